@@ -1,0 +1,77 @@
+#pragma once
+
+#include "schedule/error.h"
+#include "schedule/ids.h"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+/// A profile that cannot be used: the message starts with the JSON path of the fault, such as layers[3].forward_ns[1].
+class ProfileError : public Error {
+public:
+    using Error::Error;
+};
+
+/// One value per entry of Profile::samples. Doubles, although the file holds whole ns and bytes: they are interpolated.
+using PerSize = std::vector<double>;
+
+/// What one layer costs, by micro-batch size. Times in ns, sizes in bytes. Fields as in docs/profile-format.md.
+struct LayerProfile {
+    std::string name;
+    Bytes parameter_bytes = 0;
+    Bytes gradient_bytes = 0;
+    Bytes buffer_bytes = 0;
+    PerSize forward_ns;
+    PerSize recompute_ns;
+    PerSize backward_ns;
+    double forward_cv = 0;   ///< standard deviation over mean of the repeats
+    double backward_cv = 0;
+    PerSize output_bytes;     ///< what goes to the next layer, skips apart
+    PerSize saved_bytes;      ///< what autograd keeps besides input and output
+    PerSize transient_bytes;  ///< extra peak while the layer runs
+    PerSize flops;
+    bool keeps_input = true;
+    bool keeps_output = false;
+    bool aliases_input = false;
+    std::map<std::string, PerSize> stash;  ///< skip name to its bytes
+    std::vector<std::string> pop;
+    std::string tape;     ///< JSON text of the allocation tape, empty if there is none
+    std::string unknown;  ///< JSON object of fields this version does not know; written back as they came
+
+    friend bool operator==(const LayerProfile&, const LayerProfile&) = default;
+};
+
+/// The contract between profiler, balance, simulator and viewer.
+/// Invariant (checked on loading): samples ascending and positive, at least one layer, every PerSize as long as samples
+/// and made of finite, non-negative numbers.
+struct Profile {
+    std::string model;
+    std::string device = "cpu";
+    std::string dtype = "float32";
+    int threads = 1;
+    int co_running_lanes = 1;
+    bool estimated = false;
+    std::vector<std::int64_t> samples;  ///< micro-batch sizes measured
+    PerSize input_bytes;
+    PerSize loss_ns;
+    double optimizer_ns = 0;
+    double launch_ns = 0;
+    std::vector<LayerProfile> layers;
+    std::string unknown;
+
+    friend bool operator==(const Profile&, const Profile&) = default;
+};
+
+/// A value read off between, or outside, the measured sizes.
+struct Interpolated {
+    double value = 0;
+    bool extrapolated = false;
+};
+
+/// Between two measured sizes linear; outside, the line through the two nearest, never below zero, flagged; with one
+/// size proportional to the samples (flagged unless it is that size). An empty `values` is 0 everywhere.
+Interpolated interpolate(const std::vector<std::int64_t>& samples, const PerSize& values, double at);
+}  // namespace pipescope

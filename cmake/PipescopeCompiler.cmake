@@ -1,0 +1,34 @@
+# Language level, warnings, sanitizers, ccache and where things are put.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+if(NOT CMAKE_BUILD_TYPE)
+  set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
+endif()
+
+add_library(pipescope_compiler INTERFACE)
+target_include_directories(pipescope_compiler INTERFACE "${PROJECT_SOURCE_DIR}")
+target_compile_options(pipescope_compiler INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-align -Wunused
+  -Wno-restrict  # GCC 12 reports "a" + std::string (PR 105329)
+  "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=.")
+option(PIPESCOPE_WERROR "Treat warnings as errors" OFF)
+if(PIPESCOPE_WERROR)
+  target_compile_options(pipescope_compiler INTERFACE -Werror)
+endif()
+if(PIPESCOPE_SANITIZE)
+  target_compile_options(pipescope_compiler INTERFACE -fsanitize=${PIPESCOPE_SANITIZE} -fno-omit-frame-pointer -g1)
+  target_link_options(pipescope_compiler INTERFACE -fsanitize=${PIPESCOPE_SANITIZE})
+endif()
+
+find_program(PIPESCOPE_CCACHE ccache)
+if(PIPESCOPE_CCACHE)
+  # Relative paths let another checkout of the same files hit; the sloppiness is what precompiled headers need.
+  set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
+      "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime" "${PIPESCOPE_CCACHE}")
+endif()

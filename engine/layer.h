@@ -1,0 +1,60 @@
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace torch::nn {
+class AnyModule;
+}
+
+namespace pipescope {
+using Tensors = std::vector<at::Tensor>;
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+
+/// The smallest unit a balance moves: maps tensors to tensors, the first dimension of each being the samples.
+/// Threading: one thread at a time; which thread may change between calls.
+/// Lifetime of values: forward must not change its inputs in place.
+class Layer {
+public:
+    virtual ~Layer() = default;
+
+    virtual Tensors forward(const Tensors& inputs) = 0;
+    /// Names as in the plain module ("weight"); the same tensors at every call.
+    virtual NamedTensors parameters() const = 0;
+    virtual NamedTensors buffers() const = 0;
+    virtual void train(bool on) = 0;
+    /// Casts floating-point parameters and buffers; the tensors of parameters() stay the same objects.
+    virtual void to(at::ScalarType dtype) = 0;
+};
+
+/// Wraps any torch module whose forward takes one tensor (or a tuple of tensors, spread over its arguments) and returns
+/// a tensor or a tuple of up to 8 tensors. A forward that returns something else throws LayerError.
+std::unique_ptr<Layer> module_layer(torch::nn::AnyModule module);
+
+/// How to make a layer: models come as factories, since C++ can neither clone modules nor build them elsewhere
+/// afterwards. `make` draws its initial weights from torch's default CPU generator.
+struct LayerSpec {
+    std::string name;
+    std::function<std::unique_ptr<Layer>()> make;
+};
+
+struct Batch {
+    Tensors input;
+    Tensors target;
+};
+
+/// A model as a list of layer factories, with what it takes to train it on made-up data.
+struct ModelSpec {
+    std::string name;
+    std::vector<LayerSpec> layers;
+    /// A batch of that many samples, the same for the same seed.
+    std::function<Batch(std::int64_t batch, std::uint64_t seed)> make_batch;
+    /// Scalar, mean over the samples.
+    std::function<at::Tensor(const Tensors& output, const Tensors& target)> loss;
+};
+}  // namespace pipescope

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "balance/profile.h"
+#include "engine/layer.h"
+
+#include <map>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+struct ZooEntry {
+    std::string name;
+    std::string description;
+    /// Option name to its default and meaning, in the order of --help.
+    std::vector<std::pair<std::string, std::string>> options;
+};
+/// Every model of the zoo, in a fixed order.
+std::vector<ZooEntry> zoo();
+
+/// MODEL of the command line: a zoo name with options ("unet:B=5,C=64", "transformer:layers=12,width=512", "mlp") or
+/// "emulated:profile.json". Throws UsageError that lists the names or options there are.
+ModelSpec make_model(const std::string& model);
+
+/// Layers that wait as long, and hold as many bytes, as the profile says: a pipeline of any size runs honestly on a
+/// small machine. Each partition chains one absolute deadline through its layers, so that the overshoot of one wait does
+/// not add up.
+ModelSpec emulated_model(const Profile& profile);
+}  // namespace pipescope

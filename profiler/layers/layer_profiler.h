@@ -1,0 +1,25 @@
+#pragma once
+
+#include "balance/profile.h"
+#include "engine/layer.h"
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace pipescope {
+struct ProfileOptions {
+    std::vector<std::int64_t> samples = {1, 2, 4};  ///< micro-batch sizes, ascending
+    int co_running_lanes = 2;      ///< lanes busy at the same time, the measured one included: they slow each other down
+    double time_limit_s = 30;      ///< for the whole profile
+    double target_cv = 0.02;       ///< repeats stop when the mean's relative error falls below it
+    std::uint64_t seed = 0;
+    std::function<void(double done)> progress;  ///< 0..1, called from the calling thread; may be empty
+};
+
+/// Measures every layer of the model on the CPU in steady state: `.grad` exists, one intra-op thread, layer 0's input
+/// needs no gradient. Times by interleaved repeats (median and cv), bytes by the tracking allocator.
+/// Precondition: TrackingAllocator is installed (profiler/memory), else the byte fields would be wrong: throws Error.
+/// A layer's own exception passes unchanged.
+Profile profile_model(const ModelSpec& model, const ProfileOptions& options);
+}  // namespace pipescope

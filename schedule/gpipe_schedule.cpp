@@ -1,0 +1,44 @@
+#include "schedule/gpipe_schedule.h"
+
+#include <algorithm>
+#include <ranges>
+
+namespace pipescope {
+std::vector<std::vector<CycleTask>> clock_cycles(int m, int n) {
+    std::vector<std::vector<CycleTask>> cycles;
+    for (int k = 0; k < m + n - 1; ++k) {
+        auto& cycle = cycles.emplace_back();
+        for (int j = std::max(0, k - m + 1); j <= std::min(k, n - 1); ++j) {
+            cycle.push_back({MicroBatchId{k - j}, PartitionId{j}});
+        }
+    }
+    return cycles;
+}
+
+TaskGraph gpipe_schedule(const PipelineShape& shape) {
+    shape.check();
+    const int m = shape.num_micro_batches;
+    const int n = shape.num_partitions;
+    std::vector<LaneProgram> programs(static_cast<std::size_t>(shape.num_lanes()));
+    const auto add = [&](TaskKind kind, const CycleTask& task) {
+        programs[shape.lane_of(task.partition).index()].push_back(
+            {0, kind, task.partition.value(), task.micro_batch.value(), -1});
+    };
+    const auto cycles = clock_cycles(m, n);
+    for (const auto& cycle : cycles) {
+        for (const CycleTask& task : cycle) {
+            add(TaskKind::forward, task);
+        }
+    }
+    programs[shape.lane_of(PartitionId{n - 1}).index()].push_back({0, TaskKind::loss, n - 1, -1, -1});
+    for (const auto& cycle : cycles | std::views::reverse) {  // the backward phase is the forward phase backwards
+        for (const CycleTask& task : cycle | std::views::reverse) {
+            if (is_checkpointed(shape.checkpoint, task.micro_batch, m)) {
+                add(TaskKind::recompute, task);
+            }
+            add(TaskKind::backward, task);
+        }
+    }
+    return TaskGraph(shape, programs);
+}
+}  // namespace pipescope

@@ -1,0 +1,30 @@
+#pragma once
+
+#include "schedule/task_graph.h"
+
+#include <vector>
+
+namespace pipescope {
+/// Task (i, j): micro-batch i on partition j.
+struct CycleTask {
+    MicroBatchId micro_batch;
+    PartitionId partition;
+
+    friend bool operator==(const CycleTask&, const CycleTask&) = default;
+};
+
+/// The paper's deterministic clock-cycle: cycle k runs every (i, j) with i + j = k, partitions ascending.
+///
+///     k       0      1      2      3      4        m = 3, n = 3
+///     j = 0 (0,0)  (1,0)  (2,0)
+///     j = 1        (0,1)  (1,1)  (2,1)
+///     j = 2               (0,2)  (1,2)  (2,2)
+///
+/// Source: torchgpipe (arXiv 2004.09910), section 3.2.1, algorithm 1.
+std::vector<std::vector<CycleTask>> clock_cycles(int m, int n);
+
+/// GPipe's fill-drain schedule: all forwards by clock-cycle; then, behind the loss, the last micro-batch first, each
+/// recomputed right before its backward where it was checkpointed.
+/// Throws UsageError if the shape is not valid. Source: GPipe, section 2.3; torchgpipe, section 3.2.
+TaskGraph gpipe_schedule(const PipelineShape& shape);
+}  // namespace pipescope

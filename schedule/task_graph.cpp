@@ -1,0 +1,248 @@
+#include "schedule/task_graph.h"
+
+#include "schedule/error.h"
+
+#include <algorithm>
+#include <set>
+#include <string>
+
+namespace pipescope {
+int PipelineShape::num_lanes() const {
+    if (placement.empty()) {
+        return num_partitions;
+    }
+    return std::max_element(placement.begin(), placement.end())->value() + 1;
+}
+
+std::optional<LaneId> PipelineShape::lane_of(const TaskKey& key) const {
+    switch (key.kind) {
+        case TaskKind::loss: return lane_of(PartitionId{num_partitions - 1});
+        case TaskKind::copy_backward:
+            return key.partition < 0 || key.partition + 1 >= num_partitions
+                       ? std::nullopt
+                       : std::optional(lane_of(PartitionId{key.partition + 1}));
+        case TaskKind::skip_backward:
+            return key.skip < 0 || static_cast<std::size_t>(key.skip) >= skips.size()
+                       ? std::nullopt
+                       : std::optional(lane_of(skips[static_cast<std::size_t>(key.skip)].to));
+        default:
+            return key.partition < 0 || key.partition >= num_partitions
+                       ? std::nullopt
+                       : std::optional(lane_of(PartitionId{key.partition}));
+    }
+}
+
+void PipelineShape::check() const {
+    const auto require_count = [](std::string_view name, int value, int most) {
+        if (value < 1 || value > most) {
+            throw UsageError(std::string(name) + " is " + std::to_string(value) + "; it must be from 1 to " +
+                             std::to_string(most) + "; change it");
+        }
+    };
+    require_count("the number of partitions", num_partitions, kMostPartitions);
+    require_count("the number of micro-batches", num_micro_batches, kMostMicroBatches);
+    if (!placement.empty()) {
+        if (placement.size() != static_cast<std::size_t>(num_partitions)) {
+            throw UsageError("placement names " + std::to_string(placement.size()) + " lanes; it needs one for each of the " +
+                             std::to_string(num_partitions) + " partitions; give a lane per partition, such as 0,0,1");
+        }
+        const std::set<LaneId> used(placement.begin(), placement.end());
+        if (used.begin()->value() != 0 || used.rbegin()->index() + 1 != used.size()) {
+            throw UsageError("placement leaves a lane without a partition; lanes are numbered from 0 without gaps; "
+                             "renumber them, such as 0,0,1");
+        }
+    }
+    for (std::size_t k = 0; k < skips.size(); ++k) {
+        if (skips[k].from.value() < 0 || skips[k].to.value() >= num_partitions || skips[k].to < skips[k].from) {
+            throw UsageError("skip " + std::to_string(k) + " runs from partition " + std::to_string(skips[k].from.value()) +
+                             " to " + std::to_string(skips[k].to.value()) +
+                             "; a skip is popped after it is stashed; swap the two");
+        }
+    }
+    if (skips.size() > static_cast<std::size_t>(kMostSkips)) {
+        throw UsageError("the model has " + std::to_string(skips.size()) + " skips; at most " + std::to_string(kMostSkips) +
+                         " fit a task key; merge some");
+    }
+}
+
+/// Emits tasks in topological order by walking the lanes' programs round robin; each emitted task pulls its copies.
+class TaskGraphBuilder {
+public:
+    TaskGraphBuilder(TaskGraph& graph, const std::vector<LaneProgram>& programs) : graph_(graph), programs_(programs) {}
+
+    void build() {
+        graph_.lane_orders_.resize(programs_.size());
+        in_backward_phase_.resize(programs_.size(), false);
+        std::vector<std::size_t> next(programs_.size(), 0);
+        bool progress = true;
+        while (progress) {
+            progress = false;
+            for (std::size_t lane = 0; lane < programs_.size(); ++lane) {
+                if (next[lane] < programs_[lane].size() && emit_if_ready(programs_[lane][next[lane]], lane)) {
+                    ++next[lane];
+                    progress = true;
+                }
+            }
+        }
+        for (std::size_t lane = 0; lane < programs_.size(); ++lane) {
+            if (next[lane] < programs_[lane].size()) {
+                throw Error("the schedule can never finish: lane " + std::to_string(lane) + " waits for ever at " +
+                            to_string(programs_[lane][next[lane]]) + "; reorder the lanes' programs");
+            }
+        }
+        link_dependents();
+    }
+
+private:
+    const PipelineShape& shape() const { return graph_.shape_; }
+    int last_partition() const { return shape().num_partitions - 1; }
+    LaneId lane_of(int partition) const { return shape().lane_of(PartitionId{partition}); }
+    bool crosses_lanes(int from, int to) const { return lane_of(from) != lane_of(to); }
+
+    /// Keys the task waits for; a copy where the data crosses lanes, else its producer.
+    std::vector<TaskKey> needs(const TaskKey& key) const {
+        const int i = key.micro_batch;
+        const int j = key.partition;
+        std::vector<TaskKey> keys;
+        switch (key.kind) {
+            case TaskKind::forward:
+                if (j > 0) {
+                    keys.push_back({0, crosses_lanes(j - 1, j) ? TaskKind::copy_forward : TaskKind::forward, j - 1, i, -1});
+                }
+                for (std::size_t k = 0; k < shape().skips.size(); ++k) {
+                    const auto [from, to] = shape().skips[k];
+                    if (to.value() == j && crosses_lanes(from.value(), j)) {
+                        keys.push_back({0, TaskKind::skip_forward, from.value(), i, static_cast<int>(k)});
+                    }
+                }
+                break;
+            case TaskKind::loss:
+                for (int each = 0; each < shape().num_micro_batches; ++each) {
+                    keys.push_back({0, TaskKind::forward, last_partition(), each, -1});
+                }
+                break;
+            case TaskKind::recompute: keys.push_back({0, TaskKind::forward, j, i, -1}); break;
+            case TaskKind::backward:
+                if (is_checkpointed(shape().checkpoint, MicroBatchId{i}, shape().num_micro_batches)) {
+                    keys.push_back({0, TaskKind::recompute, j, i, -1});
+                }
+                if (j < last_partition()) {
+                    keys.push_back({0, crosses_lanes(j, j + 1) ? TaskKind::copy_backward : TaskKind::backward,
+                                    crosses_lanes(j, j + 1) ? j : j + 1, i, -1});
+                } else {
+                    keys.push_back({0, TaskKind::loss, last_partition(), -1, -1});
+                }
+                for (std::size_t k = 0; k < shape().skips.size(); ++k) {
+                    const auto [from, to] = shape().skips[k];
+                    if (from.value() == j && crosses_lanes(j, to.value())) {
+                        keys.push_back({0, TaskKind::skip_backward, j, i, static_cast<int>(k)});
+                    }
+                }
+                break;
+            default: break;
+        }
+        return keys;
+    }
+
+    bool emit_if_ready(const TaskKey& key, std::size_t lane) {
+        std::vector<TaskKey> keys = needs(key);
+        const bool backward_phase = key.kind == TaskKind::recompute || key.kind == TaskKind::backward;
+        const bool opens_backward = backward_phase && !in_backward_phase_[lane];
+        if (opens_backward) {  // the gathered output's loss is a barrier for every lane
+            const TaskKey loss{0, TaskKind::loss, last_partition(), -1, -1};
+            if (std::find(keys.begin(), keys.end(), loss) == keys.end()) {
+                keys.push_back(loss);
+            }
+        }
+        std::vector<TaskIndex> dependencies;
+        for (const TaskKey& needed : keys) {
+            const std::optional<TaskIndex> index = graph_.find(needed);
+            if (!index) {
+                return false;
+            }
+            dependencies.push_back(*index);
+        }
+        if (opens_backward) {
+            in_backward_phase_[lane] = true;
+        }
+        const LaneId here{static_cast<std::int64_t>(lane)};
+        const TaskIndex task = add({key, here, here}, std::move(dependencies));
+        graph_.lane_orders_[lane].push_back(task);
+        emit_copies_of(task);
+        return true;
+    }
+
+    void emit_copies_of(TaskIndex producer) {
+        const TaskKey key = graph_.tasks_[producer].key;
+        const int j = key.partition;
+        if (key.kind == TaskKind::forward) {
+            if (j < last_partition() && crosses_lanes(j, j + 1)) {
+                add_copy({0, TaskKind::copy_forward, j, key.micro_batch, -1}, lane_of(j), lane_of(j + 1), producer);
+            }
+            for (std::size_t k = 0; k < shape().skips.size(); ++k) {
+                const auto [from, to] = shape().skips[k];
+                if (from.value() == j && crosses_lanes(j, to.value())) {
+                    add_copy({0, TaskKind::skip_forward, j, key.micro_batch, static_cast<int>(k)}, lane_of(j),
+                             lane_of(to.value()), producer);
+                }
+            }
+        } else if (key.kind == TaskKind::backward) {
+            if (j > 0 && crosses_lanes(j - 1, j)) {
+                add_copy({0, TaskKind::copy_backward, j - 1, key.micro_batch, -1}, lane_of(j), lane_of(j - 1), producer);
+            }
+            for (std::size_t k = 0; k < shape().skips.size(); ++k) {
+                const auto [from, to] = shape().skips[k];
+                if (to.value() == j && crosses_lanes(from.value(), j)) {
+                    add_copy({0, TaskKind::skip_backward, from.value(), key.micro_batch, static_cast<int>(k)}, lane_of(j),
+                             lane_of(from.value()), producer);
+                }
+            }
+        }
+    }
+
+    void add_copy(const TaskKey& key, LaneId from, LaneId to, TaskIndex producer) {
+        const TaskIndex task = add({key, from, to}, {producer});
+        auto& channels = graph_.channels_;
+        auto channel = std::find_if(channels.begin(), channels.end(),
+                                    [&](const Channel& each) { return each.from == from && each.to == to; });
+        if (channel == channels.end()) {
+            channel = channels.insert(channels.end(), Channel{from, to, {}});
+        }
+        channel->order.push_back(task);
+    }
+
+    TaskIndex add(const Task& task, std::vector<TaskIndex> dependencies) {
+        const TaskIndex index = graph_.tasks_.size();
+        if (!graph_.by_key_.emplace(pack(task.key), index).second) {
+            throw Error("the schedule holds " + to_string(task.key) + " twice; each task runs once a step; remove one");
+        }
+        graph_.tasks_.push_back(task);
+        graph_.dependencies_.push_back(std::move(dependencies));
+        return index;
+    }
+
+    void link_dependents() {
+        graph_.dependents_.resize(graph_.tasks_.size());
+        for (TaskIndex task = 0; task < graph_.tasks_.size(); ++task) {
+            for (const TaskIndex needed : graph_.dependencies_[task]) {
+                graph_.dependents_[needed].push_back(task);
+            }
+        }
+    }
+
+    TaskGraph& graph_;
+    const std::vector<LaneProgram>& programs_;
+    std::vector<bool> in_backward_phase_;  // per lane
+};
+
+TaskGraph::TaskGraph(PipelineShape shape, const std::vector<LaneProgram>& programs) : shape_(std::move(shape)) {
+    shape_.check();
+    TaskGraphBuilder(*this, programs).build();
+}
+
+std::optional<TaskIndex> TaskGraph::find(TaskKey key) const {
+    key.step = 0;
+    const auto found = by_key_.find(pack(key));
+    return found == by_key_.end() ? std::nullopt : std::optional(found->second);
+}
+}  // namespace pipescope

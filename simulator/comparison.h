@@ -1,0 +1,50 @@
+#pragma once
+
+#include "simulator/simulation.h"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace pipescope {
+struct ComparedLane {
+    Nanoseconds measured_busy{0};
+    Nanoseconds simulated_busy{0};
+    double measured_bubble_fraction = 0;
+    double simulated_bubble_fraction = 0;
+    std::optional<Bytes> measured_peak_bytes;  ///< nothing if memory was not recorded
+    Bytes simulated_peak_bytes = 0;
+};
+
+struct ComparedTask {
+    TaskKey task;  ///< of a measured step
+    Nanoseconds measured{0};
+    Nanoseconds simulated{0};
+};
+
+/// Measured steps against one simulated step, joined by TaskKey. Medians over the steps compared.
+struct Comparison {
+    std::vector<std::int32_t> steps;
+    Nanoseconds measured_step_time{0};
+    Nanoseconds simulated_step_time{0};
+    double step_error = 0;  ///< simulated / measured - 1
+    double measured_bubble_fraction = 0;
+    double simulated_bubble_fraction = 0;
+    std::optional<Nanoseconds> measured_wall_step_time;
+    std::int64_t tasks_matched = 0;
+    std::int64_t tasks_unmatched = 0;
+    std::vector<ComparedLane> lanes;
+    std::vector<ComparedTask> worst;  ///< the ten with the largest difference, largest first
+};
+
+/// What was measured, as a trace holds it. A borrowed view.
+struct Measured {
+    const Timeline& timeline;
+    const std::vector<MemorySample>& memory;
+    std::vector<std::int32_t> steps;            ///< to compare: warm-up left out
+    std::vector<Nanoseconds> wall_step_times;   ///< of those steps, or empty
+};
+
+/// Throws Error if there is no step to compare, or a step has no compute task.
+Comparison compare(const Measured& measured, const Simulation& simulation);
+}  // namespace pipescope

@@ -1,0 +1,27 @@
+#include "schedule/micro_batches.h"
+
+#include "schedule/error.h"
+
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace pipescope {
+namespace {
+using Sizes = std::vector<std::int64_t>;
+
+TEST(MicroBatches, DifferByAtMostOneSampleWithTheLargerFirst) {
+    EXPECT_EQ(micro_batch_sizes(9, 8), (Sizes{2, 1, 1, 1, 1, 1, 1, 1}));
+    EXPECT_EQ(micro_batch_sizes(5, 4), (Sizes{2, 1, 1, 1}));
+    EXPECT_EQ(micro_batch_sizes(8, 4), (Sizes{2, 2, 2, 2}));
+}
+
+TEST(MicroBatches, AreNoMoreThanTheSamples) { EXPECT_EQ(micro_batch_sizes(2, 4), (Sizes{1, 1})); }
+
+TEST(MicroBatches, NeedAChunkAndASample) {
+    EXPECT_THROW(micro_batch_sizes(4, 0), UsageError);
+    EXPECT_THROW(micro_batch_sizes(0, 4), UsageError);
+    EXPECT_THROW(micro_batch_sizes(4, -1), UsageError);
+}
+}  // namespace
+}  // namespace pipescope

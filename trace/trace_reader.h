@@ -1,0 +1,50 @@
+#pragma once
+
+#include "trace/trace_records.h"
+
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+/// Reads a trace that TraceWriter made, finished or still being written.
+/// Threading: not thread-safe; open one per thread. Errors: TraceFormatError for a file that is no PipeScope trace (it
+/// says what it seems to be) or that a newer version wrote; TraceError where SQLite fails.
+class TraceReader {
+public:
+    explicit TraceReader(const std::filesystem::path& path);
+    ~TraceReader();
+    TraceReader(TraceReader&&) noexcept;
+    TraceReader& operator=(TraceReader&&) noexcept;
+
+    /// PIPESCOPE_RUN, values as JSON text.
+    std::map<std::string, std::string> run() const;
+    std::vector<LaneInfo> lanes() const;
+    std::optional<std::string> profile_json() const;
+    std::vector<StepRecord> steps() const;
+    /// Sorted as Timeline promises; without slices if the trace holds none of that source.
+    Timeline timeline(Source source) const;
+    std::vector<MemorySample> memory() const;
+    std::vector<DropRecord> drops() const;
+    std::vector<ClockRecord> clocks() const;
+    std::vector<DiagnosticRecord> diagnostics() const;
+    std::vector<OverheadRecord> overheads() const;
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+
+/// What recover_trace found.
+struct Recovery {
+    bool was_open = false;  ///< the writer had not closed it
+    std::int64_t tasks = 0;
+    std::int64_t steps = 0;
+};
+/// Turns the trace of a killed run into one plain file: replays the write-ahead log, builds the indexes, checks the
+/// integrity. A finished trace is left as it is. Throws TraceFormatError or TraceError.
+Recovery recover_trace(const std::filesystem::path& path);
+}  // namespace pipescope

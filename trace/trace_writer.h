@@ -1,0 +1,52 @@
+#pragma once
+
+#include "trace/trace_records.h"
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace pipescope {
+enum class IfExists { refuse, replace };
+
+/// Writes one trace: an SQLite file with nsys' table and column names and the PIPESCOPE_ tables (docs/trace-format.md).
+/// While open the journal is a WAL and a killed process loses at most what was not committed; close() builds the
+/// indexes and leaves one plain file.
+/// Threading: not thread-safe; one owner. Errors: TraceError; the file that was there is kept unless IfExists::replace.
+class TraceWriter {
+public:
+    TraceWriter(const std::filesystem::path& path, IfExists if_exists);
+    ~TraceWriter();  // closes; a failure then is lost, so call close()
+    TraceWriter(TraceWriter&&) noexcept;
+    TraceWriter& operator=(TraceWriter&&) noexcept;
+
+    /// PIPESCOPE_RUN; `json` is a JSON value. Keys in use: "format", "model", "configuration" (PipelineOptions),
+    /// "environment", "recording_start" and "lanes" ([{name, device}], which set_lanes writes).
+    void set_run(std::string_view key, std::string_view json);
+    void set_lanes(const std::vector<LaneInfo>& lanes);
+    void set_profile(std::string_view json);
+    /// Wall clock of time zero.
+    void set_start(std::int64_t utc_epoch_ns);
+
+    void add_step(const StepRecord& step);
+    /// Returns the row's id. `nvtx_row` is what add_range returned for the same task.
+    std::int64_t add_task(const Slice& slice, Source source, std::optional<std::int64_t> nvtx_row = std::nullopt);
+    void add_timeline(const Timeline& timeline);
+    std::int64_t add_range(const NvtxRecord& range);
+    void add_thread_name(std::int64_t global_tid, std::string_view name);
+    void add_memory(const MemorySample& sample);
+    void add_drop(const DropRecord& drop);
+    void add_clock(const ClockRecord& clock);
+    void add_overhead(const OverheadRecord& overhead);
+    void add_diagnostic(const DiagnosticRecord& diagnostic);
+
+    /// Ends the current transaction: what came before survives a kill.
+    void commit();
+    void close();
+
+private:
+    struct Impl;
+    std::unique_ptr<Impl> impl_;
+};
+}  // namespace pipescope
