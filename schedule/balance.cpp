@@ -13,7 +13,8 @@ constexpr std::int64_t kMostLayers = 1'000'000'000;
 
 Balance::Balance(const std::vector<std::int64_t>& layers_per_partition) {
     if (layers_per_partition.empty()) {
-        throw BalanceError("balance is empty; it needs at least 1 partition; give the layers per partition, such as 2,3");
+        throw BalanceError(
+            "balance is empty; it needs at least 1 partition; give the layers per partition, such as 2,3");
     }
     ends_.reserve(layers_per_partition.size());
     std::size_t end = 0;
@@ -33,7 +34,8 @@ LayerRange Balance::layers_of(PartitionId partition) const {
     const std::size_t j = partition.index();
     if (j >= ends_.size()) {
         throw BalanceError("partition " + std::to_string(partition.value()) + " does not exist; the balance " +
-                           to_string(*this) + " has " + std::to_string(ends_.size()) + " partitions; use a smaller index");
+                           to_string(*this) + " has " + std::to_string(ends_.size()) +
+                           " partitions; use a smaller index");
     }
     const std::size_t first = j == 0 ? 0 : ends_[j - 1];
     return {LayerId{static_cast<std::int64_t>(first)}, LayerId{static_cast<std::int64_t>(ends_[j])}};
@@ -42,8 +44,9 @@ LayerRange Balance::layers_of(PartitionId partition) const {
 PartitionId Balance::partition_of(LayerId layer) const {
     const auto owner = std::upper_bound(ends_.begin(), ends_.end(), layer.index());
     if (owner == ends_.end()) {
-        throw BalanceError("layer " + std::to_string(layer.value()) + " does not exist; the balance " + to_string(*this) +
-                           " covers " + std::to_string(num_layers()) + " layers; use a smaller index");
+        throw BalanceError("layer " + std::to_string(layer.value()) + " does not exist; the balance " +
+                           to_string(*this) + " covers " + std::to_string(num_layers()) +
+                           " layers; use a smaller index");
     }
     return PartitionId{owner - ends_.begin()};
 }

@@ -1,7 +1,6 @@
 #include "schedule/gpipe_schedule.h"
 
 #include <algorithm>
-#include <ranges>
 
 namespace pipescope {
 std::vector<std::vector<CycleTask>> clock_cycles(int m, int n) {
@@ -31,12 +30,13 @@ TaskGraph gpipe_schedule(const PipelineShape& shape) {
         }
     }
     programs[shape.lane_of(PartitionId{n - 1}).index()].push_back({0, TaskKind::loss, n - 1, -1, -1});
-    for (const auto& cycle : cycles | std::views::reverse) {  // the backward phase is the forward phase backwards
-        for (const CycleTask& task : cycle | std::views::reverse) {
-            if (is_checkpointed(shape.checkpoint, task.micro_batch, m)) {
-                add(TaskKind::recompute, task);
+    // The backward phase is the forward phase backwards.
+    for (auto cycle = cycles.rbegin(); cycle != cycles.rend(); ++cycle) {
+        for (auto task = cycle->rbegin(); task != cycle->rend(); ++task) {
+            if (is_checkpointed(shape.checkpoint, task->micro_batch, m)) {
+                add(TaskKind::recompute, *task);
             }
-            add(TaskKind::backward, task);
+            add(TaskKind::backward, *task);
         }
     }
     return TaskGraph(shape, programs);

@@ -43,25 +43,27 @@ void PipelineShape::check() const {
     require_count("the number of micro-batches", num_micro_batches, kMostMicroBatches);
     if (!placement.empty()) {
         if (placement.size() != static_cast<std::size_t>(num_partitions)) {
-            throw UsageError("placement names " + std::to_string(placement.size()) + " lanes; it needs one for each of the " +
-                             std::to_string(num_partitions) + " partitions; give a lane per partition, such as 0,0,1");
+            throw UsageError("placement names " + std::to_string(placement.size()) +
+                             " lanes; it needs one for each of the " + std::to_string(num_partitions) +
+                             " partitions; give a lane per partition, such as 0,0,1");
         }
         const std::set<LaneId> used(placement.begin(), placement.end());
         if (used.begin()->value() != 0 || used.rbegin()->index() + 1 != used.size()) {
-            throw UsageError("placement leaves a lane without a partition; lanes are numbered from 0 without gaps; "
-                             "renumber them, such as 0,0,1");
+            throw UsageError(
+                "placement leaves a lane without a partition; lanes are numbered from 0 without gaps; "
+                "renumber them, such as 0,0,1");
         }
     }
     for (std::size_t k = 0; k < skips.size(); ++k) {
         if (skips[k].from.value() < 0 || skips[k].to.value() >= num_partitions || skips[k].to < skips[k].from) {
-            throw UsageError("skip " + std::to_string(k) + " runs from partition " + std::to_string(skips[k].from.value()) +
-                             " to " + std::to_string(skips[k].to.value()) +
+            throw UsageError("skip " + std::to_string(k) + " runs from partition " +
+                             std::to_string(skips[k].from.value()) + " to " + std::to_string(skips[k].to.value()) +
                              "; a skip is popped after it is stashed; swap the two");
         }
     }
     if (skips.size() > static_cast<std::size_t>(kMostSkips)) {
-        throw UsageError("the model has " + std::to_string(skips.size()) + " skips; at most " + std::to_string(kMostSkips) +
-                         " fit a task key; merge some");
+        throw UsageError("the model has " + std::to_string(skips.size()) + " skips; at most " +
+                         std::to_string(kMostSkips) + " fit a task key; merge some");
     }
 }
 
@@ -107,7 +109,8 @@ private:
         switch (key.kind) {
             case TaskKind::forward:
                 if (j > 0) {
-                    keys.push_back({0, crosses_lanes(j - 1, j) ? TaskKind::copy_forward : TaskKind::forward, j - 1, i, -1});
+                    keys.push_back(
+                        {0, crosses_lanes(j - 1, j) ? TaskKind::copy_forward : TaskKind::forward, j - 1, i, -1});
                 }
                 for (std::size_t k = 0; k < shape().skips.size(); ++k) {
                     const auto [from, to] = shape().skips[k];
@@ -188,13 +191,14 @@ private:
             }
         } else if (key.kind == TaskKind::backward) {
             if (j > 0 && crosses_lanes(j - 1, j)) {
-                add_copy({0, TaskKind::copy_backward, j - 1, key.micro_batch, -1}, lane_of(j), lane_of(j - 1), producer);
+                add_copy({0, TaskKind::copy_backward, j - 1, key.micro_batch, -1}, lane_of(j), lane_of(j - 1),
+                         producer);
             }
             for (std::size_t k = 0; k < shape().skips.size(); ++k) {
                 const auto [from, to] = shape().skips[k];
                 if (to.value() == j && crosses_lanes(from.value(), j)) {
-                    add_copy({0, TaskKind::skip_backward, from.value(), key.micro_batch, static_cast<int>(k)}, lane_of(j),
-                             lane_of(from.value()), producer);
+                    add_copy({0, TaskKind::skip_backward, from.value(), key.micro_batch, static_cast<int>(k)},
+                             lane_of(j), lane_of(from.value()), producer);
                 }
             }
         }

@@ -44,9 +44,9 @@ struct PipelineShape {
 using TaskIndex = std::size_t;
 
 struct Task {
-    TaskKey key;       ///< step 0: a graph is one step
-    LaneId lane;       ///< compute: where it runs; copy: the sending lane
-    LaneId receiver;   ///< copy: the receiving lane; compute: the same as lane
+    TaskKey key;      ///< step 0: a graph is one step
+    LaneId lane;      ///< compute: where it runs; copy: the sending lane
+    LaneId receiver;  ///< copy: the receiving lane; compute: the same as lane
 };
 
 /// All copies from one lane to another, in their order: they share one serial link.

@@ -14,7 +14,9 @@ constexpr int kMicroBatchBits = 16;
 constexpr int kSkipBits = 10;
 constexpr int kStepBits = 24;
 
-constexpr std::uint64_t ones(int bits) { return (std::uint64_t{1} << bits) - 1; }
+constexpr std::uint64_t ones(int bits) {
+    return (std::uint64_t{1} << bits) - 1;
+}
 
 std::uint64_t field(std::int32_t value, int bits) {
     return value < 0 ? ones(bits) : static_cast<std::uint64_t>(value) & ones(bits);
@@ -28,7 +30,9 @@ std::int32_t take(std::uint64_t& packed, int bits) {
 }
 }  // namespace
 
-std::string_view to_string(TaskKind kind) { return kKindNames.at(static_cast<std::size_t>(kind)); }
+std::string_view to_string(TaskKind kind) {
+    return kKindNames.at(static_cast<std::size_t>(kind));
+}
 
 std::optional<TaskKind> parse_task_kind(std::string_view name) {
     for (std::size_t k = 0; k < kKindNames.size(); ++k) {

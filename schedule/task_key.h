@@ -56,8 +56,8 @@ inline constexpr std::int32_t kMostPartitions = (1 << 10) - 1;
 inline constexpr std::int32_t kMostMicroBatches = (1 << 16) - 1;
 inline constexpr std::int32_t kMostSkips = (1 << 10) - 1;
 
-/// 64 bits, from the top: step 24, kind 4, partition 10, micro-batch 16, skip 10. A step beyond the field wraps, since a
-/// long training run must not stop for its trace; the other fields are checked where a schedule is built.
+/// 64 bits, from the top: step 24, kind 4, partition 10, micro-batch 16, skip 10. A step beyond the field wraps, since
+/// a long training run must not stop for its trace; the other fields are checked where a schedule is built.
 std::uint64_t pack(const TaskKey& key);
 /// Nothing if the kind is not one of TaskKind: the number did not come from pack().
 std::optional<TaskKey> unpack(std::uint64_t packed);

@@ -23,7 +23,9 @@ Nanoseconds union_length(std::vector<std::pair<Nanoseconds, Nanoseconds>>& inter
 }
 }  // namespace
 
-std::string_view to_string(Source source) { return source == Source::measured ? "measured" : "simulated"; }
+std::string_view to_string(Source source) {
+    return source == Source::measured ? "measured" : "simulated";
+}
 
 void sort_slices(Timeline& timeline) {
     std::stable_sort(timeline.slices.begin(), timeline.slices.end(), [](const Slice& a, const Slice& b) {
@@ -68,7 +70,8 @@ StepStatistics step_statistics(const Timeline& timeline, std::int32_t step) {
     for (std::size_t lane = 0; lane < busy.size(); ++lane) {
         LaneStatistics& each = statistics.lanes[lane];
         each.busy = union_length(busy[lane]);
-        each.bubble_fraction = 1.0 - static_cast<double>(each.busy.count()) / static_cast<double>((*end - *start).count());
+        each.bubble_fraction =
+            1.0 - static_cast<double>(each.busy.count()) / static_cast<double>((*end - *start).count());
         statistics.bubble_fraction += each.bubble_fraction / static_cast<double>(busy.size());
     }
     return statistics;

@@ -75,9 +75,9 @@ StepStatistics step_statistics(const Timeline& timeline, std::int32_t step);
 struct MemorySample {
     LaneId lane;
     Nanoseconds time{0};
-    Bytes allocated = 0;  ///< held by tensors now
-    Bytes peak = 0;       ///< highest since the sample before; at least `allocated`
-    Bytes reserved = 0;   ///< held by the caching allocator; 0 on the CPU
+    Bytes allocated = 0;     ///< held by tensors now
+    Bytes peak = 0;          ///< highest since the sample before; at least `allocated`
+    Bytes reserved = 0;      ///< held by the caching allocator; 0 on the CPU
     std::int64_t task = -1;  ///< packed TaskKey of the task that just ended, or -1
 
     friend bool operator==(const MemorySample&, const MemorySample&) = default;

@@ -24,9 +24,12 @@ TEST(Balance, KnowsTheOwnerOfEachLayer) {
 }
 
 TEST(Balance, RefusesAnEmptyPartitionAndSaysWhatToDo) {
-    EXPECT_THAT([] { Balance({2, 0}); },
-                ThrowsMessage<BalanceError>(
-                    AllOf(HasSubstr("balance[1] is 0"), HasSubstr("at least 1 layer"), HasSubstr("use fewer partitions"))));
+    EXPECT_THAT(
+        [] {
+            Balance({2, 0});
+        },
+        ThrowsMessage<BalanceError>(
+            AllOf(HasSubstr("balance[1] is 0"), HasSubstr("at least 1 layer"), HasSubstr("use fewer partitions"))));
 }
 
 TEST(Balance, RefusesAnEmptyListAndANegativeCount) {
@@ -35,8 +38,11 @@ TEST(Balance, RefusesAnEmptyListAndANegativeCount) {
 }
 
 TEST(Balance, SaysHowManyLayersItMissesOfAModel) {
-    EXPECT_THAT([] { Balance({2, 3}).check_covers(7); },
-                ThrowsMessage<BalanceError>(AllOf(HasSubstr("sums to 5"), HasSubstr("7 layers"))));
+    EXPECT_THAT(
+        [] {
+            Balance({2, 3}).check_covers(7);
+        },
+        ThrowsMessage<BalanceError>(AllOf(HasSubstr("sums to 5"), HasSubstr("7 layers"))));
     EXPECT_NO_THROW(Balance({2, 3}).check_covers(5));
 }
 

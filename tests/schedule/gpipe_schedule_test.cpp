@@ -32,7 +32,8 @@ std::string lane_text(const TaskGraph& graph, int lane) {
     for (const TaskIndex task : graph.lane_order(LaneId{lane})) {
         const TaskKey& key = graph.tasks()[task].key;
         text += text.empty() ? "" : " ";
-        text += key.kind == TaskKind::loss ? "L" : std::string(1, static_cast<char>(std::toupper(to_string(key.kind)[0])));
+        text +=
+            key.kind == TaskKind::loss ? "L" : std::string(1, static_cast<char>(std::toupper(to_string(key.kind)[0])));
         text += key.micro_batch < 0 ? "" : std::to_string(key.micro_batch);
         text += graph.shape().placement.empty() || key.micro_batch < 0 ? "" : "." + std::to_string(key.partition);
     }
@@ -40,7 +41,8 @@ std::string lane_text(const TaskGraph& graph, int lane) {
 }
 
 TEST(GPipeSchedule, RunsTheLastMicroBatchFirstBehindTheLoss) {
-    const TaskGraph graph = gpipe_schedule({.num_partitions = 2, .num_micro_batches = 3, .checkpoint = Checkpoint::never});
+    const TaskGraph graph =
+        gpipe_schedule({.num_partitions = 2, .num_micro_batches = 3, .checkpoint = Checkpoint::never});
     EXPECT_EQ(lane_text(graph, 0), "F0 F1 F2 B2 B1 B0");
     EXPECT_EQ(lane_text(graph, 1), "F0 F1 F2 L B2 B1 B0");
 }

@@ -16,7 +16,9 @@ TEST(MicroBatches, DifferByAtMostOneSampleWithTheLargerFirst) {
     EXPECT_EQ(micro_batch_sizes(8, 4), (Sizes{2, 2, 2, 2}));
 }
 
-TEST(MicroBatches, AreNoMoreThanTheSamples) { EXPECT_EQ(micro_batch_sizes(2, 4), (Sizes{1, 1})); }
+TEST(MicroBatches, AreNoMoreThanTheSamples) {
+    EXPECT_EQ(micro_batch_sizes(2, 4), (Sizes{1, 1}));
+}
 
 TEST(MicroBatches, NeedAChunkAndASample) {
     EXPECT_THROW(micro_batch_sizes(4, 0), UsageError);

@@ -75,7 +75,8 @@ TEST(PipelineShape, RefusesWhatNoScheduleCanRun) {
     EXPECT_THROW(gpipe_schedule({.num_partitions = 2, .num_micro_batches = 0}), UsageError);
     EXPECT_THROW(gpipe_schedule({.num_partitions = 2, .placement = {LaneId{0}}}), UsageError);
     EXPECT_THROW(gpipe_schedule({.num_partitions = 2, .placement = {LaneId{0}, LaneId{2}}}), UsageError);
-    EXPECT_THROW(gpipe_schedule({.num_partitions = 2, .skips = {SkipRoute{PartitionId{1}, PartitionId{0}}}}), UsageError);
+    EXPECT_THROW(gpipe_schedule({.num_partitions = 2, .skips = {SkipRoute{PartitionId{1}, PartitionId{0}}}}),
+                 UsageError);
 }
 
 TEST(PipelineShape, AccountsACopyToTheSendingLane) {

@@ -5,10 +5,11 @@
 namespace pipescope {
 namespace {
 TEST(TaskKey, ComesBackFromItsPackedForm) {
-    const TaskKey keys[] = {{0, TaskKind::forward, 0, 0, -1},
-                            {kMostSteps - 1, TaskKind::all_reduce, kMostPartitions - 1, kMostMicroBatches - 1, kMostSkips - 1},
-                            {-1, TaskKind::loss, -1, -1, -1},
-                            {7, TaskKind::copy_backward, 3, 31, 2}};
+    const TaskKey keys[] = {
+        {0, TaskKind::forward, 0, 0, -1},
+        {kMostSteps - 1, TaskKind::all_reduce, kMostPartitions - 1, kMostMicroBatches - 1, kMostSkips - 1},
+        {-1, TaskKind::loss, -1, -1, -1},
+        {7, TaskKind::copy_backward, 3, 31, 2}};
     for (const TaskKey& key : keys) {
         EXPECT_EQ(unpack(pack(key)), key) << to_string(key);
     }
@@ -28,7 +29,9 @@ TEST(TaskKey, WrapsAStepBeyondItsFieldInsteadOfCorruptingTheOthers) {
     EXPECT_EQ(key->kind, TaskKind::loss);
 }
 
-TEST(TaskKey, IsNothingForANumberWithAnUnknownKind) { EXPECT_FALSE(unpack(std::uint64_t{11} << 36)); }
+TEST(TaskKey, IsNothingForANumberWithAnUnknownKind) {
+    EXPECT_FALSE(unpack(std::uint64_t{11} << 36));
+}
 
 TEST(TaskKind, IsReadBackFromItsName) {
     for (int k = 0; k < kNumTaskKinds; ++k) {

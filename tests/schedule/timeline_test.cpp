@@ -31,8 +31,9 @@ TEST(StepStatistics, CountsOverlappingSlicesOnce) {
 }
 
 TEST(StepStatistics, LooksAtOneStepOnly) {
-    const Timeline timeline{
-        Source::measured, {{"lane 0", "cpu"}}, {slice(TaskKind::forward, 0, 0, 0, 10, 0), slice(TaskKind::forward, 0, 0, 50, 90, 1)}};
+    const Timeline timeline{Source::measured,
+                            {{"lane 0", "cpu"}},
+                            {slice(TaskKind::forward, 0, 0, 0, 10, 0), slice(TaskKind::forward, 0, 0, 50, 90, 1)}};
     EXPECT_EQ(step_statistics(timeline, 1).step_time(), Nanoseconds{40});
     EXPECT_EQ(step_statistics(timeline, 2).step_time(), Nanoseconds{0});
     EXPECT_EQ(steps_of(timeline), (std::vector<std::int32_t>{0, 1}));

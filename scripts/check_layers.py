@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Fails when a folder includes what it may not. The tables below are the truth about who may use whom.
+
+Run from anywhere: scripts/check_layers.py [ROOT]
+"""
+
+import pathlib
+import re
+import sys
+
+# Folder: the project folders it may include, besides itself.
+FOLDERS = {
+    "schedule": [],
+    "trace": ["schedule"],
+    "balance": ["schedule"],
+    "simulator": ["schedule", "balance"],
+    "profiler/recorder": ["schedule", "trace"],
+    "engine": ["schedule"],
+    "models": ["schedule", "balance", "engine"],
+    "profiler/memory": ["schedule", "balance", "engine", "models", "profiler/recorder"],
+    "profiler/layers": ["schedule", "balance", "engine", "models", "profiler/recorder", "profiler/memory"],
+    "gui": ["schedule", "trace", "balance", "simulator"],
+    "cli": ["schedule", "trace", "balance", "simulator", "profiler/recorder", "engine", "models", "profiler/memory",
+            "profiler/layers"],
+}
+# The core half of cli/ is built without torch: only these files may use the torch half of the project.
+CLI_TORCH = re.compile(r"^cli/torch/")
+TORCH_FOLDERS = {"engine", "models", "profiler/memory", "profiler/layers"}
+
+# Outside headers by their prefix: the folders that may include them.
+OUTSIDE = {
+    "torch": (r"^(torch|ATen|c10|caffe2)/", {"engine", "models", "profiler/memory", "profiler/layers", "cli"}),
+    "Qt": (r"^(Q[A-Z]|Qt)", {"gui"}),
+    "SQLite": (r"^(sqlite3\.h|SQLiteCpp/)", {"trace"}),
+    "nlohmann-json": (r"^nlohmann/", {"trace", "balance", "simulator", "models", "profiler/recorder", "cli", "gui"}),
+    "CLI11": (r"^CLI/", {"cli", "gui"}),
+    "NVTX": (r"^nvtx3/", {"engine", "profiler/recorder", "cli"}),
+}
+TENSOR_HEADER = "ATen/core/Tensor.h"  # all of torch that a header may include
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
+
+
+def folder_of(path, known):
+    """The longest known folder that holds the path, or None."""
+    holders = [folder for folder in known if path.startswith(folder + "/")]
+    return max(holders, key=len, default=None)
+
+
+def faults_of(root, file):
+    path = file.relative_to(root).as_posix()
+    folder = folder_of(path, FOLDERS)
+    for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), start=1):
+        match = INCLUDE.match(line)
+        if not match:
+            continue
+        quoted, included = match[1] == '"', match[2]
+        place = f"{path}:{number}: includes {included}"
+        if quoted:
+            target = folder_of(included, FOLDERS)
+            if target is None and not (file.parent / included).exists():
+                yield f"{place}; include project headers by their path from the root"
+            elif target and target != folder and target not in FOLDERS[folder]:
+                yield f"{place}; {folder}/ may use only {', '.join(FOLDERS[folder]) or 'the standard library'}"
+            elif target in TORCH_FOLDERS and folder == "cli" and not CLI_TORCH.match(path):
+                yield f"{place}; only cli/torch/ may use the torch half"
+            continue
+        for name, (pattern, allowed) in OUTSIDE.items():
+            if re.match(pattern, included) and folder not in allowed:
+                yield f"{place}; {folder}/ may not use {name}"
+        if re.match(OUTSIDE["torch"][0], included):
+            if file.suffix == ".h" and included != TENSOR_HEADER:
+                yield f"{place}; of torch a header includes {TENSOR_HEADER} at most: each torch file costs seconds to compile"
+            if folder == "cli" and not CLI_TORCH.match(path):
+                yield f"{place}; only cli/torch/ may use torch"
+
+
+def main():
+    root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
+    files = sorted(file for folder in FOLDERS for suffix in ("*.h", "*.cpp") for file in (root / folder).rglob(suffix))
+    files = sorted(set(files))
+    faults = [fault for file in files for fault in faults_of(root, file)]
+    for fault in faults:
+        print(fault, file=sys.stderr)
+    print(f"layers: {len(files)} files, {len(faults)} faults")
+    return 1 if faults or not files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
