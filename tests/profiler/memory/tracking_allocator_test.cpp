@@ -1,0 +1,177 @@
+#include "profiler/memory/tracking_allocator.h"
+
+#include "schedule/error.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace pipescope {
+namespace {
+using namespace tracking_allocator;
+
+// Sets the owner of this thread while it lives.
+class Owning {
+public:
+    explicit Owning(int owner) : before_(set_owner(owner)) {}
+    ~Owning() { set_owner(before_); }
+    Owning(const Owning&) = delete;
+    Owning& operator=(const Owning&) = delete;
+
+private:
+    int before_;
+};
+
+class TrackingAllocatorTest : public testing::Test {
+protected:
+    static void SetUpTestSuite() { install(); }
+    void SetUp() override {
+        for (const int owner : {1, 2, 3}) {
+            ASSERT_EQ(allocated(owner), 0) << "the test before leaked";
+            reset_peak(owner);
+            take_window(owner);
+        }
+    }
+};
+
+TEST_F(TrackingAllocatorTest, ChargesTheOwnerOfTheAllocatingThread) {
+    const Owning lane(1);
+    const at::Tensor tensor = torch::empty({25});
+    EXPECT_TRUE(installed());
+    EXPECT_EQ(allocated(1), 100);
+    EXPECT_EQ(allocated(2), 0);
+}
+
+TEST_F(TrackingAllocatorTest, CreditsTheOwnerWhereverTheMemoryIsFreed) {
+    at::Tensor tensor;
+    std::thread([&] {
+        const Owning lane(1);
+        tensor = torch::empty({25});
+    }).join();
+    EXPECT_EQ(allocated(1), 100);
+    const Owning lane(2);
+    tensor = at::Tensor();
+    EXPECT_EQ(allocated(1), 0);
+    EXPECT_EQ(allocated(2), 0);
+}
+
+TEST_F(TrackingAllocatorTest, KeepsThePeakOfWhatWasFreedAgain) {
+    const Owning lane(1);
+    {
+        const at::Tensor one = torch::empty({25});
+        const at::Tensor two = torch::empty({50});
+    }
+    EXPECT_EQ(allocated(1), 0);
+    EXPECT_EQ(peak(1), 300);
+    reset_peak(1);
+    EXPECT_EQ(peak(1), 0);
+}
+
+TEST_F(TrackingAllocatorTest, WindowsOverlapNeitherEachOtherNorThePeak) {
+    const Owning lane(1);
+    const at::Tensor held = torch::empty({10});
+    torch::empty({25});
+    EXPECT_EQ(take_window(1), 140);
+    EXPECT_EQ(take_window(1), 40);  // held all through the second window
+    torch::empty({50});
+    EXPECT_EQ(take_window(1), 240);
+    EXPECT_EQ(peak(1), 240);
+}
+
+TEST_F(TrackingAllocatorTest, MovesTheChargeOfAStorageOnce) {
+    const Owning lane(1);
+    at::Tensor tensor = torch::empty({5, 5});
+    const at::Tensor view = tensor[0];
+    recharge(view, 2);
+    recharge(tensor, 2);
+    EXPECT_EQ(allocated(1), 0);
+    EXPECT_EQ(allocated(2), 100);
+    EXPECT_EQ(peak(2), 100);
+}
+
+TEST_F(TrackingAllocatorTest, LeavesStoragesItDidNotMakeAlone) {
+    std::vector<float> foreign(100);
+    recharge(torch::from_blob(foreign.data(), {100}), 1);
+    recharge(torch::from_blob(foreign.data(), {100}, [](void*) {}), 1);
+    recharge(torch::empty({0}), 1);
+    recharge(at::Tensor(), 1);
+    recharge(torch::empty({3}, torch::kMeta), 1);
+    EXPECT_EQ(allocated(1), 0);
+}
+
+TEST_F(TrackingAllocatorTest, KeepsTheAlignmentThatKernelsExpect) {
+    for (const std::int64_t elements : {1, 3, 17, 1000, 100000}) {
+        const at::Tensor tensor = torch::empty({elements});
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(tensor.data_ptr()) % 64, 0U);
+    }
+}
+
+// gelu takes its scratch memory through raw_allocate, which insists that data and context are one pointer.
+TEST_F(TrackingAllocatorTest, ServesCallersThatAllocateWithoutADataPtr) {
+    const Owning lane(1);
+    const at::Tensor input = torch::randn({64, 64}, torch::requires_grad());
+    torch::gelu(input).sum().backward();
+    EXPECT_TRUE(input.grad().defined());
+    c10::Allocator* allocator = c10::GetAllocator(c10::DeviceType::CPU);
+    void* raw = allocator->raw_allocate(128);
+    const Bytes with_raw = allocated(1);
+    allocator->raw_deallocate(raw);
+    EXPECT_EQ(with_raw - allocated(1), 128);
+}
+
+TEST_F(TrackingAllocatorTest, CountsRightWhenManyThreadsShareAnOwner) {
+    constexpr int kThreads = 4;
+    constexpr int kRounds = 2000;
+    std::vector<std::thread> threads;
+    for (int t = 0; t < kThreads; ++t) {
+        threads.emplace_back([] {
+            const Owning lane(3);
+            for (int round = 0; round < kRounds; ++round) {
+                const at::Tensor tensor = torch::empty({25});
+                recharge(tensor, round % 2 == 0 ? 2 : 3);
+            }
+        });
+    }
+    for (std::thread& thread : threads) {
+        thread.join();
+    }
+    EXPECT_EQ(allocated(2), 0);
+    EXPECT_EQ(allocated(3), 0);
+    EXPECT_GE(peak(3), 100);
+    EXPECT_LE(peak(3), kThreads * 100);
+}
+
+// The owner holds 400 bytes or 0, and its peak is read and restarted all the time: each rise must be in some window.
+TEST_F(TrackingAllocatorTest, LosesNoPeakBetweenTwoWindows) {
+    constexpr int kRounds = 3000;
+    std::atomic<bool> done{false};
+    Bytes highest = 0;
+    std::thread reader([&] {
+        while (!done) {
+            highest = std::max(highest, take_window(1));
+        }
+        highest = std::max(highest, take_window(1));
+    });
+    {
+        const Owning lane(1);
+        for (int round = 0; round < kRounds; ++round) {
+            torch::empty({100});
+        }
+        const at::Tensor tallest = torch::empty({1000});
+    }
+    done = true;
+    reader.join();
+    EXPECT_EQ(highest, 4000);
+}
+
+TEST_F(TrackingAllocatorTest, RefusesAnOwnerThatCannotExist) {
+    EXPECT_THROW(set_owner(-1), Error);
+    EXPECT_THROW(recharge(torch::empty({1}), kNumOwners), Error);
+}
+}  // namespace
+}  // namespace pipescope
