@@ -99,6 +99,10 @@ private:
     const PipelineShape& shape() const { return graph_.shape_; }
     int last_partition() const { return shape().num_partitions - 1; }
     LaneId lane_of(int partition) const { return shape().lane_of(PartitionId{partition}); }
+    bool one_loss() const { return shape().loss == LossScope::mini_batch; }
+    TaskKey loss_of(int micro_batch) const {
+        return {0, TaskKind::loss, last_partition(), one_loss() ? -1 : micro_batch, -1};
+    }
     bool crosses_lanes(int from, int to) const { return lane_of(from) != lane_of(to); }
 
     /// Keys the task waits for; a copy where the data crosses lanes, else its producer.
@@ -121,7 +125,9 @@ private:
                 break;
             case TaskKind::loss:
                 for (int each = 0; each < shape().num_micro_batches; ++each) {
-                    keys.push_back({0, TaskKind::forward, last_partition(), each, -1});
+                    if (one_loss() || each == i) {
+                        keys.push_back({0, TaskKind::forward, last_partition(), each, -1});
+                    }
                 }
                 break;
             case TaskKind::recompute: keys.push_back({0, TaskKind::forward, j, i, -1}); break;
@@ -133,7 +139,7 @@ private:
                     keys.push_back({0, crosses_lanes(j, j + 1) ? TaskKind::copy_backward : TaskKind::backward,
                                     crosses_lanes(j, j + 1) ? j : j + 1, i, -1});
                 } else {
-                    keys.push_back({0, TaskKind::loss, last_partition(), -1, -1});
+                    keys.push_back(loss_of(i));
                 }
                 for (std::size_t k = 0; k < shape().skips.size(); ++k) {
                     const auto [from, to] = shape().skips[k];
@@ -150,9 +156,9 @@ private:
     bool emit_if_ready(const TaskKey& key, std::size_t lane) {
         std::vector<TaskKey> keys = needs(key);
         const bool backward_phase = key.kind == TaskKind::recompute || key.kind == TaskKind::backward;
-        const bool opens_backward = backward_phase && !in_backward_phase_[lane];
+        const bool opens_backward = one_loss() && backward_phase && !in_backward_phase_[lane];
         if (opens_backward) {  // the gathered output's loss is a barrier for every lane
-            const TaskKey loss{0, TaskKind::loss, last_partition(), -1, -1};
+            const TaskKey loss = loss_of(-1);
             if (std::find(keys.begin(), keys.end(), loss) == keys.end()) {
                 keys.push_back(loss);
             }

@@ -21,6 +21,10 @@ struct SkipRoute {
     friend bool operator==(const SkipRoute&, const SkipRoute&) = default;
 };
 
+/// Where the loss is computed: once on the gathered output, exact for any loss, a barrier before the backward phase; or
+/// for each micro-batch, which lets a micro-batch go backward while others still go forward.
+enum class LossScope { mini_batch, micro_batch };
+
 /// What a schedule is built for. Costs are not part of it: the same graph runs on every clock.
 struct PipelineShape {
     int num_partitions = 1;
@@ -28,6 +32,7 @@ struct PipelineShape {
     Checkpoint checkpoint = Checkpoint::except_last;
     std::vector<LaneId> placement = {};  ///< lane of each partition; empty: partition j on lane j
     std::vector<SkipRoute> skips = {};   ///< their position is the skip's index in the TaskKey
+    LossScope loss = LossScope::mini_batch;
 
     LaneId lane_of(PartitionId partition) const {
         return placement.empty() ? LaneId{partition.value()} : placement.at(partition.index());
@@ -72,6 +77,7 @@ public:
     ///     loss -> first task of the backward phase of every lane (recompute included)
     ///     backward(i,j+1) -> copy_backward(i,j) -> backward(i,j),   recompute(i,j) -> backward(i,j)
     ///
+    /// With LossScope::micro_batch each micro-batch has its own loss(i), and only backward(i,n-1) waits for it.
     /// No copy between partitions of one lane. Throws Error if the programs wait for each other in a circle.
     TaskGraph(PipelineShape shape, const std::vector<LaneProgram>& programs);
 

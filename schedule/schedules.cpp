@@ -1,0 +1,147 @@
+#include "schedule/schedules.h"
+
+#include "schedule/error.h"
+#include "schedule/gpipe_schedule.h"
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+/// Task (i, j) of a lane, in the order the lane runs its forwards, or its backwards.
+struct LaneTask {
+    int micro_batch;
+    int partition;
+};
+
+/// Runs `warm_up` forwards, then one forward and one backward in turn, then the backwards that are left.
+LaneProgram one_forward_one_backward(const PipelineShape& shape, const std::vector<LaneTask>& forwards,
+                                     const std::vector<LaneTask>& backwards, std::size_t warm_up) {
+    LaneProgram program;
+    const auto add = [&](TaskKind kind, const LaneTask& task) {
+        program.push_back({0, kind, task.partition, task.micro_batch, -1});
+    };
+    const auto add_forward = [&](const LaneTask& task) {
+        add(TaskKind::forward, task);
+        if (task.partition == shape.num_partitions - 1) {
+            add(TaskKind::loss, task);
+        }
+    };
+    const auto add_backward = [&](const LaneTask& task) {
+        if (is_checkpointed(shape.checkpoint, MicroBatchId{task.micro_batch}, shape.num_micro_batches)) {
+            add(TaskKind::recompute, task);
+        }
+        add(TaskKind::backward, task);
+    };
+    warm_up = std::min(warm_up, forwards.size());
+    for (std::size_t k = 0; k < forwards.size() + warm_up; ++k) {
+        if (k < forwards.size()) {
+            add_forward(forwards[k]);
+        }
+        if (k >= warm_up) {
+            add_backward(backwards[k - warm_up]);
+        }
+    }
+    return program;
+}
+
+TaskGraph one_f_one_b(const PipelineShape& shape) {
+    const int n = shape.num_partitions;
+    if (shape.num_lanes() != n) {
+        throw UsageError("placement puts " + std::to_string(n) + " partitions on " + std::to_string(shape.num_lanes()) +
+                         " lanes; 1f1b runs one partition a lane; use interleaved for more");
+    }
+    std::vector<LaneProgram> programs(static_cast<std::size_t>(n));
+    for (int j = 0; j < n; ++j) {
+        std::vector<LaneTask> order;
+        for (int i = 0; i < shape.num_micro_batches; ++i) {
+            order.push_back({i, j});
+        }
+        programs[shape.lane_of(PartitionId{j}).index()] =
+            one_forward_one_backward(shape, order, order, static_cast<std::size_t>(n - 1 - j));
+    }
+    return TaskGraph(shape, programs);
+}
+
+void check_interleaved(const PipelineShape& shape) {
+    const int lanes = shape.num_lanes();
+    const auto refuse = [](const std::string& what) { throw UsageError("the interleaved schedule " + what); };
+    if (shape.num_partitions % lanes != 0 || shape.num_partitions == lanes) {
+        refuse("needs two or more partitions a lane; " + std::to_string(shape.num_partitions) + " partitions on " +
+               std::to_string(lanes) + " lanes do not do; give a placement such as 0,1,0,1");
+    }
+    for (int j = 0; j < shape.num_partitions; ++j) {
+        if (shape.lane_of(PartitionId{j}).value() != j % lanes) {
+            refuse("puts partition " + std::to_string(j) + " on lane " + std::to_string(j % lanes) + ", not on lane " +
+                   std::to_string(shape.lane_of(PartitionId{j}).value()) + "; give a placement such as 0,1,0,1");
+        }
+    }
+    if (shape.num_micro_batches % lanes != 0) {
+        refuse("needs a multiple of " + std::to_string(lanes) + " micro-batches, one for each lane; " +
+               std::to_string(shape.num_micro_batches) + " is none; change chunks or batch");
+    }
+}
+
+TaskGraph interleaved(const PipelineShape& shape) {
+    check_interleaved(shape);
+    const int lanes = shape.num_lanes();
+    const int rounds = shape.num_partitions / lanes;  // partitions a lane
+    std::vector<LaneProgram> programs(static_cast<std::size_t>(lanes));
+    for (int lane = 0; lane < lanes; ++lane) {
+        // Groups of `lanes` micro-batches go through the lane's partitions in turn; backward through them in reverse.
+        std::vector<LaneTask> forwards;
+        std::vector<LaneTask> backwards;
+        for (int first = 0; first < shape.num_micro_batches; first += lanes) {
+            for (int round = 0; round < rounds; ++round) {
+                for (int i = first; i < first + lanes; ++i) {
+                    forwards.push_back({i, round * lanes + lane});
+                    backwards.push_back({i, (rounds - 1 - round) * lanes + lane});
+                }
+            }
+        }
+        const auto warm_up = static_cast<std::size_t>((lanes - lane - 1) * 2 + (rounds - 1) * lanes);
+        programs[static_cast<std::size_t>(lane)] = one_forward_one_backward(shape, forwards, backwards, warm_up);
+    }
+    return TaskGraph(shape, programs);
+}
+}  // namespace
+
+std::string to_string(Schedule schedule) {
+    switch (schedule) {
+        case Schedule::gpipe: return "gpipe";
+        case Schedule::one_f_one_b: return "1f1b";
+        case Schedule::interleaved_1f1b: return "interleaved";
+    }
+    return "unknown";
+}
+
+std::vector<Schedule> all_schedules() {
+    return {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b};
+}
+
+Schedule parse_schedule(std::string_view name) {
+    std::string known;
+    for (const Schedule schedule : all_schedules()) {
+        if (to_string(schedule) == name) {
+            return schedule;
+        }
+        known += (known.empty() ? "" : ", ") + to_string(schedule);
+    }
+    throw UsageError("schedule '" + std::string(name) + "' is not known; it must be one of " + known +
+                     "; use gpipe when unsure");
+}
+
+bool needs_loss_inside(Schedule schedule) {
+    return schedule != Schedule::gpipe;
+}
+
+TaskGraph make_schedule(Schedule schedule, PipelineShape shape) {
+    shape.loss = needs_loss_inside(schedule) ? LossScope::micro_batch : LossScope::mini_batch;
+    shape.check();
+    switch (schedule) {
+        case Schedule::gpipe: return gpipe_schedule(shape);
+        case Schedule::one_f_one_b: return one_f_one_b(shape);
+        case Schedule::interleaved_1f1b: return interleaved(shape);
+    }
+    return gpipe_schedule(shape);
+}
+}  // namespace pipescope

@@ -1,0 +1,127 @@
+#include "schedule/schedules.h"
+
+#include "schedule/error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+namespace pipescope {
+namespace {
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+/// "0 1 0' .." : micro-batches of one lane, backward marked, losses left out; with the partition before it where lanes
+/// hold several.
+std::string lane_text(const TaskGraph& graph, int lane) {
+    std::string text;
+    for (const TaskIndex task : graph.lane_order(LaneId{lane})) {
+        const TaskKey& key = graph.tasks()[task].key;
+        if (key.kind == TaskKind::loss) {
+            continue;
+        }
+        text += text.empty() ? "" : " ";
+        text += graph.shape().placement.empty() ? "" : std::to_string(key.partition) + ":";
+        text += (key.kind == TaskKind::recompute ? "r" : "") + std::to_string(key.micro_batch) +
+                (key.kind == TaskKind::backward ? "'" : "");
+    }
+    return text;
+}
+
+/// Most micro-batches whose forward is done and whose backward is not, at any time on this lane.
+int most_live(const TaskGraph& graph, int lane) {
+    int live = 0;
+    int most = 0;
+    for (const TaskIndex task : graph.lane_order(LaneId{lane})) {
+        const TaskKind kind = graph.tasks()[task].key.kind;
+        live += kind == TaskKind::forward ? 1 : kind == TaskKind::backward ? -1 : 0;
+        most = std::max(most, live);
+    }
+    return most;
+}
+
+TEST(OneFOneB, AlternatesForwardAndBackwardOnceTheLanesAreFilled) {
+    const TaskGraph graph = make_schedule(
+        Schedule::one_f_one_b, {.num_partitions = 3, .num_micro_batches = 4, .checkpoint = Checkpoint::never});
+    EXPECT_EQ(lane_text(graph, 0), "0 1 2 0' 3 1' 2' 3'");
+    EXPECT_EQ(lane_text(graph, 1), "0 1 0' 2 1' 3 2' 3'");
+    EXPECT_EQ(lane_text(graph, 2), "0 0' 1 1' 2 2' 3 3'");
+}
+
+TEST(OneFOneB, HoldsAtMostAsManyMicroBatchesAsPartitionsLieBehind) {
+    const PipelineShape shape{.num_partitions = 4, .num_micro_batches = 16};
+    const TaskGraph one_f_one_b = make_schedule(Schedule::one_f_one_b, shape);
+    const TaskGraph gpipe = make_schedule(Schedule::gpipe, shape);
+    for (int j = 0; j < 4; ++j) {
+        EXPECT_EQ(most_live(one_f_one_b, j), 4 - j);
+        EXPECT_EQ(most_live(gpipe, j), 16);
+    }
+}
+
+TEST(OneFOneB, HasALossForEachMicroBatchAndNoBarrier) {
+    const TaskGraph graph = make_schedule(Schedule::one_f_one_b, {.num_partitions = 2, .num_micro_batches = 2});
+    const auto loss = graph.find({0, TaskKind::loss, 1, 0, -1});
+    ASSERT_TRUE(loss);
+    EXPECT_EQ(graph.dependencies(*loss).size(), 1u);
+    EXPECT_EQ(graph.dependencies(*graph.find({0, TaskKind::recompute, 0, 0, -1})).size(), 1u);
+}
+
+TEST(OneFOneB, RunsWithFewerMicroBatchesThanPartitions) {
+    const TaskGraph graph = make_schedule(
+        Schedule::one_f_one_b, {.num_partitions = 4, .num_micro_batches = 2, .checkpoint = Checkpoint::never});
+    EXPECT_EQ(lane_text(graph, 0), "0 1 0' 1'");
+}
+
+TEST(Interleaved, TakesItsPartitionsInTurnByGroupsOfMicroBatches) {
+    // two lanes, two partitions each; lane 0 warms up with (2 - 0 - 1) * 2 + 2 = 4 forwards
+    const TaskGraph graph =
+        make_schedule(Schedule::interleaved_1f1b, {.num_partitions = 4,
+                                                   .num_micro_batches = 4,
+                                                   .checkpoint = Checkpoint::never,
+                                                   .placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}}});
+    EXPECT_EQ(lane_text(graph, 0), "0:0 0:1 2:0 2:1 0:2 2:0' 0:3 2:1' 2:2 0:0' 2:3 0:1' 2:2' 2:3' 0:2' 0:3'");
+    EXPECT_EQ(lane_text(graph, 1), "1:0 1:1 3:0 3:0' 3:1 3:1' 1:2 1:0' 1:3 1:1' 3:2 3:2' 3:3 3:3' 1:2' 1:3'");
+}
+
+TEST(Interleaved, RefusesShapesItCannotInterleave) {
+    EXPECT_THAT([] { make_schedule(Schedule::interleaved_1f1b, {.num_partitions = 4, .num_micro_batches = 4}); },
+                ThrowsMessage<UsageError>(HasSubstr("two or more partitions a lane")));
+    EXPECT_THAT(
+        [] {
+            make_schedule(Schedule::interleaved_1f1b, {.num_partitions = 4,
+                                                       .num_micro_batches = 3,
+                                                       .placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}}});
+        },
+        ThrowsMessage<UsageError>(HasSubstr("a multiple of 2 micro-batches")));
+}
+
+TEST(Schedules, RunEveryTaskOfEveryMicroBatchOnce) {
+    for (const Schedule schedule : all_schedules()) {
+        const bool interleaved = schedule == Schedule::interleaved_1f1b;
+        PipelineShape shape{.num_partitions = 4, .num_micro_batches = 6, .checkpoint = Checkpoint::always};
+        if (interleaved) {
+            shape.placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}};
+        }
+        const TaskGraph graph = make_schedule(schedule, shape);
+        const auto count = [&](TaskKind kind) {
+            return std::count_if(graph.tasks().begin(), graph.tasks().end(),
+                                 [&](const Task& task) { return task.key.kind == kind; });
+        };
+        EXPECT_EQ(count(TaskKind::forward), 24) << to_string(schedule);
+        EXPECT_EQ(count(TaskKind::recompute), 24) << to_string(schedule);
+        EXPECT_EQ(count(TaskKind::backward), 24) << to_string(schedule);
+        EXPECT_EQ(count(TaskKind::copy_forward), 18) << to_string(schedule);
+        EXPECT_EQ(count(TaskKind::loss), needs_loss_inside(schedule) ? 6 : 1) << to_string(schedule);
+    }
+}
+
+TEST(Schedules, AreReadBackFromTheirNames) {
+    for (const Schedule schedule : all_schedules()) {
+        EXPECT_EQ(parse_schedule(to_string(schedule)), schedule);
+    }
+    EXPECT_THAT([] { parse_schedule("zigzag"); }, ThrowsMessage<UsageError>(HasSubstr("gpipe, 1f1b, interleaved")));
+}
+}  // namespace
+}  // namespace pipescope
