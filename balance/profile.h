@@ -25,9 +25,9 @@ struct LayerProfile {
     Bytes gradient_bytes = 0;
     Bytes buffer_bytes = 0;
     PerSize forward_ns;
-    PerSize recompute_ns;
+    PerSize recompute_ns;  ///< empty: as forward_ns
     PerSize backward_ns;
-    double forward_cv = 0;   ///< standard deviation over mean of the repeats
+    double forward_cv = 0;  ///< standard deviation over mean of the repeats
     double backward_cv = 0;
     PerSize output_bytes;     ///< what goes to the next layer, skips apart
     PerSize saved_bytes;      ///< what autograd keeps besides input and output
@@ -64,6 +64,10 @@ struct Profile {
 
     friend bool operator==(const Profile&, const Profile&) = default;
 };
+
+/// Throws ProfileError, with the JSON path of the first fault, unless the invariant holds. Beyond it: numbers are at
+/// most 2^53, skips are stashed once and popped once by a later layer. An optional array may be empty.
+void check_profile(const Profile& profile);
 
 /// A value read off between, or outside, the measured sizes.
 struct Interpolated {

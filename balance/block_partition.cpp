@@ -1,0 +1,116 @@
+// torchgpipe's way to balance, move for move, with its fault: costs are normalised to (x - min) / (max - min), so the
+// mean cost of a layer is forgotten, and the search stops as soon as the blocks differ by one such unit. Equal layers
+// therefore keep the first split, whose last block takes the whole remainder.
+
+#include "balance/partition.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+namespace pipescope {
+namespace {
+class Blocks {
+public:
+    Blocks(std::span<const double> costs, std::size_t n) : costs_(costs.size()), ends_(n) {
+        const auto [smallest, largest] = std::minmax_element(costs.begin(), costs.end());
+        const double range = *largest - *smallest;
+        std::transform(costs.begin(), costs.end(), costs_.begin(),
+                       [&](double cost) { return range > 0 ? (cost - *smallest) / range : 0.0; });
+        for (std::size_t j = 0; j < n; ++j) {
+            ends_[j] = j + 1 < n ? costs.size() / n * (j + 1) : costs.size();
+        }
+    }
+
+    void solve() {
+        // Barany and Grinberg prove that the moves end for exact sums; rounding could make two blocks swap for ever.
+        std::size_t moves_left = 4 * ends_.size() * costs_.size() * costs_.size() + 16;
+        while (true) {
+            const std::size_t p = largest();
+            const double most = size(p);
+            while (true) {
+                const std::size_t q = smallest(p);
+                if (most <= size(q) + 1 || moves_left-- == 0) {
+                    return;
+                }
+                const std::size_t donor = p < q ? q - 1 : q + 1;
+                if (p < q) {
+                    --ends_[donor];
+                } else {
+                    ++ends_[q];
+                }
+                if (donor == p) {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Gives each empty block a layer of its nearest neighbour; whether any was empty.
+    bool repair() {
+        const std::vector<std::size_t> before = ends_;
+        const std::size_t n = ends_.size();
+        for (std::size_t j = 0; j < n; ++j) {
+            ends_[j] = std::max(ends_[j], start(j) + 1);
+        }
+        for (std::size_t j = 0; j < n; ++j) {
+            ends_[j] = std::min(ends_[j], costs_.size() - (n - j - 1));
+        }
+        return ends_ != before;
+    }
+
+    Balance balance() const {
+        std::vector<std::int64_t> layers;
+        for (std::size_t j = 0; j < ends_.size(); ++j) {
+            layers.push_back(static_cast<std::int64_t>(ends_[j] - start(j)));
+        }
+        return Balance(layers);
+    }
+
+private:
+    std::size_t start(std::size_t j) const { return j == 0 ? 0 : ends_[j - 1]; }
+    double size(std::size_t j) const {
+        double sum = 0;
+        for (std::size_t l = start(j); l < ends_[j]; ++l) {
+            sum += costs_[l];
+        }
+        return sum;
+    }
+    /// The last of the largest blocks, as Python's max over (size, index) pairs.
+    std::size_t largest() const {
+        std::size_t best = 0;
+        for (std::size_t j = 1; j < ends_.size(); ++j) {
+            best = size(j) >= size(best) ? j : best;
+        }
+        return best;
+    }
+    /// The first of the smallest blocks, as Python's min; but where it would take a layer from an empty block, the one
+    /// closest to p, as the paper says, since torchgpipe would let blocks overlap there.
+    std::size_t smallest(std::size_t p) const {
+        std::size_t best = 0;
+        for (std::size_t j = 1; j < ends_.size(); ++j) {
+            best = size(j) < size(best) ? j : best;
+        }
+        while (best != p) {
+            const std::size_t donor = p < best ? best - 1 : best + 1;
+            if (donor == p || ends_[donor] > start(donor)) {
+                break;
+            }
+            best = donor;
+        }
+        return best;
+    }
+
+    std::vector<double> costs_;  // normalised
+    std::vector<std::size_t> ends_;
+};
+}  // namespace
+
+BlockPartition block_partition(std::span<const double> costs, int n) {
+    check_partition_request(costs, n);
+    Blocks blocks(costs, static_cast<std::size_t>(n));
+    blocks.solve();
+    const bool repaired = blocks.repair();
+    return {blocks.balance(), repaired};
+}
+}  // namespace pipescope

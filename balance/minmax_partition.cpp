@@ -1,0 +1,113 @@
+// The smallest largest part, exactly. Problem: cut a chain of costs into n parts so that the heaviest is as light as
+// can be. Idea: whether a bound B can be kept is decided by filling parts greedily; the smallest such B is found by
+// bisecting over the doubles themselves, whose bit patterns order like the numbers. A part's sum is always added up
+// from its first cost on, so that the bound found is met to the last bit. Cost: 64 N for the bound (Pinar and Aykanat,
+// JPDC 64, 2004, probe the same way). Among all cuts that keep the bound, the one with the smallest sum of squares is
+// chosen by dynamic programming over the few cuts that are possible: equal layers spread evenly instead of leaving
+// light parts at the end.
+
+#include "balance/partition.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <string>
+
+namespace pipescope {
+namespace {
+/// Where each of n parts ends at the latest if none may exceed the bound; nothing if n parts do not reach the end.
+std::vector<std::size_t> latest_ends(std::span<const double> costs, std::size_t n, double bound) {
+    std::vector<std::size_t> ends;
+    std::size_t end = 0;
+    for (std::size_t part = 0; part < n; ++part) {
+        const std::size_t most = costs.size() - (n - part - 1);  // a layer is left for each later part
+        double sum = 0;
+        while (end < most && sum + costs[end] <= bound) {
+            sum += costs[end++];
+        }
+        ends.push_back(end);
+    }
+    return end == costs.size() ? ends : std::vector<std::size_t>{};
+}
+
+double smallest_bound(std::span<const double> costs, std::size_t n) {
+    double total = 0;
+    for (const double cost : costs) {
+        total += cost;
+    }
+    // From the heaviest layer up, so that every part takes at least one layer.
+    auto low = std::bit_cast<std::uint64_t>(*std::max_element(costs.begin(), costs.end()) + 0.0);  // + 0.0: not -0
+    auto high = std::bit_cast<std::uint64_t>(total + 0.0);
+    while (low < high) {
+        const std::uint64_t middle = low + (high - low) / 2;
+        if (latest_ends(costs, n, std::bit_cast<double>(middle)).empty()) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return std::bit_cast<double>(low);
+}
+
+/// best[part][end]: smallest sum of squares of the parts up to `part`, the last one ending at `end`.
+struct Choice {
+    double squares = std::numeric_limits<double>::infinity();
+    std::size_t start = 0;
+};
+
+Balance evenest_within(std::span<const double> costs, std::size_t n, double bound) {
+    const std::vector<std::size_t> latest = latest_ends(costs, n, bound);
+    std::vector<std::vector<Choice>> best(n, std::vector<Choice>(costs.size() + 1));
+    for (std::size_t part = 0; part < n; ++part) {
+        const std::size_t first = part == 0 ? 0 : part;
+        const std::size_t last = part == 0 ? 0 : latest[part - 1];
+        for (std::size_t start = first; start <= last; ++start) {
+            const double before = part == 0 ? 0 : best[part - 1][start].squares;
+            if (!std::isfinite(before)) {
+                continue;
+            }
+            double sum = 0;
+            for (std::size_t end = start + 1; end <= latest[part] && sum + costs[end - 1] <= bound; ++end) {
+                sum += costs[end - 1];
+                // Scaled by the bound, the square of a huge cost stays finite.
+                const double scaled =
+                    bound > 0 ? sum / bound : static_cast<double>(end - start) / static_cast<double>(costs.size());
+                if (const double squares = before + scaled * scaled; squares < best[part][end].squares) {
+                    best[part][end] = {squares, start};
+                }
+            }
+        }
+    }
+    std::vector<std::int64_t> layers(n);
+    std::size_t end = costs.size();
+    for (std::size_t part = n; part-- > 0;) {
+        const std::size_t start = best[part][end].start;
+        layers[part] = static_cast<std::int64_t>(end - start);
+        end = start;
+    }
+    return Balance(layers);
+}
+}  // namespace
+
+void check_partition_request(std::span<const double> costs, int n) {
+    if (n < 1 || static_cast<std::size_t>(n) > costs.size()) {
+        throw BalanceError("partitions is " + std::to_string(n) + "; " + std::to_string(costs.size()) +
+                           " layers make 1 to " + std::to_string(costs.size()) + " partitions; use fewer partitions");
+    }
+    double total = 0;
+    for (std::size_t l = 0; l < costs.size(); ++l) {
+        total += costs[l];
+        if (!(costs[l] >= 0) || !std::isfinite(total)) {
+            throw BalanceError("the cost of layer " + std::to_string(l) + " is " + std::to_string(costs[l]) +
+                               "; costs are finite and not negative; profile the model again");
+        }
+    }
+}
+
+Balance minmax_partition(std::span<const double> costs, int n) {
+    check_partition_request(costs, n);
+    const auto parts = static_cast<std::size_t>(n);
+    return evenest_within(costs, parts, smallest_bound(costs, parts));
+}
+}  // namespace pipescope

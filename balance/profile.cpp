@@ -1,0 +1,159 @@
+#include "balance/profile.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+
+namespace pipescope {
+namespace {
+// Whole numbers up to here are exact in a double: 104 days in ns, 9 PB. Anything larger is a mistake.
+constexpr double kLargest = 9007199254740992.0;
+constexpr std::int64_t kMostSamples = 1'000'000'000;
+
+std::string text_of(double value) {
+    if (std::isfinite(value) && value == std::floor(value) && std::abs(value) < kLargest) {
+        return std::to_string(static_cast<std::int64_t>(value));
+    }
+    return std::to_string(value);
+}
+
+void require_number(double value, const std::string& path) {
+    if (!(std::isfinite(value) && value >= 0)) {  // not written as value < 0: NaN compares false
+        throw ProfileError(path + " is " + text_of(value) +
+                           "; times and sizes are finite and not negative; correct it, or profile again");
+    }
+    if (value > kLargest) {
+        throw ProfileError(path + " is " + text_of(value) +
+                           "; times are ns and sizes bytes, at most 2^53; correct its unit, or profile again");
+    }
+}
+
+void require_per_size(const PerSize& values, std::size_t samples, bool required, const std::string& path) {
+    if (values.empty() && !required) {
+        return;
+    }
+    if (values.size() != samples) {
+        throw ProfileError(path + " holds " + std::to_string(values.size()) +
+                           " numbers; it needs one for each of the " + std::to_string(samples) +
+                           " entries of samples; add or remove some");
+    }
+    for (std::size_t k = 0; k < values.size(); ++k) {
+        require_number(values[k], path + "[" + std::to_string(k) + "]");
+    }
+}
+
+void check_samples(const std::vector<std::int64_t>& samples) {
+    if (samples.empty()) {
+        throw ProfileError("samples is empty; a profile measures at least one micro-batch size; give one, such as [1]");
+    }
+    for (std::size_t k = 0; k < samples.size(); ++k) {
+        const std::string path = "samples[" + std::to_string(k) + "]";
+        if (samples[k] < 1 || samples[k] > kMostSamples) {
+            throw ProfileError(path + " is " + std::to_string(samples[k]) + "; micro-batch sizes are from 1 to " +
+                               std::to_string(kMostSamples) + "; correct it");
+        }
+        if (k > 0 && samples[k] <= samples[k - 1]) {
+            throw ProfileError(path + " is " + std::to_string(samples[k]) + " after " + std::to_string(samples[k - 1]) +
+                               "; samples ascend without repeats; sort them, and every array along with them");
+        }
+    }
+}
+
+void check_layer(const LayerProfile& layer, std::size_t samples, const std::string& path) {
+    const auto check = [&](const PerSize& values, bool required, const char* field) {
+        require_per_size(values, samples, required, path + "." + field);
+    };
+    check(layer.forward_ns, true, "forward_ns");
+    check(layer.backward_ns, true, "backward_ns");
+    check(layer.output_bytes, true, "output_bytes");
+    check(layer.recompute_ns, false, "recompute_ns");
+    check(layer.saved_bytes, false, "saved_bytes");
+    check(layer.transient_bytes, false, "transient_bytes");
+    check(layer.flops, false, "flops");
+    require_number(static_cast<double>(layer.parameter_bytes), path + ".parameter_bytes");
+    require_number(static_cast<double>(layer.gradient_bytes), path + ".gradient_bytes");
+    require_number(static_cast<double>(layer.buffer_bytes), path + ".buffer_bytes");
+    require_number(layer.forward_cv, path + ".forward_cv");
+    require_number(layer.backward_cv, path + ".backward_cv");
+    for (const auto& [skip, bytes] : layer.stash) {
+        require_per_size(bytes, samples, true, path + ".stash." + skip);
+    }
+}
+
+/// A skip that nobody pops would travel nowhere; one popped before its stash would never arrive.
+void check_skips(const std::vector<LayerProfile>& layers) {
+    std::map<std::string, std::string> waiting;  // stashed and not yet popped, to the path of its stash
+    std::map<std::string, std::string> stashed;
+    for (std::size_t l = 0; l < layers.size(); ++l) {
+        const std::string path = "layers[" + std::to_string(l) + "]";
+        for (std::size_t k = 0; k < layers[l].pop.size(); ++k) {
+            const std::string& skip = layers[l].pop[k];
+            if (waiting.erase(skip) == 0) {
+                throw ProfileError(
+                    path + ".pop[" + std::to_string(k) + "] is '" + skip +
+                    "'; a skip is popped once, by a layer after the one that stashes it; correct the name");
+            }
+        }
+        for (const auto& [skip, bytes] : layers[l].stash) {
+            const std::string here = path + ".stash." + skip;
+            if (const auto [other, is_new] = stashed.emplace(skip, here); !is_new) {
+                throw ProfileError(here + " is stashed by " + other->second +
+                                   " already; a skip is stashed once; rename one of them");
+            }
+            waiting.emplace(skip, here);
+        }
+    }
+    if (!waiting.empty()) {
+        throw ProfileError(
+            waiting.begin()->second +
+            " is never popped; a skip is popped by a later layer; add it to that layer's pop, or remove it");
+    }
+}
+}  // namespace
+
+void check_profile(const Profile& profile) {
+    check_samples(profile.samples);
+    const std::size_t samples = profile.samples.size();
+    require_per_size(profile.input_bytes, samples, false, "input_bytes");
+    require_per_size(profile.loss_ns, samples, false, "loss_ns");
+    require_number(profile.optimizer_ns, "optimizer_ns");
+    require_number(profile.launch_ns, "launch_ns");
+    if (profile.threads < 1) {
+        throw ProfileError("threads is " + std::to_string(profile.threads) + "; a lane has at least 1 thread; use 1");
+    }
+    if (profile.co_running_lanes < 1) {
+        throw ProfileError("co_running_lanes is " + std::to_string(profile.co_running_lanes) +
+                           "; at least the measured lane runs; use 1");
+    }
+    if (profile.layers.empty()) {
+        throw ProfileError("layers is empty; a profile holds at least one layer; profile the model again");
+    }
+    for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+        check_layer(profile.layers[l], samples, "layers[" + std::to_string(l) + "]");
+    }
+    check_skips(profile.layers);
+}
+
+Interpolated interpolate(const std::vector<std::int64_t>& samples, const PerSize& values, double at) {
+    if (values.empty() || samples.empty()) {
+        return {};
+    }
+    const auto x = [&](std::size_t k) { return static_cast<double>(samples[k]); };
+    if (const auto exact = std::find_if(samples.begin(), samples.end(),
+                                        [&](std::int64_t size) { return static_cast<double>(size) == at; });
+        exact != samples.end()) {
+        return {values.at(static_cast<std::size_t>(exact - samples.begin())), false};
+    }
+    if (samples.size() == 1) {
+        return {values[0] * at / x(0), true};
+    }
+    const auto above = std::upper_bound(samples.begin(), samples.end(), at, [](double left, std::int64_t right) {
+        return left < static_cast<double>(right);
+    });
+    const bool outside = above == samples.begin() || above == samples.end();
+    const std::size_t hi =
+        std::clamp<std::size_t>(static_cast<std::size_t>(above - samples.begin()), 1, samples.size() - 1);
+    const double slope = (values.at(hi) - values.at(hi - 1)) / (x(hi) - x(hi - 1));
+    return {std::max(0.0, values[hi - 1] + slope * (at - x(hi - 1))), outside};
+}
+}  // namespace pipescope

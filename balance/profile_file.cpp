@@ -1,0 +1,53 @@
+#include "balance/profile_file.h"
+
+#include <fstream>
+#include <sstream>
+#include <system_error>
+
+namespace pipescope {
+Profile load_profile(const std::filesystem::path& path) {
+    std::error_code ignored;
+    if (std::filesystem::is_directory(path, ignored)) {  // opening one succeeds, reading it does not
+        throw ProfileError(path.string() + ": is a directory; a profile is a file; name the file in it");
+    }
+    std::ifstream file(path, std::ios::binary);
+    if (!file) {
+        throw ProfileError(path.string() +
+                           ": cannot be opened; a profile must be a readable file; check the path, or make "
+                           "one with 'pipescope profile'");
+    }
+    std::ostringstream text;
+    text << file.rdbuf();
+    try {
+        return parse_profile(text.str());
+    } catch (const ProfileError& fault) {
+        throw ProfileError(path.string() + ": " + fault.what());
+    }
+}
+
+void save_profile(const Profile& profile, const std::filesystem::path& path) {
+    const std::string text = to_json(profile);
+    std::filesystem::path beside = path;
+    beside += ".part";
+    const auto fail = [&](const std::string& why) {
+        std::error_code ignored;
+        std::filesystem::remove(beside, ignored);
+        throw Error(path.string() + ": cannot be written (" + why +
+                    "); its directory must exist, be writable and have space; choose another path");
+    };
+    std::ofstream file(beside, std::ios::binary | std::ios::trunc);
+    if (!file) {
+        fail("no file can be made there");
+    }
+    file << text;
+    file.close();
+    if (!file) {
+        fail("the disk did not take all of it");
+    }
+    std::error_code error;
+    std::filesystem::rename(beside, path, error);
+    if (error) {
+        fail(error.message());
+    }
+}
+}  // namespace pipescope

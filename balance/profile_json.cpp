@@ -1,0 +1,320 @@
+#include "balance/json_path.h"
+#include "balance/profile_file.h"
+
+#include <cmath>
+#include <limits>
+#include <optional>
+
+namespace pipescope {
+namespace {
+constexpr std::string_view kFormat = "pipescope.profile";
+constexpr std::int64_t kVersion = 1;
+
+[[noreturn]] void wrong_type(const std::string& path, const Json& value, const std::string& wanted) {
+    std::string shown = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+    if (shown.size() > 40) {
+        shown = shown.substr(0, 40) + "..";
+    }
+    throw ProfileError(path + " is " + shown + "; it must be " + wanted + "; correct it, or profile again");
+}
+
+double number_of(const Json& value, const std::string& path) {
+    if (!value.is_number()) {
+        wrong_type(path, value, "a number");
+    }
+    return value.get<double>();
+}
+
+std::int64_t whole_number_of(const Json& value, const std::string& path) {
+    const double number = number_of(value, path);
+    if (number != std::floor(number)) {
+        wrong_type(path, value, "a whole number");
+    }
+    if (std::abs(number) > 9007199254740992.0) {
+        wrong_type(path, value, "a whole number up to 2^53");
+    }
+    return static_cast<std::int64_t>(number);
+}
+
+/// One JSON object being taken apart: each field is taken once, what is left over is unknown and kept.
+class Fields {
+public:
+    Fields(const Json& object, std::string path) : path_(std::move(path)) {
+        if (!object.is_object()) {
+            wrong_type(path_.empty() ? "$" : path_, object, "an object");
+        }
+        rest_ = object;
+    }
+
+    std::string path_of(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
+
+    std::optional<Json> take(const std::string& key) {
+        const auto found = rest_.find(key);
+        if (found == rest_.end()) {
+            return std::nullopt;
+        }
+        Json value = *found;
+        rest_.erase(found);
+        return value;
+    }
+    Json require(const std::string& key) {
+        std::optional<Json> value = take(key);
+        if (!value) {
+            throw ProfileError(path_of(key) + " is missing; every profile has it; add it, or profile again");
+        }
+        return *std::move(value);
+    }
+
+    void read(const std::string& key, std::string& into) {
+        if (const auto value = take(key)) {
+            if (!value->is_string()) {
+                wrong_type(path_of(key), *value, "a string");
+            }
+            into = value->get<std::string>();
+        }
+    }
+    void read(const std::string& key, bool& into) {
+        if (const auto value = take(key)) {
+            if (!value->is_boolean()) {
+                wrong_type(path_of(key), *value, "true or false");
+            }
+            into = value->get<bool>();
+        }
+    }
+    void read(const std::string& key, double& into) {
+        if (const auto value = take(key)) {
+            into = number_of(*value, path_of(key));
+        }
+    }
+    void read(const std::string& key, std::int64_t& into) {
+        if (const auto value = take(key)) {
+            into = whole_number_of(*value, path_of(key));
+        }
+    }
+    void read(const std::string& key, int& into) {
+        std::int64_t wide = into;
+        read(key, wide);
+        if (wide < std::numeric_limits<int>::min() || wide > std::numeric_limits<int>::max()) {
+            throw ProfileError(path_of(key) + " is " + std::to_string(wide) +
+                               "; it counts threads or lanes; correct it, or profile again");
+        }
+        into = static_cast<int>(wide);
+    }
+    void read(const std::string& key, PerSize& into) {
+        if (const auto value = take(key)) {
+            into = per_size(*value, path_of(key));
+        }
+    }
+    static PerSize per_size(const Json& value, const std::string& path) {
+        if (!value.is_array()) {
+            wrong_type(path, value, "an array with one number for each entry of samples");
+        }
+        PerSize numbers;
+        for (std::size_t k = 0; k < value.size(); ++k) {
+            numbers.push_back(number_of(value[k], path + "[" + std::to_string(k) + "]"));
+        }
+        return numbers;
+    }
+
+    std::string unknown() const { return rest_.empty() ? std::string() : rest_.dump(); }
+
+private:
+    std::string path_;
+    Json rest_;
+};
+
+LayerProfile parse_layer(const Json& json, const std::string& path, std::size_t samples) {
+    Fields fields(json, path);
+    LayerProfile layer;
+    const Json name = fields.require("name");
+    if (!name.is_string()) {
+        wrong_type(path + ".name", name, "a string");
+    }
+    layer.name = name.get<std::string>();
+    const auto require_per_size = [&](const char* key) {
+        return Fields::per_size(fields.require(key), fields.path_of(key));
+    };
+    layer.forward_ns = require_per_size("forward_ns");
+    layer.backward_ns = require_per_size("backward_ns");
+    layer.output_bytes = require_per_size("output_bytes");
+    fields.read("parameter_bytes", layer.parameter_bytes);
+    layer.gradient_bytes = layer.parameter_bytes;
+    fields.read("gradient_bytes", layer.gradient_bytes);
+    fields.read("buffer_bytes", layer.buffer_bytes);
+    layer.recompute_ns = layer.forward_ns;
+    fields.read("recompute_ns", layer.recompute_ns);
+    fields.read("forward_cv", layer.forward_cv);
+    fields.read("backward_cv", layer.backward_cv);
+    layer.saved_bytes = layer.transient_bytes = layer.flops = PerSize(samples, 0);
+    fields.read("saved_bytes", layer.saved_bytes);
+    fields.read("transient_bytes", layer.transient_bytes);
+    fields.read("flops", layer.flops);
+    fields.read("keeps_input", layer.keeps_input);
+    fields.read("keeps_output", layer.keeps_output);
+    fields.read("aliases_input", layer.aliases_input);
+    if (const auto stash = fields.take("stash")) {
+        if (!stash->is_object()) {
+            wrong_type(fields.path_of("stash"), *stash, "an object of skip names and their bytes");
+        }
+        for (const auto& [skip, bytes] : stash->items()) {
+            layer.stash[skip] = Fields::per_size(bytes, fields.path_of("stash") + "." + skip);
+        }
+    }
+    if (const auto pop = fields.take("pop")) {
+        if (!pop->is_array()) {
+            wrong_type(fields.path_of("pop"), *pop, "an array of skip names");
+        }
+        for (std::size_t k = 0; k < pop->size(); ++k) {
+            if (!(*pop)[k].is_string()) {
+                wrong_type(fields.path_of("pop") + "[" + std::to_string(k) + "]", (*pop)[k], "a string");
+            }
+            layer.pop.push_back((*pop)[k].get<std::string>());
+        }
+    }
+    if (const auto tape = fields.take("tape")) {
+        layer.tape = tape->dump();
+    }
+    layer.unknown = fields.unknown();
+    return layer;
+}
+
+void check_format(Fields& fields) {
+    if (const Json format = fields.require("format"); format != kFormat) {
+        wrong_type("format", format, "\"" + std::string(kFormat) + "\": the file is something else");
+    }
+    const std::int64_t version = whole_number_of(fields.require("version"), "version");
+    if (version != kVersion) {
+        throw ProfileError("version is " + std::to_string(version) + "; this pipescope reads version " +
+                           std::to_string(kVersion) + (version > kVersion ? "; update pipescope" : "; correct it") +
+                           ", or profile again");
+    }
+}
+
+/// A whole number without a fraction, so that files hold 12 and not 12.0; others as they are.
+Json to_number(double value) {
+    if (value == std::floor(value) && std::abs(value) <= 9007199254740992.0) {
+        return static_cast<std::int64_t>(value);
+    }
+    return value;
+}
+
+Json to_array(const PerSize& values) {
+    Json array = Json::array();
+    for (const double value : values) {
+        array.push_back(to_number(value));
+    }
+    return array;
+}
+
+void add_array(Json& json, const char* key, const PerSize& values) {
+    if (!values.empty()) {
+        json[key] = to_array(values);
+    }
+}
+
+void add_unknown(Json& json, const std::string& unknown) {
+    if (!unknown.empty()) {
+        json.update(Json::parse(unknown));
+    }
+}
+
+Json to_json(const LayerProfile& layer) {
+    Json json;
+    json["name"] = layer.name;
+    json["parameter_bytes"] = layer.parameter_bytes;
+    json["gradient_bytes"] = layer.gradient_bytes;
+    json["buffer_bytes"] = layer.buffer_bytes;
+    add_array(json, "forward_ns", layer.forward_ns);
+    add_array(json, "recompute_ns", layer.recompute_ns);
+    add_array(json, "backward_ns", layer.backward_ns);
+    json["forward_cv"] = to_number(layer.forward_cv);
+    json["backward_cv"] = to_number(layer.backward_cv);
+    add_array(json, "output_bytes", layer.output_bytes);
+    add_array(json, "saved_bytes", layer.saved_bytes);
+    add_array(json, "transient_bytes", layer.transient_bytes);
+    add_array(json, "flops", layer.flops);
+    json["keeps_input"] = layer.keeps_input;
+    json["keeps_output"] = layer.keeps_output;
+    json["aliases_input"] = layer.aliases_input;
+    if (!layer.stash.empty()) {
+        for (const auto& [skip, bytes] : layer.stash) {
+            json["stash"][skip] = to_array(bytes);
+        }
+    }
+    if (!layer.pop.empty()) {
+        json["pop"] = layer.pop;
+    }
+    if (!layer.tape.empty()) {
+        json["tape"] = Json::parse(layer.tape);
+    }
+    add_unknown(json, layer.unknown);
+    return json;
+}
+
+std::string dump(const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+}  // namespace
+
+Profile parse_profile(std::string_view text) {
+    Fields fields(parse_json_with_path(text), "");
+    check_format(fields);
+    Profile profile;
+    const Json samples = fields.require("samples");
+    if (!samples.is_array()) {
+        wrong_type("samples", samples, "an array of micro-batch sizes");
+    }
+    for (std::size_t k = 0; k < samples.size(); ++k) {
+        profile.samples.push_back(whole_number_of(samples[k], "samples[" + std::to_string(k) + "]"));
+    }
+    fields.read("model", profile.model);
+    fields.read("device", profile.device);
+    fields.read("dtype", profile.dtype);
+    fields.read("threads", profile.threads);
+    fields.read("co_running_lanes", profile.co_running_lanes);
+    fields.read("estimated", profile.estimated);
+    profile.input_bytes = profile.loss_ns = PerSize(profile.samples.size(), 0);
+    fields.read("input_bytes", profile.input_bytes);
+    fields.read("loss_ns", profile.loss_ns);
+    fields.read("optimizer_ns", profile.optimizer_ns);
+    fields.read("launch_ns", profile.launch_ns);
+    const Json layers = fields.require("layers");
+    if (!layers.is_array()) {
+        wrong_type("layers", layers, "an array of layers");
+    }
+    for (std::size_t l = 0; l < layers.size(); ++l) {
+        profile.layers.push_back(parse_layer(layers[l], "layers[" + std::to_string(l) + "]", profile.samples.size()));
+    }
+    profile.unknown = fields.unknown();
+    check_profile(profile);
+    return profile;
+}
+
+std::string to_json(const Profile& profile) {
+    Json json;
+    json["format"] = kFormat;
+    json["version"] = kVersion;
+    json["model"] = profile.model;
+    json["device"] = profile.device;
+    json["dtype"] = profile.dtype;
+    json["threads"] = profile.threads;
+    json["co_running_lanes"] = profile.co_running_lanes;
+    json["estimated"] = profile.estimated;
+    json["samples"] = profile.samples;
+    add_array(json, "input_bytes", profile.input_bytes);
+    add_array(json, "loss_ns", profile.loss_ns);
+    json["optimizer_ns"] = to_number(profile.optimizer_ns);
+    json["launch_ns"] = to_number(profile.launch_ns);
+    add_unknown(json, profile.unknown);
+    // One line a field and one line a layer: readable, and a diff shows which layer changed.
+    std::string text = "{\n";
+    for (const auto& [key, value] : json.items()) {
+        text += "  " + dump(Json(key)) + ": " + dump(value) + ",\n";
+    }
+    text += "  \"layers\": [";
+    for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+        text += (l == 0 ? "\n    " : ",\n    ") + dump(to_json(profile.layers[l]));
+    }
+    return text + "\n  ]\n}\n";
+}
+}  // namespace pipescope

@@ -1,0 +1,234 @@
+#include "balance/profile_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+namespace pipescope {
+namespace {
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+using ::testing::ThrowsMessage;
+
+const char* const kSmallest = R"({"format": "pipescope.profile", "version": 1, "samples": [1, 2], "layers": [
+    {"name": "a", "forward_ns": [10, 20], "backward_ns": [20, 40.5], "output_bytes": [64, 128], "parameter_bytes": 12}]})";
+
+const char* const kEverything = R"({"format": "pipescope.profile", "version": 1,
+    "model": "unet", "device": "cpu", "dtype": "float64", "threads": 2, "co_running_lanes": 3, "estimated": true,
+    "samples": [1, 2], "input_bytes": [4, 8], "loss_ns": [1, 2], "optimizer_ns": 5, "launch_ns": 6, "later": {"z": 1, "a": [2]},
+    "layers": [
+      {"name": "encoder", "parameter_bytes": 1, "gradient_bytes": 2, "buffer_bytes": 3, "forward_ns": [1, 2],
+       "recompute_ns": [3, 4], "backward_ns": [5, 6], "forward_cv": 0.02, "backward_cv": 0.03, "output_bytes": [7, 8],
+       "saved_bytes": [9, 10], "transient_bytes": [11, 12], "flops": [1e12, 2e12], "keeps_input": false, "keeps_output": true,
+       "aliases_input": true, "stash": {"skip_0": [13, 14]}, "tape": {"forward": [[1, 64]]}, "note": "kept"},
+      {"name": "decoder", "forward_ns": [1, 2], "backward_ns": [5, 6], "output_bytes": [7, 8], "pop": ["skip_0"]}]})";
+
+/// `text` with one part replaced.
+std::string with(std::string text, const std::string& part, const std::string& other) {
+    const std::size_t at = text.find(part);
+    EXPECT_NE(at, std::string::npos) << part;
+    return text.replace(at, part.size(), other);
+}
+
+TEST(ProfileFile, FillsInTheDefaults) {
+    const Profile profile = parse_profile(kSmallest);
+    const LayerProfile& layer = profile.layers.at(0);
+    EXPECT_EQ(layer.recompute_ns, layer.forward_ns);
+    EXPECT_EQ(layer.gradient_bytes, 12);
+    EXPECT_EQ(layer.saved_bytes, (PerSize{0, 0}));
+    EXPECT_EQ(layer.backward_ns, (PerSize{20, 40.5}));
+    EXPECT_TRUE(layer.keeps_input);
+    EXPECT_FALSE(layer.keeps_output);
+    EXPECT_FALSE(layer.aliases_input);
+    EXPECT_EQ(profile.input_bytes, (PerSize{0, 0}));
+    EXPECT_EQ(profile.threads, 1);
+    EXPECT_FALSE(profile.estimated);
+}
+
+TEST(ProfileFile, ReadsEveryField) {
+    const Profile profile = parse_profile(kEverything);
+    EXPECT_EQ(profile.model, "unet");
+    EXPECT_EQ(profile.dtype, "float64");
+    EXPECT_EQ(profile.threads, 2);
+    EXPECT_EQ(profile.co_running_lanes, 3);
+    EXPECT_TRUE(profile.estimated);
+    EXPECT_EQ(profile.input_bytes, (PerSize{4, 8}));
+    EXPECT_EQ(profile.loss_ns, (PerSize{1, 2}));
+    EXPECT_EQ(profile.optimizer_ns, 5);
+    EXPECT_EQ(profile.launch_ns, 6);
+    const LayerProfile& layer = profile.layers.at(0);
+    EXPECT_EQ(layer.parameter_bytes, 1);
+    EXPECT_EQ(layer.gradient_bytes, 2);
+    EXPECT_EQ(layer.buffer_bytes, 3);
+    EXPECT_EQ(layer.recompute_ns, (PerSize{3, 4}));
+    EXPECT_EQ(layer.forward_cv, 0.02);
+    EXPECT_EQ(layer.backward_cv, 0.03);
+    EXPECT_EQ(layer.flops, (PerSize{1e12, 2e12}));
+    EXPECT_FALSE(layer.keeps_input);
+    EXPECT_TRUE(layer.keeps_output);
+    EXPECT_TRUE(layer.aliases_input);
+    EXPECT_EQ(layer.stash.at("skip_0"), (PerSize{13, 14}));
+    EXPECT_EQ(profile.layers.at(1).pop, (std::vector<std::string>{"skip_0"}));
+}
+
+TEST(ProfileFile, WritesBackWhatItReadUnknownFieldsIncluded) {
+    const Profile profile = parse_profile(kEverything);
+    const std::string text = to_json(profile);
+    EXPECT_EQ(parse_profile(text), profile);
+    EXPECT_EQ(to_json(parse_profile(text)), text) << "same profile, same bytes";
+    EXPECT_THAT(text, HasSubstr(R"("later": {"z":1,"a":[2]})"));  // in the order it came
+    EXPECT_THAT(text, HasSubstr(R"("note":"kept")"));
+    EXPECT_THAT(text, HasSubstr(R"("tape":{"forward":[[1,64]]})"));
+    EXPECT_THAT(text, AllOf(HasSubstr(R"("forward_ns":[1,2])"), Not(HasSubstr("1.0"))));
+}
+
+struct BadProfile {
+    const char* what;
+    std::string text;
+    const char* starts;  ///< of the message: the path
+    const char* holds;
+};
+
+class MalformedProfile : public ::testing::TestWithParam<BadProfile> {};
+
+TEST_P(MalformedProfile, IsRefusedWithThePathOfTheFault) {
+    EXPECT_THAT([] { parse_profile(GetParam().text); },
+                ThrowsMessage<ProfileError>(AllOf(StartsWith(GetParam().starts), HasSubstr(GetParam().holds))));
+}
+
+std::vector<BadProfile> bad_profiles() {
+    const auto deep = [] {
+        return with(kSmallest, "\"version\": 1", "\"version\": 1, \"deep\": " + std::string(100000, '['));
+    };
+    return {
+        {"Empty", "", "$ is not valid JSON", "correct it"},
+        {"NotJson", "SQLite format 3", "$ is not valid JSON", "line 1"},
+        {"CutOff", std::string(kSmallest).substr(0, 150), "layers[0]", "not valid JSON"},
+        {"Array", "[1, 2]", "$ is [1,2]", "an object"},
+        {"NaN", with(kSmallest, "[20, 40.5]", "[20, NaN]"), "layers[0].backward_ns[1] is not valid JSON", "line"},
+        {"Infinite", with(kSmallest, "40.5", "1e999"), "layers[0].backward_ns[1] is no usable number", "2^53"},
+        {"Negative", with(kSmallest, "40.5", "-1"), "layers[0].backward_ns[1] is -1", "not negative"},
+        {"Huge", with(kSmallest, "128", "1e300"), "layers[0].output_bytes[1] is 1", "2^53"},
+        {"HugeParameters", with(kSmallest, "12}", "9223372036854775807}"), "layers[0].parameter_bytes", "2^53"},
+        {"OverflowingParameters", with(kSmallest, "12}", "18446744073709551615}"), "layers[0].parameter_bytes",
+         "whole"},
+        {"FractionalParameters", with(kSmallest, "12}", "1.5}"), "layers[0].parameter_bytes is 1.5", "whole number"},
+        {"Text", with(kSmallest, "40.5", "\"fast\""), "layers[0].backward_ns[1] is \"fast\"", "a number"},
+        {"Null", with(kSmallest, "[10, 20]", "null"), "layers[0].forward_ns is null", "an array"},
+        {"Short", with(kSmallest, "[10, 20]", "[10]"), "layers[0].forward_ns holds 1 numbers", "2 entries"},
+        {"Long", with(kSmallest, "[10, 20]", "[1, 2, 3]"), "layers[0].forward_ns holds 3 numbers", "2 entries"},
+        {"EmptyArray", with(kSmallest, "[10, 20]", "[]"), "layers[0].forward_ns holds 0 numbers", "2 entries"},
+        {"NoForward", with(kSmallest, "\"forward_ns\": [10, 20],", ""), "layers[0].forward_ns is missing", "add it"},
+        {"NoBackward", with(kSmallest, "\"backward_ns\": [20, 40.5],", ""), "layers[0].backward_ns is missing",
+         "add it"},
+        {"NoOutput", with(kSmallest, "\"output_bytes\": [64, 128],", ""), "layers[0].output_bytes is missing",
+         "add it"},
+        {"NoName", with(kSmallest, "\"name\": \"a\",", ""), "layers[0].name is missing", "add it"},
+        {"NoLayers", R"({"format": "pipescope.profile", "version": 1, "samples": [1]})", "layers is missing", "add it"},
+        {"ZeroLayers", R"({"format": "pipescope.profile", "version": 1, "samples": [1], "layers": []})",
+         "layers is empty", "at least one layer"},
+        {"NoSamples", with(kSmallest, "\"samples\": [1, 2], ", ""), "samples is missing", "add it"},
+        {"EmptySamples", with(kSmallest, "[1, 2]", "[]"), "samples is empty", "at least one"},
+        {"DescendingSamples", with(kSmallest, "[1, 2]", "[2, 1]"), "samples[1] is 1 after 2", "ascend"},
+        {"RepeatedSamples", with(kSmallest, "[1, 2]", "[2, 2]"), "samples[1] is 2 after 2", "ascend"},
+        {"ZeroSamples", with(kSmallest, "[1, 2]", "[0, 2]"), "samples[0] is 0", "from 1"},
+        {"HalfSamples", with(kSmallest, "[1, 2]", "[0.5, 2]"), "samples[0] is 0.5", "whole number"},
+        {"NoFormat", with(kSmallest, "\"format\": \"pipescope.profile\", ", ""), "format is missing", "add it"},
+        {"OtherFormat", with(kSmallest, "pipescope.profile", "chrome"), "format is \"chrome\"", "pipescope.profile"},
+        {"NewerVersion", with(kSmallest, "\"version\": 1", "\"version\": 2"), "version is 2", "update pipescope"},
+        {"OlderVersion", with(kSmallest, "\"version\": 1", "\"version\": 0"), "version is 0", "reads version 1"},
+        {"TextVersion", with(kSmallest, "\"version\": 1", "\"version\": \"1\""), "version is \"1\"", "a number"},
+        {"LayerNoObject", with(kSmallest, "\"layers\": [", "\"layers\": [7, "), "layers[0] is 7", "an object"},
+        {"Flag", with(kSmallest, "\"name\"", "\"keeps_input\": 1, \"name\""), "layers[0].keeps_input is 1",
+         "true or false"},
+        {"ManyThreads", with(kSmallest, "\"samples\"", "\"threads\": 5000000000, \"samples\""), "threads is 5000000000",
+         "correct"},
+        {"NoThreads", with(kSmallest, "\"samples\"", "\"threads\": 0, \"samples\""), "threads is 0", "at least 1"},
+        {"KeyTwice", with(kSmallest, "\"name\"", "\"name\": \"b\", \"name\""), "layers[0].name stands twice",
+         "remove one"},
+        {"Deep", deep(), "deep", "nests deeper"},
+        {"StashNoObject", with(kSmallest, "\"name\"", "\"stash\": [1], \"name\""), "layers[0].stash is [1]",
+         "an object"},
+        {"PopNoText", with(kSmallest, "\"name\"", "\"pop\": [1], \"name\""), "layers[0].pop[0] is 1", "a string"},
+        {"PopUnknown", with(kSmallest, "\"name\"", "\"pop\": [\"x\"], \"name\""), "layers[0].pop[0] is 'x'",
+         "popped once"},
+    };
+}
+INSTANTIATE_TEST_SUITE_P(Faults, MalformedProfile, ::testing::ValuesIn(bad_profiles()),
+                         [](const auto& each) { return each.param.what; });
+
+TEST(ProfileFile, SurvivesAnyDamageToItsText) {
+    // Every damaged file is either refused or read as a profile that holds its invariant; nothing else may happen.
+    std::mt19937 random(7);
+    const std::string whole = kEverything;
+    int refused = 0;
+    for (int round = 0; round < 3000; ++round) {
+        std::string text = whole;
+        for (int hits = 1 + static_cast<int>(random() % 3); hits > 0; --hits) {
+            const std::size_t at = random() % text.size();
+            switch (random() % 3) {
+                case 0: text[at] = static_cast<char>(random() % 256); break;
+                case 1: text.erase(at, 1 + random() % 20); break;
+                default: text.insert(at, 1, "[]{},:\"-9e."[random() % 11]); break;
+            }
+        }
+        try {
+            const Profile profile = parse_profile(text);
+            EXPECT_NO_THROW(check_profile(profile));
+            EXPECT_NO_THROW(to_json(profile));
+        } catch (const ProfileError&) {
+            ++refused;
+        }
+    }
+    EXPECT_GT(refused, 1000);
+}
+
+class ProfileOnDisk : public ::testing::Test {
+protected:
+    void SetUp() override {
+        directory_ = std::filesystem::path(::testing::TempDir()) /
+                     ("profile_" + std::string(::testing::UnitTest::GetInstance()->current_test_info()->name()));
+        std::filesystem::remove_all(directory_);
+        std::filesystem::create_directories(directory_);
+    }
+    void TearDown() override { std::filesystem::remove_all(directory_); }
+
+    std::filesystem::path directory_;
+};
+
+TEST_F(ProfileOnDisk, ComesBackAsItWasSaved) {
+    const Profile profile = parse_profile(kEverything);
+    save_profile(profile, directory_ / "p.json");
+    EXPECT_EQ(load_profile(directory_ / "p.json"), profile);
+    EXPECT_FALSE(std::filesystem::exists(directory_ / "p.json.part"));
+}
+
+TEST_F(ProfileOnDisk, NamesTheFileInItsErrors) {
+    const std::string missing = (directory_ / "none.json").string();
+    EXPECT_THAT([&] { load_profile(missing); },
+                ThrowsMessage<ProfileError>(StartsWith(missing + ": cannot be opened")));
+    EXPECT_THAT([&] { load_profile(directory_); }, ThrowsMessage<ProfileError>(HasSubstr("is a directory")));
+    std::ofstream(directory_ / "bad.json") << "{}";
+    EXPECT_THAT([&] { load_profile(directory_ / "bad.json"); },
+                ThrowsMessage<ProfileError>(HasSubstr("bad.json: format is missing")));
+}
+
+TEST_F(ProfileOnDisk, RefusesToSaveWhereNoFileCanBe) {
+    const Profile profile = parse_profile(kSmallest);
+    EXPECT_THAT([&] { save_profile(profile, directory_ / "no" / "p.json"); },
+                ThrowsMessage<Error>(AllOf(HasSubstr("cannot be written"), HasSubstr("choose another path"))));
+}
+
+TEST_F(ProfileOnDisk, LeavesWhatWasThereWhenSavingFails) {
+    std::filesystem::create_directory(directory_ / "p.json");  // a directory cannot be replaced by a file
+    EXPECT_THROW(save_profile(parse_profile(kSmallest), directory_ / "p.json"), Error);
+    EXPECT_TRUE(std::filesystem::is_directory(directory_ / "p.json"));
+    EXPECT_FALSE(std::filesystem::exists(directory_ / "p.json.part"));
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,95 @@
+#include "balance/profile.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+namespace pipescope {
+namespace {
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using ::testing::ThrowsMessage;
+
+TEST(Interpolate, GivesMeasuredSizesAsTheyWere) {
+    for (const std::int64_t at : {1, 2, 4}) {
+        const Interpolated result = interpolate({1, 2, 4}, {10, 30, 31}, static_cast<double>(at));
+        EXPECT_EQ(result.value, at == 1 ? 10 : at == 2 ? 30 : 31);
+        EXPECT_FALSE(result.extrapolated);
+    }
+}
+
+TEST(Interpolate, IsLinearBetweenTwoSizes) {
+    const Interpolated result = interpolate({1, 2, 4}, {10, 20, 50}, 3);
+    EXPECT_DOUBLE_EQ(result.value, 35);
+    EXPECT_FALSE(result.extrapolated);
+}
+
+TEST(Interpolate, FollowsTheTwoNearestOutsideAndSaysSo) {
+    const Interpolated above = interpolate({1, 2, 4}, {10, 20, 50}, 6);
+    EXPECT_DOUBLE_EQ(above.value, 80);  // 15 a sample from 4 on
+    EXPECT_TRUE(above.extrapolated);
+    const Interpolated below = interpolate({2, 4, 8}, {20, 50, 60}, 1);
+    EXPECT_DOUBLE_EQ(below.value, 5);  // 15 a sample from 2 down
+    EXPECT_TRUE(below.extrapolated);
+}
+
+TEST(Interpolate, NeverFallsBelowZero) {
+    EXPECT_EQ(interpolate({4, 8}, {10, 50}, 1).value, 0);  // the line gives -20
+    EXPECT_EQ(interpolate({1, 2}, {10, 5}, 9).value, 0);
+}
+
+TEST(Interpolate, IsProportionalWithOneSize) {
+    EXPECT_DOUBLE_EQ(interpolate({4}, {100}, 6).value, 150);
+    EXPECT_TRUE(interpolate({4}, {100}, 6).extrapolated);
+    EXPECT_FALSE(interpolate({4}, {100}, 4).extrapolated);
+}
+
+TEST(Interpolate, TakesAnAbsentArrayAsZero) {
+    EXPECT_EQ(interpolate({1, 2}, {}, 7).value, 0);
+    EXPECT_FALSE(interpolate({1, 2}, {}, 7).extrapolated);
+}
+
+Profile small() {
+    Profile profile;
+    profile.samples = {1, 2};
+    LayerProfile layer;
+    layer.name = "a";
+    layer.forward_ns = {1, 2};
+    layer.backward_ns = {2, 4};
+    layer.output_bytes = {8, 16};
+    profile.layers = {layer, layer, layer};
+    return profile;
+}
+
+TEST(CheckProfile, AcceptsWhatHasTheRequiredArrays) {
+    EXPECT_NO_THROW(check_profile(small()));
+}
+
+TEST(CheckProfile, RefusesNumbersThatAreNone) {
+    Profile profile = small();
+    profile.layers[2].backward_ns[1] = std::numeric_limits<double>::quiet_NaN();
+    EXPECT_THAT([&] { check_profile(profile); },
+                ThrowsMessage<ProfileError>(AllOf(StartsWith("layers[2].backward_ns[1] is nan"), HasSubstr("finite"))));
+    profile.layers[2].backward_ns[1] = std::numeric_limits<double>::infinity();
+    EXPECT_THROW(check_profile(profile), ProfileError);
+}
+
+TEST(CheckProfile, WantsEverySkipStashedOnceAndPoppedLater) {
+    Profile profile = small();
+    profile.layers[0].stash["s"] = {4, 8};
+    EXPECT_THAT(
+        [&] { check_profile(profile); },
+        ThrowsMessage<ProfileError>(AllOf(StartsWith("layers[0].stash.s is never popped"), HasSubstr("add it"))));
+    profile.layers[2].pop = {"s"};
+    EXPECT_NO_THROW(check_profile(profile));
+    profile.layers[1].stash["s"] = {4, 8};
+    EXPECT_THAT([&] { check_profile(profile); },
+                ThrowsMessage<ProfileError>(StartsWith("layers[1].stash.s is stashed by layers[0].stash.s already")));
+    profile.layers[1].stash.clear();
+    profile.layers[1].pop = {"s"};
+    EXPECT_THAT([&] { check_profile(profile); }, ThrowsMessage<ProfileError>(StartsWith("layers[2].pop[0] is 's'")));
+}
+}  // namespace
+}  // namespace pipescope
