@@ -41,8 +41,8 @@ struct Comparison {
 struct Measured {
     const Timeline& timeline;
     const std::vector<MemorySample>& memory;
-    std::vector<std::int32_t> steps;            ///< to compare: warm-up left out
-    std::vector<Nanoseconds> wall_step_times;   ///< of those steps, or empty
+    std::vector<std::int32_t> steps;           ///< to compare: warm-up left out
+    std::vector<Nanoseconds> wall_step_times;  ///< of those steps, or empty
 };
 
 /// Throws Error if there is no step to compare, or a step has no compute task.

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <span>
+
+namespace pipescope {
+/// What a partition's task takes: its layers' times added up in double, divided by the lane's speed, rounded once to
+/// ns. One rule for simulator and balance search, so that both name the same step to the nanosecond.
+inline std::int64_t rounded_time(double layers_ns, double speed) {
+    return std::llround(layers_ns / speed);
+}
+
+inline std::int64_t partition_time(std::span<const double> layers_ns, double speed) {
+    double sum = 0;
+    for (const double layer : layers_ns) {
+        sum += layer;
+    }
+    return rounded_time(sum, speed);
+}
+}  // namespace pipescope

@@ -1,0 +1,80 @@
+#include "simulator/noise_band.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+#include <numeric>
+
+namespace pipescope {
+namespace {
+constexpr std::uint64_t kSeed = 0x9E3779B97F4A7C15;
+constexpr std::size_t kTaskBudget = 2'000'000;
+
+/// Standard normal numbers, the same on every machine and library: std::normal_distribution is not. SplitMix64 gives
+/// the bits, Box and Muller's transform the shape.
+class Normals {
+public:
+    double next() {
+        if (has_spare_) {
+            has_spare_ = false;
+            return spare_;
+        }
+        const double radius = std::sqrt(-2 * std::log(uniform()));
+        const double angle = 2 * std::numbers::pi * uniform();
+        spare_ = radius * std::sin(angle);
+        has_spare_ = true;
+        return radius * std::cos(angle);
+    }
+
+private:
+    /// In (0, 1].
+    double uniform() {
+        state_ += 0x9E3779B97F4A7C15;
+        std::uint64_t bits = state_;
+        bits = (bits ^ (bits >> 30)) * 0xBF58476D1CE4E5B9;
+        bits = (bits ^ (bits >> 27)) * 0x94D049BB133111EB;
+        bits ^= bits >> 31;
+        return static_cast<double>((bits >> 11) + 1) * 0x1.0p-53;
+    }
+
+    std::uint64_t state_ = kSeed;
+    double spare_ = 0;
+    bool has_spare_ = false;
+};
+
+/// The value below which `share` of the sorted values lie, linear between neighbours.
+double quantile(const std::vector<double>& sorted, double share) {
+    const double position = share * static_cast<double>(sorted.size() - 1);
+    const auto below = static_cast<std::size_t>(position);
+    const std::size_t above = std::min(below + 1, sorted.size() - 1);
+    return std::lerp(sorted[below], sorted[above], position - static_cast<double>(below));
+}
+}  // namespace
+
+std::optional<NoiseBand> noise_band(const TaskClock& clock, std::span<const std::int64_t> durations,
+                                    std::span<const double> cvs) {
+    if (std::none_of(cvs.begin(), cvs.end(), [](double cv) { return cv > 0; })) {
+        return std::nullopt;
+    }
+    const std::size_t count = clock.num_tasks();
+    std::vector<double> sigma(count);
+    std::transform(cvs.begin(), cvs.end(), sigma.begin(), [](double cv) { return std::sqrt(std::log1p(cv * cv)); });
+    std::vector<double> drawn(count);
+    std::vector<double> ends(count);
+    std::vector<double> steps(std::clamp<std::size_t>(kTaskBudget / count, 100, 1000));
+    Normals normals;
+    for (double& step : steps) {
+        for (std::size_t task = 0; task < count; ++task) {
+            drawn[task] = static_cast<double>(durations[task]);
+            if (sigma[task] > 0) {
+                drawn[task] *= std::exp(sigma[task] * normals.next() - sigma[task] * sigma[task] / 2);
+            }
+        }
+        clock.run(drawn, ends);
+        step = *std::max_element(ends.begin(), ends.end());
+    }
+    std::sort(steps.begin(), steps.end());
+    const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());
+    return NoiseBand{mean, quantile(steps, 0.05), quantile(steps, 0.95)};
+}
+}  // namespace pipescope

@@ -1,0 +1,24 @@
+#pragma once
+
+#include "simulator/task_clock.h"
+
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace pipescope {
+/// Step time when every task varies. In ns.
+struct NoiseBand {
+    double mean = 0;
+    double low = 0;   ///< 5 % of steps are shorter
+    double high = 0;  ///< 5 % of steps are longer
+};
+
+/// Monte Carlo over the recurrence: every task's duration is multiplied by its own lognormal factor of mean 1 and the
+/// task's cv, independent of all others. The mean lies above the step of mean durations, since every wait takes the
+/// later of two; a simulator fed with means alone is biased low.
+/// Draws as many steps as a fixed budget of tasks allows, 100 to 1000. Same input, same band.
+/// Nothing if no cv is above 0. Precondition: both spans are as long as the clock has tasks.
+std::optional<NoiseBand> noise_band(const TaskClock& clock, std::span<const std::int64_t> durations,
+                                    std::span<const double> cvs);
+}  // namespace pipescope

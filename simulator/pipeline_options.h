@@ -1,0 +1,55 @@
+#pragma once
+
+#include "schedule/balance.h"
+#include "schedule/checkpoint.h"
+#include "schedule/ids.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+/// The link between each ordered pair of lanes on different devices; free if both are 0.
+struct Link {
+    double bytes_per_second = 0;  ///< 0: infinitely many
+    double latency_ns = 0;
+
+    friend bool operator==(const Link&, const Link&) = default;
+};
+
+/// What a run is asked to be: shared by simulate, run, compare and the viewer's what-if panel.
+struct PipelineOptions {
+    Balance balance{{1}};
+    std::int64_t chunks = 1;
+    std::int64_t batch = 1;
+    Checkpoint checkpoint = Checkpoint::except_last;
+    std::string schedule = "gpipe";
+    std::vector<LaneId> placement;     ///< lane of each partition; empty: partition j on lane j
+    std::vector<std::string> devices;  ///< of each lane; empty: all different ("device 0", ..)
+    std::vector<double> speeds;        ///< of each lane; empty: all 1
+    Link link;
+    std::optional<Bytes> memory_limit;  ///< per lane
+    std::string optimizer = "sgd";      ///< name, or bytes of state per byte of parameter
+    int host_cores = 0;                 ///< cores that "cpu" lanes share; 0: one for each such lane
+
+    friend bool operator==(const PipelineOptions&, const PipelineOptions&) = default;
+};
+
+/// Throws UsageError, or BalanceError, for the first option that no profile of `num_layers` layers could be run with.
+void check_options(const PipelineOptions& options, std::size_t num_layers);
+
+/// Lanes the options ask for, and the device of one of them.
+int num_lanes(const PipelineOptions& options);
+std::string device_of(const PipelineOptions& options, LaneId lane);
+double speed_of(const PipelineOptions& options, LaneId lane);
+
+/// Bytes of optimizer state per byte of parameter: sgd 0, momentum 1, adam and adamw 2, or the number itself.
+/// Throws UsageError for anything else.
+double optimizer_state_factor(const std::string& optimizer);
+
+/// JSON object of the options, as a trace keeps it under PIPESCOPE_RUN 'configuration'; keys are the fields' names.
+std::string to_json(const PipelineOptions& options);
+/// Throws UsageError that names the key. Unknown keys are ignored; absent ones keep their default.
+PipelineOptions parse_pipeline_options(const std::string& json);
+}  // namespace pipescope

@@ -1,0 +1,54 @@
+#include "simulator/sized_profile.h"
+
+#include <cmath>
+#include <map>
+
+namespace pipescope {
+SizedProfile at_size(const Profile& profile, std::int64_t samples) {
+    SizedProfile sized;
+    sized.samples = samples;
+    const auto read = [&](const PerSize& values) {
+        const Interpolated result = interpolate(profile.samples, values, static_cast<double>(samples));
+        sized.extrapolated = sized.extrapolated || result.extrapolated;
+        return result.value;
+    };
+    const auto read_bytes = [&](const PerSize& values) { return static_cast<Bytes>(std::llround(read(values))); };
+    sized.input = read_bytes(profile.input_bytes);
+    for (const LayerProfile& layer : profile.layers) {
+        sized.forward.push_back(read(layer.forward_ns));
+        sized.recompute.push_back(read(layer.recompute_ns.empty() ? layer.forward_ns : layer.recompute_ns));
+        sized.backward.push_back(read(layer.backward_ns));
+        sized.output.push_back(read_bytes(layer.output_bytes));
+        sized.saved.push_back(read_bytes(layer.saved_bytes));
+        sized.transient.push_back(read_bytes(layer.transient_bytes));
+        for (const auto& [name, bytes] : layer.stash) {
+            sized.skips.push_back(read_bytes(bytes));
+        }
+    }
+    return sized;
+}
+
+std::vector<NamedSkip> skips_of(const Profile& profile) {
+    std::vector<NamedSkip> skips;
+    std::map<std::string, std::size_t> index;
+    for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+        const LayerId layer{static_cast<std::int64_t>(l)};
+        for (const std::string& name : profile.layers[l].pop) {
+            skips.at(index.at(name)).pop = layer;
+        }
+        for (const auto& [name, bytes] : profile.layers[l].stash) {
+            index[name] = skips.size();
+            skips.push_back({name, layer, layer});
+        }
+    }
+    return skips;
+}
+
+std::vector<SkipRoute> skip_routes(const Profile& profile, const Balance& balance) {
+    std::vector<SkipRoute> routes;
+    for (const NamedSkip& skip : skips_of(profile)) {
+        routes.push_back({balance.partition_of(skip.stash), balance.partition_of(skip.pop)});
+    }
+    return routes;
+}
+}  // namespace pipescope

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "balance/profile.h"
+#include "schedule/balance.h"
+#include "schedule/task_graph.h"
+
+#include <string>
+#include <vector>
+
+namespace pipescope {
+/// A profile read off at one micro-batch size: plain numbers per layer.
+struct SizedProfile {
+    std::int64_t samples = 0;
+    std::vector<double> forward;    ///< ns
+    std::vector<double> recompute;  ///< ns
+    std::vector<double> backward;   ///< ns
+    Bytes input = 0;
+    std::vector<Bytes> output;
+    std::vector<Bytes> saved;
+    std::vector<Bytes> transient;
+    std::vector<Bytes> skips;   ///< by index, in the order of skips_of()
+    bool extrapolated = false;  ///< some value lies outside the sizes measured
+};
+
+/// Precondition: check_profile(profile) passes.
+SizedProfile at_size(const Profile& profile, std::int64_t samples);
+
+struct NamedSkip {
+    std::string name;
+    LayerId stash;
+    LayerId pop;
+};
+/// The profile's skips by stashing layer, then name: their position is the skip's index in a TaskKey.
+std::vector<NamedSkip> skips_of(const Profile& profile);
+/// The partitions they run between, those within one partition included, so that the index does not depend on the cut.
+std::vector<SkipRoute> skip_routes(const Profile& profile, const Balance& balance);
+}  // namespace pipescope

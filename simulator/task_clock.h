@@ -1,0 +1,32 @@
+#pragma once
+
+#include "schedule/task_graph.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace pipescope {
+/// A task graph on the virtual clock: every task starts when what it needs has ended and its lane or link is free.
+///
+/// Idea: lanes and links run in a fixed order, so "is free" is one more dependency, and tasks() is a topological order:
+/// one pass of max and plus over flat arrays, no event queue. Cost: O(tasks + dependencies) a run, no allocation.
+/// Threading: immutable; several threads may run it at once on their own arrays.
+class TaskClock {
+public:
+    explicit TaskClock(const TaskGraph& graph);
+
+    std::size_t num_tasks() const noexcept { return first_.size() - 1; }
+    /// Fills in when each task ends; it started `durations` earlier. Both spans are num_tasks() long. In ns from 0.
+    void run(std::span<const std::int64_t> durations, std::span<std::int64_t> ends) const;
+    /// The same for any length, in double: for durations with noise.
+    void run(std::span<const double> durations, std::span<double> ends) const;
+
+private:
+    template <class Number>
+    void run_any(std::span<const Number> durations, std::span<Number> ends) const;
+
+    std::vector<std::uint32_t> first_;   // of each task's predecessors; one more entry at the end
+    std::vector<std::uint32_t> needed_;  // predecessors of all tasks, one after the other
+};
+}  // namespace pipescope

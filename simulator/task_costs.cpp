@@ -1,0 +1,164 @@
+#include "simulator/task_costs.h"
+
+#include "balance/partition_time.h"
+#include "schedule/error.h"
+#include "schedule/micro_batches.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace pipescope {
+namespace {
+constexpr double kMostTotal = 4e18;  // well inside 64 bits, in ns 126 years
+
+/// Deviation of the sum of independent layers over the sum.
+double combined_cv(const std::vector<double>& times, LayerRange layers, const auto& cv_of) {
+    double sum = 0;
+    double variance = 0;
+    for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+        sum += times[l];
+        const double deviation = times[l] * cv_of(l);
+        variance += deviation * deviation;
+    }
+    return sum > 0 ? std::sqrt(variance) / sum : 0;
+}
+}  // namespace
+
+TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options)
+    : options_(options),
+      sizes_(micro_batch_sizes(options.batch, options.chunks)),
+      routes_(skip_routes(profile, options.balance)) {
+    sized_.push_back(at_size(profile, sizes_.front()));
+    if (sizes_.back() != sizes_.front()) {
+        sized_.push_back(at_size(profile, sizes_.back()));
+    }
+    const double loss = interpolate(profile.samples, profile.loss_ns, static_cast<double>(options.batch)).value;
+    double fastest = 0;
+    for (int lane = 0; lane < num_lanes(options); ++lane) {
+        fastest = std::max(fastest, speed_of(options, LaneId{lane}));
+    }
+    serial_ns_ = loss;
+    for (std::size_t i = 0; i < sizes_.size(); ++i) {
+        const SizedProfile& at = sized(static_cast<int>(i));
+        serial_ns_ += std::accumulate(at.forward.begin(), at.forward.end(), 0.0);
+        serial_ns_ += std::accumulate(at.backward.begin(), at.backward.end(), 0.0);
+    }
+    serial_ns_ /= fastest;
+    check_magnitude();
+    const LaneId last = options.placement.empty()
+                            ? LaneId{static_cast<std::int64_t>(options.balance.num_partitions()) - 1}
+                            : options.placement.back();
+    loss_ns_ = rounded_time(loss, speed_of(options, last));
+    for (const SizedProfile& at : sized_) {
+        times_.push_back(partition_times(profile, at));
+    }
+}
+
+/// In double, where nothing overflows: whatever order the tasks run in, no sum of theirs is larger.
+void TaskCosts::check_magnitude() const {
+    double slowest = 1;
+    for (const double speed : options_.speeds) {
+        slowest = std::min(slowest, speed);
+    }
+    double time = serial_ns_;
+    double bytes = 0;
+    const auto m = static_cast<double>(sizes_.size());
+    for (const SizedProfile& at : sized_) {
+        const auto add_transfer = [&](Bytes moved) {
+            bytes += 4 * m * static_cast<double>(moved);
+            time += 2 * m * options_.link.latency_ns;
+            if (options_.link.bytes_per_second > 0) {
+                time += 2 * m * static_cast<double>(moved) / options_.link.bytes_per_second * 1e9;
+            }
+        };
+        add_transfer(at.input);
+        for (std::size_t l = 0; l < at.forward.size(); ++l) {
+            time += m * (at.forward[l] + at.recompute[l] + at.backward[l]) / slowest;
+            bytes += m * static_cast<double>(at.saved[l] + at.transient[l]);
+            add_transfer(at.output[l]);
+        }
+        std::for_each(at.skips.begin(), at.skips.end(), add_transfer);
+    }
+    if (!(time < kMostTotal) || !(bytes < kMostTotal)) {
+        throw UsageError("batch " + std::to_string(options_.batch) + " would take " +
+                         std::to_string(std::max(time, bytes)) +
+                         " ns or bytes; a step must stay below 4e18 of either; use a smaller batch, or correct the "
+                         "profile's units, the speeds or the link");
+    }
+}
+
+TaskCosts::PartitionTimes TaskCosts::partition_times(const Profile& profile, const SizedProfile& at) const {
+    PartitionTimes times;
+    const auto forward_cv = [&](std::size_t l) { return profile.layers[l].forward_cv; };
+    const auto backward_cv = [&](std::size_t l) { return profile.layers[l].backward_cv; };
+    for (std::size_t j = 0; j < options_.balance.num_partitions(); ++j) {
+        const PartitionId partition{static_cast<std::int64_t>(j)};
+        const LayerRange layers = options_.balance.layers_of(partition);
+        const double speed =
+            speed_of(options_, options_.placement.empty() ? LaneId{partition.value()} : options_.placement[j]);
+        const auto of = [&](const std::vector<double>& ns) {
+            return partition_time(std::span(ns).subspan(layers.first.index(), layers.size()), speed);
+        };
+        times.forward.push_back(of(at.forward));
+        times.recompute.push_back(of(at.recompute));
+        times.backward.push_back(of(at.backward));
+        times.forward_cv.push_back(combined_cv(at.forward, layers, forward_cv));
+        times.recompute_cv.push_back(combined_cv(at.recompute, layers, forward_cv));
+        times.backward_cv.push_back(combined_cv(at.backward, layers, backward_cv));
+    }
+    return times;
+}
+
+bool TaskCosts::extrapolated() const {
+    return std::any_of(sized_.begin(), sized_.end(), [](const SizedProfile& at) { return at.extrapolated; });
+}
+
+Bytes TaskCosts::bytes(const TaskKey& key) const {
+    switch (key.kind) {
+        case TaskKind::copy_forward:
+        case TaskKind::copy_backward:
+            return sized(key.micro_batch)
+                .output[options_.balance.layers_of(PartitionId{key.partition}).end.index() - 1];
+        case TaskKind::skip_forward:
+        case TaskKind::skip_backward: return sized(key.micro_batch).skips[static_cast<std::size_t>(key.skip)];
+        default: return 0;
+    }
+}
+
+std::int64_t TaskCosts::duration(const Task& task) const {
+    const TaskKey& key = task.key;
+    if (key.kind == TaskKind::loss) {
+        return loss_ns_;
+    }
+    if (is_copy(key.kind)) {
+        if (device_of(options_, task.lane) == device_of(options_, task.receiver)) {
+            return 0;
+        }
+        const double per_byte = options_.link.bytes_per_second > 0 ? 1e9 / options_.link.bytes_per_second : 0;
+        return std::llround(options_.link.latency_ns + static_cast<double>(bytes(key)) * per_byte);
+    }
+    const PartitionTimes& times = times_[size_class(key.micro_batch)];
+    const auto j = static_cast<std::size_t>(key.partition);
+    switch (key.kind) {
+        case TaskKind::forward: return times.forward[j];
+        case TaskKind::recompute: return times.recompute[j];
+        case TaskKind::backward: return times.backward[j];
+        default: return 0;
+    }
+}
+
+double TaskCosts::cv(const Task& task) const {
+    if (!is_compute(task.key.kind)) {
+        return 0;
+    }
+    const PartitionTimes& times = times_[size_class(task.key.micro_batch)];
+    const auto j = static_cast<std::size_t>(task.key.partition);
+    switch (task.key.kind) {
+        case TaskKind::forward: return times.forward_cv[j];
+        case TaskKind::recompute: return times.recompute_cv[j];
+        case TaskKind::backward: return times.backward_cv[j];
+        default: return 0;
+    }
+}
+}  // namespace pipescope

@@ -1,0 +1,54 @@
+#pragma once
+
+#include "balance/profile.h"
+#include "schedule/task_graph.h"
+#include "simulator/pipeline_options.h"
+#include "simulator/sized_profile.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace pipescope {
+/// What the tasks of one step cost: the profile read off at the micro-batches' own sizes and added up per partition.
+/// Micro-batches come in two sizes at most, so two profiles are read off, the larger size first.
+class TaskCosts {
+public:
+    /// Throws UsageError if the step's times or bytes would not fit 64 bits. Preconditions: check_profile() and
+    /// check_options() pass.
+    TaskCosts(const Profile& profile, const PipelineOptions& options);
+
+    const std::vector<std::int64_t>& micro_batches() const { return sizes_; }
+    /// The profile at the size of micro-batch i.
+    const SizedProfile& sized(int i) const { return sized_[size_class(i)]; }
+    bool extrapolated() const;
+    /// The skips' routes under the options' balance, by skip index.
+    const std::vector<SkipRoute>& routes() const { return routes_; }
+
+    /// In ns; a copy's between lanes of one device, or over a free link, is 0.
+    std::int64_t duration(const Task& task) const;
+    /// Standard deviation over mean, from the layers' own, taken as independent; 0 for copies and the loss.
+    double cv(const Task& task) const;
+    /// Moved by a copy, in either direction; 0 for other tasks.
+    Bytes bytes(const TaskKey& key) const;
+    /// The same layers one after the other on one lane at the fastest lane's speed, the loss inside, no recompute.
+    double serial_time() const { return serial_ns_; }
+
+private:
+    struct PartitionTimes {
+        std::vector<std::int64_t> forward, recompute, backward;  // ns, by partition
+        std::vector<double> forward_cv, recompute_cv, backward_cv;
+    };
+
+    std::size_t size_class(int i) const { return sizes_[static_cast<std::size_t>(i)] == sizes_.front() ? 0 : 1; }
+    PartitionTimes partition_times(const Profile& profile, const SizedProfile& sized) const;
+    void check_magnitude() const;
+
+    PipelineOptions options_;
+    std::vector<std::int64_t> sizes_;
+    std::vector<SizedProfile> sized_;    // by size class
+    std::vector<PartitionTimes> times_;  // by size class
+    std::vector<SkipRoute> routes_;
+    std::int64_t loss_ns_ = 0;
+    double serial_ns_ = 0;
+};
+}  // namespace pipescope
