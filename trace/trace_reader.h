@@ -24,8 +24,11 @@ public:
     std::map<std::string, std::string> run() const;
     std::vector<LaneInfo> lanes() const;
     std::optional<std::string> profile_json() const;
+    /// Wall clock of time zero, ns since 1970; nothing for a trace that was not recorded (a simulated one).
+    std::optional<std::int64_t> utc_epoch_ns() const;
     std::vector<StepRecord> steps() const;
-    /// Sorted as Timeline promises; without slices if the trace holds none of that source.
+    /// Sorted as Timeline promises; without slices if the trace holds none of that source. Tasks without a lane (an
+    /// optimizer over everything) are left out. Cost: about 1 us a task.
     Timeline timeline(Source source) const;
     std::vector<MemorySample> memory() const;
     std::vector<DropRecord> drops() const;

@@ -21,8 +21,9 @@ public:
     TraceWriter(TraceWriter&&) noexcept;
     TraceWriter& operator=(TraceWriter&&) noexcept;
 
-    /// PIPESCOPE_RUN; `json` is a JSON value. Keys in use: "format", "model", "configuration" (PipelineOptions),
-    /// "environment", "recording_start" and "lanes" ([{name, device}], which set_lanes writes).
+    /// PIPESCOPE_RUN; `json` is a JSON value. Keys in use: "model", "configuration" (PipelineOptions), "environment";
+    /// the writer itself sets "format", "lanes" ([{name, device}], by set_lanes), "recording_start" (UTC, by set_start)
+    /// and "closed".
     void set_run(std::string_view key, std::string_view json);
     void set_lanes(const std::vector<LaneInfo>& lanes);
     void set_profile(std::string_view json);
@@ -32,10 +33,14 @@ public:
     void add_step(const StepRecord& step);
     /// Returns the row's id. `nvtx_row` is what add_range returned for the same task.
     std::int64_t add_task(const Slice& slice, Source source, std::optional<std::int64_t> nvtx_row = std::nullopt);
+    /// All its slices; its lanes too, where none or fewer were set.
     void add_timeline(const Timeline& timeline);
     std::int64_t add_range(const NvtxRecord& range);
+    /// Replaces the name the thread had. A global tid is pid << 24 | tid, as in nsys.
     void add_thread_name(std::int64_t global_tid, std::string_view name);
+    void add_process(std::int64_t global_pid, std::int64_t pid, std::string_view name);
     void add_memory(const MemorySample& sample);
+    /// Replaces the counts the source's thread had.
     void add_drop(const DropRecord& drop);
     void add_clock(const ClockRecord& clock);
     void add_overhead(const OverheadRecord& overhead);

@@ -1,0 +1,198 @@
+#include "trace/trace_reader.h"
+
+#include "temporary_folder.h"
+#include "trace/trace_writer.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <random>
+#include <sstream>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+std::filesystem::path file_with(const TemporaryFolder& folder, const std::string& text) {
+    std::ofstream(folder / "file", std::ios::binary) << text;
+    return folder / "file";
+}
+
+void run_sql(const std::filesystem::path& path, const std::string& sql) {
+    SQLite::Database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec(sql);
+}
+
+/// A finished trace with `tasks` slices on two lanes.
+void write_trace(const std::filesystem::path& path, int tasks) {
+    TraceWriter writer(path, IfExists::refuse);
+    Timeline timeline{Source::measured, {{"lane 0", "cpu"}, {"lane 1", "cpu"}}, {}};
+    for (int k = 0; k < tasks; ++k) {
+        timeline.slices.push_back(
+            {{k / 100, TaskKind::forward, k % 2, k % 100, -1}, LaneId{k % 2}, Nanoseconds{k}, Nanoseconds{k + 1}, 0});
+    }
+    writer.add_timeline(timeline);
+    writer.close();
+}
+
+/// Reads all a trace holds, as the viewer and compare do.
+void read_everything(const std::filesystem::path& path) {
+    const TraceReader reader(path);
+    reader.run();
+    reader.lanes();
+    reader.profile_json();
+    reader.steps();
+    reader.timeline(Source::measured);
+    reader.timeline(Source::simulated);
+    reader.memory();
+    reader.drops();
+    reader.clocks();
+    reader.diagnostics();
+    reader.overheads();
+}
+
+TEST(TraceReader, SaysWhatAFileSeemsToBe) {
+    const TemporaryFolder folder;
+    const auto refuses = [](const std::filesystem::path& path, const std::string& why) {
+        EXPECT_THAT([&] { TraceReader{path}; },
+                    ThrowsMessage<TraceFormatError>(AllOf(HasSubstr(path.filename().string()), HasSubstr(why))));
+    };
+    refuses(folder / "missing", "does not exist");
+    refuses(folder.path(), "folder");
+    refuses("/dev/null", "not a regular file");
+    refuses(file_with(folder, ""), "empty");
+    refuses(file_with(folder, "  {\"format\": \"pipescope.profile\"}"), "JSON");
+    refuses(file_with(folder, "PK\x03\x04"), "compressed");
+    refuses(file_with(folder, "step,loss\n"), "no SQLite file");
+    refuses(file_with(folder, "SQLite"), "no SQLite file");
+}
+
+TEST(TraceReader, TellsAnNsysExportFromAnotherProgramsDatabase) {
+    const TemporaryFolder folder;
+    run_sql(folder / "nsys.sqlite", "CREATE TABLE StringIds (id, value); CREATE TABLE NVTX_EVENTS (start, end)");
+    EXPECT_THAT([&] { TraceReader(folder / "nsys.sqlite"); },
+                ThrowsMessage<TraceFormatError>(HasSubstr("export of nsys")));
+    run_sql(folder / "other.sqlite", "CREATE TABLE moz_places (id)");
+    EXPECT_THAT([&] { TraceReader(folder / "other.sqlite"); },
+                ThrowsMessage<TraceFormatError>(HasSubstr("another program's")));
+}
+
+TEST(TraceReader, RefusesANewerVersionAndNamesBoth) {
+    const TemporaryFolder folder;
+    write_trace(folder / "t.sqlite", 1);
+    run_sql(folder / "t.sqlite",
+            R"(UPDATE PIPESCOPE_RUN SET value = '{"name":"pipescope.trace","version":2}' WHERE key = 'format')");
+    EXPECT_THAT([&] { TraceReader(folder / "t.sqlite"); },
+                ThrowsMessage<TraceFormatError>(AllOf(HasSubstr("version 2"), HasSubstr("up to version 1"))));
+}
+
+TEST(TraceReader, RefusesAFormatStampItCannotRead) {
+    const TemporaryFolder folder;
+    write_trace(folder / "t.sqlite", 1);
+    for (const char* stamp :
+         {"nonsense", "[]", "{\"name\": 3}", "{\"name\": \"pipescope.trace\", \"version\": \"1\"}"}) {
+        run_sql(folder / "t.sqlite",
+                std::string("UPDATE PIPESCOPE_RUN SET value = '") + stamp + "' WHERE key = 'format'");
+        EXPECT_THAT([&] { TraceReader(folder / "t.sqlite"); },
+                    ThrowsMessage<TraceFormatError>(HasSubstr("format stamp")));
+    }
+}
+
+TEST(TraceReader, LeavesTasksWithoutALaneOutOfTheTimeline) {
+    const TemporaryFolder folder;
+    {
+        TraceWriter writer(folder / "t.sqlite", IfExists::refuse);
+        writer.add_task({{0, TaskKind::optimizer, -1, -1, -1}, LaneId{-1}, Nanoseconds{0}, Nanoseconds{1}, 0},
+                        Source::measured);
+        writer.add_task({{0, TaskKind::forward, 1, 0, -1}, LaneId{1}, Nanoseconds{0}, Nanoseconds{1}, 0},
+                        Source::measured);
+        writer.close();
+    }
+    const Timeline timeline = TraceReader(folder / "t.sqlite").timeline(Source::measured);
+    ASSERT_EQ(timeline.slices.size(), 1u);
+    EXPECT_EQ(timeline.slices[0].key.kind, TaskKind::forward);
+    EXPECT_EQ(timeline.lanes.size(), 2u);  // the lanes were never named, the slice has its row all the same
+}
+
+TEST(TraceReader, SortsSlicesByStartThenLane) {
+    const TemporaryFolder folder;
+    {
+        TraceWriter writer(folder / "t.sqlite", IfExists::refuse);
+        for (const auto& [start, lane] : {std::pair{7, 0}, {3, 1}, {3, 0}}) {
+            writer.add_task(
+                {{0, TaskKind::forward, lane, start, -1}, LaneId{lane}, Nanoseconds{start}, Nanoseconds{9}, 0},
+                Source::measured);
+        }
+        writer.close();
+    }
+    const Timeline timeline = TraceReader(folder / "t.sqlite").timeline(Source::measured);
+    ASSERT_EQ(timeline.slices.size(), 3u);
+    EXPECT_EQ(timeline.slices[0].lane, LaneId{0});
+    EXPECT_EQ(timeline.slices[1].lane, LaneId{1});
+    EXPECT_EQ(timeline.slices[2].start, Nanoseconds{7});
+}
+
+TEST(TraceReader, ReadsATraceWhileItIsBeingWritten) {
+    const TemporaryFolder folder;
+    TraceWriter writer(folder / "t.sqlite", IfExists::refuse);
+    const Slice slice{{0, TaskKind::forward, 0, 0, -1}, LaneId{0}, Nanoseconds{0}, Nanoseconds{1}, 0};
+    writer.add_task(slice, Source::measured);
+    writer.commit();
+    const TraceReader reader(folder / "t.sqlite");
+    EXPECT_EQ(reader.timeline(Source::measured).slices.size(), 1u);
+    writer.add_task(slice, Source::measured);
+    EXPECT_EQ(reader.timeline(Source::measured).slices.size(), 1u);
+    writer.commit();
+    EXPECT_EQ(reader.timeline(Source::measured).slices.size(), 2u);
+    writer.close();  // a reader that looks on is no reason to fail
+    EXPECT_EQ(reader.timeline(Source::measured).slices.size(), 2u);
+    EXPECT_EQ(TraceReader(folder / "t.sqlite").timeline(Source::measured).slices.size(), 2u);
+}
+
+TEST(TraceReader, NamesTheTaskWhoseKindOrLaneIsUnknown) {
+    const TemporaryFolder folder;
+    write_trace(folder / "t.sqlite", 3);
+    run_sql(folder / "t.sqlite", "UPDATE PIPESCOPE_TASK SET kind = 'sideways' WHERE id = 2");
+    EXPECT_THAT([&] { TraceReader(folder / "t.sqlite").timeline(Source::measured); },
+                ThrowsMessage<TraceFormatError>(AllOf(HasSubstr("task 2"), HasSubstr("sideways"))));
+    run_sql(folder / "t.sqlite", "UPDATE PIPESCOPE_TASK SET kind = 'forward', lane = 2000000000 WHERE id = 2");
+    EXPECT_THAT([&] { TraceReader(folder / "t.sqlite").timeline(Source::measured); },
+                ThrowsMessage<TraceFormatError>(HasSubstr("lane 2000000000")));
+}
+
+TEST(TraceReader, ReportsATruncatedFileAsDamaged) {
+    const TemporaryFolder folder;
+    write_trace(folder / "t.sqlite", 20'000);
+    const auto size = std::filesystem::file_size(folder / "t.sqlite");
+    for (const double share : {0.95, 0.5, 0.1, 0.01}) {
+        std::filesystem::copy_file(folder / "t.sqlite", folder / "cut.sqlite",
+                                   std::filesystem::copy_options::overwrite_existing);
+        std::filesystem::resize_file(folder / "cut.sqlite",
+                                     static_cast<std::uintmax_t>(static_cast<double>(size) * share));
+        EXPECT_THROW(read_everything(folder / "cut.sqlite"), TraceFormatError) << share;
+    }
+}
+
+TEST(TraceReader, SurvivesRandomBytesInTheFile) {
+    const TemporaryFolder folder;
+    write_trace(folder / "t.sqlite", 300);
+    std::ifstream original(folder / "t.sqlite", std::ios::binary);
+    const std::string intact{std::istreambuf_iterator<char>(original), {}};
+    std::mt19937 random(1);
+    for (int round = 0; round < 150; ++round) {
+        std::string bytes = intact;
+        for (int k = 0; k < 20; ++k) {
+            bytes[random() % bytes.size()] = static_cast<char>(random());
+        }
+        try {
+            read_everything(file_with(folder, bytes));
+        } catch (const TraceError&) {
+            // Damage that is noticed is reported so; values that merely changed cannot be told from right ones.
+        }
+    }
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,31 @@
+#include "trace/sqlite_guard.h"
+
+#include <sqlite3.h>
+
+namespace pipescope {
+std::string quoted(const std::filesystem::path& path) {
+    return "'" + path.string() + "'";
+}
+
+std::filesystem::path beside(const std::filesystem::path& path, std::string_view suffix) {
+    std::filesystem::path other = path;
+    other += suffix;
+    return other;
+}
+
+void rethrow_sqlite(const SQLite::Exception& error, std::string_view doing, const std::filesystem::path& path) {
+    const std::string what = "cannot " + std::string(doing) + " trace " + quoted(path) + ": " + error.what();
+    switch (error.getErrorCode()) {
+        case SQLITE_CORRUPT:
+        case SQLITE_NOTADB:
+            throw TraceFormatError(what + "; the file is damaged; record it again, or restore it from a copy");
+        case SQLITE_FULL: throw TraceError(what + "; free some space, or write to another disk");
+        case SQLITE_BUSY:
+        case SQLITE_LOCKED: throw TraceError(what + "; another process has it open; wait until that one ends");
+        case SQLITE_READONLY:
+        case SQLITE_CANTOPEN:
+        case SQLITE_PERM: throw TraceError(what + "; check that the file and its folder may be written");
+        default: throw TraceError(what + "; check the disk and the permissions of the folder");
+    }
+}
+}  // namespace pipescope

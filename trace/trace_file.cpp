@@ -1,0 +1,250 @@
+#include "trace/trace_file.h"
+
+#include "trace/sqlite_guard.h"
+#include "trace/trace_schema.h"
+
+#include <fcntl.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <system_error>
+
+namespace pipescope {
+namespace {
+namespace fs = std::filesystem;
+
+[[noreturn]] void refuse_existing(const fs::path& path) {
+    throw TraceError("cannot create trace " + quoted(path) +
+                     ": the file exists; a trace never overwrites one unasked; use --force, or another name");
+}
+
+std::string way_out(int error_number) {
+    switch (error_number) {
+        case ENOENT: return "its folder does not exist; create it first";
+        case ENOTDIR: return "a part of the path is a file, not a folder; choose another one";
+        case EACCES:
+        case EPERM:
+        case EROFS: return "its folder may not be written; choose another one";
+        default: return "choose another place";
+    }
+}
+
+/// Makes an empty file, refusing one that is there: two runs cannot both get it.
+void create_exclusively(const fs::path& path) {
+    const int descriptor = open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
+    if (descriptor < 0) {
+        if (errno == EEXIST) {
+            refuse_existing(path);
+        }
+        throw TraceError("cannot create trace " + quoted(path) + ": " + std::strerror(errno) + "; " + way_out(errno));
+    }
+    ::close(descriptor);
+}
+
+/// Removes a file it was told to, unless keep() was called: a failure leaves nothing half made.
+class Unfinished {
+public:
+    explicit Unfinished(fs::path path) : path_(std::move(path)) {}
+    Unfinished(const Unfinished&) = delete;
+    Unfinished& operator=(const Unfinished&) = delete;
+    ~Unfinished() {
+        if (!path_.empty()) {
+            std::error_code ignored;
+            fs::remove(path_, ignored);
+            fs::remove(beside(path_, "-journal"), ignored);
+        }
+    }
+    void keep() { path_.clear(); }
+
+private:
+    fs::path path_;
+};
+
+void fill_new_file(const fs::path& path) {
+    guard_sqlite("create", path, [&] {
+        SQLite::Database db(path, SQLite::OPEN_READWRITE);
+        db.exec("BEGIN");
+        db.exec(create_tables_sql());
+        db.exec(fill_enums_sql());
+        const auto insert = [&](const std::string& table, std::string_view name, const std::string& value) {
+            SQLite::Statement row(db, "INSERT INTO " + table + " VALUES (?,?)");
+            row.bind(1, std::string(name));
+            row.bind(2, value);
+            row.exec();
+        };
+        const nlohmann::json format = {{"name", kTraceFormatName}, {"version", kTraceFormatVersion}};
+        insert("PIPESCOPE_RUN", "format", format.dump());
+        insert("META_DATA_CAPTURE", "PRODUCER", "PipeScope");
+        insert("META_DATA_EXPORT", "EXPORT_PRODUCER", "PipeScope");
+        insert("META_DATA_EXPORT", "PIPESCOPE_FORMAT_VERSION", std::to_string(kTraceFormatVersion));
+        insert("META_DATA_EXPORT", "EXPORT_SCHEMA_VERSION", std::string(kNsysSchemaVersion));
+        insert("META_DATA_EXPORT", "EXPORT_SCHEMA_VERSION_MAJOR", "3");
+        insert("META_DATA_EXPORT", "EXPORT_SCHEMA_VERSION_MINOR", "16");
+        insert("META_DATA_EXPORT", "EXPORT_SCHEMA_VERSION_MICRO", "1");
+        db.exec("COMMIT");
+    });
+}
+
+/// Two writers on one name would share a write-ahead log and ruin both files, so a trace that is being written is not
+/// replaced. Whether it is shows in that SQLite will not let it leave the WAL mode.
+void require_not_being_written(const fs::path& path) {
+    if (!fs::exists(beside(path, "-wal"))) {
+        return;
+    }
+    try {
+        SQLite::Database db(path, SQLite::OPEN_READWRITE);
+        db.exec("PRAGMA journal_mode=DELETE");
+    } catch (const SQLite::Exception& error) {
+        if (error.getErrorCode() == SQLITE_BUSY || error.getErrorCode() == SQLITE_LOCKED) {
+            throw TraceError("cannot replace trace " + quoted(path) +
+                             ": another process has it open; wait until that one ends, or use another name");
+        }
+        // Damaged or no database at all: it is about to be replaced anyway.
+    }
+}
+
+void replace_file(const fs::path& path) {
+    if (!fs::is_regular_file(path)) {
+        throw TraceError("cannot replace " + quoted(path) + ": it is not a regular file; use another name");
+    }
+    require_not_being_written(path);
+    const fs::path fresh = beside(path, "." + std::to_string(getpid()) + ".new");
+    std::error_code ignored;
+    fs::remove(fresh, ignored);  // of an earlier process with our number that was killed right here
+    create_exclusively(fresh);
+    Unfinished unfinished(fresh);
+    fill_new_file(fresh);
+    // From here on the old trace is gone; its log must go first, or SQLite would replay it into the new file.
+    for (const char* suffix : {"-wal", "-shm", "-journal"}) {
+        fs::remove(beside(path, suffix), ignored);
+    }
+    std::error_code failure;
+    fs::rename(fresh, path, failure);
+    if (failure) {
+        throw TraceError("cannot replace trace " + quoted(path) + ": " + failure.message() + "; use another name");
+    }
+    unfinished.keep();
+}
+
+std::string what_it_seems(const std::array<char, 16>& head, std::size_t size) {
+    const std::string_view text(head.data(), size);
+    const std::size_t first = text.find_first_not_of(" \t\r\n");
+    if (first != std::string_view::npos && (text[first] == '{' || text[first] == '[')) {
+        return "it seems to be JSON, such as a profile";
+    }
+    if (text.starts_with("QDSTRM") || text.starts_with("NSYS")) {
+        return "it seems to be an nsys report; PipeScope reads its own traces only";
+    }
+    if (text.starts_with("\x1f\x8b") || text.starts_with("PK") || text.starts_with("\x28\xb5\x2f\xfd")) {
+        return "it seems to be compressed; unpack it first";
+    }
+    if (text.starts_with("\x7f"
+                         "ELF")) {
+        return "it seems to be a program";
+    }
+    return "it is no SQLite file";
+}
+
+[[noreturn]] void refuse(const fs::path& path, const std::string& why) {
+    throw TraceFormatError(quoted(path) + " is no PipeScope trace: " + why +
+                           "; give a file that --trace of run or simulate wrote");
+}
+}  // namespace
+
+fs::path create_trace_file(const fs::path& target, IfExists if_exists) {
+    if (target.empty()) {
+        throw TraceError("the trace's path is empty; a trace needs a file name; give one, such as out.sqlite");
+    }
+    std::error_code ignored;
+    const fs::file_status there = fs::symlink_status(target, ignored);
+    if (!fs::exists(there)) {
+        create_exclusively(target);
+        Unfinished unfinished(target);
+        fill_new_file(target);
+        unfinished.keep();
+        return target;
+    }
+    if (if_exists == IfExists::refuse) {
+        refuse_existing(target);
+    }
+    fs::path real = fs::weakly_canonical(target, ignored);  // a link stays a link
+    if (real.empty()) {
+        real = target;
+    }
+    if (!fs::exists(real)) {
+        return create_trace_file(real, IfExists::refuse);  // the link pointed nowhere
+    }
+    replace_file(real);
+    return real;
+}
+
+void make_plain_file(SQLite::Database& db) {
+    try {
+        db.exec("PRAGMA wal_checkpoint(TRUNCATE)");
+        db.exec("PRAGMA journal_mode=DELETE");
+    } catch (const SQLite::Exception& error) {
+        if (error.getErrorCode() != SQLITE_BUSY && error.getErrorCode() != SQLITE_LOCKED) {
+            throw;
+        }
+    }
+}
+
+void require_sqlite_file(const fs::path& path) {
+    std::error_code ignored;
+    const fs::file_status status = fs::status(path, ignored);
+    if (!fs::exists(status)) {
+        throw TraceFormatError("trace " + quoted(path) + " does not exist; check the name");
+    }
+    if (fs::is_directory(status)) {
+        refuse(path, "it is a folder");
+    }
+    if (!fs::is_regular_file(status)) {
+        refuse(path, "it is not a regular file");
+    }
+    std::array<char, 16> head{};
+    std::ifstream file(path, std::ios::binary);
+    if (!file) {
+        throw TraceError("cannot read trace " + quoted(path) + ": " + std::strerror(errno) + "; check its permissions");
+    }
+    file.read(head.data(), head.size());
+    const auto size = static_cast<std::size_t>(file.gcount());
+    if (size == 0) {
+        refuse(path, "it is empty");
+    }
+    constexpr std::string_view kMagic("SQLite format 3\0", 16);
+    if (std::string_view(head.data(), size) != kMagic) {
+        refuse(path, what_it_seems(head, size));
+    }
+}
+
+void require_trace_format(SQLite::Database& db, const fs::path& path) {
+    if (!db.tableExists("PIPESCOPE_RUN")) {
+        if (db.tableExists("StringIds") || db.tableExists("NVTX_EVENTS") || db.tableExists("ANALYSIS_DETAILS")) {
+            refuse(path, "it seems to be an export of nsys, which has no pipeline tasks");
+        }
+        refuse(path, "it is another program's SQLite database");
+    }
+    SQLite::Statement query(db, "SELECT value FROM PIPESCOPE_RUN WHERE key = 'format'");
+    if (!query.executeStep()) {
+        throw TraceFormatError("trace " + quoted(path) + " has no format stamp; it is damaged; record it again");
+    }
+    const auto format = nlohmann::json::parse(query.getColumn(0).getString(), nullptr, false);
+    if (!format.is_object() || format.value("name", nlohmann::json()) != kTraceFormatName ||
+        !format.value("version", nlohmann::json()).is_number_integer()) {
+        throw TraceFormatError("trace " + quoted(path) + " has the format stamp " + format.dump().substr(0, 80) +
+                               "; it must name " + std::string(kTraceFormatName) + " and a version; record it again");
+    }
+    const auto version = format.at("version").get<std::int64_t>();
+    if (version > kTraceFormatVersion) {
+        throw TraceFormatError("trace " + quoted(path) + " has format version " + std::to_string(version) +
+                               "; this PipeScope reads up to version " + std::to_string(kTraceFormatVersion) +
+                               "; use the newer PipeScope that wrote it");
+    }
+}
+}  // namespace pipescope

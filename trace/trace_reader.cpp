@@ -1,0 +1,230 @@
+#include "trace/trace_reader.h"
+
+#include "trace/sqlite_guard.h"
+#include "trace/trace_file.h"
+
+#include <sqlite3.h>
+
+#include <nlohmann/json.hpp>
+
+#include <limits>
+
+namespace pipescope {
+namespace {
+/// More lanes than any schedule can name; a larger number comes from a damaged file.
+constexpr std::int64_t kMostLanes = 1 << 16;
+
+/// A query and its current row, on SQLite's own interface: SQLite::Column costs an allocation per value, and a million
+/// tasks have nine each.
+class Rows {
+public:
+    Rows(SQLite::Database& db, const char* sql) : db_(db.getHandle()) {
+        sqlite3_stmt* statement = nullptr;
+        check(sqlite3_prepare_v2(db_, sql, -1, &statement, nullptr), SQLITE_OK);
+        statement_.reset(statement);
+    }
+
+    /// `text` must outlive the query.
+    void bind(int index, std::string_view text) {
+        check(sqlite3_bind_text(get(), index, text.data(), static_cast<int>(text.size()), SQLITE_STATIC), SQLITE_OK);
+    }
+    bool next() {
+        const int result = sqlite3_step(get());
+        if (result != SQLITE_DONE) {
+            check(result, SQLITE_ROW);
+        }
+        return result == SQLITE_ROW;
+    }
+
+    bool is_null(int column) const { return sqlite3_column_type(get(), column) == SQLITE_NULL; }
+    std::int64_t integer(int column) const { return sqlite3_column_int64(get(), column); }
+    /// NULL stands for -1: the field has no meaning.
+    std::int32_t id(int column) const { return is_null(column) ? -1 : sqlite3_column_int(get(), column); }
+    double real(int column) const {
+        return is_null(column) ? std::numeric_limits<double>::quiet_NaN() : sqlite3_column_double(get(), column);
+    }
+    Nanoseconds time(int column) const { return Nanoseconds{integer(column)}; }
+    /// Valid until next().
+    std::string_view text(int column) const {
+        const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(get(), column));
+        const auto size = static_cast<std::size_t>(sqlite3_column_bytes(get(), column));
+        return bytes == nullptr ? std::string_view{} : std::string_view(bytes, size);
+    }
+
+private:
+    struct Finalize {
+        void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+    };
+
+    sqlite3_stmt* get() const { return statement_.get(); }
+    void check(int result, int expected) const {
+        if (result != expected) {
+            throw SQLite::Exception(db_, result);
+        }
+    }
+
+    sqlite3* db_;  // the reader's connection, which outlives its queries
+    std::unique_ptr<sqlite3_stmt, Finalize> statement_;
+};
+}  // namespace
+
+struct TraceReader::Impl {
+    explicit Impl(const std::filesystem::path& file)
+        : path(file), db(guard_sqlite("open", file, [&] {
+              require_sqlite_file(file);
+              return SQLite::Database(file, SQLite::OPEN_READONLY, kBusyMilliseconds);
+          })) {
+        guard_sqlite("read", path, [&] { require_trace_format(db, path); });
+    }
+
+    /// Calls `each(row)` for every row of the query.
+    template <class Each>
+    void for_each(const char* sql, Each&& each) {
+        guard_sqlite("read", path, [&] {
+            Rows rows(db, sql);
+            while (rows.next()) {
+                each(rows);
+            }
+        });
+    }
+
+    [[noreturn]] void damaged(const std::string& what) const {
+        throw TraceFormatError("trace " + quoted(path) + " is damaged: " + what + "; record it again");
+    }
+
+    static constexpr int kBusyMilliseconds = 5000;
+
+    std::filesystem::path path;
+    SQLite::Database db;
+};
+
+TraceReader::TraceReader(const std::filesystem::path& path) : impl_(std::make_unique<Impl>(path)) {}
+TraceReader::~TraceReader() = default;
+TraceReader::TraceReader(TraceReader&&) noexcept = default;
+TraceReader& TraceReader::operator=(TraceReader&&) noexcept = default;
+
+std::map<std::string, std::string> TraceReader::run() const {
+    std::map<std::string, std::string> values;
+    impl_->for_each("SELECT key, value FROM PIPESCOPE_RUN",
+                    [&](const Rows& row) { values.emplace(row.text(0), row.text(1)); });
+    return values;
+}
+
+std::vector<LaneInfo> TraceReader::lanes() const {
+    std::vector<LaneInfo> lanes;
+    impl_->for_each("SELECT value FROM PIPESCOPE_RUN WHERE key = 'lanes'", [&](const Rows& row) {
+        try {
+            for (const auto& lane : nlohmann::json::parse(row.text(0))) {
+                lanes.push_back({lane.at("name").get<std::string>(), lane.at("device").get<std::string>()});
+            }
+        } catch (const nlohmann::json::exception& error) {
+            impl_->damaged(std::string("its list of lanes: ") + error.what());
+        }
+    });
+    return lanes;
+}
+
+std::optional<std::string> TraceReader::profile_json() const {
+    std::optional<std::string> profile;
+    impl_->for_each("SELECT profile FROM PIPESCOPE_PROFILE LIMIT 1", [&](const Rows& row) { profile = row.text(0); });
+    return profile;
+}
+
+std::optional<std::int64_t> TraceReader::utc_epoch_ns() const {
+    std::optional<std::int64_t> start;
+    impl_->for_each("SELECT utcEpochNs FROM TARGET_INFO_SESSION_START_TIME LIMIT 1",
+                    [&](const Rows& row) { start = row.integer(0); });
+    return start;
+}
+
+std::vector<StepRecord> TraceReader::steps() const {
+    std::vector<StepRecord> steps;
+    impl_->for_each(
+        "SELECT step, start, end, wallStart, wallEnd, trainingLoss, warmup FROM PIPESCOPE_STEP "
+        "ORDER BY start, rowid",
+        [&](const Rows& row) {
+            steps.push_back(
+                {row.id(0), row.time(1), row.time(2), row.time(3), row.time(4), row.real(5), row.integer(6) != 0});
+        });
+    return steps;
+}
+
+Timeline TraceReader::timeline(Source source) const {
+    Timeline timeline{source, lanes(), {}};
+    guard_sqlite("read", impl_->path, [&] {
+        Rows row(impl_->db,
+                 "SELECT step, kind, partition, microBatch, skip, lane, start, end, bytes, id "
+                 "FROM PIPESCOPE_TASK WHERE source = ? AND lane IS NOT NULL");
+        row.bind(1, to_string(source));
+        while (row.next()) {
+            const auto kind = parse_task_kind(row.text(1));
+            const std::int64_t lane = row.integer(5);
+            if (!kind || lane < 0 || lane >= kMostLanes) {
+                impl_->damaged("task " + std::to_string(row.integer(9)) + " has the kind '" + std::string(row.text(1)) +
+                               "' and the lane " + std::to_string(lane));
+            }
+            timeline.slices.push_back({{row.id(0), *kind, row.id(2), row.id(3), row.id(4)},
+                                       LaneId{lane},
+                                       row.time(6),
+                                       row.time(7),
+                                       row.integer(8)});
+        }
+    });
+    // A slice always has its lane's row, also where the run was cut off before the lanes were named.
+    for (const Slice& slice : timeline.slices) {
+        while (slice.lane.index() >= timeline.lanes.size()) {
+            timeline.lanes.push_back({"lane " + std::to_string(timeline.lanes.size()), ""});
+        }
+    }
+    sort_slices(timeline);
+    return timeline;
+}
+
+std::vector<MemorySample> TraceReader::memory() const {
+    std::vector<MemorySample> samples;
+    impl_->for_each(
+        "SELECT lane, time, allocated, peak, reserved, taskId FROM PIPESCOPE_MEMORY ORDER BY lane, time, rowid",
+        [&](const Rows& row) {
+            samples.push_back({LaneId{row.integer(0)}, row.time(1), row.integer(2), row.integer(3), row.integer(4),
+                               row.is_null(5) ? -1 : row.integer(5)});
+        });
+    return samples;
+}
+
+std::vector<DropRecord> TraceReader::drops() const {
+    std::vector<DropRecord> drops;
+    impl_->for_each(
+        "SELECT source, thread, recorded, dropped, truncated, openAtExit FROM PIPESCOPE_DROPS "
+        "ORDER BY source, thread",
+        [&](const Rows& row) {
+            drops.push_back({std::string(row.text(0)), row.integer(1), row.integer(2), row.integer(3), row.integer(4),
+                             row.integer(5)});
+        });
+    return drops;
+}
+
+std::vector<ClockRecord> TraceReader::clocks() const {
+    std::vector<ClockRecord> clocks;
+    impl_->for_each("SELECT realtime, monotonic, boottime, tsc FROM PIPESCOPE_CLOCK ORDER BY rowid",
+                    [&](const Rows& row) {
+                        clocks.push_back({row.integer(0), row.integer(1), row.integer(2), row.integer(3)});
+                    });
+    return clocks;
+}
+
+std::vector<DiagnosticRecord> TraceReader::diagnostics() const {
+    std::vector<DiagnosticRecord> diagnostics;
+    impl_->for_each("SELECT severity, source, text FROM PIPESCOPE_DIAGNOSTIC ORDER BY rowid", [&](const Rows& row) {
+        diagnostics.push_back({std::string(row.text(0)), std::string(row.text(1)), std::string(row.text(2))});
+    });
+    return diagnostics;
+}
+
+std::vector<OverheadRecord> TraceReader::overheads() const {
+    std::vector<OverheadRecord> overheads;
+    impl_->for_each("SELECT source, what, value FROM PIPESCOPE_OVERHEAD ORDER BY rowid", [&](const Rows& row) {
+        overheads.push_back({std::string(row.text(0)), std::string(row.text(1)), row.integer(2)});
+    });
+    return overheads;
+}
+}  // namespace pipescope

@@ -1,0 +1,66 @@
+#include "trace/sqlite_guard.h"
+#include "trace/trace_file.h"
+#include "trace/trace_reader.h"
+#include "trace/trace_schema.h"
+
+#include <sqlite3.h>
+
+namespace pipescope {
+namespace {
+bool was_closed(SQLite::Database& db) {
+    SQLite::Statement query(db, "SELECT 1 FROM PIPESCOPE_RUN WHERE key = 'closed'");
+    return query.executeStep();
+}
+
+std::int64_t count(SQLite::Database& db, const std::string& table) {
+    return db.execAndGet("SELECT count(*) FROM " + table).getInt64();
+}
+
+void require_integrity(SQLite::Database& db, const std::filesystem::path& path) {
+    const std::string verdict = db.execAndGet("PRAGMA integrity_check(1)").getString();
+    if (verdict != "ok") {
+        throw TraceFormatError("trace " + quoted(path) + " is damaged: " + verdict +
+                               "; what was recorded cannot be trusted; record it again");
+    }
+}
+
+/// The write-ahead log must not be folded in under a writer's feet: leaving the WAL mode needs the file to ourselves.
+void leave_wal_mode(SQLite::Database& db, const std::filesystem::path& path) {
+    try {
+        db.exec("PRAGMA journal_mode=DELETE");
+    } catch (const SQLite::Exception& error) {
+        if (error.getErrorCode() != SQLITE_BUSY && error.getErrorCode() != SQLITE_LOCKED) {
+            throw;
+        }
+        throw TraceError("cannot recover trace " + quoted(path) +
+                         ": another process has it open, so it may still be recording; wait until that one ends");
+    }
+}
+}  // namespace
+
+Recovery recover_trace(const std::filesystem::path& path) {
+    require_sqlite_file(path);
+    return guard_sqlite("recover", path, [&] {
+        SQLite::Database db(path, SQLite::OPEN_READWRITE);
+        require_trace_format(db, path);
+        Recovery recovery;
+        recovery.was_open = !was_closed(db);
+        if (recovery.was_open) {
+            require_integrity(db, path);
+            leave_wal_mode(db, path);
+            db.exec("BEGIN");
+            db.exec(create_indexes_sql());
+            db.exec(
+                "INSERT INTO PIPESCOPE_DIAGNOSTIC VALUES ('warning', 'trace', 'the recording was cut off before it "
+                "was closed; what had not been written by then is missing, and dropped ranges may be uncounted')");
+            db.exec("INSERT INTO PIPESCOPE_RUN VALUES ('closed', 'true')");
+            db.exec("COMMIT");
+        } else if (std::filesystem::exists(beside(path, "-wal"))) {
+            leave_wal_mode(db, path);  // closed while a reader had it open
+        }
+        recovery.tasks = count(db, "PIPESCOPE_TASK");
+        recovery.steps = count(db, "PIPESCOPE_STEP");
+        return recovery;
+    });
+}
+}  // namespace pipescope

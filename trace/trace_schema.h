@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string_view>
+
+namespace pipescope {
+/// The tables a trace is made of, in one place: what TraceWriter creates, what docs/trace-format.md explains.
+/// nsys' tables bear nsys' column names and are ordinary rowid tables without constraints, since its users' scripts
+/// select by rowid; ours begin with PIPESCOPE_.
+inline constexpr std::string_view kTraceFormatName = "pipescope.trace";
+/// Raised when an older reader would misunderstand a newer file; such a reader then refuses it.
+inline constexpr int kTraceFormatVersion = 1;
+/// The nsys export (2024.6.2) whose names and types we follow.
+inline constexpr std::string_view kNsysSchemaVersion = "3.16.1";
+
+/// nsys' tables, then ours; several statements.
+const char* create_tables_sql();
+/// Rows of nsys' ENUM_ tables, which its users' scripts join.
+const char* fill_enums_sql();
+/// Built when a trace is closed, since an index while recording costs a third of the write rate.
+const char* create_indexes_sql();
+}  // namespace pipescope
