@@ -1,0 +1,120 @@
+#include "cli/child_process.h"
+
+#include "schedule/error.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+extern char** environ;
+
+namespace pipescope {
+namespace {
+namespace fs = std::filesystem;
+
+/// argv for exec: the pointers borrow from `texts`, which must outlive them.
+std::vector<char*> pointers_to(std::vector<std::string>& texts) {
+    std::vector<char*> pointers;
+    for (std::string& text : texts) {
+        pointers.push_back(text.data());
+    }
+    pointers.push_back(nullptr);
+    return pointers;
+}
+
+std::vector<std::string> command_of(const fs::path& program, const std::vector<std::string>& arguments) {
+    std::vector<std::string> command{program.string()};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return command;
+}
+
+[[noreturn]] void refuse_start(const fs::path& program, int error) {
+    throw Error(fmt::format("{} cannot be started ({}); check that it is installed and executable", program.string(),
+                            std::strerror(error)));
+}
+
+std::string read_to_end(int descriptor) {
+    std::string text;
+    std::array<char, 4096> buffer{};
+    while (true) {
+        const ssize_t count = read(descriptor, buffer.data(), buffer.size());
+        if (count > 0) {
+            text.append(buffer.data(), static_cast<std::size_t>(count));
+        } else if (count == 0 || errno != EINTR) {
+            return text;
+        }
+    }
+}
+
+int wait_for(pid_t child) {
+    int status = 0;
+    while (waitpid(child, &status, 0) < 0) {
+        if (errno != EINTR) {
+            throw Error(fmt::format("cannot wait for process {} ({}); try again", child, std::strerror(errno)));
+        }
+    }
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+}  // namespace
+
+std::optional<fs::path> program_beside(const std::string& name) {
+    std::error_code error;
+    const fs::path self = fs::read_symlink("/proc/self/exe", error);
+    if (error) {
+        return std::nullopt;
+    }
+    fs::path program = self.parent_path() / name;
+    if (access(program.c_str(), X_OK) != 0) {
+        return std::nullopt;
+    }
+    return program;
+}
+
+void execute(const fs::path& program, const std::vector<std::string>& arguments) {
+    std::vector<std::string> command = command_of(program, arguments);
+    execv(program.c_str(), pointers_to(command).data());
+    refuse_start(program, errno);
+}
+
+ChildResult run_child(const fs::path& program, const std::vector<std::string>& arguments,
+                      const std::vector<std::string>& environment, ChildErrors errors) {
+    std::vector<std::string> command = command_of(program, arguments);
+    std::vector<std::string> variables;
+    for (char** variable = environ; *variable != nullptr; ++variable) {
+        variables.emplace_back(*variable);
+    }
+    // The first of two equal names wins in getenv, so ours go in front.
+    variables.insert(variables.begin(), environment.begin(), environment.end());
+
+    std::array<int, 2> pipe_ends{};
+    if (pipe2(pipe_ends.data(), O_CLOEXEC) != 0) {
+        refuse_start(program, errno);
+    }
+    posix_spawn_file_actions_t actions;
+    posix_spawn_file_actions_init(&actions);
+    posix_spawn_file_actions_adddup2(&actions, pipe_ends[1], STDOUT_FILENO);
+    if (errors == ChildErrors::hide) {
+        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
+    }
+    pid_t child = 0;
+    const int error = posix_spawn(&child, program.c_str(), &actions, nullptr, pointers_to(command).data(),
+                                  pointers_to(variables).data());
+    posix_spawn_file_actions_destroy(&actions);
+    close(pipe_ends[1]);
+    if (error != 0) {
+        close(pipe_ends[0]);
+        refuse_start(program, error);
+    }
+    ChildResult result;
+    result.output = read_to_end(pipe_ends[0]);
+    close(pipe_ends[0]);
+    result.exit_code = wait_for(child);
+    return result;
+}
+}  // namespace pipescope

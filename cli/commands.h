@@ -1,0 +1,12 @@
+#pragma once
+
+namespace pipescope {
+class Program;
+
+// One file each: <name>_command.cpp. All of them are torch-free.
+void add_simulate_command(Program& program);
+void add_export_command(Program& program);
+void add_view_command(Program& program);
+void add_recover_command(Program& program);
+void add_doctor_command(Program& program);
+}  // namespace pipescope

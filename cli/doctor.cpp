@@ -1,0 +1,193 @@
+#include "cli/doctor.h"
+
+#include "cli/child_process.h"
+#include "cli/units.h"
+#include "trace/trace_reader.h"
+#include "trace/trace_writer.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sched.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <initializer_list>
+
+namespace pipescope {
+namespace {
+namespace fs = std::filesystem;
+
+std::string first_line(const std::string& text) {
+    return text.substr(0, text.find('\n'));
+}
+
+DoctorCheck check_torch() {
+    const auto program = program_beside("pipescope-torch");
+    if (!program) {
+        return {"pipescope-torch", false,
+                "not beside this program: models, profile, run and demo are missing; build with -DPIPESCOPE_TORCH=ON"};
+    }
+    const ChildResult result = run_child(*program, {"--version"});
+    if (result.exit_code != 0) {
+        return {"pipescope-torch", false,
+                fmt::format("does not start (exit code {}); LibTorch's libraries may have moved; build again",
+                            result.exit_code)};
+    }
+    return {"pipescope-torch", true, first_line(result.output)};
+}
+
+DoctorCheck check_gui() {
+    const auto program = program_beside("pipescope-gui");
+    if (!program) {
+        return {"pipescope-gui", false,
+                "not beside this program: no viewer and no pictures; build with -DPIPESCOPE_GUI=ON"};
+    }
+    const char* display = std::getenv("DISPLAY");
+    const char* wayland = std::getenv("WAYLAND_DISPLAY");
+    const bool window = (display != nullptr && *display != '\0') || (wayland != nullptr && *wayland != '\0');
+    return {"pipescope-gui", true, window ? "installed" : "installed; no display, so only view --render works"};
+}
+
+/// A folder of its own, gone at the end.
+class ScratchFolder {
+public:
+    ScratchFolder() : path_(fs::temp_directory_path() / fmt::format("pipescope-doctor-{}", getpid())) {
+        fs::create_directory(path_);
+    }
+    ~ScratchFolder() {
+        std::error_code ignored;
+        fs::remove_all(path_, ignored);
+    }
+    ScratchFolder(const ScratchFolder&) = delete;
+    ScratchFolder& operator=(const ScratchFolder&) = delete;
+
+    const fs::path& path() const { return path_; }
+
+private:
+    fs::path path_;
+};
+
+DoctorCheck check_trace_store() {
+    // Looked up at run time: only trace/ knows SQLite's header.
+    const auto version = reinterpret_cast<const char* (*)()>(dlsym(RTLD_DEFAULT, "sqlite3_libversion"));
+    try {
+        const ScratchFolder folder;
+        const fs::path path = folder.path() / "doctor.sqlite";
+        TraceWriter writer(path, IfExists::refuse);
+        writer.set_lanes({{"lane 0", "cpu"}});
+        writer.close();
+        const bool same = TraceReader(path).lanes().size() == 1;
+        return {"trace store", same,
+                fmt::format("SQLite {}; a trace {}", version == nullptr ? "(built in)" : version(),
+                            same ? "was written and read back" : "came back changed"),
+                true};
+    } catch (const std::exception& error) {
+        return {"trace store", false, error.what(), true};
+    }
+}
+
+DoctorCheck check_temporary_folder() {
+    std::error_code error;
+    const fs::path folder = fs::temp_directory_path(error);
+    if (error || access(folder.c_str(), W_OK | X_OK) != 0) {
+        return {"temporary folder", false, "cannot be written; set TMPDIR to a folder that can", true};
+    }
+    const fs::space_info space = fs::space(folder, error);
+    return {
+        "temporary folder", true,
+        fmt::format("{}, {} free", folder.string(), error ? "?" : format_bytes(static_cast<Bytes>(space.available))),
+        true};
+}
+
+DoctorCheck check_cores() {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    const int count = sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
+    return {"cores", count >= 2,
+            count >= 2 ? fmt::format("{}; each busy CPU lane needs one", count)
+                       : "1; lanes take turns on it, so measured pipelines do not overlap"};
+}
+
+DoctorCheck check_load() {
+    std::array<double, 1> load{};
+    const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+    if (getloadavg(load.data(), 1) != 1) {
+        return {"load", true, "unknown"};
+    }
+    // Half a core taken by others already shifts times by more than the accuracy that is promised.
+    const bool quiet = load[0] < 0.5;
+    return {"load", quiet,
+            fmt::format("{:.2f} on {} cores{}", load[0], cores,
+                        quiet ? "" : "; other work runs, so measured times will vary")};
+}
+
+DoctorCheck check_timer_slack() {
+    const int slack = prctl(PR_GET_TIMERSLACK, 0, 0, 0, 0);
+    return {"timer slack", slack >= 0, fmt::format("{} ns; emulated layers set their own to 1 ns", slack)};
+}
+
+/// The first of the libraries that the loader finds, kept open by the caller's process.
+void* open_first(std::initializer_list<const char*> names) {
+    for (const char* name : names) {
+        if (void* library = dlopen(name, RTLD_LAZY | RTLD_LOCAL)) {
+            return library;
+        }
+    }
+    return nullptr;
+}
+
+DoctorCheck check_cuda_driver() {
+    void* library = open_first({"libcuda.so.1"});
+    if (library == nullptr) {
+        return {"cuda driver", false, "libcuda.so.1 not found: no CUDA devices, lanes run on the CPU"};
+    }
+    // The driver's C interface, so that no CUDA header is needed: CUresult is an int, 0 is success.
+    const auto initialise = reinterpret_cast<int (*)(unsigned)>(dlsym(library, "cuInit"));
+    const auto count_devices = reinterpret_cast<int (*)(int*)>(dlsym(library, "cuDeviceGetCount"));
+    const auto driver_version = reinterpret_cast<int (*)(int*)>(dlsym(library, "cuDriverGetVersion"));
+    if (initialise == nullptr || count_devices == nullptr || driver_version == nullptr) {
+        return {"cuda driver", false, "libcuda.so.1 lacks the driver's functions; install the NVIDIA driver again"};
+    }
+    if (const int error = initialise(0); error != 0) {
+        return {"cuda driver", false,
+                fmt::format("cuInit fails with {}: no CUDA devices, lanes run on the CPU", error)};
+    }
+    int devices = 0;
+    int version = 0;
+    count_devices(&devices);
+    driver_version(&version);
+    return {
+        "cuda driver", devices > 0,
+        fmt::format("CUDA {}.{}, {} device{}", version / 1000, version % 1000 / 10, devices, devices == 1 ? "" : "s")};
+}
+
+DoctorCheck check_cupti() {
+    const bool found = open_first({"libcupti.so.13", "libcupti.so.12", "libcupti.so"}) != nullptr;
+    return {"cupti", found,
+            found
+                ? "found by the loader"
+                : "libcupti.so not found by the loader: kernels on CUDA devices are not recorded; CPU lanes need none"};
+}
+
+DoctorCheck check_nvtx_injection() {
+    const char* library = std::getenv("NVTX_INJECTION64_PATH");
+    if (library == nullptr || *library == '\0') {
+        return {"nvtx injection", true, "NVTX_INJECTION64_PATH is not set; run records by itself"};
+    }
+    const bool exists = fs::exists(library);
+    return {"nvtx injection", exists,
+            fmt::format("NVTX_INJECTION64_PATH is {}{}", library,
+                        exists ? "; another tool takes part in recording" : ", which does not exist; unset it")};
+}
+}  // namespace
+
+std::vector<DoctorCheck> examine_machine() {
+    return {check_torch(), check_gui(),           check_trace_store(), check_temporary_folder(),
+            check_cores(), check_load(),          check_timer_slack(), check_cuda_driver(),
+            check_cupti(), check_nvtx_injection()};
+}
+}  // namespace pipescope

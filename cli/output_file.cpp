@@ -1,0 +1,65 @@
+#include "cli/output_file.h"
+
+#include "schedule/error.h"
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <ostream>
+
+namespace pipescope {
+namespace {
+namespace fs = std::filesystem;
+
+fs::path folder_of(const fs::path& path) {
+    return path.has_parent_path() ? path.parent_path() : fs::path(".");
+}
+}  // namespace
+
+void check_output(const fs::path& path, bool force) {
+    std::error_code ignored;
+    if (fs::is_directory(path, ignored)) {
+        throw Error(fmt::format("{} is a folder; the output must be a file; add a file name", path.string()));
+    }
+    if (fs::exists(path, ignored) && !force) {
+        throw Error(fmt::format(
+            "{} exists already; an existing file is kept; use --force to replace it, or another name", path.string()));
+    }
+    const fs::path folder = folder_of(path);
+    if (!fs::is_directory(folder, ignored)) {
+        throw Error(fmt::format("{} cannot be written; the folder {} does not exist; make it first", path.string(),
+                                folder.string()));
+    }
+    if (access(folder.c_str(), W_OK | X_OK) != 0) {
+        throw Error(fmt::format("{} cannot be written; the folder {} is not writable ({}); choose another",
+                                path.string(), folder.string(), std::strerror(errno)));
+    }
+}
+
+void write_output(const fs::path& path, bool force, const std::function<void(std::ostream&)>& write) {
+    check_output(path, force);
+    fs::path partial = path;
+    partial += fmt::format(".{}.partial", getpid());
+    try {
+        std::ofstream file(partial, std::ios::binary | std::ios::trunc);
+        write(file);
+        file.close();
+        if (!file) {
+            throw Error(fmt::format("{} cannot be written ({}); free some space or choose another folder",
+                                    path.string(), std::strerror(errno)));
+        }
+        fs::rename(partial, path);
+    } catch (...) {
+        std::error_code ignored;
+        fs::remove(partial, ignored);
+        throw;
+    }
+}
+
+void write_output(const fs::path& path, bool force, std::string_view text) {
+    write_output(path, force, [&](std::ostream& out) { out << text; });
+}
+}  // namespace pipescope

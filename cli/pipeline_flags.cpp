@@ -1,0 +1,187 @@
+#include "cli/pipeline_flags.h"
+
+#include "cli/units.h"
+#include "schedule/error.h"
+#include "schedule/micro_batches.h"
+
+#include <fmt/format.h>
+
+#include <charconv>
+#include <cmath>
+
+namespace pipescope {
+namespace {
+template <class Number>
+Number parse_number(const std::string& text, const std::string& item, const std::string& option,
+                    std::string_view example) {
+    Number value{};
+    const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), value);
+    if (error != std::errc{} || end != item.data() + item.size()) {
+        throw UsageError(fmt::format("{} is '{}'; '{}' is not a number; write it as {}", option, text, item, example));
+    }
+    return value;
+}
+
+std::vector<double> parse_speeds(const std::string& text) {
+    std::vector<double> speeds;
+    for (const std::string& item : parse_list(text, "--speed")) {
+        const double speed = parse_number<double>(text, item, "--speed", "1,1,.5");
+        if (!std::isfinite(speed) || speed <= 0) {
+            throw UsageError(
+                fmt::format("--speed is '{}'; {} is no speed; each must be above 0, 1 being the profiled "
+                            "device's",
+                            text, item));
+        }
+        speeds.push_back(speed);
+    }
+    return speeds;
+}
+}  // namespace
+
+void add_balance_option(CLI::App& command, PipelineFlags& flags) {
+    command.add_option("--balance", flags.balance, "Layers per partition, in order, such as 2,2,3")
+        ->required()
+        ->type_name("LIST")
+        ->group("Pipeline");
+}
+
+void add_batch_options(CLI::App& command, PipelineFlags& flags) {
+    command
+        .add_option("-m,--chunks", flags.chunks,
+                    "Micro-batches each mini-batch is cut into; with fewer samples than that, one sample each")
+        ->required()
+        ->type_name("N")
+        ->group("Pipeline");
+    command.add_option("--batch", flags.batch, "Samples of one mini-batch, which is one step")
+        ->required()
+        ->type_name("N")
+        ->group("Pipeline");
+    command
+        .add_option("--checkpoint", flags.checkpoint,
+                    "Which micro-batches keep only their input and run again before backward: always, except_last "
+                    "(default) or never")
+        ->type_name("MODE")
+        ->group("Pipeline");
+}
+
+void add_schedule_options(CLI::App& command, PipelineFlags& flags) {
+    command.add_option("--schedule", flags.schedule, "Order of the tasks: gpipe (default)")
+        ->type_name("NAME")
+        ->group("Pipeline");
+    command
+        .add_option("--placement", flags.placement, "Lane of each partition, such as 0,0,1; default: a lane for each")
+        ->type_name("LIST")
+        ->group("Pipeline");
+}
+
+void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
+    command
+        .add_option("--devices", flags.devices,
+                    "Device of each lane, such as cpu,cpu; lanes of one device exchange data for nothing. Default: all "
+                    "different")
+        ->type_name("LIST")
+        ->group("Hardware");
+    command
+        .add_option("--link-bandwidth", flags.link_bandwidth,
+                    "Of the link from each device to each other, such as 12GB/s; default: copies are free")
+        ->type_name("RATE")
+        ->group("Hardware");
+    command.add_option("--link-latency", flags.link_latency, "Of each copy, such as 10us; default 0")
+        ->type_name("TIME")
+        ->group("Hardware");
+    command
+        .add_option("--speed", flags.speed,
+                    "Speed of each lane against the profiled device, such as 1,1,.5; default: all 1")
+        ->type_name("LIST")
+        ->group("Hardware");
+    command
+        .add_option("--memory-limit", flags.memory_limit,
+                    "What one lane can hold, such as 16GiB; above it the answer is infeasible and the exit code 3")
+        ->type_name("SIZE")
+        ->group("Hardware");
+}
+
+void add_optimizer_option(CLI::App& command, PipelineFlags& flags) {
+    command
+        .add_option(
+            "--optimizer", flags.optimizer,
+            "Whose state is counted as memory: sgd (default), momentum, adam, adamw, or bytes of state per byte "
+            "of parameter")
+        ->type_name("NAME")
+        ->group("Pipeline");
+}
+
+void add_json_flag(CLI::App& command, bool& json) {
+    command.add_flag("--json", json, "Print one JSON object instead of text; times in ns, sizes in bytes")
+        ->group("Output");
+}
+
+void add_force_flag(CLI::App& command, bool& force) {
+    command.add_flag("--force", force, "Replace output files that exist")->group("Output");
+}
+
+std::vector<std::string> parse_list(const std::string& text, const std::string& option) {
+    std::vector<std::string> items;
+    std::size_t start = 0;
+    while (true) {
+        const std::size_t comma = text.find(',', start);
+        const std::string item = text.substr(start, comma == std::string::npos ? comma : comma - start);
+        if (item.empty()) {
+            throw UsageError(fmt::format("{} is '{}'; item {} is empty; write the items with one comma between two",
+                                         option, text, items.size()));
+        }
+        items.push_back(item);
+        if (comma == std::string::npos) {
+            return items;
+        }
+        start = comma + 1;
+    }
+}
+
+std::vector<std::int64_t> parse_whole_numbers(const std::string& text, const std::string& option, std::int64_t least) {
+    std::vector<std::int64_t> numbers;
+    for (const std::string& item : parse_list(text, option)) {
+        const auto number = parse_number<std::int64_t>(text, item, option, "1,2,4");
+        if (number < least) {
+            throw UsageError(
+                fmt::format("{} is '{}'; each number must be at least {}; change {}", option, text, least, item));
+        }
+        numbers.push_back(number);
+    }
+    return numbers;
+}
+
+PipelineOptions pipeline_options(const PipelineFlags& flags) {
+    PipelineOptions options;
+    if (!flags.balance.empty()) {
+        options.balance = parse_balance(flags.balance);
+    }
+    micro_batch_sizes(flags.batch, flags.chunks);  // refuses what cannot be cut, in the words of the flags
+    options.chunks = flags.chunks;
+    options.batch = flags.batch;
+    options.checkpoint = parse_checkpoint(flags.checkpoint);
+    options.schedule = flags.schedule;
+    if (!flags.placement.empty()) {
+        for (const std::int64_t lane : parse_whole_numbers(flags.placement, "--placement", 0)) {
+            options.placement.emplace_back(lane);
+        }
+    }
+    if (!flags.devices.empty()) {
+        options.devices = parse_list(flags.devices, "--devices");
+    }
+    if (!flags.speed.empty()) {
+        options.speeds = parse_speeds(flags.speed);
+    }
+    if (!flags.link_bandwidth.empty()) {
+        options.link.bytes_per_second = parse_bandwidth(flags.link_bandwidth, "--link-bandwidth");
+    }
+    if (!flags.link_latency.empty()) {
+        options.link.latency_ns = parse_duration_ns(flags.link_latency, "--link-latency");
+    }
+    if (!flags.memory_limit.empty()) {
+        options.memory_limit = parse_bytes(flags.memory_limit, "--memory-limit");
+    }
+    options.optimizer = flags.optimizer;
+    return options;
+}
+}  // namespace pipescope

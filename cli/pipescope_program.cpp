@@ -1,0 +1,56 @@
+#include "cli/pipescope_program.h"
+
+#include "cli/child_process.h"
+#include "cli/commands.h"
+#include "cli/program.h"
+#include "schedule/error.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+namespace {
+ExitCode forward(const std::vector<std::string>& arguments) {
+    const auto program = program_beside("pipescope-torch");
+    if (!program) {
+        throw Error(
+            fmt::format("'{}' needs pipescope-torch, which is not beside this program; it holds all that needs "
+                        "LibTorch; build with -DPIPESCOPE_TORCH=ON, or install it into the same folder",
+                        arguments.front()));
+    }
+    execute(*program, arguments);
+}
+
+/// A command that builds or runs models. Its options live in pipescope-torch, so that linking torch (0.5 s at every
+/// start) stays out of this program.
+void add_forwarded(Program& program, const std::vector<std::string>& arguments, const char* name,
+                   const char* description) {
+    CLI::App* command = program.add_command(name, description, "");
+    // Everything behind the name, --help included, is for pipescope-torch to read.
+    command->prefix_command();
+    command->set_help_flag();
+    program.set_action(command, [arguments] { return forward(arguments); });
+}
+}  // namespace
+
+int run_pipescope(int argc, const char* const* argv) {
+    Program program("pipescope",
+                    "Profile, simulate and really run pipeline-parallel training (GPipe) of LibTorch models",
+                    PIPESCOPE_VERSION);
+    const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+    // In the order of the work, which is the order of --help.
+    add_forwarded(program, arguments, "models", "List the models of the zoo, or describe the given ones");
+    add_forwarded(program, arguments, "profile", "Measure what each layer of a model costs in time and memory");
+    add_simulate_command(program);
+    add_forwarded(program, arguments, "run", "Train a model through the pipeline for real, and record it");
+    add_view_command(program);
+    add_export_command(program);
+    add_recover_command(program);
+    add_doctor_command(program);
+    add_forwarded(program, arguments, "demo", "The whole job on this machine, from profile to picture");
+    return program.run(argc, argv);
+}
+}  // namespace pipescope

@@ -1,0 +1,135 @@
+#include "cli/program.h"
+
+#include "schedule/error.h"
+
+#include <fmt/format.h>
+#include <CLI/Config.hpp>
+#include <CLI/Formatter.hpp>
+
+#include <exception>
+#include <iostream>
+#include <sstream>
+
+namespace pipescope {
+namespace {
+int to_int(ExitCode code) {
+    return static_cast<int>(code);
+}
+
+// Columns of help text: CLI11 puts descriptions behind the first kNameColumns and breaks only where they do.
+constexpr std::size_t kNameColumns = 30;
+constexpr std::size_t kTextColumns = 80;
+
+int report(ExitCode code, std::string_view what) {
+    std::cerr << error_line(what) << std::endl;
+    return to_int(code);
+}
+}  // namespace
+
+std::string wrapped(const std::string& text, std::size_t columns) {
+    std::string lines;
+    std::size_t used = 0;
+    std::istringstream words(text);
+    for (std::string word; words >> word; used += word.size()) {
+        if (used > 0 && used + 1 + word.size() > columns) {
+            lines += '\n';
+            used = 0;
+        } else if (used > 0) {
+            lines += ' ';
+            ++used;
+        }
+        lines += word;
+    }
+    return lines;
+}
+
+std::string error_line(std::string_view what) {
+    return "pipescope: " + std::string(what.substr(0, what.find('\n')));
+}
+
+Program::Program(const std::string& name, const std::string& description, const std::string& version)
+    : app_(description, name) {
+    app_.set_version_flag("--version", name + " " + version, "Print the version and exit");
+    app_.set_help_flag("-h,--help", "Print this help and exit");
+    app_.require_subcommand(1);
+    app_.get_formatter()->column_width(kNameColumns);
+    app_.get_formatter()->label("SUBCOMMAND", "COMMAND");
+}
+
+CLI::App* Program::add_command(const std::string& name, const std::string& description, const std::string& example) {
+    CLI::App* command = app_.add_subcommand(name, description);
+    command->footer(example);
+    command->group("Commands");
+    return command;
+}
+
+void Program::set_action(CLI::App* command, std::function<ExitCode()> action) {
+    command->callback([this, action = std::move(action)] { action_ = action; });
+}
+
+int Program::run(int argc, const char* const* argv) {
+    try {
+        return parse_and_act(argc, argv);
+    } catch (const UsageError& error) {
+        return report(ExitCode::usage, error.what());
+    } catch (const std::exception& error) {
+        return report(ExitCode::failure, error.what());
+    } catch (...) {
+        return report(ExitCode::failure, "an exception that is no std::exception ended the command; a layer threw it");
+    }
+}
+
+int Program::parse_and_act(int argc, const char* const* argv) {
+    for (CLI::App* command : app_.get_subcommands({})) {
+        for (CLI::Option* option : command->get_options()) {
+            option->description(wrapped(option->get_description(), kTextColumns));
+        }
+    }
+    check_command_name(argc, argv);
+    try {
+        app_.parse(argc, argv);
+    } catch (const CLI::ParseError& error) {
+        return refuse_arguments(error);
+    }
+    const ExitCode code = action_ ? action_() : ExitCode::usage;
+    std::cout.flush();
+    if (!std::cout) {
+        return report(ExitCode::failure, "stdout cannot be written; give it to a program or a disk that takes it all");
+    }
+    return to_int(code);
+}
+
+/// CLI11 would only say that a command is missing.
+void Program::check_command_name(int argc, const char* const* argv) const {
+    if (argc < 2 || argv[1][0] == '-') {
+        return;
+    }
+    std::string names;
+    for (const CLI::App* command : app_.get_subcommands({})) {
+        if (command->get_name() == argv[1]) {
+            return;
+        }
+        names += (names.empty() ? "" : ", ") + command->get_name();
+    }
+    throw UsageError(
+        fmt::format("'{}' is no command; the commands are {}; see '{} --help'", argv[1], names, app_.get_name()));
+}
+
+int Program::refuse_arguments(const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) {  // --help, --version
+        return app_.exit(error, std::cout, std::cerr);
+    }
+    const auto chosen = app_.get_subcommands();
+    const std::string command = chosen.empty() ? app_.get_name() : app_.get_name() + " " + chosen.front()->get_name();
+    std::string problem = error.what();
+    constexpr std::string_view kConversion = "Could not convert: ";
+    if (problem.starts_with(kConversion)) {
+        problem = problem.substr(kConversion.size()) + " is not a number that fits";
+    } else if (problem.starts_with("A subcommand is required")) {
+        problem = "no command is given; one is required";
+    } else if (problem.starts_with("The ")) {  // "The following argument was not expected: .."
+        problem[0] = 't';
+    }
+    return report(ExitCode::usage, fmt::format("{}; see '{} --help'", problem, command));
+}
+}  // namespace pipescope

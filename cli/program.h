@@ -1,0 +1,41 @@
+#pragma once
+
+#include <CLI/App.hpp>
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+
+namespace pipescope {
+enum class ExitCode { success = 0, failure = 1, usage = 2, infeasible = 3 };
+
+/// A command line with commands of the form `program command arguments`. A command's callback chooses an action, which
+/// runs once everything is parsed.
+class Program {
+public:
+    /// `version` is what --version prints behind the name.
+    Program(const std::string& name, const std::string& description, const std::string& version);
+
+    /// `example` and what else helps stands below the options in the command's --help.
+    CLI::App* add_command(const std::string& name, const std::string& description, const std::string& example);
+    /// What the command does when it is the one asked for.
+    void set_action(CLI::App* command, std::function<ExitCode()> action);
+    /// Parses, runs the action, turns every error into one line "pipescope: .." on stderr and an exit code: 2 for a
+    /// UsageError and what the parser refuses, 1 for every other exception and for output that cannot be written.
+    int run(int argc, const char* const* argv);
+
+private:
+    int parse_and_act(int argc, const char* const* argv);
+    void check_command_name(int argc, const char* const* argv) const;
+    int refuse_arguments(const CLI::ParseError& error);
+
+    CLI::App app_;
+    std::function<ExitCode()> action_;
+};
+
+/// The words of the text in lines of at most that many columns, as far as single words allow.
+std::string wrapped(const std::string& text, std::size_t columns);
+/// The line for stderr: torch's errors carry a C++ backtrace, of which the first line is enough.
+std::string error_line(std::string_view what);
+}  // namespace pipescope

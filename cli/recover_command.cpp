@@ -1,0 +1,42 @@
+#include "cli/commands.h"
+#include "cli/pipeline_flags.h"
+#include "cli/program.h"
+#include "cli/reports.h"
+#include "trace/trace_reader.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <iostream>
+#include <memory>
+
+namespace pipescope {
+namespace {
+struct RecoverFlags {
+    std::string trace;
+    bool json = false;
+};
+
+ExitCode recover_command(const RecoverFlags& flags) {
+    const Recovery recovery = recover_trace(flags.trace);
+    if (flags.json) {
+        std::cout << dump({{"was_open", recovery.was_open}, {"tasks", recovery.tasks}, {"steps", recovery.steps}});
+        return ExitCode::success;
+    }
+    std::cout << fmt::format("{}: {} tasks, {} steps; {}\n", flags.trace, recovery.tasks, recovery.steps,
+                             recovery.was_open ? "the run had not closed it; it is one plain file now"
+                                               : "it was closed already and is left as it is");
+    return ExitCode::success;
+}
+}  // namespace
+
+void add_recover_command(Program& program) {
+    const auto flags = std::make_shared<RecoverFlags>();
+    CLI::App* command = program.add_command("recover", "Make the trace of a killed run readable as one plain file",
+                                            "Example:\n  pipescope recover out.sqlite\n"
+                                            "Keep the -wal file beside it until then: it holds the last part.");
+    command->add_option("TRACE", flags->trace, "Trace that a killed run left behind")->required();
+    add_json_flag(*command, flags->json);
+    program.set_action(command, [flags] { return recover_command(*flags); });
+}
+}  // namespace pipescope

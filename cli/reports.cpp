@@ -1,0 +1,235 @@
+#include "cli/reports.h"
+
+#include "cli/text_table.h"
+#include "cli/units.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+using Json = nlohmann::ordered_json;
+
+std::string layers_text(const LayerRange& layers) {
+    return fmt::format("{}-{}", layers.first.value(), layers.end.value() - 1);
+}
+
+Json lane_json(const SimulatedLane& lane) {
+    Json peak = Json::object();
+    for (const auto& [category, bytes] : lane.peak) {
+        peak[category] = bytes;
+    }
+    return {{"busy_ns", lane.busy.count()},
+            {"bubble_fraction", lane.bubble_fraction},
+            {"peak_bytes", lane.peak_bytes},
+            {"peak_reserved_bytes", lane.peak_reserved_bytes},
+            {"peak", std::move(peak)}};
+}
+
+Json partition_json(const SimulatedPartition& partition) {
+    return {{"layers", {partition.layers.first.value(), partition.layers.end.value() - 1}},
+            {"lane", partition.lane.value()},
+            {"device", partition.device},
+            {"parameter_bytes", partition.parameter_bytes}};
+}
+
+/// The categories of a peak, largest first: "saved 12 MiB, parameters 3 MiB".
+std::string composition_text(const MemoryComposition& peak) {
+    std::vector<std::pair<std::string, Bytes>> parts(peak.begin(), peak.end());
+    std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::string text;
+    for (const auto& [category, bytes] : parts) {
+        if (bytes > 0) {
+            text += fmt::format("{}{} {}", text.empty() ? "" : ", ", category, format_bytes(bytes));
+        }
+    }
+    return text;
+}
+
+Json fraction_unless(bool lossy, double fraction) {
+    return lossy ? Json(nullptr) : Json(fraction);
+}
+std::string percent_unless(bool lossy, double fraction) {
+    return lossy ? "lost" : format_percent(fraction);
+}
+
+std::string points_text(double difference) {
+    return fmt::format("{:+.2f} points", difference * 100);
+}
+
+double error_of(double simulated, double measured) {
+    return measured == 0 ? 0 : simulated / measured - 1;
+}
+double error_of(Nanoseconds simulated, Nanoseconds measured) {
+    return error_of(static_cast<double>(simulated.count()), static_cast<double>(measured.count()));
+}
+}  // namespace
+
+std::string dump(const Json& object) {
+    return object.dump(2) + "\n";
+}
+
+Json simulation_json(const Simulation& simulation) {
+    const PipelineOptions& options = simulation.options;
+    Json object{{"step_ns", simulation.step_time.count()},
+                {"bubble_fraction", simulation.bubble_fraction},
+                {"utilization", simulation.utilization},
+                {"speedup", simulation.speedup},
+                {"samples_per_second", simulation.samples_per_second}};
+    if (simulation.step_band) {
+        object["step_band_ns"] = {simulation.step_band->first.count(), simulation.step_band->second.count()};
+    }
+    object["balance"] = options.balance.layers_per_partition();
+    object["chunks"] = options.chunks;
+    object["micro_batches"] = simulation.micro_batches;
+    object["batch"] = options.batch;
+    object["checkpoint"] = to_string(options.checkpoint);
+    object["schedule"] = options.schedule;
+    object["feasible"] = simulation.feasible;
+    object["extrapolated"] = simulation.extrapolated;
+    object["estimated"] = simulation.estimated;
+    if (simulation.device_idle_fraction) {
+        object["device_idle_fraction"] = *simulation.device_idle_fraction;
+    }
+    object["partitions"] = Json::array();
+    for (const SimulatedPartition& partition : simulation.partitions) {
+        object["partitions"].push_back(partition_json(partition));
+    }
+    object["lanes"] = Json::array();
+    for (const SimulatedLane& lane : simulation.lanes) {
+        object["lanes"].push_back(lane_json(lane));
+    }
+    return object;
+}
+
+std::string simulation_text(const Simulation& simulation) {
+    const PipelineOptions& options = simulation.options;
+    std::string text = fmt::format("balance {}, {} micro-batches of {} samples, checkpoint {}, schedule {}\n\n",
+                                   to_string(options.balance), simulation.micro_batches, options.batch,
+                                   to_string(options.checkpoint), options.schedule);
+    TextTable figures({{"step time"}, {"bubble"}, {"utilization"}, {"speedup"}, {"samples/s"}});
+    figures.add_row({format_duration(simulation.step_time), format_percent(simulation.bubble_fraction),
+                     format_percent(simulation.utilization), fmt::format("{:.2f}", simulation.speedup),
+                     fmt::format("{:.2f}", simulation.samples_per_second)});
+    text += figures.str() + "\n";
+    if (simulation.step_band) {
+        text += fmt::format("nine of ten steps take {} to {}\n", format_duration(simulation.step_band->first),
+                            format_duration(simulation.step_band->second));
+    }
+    if (simulation.device_idle_fraction) {
+        text += fmt::format("lanes share a device, which is idle {} of the step\n",
+                            format_percent(*simulation.device_idle_fraction));
+    }
+    TextTable partitions({{"partition"}, {"layers"}, {"lane"}, {"device", Align::left}, {"parameters"}});
+    for (std::size_t j = 0; j < simulation.partitions.size(); ++j) {
+        const SimulatedPartition& partition = simulation.partitions[j];
+        partitions.add_row({std::to_string(j), layers_text(partition.layers), std::to_string(partition.lane.value()),
+                            partition.device, format_bytes(partition.parameter_bytes)});
+    }
+    TextTable lanes({{"lane"}, {"busy"}, {"bubble"}, {"peak memory"}, {"held by", Align::left}});
+    for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
+        const SimulatedLane& each = simulation.lanes[lane];
+        lanes.add_row({std::to_string(lane), format_duration(each.busy), format_percent(each.bubble_fraction),
+                       format_bytes(each.peak_bytes), composition_text(each.peak)});
+    }
+    text += partitions.str() + "\n" + lanes.str();
+    if (simulation.extrapolated) {
+        text += "\nextrapolated: a micro-batch is smaller or larger than every size in the profile\n";
+    }
+    if (simulation.estimated) {
+        text += "\nestimated: the profile's times were not measured\n";
+    }
+    if (!simulation.feasible && options.memory_limit) {
+        text += fmt::format("\ninfeasible: a lane's peak is above the memory limit of {}\n",
+                            format_bytes(*options.memory_limit));
+    }
+    return text;
+}
+
+bool TraceComparison::lossy() const {
+    return std::any_of(drops.begin(), drops.end(), [](const DropRecord& drop) { return drop.dropped > 0; });
+}
+
+Json comparison_json(const TraceComparison& compared) {
+    const Comparison& comparison = compared.comparison;
+    const bool lossy = compared.lossy();
+    Json object{{"steps", comparison.steps},
+                {"measured_step_ns", comparison.measured_step_time.count()},
+                {"simulated_step_ns", comparison.simulated_step_time.count()},
+                {"step_error", comparison.step_error},
+                {"measured_bubble_fraction", fraction_unless(lossy, comparison.measured_bubble_fraction)},
+                {"simulated_bubble_fraction", comparison.simulated_bubble_fraction}};
+    object["measured_wall_step_ns"] =
+        comparison.measured_wall_step_time ? Json(comparison.measured_wall_step_time->count()) : Json(nullptr);
+    object["tasks_matched"] = comparison.tasks_matched;
+    object["tasks_unmatched"] = comparison.tasks_unmatched;
+    object["lanes"] = Json::array();
+    for (const ComparedLane& lane : comparison.lanes) {
+        object["lanes"].push_back(
+            {{"measured_busy_ns", lane.measured_busy.count()},
+             {"simulated_busy_ns", lane.simulated_busy.count()},
+             {"measured_bubble_fraction", fraction_unless(lossy, lane.measured_bubble_fraction)},
+             {"simulated_bubble_fraction", lane.simulated_bubble_fraction},
+             {"measured_peak_bytes", lane.measured_peak_bytes ? Json(*lane.measured_peak_bytes) : Json(nullptr)},
+             {"simulated_peak_bytes", lane.simulated_peak_bytes}});
+    }
+    object["worst"] = Json::array();
+    for (const ComparedTask& task : comparison.worst) {
+        object["worst"].push_back({{"task", to_string(task.task)},
+                                   {"measured_ns", task.measured.count()},
+                                   {"simulated_ns", task.simulated.count()}});
+    }
+    object["drops"] = Json::array();
+    for (const DropRecord& drop : compared.drops) {
+        object["drops"].push_back({{"source", drop.source},
+                                   {"thread", drop.thread},
+                                   {"recorded", drop.recorded},
+                                   {"dropped", drop.dropped},
+                                   {"truncated", drop.truncated},
+                                   {"open_at_exit", drop.open_at_exit}});
+    }
+    return object;
+}
+
+std::string comparison_text(const TraceComparison& compared) {
+    const Comparison& comparison = compared.comparison;
+    const bool lossy = compared.lossy();
+    TextTable figures({{"", Align::left}, {"measured"}, {"simulated"}, {"error"}});
+    figures.add_row({"step time", format_duration(comparison.measured_step_time),
+                     format_duration(comparison.simulated_step_time), format_error_percent(comparison.step_error)});
+    figures.add_row(
+        {"bubble fraction", percent_unless(lossy, comparison.measured_bubble_fraction),
+         format_percent(comparison.simulated_bubble_fraction),
+         lossy ? "" : points_text(comparison.simulated_bubble_fraction - comparison.measured_bubble_fraction)});
+    if (comparison.measured_wall_step_time) {
+        figures.add_row({"wall step time", format_duration(*comparison.measured_wall_step_time), "", ""});
+    }
+    for (std::size_t lane = 0; lane < comparison.lanes.size(); ++lane) {
+        const ComparedLane& each = comparison.lanes[lane];
+        figures.add_row({fmt::format("lane {} busy", lane), format_duration(each.measured_busy),
+                         format_duration(each.simulated_busy),
+                         format_error_percent(error_of(each.simulated_busy, each.measured_busy))});
+        const bool known = each.measured_peak_bytes.has_value();
+        figures.add_row({fmt::format("lane {} peak memory", lane), known ? format_bytes(*each.measured_peak_bytes) : "",
+                         format_bytes(each.simulated_peak_bytes),
+                         known ? format_error_percent(error_of(static_cast<double>(each.simulated_peak_bytes),
+                                                               static_cast<double>(*each.measured_peak_bytes)))
+                               : ""});
+    }
+    std::string text = fmt::format("{} steps (median), {} tasks matched, {} unmatched\n\n{}\n", comparison.steps.size(),
+                                   comparison.tasks_matched, comparison.tasks_unmatched, figures.str());
+    TextTable worst({{"furthest off", Align::left}, {"measured"}, {"simulated"}, {"difference"}});
+    for (const ComparedTask& task : comparison.worst) {
+        worst.add_row({to_string(task.task), format_duration(task.measured), format_duration(task.simulated),
+                       format_duration(task.simulated - task.measured)});
+    }
+    text += worst.str();
+    if (lossy) {
+        text +=
+            "\nthe recorder lost ranges, so measured bubble fractions are not shown; record again with fewer steps\n";
+    }
+    return text;
+}
+}  // namespace pipescope

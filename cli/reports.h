@@ -1,0 +1,32 @@
+#pragma once
+
+#include "simulator/comparison.h"
+#include "simulator/simulation.h"
+#include "trace/trace_records.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <string>
+#include <vector>
+
+namespace pipescope {
+// What the commands print: an object with the documented keys (docs/cli.md), and text for people. Pure.
+
+nlohmann::ordered_json simulation_json(const Simulation& simulation);
+std::string simulation_text(const Simulation& simulation);
+
+/// A trace's measured steps against their simulation, with what the recorder lost.
+struct TraceComparison {
+    Simulation simulation;
+    Comparison comparison;
+    std::vector<DropRecord> drops;
+
+    /// Ranges are missing: measured bubble fractions would be wrong and are not shown.
+    bool lossy() const;
+};
+nlohmann::ordered_json comparison_json(const TraceComparison& compared);
+std::string comparison_text(const TraceComparison& compared);
+
+/// The object as it goes to stdout, ended by a newline.
+std::string dump(const nlohmann::ordered_json& object);
+}  // namespace pipescope

@@ -1,0 +1,22 @@
+#include "cli/simulated_trace.h"
+
+#include "balance/profile_file.h"
+#include "trace/trace_writer.h"
+
+#include <nlohmann/json.hpp>
+
+namespace pipescope {
+void write_simulated_trace(const std::filesystem::path& path, bool force, const Profile& profile,
+                           const Simulation& simulation) {
+    TraceWriter writer(path, force ? IfExists::replace : IfExists::refuse);
+    writer.set_run("model", nlohmann::json(profile.model).dump());
+    writer.set_run("configuration", to_json(simulation.options));
+    writer.set_lanes(simulation.timeline.lanes);
+    writer.set_profile(to_json(profile));
+    writer.add_timeline(simulation.timeline);
+    for (const MemorySample& sample : simulation.memory) {
+        writer.add_memory(sample);
+    }
+    writer.close();
+}
+}  // namespace pipescope

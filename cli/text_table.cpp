@@ -1,0 +1,70 @@
+#include "cli/text_table.h"
+
+#include "schedule/error.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+std::string padded(const std::string& cell, std::size_t width, Align align) {
+    return align == Align::left ? fmt::format("{:<{}}", cell, width) : fmt::format("{:>{}}", cell, width);
+}
+}  // namespace
+
+TextTable::TextTable(std::vector<Column> columns) : columns_(std::move(columns)) {}
+
+void TextTable::add_row(std::vector<std::string> cells) {
+    if (cells.size() != columns_.size()) {
+        throw Error(fmt::format("a row of {} cells does not fit a table of {} columns; give one per column",
+                                cells.size(), columns_.size()));
+    }
+    rows_.push_back(std::move(cells));
+}
+
+std::string TextTable::str() const {
+    std::vector<std::size_t> widths;
+    for (std::size_t column = 0; column < columns_.size(); ++column) {
+        std::size_t width = columns_[column].header.size();
+        for (const auto& row : rows_) {
+            width = std::max(width, row[column].size());
+        }
+        widths.push_back(width);
+    }
+    std::string text;
+    const auto add_line = [&](const auto& cell_of) {
+        std::string line;
+        for (std::size_t column = 0; column < columns_.size(); ++column) {
+            line += (column == 0 ? "" : "  ") + padded(cell_of(column), widths[column], columns_[column].align);
+        }
+        line.erase(line.find_last_not_of(' ') + 1);
+        text += line + '\n';
+    };
+    add_line([&](std::size_t column) { return columns_[column].header; });
+    for (const auto& row : rows_) {
+        add_line([&](std::size_t column) { return row[column]; });
+    }
+    return text;
+}
+
+std::string TextTable::markdown() const {
+    std::string text = "|";
+    for (const Column& column : columns_) {
+        text += " " + column.header + " |";
+    }
+    text += "\n|";
+    for (const Column& column : columns_) {
+        text += column.align == Align::left ? " --- |" : " ---: |";
+    }
+    text += '\n';
+    for (const auto& row : rows_) {
+        text += '|';
+        for (const std::string& cell : row) {
+            text += " " + cell + " |";
+        }
+        text += '\n';
+    }
+    return text;
+}
+}  // namespace pipescope

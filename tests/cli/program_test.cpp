@@ -1,0 +1,75 @@
+#include "cli/program.h"
+
+#include "schedule/error.h"
+
+#include <gmock/gmock.h>
+
+#include <stdexcept>
+
+namespace pipescope {
+namespace {
+using testing::HasSubstr;
+using testing::internal::CaptureStderr;
+using testing::internal::CaptureStdout;
+using testing::internal::GetCapturedStderr;
+using testing::internal::GetCapturedStdout;
+
+struct Result {
+    int code = 0;
+    std::string out;
+    std::string err;
+};
+
+/// Runs `pipescope work <argument>` where work does `action`.
+Result run_with(const std::function<ExitCode()>& action, std::vector<const char*> arguments = {"work"}) {
+    Program program("pipescope", "A test", "1.2.3");
+    CLI::App* command = program.add_command("work", "Works", "Example: pipescope work");
+    program.set_action(command, action);
+    arguments.insert(arguments.begin(), "pipescope");
+    CaptureStdout();
+    CaptureStderr();
+    Result result;
+    result.code = program.run(static_cast<int>(arguments.size()), arguments.data());
+    result.out = GetCapturedStdout();
+    result.err = GetCapturedStderr();
+    return result;
+}
+
+TEST(Program, TurnsErrorsIntoExitCodesAndOneLine) {
+    EXPECT_EQ(run_with([] { return ExitCode::success; }).code, 0);
+    EXPECT_EQ(run_with([] { return ExitCode::infeasible; }).code, 3);
+    const Result usage = run_with([]() -> ExitCode { throw BalanceError("balance is wrong"); });
+    EXPECT_EQ(usage.code, 2);
+    EXPECT_EQ(usage.err, "pipescope: balance is wrong\n");
+    const Result failure = run_with([]() -> ExitCode { throw std::runtime_error("it broke\nframe #0: here"); });
+    EXPECT_EQ(failure.code, 1);
+    EXPECT_EQ(failure.err, "pipescope: it broke\n");
+    EXPECT_EQ(run_with([]() -> ExitCode { throw 7; }).code, 1);
+}
+
+TEST(Program, WrongArgumentsAreUsageErrorsThatPointToHelp) {
+    for (const auto& arguments : std::vector<std::vector<const char*>>{{}, {"play"}, {"work", "--fast"}}) {
+        const Result result = run_with([] { return ExitCode::success; }, arguments);
+        EXPECT_EQ(result.code, 2);
+        EXPECT_THAT(result.err, HasSubstr("pipescope: "));
+        EXPECT_THAT(result.err, HasSubstr("--help"));
+        EXPECT_EQ(result.out, "");
+    }
+}
+
+TEST(Program, HelpAndVersionGoToStdout) {
+    const Result help = run_with([] { return ExitCode::failure; }, {"work", "--help"});
+    EXPECT_EQ(help.code, 0);
+    EXPECT_THAT(help.out, HasSubstr("Example: pipescope work"));
+    const Result version = run_with([] { return ExitCode::failure; }, {"--version"});
+    EXPECT_EQ(version.code, 0);
+    EXPECT_THAT(version.out, HasSubstr("1.2.3"));
+}
+
+TEST(Program, WrapsHelpBetweenWords) {
+    EXPECT_EQ(wrapped("one two three", 7), "one two\nthree");
+    EXPECT_EQ(wrapped("unbreakable word", 4), "unbreakable\nword");
+    EXPECT_EQ(wrapped("", 4), "");
+}
+}  // namespace
+}  // namespace pipescope

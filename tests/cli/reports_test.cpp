@@ -1,0 +1,107 @@
+#include "cli/reports.h"
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+namespace pipescope {
+namespace {
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+
+std::vector<std::string> keys_of(const nlohmann::ordered_json& object) {
+    std::vector<std::string> keys;
+    for (const auto& [key, value] : object.items()) {
+        keys.push_back(key);
+    }
+    return keys;
+}
+
+Simulation small_simulation() {
+    Simulation simulation;
+    simulation.options.balance = Balance({2, 1});
+    simulation.options.chunks = 4;
+    simulation.options.batch = 8;
+    simulation.micro_batches = 4;
+    simulation.step_time = Nanoseconds{1'500'000};
+    simulation.bubble_fraction = 0.25;
+    simulation.partitions = {{{LayerId{0}, LayerId{2}}, LaneId{0}, "cpu", 100},
+                             {{LayerId{2}, LayerId{3}}, LaneId{1}, "cpu", 50}};
+    simulation.lanes = {{Nanoseconds{1'000'000}, 0.25, 4096, 5000, {{"parameters", 100}, {"saved", 3996}}}, {}};
+    return simulation;
+}
+
+TEST(SimulationReport, HasTheDocumentedKeysInTheirOrder) {
+    Simulation simulation = small_simulation();
+    EXPECT_THAT(keys_of(simulation_json(simulation)),
+                ElementsAre("step_ns", "bubble_fraction", "utilization", "speedup", "samples_per_second", "balance",
+                            "chunks", "micro_batches", "batch", "checkpoint", "schedule", "feasible", "extrapolated",
+                            "estimated", "partitions", "lanes"));
+    simulation.step_band = {Nanoseconds{1}, Nanoseconds{2}};
+    simulation.device_idle_fraction = 0.5;
+    const auto object = simulation_json(simulation);
+    EXPECT_EQ(object.at("step_band_ns"), (nlohmann::ordered_json{1, 2}));
+    EXPECT_EQ(object.at("device_idle_fraction"), 0.5);
+}
+
+TEST(SimulationReport, NamesTheLastLayerOfAPartitionItself) {
+    const auto object = simulation_json(small_simulation());
+    EXPECT_EQ(object.at("partitions").at(0).at("layers"), (nlohmann::ordered_json{0, 1}));
+    EXPECT_THAT(keys_of(object.at("partitions").at(0)), ElementsAre("layers", "lane", "device", "parameter_bytes"));
+    EXPECT_THAT(keys_of(object.at("lanes").at(0)),
+                ElementsAre("busy_ns", "bubble_fraction", "peak_bytes", "peak_reserved_bytes", "peak"));
+    EXPECT_TRUE(object.at("step_ns").is_number_integer());
+    EXPECT_EQ(object.at("lanes").at(0).at("peak").at("saved"), 3996);
+}
+
+TEST(SimulationReport, TextSaysWhyItIsInfeasible) {
+    Simulation simulation = small_simulation();
+    EXPECT_THAT(simulation_text(simulation), Not(HasSubstr("infeasible")));
+    simulation.feasible = false;
+    simulation.options.memory_limit = 2048;
+    EXPECT_THAT(simulation_text(simulation), HasSubstr("above the memory limit of 2.00 KiB"));
+}
+
+TraceComparison small_comparison() {
+    TraceComparison compared;
+    compared.comparison.steps = {1, 2};
+    compared.comparison.measured_step_time = Nanoseconds{2'000'000};
+    compared.comparison.simulated_step_time = Nanoseconds{1'900'000};
+    compared.comparison.step_error = -0.05;
+    compared.comparison.lanes = {{Nanoseconds{10}, Nanoseconds{9}, 0.1, 0.2, std::nullopt, 77}};
+    compared.comparison.worst = {{{2, TaskKind::backward, 1, 0, -1}, Nanoseconds{30}, Nanoseconds{10}}};
+    return compared;
+}
+
+TEST(ComparisonReport, HasTheDocumentedKeysInTheirOrder) {
+    const auto object = comparison_json(small_comparison());
+    EXPECT_THAT(keys_of(object),
+                ElementsAre("steps", "measured_step_ns", "simulated_step_ns", "step_error", "measured_bubble_fraction",
+                            "simulated_bubble_fraction", "measured_wall_step_ns", "tasks_matched", "tasks_unmatched",
+                            "lanes", "worst", "drops"));
+    EXPECT_THAT(keys_of(object.at("lanes").at(0)),
+                ElementsAre("measured_busy_ns", "simulated_busy_ns", "measured_bubble_fraction",
+                            "simulated_bubble_fraction", "measured_peak_bytes", "simulated_peak_bytes"));
+    EXPECT_TRUE(object.at("lanes").at(0).at("measured_peak_bytes").is_null());
+    EXPECT_EQ(object.at("worst").at(0).at("task"), "step 2 backward (0, 1)");
+    EXPECT_THAT(comparison_text(small_comparison()), HasSubstr("-5.00 %"));
+}
+
+TEST(ComparisonReport, RefusesBubbleFiguresWhereRangesWereLost) {
+    TraceComparison compared = small_comparison();
+    compared.drops = {{"nvtx", 7, 100, 0, 0, 0}};
+    EXPECT_TRUE(comparison_json(compared).at("measured_bubble_fraction").is_number());
+    compared.drops = {{"nvtx", 7, 100, 3, 0, 0}};
+    const auto object = comparison_json(compared);
+    EXPECT_TRUE(object.at("measured_bubble_fraction").is_null());
+    EXPECT_TRUE(object.at("lanes").at(0).at("measured_bubble_fraction").is_null());
+    EXPECT_EQ(object.at("drops").at(0).at("dropped"), 3);
+    EXPECT_THAT(comparison_text(compared), HasSubstr("lost ranges"));
+}
+
+TEST(Reports, SameObjectGivesTheSameBytes) {
+    EXPECT_EQ(dump(simulation_json(small_simulation())), dump(simulation_json(small_simulation())));
+    EXPECT_EQ(dump({{"a", 1}}), "{\n  \"a\": 1\n}\n");
+}
+}  // namespace
+}  // namespace pipescope

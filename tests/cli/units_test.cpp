@@ -1,0 +1,70 @@
+#include "cli/units.h"
+
+#include "schedule/error.h"
+
+#include <gmock/gmock.h>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+TEST(Units, PlainNumbersAreNanosecondsBytesAndBytesPerSecond) {
+    EXPECT_EQ(parse_duration_ns("250", "--link-latency"), 250);
+    EXPECT_EQ(parse_bytes("4096", "--memory-limit"), 4096);
+    EXPECT_EQ(parse_bandwidth("1e9", "--link-bandwidth"), 1e9);
+}
+
+TEST(Units, TellsPowersOfThousandFromPowersOf1024) {
+    EXPECT_EQ(parse_bytes("2kB", ""), 2000);
+    EXPECT_EQ(parse_bytes("2KiB", ""), 2048);
+    EXPECT_EQ(parse_bytes("3MB", ""), 3'000'000);
+    EXPECT_EQ(parse_bytes("3MiB", ""), 3 * 1024 * 1024);
+    EXPECT_EQ(parse_bytes("1.5GB", ""), 1'500'000'000);
+    EXPECT_EQ(parse_bytes("16 GiB", ""), 16LL << 30);
+    EXPECT_EQ(parse_bytes("1TB", ""), 1'000'000'000'000);
+    EXPECT_EQ(parse_bytes("1TiB", ""), 1LL << 40);
+    EXPECT_EQ(parse_bytes("7B", ""), 7);
+}
+
+TEST(Units, ReadsTimesAndRates) {
+    EXPECT_EQ(parse_duration_ns("1.5ms", ""), 1.5e6);
+    EXPECT_EQ(parse_duration_ns("10us", ""), 1e4);
+    EXPECT_EQ(parse_duration_ns("3ns", ""), 3);
+    EXPECT_EQ(parse_duration_ns("2s", ""), 2e9);
+    EXPECT_EQ(parse_bandwidth("12.5GB/s", ""), 12.5e9);
+    EXPECT_EQ(parse_bandwidth("1GiB/s", ""), 1073741824.0);
+}
+
+TEST(Units, AWrongUnitIsNamedWithTheOnesThereAre) {
+    EXPECT_THAT([] { parse_bytes("16Gb", "--memory-limit"); },
+                ThrowsMessage<UsageError>(
+                    AllOf(HasSubstr("--memory-limit is '16Gb'"), HasSubstr("'Gb' is none of"), HasSubstr("GiB"))));
+    EXPECT_THAT([] { parse_bandwidth("12GB", "--link-bandwidth"); },
+                ThrowsMessage<UsageError>(AllOf(HasSubstr("GB/s"), HasSubstr("write it as 12GB/s"))));
+    EXPECT_THAT([] { parse_duration_ns("3min", "--link-latency"); },
+                ThrowsMessage<UsageError>(HasSubstr("ns, us, ms, s")));
+}
+
+TEST(Units, RefusesWhatIsNoQuantity) {
+    for (const char* text : {"", "fast", "-1GB", "nan", "inf", "1e400", "1GB/s/s"}) {
+        EXPECT_THROW(parse_bytes(text, "--memory-limit"), UsageError) << text;
+    }
+    EXPECT_THROW(parse_bytes("9223372036854775808", ""), UsageError);
+}
+
+TEST(Units, FormatsForPeople) {
+    EXPECT_EQ(format_duration(Nanoseconds{999}), "999 ns");
+    EXPECT_EQ(format_duration(Nanoseconds{12'340}), "12.34 us");
+    EXPECT_EQ(format_duration(Nanoseconds{1'234'567'890}), "1235 ms");
+    EXPECT_EQ(format_duration(Nanoseconds{61'000'000'000}), "61.00 s");
+    EXPECT_EQ(format_duration(Nanoseconds{-12'340'000}), "-12.34 ms");
+    EXPECT_EQ(format_bytes(512), "512 B");
+    EXPECT_EQ(format_bytes(1536), "1.50 KiB");
+    EXPECT_EQ(format_bytes(16LL << 30), "16.00 GiB");
+    EXPECT_EQ(format_percent(0.1234), "12.34 %");
+    EXPECT_EQ(format_error_percent(-0.021), "-2.10 %");
+}
+}  // namespace
+}  // namespace pipescope
