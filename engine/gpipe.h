@@ -1,9 +1,9 @@
 #pragma once
 
+#include "engine/engine_error.h"
 #include "engine/layer.h"
 #include "schedule/balance.h"
 #include "schedule/checkpoint.h"
-#include "schedule/error.h"
 #include "schedule/ids.h"
 #include "schedule/task_key.h"
 
@@ -22,21 +22,14 @@ class Sequential;
 namespace pipescope {
 class TaskObserver;
 
-/// Something about the pipeline itself is wrong: a device that does not exist, a batch that cannot be cut, a layer that
-/// returns no tensors. A layer's own exception is never turned into one.
-class EngineError : public Error {
-public:
-    using Error::Error;
-};
-
 struct GPipeOptions {
-    std::vector<std::int64_t> balance;   ///< layers per partition; must sum to the number of layers
-    std::vector<std::string> devices;    ///< lane k is the k-th entry: {"cpu", "cpu"} is two lanes on the host
-    std::int64_t chunks = 1;             ///< micro-batches asked for; m = min(chunks, batch)
+    std::vector<std::int64_t> balance;  ///< layers per partition; must sum to the number of layers
+    std::vector<std::string> devices;   ///< lane k is the k-th entry: {"cpu", "cpu"} is two lanes on the host
+    std::int64_t chunks = 1;            ///< micro-batches asked for; m = min(chunks, batch)
     Checkpoint checkpoint = Checkpoint::except_last;
     bool deferred_batch_norm = false;
-    std::uint64_t seed = 0;              ///< of the random numbers drawn inside layers
-    TaskObserver* observer = nullptr;    ///< not owned; must outlive the model
+    std::uint64_t seed = 0;            ///< of the random numbers drawn inside layers
+    TaskObserver* observer = nullptr;  ///< not owned; must outlive the model
 };
 
 /// Where the last failing task stood.

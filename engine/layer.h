@@ -33,7 +33,7 @@ public:
 };
 
 /// Wraps any torch module whose forward takes one tensor (or a tuple of tensors, spread over its arguments) and returns
-/// a tensor or a tuple of up to 8 tensors. A forward that returns something else throws LayerError.
+/// a tensor, a tuple of up to 8 tensors or a vector of them. A forward that returns something else throws LayerError.
 std::unique_ptr<Layer> module_layer(torch::nn::AnyModule module);
 
 /// How to make a layer: models come as factories, since C++ can neither clone modules nor build them elsewhere

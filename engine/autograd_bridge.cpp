@@ -1,0 +1,97 @@
+#include "engine/autograd_bridge.h"
+
+#include "engine/engine_error.h"
+#include "engine/step_run.h"
+
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/graph_task.h>
+
+#include <utility>
+
+namespace pipescope {
+namespace {
+using torch::autograd::Node;
+using torch::autograd::variable_list;
+
+/// Runs the backward phase on the gradients that the gate left here.
+class PipelineBackward final : public Node {
+public:
+    PipelineBackward(std::shared_ptr<StepRun> run, torch::autograd::edge_list inputs)
+        : Node(std::move(inputs)), run_(std::move(run)) {}
+
+    void set_gradients(variable_list gradients) { gradients_ = std::move(gradients); }
+
+    variable_list apply(variable_list&& /*token*/) override {
+        const auto* const only_for = torch::autograd::get_current_graph_task_exec_info();
+        if (only_for != nullptr && !only_for->empty()) {
+            throw EngineError(
+                "autograd::grad and backward(inputs) cannot pass through a pipeline; its backward adds to "
+                "every parameter's .grad; call backward() and read .grad");
+        }
+        if (!run_) {
+            throw EngineError(
+                "backward runs through this output a second time; a pipeline frees each micro-batch as it "
+                "goes backward; call forward() again");
+        }
+        const std::shared_ptr<StepRun> run = std::move(run_);
+        return run->backward(std::exchange(gradients_, {}));
+    }
+    std::string name() const override { return "PipelineBackward"; }
+    void release_variables() override {
+        run_.reset();
+        gradients_.clear();
+    }
+
+private:
+    std::shared_ptr<StepRun> run_;  // null once used
+    variable_list gradients_;
+};
+
+/// Takes the output's gradients off the device's autograd thread, and passes on the token's.
+class OutputGate final : public Node {
+public:
+    OutputGate(std::shared_ptr<PipelineBackward> pipeline, torch::autograd::edge_list token)
+        : Node(std::move(token)), pipeline_(std::move(pipeline)) {}
+
+    variable_list apply(variable_list&& gradients) override {
+        if (at::GradMode::is_enabled()) {
+            throw EngineError(
+                "create_graph is on; a pipeline has no gradient of its gradients; turn it off, or use the "
+                "plain module");
+        }
+        pipeline_->set_gradients(std::move(gradients));
+        return {at::zeros({1})};
+    }
+    std::string name() const override { return "PipelineOutput"; }
+
+private:
+    std::shared_ptr<PipelineBackward> pipeline_;
+};
+}  // namespace
+
+Tensors attach_to_graph(std::shared_ptr<StepRun> run, const Tensors& input, Tensors output) {
+    torch::autograd::edge_list inputs;
+    for (const at::Tensor& tensor : input) {
+        inputs.push_back(tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor)
+                                                : torch::autograd::Edge());
+    }
+    const std::shared_ptr<PipelineBackward> pipeline(new PipelineBackward(std::move(run), std::move(inputs)),
+                                                     torch::autograd::deleteNode);
+    const at::Tensor token = at::zeros({1});
+    torch::autograd::set_history(token, pipeline);
+    const std::shared_ptr<Node> gate(new OutputGate(pipeline, {torch::autograd::impl::gradient_edge(token)}),
+                                     torch::autograd::deleteNode);
+    for (at::Tensor& tensor : output) {
+        if (tensor.requires_grad()) {
+            tensor = tensor.detach();  // a leaf that requires grad takes no history
+            torch::autograd::set_history(tensor, gate);
+        } else {
+            gate->add_input_metadata(Node::undefined_input());  // keeps positions
+        }
+    }
+    return output;
+}
+}  // namespace pipescope

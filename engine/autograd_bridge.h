@@ -1,0 +1,21 @@
+#pragma once
+
+#include "engine/layer.h"
+
+#include <memory>
+
+namespace pipescope {
+class StepRun;
+
+/// Makes a run's forward part of the caller's autograd graph, so that backward() on a loss of the output runs its
+/// backward phase. Returns `output` (detached tensors, changed in place) with their new history.
+///
+///     input ──▶ [pipeline: runs the backward phase] ──▶ token ──▶ [gate: keeps the gradients] ──▶ output ──▶ loss
+///
+/// Two nodes, since autograd runs a node on the thread of its output's device: a node that blocks until the lanes are
+/// done would block a device's only thread, which the lanes' own backward needs. The token is one element on the CPU,
+/// so the blocking node always runs on the thread that called backward().
+/// Errors, thrown out of backward(): EngineError for a second backward, for create_graph, and for autograd::grad or
+/// backward(inputs), which would fill the parameters' .grad behind the caller's back.
+Tensors attach_to_graph(std::shared_ptr<StepRun> run, const Tensors& input, Tensors output);
+}  // namespace pipescope

@@ -1,0 +1,30 @@
+#include "engine/current_task.h"
+
+#include "engine/task_scope.h"
+
+namespace pipescope {
+namespace {
+thread_local std::optional<CurrentTask> task_of_this_thread;
+thread_local bool checkpointing = false;
+}  // namespace
+
+std::optional<CurrentTask> current_task() {
+    return task_of_this_thread;
+}
+bool is_checkpointing() {
+    return checkpointing;
+}
+bool is_recomputing() {
+    return task_of_this_thread && task_of_this_thread->key.kind == TaskKind::recompute;
+}
+
+CurrentTaskScope::CurrentTaskScope(const TaskKey& key, LaneId lane, bool is_checkpointed_forward) {
+    task_of_this_thread = CurrentTask{key, lane, std::chrono::steady_clock::now()};
+    checkpointing = is_checkpointed_forward;
+}
+
+CurrentTaskScope::~CurrentTaskScope() {
+    task_of_this_thread.reset();
+    checkpointing = false;
+}
+}  // namespace pipescope

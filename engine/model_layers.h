@@ -1,0 +1,18 @@
+#pragma once
+
+#include "engine/partition.h"
+
+#include <vector>
+
+namespace torch::nn {
+class SequentialImpl;
+}
+
+namespace pipescope {
+/// Makes the layers, in order. Keys are their indices, as in a plain Sequential. Throws UsageError where a factory is
+/// missing or makes nothing.
+std::vector<ModelLayer> make_layers(const std::vector<LayerSpec>& specs);
+/// Shares the children of a ready module; keys are the children's names. Throws EngineError where one child stands
+/// twice.
+std::vector<ModelLayer> layers_of(const torch::nn::SequentialImpl& module);
+}  // namespace pipescope

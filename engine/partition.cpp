@@ -1,0 +1,122 @@
+#include "engine/partition.h"
+
+#include "engine/current_task.h"
+#include "engine/engine_error.h"
+#include "engine/random.h"
+
+#include <ATen/core/grad_mode.h>
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+#include <utility>
+
+namespace pipescope {
+namespace {
+// Batch and instance norm change these inside their kernel, which no version counter shows.
+constexpr std::array<std::string_view, 3> kStatistics = {"running_mean", "running_var", "num_batches_tracked"};
+
+bool is_statistic(std::string_view name) {
+    return std::any_of(kStatistics.begin(), kStatistics.end(),
+                       [name](std::string_view statistic) { return name.ends_with(statistic); });
+}
+
+std::string describe(const ModelLayer& layer, LayerId id) {
+    return "layer " + std::to_string(id.value()) + " (" + layer.name + "): ";
+}
+
+/// Sums of versions: in-place changes only ever raise them.
+std::uint64_t versions(const Tensors& tensors) {
+    std::uint64_t sum = 0;
+    for (const at::Tensor& tensor : tensors) {
+        sum += tensor.is_inference() ? 0 : static_cast<std::uint64_t>(tensor._version());
+    }
+    return sum;
+}
+
+void check_outputs(const Tensors& outputs) {
+    if (outputs.empty()) {
+        throw LayerError("forward returned no tensor; a layer returns at least one; return what the next layer needs");
+    }
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+        if (!outputs[k].defined()) {
+            throw LayerError(
+                "output " + std::to_string(k) +
+                " of forward is an undefined tensor; a layer returns tensors; return a value or leave it out");
+        }
+    }
+}
+}  // namespace
+
+Partition::Partition(PartitionId id, LayerId first, std::vector<ModelLayer> layers)
+    : id_(id), first_(first), layers_(std::move(layers)) {
+    for (const ModelLayer& each : layers_) {
+        for (const auto& [name, tensor] : each.layer->parameters()) {
+            parameters_.push_back(tensor);
+        }
+        for (const auto& [name, tensor] : each.layer->buffers()) {
+            if (tensor.defined() && is_statistic(name)) {
+                statistics_.push_back(tensor);
+            }
+        }
+    }
+}
+
+std::string Partition::name() const {
+    return layers_.size() == 1 ? layers_.front().name : layers_.front().name + ".." + layers_.back().name;
+}
+
+bool Partition::trains() const {
+    return std::any_of(parameters_.begin(), parameters_.end(),
+                       [](const at::Tensor& parameter) { return parameter.requires_grad(); });
+}
+
+Tensors Partition::run(const Tensors& inputs, const RandomPlace& place, LayerId& running) {
+    Tensors values = inputs;
+    for (std::size_t k = 0; k < layers_.size(); ++k) {
+        running = LayerId{first_.value() + static_cast<std::int64_t>(k)};
+        const SeededRandom random(random_seed(place.seed, place.step, place.micro_batch, running));
+        try {
+            values = layers_[k].layer->forward(values);
+            check_outputs(values);
+        } catch (const LayerError& error) {
+            throw LayerError(describe(layers_[k], running) + error.what());
+        }
+    }
+    return values;
+}
+
+Tensors Partition::forward(const Tensors& inputs, const RandomPlace& place, LayerId& running) {
+    const std::uint64_t before = versions(inputs);
+    Tensors outputs = run(inputs, place, running);
+    if (is_checkpointing() && versions(inputs) != before) {
+        running = first_;
+        throw LayerError("partition " + std::to_string(id_.value()) + " (" + name() +
+                         ") changed its input in place; a checkpointed partition computes again from its input; "
+                         "use the out-of-place form, or move the cut");
+    }
+    return outputs;
+}
+
+Tensors Partition::recompute(const Tensors& inputs, const RandomPlace& place, LayerId& running) {
+    Tensors saved;
+    for (const at::Tensor& statistic : statistics_) {
+        saved.push_back(statistic.variable_data().clone());
+    }
+    const auto restore = [&] {
+        for (std::size_t k = 0; k < saved.size(); ++k) {
+            // variable_data has a version counter of its own: autograd must not take this for a change of what it
+            // saved.
+            statistics_[k].variable_data().copy_(saved[k]);
+        }
+    };
+    try {
+        Tensors outputs = forward(inputs, place, running);
+        restore();
+        return outputs;
+    } catch (...) {
+        restore();
+        throw;
+    }
+}
+}  // namespace pipescope

@@ -1,0 +1,56 @@
+#pragma once
+
+#include "engine/layer.h"
+#include "schedule/ids.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+/// A layer of the model with the name that messages and failures give it, and the prefix of its parameters' keys.
+struct ModelLayer {
+    std::string name;
+    std::string key;
+    std::unique_ptr<Layer> layer;
+};
+
+/// What the random numbers of a micro-batch's forward follow from, the layer apart.
+struct RandomPlace {
+    std::uint64_t seed = 0;
+    std::int64_t step = 0;
+    MicroBatchId micro_batch;
+};
+
+/// Consecutive layers, run as one. Threading: one thread at a time, that of its lane.
+class Partition {
+public:
+    Partition(PartitionId id, LayerId first, std::vector<ModelLayer> layers);
+
+    PartitionId id() const noexcept { return id_; }
+    LayerRange range() const noexcept { return {first_, LayerId{first_.value() + std::int64_t(layers_.size())}}; }
+    const std::vector<ModelLayer>& layers() const noexcept { return layers_; }
+    std::vector<ModelLayer>& layers() noexcept { return layers_; }
+    /// "conv", or "conv..relu" for several layers
+    std::string name() const;
+
+    /// Runs the layers under the grad mode of the thread. Sets `running` to each layer before it starts, so that the
+    /// caller knows which one threw. Throws LayerError where a layer returns no tensors or changes the inputs in place.
+    Tensors forward(const Tensors& inputs, const RandomPlace& place, LayerId& running);
+    /// The same again, without a trace in running statistics: they have seen the micro-batch already.
+    Tensors recompute(const Tensors& inputs, const RandomPlace& place, LayerId& running);
+
+    /// Whether any parameter asks for a gradient.
+    bool trains() const;
+
+private:
+    Tensors run(const Tensors& inputs, const RandomPlace& place, LayerId& running);
+
+    PartitionId id_;
+    LayerId first_;
+    std::vector<ModelLayer> layers_;
+    std::vector<at::Tensor> parameters_;
+    std::vector<at::Tensor> statistics_;  // buffers that a forward changes
+};
+}  // namespace pipescope

@@ -1,0 +1,59 @@
+#pragma once
+
+#include "engine/gpipe.h"
+#include "engine/lanes.h"
+#include "engine/partition.h"
+#include "schedule/task_graph.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace pipescope {
+/// What all runs of a model share: its partitions, lanes and schedules. Kept alive by the model and by every output
+/// whose backward may still come.
+class Pipeline {
+public:
+    /// Throws BalanceError, UsageError or EngineError for what does not fit together.
+    Pipeline(std::vector<ModelLayer> layers, GPipeOptions options);
+
+    const GPipeOptions& options() const noexcept { return options_; }
+    const Balance& balance() const noexcept { return balance_; }
+    std::vector<Partition>& partitions() noexcept { return partitions_; }
+    const std::vector<Partition>& partitions() const noexcept { return partitions_; }
+    Lanes& lanes() noexcept { return *lanes_; }
+    TaskObserver* observer() const noexcept { return options_.observer; }
+
+    bool is_training() const noexcept { return training_; }
+    void train(bool on);
+    bool has_trainable_parameters() const;
+
+    /// The schedule for m micro-batches; built once.
+    std::shared_ptr<const TaskGraph> graph(int num_micro_batches);
+
+    std::int32_t next_step() const noexcept { return next_step_; }
+    /// Counts a training forward and returns its number.
+    std::int32_t take_step() noexcept { return next_step_++; }
+    /// Counts a forward without gradients: its random numbers must differ from the one before, and must not shift those
+    /// of the training steps.
+    std::int64_t take_inference() noexcept { return next_inference_++; }
+
+    std::optional<Failure> last_failure() const { return last_failure_; }
+    void set_last_failure(Failure failure) { last_failure_ = std::move(failure); }
+
+private:
+    void place(std::vector<ModelLayer> layers);
+
+    GPipeOptions options_;
+    Balance balance_;
+    std::vector<Partition> partitions_;
+    std::map<int, std::shared_ptr<const TaskGraph>> graphs_;  // by number of micro-batches
+    bool training_ = true;
+    std::int32_t next_step_ = 0;
+    std::int64_t next_inference_ = 0;
+    std::optional<Failure> last_failure_;
+    std::unique_ptr<Lanes> lanes_;  // last: its threads use all of the above
+};
+}  // namespace pipescope

@@ -1,0 +1,66 @@
+#include "engine/reference.h"
+
+#include "engine/mini_batch.h"
+#include "engine/model_layers.h"
+#include "schedule/micro_batches.h"
+
+#include <torch/nn/modules/container/sequential.h>
+
+#include <utility>
+
+namespace pipescope {
+PlainModel::PlainModel(const std::vector<LayerSpec>& layers, PlainOptions options)
+    : options_(options), layers_(PartitionId{0}, LayerId{0}, make_layers(layers)) {}
+
+PlainModel::PlainModel(torch::nn::Sequential module, PlainOptions options)
+    : options_(options), layers_(PartitionId{0}, LayerId{0}, layers_of(*module)) {}
+
+Tensors PlainModel::forward(const Tensors& input) {
+    const std::int32_t step = next_step_++;
+    std::vector<Tensors> micro_batches = split(input, micro_batch_sizes(batch_size(input), options_.chunks));
+    for (std::size_t i = 0; i < micro_batches.size(); ++i) {
+        LayerId running;
+        micro_batches[i] = layers_.forward(micro_batches[i],
+                                           {options_.seed, step, MicroBatchId{static_cast<std::int64_t>(i)}}, running);
+    }
+    return gather(std::move(micro_batches));
+}
+
+at::Tensor PlainModel::step(const Tensors& input, const Tensors& target, const GPipe::LossFunction& loss) {
+    const at::Tensor value = loss(forward(input), target);
+    value.backward();
+    return value.detach();
+}
+
+NamedTensors PlainModel::named_parameters() const {
+    NamedTensors all;
+    for (const ModelLayer& each : layers_.layers()) {
+        for (const auto& [name, tensor] : each.layer->parameters()) {
+            all.emplace_back(each.key + "." + name, tensor);
+        }
+    }
+    return all;
+}
+
+NamedTensors PlainModel::named_buffers() const {
+    NamedTensors all;
+    for (const ModelLayer& each : layers_.layers()) {
+        for (const auto& [name, tensor] : each.layer->buffers()) {
+            all.emplace_back(each.key + "." + name, tensor);
+        }
+    }
+    return all;
+}
+
+void PlainModel::train(bool on) {
+    for (ModelLayer& each : layers_.layers()) {
+        each.layer->train(on);
+    }
+}
+
+void PlainModel::to(at::ScalarType dtype) {
+    for (ModelLayer& each : layers_.layers()) {
+        each.layer->to(dtype);
+    }
+}
+}  // namespace pipescope

@@ -1,0 +1,47 @@
+#pragma once
+
+#include "engine/gpipe.h"
+#include "engine/partition.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace torch::nn {
+class Sequential;
+}
+
+namespace pipescope {
+struct PlainOptions {
+    std::int64_t chunks = 1;  ///< micro-batches, cut as GPipe cuts them
+    std::uint64_t seed = 0;   ///< of the random numbers drawn inside layers, as in GPipeOptions
+};
+
+/// The same layers run one after the other in the calling thread, micro-batch by micro-batch, under the same rule for
+/// random numbers: what a pipeline's gradients must equal, and what its speed is compared with. No lanes, no detaching,
+/// no checkpointing: torch's own autograd sees the whole model.
+/// Threading: one caller at a time.
+class PlainModel {
+public:
+    PlainModel(const std::vector<LayerSpec>& layers, PlainOptions options);
+    /// Shares the children of a ready module.
+    PlainModel(torch::nn::Sequential module, PlainOptions options);
+
+    /// The gathered output, in the caller's graph.
+    Tensors forward(const Tensors& input);
+    /// Forward, the loss on the gathered output, and backward; returns the loss, detached.
+    at::Tensor step(const Tensors& input, const Tensors& target, const GPipe::LossFunction& loss);
+
+    /// Keys and order are those of GPipe::named_parameters().
+    NamedTensors named_parameters() const;
+    NamedTensors named_buffers() const;
+    void train(bool on = true);
+    void to(at::ScalarType dtype);
+    /// As GPipe::next_step(): counts the forwards.
+    std::int32_t next_step() const noexcept { return next_step_; }
+
+private:
+    PlainOptions options_;
+    Partition layers_;
+    std::int32_t next_step_ = 0;
+};
+}  // namespace pipescope

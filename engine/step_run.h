@@ -1,0 +1,37 @@
+#pragma once
+
+#include "engine/gpipe.h"
+#include "engine/layer.h"
+
+#include <cstdint>
+#include <memory>
+
+namespace pipescope {
+class Pipeline;
+
+/// One mini-batch on its way through the lanes, and all that lives for it: boundary inputs, sub-graphs, gradients.
+///
+/// Either forward() and later, perhaps, backward(); or step(). The worker of each lane walks its order of the
+/// TaskGraph; copies are made by the sending lane's worker right behind their producer. Destroying a run frees what it
+/// holds. Threading: its methods block until the lanes are done; one call at a time. Errors: the first failing task's
+/// exception in schedule order, unchanged. A failed run cannot go on.
+class StepRun {
+public:
+    /// `trains`: keep what backward needs. Throws EngineError where the input cannot be cut.
+    StepRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, bool trains);
+    ~StepRun();
+    StepRun(const StepRun&) = delete;
+    StepRun& operator=(const StepRun&) = delete;
+
+    /// The gathered output, detached; requires_grad where backward() takes a gradient.
+    Tensors forward();
+    /// Gradients of the gathered output in, undefined where there is none; of the input out.
+    Tensors backward(const Tensors& output_gradients);
+    /// Forward, loss and backward; returns the loss, detached.
+    at::Tensor step(const Tensors& target, const GPipe::LossFunction& loss);
+
+private:
+    class Impl;
+    std::unique_ptr<Impl> impl_;
+};
+}  // namespace pipescope

@@ -1,0 +1,45 @@
+#include "engine/task_gate.h"
+
+namespace pipescope {
+TaskGate::TaskGate(const TaskGraph& graph) : graph_(graph), missing_(graph.tasks().size()) {
+    for (TaskIndex task = 0; task < missing_.size(); ++task) {
+        missing_[task].store(static_cast<int>(graph.dependencies(task).size()), std::memory_order_relaxed);
+    }
+    for (int lane = 0; lane < graph.num_lanes(); ++lane) {
+        bells_.push_back(std::make_unique<Bell>());
+    }
+}
+
+bool TaskGate::wait(TaskIndex task) {
+    if (!is_ready(task) && !stopped()) {
+        Bell& bell = *bells_[graph_.tasks()[task].lane.index()];
+        std::unique_lock lock(bell.mutex);
+        bell.rung.wait(lock, [&] { return is_ready(task) || stopped(); });
+    }
+    return !stopped();
+}
+
+void TaskGate::finish(TaskIndex task) {
+    const LaneId here = graph_.tasks()[task].lane;
+    for (const TaskIndex dependent : graph_.dependents(task)) {
+        const LaneId there = graph_.tasks()[dependent].lane;
+        // acq_rel: the last to count down passes on what all the others made visible.
+        if (missing_[dependent].fetch_sub(1, std::memory_order_acq_rel) == 1 && there != here) {
+            ring(*bells_[there.index()]);
+        }
+    }
+}
+
+void TaskGate::stop() {
+    stopped_.store(true, std::memory_order_release);
+    for (const auto& bell : bells_) {
+        ring(*bell);
+    }
+}
+
+void TaskGate::ring(Bell& bell) {
+    // Taken so that a lane between its look at the counter and its sleep cannot miss the bell.
+    { const std::lock_guard lock(bell.mutex); }
+    bell.rung.notify_one();
+}
+}  // namespace pipescope

@@ -1,0 +1,89 @@
+#include "tests/engine/engine_fixtures.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace pipescope::testing_support {
+namespace {
+LayerSpec module(std::string name, std::function<torch::nn::AnyModule()> make) {
+    return {std::move(name), [make] {
+                auto layer = module_layer(make());
+                layer->to(torch::kFloat64);
+                return layer;
+            }};
+}
+
+class ForkImpl final : public torch::nn::Module {  // x -> (tanh(Wx), Vx)
+public:
+    std::tuple<at::Tensor, at::Tensor> forward(const at::Tensor& x) { return {torch::tanh(main(x)), side(x)}; }
+    torch::nn::Linear main = register_module("main", torch::nn::Linear(6, 8));
+    torch::nn::Linear side = register_module("side", torch::nn::Linear(6, 4));
+};
+
+class PassSkipImpl final : public torch::nn::Module {  // (x, skip) -> (dropout(tanh(Wx)), skip)
+public:
+    std::tuple<at::Tensor, at::Tensor> forward(const at::Tensor& x, const at::Tensor& skip) {
+        return {torch::dropout(torch::tanh(main(x)), 0.3, is_training()), skip};
+    }
+    torch::nn::Linear main = register_module("main", torch::nn::Linear(8, 8));
+};
+
+class MergeImpl final : public torch::nn::Module {  // (x, skip) -> Wx + skip
+public:
+    at::Tensor forward(const at::Tensor& x, const at::Tensor& skip) { return main(x) + skip; }
+    torch::nn::Linear main = register_module("main", torch::nn::Linear(8, 4));
+};
+}  // namespace
+
+LayerSpec linear(std::int64_t in, std::int64_t out) {
+    return module("linear", [in, out] { return torch::nn::AnyModule(torch::nn::Linear(in, out)); });
+}
+LayerSpec dropout(double p) {
+    return module("dropout", [p] { return torch::nn::AnyModule(torch::nn::Dropout(p)); });
+}
+LayerSpec tanh_layer() {
+    return module("tanh", [] { return torch::nn::AnyModule(torch::nn::Tanh()); });
+}
+
+std::vector<LayerSpec> dropout_mlp() {
+    return {linear(6, 8), tanh_layer(), dropout(0.4), linear(8, 8), dropout(0.2), linear(8, 4)};
+}
+
+std::vector<LayerSpec> tuple_model() {
+    const auto pass = module("pass", [] { return torch::nn::AnyModule(std::make_shared<PassSkipImpl>()); });
+    return {module("fork", [] { return torch::nn::AnyModule(std::make_shared<ForkImpl>()); }), pass, pass, pass,
+            module("merge", [] { return torch::nn::AnyModule(std::make_shared<MergeImpl>()); })};
+}
+
+std::vector<std::string> cpus(std::size_t n) {
+    return std::vector<std::string>(n, "cpu");
+}
+
+at::Tensor mean_square(const at::Tensor& output, const at::Tensor& target) {
+    return (output - target).pow(2).mean();
+}
+
+void expect_equal_norm_wise(const NamedTensors& actual, const NamedTensors& expected) {
+    ASSERT_EQ(actual.size(), expected.size());
+    double error = 0;
+    double size = 0;
+    for (std::size_t k = 0; k < actual.size(); ++k) {
+        EXPECT_EQ(actual[k].first, expected[k].first);
+        const at::Tensor& a = actual[k].second;
+        const at::Tensor& b = expected[k].second;
+        const auto square = [](const at::Tensor& x) { return x.defined() ? x.pow(2).sum().item<double>() : 0.0; };
+        error += a.defined() && b.defined() ? square(a - b) : square(a) + square(b);
+        size += square(b);
+    }
+    EXPECT_LE(std::sqrt(error), 1e-10 * std::sqrt(size));
+    EXPECT_GT(size, 0) << "nothing was compared";
+}
+
+NamedTensors gradients_of(const NamedTensors& parameters) {
+    NamedTensors gradients;
+    for (const auto& [name, parameter] : parameters) {
+        gradients.emplace_back(name, parameter.grad().defined() ? parameter.grad().clone() : at::Tensor());
+    }
+    return gradients;
+}
+}  // namespace pipescope::testing_support

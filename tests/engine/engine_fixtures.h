@@ -1,0 +1,47 @@
+#pragma once
+
+#include "engine/gpipe.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace pipescope::testing_support {
+/// A layer made of a function, with the parameters it uses.
+class FunctionLayer final : public Layer {
+public:
+    using Function = std::function<Tensors(const Tensors&)>;
+    explicit FunctionLayer(Function function, NamedTensors parameters = {})
+        : function_(std::move(function)), parameters_(std::move(parameters)) {}
+
+    Tensors forward(const Tensors& inputs) override { return function_(inputs); }
+    NamedTensors parameters() const override { return parameters_; }
+    NamedTensors buffers() const override { return {}; }
+    void train(bool) override {}
+    void to(at::ScalarType) override {}
+
+private:
+    Function function_;
+    NamedTensors parameters_;
+};
+
+inline LayerSpec function_layer(std::string name, FunctionLayer::Function function) {
+    return {std::move(name), [function] { return std::make_unique<FunctionLayer>(function); }};
+}
+
+LayerSpec linear(std::int64_t in, std::int64_t out);
+LayerSpec dropout(double p);
+LayerSpec tanh_layer();
+
+/// Linear 6-8, tanh, dropout, Linear 8-8, dropout, Linear 8-4; all in double. Six layers.
+std::vector<LayerSpec> dropout_mlp();
+/// Tensors of two between layers: (x, skip), the skip added at the end. Five layers, input 6 wide, output 4 wide.
+std::vector<LayerSpec> tuple_model();
+
+/// "cpu" n times
+std::vector<std::string> cpus(std::size_t n);
+at::Tensor mean_square(const at::Tensor& output, const at::Tensor& target);
+/// ‖a − b‖ ≤ 1e-10 ‖b‖ over all tensors; both undefined counts as equal, one undefined as all zeros.
+void expect_equal_norm_wise(const NamedTensors& actual, const NamedTensors& expected);
+NamedTensors gradients_of(const NamedTensors& parameters);
+}  // namespace pipescope::testing_support
