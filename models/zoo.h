@@ -3,8 +3,9 @@
 #include "balance/profile.h"
 #include "engine/layer.h"
 
-#include <map>
+#include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -18,11 +19,20 @@ struct ZooEntry {
 std::vector<ZooEntry> zoo();
 
 /// MODEL of the command line: a zoo name with options ("unet:B=5,C=64", "transformer:layers=12,width=512", "mlp") or
-/// "emulated:profile.json". Throws UsageError that lists the names or options there are.
+/// "emulated:profile.json". The spec's name is the text given, so that a profile tells how to make its model again.
+/// Throws UsageError that lists the names or options there are, ProfileError for a profile that cannot be used.
 ModelSpec make_model(const std::string& model);
 
 /// Layers that wait as long, and hold as many bytes, as the profile says: a pipeline of any size runs honestly on a
-/// small machine. Each partition chains one absolute deadline through its layers, so that the overshoot of one wait does
-/// not add up.
+/// small machine. Each partition chains one absolute deadline through its layers, so that the overshoot of one wait
+/// does not add up.
 ModelSpec emulated_model(const Profile& profile);
+
+struct ModelSize {
+    std::size_t layers = 0;
+    std::int64_t parameters = 0;  ///< elements, not bytes
+};
+/// Makes every layer on the meta device, so that no size needs memory or time. A factory that reads values of its
+/// tensors cannot be counted that way; what it throws passes unchanged.
+ModelSize model_size(const ModelSpec& model);
 }  // namespace pipescope

@@ -1,0 +1,196 @@
+// A layer that costs what a profile says, without computing anything. It waits through forward, recompute and backward,
+// and holds the bytes the real one would: parameters and gradients, its output, what autograd saves, and the transient
+// peak. Memory is allocated but never touched, so that 100 GB of model need no 100 GB of machine.
+
+#include "balance/profile.h"
+#include "engine/current_task.h"
+#include "models/emulated_wait.h"
+#include "models/zoo.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace pipescope {
+namespace {
+constexpr double kFloatBytes = 4;
+
+at::Tensor untouched_bytes(double bytes) {
+    return at::empty({static_cast<std::int64_t>(std::llround(bytes))}, at::kByte);
+}
+
+at::Tensor untouched_floats(double bytes) {
+    return at::empty({static_cast<std::int64_t>(std::ceil(bytes / kFloatBytes))}, at::kFloat);
+}
+
+// Floats per sample, so that any micro-batches of it can be put together again; from the largest size measured.
+std::int64_t features(const Profile& profile, const PerSize& bytes) {
+    const double per_sample = bytes.empty() ? 0 : bytes.back() / static_cast<double>(profile.samples.back());
+    return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(per_sample / kFloatBytes)));
+}
+
+// One call of the layer at the micro-batch size it sees. Autograd does not look into a struct for tensors, so the
+// parameter is no input of the function.
+struct Call {
+    const LayerProfile& layer;
+    double forward_ns = 0;
+    double backward_ns = 0;
+    double saved_bytes = 0;
+    double transient_bytes = 0;
+    std::int64_t output_features = 1;
+    at::Tensor parameter;
+    bool keep = true;  ///< for a backward to come
+};
+
+// Keeps what the layer keeps and waits as long as it runs; its gradient for the input is memory nobody has written.
+struct Emulate : torch::autograd::Function<Emulate> {
+    // `phony` requires grad, so that there is a backward even where the input needs none.
+    static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, const at::Tensor&,
+                              const Call& call) {
+        const at::Tensor transient = untouched_bytes(call.transient_bytes);
+        const at::Tensor output = make_output(input, call);
+        if (call.keep) {
+            keep(context, input, output, call);
+        }
+        wait_in_task(call.forward_ns);
+        return output;
+    }
+
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                   const torch::autograd::variable_list&) {
+        const auto& data = context->saved_data;
+        const at::Tensor transient = untouched_bytes(data.at("transient_bytes").toDouble());
+        at::Tensor input_gradient;
+        if (data.at("input_needs_grad").toBool()) {
+            input_gradient = at::empty(data.at("input_sizes").toIntVector(), at::kFloat);
+        }
+        // Set here, not returned: autograd would add it to the gradient that is there, which is real work on the whole
+        // parameter, on top of a backward time that already holds it.
+        if (const auto parameter = data.find("parameter"); parameter != data.end()) {
+            at::Tensor with_gradient = parameter->second.toTensor();
+            if (!with_gradient.grad().defined()) {
+                with_gradient.mutable_grad() =
+                    at::empty_like(with_gradient, with_gradient.options().requires_grad(false));
+            }
+        }
+        wait_in_task(data.at("backward_ns").toDouble());
+        return {input_gradient, {}, {}};
+    }
+
+private:
+    static at::Tensor make_output(const at::Tensor& input, const Call& call) {
+        const std::int64_t samples = input.size(0);
+        if (call.layer.aliases_input && input.is_contiguous() && input.numel() == samples * call.output_features) {
+            // The same storage, but no view in autograd's sense: this function is where its gradient comes from.
+            return at::empty({0}, input.options().requires_grad(false))
+                .set_(input.storage(), input.storage_offset(), {samples, call.output_features});
+        }
+        return at::empty({samples, call.output_features}, at::kFloat);
+    }
+
+    static void keep(torch::autograd::AutogradContext* context, const at::Tensor& input, const at::Tensor& output,
+                     const Call& call) {
+        torch::autograd::variable_list kept = {untouched_bytes(call.saved_bytes)};
+        if (call.layer.keeps_input) {
+            kept.push_back(input);
+        }
+        if (call.layer.keeps_output) {
+            kept.push_back(output);
+        }
+        context->save_for_backward(std::move(kept));
+        context->saved_data["backward_ns"] = call.backward_ns;
+        context->saved_data["transient_bytes"] = call.transient_bytes;
+        context->saved_data["input_sizes"] = input.sizes().vec();
+        context->saved_data["input_needs_grad"] = input.requires_grad();
+        if (call.parameter.defined() && call.layer.gradient_bytes > 0) {
+            context->saved_data["parameter"] = call.parameter;
+        }
+    }
+};
+
+class EmulatedLayer : public Layer {
+public:
+    EmulatedLayer(std::shared_ptr<const Profile> profile, std::size_t index)
+        : profile_(std::move(profile)),
+          layer_(profile_->layers.at(index)),
+          output_features_(features(*profile_, layer_.output_bytes)),
+          phony_(at::empty({0}, at::kFloat).requires_grad_()) {
+        if (layer_.parameter_bytes > 0) {
+            parameter_ = untouched_floats(static_cast<double>(layer_.parameter_bytes)).requires_grad_();
+        }
+        if (layer_.buffer_bytes > 0) {
+            buffer_ = untouched_floats(static_cast<double>(layer_.buffer_bytes));
+        }
+    }
+
+    Tensors forward(const Tensors& inputs) override {
+        const at::Tensor& input = inputs.at(0);
+        const auto samples = static_cast<double>(input.size(0));
+        const auto at = [&](const PerSize& values) { return interpolate(profile_->samples, values, samples).value; };
+        const bool second_time = is_recomputing() && !layer_.recompute_ns.empty();
+        const Call call{.layer = layer_,
+                        .forward_ns = at(second_time ? layer_.recompute_ns : layer_.forward_ns),
+                        .backward_ns = at(layer_.backward_ns),
+                        .saved_bytes = at(layer_.saved_bytes),
+                        .transient_bytes = at(layer_.transient_bytes),
+                        .output_features = output_features_,
+                        .parameter = parameter_,
+                        .keep = at::GradMode::is_enabled()};
+        return {Emulate::apply(input, phony_, call)};
+    }
+
+    NamedTensors parameters() const override {
+        return parameter_.defined() ? NamedTensors{{"weight", parameter_}} : NamedTensors{};
+    }
+    NamedTensors buffers() const override {
+        return buffer_.defined() ? NamedTensors{{"buffer", buffer_}} : NamedTensors{};
+    }
+    void train(bool) override {}
+    // The profile's bytes are those of its own dtype.
+    void to(at::ScalarType) override {}
+
+private:
+    std::shared_ptr<const Profile> profile_;
+    const LayerProfile& layer_;  // of profile_
+    std::int64_t output_features_;
+    at::Tensor phony_;
+    at::Tensor parameter_;
+    at::Tensor buffer_;
+};
+
+// Waits as long as the loss takes, and is zero: an emulated model has nothing to learn.
+struct EmulateLoss : torch::autograd::Function<EmulateLoss> {
+    static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& output, double nanoseconds) {
+        context->saved_data["sizes"] = output.sizes().vec();
+        wait_in_task(nanoseconds);
+        return at::zeros({}, at::kFloat);
+    }
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                   const torch::autograd::variable_list&) {
+        return {at::empty(context->saved_data["sizes"].toIntVector(), at::kFloat), {}};
+    }
+};
+}  // namespace
+
+ModelSpec emulated_model(const Profile& profile) {
+    const auto shared = std::make_shared<const Profile>(profile);
+    ModelSpec model;
+    model.name = profile.model;
+    for (std::size_t index = 0; index < shared->layers.size(); ++index) {
+        model.layers.push_back(
+            {shared->layers[index].name, [shared, index] { return std::make_unique<EmulatedLayer>(shared, index); }});
+    }
+    model.make_batch = [shared](std::int64_t batch, std::uint64_t) {
+        return Batch{{at::empty({batch, features(*shared, shared->input_bytes)}, at::kFloat)}, {at::empty({batch, 1})}};
+    };
+    model.loss = [shared](const Tensors& output, const Tensors&) {
+        const auto samples = static_cast<double>(output.at(0).size(0));
+        return EmulateLoss::apply(output.at(0), interpolate(shared->samples, shared->loss_ns, samples).value);
+    };
+    return model;
+}
+}  // namespace pipescope

@@ -1,0 +1,119 @@
+#include "models/zoo.h"
+
+#include "balance/profile_file.h"
+#include "models/model_options.h"
+#include "models/zoo_models.h"
+#include "schedule/error.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace pipescope {
+namespace {
+constexpr std::string_view kEmulatedPrefix = "emulated:";
+
+struct ZooModel {
+    std::string name;
+    std::string description;
+    std::vector<ModelOption> options;
+    ModelSpec (*make)(const ModelOptions& options);
+};
+
+ModelSpec make_mlp(const ModelOptions& options) {
+    return mlp({.layers = options.whole("layers"), .width = options.whole("width")});
+}
+
+ModelSpec make_transformer(const ModelOptions& options) {
+    const std::int64_t width = options.whole("width");
+    const std::int64_t heads = options.whole("heads");
+    if (width % heads != 0) {
+        throw UsageError("heads=" + std::to_string(heads) +
+                         " of transformer does not divide width=" + std::to_string(width) +
+                         "; every head has the same width; choose a width that is a multiple of heads");
+    }
+    return transformer({.layers = options.whole("layers"),
+                        .width = width,
+                        .heads = heads,
+                        .sequence = options.whole("sequence"),
+                        .vocabulary = options.whole("vocabulary"),
+                        .dropout = options.fraction("dropout")});
+}
+
+ModelSpec make_unet(const ModelOptions& options) {
+    return unet({.blocks = options.whole("B"), .channels = options.whole("C"), .size = options.whole("size")});
+}
+
+const std::vector<ZooModel>& zoo_models() {
+    static const std::vector<ZooModel> models = {
+        {"mlp",
+         "linear layers with ReLU between them; learns a linear map",
+         {{.name = "layers", .value = 8, .meaning = "linear layers"},
+          {.name = "width", .value = 256, .meaning = "features of every layer"}},
+         &make_mlp},
+        {"transformer",
+         "decoder-only language model, pre-norm; an embedding layer, the blocks, a head layer",
+         {{.name = "layers", .value = 6, .meaning = "blocks; the model has two layers more"},
+          {.name = "width", .value = 256, .meaning = "features of a token"},
+          {.name = "heads", .value = 4, .meaning = "attention heads; divides the width"},
+          {.name = "sequence", .value = 128, .meaning = "tokens of a sample"},
+          {.name = "vocabulary", .value = 1000, .lowest = 2, .meaning = "different tokens"},
+          {.name = "dropout",
+           .value = 0.1,
+           .lowest = 0,
+           .highest = 0.9,
+           .meaning = "share of values dropped",
+           .kind = ModelOption::Kind::fraction}},
+         &make_transformer},
+        {"unet",
+         "the U-Net of torchgpipe's benchmarks, flattened to 44 B + 21 layers",
+         {{.name = "B", .value = 5, .highest = 1000, .meaning = "convolution blocks per cell"},
+          {.name = "C", .value = 64, .lowest = 2, .highest = 10'000, .meaning = "channels of the outermost cell"},
+          {.name = "size", .value = 192, .lowest = 64, .highest = 10'000, .meaning = "side of the square input image"}},
+         &make_unet},
+    };
+    return models;
+}
+
+std::string names() {
+    std::string list;
+    for (const ZooModel& model : zoo_models()) {
+        list += (list.empty() ? "" : ", ") + model.name;
+    }
+    return list;
+}
+}  // namespace
+
+std::vector<ZooEntry> zoo() {
+    std::vector<ZooEntry> entries;
+    for (const ZooModel& model : zoo_models()) {
+        ZooEntry entry{model.name, model.description, {}};
+        for (const ModelOption& option : model.options) {
+            entry.options.emplace_back(option.name, number_text(option.value) + "  " + option.meaning);
+        }
+        entries.push_back(std::move(entry));
+    }
+    return entries;
+}
+
+ModelSpec make_model(const std::string& model) {
+    const std::string_view text = model;
+    if (text.starts_with(kEmulatedPrefix)) {
+        ModelSpec spec = emulated_model(load_profile(std::string(text.substr(kEmulatedPrefix.size()))));
+        spec.name = model;
+        return spec;
+    }
+    const std::size_t colon = text.find(':');
+    const std::string_view name = text.substr(0, colon);
+    const auto& models = zoo_models();
+    const auto found =
+        std::find_if(models.begin(), models.end(), [&](const ZooModel& each) { return each.name == name; });
+    if (found == models.end()) {
+        throw UsageError("model '" + std::string(name) + "' is not known; the models are " + names() +
+                         ", and emulated:PROFILE.json; run 'pipescope models' for their options");
+    }
+    const std::string_view given = colon == std::string_view::npos ? std::string_view{} : text.substr(colon + 1);
+    ModelSpec spec = found->make(ModelOptions(found->name, found->options, given));
+    spec.name = model;
+    return spec;
+}
+}  // namespace pipescope

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "engine/layer.h"
+
+#include <cstdint>
+
+namespace pipescope {
+// What each model of the zoo is made from. Defaults stand in zoo.cpp, where --help reads them.
+
+struct MlpOptions {
+    std::int64_t layers;
+    std::int64_t width;
+};
+/// Linear layers of one width with ReLU between them; learns a linear map. Input and target: (batch, width).
+ModelSpec mlp(const MlpOptions& options);
+
+struct TransformerOptions {
+    std::int64_t layers;
+    std::int64_t width;
+    std::int64_t heads;  ///< divides the width
+    std::int64_t sequence;
+    std::int64_t vocabulary;
+    double dropout;
+};
+/// Decoder-only language model, pre-norm (arXiv 2002.04745): an embedding layer, `layers` blocks, a head layer. Input
+/// and target: int64 token numbers (batch, sequence), the target one token ahead.
+ModelSpec transformer(const TransformerOptions& options);
+
+struct UnetOptions {
+    std::int64_t blocks;    ///< B: convolution blocks per cell
+    std::int64_t channels;  ///< C: channels of the outermost cell
+    std::int64_t size;      ///< side of the square input image
+};
+/// The simplified U-Net of torchgpipe's benchmarks (arXiv 2004.09910, section 4.2), flattened to 44 B + 21 layers; its
+/// five long skips travel with the tensors between. Input: (batch, 3, size, size), target: a mask (batch, 1, size,
+/// size).
+ModelSpec unet(const UnetOptions& options);
+}  // namespace pipescope
