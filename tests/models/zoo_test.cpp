@@ -20,6 +20,7 @@ using testing::ThrowsMessage;
 class PlainModel {
 public:
     explicit PlainModel(const std::string& name) : spec(make_model(name)) {
+        at::set_num_threads(1);  // beside other tests, threads that spin for each other take seconds
         torch::manual_seed(0);
         for (const LayerSpec& layer : spec.layers) {
             layers_.push_back(layer.make());

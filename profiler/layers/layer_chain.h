@@ -1,0 +1,54 @@
+#pragma once
+
+#include "engine/layer.h"
+
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+#include <vector>
+
+namespace pipescope {
+/// ns of each layer in one pass over the model at one micro-batch size; 0 where nothing ran.
+struct LayerTimes {
+    std::vector<double> forward;    ///< without gradients, as the forward of a checkpointed micro-batch
+    std::vector<double> recompute;  ///< with gradients
+    std::vector<double> backward;
+    double loss = 0;  ///< joining the output, the loss, and its gradient
+};
+
+/// The model's layers, run one after the other in the way a lane runs its partition.
+///
+/// Problem: a layer timed by itself costs more than it does in a partition. Its input is cold, each of its backward calls
+/// sets up autograd anew (10 to 20 us), and gradients arrive at leaves that a partition does not have. Idea: never run a
+/// layer alone. A whole segment of layers runs forward as one autograd graph, with the clock read between layers, and
+/// then backward in one call; a hook on each layer's output reads the clock when backward reaches that layer. Autograd
+/// runs nodes in the reverse order of their making, so those instants cut the call into layers.
+/// Cost: the activations of a segment are alive at once; segments are as long as memory allows.
+/// Threading: one thread at a time.
+class LayerChain {
+public:
+    /// Makes the layers, in training mode.
+    LayerChain(const ModelSpec& model, std::uint64_t seed);
+
+    /// One pass: for each segment forward, forward with gradients, backward. Adds to the parameters' .grad.
+    /// `segments` are the ends of the segments, the last one the number of layers. A stopped pass returns early, with
+    /// what it has.
+    LayerTimes run(const Batch& batch, const std::vector<std::size_t>& segments, const std::stop_token& stop);
+
+    /// One layer's forward, with random numbers as in the engine.
+    Tensors forward(std::size_t layer, const Tensors& inputs);
+
+    std::size_t size() const noexcept { return layers_.size(); }
+    const Layer& layer(std::size_t index) const { return *layers_.at(index); }
+    std::vector<at::Tensor> parameters() const;
+    at::Tensor loss(const Tensors& output, const Tensors& target) const { return loss_(output, target); }
+
+private:
+    std::vector<std::unique_ptr<Layer>> layers_;
+    std::function<at::Tensor(const Tensors&, const Tensors&)> loss_;
+    std::uint64_t seed_;
+};
+
+/// Detached leaves of the same storages, requiring gradients where the tensors do: what a partition starts from.
+Tensors as_leaves(const Tensors& tensors);
+}  // namespace pipescope

@@ -1,0 +1,63 @@
+#include "profiler/layers/repeats.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace pipescope {
+void Repeats::drop_warm_up() {
+    if (rounds_.size() > 1) {
+        rounds_.erase(rounds_.begin());
+    }
+}
+
+double Repeats::median(std::size_t layer) const {
+    std::vector<double> values;
+    for (const auto& round : rounds_) {
+        values.push_back(round.at(layer));
+    }
+    if (values.empty()) {
+        return 0;
+    }
+    std::sort(values.begin(), values.end());
+    return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+}
+
+double Repeats::mean(std::size_t layer) const {
+    double sum = 0;
+    for (const auto& round : rounds_) {
+        sum += round.at(layer);
+    }
+    return rounds_.empty() ? 0 : sum / static_cast<double>(rounds_.size());
+}
+
+double Repeats::standard_deviation(std::size_t layer) const {
+    if (rounds_.size() < 2) {
+        return 0;
+    }
+    const double center = mean(layer);
+    double squares = 0;
+    for (const auto& round : rounds_) {
+        squares += (round.at(layer) - center) * (round.at(layer) - center);
+    }
+    return std::sqrt(squares / static_cast<double>(rounds_.size() - 1));
+}
+
+double Repeats::coefficient_of_variation(std::size_t layer) const {
+    const double center = mean(layer);
+    return center > 0 ? standard_deviation(layer) / center : 0;
+}
+
+double Repeats::relative_error() const {
+    if (rounds_.size() < 2) {
+        return std::numeric_limits<double>::infinity();
+    }
+    double error = 0;
+    double sum = 0;
+    for (std::size_t layer = 0; layer < rounds_.front().size(); ++layer) {
+        error += standard_deviation(layer) / std::sqrt(static_cast<double>(rounds_.size()));
+        sum += mean(layer);
+    }
+    return sum > 0 ? error / sum : 0;
+}
+}  // namespace pipescope

@@ -1,0 +1,28 @@
+#pragma once
+
+#include "balance/profile.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace pipescope {
+/// Repeated measurements of the same quantities, one per layer.
+class Repeats {
+public:
+    void add(const std::vector<double>& values) { rounds_.push_back(values); }
+    std::size_t rounds() const noexcept { return rounds_.size(); }
+    /// Forgets the first round, which still warmed caches and allocators, if there are others.
+    void drop_warm_up();
+
+    double median(std::size_t layer) const;
+    double mean(std::size_t layer) const;
+    double standard_deviation(std::size_t layer) const;
+    /// Standard deviation over mean; 0 where the mean is 0.
+    double coefficient_of_variation(std::size_t layer) const;
+    /// Standard error of the mean over the mean, both summed over the layers, as if the layers' errors never cancelled.
+    double relative_error() const;
+
+private:
+    std::vector<std::vector<double>> rounds_;
+};
+}  // namespace pipescope
