@@ -12,17 +12,18 @@ struct ComparedLane {
     Nanoseconds simulated_busy{0};
     double measured_bubble_fraction = 0;
     double simulated_bubble_fraction = 0;
-    std::optional<Bytes> measured_peak_bytes;  ///< nothing if memory was not recorded
+    std::optional<Bytes> measured_peak_bytes;  ///< highest of the steps compared; nothing if memory was not recorded
     Bytes simulated_peak_bytes = 0;
 };
 
 struct ComparedTask {
-    TaskKey task;  ///< of a measured step
+    TaskKey task;  ///< of the measured step whose duration is the median
     Nanoseconds measured{0};
     Nanoseconds simulated{0};
 };
 
-/// Measured steps against one simulated step, joined by TaskKey. Medians over the steps compared.
+/// Measured steps against one simulated step, joined by TaskKey. Medians over the steps compared, except for counts and
+/// peaks. The optimizer is outside the step and left out.
 struct Comparison {
     std::vector<std::int32_t> steps;
     Nanoseconds measured_step_time{0};
@@ -32,7 +33,7 @@ struct Comparison {
     double simulated_bubble_fraction = 0;
     std::optional<Nanoseconds> measured_wall_step_time;
     std::int64_t tasks_matched = 0;
-    std::int64_t tasks_unmatched = 0;
+    std::int64_t tasks_unmatched = 0;  ///< in one but not the other, or a second time in its step; over all steps
     std::vector<ComparedLane> lanes;
     std::vector<ComparedTask> worst;  ///< the ten with the largest difference, largest first
 };
@@ -45,6 +46,7 @@ struct Measured {
     std::vector<Nanoseconds> wall_step_times;  ///< of those steps, or empty
 };
 
+/// Lanes: as many as the side with more has; a lane that one side lacks has zeros there.
 /// Throws Error if there is no step to compare, or a step has no compute task.
 Comparison compare(const Measured& measured, const Simulation& simulation);
 }  // namespace pipescope

@@ -1,6 +1,7 @@
 #include "simulator/pipeline_options.h"
 
 #include "schedule/error.h"
+#include "schedule/schedules.h"
 #include "schedule/task_graph.h"
 
 #include <algorithm>
@@ -88,8 +89,6 @@ void check_options(const PipelineOptions& options, std::size_t num_layers) {
                          "; it counts cores; use 0 for one for each lane on the host");
     }
     optimizer_state_factor(options.optimizer);
-    if (options.schedule != "gpipe") {
-        throw UsageError("schedule '" + options.schedule + "' is not known; it must be gpipe; use gpipe");
-    }
+    parse_schedule(options.schedule);
 }
 }  // namespace pipescope

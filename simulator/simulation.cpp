@@ -1,6 +1,7 @@
 #include "simulator/simulation.h"
 
-#include "schedule/gpipe_schedule.h"
+#include "schedule/schedules.h"
+#include "simulator/memory_model.h"
 #include "simulator/noise_band.h"
 #include "simulator/task_clock.h"
 #include "simulator/task_costs.h"
@@ -12,11 +13,12 @@
 namespace pipescope {
 namespace {
 TaskGraph graph_of(const PipelineOptions& options, const TaskCosts& costs) {
-    return gpipe_schedule({.num_partitions = static_cast<int>(options.balance.num_partitions()),
-                           .num_micro_batches = static_cast<int>(costs.micro_batches().size()),
-                           .checkpoint = options.checkpoint,
-                           .placement = options.placement,
-                           .skips = costs.routes()});
+    return make_schedule(parse_schedule(options.schedule),
+                         {.num_partitions = static_cast<int>(options.balance.num_partitions()),
+                          .num_micro_batches = static_cast<int>(costs.micro_batches().size()),
+                          .checkpoint = options.checkpoint,
+                          .placement = options.placement,
+                          .skips = costs.routes()});
 }
 
 Timeline timeline_of(const PipelineOptions& options, const TaskGraph& graph, const TaskCosts& costs,
@@ -98,7 +100,7 @@ void fill_in_statistics(Simulation& simulation, const TaskCosts& costs) {
     simulation.bubble_fraction = statistics.bubble_fraction;
     simulation.utilization = 1 - statistics.bubble_fraction;
     for (const LaneStatistics& lane : statistics.lanes) {
-        simulation.lanes.push_back({lane.busy, lane.bubble_fraction, 0, 0, {}});
+        simulation.lanes.push_back({lane.busy, lane.bubble_fraction, 0, 0, {}, Nanoseconds{0}});
     }
     if (simulation.step_time.count() > 0) {
         const auto step = static_cast<double>(simulation.step_time.count());
@@ -120,6 +122,18 @@ void fill_in_noise(Simulation& simulation, const TaskGraph& graph, const TaskClo
         simulation.step_band = {rounded(band->low), rounded(band->high)};
         simulation.step_mean = rounded(band->mean);
     }
+}
+
+void fill_in_memory(Simulation& simulation, MemoryUse use) {
+    for (std::size_t lane = 0; lane < use.lanes.size(); ++lane) {
+        SimulatedLane& each = simulation.lanes[lane];
+        each.peak_bytes = use.lanes[lane].peak_bytes;
+        each.peak_time = use.lanes[lane].peak_time;
+        each.peak = std::move(use.lanes[lane].peak);
+        const std::optional<Bytes> limit = simulation.options.memory_limit;
+        simulation.feasible = simulation.feasible && (!limit || each.peak_bytes <= *limit);
+    }
+    simulation.memory = std::move(use.samples);
 }
 }  // namespace
 
@@ -147,6 +161,9 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     fill_in_statistics(simulation, costs);
     if (detail.noise) {
         fill_in_noise(simulation, graph, clock, costs, durations);
+    }
+    if (detail.memory) {
+        fill_in_memory(simulation, memory_use(profile, options, costs, graph, durations, ends));
     }
     return simulation;
 }

@@ -3,20 +3,16 @@
 #include "balance/profile.h"
 #include "schedule/ids.h"
 #include "schedule/timeline.h"
+#include "simulator/memory_composition.h"
 #include "simulator/pipeline_options.h"
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace pipescope {
-/// Bytes of one lane at its peak, by what holds them; the keys are the categories' names (parameters, gradients,
-/// optimizer, boundary, saved, skip, transient, copy, output).
-using MemoryComposition = std::map<std::string, Bytes>;
-
 struct SimulatedPartition {
     LayerRange layers;
     LaneId lane;
@@ -28,8 +24,9 @@ struct SimulatedLane {
     Nanoseconds busy{0};
     double bubble_fraction = 0;
     Bytes peak_bytes = 0;
-    Bytes peak_reserved_bytes = 0;
-    MemoryComposition peak;
+    Bytes peak_reserved_bytes = 0;  ///< 0: what an allocator reserves is not modelled yet
+    MemoryComposition peak;         ///< sums to peak_bytes
+    Nanoseconds peak_time{0};       ///< start of the task at whose peak it was, or a tensor's arrival during it
 };
 
 /// One step of the pipeline on the virtual clock.

@@ -49,9 +49,13 @@ TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options)
     const LaneId last = options.placement.empty()
                             ? LaneId{static_cast<std::int64_t>(options.balance.num_partitions()) - 1}
                             : options.placement.back();
-    loss_ns_ = rounded_time(loss, speed_of(options, last));
+    const auto loss_of = [&](std::int64_t samples) {
+        return interpolate(profile.samples, profile.loss_ns, static_cast<double>(samples)).value;
+    };
+    loss_ns_ = rounded_time(loss_of(options.batch), speed_of(options, last));
     for (const SizedProfile& at : sized_) {
         times_.push_back(partition_times(profile, at));
+        times_.back().loss = rounded_time(loss_of(at.samples), speed_of(options, last));
     }
 }
 
@@ -129,7 +133,7 @@ Bytes TaskCosts::bytes(const TaskKey& key) const {
 std::int64_t TaskCosts::duration(const Task& task) const {
     const TaskKey& key = task.key;
     if (key.kind == TaskKind::loss) {
-        return loss_ns_;
+        return key.micro_batch < 0 ? loss_ns_ : times_[size_class(key.micro_batch)].loss;
     }
     if (is_copy(key.kind)) {
         if (device_of(options_, task.lane) == device_of(options_, task.receiver)) {

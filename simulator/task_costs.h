@@ -37,6 +37,7 @@ private:
     struct PartitionTimes {
         std::vector<std::int64_t> forward, recompute, backward;  // ns, by partition
         std::vector<double> forward_cv, recompute_cv, backward_cv;
+        std::int64_t loss = 0;  // of one micro-batch
     };
 
     std::size_t size_class(int i) const { return sizes_[static_cast<std::size_t>(i)] == sizes_.front() ? 0 : 1; }
@@ -48,7 +49,7 @@ private:
     std::vector<SizedProfile> sized_;    // by size class
     std::vector<PartitionTimes> times_;  // by size class
     std::vector<SkipRoute> routes_;
-    std::int64_t loss_ns_ = 0;
+    std::int64_t loss_ns_ = 0;  // of the whole mini-batch
     double serial_ns_ = 0;
 };
 }  // namespace pipescope

@@ -92,8 +92,8 @@ TEST(Simulate, RefusesOptionsThatDoNotFit) {
     bad.chunks = 0;
     refuses(bad, "chunks is 0", "use 1 or more");
     bad = good;
-    bad.schedule = "1f1b";
-    refuses(bad, "schedule '1f1b'", "gpipe");
+    bad.schedule = "zigzag";
+    refuses(bad, "schedule 'zigzag'", "gpipe");
     bad = good;
     bad.speeds = {1, 0};
     refuses(bad, "speeds[1] is 0", "above 0");

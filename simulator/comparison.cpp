@@ -1,0 +1,173 @@
+#include "simulator/comparison.h"
+
+#include "schedule/error.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <numeric>
+#include <set>
+
+namespace pipescope {
+namespace {
+bool belongs_to_step(const Slice& slice) {
+    return slice.key.kind != TaskKind::optimizer && slice.key.kind != TaskKind::all_reduce;
+}
+
+TaskKey without_step(TaskKey key) {
+    key.step = 0;
+    return key;
+}
+
+double median(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    const std::size_t middle = values.size() / 2;
+    return values.size() % 2 == 1 ? values[middle] : std::midpoint(values[middle - 1], values[middle]);
+}
+Nanoseconds median(const std::vector<Nanoseconds>& times) {
+    std::vector<double> values;
+    for (const Nanoseconds time : times) {
+        values.push_back(static_cast<double>(time.count()));
+    }
+    return Nanoseconds{std::llround(median(std::move(values)))};
+}
+
+/// The compared steps of a timeline, each on its own: one pass, since a run may have very many.
+std::map<std::int32_t, Timeline> split_steps(const Measured& measured) {
+    std::map<std::int32_t, Timeline> steps;
+    for (const std::int32_t step : measured.steps) {
+        steps[step] = Timeline{measured.timeline.source, measured.timeline.lanes, {}};
+    }
+    for (const Slice& slice : measured.timeline.slices) {
+        if (const auto found = steps.find(slice.key.step); found != steps.end() && belongs_to_step(slice)) {
+            found->second.slices.push_back(slice);
+        }
+    }
+    return steps;
+}
+
+/// A duration of one task in one step.
+struct Occurrence {
+    Nanoseconds duration{0};
+    std::int32_t step = 0;
+};
+
+/// Joins every measured slice with the simulated one of its key.
+void match_tasks(const std::map<std::int32_t, Timeline>& steps, const Timeline& simulated, Comparison& comparison) {
+    std::map<TaskKey, Nanoseconds> expected;
+    for (const Slice& slice : simulated.slices) {
+        if (belongs_to_step(slice)) {
+            expected.emplace(without_step(slice.key), slice.duration());
+        }
+    }
+    std::map<TaskKey, std::vector<Occurrence>> found;
+    for (const auto& [step, timeline] : steps) {
+        std::set<TaskKey> seen;
+        for (const Slice& slice : timeline.slices) {
+            const TaskKey key = without_step(slice.key);
+            if (expected.contains(key) && seen.insert(key).second) {
+                found[key].push_back({slice.duration(), step});
+            } else {
+                ++comparison.tasks_unmatched;
+            }
+        }
+        comparison.tasks_matched += static_cast<std::int64_t>(seen.size());
+        comparison.tasks_unmatched += static_cast<std::int64_t>(expected.size() - seen.size());
+    }
+    for (auto& [key, occurrences] : found) {
+        const auto middle = occurrences.begin() + static_cast<std::ptrdiff_t>((occurrences.size() - 1) / 2);
+        std::nth_element(occurrences.begin(), middle, occurrences.end(),
+                         [](const Occurrence& a, const Occurrence& b) { return a.duration < b.duration; });
+        TaskKey task = key;
+        task.step = middle->step;
+        comparison.worst.push_back({task, middle->duration, expected.at(key)});
+    }
+    std::stable_sort(comparison.worst.begin(), comparison.worst.end(),
+                     [](const ComparedTask& a, const ComparedTask& b) {
+                         return std::chrono::abs(a.measured - a.simulated) > std::chrono::abs(b.measured - b.simulated);
+                     });
+    constexpr std::size_t kWorst = 10;
+    comparison.worst.resize(std::min(comparison.worst.size(), kWorst));
+}
+
+void compare_steps(const std::vector<StepStatistics>& statistics, Comparison& comparison) {
+    std::vector<Nanoseconds> times;
+    std::vector<double> bubbles;
+    for (const StepStatistics& each : statistics) {
+        times.push_back(each.step_time());
+        bubbles.push_back(each.bubble_fraction);
+    }
+    comparison.measured_step_time = median(times);
+    comparison.measured_bubble_fraction = median(bubbles);
+    comparison.step_error = static_cast<double>(comparison.simulated_step_time.count()) /
+                                static_cast<double>(comparison.measured_step_time.count()) -
+                            1;
+}
+
+void compare_lanes(const std::vector<StepStatistics>& statistics, const Simulation& simulation,
+                   Comparison& comparison) {
+    comparison.lanes.resize(std::max(statistics.front().lanes.size(), simulation.lanes.size()));
+    for (std::size_t lane = 0; lane < comparison.lanes.size(); ++lane) {
+        ComparedLane& each = comparison.lanes[lane];
+        if (lane < simulation.lanes.size()) {
+            each.simulated_busy = simulation.lanes[lane].busy;
+            each.simulated_bubble_fraction = simulation.lanes[lane].bubble_fraction;
+            each.simulated_peak_bytes = simulation.lanes[lane].peak_bytes;
+        }
+        if (lane < statistics.front().lanes.size()) {
+            std::vector<Nanoseconds> busy;
+            std::vector<double> bubbles;
+            for (const StepStatistics& step : statistics) {
+                busy.push_back(step.lanes[lane].busy);
+                bubbles.push_back(step.lanes[lane].bubble_fraction);
+            }
+            each.measured_busy = median(busy);
+            each.measured_bubble_fraction = median(bubbles);
+        }
+    }
+}
+
+void compare_memory(const Measured& measured, const std::vector<StepStatistics>& statistics, Comparison& comparison) {
+    for (const MemorySample& sample : measured.memory) {
+        const bool inside = std::any_of(statistics.begin(), statistics.end(), [&](const StepStatistics& step) {
+            return sample.time >= step.start && sample.time <= step.end;
+        });
+        if (inside && sample.lane.index() < comparison.lanes.size()) {
+            std::optional<Bytes>& peak = comparison.lanes[sample.lane.index()].measured_peak_bytes;
+            peak = std::max(peak.value_or(0), std::max(sample.peak, sample.allocated));
+        }
+    }
+}
+}  // namespace
+
+Comparison compare(const Measured& measured, const Simulation& simulation) {
+    if (measured.steps.empty()) {
+        throw Error("the trace has 0 steps to compare; at least 1 after the warm-up is needed; record more steps");
+    }
+    if (simulation.step_time.count() <= 0) {
+        throw Error("the simulated step takes 0 ns; a comparison divides by it; check the profile's times");
+    }
+    Comparison comparison;
+    comparison.steps = measured.steps;
+    comparison.simulated_step_time = simulation.step_time;
+    comparison.simulated_bubble_fraction = simulation.bubble_fraction;
+    if (!measured.wall_step_times.empty()) {
+        comparison.measured_wall_step_time = median(measured.wall_step_times);
+    }
+
+    const std::map<std::int32_t, Timeline> steps = split_steps(measured);
+    std::vector<StepStatistics> statistics;
+    for (const auto& [step, timeline] : steps) {
+        statistics.push_back(step_statistics(timeline, step));
+        if (statistics.back().step_time().count() <= 0) {
+            throw Error("step " + std::to_string(step) +
+                        " has no forward or backward task; a step to compare has both; leave it out, or record again");
+        }
+    }
+    compare_steps(statistics, comparison);
+    compare_lanes(statistics, simulation, comparison);
+    compare_memory(measured, statistics, comparison);
+    match_tasks(steps, simulation.timeline, comparison);
+    return comparison;
+}
+}  // namespace pipescope

@@ -1,0 +1,329 @@
+#include "simulator/memory_model.h"
+
+#include "simulator/lane_ledger.h"
+#include "simulator/partition_memory.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace pipescope {
+namespace {
+using enum MemoryCategory;
+
+/// Runs through the starts and ends of all tasks in time and books what each allocates and frees.
+class MemoryWalk {
+public:
+    MemoryWalk(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs, const TaskGraph& graph)
+        : options_(options), costs_(costs), graph_(graph), ledgers_(static_cast<std::size_t>(graph.num_lanes())) {
+        const auto m = static_cast<int>(costs.micro_batches().size());
+        for (int j = 0; j < graph.shape().num_partitions; ++j) {
+            const LayerRange layers = options.balance.layers_of(PartitionId{j});
+            add_constants(profile, layers, lane_of(j));
+            largest_.push_back(partition_memory(profile, costs.sized(0), layers));
+            smallest_.push_back(partition_memory(profile, costs.sized(m - 1), layers));
+        }
+        backwards_left_ = m;
+        for (int i = 0; i < m; ++i) {
+            batch_output_ += memory(i, last()).output;
+            if (!is_host(lane_of(0))) {
+                ledger(lane_of(0)).add(boundary, memory(i, 0).input, Nanoseconds{0});
+            }
+        }
+        for (std::size_t lane = 0; lane < ledgers_.size(); ++lane) {
+            sample(LaneId{static_cast<std::int64_t>(lane)}, Nanoseconds{0}, std::int64_t{-1});
+        }
+    }
+
+    void run(std::span<const std::int64_t> durations, std::span<const std::int64_t> ends) {
+        struct Instant {
+            std::int64_t time;
+            TaskIndex task;
+            bool is_end;
+        };
+        std::vector<Instant> instants;
+        instants.reserve(2 * ends.size());
+        for (TaskIndex task = 0; task < ends.size(); ++task) {
+            instants.push_back({ends[task] - durations[task], task, false});
+            instants.push_back({ends[task], task, true});
+        }
+        // At one instant in the graph's order, so that what a task frees is gone before the next on its lane starts.
+        std::sort(instants.begin(), instants.end(), [](const Instant& a, const Instant& b) {
+            return std::tie(a.time, a.task, a.is_end) < std::tie(b.time, b.task, b.is_end);
+        });
+        for (const Instant& instant : instants) {
+            now_ = Nanoseconds{instant.time};
+            const Task& task = graph_.tasks()[instant.task];
+            instant.is_end ? end(task) : start(task);
+        }
+    }
+
+    MemoryUse use() {
+        MemoryUse use{{}, std::move(samples_)};
+        for (const LaneLedger& each : ledgers_) {
+            use.lanes.push_back(each.use());
+        }
+        return use;
+    }
+
+private:
+    int last() const { return graph_.shape().num_partitions - 1; }
+    LaneId lane_of(int j) const { return graph_.shape().lane_of(PartitionId{j}); }
+    LaneLedger& ledger(LaneId lane) { return ledgers_[lane.index()]; }
+    bool is_host(LaneId lane) const { return device_of(options_, lane) == "cpu"; }
+    bool shares_storage(LaneId a, LaneId b) const { return device_of(options_, a) == device_of(options_, b); }
+    bool loss_is_gathered() const { return graph_.shape().loss == LossScope::mini_batch; }
+    const PartitionMemory& memory(int i, int j) const {
+        const bool is_largest = costs_.micro_batches()[static_cast<std::size_t>(i)] == costs_.micro_batches().front();
+        return (is_largest ? largest_ : smallest_)[static_cast<std::size_t>(j)];
+    }
+    bool checkpointed(int i) const {
+        return is_checkpointed(options_.checkpoint, MicroBatchId{i}, graph_.shape().num_micro_batches);
+    }
+    Bytes skip_bytes(int i, std::size_t k) const { return costs_.sized(i).skips[k]; }
+
+    void add_constants(const Profile& profile, LayerRange layers, LaneId lane) {
+        const double factor = optimizer_state_factor(options_.optimizer);
+        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+            const LayerProfile& layer = profile.layers[l];
+            ledger(lane).add(parameters, layer.parameter_bytes + layer.buffer_bytes, Nanoseconds{0});
+            ledger(lane).add(gradients, layer.gradient_bytes, Nanoseconds{0});
+            ledger(lane).add(optimizer, std::llround(factor * static_cast<double>(layer.gradient_bytes)),
+                             Nanoseconds{0});
+        }
+    }
+
+    void start(const Task& task) {
+        const int i = task.key.micro_batch;
+        const int j = task.key.partition;
+        LaneLedger& here = ledger(task.lane);
+        switch (task.key.kind) {
+            case TaskKind::forward:
+                here.start_work(checkpointed(i) ? memory(i, j).checkpointed_forward : memory(i, j).forward, copy, now_);
+                break;
+            case TaskKind::recompute: here.start_work(memory(i, j).forward, copy, now_); break;
+            case TaskKind::backward: start_backward(task); break;
+            case TaskKind::loss: start_loss(task); break;
+            case TaskKind::copy_forward: arrive(task, boundary, costs_.bytes(task.key)); break;
+            case TaskKind::copy_backward: arrive(task, copy, costs_.bytes(task.key)); break;
+            case TaskKind::skip_forward:
+            case TaskKind::skip_backward: arrive(task, skip, costs_.bytes(task.key)); break;
+            default: break;
+        }
+    }
+
+    void start_backward(const Task& task) {
+        const PartitionMemory& each = memory(task.key.micro_batch, task.key.partition);
+        const bool is_last = task.key.partition == last();
+        ledger(task.lane).start_work(is_last && loss_is_gathered() ? each.backward_of_view : each.backward,
+                                     is_last ? output : copy, now_);
+    }
+
+    void start_loss(const Task& task) {
+        const int i = task.key.micro_batch;
+        if (!loss_is_gathered()) {
+            ledger(task.lane).add(output, memory(i, last()).output, now_);  // its gradient
+            return;
+        }
+        if (graph_.shape().num_micro_batches > 1) {
+            ledger(task.lane).add(output, batch_output_, now_);
+            free_outputs(task.lane);  // once they are gathered; a single one is handed through
+        }
+        ledger(task.lane).add(output, batch_output_, now_);  // its gradient
+    }
+
+    /// On a device of its own the receiver allocates when the copy starts; else it takes the charge over at the end.
+    void arrive(const Task& task, MemoryCategory category, Bytes bytes) {
+        if (!shares_storage(task.lane, task.receiver)) {
+            ledger(task.receiver).add(category, bytes, now_);
+        }
+    }
+    void leave(const Task& task, MemoryCategory from, MemoryCategory to) {
+        const Bytes bytes = costs_.bytes(task.key);
+        const bool stays =
+            task.key.kind == TaskKind::copy_forward && kept_by_graph_too(task.key.micro_batch, task.key.partition);
+        ledger(task.lane).remove(from, stays ? 0 : bytes);
+        if (shares_storage(task.lane, task.receiver)) {
+            ledger(task.receiver).add(to, bytes, now_);
+        }
+        sample(task.lane, now_, task.key);
+        sample(task.receiver, now_, task.key);
+    }
+
+    void end(const Task& task) {
+        switch (task.key.kind) {
+            case TaskKind::forward: end_forward(task); break;
+            case TaskKind::recompute: end_recompute(task); break;
+            case TaskKind::backward: end_backward(task); break;
+            case TaskKind::loss: end_loss(task); break;
+            case TaskKind::copy_forward: leave(task, copy, boundary); return;
+            case TaskKind::copy_backward: leave(task, copy, copy); return;
+            case TaskKind::skip_forward:
+            case TaskKind::skip_backward: leave(task, skip, skip); return;
+            default: break;
+        }
+        sample(task.lane, now_, task.key);
+    }
+
+    void end_forward(const Task& task) {
+        const int i = task.key.micro_batch;
+        const int j = task.key.partition;
+        const PartitionMemory& each = memory(i, j);
+        LaneLedger& here = ledger(task.lane);
+        here.end_work();
+        if (!checkpointed(i)) {
+            here.add(saved, each.graph + skips_inside(i, j), now_);
+            here.add(saved, keeps_own_output(j) && each.output_kept ? each.output : 0, now_);
+        }
+        if (j == last()) {
+            here.add(output, kept_by_graph_too(i, j) ? 0 : each.output, now_);
+        } else if (lane_of(j + 1) == task.lane) {
+            here.add(boundary, each.output, now_);
+        } else {
+            here.add(copy, kept_by_graph_too(i, j) ? 0 : each.output, now_);
+        }
+        stash_skips(i, j);
+    }
+
+    /// Whether the storage of a kept output stays charged to this lane: not if another lane of the device gets it.
+    bool keeps_own_output(int j) const { return j == last() || !shares_storage(lane_of(j), lane_of(j + 1)); }
+    bool kept_by_graph_too(int i, int j) const {
+        return !checkpointed(i) && keeps_own_output(j) && memory(i, j).output_kept;
+    }
+
+    void end_recompute(const Task& task) {
+        const int i = task.key.micro_batch;
+        const int j = task.key.partition;
+        const PartitionMemory& each = memory(i, j);
+        ledger(task.lane).end_work();
+        // The recomputed output is a new storage: kept by the graph here, whatever became of the first.
+        ledger(task.lane).add(saved, each.graph + skips_inside(i, j) + (each.output_kept ? each.output : 0), now_);
+    }
+
+    void end_backward(const Task& task) {
+        const int i = task.key.micro_batch;
+        const int j = task.key.partition;
+        const PartitionMemory& each = memory(i, j);
+        LaneLedger& here = ledger(task.lane);
+        here.end_work();
+        const bool own_output = checkpointed(i) || keeps_own_output(j);
+        here.remove(saved, each.graph + skips_inside(i, j) + (own_output && each.output_kept ? each.output : 0));
+        free_boundaries(i, j);
+        if (j < last()) {
+            here.remove(copy, each.output);
+        } else if (!loss_is_gathered()) {
+            here.remove(output, each.output);
+        } else if (--backwards_left_ == 0) {
+            here.remove(output, batch_output_);
+        }
+        if (j > 0) {
+            here.add(copy, each.input, now_);  // the gradient of its input, until it is sent or used
+        }
+        free_skips(i, j);
+    }
+
+    /// The input of (i, j), unless the graph of (i, j - 1) holds on to the same storage; and then that of (i, j + 1).
+    void free_boundaries(int i, int j) {
+        if (j > 0 && !outlives_receiver(i, j - 1)) {
+            ledger(lane_of(j)).remove(boundary, memory(i, j).input);
+        }
+        if (j < last() && outlives_receiver(i, j)) {
+            ledger(lane_of(j + 1)).remove(boundary, memory(i, j + 1).input);
+            sample(lane_of(j + 1), now_, {0, TaskKind::backward, j, i, -1});
+        }
+    }
+    bool outlives_receiver(int i, int j) const {
+        return !checkpointed(i) && memory(i, j).output_kept && shares_storage(lane_of(j), lane_of(j + 1));
+    }
+
+    void end_loss(const Task& task) {
+        LaneLedger& here = ledger(task.lane);
+        const int i = task.key.micro_batch;
+        if (!loss_is_gathered()) {
+            here.remove(output, kept_by_graph_too(i, last()) ? 0 : memory(i, last()).output);
+            return;
+        }
+        if (graph_.shape().num_micro_batches > 1) {
+            here.remove(output, batch_output_);
+        } else {
+            free_outputs(task.lane);
+        }
+    }
+    /// Of the last partition, where its graph does not keep them.
+    void free_outputs(LaneId lane) {
+        for (int i = 0; i < graph_.shape().num_micro_batches; ++i) {
+            ledger(lane).remove(output, kept_by_graph_too(i, last()) ? 0 : memory(i, last()).output);
+        }
+    }
+
+    // Skips. Inside a partition they are part of its graph; between lanes they travel.
+    Bytes skips_inside(int i, int j) const {
+        Bytes bytes = 0;
+        for (std::size_t k = 0; k < graph_.shape().skips.size(); ++k) {
+            const auto [from, to] = graph_.shape().skips[k];
+            bytes += from.value() == j && to.value() == j ? skip_bytes(i, k) : 0;
+        }
+        return bytes;
+    }
+    /// Calls each(k, from, to) for the skips between different partitions.
+    template <class Each>
+    void for_skips_between_partitions(Each each) {
+        for (std::size_t k = 0; k < graph_.shape().skips.size(); ++k) {
+            const auto [from, to] = graph_.shape().skips[k];
+            if (from != to) {
+                each(k, from.value(), to.value());
+            }
+        }
+    }
+    void stash_skips(int i, int j) {
+        for_skips_between_partitions([&](std::size_t k, int from, int) {
+            if (from == j) {
+                ledger(lane_of(j)).add(skip, skip_bytes(i, k), now_);
+            }
+        });
+    }
+    /// After backward (i, j): a popped skip goes and its gradient comes; at the stashing side the gradient goes.
+    void free_skips(int i, int j) {
+        for_skips_between_partitions([&](std::size_t k, int from, int to) {
+            if (from == j) {
+                ledger(lane_of(j)).remove(skip, skip_bytes(i, k));
+            }
+            if (to == j) {
+                ledger(lane_of(j)).remove(skip, skip_bytes(i, k));
+                ledger(lane_of(j)).add(skip, skip_bytes(i, k), now_);
+            }
+        });
+    }
+
+    void sample(LaneId lane, Nanoseconds time, const TaskKey& task) {
+        sample(lane, time, static_cast<std::int64_t>(pack(task)));
+    }
+    void sample(LaneId lane, Nanoseconds time, std::int64_t task) {
+        LaneLedger& here = ledger(lane);
+        const Bytes peak = here.take_peak();
+        samples_.push_back({lane, time, here.held(), std::max(peak, here.held()), 0, task});
+    }
+
+    const PipelineOptions& options_;
+    const TaskCosts& costs_;
+    const TaskGraph& graph_;
+    std::vector<LaneLedger> ledgers_;
+    std::vector<PartitionMemory> largest_;   // by partition, of the larger micro-batches
+    std::vector<PartitionMemory> smallest_;  // of the smaller ones
+    Bytes batch_output_ = 0;                 // the last partition's output of the whole mini-batch
+    int backwards_left_ = 0;                 // of the last partition
+    Nanoseconds now_{0};
+    std::vector<MemorySample> samples_;
+};
+}  // namespace
+
+MemoryUse memory_use(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs,
+                     const TaskGraph& graph, std::span<const std::int64_t> durations,
+                     std::span<const std::int64_t> ends) {
+    MemoryWalk walk(profile, options, costs, graph);
+    walk.run(durations, ends);
+    return walk.use();
+}
+}  // namespace pipescope

@@ -1,0 +1,60 @@
+#pragma once
+
+#include "balance/profile.h"
+#include "schedule/task_graph.h"
+#include "schedule/timeline.h"
+#include "simulator/memory_composition.h"
+#include "simulator/pipeline_options.h"
+#include "simulator/task_costs.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace pipescope {
+struct LaneMemoryUse {
+    Bytes peak_bytes = 0;
+    Nanoseconds peak_time{0};  ///< when the task at whose peak it happened started, or when a tensor arrived meanwhile
+    MemoryComposition peak;
+};
+
+struct MemoryUse {
+    std::vector<LaneMemoryUse> lanes;
+    std::vector<MemorySample> samples;  ///< at time 0, then whenever a task ends that changed the lane
+};
+
+// The rules, to be held against the engine. They count what tensors allocate, in steady state: gradients and optimizer
+// state exist. (i, j) is micro-batch i on partition j.
+//
+// parameters  Parameters and buffers of the lane's partitions, always.
+// gradients   Their gradients, always.
+// optimizer   The optimizer's state: its factor times the bytes that have gradients, always.
+// boundary    Inputs of partitions. On an accelerator partition 0 holds the whole input mini-batch throughout; on the
+//             host ("cpu") its micro-batches are views of what the caller allocated, and not counted. The input of (i,
+//             j) lives from its arrival to the end of backward (i, j), checkpointed or not: it is the leaf whose
+//             gradient is sent on. It arrives when its copy starts; between lanes of one device the copy shares the
+//             sender's storage and the charge passes to the receiver when it ends.
+// saved       The graph of (i, j) (partition_memory.h): from the end of forward (i, j), or of recompute (i, j) if it is
+//             checkpointed, to the end of backward (i, j). A kept output that was handed to a lane of the same device
+//             stays charged to that lane, as boundary, until this backward has let go of it too.
+// skip        A skip between lanes: on the stashing lane from its forward's end to the end of its copy, on the popping
+//             lane from the copy's start (same device: end) to the end of its backward; its gradient the other way
+//             round. A skip inside a partition counts as saved, one between partitions of one lane lives on that lane
+//             from forward to backward.
+// transient   While a task runs: layer inputs and outputs that nothing keeps, gradients inside the partition, and the
+//             layers' own transient_bytes; the largest point of its walk through the layers.
+// copy        Outputs that wait for their copy to end, gradients of inputs likewise, gradients of outputs from their
+//             copy's start (same device: end) to the end of the backward that takes them.
+// output      On the last lane: outputs of the last partition up to the loss; the gathered output while the loss runs
+//             (if there are several micro-batches); the gradient of the output from the loss to the end of the last
+//             partition's last backward. A loss per micro-batch gathers nothing and keeps each gradient to its
+//             backward. What the loss itself allocates is not in the profile, and not counted.
+//
+// Not modelled: what the allocator reserves beyond what tensors hold, the order of frees inside a task beyond the walk
+// through its layers, memory of the framework.
+
+/// Goes through the tasks in time. Both spans are as long as the graph has tasks; ns. Deterministic.
+MemoryUse memory_use(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs,
+                     const TaskGraph& graph, std::span<const std::int64_t> durations,
+                     std::span<const std::int64_t> ends);
+}  // namespace pipescope

@@ -1,0 +1,106 @@
+#include "simulator/comparison.h"
+#include "tests/simulator/profiles.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace pipescope {
+namespace {
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+class Compare : public ::testing::Test {
+protected:
+    Compare() {
+        PipelineOptions options;
+        options.balance = Balance({1, 1});
+        options.chunks = options.batch = 2;
+        simulation_ = simulate(uniform_profile(2), options);
+        for (const std::int32_t step : {0, 1, 2}) {
+            add_step(step, 1.0 + 0.1 * step);
+        }
+    }
+
+    /// The simulated step as if measured, with all times stretched, 100 us after the step before.
+    void add_step(std::int32_t step, double stretch) {
+        timeline_.lanes = simulation_.timeline.lanes;
+        const auto at = [&](Nanoseconds time) {
+            return Nanoseconds{step * 100'000 + std::llround(static_cast<double>(time.count()) * stretch)};
+        };
+        for (Slice slice : simulation_.timeline.slices) {
+            slice.key.step = step;
+            slice.start = at(slice.start);
+            slice.end = at(slice.end);
+            timeline_.slices.push_back(slice);
+        }
+        timeline_.slices.push_back(
+            {{step, TaskKind::optimizer, -1, -1, -1}, LaneId{0}, at(Nanoseconds{20'000}), at(Nanoseconds{25'000}), 0});
+    }
+    Comparison of(std::vector<std::int32_t> steps) const {
+        return compare({timeline_, memory_, std::move(steps), {}}, simulation_);
+    }
+
+    Simulation simulation_;
+    Timeline timeline_;
+    std::vector<MemorySample> memory_;
+};
+
+TEST_F(Compare, TakesMediansOverTheStepsCompared) {
+    const Comparison comparison = of({0, 1, 2});  // 10, 11 and 12 us
+    EXPECT_EQ(comparison.simulated_step_time.count(), 10'000);
+    EXPECT_EQ(comparison.measured_step_time.count(), 11'000);
+    EXPECT_NEAR(comparison.step_error, 10.0 / 11 - 1, 1e-12);
+    EXPECT_NEAR(comparison.measured_bubble_fraction, comparison.simulated_bubble_fraction, 1e-9);
+    EXPECT_EQ(comparison.lanes.at(0).simulated_busy.count(), 7'000);
+    EXPECT_EQ(comparison.lanes.at(0).measured_busy.count(), 7'700);
+    EXPECT_EQ(of({1, 2}).measured_step_time.count(), 11'500);
+}
+
+TEST_F(Compare, MatchesEveryTaskOfEveryStepByItsKey) {
+    const Comparison comparison = of({0, 1, 2});
+    EXPECT_EQ(comparison.tasks_matched, 3 * static_cast<std::int64_t>(simulation_.timeline.slices.size()));
+    EXPECT_EQ(comparison.tasks_unmatched, 0) << "the optimizer is outside the step";
+}
+
+TEST_F(Compare, CountsWhatOnlyOneSideHas) {
+    std::erase_if(timeline_.slices, [](const Slice& slice) {
+        return slice.key == TaskKey{1, TaskKind::backward, 0, 0, -1};
+    });
+    timeline_.slices.push_back(
+        {{2, TaskKind::forward, 0, 7, -1}, LaneId{0}, Nanoseconds{200'000}, Nanoseconds{200'001}, 0});
+    EXPECT_EQ(of({0, 1, 2}).tasks_unmatched, 2);
+    EXPECT_EQ(of({0}).tasks_unmatched, 0);
+}
+
+TEST_F(Compare, ListsTheTasksThatDifferMost) {
+    for (Slice& slice : timeline_.slices) {
+        if (slice.key.kind == TaskKind::backward && slice.key.partition == 1 && slice.key.micro_batch == 1) {
+            slice.end += Nanoseconds{5'000};  // behind its proper end, whatever follows
+        }
+    }
+    const Comparison comparison = of({0, 1, 2});
+    ASSERT_EQ(comparison.worst.size(), 10u);
+    EXPECT_EQ(comparison.worst[0].task, (TaskKey{1, TaskKind::backward, 1, 1, -1}));
+    EXPECT_EQ(comparison.worst[0].measured.count(), 7'200);  // 2000 * 1.1 + 5000 in the median step
+    EXPECT_EQ(comparison.worst[0].simulated.count(), 2'000);
+    EXPECT_GE(comparison.worst[1].measured, comparison.worst[2].measured);
+}
+
+TEST_F(Compare, ReadsPeaksFromTheStepsComparedOnly) {
+    EXPECT_FALSE(of({0, 1}).lanes[0].measured_peak_bytes) << "memory was not recorded";
+    memory_ = {{LaneId{0}, Nanoseconds{5'000}, 10, 900, 0, -1},    // step 0
+               {LaneId{0}, Nanoseconds{105'000}, 10, 30, 0, -1},   // step 1
+               {LaneId{0}, Nanoseconds{150'000}, 10, 500, 0, -1},  // between two steps
+               {LaneId{0}, Nanoseconds{205'000}, 10, 40, 0, -1}};
+    EXPECT_EQ(of({1, 2}).lanes[0].measured_peak_bytes, 40);
+    EXPECT_FALSE(of({1, 2}).lanes[1].measured_peak_bytes);
+}
+
+TEST_F(Compare, RefusesNothingToCompare) {
+    EXPECT_THAT([&] { of({}); }, ThrowsMessage<Error>(HasSubstr("0 steps to compare")));
+    EXPECT_THAT([&] { of({0, 9}); }, ThrowsMessage<Error>(HasSubstr("step 9 has no forward or backward")));
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,223 @@
+#include "simulator/memory_model.h"
+#include "simulator/simulation.h"
+#include "tests/simulator/profiles.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace pipescope {
+namespace {
+/// A linear layer's looks: keeps its input, saves nothing else, makes 10 bytes a sample.
+LayerProfile linear(Bytes parameters, double output = 10) {
+    LayerProfile layer = layer_of(1000, 2000, output);
+    layer.parameter_bytes = layer.gradient_bytes = parameters;
+    return layer;
+}
+
+PipelineOptions two_lanes(std::int64_t m, Checkpoint checkpoint) {
+    PipelineOptions options;
+    options.balance = Balance({1, 1});
+    options.chunks = options.batch = m;
+    options.checkpoint = checkpoint;
+    return options;
+}
+
+Profile two_linears() {
+    Profile profile = profile_of({linear(100), linear(200, 4)});
+    profile.input_bytes = {6};
+    return profile;
+}
+
+TEST(MemoryModel, HoldsParametersGradientsAndOptimizerState) {
+    Profile profile = two_linears();
+    profile.layers[1].buffer_bytes = 7;
+    PipelineOptions options = two_lanes(1, Checkpoint::never);
+    options.optimizer = "adam";
+    const Simulation simulation = simulate(profile, options);
+    EXPECT_EQ(simulation.lanes[0].peak.at("parameters"), 100);
+    EXPECT_EQ(simulation.lanes[1].peak.at("parameters"), 207);
+    EXPECT_EQ(simulation.lanes[1].peak.at("gradients"), 200);
+    EXPECT_EQ(simulation.lanes[1].peak.at("optimizer"), 400);
+    options.optimizer = "0.5";
+    EXPECT_EQ(simulate(profile, options).lanes[1].peak.at("optimizer"), 100);
+}
+
+TEST(MemoryModel, CountsATwoLanePipelineByHand) {
+    // m = 3, sizes of one micro-batch: input 6, T0 10, T1 4. Lane 0 holds the mini-batch, 18, on its own device.
+    const Simulation simulation = simulate(two_linears(), two_lanes(3, Checkpoint::never));
+    // Lane 0: 200 + 18, and its output, 10, while a forward runs, or a gradient, 10, while a backward does.
+    EXPECT_EQ(simulation.lanes[0].peak_bytes, 228);
+    EXPECT_EQ(simulation.lanes[0].peak_time.count(), 0);
+    // Lane 1: 400, three inputs of 10 and three outputs of 4; then the loss holds the outputs and the gathered one, or
+    // the gathered one and its gradient: 12 + 12; then the first backward: three inputs, the gradient of 12, and the
+    // input's gradient of 10, before anything is freed.
+    EXPECT_EQ(simulation.lanes[1].peak_bytes, 400 + 30 + 24);
+    EXPECT_EQ(simulation.lanes[1].peak.at("boundary"), 30);
+    EXPECT_EQ(simulation.lanes[1].peak.at("output"), 24);
+    EXPECT_EQ(simulation.lanes[1].peak_time.count(), 4000) << "the loss";
+}
+
+TEST(MemoryModel, SharesTheHandedOverStorageOnTheHost) {
+    PipelineOptions options = two_lanes(3, Checkpoint::never);
+    options.devices = {"cpu", "cpu"};
+    const Simulation simulation = simulate(two_linears(), options);
+    EXPECT_EQ(simulation.lanes[0].peak_bytes, 210) << "the mini-batch is the caller's";
+    EXPECT_EQ(simulation.lanes[1].peak_bytes, 454);
+    for (const MemorySample& sample : simulation.memory) {
+        if (sample.lane == LaneId{0}) {
+            EXPECT_LE(sample.allocated, 210);
+        }
+    }
+}
+
+/// Two layers a partition, each saving 50 bytes a sample: what checkpointing is for.
+Profile saving_layers() {
+    Profile profile = two_linears();
+    profile.layers = {linear(0), linear(0), linear(0), linear(0)};
+    for (LayerProfile& layer : profile.layers) {
+        layer.saved_bytes = {50};
+    }
+    return profile;
+}
+
+TEST(MemoryModel, KeepsTheGraphOfWhatIsNotCheckpointed) {
+    PipelineOptions options = two_lanes(4, Checkpoint::never);
+    options.balance = Balance({2, 2});
+    const auto peak = [&](Checkpoint mode) {
+        options.checkpoint = mode;
+        return simulate(saving_layers(), options).lanes[1].peak_bytes;
+    };
+    // One graph is 2 * 50 saved and 10, the output of the first layer, which the second keeps as its input. The loss
+    // finds four inputs of 10, the graphs, and 40 + 40 of outputs and gathered output, or that and its gradient.
+    EXPECT_EQ(peak(Checkpoint::never), 40 + 4 * 110 + 80);
+    EXPECT_EQ(peak(Checkpoint::except_last), 40 + 110 + 80);
+    // Nothing is kept at the loss: recomputing peaks in its second layer, with input and output of 10 and both saved
+    // 50, beside the gradient of 40.
+    EXPECT_EQ(peak(Checkpoint::always), 40 + 40 + 120);
+}
+
+TEST(MemoryModel, PeaksWhereALayerNeedsMost) {
+    Profile profile = saving_layers();
+    PipelineOptions options = two_lanes(2, Checkpoint::never);
+    options.balance = Balance({2, 2});
+    profile.layers[2].transient_bytes = {1000};
+    const SimulatedLane lane = simulate(profile, options).lanes[1];
+    // Backward of layer 2, the lower of lane 1, in micro-batch 1: layer 3 has let go of its 50 and of T2.
+    //   held: 2 inputs of 10, graphs 110 + 50, gradient of the whole output 20; work: 10 above, 10 below, 1000
+    // Forward of layer 2 in micro-batch 1 needs less: no second graph yet beyond its own 50, outputs 10 + 10.
+    EXPECT_EQ(lane.peak_bytes, 20 + 160 + 20 + 1020);
+    EXPECT_EQ(lane.peak.at("transient"), 1020);
+    EXPECT_EQ(lane.peak.at("saved"), 160);
+}
+
+TEST(MemoryModel, ChargesAKeptOutputOnceWhereStorageIsShared) {
+    Profile profile = two_linears();
+    profile.layers[0].keeps_output = true;  // like a relu
+    PipelineOptions options = two_lanes(2, Checkpoint::never);
+    options.devices = {"cpu", "cpu"};
+    const Simulation shared = simulate(profile, options);
+    EXPECT_EQ(shared.lanes[0].peak.at("saved"), 0) << "charged to lane 1 as its input";
+    options.devices.clear();
+    const Simulation apart = simulate(profile, options);
+    EXPECT_GT(apart.lanes[0].peak.at("saved"), 0);
+    EXPECT_GT(apart.lanes[0].peak_bytes - 12, shared.lanes[0].peak_bytes) << "12 is the mini-batch";
+}
+
+TEST(MemoryModel, PilesUpOutputsBehindASlowLink) {
+    PipelineOptions options = two_lanes(4, Checkpoint::never);
+    options.link.latency_ns = 1'000'000;
+    const Simulation simulation = simulate(two_linears(), options);
+    EXPECT_EQ(simulation.lanes[0].peak.at("copy"), 30) << "three outputs wait while the fourth is made";
+}
+
+TEST(MemoryModel, SaysWhetherTheLimitIsKept) {
+    PipelineOptions options = two_lanes(3, Checkpoint::never);
+    options.memory_limit = 454;
+    EXPECT_TRUE(simulate(two_linears(), options).feasible);
+    options.memory_limit = 453;
+    EXPECT_FALSE(simulate(two_linears(), options).feasible);
+}
+
+/// Random layers with skips, some of them aliasing or keeping this or that.
+Profile random_profile(std::mt19937& random, std::size_t layers) {
+    const auto up_to = [&](int most) { return static_cast<double>(random() % static_cast<unsigned>(most)); };
+    Profile profile = profile_of({});
+    profile.samples = {1, 3};
+    const auto array = [&](int most) {
+        const double value = up_to(most);
+        return PerSize{value, value * 3 + up_to(10)};
+    };
+    profile.input_bytes = array(100);
+    for (std::size_t l = 0; l < layers; ++l) {
+        LayerProfile layer;
+        layer.name = "l" + std::to_string(l);
+        layer.forward_ns = array(1000);
+        layer.backward_ns = array(1000);
+        layer.output_bytes = array(100);
+        layer.saved_bytes = array(100);
+        layer.transient_bytes = array(100);
+        layer.parameter_bytes = layer.gradient_bytes = static_cast<Bytes>(up_to(1000));
+        layer.keeps_input = random() % 2 == 0;
+        layer.keeps_output = random() % 2 == 0;
+        layer.aliases_input = l > 0 && random() % 5 == 0;
+        if (layer.aliases_input) {
+            layer.output_bytes = profile.layers.back().output_bytes;
+        }
+        profile.layers.push_back(layer);
+    }
+    if (layers >= 3) {
+        profile.layers[random() % (layers / 2)].stash["s"] = array(50);
+        profile.layers[layers / 2 + random() % (layers - layers / 2)].pop = {"s"};
+    }
+    return profile;
+}
+
+TEST(MemoryModel, FreesAllItAllocatedAndNeverExceedsItsPeak) {
+    std::mt19937 random(3);
+    for (int round = 0; round < 300; ++round) {
+        const std::size_t layers = 2 + random() % 7;
+        const Profile profile = random_profile(random, layers);
+        PipelineOptions options;
+        options.balance = Balance({1, static_cast<std::int64_t>(layers - 1)});
+        options.chunks = 2 * static_cast<std::int64_t>(1 + random() % 4);
+        options.batch = options.chunks + static_cast<std::int64_t>(random() % 5);
+        options.checkpoint = static_cast<Checkpoint>(random() % 3);
+        if (random() % 2 == 0) {
+            options.devices = {"cpu", "cpu"};
+        }
+        options.link = {static_cast<double>(random() % 2) * 1e8, static_cast<double>(random() % 2) * 300};
+        if (layers >= 4 && random() % 3 == 0) {
+            options.balance = Balance({1, 1, 1, static_cast<std::int64_t>(layers - 3)});
+            options.placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}};
+            options.schedule = random() % 2 == 0 ? "interleaved" : "gpipe";
+        } else if (random() % 2 == 0) {
+            options.schedule = "1f1b";
+        }
+        const Simulation simulation = simulate(profile, options);
+        for (std::size_t lane = 0; lane < 2; ++lane) {
+            Bytes first = -1;
+            Bytes last = -1;
+            Bytes highest = 0;
+            for (const MemorySample& sample : simulation.memory) {
+                if (sample.lane.index() == lane) {
+                    first = first < 0 ? sample.allocated : first;
+                    last = sample.allocated;
+                    highest = std::max(highest, sample.peak);
+                    EXPECT_GE(sample.peak, sample.allocated);
+                    EXPECT_GE(sample.allocated, first) << "nothing is freed twice";
+                }
+            }
+            EXPECT_EQ(last, first) << "round " << round << " lane " << lane;
+            EXPECT_EQ(highest, simulation.lanes[lane].peak_bytes);
+            Bytes sum = 0;
+            for (const auto& [category, bytes] : simulation.lanes[lane].peak) {
+                EXPECT_GE(bytes, 0) << category;
+                sum += bytes;
+            }
+            EXPECT_EQ(sum, simulation.lanes[lane].peak_bytes);
+        }
+    }
+}
+}  // namespace
+}  // namespace pipescope
