@@ -2,6 +2,7 @@
 
 #include "profiler/memory/tracking_allocator.h"
 
+#include <torch/csrc/autograd/engine.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -13,7 +14,9 @@ namespace {
 using tracking_allocator::kMeasuredOwner;
 using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
 
-Bytes held() { return tracking_allocator::allocated(kMeasuredOwner); }
+Bytes held() {
+    return tracking_allocator::allocated(kMeasuredOwner);
+}
 
 class MeasuredOwner {
 public:
@@ -30,6 +33,7 @@ private:
 struct Storage {
     const c10::StorageImpl* identity = nullptr;
     Bytes bytes = 0;
+    bool handed_on = false;  ///< an output that is an input's storage: it counts where it was made
     bool kept = false;
 };
 
@@ -40,7 +44,7 @@ std::vector<Storage> storages_of(const Tensors& tensors) {
         const auto known = std::find_if(storages.begin(), storages.end(),
                                         [&](const Storage& storage) { return storage.identity == identity; });
         if (known == storages.end()) {
-            storages.push_back({identity, static_cast<Bytes>(tensor.storage().nbytes()), false});
+            storages.push_back({identity, static_cast<Bytes>(tensor.storage().nbytes())});
         }
     }
     return storages;
@@ -67,7 +71,7 @@ std::vector<WeakStorage> weak_storages(const Tensors& tensors, const std::vector
 
 void mark_kept(std::vector<Storage>& storages, const std::vector<WeakStorage>& weak) {
     for (std::size_t i = 0; i < storages.size(); ++i) {
-        storages[i].kept = !weak[i].expired();
+        storages[i].kept = !storages[i].handed_on && !weak[i].expired();
     }
 }
 
@@ -76,8 +80,8 @@ template <class Copy>
 Tensors copied(const Tensors& tensors, Copy copy) {
     Tensors copies;
     for (std::size_t i = 0; i < tensors.size(); ++i) {
-        const auto same =
-            std::find_if(tensors.begin(), tensors.end(), [&](const at::Tensor& each) { return each.is_same(tensors[i]); });
+        const auto same = std::find_if(tensors.begin(), tensors.end(),
+                                       [&](const at::Tensor& each) { return each.is_same(tensors[i]); });
         const auto position = static_cast<std::size_t>(same - tensors.begin());
         copies.push_back(position < i ? at::Tensor(copies[position]) : copy(tensors[i]));
     }
@@ -145,10 +149,10 @@ Measured measure(LayerChain& chain, std::size_t layer, const Tensors& activation
     measured.outputs = storages_of(outputs);
 
     Bytes made = 0;
-    for (const Storage& output : measured.outputs) {
-        const bool from_input = std::any_of(measured.inputs.begin(), measured.inputs.end(),
-                                            [&](const Storage& input) { return input.identity == output.identity; });
-        made += from_input ? 0 : output.bytes;
+    for (Storage& output : measured.outputs) {
+        output.handed_on = std::any_of(measured.inputs.begin(), measured.inputs.end(),
+                                       [&](const Storage& input) { return input.identity == output.identity; });
+        made += output.handed_on ? 0 : output.bytes;
     }
     measured.bytes.output = total(measured.outputs);
     measured.bytes.saved = std::max<Bytes>(0, growth - made);

@@ -20,8 +20,8 @@ struct LayerBytes {
 /// Runs every layer twice on the activation of the one before, the second time under the tracking allocator: once
 /// parameters have their .grad, memory is that of every later step.
 ///
-/// Which tensors autograd keeps is told by letting go of them: input and output are dropped while the graph lives, and a
-/// storage that is still there is kept. Where several tensors go from layer to layer (skips on their way), only those
+/// Which tensors autograd keeps is told by letting go of them: input and output are dropped while the graph lives, and
+/// a storage that is still there is kept. Where several tensors go from layer to layer (skips on their way), only those
 /// the layer itself uses count as kept; if it keeps some but not all, they stand in `saved` and not in the flags, since
 /// the flags speak for all of them.
 /// Precondition: the tracking allocator is installed. Threading: charges what the calling thread allocates meanwhile.

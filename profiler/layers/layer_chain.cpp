@@ -164,7 +164,8 @@ LayerTimes LayerChain::run(const Batch& batch, const std::vector<std::size_t>& s
         inputs = as_leaves(tensors);
         backward(std::exchange(tensors, {}), std::exchange(gradients, {}));
         const std::vector<double> backward_times = clock.durations(Clock::now());
-        std::copy(backward_times.begin(), backward_times.end(), times.backward.begin() + static_cast<std::ptrdiff_t>(first));
+        std::copy(backward_times.begin(), backward_times.end(),
+                  times.backward.begin() + static_cast<std::ptrdiff_t>(first));
         first = end;
     }
     return times;

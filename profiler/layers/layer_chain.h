@@ -18,13 +18,13 @@ struct LayerTimes {
 
 /// The model's layers, run one after the other in the way a lane runs its partition.
 ///
-/// Problem: a layer timed by itself costs more than it does in a partition. Its input is cold, each of its backward calls
-/// sets up autograd anew (10 to 20 us), and gradients arrive at leaves that a partition does not have. Idea: never run a
-/// layer alone. A whole segment of layers runs forward as one autograd graph, with the clock read between layers, and
-/// then backward in one call; a hook on each layer's output reads the clock when backward reaches that layer. Autograd
-/// runs nodes in the reverse order of their making, so those instants cut the call into layers.
-/// Cost: the activations of a segment are alive at once; segments are as long as memory allows.
-/// Threading: one thread at a time.
+/// Problem: a layer timed by itself costs more than it does in a partition. Its input is cold, each of its backward
+/// calls sets up autograd anew (10 to 20 us), and gradients arrive at leaves that a partition does not have. Idea:
+/// never run a layer alone. A whole segment of layers runs forward as one autograd graph, with the clock read between
+/// layers, and then backward in one call; a hook on each layer's output reads the clock when backward reaches that
+/// layer. Autograd runs nodes in the reverse order of their making, so those instants cut the call into layers. Cost:
+/// the activations of a segment are alive at once; segments are as long as memory allows. Threading: one thread at a
+/// time.
 class LayerChain {
 public:
     /// Makes the layers, in training mode.

@@ -38,7 +38,10 @@ void check(const ModelSpec& model, const ProfileOptions& options) {
         std::adjacent_find(samples.begin(), samples.end(), std::greater_equal<>()) != samples.end()) {
         std::string list;
         for (const std::int64_t size : samples) {
-            list += (list.empty() ? "" : ",") + std::to_string(size);
+            if (!list.empty()) {
+                list += ',';
+            }
+            list += std::to_string(size);
         }
         throw UsageError("micro-batch sizes are '" + list +
                          "'; they must be whole numbers from 1 up, ascending; write them as 1,2,4");
@@ -52,8 +55,9 @@ void check(const ModelSpec& model, const ProfileOptions& options) {
                          std::to_string(options.target_cv) + "; both must be above 0; leave them at their defaults");
     }
     if (!tracking_allocator::installed()) {
-        throw Error("the tracking allocator is not installed; bytes cannot be measured without it; call "
-                    "tracking_allocator::install() before the first tensor is made");
+        throw Error(
+            "the tracking allocator is not installed; bytes cannot be measured without it; call "
+            "tracking_allocator::install() before the first tensor is made");
     }
 }
 
@@ -85,7 +89,8 @@ public:
     Measurement(const ModelSpec& model, const ProfileOptions& options)
         : model_(model),
           options_(options),
-          lanes_(std::min(options.co_running_lanes, static_cast<int>(std::max(1U, std::thread::hardware_concurrency())))),
+          lanes_(
+              std::min(options.co_running_lanes, static_cast<int>(std::max(1U, std::thread::hardware_concurrency())))),
           start_(Clock::now()) {}
 
     /// Runs on a thread of its own, as a lane does: malloc serves it as it serves a lane, and torch's thread count is

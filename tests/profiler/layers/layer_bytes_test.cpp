@@ -1,0 +1,174 @@
+#include "profiler/layers/layer_bytes.h"
+
+#include "models/zoo.h"
+#include "profiler/memory/tracking_allocator.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+namespace {
+class FunctionLayer : public Layer {
+public:
+    explicit FunctionLayer(std::function<Tensors(const Tensors&)> function) : function_(std::move(function)) {}
+    Tensors forward(const Tensors& inputs) override { return function_(inputs); }
+    NamedTensors parameters() const override { return {}; }
+    NamedTensors buffers() const override { return {}; }
+    void train(bool) override {}
+    void to(at::ScalarType) override {}
+
+private:
+    std::function<Tensors(const Tensors&)> function_;
+};
+
+LayerSpec function(const std::string& name, std::function<at::Tensor(const at::Tensor&)> apply) {
+    return {name, [apply] {
+                return std::make_unique<FunctionLayer>(
+                    [apply](const Tensors& inputs) { return Tensors{apply(inputs[0])}; });
+            }};
+}
+
+template <class Module>
+LayerSpec module(const std::string& name, std::function<Module()> make) {
+    return {name, [make] { return module_layer(torch::nn::AnyModule(make())); }};
+}
+
+LayerSpec linear(std::int64_t input, std::int64_t output) {
+    return module<torch::nn::Linear>("linear", [=] { return torch::nn::Linear(input, output); });
+}
+
+class LayerBytesTest : public testing::Test {
+protected:
+    static void SetUpTestSuite() { tracking_allocator::install(); }
+
+    // A linear layer first, so that the ones behind it get an input that requires a gradient.
+    static std::vector<LayerBytes> measure(std::vector<LayerSpec> layers, std::int64_t batch = 4) {
+        ModelSpec model;
+        model.layers = {linear(8, 8)};
+        model.layers.insert(model.layers.end(), layers.begin(), layers.end());
+        LayerChain chain(model, 0);
+        return measure_bytes(chain, {{torch::randn({batch, 8})}, {}});
+    }
+};
+
+struct Keeps {
+    std::string name;
+    std::function<at::Tensor(const at::Tensor&)> apply;
+    bool input;
+    bool output;
+    Bytes saved;
+};
+
+// Each between a linear layer, which does not keep its output, and an addition, which does not keep its input.
+TEST_F(LayerBytesTest, TellsWhichTensorsAutogradKeeps) {
+    const std::vector<Keeps> cases = {
+        {"gelu", [](const at::Tensor& x) { return torch::gelu(x); }, true, false, 0},
+        {"relu", [](const at::Tensor& x) { return torch::relu(x); }, false, true, 0},
+        {"softmax", [](const at::Tensor& x) { return torch::softmax(x, 1); }, false, true, 0},
+        {"residual", [](const at::Tensor& x) { return x + 1; }, false, false, 0},
+        {"tanh of relu", [](const at::Tensor& x) { return torch::tanh(torch::relu(x)); }, false, true, 4 * 8 * 4},
+        {"product", [](const at::Tensor& x) { return x * (x + 1); }, true, false, 4 * 8 * 4},
+        {"exp", [](const at::Tensor& x) { return torch::exp(x); }, false, true, 0},
+    };
+    for (const Keeps& each : cases) {
+        const auto bytes =
+            measure({function(each.name, each.apply), function("add", [](const at::Tensor& x) { return x + 1; })});
+        EXPECT_EQ(bytes[1].keeps_input, each.input) << each.name;
+        EXPECT_EQ(bytes[1].keeps_output, each.output) << each.name;
+        EXPECT_EQ(bytes[1].saved, each.saved) << each.name;
+        EXPECT_EQ(bytes[1].output, 4 * 8 * 4) << each.name;
+        EXPECT_FALSE(bytes[1].aliases_input) << each.name;
+    }
+}
+
+TEST_F(LayerBytesTest, BatchNormKeepsItsInputAndItsStatistics) {
+    const auto bytes = measure({module<torch::nn::BatchNorm1d>("norm", [] { return torch::nn::BatchNorm1d(8); })});
+    EXPECT_TRUE(bytes[1].keeps_input);
+    EXPECT_FALSE(bytes[1].keeps_output);
+    EXPECT_EQ(bytes[1].saved, 2 * 8 * 4);  // mean and deviation of 8 features
+}
+
+TEST_F(LayerBytesTest, FlattenMakesNoBytesOfItsOwn) {
+    const auto bytes = measure({function("flatten", [](const at::Tensor& x) { return x.view({-1, 4}).flatten(); })});
+    EXPECT_TRUE(bytes[1].aliases_input);
+    EXPECT_EQ(bytes[1].saved, 0);
+    EXPECT_EQ(bytes[1].output, 4 * 8 * 4);
+    EXPECT_FALSE(bytes[1].keeps_input);
+}
+
+TEST_F(LayerBytesTest, AreExactForAChainOfLinearLayers) {
+    constexpr Bytes kBatch = 4;
+    const auto bytes = measure({linear(8, 16), linear(16, 2)}, kBatch);
+    ASSERT_EQ(bytes.size(), 3U);
+    const std::vector<Bytes> widths = {8, 16, 2};
+    for (std::size_t layer = 0; layer < 3; ++layer) {
+        EXPECT_EQ(bytes[layer].output, kBatch * widths[layer] * 4);
+        EXPECT_EQ(bytes[layer].saved, 0);
+        EXPECT_TRUE(bytes[layer].keeps_input);
+        EXPECT_FALSE(bytes[layer].keeps_output);
+    }
+    // Backward of 8 -> 16: the gradients of output (4 x 16) and input (4 x 8), and one of the weight (16 x 8) on its
+    // way into .grad; the bias's is smaller and may or may not overlap.
+    EXPECT_GE(bytes[1].transient, (4 * 16 + 4 * 8 + 16 * 8) * 4);
+    EXPECT_LE(bytes[1].transient, (4 * 16 + 4 * 8 + 16 * 8 + 16) * 4);
+}
+
+TEST_F(LayerBytesTest, DropoutSavesItsMask) {
+    const auto bytes = measure({function("dropout", [](const at::Tensor& x) { return torch::dropout(x, 0.5, true); })});
+    EXPECT_GT(bytes[1].saved, 0);
+    EXPECT_FALSE(bytes[1].keeps_input);
+}
+
+TEST_F(LayerBytesTest, TransientIsWhatTheLayerFreesAgain) {
+    const auto bytes = measure({function("detour", [](const at::Tensor& x) {
+        const at::Tensor scratch = torch::empty({1000});
+        return x.neg();
+    })});
+    EXPECT_EQ(bytes[1].transient, 4000);
+    EXPECT_EQ(bytes[1].saved, 0);
+}
+
+TEST_F(LayerBytesTest, IntegerInputsPass) {
+    ModelSpec model;
+    model.layers = {module<torch::nn::Embedding>("embedding", [] { return torch::nn::Embedding(10, 8); }),
+                    linear(8, 8)};
+    LayerChain chain(model, 0);
+    const auto bytes = measure_bytes(chain, {{torch::arange(6)}, {}});
+    EXPECT_EQ(bytes[0].output, 6 * 8 * 4);
+    EXPECT_TRUE(bytes[0].keeps_input);
+}
+
+// The first cell of a U-Net: what a skip on its way costs is counted once, by the layer that keeps it.
+TEST_F(LayerBytesTest, CountsSkipsInATupleOnce) {
+    const ModelSpec model = make_model("unet:B=1,C=4,size=64");
+    LayerChain chain(model, 0);
+    const auto bytes = measure_bytes(chain, model.make_batch(2, 0));
+    std::size_t stash = 0;
+    while (model.layers[stash].name != "encoder.0.skip") {
+        ++stash;
+    }
+    constexpr Bytes kSkip = 2 * 4 * 64 * 64 * 4;
+    EXPECT_TRUE(bytes[stash].aliases_input);
+    EXPECT_EQ(bytes[stash].output, kSkip);  // the same storage twice
+    EXPECT_EQ(bytes[stash].saved, 0);
+    // The pooling's output is a quarter; the skip goes with it, and is no input that the convolution behind it keeps.
+    EXPECT_EQ(bytes[stash + 1].output, kSkip + kSkip / 4);
+    EXPECT_FALSE(bytes[stash + 2].keeps_input);
+    EXPECT_EQ(bytes[stash + 2].saved, kSkip / 4);
+}
+
+TEST(Segments, AreAsLongAsTheLimitAllows) {
+    LayerBytes layer;
+    layer.output = 6;
+    layer.saved = 4;
+    const std::vector<LayerBytes> layers(5, layer);
+    EXPECT_EQ(segments_below(layers, 1000), (std::vector<std::size_t>{5}));
+    EXPECT_EQ(segments_below(layers, 20), (std::vector<std::size_t>{2, 4, 5}));
+    EXPECT_EQ(segments_below(layers, 1), (std::vector<std::size_t>{1, 2, 3, 4, 5}));
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,152 @@
+#include "profiler/layers/layer_profiler.h"
+
+#include "models/zoo.h"
+#include "profiler/memory/tracking_allocator.h"
+#include "schedule/error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+class LayerProfilerTest : public testing::Test {
+protected:
+    static void SetUpTestSuite() { tracking_allocator::install(); }
+
+    static ProfileOptions quick() {
+        ProfileOptions options;
+        options.samples = {1, 2};
+        options.time_limit_s = 0.5;
+        return options;
+    }
+};
+
+TEST_F(LayerProfilerTest, FillsEveryFieldForEverySize) {
+    const ModelSpec model = make_model("mlp:layers=3,width=64");
+    const Profile profile = profile_model(model, quick());
+    EXPECT_EQ(profile.model, "mlp:layers=3,width=64");
+    EXPECT_EQ(profile.samples, (std::vector<std::int64_t>{1, 2}));
+    EXPECT_EQ(profile.input_bytes, (PerSize{256, 512}));
+    EXPECT_GT(profile.loss_ns.at(1), 0);
+    EXPECT_GT(profile.optimizer_ns, 0);
+    EXPECT_FALSE(profile.estimated);
+    ASSERT_EQ(profile.layers.size(), 3U);
+    for (const LayerProfile& layer : profile.layers) {
+        EXPECT_EQ(layer.parameter_bytes, (64 * 64 + 64) * 4);
+        EXPECT_EQ(layer.gradient_bytes, layer.parameter_bytes);
+        EXPECT_EQ(layer.output_bytes, (PerSize{256, 512}));
+        for (const PerSize* times : {&layer.forward_ns, &layer.recompute_ns, &layer.backward_ns}) {
+            ASSERT_EQ(times->size(), 2U);
+            EXPECT_GT(times->at(0), 0);
+        }
+    }
+    EXPECT_EQ(profile.layers[2].name, "output");
+}
+
+// Never less than the truth, but for what the clock readings take; and, on a machine busy with other things, not ten
+// times of it.
+void expect_time(double found, double truth) {
+    EXPECT_GE(found, 0.95 * truth);
+    EXPECT_LT(found, 10 * truth);
+}
+
+// An emulated model takes what its profile says: profiled, it must come out again.
+TEST_F(LayerProfilerTest, FindsTheCostsOfAnEmulatedModel) {
+    Profile truth;
+    truth.samples = {1, 2};
+    truth.input_bytes = {64, 128};
+    truth.loss_ns = {1e6, 1e6};
+    for (int index = 0; index < 3; ++index) {
+        LayerProfile layer;
+        layer.name = "layer " + std::to_string(index);
+        layer.parameter_bytes = 4000;
+        layer.gradient_bytes = 4000;
+        layer.forward_ns = {2e6 * (index + 1), 3e6 * (index + 1)};
+        layer.recompute_ns = layer.forward_ns;
+        layer.backward_ns = {4e6, 6e6};
+        layer.output_bytes = {400, 800};
+        layer.saved_bytes = {1000.0 * (index + 1), 2000.0 * (index + 1)};
+        layer.transient_bytes = {100'000, 200'000};
+        layer.keeps_input = index != 1;
+        truth.layers.push_back(layer);
+    }
+    ProfileOptions options = quick();
+    options.co_running_lanes = 1;
+    const Profile found = profile_model(emulated_model(truth), options);
+    for (std::size_t index = 0; index < 3; ++index) {
+        const LayerProfile& expected = truth.layers[index];
+        const LayerProfile& layer = found.layers[index];
+        for (std::size_t size = 0; size < 2; ++size) {
+            expect_time(layer.forward_ns[size], expected.forward_ns[size]);
+            expect_time(layer.recompute_ns[size], expected.recompute_ns[size]);
+            expect_time(layer.backward_ns[size], expected.backward_ns[size]);
+        }
+        EXPECT_EQ(layer.output_bytes, expected.output_bytes);
+        EXPECT_EQ(layer.saved_bytes, expected.saved_bytes);
+        EXPECT_EQ(layer.keeps_input, expected.keeps_input);
+        EXPECT_EQ(layer.keeps_output, false);
+        EXPECT_GE(layer.transient_bytes[0], expected.transient_bytes[0]);
+        EXPECT_LT(layer.transient_bytes[0], expected.transient_bytes[0] * 1.1);
+    }
+}
+
+TEST_F(LayerProfilerTest, ProfilesAModelWithSkipsAndOneWithTokens) {
+    for (const char* name :
+         {"unet:B=1,C=4,size=64", "transformer:layers=2,width=16,heads=2,sequence=8,vocabulary=20"}) {
+        const ModelSpec model = make_model(name);
+        const Profile profile = profile_model(model, quick());
+        EXPECT_EQ(profile.layers.size(), model.layers.size());
+        double forward = 0;
+        for (const LayerProfile& layer : profile.layers) {
+            forward += layer.forward_ns[0];
+        }
+        EXPECT_GT(forward, 0);
+    }
+}
+
+TEST_F(LayerProfilerTest, ReportsProgressAndRestoresTorchsThreads) {
+    const int threads = at::get_num_threads();
+    std::vector<double> seen;
+    ProfileOptions options = quick();
+    options.progress = [&](double done) { seen.push_back(done); };
+    profile_model(make_model("mlp:layers=2,width=16"), options);
+    ASSERT_FALSE(seen.empty());
+    EXPECT_TRUE(std::is_sorted(seen.begin(), seen.end()));
+    EXPECT_EQ(seen.back(), 1);
+    EXPECT_EQ(at::get_num_threads(), threads);
+}
+
+TEST_F(LayerProfilerTest, PassesALayersOwnExceptionOn) {
+    ModelSpec model = make_model("mlp:layers=2,width=16");
+    model.layers[1] = make_model("mlp:layers=1,width=8").layers[0];  // does not fit
+    EXPECT_THROW(profile_model(model, quick()), c10::Error);
+}
+
+TEST_F(LayerProfilerTest, RefusesOptionsThatMakeNoSense) {
+    const ModelSpec model = make_model("mlp:layers=2,width=16");
+    const auto with = [](auto change) {
+        ProfileOptions options = quick();
+        change(options);
+        return options;
+    };
+    EXPECT_THAT([&] { profile_model(model, with([](ProfileOptions& o) {
+                                        o.samples = {2, 2};
+                                    })); },
+                ThrowsMessage<UsageError>(AllOf(HasSubstr("'2,2'"), HasSubstr("ascending"), HasSubstr("1,2,4"))));
+    EXPECT_THROW(profile_model(model, with([](ProfileOptions& o) { o.samples = {}; })), UsageError);
+    EXPECT_THROW(profile_model(model, with([](ProfileOptions& o) { o.samples = {0, 1}; })), UsageError);
+    EXPECT_THROW(profile_model(model, with([](ProfileOptions& o) { o.co_running_lanes = 0; })), UsageError);
+    EXPECT_THROW(profile_model(model, with([](ProfileOptions& o) { o.time_limit_s = -1; })), UsageError);
+    EXPECT_THROW(profile_model(ModelSpec{}, quick()), UsageError);
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,43 @@
+#include "profiler/layers/repeats.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace pipescope {
+namespace {
+Repeats repeats_of(const std::vector<std::vector<double>>& rounds) {
+    Repeats repeats;
+    for (const auto& round : rounds) {
+        repeats.add(round);
+    }
+    return repeats;
+}
+
+TEST(Repeats, MedianIgnoresOneSlowRound) {
+    EXPECT_EQ(repeats_of({{3}, {1000}, {1}}).median(0), 3);
+    EXPECT_EQ(repeats_of({{4}, {2}}).median(0), 3);
+}
+
+TEST(Repeats, SpreadIsRelativeToTheMean) {
+    const Repeats repeats = repeats_of({{8, 0}, {12, 0}});
+    EXPECT_DOUBLE_EQ(repeats.coefficient_of_variation(0), std::sqrt(8.0) / 10);
+    EXPECT_EQ(repeats.coefficient_of_variation(1), 0);
+}
+
+// Deviations sqrt(8) and sqrt(2) over sqrt(2) rounds: errors 2 and 1, over means 10 and 5.
+TEST(Repeats, ErrorCountsEveryLayerByItsShare) {
+    EXPECT_DOUBLE_EQ(repeats_of({{8, 6}, {12, 4}}).relative_error(), 3.0 / 15);
+    EXPECT_TRUE(std::isinf(repeats_of({{8, 6}}).relative_error()));
+}
+
+TEST(Repeats, WarmUpIsForgottenUnlessItIsAllThereIs) {
+    Repeats repeats = repeats_of({{100}, {1}, {3}});
+    repeats.drop_warm_up();
+    EXPECT_EQ(repeats.median(0), 2);
+    Repeats single = repeats_of({{100}});
+    single.drop_warm_up();
+    EXPECT_EQ(single.median(0), 100);
+}
+}  // namespace
+}  // namespace pipescope
