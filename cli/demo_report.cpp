@@ -1,0 +1,96 @@
+#include "cli/demo_report.h"
+
+#include "cli/units.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace pipescope {
+namespace {
+using Json = nlohmann::ordered_json;
+
+std::string relative_error(double predicted, double measured) {
+    return measured == 0 ? "" : format_error_percent(predicted / measured - 1);
+}
+
+/// The lines that are no table row.
+std::vector<std::string> remarks_of(const DemoPart& part) {
+    std::vector<std::string> remarks;
+    if (part.loss_before && part.loss_after) {
+        remarks.push_back(fmt::format("loss {:.4f} before, {:.4f} after", *part.loss_before, *part.loss_after));
+    }
+    if (part.repeat_spread) {
+        remarks.push_back(fmt::format("two equal runs differ by {}", format_percent(*part.repeat_spread)));
+    }
+    const Comparison& comparison = part.compared.comparison;
+    remarks.push_back(fmt::format("{} steps compared, {} tasks matched, {} unmatched", comparison.steps.size(),
+                                  comparison.tasks_matched, comparison.tasks_unmatched));
+    if (part.compared.lossy()) {
+        remarks.emplace_back("the recorder lost ranges: no measured bubble fraction");
+    }
+    return remarks;
+}
+}  // namespace
+
+TextTable demo_table(const DemoPart& part) {
+    const Comparison& comparison = part.compared.comparison;
+    const bool lossy = part.compared.lossy();
+    TextTable table({{"", Align::left}, {"measured"}, {"predicted"}, {"error"}});
+    table.add_row({"step time", format_duration(comparison.measured_step_time),
+                   format_duration(comparison.simulated_step_time), format_error_percent(comparison.step_error)});
+    const double difference = comparison.simulated_bubble_fraction - comparison.measured_bubble_fraction;
+    table.add_row({"bubble fraction", lossy ? "" : format_percent(comparison.measured_bubble_fraction),
+                   format_percent(comparison.simulated_bubble_fraction),
+                   lossy ? "" : fmt::format("{:+.2f} points", difference * 100)});
+    for (std::size_t lane = 0; lane < comparison.lanes.size(); ++lane) {
+        const ComparedLane& each = comparison.lanes[lane];
+        const auto& measured = each.measured_peak_bytes;
+        table.add_row(
+            {fmt::format("lane {} peak memory", lane), measured ? format_bytes(*measured) : "",
+             format_bytes(each.simulated_peak_bytes),
+             measured ? relative_error(static_cast<double>(each.simulated_peak_bytes), static_cast<double>(*measured))
+                      : ""});
+    }
+    return table;
+}
+
+std::string demo_text(const DemoPart& part) {
+    std::string text = part.title + "\n\n" + demo_table(part).str() + "\n";
+    for (const std::string& remark : remarks_of(part)) {
+        text += remark + "\n";
+    }
+    return text;
+}
+
+std::string demo_markdown(const std::vector<DemoPart>& parts, const std::string& environment) {
+    std::string text = "# PipeScope: predicted against measured\n";
+    for (const DemoPart& part : parts) {
+        text += "\n## " + part.title + "\n\n" + demo_table(part).markdown() + "\n";
+        for (const std::string& remark : remarks_of(part)) {
+            text += "- " + remark + "\n";
+        }
+        if (part.picture) {
+            text += fmt::format("\n![measured timeline above the simulated one]({})\n", *part.picture);
+        }
+        text += "\nThe same by hand:\n\n";
+        for (const std::string& command : part.commands) {
+            text += "    " + command + "\n";
+        }
+    }
+    text += "\n## Machine\n\n";
+    for (const auto& [key, value] : Json::parse(environment).items()) {
+        text += fmt::format("- {}: {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+    }
+    return text;
+}
+
+Json demo_json(const DemoPart& part) {
+    const auto or_null = [](const std::optional<double>& value) { return value ? Json(*value) : Json(nullptr); };
+    Json object{{"title", part.title},
+                {"loss_before", or_null(part.loss_before)},
+                {"loss_after", or_null(part.loss_after)},
+                {"repeat_spread", or_null(part.repeat_spread)}};
+    object.update(comparison_json(part.compared));
+    return object;
+}
+}  // namespace pipescope

@@ -1,0 +1,76 @@
+#include "cli/trace_comparison.h"
+
+#include "balance/profile_file.h"
+#include "trace/trace_reader.h"
+
+#include <fmt/format.h>
+
+#include <set>
+
+namespace pipescope {
+namespace {
+[[noreturn]] void refuse(const std::filesystem::path& path, std::string_view problem) {
+    throw TraceFormatError(fmt::format("{} {}", path.string(), problem));
+}
+
+/// What the run was, simulated. Faults in the trace are the trace's, not the caller's usage.
+Simulation simulate_run(const std::filesystem::path& path, const TraceReader& reader) {
+    const auto profile = reader.profile_json();
+    if (!profile) {
+        refuse(path, "holds no profile; comparing needs the layers' costs; record it with 'pipescope run --trace'");
+    }
+    const auto run = reader.run();
+    const auto configuration = run.find("configuration");
+    if (configuration == run.end()) {
+        refuse(path,
+               "does not say what was run; comparing needs the configuration; record it with 'pipescope run "
+               "--trace'");
+    }
+    try {
+        return simulate(parse_profile(*profile), parse_pipeline_options(configuration->second));
+    } catch (const Error& error) {
+        refuse(path, fmt::format("holds a run that cannot be simulated: {}", error.what()));
+    }
+}
+
+std::vector<std::int32_t> measured_steps(const std::vector<StepRecord>& records, const Timeline& timeline) {
+    if (records.empty()) {
+        return steps_of(timeline);  // a killed run, or one whose loop told nothing: all there is
+    }
+    std::vector<std::int32_t> steps;
+    for (const StepRecord& record : records) {
+        if (!record.warmup) {
+            steps.push_back(record.step);
+        }
+    }
+    return steps;
+}
+
+std::vector<Nanoseconds> wall_times(const std::vector<StepRecord>& records) {
+    std::vector<Nanoseconds> times;
+    for (const StepRecord& record : records) {
+        if (!record.warmup) {
+            times.push_back(record.wall_end - record.wall_start);
+        }
+    }
+    return times;
+}
+}  // namespace
+
+TraceComparison compare_trace(const std::filesystem::path& path) {
+    const TraceReader reader(path);
+    const Timeline timeline = reader.timeline(Source::measured);
+    if (timeline.slices.empty()) {
+        refuse(path, "holds no measured task; there is nothing to compare; record a run with 'pipescope run --trace'");
+    }
+    const std::vector<StepRecord> records = reader.steps();
+    const std::vector<MemorySample> memory = reader.memory();
+    const Measured measured{timeline, memory, measured_steps(records, timeline), wall_times(records)};
+    if (measured.steps.empty()) {
+        refuse(path, "holds warm-up steps only; comparing needs at least one more; run with more --steps");
+    }
+    Simulation simulation = simulate_run(path, reader);
+    Comparison comparison = compare(measured, simulation);
+    return {std::move(simulation), std::move(comparison), reader.drops()};
+}
+}  // namespace pipescope

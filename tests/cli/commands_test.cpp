@@ -1,0 +1,135 @@
+// The torch-free commands as a user types them, right and wrong.
+
+#include "tests/cli/user.h"
+
+#include <gmock/gmock.h>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+// Four layers: forward 10 ms, backward 20 ms each, whatever the lane.
+constexpr const char* kProfile = R"({"format": "pipescope.profile", "version": 1, "model": "chain", "samples": [1],
+  "layers": [
+    {"name": "a", "forward_ns": [10000000], "backward_ns": [20000000], "output_bytes": [1000], "parameter_bytes": 4096},
+    {"name": "b", "forward_ns": [10000000], "backward_ns": [20000000], "output_bytes": [1000]},
+    {"name": "c", "forward_ns": [10000000], "backward_ns": [20000000], "output_bytes": [1000]},
+    {"name": "d", "forward_ns": [10000000], "backward_ns": [20000000], "output_bytes": [1000]}]})";
+
+class Commands : public testing::Test {
+protected:
+    Commands() { user.writes("p.json", kProfile); }
+
+    /// Fails with that code, one line on stderr, and nothing on stdout.
+    std::string refused(int code, const std::string& line) const {
+        const CommandResult result = user.types(line);
+        EXPECT_EQ(result.code, code) << line << "\n" << result.err;
+        EXPECT_THAT(result.err, StartsWith("pipescope: ")) << line;
+        EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+        EXPECT_EQ(result.out, "") << line;
+        return result.err;
+    }
+
+    User user;
+};
+
+TEST_F(Commands, SimulateGivesTheStepOfEqualPartitions) {
+    // never: m = 4 micro-batches on n = 2 lanes of 20 + 40 ms: (m + n - 1) * 60 ms, bubble (n - 1) / (m + n - 1).
+    const auto object = user.succeeds("simulate p.json --balance 2,2 -m 4 --batch 4 --checkpoint never --json").json();
+    EXPECT_EQ(object.at("step_ns"), 300'000'000);
+    EXPECT_DOUBLE_EQ(object.at("bubble_fraction").get<double>(), 0.2);
+    EXPECT_EQ(object.at("balance"), (nlohmann::ordered_json{2, 2}));
+    EXPECT_EQ(object.at("feasible"), true);
+}
+
+TEST_F(Commands, SameInputGivesTheSameBytes) {
+    const std::string line = "simulate p.json --balance 1,3 -m 3 --batch 7 --link-bandwidth 1GB/s --json";
+    EXPECT_EQ(user.succeeds(line).out, user.succeeds(line).out);
+}
+
+TEST_F(Commands, InfeasibleIsExitCode3WithTheObjectAllTheSame) {
+    const CommandResult result = user.types("simulate p.json --balance 2,2 -m 2 --batch 2 --memory-limit 1kB --json");
+    EXPECT_EQ(result.code, 3) << result.err;
+    EXPECT_EQ(result.json().at("feasible"), false);
+}
+
+TEST_F(Commands, WrongRequestsAreUsageErrorsThatSayWhatToDo) {
+    EXPECT_THAT(refused(2, "simulate p.json --balance 2,3 -m 2 --batch 2"),
+                AllOf(HasSubstr("sums to 5"), HasSubstr("4 layers")));
+    EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 0 --batch 2"), HasSubstr("chunks is 0"));
+    EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --memory-limit 1Gb"), HasSubstr("GiB"));
+    EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --schedule zigzag"), HasSubstr("zigzag"));
+    EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --devices cpu"), HasSubstr("devices"));
+    EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2"), HasSubstr("--batch is required"));
+    EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m two --batch 2"), HasSubstr("two"));
+    EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --fast"), HasSubstr("--fast"));
+    EXPECT_THAT(refused(2, "simulat p.json"), HasSubstr("the commands are"));
+    EXPECT_THAT(refused(2, ""), HasSubstr("--help"));
+}
+
+TEST_F(Commands, DamagedFilesAreFailuresThatNameTheFault) {
+    user.writes("damaged.json",
+                std::string(kProfile).replace(std::string(kProfile).find("[20000000]"), 10, "[-2000000]"));
+    EXPECT_THAT(refused(1, "simulate damaged.json --balance 2,2 -m 2 --batch 2"),
+                HasSubstr("layers[0].backward_ns[0]"));
+    EXPECT_THAT(refused(1, "simulate none.json --balance 2,2 -m 2 --batch 2"), HasSubstr("none.json"));
+    user.writes("elsewhere.sqlite", "SQLite format 3");
+    EXPECT_THAT(refused(1, "export elsewhere.sqlite --format chrome"), HasSubstr("elsewhere.sqlite"));
+    EXPECT_THAT(refused(1, "export p.json --format chrome"), HasSubstr("p.json"));
+    EXPECT_THAT(refused(1, "recover p.json"), HasSubstr("p.json"));
+    EXPECT_THAT(refused(1, "view none.sqlite"), HasSubstr("does not exist"));
+    EXPECT_FALSE(user.has("elsewhere.chrome.json"));
+}
+
+TEST_F(Commands, ExistingFilesAreKeptUnlessForced) {
+    user.writes("t.sqlite", "precious");
+    EXPECT_THAT(refused(1, "simulate p.json --balance 2,2 -m 2 --batch 2 --trace t.sqlite"), HasSubstr("--force"));
+    EXPECT_EQ(user.reads("t.sqlite"), "precious");
+    user.succeeds("simulate p.json --balance 2,2 -m 2 --batch 2 --trace t.sqlite --force");
+    user.writes("t.csv", "precious");
+    EXPECT_THAT(refused(1, "export t.sqlite --format csv"), HasSubstr("--force"));
+    EXPECT_EQ(user.reads("t.csv"), "precious");
+    EXPECT_THAT(refused(1, "export t.sqlite --format csv -o none/t.csv"), HasSubstr("none"));
+}
+
+TEST_F(Commands, ASimulatedTraceCanBeExported) {
+    user.succeeds("simulate p.json --balance 2,2 -m 2 --batch 2 --trace t.sqlite");
+    user.succeeds("export t.sqlite --format chrome");
+    EXPECT_TRUE(nlohmann::json::parse(user.reads("t.chrome.json")).contains("traceEvents"));
+    const std::string csv = user.succeeds("export t.sqlite --format csv -o -").out;
+    EXPECT_THAT(csv, AllOf(StartsWith("source,step,kind,"), HasSubstr("simulated,0,forward,1,1,-1,1,")));
+    const auto recovery = user.succeeds("recover t.sqlite --json").json();
+    EXPECT_THAT(keys_of(recovery), ElementsAre("was_open", "tasks", "steps"));
+    EXPECT_EQ(recovery.at("was_open"), false);
+}
+
+TEST_F(Commands, DoctorSucceedsHereAndTellsWhatItSaw) {
+    const auto checks = user.succeeds("doctor --json").json().at("checks");
+    ASSERT_FALSE(checks.empty());
+    for (const auto& check : checks) {
+        EXPECT_THAT(keys_of(check), ElementsAre("name", "ok", "detail"));
+    }
+    EXPECT_THAT(user.succeeds("doctor").out, HasSubstr("trace store"));
+}
+
+TEST_F(Commands, EveryCommandExplainsItself) {
+    const std::string help = user.succeeds("--help").out;
+    for (const std::string command : {"simulate", "export", "view", "recover", "doctor"}) {
+        EXPECT_THAT(help, HasSubstr("\n  " + command + " "));
+        EXPECT_THAT(user.succeeds(command + " --help").out, HasSubstr("Example")) << command;
+    }
+    EXPECT_THAT(user.succeeds("--version").out, StartsWith("pipescope "));
+}
+
+TEST_F(Commands, WithoutTorchTheForwardedCommandsSayWhatIsMissing) {
+    if (is_installed("pipescope-torch")) {
+        GTEST_SKIP() << "this build has pipescope-torch";
+    }
+    EXPECT_THAT(refused(1, "run mlp --balance 1,1 -m 1 --batch 1"),
+                AllOf(HasSubstr("pipescope-torch"), HasSubstr("PIPESCOPE_TORCH=ON")));
+}
+}  // namespace
+}  // namespace pipescope

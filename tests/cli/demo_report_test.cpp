@@ -1,0 +1,56 @@
+#include "cli/demo_report.h"
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+DemoPart small_part() {
+    DemoPart part;
+    part.title = "mlp on 2 lanes";
+    part.compared.comparison.measured_step_time = Nanoseconds{100'000'000};
+    part.compared.comparison.simulated_step_time = Nanoseconds{98'000'000};
+    part.compared.comparison.step_error = -0.02;
+    part.compared.comparison.measured_bubble_fraction = 0.25;
+    part.compared.comparison.simulated_bubble_fraction = 0.24;
+    part.compared.comparison.lanes = {{{}, {}, 0, 0, 2048, 1024}, {{}, {}, 0, 0, std::nullopt, 1024}};
+    part.loss_before = 2.5;
+    part.loss_after = 1.25;
+    part.repeat_spread = 0.03;
+    part.commands = {"pipescope compare trace.sqlite"};
+    return part;
+}
+
+TEST(DemoReport, ShowsMeasuredAgainstPredictedWithTheErrors) {
+    EXPECT_EQ(demo_table(small_part()).str(),
+              "                    measured  predicted         error\n"
+              "step time           100.0 ms   98.00 ms       -2.00 %\n"
+              "bubble fraction      25.00 %    24.00 %  -1.00 points\n"
+              "lane 0 peak memory  2.00 KiB   1.00 KiB      -50.00 %\n"
+              "lane 1 peak memory             1.00 KiB\n");
+    EXPECT_THAT(demo_text(small_part()),
+                AllOf(HasSubstr("loss 2.5000 before, 1.2500 after"), HasSubstr("two equal runs differ by 3.00 %")));
+}
+
+TEST(DemoReport, LeavesOutWhatWasNotMeasured) {
+    DemoPart part = small_part();
+    part.loss_before.reset();
+    part.repeat_spread.reset();
+    EXPECT_THAT(demo_text(part), AllOf(Not(HasSubstr("loss")), Not(HasSubstr("equal runs"))));
+    EXPECT_TRUE(demo_json(part).at("loss_before").is_null());
+    EXPECT_EQ(demo_json(part).at("step_error"), -0.02);
+}
+
+TEST(DemoReport, ShowsThePictureOnlyWhereThereIsOne) {
+    DemoPart part = small_part();
+    EXPECT_THAT(demo_markdown({part}, R"({"cores": 2})"),
+                AllOf(Not(HasSubstr("![")), HasSubstr("- cores: 2"), HasSubstr("    pipescope compare trace.sqlite")));
+    part.picture = "timeline.png";
+    EXPECT_THAT(demo_markdown({part}, "{}"), HasSubstr("](timeline.png)"));
+}
+}  // namespace
+}  // namespace pipescope
