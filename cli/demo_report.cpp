@@ -78,7 +78,8 @@ std::string demo_markdown(const std::vector<DemoPart>& parts, const std::string&
         }
     }
     text += "\n## Machine\n\n";
-    for (const auto& [key, value] : Json::parse(environment).items()) {
+    const Json machine = Json::parse(environment);  // items() borrows from it
+    for (const auto& [key, value] : machine.items()) {
         text += fmt::format("- {}: {}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
     }
     return text;
