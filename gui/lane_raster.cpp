@@ -1,0 +1,144 @@
+#include "gui/lane_raster.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+namespace pipescope {
+namespace {
+// A short slice alone in its column would fade into the ground without this.
+constexpr float kFaintest = 0.25F;
+constexpr float kSolid = 0.9F;
+constexpr int kHatchWidth = 2;
+// Reading the slices beats the pyramid while there are only a few of them in a column.
+constexpr std::size_t kSlicesPerColumnToRead = 4;
+
+QRgb mix(QRgb ground, QRgb color, float share) {
+    const int part = static_cast<int>(std::lround(share * 256));
+    const auto channel = [&](int a, int b) { return a + (((b - a) * part) >> 8); };
+    return qRgb(channel(qRed(ground), qRed(color)), channel(qGreen(ground), qGreen(color)),
+                channel(qBlue(ground), qBlue(color)));
+}
+
+std::size_t slicesIn(const StoredRow& row, const TimeWindow& window) {
+    const std::int64_t end = window.start + static_cast<std::int64_t>(std::ceil(window.fraction + window.length));
+    const auto first = std::upper_bound(row.end.begin(), row.end.end(), window.start) - row.end.begin();
+    const auto last = std::lower_bound(row.start.begin(), row.start.end(), end) - row.start.begin();
+    return last > first ? static_cast<std::size_t>(last - first) : 0;
+}
+}  // namespace
+
+LaneRaster::LaneRaster(const TimelineColors& colors) : colors_(colors) {
+    for (int k = 0; k < kNumTaskKinds; ++k) {
+        const KindStyle& style = styleOf(static_cast<TaskKind>(k));
+        kindColor_[static_cast<std::size_t>(k)] = style.color.rgb();
+        kindPattern_[static_cast<std::size_t>(k)] = style.pattern;
+    }
+}
+
+void LaneRaster::draw(const TimelineStore& store, const TimeWindow& window, const RasterBand& band, QImage& image) {
+    const int top = std::max(0, band.top);
+    const int bottom = std::min(image.height(), band.top + band.height);
+    const int columns = image.width();
+    if (bottom <= top || columns == 0) {
+        return;
+    }
+    const StoredRow& row = store.rows().at(band.row);
+    groundOf(store, window, !row.copies, columns);
+    const bool read = !row.pyramid || !row.pyramid->resolves(window.length / columns) ||
+                      slicesIn(row, window) < kSlicesPerColumnToRead * static_cast<std::size_t>(columns);
+    if (read) {
+        static constexpr auto kAll = [] {
+            std::array<TaskKind, kNumTaskKinds> kinds{};
+            for (int k = 0; k < kNumTaskKinds; ++k) {
+                kinds[static_cast<std::size_t>(k)] = static_cast<TaskKind>(k);
+            }
+            return kinds;
+        }();
+        shares_.reset(row.pyramid ? row.pyramid->kinds() : std::span<const TaskKind>(kAll), columns);
+        addShares(row.columns(), window, columns, shares_);
+    } else {
+        shares_.reset(row.pyramid->kinds(), columns);
+        row.pyramid->addShares(window, columns, shares_);
+    }
+    mixColumns(columns);
+
+    const auto bytes = static_cast<std::size_t>(columns) * sizeof(QRgb);
+    const bool patterns = std::any_of(solid_.begin(), solid_.end(), [](std::uint8_t s) { return s != 0; });
+    // The first kPatternPeriod lines are computed, the others are copies of them.
+    for (int y = top; y < bottom; ++y) {
+        auto* target = reinterpret_cast<QRgb*>(image.scanLine(y));
+        if (!patterns) {
+            std::memcpy(target, line_.data(), bytes);
+        } else if (y - top >= kPatternPeriod) {
+            std::memcpy(target, image.constScanLine(y - kPatternPeriod), bytes);
+        } else {
+            std::memcpy(target, line_.data(), bytes);
+            for (int x = 0; x < columns; ++x) {
+                if (solid_[static_cast<std::size_t>(x)] != 0) {
+                    target[x] = patterned(x, y - band.top);
+                }
+            }
+        }
+    }
+}
+
+void LaneRaster::groundOf(const TimelineStore& store, const TimeWindow& window, bool shadeBubble, int columns) {
+    const auto size = static_cast<std::size_t>(columns);
+    inStep_.assign(size, 0);
+    line_.assign(size, colors_.lane.rgb());
+    if (!shadeBubble) {
+        return;
+    }
+    const auto first = std::partition_point(store.steps().begin(), store.steps().end(),
+                                            [&](const StepSpan& step) { return step.range().end < window.start; });
+    for (auto step = first; step != store.steps().end(); ++step) {
+        const double from = pixelOf(window, columns, step->range().start);
+        const double to = pixelOf(window, columns, step->range().end);
+        if (from >= columns) {
+            break;
+        }
+        const auto begin = static_cast<std::ptrdiff_t>(std::clamp(std::round(from), 0.0, double(columns)));
+        const auto end = static_cast<std::ptrdiff_t>(std::clamp(std::round(to), 0.0, double(columns)));
+        std::fill(inStep_.begin() + begin, inStep_.begin() + std::max(begin, end), std::uint8_t{1});
+        std::fill(line_.begin() + begin, line_.begin() + std::max(begin, end), colors_.bubble.rgb());
+    }
+}
+
+void LaneRaster::mixColumns(int columns) {
+    dominant_.assign(static_cast<std::size_t>(columns), -1);
+    solid_.assign(static_cast<std::size_t>(columns), 0);
+    for (std::size_t x = 0; x < static_cast<std::size_t>(columns); ++x) {
+        float busy = 0;
+        float most = 0;
+        for (const TaskKind kind : shares_.kinds) {
+            const float share = shares_.of[static_cast<std::size_t>(kind)][x];
+            busy += share;
+            if (share > most) {
+                most = share;
+                dominant_[x] = static_cast<std::int8_t>(kind);
+            }
+        }
+        if (dominant_[x] < 0) {
+            solid_[x] = inStep_[x];  // dots of the bubble
+            continue;
+        }
+        const auto kind = static_cast<std::size_t>(dominant_[x]);
+        line_[x] = mix(line_[x], kindColor_[kind], std::clamp(busy, kFaintest, 1.0F));
+        solid_[x] = kindPattern_[kind] != Pattern::plain && busy >= kSolid ? 1 : 0;
+    }
+}
+
+QRgb LaneRaster::patterned(int column, int line) const {
+    const auto x = static_cast<std::size_t>(column);
+    const bool dot = column % (kPatternPeriod / 2) == 1 && line % (kPatternPeriod / 2) == 1;
+    if (dominant_[x] < 0) {
+        return dot ? colors_.bubbleDot.rgb() : line_[x];
+    }
+    if (kindPattern_[static_cast<std::size_t>(dominant_[x])] == Pattern::dotted) {
+        return dot ? colors_.border.rgb() : line_[x];
+    }
+    const bool hatch = (column + line) % kPatternPeriod < kHatchWidth;
+    return hatch ? mix(line_[x], colors_.hatch.rgb(), 0.75F) : line_[x];
+}
+}  // namespace pipescope

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <QString>
+
+#include <cstdint>
+
+namespace pipescope {
+/// Texts for people, in the current default QLocale. Times in ns, sizes in bytes.
+
+/// "12.3 ms": three or more significant digits, the unit the value asks for.
+QString formatDuration(std::int64_t ns);
+/// "+1.2 ms", "−1.2 ms"
+QString formatDurationChange(std::int64_t ns);
+/// A time as a ruler with ticks every `step` ns and none beyond `largest` shows it: "12.5 ms". One unit for all ticks.
+QString formatTime(std::int64_t ns, std::int64_t step, std::int64_t largest);
+/// "1.25 GiB"
+QString formatBytes(std::int64_t bytes);
+/// 0.213 to "21.3 %"
+QString formatShare(double share);
+/// -0.012 to "−1.2 %", with its sign.
+QString formatShareChange(double share);
+/// -0.004 to "−0.4 points": a difference of shares.
+QString formatPoints(double share);
+}  // namespace pipescope

@@ -1,0 +1,49 @@
+#pragma once
+
+#include "schedule/task_key.h"
+
+#include <QColor>
+#include <QString>
+
+#include <vector>
+
+class QPalette;
+
+namespace pipescope {
+/// Marks a kind beside its colour, so that nothing depends on colour alone.
+enum class Pattern { plain, hatched, dotted };
+
+struct KindStyle {
+    QColor color;
+    Pattern pattern = Pattern::plain;
+    QString letter;  ///< before the micro-batch number on a bar: F3, R3, B3
+    QString name;    ///< for legend and details
+};
+
+/// Colours of the Okabe-Ito palette, which stay apart in every common form of colour blindness.
+const KindStyle& styleOf(TaskKind kind);
+/// Black or white, whichever reads better on `background`.
+QColor textOn(const QColor& background);
+
+/// The colours of a timeline's ground, light or dark like the palette they come from.
+struct TimelineColors {
+    QColor paper;
+    QColor lane;        ///< ground of a lane outside its steps
+    QColor bubble;      ///< a lane's time within a step without a task
+    QColor bubbleDot;
+    QColor hatch;
+    QColor border;
+    QColor grid;
+    QColor text;
+    QColor faintText;
+    QColor selection;
+    QColor limit;
+};
+bool isDark(const QPalette& palette);
+TimelineColors timelineColors(const QPalette& palette);
+
+/// "F3", "copy 3 forward" never fits a bar: empty for kinds without a letter.
+QString barLabel(const TaskKey& key);
+/// "forward of micro-batch 3 on partition 1"
+QString taskName(const TaskKey& key);
+}  // namespace pipescope

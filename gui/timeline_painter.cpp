@@ -1,0 +1,219 @@
+#include "gui/timeline_painter.h"
+
+#include <QFontMetricsF>
+#include <QPaintEngine>
+#include <QPainter>
+
+#include <algorithm>
+#include <cmath>
+
+namespace pipescope {
+namespace {
+constexpr double kLeastBorderWidth = 4;
+constexpr double kLabelMargin = 2;
+constexpr std::size_t kMostVectorSlices = 50'000;
+// A row with more slices than this in each pixel gets no labels: looking for wide ones would cost more than the drawing.
+constexpr std::ptrdiff_t kMostSlicesPerPixel = 8;
+
+bool isVector(const QPainter& painter) {
+    const QPaintEngine::Type type = painter.paintEngine()->type();
+    return type == QPaintEngine::SVG || type == QPaintEngine::Pdf || type == QPaintEngine::Picture;
+}
+
+struct IndexRange {
+    std::ptrdiff_t first = 0;
+    std::ptrdiff_t end = 0;
+};
+
+IndexRange visibleIn(const StoredRow& row, const TimeWindow& window) {
+    const auto right = window.start + static_cast<std::int64_t>(std::ceil(window.length)) + 1;
+    const auto first = std::upper_bound(row.end.begin(), row.end.end(), window.start) - row.end.begin();
+    const auto end = std::lower_bound(row.start.begin(), row.start.end(), right) - row.start.begin();
+    return {first, std::max(first, end)};
+}
+
+std::size_t visibleSlices(const TimelineScene& scene) {
+    std::ptrdiff_t count = 0;
+    for (const StoredRow& row : scene.store->rows()) {
+        const IndexRange range = visibleIn(row, scene.window);
+        count += range.end - range.first;
+    }
+    return static_cast<std::size_t>(count);
+}
+
+QRectF rectOf(const TimelineScene& scene, const Band& band, std::int64_t start, std::int64_t end) {
+    const double width = scene.lanes.width();
+    const double left = scene.lanes.left() + std::max(-8.0, pixelOf(scene.window, width, start));
+    const double right = scene.lanes.left() + std::min(width + 8, pixelOf(scene.window, width, end));
+    return {left, static_cast<double>(scene.lanes.top() + band.top - scene.scroll), right - left,
+            static_cast<double>(band.height)};
+}
+
+void hatch(QPainter& painter, const QRectF& rect, const QColor& color) {
+    painter.save();
+    painter.setClipRect(rect, Qt::IntersectClip);
+    painter.setPen(QPen(color, 1));
+    for (double x = rect.left() - rect.height(); x < rect.right(); x += 6) {
+        painter.drawLine(QPointF(x, rect.bottom()), QPointF(x + rect.height(), rect.top()));
+    }
+    painter.restore();
+}
+}  // namespace
+
+QRectF sliceRect(const TimelineScene& scene, SliceRef ref) {
+    const StoredRow& row = scene.store->rows().at(ref.row);
+    return rectOf(scene, scene.layout.bandOf(ref.row), row.start.at(ref.index), row.end.at(ref.index));
+}
+
+void visitVisible(const TimelineScene& scene, const RowBand& band, double least,
+                  const std::function<void(const QRectF&, std::size_t)>& visit) {
+    const StoredRow& row = scene.store->rows()[band.row];
+    const IndexRange range = visibleIn(row, scene.window);
+    if (least > 0 && range.end - range.first > kMostSlicesPerPixel * scene.lanes.width()) {
+        return;
+    }
+    const double ns_per_pixel = scene.window.length / std::max(1, scene.lanes.width());
+    const auto shortest = static_cast<std::int64_t>(least * ns_per_pixel);
+    for (auto i = static_cast<std::size_t>(range.first); i < static_cast<std::size_t>(range.end); ++i) {
+        if (row.end[i] - row.start[i] >= shortest) {
+            visit(rectOf(scene, band.band, row.start[i], row.end[i]), i);
+        }
+    }
+}
+
+TimelinePainter::TimelinePainter(const TimelineColors& colors) : colors_(colors), raster_(colors) {}
+
+void TimelinePainter::setColors(const TimelineColors& colors) {
+    colors_ = colors;
+    raster_ = LaneRaster(colors);
+    invalidate();
+}
+
+void TimelinePainter::paint(QPainter& painter, const TimelineScene& scene) {
+    if (scene.store == nullptr || scene.lanes.isEmpty()) {
+        return;
+    }
+    painter.save();
+    painter.setClipRect(scene.lanes, Qt::IntersectClip);
+    if (isVector(painter) && visibleSlices(scene) <= kMostVectorSlices) {
+        paintVector(painter, scene);
+    } else {
+        const double scale = painter.device()->devicePixelRatioF();
+        const QSize wanted = (QSizeF(scene.lanes.size()) * scale).toSize();
+        if (bodies_.size() != wanted || bodiesWindow_ != scene.window || bodiesScroll_ != scene.scroll) {
+            bodies_ = drawBodies(scene, scale);
+            bodiesWindow_ = scene.window;
+            bodiesScroll_ = scene.scroll;
+        }
+        painter.drawImage(QRectF(scene.lanes), bodies_);
+    }
+    paintBars(painter, scene);
+    paintMarks(painter, scene);
+    painter.restore();
+}
+
+QImage TimelinePainter::drawBodies(const TimelineScene& scene, double scale) {
+    QImage image((QSizeF(scene.lanes.size()) * scale).toSize(), QImage::Format_RGB32);
+    image.fill(colors_.paper);
+    const auto device = [&](int pixel) { return static_cast<int>(std::lround(pixel * scale)); };
+    for (const LaneBand& lane : scene.layout.lanes) {
+        for (const RowBand& row : lane.rows) {
+            const int top = device(row.band.top - scene.scroll);
+            const int bottom = device(row.band.bottom() - scene.scroll);
+            raster_.draw(*scene.store, scene.window, {row.row, top, bottom - top}, image);
+        }
+    }
+    image.setDevicePixelRatio(scale);
+    return image;
+}
+
+void TimelinePainter::paintVector(QPainter& painter, const TimelineScene& scene) const {
+    for (const LaneBand& lane : scene.layout.lanes) {
+        for (const RowBand& row : lane.rows) {
+            const QRectF all = rectOf(scene, row.band, scene.window.start - 1,
+                                      scene.window.start + static_cast<std::int64_t>(scene.window.length) + 2);
+            painter.fillRect(all, colors_.lane);
+            const bool copies = scene.store->rows()[row.row].copies;
+            for (const StepSpan& step : scene.store->steps()) {
+                const QRectF bubble = rectOf(scene, row.band, step.range().start, step.range().end);
+                if (!copies && bubble.width() > 0) {
+                    painter.fillRect(bubble, colors_.bubble);
+                }
+            }
+            visitVisible(scene, row, 0, [&](const QRectF& rect, std::size_t index) {
+                const KindStyle& style = styleOf(static_cast<TaskKind>(scene.store->rows()[row.row].kind[index]));
+                painter.fillRect(rect, style.color);
+                if (style.pattern != Pattern::plain && rect.width() > kLeastBorderWidth) {
+                    hatch(painter, rect, colors_.hatch);
+                }
+            });
+        }
+    }
+}
+
+void TimelinePainter::paintBars(QPainter& painter, const TimelineScene& scene) const {
+    const QRect visible = scene.lanes;
+    for (const LaneBand& lane : scene.layout.lanes) {
+        for (const RowBand& row : lane.rows) {
+            const int top = visible.top() + row.band.top - scene.scroll;
+            if (top > visible.bottom() || top + row.band.height < visible.top()) {
+                continue;
+            }
+            const StoredRow& stored = scene.store->rows()[row.row];
+            visitVisible(scene, row, kLeastBorderWidth, [&](const QRectF& bar, std::size_t index) {
+                if (!stored.copies) {
+                    paintBar(painter, bar, unpack(stored.key[index]).value_or(TaskKey{}));
+                }
+            });
+        }
+    }
+}
+
+void TimelinePainter::paintBar(QPainter& painter, const QRectF& bar, const TaskKey& key) const {
+    // Cosmetic and inside the bar, so that neighbours do not share a line twice as thick.
+    painter.setPen(QPen(colors_.border, 0));
+    painter.setBrush(Qt::NoBrush);
+    painter.drawLine(QPointF(std::floor(bar.left()), bar.top()), QPointF(std::floor(bar.left()), bar.bottom() - 1));
+    const QFontMetricsF metrics(painter.font());
+    if (bar.height() < metrics.ascent()) {
+        return;
+    }
+    const QRectF seen = bar.intersected(QRectF(painter.clipBoundingRect())).adjusted(kLabelMargin, 0, -kLabelMargin + 1, 0);
+    QString label = barLabel(key);
+    double width = metrics.horizontalAdvance(label);
+    if (width > seen.width() && key.micro_batch >= 0) {
+        label = QString::number(key.micro_batch);
+        width = metrics.horizontalAdvance(label);
+    }
+    if (label.isEmpty() || width > seen.width()) {
+        return;
+    }
+    const KindStyle& style = styleOf(key.kind);
+    if (style.pattern != Pattern::plain) {  // a plate, so that the hatch does not cross the figures
+        const QPointF middle = seen.center();
+        painter.fillRect(QRectF(middle.x() - width / 2 - 1, middle.y() - metrics.ascent() / 2 - 1, width + 2,
+                                metrics.ascent() + 2).intersected(bar.adjusted(1, 0, 0, 0)), style.color);
+    }
+    painter.setPen(textOn(style.color));
+    painter.drawText(seen.adjusted(-kLabelMargin, 0, kLabelMargin, 0), Qt::AlignCenter | Qt::TextSingleLine, label);
+}
+
+void TimelinePainter::paintMarks(QPainter& painter, const TimelineScene& scene) const {
+    const auto frame = [&](SliceRef ref, Qt::PenStyle style, double width) {
+        QRectF rect = sliceRect(scene, ref);
+        rect.setWidth(std::max(rect.width(), 3.0));
+        const QRectF outer = rect.adjusted(-1, -1, 1, 1);
+        painter.setBrush(Qt::NoBrush);
+        painter.setPen(QPen(colors_.paper, width + 2));  // a halo keeps the frame visible on any colour
+        painter.drawRect(outer);
+        painter.setPen(QPen(colors_.selection, width, style));
+        painter.drawRect(outer);
+    };
+    if (scene.hovered && scene.hovered != scene.selected) {
+        frame(*scene.hovered, Qt::SolidLine, 1);
+    }
+    if (scene.selected) {
+        frame(*scene.selected, scene.selectedIsTwin ? Qt::DashLine : Qt::SolidLine, 2);
+    }
+}
+}  // namespace pipescope
