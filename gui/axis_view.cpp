@@ -18,6 +18,14 @@ constexpr double kPanPerStep = 0.1;
 constexpr double kNotch = 120;  // QWheelEvent: eighths of a degree, 15 degrees a notch
 constexpr int kScrollPerStep = 20;
 constexpr int kDragStart = 4;
+constexpr int kNarrowestGutter = 80;
+constexpr int kWidestGutter = 200;
+constexpr int kGutterMargin = 14;
+
+QString laneTitle(const LaneInfo& lane, std::size_t index) {
+    const QString name = lane.name.empty() ? AxisView::tr("lane %1").arg(index) : QString::fromStdString(lane.name);
+    return lane.device.empty() ? name : name + QStringLiteral(" · ") + QString::fromStdString(lane.device);
+}
 }  // namespace
 
 AxisView::AxisView(TimeAxisModel& axis, QWidget* parent)
@@ -35,10 +43,21 @@ AxisView::AxisView(TimeAxisModel& axis, QWidget* parent)
 }
 
 QRect AxisView::lanesRect() const {
-    // The names' column depends on the font alone, so that all views' axes align.
-    const int gutter = fontMetrics().horizontalAdvance(QStringLiteral("lane 888 · cuda:8 "));
     const int top = topMargin();
-    return {gutter, top, std::max(1, viewport()->width() - gutter), std::max(0, viewport()->height() - top)};
+    return {gutter_, top, std::max(1, viewport()->width() - gutter_), std::max(0, viewport()->height() - top)};
+}
+
+void AxisView::setGutter(int width) {
+    gutter_ = width;
+    relayout();
+}
+
+int AxisView::gutterFor(const std::vector<LaneInfo>& lanes) const {
+    int widest = kNarrowestGutter;
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+        widest = std::max(widest, fontMetrics().horizontalAdvance(laneTitle(lanes[lane], lane)) + kGutterMargin);
+    }
+    return std::min(widest, kWidestGutter);
 }
 
 std::int64_t AxisView::timeAtPixel(double x) const {
@@ -68,13 +87,9 @@ void AxisView::paintLaneName(QPainter& painter, const LaneInfo& lane, std::size_
     painter.save();
     painter.setClipRect(QRect(0, lanes.top(), lanes.left(), lanes.height()), Qt::IntersectClip);
     const QRect box(4, lanes.top() + top - verticalScrollBar()->value(), lanes.left() - 10, height);
-    QString name = lane.name.empty() ? tr("lane %1").arg(index) : QString::fromStdString(lane.name);
-    if (!lane.device.empty()) {
-        name += QStringLiteral(" · ") + QString::fromStdString(lane.device);
-    }
     painter.setPen(colors_.text);
     painter.drawText(box, Qt::AlignVCenter | Qt::AlignRight,
-                     painter.fontMetrics().elidedText(name, Qt::ElideRight, box.width()));
+                     painter.fontMetrics().elidedText(laneTitle(lane, index), Qt::ElideRight, box.width()));
     painter.setPen(QPen(colors_.grid, 0));
     painter.drawLine(0, box.bottom() + 3, lanes.left(), box.bottom() + 3);
     painter.restore();
@@ -92,7 +107,9 @@ void AxisView::paintCursor(QPainter& painter) const {
     }
 }
 
-void AxisView::resizeEvent(QResizeEvent*) { relayout(); }
+void AxisView::resizeEvent(QResizeEvent*) {
+    relayout();
+}
 
 void AxisView::changeEvent(QEvent* event) {
     if (event->type() == QEvent::PaletteChange || event->type() == QEvent::FontChange) {

@@ -6,6 +6,7 @@
 #include <QAbstractScrollArea>
 
 #include <optional>
+#include <vector>
 
 class QPainter;
 
@@ -25,6 +26,10 @@ public:
     /// Time of the recording at a viewport pixel, and back.
     std::int64_t timeAtPixel(double x) const;
     double pixelAtTime(std::int64_t time) const;
+    /// Width of the column of lane names; the same for all views on an axis, or they would not align.
+    void setGutter(int width);
+    /// What the widest of these names needs, within reason.
+    int gutterFor(const std::vector<LaneInfo>& lanes) const;
     /// The content is higher than the view.
     bool overflows() const { return overflows_; }
 
@@ -66,6 +71,7 @@ private:
     TimeAxisModel& axis_;
     TimelineColors colors_;
     std::optional<Drag> drag_;
+    int gutter_ = 80;
     bool overflows_ = false;
 };
 }  // namespace pipescope

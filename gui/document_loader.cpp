@@ -15,7 +15,9 @@
 
 namespace pipescope {
 namespace {
-QString text(const char* source) { return QCoreApplication::translate("DocumentLoader", source); }
+QString text(const char* source) {
+    return QCoreApplication::translate("DocumentLoader", source);
+}
 
 bool isProfile(const std::filesystem::path& path) {
     try {
@@ -30,7 +32,8 @@ TraceReader openTrace(const QString& name) {
     const std::filesystem::path path(name.toStdString());
     const QFileInfo info(name);
     if (!info.exists()) {
-        throw Error(name.toStdString() + ": there is no such file; check the path, or record one with pipescope run --trace");
+        throw Error(name.toStdString() +
+                    ": there is no such file; check the path, or record one with pipescope run --trace");
     }
     if (info.isDir()) {
         throw Error(name.toStdString() + " is a folder, not a trace; name the .sqlite file in it");
@@ -39,8 +42,9 @@ TraceReader openTrace(const QString& name) {
         return TraceReader(path);
     } catch (const TraceFormatError&) {
         if (isProfile(path)) {
-            throw Error(name.toStdString() + " is a profile, not a trace: it has costs but no timeline; simulate it first "
-                                             "with pipescope simulate FILE --balance .. --trace out.sqlite");
+            throw Error(name.toStdString() +
+                        " is a profile, not a trace: it has costs but no timeline; simulate it first "
+                        "with pipescope simulate FILE --balance .. --trace out.sqlite");
         }
         throw;
     }
@@ -61,12 +65,13 @@ std::optional<Simulation> simulateRecorded(const TraceReader& reader, const std:
     const std::optional<std::string> profile = reader.profile_json();
     const auto configuration = run.find("configuration");
     if (!profile) {
-        notes << text(QT_TRANSLATE_NOOP("DocumentLoader",
-                                        "No simulation: the trace holds no profile. Record it with a profile to compare."));
+        notes << text(QT_TRANSLATE_NOOP(
+            "DocumentLoader", "No simulation: the trace holds no profile. Record it with a profile to compare."));
         return std::nullopt;
     }
     if (configuration == run.end()) {
-        notes << text(QT_TRANSLATE_NOOP("DocumentLoader", "No simulation: the trace does not say how the run was configured."));
+        notes << text(
+            QT_TRANSLATE_NOOP("DocumentLoader", "No simulation: the trace does not say how the run was configured."));
         return std::nullopt;
     }
     try {
@@ -78,7 +83,8 @@ std::optional<Simulation> simulateRecorded(const TraceReader& reader, const std:
 }
 
 /// Steps to compare with: warm-up left out while there are others.
-Measured measuredSteps(const Timeline& timeline, const std::vector<MemorySample>& memory, const std::vector<StepRecord>& steps) {
+Measured measuredSteps(const Timeline& timeline, const std::vector<MemorySample>& memory,
+                       const std::vector<StepRecord>& steps) {
     Measured measured{timeline, memory, {}, {}};
     for (const StepRecord& step : steps) {
         if (!step.warmup) {
@@ -100,7 +106,8 @@ void compareWith(const Timeline& timeline, const std::vector<MemorySample>& memo
     try {
         document.comparison = compare(measuredSteps(timeline, memory, document.steps), *document.simulation);
     } catch (const Error& error) {
-        document.notes << text(QT_TRANSLATE_NOOP("DocumentLoader", "No comparison: %1")).arg(QString::fromUtf8(error.what()));
+        document.notes
+            << text(QT_TRANSLATE_NOOP("DocumentLoader", "No comparison: %1")).arg(QString::fromUtf8(error.what()));
     }
 }
 
@@ -109,9 +116,10 @@ void addWarnings(const TraceReader& reader, TraceDocument& document) {
         document.droppedRanges += drop.dropped;
     }
     if (document.droppedRanges > 0) {
-        document.notes << text(QT_TRANSLATE_NOOP("DocumentLoader",
-                                                 "The recorder lost %1 ranges, so the measured bubble is not given. Record "
-                                                 "again with less load, or fewer ranges of your own."))
+        document.notes << text(QT_TRANSLATE_NOOP(
+                                   "DocumentLoader",
+                                   "The recorder lost %1 ranges, so the measured bubble is not given. Record "
+                                   "again with less load, or fewer ranges of your own."))
                               .arg(document.droppedRanges);
     }
     for (const DiagnosticRecord& diagnostic : reader.diagnostics()) {
@@ -121,9 +129,10 @@ void addWarnings(const TraceReader& reader, TraceDocument& document) {
     }
     for (const auto& store : {document.measured, document.simulated}) {
         if (store && store->numHidden() > 0) {
-            document.notes << text(QT_TRANSLATE_NOOP("DocumentLoader",
-                                                     "%1 tasks are not drawn: their lane is not possible, or too many tasks "
-                                                     "of one lane overlap. The trace may be damaged."))
+            document.notes << text(QT_TRANSLATE_NOOP(
+                                       "DocumentLoader",
+                                       "%1 tasks are not drawn: their lane is not possible, or too many tasks "
+                                       "of one lane overlap. The trace may be damaged."))
                                   .arg(store->numHidden());
         }
     }
@@ -162,8 +171,9 @@ std::shared_ptr<const TraceDocument> loadTrace(const QString& path) {
         }
     }
     if (!document->measured && !document->simulated) {
-        throw Error(path.toStdString() + " holds no task: a trace needs one recorded or simulated task at least; record one "
-                                         "with pipescope run --trace, or call pipescope recover if the run was killed");
+        throw Error(path.toStdString() +
+                    " holds no task: a trace needs one recorded or simulated task at least; record one "
+                    "with pipescope run --trace, or call pipescope recover if the run was killed");
     }
     addWarnings(reader, *document);
     return document;

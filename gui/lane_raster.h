@@ -17,9 +17,9 @@ struct RasterBand {
     int height = 0;
 };
 
-/// Draws the bodies of rows of slices: computes one line of pixels per row and copies it down the band. Each column shows
-/// the kind that fills most of it, mixed with the ground by the share of the column that is busy; a dense zoom thus tells
-/// the true load and not that of the slice that came first. Recompute is hatched and the bubble dotted.
+/// Draws the bodies of rows of slices: computes one line of pixels per row and copies it down the band. Each column
+/// shows the kind that fills most of it, mixed with the ground by the share of the column that is busy; a dense zoom
+/// thus tells the true load and not that of the slice that came first. Recompute is hatched and the bubble dotted.
 /// Cost: of the order of the image's pixels, whatever the number of slices.
 class LaneRaster {
 public:

@@ -12,7 +12,15 @@ class LaneTableModel : public QAbstractTableModel {
     Q_OBJECT
 
 public:
-    enum Column { lane, measured_busy, simulated_busy, measured_bubble, simulated_bubble, measured_peak, simulated_peak };
+    enum Column {
+        lane,
+        measured_busy,
+        simulated_busy,
+        measured_bubble,
+        simulated_bubble,
+        measured_peak,
+        simulated_peak
+    };
     static constexpr int kColumns = 7;
 
     using QAbstractTableModel::QAbstractTableModel;

@@ -11,7 +11,8 @@ namespace {
 constexpr int kSwatchWidth = 22;
 constexpr int kGap = 16;
 
-void drawSwatch(QPainter& painter, const QRect& box, const QColor& color, Pattern pattern, const TimelineColors& colors) {
+void drawSwatch(QPainter& painter, const QRect& box, const QColor& color, Pattern pattern,
+                const TimelineColors& colors) {
     painter.fillRect(box, color);
     painter.save();
     painter.setClipRect(box, Qt::IntersectClip);
@@ -50,9 +51,13 @@ void Legend::setKinds(std::vector<TaskKind> kinds) {
     update();
 }
 
-QSize Legend::sizeHint() const { return {600, fontMetrics().height() + 8}; }
+QSize Legend::sizeHint() const {
+    return {600, fontMetrics().height() + 8};
+}
 
-QSize Legend::minimumSizeHint() const { return {0, sizeHint().height()}; }
+QSize Legend::minimumSizeHint() const {
+    return {0, sizeHint().height()};
+}
 
 void Legend::paintEvent(QPaintEvent*) {
     QPainter painter(this);
@@ -69,7 +74,8 @@ void Legend::paintEvent(QPaintEvent*) {
     };
     for (const TaskKind kind : kinds_) {
         const KindStyle& style = styleOf(kind);
-        const QString name = style.letter.isEmpty() ? style.name : QStringLiteral("%1 %2").arg(style.letter, style.name);
+        const QString name =
+            style.letter.isEmpty() ? style.name : QStringLiteral("%1 %2").arg(style.letter, style.name);
         entry(style.color, style.pattern, is_copy(kind) ? 6 : 12, name);
     }
     if (!kinds_.empty()) {

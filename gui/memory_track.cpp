@@ -33,7 +33,9 @@ MemoryTrack::MemoryTrack(const std::vector<MemorySample>& samples) {
     }
 }
 
-TimeRange MemoryTrack::range() const { return time_.empty() ? TimeRange{} : TimeRange{time_.front(), time_.back()}; }
+TimeRange MemoryTrack::range() const {
+    return time_.empty() ? TimeRange{} : TimeRange{time_.front(), time_.back()};
+}
 
 std::size_t MemoryTrack::after(std::int64_t time) const {
     return static_cast<std::size_t>(std::upper_bound(time_.begin(), time_.end(), time) - time_.begin());

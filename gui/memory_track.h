@@ -14,8 +14,8 @@ struct MemoryColumn {
     bool known = false;  ///< false before the first sample
 };
 
-/// What one lane held over time. Between two samples the lane holds what the first one says, and at most the second one's
-/// `peak`. Threading: immutable once built.
+/// What one lane held over time. Between two samples the lane holds what the first one says, and at most the second
+/// one's `peak`. Threading: immutable once built.
 class MemoryTrack {
 public:
     /// `samples` of one lane, ascending in time; ones that go back in time are left out.

@@ -48,7 +48,9 @@ QSize MemoryView::sizeHint() const {
     return {800, std::clamp(static_cast<int>(scene_.lanes.size()), 2, 12) * (kLowestLane + kGap)};
 }
 
-QSize MemoryView::minimumSizeHint() const { return {300, 2 * kLowestLane}; }
+QSize MemoryView::minimumSizeHint() const {
+    return {300, 2 * kLowestLane};
+}
 
 void MemoryView::relayout() {
     const int lanes = std::max(1, static_cast<int>(scene_.lanes.size()));
@@ -131,14 +133,16 @@ void MemoryView::paintArea(QPainter& painter, const MemoryTrack& track, const Sc
     light.setAlphaF(0.35F);
     for (std::size_t x = 0; x < columns.size();) {
         std::size_t end = x + 1;  // equal columns are one rectangle
-        while (end < columns.size() && columns[end].allocated == columns[x].allocated && columns[end].peak == columns[x].peak) {
+        while (end < columns.size() && columns[end].allocated == columns[x].allocated &&
+               columns[end].peak == columns[x].peak) {
             ++end;
         }
         const double left = scale.box.left() + static_cast<double>(x);
         const double width = static_cast<double>(end - x);
         const double floor = scale.box.bottom() + 1;
         painter.fillRect(QRectF(left, scale.y(columns[x].peak), width, floor - scale.y(columns[x].peak)), light);
-        painter.fillRect(QRectF(left, scale.y(columns[x].allocated), width, floor - scale.y(columns[x].allocated)), kMeasured);
+        painter.fillRect(QRectF(left, scale.y(columns[x].allocated), width, floor - scale.y(columns[x].allocated)),
+                         kMeasured);
         x = end;
     }
 }
@@ -193,9 +197,11 @@ bool MemoryView::viewportEvent(QEvent* event) {
         }
         const auto add = [&](const QString& name, const MemoryTrack* track, std::int64_t shift) {
             if (track != nullptr) {
-                const TimeWindow pixel{timeAtPixel(help->pos().x()) - shift, 0, axis().window().length / lanesRect().width()};
+                const TimeWindow pixel{timeAtPixel(help->pos().x()) - shift, 0,
+                                       axis().window().length / lanesRect().width()};
                 text += tr("<br>%1: %2 here, peak %3")
-                            .arg(name, formatBytes(track->columns(pixel, 1).front().allocated), formatBytes(track->highest()));
+                            .arg(name, formatBytes(track->columns(pixel, 1).front().allocated),
+                                 formatBytes(track->highest()));
             }
         };
         text = QString::fromStdString(scene_.lanes[lane].name).toHtmlEscaped();

@@ -45,7 +45,8 @@ private:
     void paintLane(QPainter& painter, std::size_t lane) const;
     void paintArea(QPainter& painter, const MemoryTrack& track, const Scale& scale) const;
     void paintLine(QPainter& painter, const MemoryTrack& track, const Scale& scale) const;
-    void paintPeak(QPainter& painter, const MemoryTrack& track, std::int64_t shift, const Scale& scale, bool below) const;
+    void paintPeak(QPainter& painter, const MemoryTrack& track, std::int64_t shift, const Scale& scale,
+                   bool below) const;
 
     MemoryScene scene_;
     int laneHeight_ = 24;

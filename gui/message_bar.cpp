@@ -34,7 +34,8 @@ void MessageBar::showMessage(Kind kind, const QString& text) {
     text_->setText(text);
     QPalette colors = parentWidget() != nullptr ? parentWidget()->palette() : palette();
     const bool dark = isDark(colors);
-    const QColor ground = error ? QColor::fromRgb(dark ? 0x5C2320 : 0xFBDCD9) : QColor::fromRgb(dark ? 0x23405C : 0xDCEBFA);
+    const QColor ground =
+        error ? QColor::fromRgb(dark ? 0x5C2320 : 0xFBDCD9) : QColor::fromRgb(dark ? 0x23405C : 0xDCEBFA);
     colors.setColor(QPalette::Window, ground);
     colors.setColor(QPalette::WindowText, textOn(ground));
     setPalette(colors);
@@ -43,5 +44,7 @@ void MessageBar::showMessage(Kind kind, const QString& text) {
     show();
 }
 
-QString MessageBar::text() const { return text_->text(); }
+QString MessageBar::text() const {
+    return text_->text();
+}
 }  // namespace pipescope

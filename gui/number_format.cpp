@@ -54,7 +54,9 @@ QString formatDuration(std::int64_t ns) {
     return withUnit(value, decimals, unit.name);
 }
 
-QString formatDurationChange(std::int64_t ns) { return withSign(formatDuration(ns), static_cast<double>(ns)); }
+QString formatDurationChange(std::int64_t ns) {
+    return withSign(formatDuration(ns), static_cast<double>(ns));
+}
 
 QString formatTime(std::int64_t ns, std::int64_t step, std::int64_t largest) {
     const TimeUnit& unit = unitFor(std::max(std::llabs(largest), static_cast<long long>(step)));
@@ -66,9 +68,9 @@ QString formatTime(std::int64_t ns, std::int64_t step, std::int64_t largest) {
 }
 
 QString formatBytes(std::int64_t bytes) {
-    static constexpr std::array<const char*, 5> kNames{QT_TRANSLATE_NOOP("Units", "B"), QT_TRANSLATE_NOOP("Units", "KiB"),
-                                                       QT_TRANSLATE_NOOP("Units", "MiB"), QT_TRANSLATE_NOOP("Units", "GiB"),
-                                                       QT_TRANSLATE_NOOP("Units", "TiB")};
+    static constexpr std::array<const char*, 5> kNames{
+        QT_TRANSLATE_NOOP("Units", "B"), QT_TRANSLATE_NOOP("Units", "KiB"), QT_TRANSLATE_NOOP("Units", "MiB"),
+        QT_TRANSLATE_NOOP("Units", "GiB"), QT_TRANSLATE_NOOP("Units", "TiB")};
     double value = static_cast<double>(bytes);
     std::size_t unit = 0;
     while (std::fabs(value) >= 1024 && unit + 1 < kNames.size()) {
@@ -78,11 +80,16 @@ QString formatBytes(std::int64_t bytes) {
     return withUnit(value, unit == 0 ? 0 : decimalsFor(value), kNames[unit]);
 }
 
-QString formatShare(double share) { return withUnit(share * 100, 1, "%"); }
+QString formatShare(double share) {
+    return withUnit(share * 100, 1, "%");
+}
 
-QString formatShareChange(double share) { return withSign(formatShare(share), share); }
+QString formatShareChange(double share) {
+    return withSign(formatShare(share), share);
+}
 
 QString formatPoints(double share) {
-    return withSign(QCoreApplication::translate("Units", "%1 points").arg(QLocale().toString(share * 100, 'f', 1)), share);
+    return withSign(QCoreApplication::translate("Units", "%1 points").arg(QLocale().toString(share * 100, 'f', 1)),
+                    share);
 }
 }  // namespace pipescope

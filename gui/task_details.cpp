@@ -3,13 +3,16 @@
 #include "gui/number_format.h"
 #include "gui/task_style.h"
 
+#include <QCoreApplication>
 #include <QGridLayout>
 #include <QLabel>
 #include <QVBoxLayout>
 
 namespace pipescope {
 namespace {
-QString tr(const char* text) { return QCoreApplication::translate("TaskDetails", text); }
+QString tr(const char* text) {
+    return QCoreApplication::translate("TaskDetails", text);
+}
 
 TaskFacts::Times timesOf(const Slice& slice, std::int64_t origin) {
     return {formatDuration(slice.start.count() - origin), formatDuration(slice.end.count() - origin),
@@ -18,7 +21,8 @@ TaskFacts::Times timesOf(const Slice& slice, std::int64_t origin) {
 
 QString change(std::int64_t ns, std::int64_t of) {
     const QString text = formatDurationChange(ns);
-    return of > 0 ? tr("%1 (%2)").arg(text, formatShareChange(static_cast<double>(ns) / static_cast<double>(of))) : text;
+    return of > 0 ? tr("%1 (%2)").arg(text, formatShareChange(static_cast<double>(ns) / static_cast<double>(of)))
+                  : text;
 }
 
 QString whyNoTwin(const TraceDocument& document, Source source) {
@@ -28,20 +32,21 @@ QString whyNoTwin(const TraceDocument& document, Source source) {
     if (!document.simulated) {
         return tr("No twin: there is no simulation.");
     }
-    return source == Source::measured
-               ? tr("No twin: the simulated schedule has no such task.")
-               : tr("No twin: this task was not recorded in the step shown.");
+    return source == Source::measured ? tr("No twin: the simulated schedule has no such task.")
+                                      : tr("No twin: this task was not recorded in the step shown.");
 }
 
-QString nameOf(Source source) { return source == Source::measured ? tr("measured") : tr("simulated"); }
+QString nameOf(Source source) {
+    return source == Source::measured ? tr("measured") : tr("simulated");
+}
 }  // namespace
 
 TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selection, std::int32_t step) {
     const TimelineStore& store = *document.store(selection.source);
     const Slice slice = store.slice(selection.slice);
     const auto originOf = [&](Source source, std::int32_t number) {
-        const StepSpan* span = source == Source::measured ? document.measured->step(number)
-                                                          : &document.simulated->steps().front();
+        const StepSpan* span =
+            source == Source::measured ? document.measured->step(number) : &document.simulated->steps().front();
         return span != nullptr ? span->range().start : 0;
     };
     const bool has_step = selection.source == Source::measured || !store.steps().empty();
@@ -54,7 +59,8 @@ TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selectio
     if (!lane.device.empty()) {
         facts.where += QStringLiteral(" · ") + QString::fromStdString(lane.device);
     }
-    facts.where += QStringLiteral(" · ") + tr("step %1").arg(selection.source == Source::measured ? slice.key.step : step);
+    facts.where +=
+        QStringLiteral(" · ") + tr("step %1").arg(selection.source == Source::measured ? slice.key.step : step);
     facts.bytes = slice.bytes > 0 ? formatBytes(slice.bytes) : QString();
     facts.picked = timesOf(slice, origin);
     if (!selection.twin) {
@@ -71,14 +77,15 @@ TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selectio
     const std::int64_t measured_origin = picked_is_measured ? origin : twin_origin;
     const std::int64_t simulated_origin = picked_is_measured ? twin_origin : origin;
     const auto late = [&](Nanoseconds in_simulated, Nanoseconds in_measured) {
-        return formatDurationChange((in_simulated.count() - simulated_origin) - (in_measured.count() - measured_origin));
+        return formatDurationChange((in_simulated.count() - simulated_origin) -
+                                    (in_measured.count() - measured_origin));
     };
     facts.change = {late(simulated.start, measured.start), late(simulated.end, measured.end),
                     change((simulated.duration() - measured.duration()).count(), measured.duration().count())};
     return facts;
 }
 
-QString toolTip(const TaskFacts& facts, Source source) {
+QString toolTipOf(const TaskFacts& facts, Source source) {
     QString html = QStringLiteral("<b>%1</b><br>%2").arg(facts.title.toHtmlEscaped(), facts.where.toHtmlEscaped());
     html += tr("<br>%1: %2, from %3 of the step").arg(nameOf(source), facts.picked.duration, facts.picked.start);
     if (!facts.bytes.isEmpty()) {
@@ -100,7 +107,11 @@ QString spoken(const TaskFacts& facts, Source source) {
 }
 
 TaskDetails::TaskDetails(QWidget* parent)
-    : QWidget(parent), title_(new QLabel(this)), where_(new QLabel(this)), note_(new QLabel(this)), table_(new QWidget(this)) {
+    : QWidget(parent),
+      title_(new QLabel(this)),
+      where_(new QLabel(this)),
+      note_(new QLabel(this)),
+      table_(new QWidget(this)) {
     setAccessibleName(tr("Selected task"));
     QFont bold = font();
     bold.setBold(true);

@@ -13,9 +13,9 @@ class QLabel;
 namespace pipescope {
 /// A task and its twin, in words.
 struct TaskFacts {
-    QString title;   ///< "forward of micro-batch 3 on partition 1"
-    QString where;   ///< "lane 1 · cpu · step 4"
-    QString bytes;   ///< of a copy, else empty
+    QString title;  ///< "forward of micro-batch 3 on partition 1"
+    QString where;  ///< "lane 1 · cpu · step 4"
+    QString bytes;  ///< of a copy, else empty
     struct Times {
         QString start;  ///< since the start of the step
         QString end;
@@ -23,13 +23,13 @@ struct TaskFacts {
     };
     Times picked;
     std::optional<Times> twin;
-    Times change;      ///< simulated against measured; empty without a twin
+    Times change;       ///< simulated against measured; empty without a twin
     QString whyNoTwin;  ///< empty if there is one
 };
 /// `step` is the measured step that is compared.
 TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selection, std::int32_t step);
 /// The same as HTML of a few lines.
-QString toolTip(const TaskFacts& facts, Source source);
+QString toolTipOf(const TaskFacts& facts, Source source);
 /// The same as one sentence, for screen readers.
 QString spoken(const TaskFacts& facts, Source source);
 

@@ -7,7 +7,9 @@
 
 namespace pipescope {
 namespace {
-QString text(const char* source) { return QCoreApplication::translate("TaskStyle", source); }
+QString text(const char* source) {
+    return QCoreApplication::translate("TaskStyle", source);
+}
 
 std::array<KindStyle, kNumTaskKinds> makeStyles() {
     std::array<KindStyle, kNumTaskKinds> styles;
@@ -35,7 +37,9 @@ std::array<KindStyle, kNumTaskKinds> makeStyles() {
     return styles;
 }
 
-double brightness(const QColor& color) { return 0.299 * color.red() + 0.587 * color.green() + 0.114 * color.blue(); }
+double brightness(const QColor& color) {
+    return 0.299 * color.red() + 0.587 * color.green() + 0.114 * color.blue();
+}
 }  // namespace
 
 const KindStyle& styleOf(TaskKind kind) {
@@ -43,9 +47,13 @@ const KindStyle& styleOf(TaskKind kind) {
     return styles.at(static_cast<std::size_t>(kind));
 }
 
-QColor textOn(const QColor& background) { return brightness(background) > 135 ? Qt::black : Qt::white; }
+QColor textOn(const QColor& background) {
+    return brightness(background) > 135 ? Qt::black : Qt::white;
+}
 
-bool isDark(const QPalette& palette) { return brightness(palette.color(QPalette::Window)) < 128; }
+bool isDark(const QPalette& palette) {
+    return brightness(palette.color(QPalette::Window)) < 128;
+}
 
 TimelineColors timelineColors(const QPalette& palette) {
     TimelineColors colors;

@@ -28,8 +28,8 @@ QColor textOn(const QColor& background);
 /// The colours of a timeline's ground, light or dark like the palette they come from.
 struct TimelineColors {
     QColor paper;
-    QColor lane;        ///< ground of a lane outside its steps
-    QColor bubble;      ///< a lane's time within a step without a task
+    QColor lane;    ///< ground of a lane outside its steps
+    QColor bubble;  ///< a lane's time within a step without a task
     QColor bubbleDot;
     QColor hatch;
     QColor border;

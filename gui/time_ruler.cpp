@@ -56,7 +56,8 @@ Ruler makeRuler(const TimeWindow& window, double width, std::int64_t origin, dou
         RulerTick tick;
         tick.x = pixelOf(window, width, time + origin);
         if (floorTo(time, division.labelled) == time) {
-            tick.label = (base != 0 ? QStringLiteral("+") : QString()) + formatTime(time - base, division.labelled, largest);
+            tick.label =
+                (base != 0 ? QStringLiteral("+") : QString()) + formatTime(time - base, division.labelled, largest);
         }
         ruler.ticks.push_back(tick);
     }

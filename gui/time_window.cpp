@@ -31,7 +31,9 @@ TimeWindow zoomed(const TimeWindow& window, double anchor, double factor) {
     return result;
 }
 
-TimeWindow panned(const TimeWindow& window, double ratio) { return movedBy(window, ratio * window.length); }
+TimeWindow panned(const TimeWindow& window, double ratio) {
+    return movedBy(window, ratio * window.length);
+}
 
 TimeWindow shifted(const TimeWindow& window, std::int64_t by) {
     return {window.start + by, window.fraction, window.length};

@@ -5,7 +5,7 @@
 namespace pipescope {
 namespace {
 constexpr int kLaneGap = 5;
-constexpr int kCopyRow = 6;
+constexpr int kCopyRow = 7;
 constexpr int kRowGap = 1;
 }  // namespace
 
@@ -23,7 +23,8 @@ TimelineLayout layoutRows(const TimelineStore& store, int available_height) {
         fixed += stored.copies ? kCopyRow + kRowGap : 0;
         task_rows += stored.copies ? 0 : 1;
     }
-    const int task_row = std::clamp((available_height - fixed) / std::max(1, task_rows), kLowestTaskRow, kTallestTaskRow);
+    const int task_row =
+        std::clamp((available_height - fixed) / std::max(1, task_rows), kLowestTaskRow, kTallestTaskRow);
     int y = kLaneGap;
     for (LaneBand& lane : layout.lanes) {
         lane.band.top = y;

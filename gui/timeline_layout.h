@@ -38,7 +38,7 @@ struct TimelineLayout {
 };
 
 inline constexpr int kLowestTaskRow = 16;
-inline constexpr int kTallestTaskRow = 40;
+inline constexpr int kTallestTaskRow = 64;
 
 TimelineLayout layoutRows(const TimelineStore& store, int available_height);
 }  // namespace pipescope

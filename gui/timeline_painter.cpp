@@ -10,9 +10,10 @@
 namespace pipescope {
 namespace {
 constexpr double kLeastBorderWidth = 4;
-constexpr double kLabelMargin = 2;
+constexpr double kLabelMargin = 1;
 constexpr std::size_t kMostVectorSlices = 50'000;
-// A row with more slices than this in each pixel gets no labels: looking for wide ones would cost more than the drawing.
+// A row with more slices than this in each pixel gets no labels: looking for wide ones would cost more than the
+// drawing.
 constexpr std::ptrdiff_t kMostSlicesPerPixel = 8;
 
 bool isVector(const QPainter& painter) {
@@ -174,28 +175,30 @@ void TimelinePainter::paintBar(QPainter& painter, const QRectF& bar, const TaskK
     painter.setPen(QPen(colors_.border, 0));
     painter.setBrush(Qt::NoBrush);
     painter.drawLine(QPointF(std::floor(bar.left()), bar.top()), QPointF(std::floor(bar.left()), bar.bottom() - 1));
-    const QFontMetricsF metrics(painter.font());
-    if (bar.height() < metrics.ascent()) {
-        return;
-    }
-    const QRectF seen = bar.intersected(QRectF(painter.clipBoundingRect())).adjusted(kLabelMargin, 0, -kLabelMargin + 1, 0);
-    QString label = barLabel(key);
-    double width = metrics.horizontalAdvance(label);
-    if (width > seen.width() && key.micro_batch >= 0) {
-        label = QString::number(key.micro_batch);
-        width = metrics.horizontalAdvance(label);
-    }
-    if (label.isEmpty() || width > seen.width()) {
-        return;
-    }
+    const QRectF seen = bar.intersected(QRectF(painter.clipBoundingRect()));
     const KindStyle& style = styleOf(key.kind);
-    if (style.pattern != Pattern::plain) {  // a plate, so that the hatch does not cross the figures
-        const QPointF middle = seen.center();
-        painter.fillRect(QRectF(middle.x() - width / 2 - 1, middle.y() - metrics.ascent() / 2 - 1, width + 2,
-                                metrics.ascent() + 2).intersected(bar.adjusted(1, 0, 0, 0)), style.color);
+    const auto write = [&](const QString& label, double room, double across) {
+        const QFontMetricsF metrics(painter.font());
+        const double width = metrics.horizontalAdvance(label);
+        if (label.isEmpty() || width + 2 * kLabelMargin > room || metrics.ascent() > across) {
+            return false;
+        }
+        const QRectF plate(-width / 2 - 1, -metrics.ascent() / 2 - 1, width + 2, metrics.ascent() + 2);
+        if (style.pattern != Pattern::plain) {  // so that the hatch does not cross the figures
+            painter.fillRect(plate, style.color);
+        }
+        painter.setPen(textOn(style.color));
+        painter.drawText(plate.adjusted(-2, -4, 2, 4), Qt::AlignCenter | Qt::TextSingleLine, label);
+        return true;
+    };
+    const QString number = key.micro_batch >= 0 ? QString::number(key.micro_batch) : QString();
+    painter.save();
+    painter.translate(seen.center());
+    if (!write(barLabel(key), seen.width(), seen.height()) && !write(number, seen.width(), seen.height())) {
+        painter.rotate(-90);  // in a narrow bar the number still fits upright
+        write(number, seen.height(), seen.width());
     }
-    painter.setPen(textOn(style.color));
-    painter.drawText(seen.adjusted(-kLabelMargin, 0, kLabelMargin, 0), Qt::AlignCenter | Qt::TextSingleLine, label);
+    painter.restore();
 }
 
 void TimelinePainter::paintMarks(QPainter& painter, const TimelineScene& scene) const {

@@ -18,17 +18,17 @@ namespace pipescope {
 /// What a pane shows at one moment.
 struct TimelineScene {
     const TimelineStore* store = nullptr;
-    TimeWindow window;          ///< in the store's own times
+    TimeWindow window;  ///< in the store's own times
     TimelineLayout layout;
-    QRect lanes;                ///< where lane bodies go, in widget pixels
-    int scroll = 0;             ///< pixels of the layout above the view
+    QRect lanes;     ///< where lane bodies go, in widget pixels
+    int scroll = 0;  ///< pixels of the layout above the view
     std::optional<SliceRef> selected;
     bool selectedIsTwin = false;
     std::optional<SliceRef> hovered;
 };
 
-/// Draws lane bodies, bar labels and marks. Bodies are an image that is kept between paints, so that a moving mark costs
-/// nothing; a vector device (SVG, PDF) gets real rectangles while there are few enough to be worth it.
+/// Draws lane bodies, bar labels and marks. Bodies are an image that is kept between paints, so that a moving mark
+/// costs nothing; a vector device (SVG, PDF) gets real rectangles while there are few enough to be worth it.
 class TimelinePainter {
 public:
     explicit TimelinePainter(const TimelineColors& colors);

@@ -26,7 +26,8 @@ struct StepSpan {
     TimeRange range() const { return {statistics.start.count(), statistics.end.count()}; }
 };
 
-/// One row of a drawn timeline: slices of one lane that do not overlap, in columns (25 bytes a slice, plus the pyramid).
+/// One row of a drawn timeline: slices of one lane that do not overlap, in columns (25 bytes a slice, plus the
+/// pyramid).
 struct StoredRow {
     LaneId lane;
     bool copies = false;  ///< copies and skips have rows of their own below their lane's tasks
@@ -34,8 +35,8 @@ struct StoredRow {
     std::vector<std::int64_t> start;
     std::vector<std::int64_t> end;
     std::vector<std::uint8_t> kind;
-    std::vector<std::uint64_t> key;     ///< pack()ed
-    std::vector<std::int64_t> bytes;    ///< empty if all are 0
+    std::vector<std::uint64_t> key;       ///< pack()ed
+    std::vector<std::int64_t> bytes;      ///< empty if all are 0
     std::optional<SharePyramid> pyramid;  ///< nothing where the row is short enough to be read through
 
     SliceColumns columns() const { return {start, end, kind}; }

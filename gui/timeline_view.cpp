@@ -37,7 +37,9 @@ void TimelineView::setShift(std::int64_t ns) {
     viewport()->update();
 }
 
-QRectF TimelineView::rectOf(SliceRef slice) const { return store_ ? sliceRect(scene(), slice) : QRectF(); }
+QRectF TimelineView::rectOf(SliceRef slice) const {
+    return store_ ? sliceRect(scene(), slice) : QRectF();
+}
 
 std::optional<SliceRef> TimelineView::sliceAt(const QPoint& position) const {
     const QRect lanes = lanesRect();
@@ -67,14 +69,18 @@ TimelineScene TimelineView::scene() const {
     return scene;
 }
 
-int TimelineView::topMargin() const { return fontMetrics().height() + 8; }
+int TimelineView::topMargin() const {
+    return fontMetrics().height() + 8;
+}
 
 QSize TimelineView::sizeHint() const {
     const int lanes = store_ ? static_cast<int>(store_->lanes().size()) : 2;
     return {800, topMargin() + std::clamp(lanes, 2, 12) * kPreferredLane};
 }
 
-QSize TimelineView::minimumSizeHint() const { return {300, topMargin() + 3 * kLowestTaskRow}; }
+QSize TimelineView::minimumSizeHint() const {
+    return {300, topMargin() + 3 * kLowestTaskRow};
+}
 
 void TimelineView::relayout() {
     layout_ = store_ ? layoutRows(*store_, lanesRect().height()) : TimelineLayout{};
@@ -142,7 +148,9 @@ void TimelineView::hover(std::optional<QPoint> position) {
     }
 }
 
-void TimelineView::click(const QPoint& position) { Q_EMIT picked(sliceAt(position)); }
+void TimelineView::click(const QPoint& position) {
+    Q_EMIT picked(sliceAt(position));
+}
 
 void TimelineView::mouseDoubleClickEvent(QMouseEvent* event) {
     if (const std::optional<SliceRef> slice = sliceAt(event->position().toPoint())) {

@@ -83,7 +83,8 @@ TimeRange stepRange(const TraceDocument& document, std::int32_t step) {
     if (measured == nullptr) {
         return wholeRange(document, step);
     }
-    return withMargin(document.simulated ? united(measured->range(), simulatedRange(document, step)) : measured->range());
+    return withMargin(document.simulated ? united(measured->range(), simulatedRange(document, step))
+                                         : measured->range());
 }
 
 std::vector<LaneFacts> laneFacts(const TraceDocument& document, std::int32_t step) {

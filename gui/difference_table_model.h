@@ -1,0 +1,32 @@
+#pragma once
+
+#include "simulator/comparison.h"
+
+#include <QAbstractTableModel>
+
+#include <optional>
+#include <vector>
+
+namespace pipescope {
+/// The tasks whose measured and simulated durations differ most, largest difference first.
+class DifferenceTableModel : public QAbstractTableModel {
+    Q_OBJECT
+
+public:
+    enum Column { task, measured, simulated, difference };
+    static constexpr int kColumns = 4;
+
+    using QAbstractTableModel::QAbstractTableModel;
+    void setTasks(std::vector<ComparedTask> tasks);
+    /// The measured task of a row.
+    std::optional<TaskKey> taskOf(const QModelIndex& index) const;
+
+    int rowCount(const QModelIndex& parent = {}) const override;
+    int columnCount(const QModelIndex& parent = {}) const override;
+    QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;
+    QVariant headerData(int section, Qt::Orientation orientation, int role = Qt::DisplayRole) const override;
+
+private:
+    std::vector<ComparedTask> tasks_;
+};
+}  // namespace pipescope

@@ -1,0 +1,5 @@
+#include "gui/viewer_command.h"
+
+int main(int argc, char** argv) {
+    return pipescope::runViewer(argc, argv);
+}

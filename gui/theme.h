@@ -1,0 +1,12 @@
+#pragma once
+
+#include <QString>
+
+namespace pipescope {
+enum class Theme { system, light, dark };
+
+/// Throws UsageError for another name.
+Theme parseTheme(const QString& name);
+/// Sets the application's palette; `system` leaves the desktop's.
+void applyTheme(Theme theme);
+}  // namespace pipescope
