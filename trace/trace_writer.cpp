@@ -186,11 +186,15 @@ TraceWriter::~TraceWriter() {
 TraceWriter::TraceWriter(TraceWriter&&) noexcept = default;
 TraceWriter& TraceWriter::operator=(TraceWriter&&) noexcept = default;
 
-void TraceWriter::set_run(std::string_view key, std::string_view json) {
+void require_run_json(std::string_view key, std::string_view json) {
     if (!nlohmann::json::accept(json)) {
         throw TraceError("the value of run key '" + std::string(key) + "' is " + std::string(json.substr(0, 40)) +
                          "; it must be JSON; quote plain text");
     }
+}
+
+void TraceWriter::set_run(std::string_view key, std::string_view json) {
+    require_run_json(key, json);
     impl_->write([&] { impl_->set_run(key, std::string(json)); });
 }
 

@@ -10,6 +10,9 @@
 namespace pipescope {
 enum class IfExists { refuse, replace };
 
+/// Throws TraceError unless `json` is one JSON value, as PIPESCOPE_RUN wants.
+void require_run_json(std::string_view key, std::string_view json);
+
 /// Writes one trace: an SQLite file with nsys' table and column names and the PIPESCOPE_ tables (docs/trace-format.md).
 /// While open the journal is a WAL and a killed process loses at most what was not committed; close() builds the
 /// indexes and leaves one plain file.

@@ -13,7 +13,7 @@ namespace pipescope {
 struct RecorderOptions {
     std::filesystem::path path;
     IfExists if_exists = IfExists::refuse;
-    std::size_t ring_entries = 1 << 15;      ///< per thread
+    std::size_t ring_entries = 1 << 15;  ///< per thread
     Nanoseconds drain_period{20'000'000};
 };
 

@@ -1,0 +1,93 @@
+#include "profiler/recorder/name_registry.h"
+
+#include "profiler/recorder/recording_clock.h"
+
+#include <algorithm>
+#include <memory>
+
+namespace pipescope {
+namespace {
+template <class T>
+std::vector<T> after(const std::deque<T>& all, std::size_t seen) {
+    return seen < all.size() ? std::vector<T>(all.begin() + static_cast<std::ptrdiff_t>(seen), all.end())
+                             : std::vector<T>{};
+}
+}  // namespace
+
+std::string_view cut_text(std::string_view text) {
+    if (text.size() <= NameRegistry::kLongestText) {
+        return text;
+    }
+    std::size_t size = NameRegistry::kLongestText;
+    while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xc0U) == 0x80U) {
+        --size;  // in the middle of a character
+    }
+    return text.substr(0, size);
+}
+
+NameRegistry::NameRegistry() {
+    texts_.emplace_back("(left out: the program uses too many different texts)");
+    text_numbers_.emplace(texts_.back(), kTooManyTexts);
+}
+
+NameRegistry& NameRegistry::of_process() {
+    static NameRegistry& registry = *std::unique_ptr<NameRegistry>(new NameRegistry).release();
+    return registry;
+}
+
+std::uint32_t NameRegistry::domain(std::string_view name) {
+    const std::scoped_lock lock(mutex_);
+    const auto found =
+        std::find_if(domains_.begin(), domains_.end(), [&](const Domain& each) { return each.name == name; });
+    if (found != domains_.end()) {
+        return static_cast<std::uint32_t>(found - domains_.begin()) + 1;
+    }
+    domains_.push_back({std::string(name), recording_clock_ns()});
+    return static_cast<std::uint32_t>(domains_.size());
+}
+
+std::uint32_t NameRegistry::text(std::string_view text) {
+    const std::scoped_lock lock(mutex_);
+    const auto found = text_numbers_.find(text);
+    if (found != text_numbers_.end()) {
+        return found->second;
+    }
+    if (texts_.size() >= kMostTexts) {
+        return kTooManyTexts;
+    }
+    const auto number = static_cast<std::uint32_t>(texts_.size());
+    texts_.emplace_back(text);
+    text_numbers_.emplace(texts_.back(), number);
+    return number;
+}
+
+void NameRegistry::name_category(std::uint32_t domain, std::uint32_t category, std::string_view name) {
+    const std::scoped_lock lock(mutex_);
+    categories_.push_back({domain, category, std::string(name), recording_clock_ns()});
+}
+
+void NameRegistry::name_thread(std::uint32_t tid, std::string_view name) {
+    const std::scoped_lock lock(mutex_);
+    thread_names_.push_back({tid, std::string(name)});
+}
+
+std::vector<NameRegistry::Domain> NameRegistry::domains_after(std::size_t seen) const {
+    const std::scoped_lock lock(mutex_);
+    return after(domains_, seen);
+}
+
+std::vector<std::string> NameRegistry::texts_after(std::size_t seen) const {
+    const std::scoped_lock lock(mutex_);
+    return after(texts_, seen);
+}
+
+std::vector<NameRegistry::Category> NameRegistry::categories_after(std::size_t seen) const {
+    const std::scoped_lock lock(mutex_);
+    return after(categories_, seen);
+}
+
+std::vector<NameRegistry::ThreadName> NameRegistry::thread_names_after(std::size_t seen) const {
+    const std::scoped_lock lock(mutex_);
+    return after(thread_names_, seen);
+}
+}  // namespace pipescope

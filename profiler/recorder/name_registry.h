@@ -1,0 +1,70 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+namespace pipescope {
+/// Names a program tells NVTX once and means for ever: domains, texts, categories, threads. They arrive before a
+/// recorder exists and stay valid after it, so they live as long as the process.
+/// Threading: every method from any thread. Cost: a lock and a hash, for names; a recorded range needs neither.
+class NameRegistry {
+public:
+    struct Domain {
+        std::string name;
+        std::int64_t created = 0;  ///< recording_clock_ns()
+    };
+    struct Category {
+        std::uint32_t domain = 0;
+        std::uint32_t category = 0;
+        std::string name;
+        std::int64_t created = 0;
+    };
+    struct ThreadName {
+        std::uint32_t tid = 0;
+        std::string name;
+    };
+
+    /// The registry of the process. A global since NVTX's C functions carry no context; never destroyed since static
+    /// destructors may still emit ranges.
+    static NameRegistry& of_process();
+
+    /// Number of the domain of that name, the same for every part of the program that creates it. 0 is NVTX's default
+    /// domain, so these begin with 1.
+    std::uint32_t domain(std::string_view name);
+    /// Number of a text; kTooManyTexts where the table is full.
+    std::uint32_t text(std::string_view text);
+    void name_category(std::uint32_t domain, std::uint32_t category, std::string_view name);
+    void name_thread(std::uint32_t tid, std::string_view name);
+
+    // For the drain thread: what came after the first `seen` entries. Positions only grow.
+
+    std::vector<Domain> domains_after(std::size_t seen) const;
+    std::vector<std::string> texts_after(std::size_t seen) const;
+    std::vector<Category> categories_after(std::size_t seen) const;
+    std::vector<ThreadName> thread_names_after(std::size_t seen) const;
+
+    static constexpr std::uint32_t kTooManyTexts = 0;
+    static constexpr std::size_t kMostTexts = std::size_t{1} << 20;
+    /// Longer texts are cut.
+    static constexpr std::size_t kLongestText = 1000;
+
+private:
+    NameRegistry();
+
+    mutable std::mutex mutex_;
+    std::deque<Domain> domains_;  // number 1 first
+    std::deque<std::string> texts_;
+    std::unordered_map<std::string_view, std::uint32_t>
+        text_numbers_;  // views into texts_, whose entries stay in place
+    std::deque<Category> categories_;
+    std::deque<ThreadName> thread_names_;
+};
+
+/// The text as far as it is kept, whole UTF-8 characters only.
+std::string_view cut_text(std::string_view text);
+}  // namespace pipescope

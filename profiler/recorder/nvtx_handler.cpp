@@ -1,0 +1,350 @@
+// The functions NVTX calls. NVTX is header-only: at its first use in an executable it looks for a tool, first in the
+// environment (NVTX_INJECTION64_PATH), then behind the weak symbol InitializeInjectionNvtx2_fnptr, which this file
+// defines. It looks once, so the handler attaches always and stays idle until a recorder lives.
+// Source: nvtx3/nvtxDetail/nvtxInit.h, NVTX_LOAD_SEQUENCE_VERSION 2.
+
+#include "profiler/recorder/nvtx_handler.h"
+
+#include "profiler/recorder/name_registry.h"
+#include "profiler/recorder/recording.h"
+#include "profiler/recorder/recording_clock.h"
+
+#define NVTX_NO_IMPL  // the types only: this file must not itself become a source of ranges
+#define NVTX_STATIC_INJECTION_IMPL
+#include <nvtx3/nvToolsExt.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <bit>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace pipescope {
+namespace {
+std::atomic<bool> attached{false};
+
+// Handles are the numbers of the registry in the clothes of pointers: the hot path looks nothing up.
+
+template <class Handle>
+Handle to_handle(std::uint32_t number) {
+    return reinterpret_cast<Handle>(static_cast<std::uintptr_t>(number));
+}
+template <class Handle>
+std::uint32_t from_handle(Handle handle) {
+    return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(handle));
+}
+
+void append_utf8(std::string& text, std::uint32_t code) {
+    const auto add = [&](std::uint32_t byte) { text.push_back(static_cast<char>(static_cast<unsigned char>(byte))); };
+    if (code < 0x80) {
+        add(code);
+    } else if (code < 0x800) {
+        add(0xc0 | code >> 6);
+        add(0x80 | (code & 0x3f));
+    } else if (code < 0x10000) {
+        add(0xe0 | code >> 12);
+        add(0x80 | (code >> 6 & 0x3f));
+        add(0x80 | (code & 0x3f));
+    } else {
+        add(0xf0 | (code >> 18 & 0x07));
+        add(0x80 | (code >> 12 & 0x3f));
+        add(0x80 | (code >> 6 & 0x3f));
+        add(0x80 | (code & 0x3f));
+    }
+}
+
+std::string to_utf8(const wchar_t* wide) {
+    std::string text;
+    for (; wide != nullptr && *wide != 0; ++wide) {
+        append_utf8(text, static_cast<std::uint32_t>(*wide));
+    }
+    return text;
+}
+
+std::string_view view(const char* text) {
+    return text == nullptr ? std::string_view{} : std::string_view(text);
+}
+
+NameRegistry& registry() {
+    return NameRegistry::of_process();
+}
+std::uint32_t intern(std::string_view text) {
+    return registry().text(text);
+}
+
+void set_text(RangeEvent& event, ThreadLog& log, std::string_view text) {
+    const std::string_view kept = cut_text(text);
+    event.text = log.text_number(kept, intern);
+    event.truncated = kept.size() < text.size() || event.text == NameRegistry::kTooManyTexts;
+}
+
+RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, std::string_view text) {
+    RangeEvent event;
+    event.type = type;
+    event.domain = domain;
+    event.start_tid = log.tid();
+    set_text(event, log, text);
+    return event;
+}
+
+std::uint64_t payload_bits(const nvtxEventAttributes_t& attributes, PayloadType type) {
+    switch (type) {
+        case PayloadType::f64: return std::bit_cast<std::uint64_t>(attributes.payload.dValue);
+        case PayloadType::f32: return std::bit_cast<std::uint32_t>(attributes.payload.fValue);
+        case PayloadType::u32: return attributes.payload.uiValue;
+        case PayloadType::i32: return std::bit_cast<std::uint32_t>(attributes.payload.iValue);
+        default: return attributes.payload.ullValue;
+    }
+}
+
+/// The message of the attributes, unless it is a registered one.
+void set_message(RangeEvent& event, ThreadLog& log, const nvtxEventAttributes_t& attributes) {
+    switch (attributes.messageType) {
+        case NVTX_MESSAGE_TYPE_REGISTERED: event.text = from_handle(attributes.message.registered); break;
+        case NVTX_MESSAGE_TYPE_ASCII: set_text(event, log, view(attributes.message.ascii)); break;
+        case NVTX_MESSAGE_TYPE_UNICODE: set_text(event, log, to_utf8(attributes.message.unicode)); break;
+        default: set_text(event, log, {});
+    }
+}
+
+RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, const nvtxEventAttributes_t* attributes) {
+    if (attributes == nullptr) {
+        return make_event(type, domain, log, std::string_view{});
+    }
+    RangeEvent event;
+    event.type = type;
+    event.domain = domain;
+    event.start_tid = log.tid();
+    event.category = attributes->category;
+    event.has_color = attributes->colorType == NVTX_COLOR_ARGB;
+    event.color = attributes->color;
+    if (attributes->payloadType >= NVTX_PAYLOAD_TYPE_UNSIGNED_INT64 &&
+        attributes->payloadType <= NVTX_PAYLOAD_TYPE_FLOAT) {
+        event.payload_type = static_cast<PayloadType>(attributes->payloadType);
+        event.payload = payload_bits(*attributes, event.payload_type);
+    }
+    set_message(event, log, *attributes);
+    return event;
+}
+
+// A start is read as late and an end as early as possible, so that our own work lies outside the range.
+
+/// `source`: attributes or a plain text.
+template <class Source>
+int push(std::uint32_t domain, Source source) noexcept {
+    ThreadLog* log = log_of_this_thread();
+    if (log == nullptr) {
+        return NVTX_NO_PUSH_POP_TRACKING;
+    }
+    RangeEvent event = make_event(RangeType::push_pop, domain, *log, source);
+    event.start = recording_clock_ns();
+    return log->push(event);
+}
+
+int pop(std::uint32_t domain) noexcept {
+    ThreadLog* log = log_of_this_thread();
+    return log == nullptr ? NVTX_NO_PUSH_POP_TRACKING : log->pop(domain, recording_clock_ns());
+}
+
+template <class Source>
+void mark(std::uint32_t domain, Source source) noexcept {
+    if (ThreadLog* log = log_of_this_thread()) {
+        const std::int64_t now = recording_clock_ns();
+        RangeEvent event = make_event(RangeType::mark, domain, *log, source);
+        event.start = now;
+        log->add_mark(event);
+    }
+}
+
+template <class Source>
+nvtxRangeId_t start(std::uint32_t domain, Source source) noexcept {
+    ThreadLog* log = log_of_this_thread();
+    if (log == nullptr) {
+        return 0;
+    }
+    RangeEvent event = make_event(RangeType::start_end, domain, *log, source);
+    event.start = recording_clock_ns();
+    return open_range(event);
+}
+
+void end(nvtxRangeId_t id) noexcept {
+    if (ThreadLog* log = log_of_this_thread()) {
+        const std::int64_t now = recording_clock_ns();
+        log->add_ended([&] {
+            std::optional<RangeEvent> range = take_range(id);
+            if (range) {
+                range->end = now;
+            }
+            return range;
+        });
+    }
+}
+
+// One function per callback, in the order of NVTX's tables.
+
+using Attributes = const nvtxEventAttributes_t*;
+constexpr std::uint32_t kDefaultDomain = 0;
+
+void mark_ex(Attributes attributes) {
+    mark(kDefaultDomain, attributes);
+}
+void mark_a(const char* text) {
+    mark(kDefaultDomain, view(text));
+}
+void mark_w(const wchar_t* text) {
+    mark<std::string_view>(kDefaultDomain, to_utf8(text));
+}
+nvtxRangeId_t range_start_ex(Attributes attributes) {
+    return start(kDefaultDomain, attributes);
+}
+nvtxRangeId_t range_start_a(const char* text) {
+    return start(kDefaultDomain, view(text));
+}
+nvtxRangeId_t range_start_w(const wchar_t* text) {
+    return start<std::string_view>(kDefaultDomain, to_utf8(text));
+}
+void range_end(nvtxRangeId_t id) {
+    end(id);
+}
+int range_push_ex(Attributes attributes) {
+    return push(kDefaultDomain, attributes);
+}
+int range_push_a(const char* text) {
+    return push(kDefaultDomain, view(text));
+}
+int range_push_w(const wchar_t* text) {
+    return push<std::string_view>(kDefaultDomain, to_utf8(text));
+}
+int range_pop() {
+    return pop(kDefaultDomain);
+}
+void name_category_a(std::uint32_t category, const char* name) {
+    registry().name_category(kDefaultDomain, category, view(name));
+}
+void name_category_w(std::uint32_t category, const wchar_t* name) {
+    registry().name_category(kDefaultDomain, category, to_utf8(name));
+}
+void name_os_thread_a(std::uint32_t tid, const char* name) {
+    registry().name_thread(tid, view(name));
+}
+void name_os_thread_w(std::uint32_t tid, const wchar_t* name) {
+    registry().name_thread(tid, to_utf8(name));
+}
+
+void domain_mark_ex(nvtxDomainHandle_t domain, Attributes attributes) {
+    mark(from_handle(domain), attributes);
+}
+nvtxRangeId_t domain_range_start_ex(nvtxDomainHandle_t domain, Attributes attributes) {
+    return start(from_handle(domain), attributes);
+}
+void domain_range_end(nvtxDomainHandle_t, nvtxRangeId_t id) {
+    end(id);
+}
+int domain_range_push_ex(nvtxDomainHandle_t domain, Attributes attributes) {
+    return push(from_handle(domain), attributes);
+}
+int domain_range_pop(nvtxDomainHandle_t domain) {
+    return pop(from_handle(domain));
+}
+void domain_name_category_a(nvtxDomainHandle_t domain, std::uint32_t category, const char* name) {
+    registry().name_category(from_handle(domain), category, view(name));
+}
+void domain_name_category_w(nvtxDomainHandle_t domain, std::uint32_t category, const wchar_t* name) {
+    registry().name_category(from_handle(domain), category, to_utf8(name));
+}
+nvtxStringHandle_t domain_register_string_a(nvtxDomainHandle_t, const char* text) {
+    return to_handle<nvtxStringHandle_t>(registry().text(cut_text(view(text))));
+}
+nvtxStringHandle_t domain_register_string_w(nvtxDomainHandle_t, const wchar_t* text) {
+    return to_handle<nvtxStringHandle_t>(registry().text(cut_text(to_utf8(text))));
+}
+nvtxDomainHandle_t domain_create_a(const char* name) {
+    return to_handle<nvtxDomainHandle_t>(registry().domain(view(name)));
+}
+nvtxDomainHandle_t domain_create_w(const wchar_t* name) {
+    return to_handle<nvtxDomainHandle_t>(registry().domain(to_utf8(name)));
+}
+void domain_destroy(nvtxDomainHandle_t) {}  // its ranges stay in the trace, so its name does too
+void initialize(const void*) {}
+
+/// Writes our functions into one of NVTX's tables.
+class Table {
+public:
+    Table(const NvtxExportTableCallbacks& callbacks, NvtxCallbackModule module) {
+        if (callbacks.GetModuleFunctionTable(module, &entries_, &size_) == 0) {
+            size_ = 0;
+        }
+    }
+    template <class Function>
+    void set(unsigned id, Function* function) const {
+        if (id < size_ && entries_[id] != nullptr) {
+            *entries_[id] = reinterpret_cast<NvtxFunctionPointer>(function);
+        }
+    }
+
+private:
+    NvtxFunctionTable entries_ = nullptr;
+    unsigned size_ = 0;
+};
+
+void attach_core(const NvtxExportTableCallbacks& callbacks) {
+    const Table table(callbacks, NVTX_CB_MODULE_CORE);
+    table.set(NVTX_CBID_CORE_MarkEx, mark_ex);
+    table.set(NVTX_CBID_CORE_MarkA, mark_a);
+    table.set(NVTX_CBID_CORE_MarkW, mark_w);
+    table.set(NVTX_CBID_CORE_RangeStartEx, range_start_ex);
+    table.set(NVTX_CBID_CORE_RangeStartA, range_start_a);
+    table.set(NVTX_CBID_CORE_RangeStartW, range_start_w);
+    table.set(NVTX_CBID_CORE_RangeEnd, range_end);
+    table.set(NVTX_CBID_CORE_RangePushEx, range_push_ex);
+    table.set(NVTX_CBID_CORE_RangePushA, range_push_a);
+    table.set(NVTX_CBID_CORE_RangePushW, range_push_w);
+    table.set(NVTX_CBID_CORE_RangePop, range_pop);
+    table.set(NVTX_CBID_CORE_NameCategoryA, name_category_a);
+    table.set(NVTX_CBID_CORE_NameCategoryW, name_category_w);
+    table.set(NVTX_CBID_CORE_NameOsThreadA, name_os_thread_a);
+    table.set(NVTX_CBID_CORE_NameOsThreadW, name_os_thread_w);
+}
+
+void attach_core2(const NvtxExportTableCallbacks& callbacks) {
+    const Table table(callbacks, NVTX_CB_MODULE_CORE2);
+    table.set(NVTX_CBID_CORE2_DomainMarkEx, domain_mark_ex);
+    table.set(NVTX_CBID_CORE2_DomainRangeStartEx, domain_range_start_ex);
+    table.set(NVTX_CBID_CORE2_DomainRangeEnd, domain_range_end);
+    table.set(NVTX_CBID_CORE2_DomainRangePushEx, domain_range_push_ex);
+    table.set(NVTX_CBID_CORE2_DomainRangePop, domain_range_pop);
+    table.set(NVTX_CBID_CORE2_DomainNameCategoryA, domain_name_category_a);
+    table.set(NVTX_CBID_CORE2_DomainNameCategoryW, domain_name_category_w);
+    table.set(NVTX_CBID_CORE2_DomainRegisterStringA, domain_register_string_a);
+    table.set(NVTX_CBID_CORE2_DomainRegisterStringW, domain_register_string_w);
+    table.set(NVTX_CBID_CORE2_DomainCreateA, domain_create_a);
+    table.set(NVTX_CBID_CORE2_DomainCreateW, domain_create_w);
+    table.set(NVTX_CBID_CORE2_DomainDestroy, domain_destroy);
+    table.set(NVTX_CBID_CORE2_Initialize, initialize);
+}
+}  // namespace
+
+bool nvtx_handler_attached() {
+    return attached.load(std::memory_order_relaxed);
+}
+
+/// 1 for success, 0 for "leave me out", as NVTX wants it.
+static int attach(NvtxGetExportTableFunc_t get_export_table) {
+    const auto* callbacks = static_cast<const NvtxExportTableCallbacks*>(get_export_table(NVTX_ETID_CALLBACKS));
+    if (callbacks == nullptr || callbacks->struct_size < sizeof(NvtxExportTableCallbacks)) {
+        return 0;
+    }
+    attach_core(*callbacks);
+    attach_core2(*callbacks);
+    attached.store(true, std::memory_order_relaxed);  // a mere remark, it orders nothing
+    return 1;
+}
+}  // namespace pipescope
+
+extern "C" {
+NvtxInitializeInjectionNvtxFunc_t InitializeInjectionNvtx2_fnptr = pipescope::attach;
+extern const char pipescope_nvtx_handler;
+const char pipescope_nvtx_handler = 1;  // a name the linker can be told to want, see CMakeLists.txt
+}

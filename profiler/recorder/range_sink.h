@@ -1,0 +1,58 @@
+#pragma once
+
+#include "profiler/recorder/name_registry.h"
+#include "profiler/recorder/range_event.h"
+#include "schedule/task_graph.h"
+#include "trace/trace_writer.h"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+/// Turns recorded ranges into rows of a trace: names for numbers, times since the start of the recording, and a task
+/// for each finished range of the engine.
+/// Threading: the drain thread's only. Errors: TraceError of the writer.
+class RangeSink {
+public:
+    /// `origin` is time zero on the recording's clock; `writer` must outlive this.
+    RangeSink(TraceWriter& writer, const NameRegistry& names, std::int64_t origin, std::int64_t pid);
+
+    void set_shape(PipelineShape shape) { shape_ = std::move(shape); }
+
+    /// Domains, categories and thread names the program gave since the last call.
+    void write_new_names();
+    /// `end_tid` is the thread that ended the range.
+    void write(const RangeEvent& range, std::uint32_t end_tid);
+    void write_thread_name(std::uint32_t tid, std::string_view name);
+    /// The counts of a thread; written by write_counts().
+    DropRecord& counts_of(std::uint32_t tid);
+    void write_counts();
+
+    std::int64_t rows() const { return rows_; }
+    Nanoseconds time(std::int64_t clock_ns) const { return Nanoseconds{clock_ns - origin_}; }
+
+private:
+    const std::string& text(std::uint32_t number);
+    void write_task(const RangeEvent& range, std::int64_t row);
+    LaneId lane_of(const TaskKey& key) const;
+    std::int64_t global_tid(std::uint32_t tid) const { return pid_ << 24 | tid; }
+
+    TraceWriter& writer_;
+    const NameRegistry& names_;
+    const std::int64_t origin_;
+    const std::int64_t pid_;
+    std::optional<PipelineShape> shape_;
+    std::vector<std::string> texts_;
+    std::size_t domains_seen_ = 0;
+    std::size_t categories_seen_ = 0;
+    std::size_t thread_names_seen_ = 0;
+    std::uint32_t engine_domain_ = 0;  // 0 until a domain "pipescope" exists; the default domain is no engine's
+    std::map<std::uint32_t, std::string> named_threads_;  // by the program, which beats the system's name
+    std::map<std::uint32_t, DropRecord> counts_;          // by tid: a system that reuses a tid adds up
+    NvtxRecord record_;                                   // kept for its memory
+    std::int64_t rows_ = 0;
+};
+}  // namespace pipescope

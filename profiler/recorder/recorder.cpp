@@ -1,0 +1,379 @@
+#include "profiler/recorder/recorder.h"
+
+#include "profiler/recorder/nvtx_handler.h"
+#include "profiler/recorder/range_sink.h"
+#include "profiler/recorder/recording.h"
+#include "profiler/recorder/recording_clock.h"
+
+#include <fmt/format.h>
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+#include <condition_variable>
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+#include <mutex>
+#include <thread>
+#include <utility>
+
+namespace pipescope {
+namespace {
+constexpr std::int64_t kClockPeriodNs = 1'000'000'000;
+
+std::string process_name() {
+    std::ifstream file("/proc/self/comm");
+    std::string name;
+    std::getline(file, name);
+    return name;
+}
+
+/// A thread's log with what the drain thread has counted of it.
+struct Emitter {
+    std::shared_ptr<ThreadLog> log;
+    std::uint64_t dropped_counted = 0;
+};
+
+/// What the program wants written beside its ranges, in the order of the calls.
+class Requests {
+public:
+    using Request = std::function<void(TraceWriter&, RangeSink&)>;
+
+    void add(Request request) {
+        const std::scoped_lock lock(mutex_);
+        others_.push_back(std::move(request));
+    }
+    void add(const MemorySample& sample) {
+        const std::scoped_lock lock(mutex_);
+        memory_.push_back(sample);
+    }
+    void write(TraceWriter& writer, RangeSink& sink) {
+        std::vector<Request> others;
+        std::vector<MemorySample> memory;
+        {
+            const std::scoped_lock lock(mutex_);
+            others = std::exchange(others_, {});
+            memory = std::exchange(memory_, {});
+        }
+        for (const Request& request : others) {
+            request(writer, sink);
+        }
+        for (const MemorySample& sample : memory) {
+            writer.add_memory(sample);
+        }
+    }
+
+private:
+    std::mutex mutex_;
+    std::vector<Request> others_;
+    std::vector<MemorySample> memory_;
+};
+}  // namespace
+
+struct Recorder::Impl {
+    explicit Impl(RecorderOptions given);
+    ~Impl();
+
+    void drain_thread();
+    /// Waits for the next period, a flush or the end; returns the last flush asked for.
+    std::uint64_t wait_for_work();
+    void write_pass();
+    void finish();
+    void fetch_new_logs();
+    void write_records(Emitter& emitter, const ThreadLog::Snapshot& snapshot);
+    void count_drops(Emitter& emitter, std::uint64_t dropped);
+    void write_left_open(const RangeEvent& range);
+    void write_start();
+    void write_end();
+    void write_clocks_when_due();
+    void flush();
+    void stop();
+
+    // The claim comes before the file: a second recorder is refused before it touches anything.
+    Recording recording;
+    const RecorderOptions options;
+    const std::int64_t owner_pid = getpid();
+    TraceWriter writer;
+    const std::int64_t origin = recording_clock_ns();
+    RangeSink sink;
+    Requests requests;
+
+    // The drain thread's own.
+    std::vector<Emitter> emitters;
+    std::vector<RangeEvent> open_across_threads;
+    std::int64_t next_clock_ns = 0;
+    std::int64_t passes = 0;
+
+    std::mutex mutex;  // guards what follows
+    std::condition_variable work;
+    std::condition_variable flushed;
+    std::uint64_t flush_asked = 0;
+    std::uint64_t flush_done = 0;
+    bool stopping = false;
+    std::exception_ptr failure;
+
+    std::mutex stop_mutex;
+    std::thread thread;
+};
+
+Recorder::Impl::Impl(RecorderOptions given)
+    : options(std::move(given)),
+      writer(options.path, options.if_exists),
+      sink(writer, NameRegistry::of_process(), origin, owner_pid) {
+    write_start();
+    writer.commit();
+    // The drain thread takes no signals: a handler of the program must not run on it.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    thread = std::thread([this] { drain_thread(); });
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    recording.start(options.ring_entries);
+}
+
+Recorder::Impl::~Impl() {
+    if (thread.joinable()) {
+        try {
+            stop();
+        } catch (const std::exception& error) {
+            std::fprintf(stderr, "pipescope: the trace is incomplete: %s\n", error.what());
+        }
+    }
+}
+
+void Recorder::Impl::write_start() {
+    const ClockRecord clocks = read_clocks();
+    // Wall clock at `origin`, which lies a little before the tuple.
+    writer.set_start(clocks.realtime - (clocks.monotonic - origin));
+    writer.add_clock(clocks);
+    next_clock_ns = clocks.monotonic + kClockPeriodNs;
+    writer.add_process(owner_pid << 24, owner_pid, process_name());
+    const char* foreign = std::getenv("NVTX_INJECTION64_PATH");
+    if (foreign != nullptr && *foreign != '\0' && !nvtx_handler_attached()) {
+        writer.add_diagnostic(
+            {"warning", "nvtx",
+             fmt::format("another NVTX tool is active ({}): the ranges go there and are missing here; "
+                         "unset NVTX_INJECTION64_PATH to record them",
+                         foreign)});
+    }
+}
+
+void Recorder::Impl::drain_thread() {
+    pthread_setname_np(pthread_self(), "pipescope-drain");
+    bool last = false;
+    while (!last) {
+        const std::uint64_t flush = wait_for_work();
+        bool failed = false;
+        {
+            const std::scoped_lock lock(mutex);
+            last = stopping;
+            failed = failure != nullptr;
+        }
+        try {
+            if (!failed && last) {
+                finish();
+            } else if (!failed) {
+                write_pass();
+            }
+        } catch (...) {
+            // Training goes on; stop() tells. Nobody records into rings that are not emptied any more.
+            recording.stop();
+            const std::scoped_lock lock(mutex);
+            failure = std::current_exception();
+        }
+        const std::scoped_lock lock(mutex);
+        flush_done = flush;
+        flushed.notify_all();
+    }
+}
+
+std::uint64_t Recorder::Impl::wait_for_work() {
+    std::unique_lock lock(mutex);
+    work.wait_for(lock, options.drain_period, [&] { return stopping || flush_asked > flush_done; });
+    return flush_asked;
+}
+
+void Recorder::Impl::fetch_new_logs() {
+    for (std::shared_ptr<ThreadLog>& log : recording.take_new_logs()) {
+        sink.write_thread_name(log->tid(), log->thread_name());
+        sink.counts_of(log->tid());  // a row for every thread that emitted, also without losses
+        emitters.push_back({std::move(log)});
+    }
+}
+
+void Recorder::Impl::write_pass() {
+    ++passes;
+    fetch_new_logs();
+    // Heads first, requests and names second: what was asked for or named before a range began is then known when the
+    // range is written.
+    std::vector<std::optional<ThreadLog::Snapshot>> ended;
+    std::vector<std::uint64_t> heads;
+    for (const Emitter& emitter : emitters) {
+        ended.push_back(emitter.log->ended() ? std::optional(emitter.log->snapshot()) : std::nullopt);
+        heads.push_back(ended.back() ? ended.back()->head : emitter.log->head());
+    }
+    requests.write(writer, sink);
+    sink.write_new_names();
+    std::vector<Emitter> living;
+    for (std::size_t k = 0; k < emitters.size(); ++k) {
+        if (ended[k]) {
+            write_records(emitters[k], *ended[k]);
+        } else {
+            write_records(emitters[k], {heads[k], emitters[k].log->dropped(), 0, 0, {}});
+            living.push_back(std::move(emitters[k]));
+        }
+    }
+    emitters = std::move(living);
+    write_clocks_when_due();
+    writer.commit();
+}
+
+void Recorder::Impl::write_records(Emitter& emitter, const ThreadLog::Snapshot& snapshot) {
+    const std::uint32_t tid = emitter.log->tid();
+    DropRecord& counts = sink.counts_of(tid);
+    emitter.log->drain(snapshot.head, [&](const RangeEvent& range) {
+        sink.write(range, tid);
+        ++counts.recorded;
+        counts.truncated += range.truncated ? 1 : 0;
+    });
+    for (const RangeEvent& range : snapshot.open) {
+        write_left_open(range);
+    }
+    count_drops(emitter, snapshot.dropped);
+    if (snapshot.last_drop != 0) {
+        writer.add_diagnostic({"warning", "nvtx",
+                               fmt::format("thread {} lost {} ranges between {} and {} ns: its ring of {} entries was "
+                                           "full; figures over that time are too small",
+                                           tid, snapshot.dropped, snapshot.first_drop - origin,
+                                           snapshot.last_drop - origin, options.ring_entries)});
+    }
+}
+
+void Recorder::Impl::count_drops(Emitter& emitter, std::uint64_t dropped) {
+    if (dropped != emitter.dropped_counted) {
+        sink.counts_of(emitter.log->tid()).dropped += static_cast<std::int64_t>(dropped - emitter.dropped_counted);
+        emitter.dropped_counted = dropped;
+        sink.write_counts();  // at once, so that a killed run's trace tells too
+    }
+}
+
+void Recorder::Impl::write_left_open(const RangeEvent& range) {
+    sink.write(range, range.start_tid);
+    ++sink.counts_of(range.start_tid).open_at_exit;
+}
+
+void Recorder::Impl::finish() {
+    ++passes;
+    fetch_new_logs();
+    std::vector<ThreadLog::Snapshot> snapshots;
+    for (const Emitter& emitter : emitters) {
+        snapshots.push_back(emitter.log->snapshot());
+    }
+    requests.write(writer, sink);
+    sink.write_new_names();
+    for (std::size_t k = 0; k < emitters.size(); ++k) {
+        write_records(emitters[k], snapshots[k]);
+    }
+    for (const RangeEvent& range : open_across_threads) {
+        write_left_open(range);
+    }
+    sink.write_counts();
+    write_end();
+    writer.close();
+}
+
+void Recorder::Impl::write_end() {
+    writer.add_clock(read_clocks());
+    writer.add_overhead({"drain thread", "cpu_ns", thread_cpu_ns()});
+    writer.add_overhead({"drain thread", "rows", sink.rows()});
+    writer.add_overhead({"drain thread", "passes", passes});
+}
+
+void Recorder::Impl::write_clocks_when_due() {
+    if (recording_clock_ns() >= next_clock_ns) {
+        const ClockRecord clocks = read_clocks();
+        writer.add_clock(clocks);
+        next_clock_ns = clocks.monotonic + kClockPeriodNs;
+    }
+}
+
+void Recorder::Impl::flush() {
+    std::unique_lock lock(mutex);
+    const std::uint64_t wanted = ++flush_asked;
+    work.notify_one();
+    flushed.wait(lock, [&] { return flush_done >= wanted || stopping || failure != nullptr; });
+}
+
+void Recorder::Impl::stop() {
+    const std::scoped_lock only_one(stop_mutex);
+    if (!thread.joinable()) {
+        return;
+    }
+    std::vector<RangeEvent> open = recording.stop();
+    {
+        const std::scoped_lock lock(mutex);
+        open_across_threads = std::move(open);
+        stopping = true;
+    }
+    work.notify_one();
+    thread.join();
+    flushed.notify_all();
+    if (failure != nullptr) {
+        std::rethrow_exception(failure);
+    }
+}
+
+Recorder::Recorder(RecorderOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
+
+Recorder::~Recorder() {
+    if (impl_->owner_pid != getpid()) {
+        // A forked child: the drain thread and the file are the parent's.
+        static_cast<void>(impl_.release());
+    }
+}
+
+void Recorder::set_pipeline(const std::vector<LaneInfo>& lanes, const PipelineShape& shape) {
+    shape.check();
+    impl_->flush();  // ranges of an earlier pipeline are placed by that one
+    impl_->requests.add([=](TraceWriter& writer, RangeSink& sink) {
+        writer.set_lanes(lanes);
+        sink.set_shape(shape);
+    });
+}
+
+void Recorder::set_run(std::string_view key, std::string_view json) {
+    require_run_json(key, json);  // here, where the caller hears of it
+    impl_->requests.add([key = std::string(key), json = std::string(json)](TraceWriter& writer, RangeSink&) {
+        writer.set_run(key, json);
+    });
+}
+
+void Recorder::set_profile(std::string_view json) {
+    impl_->requests.add([json = std::string(json)](TraceWriter& writer, RangeSink&) { writer.set_profile(json); });
+}
+
+void Recorder::add_step(const StepRecord& step) {
+    impl_->requests.add([=](TraceWriter& writer, RangeSink&) { writer.add_step(step); });
+}
+
+void Recorder::add_memory(const MemorySample& sample) {
+    impl_->requests.add(sample);
+}
+
+void Recorder::add_diagnostic(const DiagnosticRecord& diagnostic) {
+    impl_->requests.add([=](TraceWriter& writer, RangeSink&) { writer.add_diagnostic(diagnostic); });
+}
+
+Nanoseconds Recorder::now() const {
+    return Nanoseconds{recording_clock_ns() - impl_->origin};
+}
+void Recorder::flush() {
+    impl_->flush();
+}
+void Recorder::stop() {
+    impl_->stop();
+}
+}  // namespace pipescope

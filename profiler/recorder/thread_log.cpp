@@ -1,0 +1,143 @@
+#include "profiler/recorder/thread_log.h"
+
+#include <algorithm>
+#include <thread>
+
+namespace pipescope {
+namespace {
+/// So many different texts a thread keeps at hand; a program that makes up new texts for ever must not fill the memory.
+constexpr std::size_t kMostCachedTexts = 4096;
+}  // namespace
+
+ThreadLog::ThreadLog(std::uint32_t tid, std::string thread_name, std::size_t ring_entries)
+    : tid_(tid),
+      thread_name_(std::move(thread_name)),
+      mask_(std::bit_ceil(std::max<std::size_t>(ring_entries, 2)) - 1),
+      // Not initialised: memory a quiet thread never reaches is then never taken from the system.
+      slots_(std::make_unique_for_overwrite<RangeEvent[]>(mask_ + 1)) {}
+
+void ThreadLog::store(Slot& slot, const RangeEvent& range) {
+    const auto words = std::bit_cast<Words>(range);
+    for (std::size_t k = 0; k < kWords; ++k) {
+        slot[k].store(words[k], std::memory_order_release);
+    }
+}
+
+RangeEvent ThreadLog::load(const Slot& slot) {
+    Words words;
+    for (std::size_t k = 0; k < kWords; ++k) {
+        words[k] = slot[k].load(std::memory_order_acquire);
+    }
+    return std::bit_cast<RangeEvent>(words);
+}
+
+int ThreadLog::push(const RangeEvent& range) {
+    const Change change(*this);
+    const std::uint64_t depth = depth_.load(std::memory_order_relaxed);
+    int level = 0;
+    for (std::uint64_t k = 0; k < depth; ++k) {
+        level += load(stack_[k]).domain == range.domain ? 1 : 0;
+    }
+    if (depth == kMaxDepth) {
+        too_deep_.store(too_deep_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+        return level;
+    }
+    store(stack_[depth], range);
+    depth_.store(depth + 1, std::memory_order_release);
+    return level;
+}
+
+int ThreadLog::pop(std::uint32_t domain, std::int64_t end) {
+    const Change change(*this);
+    const std::uint64_t too_deep = too_deep_.load(std::memory_order_relaxed);
+    if (too_deep > 0) {
+        too_deep_.store(too_deep - 1, std::memory_order_release);
+        count_drop(end, end);
+        return static_cast<int>(kMaxDepth);
+    }
+    const std::uint64_t depth = depth_.load(std::memory_order_relaxed);
+    std::uint64_t at = depth;
+    while (at > 0 && load(stack_[at - 1]).domain != domain) {
+        --at;  // ranges of other domains may have been opened since: domains nest each on their own
+    }
+    if (at == 0) {
+        return -1;
+    }
+    --at;
+    RangeEvent range = load(stack_[at]);
+    int level = 0;
+    for (std::uint64_t k = 0; k < at; ++k) {
+        level += load(stack_[k]).domain == domain ? 1 : 0;
+    }
+    for (std::uint64_t k = at; k + 1 < depth; ++k) {
+        store(stack_[k], load(stack_[k + 1]));
+    }
+    depth_.store(depth - 1, std::memory_order_release);
+    range.end = end;
+    record(range);
+    return level;
+}
+
+void ThreadLog::add_mark(const RangeEvent& mark) {
+    const Change change(*this);
+    record(mark);
+}
+
+void ThreadLog::record(const RangeEvent& range) {
+    const std::uint64_t head = head_.load(std::memory_order_relaxed);
+    if (head - tail_seen_ > mask_) {
+        tail_seen_ = tail_.load(std::memory_order_acquire);
+        if (head - tail_seen_ > mask_) {
+            count_drop(range.start, range.end == RangeEvent::kOpen ? range.start : range.end);
+            return;
+        }
+    }
+    slots_[head & mask_] = range;
+    head_.store(head + 1, std::memory_order_release);
+}
+
+void ThreadLog::count_drop(std::int64_t start, std::int64_t end) {
+    const std::uint64_t before = dropped_.load(std::memory_order_relaxed);
+    if (before == 0) {
+        first_drop_.store(start, std::memory_order_release);
+    }
+    last_drop_.store(end, std::memory_order_release);
+    dropped_.store(before + 1, std::memory_order_release);
+}
+
+std::uint32_t ThreadLog::text_number(std::string_view text, std::uint32_t (*intern)(std::string_view)) {
+    text_key_.assign(text);
+    const auto found = text_numbers_.find(text_key_);
+    if (found != text_numbers_.end()) {
+        return found->second;
+    }
+    if (text_numbers_.size() >= kMostCachedTexts) {
+        text_numbers_.clear();
+    }
+    return text_numbers_.emplace(text_key_, intern(text)).first->second;
+}
+
+ThreadLog::Snapshot ThreadLog::snapshot() const {
+    for (;;) {
+        const std::uint64_t before = sequence_.load(std::memory_order_acquire);
+        if (before % 2 == 0) {
+            Snapshot taken;
+            taken.head = head_.load(std::memory_order_acquire);
+            // What found no place on the stack is lost, whether it ended or not.
+            taken.dropped = dropped_.load(std::memory_order_acquire) + too_deep_.load(std::memory_order_acquire);
+            taken.first_drop = first_drop_.load(std::memory_order_acquire);
+            taken.last_drop = last_drop_.load(std::memory_order_acquire);
+            const std::uint64_t depth = depth_.load(std::memory_order_acquire);
+            for (std::uint64_t k = 0; k < depth && k < kMaxDepth; ++k) {
+                taken.open.push_back(load(stack_[k]));
+            }
+            // Relaxed: the loads above are acquires, so this one cannot move before them.
+            if (sequence_.load(std::memory_order_relaxed) == before) {
+                return taken;
+            }
+        }
+        std::this_thread::yield();  // the thread is within a change, which takes some ns unless it was descheduled
+                                    // there
+    }
+}
+}  // namespace pipescope

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "../../trace/temporary_folder.h"
+#include "profiler/recorder/recorder.h"
+#include "trace/trace_reader.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <cstdint>
+#include <functional>
+#include <string>
+
+namespace pipescope {
+/// Records what a function does into a trace of its own, and asks that trace questions.
+class RecordedTrace {
+public:
+    explicit RecordedTrace(const std::function<void(Recorder&)>& body, RecorderOptions options = {}) {
+        options.path = path();
+        Recorder recorder(options);
+        body(recorder);
+        recorder.stop();
+    }
+
+    std::filesystem::path path() const { return folder_ / "t.sqlite"; }
+    TraceReader reader() const { return TraceReader(path()); }
+    std::int64_t number(const std::string& sql) const { return SQLite::Database(path()).execAndGet(sql).getInt64(); }
+    std::string text(const std::string& sql) const { return SQLite::Database(path()).execAndGet(sql).getString(); }
+
+private:
+    const TemporaryFolder folder_;
+};
+}  // namespace pipescope
