@@ -103,6 +103,17 @@ Tensors next_activation(const Tensors& outputs) {
     });
 }
 
+// Of the inputs the layer uses; the gradient of one handed on is that of the output it became.
+Bytes gradient_bytes(const Tensors& inputs, const Tensors& outputs) {
+    Bytes bytes = 0;
+    for (const at::Tensor& input : inputs) {
+        const bool handed_on = std::any_of(outputs.begin(), outputs.end(),
+                                           [&](const at::Tensor& output) { return output.is_alias_of(input); });
+        bytes += input.requires_grad() && !handed_on ? static_cast<Bytes>(input.nbytes()) : 0;
+    }
+    return bytes;
+}
+
 // What stays of a graph when its tensors are let go: its ends.
 struct Graph {
     explicit Graph(const Tensors& outputs) {
@@ -114,13 +125,17 @@ struct Graph {
         }
     }
 
-    void backward() {
+    torch::autograd::variable_list output_gradients() const {
         torch::autograd::variable_list gradients;
         for (const at::Tensor& shape : shapes) {
             gradients.push_back(at::zeros_like(shape, shape.options().device(at::kCPU)));
         }
+        return gradients;
+    }
+
+    void backward(torch::autograd::variable_list gradients) {
         if (!ends.empty()) {
-            torch::autograd::Engine::get_default_engine().execute(std::exchange(ends, {}), std::move(gradients),
+            torch::autograd::Engine::get_default_engine().execute(std::exchange(ends, {}), gradients,
                                                                   /*keep_graph=*/false, /*create_graph=*/false,
                                                                   /*accumulate_grad=*/true);
         }
@@ -161,17 +176,19 @@ Measured measure(LayerChain& chain, std::size_t layer, const Tensors& activation
 
     const std::vector<WeakStorage> weak_inputs = weak_storages(inputs, measured.inputs);
     const std::vector<WeakStorage> weak_outputs = weak_storages(outputs, measured.outputs);
+    const Bytes input_gradient = gradient_bytes(inputs, outputs);
     Graph graph(outputs);
     inputs.clear();
     outputs.clear();
     mark_kept(measured.inputs, weak_inputs);
     mark_kept(measured.outputs, weak_outputs);
 
-    const Bytes kept = held();
+    torch::autograd::variable_list gradients = graph.output_gradients();
+    const Bytes with_graph = held();
     tracking_allocator::reset_peak(kMeasuredOwner);
-    graph.backward();
-    const Bytes backward_peak = tracking_allocator::peak(kMeasuredOwner) - kept;
-    measured.bytes.transient = std::max(forward_peak - growth, backward_peak);
+    graph.backward(std::move(gradients));
+    const Bytes backward_peak = tracking_allocator::peak(kMeasuredOwner) - with_graph - input_gradient;
+    measured.bytes.transient = std::max({Bytes{0}, forward_peak - growth, backward_peak});
     return measured;
 }
 
@@ -208,7 +225,8 @@ std::vector<LayerBytes> measure_bytes(LayerChain& chain, const Batch& batch) {
     for (std::size_t layer = 0; layer < chain.size(); ++layer) {
         {
             const Tensors outputs = chain.forward(layer, fresh_inputs(activation));
-            Graph(outputs).backward();
+            Graph graph(outputs);
+            graph.backward(graph.output_gradients());
         }
         Measured here = measure(chain, layer, activation);
         activation = std::exchange(here.activation, {});

@@ -11,7 +11,7 @@ namespace pipescope {
 struct LayerBytes {
     Bytes output = 0;     ///< storages that go to the next layer, each counted once
     Bytes saved = 0;      ///< what autograd keeps besides input and output
-    Bytes transient = 0;  ///< extra peak of forward; or of backward, gradients of input and output included
+    Bytes transient = 0;  ///< extra peak of forward, or of backward besides the gradients of input and output
     bool keeps_input = false;
     bool keeps_output = false;
     bool aliases_input = false;  ///< the output is the input's storage
