@@ -1,6 +1,7 @@
 #include "simulator/memory_model.h"
 #include "simulator/simulation.h"
 #include "tests/simulator/profiles.h"
+#include "tests/simulator/random_pipelines.h"
 
 #include <gtest/gtest.h>
 
@@ -139,45 +140,11 @@ TEST(MemoryModel, SaysWhetherTheLimitIsKept) {
     EXPECT_FALSE(simulate(two_linears(), options).feasible);
 }
 
-/// Random layers with skips, some of them aliasing or keeping this or that.
-Profile random_profile(std::mt19937& random, std::size_t layers) {
-    const auto up_to = [&](int most) { return static_cast<double>(random() % static_cast<unsigned>(most)); };
-    Profile profile = profile_of({});
-    profile.samples = {1, 3};
-    const auto array = [&](int most) {
-        const double value = up_to(most);
-        return PerSize{value, value * 3 + up_to(10)};
-    };
-    profile.input_bytes = array(100);
-    for (std::size_t l = 0; l < layers; ++l) {
-        LayerProfile layer;
-        layer.name = "l" + std::to_string(l);
-        layer.forward_ns = array(1000);
-        layer.backward_ns = array(1000);
-        layer.output_bytes = array(100);
-        layer.saved_bytes = array(100);
-        layer.transient_bytes = array(100);
-        layer.parameter_bytes = layer.gradient_bytes = static_cast<Bytes>(up_to(1000));
-        layer.keeps_input = random() % 2 == 0;
-        layer.keeps_output = random() % 2 == 0;
-        layer.aliases_input = l > 0 && random() % 5 == 0;
-        if (layer.aliases_input) {
-            layer.output_bytes = profile.layers.back().output_bytes;
-        }
-        profile.layers.push_back(layer);
-    }
-    if (layers >= 3) {
-        profile.layers[random() % (layers / 2)].stash["s"] = array(50);
-        profile.layers[layers / 2 + random() % (layers - layers / 2)].pop = {"s"};
-    }
-    return profile;
-}
-
 TEST(MemoryModel, FreesAllItAllocatedAndNeverExceedsItsPeak) {
     std::mt19937 random(3);
     for (int round = 0; round < 300; ++round) {
         const std::size_t layers = 2 + random() % 7;
-        const Profile profile = random_profile(random, layers);
+        const Profile profile = random_profile(random, layers, true);
         PipelineOptions options;
         options.balance = Balance({1, static_cast<std::int64_t>(layers - 1)});
         options.chunks = 2 * static_cast<std::int64_t>(1 + random() % 4);

@@ -1,0 +1,304 @@
+#include "balance/optimal_partition.h"
+
+#include "balance/partition.h"
+#include "balance/partition_table.h"
+
+#include <algorithm>
+#include <limits>
+#include <span>
+#include <utility>
+
+namespace pipescope {
+namespace {
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max() / 8;  // sums of several stay representable
+
+/// How the first partitions may have been cut, as far as the rest of the step depends on it.
+struct Label {
+    std::int64_t sum = 0;       ///< of all f, b, c, g so far
+    std::int64_t path = 0;      ///< mode always: forward sum plus longest backward so far; else 0
+    std::int64_t forward = 0;   ///< bottleneck of the forward phase
+    std::int64_t backward = 0;  ///< bottleneck of the backward phase
+    std::int32_t before = -1;   ///< the label this one continues
+    std::int32_t end = 0;       ///< layers used up
+
+    bool beats(const Label& other) const {
+        return sum <= other.sum && forward <= other.forward && backward <= other.backward && path <= other.path;
+    }
+};
+
+/// Smallest values that any cut of the remaining layers must add.
+struct Rest {
+    std::int64_t sum = kNever;
+    std::int64_t forward_sum = kNever;
+    std::int64_t forward = kNever;
+    std::int64_t backward = kNever;
+};
+
+class Search {
+public:
+    Search(const PartitionProblem& problem, const PartitionTable& table)
+        : problem_(problem),
+          table_(table),
+          n_(static_cast<std::size_t>(problem.partitions)),
+          layers_(table.layers()),
+          repeats_(problem.micro_batches - 1),
+          is_always_(problem.checkpoint == Checkpoint::always) {}
+
+    Label append(const Label& label, std::size_t partition, std::size_t end) const {
+        const auto first = static_cast<std::size_t>(label.end);
+        const IntervalTimes& times = table_.at(partition, first, end);
+        const std::int64_t c = table_.copy_forward(partition, first);
+        const std::int64_t g = table_.copy_backward(partition, first);
+        Label next = label;
+        next.sum += times.forward + times.backward + c + g;
+        next.forward = std::max({label.forward, times.forward, c});
+        next.backward = std::max({label.backward, table_.backward_work(times), g});
+        if (is_always_) {
+            next.path = std::max(label.path + times.forward + c, next.sum + times.recompute + repeats_ * next.backward);
+        }
+        next.end = static_cast<std::int32_t>(end);
+        return next;
+    }
+
+    std::int64_t step(const Label& label) const {
+        return problem_.loss_ns + repeats_ * label.forward +
+               (is_always_ ? label.path : label.sum + repeats_ * label.backward);
+    }
+
+    bool allows(std::size_t partition, std::size_t first, std::size_t end) const {
+        return !problem_.memory_limit ||
+               problem_.peak_bytes(PartitionId{static_cast<std::int64_t>(partition)},
+                                   {LayerId{static_cast<std::int64_t>(first)},
+                                    LayerId{static_cast<std::int64_t>(end)}}) <= *problem_.memory_limit;
+    }
+
+    std::vector<RankedBalance> run(std::size_t most) {
+        std::vector<RankedBalance> found = min_max_cuts();
+        for (const RankedBalance& each : found) {
+            incumbent_ = std::min(incumbent_, each.step_ns);
+        }
+        find_rests();
+        if (step_at_least({}, 0) < incumbent_) {
+            extend_labels(found);
+        }
+        std::stable_sort(found.begin(), found.end(),
+                         [](const RankedBalance& a, const RankedBalance& b) { return a.step_ns < b.step_ns; });
+        found.erase(std::unique(found.begin(), found.end()), found.end());
+        if (found.size() > most) {
+            found.erase(found.begin() + static_cast<std::ptrdiff_t>(most), found.end());
+        }
+        return found;
+    }
+
+    std::optional<std::int64_t> step_of(const Balance& balance) const {
+        Label label;
+        for (std::size_t j = 0; j < n_; ++j) {
+            const std::size_t end = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)}).end.index();
+            if (!allows(j, static_cast<std::size_t>(label.end), end)) {
+                return std::nullopt;
+            }
+            label = append(label, j, end);
+        }
+        return step(label);
+    }
+
+private:
+    /// Balanced by forward, by backward and by both: near the optimum, and so an upper bound that prunes most of the
+    /// rest.
+    std::vector<RankedBalance> min_max_cuts() const {
+        std::vector<double> backward = problem_.backward_ns;
+        std::vector<double> both = problem_.forward_ns;
+        for (std::size_t l = 0; l < layers_; ++l) {
+            backward[l] += problem_.checkpoint == Checkpoint::never ? 0 : problem_.recompute_ns[l];
+            both[l] += backward[l];
+        }
+        std::vector<RankedBalance> found;
+        for (const std::span<const double> costs : {std::span<const double>(both), std::span<const double>(backward),
+                                                    std::span<const double>(problem_.forward_ns)}) {
+            const Balance balance = minmax_partition(costs, problem_.partitions);
+            if (const std::optional<std::int64_t> step_ns = step_of(balance)) {
+                found.push_back({balance, *step_ns});
+            }
+        }
+        return found;
+    }
+
+    /// Layers that may stand before partition p: one for each partition before, one left for each from p on.
+    std::pair<std::size_t, std::size_t> starts(std::size_t partition) const {
+        return partition == 0 ? std::pair<std::size_t, std::size_t>{0, 0}
+                              : std::pair<std::size_t, std::size_t>{partition, layers_ - (n_ - partition)};
+    }
+    /// Where a partition that starts at `first` may end.
+    std::pair<std::size_t, std::size_t> ends(std::size_t partition, std::size_t first) const {
+        return partition + 1 == n_ ? std::pair<std::size_t, std::size_t>{layers_, layers_}
+                                   : std::pair<std::size_t, std::size_t>{first + 1, layers_ - (n_ - partition - 1)};
+    }
+
+    Rest& rest(std::size_t partition, std::size_t first) { return rests_[partition * (layers_ + 1) + first]; }
+    const Rest& rest(std::size_t partition, std::size_t first) const {
+        return rests_[partition * (layers_ + 1) + first];
+    }
+
+    void find_rests() {
+        rests_.assign((n_ + 1) * (layers_ + 1), Rest{});
+        rest(n_, layers_) = {0, 0, 0, 0};
+        // A step is at least m - 1 times both bottlenecks, so no partition of a better one is heavier than this.
+        const std::int64_t heaviest = repeats_ == 0 ? kNever : incumbent_ / repeats_;
+        for (std::size_t p = n_; p-- > 0;) {
+            const auto [first_from, first_to] = starts(p);
+            for (std::size_t first = first_from; first <= first_to; ++first) {
+                Rest& best = rest(p, first);
+                const std::int64_t c = table_.copy_forward(p, first);
+                const std::int64_t g = table_.copy_backward(p, first);
+                const auto [from, to] = ends(p, first);
+                for (std::size_t end = from; end <= to; ++end) {
+                    const IntervalTimes& times = table_.at(p, first, end);
+                    if (times.forward + table_.backward_work(times) > heaviest) {
+                        break;  // longer ones are heavier still
+                    }
+                    const Rest& then = rest(p + 1, end);
+                    if (then.sum >= kNever || !allows(p, first, end)) {
+                        continue;
+                    }
+                    best.sum = std::min(best.sum, times.forward + times.backward + c + g + then.sum);
+                    best.forward_sum = std::min(best.forward_sum, times.forward + c + then.forward_sum);
+                    best.forward = std::min(best.forward, std::max({times.forward, c, then.forward}));
+                    best.backward = std::min(best.backward, std::max({table_.backward_work(times), g, then.backward}));
+                }
+            }
+        }
+    }
+
+    /// Lower bound of any step that continues the label, which covers partitions 0 .. partition - 1.
+    std::int64_t step_at_least(const Label& label, std::size_t partition) const {
+        const Rest& then = rest(partition, static_cast<std::size_t>(label.end));
+        if (then.sum >= kNever) {
+            return kNever;
+        }
+        const std::int64_t forward = repeats_ * std::max(label.forward, then.forward);
+        const std::int64_t backward = label.sum + then.sum + repeats_ * std::max(label.backward, then.backward);
+        return problem_.loss_ns + forward + (is_always_ ? std::max(label.path + then.forward_sum, backward) : backward);
+    }
+
+    void extend_labels(std::vector<RankedBalance>& found) {
+        labels_.push_back({});
+        std::vector<std::vector<std::int32_t>> here(layers_ + 1);  // labels by layers used up
+        here[0].push_back(0);
+        for (std::size_t p = 0; p < n_; ++p) {
+            std::vector<std::vector<std::int32_t>> next(layers_ + 1);
+            for (std::size_t first = 0; first <= layers_; ++first) {
+                for (const std::int32_t index : here[first]) {
+                    extend(index, p, next);
+                }
+            }
+            here = std::move(next);
+        }
+        for (const std::int32_t index : here[layers_]) {
+            found.push_back({balance_of(index), step(labels_[static_cast<std::size_t>(index)])});
+        }
+    }
+
+    void extend(std::int32_t index, std::size_t partition, std::vector<std::vector<std::int32_t>>& next) {
+        const Label label = labels_[static_cast<std::size_t>(index)];
+        const auto first = static_cast<std::size_t>(label.end);
+        const auto [from, to] = ends(partition, first);
+        const Rest& remaining = rest(partition, first);
+        for (std::size_t end = from; end <= to; ++end) {
+            Label longer = append(label, partition, end);
+            // Both bottlenecks only grow with the partition, so that no longer one can do better.
+            const std::int64_t least =
+                problem_.loss_ns + label.sum + remaining.sum + repeats_ * (longer.forward + longer.backward);
+            if (least >= incumbent_) {
+                break;
+            }
+            if (step_at_least(longer, partition + 1) >= incumbent_ || !allows(partition, first, end)) {
+                continue;
+            }
+            longer.before = index;
+            keep(longer, next[end]);
+        }
+    }
+
+    void keep(const Label& label, std::vector<std::int32_t>& rivals) {
+        const auto of = [&](std::int32_t index) -> const Label& { return labels_[static_cast<std::size_t>(index)]; };
+        if (std::any_of(rivals.begin(), rivals.end(), [&](std::int32_t index) { return of(index).beats(label); })) {
+            return;
+        }
+        std::erase_if(rivals, [&](std::int32_t index) { return label.beats(of(index)); });
+        rivals.push_back(static_cast<std::int32_t>(labels_.size()));
+        labels_.push_back(label);
+    }
+
+    Balance balance_of(std::int32_t index) const {
+        std::vector<std::int64_t> parts;
+        for (const Label* label = &labels_[static_cast<std::size_t>(index)]; label->before >= 0;) {
+            const Label* before = &labels_[static_cast<std::size_t>(label->before)];
+            parts.push_back(label->end - before->end);
+            label = before;
+        }
+        std::reverse(parts.begin(), parts.end());
+        return Balance(parts);
+    }
+
+    const PartitionProblem& problem_;
+    const PartitionTable& table_;
+    std::size_t n_;
+    std::size_t layers_;
+    std::int64_t repeats_;  // m - 1
+    bool is_always_;
+    std::int64_t incumbent_ = kNever;
+    std::vector<Rest> rests_;  // by partition and its first layer
+    std::vector<Label> labels_;
+};
+}  // namespace
+
+std::vector<RankedBalance> optimal_partitions(const PartitionProblem& problem, std::size_t most) {
+    const PartitionTable table(problem);
+    return Search(problem, table).run(most);
+}
+
+std::int64_t gpipe_step(const PartitionProblem& problem, const Balance& balance) {
+    PartitionProblem unlimited = problem;
+    unlimited.memory_limit.reset();
+    unlimited.partitions = static_cast<int>(balance.num_partitions());
+    balance.check_covers(problem.forward_ns.size());
+    const PartitionTable table(unlimited);
+    return *Search(unlimited, table).step_of(balance);
+}
+
+Bytes smallest_memory_limit(const PartitionProblem& problem, Balance* balance) {
+    check_partition_request(problem.forward_ns, problem.partitions);
+    const std::size_t layers = problem.forward_ns.size();
+    const auto n = static_cast<std::size_t>(problem.partitions);
+    constexpr Bytes kNone = std::numeric_limits<Bytes>::max();
+    // least[end]: of the ways to cut the layers up to `end` into the partitions so far, the smallest largest lane
+    std::vector<Bytes> least(layers + 1, kNone);
+    least[0] = 0;
+    std::vector<std::vector<std::size_t>> start(n, std::vector<std::size_t>(layers + 1, 0));
+    for (std::size_t p = 0; p < n; ++p) {
+        std::vector<Bytes> next(layers + 1, kNone);
+        for (std::size_t first = p; first < layers; ++first) {
+            for (std::size_t end = first + 1; least[first] != kNone && end <= layers - (n - p - 1); ++end) {
+                const Bytes bytes = problem.peak_bytes(
+                    PartitionId{static_cast<std::int64_t>(p)},
+                    {LayerId{static_cast<std::int64_t>(first)}, LayerId{static_cast<std::int64_t>(end)}});
+                if (const Bytes most = std::max(least[first], bytes); most < next[end]) {
+                    next[end] = most;
+                    start[p][end] = first;
+                }
+            }
+        }
+        least = std::move(next);
+    }
+    if (balance != nullptr) {
+        std::vector<std::int64_t> parts(n);
+        std::size_t end = layers;
+        for (std::size_t p = n; p-- > 0;) {
+            parts[p] = static_cast<std::int64_t>(end - start[p][end]);
+            end = start[p][end];
+        }
+        *balance = Balance(parts);
+    }
+    return least[layers];
+}
+}  // namespace pipescope

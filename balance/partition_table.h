@@ -1,0 +1,54 @@
+#pragma once
+
+#include "balance/optimal_partition.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace pipescope {
+/// Times of one candidate partition, rounded to ns as a simulated step has them.
+struct IntervalTimes {
+    std::int64_t forward = 0;
+    std::int64_t recompute = 0;
+    std::int64_t backward = 0;
+};
+
+/// Times of every range of layers on every speed that occurs, and of every cut.
+/// Threading: immutable; lookups are a read of one array.
+class PartitionTable {
+public:
+    /// Throws BalanceError if the problem's arrays do not fit each other.
+    explicit PartitionTable(const PartitionProblem& problem);
+
+    std::size_t layers() const noexcept { return layers_; }
+    const IntervalTimes& at(std::size_t partition, std::size_t first, std::size_t end) const {
+        return times_[speed_class_[partition] * offsets_.back() + offsets_[first] + (end - first - 1)];
+    }
+    /// Copies between `partition` and the one before it, whose last layer is `first - 1`.
+    std::int64_t copy_forward(std::size_t partition, std::size_t first) const {
+        return copy(copy_forward_, partition, first);
+    }
+    std::int64_t copy_backward(std::size_t partition, std::size_t first) const {
+        return copy(copy_backward_, partition, first);
+    }
+    /// What counts in the backward bottleneck: recompute too, unless nothing is recomputed.
+    std::int64_t backward_work(const IntervalTimes& times) const {
+        return times.backward + (recomputes_ ? times.recompute : 0);
+    }
+
+private:
+    std::int64_t copy(const std::vector<std::int64_t>& copies, std::size_t partition, std::size_t first) const {
+        const bool is_free = partition == 0 || copies.empty() || (!free_.empty() && free_[partition - 1]);
+        return is_free ? 0 : copies[first - 1];
+    }
+
+    std::size_t layers_;
+    bool recomputes_;
+    std::vector<std::size_t> offsets_;  // of each first layer in a speed's part of times_; the part's size at the end
+    std::vector<std::size_t> speed_class_;
+    std::vector<IntervalTimes> times_;
+    std::vector<std::int64_t> copy_forward_;
+    std::vector<std::int64_t> copy_backward_;
+    std::vector<bool> free_;
+};
+}  // namespace pipescope

@@ -1,0 +1,120 @@
+#include "simulator/memory_bounds.h"
+
+#include "schedule/micro_batches.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+namespace pipescope {
+namespace {
+/// Each number the smaller (larger) of two, by `pick`.
+template <class Pick>
+PartitionMemory combine(const PartitionMemory& a, const PartitionMemory& b, Pick pick) {
+    PartitionMemory result = a;
+    result.input = pick(a.input, b.input);
+    result.output = pick(a.output, b.output);
+    result.graph = pick(a.graph, b.graph);
+    const auto work = [&](const WorkPeak& x, const WorkPeak& y) {
+        return WorkPeak{0, 0, std::max<Bytes>(0, pick(x.total(), y.total()))};
+    };
+    result.checkpointed_forward = work(a.checkpointed_forward, b.checkpointed_forward);
+    result.forward = work(a.forward, b.forward);
+    result.backward = work(a.backward, b.backward);
+    result.backward_of_view = work(a.backward_of_view, b.backward_of_view);
+    return result;
+}
+}  // namespace
+
+MemoryBounds::MemoryBounds(const Profile& profile, const PipelineOptions& options, int partitions)
+    : profile_(profile),
+      options_(options),
+      partitions_(partitions),
+      optimizer_factor_(optimizer_state_factor(options.optimizer)),
+      ranges_(profile.layers.size() * (profile.layers.size() + 1)) {
+    const std::vector<std::int64_t> sizes = micro_batch_sizes(options.batch, options.chunks);
+    m_ = static_cast<int>(sizes.size());
+    sized_ = {at_size(profile, sizes.front()), at_size(profile, sizes.back())};
+    const auto larger = std::count(sizes.begin(), sizes.end(), sizes.front());
+    if (device_of(options, LaneId{0}) != "cpu") {
+        mini_batch_input_ = larger * sized_[0].input + (m_ - larger) * sized_[1].input;
+    }
+    for (const SizedProfile& sized : sized_) {
+        skips_ = std::max(skips_, 2 * m_ * std::accumulate(sized.skips.begin(), sized.skips.end(), Bytes{0}));
+    }
+}
+
+const MemoryBounds::Range& MemoryBounds::range(LayerRange layers) {
+    std::optional<Range>& cached = ranges_[layers.first.index() * (profile_.layers.size() + 1) + layers.end.index()];
+    if (!cached) {
+        const PartitionMemory large = partition_memory(profile_, sized_[0], layers);
+        const PartitionMemory small = partition_memory(profile_, sized_[1], layers);
+        cached = Range{0, combine(large, small, [](Bytes a, Bytes b) { return std::min(a, b); }),
+                       combine(large, small, [](Bytes a, Bytes b) { return std::max(a, b); })};
+        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+            const LayerProfile& layer = profile_.layers[l];
+            cached->constant += layer.parameter_bytes + layer.buffer_bytes + layer.gradient_bytes +
+                                std::llround(optimizer_factor_ * static_cast<double>(layer.gradient_bytes));
+        }
+    }
+    return *cached;
+}
+
+bool MemoryBounds::shares(int lane, int other) const {
+    return device_of(options_, LaneId{lane}) == device_of(options_, LaneId{other});
+}
+
+Bytes MemoryBounds::at_least(PartitionId partition, LayerRange layers) {
+    const Range& each = range(layers);
+    const PartitionMemory& low = each.low;
+    const int j = partition.value();
+    const bool is_last = j + 1 == partitions_;
+    const bool keeps_own_output = low.output_kept && (is_last || !shares(j, j + 1));
+    const bool recomputes_all = options_.checkpoint == Checkpoint::always;
+    // except_last with one micro-batch recomputes nothing, as never does.
+    const bool keeps_all = options_.checkpoint == Checkpoint::never;
+    const Bytes m = m_;
+
+    const auto base = [&](Bytes micro_batches) {
+        return each.constant + (j == 0 ? mini_batch_input_ : micro_batches * low.input);
+    };
+    const auto graphs = [&](Bytes count) { return count * (low.graph + (keeps_own_output ? low.output : 0)); };
+    const Bytes graphs_at_loss = keeps_all ? m : recomputes_all ? 0 : 1;
+    /// Outputs of the last partition before the loss, those aside that a graph keeps.
+    const auto outputs = [&](Bytes made, Bytes with_graph) {
+        return is_last ? (made - (low.output_kept ? with_graph : 0)) * low.output : 0;
+    };
+    const Bytes batch_output = is_last ? m * low.output : 0;
+
+    const Bytes last_forward = base(m) + graphs(keeps_all ? m - 1 : 0) + outputs(m - 1, keeps_all ? m - 1 : 0) +
+                               (recomputes_all ? low.checkpointed_forward : low.forward).total();
+    const Bytes loss = base(m) + graphs(graphs_at_loss) + batch_output +
+                       (m > 1 ? std::max(outputs(m, graphs_at_loss), batch_output) : outputs(m, graphs_at_loss));
+    const Bytes recompute = recomputes_all        ? base(m) + batch_output + low.forward.total()
+                            : !keeps_all && m > 1 ? base(m - 1) + batch_output + low.forward.total()
+                                                  : 0;
+    const Bytes first_graphs = recomputes_all ? low.graph + (low.output_kept ? low.output : 0) : graphs(graphs_at_loss);
+    const Bytes backward = base(m) + first_graphs + (is_last ? batch_output : low.output) +
+                           (is_last ? low.backward_of_view : low.backward).total();
+    return std::max({last_forward, is_last ? loss : 0, recompute, backward});
+}
+
+Bytes MemoryBounds::at_most(PartitionId partition, LayerRange layers) {
+    const Range& each = range(layers);
+    const PartitionMemory& high = each.high;
+    const int j = partition.value();
+    const bool is_first = j == 0;
+    const bool is_last = j + 1 == partitions_;
+    const Bytes m = m_;
+    const bool has_link = options_.link.bytes_per_second > 0 || options_.link.latency_ns > 0;
+    const auto waits = [&](int lane, int other) { return has_link && !shares(lane, other); };
+
+    Bytes bytes = each.constant + skips_ + (is_first ? mini_batch_input_ : m * high.input);
+    bytes += (options_.checkpoint == Checkpoint::never ? m : 1) * (high.graph + (high.output_kept ? high.output : 0));
+    bytes += is_last ? 2 * m * high.output : m * high.output;               // outputs; or gradients that wait
+    bytes += !is_last && waits(j, j + 1) ? m * high.output : 0;             // outputs that wait for the link
+    bytes += is_first ? 0 : waits(j, j - 1) ? m * high.input : high.input;  // gradients that leave
+    return bytes + std::max({high.forward.total(), high.checkpointed_forward.total(), high.backward.total(),
+                             high.backward_of_view.total()});
+}
+}  // namespace pipescope

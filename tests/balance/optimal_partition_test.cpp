@@ -1,0 +1,161 @@
+#include "balance/optimal_partition.h"
+#include "balance/partition.h"
+#include "tests/balance/every_balance.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <random>
+
+namespace pipescope {
+namespace {
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+PartitionProblem problem_of(std::vector<double> forward, std::vector<double> backward, int n, int m) {
+    PartitionProblem problem;
+    problem.partitions = n;
+    problem.micro_batches = m;
+    problem.recompute_ns = forward;
+    problem.forward_ns = std::move(forward);
+    problem.backward_ns = std::move(backward);
+    return problem;
+}
+
+TEST(GPipeStep, IsTheClosedFormOfUniformPartitions) {
+    // T = (m + n - 1) f + s r + m b + (n - 1) b
+    PartitionProblem problem = problem_of(std::vector<double>(8, 1.0), std::vector<double>(8, 2.0), 8, 32);
+    const Balance balance({1, 1, 1, 1, 1, 1, 1, 1});
+    problem.checkpoint = Checkpoint::always;
+    EXPECT_EQ(gpipe_step(problem, balance), 149);
+    problem.checkpoint = Checkpoint::except_last;
+    EXPECT_EQ(gpipe_step(problem, balance), 148);
+    problem.checkpoint = Checkpoint::never;
+    EXPECT_EQ(gpipe_step(problem, balance), 117);
+}
+
+PartitionProblem random_problem(std::mt19937& random) {
+    const std::size_t layers = 1 + random() % 9;
+    const int n = 1 + static_cast<int>(random() % std::min<std::size_t>(layers, 5));
+    const auto costs = [&](int most) {
+        std::vector<double> values(layers);
+        for (double& value : values) {
+            value =
+                static_cast<double>(random() % static_cast<unsigned>(most)) / (1 + static_cast<double>(random() % 3));
+        }
+        return values;
+    };
+    PartitionProblem problem = problem_of(costs(30), costs(60), n, 1 + static_cast<int>(random() % 9));
+    problem.recompute_ns = costs(30);
+    problem.checkpoint = static_cast<Checkpoint>(random() % 3);
+    problem.loss_ns = static_cast<std::int64_t>(random() % 20);
+    if (random() % 2 == 0) {
+        for (std::size_t l = 0; l + 1 < layers; ++l) {
+            problem.copy_forward_ns.push_back(static_cast<std::int64_t>(random() % 40));
+            problem.copy_backward_ns.push_back(static_cast<std::int64_t>(random() % 40));
+        }
+        for (int j = 0; j + 1 < n; ++j) {
+            problem.free_boundary.push_back(random() % 3 == 0);
+        }
+    }
+    if (random() % 2 == 0) {
+        for (int j = 0; j < n; ++j) {
+            problem.speeds.push_back(0.5 + static_cast<double>(random() % 3) / 2);
+        }
+    }
+    if (random() % 2 == 0) {
+        const Bytes per_layer = 10;
+        problem.peak_bytes = [per_layer](PartitionId partition, LayerRange range) {
+            return per_layer * static_cast<Bytes>(range.size()) + (partition.value() == 0 ? 7 : 0);
+        };
+        problem.memory_limit = static_cast<Bytes>(random() % (layers * 10));
+    }
+    return problem;
+}
+
+bool fits(const PartitionProblem& problem, const Balance& balance) {
+    for (std::size_t j = 0; problem.memory_limit && j < balance.num_partitions(); ++j) {
+        const PartitionId partition{static_cast<std::int64_t>(j)};
+        if (problem.peak_bytes(partition, balance.layers_of(partition)) > *problem.memory_limit) {
+            return false;
+        }
+    }
+    return true;
+}
+
+TEST(OptimalPartition, EqualsBruteForceOnRandomChains) {
+    std::mt19937 random(4);
+    int infeasible = 0;
+    for (int round = 0; round < 3000; ++round) {
+        const PartitionProblem problem = random_problem(random);
+        std::int64_t best = std::numeric_limits<std::int64_t>::max();
+        for_every_balance(problem.forward_ns.size(), problem.partitions, [&](const Balance& balance) {
+            if (fits(problem, balance)) {
+                best = std::min(best, gpipe_step(problem, balance));
+            }
+        });
+        const auto found = optimal_partitions(problem, 3);
+        ASSERT_EQ(found.empty(), best == std::numeric_limits<std::int64_t>::max()) << "round " << round;
+        infeasible += found.empty() ? 1 : 0;
+        if (found.empty()) {
+            continue;
+        }
+        EXPECT_EQ(found[0].step_ns, best) << "round " << round;
+        for (const RankedBalance& each : found) {
+            EXPECT_EQ(gpipe_step(problem, each.balance), each.step_ns);
+            EXPECT_GE(each.step_ns, best);
+            EXPECT_TRUE(fits(problem, each.balance));
+        }
+    }
+    EXPECT_GT(infeasible, 100);
+    EXPECT_LT(infeasible, 2000);
+}
+
+TEST(OptimalPartition, BeatsTheSmallestLargestPartWhereForwardAndBackwardDiffer) {
+    // 2,1 has parts of 5 + 1 and 1 + 5, as even as can be, but bottlenecks 5 forward and 5 backward; 1,2 has a part of
+    // 3 + 5, and bottlenecks 3 and 5.
+    PartitionProblem problem = problem_of({3, 2, 1}, {1, 0, 5}, 2, 10);
+    problem.checkpoint = Checkpoint::never;
+    const std::vector<double> both{4, 2, 6};
+    EXPECT_EQ(to_string(minmax_partition(both, 2)), "2,1");
+    EXPECT_EQ(gpipe_step(problem, Balance({2, 1})), 12 + 9 * (5 + 5));
+    const std::vector<RankedBalance> found = optimal_partitions(problem);
+    EXPECT_EQ(to_string(found.at(0).balance), "1,2");
+    EXPECT_EQ(found.at(0).step_ns, 12 + 9 * (3 + 5));
+}
+
+TEST(OptimalPartition, NamesTheSmallestLimitThatWouldDo) {
+    std::mt19937 random(5);
+    for (int round = 0; round < 300; ++round) {
+        PartitionProblem problem = random_problem(random);
+        problem.peak_bytes = [&problem](PartitionId partition, LayerRange range) {
+            double sum = partition.value();
+            for (std::size_t l = range.first.index(); l < range.end.index(); ++l) {
+                sum += problem.backward_ns[l];
+            }
+            return static_cast<Bytes>(sum);
+        };
+        Balance balance({1});
+        const Bytes limit = smallest_memory_limit(problem, &balance);
+        problem.memory_limit = limit;
+        EXPECT_TRUE(fits(problem, balance));
+        EXPECT_FALSE(optimal_partitions(problem).empty());
+        problem.memory_limit = limit - 1;
+        EXPECT_TRUE(optimal_partitions(problem).empty());
+    }
+}
+
+TEST(OptimalPartition, RefusesWhatCannotBeCut) {
+    const PartitionProblem problem = problem_of({1, 2}, {1, 2}, 3, 4);
+    EXPECT_THAT([&] { optimal_partitions(problem); },
+                ThrowsMessage<BalanceError>(HasSubstr("partitions is 3; 2 layers make 1 to 2 partitions")));
+    PartitionProblem uneven = problem_of({1, 2}, {1}, 1, 4);
+    EXPECT_THAT([&] { optimal_partitions(uneven); },
+                ThrowsMessage<BalanceError>(HasSubstr("backward_ns has 1 entries")));
+    const PartitionProblem huge = problem_of(std::vector<double>(5000, 1.0), std::vector<double>(5000, 1.0), 3, 4);
+    EXPECT_THAT([&] { optimal_partitions(huge); }, ThrowsMessage<BalanceError>(HasSubstr("minmax")));
+}
+}  // namespace
+}  // namespace pipescope
