@@ -18,7 +18,8 @@ using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
 /// The smallest unit a balance moves: maps tensors to tensors, the first dimension of each being the samples.
 /// Threading: one thread at a time; which thread may change between calls.
-/// Lifetime of values: forward must not change its inputs in place.
+/// Values: what a partition is given in a checkpointed forward must not be changed in place, since recomputing starts
+/// from it; elsewhere autograd's own rules hold.
 class Layer {
 public:
     virtual ~Layer() = default;

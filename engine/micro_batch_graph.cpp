@@ -1,18 +1,53 @@
 #include "engine/micro_batch_graph.h"
 
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <utility>
 
 namespace pipescope {
-MicroBatchGraph::MicroBatchGraph(Tensors inputs, const Tensors& outputs) : inputs_(std::move(inputs)) {
+/// The node before a partition's inputs: keeps their gradients.
+class GradientCatcher final : public torch::autograd::Node {
+public:
+    explicit GradientCatcher(std::size_t num_inputs) : gradients_(num_inputs) {}
+
+    torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+        gradients_ = std::move(gradients);
+        return {};
+    }
+    std::string name() const override { return "PartitionInput"; }
+
+    Tensors take() { return std::exchange(gradients_, {}); }
+
+private:
+    Tensors gradients_;
+};
+
+Tensors MicroBatchGraph::open(const Tensors& inputs) {
+    catcher_ = std::shared_ptr<GradientCatcher>(new GradientCatcher(inputs.size()), torch::autograd::deleteNode);
+    Tensors opened;
+    for (const at::Tensor& input : inputs) {
+        if (input.requires_grad()) {
+            opened.push_back(input.detach());
+            torch::autograd::set_history(opened.back(), catcher_);
+        } else {
+            opened.push_back(input);
+            catcher_->add_input_metadata(torch::autograd::Node::undefined_input());  // keeps positions
+        }
+    }
+    return opened;
+}
+
+void MicroBatchGraph::close(const Tensors& outputs) {
+    ends_.clear();
     for (const at::Tensor& output : outputs) {
         if (output.requires_grad()) {
             torch::autograd::Edge edge = torch::autograd::impl::gradient_edge(output);
-            roots_.push_back({std::move(edge.function), edge.input_nr});
+            ends_.push_back({std::move(edge.function), edge.input_nr});
         } else {
-            roots_.push_back({nullptr, 0});
+            ends_.push_back({nullptr, 0});
         }
     }
 }
@@ -20,26 +55,19 @@ MicroBatchGraph::MicroBatchGraph(Tensors inputs, const Tensors& outputs) : input
 Tensors MicroBatchGraph::backward(Tensors gradients) {
     torch::autograd::edge_list ends;
     torch::autograd::variable_list end_gradients;
-    for (std::size_t k = 0; k < roots_.size() && k < gradients.size(); ++k) {
-        if (roots_[k].node && gradients[k].defined()) {
-            ends.emplace_back(std::move(roots_[k].node), roots_[k].output);
+    for (std::size_t k = 0; k < ends_.size() && k < gradients.size(); ++k) {
+        if (ends_[k].node && gradients[k].defined()) {
+            ends.emplace_back(std::move(ends_[k].node), ends_[k].output);
             end_gradients.push_back(std::move(gradients[k]));
         }
     }
-    roots_.clear();
+    ends_.clear();
     gradients.clear();
     if (!ends.empty()) {
         // Not torch::autograd::backward(): it wants the output tensors, which are gone.
         torch::autograd::Engine::get_default_engine().execute(ends, end_gradients, /*keep_graph=*/false,
                                                               /*create_graph=*/false, /*accumulate_grad=*/true);
     }
-    Tensors input_gradients;
-    for (const at::Tensor& input : inputs_) {
-        // A leaf's grad is taken, not copied: the leaf goes now.
-        input_gradients.push_back(input.requires_grad() ? std::exchange(input.mutable_grad(), at::Tensor())
-                                                        : at::Tensor());
-    }
-    inputs_.clear();
-    return input_gradients;
+    return catcher_ ? std::exchange(catcher_, nullptr)->take() : Tensors{};
 }
 }  // namespace pipescope

@@ -11,15 +11,20 @@ struct Node;
 }
 
 namespace pipescope {
-/// The live autograd sub-graph of one micro-batch on one partition, from detached inputs to outputs.
+class GradientCatcher;
+
+/// The live autograd sub-graph of one micro-batch on one partition.
 ///
-/// It keeps the graph's ends, not the output tensors: an output that nobody saved is freed as soon as the next
-/// partition lets go of it.
+/// It keeps the graph's two ends and neither the input nor the output tensors: what no layer saved is freed as soon as
+/// the lanes let go of it. Inputs are no leaves, whose gradient node would hold their storage, but outputs of a node
+/// that catches their gradients; so a layer may also change them in place, as in the plain model.
 class MicroBatchGraph {
 public:
-    MicroBatchGraph() = default;
-    /// `inputs` are leaves; the outputs were computed from them with gradients on.
-    MicroBatchGraph(Tensors inputs, const Tensors& outputs);
+    /// The inputs to compute from: those that require a gradient in new tensors of the same storage, whose gradients
+    /// backward() returns. Call with gradients on.
+    Tensors open(const Tensors& inputs);
+    /// What was computed from them.
+    void close(const Tensors& outputs);
 
     /// Runs the graph backward in the calling thread, adding to the parameters' .grad, and frees it.
     /// `gradients` belong to the outputs, in their order; undefined where there is none. Returns those of the inputs,
@@ -27,11 +32,11 @@ public:
     Tensors backward(Tensors gradients);
 
 private:
-    struct Root {
+    struct End {
         std::shared_ptr<torch::autograd::Node> node;  // null where the output needs no gradient
         std::uint32_t output;
     };
-    Tensors inputs_;
-    std::vector<Root> roots_;
+    std::shared_ptr<GradientCatcher> catcher_;  // null until open()
+    std::vector<End> ends_;
 };
 }  // namespace pipescope

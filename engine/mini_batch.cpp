@@ -80,7 +80,7 @@ Tensors gather_gradients(std::vector<Tensors> micro_batches, const Tensors& whol
     for (std::size_t k = 0; k < whole.size(); ++k) {
         const bool any = std::any_of(micro_batches.begin(), micro_batches.end(),
                                      [k](const Tensors& part) { return k < part.size() && part[k].defined(); });
-        if (!any) {
+        if (!any || !whole[k].defined()) {
             continue;
         }
         Tensors parts;

@@ -19,8 +19,8 @@ std::vector<Tensors> split(const Tensors& tensors, const std::vector<std::int64_
 /// no dimension.
 Tensors gather(std::vector<Tensors> micro_batches);
 
-/// As gather(), for gradients of `whole`'s parts: a missing one counts as zero, and where all are missing so is the
-/// result.
+/// As gather(), for gradients of `whole`'s parts: a missing one counts as zero. Undefined where all are missing, and
+/// where `whole` is.
 Tensors gather_gradients(std::vector<Tensors> micro_batches, const Tensors& whole,
                          const std::vector<std::int64_t>& sizes);
 }  // namespace pipescope

@@ -71,8 +71,7 @@ bool Partition::trains() const {
                        [](const at::Tensor& parameter) { return parameter.requires_grad(); });
 }
 
-Tensors Partition::run(const Tensors& inputs, const RandomPlace& place, LayerId& running) {
-    Tensors values = inputs;
+Tensors Partition::run(Tensors values, const RandomPlace& place, LayerId& running) {
     for (std::size_t k = 0; k < layers_.size(); ++k) {
         running = LayerId{first_.value() + static_cast<std::int64_t>(k)};
         const SeededRandom random(random_seed(place.seed, place.step, place.micro_batch, running));
@@ -86,10 +85,13 @@ Tensors Partition::run(const Tensors& inputs, const RandomPlace& place, LayerId&
     return values;
 }
 
-Tensors Partition::forward(const Tensors& inputs, const RandomPlace& place, LayerId& running) {
+Tensors Partition::forward(Tensors inputs, const RandomPlace& place, LayerId& running) {
+    if (!is_checkpointing()) {
+        return run(std::move(inputs), place, running);
+    }
     const std::uint64_t before = versions(inputs);
     Tensors outputs = run(inputs, place, running);
-    if (is_checkpointing() && versions(inputs) != before) {
+    if (versions(inputs) != before) {
         running = first_;
         throw LayerError("partition " + std::to_string(id_.value()) + " (" + name() +
                          ") changed its input in place; a checkpointed partition computes again from its input; "
@@ -98,7 +100,7 @@ Tensors Partition::forward(const Tensors& inputs, const RandomPlace& place, Laye
     return outputs;
 }
 
-Tensors Partition::recompute(const Tensors& inputs, const RandomPlace& place, LayerId& running) {
+Tensors Partition::recompute(Tensors inputs, const RandomPlace& place, LayerId& running) {
     Tensors saved;
     for (const at::Tensor& statistic : statistics_) {
         saved.push_back(statistic.variable_data().clone());
@@ -111,7 +113,7 @@ Tensors Partition::recompute(const Tensors& inputs, const RandomPlace& place, La
         }
     };
     try {
-        Tensors outputs = forward(inputs, place, running);
+        Tensors outputs = run(std::move(inputs), place, running);
         restore();
         return outputs;
     } catch (...) {

@@ -37,15 +37,15 @@ public:
 
     /// Runs the layers under the grad mode of the thread. Sets `running` to each layer before it starts, so that the
     /// caller knows which one threw. Throws LayerError where a layer returns no tensors or changes the inputs in place.
-    Tensors forward(const Tensors& inputs, const RandomPlace& place, LayerId& running);
+    Tensors forward(Tensors inputs, const RandomPlace& place, LayerId& running);
     /// The same again, without a trace in running statistics: they have seen the micro-batch already.
-    Tensors recompute(const Tensors& inputs, const RandomPlace& place, LayerId& running);
+    Tensors recompute(Tensors inputs, const RandomPlace& place, LayerId& running);
 
     /// Whether any parameter asks for a gradient.
     bool trains() const;
 
 private:
-    Tensors run(const Tensors& inputs, const RandomPlace& place, LayerId& running);
+    Tensors run(Tensors values, const RandomPlace& place, LayerId& running);
 
     PartitionId id_;
     LayerId first_;

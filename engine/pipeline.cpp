@@ -61,11 +61,15 @@ Balance checked_balance(const GPipeOptions& options, std::size_t num_layers) {
     return balance;
 }
 
-/// One intra-op thread for each lane. at::set_num_threads also sets the default of threads that start later, so the
-/// caller's own number is asked for first and set again.
+/// One intra-op thread for each lane. at::set_num_threads also sets the default of threads that ask later, so the
+/// caller's own number is asked for first and set again; and each lane asks before it sets, since its first question
+/// would bring that default back.
 std::unique_ptr<Lanes> start_lanes(int count) {
     const int threads_of_caller = at::get_num_threads();
-    auto lanes = std::make_unique<Lanes>(count, [] { at::set_num_threads(1); });
+    auto lanes = std::make_unique<Lanes>(count, [] {
+        at::get_num_threads();
+        at::set_num_threads(1);
+    });
     at::set_num_threads(threads_of_caller);
     return lanes;
 }

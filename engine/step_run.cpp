@@ -63,7 +63,7 @@ private:
 /// What one micro-batch has on one partition. Written by the lane of the partition, by the lanes beside it only before
 /// the gate lets this one in.
 struct Cell {
-    Tensors inputs;     // leaves; kept after a checkpointed forward, else moved on
+    Tensors inputs;     // detached, requires_grad where a gradient goes back; kept after a checkpointed forward
     Tensors gradients;  // of the outputs
     MicroBatchGraph graph;
 };
@@ -157,7 +157,7 @@ private:
     std::vector<std::int64_t> output_sizes_;  // first dimensions, for cutting the gradient as the output was joined
     Tensors output_;                          // gathered
     std::vector<Tensors> input_gradients_;    // per micro-batch
-    Tensors input_shapes_;                    // the input, detached, where it needs a gradient
+    Tensors input_;                           // the input, detached, where it needs a gradient
     const Tensors* target_ = nullptr;         // during step()
     const GPipe::LossFunction* loss_function_ = nullptr;
     at::Tensor loss_;
@@ -191,8 +191,8 @@ StepRun::Impl::Impl(std::shared_ptr<Pipeline> pipeline, const Tensors& input, bo
         }
         cell(i, 0).inputs = std::move(part);
     }
-    if (trains_ && any_requires_grad(input)) {
-        input_shapes_ = std::move(leaves);
+    for (std::size_t k = 0; k < input.size(); ++k) {
+        input_.push_back(trains_ && input[k].requires_grad() ? std::move(leaves[k]) : at::Tensor());
     }
 }
 
@@ -207,7 +207,7 @@ Tensors StepRun::Impl::backward(const Tensors& output_gradients) {
     gate_.finish(graph_->find(loss).value());
     run(Part::backward);
     const at::NoGradGuard no_grad;
-    return gather_gradients(std::exchange(input_gradients_, {}), std::exchange(input_shapes_, {}), sizes_);
+    return gather_gradients(std::exchange(input_gradients_, {}), std::exchange(input_, {}), sizes_);
 }
 
 at::Tensor StepRun::Impl::step(const Tensors& target, const GPipe::LossFunction& loss) {
@@ -296,16 +296,22 @@ void StepRun::Impl::run_copies_after(TaskIndex producer) {
 void StepRun::Impl::run_forward(int micro_batch, int partition, LayerId& running) {
     Partition& layers = pipeline_->partitions()[static_cast<std::size_t>(partition)];
     Cell& here = cell(micro_batch, partition);
-    const bool checkpointed = is_checkpointed(micro_batch);
-    const at::AutoGradMode grad_mode(trains_ && !checkpointed);
-    Tensors inputs = checkpointed ? here.inputs : std::exchange(here.inputs, {});
-    const Tensors outputs = layers.forward(inputs, place_of(micro_batch), running);
-    // Under no_grad nobody knows which output would require a gradient; any that can may.
-    const bool may_require = checkpointed && (layers.trains() || any_requires_grad(inputs));
-    if (trains_ && !checkpointed) {
-        here.graph = MicroBatchGraph(std::move(inputs), outputs);
+    Tensors inputs = std::exchange(here.inputs, {});
+    if (trains_ && !is_checkpointed(micro_batch)) {
+        const at::AutoGradMode grad_mode(true);
+        inputs = here.graph.open(inputs);
+        const Tensors outputs = layers.forward(std::move(inputs), place_of(micro_batch), running);
+        here.graph.close(outputs);
+        hand_on(outputs, false, micro_batch, partition);
+        return;
     }
-    hand_on(outputs, may_require, micro_batch, partition);
+    const at::NoGradGuard no_grad;
+    // Without a graph nobody knows which output would require a gradient; any that can may.
+    const bool may_require = trains_ && (layers.trains() || any_requires_grad(inputs));
+    if (trains_) {
+        here.inputs = inputs;
+    }
+    hand_on(layers.forward(std::move(inputs), place_of(micro_batch), running), may_require, micro_batch, partition);
 }
 
 void StepRun::Impl::hand_on(const Tensors& outputs, bool may_require, int micro_batch, int partition) {
@@ -328,9 +334,8 @@ void StepRun::Impl::run_recompute(int micro_batch, int partition, LayerId& runni
     Partition& layers = pipeline_->partitions()[static_cast<std::size_t>(partition)];
     Cell& here = cell(micro_batch, partition);
     const at::AutoGradMode grad_mode(true);
-    Tensors inputs = std::exchange(here.inputs, {});
-    const Tensors outputs = layers.recompute(inputs, place_of(micro_batch), running);
-    here.graph = MicroBatchGraph(std::move(inputs), outputs);
+    Tensors inputs = here.graph.open(std::exchange(here.inputs, {}));
+    here.graph.close(layers.recompute(std::move(inputs), place_of(micro_batch), running));
 }
 
 void StepRun::Impl::run_backward(int micro_batch, int partition) {

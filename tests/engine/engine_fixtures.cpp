@@ -3,6 +3,10 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <chrono>
+#include <cmath>
+#include <tuple>
+
 namespace pipescope::testing_support {
 namespace {
 LayerSpec module(std::string name, std::function<torch::nn::AnyModule()> make) {
@@ -53,6 +57,31 @@ std::vector<LayerSpec> tuple_model() {
     const auto pass = module("pass", [] { return torch::nn::AnyModule(std::make_shared<PassSkipImpl>()); });
     return {module("fork", [] { return torch::nn::AnyModule(std::make_shared<ForkImpl>()); }), pass, pass, pass,
             module("merge", [] { return torch::nn::AnyModule(std::make_shared<MergeImpl>()); })};
+}
+
+bool Rendezvous::meet() {
+    std::unique_lock lock(mutex_);
+    ++here_;
+    arrived_.notify_all();
+    return arrived_.wait_for(lock, std::chrono::seconds(20), [this] { return here_ % count_ == 0; });
+}
+
+int Rendezvous::met() {
+    const std::lock_guard lock(mutex_);
+    return here_ / count_;
+}
+
+LayerSpec LiveTensors::layer(std::string name) {
+    return function_layer(std::move(name), [counts = counts_](const Tensors& in) {
+        auto values = std::make_shared<std::vector<double>>(static_cast<std::size_t>(in[0].numel()), 3.0);
+        const int now = ++counts->now;
+        int seen = counts->most;
+        while (seen < now && !counts->most.compare_exchange_weak(seen, now)) {
+        }
+        const at::Tensor factor = torch::from_blob(
+            values->data(), in[0].sizes(), [values, counts](void*) { --counts->now; }, torch::kFloat64);
+        return Tensors{in[0] * factor};
+    });
 }
 
 std::vector<std::string> cpus(std::size_t n) {

@@ -2,7 +2,11 @@
 
 #include "engine/gpipe.h"
 
+#include <atomic>
+#include <condition_variable>
 #include <functional>
+#include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -37,6 +41,37 @@ LayerSpec tanh_layer();
 std::vector<LayerSpec> dropout_mlp();
 /// Tensors of two between layers: (x, skip), the skip added at the end. Five layers, input 6 wide, output 4 wide.
 std::vector<LayerSpec> tuple_model();
+
+/// Threads that must be in the same place at once. Used once.
+class Rendezvous {
+public:
+    explicit Rendezvous(int count) : count_(count) {}
+    /// Waits for the others; false if they do not come within a time that only a hang takes.
+    bool meet();
+    /// How often all were there.
+    int met();
+
+private:
+    const int count_;
+    std::mutex mutex_;
+    std::condition_variable arrived_;
+    int here_ = 0;  // guarded by mutex_
+};
+
+/// Counts tensors that graphs hold: its layers compute x * c, c a fresh tensor that autograd saves.
+class LiveTensors {
+public:
+    LayerSpec layer(std::string name);
+    int count() const { return counts_->now; }
+    int most() const { return counts_->most; }
+
+private:
+    struct Counts {
+        std::atomic<int> now = 0;
+        std::atomic<int> most = 0;
+    };
+    std::shared_ptr<Counts> counts_ = std::make_shared<Counts>();
+};
 
 /// "cpu" n times
 std::vector<std::string> cpus(std::size_t n);

@@ -1,0 +1,180 @@
+#include "engine/current_task.h"
+#include "tests/engine/engine_fixtures.h"
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <atomic>
+#include <mutex>
+#include <stdexcept>
+#include <thread>
+
+namespace pipescope {
+namespace {
+using namespace testing_support;
+
+struct Defect : std::runtime_error {
+    Defect() : std::runtime_error("defect") {}
+};
+struct NotAStandardException {
+    int value;
+};
+
+/// Where a layer shall fail.
+struct Fault {
+    TaskKind kind = TaskKind::forward;
+    int micro_batch = 0;
+    std::function<void()> raise = [] { throw Defect(); };
+    bool armed = true;
+};
+
+void fail_if_here(const Fault& fault) {
+    const auto task = current_task();
+    if (fault.armed && task && task->key.kind == fault.kind && task->key.micro_batch == fault.micro_batch) {
+        fault.raise();
+    }
+}
+
+/// y = 2x, failing as told; backward through a hook, which autograd runs in the lane's backward task.
+LayerSpec faulty(std::string name, const Fault& fault) {
+    return function_layer(std::move(name), [&fault](const Tensors& in) {
+        fail_if_here(fault);
+        at::Tensor out = in[0] * 2;
+        if (out.requires_grad()) {
+            out.register_hook([&fault](const at::Tensor& gradient) {
+                fail_if_here(fault);
+                return gradient;
+            });
+        }
+        return Tensors{out};
+    });
+}
+
+at::Tensor sum_of(const at::Tensor& output, const at::Tensor&) {
+    return output.sum();
+}
+at::Tensor ones() {
+    return torch::ones({6, 2}, torch::kFloat64).requires_grad_();
+}
+
+class FailingLayer : public ::testing::TestWithParam<TaskKind> {
+protected:
+    Fault fault_{.kind = GetParam(), .micro_batch = 1};
+    GPipe model_{{linear(2, 2), faulty("faulty", fault_), linear(2, 2)},
+                 {.balance = {1, 1, 1}, .devices = cpus(3), .chunks = 3, .checkpoint = Checkpoint::except_last}};
+
+    void expect_usable() {
+        fault_.armed = false;
+        model_.zero_grad();
+        const at::Tensor input = ones();
+        model_.forward(input).sum().backward();
+        EXPECT_TRUE(input.grad().defined());
+        EXPECT_TRUE(std::isfinite(model_.step(input, input, sum_of).item<double>()));
+    }
+};
+
+TEST_P(FailingLayer, ReachesTheCallerOfStepUnchangedAndLeavesTheModelUsable) {
+    EXPECT_THROW(model_.step(ones(), ones(), sum_of), Defect);
+    const Failure failure = model_.last_failure().value();
+    EXPECT_EQ(failure.task, (TaskKey{0, GetParam(), 1, 1, -1}));
+    EXPECT_EQ(failure.lane, LaneId{1});
+    EXPECT_EQ(failure.layer, LayerId{1});
+    EXPECT_EQ(failure.layer_name, "faulty");
+    expect_usable();
+}
+
+TEST_P(FailingLayer, ReachesTheCallerOfForwardAndBackwardUnchanged) {
+    EXPECT_THROW(model_.forward(ones()).sum().backward(), Defect);
+    EXPECT_EQ(model_.last_failure()->task.kind, GetParam());
+    expect_usable();
+}
+
+TEST_P(FailingLayer, MayThrowWhatIsNoStandardException) {
+    fault_.raise = [] { throw NotAStandardException{7}; };
+    for (int repeat = 0; repeat < 3; ++repeat) {
+        try {
+            model_.step(ones(), ones(), sum_of);
+            ADD_FAILURE() << "nothing was thrown";
+        } catch (const NotAStandardException& exception) {
+            EXPECT_EQ(exception.value, 7);
+        }
+        EXPECT_THROW(model_.forward(ones()).sum().backward(), NotAStandardException);
+    }
+    expect_usable();
+}
+INSTANTIATE_TEST_SUITE_P(In, FailingLayer,
+                         ::testing::Values(TaskKind::forward, TaskKind::recompute, TaskKind::backward),
+                         [](const auto& kind) { return std::string(to_string(kind.param)); });
+
+TEST(Failure, OfTheLossReachesTheCallerUnchanged) {
+    GPipe model({linear(2, 2), linear(2, 2)}, {.balance = {1, 1}, .devices = cpus(2), .chunks = 3});
+    EXPECT_THROW(model.step(ones(), ones(), [](const at::Tensor&, const at::Tensor&) -> at::Tensor { throw Defect(); }),
+                 Defect);
+    EXPECT_EQ(model.last_failure()->task.kind, TaskKind::loss);
+}
+
+TEST(Failure, OfSeveralLanesIsTheFirstInScheduleOrder) {
+    // Lane 0 fails in (1, 0) and lane 1 in (0, 1), each only once the other is about to: both exceptions are thrown.
+    for (int repeat = 0; repeat < 20; ++repeat) {
+        Rendezvous both(2);
+        const auto fail_as = [&](int micro_batch, int partition, const char* name) {
+            return function_layer(name, [&both, micro_batch, partition, name](const Tensors& in) {
+                const TaskKey key = current_task()->key;
+                if (key.micro_batch == micro_batch && key.partition == partition) {
+                    EXPECT_TRUE(both.meet());
+                    throw std::runtime_error(name);
+                }
+                return in;
+            });
+        };
+        GPipe model({fail_as(1, 0, "second"), fail_as(0, 1, "first")},
+                    {.balance = {1, 1}, .devices = cpus(2), .chunks = 4});
+        EXPECT_THAT([&] { model.forward(ones()); }, testing::ThrowsMessage<std::runtime_error>("first"));
+        EXPECT_EQ(model.last_failure()->lane, LaneId{1});
+    }
+}
+
+TEST(Failure, StopsTheOtherLanesAtTheirNextTask) {
+    constexpr int kChunks = 200;
+    Rendezvous both(2);
+    std::atomic<int> ran = 0;
+    const auto count = function_layer("count", [&](const Tensors& in) {
+        ++ran;
+        if (current_task()->key.micro_batch == 1) {
+            EXPECT_TRUE(both.meet());
+        } else if (current_task()->key.micro_batch > 1) {
+            std::this_thread::sleep_for(std::chrono::milliseconds(2));  // time for the failure to happen
+        }
+        return in;
+    });
+    const auto raise = function_layer("raise", [&](const Tensors&) -> Tensors {
+        EXPECT_TRUE(both.meet());
+        throw Defect();
+    });
+    GPipe model({count, raise}, {.balance = {1, 1}, .devices = cpus(2), .chunks = kChunks});
+    EXPECT_THROW(model.forward(torch::ones({kChunks, 2})), Defect);
+    EXPECT_LT(ran, kChunks / 10);
+}
+
+TEST(Failure, FreesWhatTheStepHeld) {
+    LiveTensors live;
+    Fault fault{.kind = TaskKind::backward, .micro_batch = 1};
+    GPipe model({live.layer("a"), faulty("faulty", fault), live.layer("b")},
+                {.balance = {1, 1, 1}, .devices = cpus(3), .chunks = 3, .checkpoint = Checkpoint::never});
+    EXPECT_THROW(model.step(ones(), ones(), sum_of), Defect);
+    EXPECT_EQ(live.count(), 0);
+}
+
+TEST(Failure, ForgetsNothingOfAnEarlierForward) {
+    Fault fault;
+    fault.armed = false;
+    GPipe model({linear(2, 2), faulty("faulty", fault)}, {.balance = {1, 1}, .devices = cpus(2), .chunks = 3});
+    const at::Tensor input = ones();
+    const at::Tensor output = model.forward(input);
+    fault.armed = true;
+    EXPECT_THROW(model.forward(ones()), Defect);
+    output.sum().backward();
+    EXPECT_TRUE(input.grad().defined());
+}
+}  // namespace
+}  // namespace pipescope
