@@ -48,7 +48,8 @@ const MemoryBounds::Range& MemoryBounds::range(LayerRange layers) {
     std::optional<Range>& cached = ranges_[layers.first.index() * (profile_.layers.size() + 1) + layers.end.index()];
     if (!cached) {
         const PartitionMemory large = partition_memory(profile_, sized_[0], layers);
-        const PartitionMemory small = partition_memory(profile_, sized_[1], layers);
+        const bool is_even = sized_[0].samples == sized_[1].samples;
+        const PartitionMemory small = is_even ? large : partition_memory(profile_, sized_[1], layers);
         cached = Range{0, combine(large, small, [](Bytes a, Bytes b) { return std::min(a, b); }),
                        combine(large, small, [](Bytes a, Bytes b) { return std::max(a, b); })};
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {

@@ -51,7 +51,7 @@ private:
 
     void find_kept() {
         kept_.assign(bytes_.size(), false);
-        kept_by_.assign(bytes_.size(), first_);
+        let_go_.assign(storage_.size(), 0);
         for (std::size_t l = first_; l < end_; ++l) {
             if (profile_.layers[l].keeps_input) {
                 keep(storage_before(l), l);
@@ -62,8 +62,8 @@ private:
         }
     }
     void keep(std::size_t storage, std::size_t layer) {
-        if (!kept_[storage]) {
-            kept_by_[storage] = layer;  // the first to keep it, which is the last to let go
+        if (!kept_[storage] && storage != 0 && storage != storage_of_output()) {
+            let_go_[layer - first_] += bytes_[storage];  // the first to keep it is the last to let go
         }
         kept_[storage] = true;
     }
@@ -102,10 +102,7 @@ private:
             if (is_top || here.total() > peak.total()) {
                 peak = here;
             }
-            freed += sized_.saved[l];
-            for (std::size_t s = 1; s < bytes_.size(); ++s) {
-                freed += kept_[s] && s != storage_of_output() && kept_by_[s] == l ? bytes_[s] : 0;
-            }
+            freed += sized_.saved[l] + let_go_[l - first_];
         }
         return peak;
     }
@@ -117,7 +114,7 @@ private:
     std::vector<Bytes> bytes_;          // of each storage
     std::vector<std::size_t> storage_;  // of each layer's output
     std::vector<bool> kept_;            // each storage
-    std::vector<std::size_t> kept_by_;  // the earliest layer that keeps it
+    std::vector<Bytes> let_go_;         // by each layer's backward, of kept storages; the output's apart
 };
 }  // namespace
 

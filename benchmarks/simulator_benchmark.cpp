@@ -1,0 +1,146 @@
+#include "balance/optimal_partition.h"
+#include "balance/partition.h"
+#include "simulator/balance_search.h"
+#include "simulator/gpipe_recurrence.h"
+#include "simulator/simulation.h"
+
+#include <benchmark/benchmark.h>
+
+#include <random>
+
+namespace pipescope {
+namespace {
+constexpr int kPartitions = 8;
+constexpr int kMicroBatches = 32;
+
+/// Layers of 50 to 150 us forward, and backward of twice that give or take 30 %.
+Profile random_profile(std::size_t layers) {
+    std::mt19937 random(1);
+    std::uniform_real_distribution<double> around(0.5, 1.5);
+    std::uniform_real_distribution<double> ratio(1.4, 2.6);
+    Profile profile;
+    profile.samples = {1};
+    for (std::size_t l = 0; l < layers; ++l) {
+        LayerProfile layer;
+        layer.name = "layer";
+        layer.forward_ns = {around(random) * 100'000};
+        layer.backward_ns = {layer.forward_ns[0] * ratio(random)};
+        layer.output_bytes = {1'000'000};
+        layer.saved_bytes = {4'000'000};
+        layer.parameter_bytes = layer.gradient_bytes = 1'000'000;
+        profile.layers.push_back(layer);
+    }
+    return profile;
+}
+
+PipelineOptions options_for(std::int64_t n, std::int64_t m) {
+    PipelineOptions options;
+    options.balance = Balance(std::vector<std::int64_t>(static_cast<std::size_t>(n), 1));
+    options.chunks = options.batch = m;
+    options.link = {16e9, 5'000};
+    return options;
+}
+
+PartitionProblem problem_for(std::size_t layers, int n, Checkpoint checkpoint) {
+    const Profile profile = random_profile(layers);
+    PartitionProblem problem;
+    problem.partitions = n;
+    problem.micro_batches = kMicroBatches;
+    problem.checkpoint = checkpoint;
+    for (const LayerProfile& layer : profile.layers) {
+        problem.forward_ns.push_back(layer.forward_ns[0]);
+        problem.backward_ns.push_back(layer.backward_ns[0]);
+    }
+    problem.recompute_ns = problem.forward_ns;
+    problem.copy_forward_ns.assign(layers - 1, 67'500);
+    problem.copy_backward_ns.assign(layers - 1, 67'500);
+    return problem;
+}
+
+GPipeTimes random_times(std::size_t n) {
+    std::mt19937 random(2);
+    const auto draw = [&](std::size_t count) {
+        std::vector<std::int64_t> times(count);
+        for (std::int64_t& time : times) {
+            time = 50'000 + static_cast<std::int64_t>(random() % 100'000);
+        }
+        return times;
+    };
+    return {draw(n), draw(n), draw(n), draw(n - 1), draw(n - 1)};
+}
+
+/// One schedule of 1,208 tasks: 256 forwards, 248 recomputes, 256 backwards, 448 copies.
+void gpipe_recurrence(benchmark::State& state) {
+    const GPipeTimes times = random_times(kPartitions);
+    GPipeRecurrence recurrence;
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(recurrence.step(times, kMicroBatches, Checkpoint::except_last, 0));
+    }
+    state.SetItemsProcessed(state.iterations());
+}
+BENCHMARK(gpipe_recurrence);
+
+void simulate_step_only(benchmark::State& state) {
+    const Profile profile = random_profile(static_cast<std::size_t>(state.range(0)));
+    const PipelineOptions options = options_for(state.range(0), state.range(1));
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(simulate(profile, options, {.noise = false, .memory = false}));
+    }
+}
+BENCHMARK(simulate_step_only)->Args({8, 32})->Args({64, 512})->Unit(benchmark::kMicrosecond);
+
+void simulate_with_memory(benchmark::State& state) {
+    const Profile profile = random_profile(static_cast<std::size_t>(state.range(0)));
+    const PipelineOptions options = options_for(state.range(0), state.range(1));
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(simulate(profile, options, {.noise = false, .memory = true}));
+    }
+}
+BENCHMARK(simulate_with_memory)->Args({8, 32})->Args({64, 512})->Unit(benchmark::kMicrosecond);
+
+void simulate_with_noise(benchmark::State& state) {
+    Profile profile = random_profile(kPartitions);
+    for (LayerProfile& layer : profile.layers) {
+        layer.forward_cv = layer.backward_cv = 0.05;
+    }
+    const PipelineOptions options = options_for(kPartitions, kMicroBatches);
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(simulate(profile, options, {.noise = true, .memory = false}));
+    }
+}
+BENCHMARK(simulate_with_noise)->Unit(benchmark::kMicrosecond);
+
+void minmax(benchmark::State& state) {
+    const std::vector<double> costs =
+        problem_for(static_cast<std::size_t>(state.range(0)), 1, Checkpoint::never).forward_ns;
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(minmax_partition(costs, static_cast<int>(state.range(1))));
+    }
+}
+BENCHMARK(minmax)->Args({50, 8})->Args({200, 8})->Args({400, 16})->Unit(benchmark::kMicrosecond);
+
+void optimal(benchmark::State& state) {
+    const PartitionProblem problem =
+        problem_for(static_cast<std::size_t>(state.range(0)), static_cast<int>(state.range(1)),
+                    static_cast<Checkpoint>(state.range(2)));
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(optimal_partitions(problem));
+    }
+    state.SetLabel(to_string(problem.checkpoint));
+}
+BENCHMARK(optimal)
+    ->ArgsProduct({{200}, {8}, {0, 1, 2}})
+    ->ArgsProduct({{400}, {16}, {0, 1, 2}})
+    ->Unit(benchmark::kMicrosecond);
+
+void find_balance_within_a_limit(benchmark::State& state) {
+    const Profile profile = random_profile(200);
+    PipelineOptions options = options_for(kPartitions, kMicroBatches);
+    options.memory_limit = 260'000'000;
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(find_balance(profile, options, kPartitions, BalanceAlgorithm::optimal));
+    }
+}
+BENCHMARK(find_balance_within_a_limit)->Unit(benchmark::kMicrosecond);
+}  // namespace
+}  // namespace pipescope
