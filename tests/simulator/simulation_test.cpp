@@ -78,6 +78,151 @@ TEST(Simulate, RecomputesWhileTheGradientIsStillComing) {
     EXPECT_EQ(picture(simulation, 1), "F0@1 F1@2 R1@3 B1@4 R0@6 B0@7");
 }
 
+TEST(Simulate, ExceptLastWithOneMicroBatchIsNever) {
+    const Profile profile = uniform_profile(3);
+    EXPECT_EQ(simulate(profile, uniform_options(3, 1, Checkpoint::except_last)).timeline,
+              simulate(profile, uniform_options(3, 1, Checkpoint::never)).timeline);
+}
+
+TEST(Simulate, SendsOneMicroBatchAfterTheOtherOverALinkSlowerThanCompute) {
+    // 3000 bytes at 1e9 a second take 3000 ns, three forwards.
+    // lane 0    F0 F1           .  (copies 1..4, 4..7)
+    // lane 1              F0@4       F1@7  B1@8 B0@10      (copies back 10..13, 13..16)
+    // lane 0                                               B1@13 B0@16
+    PipelineOptions options = uniform_options(2, 2, Checkpoint::never);
+    options.link = {1e9, 0};
+    const Simulation simulation = simulate(profile_of({layer_of(1000, 2000, 3000), layer_of(1000, 2000, 1)}), options);
+    EXPECT_EQ(picture(simulation, 0), "F0@0 F1@1 cF0@1 cF1@4 B1@13 B0@16");
+    EXPECT_EQ(picture(simulation, 1), "F0@4 F1@7 B1@8 B0@10 cB1@10 cB0@13");
+    EXPECT_EQ(simulation.step_time.count(), 18000);
+    EXPECT_NEAR(simulation.bubble_fraction, 1 - 6.0 / 18, 1e-12);
+}
+
+TEST(Simulate, AddsLatencyToEveryCopyAndNothingWithinADevice) {
+    PipelineOptions options = uniform_options(3, 1, Checkpoint::never);
+    options.link.latency_ns = 500;
+    const Profile profile = uniform_profile(3);
+    EXPECT_EQ(simulate(profile, options).step_time.count(), 9000 + 4 * 500);
+    options.devices = {"cuda:0", "cuda:0", "cuda:1"};
+    EXPECT_EQ(simulate(profile, options).step_time.count(), 9000 + 2 * 500);
+}
+
+TEST(Simulate, GivesEachMicroBatchTheTimeOfItsOwnSize) {
+    // 7 samples in 3 micro-batches: 3, 2, 2; measured at 1 and 3 samples, so 2 lies between.
+    Profile profile = uniform_profile(1);
+    profile.samples = {1, 3};
+    profile.layers[0].forward_ns = {100, 500};
+    profile.layers[0].recompute_ns = {100, 500};
+    profile.layers[0].backward_ns = {200, 1000};
+    profile.layers[0].output_bytes = {0, 0};
+    PipelineOptions options = uniform_options(1, 3, Checkpoint::never);
+    options.batch = 7;
+    const Simulation simulation = simulate(profile, options);
+    EXPECT_EQ(simulation.micro_batches, 3);
+    EXPECT_EQ(simulation.step_time.count(), 500 + 300 + 300 + 1000 + 600 + 600);
+    EXPECT_FALSE(simulation.extrapolated);
+    options.batch = 10;  // 4, 3, 3
+    EXPECT_TRUE(simulate(profile, options).extrapolated);
+}
+
+TEST(Simulate, MakesAsManyMicroBatchesAsThereAreSamples) {
+    PipelineOptions options = uniform_options(2, 8, Checkpoint::never);
+    options.batch = 3;
+    EXPECT_EQ(simulate(uniform_profile(2), options).micro_batches, 3);
+}
+
+TEST(Simulate, DividesALanesTimesByItsSpeed) {
+    PipelineOptions options = uniform_options(2, 1, Checkpoint::never);
+    options.speeds = {2, 0.5};
+    const Simulation simulation = simulate(uniform_profile(2), options);
+    EXPECT_EQ(picture(simulation, 0), "F0@0 B0@6");
+    EXPECT_EQ(picture(simulation, 1), "F0@0 B0@2");  // starts at 500
+    EXPECT_EQ(simulation.step_time.count(), 500 + 2000 + 4000 + 1000);
+}
+
+TEST(Simulate, RoundsAPartitionOnceNotItsLayers) {
+    const Profile profile = profile_of({layer_of(0.4, 0.4), layer_of(0.4, 0.4), layer_of(0.4, 0.4)});
+    EXPECT_EQ(simulate(profile, options_of({3}, 1, Checkpoint::never)).step_time.count(), 1 + 1);
+}
+
+TEST(Simulate, ComputesTheLossOnceOnTheLastLaneBeforeAnyRecompute) {
+    Profile profile = uniform_profile(2);
+    profile.loss_ns = {250};  // a sample: 1000 for the mini-batch of 4
+    const Simulation simulation = simulate(profile, uniform_options(2, 4, Checkpoint::always));
+    EXPECT_EQ(picture(simulation, 1), "F0@1 F1@2 F2@3 F3@4 L@5 R3@6 B3@7 R2@9 B2@10 R1@12 B1@13 R0@15 B0@16");
+    EXPECT_EQ(simulation.step_time.count(), 20000);
+    EXPECT_EQ(simulation.lanes[1].busy.count(), 16000) << "the loss is not busy time";
+}
+
+TEST(Simulate, SendsSkipsStraightToTheLaneThatPopsThem) {
+    Profile profile = uniform_profile(3);
+    profile.layers[0].stash["s"] = {5000};
+    profile.layers[2].pop = {"s"};
+    PipelineOptions options = uniform_options(3, 1, Checkpoint::never);
+    options.link = {1e9, 0};  // the boundaries are empty, the skip takes 5000 ns each way
+    const Simulation simulation = simulate(profile, options);
+    EXPECT_EQ(picture(simulation, 0), "F0@0 cF0@1 B0@14");
+    EXPECT_EQ(picture(simulation, 2), "F0@6 B0@7 cB0@9");
+    EXPECT_EQ(simulation.step_time.count(), 16000);
+}
+
+TEST(Simulate, ComparesWithTheFastestLaneAlone) {
+    Profile profile = uniform_profile(2);
+    profile.loss_ns = {500};
+    PipelineOptions options = uniform_options(2, 4, Checkpoint::always);
+    const Simulation simulation = simulate(profile, options);
+    // One lane, no recompute: 4 * 2 * 3000 and the loss of 2000.
+    EXPECT_NEAR(simulation.speedup, 26000.0 / static_cast<double>(simulation.step_time.count()), 1e-12);
+    EXPECT_NEAR(simulation.samples_per_second, 4e9 / static_cast<double>(simulation.step_time.count()), 1e-6);
+    EXPECT_DOUBLE_EQ(simulate(profile, options_of({2}, 4, Checkpoint::never)).speedup, 1);
+}
+
+TEST(Simulate, ReportsDeviceIdleOnlyWhereLanesShareADevice) {
+    const Profile profile = uniform_profile(2);
+    PipelineOptions options = uniform_options(2, 1, Checkpoint::never);
+    EXPECT_FALSE(simulate(profile, options).device_idle_fraction);
+    options.devices = {"cuda:0", "cuda:0"};  // one after the other: always one of them
+    EXPECT_NEAR(*simulate(profile, options).device_idle_fraction, 0, 1e-12);
+    options.devices = {"cpu", "cpu"};  // a core each: idle half of the time, as the lanes are
+    EXPECT_NEAR(*simulate(profile, options).device_idle_fraction, 0.5, 1e-12);
+    options.host_cores = 4;
+    EXPECT_NEAR(*simulate(profile, options).device_idle_fraction, 0.75, 1e-12);
+}
+
+TEST(Simulate, RunsOtherSchedulesOfTheTaskGraph) {
+    PipelineOptions options = uniform_options(4, 8, Checkpoint::never);
+    options.schedule = "1f1b";
+    const Simulation simulation = simulate(uniform_profile(4), options);
+    EXPECT_NEAR(simulation.bubble_fraction, 3.0 / 11, 1e-12) << "the same bubble as GPipe";
+    Profile saving = uniform_profile(4);
+    saving.layers[0].saved_bytes = {100};
+    const auto saved = [&](const std::string& schedule) {
+        options.schedule = schedule;
+        return simulate(saving, options).lanes[0].peak.at("saved");
+    };
+    EXPECT_EQ(saved("gpipe"), 8 * 100);
+    EXPECT_EQ(saved("1f1b"), 4 * 100) << "as many live micro-batches as lanes behind it";
+}
+
+TEST(Simulate, RepeatsExactly) {
+    Profile profile = uniform_profile(3);
+    profile.layers[1].forward_cv = 0.1;
+    const PipelineOptions options = uniform_options(3, 4, Checkpoint::except_last);
+    const Simulation a = simulate(profile, options);
+    const Simulation b = simulate(profile, options);
+    EXPECT_EQ(a.timeline, b.timeline);
+    EXPECT_EQ(a.memory, b.memory);
+    EXPECT_EQ(a.step_band, b.step_band);
+}
+
+TEST(Simulate, HandlesLayersThatCostNothing) {
+    const Simulation simulation =
+        simulate(profile_of({layer_of(0, 0), layer_of(0, 0)}), uniform_options(2, 2, Checkpoint::always));
+    EXPECT_EQ(simulation.step_time.count(), 0);
+    EXPECT_EQ(simulation.speedup, 0);
+    EXPECT_EQ(simulation.samples_per_second, 0);
+}
+
 TEST(Simulate, RefusesOptionsThatDoNotFit) {
     const Profile profile = uniform_profile(3);
     const auto refuses = [&](const PipelineOptions& options, const char* value, const char* remedy) {

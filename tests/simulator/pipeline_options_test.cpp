@@ -1,0 +1,72 @@
+#include "simulator/pipeline_options.h"
+#include "schedule/error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace pipescope {
+namespace {
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using ::testing::ThrowsMessage;
+
+TEST(PipelineOptions, ComeBackFromTheirJson) {
+    PipelineOptions options;
+    options.balance = Balance({2, 3});
+    options.chunks = 8;
+    options.batch = 64;
+    options.checkpoint = Checkpoint::always;
+    options.schedule = "1f1b";
+    options.placement = {LaneId{1}, LaneId{0}};
+    options.devices = {"cpu", "cuda:0"};
+    options.speeds = {1, 0.5};
+    options.link = {1.6e10, 5000};
+    options.memory_limit = Bytes{1} << 40;
+    options.optimizer = "adam";
+    options.host_cores = 2;
+    EXPECT_EQ(parse_pipeline_options(to_json(options)), options);
+    EXPECT_EQ(parse_pipeline_options(to_json(PipelineOptions{})), PipelineOptions{});
+}
+
+TEST(PipelineOptions, TakeDefaultsForWhatIsAbsentAndIgnoreTheUnknown) {
+    const PipelineOptions options = parse_pipeline_options(R"({"balance": [1, 1], "seed": 7, "memory_limit": null})");
+    EXPECT_EQ(options.balance, Balance({1, 1}));
+    EXPECT_EQ(options.chunks, 1);
+    EXPECT_FALSE(options.memory_limit);
+}
+
+TEST(PipelineOptions, NameTheKeyOfAFault) {
+    const auto refuses = [](const char* json, const char* starts) {
+        EXPECT_THAT([&] { parse_pipeline_options(json); }, ThrowsMessage<UsageError>(StartsWith(starts)));
+    };
+    refuses("[1]", "the configuration is not a JSON object");
+    refuses("{", "the configuration is not a JSON object");
+    refuses(R"({"chunks": "8"})", "chunks is \"8\"");
+    refuses(R"({"chunks": 1.5})", "chunks is 1.5");
+    refuses(R"({"batch": 18446744073709551615})", "batch is 18446744073709551615");
+    refuses(R"({"balance": 3})", "balance is 3");
+    refuses(R"({"balance": [1, null]})", "balance[1] is null");
+    refuses(R"({"balance": [1, 0]})", "balance[1] is 0");
+    refuses(R"({"checkpoint": "sometimes"})", "checkpoint 'sometimes'");
+    refuses(R"({"placement": [0, -1]})", "placement[1] is -1");
+    refuses(R"({"devices": [1]})", "devices[0] is 1");
+    refuses(R"({"speeds": ["fast"]})", "speeds[0] is \"fast\"");
+    refuses(R"({"link": 5})", "link is 5");
+    refuses(R"({"link": {"latency_ns": "1us"}})", "link.latency_ns is \"1us\"");
+    refuses(R"({"optimizer": 2})", "optimizer is 2");
+}
+
+TEST(OptimizerStateFactor, KnowsNamesAndNumbers) {
+    EXPECT_EQ(optimizer_state_factor("sgd"), 0);
+    EXPECT_EQ(optimizer_state_factor("momentum"), 1);
+    EXPECT_EQ(optimizer_state_factor("adam"), 2);
+    EXPECT_EQ(optimizer_state_factor("adamw"), 2);
+    EXPECT_EQ(optimizer_state_factor("0.25"), 0.25);
+    for (const char* bad : {"", "lion", "-1", "nan", "inf", "2x", "1e9"}) {
+        EXPECT_THAT([&] { optimizer_state_factor(bad); },
+                    ThrowsMessage<UsageError>(AllOf(HasSubstr(std::string("'") + bad + "'"), HasSubstr("momentum"))));
+    }
+}
+}  // namespace
+}  // namespace pipescope
