@@ -35,6 +35,7 @@ void LaneLedger::add(MemoryCategory category, Bytes bytes, Nanoseconds now) {
 
 void LaneLedger::start_work(const WorkPeak& work, MemoryCategory gradient, Nanoseconds now) {
     Categories more{};
+    more[static_cast<std::size_t>(MemoryCategory::boundary)] = work.boundary;
     more[static_cast<std::size_t>(MemoryCategory::saved)] = work.saved;
     more[static_cast<std::size_t>(gradient)] += work.gradient;
     more[static_cast<std::size_t>(MemoryCategory::transient)] = work.transient;

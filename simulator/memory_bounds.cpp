@@ -16,10 +16,11 @@ PartitionMemory combine(const PartitionMemory& a, const PartitionMemory& b, Pick
     result.output = pick(a.output, b.output);
     result.graph = pick(a.graph, b.graph);
     const auto work = [&](const WorkPeak& x, const WorkPeak& y) {
-        return WorkPeak{0, 0, std::max<Bytes>(0, pick(x.total(), y.total()))};
+        return WorkPeak{0, 0, 0, pick(x.total(), y.total())};
     };
     result.checkpointed_forward = work(a.checkpointed_forward, b.checkpointed_forward);
     result.forward = work(a.forward, b.forward);
+    result.forward_of_own_input = work(a.forward_of_own_input, b.forward_of_own_input);
     result.backward = work(a.backward, b.backward);
     result.backward_of_view = work(a.backward_of_view, b.backward_of_view);
     return result;
@@ -71,33 +72,44 @@ Bytes MemoryBounds::at_least(PartitionId partition, LayerRange layers) {
     const int j = partition.value();
     const bool is_last = j + 1 == partitions_;
     const bool keeps_own_output = low.output_kept && (is_last || !shares(j, j + 1));
-    const bool recomputes_all = options_.checkpoint == Checkpoint::always;
-    // except_last with one micro-batch recomputes nothing, as never does.
-    const bool keeps_all = options_.checkpoint == Checkpoint::never;
     const Bytes m = m_;
-
-    const auto base = [&](Bytes micro_batches) {
-        return each.constant + (j == 0 ? mini_batch_input_ : micro_batches * low.input);
-    };
-    const auto graphs = [&](Bytes count) { return count * (low.graph + (keeps_own_output ? low.output : 0)); };
-    const Bytes graphs_at_loss = keeps_all ? m : recomputes_all ? 0 : 1;
+    const Bytes kept_graphs = kept_graphs_at_loss();
+    const Bytes constant = each.constant + (j == 0 ? mini_batch_input_ : 0);
+    const Bytes input = j == 0 ? 0 : low.input;  // the micro-batches of lane 0 are parts of the mini-batch
+    const Bytes kept_input = low.input_kept ? input : 0;
+    const Bytes one_graph = low.graph + kept_input + (keeps_own_output ? low.output : 0);
     /// Outputs of the last partition before the loss, those aside that a graph keeps.
     const auto outputs = [&](Bytes made, Bytes with_graph) {
         return is_last ? (made - (low.output_kept ? with_graph : 0)) * low.output : 0;
     };
     const Bytes batch_output = is_last ? m * low.output : 0;
+    const Bytes building_graph = (j == 0 ? low.forward : low.forward_of_own_input).total();
 
-    const Bytes last_forward = base(m) + graphs(keeps_all ? m - 1 : 0) + outputs(m - 1, keeps_all ? m - 1 : 0) +
-                               (recomputes_all ? low.checkpointed_forward : low.forward).total();
-    const Bytes loss = base(m) + graphs(graphs_at_loss) + batch_output +
-                       (m > 1 ? std::max(outputs(m, graphs_at_loss), batch_output) : outputs(m, graphs_at_loss));
-    const Bytes recompute = recomputes_all        ? base(m) + batch_output + low.forward.total()
-                            : !keeps_all && m > 1 ? base(m - 1) + batch_output + low.forward.total()
-                                                  : 0;
-    const Bytes first_graphs = recomputes_all ? low.graph + (low.output_kept ? low.output : 0) : graphs(graphs_at_loss);
-    const Bytes backward = base(m) + first_graphs + (is_last ? batch_output : low.output) +
-                           (is_last ? low.backward_of_view : low.backward).total();
+    // Before the last forward; its own input is there.
+    const Bytes graphs_before = std::max<Bytes>(0, kept_graphs - 1);
+    const Bytes last_forward = constant + (m - std::max<Bytes>(kept_graphs, 1)) * input + graphs_before * one_graph +
+                               input + outputs(m - 1, graphs_before) +
+                               std::max<Bytes>(0, kept_graphs == 0 ? low.checkpointed_forward.total() : building_graph);
+    const Bytes held_at_loss = constant + (m - kept_graphs) * input + kept_graphs * one_graph;
+    const Bytes loss = held_at_loss + batch_output +
+                       (m > 1 ? std::max(outputs(m, kept_graphs), batch_output) : outputs(m, kept_graphs));
+    const Bytes recompute =
+        kept_graphs == m ? 0 : constant + (m - kept_graphs) * input + batch_output + std::max<Bytes>(0, building_graph);
+    const Bytes recomputed_graph = low.graph + kept_input - input + (low.output_kept ? low.output : 0);
+    const Bytes backward = held_at_loss + (kept_graphs == 0 ? recomputed_graph : 0) +
+                           (is_last ? batch_output : low.output) +
+                           std::max<Bytes>(0, (is_last ? low.backward_of_view : low.backward).total());
     return std::max({last_forward, is_last ? loss : 0, recompute, backward});
+}
+
+/// Micro-batches that are not recomputed; except_last with a single one is never.
+Bytes MemoryBounds::kept_graphs_at_loss() const {
+    switch (options_.checkpoint) {
+        case Checkpoint::always: return 0;
+        case Checkpoint::except_last: return 1;
+        case Checkpoint::never: return m_;
+    }
+    return 0;
 }
 
 Bytes MemoryBounds::at_most(PartitionId partition, LayerRange layers) {
@@ -115,7 +127,7 @@ Bytes MemoryBounds::at_most(PartitionId partition, LayerRange layers) {
     bytes += is_last ? 2 * m * high.output : m * high.output;               // outputs; or gradients that wait
     bytes += !is_last && waits(j, j + 1) ? m * high.output : 0;             // outputs that wait for the link
     bytes += is_first ? 0 : waits(j, j - 1) ? m * high.input : high.input;  // gradients that leave
-    return bytes + std::max({high.forward.total(), high.checkpointed_forward.total(), high.backward.total(),
+    return bytes + std::max({Bytes{0}, high.forward.total(), high.checkpointed_forward.total(), high.backward.total(),
                              high.backward_of_view.total()});
 }
 }  // namespace pipescope

@@ -31,6 +31,7 @@ private:
     };
     const Range& range(LayerRange layers);
     bool shares(int lane, int other) const;
+    Bytes kept_graphs_at_loss() const;
 
     const Profile& profile_;
     PipelineOptions options_;

@@ -101,9 +101,10 @@ private:
         LaneLedger& here = ledger(task.lane);
         switch (task.key.kind) {
             case TaskKind::forward:
-                here.start_work(checkpointed(i) ? memory(i, j).checkpointed_forward : memory(i, j).forward, copy, now_);
+                here.start_work(checkpointed(i) ? memory(i, j).checkpointed_forward : graph_building_forward(i, j),
+                                copy, now_);
                 break;
-            case TaskKind::recompute: here.start_work(memory(i, j).forward, copy, now_); break;
+            case TaskKind::recompute: here.start_work(graph_building_forward(i, j), copy, now_); break;
             case TaskKind::backward: start_backward(task); break;
             case TaskKind::loss: start_loss(task); break;
             case TaskKind::copy_forward: arrive(task, boundary, costs_.bytes(task.key)); break;
@@ -113,6 +114,12 @@ private:
             default: break;
         }
     }
+
+    const WorkPeak& graph_building_forward(int i, int j) const {
+        return owns_input(i, j) ? memory(i, j).forward_of_own_input : memory(i, j).forward;
+    }
+    /// Whether the input of (i, j) is this lane's to let go: not the mini-batch, nor what the sender's graph keeps.
+    bool owns_input(int i, int j) const { return j > 0 && !outlives_receiver(i, j - 1); }
 
     void start_backward(const Task& task) {
         const PartitionMemory& each = memory(task.key.micro_batch, task.key.partition);
@@ -176,6 +183,9 @@ private:
         if (!checkpointed(i)) {
             here.add(saved, each.graph + skips_inside(i, j), now_);
             here.add(saved, keeps_own_output(j) && each.output_kept ? each.output : 0, now_);
+            if (!each.input_kept) {
+                free_input(i, j);
+            }
         }
         if (j == last()) {
             here.add(output, kept_by_graph_too(i, j) ? 0 : each.output, now_);
@@ -200,6 +210,9 @@ private:
         ledger(task.lane).end_work();
         // The recomputed output is a new storage: kept by the graph here, whatever became of the first.
         ledger(task.lane).add(saved, each.graph + skips_inside(i, j) + (each.output_kept ? each.output : 0), now_);
+        if (!each.input_kept) {
+            free_input(i, j);
+        }
     }
 
     void end_backward(const Task& task) {
@@ -210,7 +223,13 @@ private:
         here.end_work();
         const bool own_output = checkpointed(i) || keeps_own_output(j);
         here.remove(saved, each.graph + skips_inside(i, j) + (own_output && each.output_kept ? each.output : 0));
-        free_boundaries(i, j);
+        if (each.input_kept) {
+            free_input(i, j);
+        }
+        if (j < last() && outlives_receiver(i, j)) {
+            ledger(lane_of(j + 1)).remove(boundary, memory(i, j + 1).input);
+            sample(lane_of(j + 1), now_, {0, TaskKind::backward, j, i, -1});
+        }
         if (j < last()) {
             here.remove(copy, each.output);
         } else if (!loss_is_gathered()) {
@@ -224,16 +243,12 @@ private:
         free_skips(i, j);
     }
 
-    /// The input of (i, j), unless the graph of (i, j - 1) holds on to the same storage; and then that of (i, j + 1).
-    void free_boundaries(int i, int j) {
-        if (j > 0 && !outlives_receiver(i, j - 1)) {
+    void free_input(int i, int j) {
+        if (owns_input(i, j)) {
             ledger(lane_of(j)).remove(boundary, memory(i, j).input);
         }
-        if (j < last() && outlives_receiver(i, j)) {
-            ledger(lane_of(j + 1)).remove(boundary, memory(i, j + 1).input);
-            sample(lane_of(j + 1), now_, {0, TaskKind::backward, j, i, -1});
-        }
     }
+    /// Whether the graph of (i, j) holds on to the storage that (i, j + 1) got as its input.
     bool outlives_receiver(int i, int j) const {
         return !checkpointed(i) && memory(i, j).output_kept && shares_storage(lane_of(j), lane_of(j + 1));
     }

@@ -31,12 +31,13 @@ struct MemoryUse {
 // optimizer   The optimizer's state: its factor times the bytes that have gradients, always.
 // boundary    Inputs of partitions. On an accelerator partition 0 holds the whole input mini-batch throughout; on the
 //             host ("cpu") its micro-batches are views of what the caller allocated, and not counted. The input of (i,
-//             j) lives from its arrival to the end of backward (i, j), checkpointed or not: it is the leaf whose
-//             gradient is sent on. It arrives when its copy starts; between lanes of one device the copy shares the
-//             sender's storage and the charge passes to the receiver when it ends.
+//             j) arrives when its copy starts; between lanes of one device the copy shares the sender's storage, and
+//             the charge passes to the receiver when it ends. If (i, j) is checkpointed it lives until it is
+//             recomputed. Then, or in forward if it is not checkpointed, it is freed behind the first layer, unless the
+//             graph keeps it, to the end of backward (i, j).
 // saved       The graph of (i, j) (partition_memory.h): from the end of forward (i, j), or of recompute (i, j) if it is
 //             checkpointed, to the end of backward (i, j). A kept output that was handed to a lane of the same device
-//             stays charged to that lane, as boundary, until this backward has let go of it too.
+//             stays charged to that lane, as boundary, to the end of this backward.
 // skip        A skip between lanes: on the stashing lane from its forward's end to the end of its copy, on the popping
 //             lane from the copy's start (same device: end) to the end of its backward; its gradient the other way
 //             round. A skip inside a partition counts as saved, one between partitions of one lane lives on that lane

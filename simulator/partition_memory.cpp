@@ -16,6 +16,7 @@ public:
     PartitionMemory memory() const {
         PartitionMemory memory;
         memory.input = input_bytes();
+        memory.input_kept = kept_[0];
         memory.output = sized_.output[end_ - 1];
         memory.output_kept = storage_of_output() != 0 && kept_[storage_of_output()];
         for (std::size_t l = first_; l < end_; ++l) {
@@ -24,8 +25,9 @@ public:
         for (std::size_t s = 1; s < bytes_.size(); ++s) {
             memory.graph += kept_[s] && s != storage_of_output() ? bytes_[s] : 0;
         }
-        memory.checkpointed_forward = forward_peak(false);
-        memory.forward = forward_peak(true);
+        memory.checkpointed_forward = forward_peak(false, 0);
+        memory.forward = forward_peak(true, 0);
+        memory.forward_of_own_input = forward_peak(true, memory.input_kept ? 0 : memory.input);
         memory.backward = backward_peak(memory.output);
         memory.backward_of_view = backward_peak(0);
         return memory;
@@ -68,7 +70,8 @@ private:
         kept_[storage] = true;
     }
 
-    WorkPeak forward_peak(bool keeps_graph) const {
+    /// `freed_input`: once no layer works on the input's storage any more.
+    WorkPeak forward_peak(bool keeps_graph, Bytes freed_input) const {
         WorkPeak peak;
         Bytes kept = 0;  // saved tensors, and kept storages that are no layer's input or output right now
         for (std::size_t l = first_; l < end_; ++l) {
@@ -78,8 +81,9 @@ private:
             if (keeps_graph) {
                 kept += sized_.saved[l];
             }
-            if (kept + transient > peak.total()) {
-                peak = {kept, 0, transient};
+            const WorkPeak here{in == 0 ? 0 : -freed_input, kept, 0, transient};
+            if (l == first_ || here.total() > peak.total()) {
+                peak = here;
             }
             if (keeps_graph && in != out && in != 0 && kept_[in]) {
                 kept += bytes_[in];
@@ -98,7 +102,7 @@ private:
             const Bytes above = is_top ? 0 : sized_.output[l];
             const bool wants_input_gradient = l > 0 && !layer.aliases_input;
             const Bytes below = wants_input_gradient ? sized_.output[l - 1] : 0;
-            const WorkPeak here{-freed, is_top ? 0 : -freed_gradient, above + below + sized_.transient[l]};
+            const WorkPeak here{0, -freed, is_top ? 0 : -freed_gradient, above + below + sized_.transient[l]};
             if (is_top || here.total() > peak.total()) {
                 peak = here;
             }

@@ -125,6 +125,20 @@ TEST(MemoryModel, ChargesAKeptOutputOnceWhereStorageIsShared) {
     EXPECT_GT(apart.lanes[0].peak_bytes - 12, shared.lanes[0].peak_bytes) << "12 is the mini-batch";
 }
 
+TEST(MemoryModel, LetsGoOfAnInputThatNoLayerKept) {
+    Profile profile = saving_layers();
+    PipelineOptions options = two_lanes(4, Checkpoint::never);
+    options.balance = Balance({2, 2});
+    const auto boundary = [&](Checkpoint mode) {
+        options.checkpoint = mode;
+        return simulate(profile, options).lanes[1].peak.at("boundary");
+    };
+    EXPECT_EQ(boundary(Checkpoint::never), 40);
+    profile.layers[2].keeps_input = false;
+    EXPECT_EQ(boundary(Checkpoint::never), 0) << "the peak is at the loss";
+    EXPECT_EQ(boundary(Checkpoint::except_last), 30) << "those to recompute from";
+}
+
 TEST(MemoryModel, PilesUpOutputsBehindASlowLink) {
     PipelineOptions options = two_lanes(4, Checkpoint::never);
     options.link.latency_ns = 1'000'000;
