@@ -1,12 +1,11 @@
 #include "engine/step_run.h"
 
+#include "engine/first_failure.h"
 #include "engine/micro_batch_graph.h"
 #include "engine/mini_batch.h"
 #include "engine/pipeline.h"
 #include "engine/task_gate.h"
-#include "engine/task_observer.h"
-#include "engine/task_ranges.h"
-#include "engine/task_scope.h"
+#include "engine/task_span.h"
 #include "schedule/micro_batches.h"
 
 #include <ATen/ThreadLocalState.h>
@@ -14,7 +13,6 @@
 #include <ATen/core/grad_mode.h>
 
 #include <exception>
-#include <mutex>
 #include <utility>
 
 namespace pipescope {
@@ -35,63 +33,12 @@ bool any_requires_grad(const Tensors& tensors) {
     return false;
 }
 
-/// Task, NVTX range, observer and current_task() of one task, from construction to destruction.
-class TaskSpan {
-public:
-    TaskSpan(const TaskKey& key, LaneId lane, bool is_checkpointed_forward, TaskObserver* observer)
-        : key_(key), lane_(lane), observer_(observer), range_(key), scope_(key, lane, is_checkpointed_forward) {
-        if (observer_ != nullptr) {
-            observer_->task_started(key_, lane_);
-        }
-    }
-    ~TaskSpan() {
-        if (observer_ != nullptr) {
-            observer_->task_ended(key_, lane_);
-        }
-    }
-    TaskSpan(const TaskSpan&) = delete;
-    TaskSpan& operator=(const TaskSpan&) = delete;
-
-private:
-    const TaskKey key_;
-    const LaneId lane_;
-    TaskObserver* const observer_;
-    const TaskRange range_;
-    const CurrentTaskScope scope_;
-};
-
 /// What one micro-batch has on one partition. Written by the lane of the partition, by the lanes beside it only before
 /// the gate lets this one in.
 struct Cell {
     Tensors inputs;     // detached, requires_grad where a gradient goes back; kept after a checkpointed forward
     Tensors gradients;  // of the outputs
     MicroBatchGraph graph;
-};
-
-/// The exceptions of a run; every lane can add one before it stops.
-class Failures {
-public:
-    void add(TaskIndex task, std::exception_ptr exception, Failure failure) {
-        const std::lock_guard lock(mutex_);
-        if (!exception_ || task < task_) {  // a task's index is its place in the schedule
-            task_ = task;
-            exception_ = std::move(exception);
-            failure_ = std::move(failure);
-        }
-    }
-    /// Once the lanes are done.
-    void rethrow(Pipeline& pipeline) {
-        if (exception_) {
-            pipeline.set_last_failure(std::move(failure_));
-            std::rethrow_exception(std::exchange(exception_, nullptr));
-        }
-    }
-
-private:
-    std::mutex mutex_;
-    TaskIndex task_ = 0;
-    std::exception_ptr exception_;
-    Failure failure_;
 };
 }  // namespace
 
@@ -161,7 +108,7 @@ private:
     const Tensors* target_ = nullptr;         // during step()
     const GPipe::LossFunction* loss_function_ = nullptr;
     at::Tensor loss_;
-    Failures failures_;
+    FirstFailure failure_;
 };
 
 StepRun::Impl::Impl(std::shared_ptr<Pipeline> pipeline, const Tensors& input, bool trains)
@@ -222,7 +169,11 @@ void StepRun::Impl::run(Part part) {
     if (gate_.stopped()) {
         cells_.clear();
         last_outputs_.clear();
-        failures_.rethrow(*pipeline_);
+        std::exception_ptr exception;
+        if (auto failure = failure_.take(exception)) {
+            pipeline_->set_last_failure(std::move(*failure));
+            std::rethrow_exception(exception);
+        }
     }
 }
 
@@ -247,7 +198,7 @@ void StepRun::Impl::run_lane(LaneId lane, Part part) {
             }
             run_task(task, running);
         } catch (...) {  // whatever a layer throws goes to the caller as it is
-            failures_.add(task, std::current_exception(), failure_at(task, running));
+            failure_.add(task, std::current_exception(), failure_at(task, running));
             gate_.stop();
             return;
         }

@@ -84,6 +84,18 @@ LayerSpec LiveTensors::layer(std::string name) {
     });
 }
 
+at::Tensor samples(std::int64_t batch, std::int64_t width) {
+    return torch::randn({batch, width}, torch::kFloat64);
+}
+
+GPipe two_lanes(const std::vector<LayerSpec>& layers, std::int64_t chunks, Checkpoint checkpoint) {
+    const auto first = static_cast<std::int64_t>(layers.size()) / 2;
+    return GPipe(layers, {.balance = {first, static_cast<std::int64_t>(layers.size()) - first},
+                          .devices = cpus(2),
+                          .chunks = chunks,
+                          .checkpoint = checkpoint});
+}
+
 std::vector<std::string> cpus(std::size_t n) {
     return std::vector<std::string>(n, "cpu");
 }

@@ -73,6 +73,10 @@ private:
     std::shared_ptr<Counts> counts_ = std::make_shared<Counts>();
 };
 
+/// Normally distributed doubles, batch x width.
+at::Tensor samples(std::int64_t batch, std::int64_t width = 6);
+/// The layers halved over two CPU lanes.
+GPipe two_lanes(const std::vector<LayerSpec>& layers, std::int64_t chunks, Checkpoint checkpoint);
 /// "cpu" n times
 std::vector<std::string> cpus(std::size_t n);
 at::Tensor mean_square(const at::Tensor& output, const at::Tensor& target);

@@ -1,15 +1,20 @@
 #include "engine/lanes.h"
 
 #include "engine/engine_error.h"
+#include "engine/task_ranges.h"
 
 #include <gmock/gmock.h>
 #include <pthread.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <latch>
+#include <memory>
 #include <set>
+#include <string>
 #include <thread>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -35,6 +40,12 @@ TEST(Worker, FinishesWhatIsQueuedBeforeItEnds) {
         }
     }
     EXPECT_EQ(ran, 10);
+}
+
+TEST(TaskRange, IsOffWhereNoToolListens) {
+    prepare_task_ranges();
+    EXPECT_FALSE(task_ranges_enabled);
+    const TaskRange range(TaskKey{0, TaskKind::forward, 0, 0, -1});  // does nothing
 }
 
 TEST(Lanes, RunEachJobOnAThreadOfItsOwnNamedAfterTheLane) {

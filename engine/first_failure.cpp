@@ -1,0 +1,20 @@
+#include "engine/first_failure.h"
+
+#include <utility>
+
+namespace pipescope {
+void FirstFailure::add(TaskIndex task, std::exception_ptr exception, Failure failure) {
+    const std::lock_guard lock(mutex_);
+    if (!exception_ || task < task_) {
+        task_ = task;
+        exception_ = std::move(exception);
+        failure_ = std::move(failure);
+    }
+}
+
+std::optional<Failure> FirstFailure::take(std::exception_ptr& exception) {
+    const std::lock_guard lock(mutex_);
+    exception = std::exchange(exception_, nullptr);
+    return exception ? std::optional(std::move(failure_)) : std::nullopt;
+}
+}  // namespace pipescope

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "engine/task_observer.h"
+#include "engine/task_ranges.h"
+#include "engine/task_scope.h"
+
+namespace pipescope {
+/// One task while it runs: its NVTX range, what current_task() answers, and what the observer (may be null) hears.
+class TaskSpan {
+public:
+    TaskSpan(const TaskKey& key, LaneId lane, bool is_checkpointed_forward, TaskObserver* observer)
+        : key_(key), lane_(lane), observer_(observer), range_(key), scope_(key, lane, is_checkpointed_forward) {
+        if (observer_ != nullptr) {
+            observer_->task_started(key_, lane_);
+        }
+    }
+    ~TaskSpan() {
+        if (observer_ != nullptr) {
+            observer_->task_ended(key_, lane_);
+        }
+    }
+    TaskSpan(const TaskSpan&) = delete;
+    TaskSpan& operator=(const TaskSpan&) = delete;
+
+private:
+    const TaskKey key_;
+    const LaneId lane_;
+    TaskObserver* const observer_;
+    const TaskRange range_;
+    const CurrentTaskScope scope_;
+};
+}  // namespace pipescope

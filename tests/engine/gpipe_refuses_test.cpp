@@ -1,0 +1,141 @@
+#include "tests/engine/engine_fixtures.h"
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <string>
+#include <vector>
+
+namespace pipescope {
+namespace {
+using namespace testing_support;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+GPipeOptions options(std::vector<std::int64_t> balance, std::vector<std::string> devices = cpus(2)) {
+    return {.balance = std::move(balance), .devices = std::move(devices)};
+}
+template <class Error, class Call>
+void expect_refused(Call call, const std::string& value, const std::string& remedy) {
+    EXPECT_THAT(call, ThrowsMessage<Error>(AllOf(HasSubstr(value), HasSubstr(remedy))));
+}
+
+TEST(GPipeRefuses, WhatDoesNotFitTogetherAtConstruction) {
+    const auto make = [](GPipeOptions with) { return [with] { GPipe(dropout_mlp(), with); }; };
+    expect_refused<BalanceError>(make(options({2, 3})), "5", "6");
+    expect_refused<BalanceError>(make(options({6, 0})), "balance[1] is 0", "fewer partitions");
+    expect_refused<BalanceError>(make(options({})), "balance", "");
+    GPipeOptions no_chunks = options({3, 3});
+    no_chunks.chunks = 0;
+    expect_refused<UsageError>(make(no_chunks), "chunks is 0", "use 1 or more");
+    expect_refused<EngineError>(make(options({2, 2, 2})), "devices names 2 lanes for 3 partitions",
+                                "name more devices");
+    expect_refused<EngineError>(make(options({3, 3}, {"cpu", "cuda:0"})), "\"cuda:0\"", "the devices there are: cpu");
+    expect_refused<EngineError>(make(options({3, 3}, {"cpu", "gpu!"})), "\"gpu!\"", "write cpu");
+    expect_refused<UsageError>([] { GPipe({LayerSpec{"none", nullptr}}, options({1})); }, "layer 0 (none)", "make");
+}
+
+TEST(GPipeRefuses, LayersThatStandTwiceOrShareParameters) {
+    torch::nn::Linear layer(4, 4);
+    expect_refused<EngineError>(
+        [&] {
+            GPipe(torch::nn::Sequential(layer, layer), options({1, 1}));
+        },
+        "child 1", "child 0");
+    torch::nn::Linear tied(4, 4);
+    tied->weight = layer->weight;
+    tied->named_parameters();
+    const auto sharing = [weight = layer->weight] {
+        return std::make_unique<FunctionLayer>([](const Tensors& in) { return in; }, NamedTensors{{"weight", weight}});
+    };
+    expect_refused<EngineError>(
+        [&] {
+            GPipe({{"a", sharing}, {"b", sharing}}, options({1, 1}));
+        },
+        "parameter 1.weight is also 0.weight", "copy it");
+}
+
+TEST(GPipeRefuses, InputsThatCannotBeCut) {
+    GPipe model = two_lanes(dropout_mlp(), 2, Checkpoint::never);
+    expect_refused<EngineError>([&] { model.forward(Tensors{}); }, "no tensor", "pass one");
+    expect_refused<EngineError>([&] { model.forward(torch::tensor(1.0)); }, "input 0 has no dimension", "unsqueeze");
+    expect_refused<EngineError>([&] { model.forward(torch::zeros({0, 6})); }, "0 samples", "skip");
+    expect_refused<EngineError>(
+        [&] {
+            model.forward(Tensors{samples(4), samples(3)});
+        },
+        "input 1 holds 3 samples and input 0 holds 4", "equal");
+    expect_refused<EngineError>([&] { model.forward(Tensors{samples(4), at::Tensor()}); }, "input 1", "undefined");
+    EXPECT_EQ(model.forward(samples(4)).size(0), 4) << "and can be used all the same";
+}
+
+class TextLayerImpl final : public torch::nn::Module {
+public:
+    std::string forward(const at::Tensor&) { return "text"; }
+};
+
+TEST(GPipeRefuses, LayersThatReturnNoTensor) {
+    const auto with = [](LayerSpec spec) { return two_lanes({linear(6, 6), std::move(spec)}, 2, Checkpoint::always); };
+    GPipe text = with({"text", [] { return module_layer(torch::nn::AnyModule(std::make_shared<TextLayerImpl>())); }});
+    expect_refused<LayerError>([&] { text.forward(samples(4)); }, "layer 1 (text): forward returned",
+                               "wrap the module");
+    GPipe nothing = with(function_layer("nothing", [](const Tensors&) { return Tensors{}; }));
+    expect_refused<LayerError>([&] { nothing.forward(samples(4)); }, "layer 1 (nothing): forward returned no tensor",
+                               "");
+    GPipe undefined = with(function_layer("hole", [](const Tensors&) { return Tensors{at::Tensor()}; }));
+    expect_refused<LayerError>([&] { undefined.forward(samples(4)); }, "layer 1 (hole): output 0", "undefined");
+    EXPECT_EQ(undefined.last_failure()->layer_name, "hole");
+    GPipe scalar = with(function_layer("sum", [](const Tensors& in) { return Tensors{in[0].sum()}; }));
+    expect_refused<EngineError>([&] { scalar.forward(samples(4)); }, "output 0 of the last layer",
+                                "reduce in the loss");
+    GPipe in_place = with(function_layer("relu_", [](const Tensors& in) { return Tensors{in[0].relu_()}; }));
+    expect_refused<LayerError>([&] { in_place.forward(samples(4)); }, "changed its input in place", "out-of-place");
+}
+
+TEST(GPipeRefuses, WhatBackwardCannotDo) {
+    GPipe model = two_lanes(dropout_mlp(), 2, Checkpoint::except_last);
+    const at::Tensor input = samples(4).requires_grad_();
+    const at::Tensor output = model.forward(input);
+    output.sum().backward({}, /*retain_graph=*/true);
+    expect_refused<EngineError>([&] { output.sum().backward(); }, "a second time", "call forward() again");
+    const at::Tensor freed = model.forward(input).sum();
+    freed.backward();
+    EXPECT_ANY_THROW(freed.backward());
+    expect_refused<EngineError>([&] { model.forward(input).sum().backward({}, true, /*create_graph=*/true); },
+                                "create_graph", "plain module");
+    model.zero_grad();
+    expect_refused<EngineError>([&] { torch::autograd::grad({model.forward(input).sum()}, {input}); }, "autograd::grad",
+                                "call backward()");
+    EXPECT_EQ(model.parameters()[0].grad().abs().sum().item<double>(), 0) << "nothing was added in silence";
+}
+
+TEST(GPipeRefuses, StepsThatCannotGoBackward) {
+    GPipe model = two_lanes(dropout_mlp(), 2, Checkpoint::except_last);
+    const at::Tensor input = samples(4);
+    const at::Tensor target = samples(4, 4);
+    const auto elementwise = [](const at::Tensor& o, const at::Tensor& t) { return (o - t).pow(2); };
+    expect_refused<EngineError>([&] { model.step(input, target, elementwise); }, "16 values", "mean or sum");
+    EXPECT_EQ(model.last_failure()->layer_name, "loss");
+    expect_refused<EngineError>(
+        [&] { model.step(input, target, [](const at::Tensor& o, const at::Tensor&) { return o.detach().sum(); }); },
+        "does not depend", "gradients on");
+    expect_refused<UsageError>([&] { model.step(Tensors{input}, Tensors{target}, nullptr); }, "no loss function",
+                               "pass one");
+    {
+        const torch::NoGradGuard no_grad;
+        expect_refused<UsageError>([&] { model.step(input, target, mean_square); }, "under no_grad", "forward()");
+    }
+    model.train(false);
+    expect_refused<UsageError>([&] { model.step(input, target, mean_square); }, "in eval mode", "train()");
+}
+
+TEST(GPipeRefuses, ALayerThatRunsItsOwnModel) {
+    GPipe* self = nullptr;
+    GPipe model({function_layer("self", [&](const Tensors& in) { return self->forward(in); })},
+                {.balance = {1}, .devices = cpus(1)});
+    self = &model;
+    expect_refused<EngineError>([&] { model.forward(samples(2)); }, "a lane cannot wait for itself", "another model");
+}
+}  // namespace
+}  // namespace pipescope
