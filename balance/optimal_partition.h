@@ -9,6 +9,9 @@
 #include <vector>
 
 namespace pipescope {
+/// Layers the exact search takes at most: its table of times grows with their square, to 50 MB here.
+inline constexpr std::size_t kMostExactLayers = 2048;
+
 /// What to cut, and into what: one step of GPipe with m equal micro-batches, partition j on a lane of its own.
 struct PartitionProblem {
     int partitions = 1;

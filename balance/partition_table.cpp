@@ -20,10 +20,9 @@ void check(const PartitionProblem& problem) {
     check_partition_request(problem.recompute_ns, problem.partitions);
     check_partition_request(problem.backward_ns, problem.partitions);
     const std::size_t layers = problem.forward_ns.size();
-    constexpr std::size_t kMostLayers = 2048;  // the table grows with their square: 50 MB here
-    if (layers > kMostLayers) {
+    if (layers > kMostExactLayers) {
         throw BalanceError("the model has " + std::to_string(layers) + " layers; the exact search takes at most " +
-                           std::to_string(kMostLayers) + "; use the minmax algorithm, or group layers");
+                           std::to_string(kMostExactLayers) + "; use the minmax algorithm, or group layers");
     }
     const auto n = static_cast<std::size_t>(problem.partitions);
     const auto require_length = [](const char* what, std::size_t size, std::size_t wanted, bool may_be_empty) {

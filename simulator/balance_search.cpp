@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -39,33 +40,17 @@ public:
 
     /// The best by simulation of what the exact search proposes.
     FoundBalance optimal() {
-        std::vector<Balance> candidates;
-        const auto propose = [&](const PartitionProblem& problem) {
-            for (const RankedBalance& each : optimal_partitions(problem, kCandidates)) {
-                candidates.push_back(each.balance);
-            }
-        };
-        propose(with_limit(problem_at(large_), false));
-        if (is_uneven()) {
-            propose(with_limit(problem_at(small_), false));
-        }
-        if (options_.memory_limit && is_gpipe_) {
-            propose(with_limit(problem_at(large_), true));
-        }
-        if (candidates.empty() || !is_gpipe_) {
-            add_frugal(candidates);
-        }
-        FoundBalance best = simulated(candidates.front());
-        for (std::size_t k = 1; k < candidates.size(); ++k) {
-            FoundBalance each = simulated(candidates[k]);
-            if (std::pair(!each.feasible, each.step_ns) < std::pair(!best.feasible, best.step_ns)) {
+        std::optional<FoundBalance> best;
+        for (const Balance& candidate : candidates()) {
+            FoundBalance each = simulated(candidate);
+            if (!best || std::pair(!each.feasible, each.step_ns) < std::pair(!best->feasible, best->step_ns)) {
                 best = std::move(each);
             }
+            if (best->feasible && best->step_ns <= lower_bound()) {
+                break;  // proven: nothing later can be better
+            }
         }
-        if (!best.feasible) {
-            best = least_memory();
-        }
-        return best;
+        return best && best->feasible ? *best : least_memory();
     }
 
     FoundBalance simulated(const Balance& balance) const {
@@ -84,34 +69,8 @@ public:
 
     /// No balance within the limit steps faster.
     std::int64_t lower_bound() {
-        const std::vector<double> costs = [&] {
-            std::vector<double> least;
-            for (std::size_t l = 0; l < large_.forward.size(); ++l) {
-                least.push_back(std::min(large_.forward[l], small_.forward[l]) +
-                                std::min(large_.backward[l], small_.backward[l]));
-            }
-            return least;
-        }();
-        constexpr std::size_t kMostLayers = 2048;
-        if (!is_gpipe_ || costs.size() > kMostLayers) {
-            return work_bound(costs);
-        }
-        PartitionProblem problem = problem_at(large_);
-        const auto lower = [](auto& values, const auto& others) {
-            for (std::size_t k = 0; k < values.size(); ++k) {
-                values[k] = std::min(values[k], others[k]);
-            }
-        };
-        if (is_uneven()) {
-            const PartitionProblem other = problem_at(small_);
-            lower(problem.forward_ns, other.forward_ns);
-            lower(problem.recompute_ns, other.recompute_ns);
-            lower(problem.backward_ns, other.backward_ns);
-            lower(problem.copy_forward_ns, other.copy_forward_ns);
-            lower(problem.copy_backward_ns, other.copy_backward_ns);
-        }
-        const std::vector<RankedBalance> best = optimal_partitions(with_limit(problem, false));
-        return best.empty() ? work_bound(costs) : best.front().step_ns;
+        const std::vector<RankedBalance>& best = shortest();
+        return is_gpipe_ && !best.empty() ? best.front().step_ns : work_bound();
     }
 
     /// The limit below which nothing was found, from the cut that needs least.
@@ -142,6 +101,53 @@ public:
 
 private:
     bool is_uneven() const { return sizes_.front() != sizes_.back(); }
+
+    /// Balances worth simulating, the most promising first.
+    std::vector<Balance> candidates() {
+        std::vector<Balance> balances;
+        const auto propose = [&](const std::vector<RankedBalance>& ranked) {
+            for (const RankedBalance& each : ranked) {
+                if (std::find(balances.begin(), balances.end(), each.balance) == balances.end()) {
+                    balances.push_back(each.balance);
+                }
+            }
+        };
+        propose(shortest());
+        if (is_uneven() || large_.forward.size() > kMostExactLayers) {  // refused there
+            propose(optimal_partitions(with_limit(problem_at(large_), false), kCandidates));
+            propose(optimal_partitions(with_limit(problem_at(small_), false), kCandidates));
+        }
+        if (options_.memory_limit && is_gpipe_) {
+            propose(optimal_partitions(with_limit(problem_at(large_), true), kCandidates));
+        }
+        if (options_.memory_limit && !is_gpipe_) {
+            add_frugal(balances);
+        }
+        return balances;
+    }
+
+    /// Shortest by closed form, every task as quick as in either size of micro-batch, skips left out, and memory at its
+    /// least: no real step is shorter.
+    const std::vector<RankedBalance>& shortest() {
+        if (!shortest_) {
+            PartitionProblem problem = problem_at(large_);
+            const auto lower = [](auto& values, const auto& others) {
+                for (std::size_t k = 0; k < values.size(); ++k) {
+                    values[k] = std::min(values[k], others[k]);
+                }
+            };
+            const PartitionProblem other = problem_at(small_);
+            lower(problem.forward_ns, other.forward_ns);
+            lower(problem.recompute_ns, other.recompute_ns);
+            lower(problem.backward_ns, other.backward_ns);
+            lower(problem.copy_forward_ns, other.copy_forward_ns);
+            lower(problem.copy_backward_ns, other.copy_backward_ns);
+            shortest_ = problem.forward_ns.size() <= kMostExactLayers
+                            ? optimal_partitions(with_limit(problem, false), kCandidates)
+                            : std::vector<RankedBalance>{};
+        }
+        return *shortest_;
+    }
 
     PartitionProblem problem_at(const SizedProfile& sized) const {
         PartitionProblem problem;
@@ -191,7 +197,12 @@ private:
     }
 
     /// Some lane does at least the smallest largest share of the work, whatever the schedule.
-    std::int64_t work_bound(const std::vector<double>& costs) const {
+    std::int64_t work_bound() const {
+        std::vector<double> costs;
+        for (std::size_t l = 0; l < large_.forward.size(); ++l) {
+            costs.push_back(std::min(large_.forward[l], small_.forward[l]) +
+                            std::min(large_.backward[l], small_.backward[l]));
+        }
         const Balance balance = minmax_partition(costs, partitions_);
         double largest = 0;
         for (int j = 0; j < partitions_; ++j) {
@@ -219,6 +230,7 @@ private:
     SizedProfile small_;
     MemoryBounds bounds_;
     bool is_gpipe_;
+    std::optional<std::vector<RankedBalance>> shortest_;
 };
 
 void check_request(const Profile& profile, const PipelineOptions& options, int partitions) {

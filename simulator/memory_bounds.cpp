@@ -31,8 +31,7 @@ MemoryBounds::MemoryBounds(const Profile& profile, const PipelineOptions& option
     : profile_(profile),
       options_(options),
       partitions_(partitions),
-      optimizer_factor_(optimizer_state_factor(options.optimizer)),
-      ranges_(profile.layers.size() * (profile.layers.size() + 1)) {
+      optimizer_factor_(optimizer_state_factor(options.optimizer)) {
     const std::vector<std::int64_t> sizes = micro_batch_sizes(options.batch, options.chunks);
     m_ = static_cast<int>(sizes.size());
     sized_ = {at_size(profile, sizes.front()), at_size(profile, sizes.back())};
@@ -46,18 +45,21 @@ MemoryBounds::MemoryBounds(const Profile& profile, const PipelineOptions& option
 }
 
 const MemoryBounds::Range& MemoryBounds::range(LayerRange layers) {
-    std::optional<Range>& cached = ranges_[layers.first.index() * (profile_.layers.size() + 1) + layers.end.index()];
+    const std::size_t stride = profile_.layers.size() + 1;
+    ranges_.resize(profile_.layers.size() * stride);
+    std::unique_ptr<const Range>& cached = ranges_[layers.first.index() * stride + layers.end.index()];
     if (!cached) {
         const PartitionMemory large = partition_memory(profile_, sized_[0], layers);
         const bool is_even = sized_[0].samples == sized_[1].samples;
         const PartitionMemory small = is_even ? large : partition_memory(profile_, sized_[1], layers);
-        cached = Range{0, combine(large, small, [](Bytes a, Bytes b) { return std::min(a, b); }),
-                       combine(large, small, [](Bytes a, Bytes b) { return std::max(a, b); })};
+        Range range{0, combine(large, small, [](Bytes a, Bytes b) { return std::min(a, b); }),
+                    combine(large, small, [](Bytes a, Bytes b) { return std::max(a, b); })};
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
             const LayerProfile& layer = profile_.layers[l];
-            cached->constant += layer.parameter_bytes + layer.buffer_bytes + layer.gradient_bytes +
-                                std::llround(optimizer_factor_ * static_cast<double>(layer.gradient_bytes));
+            range.constant += layer.parameter_bytes + layer.buffer_bytes + layer.gradient_bytes +
+                              std::llround(optimizer_factor_ * static_cast<double>(layer.gradient_bytes));
         }
+        cached = std::make_unique<const Range>(range);
     }
     return *cached;
 }

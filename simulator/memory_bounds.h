@@ -5,7 +5,7 @@
 #include "simulator/pipeline_options.h"
 #include "simulator/sized_profile.h"
 
-#include <optional>
+#include <memory>
 #include <vector>
 
 namespace pipescope {
@@ -41,6 +41,6 @@ private:
     Bytes mini_batch_input_ = 0;  // that lane 0 holds
     Bytes skips_ = 0;             // of the whole mini-batch, both ways
     std::vector<SizedProfile> sized_;
-    std::vector<std::optional<Range>> ranges_;  // by first layer and end
+    std::vector<std::unique_ptr<const Range>> ranges_;  // by first layer and end; filled as they are asked for
 };
 }  // namespace pipescope

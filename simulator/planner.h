@@ -1,0 +1,46 @@
+#pragma once
+
+#include "simulator/balance_search.h"
+#include "simulator/simulation.h"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+/// What to choose from.
+struct PlanRequest {
+    int fewest_partitions = 1;
+    int most_partitions = 8;
+    std::vector<std::int64_t> chunks = {1, 2, 4, 8, 16, 32, 64};
+    std::vector<Checkpoint> checkpoints = {Checkpoint::never, Checkpoint::except_last, Checkpoint::always};
+    /// Batch, link, memory limit, optimizer, schedule; devices and speeds, if given, of the most lanes: fewer
+    /// partitions use the first of them. Balance, chunks, checkpoint and placement are what is planned, and ignored.
+    PipelineOptions options;
+    BalanceAlgorithm algorithm = BalanceAlgorithm::optimal;
+    double price_per_lane_hour = 1;  ///< 1: the cost is lane-hours
+    /// Told how much is done, 0..1; returns whether to go on. May be empty.
+    std::function<bool(double done)> progress;
+};
+
+struct PlanCandidate {
+    Simulation simulation;  ///< without timeline and memory over time
+    bool balance_is_optimal = false;
+    bool pareto = false;  ///< feasible, and none is at least as good in samples/s, lanes and memory, and better in one
+    double cost = 0;      ///< per million samples, in the request's price; optimizer and host outside
+};
+
+struct Plan {
+    std::vector<PlanCandidate> candidates;  ///< feasible ones first, quickest first; then by lanes and memory
+    std::optional<std::size_t> best;        ///< the quickest feasible one; of equally quick ones that with fewest lanes
+    std::optional<std::string> infeasible_because;  ///< if there is no best: the smallest limit found that would do
+    bool cancelled = false;                         ///< progress said stop; candidates are those up to then
+};
+
+/// Tries every number of partitions, micro-batches and checkpoint mode, each with its best balance. Chunks beyond the
+/// batch would give the same micro-batches again and are tried once. Partitions beyond the layers are left out.
+/// Throws UsageError, BalanceError or ProfileError for a request that holds no candidate at all. Deterministic.
+Plan plan(const Profile& profile, const PlanRequest& request);
+}  // namespace pipescope

@@ -1,0 +1,143 @@
+#include "simulator/planner.h"
+#include "schedule/error.h"
+#include "tests/simulator/profiles.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+/// Eight layers that save 1000 bytes a sample, with 500 bytes of parameters and gradients each.
+Profile eight_layers() {
+    Profile profile = uniform_profile(8);
+    for (LayerProfile& layer : profile.layers) {
+        layer.saved_bytes = {1000};
+        layer.output_bytes = {10};
+        layer.parameter_bytes = layer.gradient_bytes = 250;
+    }
+    return profile;
+}
+
+PlanRequest request_of(int most, std::int64_t batch) {
+    PlanRequest request;
+    request.most_partitions = most;
+    request.chunks = {1, 4, 16};
+    request.options.batch = batch;
+    return request;
+}
+
+TEST(Plan, TriesEveryCombinationOnce) {
+    EXPECT_EQ(plan(eight_layers(), request_of(4, 16)).candidates.size(), 4u * 3 * 3);
+    EXPECT_EQ(plan(eight_layers(), request_of(4, 4)).candidates.size(), 4u * 2 * 3) << "16 chunks of 4 samples are 4";
+    EXPECT_EQ(plan(eight_layers(), request_of(20, 4)).candidates.size(), 8u * 2 * 3)
+        << "no more partitions than layers";
+}
+
+TEST(Plan, RanksByThroughputAndTakesTheQuickest) {
+    const Plan result = plan(eight_layers(), request_of(8, 16));
+    ASSERT_EQ(result.best, 0u);
+    const Simulation& best = result.candidates[0].simulation;
+    EXPECT_EQ(best.lanes.size(), 8u);
+    EXPECT_EQ(best.micro_batches, 16);
+    EXPECT_EQ(best.options.checkpoint, Checkpoint::never);
+    EXPECT_TRUE(result.candidates[0].pareto);
+    EXPECT_TRUE(result.candidates[0].balance_is_optimal);
+    for (std::size_t k = 1; k < result.candidates.size(); ++k) {
+        EXPECT_LE(result.candidates[k].simulation.samples_per_second,
+                  result.candidates[k - 1].simulation.samples_per_second);
+    }
+}
+
+TEST(Plan, CountsCostPerMillionSamples) {
+    PlanRequest request = request_of(1, 4);
+    request.chunks = {1};
+    request.checkpoints = {Checkpoint::never};
+    request.price_per_lane_hour = 3.6;
+    // 8 layers of 3000 ns a sample: 24 ms a thousand samples, 24 s a million, at 0.001 a second
+    EXPECT_NEAR(plan(eight_layers(), request).candidates[0].cost, 24 * 0.001, 1e-9);
+}
+
+TEST(Plan, MarksWhatNothingElseBeatsInSpeedLanesAndMemory) {
+    const Plan result = plan(eight_layers(), request_of(4, 16));
+    for (const PlanCandidate& each : result.candidates) {
+        const bool beaten =
+            std::any_of(result.candidates.begin(), result.candidates.end(), [&](const PlanCandidate& other) {
+                Bytes mine = 0;
+                Bytes theirs = 0;
+                for (const SimulatedLane& lane : each.simulation.lanes) {
+                    mine = std::max(mine, lane.peak_bytes);
+                }
+                for (const SimulatedLane& lane : other.simulation.lanes) {
+                    theirs = std::max(theirs, lane.peak_bytes);
+                }
+                return other.simulation.samples_per_second > each.simulation.samples_per_second &&
+                       other.simulation.lanes.size() <= each.simulation.lanes.size() && theirs <= mine;
+            });
+        EXPECT_FALSE(each.pareto && beaten);
+    }
+    EXPECT_TRUE(std::any_of(result.candidates.begin(), result.candidates.end(), [](const PlanCandidate& each) {
+        return each.pareto && each.simulation.lanes.size() == 1;
+    })) << "some single lane is the cheapest";
+}
+
+TEST(Plan, KeepsTheMemoryLimitAndSaysWhatWouldDo) {
+    PlanRequest request = request_of(4, 16);
+    request.options.memory_limit = 7000;
+    const Plan result = plan(eight_layers(), request);
+    ASSERT_TRUE(result.best);
+    for (const SimulatedLane& lane : result.candidates[0].simulation.lanes) {
+        EXPECT_LE(lane.peak_bytes, 7000);
+    }
+    EXPECT_FALSE(result.candidates.back().simulation.feasible);
+
+    request.options.memory_limit = 100;
+    const Plan none = plan(eight_layers(), request);
+    EXPECT_FALSE(none.best);
+    ASSERT_TRUE(none.infeasible_because);
+    EXPECT_THAT(*none.infeasible_because,
+                AllOf(HasSubstr("memory_limit is 100"), HasSubstr("4 partitions, 16 micro-batches")));
+}
+
+TEST(Plan, StopsWhenToldTo) {
+    PlanRequest request = request_of(4, 16);
+    double last = -1;
+    request.progress = [&](double done) {
+        EXPECT_GT(done, last);
+        last = done;
+        return done < 0.5;
+    };
+    const Plan result = plan(eight_layers(), request);
+    EXPECT_TRUE(result.cancelled);
+    EXPECT_EQ(result.candidates.size(), 18u);
+}
+
+TEST(Plan, UsesTheFirstDevicesAndSpeedsForFewerLanes) {
+    PlanRequest request = request_of(2, 4);
+    request.options.speeds = {1, 2};
+    request.options.devices = {"cuda:0", "cuda:1"};
+    EXPECT_EQ(plan(eight_layers(), request).candidates.size(), 2u * 2 * 3);
+    request.most_partitions = 3;
+    EXPECT_THAT([&] { plan(eight_layers(), request); },
+                ThrowsMessage<UsageError>(HasSubstr("devices names 2 lanes; up to 3")));
+}
+
+TEST(Plan, RefusesARequestWithoutCandidates) {
+    PlanRequest request = request_of(0, 4);
+    EXPECT_THAT([&] { plan(eight_layers(), request); }, ThrowsMessage<UsageError>(HasSubstr("from 1 to 0")));
+    request = request_of(12, 4);
+    request.fewest_partitions = 9;
+    EXPECT_THROW(plan(eight_layers(), request), BalanceError);
+    request = request_of(2, 4);
+    request.chunks = {0};
+    EXPECT_THAT([&] { plan(eight_layers(), request); }, ThrowsMessage<UsageError>(HasSubstr("chunks is 0")));
+    request.chunks.clear();
+    EXPECT_THROW(plan(eight_layers(), request), UsageError);
+}
+}  // namespace
+}  // namespace pipescope
