@@ -80,12 +80,23 @@ void set_text(RangeEvent& event, ThreadLog& log, std::string_view text) {
     event.truncated = kept.size() < text.size() || event.text == NameRegistry::kTooManyTexts;
 }
 
-RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, std::string_view text) {
+RangeEvent make_event(RangeType type, std::uint32_t domain, const ThreadLog& log) {
     RangeEvent event;
     event.type = type;
     event.domain = domain;
     event.start_tid = log.tid();
-    set_text(event, log, text);
+    return event;
+}
+
+RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, const char* text) {
+    RangeEvent event = make_event(type, domain, log);
+    set_text(event, log, view(text));
+    return event;
+}
+
+RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, const wchar_t* text) {
+    RangeEvent event = make_event(type, domain, log);
+    set_text(event, log, to_utf8(text));
     return event;
 }
 
@@ -110,13 +121,11 @@ void set_message(RangeEvent& event, ThreadLog& log, const nvtxEventAttributes_t&
 }
 
 RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, const nvtxEventAttributes_t* attributes) {
+    RangeEvent event = make_event(type, domain, log);
     if (attributes == nullptr) {
-        return make_event(type, domain, log, std::string_view{});
+        set_text(event, log, {});
+        return event;
     }
-    RangeEvent event;
-    event.type = type;
-    event.domain = domain;
-    event.start_tid = log.tid();
     event.category = attributes->category;
     event.has_color = attributes->colorType == NVTX_COLOR_ARGB;
     event.color = attributes->color;
@@ -129,11 +138,17 @@ RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, cons
     return event;
 }
 
-// A start is read as late and an end as early as possible, so that our own work lies outside the range.
+/// While nobody records, this look is all a range costs. What follows it is kept out of line, or its registers would be
+/// saved before the look.
+bool idle() {
+    return running_recording.load(std::memory_order_relaxed) == 0;
+}
 
-/// `source`: attributes or a plain text.
+// A start is read as late and an end as early as possible, so that our own work lies outside the range. `Source` is the
+// attributes or a text.
+
 template <class Source>
-int push(std::uint32_t domain, Source source) noexcept {
+[[gnu::noinline]] int record_push(std::uint32_t domain, Source source) noexcept {
     ThreadLog* log = log_of_this_thread();
     if (log == nullptr) {
         return NVTX_NO_PUSH_POP_TRACKING;
@@ -143,15 +158,16 @@ int push(std::uint32_t domain, Source source) noexcept {
     return log->push(event);
 }
 
-int pop(std::uint32_t domain) noexcept {
+[[gnu::noinline]] int record_pop(std::uint32_t domain) noexcept {
+    const std::int64_t now = recording_clock_ns();
     ThreadLog* log = log_of_this_thread();
-    return log == nullptr ? NVTX_NO_PUSH_POP_TRACKING : log->pop(domain, recording_clock_ns());
+    return log == nullptr ? NVTX_NO_PUSH_POP_TRACKING : log->pop(domain, now);
 }
 
 template <class Source>
-void mark(std::uint32_t domain, Source source) noexcept {
+[[gnu::noinline]] void record_mark(std::uint32_t domain, Source source) noexcept {
+    const std::int64_t now = recording_clock_ns();
     if (ThreadLog* log = log_of_this_thread()) {
-        const std::int64_t now = recording_clock_ns();
         RangeEvent event = make_event(RangeType::mark, domain, *log, source);
         event.start = now;
         log->add_mark(event);
@@ -159,7 +175,7 @@ void mark(std::uint32_t domain, Source source) noexcept {
 }
 
 template <class Source>
-nvtxRangeId_t start(std::uint32_t domain, Source source) noexcept {
+[[gnu::noinline]] nvtxRangeId_t record_start(std::uint32_t domain, Source source) noexcept {
     ThreadLog* log = log_of_this_thread();
     if (log == nullptr) {
         return 0;
@@ -169,9 +185,9 @@ nvtxRangeId_t start(std::uint32_t domain, Source source) noexcept {
     return open_range(event);
 }
 
-void end(nvtxRangeId_t id) noexcept {
+[[gnu::noinline]] void record_end(nvtxRangeId_t id) noexcept {
+    const std::int64_t now = recording_clock_ns();
     if (ThreadLog* log = log_of_this_thread()) {
-        const std::int64_t now = recording_clock_ns();
         log->add_ended([&] {
             std::optional<RangeEvent> range = take_range(id);
             if (range) {
@@ -179,6 +195,29 @@ void end(nvtxRangeId_t id) noexcept {
             }
             return range;
         });
+    }
+}
+
+template <class Source>
+int push(std::uint32_t domain, Source source) {
+    return idle() ? NVTX_NO_PUSH_POP_TRACKING : record_push(domain, source);
+}
+int pop(std::uint32_t domain) {
+    return idle() ? NVTX_NO_PUSH_POP_TRACKING : record_pop(domain);
+}
+template <class Source>
+void mark(std::uint32_t domain, Source source) {
+    if (!idle()) {
+        record_mark(domain, source);
+    }
+}
+template <class Source>
+nvtxRangeId_t start(std::uint32_t domain, Source source) {
+    return idle() ? 0 : record_start(domain, source);
+}
+void end(nvtxRangeId_t id) {
+    if (!idle()) {
+        record_end(id);
     }
 }
 
@@ -191,19 +230,19 @@ void mark_ex(Attributes attributes) {
     mark(kDefaultDomain, attributes);
 }
 void mark_a(const char* text) {
-    mark(kDefaultDomain, view(text));
+    mark(kDefaultDomain, text);
 }
 void mark_w(const wchar_t* text) {
-    mark<std::string_view>(kDefaultDomain, to_utf8(text));
+    mark(kDefaultDomain, text);
 }
 nvtxRangeId_t range_start_ex(Attributes attributes) {
     return start(kDefaultDomain, attributes);
 }
 nvtxRangeId_t range_start_a(const char* text) {
-    return start(kDefaultDomain, view(text));
+    return start(kDefaultDomain, text);
 }
 nvtxRangeId_t range_start_w(const wchar_t* text) {
-    return start<std::string_view>(kDefaultDomain, to_utf8(text));
+    return start(kDefaultDomain, text);
 }
 void range_end(nvtxRangeId_t id) {
     end(id);
@@ -212,10 +251,10 @@ int range_push_ex(Attributes attributes) {
     return push(kDefaultDomain, attributes);
 }
 int range_push_a(const char* text) {
-    return push(kDefaultDomain, view(text));
+    return push(kDefaultDomain, text);
 }
 int range_push_w(const wchar_t* text) {
-    return push<std::string_view>(kDefaultDomain, to_utf8(text));
+    return push(kDefaultDomain, text);
 }
 int range_pop() {
     return pop(kDefaultDomain);

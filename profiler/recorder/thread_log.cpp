@@ -1,6 +1,7 @@
 #include "profiler/recorder/thread_log.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <thread>
 
 namespace pipescope {
@@ -31,13 +32,24 @@ RangeEvent ThreadLog::load(const Slot& slot) {
     return std::bit_cast<RangeEvent>(words);
 }
 
+std::uint32_t ThreadLog::domain_of(const Slot& slot) {
+    constexpr std::size_t kOffset = offsetof(RangeEvent, domain);
+    const std::uint64_t word = slot[kOffset / sizeof(word)].load(std::memory_order_relaxed);  // the thread's own store
+    return std::bit_cast<std::array<std::uint32_t, 2>>(word)[kOffset % sizeof(word) / sizeof(std::uint32_t)];
+}
+
+int ThreadLog::level_below(std::uint64_t depth, std::uint32_t domain) const {
+    int level = 0;
+    for (std::uint64_t k = 0; k < depth; ++k) {
+        level += domain_of(stack_[k]) == domain ? 1 : 0;
+    }
+    return level;
+}
+
 int ThreadLog::push(const RangeEvent& range) {
     const Change change(*this);
     const std::uint64_t depth = depth_.load(std::memory_order_relaxed);
-    int level = 0;
-    for (std::uint64_t k = 0; k < depth; ++k) {
-        level += load(stack_[k]).domain == range.domain ? 1 : 0;
-    }
+    const int level = level_below(depth, range.domain);
     if (depth == kMaxDepth) {
         too_deep_.store(too_deep_.load(std::memory_order_relaxed) + 1, std::memory_order_release);
         return level;
@@ -57,7 +69,7 @@ int ThreadLog::pop(std::uint32_t domain, std::int64_t end) {
     }
     const std::uint64_t depth = depth_.load(std::memory_order_relaxed);
     std::uint64_t at = depth;
-    while (at > 0 && load(stack_[at - 1]).domain != domain) {
+    while (at > 0 && domain_of(stack_[at - 1]) != domain) {
         --at;  // ranges of other domains may have been opened since: domains nest each on their own
     }
     if (at == 0) {
@@ -65,17 +77,13 @@ int ThreadLog::pop(std::uint32_t domain, std::int64_t end) {
     }
     --at;
     RangeEvent range = load(stack_[at]);
-    int level = 0;
-    for (std::uint64_t k = 0; k < at; ++k) {
-        level += load(stack_[k]).domain == domain ? 1 : 0;
-    }
     for (std::uint64_t k = at; k + 1 < depth; ++k) {
         store(stack_[k], load(stack_[k + 1]));
     }
     depth_.store(depth - 1, std::memory_order_release);
     range.end = end;
     record(range);
-    return level;
+    return level_below(at, domain);
 }
 
 void ThreadLog::add_mark(const RangeEvent& mark) {

@@ -105,6 +105,8 @@ private:
 
     static void store(Slot& slot, const RangeEvent& range);
     static RangeEvent load(const Slot& slot);
+    static std::uint32_t domain_of(const Slot& slot);
+    int level_below(std::uint64_t depth, std::uint32_t domain) const;
 
     void record(const RangeEvent& range);
     void count_drop(std::int64_t start, std::int64_t end);
