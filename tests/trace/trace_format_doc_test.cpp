@@ -1,0 +1,96 @@
+#include "temporary_folder.h"
+#include "trace/trace_schema.h"
+#include "trace/trace_writer.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+namespace {
+std::vector<std::string> lines_of_the_page() {
+    std::ifstream page(PIPESCOPE_DOCS "/trace-format.md");
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(page, line);) {
+        lines.push_back(line);
+    }
+    return lines;
+}
+
+/// The page's indented blocks.
+std::vector<std::string> queries() {
+    std::vector<std::string> found;
+    bool inside = false;
+    for (const std::string& line : lines_of_the_page()) {
+        const bool indented = line.starts_with("    ");
+        if (indented && !inside) {
+            found.emplace_back();
+        }
+        if (indented) {
+            found.back() += line + "\n";
+        }
+        inside = indented;
+    }
+    return found;
+}
+
+TEST(TraceFormatPage, GivesQueriesThatRunOnATrace) {
+    const TemporaryFolder folder;
+    {
+        TraceWriter writer(folder / "t.sqlite", IfExists::refuse);
+        writer.set_profile(R"({"model": "mlp", "layers": [{}, {}]})");
+        for (const Source source : {Source::measured, Source::simulated}) {
+            writer.add_task({{0, TaskKind::forward, 0, 0, -1}, LaneId{0}, Nanoseconds{0}, Nanoseconds{5}, 0}, source);
+        }
+        writer.add_step({});
+        writer.add_memory({LaneId{0}, Nanoseconds{1}, 2, 3, 4, -1});
+        writer.add_drop({"nvtx", 1, 2, 0, 0, 0});
+        writer.add_clock({1, 2, 3, 4});
+        writer.add_diagnostic({"info", "nvtx", "text"});
+        NvtxRecord range;
+        range.text = "r";
+        writer.add_range(range);
+        writer.close();
+    }
+    SQLite::Database db(folder / "t.sqlite");
+    const auto all = queries();
+    EXPECT_GE(all.size(), 9u);
+    for (const std::string& sql : all) {
+        try {
+            SQLite::Statement query(db, sql);
+            EXPECT_TRUE(query.executeStep()) << "finds nothing: " << sql;
+        } catch (const SQLite::Exception& error) {
+            ADD_FAILURE() << error.what() << ": " << sql;
+        }
+    }
+}
+
+TEST(TraceFormatPage, NamesEveryTableAndEveryColumnOfOurs) {
+    const TemporaryFolder folder;
+    TraceWriter(folder / "t.sqlite", IfExists::refuse).close();
+    std::stringstream page;
+    for (const std::string& line : lines_of_the_page()) {
+        page << line << "\n";
+    }
+    SQLite::Database db(folder / "t.sqlite");
+    SQLite::Statement tables(db, "SELECT name FROM sqlite_master WHERE type = 'table'");
+    while (tables.executeStep()) {
+        std::string name = tables.getColumn(0).getString();
+        const bool kind = name.starts_with("CUPTI_ACTIVITY_KIND_");  // the page writes the common beginning once
+        EXPECT_THAT(page.str(), testing::HasSubstr(kind ? name.substr(19) : name));
+    }
+    SQLite::Statement columns(db,
+                              "SELECT t.name, c.name FROM sqlite_master AS t JOIN pragma_table_info(t.name) AS c "
+                              "WHERE t.type = 'table' AND t.name LIKE 'PIPESCOPE%'");
+    while (columns.executeStep()) {
+        EXPECT_THAT(page.str(), testing::HasSubstr(columns.getColumn(1).getString()))
+            << columns.getColumn(0).getString();
+    }
+}
+}  // namespace
+}  // namespace pipescope
