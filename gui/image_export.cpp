@@ -32,25 +32,16 @@ void drawPdf(QWidget& widget, QBuffer& buffer) {
     render(widget, writer);
 }
 
-/// Qt stamps the time of writing and a random id on every PDF. Replaced by text of the same length, so that the
-/// cross-reference table stays right.
-QByteArray withoutStamps(QByteArray pdf) {
-    const auto blank = [&](const QByteArray& pattern) {
-        const QRegularExpression expression(QString::fromLatin1(pattern));
-        const QString text = QString::fromLatin1(pdf);
-        for (auto match = expression.globalMatch(text); match.hasNext();) {
-            const QRegularExpressionMatch found = match.next();
-            for (qsizetype i = found.capturedStart(1); i < found.capturedEnd(1); ++i) {
-                if (QChar::fromLatin1(pdf[i]).isLetterOrNumber()) {
-                    pdf[i] = '0';
-                }
-            }
-        }
-    };
-    blank("/CreationDate \\(D:(\\d+[^)]*)\\)");
-    blank("/ID \\[ *<([0-9a-fA-F]+)>");
-    blank("<xmp:(?:Create|Modify|Metadata)Date>([^<]*)<");
-    blank("DocumentID>?[=\"]?(?:uuid:)?([^<\"]*)[<\"]");
+/// Qt stamps the time of writing on every PDF. Replaced by text of the same length, so that the cross-reference table
+/// stays right.
+QByteArray withoutDate(QByteArray pdf) {
+    static const QRegularExpression kDate(QStringLiteral("/CreationDate \\(D:(\\d{14}[^)]*)\\)"));
+    const QRegularExpressionMatch found = kDate.match(QString::fromLatin1(pdf));
+    if (found.hasMatch()) {
+        const qsizetype length = found.capturedLength(1);
+        pdf.replace(found.capturedStart(1), length,
+                    QByteArrayLiteral("20000101000000").leftJustified(length, 'Z', true));
+    }
     return pdf;
 }
 }  // namespace
@@ -92,7 +83,7 @@ QByteArray drawImage(QWidget& widget, ImageFormat format) {
             render(widget, generator);
             break;
         }
-        case ImageFormat::pdf: drawPdf(widget, buffer); return withoutStamps(buffer.data());
+        case ImageFormat::pdf: drawPdf(widget, buffer); return withoutDate(buffer.data());
     }
     return buffer.data();
 }

@@ -2,6 +2,7 @@
 
 #include "gui/difference_table_model.h"
 #include "gui/document_loader.h"
+#include "gui/elided_label.h"
 #include "gui/headlines.h"
 #include "gui/lane_table_model.h"
 #include "gui/legend.h"
@@ -9,6 +10,7 @@
 #include "gui/message_bar.h"
 #include "gui/number_format.h"
 #include "gui/task_details.h"
+#include "gui/timeline_layout.h"
 #include "gui/timeline_pane.h"
 
 #include <QCloseEvent>
@@ -37,6 +39,8 @@ namespace pipescope {
 namespace {
 const QString kWindowGeometry = QStringLiteral("window/geometry");
 const QString kWindowState = QStringLiteral("window/state");
+
+constexpr int kNarrowWindow = 1200;  // tables do not fit beside each other
 
 struct Loaded {
     std::shared_ptr<const TraceDocument> document;  // null: see error
@@ -77,7 +81,9 @@ QTableView* createTable(QAbstractItemModel& model, const QString& name, QWidget*
     table->verticalHeader()->hide();
     table->verticalHeader()->setDefaultSectionSize(table->fontMetrics().height() + 4);
     table->verticalHeader()->setMinimumSectionSize(table->fontMetrics().height() + 2);
-    table->horizontalHeader()->setSectionResizeMode(QHeaderView::Stretch);
+    table->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+    table->horizontalHeader()->setSectionResizeMode(0, QHeaderView::Stretch);
+    table->horizontalHeader()->setMinimumSectionSize(table->fontMetrics().averageCharWidth() * 8);
     table->horizontalHeader()->setHighlightSections(false);
     table->setAlternatingRowColors(true);
     table->setShowGrid(false);
@@ -132,10 +138,7 @@ QWidget* MainWindow::createContent() {
     stepChoice_->setAccessibleName(tr("Measured step to compare"));
     stepChoice_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
     label->setBuddy(stepChoice_);
-    summary_ = new QLabel(top);
-    summary_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-    summary_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
-    summary_->setAccessibleName(tr("Comparison"));
+    summary_ = new ElidedLabel(top);
     line->addWidget(label);
     line->addWidget(stepChoice_);
     line->addSpacing(12);
@@ -152,11 +155,10 @@ QWidget* MainWindow::createContent() {
     auto* memoryLayout = new QVBoxLayout(memoryPane_);
     memoryLayout->setContentsMargins(0, 0, 0, 0);
     memoryLayout->setSpacing(0);
-    auto* memoryTitle =
-        new QLabel(tr("<b>MEMORY</b>&nbsp;&nbsp; area: measured, line: simulated, ▼ peak"), memoryPane_);
-    memoryTitle->setContentsMargins(8, 3, 8, 3);
+    memoryTitle_ = new QLabel(memoryPane_);
+    memoryTitle_->setContentsMargins(8, 3, 8, 3);
     memory_ = new MemoryView(*axis_, memoryPane_);
-    memoryLayout->addWidget(memoryTitle);
+    memoryLayout->addWidget(memoryTitle_);
     memoryLayout->addWidget(memory_, 1);
     for (int i = 0; i < 3; ++i) {
         splitter_->setStretchFactor(i, i < 2 ? 3 : 2);
@@ -194,8 +196,6 @@ void MainWindow::createDocks() {
     differenceModel_ = new DifferenceTableModel(this);
     QTableView* lanes = createTable(*laneModel_, tr("Lanes"), this);
     differenceTable_ = createTable(*differenceModel_, tr("Largest differences"), this);
-    differenceTable_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
-    differenceTable_->horizontalHeader()->setSectionResizeMode(DifferenceTableModel::task, QHeaderView::Stretch);
     const auto add = [this](const QString& title, const char* name, QWidget* content) {
         auto* dock = new QDockWidget(title, this);
         dock->setObjectName(QString::fromLatin1(name));
@@ -247,9 +247,15 @@ void MainWindow::showDocks() {
     for (QDockWidget* dock : docks_) {
         dock->show();
     }
+    if (width() < kNarrowWindow) {
+        for (qsizetype i = 1; i < docks_.size(); ++i) {
+            tabifyDockWidget(docks_.front(), docks_[i]);
+        }
+        docks_.front()->raise();
+    }
     if (settings_ == nullptr || !restoreState(settings_->value(kWindowState).toByteArray())) {
         resizeDocks(docks_, {360, 640, 560}, Qt::Horizontal);
-        resizeDocks({docks_.front()}, {fontMetrics().height() * 13}, Qt::Vertical);
+        resizeDocks({docks_.front()}, {fontMetrics().height() * 12}, Qt::Vertical);
     }
 }
 
@@ -313,6 +319,7 @@ void MainWindow::setDocument(std::shared_ptr<const TraceDocument> document) {
     fillSteps();
     stack_->setCurrentWidget(content_);
     showDocks();
+    QMetaObject::invokeMethod(this, &MainWindow::shareHeight, Qt::QueuedConnection);  // once the docks stand
     if (document_->notes.isEmpty()) {
         messages_->hide();
     } else {
@@ -323,6 +330,23 @@ void MainWindow::setDocument(std::shared_ptr<const TraceDocument> document) {
     axis_->show(stepRange(*document_, step_));
     syncScrollBars();
     (document_->measured ? view(Source::measured) : view(Source::simulated)).setFocus();
+}
+
+void MainWindow::shareHeight() {
+    // First what the timelines need without scrolling, then the memory; what is left over goes to all.
+    const int lines = 2 * (fontMetrics().height() + 8);  // header and ruler
+    const auto needOf = [&](Source source) {
+        const TimelineStore* store = document_->store(source);
+        return store != nullptr ? lines + layoutRows(*store, 0).height : 0;
+    };
+    const int measured = needOf(Source::measured);
+    const int simulated = needOf(Source::simulated);
+    const int lanes =
+        static_cast<int>((document_->measured ? document_->measured : document_->simulated)->lanes().size());
+    const int rest = splitter_->height() - measured - simulated - 2 * splitter_->handleWidth();
+    const int memory = memoryPane_->isVisible() ? std::clamp(rest, 3 * lines / 2, lines + lanes * 18) : 0;
+    const int share = std::max(0, rest - memory) / 5;
+    splitter_->setSizes({measured + 2 * share, simulated + 2 * share, memory + share});
 }
 
 void MainWindow::alignGutters() {
@@ -372,11 +396,14 @@ void MainWindow::refresh() {
     measured_->setFacts(measuredHeadline(*document_, step_));
     simulated_->setFacts(simulatedHeadline(*document_, step_));
     summary_->setText(comparisonHeadline(*document_));
-    summary_->setToolTip(summary_->text());
     laneModel_->setFacts(laneFacts(*document_, step_));
     const TimelineStore* names = document_->measured ? document_->measured.get() : document_->simulated.get();
     memory_->setScene(
         {names->lanes(), &document_->measuredMemory, &document_->simulatedMemory, shift, document_->memoryLimit});
+    const QString limit = document_->memoryLimit
+                              ? tr(", red: limit of %1 per lane").arg(formatBytes(*document_->memoryLimit))
+                              : QString();
+    memoryTitle_->setText(tr("<b>MEMORY</b>&nbsp;&nbsp; area: measured, line: simulated, ▼ peak%1").arg(limit));
     memoryPane_->setVisible(showMemory_->isChecked() && !memory_->empty());
 }
 

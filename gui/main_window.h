@@ -20,6 +20,7 @@ class QTableView;
 
 namespace pipescope {
 class DifferenceTableModel;
+class ElidedLabel;
 class LaneTableModel;
 class Legend;
 class MemoryView;
@@ -83,6 +84,7 @@ private:
     void refresh();
     void refreshSelection();
     void showDocks();
+    void shareHeight();
     void alignGutters();
     void syncScrollBars();
     void goTo(const TaskKey& task);
@@ -101,13 +103,14 @@ private:
     QStackedWidget* stack_ = nullptr;
     QWidget* content_ = nullptr;
     QComboBox* stepChoice_ = nullptr;
-    QLabel* summary_ = nullptr;
+    ElidedLabel* summary_ = nullptr;
     Legend* legend_ = nullptr;
     MessageBar* messages_ = nullptr;
     QSplitter* splitter_ = nullptr;
     TimelinePane* measured_ = nullptr;
     TimelinePane* simulated_ = nullptr;
     QWidget* memoryPane_ = nullptr;
+    QLabel* memoryTitle_ = nullptr;
     MemoryView* memory_ = nullptr;
     TaskDetails* details_ = nullptr;
     LaneTableModel* laneModel_ = nullptr;

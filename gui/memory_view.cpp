@@ -13,9 +13,9 @@
 
 namespace pipescope {
 namespace {
-constexpr int kLowestLane = 22;
+constexpr int kLowestLane = 14;
 constexpr int kTallestLane = 80;
-constexpr int kGap = 4;
+constexpr int kGap = 3;
 const QColor kMeasured = QColor::fromRgb(0x56B4E9);
 const QColor kMeasuredDark = QColor::fromRgb(0x0072B2);
 
@@ -52,6 +52,12 @@ QSize MemoryView::minimumSizeHint() const {
     return {300, 2 * kLowestLane};
 }
 
+std::string MemoryView::peakOf(std::size_t lane) const {
+    const MemoryTrack* measured = trackOf(scene_.measured, lane);
+    const MemoryTrack* track = measured != nullptr ? measured : trackOf(scene_.simulated, lane);
+    return track != nullptr ? formatBytes(track->highest()).toStdString() : std::string();
+}
+
 void MemoryView::relayout() {
     const int lanes = std::max(1, static_cast<int>(scene_.lanes.size()));
     laneHeight_ = std::clamp((lanesRect().height() - kGap) / lanes - kGap, kLowestLane, kTallestLane);
@@ -78,7 +84,7 @@ MemoryView::Scale MemoryView::scaleOf(std::size_t lane) const {
             }
         }
     }
-    if (scene_.limit && *scene_.limit <= 2 * most) {
+    if (scene_.limit && *scene_.limit <= most + most / 2) {
         most = std::max(most, *scene_.limit);
     }
     return {most + most / 16, laneBox(lane)};
@@ -96,7 +102,7 @@ void MemoryView::paintEvent(QPaintEvent*) {
             continue;
         }
         paintLane(painter, lane);
-        paintLaneName(painter, {scene_.lanes[lane].name, ""}, lane,
+        paintLaneName(painter, {scene_.lanes[lane].name, peakOf(lane)}, lane,
                       kGap + static_cast<int>(lane) * (laneHeight_ + kGap), laneHeight_);
     }
     paintCursor(painter);

@@ -4,6 +4,7 @@
 #include "gui/memory_track.h"
 
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace pipescope {
@@ -40,6 +41,8 @@ private:
         QRect box;
         double y(Bytes bytes) const;
     };
+    /// The measured peak, else the simulated one, for people.
+    std::string peakOf(std::size_t lane) const;
     QRect laneBox(std::size_t lane) const;
     Scale scaleOf(std::size_t lane) const;
     void paintLane(QPainter& painter, std::size_t lane) const;

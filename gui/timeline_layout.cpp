@@ -4,7 +4,7 @@
 
 namespace pipescope {
 namespace {
-constexpr int kLaneGap = 5;
+constexpr int kLaneGap = 4;
 constexpr int kCopyRow = 7;
 constexpr int kRowGap = 1;
 }  // namespace

@@ -1,5 +1,7 @@
 #include "gui/timeline_painter.h"
 
+#include "gui/bar_labels.h"
+
 #include <QFontMetricsF>
 #include <QPaintEngine>
 #include <QPainter>
@@ -153,52 +155,31 @@ void TimelinePainter::paintVector(QPainter& painter, const TimelineScene& scene)
 }
 
 void TimelinePainter::paintBars(QPainter& painter, const TimelineScene& scene) const {
-    const QRect visible = scene.lanes;
+    const QRectF visible = scene.lanes;
+    std::vector<VisibleBar> bars;
     for (const LaneBand& lane : scene.layout.lanes) {
         for (const RowBand& row : lane.rows) {
-            const int top = visible.top() + row.band.top - scene.scroll;
-            if (top > visible.bottom() || top + row.band.height < visible.top()) {
+            const StoredRow& stored = scene.store->rows()[row.row];
+            const int top = scene.lanes.top() + row.band.top - scene.scroll;
+            if (stored.copies || top > visible.bottom() || top + row.band.height < visible.top()) {
                 continue;
             }
-            const StoredRow& stored = scene.store->rows()[row.row];
             visitVisible(scene, row, kLeastBorderWidth, [&](const QRectF& bar, std::size_t index) {
-                if (!stored.copies) {
-                    paintBar(painter, bar, unpack(stored.key[index]).value_or(TaskKey{}));
-                }
+                bars.push_back({bar, unpack(stored.key[index]).value_or(TaskKey{})});
             });
         }
     }
-}
-
-void TimelinePainter::paintBar(QPainter& painter, const QRectF& bar, const TaskKey& key) const {
-    // Cosmetic and inside the bar, so that neighbours do not share a line twice as thick.
-    painter.setPen(QPen(colors_.border, 0));
-    painter.setBrush(Qt::NoBrush);
-    painter.drawLine(QPointF(std::floor(bar.left()), bar.top()), QPointF(std::floor(bar.left()), bar.bottom() - 1));
-    const QRectF seen = bar.intersected(QRectF(painter.clipBoundingRect()));
-    const KindStyle& style = styleOf(key.kind);
-    const auto write = [&](const QString& label, double room, double across) {
-        const QFontMetricsF metrics(painter.font());
-        const double width = metrics.horizontalAdvance(label);
-        if (label.isEmpty() || width + 2 * kLabelMargin > room || metrics.ascent() > across) {
-            return false;
-        }
-        const QRectF plate(-width / 2 - 1, -metrics.ascent() / 2 - 1, width + 2, metrics.ascent() + 2);
-        if (style.pattern != Pattern::plain) {  // so that the hatch does not cross the figures
-            painter.fillRect(plate, style.color);
-        }
-        painter.setPen(textOn(style.color));
-        painter.drawText(plate.adjusted(-2, -4, 2, 4), Qt::AlignCenter | Qt::TextSingleLine, label);
-        return true;
-    };
-    const QString number = key.micro_batch >= 0 ? QString::number(key.micro_batch) : QString();
-    painter.save();
-    painter.translate(seen.center());
-    if (!write(barLabel(key), seen.width(), seen.height()) && !write(number, seen.width(), seen.height())) {
-        painter.rotate(-90);  // in a narrow bar the number still fits upright
-        write(number, seen.height(), seen.width());
+    const LabelForms forms = chooseLabelForms(bars, painter.font());
+    for (const VisibleBar& bar : bars) {
+        // Inside the bar, so that neighbours do not share a line twice as thick.
+        const double left = std::floor(bar.rect.left());
+        painter.setPen(QPen(colors_.border, 0));
+        painter.drawLine(QPointF(left, bar.rect.top()), QPointF(left, bar.rect.bottom() - 1));
+        const QRectF seen(std::max(bar.rect.left(), visible.left()), bar.rect.top(), 0, bar.rect.height());
+        const double right = std::min(bar.rect.right(), visible.right());
+        paintLabel(painter, QRectF(seen.left() + 1, seen.top(), std::max(0.0, right - seen.left() - 1), seen.height()),
+                   bar.key, forms[static_cast<std::size_t>(bar.key.kind)]);
     }
-    painter.restore();
 }
 
 void TimelinePainter::paintMarks(QPainter& painter, const TimelineScene& scene) const {

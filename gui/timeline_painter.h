@@ -43,7 +43,6 @@ public:
 private:
     void paintVector(QPainter& painter, const TimelineScene& scene) const;
     void paintBars(QPainter& painter, const TimelineScene& scene) const;
-    void paintBar(QPainter& painter, const QRectF& bar, const TaskKey& key) const;
     void paintMarks(QPainter& painter, const TimelineScene& scene) const;
 
     TimelineColors colors_;

@@ -1,5 +1,7 @@
 #include "gui/timeline_pane.h"
 
+#include "gui/elided_label.h"
+
 #include <QEvent>
 #include <QHBoxLayout>
 #include <QLabel>
@@ -11,14 +13,11 @@ TimelinePane::TimelinePane(Source source, TimeAxisModel& axis, QWidget* parent)
       source_(source),
       header_(new QWidget(this)),
       title_(new QLabel(source == Source::measured ? tr("MEASURED") : tr("SIMULATED"), header_)),
-      facts_(new QLabel(header_)),
+      facts_(new ElidedLabel(header_)),
       view_(new TimelineView(source, axis, this)) {
     QFont bold = title_->font();
     bold.setBold(true);
     title_->setFont(bold);
-    facts_->setTextFormat(Qt::PlainText);
-    facts_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-    facts_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
     header_->setAutoFillBackground(true);
     auto* line = new QHBoxLayout(header_);
     line->setContentsMargins(8, 3, 8, 3);
@@ -35,7 +34,6 @@ TimelinePane::TimelinePane(Source source, TimeAxisModel& axis, QWidget* parent)
 
 void TimelinePane::setFacts(const QString& facts) {
     facts_->setText(facts);
-    facts_->setToolTip(facts);
 }
 
 QString TimelinePane::facts() const {

@@ -7,6 +7,8 @@
 class QLabel;
 
 namespace pipescope {
+class ElidedLabel;
+
 /// A timeline under a line that says where it comes from and its figures. Measured and simulated panes differ in their
 /// title and in the tint of that line.
 class TimelinePane : public QWidget {
@@ -29,7 +31,7 @@ private:
     Source source_;
     QWidget* header_;
     QLabel* title_;
-    QLabel* facts_;
+    ElidedLabel* facts_;
     TimelineView* view_;
 };
 }  // namespace pipescope

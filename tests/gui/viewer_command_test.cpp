@@ -1,0 +1,115 @@
+#include "tests/gui/sample_trace.h"
+
+#include <gtest/gtest.h>
+
+#include <QFile>
+#include <QImage>
+#include <QProcess>
+#include <QProcessEnvironment>
+
+namespace pipescope {
+namespace {
+struct Outcome {
+    int code = -1;
+    QString error;
+};
+
+/// Runs pipescope-gui without a display and without a platform chosen, as on a server.
+Outcome view(const QStringList& arguments) {
+    QProcess process;
+    QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
+    for (const char* name : {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}) {
+        environment.remove(QString::fromLatin1(name));
+    }
+    process.setProcessEnvironment(environment);
+    process.start(QStringLiteral(PIPESCOPE_GUI_PROGRAM), arguments);
+    if (!process.waitForFinished(40'000) || process.exitStatus() != QProcess::NormalExit) {
+        return {-1, QStringLiteral("did not end by itself")};
+    }
+    return {process.exitCode(), QString::fromUtf8(process.readAllStandardError())};
+}
+
+class ViewerCommand : public testing::Test {
+protected:
+    QString path(const std::string& name) { return QString::fromStdString(temporaryPath(name).string()); }
+    QString trace() {
+        writeSampleTrace(temporaryPath("command.sqlite"));
+        return path("command.sqlite");
+    }
+    static QByteArray read(const QString& name) {
+        QFile file(name);
+        return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+    }
+};
+
+TEST_F(ViewerCommand, DrawsAPictureOfTheAskedSizeWithoutADisplay) {
+    const QString out = path("drawn.png");
+    const Outcome outcome =
+        view({trace(), QStringLiteral("--render"), out, QStringLiteral("--size"), QStringLiteral("1000x600")});
+    ASSERT_EQ(outcome.code, 0) << outcome.error.toStdString();
+    EXPECT_EQ(outcome.error, QString());
+    EXPECT_EQ(QImage(out).size(), QSize(1000, 600));
+}
+
+TEST_F(ViewerCommand, DrawsTheSamePictureTwice) {
+    const QString file = trace();
+    for (const QString& ending : {QStringLiteral("png"), QStringLiteral("svg"), QStringLiteral("pdf")}) {
+        const QString first = path("first.") + ending;
+        const QString second = path("second.") + ending;
+        ASSERT_EQ(view({file, QStringLiteral("--render"), first, QStringLiteral("--force")}).code, 0);
+        ASSERT_EQ(view({file, QStringLiteral("--render"), second, QStringLiteral("--force")}).code, 0);
+        EXPECT_EQ(read(first), read(second)) << ending.toStdString();
+        EXPECT_FALSE(read(first).isEmpty());
+    }
+}
+
+TEST_F(ViewerCommand, ReplacesAPictureOnlyWhenForced) {
+    const QString out = path("there.png");
+    QFile file(out);
+    ASSERT_TRUE(file.open(QIODevice::WriteOnly));
+    file.write("precious");
+    file.close();
+    const Outcome refused = view({trace(), QStringLiteral("--render"), out});
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_TRUE(refused.error.contains(QStringLiteral("--force"))) << refused.error.toStdString();
+    EXPECT_EQ(read(out), QByteArray("precious"));
+    EXPECT_EQ(view({trace(), QStringLiteral("--render"), out, QStringLiteral("--force")}).code, 0);
+    EXPECT_NE(read(out), QByteArray("precious"));
+}
+
+TEST_F(ViewerCommand, RefusesWrongUsageWithCodeTwo) {
+    const QString file = trace();
+    const QString out = path("never.png");
+    const QList<QStringList> wrong{
+        {file, QStringLiteral("--render"), path("never.bmp")},
+        {file, QStringLiteral("--render"), out, QStringLiteral("--size"), QStringLiteral("10x10")},
+        {file, QStringLiteral("--render"), out, QStringLiteral("--size"), QStringLiteral("big")},
+        {file, QStringLiteral("--render"), out, QStringLiteral("--theme"), QStringLiteral("pink")},
+        {file, file, QStringLiteral("--render"), out},
+        {QStringLiteral("--render"), out},
+        {QStringLiteral("--nonsense")}};
+    for (const QStringList& arguments : wrong) {
+        const Outcome outcome = view(arguments);
+        EXPECT_EQ(outcome.code, 2) << arguments.join(QLatin1Char(' ')).toStdString();
+        EXPECT_FALSE(outcome.error.isEmpty());
+    }
+    EXPECT_FALSE(QFile::exists(out));
+}
+
+TEST_F(ViewerCommand, FailsWithCodeOneForWhatIsNoTrace) {
+    const Outcome missing = view({QStringLiteral("/nowhere.sqlite"), QStringLiteral("--render"), path("never.png")});
+    EXPECT_EQ(missing.code, 1);
+    EXPECT_TRUE(missing.error.contains(QStringLiteral("/nowhere.sqlite")));
+    const Outcome step =
+        view({trace(), QStringLiteral("--render"), path("never.png"), QStringLiteral("--step"), QStringLiteral("99")});
+    EXPECT_EQ(step.code, 1);
+    EXPECT_TRUE(step.error.contains(QStringLiteral("99")));
+}
+
+TEST_F(ViewerCommand, SaysThatAWindowNeedsADisplay) {
+    const Outcome outcome = view({trace()});
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_TRUE(outcome.error.contains(QStringLiteral("--render"))) << outcome.error.toStdString();
+}
+}  // namespace
+}  // namespace pipescope
