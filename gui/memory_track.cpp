@@ -37,12 +37,12 @@ TimeRange MemoryTrack::range() const {
     return time_.empty() ? TimeRange{} : TimeRange{time_.front(), time_.back()};
 }
 
-std::size_t MemoryTrack::after(std::int64_t time) const {
-    return static_cast<std::size_t>(std::upper_bound(time_.begin(), time_.end(), time) - time_.begin());
+std::size_t MemoryTrack::firstFrom(std::int64_t time) const {
+    return static_cast<std::size_t>(std::lower_bound(time_.begin(), time_.end(), time) - time_.begin());
 }
 
 Bytes MemoryTrack::highestIn(const TimeRange& range) const {
-    return highestOf(after(range.start - 1), after(range.end)).peak;
+    return highestOf(firstFrom(range.start), firstFrom(range.end + 1)).peak;
 }
 
 MemoryColumn MemoryTrack::highestOf(std::size_t first, std::size_t end) const {
@@ -61,10 +61,10 @@ MemoryColumn MemoryTrack::highestOf(std::size_t first, std::size_t end) const {
 
 std::vector<MemoryColumn> MemoryTrack::columns(const TimeWindow& window, int columns) const {
     std::vector<MemoryColumn> result(static_cast<std::size_t>(std::max(0, columns)));
-    std::size_t next = after(timeAt(window, columns, 0));
+    std::size_t next = firstFrom(timeAt(window, columns, 0));
     for (std::size_t x = 0; x < result.size() && !time_.empty(); ++x) {
         const std::size_t first = next;
-        next = after(timeAt(window, columns, static_cast<double>(x + 1)));
+        next = firstFrom(timeAt(window, columns, static_cast<double>(x + 1)));
         MemoryColumn column = highestOf(first, next);
         if (first > 0 && (next > first || first < time_.size())) {  // what is held as the column begins
             raise(column, allocated_[first - 1], allocated_[first - 1]);

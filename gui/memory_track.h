@@ -31,8 +31,8 @@ public:
     std::vector<MemoryColumn> columns(const TimeWindow& window, int columns) const;
 
 private:
-    // Index of the first sample later than `time`.
-    std::size_t after(std::int64_t time) const;
+    // Index of the first sample at `time` or later.
+    std::size_t firstFrom(std::int64_t time) const;
     MemoryColumn highestOf(std::size_t first, std::size_t end) const;
 
     std::vector<std::int64_t> time_;

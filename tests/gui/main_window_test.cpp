@@ -240,6 +240,9 @@ TEST_F(MainWindowTest, OpensADroppedFile) {
     QMimeData mime;
     mime.setUrls({QUrl::fromLocalFile(QString::fromStdString(path.string()))});
     QSignalSpy loaded(&window_, &MainWindow::loaded);
+    QDragEnterEvent enter({50, 50}, Qt::CopyAction, &mime, Qt::LeftButton, Qt::NoModifier);
+    QApplication::sendEvent(&window_, &enter);
+    EXPECT_TRUE(enter.isAccepted());
     QDropEvent drop({50, 50}, Qt::CopyAction, &mime, Qt::LeftButton, Qt::NoModifier);
     QApplication::sendEvent(&window_, &drop);
     ASSERT_TRUE(loaded.wait(kPatience));

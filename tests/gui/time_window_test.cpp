@@ -61,7 +61,7 @@ TEST(Ruler, LabelsRoundTimesInOneUnit) {
 TEST(Ruler, CountsFromTheOriginBelowZeroToo) {
     const Ruler ruler = makeRuler({0, 0, 10'000}, 1000, 5000, 200);
     const auto zero = std::find_if(ruler.ticks.begin(), ruler.ticks.end(),
-                                   [](const RulerTick& tick) { return tick.label.startsWith(QLatin1String("0.0")); });
+                                   [](const RulerTick& tick) { return tick.label.startsWith(QLatin1Char('0')); });
     ASSERT_NE(zero, ruler.ticks.end());
     EXPECT_DOUBLE_EQ(zero->x, 500);
 }
