@@ -369,8 +369,7 @@ bool nvtx_handler_attached() {
     return attached.load(std::memory_order_relaxed);
 }
 
-/// 1 for success, 0 for "leave me out", as NVTX wants it.
-static int attach(NvtxGetExportTableFunc_t get_export_table) {
+int attach_nvtx_handler(NvtxGetExportTableFunc_t get_export_table) {
     const auto* callbacks = static_cast<const NvtxExportTableCallbacks*>(get_export_table(NVTX_ETID_CALLBACKS));
     if (callbacks == nullptr || callbacks->struct_size < sizeof(NvtxExportTableCallbacks)) {
         return 0;
@@ -383,7 +382,7 @@ static int attach(NvtxGetExportTableFunc_t get_export_table) {
 }  // namespace pipescope
 
 extern "C" {
-NvtxInitializeInjectionNvtxFunc_t InitializeInjectionNvtx2_fnptr = pipescope::attach;
+NvtxInitializeInjectionNvtxFunc_t InitializeInjectionNvtx2_fnptr = pipescope::attach_nvtx_handler;
 extern const char pipescope_nvtx_handler;
 const char pipescope_nvtx_handler = 1;  // a name the linker can be told to want, see CMakeLists.txt
 }

@@ -76,6 +76,9 @@ struct Recorder::Impl {
     explicit Impl(RecorderOptions given);
     ~Impl();
 
+    /// There the drain thread and the file are the parent's; nothing may wait for the one or touch the other.
+    bool in_forked_child() const { return getpid() != owner_pid; }
+
     void drain_thread();
     /// Waits for the next period, a flush or the end; returns the last flush asked for.
     std::uint64_t wait_for_work();
@@ -301,6 +304,9 @@ void Recorder::Impl::write_clocks_when_due() {
 }
 
 void Recorder::Impl::flush() {
+    if (in_forked_child()) {
+        return;
+    }
     std::unique_lock lock(mutex);
     const std::uint64_t wanted = ++flush_asked;
     work.notify_one();
@@ -308,6 +314,9 @@ void Recorder::Impl::flush() {
 }
 
 void Recorder::Impl::stop() {
+    if (in_forked_child()) {
+        return;
+    }
     const std::scoped_lock only_one(stop_mutex);
     if (!thread.joinable()) {
         return;
@@ -329,8 +338,7 @@ void Recorder::Impl::stop() {
 Recorder::Recorder(RecorderOptions options) : impl_(std::make_unique<Impl>(std::move(options))) {}
 
 Recorder::~Recorder() {
-    if (impl_->owner_pid != getpid()) {
-        // A forked child: the drain thread and the file are the parent's.
+    if (impl_->in_forked_child()) {
         static_cast<void>(impl_.release());
     }
 }

@@ -1,0 +1,64 @@
+// libpipescope_inject.so: records the NVTX ranges of any program, without building it anew:
+//
+//     NVTX_INJECTION64_PATH=/path/libpipescope_inject.so PIPESCOPE_TRACE=out.sqlite program
+//
+// PIPESCOPE_TRACE names the trace; %p in it becomes the process id, so that a program of several processes gets a trace
+// for each. Without it: pipescope-<process id>.sqlite in the current folder. A file that exists is not overwritten.
+// Other than the handler linked into a program, this one also hears shared libraries, such as libtorch.
+
+#include "profiler/recorder/nvtx_handler.h"
+#include "profiler/recorder/recorder.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace pipescope {
+namespace {
+std::string trace_path() {
+    const std::string pid = std::to_string(getpid());
+    const char* wanted = std::getenv("PIPESCOPE_TRACE");
+    if (wanted == nullptr || *wanted == '\0') {
+        return "pipescope-" + pid + ".sqlite";
+    }
+    std::string path = wanted;
+    for (std::size_t at = path.find("%p"); at != std::string::npos; at = path.find("%p", at + pid.size())) {
+        path.replace(at, 2, pid);
+    }
+    return path;
+}
+
+// A global, since NVTX calls us without context and nobody owns us.
+std::unique_ptr<Recorder> recorder;
+
+/// Registered while the program runs, so it comes before the destruction of what existed earlier.
+void stop_at_exit() {
+    recorder.reset();
+}
+
+/// Whether it could be started. A program must not fail because its trace cannot be written.
+bool start_recorder() {
+    try {
+        recorder = std::make_unique<Recorder>(RecorderOptions{.path = trace_path()});
+        return std::atexit(stop_at_exit) == 0;
+    } catch (const std::exception& error) {
+        std::fprintf(stderr, "pipescope: not recording: %s\n", error.what());
+        return false;
+    }
+}
+}  // namespace
+}  // namespace pipescope
+
+/// NVTX calls it once for the executable and once for each shared library with ranges, at the first range of each.
+extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
+    const void* (*get_export_table)(std::uint32_t)) {
+    if (pipescope::attach_nvtx_handler(get_export_table) == 0) {
+        return 0;
+    }
+    static const bool started = pipescope::start_recorder();
+    return started ? 1 : 0;
+}
