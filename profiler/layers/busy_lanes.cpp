@@ -1,7 +1,5 @@
 #include "profiler/layers/busy_lanes.h"
 
-#include <ATen/Parallel.h>
-
 namespace pipescope {
 BusyLanes::BusyLanes(const ModelSpec& model, const std::vector<MeasuredSize>& sizes, std::uint64_t seed, int count)
     : sizes_(sizes) {
@@ -14,7 +12,7 @@ BusyLanes::BusyLanes(const ModelSpec& model, const std::vector<MeasuredSize>& si
 }
 
 void BusyLanes::work(const std::stop_token& stop, LayerChain& chain) {
-    at::set_num_threads(1);
+    run_on_one_thread();
     try {
         while (!stop.stop_requested()) {
             const MeasuredSize& size = sizes_[size_];

@@ -2,6 +2,7 @@
 
 #include "engine/random.h"
 
+#include <ATen/Parallel.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -98,6 +99,11 @@ std::pair<Tensors, double> loss_gradients(const LayerChain& chain, const Tensors
     return {gradients, nanoseconds(start, Clock::now())};
 }
 }  // namespace
+
+void run_on_one_thread() {
+    at::get_num_threads();  // a thread's first question brings the process's default back: ask before setting
+    at::set_num_threads(1);
+}
 
 Tensors as_leaves(const Tensors& tensors) {
     Tensors leaves;

@@ -49,6 +49,9 @@ private:
     std::uint64_t seed_;
 };
 
+/// One intra-op thread for the calling thread, as a lane has. Sets the default of threads that ask torch later, too.
+void run_on_one_thread();
+
 /// Detached leaves of the same storages, requiring gradients where the tensors do: what a partition starts from.
 Tensors as_leaves(const Tensors& tensors);
 }  // namespace pipescope

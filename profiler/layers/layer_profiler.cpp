@@ -96,7 +96,7 @@ public:
     /// Runs on a thread of its own, as a lane does: malloc serves it as it serves a lane, and torch's thread count is
     /// this thread's alone.
     Profile run() {
-        at::set_num_threads(1);
+        run_on_one_thread();
         chain_.emplace(model_, options_.seed);
         measure_sizes();
         measure_times();

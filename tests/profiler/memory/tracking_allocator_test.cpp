@@ -3,6 +3,7 @@
 #include "schedule/error.h"
 
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -167,6 +168,23 @@ TEST_F(TrackingAllocatorTest, LosesNoPeakBetweenTwoWindows) {
     done = true;
     reader.join();
     EXPECT_EQ(highest, 4000);
+}
+
+// 8 MB are 2048 pages; malloc would map them anew for each tensor, or trim them away in between.
+TEST_F(TrackingAllocatorTest, KeepsFreedMemorySoThatPagesAreNotFaultedInAgain) {
+    std::thread([] {
+        const auto faults = [] {
+            rusage usage{};
+            getrusage(RUSAGE_THREAD, &usage);
+            return usage.ru_minflt;
+        };
+        torch::ones({2 << 20});
+        const auto before = faults();
+        for (int round = 0; round < 10; ++round) {
+            torch::ones({2 << 20});
+        }
+        EXPECT_LT(faults() - before, 2048);
+    }).join();
 }
 
 TEST_F(TrackingAllocatorTest, RefusesAnOwnerThatCannotExist) {
