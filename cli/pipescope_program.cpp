@@ -44,6 +44,7 @@ int run_pipescope(int argc, const char* const* argv) {
     // In the order of the work, which is the order of --help.
     add_forwarded(program, arguments, "models", "List the models of the zoo, or describe the given ones");
     add_forwarded(program, arguments, "profile", "Measure what each layer of a model costs in time and memory");
+    add_balance_command(program);
     add_simulate_command(program);
     add_forwarded(program, arguments, "run", "Train a model through the pipeline for real, and record it");
     add_compare_command(program);

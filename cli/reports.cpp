@@ -71,6 +71,40 @@ std::string dump(const Json& object) {
     return object.dump(2) + "\n";
 }
 
+Json balance_json(const FoundBalance& found) {
+    Json object{{"balance", found.balance.layers_per_partition()},
+                {"step_ns", found.step_ns},
+                {"lower_bound_ns", found.lower_bound_ns},
+                {"optimal", found.optimal},
+                {"algorithm", to_string(found.algorithm)}};
+    if (found.algorithm == BalanceAlgorithm::block) {
+        object["repaired"] = found.repaired;
+    }
+    object["peak_bytes"] = found.peak_bytes;
+    return object;
+}
+
+std::string balance_text(const FoundBalance& found) {
+    std::string text = fmt::format(
+        "balance {}\n\nstep time {} ({})\n", to_string(found.balance), format_duration(Nanoseconds{found.step_ns}),
+        found.optimal ? "no balance is faster"
+                      : "no balance is faster than " + format_duration(Nanoseconds{found.lower_bound_ns}));
+    if (found.repaired) {
+        text += "repaired: torchgpipe's method left a partition empty, layers were moved to fill it\n";
+    }
+    TextTable table({{"partition"}, {"layers"}, {"peak memory"}});
+    for (std::size_t j = 0; j < found.balance.num_partitions(); ++j) {
+        table.add_row({std::to_string(j),
+                       layers_text(found.balance.layers_of(PartitionId(static_cast<std::int64_t>(j)))),
+                       j < found.peak_bytes.size() ? format_bytes(found.peak_bytes[j]) : ""});
+    }
+    text += "\n" + table.str();
+    if (!found.feasible) {
+        text += "\ninfeasible: " + found.infeasible_because.value_or("no balance keeps the memory limit") + "\n";
+    }
+    return text;
+}
+
 Json simulation_json(const Simulation& simulation) {
     const PipelineOptions& options = simulation.options;
     Json object{{"step_ns", simulation.step_time.count()},

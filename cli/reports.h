@@ -1,5 +1,6 @@
 #pragma once
 
+#include "simulator/balance_search.h"
 #include "simulator/comparison.h"
 #include "simulator/simulation.h"
 #include "trace/trace_records.h"
@@ -11,6 +12,9 @@
 
 namespace pipescope {
 // What the commands print: an object with the documented keys (docs/cli.md), and text for people. Pure.
+
+nlohmann::ordered_json balance_json(const FoundBalance& found);
+std::string balance_text(const FoundBalance& found);
 
 nlohmann::ordered_json simulation_json(const Simulation& simulation);
 std::string simulation_text(const Simulation& simulation);

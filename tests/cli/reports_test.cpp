@@ -62,6 +62,27 @@ TEST(SimulationReport, TextSaysWhyItIsInfeasible) {
     EXPECT_THAT(simulation_text(simulation), HasSubstr("above the memory limit of 2.00 KiB"));
 }
 
+TEST(BalanceReport, HasTheDocumentedKeysInTheirOrder) {
+    FoundBalance found;
+    found.balance = Balance({2, 1});
+    found.step_ns = 1'500'000;
+    found.peak_bytes = {4096, 1024};
+    EXPECT_THAT(keys_of(balance_json(found)),
+                ElementsAre("balance", "step_ns", "lower_bound_ns", "optimal", "algorithm", "peak_bytes"));
+    EXPECT_THAT(balance_text(found), HasSubstr("1.50 ms"));
+    found.algorithm = BalanceAlgorithm::block;
+    found.repaired = true;
+    EXPECT_EQ(balance_json(found).at("repaired"), true);
+    EXPECT_THAT(balance_text(found), HasSubstr("repaired"));
+}
+
+TEST(BalanceReport, SaysWhyNothingFits) {
+    FoundBalance found;
+    found.feasible = false;
+    found.infeasible_because = "lane 0 needs 5 GiB";
+    EXPECT_THAT(balance_text(found), HasSubstr("infeasible: lane 0 needs 5 GiB"));
+}
+
 TraceComparison small_comparison() {
     TraceComparison compared;
     compared.comparison.steps = {1, 2};

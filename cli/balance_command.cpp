@@ -1,0 +1,55 @@
+#include "balance/profile_file.h"
+#include "cli/commands.h"
+#include "cli/pipeline_flags.h"
+#include "cli/program.h"
+#include "cli/reports.h"
+#include "simulator/balance_search.h"
+
+#include <nlohmann/json.hpp>
+
+#include <iostream>
+#include <memory>
+
+namespace pipescope {
+namespace {
+struct BalanceFlags {
+    std::string profile;
+    PipelineFlags pipeline;
+    int partitions = 1;
+    std::string algorithm = "optimal";
+    bool json = false;
+};
+
+ExitCode balance_command(const BalanceFlags& flags) {
+    const PipelineOptions options = pipeline_options(flags.pipeline);
+    const BalanceAlgorithm algorithm = parse_balance_algorithm(flags.algorithm);
+    const FoundBalance found = find_balance(load_profile(flags.profile), options, flags.partitions, algorithm);
+    std::cout << (flags.json ? dump(balance_json(found)) : balance_text(found));
+    return found.feasible ? ExitCode::success : ExitCode::infeasible;
+}
+}  // namespace
+
+void add_balance_command(Program& program) {
+    const auto flags = std::make_shared<BalanceFlags>();
+    CLI::App* command = program.add_command(
+        "balance", "Find how to cut a profiled model into partitions",
+        "Example:\n  pipescope balance p.json -n 4 -m 8 --batch 64 --memory-limit 16GiB\n"
+        "Exit code 3 says that no balance keeps --memory-limit; the one that needs least is printed.");
+    command->add_option("PROFILE", flags->profile, "Profile file, as 'pipescope profile' writes it")->required();
+    command->add_option("-n,--partitions", flags->partitions, "How many partitions, one lane for each")
+        ->required()
+        ->type_name("N")
+        ->group("Pipeline");
+    command
+        ->add_option("--algorithm", flags->algorithm,
+                     "optimal (default): the shortest simulated step; minmax: the smallest largest partition; block: "
+                     "torchgpipe's method, to compare with")
+        ->type_name("NAME")
+        ->group("Pipeline");
+    add_batch_options(*command, flags->pipeline);
+    add_hardware_options(*command, flags->pipeline);
+    add_optimizer_option(*command, flags->pipeline);
+    add_json_flag(*command, flags->json);
+    program.set_action(command, [flags] { return balance_command(*flags); });
+}
+}  // namespace pipescope

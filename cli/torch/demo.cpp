@@ -1,0 +1,195 @@
+#include "cli/torch/demo.h"
+
+#include "balance/profile_file.h"
+#include "cli/child_process.h"
+#include "cli/output_file.h"
+#include "cli/progress_bar.h"
+#include "cli/torch/emulated_demo_profile.h"
+#include "cli/torch/environment.h"
+#include "cli/torch/self_profile.h"
+#include "cli/torch/training.h"
+#include "cli/trace_comparison.h"
+#include "cli/units.h"
+#include "models/zoo.h"
+#include "schedule/error.h"
+#include "simulator/balance_search.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+
+namespace pipescope {
+namespace {
+namespace fs = std::filesystem;
+
+constexpr int kRealLanes = 2;
+constexpr int kEmulatedLanes = 8;
+constexpr std::int64_t kEmulatedMicroBatches = 32;
+constexpr std::int64_t kWarmup = 2;
+
+void prepare_folder(const DemoOptions& options) {
+    if (fs::exists(options.output) && !options.force) {
+        throw Error(
+            fmt::format("{} exists already; the demo keeps what is there; use --force to replace the demo's "
+                        "files in it, or another --output",
+                        options.output.string()));
+    }
+    std::error_code error;
+    fs::create_directories(options.output, error);
+    if (error) {
+        throw Error(
+            fmt::format("{} cannot be made ({}); choose another --output", options.output.string(), error.message()));
+    }
+    check_output(options.output / "report.md", true);
+}
+
+PipelineOptions with_best_balance(const Profile& profile, PipelineOptions options, int lanes) {
+    options.devices.assign(static_cast<std::size_t>(lanes), "cpu");
+    options.balance = find_balance(profile, options, lanes, BalanceAlgorithm::optimal).balance;
+    return options;
+}
+
+Nanoseconds median_step_time(const TrainingResult& result) {
+    std::vector<Nanoseconds> times;
+    for (const TrainedStep& step : result.steps) {
+        if (!step.warmup) {
+            times.push_back(step.step_time);
+        }
+    }
+    std::sort(times.begin(), times.end());
+    return times.at(times.size() / 2);
+}
+
+/// How far two values lie apart, against their mean.
+double spread_of(Nanoseconds a, Nanoseconds b) {
+    const auto sum = static_cast<double>((a + b).count());
+    return sum == 0 ? 0 : 2 * std::abs(static_cast<double>((a - b).count())) / sum;
+}
+
+/// The name of the picture beside the report; nothing where there is no viewer, or it fails, which is said.
+std::optional<std::string> render(const DemoOptions& options, const std::string& trace, const std::string& picture) {
+    const auto viewer = program_beside("pipescope-gui");
+    if (!viewer) {
+        options.say("no picture: pipescope-gui is not installed");
+        return std::nullopt;
+    }
+    const ChildResult result = run_child(
+        *viewer, {(options.output / trace).string(), "--render", (options.output / picture).string(), "--force"});
+    if (result.exit_code != 0) {
+        options.say(fmt::format("no picture: pipescope-gui ended with exit code {}", result.exit_code));
+        return std::nullopt;
+    }
+    return picture;
+}
+
+std::string command_by_hand(const std::string& model, const PipelineOptions& options, std::int64_t steps,
+                            const std::string& trace, const std::string& profile) {
+    return fmt::format("pipescope run {} --balance {} -m {} --batch {} --steps {} --trace {} --profile {}", model,
+                       to_string(options.balance), options.chunks, options.batch, steps, trace, profile);
+}
+
+TrainingResult train_with_bar(const std::string& label, const ModelSpec& model, TrainingOptions options) {
+    ProgressBar bar(label);
+    options.progress = [&](double done) { bar.show(done); };
+    return train_recorded(model, options);
+}
+
+DemoPart real_part(const DemoOptions& options) {
+    const ModelSpec model = make_model(options.model);
+    PipelineOptions pipeline;
+    pipeline.chunks = options.chunks;
+    pipeline.batch = options.batch;
+    pipeline.balance = Balance(std::vector<std::int64_t>(kRealLanes, 1));  // profiling asks for the number of lanes
+    options.say(fmt::format("profiling {}, the other lane busy", options.model));
+    Profile profile;
+    {
+        ProgressBar bar("profiling");
+        profile = profile_for_run(model, pipeline, 0, [&](double done) { bar.show(done); });
+    }
+    save_profile(profile, options.output / "profile.json");
+    pipeline = with_best_balance(profile, pipeline, kRealLanes);
+    const Simulation predicted = simulate(profile, pipeline);
+    options.say(fmt::format("balance {}; predicted: {} a step, bubble {}", to_string(pipeline.balance),
+                            format_duration(predicted.step_time), format_percent(predicted.bubble_fraction)));
+
+    TrainingOptions training;
+    training.pipeline = pipeline;
+    training.steps = options.steps + kWarmup;
+    training.warmup = kWarmup;
+    training.trace = options.output / "trace.sqlite";
+    training.force = true;
+    training.profile = profile;
+    options.say(fmt::format("training {} steps, recorded", training.steps));
+    const TrainingResult result = train_with_bar("training", model, training);
+    options.say("the same once more, to see how far two equal runs differ");
+    training.trace.clear();
+    const TrainingResult again = train_with_bar("training again", model, training);
+
+    DemoPart part;
+    part.title = fmt::format("{} on {} lanes of this CPU, balance {}, {} micro-batches of {} samples", options.model,
+                             kRealLanes, to_string(pipeline.balance), pipeline.chunks, pipeline.batch);
+    part.compared = compare_trace(options.output / "trace.sqlite");
+    part.loss_before = result.steps.front().loss;
+    part.loss_after = result.steps.back().loss;
+    part.repeat_spread = spread_of(median_step_time(result), median_step_time(again));
+    part.picture = render(options, "trace.sqlite", "timeline.png");
+    part.commands = {fmt::format("pipescope profile {} --micro-batch-sizes {} --co-running {} -o profile.json",
+                                 options.model, fmt::join(profile.samples, ","), kRealLanes),
+                     fmt::format("pipescope balance profile.json -n {} -m {} --batch {} --devices cpu,cpu", kRealLanes,
+                                 pipeline.chunks, pipeline.batch),
+                     command_by_hand(options.model, pipeline, training.steps, "trace.sqlite", "profile.json"),
+                     "pipescope compare trace.sqlite"};
+    return part;
+}
+
+DemoPart emulated_part(const DemoOptions& options) {
+    const fs::path profile_path = options.output / "emulated-profile.json";
+    const Profile profile = emulated_demo_profile();
+    save_profile(profile, profile_path);
+    PipelineOptions pipeline;
+    pipeline.chunks = kEmulatedMicroBatches;
+    pipeline.batch = kEmulatedMicroBatches;
+    pipeline = with_best_balance(profile, pipeline, kEmulatedLanes);
+
+    TrainingOptions training;
+    training.pipeline = pipeline;
+    training.steps = 5;
+    training.warmup = 1;
+    training.update_parameters = false;
+    training.trace = options.output / "emulated-trace.sqlite";
+    training.force = true;
+    training.profile = profile;
+    options.say(fmt::format("emulating {} partitions with {} micro-batches", kEmulatedLanes, kEmulatedMicroBatches));
+    train_with_bar("emulating", make_model("emulated:" + profile_path.string()), training);
+
+    DemoPart part;
+    part.title = fmt::format("{} emulated partitions, {} micro-batches, balance {}", kEmulatedLanes,
+                             kEmulatedMicroBatches, to_string(pipeline.balance));
+    part.compared = compare_trace(training.trace);
+    part.picture = render(options, "emulated-trace.sqlite", "emulated-timeline.png");
+    part.commands = {
+        fmt::format("pipescope balance emulated-profile.json -n {} -m {} --batch {}", kEmulatedLanes, pipeline.chunks,
+                    pipeline.batch),
+        fmt::format("pipescope run emulated:emulated-profile.json --balance {} -m {} --batch {} --steps {} --warmup {} "
+                    "--trace emulated-trace.sqlite",
+                    to_string(pipeline.balance), pipeline.chunks, pipeline.batch, training.steps, training.warmup),
+        "pipescope compare emulated-trace.sqlite"};
+    return part;
+}
+}  // namespace
+
+std::vector<DemoPart> run_demo(const DemoOptions& options) {
+    if (options.steps < 1) {
+        throw UsageError(fmt::format("--steps is {}; at least one step is measured; use 1 or more", options.steps));
+    }
+    prepare_folder(options);
+    std::vector<DemoPart> parts;
+    parts.push_back(real_part(options));
+    parts.push_back(emulated_part(options));
+    write_output(options.output / "report.md", true, demo_markdown(parts, environment_json()));
+    return parts;
+}
+}  // namespace pipescope

@@ -1,0 +1,59 @@
+#include "cli/pipeline_flags.h"
+#include "cli/program.h"
+#include "cli/reports.h"
+#include "cli/torch/demo.h"
+#include "cli/torch/torch_program.h"
+#include "schedule/error.h"
+
+#include <nlohmann/json.hpp>
+
+#include <iostream>
+#include <memory>
+
+namespace pipescope {
+namespace {
+struct DemoFlags {
+    DemoOptions demo;
+    std::string output = "demo";
+    bool json = false;
+};
+
+ExitCode demo_command(DemoFlags flags) {
+    flags.demo.output = flags.output;
+    // With --json stdout holds the object alone.
+    flags.demo.say = [&](const std::string& line) { (flags.json ? std::cerr : std::cout) << line << std::endl; };
+    const std::vector<DemoPart> parts = run_demo(flags.demo);
+    if (flags.json) {
+        std::cout << dump({{"real", demo_json(parts.at(0))}, {"emulated", demo_json(parts.at(1))}});
+        return ExitCode::success;
+    }
+    for (const DemoPart& part : parts) {
+        std::cout << "\n" << demo_text(part);
+    }
+    std::cout << "\nreport: " << (flags.demo.output / "report.md").string() << "\n";
+    return ExitCode::success;
+}
+}  // namespace
+
+void add_demo_command(Program& program) {
+    const auto flags = std::make_shared<DemoFlags>();
+    CLI::App* command = program.add_command(
+        "demo", "Profile, balance, simulate, run and compare: the whole job on this machine",
+        "Example:\n  pipescope demo --output demo --force\n"
+        "Writes the profiles, the traces, pictures of the viewer and report.md. First a real model on 2 lanes of this "
+        "CPU,\nthen 8 emulated partitions with 32 micro-batches, whose layers wait instead of computing.");
+    command->add_option("--output", flags->output, "Folder to write; default demo")
+        ->type_name("FOLDER")
+        ->group("Output");
+    add_force_flag(*command, flags->demo.force);
+    add_json_flag(*command, flags->json);
+    command->add_option("--model", flags->demo.model, "Real model to train; default " + flags->demo.model)
+        ->type_name("MODEL");
+    command->add_option("--batch", flags->demo.batch, "Samples of one of its steps; default 16")->type_name("N");
+    command->add_option("-m,--chunks", flags->demo.chunks, "Micro-batches of one of its steps; default 8")
+        ->type_name("N");
+    command->add_option("--steps", flags->demo.steps, "Steps that are measured, behind 2 of warm-up; default 8")
+        ->type_name("N");
+    program.set_action(command, [flags] { return demo_command(*flags); });
+}
+}  // namespace pipescope

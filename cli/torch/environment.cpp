@@ -1,0 +1,45 @@
+#include "cli/torch/environment.h"
+
+#include <ATen/Parallel.h>
+#include <ATen/Version.h>
+#include <sched.h>
+#include <sys/utsname.h>
+#include <torch/version.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+
+namespace pipescope {
+namespace {
+std::string processor_name() {
+    std::ifstream file("/proc/cpuinfo");
+    for (std::string line; std::getline(file, line);) {
+        const std::size_t colon = line.find(": ");
+        if (line.rfind("model name", 0) == 0 && colon != std::string::npos) {
+            return line.substr(colon + 2);
+        }
+    }
+    return "unknown";
+}
+
+int usable_cores() {
+    cpu_set_t cores;
+    CPU_ZERO(&cores);
+    return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
+}
+}  // namespace
+
+std::string environment_json() {
+    utsname system{};
+    uname(&system);
+    return nlohmann::ordered_json{{"pipescope", PIPESCOPE_VERSION},
+                                  {"libtorch", TORCH_VERSION},
+                                  {"compiler", "GCC " __VERSION__},
+                                  {"processor", processor_name()},
+                                  {"cores", usable_cores()},
+                                  {"threads", at::get_num_threads()},
+                                  {"cpu_capability", at::get_cpu_capability()},
+                                  {"kernel", std::string(system.sysname) + " " + system.release}}
+        .dump();
+}
+}  // namespace pipescope

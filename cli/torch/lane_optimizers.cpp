@@ -1,0 +1,85 @@
+#include "cli/torch/lane_optimizers.h"
+
+#include "engine/gpipe.h"
+#include "engine/task_ranges.h"
+#include "profiler/memory/tracking_allocator.h"
+#include "schedule/error.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+
+namespace pipescope {
+namespace {
+constexpr double kMomentum = 0.9;
+
+std::shared_ptr<torch::optim::Optimizer> make_optimizer(const std::string& name, std::vector<at::Tensor> parameters,
+                                                        double learning_rate) {
+    if (name == "sgd") {
+        return std::make_shared<torch::optim::SGD>(std::move(parameters), torch::optim::SGDOptions(learning_rate));
+    }
+    if (name == "momentum") {
+        return std::make_shared<torch::optim::SGD>(std::move(parameters),
+                                                   torch::optim::SGDOptions(learning_rate).momentum(kMomentum));
+    }
+    if (name == "adam") {
+        return std::make_shared<torch::optim::Adam>(std::move(parameters), torch::optim::AdamOptions(learning_rate));
+    }
+    if (name == "adamw") {
+        return std::make_shared<torch::optim::AdamW>(std::move(parameters), torch::optim::AdamWOptions(learning_rate));
+    }
+    throw UsageError(
+        fmt::format("--optimizer is '{}'; a run can use sgd, momentum, adam or adamw; choose one of them", name));
+}
+
+/// What the calling thread allocates belongs to the lane while this lives.
+class ChargedTo {
+public:
+    explicit ChargedTo(LaneId lane) : before_(tracking_allocator::set_owner(lane.value() + 1)) {}
+    ~ChargedTo() { tracking_allocator::set_owner(before_); }
+    ChargedTo(const ChargedTo&) = delete;
+    ChargedTo& operator=(const ChargedTo&) = delete;
+
+private:
+    int before_;
+};
+
+/// By lane, which is the partition; the engine's names start with the layer's number, as in "3.weight".
+std::vector<std::vector<at::Tensor>> parameters_by_lane(const GPipe& model) {
+    std::vector<std::vector<at::Tensor>> lanes(model.balance().num_partitions());
+    for (const auto& [name, parameter] : model.named_parameters()) {
+        const LayerId layer(std::stoll(name));
+        lanes[model.balance().partition_of(layer).index()].push_back(parameter);
+    }
+    return lanes;
+}
+}  // namespace
+
+void check_optimizer(const std::string& name) {
+    make_optimizer(name, {at::zeros({1})}, 0);
+}
+
+LaneOptimizers::LaneOptimizers(const GPipe& model, const std::string& name, double learning_rate) {
+    check_optimizer(name);  // also where no lane has parameters
+    auto lanes = parameters_by_lane(model);
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+        if (!lanes[lane].empty()) {
+            lanes_.push_back(
+                {LaneId(static_cast<std::int64_t>(lane)), make_optimizer(name, std::move(lanes[lane]), learning_rate)});
+        }
+    }
+}
+
+void LaneOptimizers::step(std::int32_t step) {
+    for (const OfLane& each : lanes_) {
+        const ChargedTo charged(each.lane);
+        const TaskRange range({step, TaskKind::optimizer, each.lane.value(), -1, -1});
+        each.optimizer->step();
+    }
+}
+
+void LaneOptimizers::zero_grad() {
+    for (const OfLane& each : lanes_) {
+        each.optimizer->zero_grad(/*set_to_none=*/false);
+    }
+}
+}  // namespace pipescope

@@ -1,0 +1,84 @@
+#include "cli/pipeline_flags.h"
+#include "cli/program.h"
+#include "cli/reports.h"
+#include "cli/text_table.h"
+#include "cli/torch/torch_program.h"
+#include "models/zoo.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <iostream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+namespace {
+struct ModelsFlags {
+    std::vector<std::string> models;
+    bool json = false;
+};
+
+struct NamedSize {
+    std::string name;
+    ModelSize size;
+};
+
+std::vector<NamedSize> sizes_of(const std::vector<std::string>& models) {
+    std::vector<NamedSize> sizes;
+    for (const std::string& model : models) {
+        sizes.push_back({model, model_size(make_model(model))});
+    }
+    return sizes;
+}
+
+std::string options_text(const std::vector<ZooEntry>& entries) {
+    std::string text;
+    for (const ZooEntry& entry : entries) {
+        text += fmt::format("\n{}: {}\n", entry.name, entry.description);
+        for (const auto& [option, meaning] : entry.options) {
+            text += fmt::format("  {:<12} {}\n", option, meaning);
+        }
+    }
+    return text;
+}
+
+ExitCode models_command(const ModelsFlags& flags) {
+    const std::vector<ZooEntry> entries = zoo();
+    std::vector<std::string> names = flags.models;
+    if (names.empty()) {
+        for (const ZooEntry& entry : entries) {
+            names.push_back(entry.name);
+        }
+    }
+    const std::vector<NamedSize> sizes = sizes_of(names);
+    if (flags.json) {
+        nlohmann::ordered_json list = nlohmann::ordered_json::array();
+        for (const NamedSize& model : sizes) {
+            list.push_back(
+                {{"name", model.name}, {"layers", model.size.layers}, {"parameters", model.size.parameters}});
+        }
+        std::cout << dump({{"models", std::move(list)}});
+        return ExitCode::success;
+    }
+    TextTable table({{"model", Align::left}, {"layers"}, {"parameters"}});
+    for (const NamedSize& model : sizes) {
+        table.add_row({model.name, std::to_string(model.size.layers), std::to_string(model.size.parameters)});
+    }
+    std::cout << table.str() << (flags.models.empty() ? options_text(entries) : "");
+    return ExitCode::success;
+}
+}  // namespace
+
+void add_models_command(Program& program) {
+    const auto flags = std::make_shared<ModelsFlags>();
+    CLI::App* command = program.add_command(
+        "models", "List the models of the zoo, or describe the given ones",
+        "Examples:\n  pipescope models\n  pipescope models transformer:layers=12,width=512 unet:B=2,C=16\n"
+        "Models are built on torch's meta device: no size needs memory.");
+    command->add_option("MODEL", flags->models, "Zoo name with options, or emulated:PROFILE; default: the whole zoo");
+    add_json_flag(*command, flags->json);
+    program.set_action(command, [flags] { return models_command(*flags); });
+}
+}  // namespace pipescope

@@ -1,0 +1,5 @@
+#include "cli/torch/torch_program.h"
+
+int main(int argc, char** argv) {
+    return pipescope::run_pipescope_torch(argc, argv);
+}

@@ -1,0 +1,174 @@
+#include "balance/profile_file.h"
+#include "cli/output_file.h"
+#include "cli/pipeline_flags.h"
+#include "cli/program.h"
+#include "cli/progress_bar.h"
+#include "cli/reports.h"
+#include "cli/text_table.h"
+#include "cli/torch/self_profile.h"
+#include "cli/torch/torch_program.h"
+#include "cli/torch/training.h"
+#include "cli/units.h"
+#include "models/zoo.h"
+#include "schedule/error.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <iostream>
+#include <memory>
+#include <optional>
+
+namespace pipescope {
+namespace {
+using Json = nlohmann::ordered_json;
+
+struct RunFlags {
+    std::string model;
+    PipelineFlags pipeline;
+    std::int64_t steps = 10;
+    std::optional<std::int64_t> warmup;
+    double learning_rate = TrainingOptions{}.learning_rate;
+    std::uint64_t seed = 0;
+    std::string trace;
+    std::string profile;
+    bool force = false;
+    bool json = false;
+};
+
+TrainingOptions training_options(const RunFlags& flags) {
+    TrainingOptions options;
+    options.pipeline = pipeline_options(flags.pipeline);
+    if (options.pipeline.devices.empty()) {
+        options.pipeline.devices.assign(options.pipeline.balance.num_partitions(), "cpu");
+    }
+    options.steps = flags.steps;
+    options.warmup = flags.warmup.value_or(std::clamp<std::int64_t>(flags.steps - 1, 0, TrainingOptions{}.warmup));
+    if (!std::isfinite(flags.learning_rate) || flags.learning_rate < 0) {
+        throw UsageError(
+            fmt::format("--learning-rate is {}; it must be a number of 0 or more; try 0.05", flags.learning_rate));
+    }
+    options.learning_rate = flags.learning_rate;
+    options.seed = flags.seed;
+    options.update_parameters = !emulated_profile(flags.model).has_value();
+    options.trace = flags.trace;
+    options.force = flags.force;
+    return options;
+}
+
+/// What the trace says the layers cost: the given profile, the emulated one, or one measured now.
+std::optional<Profile> profile_for(const RunFlags& flags, const ModelSpec& model, const TrainingOptions& options) {
+    if (!flags.profile.empty()) {
+        return load_profile(flags.profile);
+    }
+    if (const auto emulated = emulated_profile(flags.model)) {
+        return load_profile(*emulated);
+    }
+    if (flags.trace.empty()) {
+        return std::nullopt;
+    }
+    ProgressBar bar("profiling " + flags.model);
+    return profile_for_run(model, options.pipeline, options.seed, [&](double done) { bar.show(done); });
+}
+
+Json run_json(const TrainingResult& result, const std::string& trace) {
+    Json object{{"steps", Json::array()}, {"bubble_fraction", result.bubble_fraction}, {"lanes", Json::array()}};
+    for (const TrainedStep& step : result.steps) {
+        object["steps"].push_back(
+            {{"loss", step.loss}, {"step_ns", step.step_time.count()}, {"wall_step_ns", step.wall_step_time.count()}});
+    }
+    for (const TrainedLane& lane : result.lanes) {
+        object["lanes"].push_back({{"peak_bytes", lane.peak_bytes}, {"busy_ns", lane.busy.count()}});
+    }
+    object["trace"] = trace.empty() ? Json(nullptr) : Json(trace);
+    return object;
+}
+
+std::string run_text(const TrainingResult& result, const std::string& trace) {
+    TextTable steps({{"step"}, {"loss"}, {"step time"}, {"wall step time"}, {"", Align::left}});
+    for (std::size_t i = 0; i < result.steps.size(); ++i) {
+        const TrainedStep& step = result.steps[i];
+        steps.add_row({std::to_string(i), fmt::format("{:.4f}", step.loss), format_duration(step.step_time),
+                       format_duration(step.wall_step_time), step.warmup ? "warm-up" : ""});
+    }
+    TextTable lanes({{"lane"}, {"busy"}, {"peak memory"}});
+    for (std::size_t lane = 0; lane < result.lanes.size(); ++lane) {
+        lanes.add_row({std::to_string(lane), format_duration(result.lanes[lane].busy),
+                       format_bytes(result.lanes[lane].peak_bytes)});
+    }
+    std::string text =
+        steps.str() + "\n" + lanes.str() +
+        fmt::format("\nbubble fraction {} (median, warm-up left out)\n", format_percent(result.bubble_fraction));
+    if (!trace.empty()) {
+        text += fmt::format("trace {}; next: 'pipescope compare {}' or 'pipescope view {}'\n", trace, trace, trace);
+    }
+    return text;
+}
+
+ExitCode run_command(const RunFlags& flags) {
+    TrainingOptions options = training_options(flags);
+    const ModelSpec model = make_model(flags.model);
+    check_training(model, options);
+    if (!flags.trace.empty()) {
+        check_output(flags.trace, flags.force);
+    }
+    options.profile = profile_for(flags, model, options);
+    TrainingResult result;
+    {
+        ProgressBar bar("training " + flags.model);
+        options.progress = [&](double done) { bar.show(done); };
+        result = train_recorded(model, options);
+    }
+    std::cout << (flags.json ? dump(run_json(result, flags.trace)) : run_text(result, flags.trace));
+    return ExitCode::success;
+}
+
+void add_training_options(CLI::App& command, RunFlags& flags) {
+    command.add_option("--steps", flags.steps, "Steps to train; default 10")->type_name("N")->group("Training");
+    command
+        .add_option("--warmup", flags.warmup,
+                    "First steps that the figures leave out; default 2, or all but one of fewer steps")
+        ->type_name("N")
+        ->group("Training");
+    command
+        .add_option("--optimizer", flags.pipeline.optimizer, "sgd (default), momentum (SGD with 0.9), adam or adamw")
+        ->type_name("NAME")
+        ->group("Training");
+    command.add_option("--learning-rate", flags.learning_rate, "Default 0.05")->type_name("X")->group("Training");
+    command.add_option("--seed", flags.seed, "Of initial weights, data and dropout; default 0")
+        ->type_name("N")
+        ->group("Training");
+    command
+        .add_option("--devices", flags.pipeline.devices,
+                    "Device of each lane, such as cpu,cpu; default: every lane on the CPU")
+        ->type_name("LIST")
+        ->group("Hardware");
+}
+}  // namespace
+
+void add_run_command(Program& program) {
+    const auto flags = std::make_shared<RunFlags>();
+    CLI::App* command = program.add_command(
+        "run", "Train a model through the pipeline for real, and record it",
+        "Example:\n  pipescope run transformer:layers=6 --balance 4,4 -m 8 --batch 32 --steps 10 --trace out.sqlite\n"
+        "The data is made up, and learnable. A trace holds the profile too (measured first, unless --profile gives "
+        "one),\nso that 'pipescope compare out.sqlite' needs nothing else.");
+    command
+        ->add_option("MODEL", flags->model,
+                     "Zoo name with options ('pipescope models' lists them), or "
+                     "emulated:PROFILE, whose layers wait as long as the profile says")
+        ->required();
+    add_balance_option(*command, flags->pipeline);
+    add_batch_options(*command, flags->pipeline);
+    add_training_options(*command, *flags);
+    command->add_option("--trace", flags->trace, "Record into this file")->type_name("FILE")->group("Output");
+    command->add_option("--profile", flags->profile, "Profile to keep in the trace, instead of measuring one")
+        ->type_name("FILE")
+        ->group("Output");
+    add_force_flag(*command, flags->force);
+    add_json_flag(*command, flags->json);
+    program.set_action(command, [flags] { return run_command(*flags); });
+}
+}  // namespace pipescope

@@ -1,0 +1,38 @@
+#include "cli/torch/step_clock.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace pipescope {
+StepClock::StepClock(TaskObserver& next, std::function<Nanoseconds()> now) : next_(next), now_(std::move(now)) {}
+
+void StepClock::placed(const at::Tensor& tensor, LaneId lane) {
+    next_.placed(tensor, lane);
+}
+void StepClock::moved(const at::Tensor& tensor, LaneId to) {
+    next_.moved(tensor, to);
+}
+
+void StepClock::task_started(const TaskKey& key, LaneId lane) {
+    next_.task_started(key, lane);
+    if (key.kind == TaskKind::forward) {
+        const Nanoseconds now = now_();
+        const std::lock_guard lock(mutex_);
+        bounds_.start = bounds_.start ? std::min(*bounds_.start, now) : now;
+    }
+}
+
+void StepClock::task_ended(const TaskKey& key, LaneId lane) {
+    next_.task_ended(key, lane);
+    if (key.kind == TaskKind::backward) {
+        const Nanoseconds now = now_();
+        const std::lock_guard lock(mutex_);
+        bounds_.end = bounds_.end ? std::max(*bounds_.end, now) : now;
+    }
+}
+
+StepClock::Bounds StepClock::take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(bounds_, {});
+}
+}  // namespace pipescope

@@ -1,0 +1,24 @@
+#include "cli/torch/torch_program.h"
+
+#include "cli/program.h"
+#include "profiler/memory/tracking_allocator.h"
+
+#include <ATen/Parallel.h>
+#include <torch/version.h>
+
+namespace pipescope {
+int run_pipescope_torch(int argc, const char* const* argv) {
+    tracking_allocator::install();
+    // The loss and the optimizer run on this thread: more threads would take cores from the lanes, and the profile
+    // measures with one.
+    at::set_num_threads(1);
+    // Users type `pipescope run`; help and errors should say so too.
+    Program program("pipescope", "Build, measure and train models: the commands of pipescope that need LibTorch",
+                    PIPESCOPE_VERSION " with LibTorch " TORCH_VERSION);
+    add_models_command(program);
+    add_profile_command(program);
+    add_run_command(program);
+    add_demo_command(program);
+    return program.run(argc, argv);
+}
+}  // namespace pipescope

@@ -1,0 +1,221 @@
+#include "cli/torch/training.h"
+
+#include "balance/profile_file.h"
+#include "cli/output_file.h"
+#include "cli/torch/environment.h"
+#include "cli/torch/lane_optimizers.h"
+#include "cli/torch/step_clock.h"
+#include "engine/gpipe.h"
+#include "profiler/memory/tracking_allocator.h"
+#include "profiler/recorder/recorder.h"
+#include "schedule/error.h"
+#include "schedule/micro_batches.h"
+#include "trace/trace_reader.h"
+
+#include <fmt/format.h>
+#include <torch/torch.h>
+#include <unistd.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+namespace fs = std::filesystem;
+
+/// A trace for the time of one run, where the user wants none.
+class TemporaryTrace {
+public:
+    TemporaryTrace() {
+        std::string name = (fs::temp_directory_path() / "pipescope-run-XXXXXX").string();
+        if (mkdtemp(name.data()) == nullptr) {
+            throw Error(
+                fmt::format("{} cannot be made; the run is recorded there; set TMPDIR to a writable folder", name));
+        }
+        folder_ = name;
+    }
+    ~TemporaryTrace() {
+        std::error_code ignored;
+        fs::remove_all(folder_, ignored);
+    }
+    TemporaryTrace(const TemporaryTrace&) = delete;
+    TemporaryTrace& operator=(const TemporaryTrace&) = delete;
+
+    fs::path path() const { return folder_ / "run.sqlite"; }
+
+private:
+    fs::path folder_;
+};
+
+GPipeOptions engine_options(const TrainingOptions& options, TaskObserver* observer) {
+    return {.balance = options.pipeline.balance.layers_per_partition(),
+            .devices = options.pipeline.devices,
+            .chunks = options.pipeline.chunks,
+            .checkpoint = options.pipeline.checkpoint,
+            .deferred_batch_norm = false,
+            .seed = options.seed,
+            .observer = observer};
+}
+
+/// The engine knows which devices there are: a pipeline of one empty layer asks it, before anything is written.
+void check_device(const std::string& device) {
+    class Nothing : public Layer {
+    public:
+        Tensors forward(const Tensors& inputs) override { return inputs; }
+        NamedTensors parameters() const override { return {}; }
+        NamedTensors buffers() const override { return {}; }
+        void train(bool) override {}
+        void to(at::ScalarType) override {}
+    };
+    try {
+        GPipe(std::vector<LayerSpec>{{"nothing", [] { return std::make_unique<Nothing>(); }}},
+              {.balance = {1}, .devices = {device}});
+    } catch (const EngineError& error) {
+        throw UsageError(error.what());
+    }
+}
+
+void describe(Recorder& recorder, const ModelSpec& model, const TrainingOptions& options) {
+    const PipelineOptions& pipeline = options.pipeline;
+    PipelineShape shape;
+    shape.num_partitions = static_cast<int>(pipeline.balance.num_partitions());
+    shape.num_micro_batches = static_cast<int>(micro_batch_sizes(pipeline.batch, pipeline.chunks).size());
+    shape.checkpoint = pipeline.checkpoint;
+    std::vector<LaneInfo> lanes;
+    for (const std::string& device : pipeline.devices) {
+        lanes.push_back({fmt::format("lane {}", lanes.size()), device});
+    }
+    recorder.set_pipeline(lanes, shape);
+    recorder.set_run("model", nlohmann::json(model.name).dump());
+    recorder.set_run("configuration", to_json(pipeline));
+    recorder.set_run("environment", environment_json());
+    if (options.profile) {
+        recorder.set_profile(to_json(*options.profile));
+    }
+}
+
+/// The training loop. Everything it measures goes into the recording.
+void train(const ModelSpec& model, const TrainingOptions& options, Recorder& recorder) {
+    LaneMemory memory([&] { return recorder.now(); }, [&](const MemorySample& sample) { recorder.add_memory(sample); });
+    StepClock clock(memory, [&] { return recorder.now(); });
+    torch::manual_seed(options.seed);
+    GPipe pipeline(model, engine_options(options, &clock));
+    LaneOptimizers optimizers(pipeline, options.pipeline.optimizer, options.learning_rate);
+    for (std::int64_t i = 0; i < options.steps; ++i) {
+        const Batch batch = model.make_batch(options.pipeline.batch, options.seed + static_cast<std::uint64_t>(i));
+        StepRecord record;
+        record.step = pipeline.next_step();
+        record.warmup = i < options.warmup;
+        record.wall_start = recorder.now();
+        if (options.update_parameters) {
+            optimizers.zero_grad();
+        }
+        record.training_loss = pipeline.step(batch.input, batch.target, model.loss).item<double>();
+        if (options.update_parameters) {
+            optimizers.step(record.step);
+        }
+        record.wall_end = recorder.now();
+        const StepClock::Bounds bounds = clock.take();
+        record.start = bounds.start.value_or(record.wall_start);
+        record.end = bounds.end.value_or(record.wall_end);
+        recorder.add_step(record);
+        if (options.progress) {
+            options.progress(static_cast<double>(i + 1) / static_cast<double>(options.steps));
+        }
+    }
+}
+
+template <class Value>
+Value median(std::vector<Value> values) {
+    if (values.empty()) {
+        return Value{};
+    }
+    std::sort(values.begin(), values.end());
+    const std::size_t middle = values.size() / 2;
+    return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+
+/// Highest of each lane after the warm-up ended.
+void read_peaks(const std::vector<MemorySample>& samples, Nanoseconds from, std::vector<TrainedLane>& lanes) {
+    for (const MemorySample& sample : samples) {
+        if (sample.time >= from && sample.lane.index() < lanes.size()) {
+            Bytes& peak = lanes[sample.lane.index()].peak_bytes;
+            peak = std::max(peak, sample.peak);
+        }
+    }
+}
+
+TrainingResult read_result(const fs::path& path, std::size_t num_lanes) {
+    const TraceReader reader(path);
+    const Timeline timeline = reader.timeline(Source::measured);
+    TrainingResult result;
+    result.lanes.resize(num_lanes);
+    std::vector<double> bubbles;
+    std::vector<std::vector<Nanoseconds>> busy(num_lanes);
+    std::optional<Nanoseconds> steady_from;
+    for (const StepRecord& record : reader.steps()) {
+        const StepStatistics statistics = step_statistics(step_of(timeline, record.step), record.step);
+        result.steps.push_back(
+            {record.training_loss, statistics.step_time(), record.wall_end - record.wall_start, record.warmup});
+        if (record.warmup) {
+            continue;
+        }
+        steady_from = steady_from ? std::min(*steady_from, record.wall_start) : record.wall_start;
+        bubbles.push_back(statistics.bubble_fraction);
+        for (std::size_t lane = 0; lane < std::min(num_lanes, statistics.lanes.size()); ++lane) {
+            busy[lane].push_back(statistics.lanes[lane].busy);
+        }
+    }
+    result.bubble_fraction = median(bubbles);
+    for (std::size_t lane = 0; lane < num_lanes; ++lane) {
+        result.lanes[lane].busy = median(busy[lane]);
+    }
+    read_peaks(reader.memory(), steady_from.value_or(Nanoseconds{0}), result.lanes);
+    return result;
+}
+}  // namespace
+
+void check_training(const ModelSpec& model, const TrainingOptions& options) {
+    const PipelineOptions& pipeline = options.pipeline;
+    pipeline.balance.check_covers(model.layers.size());
+    micro_batch_sizes(pipeline.batch, pipeline.chunks);
+    if (pipeline.devices.size() != pipeline.balance.num_partitions()) {
+        throw UsageError(fmt::format("--devices names {} lanes; balance {} has {} partitions; give one device for each",
+                                     pipeline.devices.size(), to_string(pipeline.balance),
+                                     pipeline.balance.num_partitions()));
+    }
+    if (options.steps < 1) {
+        throw UsageError(fmt::format("--steps is {}; a run has at least 1; use 1 or more", options.steps));
+    }
+    if (options.warmup < 0 || options.warmup >= options.steps) {
+        throw UsageError(fmt::format("--warmup is {}; of {} steps at least one must count; use 0 to {}", options.warmup,
+                                     options.steps, options.steps - 1));
+    }
+    check_optimizer(pipeline.optimizer);
+    for (const std::string& device : pipeline.devices) {
+        check_device(device);
+    }
+    if (options.profile && options.profile->layers.size() != model.layers.size()) {
+        throw UsageError(fmt::format("the profile has {} layers; the model {} has {}; profile this model",
+                                     options.profile->layers.size(), model.name, model.layers.size()));
+    }
+}
+
+TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& options) {
+    check_training(model, options);
+    std::optional<TemporaryTrace> temporary;
+    fs::path path = options.trace;
+    if (path.empty()) {
+        path = temporary.emplace().path();
+    } else {
+        check_output(path, options.force);
+    }
+    {
+        Recorder recorder({.path = path, .if_exists = options.force ? IfExists::replace : IfExists::refuse});
+        describe(recorder, model, options);
+        train(model, options, recorder);
+        recorder.stop();
+    }
+    return read_result(path, options.pipeline.devices.size());
+}
+}  // namespace pipescope

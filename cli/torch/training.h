@@ -1,0 +1,55 @@
+#pragma once
+
+#include "balance/profile.h"
+#include "engine/layer.h"
+#include "simulator/simulation.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace pipescope {
+struct TrainingOptions {
+    PipelineOptions pipeline;  ///< what is run: balance, chunks, batch, checkpoint, devices, optimizer
+    std::int64_t steps = 10;
+    std::int64_t warmup = 2;  ///< the first steps, which the figures leave out; fewer than steps
+    double learning_rate = 0.05;
+    std::uint64_t seed = 0;
+    /// An emulated model holds memory nobody may touch and learns nothing: gradients are left alone.
+    bool update_parameters = true;
+    std::filesystem::path trace;     ///< empty: recorded all the same, into a temporary file
+    bool force = false;              ///< replace an existing trace
+    std::optional<Profile> profile;  ///< kept in the trace
+    std::function<void(double done)> progress;
+};
+
+struct TrainedStep {
+    double loss = 0;
+    Nanoseconds step_time{0};       ///< first forward to last backward
+    Nanoseconds wall_step_time{0};  ///< the loop's whole step
+    bool warmup = false;
+};
+
+struct TrainedLane {
+    Bytes peak_bytes = 0;  ///< highest after the warm-up
+    Nanoseconds busy{0};   ///< median over the steps after the warm-up
+};
+
+/// Read back from the recording: the figures are those a comparison or the viewer shows.
+struct TrainingResult {
+    std::vector<TrainedStep> steps;
+    double bubble_fraction = 0;  ///< median over the steps after the warm-up
+    std::vector<TrainedLane> lanes;
+};
+
+/// Throws UsageError unless the options fit the model: the balance covers its layers, there is one device for each
+/// partition and it exists, the optimizer has a known name, and 0 <= warmup < steps.
+void check_training(const ModelSpec& model, const TrainingOptions& options);
+
+/// Trains the model on its made-up data through the pipeline, with every task and every lane's memory recorded. Checks
+/// the options first. A layer's exception passes unchanged; the trace then holds what came before.
+/// Precondition: the tracking allocator is installed.
+TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& options);
+}  // namespace pipescope

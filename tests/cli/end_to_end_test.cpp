@@ -1,0 +1,165 @@
+// The whole job as a user does it, in an empty folder, on small models: profile, balance, simulate, run, compare,
+// export, picture.
+
+#include "tests/cli/user.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <fstream>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+const std::string kModel = "mlp:layers=4,width=64";
+
+class EndToEnd : public testing::Test {
+protected:
+    std::string refused(int code, const std::string& line) const {
+        const CommandResult result = user.types(line);
+        EXPECT_EQ(result.code, code) << line << "\n" << result.err;
+        EXPECT_THAT(result.err, StartsWith("pipescope: ")) << line;
+        return result.err;
+    }
+
+    User user;
+};
+
+TEST_F(EndToEnd, FromProfileToPicture) {
+    user.succeeds("profile " + kModel + " -o p.json --micro-batch-sizes 2,4 --time-limit 3s");
+    const auto profile = nlohmann::json::parse(user.reads("p.json"));
+    EXPECT_EQ(profile.at("layers").size(), 4u);
+    EXPECT_EQ(profile.at("samples"), (nlohmann::json{2, 4}));
+
+    const auto balanced = user.succeeds("balance p.json -n 2 -m 4 --batch 16 --json").json();
+    EXPECT_THAT(keys_of(balanced),
+                ElementsAre("balance", "step_ns", "lower_bound_ns", "optimal", "algorithm", "peak_bytes"));
+    const auto cut = balanced.at("balance");
+    ASSERT_EQ(cut.size(), 2u);
+    const std::string pipeline = "--balance " + std::to_string(cut.at(0).get<int>()) + "," +
+                                 std::to_string(cut.at(1).get<int>()) + " -m 4 --batch 16";
+    const auto simulated = user.succeeds("simulate p.json " + pipeline + " --json").json();
+    EXPECT_EQ(simulated.at("step_ns"), balanced.at("step_ns"));
+
+    const auto ran =
+        user.succeeds("run " + kModel + " " + pipeline + " --steps 4 --trace out.sqlite --profile p.json --json")
+            .json();
+    EXPECT_THAT(keys_of(ran), ElementsAre("steps", "bubble_fraction", "lanes", "trace"));
+    ASSERT_EQ(ran.at("steps").size(), 4u);
+    for (const auto& step : ran.at("steps")) {
+        EXPECT_THAT(keys_of(step), ElementsAre("loss", "step_ns", "wall_step_ns"));
+        EXPECT_GT(step.at("step_ns").get<std::int64_t>(), 0);
+        EXPECT_GE(step.at("wall_step_ns").get<std::int64_t>(), step.at("step_ns").get<std::int64_t>());
+    }
+    EXPECT_EQ(ran.at("trace"), "out.sqlite");
+    ASSERT_EQ(ran.at("lanes").size(), 2u);
+    EXPECT_GT(ran.at("lanes").at(1).at("peak_bytes").get<std::int64_t>(), 2 * 64 * 64 * 4);
+
+    const auto compared = user.succeeds("compare out.sqlite --json").json();
+    EXPECT_EQ(compared.at("steps").size(), 2u);  // two of the four are warm-up
+    EXPECT_EQ(compared.at("tasks_unmatched"), 0);
+    EXPECT_GT(compared.at("tasks_matched").get<int>(), 0);
+    EXPECT_EQ(compared.at("lanes").at(0).at("measured_peak_bytes"), ran.at("lanes").at(0).at("peak_bytes"));
+    EXPECT_EQ(compared.at("drops").at(0).at("dropped"), 0);
+
+    user.succeeds("export out.sqlite --format chrome");
+    EXPECT_TRUE(nlohmann::json::parse(user.reads("out.chrome.json")).contains("traceEvents"));
+    if (is_installed("pipescope-gui")) {
+        user.succeeds("view out.sqlite --render out.png --size 1200x800");
+        EXPECT_THAT(user.reads("out.png"), StartsWith("\x89PNG"));
+        EXPECT_THAT(refused(1, "view out.sqlite --render out.png"), HasSubstr("--force"));
+    }
+}
+
+TEST_F(EndToEnd, ARecordedRunProfilesItselfSoThatItsTraceNeedsNothingElse) {
+    user.succeeds("run " + kModel + " --balance 2,2 -m 2 --batch 4 --steps 3 --trace out.sqlite");
+    EXPECT_GT(user.succeeds("compare out.sqlite --json").json().at("simulated_step_ns").get<std::int64_t>(), 0);
+}
+
+TEST_F(EndToEnd, TrainingLowersTheLossAndRepeatsExactly) {
+    const std::string line = "run " + kModel + " --balance 1,3 -m 4 --batch 16 --steps 30 --json";
+    const auto steps = user.succeeds(line).json().at("steps");
+    EXPECT_LT(steps.back().at("loss").get<double>(), 0.9 * steps.front().at("loss").get<double>());
+    const auto again = user.succeeds(line).json().at("steps");
+    for (std::size_t i = 0; i < steps.size(); ++i) {
+        EXPECT_EQ(steps.at(i).at("loss"), again.at(i).at("loss"));
+    }
+}
+
+TEST_F(EndToEnd, ModelsAreListedAndDescribed) {
+    const auto zoo = user.succeeds("models --json").json().at("models");
+    EXPECT_GE(zoo.size(), 3u);
+    const auto model = user.succeeds("models " + kModel + " --json").json().at("models").at(0);
+    EXPECT_THAT(keys_of(model), ElementsAre("name", "layers", "parameters"));
+    EXPECT_EQ(model.at("layers"), 4);
+    EXPECT_EQ(model.at("parameters"), 4 * (64 * 64 + 64));
+}
+
+TEST_F(EndToEnd, WrongRequestsNameValueRuleAndRemedyAndWriteNothing) {
+    const std::string rest = " -m 2 --batch 4 --steps 2 --trace out.sqlite";
+    EXPECT_THAT(refused(2, "run " + kModel + " --balance 2,3" + rest), AllOf(HasSubstr("sums to 5"), HasSubstr("4")));
+    EXPECT_THAT(refused(2, "run nosuchmodel --balance 2,2" + rest), AllOf(HasSubstr("nosuchmodel"), HasSubstr("mlp")));
+    EXPECT_THAT(refused(2, "run mlp:depth=3 --balance 2,2" + rest), HasSubstr("depth"));
+    EXPECT_THAT(refused(2, "run " + kModel + " --balance 2,2 --devices cpu,quantum:0" + rest), HasSubstr("quantum"));
+    EXPECT_THAT(refused(2, "run " + kModel + " --balance 2,2 --devices cpu" + rest), HasSubstr("one device for each"));
+    EXPECT_THAT(refused(2, "run " + kModel + " --balance 2,2 -m 0 --batch 4"), HasSubstr("chunks is 0"));
+    EXPECT_THAT(refused(2, "run " + kModel + " --balance 2,2 --optimizer lion" + rest), HasSubstr("lion"));
+    EXPECT_THAT(refused(2, "run " + kModel + " --balance 2,2 --warmup 2" + rest), HasSubstr("--warmup is 2"));
+    EXPECT_THAT(refused(1, "run " + kModel + " --balance 2,2 --profile none.json" + rest), HasSubstr("none.json"));
+    EXPECT_THAT(refused(1, "run " + kModel + " --balance 2,2 -m 2 --batch 4 --trace none/out.sqlite"),
+                HasSubstr("none"));
+    EXPECT_THAT(refused(2, "profile " + kModel + " --micro-batch-sizes 0,1"), HasSubstr("at least 1"));
+    EXPECT_THAT(refused(2, "models nosuchmodel"), HasSubstr("nosuchmodel"));
+    EXPECT_FALSE(user.has("out.sqlite"));
+}
+
+TEST_F(EndToEnd, ExistingFilesAreKept) {
+    user.writes("out.sqlite", "precious");
+    user.writes("p.json", "precious");
+    std::filesystem::create_directory(user.folder() / "demo");
+    EXPECT_THAT(refused(1, "run " + kModel + " --balance 2,2 -m 2 --batch 4 --trace out.sqlite"), HasSubstr("--force"));
+    EXPECT_THAT(refused(1, "profile " + kModel + " -o p.json"), HasSubstr("--force"));
+    EXPECT_THAT(refused(1, "demo"), HasSubstr("--force"));
+    EXPECT_EQ(user.reads("out.sqlite"), "precious");
+    EXPECT_EQ(user.reads("p.json"), "precious");
+    EXPECT_TRUE(std::filesystem::is_empty(user.folder() / "demo"));
+}
+
+TEST_F(EndToEnd, HelpOfForwardedCommandsSpeaksOfPipescope) {
+    for (const std::string command : {"models", "profile", "run", "demo"}) {
+        EXPECT_THAT(user.succeeds(command + " --help").out,
+                    AllOf(HasSubstr("Usage: pipescope " + command), HasSubstr("Example")));
+    }
+}
+
+/// A chain of 8 equal layers: forward `forward_ms`, backward twice that, one sample a micro-batch.
+std::string emulated_profile(double forward_ms) {
+    nlohmann::json layers = nlohmann::json::array();
+    for (int i = 0; i < 8; ++i) {
+        layers.push_back({{"name", "layer." + std::to_string(i)},
+                          {"forward_ns", {std::llround(forward_ms * 1e6)}},
+                          {"backward_ns", {std::llround(2 * forward_ms * 1e6)}},
+                          {"output_bytes", {65536}},
+                          {"saved_bytes", {1 << 20}},
+                          {"parameter_bytes", 1 << 20}});
+    }
+    return nlohmann::json{{"format", "pipescope.profile"}, {"version", 1}, {"samples", {1}}, {"layers", layers}}.dump();
+}
+
+// 8 partitions, 32 micro-batches, except_last: the margins are ten times what a quiet machine shows.
+TEST_F(EndToEnd, AnEmulatedPipelineRunsAsSimulated) {
+    user.writes("e.json", emulated_profile(10));
+    user.succeeds("run emulated:e.json --balance 1,1,1,1,1,1,1,1 -m 32 --batch 32 --steps 2 --trace e.sqlite");
+    const auto compared = user.succeeds("compare e.sqlite --json").json();
+    EXPECT_NEAR(compared.at("step_error").get<double>(), 0, 0.2);
+    EXPECT_NEAR(compared.at("measured_bubble_fraction").get<double>(),
+                compared.at("simulated_bubble_fraction").get<double>(), 0.1);
+    EXPECT_EQ(compared.at("tasks_unmatched"), 0);
+    EXPECT_EQ(compared.at("lanes").size(), 8u);
+}
+}  // namespace
+}  // namespace pipescope
