@@ -7,9 +7,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
-#include <algorithm>
 
 #include <cmath>
 #include <fstream>
@@ -198,6 +199,28 @@ TEST(TraceWriter, KeepsTheOldFileWhereTheNewOneCannotBeMade) {
     EXPECT_THAT([&] { TraceWriter(folder / "t.sqlite", IfExists::replace); },
                 ThrowsMessage<TraceError>(HasSubstr("not a regular file")));
     EXPECT_TRUE(std::filesystem::is_directory(folder / "t.sqlite"));
+}
+
+TEST(TraceWriter, KeepsTheOldTraceWhereTheDiskIsFull) {
+    const TemporaryFolder folder;
+    write_trace(folder / "t.sqlite", "old");
+    const pid_t child = fork();
+    if (child == 0) {
+        signal(SIGXFSZ, SIG_IGN);
+        const rlimit limit{4096, 4096};  // no file may grow beyond: what a full disk looks like to SQLite
+        setrlimit(RLIMIT_FSIZE, &limit);
+        try {
+            TraceWriter(folder / "t.sqlite", IfExists::replace);
+            _exit(1);
+        } catch (const TraceError&) {
+            _exit(0);
+        }
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    EXPECT_EQ(TraceReader(folder / "t.sqlite").run().at("model"), R"("old")");
+    EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);  // nothing half made is left
 }
 
 TEST(TraceWriter, WritesThroughASymbolicLink) {

@@ -41,7 +41,7 @@ TEST(Inject, RecordsAProgramAndItsSharedLibraries) {
     EXPECT_EQ(db.execAndGet("SELECT group_concat(text, '; ') FROM (SELECT text FROM NVTX_EVENTS WHERE eventType = 59 "
                             "ORDER BY start)")
                   .getString(),
-              "main; worker; from a static library; left open");
+              "main; worker; from a library; left open");
     EXPECT_EQ(db.execAndGet("SELECT count(*) FROM NVTX_EVENTS WHERE eventType = 59 AND end IS NULL").getInt(), 1);
     const TraceReader reader(folder / "out.sqlite");
     EXPECT_EQ(reader.run().at("closed"), "true");

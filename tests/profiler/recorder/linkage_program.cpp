@@ -1,17 +1,12 @@
-#include "profiler/recorder/nvtx_handler.h"
-#include "range_emitter.h"
+#include <nvtx3/nvToolsExt.h>
 
 #include <cstdio>
 #include <cstdlib>
 
-namespace pipescope {
-extern "C" const char pipescope_nvtx_handler;
-}
-
+// Names nothing of the recorder: NVTX itself must have found the handler that was linked in.
 int main() {
     unsetenv("NVTX_INJECTION64_PATH");
-    pipescope::emit_range_from_static_library();
-    if (!pipescope::nvtx_handler_attached()) {
+    if (nvtxDomainCreateA("some domain") == nullptr) {  // NVTX's answer where no tool attached
         std::puts("the NVTX handler was not attached");
         return 1;
     }

@@ -10,7 +10,7 @@ int main() {
         nvtxRangePushA("worker");
         nvtxRangePop();
     }).join();
-    pipescope::emit_range_from_static_library();
+    pipescope::emit_range_from_library();
     nvtxRangePop();
     nvtxRangePushA("left open");
     return 7;  // a code the test can tell from a failure to start

@@ -3,8 +3,8 @@
 #include <nvtx3/nvToolsExt.h>
 
 namespace pipescope {
-int emit_range_from_static_library() {
-    const int level = nvtxRangePushA("from a static library");
+int emit_range_from_library() {
+    const int level = nvtxRangePushA("from a library");
     nvtxRangePop();
     return level;
 }

@@ -1,7 +1,7 @@
 #pragma once
 
 namespace pipescope {
-/// Emits a range "from a static library" in the default domain; returns what NVTX returned for the push: -2 while the
-/// handler is idle, 0 while it records, and -3 or so where no handler was linked in.
-int emit_range_from_static_library();
+/// Emits the range "from a library" in the default domain; returns what NVTX returned for the push: its level while a
+/// recorder lives, else NVTX_NO_PUSH_POP_TRACKING.
+int emit_range_from_library();
 }  // namespace pipescope

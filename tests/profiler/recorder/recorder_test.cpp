@@ -66,14 +66,14 @@ TEST(Recorder, RecordsARangeWithItsTimesAndItsThread) {
 }
 
 TEST(Recorder, HearsRangesOfAStaticLibrary) {
-    const RecordedTrace trace([](Recorder&) { EXPECT_EQ(emit_range_from_static_library(), 0); });
-    EXPECT_EQ(trace.number("SELECT count(*) FROM NVTX_EVENTS WHERE text = 'from a static library'"), 1);
+    const RecordedTrace trace([](Recorder&) { EXPECT_EQ(emit_range_from_library(), 0); });
+    EXPECT_EQ(trace.number("SELECT count(*) FROM NVTX_EVENTS WHERE text = 'from a library'"), 1);
 }
 
 TEST(Recorder, IgnoresRangesWhileNoneLives) {
-    EXPECT_EQ(emit_range_from_static_library(), -2);  // NVTX_NO_PUSH_POP_TRACKING
+    EXPECT_EQ(emit_range_from_library(), -2);  // NVTX_NO_PUSH_POP_TRACKING
     const RecordedTrace trace([](Recorder&) {});
-    emit_range_from_static_library();
+    emit_range_from_library();
     EXPECT_EQ(trace.number("SELECT count(*) FROM NVTX_EVENTS WHERE eventType = 59"), 0);
 }
 
@@ -276,7 +276,7 @@ TEST(Recorder, HasEveryRangeInTheFileAfterAFlush) {
 
 TEST(Recorder, TellsItsClocksAndItsCost) {
     const auto wall_before = std::chrono::system_clock::now().time_since_epoch();
-    const RecordedTrace trace([](Recorder&) { emit_range_from_static_library(); });
+    const RecordedTrace trace([](Recorder&) { emit_range_from_library(); });
     const TraceReader reader = trace.reader();
     const auto clocks = reader.clocks();
     ASSERT_GE(clocks.size(), 2u);
