@@ -13,10 +13,10 @@ namespace {
 class Blocks {
 public:
     Blocks(std::span<const double> costs, std::size_t n) : costs_(costs.size()), ends_(n) {
-        const auto [smallest, largest] = std::minmax_element(costs.begin(), costs.end());
-        const double range = *largest - *smallest;
+        const double least = *std::min_element(costs.begin(), costs.end());
+        const double range = *std::max_element(costs.begin(), costs.end()) - least;
         std::transform(costs.begin(), costs.end(), costs_.begin(),
-                       [&](double cost) { return range > 0 ? (cost - *smallest) / range : 0.0; });
+                       [&](double cost) { return range > 0 ? (cost - least) / range : 0.0; });
         for (std::size_t j = 0; j < n; ++j) {
             ends_[j] = j + 1 < n ? costs.size() / n * (j + 1) : costs.size();
         }

@@ -59,6 +59,11 @@ void check_samples(const std::vector<std::int64_t>& samples) {
     }
 }
 
+std::string stash_path(const std::string& layer, const std::string& skip) {
+    std::string path = layer;
+    return path.append(".stash.").append(skip);
+}
+
 void check_layer(const LayerProfile& layer, std::size_t samples, const std::string& path) {
     const auto check = [&](const PerSize& values, bool required, const char* field) {
         require_per_size(values, samples, required, path + "." + field);
@@ -76,7 +81,7 @@ void check_layer(const LayerProfile& layer, std::size_t samples, const std::stri
     require_number(layer.forward_cv, path + ".forward_cv");
     require_number(layer.backward_cv, path + ".backward_cv");
     for (const auto& [skip, bytes] : layer.stash) {
-        require_per_size(bytes, samples, true, path + ".stash." + skip);
+        require_per_size(bytes, samples, true, stash_path(path, skip));
     }
 }
 
@@ -89,13 +94,14 @@ void check_skips(const std::vector<LayerProfile>& layers) {
         for (std::size_t k = 0; k < layers[l].pop.size(); ++k) {
             const std::string& skip = layers[l].pop[k];
             if (waiting.erase(skip) == 0) {
+                std::string fault = path;
+                fault.append(".pop[").append(std::to_string(k)).append("] is '").append(skip);
                 throw ProfileError(
-                    path + ".pop[" + std::to_string(k) + "] is '" + skip +
-                    "'; a skip is popped once, by a layer after the one that stashes it; correct the name");
+                    fault + "'; a skip is popped once, by a layer after the one that stashes it; correct the name");
             }
         }
         for (const auto& [skip, bytes] : layers[l].stash) {
-            const std::string here = path + ".stash." + skip;
+            const std::string here = stash_path(path, skip);
             if (const auto [other, is_new] = stashed.emplace(skip, here); !is_new) {
                 throw ProfileError(here + " is stashed by " + other->second +
                                    " already; a skip is stashed once; rename one of them");

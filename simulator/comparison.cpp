@@ -26,6 +26,7 @@ double median(std::vector<double> values) {
 }
 Nanoseconds median(const std::vector<Nanoseconds>& times) {
     std::vector<double> values;
+    values.reserve(times.size());
     for (const Nanoseconds time : times) {
         values.push_back(static_cast<double>(time.count()));
     }

@@ -40,7 +40,7 @@ MemoryBounds::MemoryBounds(const Profile& profile, const PipelineOptions& option
         mini_batch_input_ = larger * sized_[0].input + (m_ - larger) * sized_[1].input;
     }
     for (const SizedProfile& sized : sized_) {
-        skips_ = std::max(skips_, 2 * m_ * std::accumulate(sized.skips.begin(), sized.skips.end(), Bytes{0}));
+        skips_ = std::max(skips_, Bytes{2} * m_ * std::accumulate(sized.skips.begin(), sized.skips.end(), Bytes{0}));
     }
 }
 
