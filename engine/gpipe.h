@@ -27,7 +27,7 @@ struct GPipeOptions {
     std::vector<std::string> devices;   ///< lane k is the k-th entry: {"cpu", "cpu"} is two lanes on the host
     std::int64_t chunks = 1;            ///< micro-batches asked for; m = min(chunks, batch)
     Checkpoint checkpoint = Checkpoint::except_last;
-    bool deferred_batch_norm = false;
+    bool deferred_batch_norm = false;  ///< running statistics of mini-batches, not of micro-batches
     std::uint64_t seed = 0;            ///< of the random numbers drawn inside layers
     TaskObserver* observer = nullptr;  ///< not owned; must outlive the model
 };

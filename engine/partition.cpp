@@ -85,7 +85,32 @@ Tensors Partition::run(Tensors values, const RandomPlace& place, LayerId& runnin
     return values;
 }
 
+void Partition::defer_batch_norm() {
+    NamedTensors buffers;
+    for (const ModelLayer& each : layers_) {
+        const NamedTensors own = each.layer->buffers();
+        buffers.insert(buffers.end(), own.begin(), own.end());
+    }
+    deferred_.emplace(buffers);
+}
+
+void Partition::begin_mini_batch() {
+    if (deferred_) {
+        deferred_->begin_mini_batch();
+    }
+}
+
+void Partition::end_mini_batch() {
+    if (deferred_) {
+        deferred_->end_mini_batch();
+    }
+}
+
 Tensors Partition::forward(Tensors inputs, const RandomPlace& place, LayerId& running) {
+    std::optional<DeferredBatchNorm::Collecting> collecting;
+    if (deferred_) {
+        collecting.emplace(*deferred_);
+    }
     if (!is_checkpointing()) {
         return run(std::move(inputs), place, running);
     }

@@ -1,10 +1,12 @@
 #pragma once
 
+#include "engine/deferred_batch_norm.h"
 #include "engine/layer.h"
 #include "schedule/ids.h"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -41,6 +43,12 @@ public:
     /// The same again, without a trace in running statistics: they have seen the micro-batch already.
     Tensors recompute(Tensors inputs, const RandomPlace& place, LayerId& running);
 
+    /// From now on batch norms track mini-batches, not micro-batches.
+    void defer_batch_norm();
+    /// Around the forwards of a mini-batch, in the order of its micro-batches.
+    void begin_mini_batch();
+    void end_mini_batch();
+
     /// Whether any parameter asks for a gradient.
     bool trains() const;
 
@@ -52,5 +60,6 @@ private:
     std::vector<ModelLayer> layers_;
     std::vector<at::Tensor> parameters_;
     std::vector<at::Tensor> statistics_;  // buffers that a forward changes
+    std::optional<DeferredBatchNorm> deferred_;
 };
 }  // namespace pipescope

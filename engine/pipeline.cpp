@@ -81,11 +81,6 @@ Pipeline::Pipeline(std::vector<ModelLayer> layers, GPipeOptions options)
         throw UsageError("chunks is " + std::to_string(options_.chunks) +
                          "; a mini-batch is cut into at least 1 micro-batch; use 1 or more");
     }
-    if (options_.deferred_batch_norm) {
-        throw EngineError(
-            "deferred_batch_norm is on; this engine updates running statistics once per micro-batch; "
-            "turn it off");
-    }
     check_devices(options_.devices, balance_.num_partitions());
     check_parameters(layers);
     place(std::move(layers));
@@ -101,7 +96,10 @@ void Pipeline::place(std::vector<ModelLayer> layers) {
         for (std::size_t k = range.first.index(); k < range.end.index(); ++k) {
             own.push_back(std::move(layers[k]));
         }
-        partitions_.emplace_back(id, range.first, std::move(own));
+        Partition& partition = partitions_.emplace_back(id, range.first, std::move(own));
+        if (options_.deferred_batch_norm) {
+            partition.defer_batch_norm();
+        }
     }
     if (observer() == nullptr) {
         return;

@@ -1,5 +1,7 @@
 #include "engine/random.h"
 
+#include "engine/layer_dispatch_key.h"
+
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
@@ -12,8 +14,6 @@
 
 namespace pipescope {
 namespace {
-constexpr c10::DispatchKey kRandomKey = c10::DispatchKey::TESTING_ONLY_GenericMode;
-
 /// The generators of one thread, kept so that a layer costs a seeding and no allocation.
 struct ThreadRandom {
     std::uint64_t seed = 0;
@@ -81,14 +81,14 @@ void fill_in_generator(const c10::OperatorHandle& op, c10::DispatchKeySet keys, 
             }
         }
     }
-    op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRandomKey), stack);
+    op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kLayerDispatchKey), stack);
 }
 
 /// Process-wide, as operators are; kept until the process ends.
 struct RandomKernels {
     RandomKernels()
-        : fallback(torch::Library::IMPL, "_", kRandomKey, __FILE__, __LINE__),
-          aten(torch::Library::IMPL, "aten", kRandomKey, __FILE__, __LINE__) {
+        : fallback(torch::Library::IMPL, "_", kLayerDispatchKey, __FILE__, __LINE__),
+          aten(torch::Library::IMPL, "aten", kLayerDispatchKey, __FILE__, __LINE__) {
         fallback.fallback(torch::CppFunction::makeFallthrough());
         for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
             const auto op = c10::Dispatcher::singleton().findSchema(name);
@@ -129,10 +129,10 @@ SeededRandom::SeededRandom(std::uint64_t seed) {
     for (ThreadRandom::OnDevice& each : thread_random.generators) {
         each.seeded = false;
     }
-    c10::impl::tls_set_dispatch_key_included(kRandomKey, true);
+    c10::impl::tls_set_dispatch_key_included(kLayerDispatchKey, true);
 }
 
 SeededRandom::~SeededRandom() {
-    c10::impl::tls_set_dispatch_key_included(kRandomKey, false);
+    c10::impl::tls_set_dispatch_key_included(kLayerDispatchKey, false);
 }
 }  // namespace pipescope

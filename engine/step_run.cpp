@@ -212,7 +212,17 @@ void StepRun::Impl::run_task(TaskIndex task, LayerId& running) {
     const bool checkpointed_forward = key.kind == TaskKind::forward && is_checkpointed(key.micro_batch);
     const TaskSpan span(key, graph_->tasks()[task].lane, checkpointed_forward, pipeline_->observer());
     switch (key.kind) {
-        case TaskKind::forward: run_forward(key.micro_batch, key.partition, running); break;
+        case TaskKind::forward: {
+            Partition& partition = pipeline_->partitions()[static_cast<std::size_t>(key.partition)];
+            if (key.micro_batch == 0) {
+                partition.begin_mini_batch();
+            }
+            run_forward(key.micro_batch, key.partition, running);
+            if (key.micro_batch == m_ - 1) {
+                partition.end_mini_batch();
+            }
+            break;
+        }
         case TaskKind::recompute: run_recompute(key.micro_batch, key.partition, running); break;
         case TaskKind::backward: run_backward(key.micro_batch, key.partition); break;
         case TaskKind::loss: run_loss(); break;

@@ -1,0 +1,148 @@
+#include "engine/deferred_batch_norm.h"
+
+#include "engine/layer_dispatch_key.h"
+
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/empty_like.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/library.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace pipescope {
+namespace {
+thread_local DeferredBatchNorm* collecting = nullptr;
+
+// Arguments of aten::batch_norm(input, weight, bias, running_mean, running_var, training, momentum, eps,
+// cudnn_enabled).
+enum Argument : std::size_t {
+    input = 0,
+    running_mean = 3,
+    running_variance = 4,
+    training = 5,
+    momentum = 6,
+    count = 9
+};
+
+void collect_moments(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+    const auto rest = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kLayerDispatchKey);
+    const auto argument = [stack](Argument which) -> c10::IValue& { return (*stack)[stack->size() - count + which]; };
+    if (collecting == nullptr || !argument(training).toBool() || !argument(running_mean).isTensor() ||
+        !collecting->tracks(argument(running_mean).toTensor())) {
+        op.redispatchBoxed(rest, stack);
+        return;
+    }
+    const at::Tensor samples = argument(input).toTensor();
+    const at::Tensor mean_before = argument(running_mean).toTensor();
+    const at::Tensor variance_before = argument(running_variance).toTensor();
+    const double asked_momentum = argument(momentum).toDouble();
+    const at::Tensor mean = at::zeros_like(mean_before);
+    const at::Tensor variance = at::zeros_like(variance_before);
+    argument(running_mean) = mean;
+    argument(running_variance) = variance;
+    argument(momentum) = 1.0;
+    op.redispatchBoxed(rest, stack);
+    collecting->add(mean_before, variance_before, asked_momentum, {samples.numel() / samples.size(1), mean, variance});
+}
+
+/// Process-wide, as operators are; kept until the process ends.
+void install_kernel() {
+    static torch::Library* const aten = [] {
+        auto* const library = new torch::Library(torch::Library::IMPL, "aten", kLayerDispatchKey, __FILE__, __LINE__);
+        library->impl("batch_norm", torch::CppFunction::makeFromBoxedFunction<&collect_moments>());
+        return library;
+    }();
+    static_cast<void>(aten);
+}
+
+/// Moments of all micro-batches together, in double: sums of squares about the means, so that nothing cancels.
+DeferredBatchNorm::Moments combine(const std::vector<DeferredBatchNorm::Moments>& parts) {
+    std::int64_t count = 0;
+    at::Tensor mean = at::zeros_like(parts[0].mean, at::kDouble);
+    for (const auto& part : parts) {
+        count += part.count;
+        mean += part.mean.to(at::kDouble) * static_cast<double>(part.count);
+    }
+    mean /= static_cast<double>(count);
+    at::Tensor squares = at::zeros_like(mean);
+    for (const auto& part : parts) {
+        squares += part.variance.to(at::kDouble) * static_cast<double>(part.count - 1);
+        squares += (part.mean.to(at::kDouble) - mean).square() * static_cast<double>(part.count);
+    }
+    return {count, mean, squares / static_cast<double>(count - 1)};
+}
+
+/// Through variable_data, which has a version counter of its own: batch norm's kernel raises none either.
+void move_towards(const at::Tensor& running, const at::Tensor& value, double momentum) {
+    running.variable_data().copy_(running.variable_data().to(at::kDouble) * (1 - momentum) + value * momentum);
+}
+}  // namespace
+
+DeferredBatchNorm::DeferredBatchNorm(const NamedTensors& buffers) {
+    install_kernel();
+    for (const auto& [name, tensor] : buffers) {
+        if (tensor.defined() && name.ends_with("running_mean")) {
+            running_means_.push_back(tensor);
+        } else if (tensor.defined() && name.ends_with("num_batches_tracked")) {
+            counters_.push_back(tensor);
+        }
+    }
+}
+
+void DeferredBatchNorm::begin_mini_batch() {
+    if (!counters_before_.empty()) {  // the mini-batch before failed
+        set_counters(0);
+    }
+    norms_.clear();
+    counters_before_.clear();
+    for (const at::Tensor& counter : counters_) {
+        counters_before_.push_back(counter.item<std::int64_t>());
+    }
+}
+
+void DeferredBatchNorm::end_mini_batch() {
+    const at::NoGradGuard no_grad;
+    for (const Norm& norm : norms_) {
+        const Moments whole = combine(norm.micro_batches);
+        move_towards(norm.running_mean, whole.mean, norm.momentum);
+        move_towards(norm.running_variance, whole.variance, norm.momentum);
+    }
+    norms_.clear();
+    set_counters(1);
+    counters_before_.clear();
+}
+
+/// The modules counted every micro-batch; a mini-batch is one. A counter that did not move belongs to a frozen norm.
+void DeferredBatchNorm::set_counters(std::int64_t add) {
+    for (std::size_t k = 0; k < counters_before_.size(); ++k) {
+        if (counters_[k].item<std::int64_t>() != counters_before_[k]) {
+            counters_[k].variable_data().fill_(counters_before_[k] + add);
+        }
+    }
+}
+
+bool DeferredBatchNorm::tracks(const at::Tensor& running_mean_buffer) const {
+    return std::any_of(running_means_.begin(), running_means_.end(),
+                       [&](const at::Tensor& each) { return each.is_same(running_mean_buffer); });
+}
+
+void DeferredBatchNorm::add(const at::Tensor& mean_buffer, const at::Tensor& variance_buffer, double asked_momentum,
+                            Moments moments) {
+    auto norm = std::find_if(norms_.begin(), norms_.end(),
+                             [&](const Norm& each) { return each.running_mean.is_same(mean_buffer); });
+    if (norm == norms_.end()) {
+        // The first micro-batch's momentum is the mini-batch's: without one, batch norm asks for 1 / (batches so far).
+        norm = norms_.insert(norms_.end(), {mean_buffer, variance_buffer, asked_momentum, {}});
+    }
+    norm->micro_batches.push_back(std::move(moments));
+}
+
+DeferredBatchNorm::Collecting::Collecting(DeferredBatchNorm& to) {
+    collecting = &to;
+}
+DeferredBatchNorm::Collecting::~Collecting() {
+    collecting = nullptr;
+}
+}  // namespace pipescope

@@ -1,0 +1,62 @@
+#pragma once
+
+#include "engine/layer.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace pipescope {
+/// Lets batch norm track the mini-batch it is given, not each micro-batch it sees.
+///
+/// Problem: cut into m micro-batches, batch norm would update its running statistics m times, each time by a noisier
+/// estimate. Idea: while a forward runs, its calls of batch_norm write the micro-batch's own mean and unbiased variance
+/// (momentum 1) into scratch tensors; behind the last micro-batch they are combined, exactly, into those of the
+/// mini-batch, and running statistics move once. Normalisation itself stays per micro-batch, as in GPipe.
+/// The calls are met in the dispatcher (see layer_dispatch_key.h), so it works for any layer whose buffers carry the
+/// names of torch's batch norm, and no module has to be replaced.
+/// Threading: one thread at a time, that of the partition's lane. Source: torchgpipe's DeferredBatchNorm, whose biased
+/// variance and lost short batches it does not share.
+class DeferredBatchNorm {
+public:
+    /// `buffers` of the partition's layers.
+    explicit DeferredBatchNorm(const NamedTensors& buffers);
+
+    /// Forgets an unfinished mini-batch: its micro-batches count for nothing.
+    void begin_mini_batch();
+    /// Moves the running statistics, once.
+    void end_mini_batch();
+
+    /// While it lives, batch norms that run on this thread write here.
+    class Collecting {
+    public:
+        explicit Collecting(DeferredBatchNorm& to);
+        ~Collecting();
+        Collecting(const Collecting&) = delete;
+        Collecting& operator=(const Collecting&) = delete;
+    };
+
+    /// One micro-batch as one batch norm saw it.
+    struct Moments {
+        std::int64_t count;  ///< values per channel
+        at::Tensor mean;
+        at::Tensor variance;  ///< unbiased
+    };
+    /// Whether the tensor is a running mean of this partition. For the dispatcher's kernel, as is add().
+    bool tracks(const at::Tensor& running_mean) const;
+    void add(const at::Tensor& running_mean, const at::Tensor& running_variance, double momentum, Moments moments);
+
+private:
+    struct Norm {
+        at::Tensor running_mean;
+        at::Tensor running_variance;
+        double momentum;
+        std::vector<Moments> micro_batches;
+    };
+    void set_counters(std::int64_t add);
+
+    std::vector<at::Tensor> running_means_;
+    std::vector<at::Tensor> counters_;           // num_batches_tracked
+    std::vector<std::int64_t> counters_before_;  // of the mini-batch; empty outside one
+    std::vector<Norm> norms_;                    // of the mini-batch
+};
+}  // namespace pipescope

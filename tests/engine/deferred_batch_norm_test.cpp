@@ -1,0 +1,87 @@
+#include "engine/current_task.h"
+#include "tests/engine/engine_fixtures.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <optional>
+#include <stdexcept>
+#include <vector>
+
+namespace pipescope {
+namespace {
+using namespace testing_support;
+
+torch::nn::Sequential norms(std::optional<double> momentum) {
+    torch::manual_seed(2);
+    torch::nn::Sequential module(torch::nn::BatchNorm1d(torch::nn::BatchNorm1dOptions(6).momentum(momentum)),
+                                 torch::nn::Tanh(),
+                                 torch::nn::BatchNorm1d(torch::nn::BatchNorm1dOptions(6).momentum(momentum)));
+    module->to(torch::kFloat64);
+    for (const auto& buffer : module->named_buffers()) {
+        if (buffer.key().ends_with("tracked")) {
+            buffer.value().set_data(buffer.value().to(torch::kLong));
+        }
+    }
+    return module;
+}
+
+/// Only the first norm sees the same values as in the plain module: what comes after it was normalised per micro-batch.
+void expect_statistics_of_the_first_norm(const GPipe& model, const torch::nn::Sequential& plain) {
+    const auto expected = plain->named_buffers();
+    for (const auto& [name, buffer] : model.named_buffers()) {
+        if (name.starts_with("0.") || name.ends_with("tracked")) {
+            EXPECT_TRUE(torch::allclose(buffer, expected[name], 1e-12, 1e-14)) << name << " is " << buffer;
+        }
+    }
+}
+
+TEST(DeferredBatchNorm, TracksTheMiniBatchInEveryModeWithAnyMomentumAndShortBatches) {
+    for (const std::optional<double> momentum : {std::optional(0.1), std::optional<double>()}) {
+        for (const auto mode : {Checkpoint::always, Checkpoint::except_last, Checkpoint::never}) {
+            torch::nn::Sequential plain = norms(momentum);
+            GPipe model(
+                norms(momentum),
+                {.balance = {1, 2}, .devices = cpus(2), .chunks = 4, .checkpoint = mode, .deferred_batch_norm = true});
+            for (const std::int64_t batch : {16, 11, 8}) {  // 11 is cut into 3 3 3 2
+                const at::Tensor input = samples(batch) * 3 + 100;
+                plain->forward(input);
+                model.forward(input).sum().backward();
+                expect_statistics_of_the_first_norm(model, plain);
+            }
+        }
+    }
+}
+
+TEST(DeferredBatchNorm, LeavesStatisticsAloneInEvalMode) {
+    GPipe model(norms(0.1), {.balance = {1, 2}, .devices = cpus(2), .chunks = 4, .deferred_batch_norm = true});
+    model.train(false);
+    model.forward(samples(16));
+    for (const auto& [name, buffer] : model.named_buffers()) {
+        EXPECT_EQ(buffer.sum().item<double>(), name.ends_with("var") ? 6 : 0) << name;
+    }
+}
+
+TEST(DeferredBatchNorm, ForgetsAMiniBatchThatFailed) {
+    bool fails = true;
+    torch::nn::BatchNorm1d norm(6);
+    norm->to(torch::kFloat64);
+    norm->num_batches_tracked.set_data(norm->num_batches_tracked.to(torch::kLong));
+    GPipe model({{"norm", [&] { return module_layer(torch::nn::AnyModule(norm)); }},
+                 function_layer("fail",
+                                [&](const Tensors& in) {
+                                    if (fails && current_task()->key.micro_batch == 2) {
+                                        throw std::runtime_error("defect");
+                                    }
+                                    return in;
+                                })},
+                {.balance = {2}, .devices = cpus(1), .chunks = 4, .deferred_batch_norm = true});
+    EXPECT_THROW(model.forward(samples(8)), std::runtime_error);
+    fails = false;
+    const at::Tensor input = samples(8);
+    model.forward(input);
+    EXPECT_TRUE(torch::allclose(norm->running_mean, 0.1 * input.mean(0)));
+    EXPECT_EQ(norm->num_batches_tracked.item<std::int64_t>(), 1);
+}
+}  // namespace
+}  // namespace pipescope
