@@ -1,6 +1,6 @@
 // Redraws of a timeline of ten million slices while zooming and panning: the whole widget with ruler, names, borders
-// and labels, at 1920x1080 and 3840x2160. The counters p50_ms and p95_ms are what the reader looks for; 16 ms is a
-// frame. Durations and kinds are random, which is the worst case for drawing runs of one kind.
+// and labels, at 1920x1080 and 3840x2160, in CPU time. The counters p50_ms and p95_ms are what the reader looks for; 16
+// ms is a frame. Durations and kinds are random, which is the worst case for drawing runs of one kind.
 #include "gui/time_axis_model.h"
 #include "gui/timeline_view.h"
 
@@ -11,7 +11,7 @@
 #include <QPainter>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <memory>
 #include <random>
 #include <vector>
@@ -60,6 +60,13 @@ std::vector<TimeWindow> journey(const TimeRange& total) {
     return windows;
 }
 
+/// Of this thread, which does all the drawing: what a frame takes on a machine that is not shared.
+double cpuMilliseconds() {
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
+}
+
 void redraw(benchmark::State& state) {
     TimeAxisModel axis;
     TimelineView view(Source::measured, axis);
@@ -74,12 +81,11 @@ void redraw(benchmark::State& state) {
     for (auto _ : state) {
         for (const TimeWindow& window : windows) {
             axis.scrollTo(shifted(window, 1));
-            const auto start = std::chrono::steady_clock::now();
+            const double start = cpuMilliseconds();
             QPainter painter(&image);
             view.render(&painter);
             painter.end();
-            times.push_back(
-                std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count());
+            times.push_back(cpuMilliseconds() - start);
         }
     }
     std::sort(times.begin(), times.end());

@@ -64,21 +64,14 @@ void LaneRaster::draw(const TimelineStore& store, const TimeWindow& window, cons
     mixColumns(columns);
 
     const auto bytes = static_cast<std::size_t>(columns) * sizeof(QRgb);
-    const bool patterns = std::any_of(solid_.begin(), solid_.end(), [](std::uint8_t s) { return s != 0; });
     // The first kPatternPeriod lines are computed, the others are copies of them.
     for (int y = top; y < bottom; ++y) {
         auto* target = reinterpret_cast<QRgb*>(image.scanLine(y));
-        if (!patterns) {
-            std::memcpy(target, line_.data(), bytes);
-        } else if (y - top >= kPatternPeriod) {
+        if (y - top >= kPatternPeriod) {
             std::memcpy(target, image.constScanLine(y - kPatternPeriod), bytes);
         } else {
             std::memcpy(target, line_.data(), bytes);
-            for (int x = 0; x < columns; ++x) {
-                if (solid_[static_cast<std::size_t>(x)] != 0) {
-                    target[x] = patterned(x, y - band.top);
-                }
-            }
+            addPattern(target, columns, y - band.top);
         }
     }
 }
@@ -107,7 +100,7 @@ void LaneRaster::groundOf(const TimelineStore& store, const TimeWindow& window, 
 
 void LaneRaster::mixColumns(int columns) {
     dominant_.assign(static_cast<std::size_t>(columns), -1);
-    solid_.assign(static_cast<std::size_t>(columns), 0);
+    pattern_.assign(static_cast<std::size_t>(columns), Pattern::plain);
     for (std::size_t x = 0; x < static_cast<std::size_t>(columns); ++x) {
         float busy = 0;
         float most = 0;
@@ -120,25 +113,28 @@ void LaneRaster::mixColumns(int columns) {
             }
         }
         if (dominant_[x] < 0) {
-            solid_[x] = inStep_[x];  // dots of the bubble
+            pattern_[x] = inStep_[x] != 0 ? Pattern::dotted : Pattern::plain;
             continue;
         }
         const auto kind = static_cast<std::size_t>(dominant_[x]);
         line_[x] = mix(line_[x], kindColor_[kind], std::clamp(busy, kFaintest, 1.0F));
-        solid_[x] = kindPattern_[kind] != Pattern::plain && busy >= kSolid ? 1 : 0;
+        pattern_[x] = busy >= kSolid ? kindPattern_[kind] : Pattern::plain;
     }
 }
 
-QRgb LaneRaster::patterned(int column, int line) const {
-    const auto x = static_cast<std::size_t>(column);
-    const bool dot = column % (kPatternPeriod / 2) == 1 && line % (kPatternPeriod / 2) == 1;
-    if (dominant_[x] < 0) {
-        return dot ? colors_.bubbleDot.rgb() : line_[x];
+void LaneRaster::addPattern(QRgb* target, int columns, int line) const {
+    constexpr int kDotPeriod = kPatternPeriod / 2;
+    for (int first = -(line % kPatternPeriod); first < columns; first += kPatternPeriod) {
+        for (int x = std::max(0, first); x < std::min(columns, first + kHatchWidth); ++x) {
+            if (pattern_[static_cast<std::size_t>(x)] == Pattern::hatched) {
+                target[x] = mix(line_[static_cast<std::size_t>(x)], colors_.hatch.rgb(), 0.75F);
+            }
+        }
     }
-    if (kindPattern_[static_cast<std::size_t>(dominant_[x])] == Pattern::dotted) {
-        return dot ? colors_.border.rgb() : line_[x];
+    for (int x = 1; x < columns && line % kDotPeriod == 1; x += kDotPeriod) {
+        if (pattern_[static_cast<std::size_t>(x)] == Pattern::dotted) {
+            target[x] = dominant_[static_cast<std::size_t>(x)] < 0 ? colors_.bubbleDot.rgb() : colors_.border.rgb();
+        }
     }
-    const bool hatch = (column + line) % kPatternPeriod < kHatchWidth;
-    return hatch ? mix(line_[x], colors_.hatch.rgb(), 0.75F) : line_[x];
 }
 }  // namespace pipescope

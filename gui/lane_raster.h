@@ -23,16 +23,18 @@ struct RasterBand {
 /// Cost: of the order of the image's pixels, whatever the number of slices.
 class LaneRaster {
 public:
+    /// Lines repeat after this many, so a strip of them is all there is to know of a row.
+    static constexpr int kPatternPeriod = 8;
+
     explicit LaneRaster(const TimelineColors& colors);
 
     /// Paints one band, as wide as the image; `window` in the store's times. The image has format RGB32.
     void draw(const TimelineStore& store, const TimeWindow& window, const RasterBand& band, QImage& image);
 
 private:
-    static constexpr int kPatternPeriod = 8;
     void groundOf(const TimelineStore& store, const TimeWindow& window, bool shadeBubble, int columns);
     void mixColumns(int columns);
-    QRgb patterned(int column, int line) const;
+    void addPattern(QRgb* target, int columns, int line) const;
 
     TimelineColors colors_;
     std::array<QRgb, kNumTaskKinds> kindColor_{};
@@ -40,8 +42,7 @@ private:
     ColumnShares shares_;
     std::vector<std::uint8_t> inStep_;   // per column
     std::vector<std::int8_t> dominant_;  // per column: kind, or -1 for an idle column
-    std::vector<std::uint8_t> solid_;    // per column: busy enough to carry its kind's pattern
+    std::vector<Pattern> pattern_;       // per column: of its kind where that fills the column
     std::vector<QRgb> line_;
-    std::vector<QRgb> patternLine_;
 };
 }  // namespace pipescope

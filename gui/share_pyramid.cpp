@@ -40,9 +40,12 @@ void addShares(const SliceColumns& slices, const TimeWindow& window, int columns
     const std::int64_t left = window.start;
     const auto first = std::upper_bound(slices.end.begin(), slices.end.end(), left);
     const double right = static_cast<double>(columns);
+    const double columns_per_ns = right / window.length;  // pixelOf, but without its division per slice
+    const double offset = -window.fraction * columns_per_ns;
+    const auto columnOf = [&](std::int64_t time) { return static_cast<double>(time - left) * columns_per_ns + offset; };
     for (auto i = static_cast<std::size_t>(first - slices.end.begin()); i < slices.start.size(); ++i) {
-        const double from = std::max(0.0, pixelOf(window, right, slices.start[i]));
-        const double to = std::min(right, pixelOf(window, right, slices.end[i]));
+        const double from = std::max(0.0, columnOf(slices.start[i]));
+        const double to = std::min(right, columnOf(slices.end[i]));
         if (from >= right) {
             break;
         }

@@ -102,32 +102,46 @@ void TimelinePainter::paint(QPainter& painter, const TimelineScene& scene) {
         paintVector(painter, scene);
     } else {
         const double scale = painter.device()->devicePixelRatioF();
-        const QSize wanted = (QSizeF(scene.lanes.size()) * scale).toSize();
-        if (bodies_.size() != wanted || bodiesWindow_ != scene.window || bodiesScroll_ != scene.scroll) {
-            bodies_ = drawBodies(scene, scale);
-            bodiesWindow_ = scene.window;
-            bodiesScroll_ = scene.scroll;
-        }
-        painter.drawImage(QRectF(scene.lanes), bodies_);
+        refreshStrips(scene, scale);
+        paintStrips(painter, scene, scale);
     }
     paintBars(painter, scene);
     paintMarks(painter, scene);
     painter.restore();
 }
 
-QImage TimelinePainter::drawBodies(const TimelineScene& scene, double scale) {
-    QImage image((QSizeF(scene.lanes.size()) * scale).toSize(), QImage::Format_RGB32);
-    image.fill(colors_.paper);
+void TimelinePainter::refreshStrips(const TimelineScene& scene, double scale) {
+    const int width = static_cast<int>(std::lround(scene.lanes.width() * scale));
+    if (stripsWidth_ == width && stripsWindow_ == scene.window && !strips_.empty()) {
+        return;
+    }
+    strips_.resize(scene.store->rows().size());
+    for (std::uint32_t row = 0; row < strips_.size(); ++row) {
+        if (strips_[row].width() != width) {
+            strips_[row] = QImage(width, LaneRaster::kPatternPeriod, QImage::Format_RGB32);
+        }
+        raster_.draw(*scene.store, scene.window, {row, 0, LaneRaster::kPatternPeriod}, strips_[row]);
+    }
+    stripsWidth_ = width;
+    stripsWindow_ = scene.window;
+}
+
+void TimelinePainter::paintStrips(QPainter& painter, const TimelineScene& scene, double scale) const {
     const auto device = [&](int pixel) { return static_cast<int>(std::lround(pixel * scale)); };
+    painter.save();
+    painter.translate(scene.lanes.topLeft());
+    painter.scale(1 / scale, 1 / scale);
     for (const LaneBand& lane : scene.layout.lanes) {
         for (const RowBand& row : lane.rows) {
-            const int top = device(row.band.top - scene.scroll);
-            const int bottom = device(row.band.bottom() - scene.scroll);
-            raster_.draw(*scene.store, scene.window, {row.row, top, bottom - top}, image);
+            const QImage& strip = strips_[row.row];
+            const int bottom = std::min(device(row.band.bottom() - scene.scroll), device(scene.lanes.height()));
+            for (int y = device(row.band.top - scene.scroll); y < bottom; y += strip.height()) {
+                painter.drawImage(QPoint(0, y), strip,
+                                  QRect(0, 0, strip.width(), std::min(strip.height(), bottom - y)));
+            }
         }
     }
-    image.setDevicePixelRatio(scale);
-    return image;
+    painter.restore();
 }
 
 void TimelinePainter::paintVector(QPainter& painter, const TimelineScene& scene) const {

@@ -11,6 +11,7 @@
 
 #include <functional>
 #include <optional>
+#include <vector>
 
 class QPainter;
 
@@ -36,20 +37,23 @@ public:
     void setColors(const TimelineColors& colors);
     void paint(QPainter& painter, const TimelineScene& scene);
     /// The next paint draws the bodies again.
-    void invalidate() { bodies_ = {}; }
-    /// Lane bodies alone, `scale` device pixels per pixel.
-    QImage drawBodies(const TimelineScene& scene, double scale);
+    void invalidate() { strips_.clear(); }
 
 private:
+    /// Brings the strips up to date, `scale` device pixels per pixel.
+    void refreshStrips(const TimelineScene& scene, double scale);
+    void paintStrips(QPainter& painter, const TimelineScene& scene, double scale) const;
     void paintVector(QPainter& painter, const TimelineScene& scene) const;
     void paintBars(QPainter& painter, const TimelineScene& scene) const;
     void paintMarks(QPainter& painter, const TimelineScene& scene) const;
 
     TimelineColors colors_;
     LaneRaster raster_;
-    QImage bodies_;
-    TimeWindow bodiesWindow_;
-    int bodiesScroll_ = 0;
+    // One per row of the store, LaneRaster::kPatternPeriod lines each: they stay in the cache while they are copied
+    // down their rows, which an image of the whole view would not.
+    std::vector<QImage> strips_;
+    TimeWindow stripsWindow_;
+    int stripsWidth_ = 0;
 };
 
 /// Where a slice stands in the widget.
