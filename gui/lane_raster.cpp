@@ -14,7 +14,7 @@ constexpr int kHatchWidth = 2;
 constexpr std::size_t kSlicesPerColumnToRead = 4;
 
 QRgb mix(QRgb ground, QRgb color, float share) {
-    const int part = static_cast<int>(std::lround(share * 256));
+    const int part = static_cast<int>(share * 256 + 0.5F);
     const auto channel = [&](int a, int b) { return a + (((b - a) * part) >> 8); };
     return qRgb(channel(qRed(ground), qRed(color)), channel(qGreen(ground), qGreen(color)),
                 channel(qBlue(ground), qBlue(color)));
@@ -101,15 +101,18 @@ void LaneRaster::groundOf(const TimelineStore& store, const TimeWindow& window, 
 void LaneRaster::mixColumns(int columns) {
     dominant_.assign(static_cast<std::size_t>(columns), -1);
     pattern_.assign(static_cast<std::size_t>(columns), Pattern::plain);
+    std::array<const float*, kNumTaskKinds> share{};
+    for (std::size_t k = 0; k < shares_.kinds.size(); ++k) {
+        share[k] = shares_.of[static_cast<std::size_t>(shares_.kinds[k])].data();
+    }
     for (std::size_t x = 0; x < static_cast<std::size_t>(columns); ++x) {
         float busy = 0;
         float most = 0;
-        for (const TaskKind kind : shares_.kinds) {
-            const float share = shares_.of[static_cast<std::size_t>(kind)][x];
-            busy += share;
-            if (share > most) {
-                most = share;
-                dominant_[x] = static_cast<std::int8_t>(kind);
+        for (std::size_t k = 0; k < shares_.kinds.size(); ++k) {
+            busy += share[k][x];
+            if (share[k][x] > most) {
+                most = share[k][x];
+                dominant_[x] = static_cast<std::int8_t>(shares_.kinds[k]);
             }
         }
         if (dominant_[x] < 0) {

@@ -400,9 +400,12 @@ void MainWindow::refresh() {
     const TimelineStore* names = document_->measured ? document_->measured.get() : document_->simulated.get();
     memory_->setScene(
         {names->lanes(), &document_->measuredMemory, &document_->simulatedMemory, shift, document_->memoryLimit});
-    const QString limit = document_->memoryLimit
-                              ? tr(", red: limit of %1 per lane").arg(formatBytes(*document_->memoryLimit))
-                              : QString();
+    QString limit;
+    if (document_->memoryLimit) {
+        const QString bytes = formatBytes(*document_->memoryLimit);
+        limit = memory_->showsLimit() ? tr(", red: limit of %1 per lane").arg(bytes)
+                                      : tr("; the limit of %1 per lane is above the scale").arg(bytes);
+    }
     memoryTitle_->setText(tr("<b>MEMORY</b>&nbsp;&nbsp; area: measured, line: simulated, ▼ peak%1").arg(limit));
     memoryPane_->setVisible(showMemory_->isChecked() && !memory_->empty());
 }

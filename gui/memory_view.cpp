@@ -74,19 +74,25 @@ double MemoryView::Scale::y(Bytes bytes) const {
     return box.bottom() + 1 - static_cast<double>(bytes) / static_cast<double>(most) * (box.height() - 1);
 }
 
-MemoryView::Scale MemoryView::scaleOf(std::size_t lane) const {
-    // One scale for all lanes, so that heights compare; room above for the limit while it is near.
+Bytes MemoryView::highest() const {
     Bytes most = 1;
-    for (std::size_t each = 0; each < scene_.lanes.size(); ++each) {
+    for (std::size_t lane = 0; lane < scene_.lanes.size(); ++lane) {
         for (const auto* tracks : {scene_.measured, scene_.simulated}) {
-            if (const MemoryTrack* track = trackOf(tracks, each)) {
+            if (const MemoryTrack* track = trackOf(tracks, lane)) {
                 most = std::max(most, track->highest());
             }
         }
     }
-    if (scene_.limit && *scene_.limit <= most + most / 2) {
-        most = std::max(most, *scene_.limit);
-    }
+    return most;
+}
+
+bool MemoryView::showsLimit() const {
+    return scene_.limit && *scene_.limit <= highest() + highest() / 2;
+}
+
+MemoryView::Scale MemoryView::scaleOf(std::size_t lane) const {
+    // One scale for all lanes, so that heights compare.
+    const Bytes most = showsLimit() ? std::max(highest(), *scene_.limit) : highest();
     return {most + most / 16, laneBox(lane)};
 }
 
@@ -119,7 +125,7 @@ void MemoryView::paintLane(QPainter& painter, std::size_t lane) const {
     if (const MemoryTrack* track = trackOf(scene_.simulated, lane)) {
         paintLine(painter, *track, scale);
     }
-    if (scene_.limit && *scene_.limit <= scale.most) {
+    if (showsLimit()) {
         const double y = std::round(scale.y(*scene_.limit)) + 0.5;
         painter.setPen(QPen(colors().limit, 1, Qt::DashLine));
         painter.drawLine(QPointF(scale.box.left(), y), QPointF(scale.box.right(), y));

@@ -27,6 +27,8 @@ public:
 
     void setScene(MemoryScene scene);
     bool empty() const;
+    /// The limit is near enough to what is held to stand on the scale.
+    bool showsLimit() const;
     QSize sizeHint() const override;
     QSize minimumSizeHint() const override;
 
@@ -44,6 +46,7 @@ private:
     /// The measured peak, else the simulated one, for people.
     std::string peakOf(std::size_t lane) const;
     QRect laneBox(std::size_t lane) const;
+    Bytes highest() const;
     Scale scaleOf(std::size_t lane) const;
     void paintLane(QPainter& painter, std::size_t lane) const;
     void paintArea(QPainter& painter, const MemoryTrack& track, const Scale& scale) const;

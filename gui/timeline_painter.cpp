@@ -112,18 +112,22 @@ void TimelinePainter::paint(QPainter& painter, const TimelineScene& scene) {
 
 void TimelinePainter::refreshStrips(const TimelineScene& scene, double scale) {
     const int width = static_cast<int>(std::lround(scene.lanes.width() * scale));
-    if (stripsWidth_ == width && stripsWindow_ == scene.window && !strips_.empty()) {
-        return;
-    }
     strips_.resize(scene.store->rows().size());
-    for (std::uint32_t row = 0; row < strips_.size(); ++row) {
-        if (strips_[row].width() != width) {
-            strips_[row] = QImage(width, LaneRaster::kPatternPeriod, QImage::Format_RGB32);
+    for (const LaneBand& lane : scene.layout.lanes) {
+        for (const RowBand& row : lane.rows) {
+            const int top = row.band.top - scene.scroll;
+            Strip& strip = strips_[row.row];
+            const bool fresh = strip.image.width() == width && strip.window == scene.window;
+            if (fresh || top >= scene.lanes.height() || top + row.band.height <= 0) {
+                continue;
+            }
+            if (strip.image.width() != width) {
+                strip.image = QImage(width, LaneRaster::kPatternPeriod, QImage::Format_RGB32);
+            }
+            strip.window = scene.window;
+            raster_.draw(*scene.store, scene.window, {row.row, 0, LaneRaster::kPatternPeriod}, strip.image);
         }
-        raster_.draw(*scene.store, scene.window, {row, 0, LaneRaster::kPatternPeriod}, strips_[row]);
     }
-    stripsWidth_ = width;
-    stripsWindow_ = scene.window;
 }
 
 void TimelinePainter::paintStrips(QPainter& painter, const TimelineScene& scene, double scale) const {
@@ -133,7 +137,10 @@ void TimelinePainter::paintStrips(QPainter& painter, const TimelineScene& scene,
     painter.scale(1 / scale, 1 / scale);
     for (const LaneBand& lane : scene.layout.lanes) {
         for (const RowBand& row : lane.rows) {
-            const QImage& strip = strips_[row.row];
+            const QImage& strip = strips_[row.row].image;
+            if (strip.isNull()) {
+                continue;  // never came into view
+            }
             const int bottom = std::min(device(row.band.bottom() - scene.scroll), device(scene.lanes.height()));
             for (int y = device(row.band.top - scene.scroll); y < bottom; y += strip.height()) {
                 painter.drawImage(QPoint(0, y), strip,

@@ -49,11 +49,13 @@ private:
 
     TimelineColors colors_;
     LaneRaster raster_;
+    struct Strip {
+        QImage image;
+        TimeWindow window;  // it was drawn for
+    };
     // One per row of the store, LaneRaster::kPatternPeriod lines each: they stay in the cache while they are copied
     // down their rows, which an image of the whole view would not.
-    std::vector<QImage> strips_;
-    TimeWindow stripsWindow_;
-    int stripsWidth_ = 0;
+    std::vector<Strip> strips_;
 };
 
 /// Where a slice stands in the widget.
