@@ -6,11 +6,11 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <cmath>
 #include <fstream>
@@ -210,7 +210,7 @@ TEST(TraceWriter, KeepsTheOldTraceWhereTheDiskIsFull) {
         const rlimit limit{4096, 4096};  // no file may grow beyond: what a full disk looks like to SQLite
         setrlimit(RLIMIT_FSIZE, &limit);
         try {
-            TraceWriter(folder / "t.sqlite", IfExists::replace);
+            const TraceWriter writer(folder / "t.sqlite", IfExists::replace);
             _exit(1);
         } catch (const TraceError&) {
             _exit(0);

@@ -44,6 +44,7 @@ DropRecord counts_of(const RecordedTrace& trace, std::int64_t thread) {
 std::vector<std::int64_t> run_threads(int count, const std::function<void(int)>& body) {
     std::vector<std::int64_t> ids(static_cast<std::size_t>(count));
     std::vector<std::thread> threads;
+    threads.reserve(static_cast<std::size_t>(count));
     for (int k = 0; k < count; ++k) {
         threads.emplace_back([&, k] {
             ids[static_cast<std::size_t>(k)] = global_tid();
@@ -217,6 +218,7 @@ TEST(RecorderThreads, MayComeAndGoAllTheTime) {
 TEST(RecorderThreads, MayEmitWhileRecordersStartAndStop) {
     std::atomic<bool> done{false};
     std::vector<std::thread> threads;
+    threads.reserve(3);
     for (int k = 0; k < 3; ++k) {
         threads.emplace_back([&] {
             while (!done.load()) {

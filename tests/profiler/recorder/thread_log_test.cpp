@@ -34,7 +34,7 @@ TEST(ThreadLog, TakesMoreOnceItWasDrained) {
     std::vector<std::int64_t> all;
     for (int round = 0; round < 5; ++round) {
         for (int k = 0; k < 4; ++k) {
-            log.add_mark(range(round * 4 + k));
+            log.add_mark(range(std::int64_t{4} * round + k));
         }
         for (const std::int64_t start : drained(log)) {
             all.push_back(start);
@@ -48,8 +48,8 @@ TEST(ThreadLog, TakesMoreOnceItWasDrained) {
 TEST(ThreadLog, DropsTheNewestOfAFullRingAndRemembersWhen) {
     ThreadLog log(1, "t", 4);
     for (int k = 0; k < 7; ++k) {
-        log.push(range(10 * k));
-        log.pop(0, 10 * k + 5);
+        log.push(range(std::int64_t{10} * k));
+        log.pop(0, std::int64_t{10} * k + 5);
     }
     const ThreadLog::Snapshot snapshot = log.snapshot();
     EXPECT_EQ(snapshot.dropped, 3u);
