@@ -18,7 +18,6 @@ constexpr double kPanPerStep = 0.1;
 constexpr double kNotch = 120;  // QWheelEvent: eighths of a degree, 15 degrees a notch
 constexpr int kScrollPerStep = 20;
 constexpr int kDragStart = 4;
-constexpr int kNarrowestGutter = 80;
 constexpr int kWidestGutter = 200;
 constexpr int kGutterMargin = 14;
 
@@ -53,7 +52,8 @@ void AxisView::setGutter(int width) {
 }
 
 int AxisView::gutterFor(const std::vector<LaneInfo>& lanes) const {
-    int widest = kNarrowestGutter;
+    // Room for a lane's peak memory too.
+    int widest = fontMetrics().horizontalAdvance(tr("lane 88 · 888 MiB")) + kGutterMargin;
     for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
         widest = std::max(widest, fontMetrics().horizontalAdvance(laneTitle(lanes[lane], lane)) + kGutterMargin);
     }

@@ -30,6 +30,9 @@ class TimeAxisModel;
 class TimelinePane;
 class TimelineView;
 
+/// Where the settings hold the docks' places.
+inline constexpr QLatin1String kWindowStateKey("window/state");
+
 /// The viewer: measured timeline above the simulated one on one time axis, memory below, and tables.
 /// Threading: the GUI thread; files are loaded in a worker and published when they are ready.
 class MainWindow : public QMainWindow {

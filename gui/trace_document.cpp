@@ -51,7 +51,7 @@ std::int32_t typicalStep(const TraceDocument& document) {
     std::stable_sort(candidates.begin(), candidates.end(), [](const StepSpan& a, const StepSpan& b) {
         return a.statistics.step_time() < b.statistics.step_time();
     });
-    return candidates[(candidates.size() - 1) / 2].step;
+    return candidates[candidates.size() / 2].step;
 }
 
 std::optional<SliceRef> twinOf(const TraceDocument& document, Source source, SliceRef slice, std::int32_t step) {
