@@ -122,6 +122,7 @@ void check_profile(const Profile& profile) {
     const std::size_t samples = profile.samples.size();
     require_per_size(profile.input_bytes, samples, false, "input_bytes");
     require_per_size(profile.loss_ns, samples, false, "loss_ns");
+    require_per_size(profile.loss_transient_bytes, samples, false, "loss_transient_bytes");
     require_number(profile.optimizer_ns, "optimizer_ns");
     require_number(profile.launch_ns, "launch_ns");
     if (profile.threads < 1) {

@@ -57,6 +57,7 @@ struct Profile {
     std::vector<std::int64_t> samples;  ///< micro-batch sizes measured
     PerSize input_bytes;
     PerSize loss_ns;
+    PerSize loss_transient_bytes;  ///< peak while the loss and its gradient run, besides the output and its gradient
     double optimizer_ns = 0;
     double launch_ns = 0;
     std::vector<LayerProfile> layers;

@@ -276,6 +276,7 @@ Profile parse_profile(std::string_view text) {
     profile.input_bytes = profile.loss_ns = PerSize(profile.samples.size(), 0);
     fields.read("input_bytes", profile.input_bytes);
     fields.read("loss_ns", profile.loss_ns);
+    fields.read("loss_transient_bytes", profile.loss_transient_bytes);
     fields.read("optimizer_ns", profile.optimizer_ns);
     fields.read("launch_ns", profile.launch_ns);
     const Json layers = fields.require("layers");
@@ -303,6 +304,7 @@ std::string to_json(const Profile& profile) {
     json["samples"] = profile.samples;
     add_array(json, "input_bytes", profile.input_bytes);
     add_array(json, "loss_ns", profile.loss_ns);
+    add_array(json, "loss_transient_bytes", profile.loss_transient_bytes);
     json["optimizer_ns"] = to_number(profile.optimizer_ns);
     json["launch_ns"] = to_number(profile.launch_ns);
     add_unknown(json, profile.unknown);

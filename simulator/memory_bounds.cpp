@@ -34,6 +34,8 @@ MemoryBounds::MemoryBounds(const Profile& profile, const PipelineOptions& option
       optimizer_factor_(optimizer_state_factor(options.optimizer)) {
     const std::vector<std::int64_t> sizes = micro_batch_sizes(options.batch, options.chunks);
     m_ = static_cast<int>(sizes.size());
+    loss_transient_ = std::llround(
+        interpolate(profile.samples, profile.loss_transient_bytes, static_cast<double>(options.batch)).value);
     sized_ = {at_size(profile, sizes.front()), at_size(profile, sizes.back())};
     const auto larger = std::count(sizes.begin(), sizes.end(), sizes.front());
     if (device_of(options, LaneId{0}) != "cpu") {
@@ -101,7 +103,9 @@ Bytes MemoryBounds::at_least(PartitionId partition, LayerRange layers) {
     const Bytes backward = held_at_loss + (kept_graphs == 0 ? recomputed_graph : 0) +
                            (is_last ? batch_output : low.output) +
                            std::max<Bytes>(0, (is_last ? low.backward_of_view : low.backward).total());
-    return std::max({last_forward, is_last ? loss : 0, recompute, backward});
+    const Bytes in_loss =
+        held_at_loss + batch_output + (m > 1 ? batch_output : outputs(m, kept_graphs)) + loss_transient_;
+    return std::max({last_forward, is_last ? std::max(loss, in_loss) : 0, recompute, backward});
 }
 
 /// Micro-batches that are not recomputed; except_last with a single one is never.
@@ -129,7 +133,7 @@ Bytes MemoryBounds::at_most(PartitionId partition, LayerRange layers) {
     bytes += is_last ? 2 * m * high.output : m * high.output;               // outputs; or gradients that wait
     bytes += !is_last && waits(j, j + 1) ? m * high.output : 0;             // outputs that wait for the link
     bytes += is_first ? 0 : waits(j, j - 1) ? m * high.input : high.input;  // gradients that leave
-    return bytes + std::max({Bytes{0}, high.forward.total(), high.checkpointed_forward.total(), high.backward.total(),
-                             high.backward_of_view.total()});
+    return bytes + std::max({is_last ? loss_transient_ : 0, high.forward.total(), high.checkpointed_forward.total(),
+                             high.backward.total(), high.backward_of_view.total()});
 }
 }  // namespace pipescope

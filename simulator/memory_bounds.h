@@ -39,7 +39,8 @@ private:
     int m_;
     double optimizer_factor_;
     Bytes mini_batch_input_ = 0;  // that lane 0 holds
-    Bytes skips_ = 0;             // of the whole mini-batch, both ways
+    Bytes loss_transient_ = 0;
+    Bytes skips_ = 0;  // of the whole mini-batch, both ways
     std::vector<SizedProfile> sized_;
     std::vector<std::unique_ptr<const Range>> ranges_;  // by first layer and end; filled as they are asked for
 };

@@ -17,7 +17,11 @@ using enum MemoryCategory;
 class MemoryWalk {
 public:
     MemoryWalk(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs, const TaskGraph& graph)
-        : options_(options), costs_(costs), graph_(graph), ledgers_(static_cast<std::size_t>(graph.num_lanes())) {
+        : profile_(profile),
+          options_(options),
+          costs_(costs),
+          graph_(graph),
+          ledgers_(static_cast<std::size_t>(graph.num_lanes())) {
         const auto m = static_cast<int>(costs.micro_batches().size());
         for (int j = 0; j < graph.shape().num_partitions; ++j) {
             const LayerRange layers = options.balance.layers_of(PartitionId{j});
@@ -132,6 +136,7 @@ private:
         const int i = task.key.micro_batch;
         if (!loss_is_gathered()) {
             ledger(task.lane).add(output, memory(i, last()).output, now_);  // its gradient
+            ledger(task.lane).start_work({0, 0, 0, loss_transient(costs_.sized(i).samples)}, output, now_);
             return;
         }
         if (graph_.shape().num_micro_batches > 1) {
@@ -139,6 +144,11 @@ private:
             free_outputs(task.lane);  // once they are gathered; a single one is handed through
         }
         ledger(task.lane).add(output, batch_output_, now_);  // its gradient
+        ledger(task.lane).start_work({0, 0, 0, loss_transient(options_.batch)}, output, now_);
+    }
+    Bytes loss_transient(std::int64_t samples) const {
+        return std::llround(
+            interpolate(profile_.samples, profile_.loss_transient_bytes, static_cast<double>(samples)).value);
     }
 
     /// On a device of its own the receiver allocates when the copy starts; else it takes the charge over at the end.
@@ -255,6 +265,7 @@ private:
 
     void end_loss(const Task& task) {
         LaneLedger& here = ledger(task.lane);
+        here.end_work();
         const int i = task.key.micro_batch;
         if (!loss_is_gathered()) {
             here.remove(output, kept_by_graph_too(i, last()) ? 0 : memory(i, last()).output);
@@ -321,6 +332,7 @@ private:
         samples_.push_back({lane, time, here.held(), std::max(peak, here.held()), 0, task});
     }
 
+    const Profile& profile_;
     const PipelineOptions& options_;
     const TaskCosts& costs_;
     const TaskGraph& graph_;

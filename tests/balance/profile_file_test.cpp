@@ -20,7 +20,7 @@ const char* const kSmallest = R"({"format": "pipescope.profile", "version": 1, "
 
 const char* const kEverything = R"({"format": "pipescope.profile", "version": 1,
     "model": "unet", "device": "cpu", "dtype": "float64", "threads": 2, "co_running_lanes": 3, "estimated": true,
-    "samples": [1, 2], "input_bytes": [4, 8], "loss_ns": [1, 2], "optimizer_ns": 5, "launch_ns": 6, "later": {"z": 1, "a": [2]},
+    "samples": [1, 2], "input_bytes": [4, 8], "loss_ns": [1, 2], "loss_transient_bytes": [3, 5], "optimizer_ns": 5, "launch_ns": 6, "later": {"z": 1, "a": [2]},
     "layers": [
       {"name": "encoder", "parameter_bytes": 1, "gradient_bytes": 2, "buffer_bytes": 3, "forward_ns": [1, 2],
        "recompute_ns": [3, 4], "backward_ns": [5, 6], "forward_cv": 0.02, "backward_cv": 0.03, "output_bytes": [7, 8],
@@ -59,6 +59,7 @@ TEST(ProfileFile, ReadsEveryField) {
     EXPECT_TRUE(profile.estimated);
     EXPECT_EQ(profile.input_bytes, (PerSize{4, 8}));
     EXPECT_EQ(profile.loss_ns, (PerSize{1, 2}));
+    EXPECT_EQ(profile.loss_transient_bytes, (PerSize{3, 5}));
     EXPECT_EQ(profile.optimizer_ns, 5);
     EXPECT_EQ(profile.launch_ns, 6);
     const LayerProfile& layer = profile.layers.at(0);

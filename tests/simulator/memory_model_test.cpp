@@ -59,6 +59,12 @@ TEST(MemoryModel, CountsATwoLanePipelineByHand) {
     EXPECT_EQ(simulation.lanes[1].peak_time.count(), 4000) << "the loss";
 }
 
+TEST(MemoryModel, CountsWhatTheLossNeedsForItself) {
+    Profile profile = two_linears();
+    profile.loss_transient_bytes = {9};  // of the mini-batch, 27
+    EXPECT_EQ(simulate(profile, two_lanes(3, Checkpoint::never)).lanes[1].peak_bytes, 454 + 27);
+}
+
 TEST(MemoryModel, SharesTheHandedOverStorageOnTheHost) {
     PipelineOptions options = two_lanes(3, Checkpoint::never);
     options.devices = {"cpu", "cpu"};

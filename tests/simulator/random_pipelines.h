@@ -18,6 +18,7 @@ inline Profile random_profile(std::mt19937& random, std::size_t layers, bool wit
     };
     profile.input_bytes = array(100);
     profile.loss_ns = array(100);
+    profile.loss_transient_bytes = array(300);
     for (std::size_t l = 0; l < layers; ++l) {
         LayerProfile layer;
         layer.name = "l" + std::to_string(l);
