@@ -49,12 +49,11 @@ struct MemoryUse {
 // output      On the last lane: outputs of the last partition up to the loss; the gathered output while the loss runs
 //             (if there are several micro-batches); the gradient of the output from the loss to the end of the last
 //             partition's last backward. A loss per micro-batch gathers nothing and keeps each gradient to its
-//             backward. What the loss itself allocates, the profile's
-//             loss_transient_bytes, counts as transient.
+//             backward. What the loss itself allocates, the profile's loss_transient_bytes, counts as transient.
 //
-// Not modelled: which lane of one device is charged for tensors that layers hand on in a tuple and an earlier lane's graph
-// keeps (the engine charges the receiver, here it is the maker; their sum agrees), what the allocator reserves beyond what tensors hold, the order of frees inside a task beyond the walk
-// through its layers, memory of the framework.
+// Not modelled: tensors that layers hand on in a tuple and an earlier lane's graph keeps are charged to the lane that
+// made them, where the engine on one host charges the receiver (their sum agrees); what the allocator reserves beyond
+// what tensors hold; the order of frees inside a task beyond the walk through its layers; memory of the framework.
 
 /// Goes through the tasks in time. Both spans are as long as the graph has tasks; ns. Deterministic.
 MemoryUse memory_use(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs,
