@@ -215,11 +215,29 @@ void settle(Measured& below, Measured& above) {
 bool any_kept(const std::vector<Storage>& storages) {
     return std::any_of(storages.begin(), storages.end(), [](const Storage& storage) { return storage.kept; });
 }
+Bytes loss_transient(const LayerChain& chain, const Tensors& output, const Tensors& target) {
+    if (!chain.has_loss()) {
+        return 0;
+    }
+    const Tensors leaves = as_leaves(output);
+    const Bytes before = held();
+    tracking_allocator::reset_peak(kMeasuredOwner);
+    const at::Tensor loss = chain.loss(leaves, target);
+    if (loss.requires_grad()) {
+        loss.backward();
+    }
+    Bytes gradients = 0;
+    for (const at::Tensor& leaf : leaves) {
+        gradients += leaf.grad().defined() ? static_cast<Bytes>(leaf.grad().nbytes()) : 0;
+    }
+    return std::max<Bytes>(0, tracking_allocator::peak(kMeasuredOwner) - before - gradients);
+}
 }  // namespace
 
-std::vector<LayerBytes> measure_bytes(LayerChain& chain, const Batch& batch) {
+ModelBytes measure_bytes(LayerChain& chain, const Batch& batch) {
     const MeasuredOwner measuring;
-    std::vector<LayerBytes> layers;
+    ModelBytes model;
+    std::vector<LayerBytes>& layers = model.layers;
     std::optional<Measured> below;
     Tensors activation = as_leaves(batch.input);
     for (std::size_t layer = 0; layer < chain.size(); ++layer) {
@@ -242,7 +260,8 @@ std::vector<LayerBytes> measure_bytes(LayerChain& chain, const Batch& batch) {
         below->bytes.keeps_output = any_kept(below->outputs);
         layers.push_back(below->bytes);
     }
-    return layers;
+    model.loss_transient = loss_transient(chain, activation, batch.target);
+    return model;
 }
 
 std::vector<std::size_t> segments_below(const std::vector<LayerBytes>& layers, Bytes limit) {

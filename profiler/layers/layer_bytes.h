@@ -17,6 +17,11 @@ struct LayerBytes {
     bool aliases_input = false;  ///< the output is the input's storage
 };
 
+struct ModelBytes {
+    std::vector<LayerBytes> layers;
+    Bytes loss_transient = 0;  ///< extra peak of the loss besides the joined output and its gradient
+};
+
 /// Runs every layer twice on the activation of the one before, the second time under the tracking allocator: once
 /// parameters have their .grad, memory is that of every later step.
 ///
@@ -25,7 +30,7 @@ struct LayerBytes {
 /// the layer itself uses count as kept; if it keeps some but not all, they stand in `saved` and not in the flags, since
 /// the flags speak for all of them.
 /// Precondition: the tracking allocator is installed. Threading: charges what the calling thread allocates meanwhile.
-std::vector<LayerBytes> measure_bytes(LayerChain& chain, const Batch& batch);
+ModelBytes measure_bytes(LayerChain& chain, const Batch& batch);
 
 /// Ends of segments whose activations stay below the limit; a layer above it is a segment by itself.
 std::vector<std::size_t> segments_below(const std::vector<LayerBytes>& layers, Bytes limit);

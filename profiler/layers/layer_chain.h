@@ -41,6 +41,7 @@ public:
     std::size_t size() const noexcept { return layers_.size(); }
     const Layer& layer(std::size_t index) const { return *layers_.at(index); }
     std::vector<at::Tensor> parameters() const;
+    bool has_loss() const noexcept { return static_cast<bool>(loss_); }
     at::Tensor loss(const Tensors& output, const Tensors& target) const { return loss_(output, target); }
 
 private:

@@ -114,7 +114,7 @@ private:
         for (const std::int64_t size : options_.samples) {
             Batch batch = model_.make_batch(size, options_.seed);
             bytes_.push_back(measure_bytes(*chain_, batch));
-            sizes_.push_back({std::move(batch), segments_below(bytes_.back(), kSegmentBytes)});
+            sizes_.push_back({std::move(batch), segments_below(bytes_.back().layers, kSegmentBytes)});
         }
     }
 
@@ -174,6 +174,7 @@ private:
             }
             profile.input_bytes.push_back(input_bytes);
             profile.loss_ns.push_back(times_[size].loss.median(0));
+            profile.loss_transient_bytes.push_back(static_cast<double>(bytes_[size].loss_transient));
         }
         for (std::size_t layer = 0; layer < chain_->size(); ++layer) {
             profile.layers.push_back(assemble_layer(layer));
@@ -196,7 +197,7 @@ private:
             layer.forward_ns.push_back(times.forward.median(index));
             layer.recompute_ns.push_back(times.recompute.median(index));
             layer.backward_ns.push_back(times.backward.median(index));
-            const LayerBytes& bytes = bytes_[size][index];
+            const LayerBytes& bytes = bytes_[size].layers[index];
             layer.output_bytes.push_back(static_cast<double>(bytes.output));
             layer.saved_bytes.push_back(static_cast<double>(bytes.saved));
             layer.transient_bytes.push_back(static_cast<double>(bytes.transient));
@@ -204,9 +205,9 @@ private:
         // One number for all sizes: that of the largest, where the clock's own noise is least.
         layer.forward_cv = times_.back().forward.coefficient_of_variation(index);
         layer.backward_cv = times_.back().backward.coefficient_of_variation(index);
-        layer.keeps_input = bytes_.back()[index].keeps_input;
-        layer.keeps_output = bytes_.back()[index].keeps_output;
-        layer.aliases_input = bytes_.back()[index].aliases_input;
+        layer.keeps_input = bytes_.back().layers[index].keeps_input;
+        layer.keeps_output = bytes_.back().layers[index].keeps_output;
+        layer.aliases_input = bytes_.back().layers[index].aliases_input;
         return layer;
     }
 
@@ -215,7 +216,7 @@ private:
     const int lanes_;
     const Clock::time_point start_;
     std::optional<LayerChain> chain_;
-    std::vector<std::vector<LayerBytes>> bytes_;  // by size, then layer
+    std::vector<ModelBytes> bytes_;  // by size
     std::vector<MeasuredSize> sizes_;
     std::vector<SizeTimes> times_;
 };

@@ -51,7 +51,7 @@ protected:
         model.layers = {linear(8, 8)};
         model.layers.insert(model.layers.end(), layers.begin(), layers.end());
         LayerChain chain(model, 0);
-        return measure_bytes(chain, {{torch::randn({batch, 8})}, {}});
+        return measure_bytes(chain, {{torch::randn({batch, 8})}, {}}).layers;
     }
 };
 
@@ -137,7 +137,7 @@ TEST_F(LayerBytesTest, IntegerInputsPass) {
     model.layers = {module<torch::nn::Embedding>("embedding", [] { return torch::nn::Embedding(10, 8); }),
                     linear(8, 8)};
     LayerChain chain(model, 0);
-    const auto bytes = measure_bytes(chain, {{torch::arange(6)}, {}});
+    const auto bytes = measure_bytes(chain, {{torch::arange(6)}, {}}).layers;
     EXPECT_EQ(bytes[0].output, 6 * 8 * 4);
     EXPECT_TRUE(bytes[0].keeps_input);
 }
@@ -146,7 +146,7 @@ TEST_F(LayerBytesTest, IntegerInputsPass) {
 TEST_F(LayerBytesTest, CountsSkipsInATupleOnce) {
     const ModelSpec model = make_model("unet:B=1,C=4,size=64");
     LayerChain chain(model, 0);
-    const auto bytes = measure_bytes(chain, model.make_batch(2, 0));
+    const auto bytes = measure_bytes(chain, model.make_batch(2, 0)).layers;
     std::size_t stash = 0;
     while (model.layers[stash].name != "encoder.0.skip") {
         ++stash;
@@ -159,6 +159,16 @@ TEST_F(LayerBytesTest, CountsSkipsInATupleOnce) {
     EXPECT_EQ(bytes[stash + 1].output, kSkip + kSkip / 4);
     EXPECT_FALSE(bytes[stash + 2].keeps_input);
     EXPECT_EQ(bytes[stash + 2].saved, kSkip / 4);
+}
+
+// Cross-entropy keeps the log-softmax of the output, and makes its gradient beside that of the output.
+TEST_F(LayerBytesTest, TheLossNeedsMoreThanItsGradient) {
+    const ModelSpec model = make_model("transformer:layers=1,width=16,heads=2,sequence=8,vocabulary=50");
+    LayerChain chain(model, 0);
+    const ModelBytes bytes = measure_bytes(chain, model.make_batch(4, 0));
+    constexpr Bytes kOutput = 4 * 8 * 50 * 4;
+    EXPECT_GE(bytes.loss_transient, 2 * kOutput);
+    EXPECT_LT(bytes.loss_transient, 2 * kOutput + 1000);
 }
 
 TEST(Segments, AreAsLongAsTheLimitAllows) {
