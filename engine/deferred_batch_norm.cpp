@@ -47,15 +47,13 @@ void collect_moments(const c10::OperatorHandle& op, c10::DispatchKeySet keys, to
     collecting->add(mean_before, variance_before, asked_momentum, {samples.numel() / samples.size(1), mean, variance});
 }
 
-/// Process-wide, as operators are; kept until the process ends.
-void install_kernel() {
-    static torch::Library* const aten = [] {
-        auto* const library = new torch::Library(torch::Library::IMPL, "aten", kLayerDispatchKey, __FILE__, __LINE__);
-        library->impl("batch_norm", torch::CppFunction::makeFromBoxedFunction<&collect_moments>());
-        return library;
-    }();
-    static_cast<void>(aten);
-}
+/// Process-wide, as operators are.
+struct BatchNormKernel {
+    BatchNormKernel() : aten(torch::Library::IMPL, "aten", kLayerDispatchKey, __FILE__, __LINE__) {
+        aten.impl("batch_norm", torch::CppFunction::makeFromBoxedFunction<&collect_moments>());
+    }
+    torch::Library aten;
+};
 
 /// Moments of all micro-batches together, in double: sums of squares about the means, so that nothing cancels.
 DeferredBatchNorm::Moments combine(const std::vector<DeferredBatchNorm::Moments>& parts) {
@@ -81,7 +79,7 @@ void move_towards(const at::Tensor& running, const at::Tensor& value, double mom
 }  // namespace
 
 DeferredBatchNorm::DeferredBatchNorm(const NamedTensors& buffers) {
-    install_kernel();
+    static const BatchNormKernel kernel;  // from the first use to the end of the process, as TORCH_LIBRARY_IMPL does
     for (const auto& [name, tensor] : buffers) {
         if (tensor.defined() && name.ends_with("running_mean")) {
             running_means_.push_back(tensor);

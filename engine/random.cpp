@@ -84,7 +84,7 @@ void fill_in_generator(const c10::OperatorHandle& op, c10::DispatchKeySet keys, 
     op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kLayerDispatchKey), stack);
 }
 
-/// Process-wide, as operators are; kept until the process ends.
+/// Process-wide, as operators are.
 struct RandomKernels {
     RandomKernels()
         : fallback(torch::Library::IMPL, "_", kLayerDispatchKey, __FILE__, __LINE__),
@@ -123,8 +123,7 @@ std::uint64_t random_seed(std::uint64_t seed, std::int64_t step, MicroBatchId mi
 }
 
 SeededRandom::SeededRandom(std::uint64_t seed) {
-    static const RandomKernels* const kernels = new RandomKernels;  // never freed: torch may be gone before us at exit
-    static_cast<void>(kernels);
+    static const RandomKernels kernels;  // from the first use to the end of the process, as TORCH_LIBRARY_IMPL does
     thread_random.seed = seed;
     for (ThreadRandom::OnDevice& each : thread_random.generators) {
         each.seeded = false;
