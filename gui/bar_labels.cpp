@@ -19,7 +19,8 @@ constexpr double kSmallestUpright = 7.5;  // pixels of type; below it nobody can
 
 QFont uprightFont(const QFont& font, double width) {
     QFont small = font;
-    small.setPixelSize(static_cast<int>(std::min(std::floor(width), QFontMetricsF(font).ascent())));
+    const double pixels = std::min(std::floor(width), QFontMetricsF(font).ascent());
+    small.setPixelSize(std::max(1, static_cast<int>(pixels)));  // a bar cut off by the edge may be narrower than 1
     return small;
 }
 

@@ -36,7 +36,8 @@ OUTSIDE = {
     "CLI11": (r"^CLI/", {"cli", "gui"}),
     "NVTX": (r"^nvtx3/", {"engine", "profiler/recorder", "cli"}),
 }
-TENSOR_HEADER = "ATen/core/Tensor.h"  # all of torch that a header may include
+# All of torch that a header may include: the tensor, and what it brings along anyway.
+LIGHT_HEADERS = {"ATen/core/Tensor.h", "c10/core/DispatchKey.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 
@@ -69,8 +70,8 @@ def faults_of(root, file):
             if re.match(pattern, included) and folder not in allowed:
                 yield f"{place}; {folder}/ may not use {name}"
         if re.match(OUTSIDE["torch"][0], included):
-            if file.suffix == ".h" and included != TENSOR_HEADER:
-                yield f"{place}; of torch a header includes {TENSOR_HEADER} at most: each torch file costs seconds to compile"
+            if file.suffix == ".h" and included not in LIGHT_HEADERS:
+                yield f"{place}; of torch a header includes at most {", ".join(sorted(LIGHT_HEADERS))}: each torch file costs seconds to compile"
             if folder == "cli" and not CLI_TORCH.match(path):
                 yield f"{place}; only cli/torch/ may use torch"
 
