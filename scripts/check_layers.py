@@ -71,7 +71,8 @@ def faults_of(root, file):
                 yield f"{place}; {folder}/ may not use {name}"
         if re.match(OUTSIDE["torch"][0], included):
             if file.suffix == ".h" and included not in LIGHT_HEADERS:
-                yield f"{place}; of torch a header includes at most {", ".join(sorted(LIGHT_HEADERS))}: each torch file costs seconds to compile"
+                light = " and ".join(sorted(LIGHT_HEADERS))
+                yield f"{place}; of torch a header includes at most {light}: each torch file costs seconds to compile"
             if folder == "cli" and not CLI_TORCH.match(path):
                 yield f"{place}; only cli/torch/ may use torch"
 
