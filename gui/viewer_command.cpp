@@ -161,7 +161,7 @@ int runViewer(int argc, char** argv) {
     }
     if (!arguments.render.empty()) {
         qInstallMessageHandler(dropPlatformNoise);
-        QHashSeed::setDeterministicGlobalSeed();  // a PDF lists its fonts in the order of a hash table
+        QHashSeed::setDeterministicGlobalSeed();           // a PDF lists its fonts in the order of a hash table
         QApplication::setStyle(QStringLiteral("Fusion"));  // the same picture on every desktop
     }
     QApplication application(argc, argv);
