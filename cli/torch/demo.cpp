@@ -44,6 +44,11 @@ void prepare_folder(const DemoOptions& options) {
             fmt::format("{} cannot be made ({}); choose another --output", options.output.string(), error.message()));
     }
     check_output(options.output / "report.md", true);
+    // Only what a demo writes: --output may name a folder that holds more.
+    for (const char* name : {"profile.json", "trace.sqlite", "timeline.png", "emulated-profile.json",
+                             "emulated-trace.sqlite", "emulated-timeline.png", "report.md"}) {
+        fs::remove(options.output / name, error);
+    }
 }
 
 PipelineOptions with_best_balance(const Profile& profile, PipelineOptions options, int lanes) {
@@ -110,6 +115,7 @@ DemoPart real_part(const DemoOptions& options) {
         profile = profile_for_run(model, pipeline, 0, [&](double done) { bar.show(done); });
     }
     save_profile(profile, options.output / "profile.json");
+    pipeline.host_cores = usable_cores();
     pipeline = with_best_balance(profile, pipeline, kRealLanes);
     const Simulation predicted = simulate(profile, pipeline);
     options.say(fmt::format("balance {}; predicted: {} a step, bubble {}", to_string(pipeline.balance),

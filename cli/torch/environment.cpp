@@ -22,13 +22,13 @@ std::string processor_name() {
     return "unknown";
 }
 
+}  // namespace
+
 int usable_cores() {
     cpu_set_t cores;
     CPU_ZERO(&cores);
     return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
 }
-}  // namespace
-
 std::string environment_json() {
     utsname system{};
     uname(&system);

@@ -5,6 +5,7 @@
 #include "cli/progress_bar.h"
 #include "cli/reports.h"
 #include "cli/text_table.h"
+#include "cli/torch/environment.h"
 #include "cli/torch/self_profile.h"
 #include "cli/torch/torch_program.h"
 #include "cli/torch/training.h"
@@ -53,6 +54,9 @@ TrainingOptions training_options(const RunFlags& flags) {
     options.learning_rate = flags.learning_rate;
     options.seed = flags.seed;
     options.update_parameters = !emulated_profile(flags.model).has_value();
+    if (options.update_parameters) {
+        options.pipeline.host_cores = usable_cores();  // emulated lanes wait, which takes no core
+    }
     options.trace = flags.trace;
     options.force = flags.force;
     return options;
@@ -74,7 +78,9 @@ std::optional<Profile> profile_for(const RunFlags& flags, const ModelSpec& model
 }
 
 Json run_json(const TrainingResult& result, const std::string& trace) {
-    Json object{{"steps", Json::array()}, {"bubble_fraction", result.bubble_fraction}, {"lanes", Json::array()}};
+    Json object{{"steps", Json::array()},
+                {"bubble_fraction", result.bubble_fraction ? Json(*result.bubble_fraction) : Json(nullptr)},
+                {"lanes", Json::array()}};
     for (const TrainedStep& step : result.steps) {
         object["steps"].push_back(
             {{"loss", step.loss}, {"step_ns", step.step_time.count()}, {"wall_step_ns", step.wall_step_time.count()}});
@@ -98,9 +104,10 @@ std::string run_text(const TrainingResult& result, const std::string& trace) {
         lanes.add_row({std::to_string(lane), format_duration(result.lanes[lane].busy),
                        format_bytes(result.lanes[lane].peak_bytes)});
     }
-    std::string text =
-        steps.str() + "\n" + lanes.str() +
-        fmt::format("\nbubble fraction {} (median, warm-up left out)\n", format_percent(result.bubble_fraction));
+    std::string text = steps.str() + "\n" + lanes.str() + "\n";
+    text += result.bubble_fraction ? fmt::format("bubble fraction {} (median, warm-up left out)\n",
+                                                 format_percent(*result.bubble_fraction))
+                                   : "the recorder lost ranges: no bubble fraction\n";
     if (!trace.empty()) {
         text += fmt::format("trace {}; next: 'pipescope compare {}' or 'pipescope view {}'\n", trace, trace, trace);
     }

@@ -166,7 +166,10 @@ TrainingResult read_result(const fs::path& path, std::size_t num_lanes) {
             busy[lane].push_back(statistics.lanes[lane].busy);
         }
     }
-    result.bubble_fraction = median(bubbles);
+    const std::vector<DropRecord> drops = reader.drops();
+    if (std::none_of(drops.begin(), drops.end(), [](const DropRecord& drop) { return drop.dropped > 0; })) {
+        result.bubble_fraction = median(bubbles);
+    }
     for (std::size_t lane = 0; lane < num_lanes; ++lane) {
         result.lanes[lane].busy = median(busy[lane]);
     }

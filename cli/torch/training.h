@@ -40,7 +40,8 @@ struct TrainedLane {
 /// Read back from the recording: the figures are those a comparison or the viewer shows.
 struct TrainingResult {
     std::vector<TrainedStep> steps;
-    double bubble_fraction = 0;  ///< median over the steps after the warm-up
+    /// Median over the steps after the warm-up; nothing if the recorder lost ranges, since it would be wrong.
+    std::optional<double> bubble_fraction;
     std::vector<TrainedLane> lanes;
 };
 

@@ -17,6 +17,20 @@ using testing::StartsWith;
 
 const std::string kModel = "mlp:layers=4,width=64";
 
+/// A chain of 8 equal layers: forward `forward_ms`, backward twice that, one sample a micro-batch.
+std::string emulated_profile(double forward_ms) {
+    nlohmann::json layers = nlohmann::json::array();
+    for (int i = 0; i < 8; ++i) {
+        layers.push_back({{"name", "layer." + std::to_string(i)},
+                          {"forward_ns", {std::llround(forward_ms * 1e6)}},
+                          {"backward_ns", {std::llround(2 * forward_ms * 1e6)}},
+                          {"output_bytes", {65536}},
+                          {"saved_bytes", {1 << 20}},
+                          {"parameter_bytes", 1 << 20}});
+    }
+    return nlohmann::json{{"format", "pipescope.profile"}, {"version", 1}, {"samples", {1}}, {"layers", layers}}.dump();
+}
+
 class EndToEnd : public testing::Test {
 protected:
     std::string refused(int code, const std::string& line) const {
@@ -90,6 +104,41 @@ TEST_F(EndToEnd, TrainingLowersTheLossAndRepeatsExactly) {
     }
 }
 
+TEST_F(EndToEnd, TheTraceOfAKilledRunIsRecovered) {
+    user.writes("e.json", emulated_profile(1));
+    // Killed once several steps are in the write-ahead log; the run itself would go on for a minute.
+    user.types_to_shell("'" PIPESCOPE_BIN_FOLDER
+                        "/pipescope' run emulated:e.json --balance 4,4 -m 8 --batch 8 "
+                        "--steps 2000 --trace k.sqlite >.stdout 2>.stderr & run=$!\n"
+                        "for i in $(seq 300); do\n"
+                        "  sleep 0.1; test $(stat -c %s k.sqlite-wal 2>.none || echo 0) -gt 400000 && break\n"
+                        "done\n"
+                        "kill -9 $run; wait $run 2>.none");
+    ASSERT_TRUE(user.has("k.sqlite"));
+    const auto recovery = user.succeeds("recover k.sqlite --json").json();
+    EXPECT_EQ(recovery.at("was_open"), true);
+    EXPECT_GE(recovery.at("steps").get<int>(), 3);
+    EXPECT_FALSE(user.has("k.sqlite-wal"));
+    EXPECT_GE(user.succeeds("compare k.sqlite --json").json().at("steps").size(), 1u);
+}
+
+TEST_F(EndToEnd, TheDemoDoesItAllAndKeepsWhatIsNotItsOwn) {
+    std::filesystem::create_directory(user.folder() / "demo");
+    user.writes("demo/notes.txt", "mine");
+    const auto parts = user.succeeds("demo --force --json --model " + kModel + " --batch 8 -m 4 --steps 2").json();
+    EXPECT_THAT(keys_of(parts), ElementsAre("real", "emulated"));
+    EXPECT_EQ(parts.at("real").at("tasks_unmatched"), 0);
+    EXPECT_TRUE(parts.at("real").at("repeat_spread").is_number());
+    EXPECT_EQ(parts.at("emulated").at("lanes").size(), 8u);
+    EXPECT_NEAR(parts.at("emulated").at("step_error").get<double>(), 0, 0.2);
+    for (const std::string name : {"profile.json", "trace.sqlite", "emulated-profile.json", "emulated-trace.sqlite"}) {
+        EXPECT_TRUE(user.has("demo/" + name)) << name;
+    }
+    EXPECT_EQ(user.has("demo/timeline.png"), is_installed("pipescope-gui"));
+    EXPECT_THAT(user.reads("demo/report.md"), AllOf(HasSubstr("| step time |"), HasSubstr("pipescope compare")));
+    EXPECT_EQ(user.reads("demo/notes.txt"), "mine");
+}
+
 TEST_F(EndToEnd, ModelsAreListedAndDescribed) {
     const auto zoo = user.succeeds("models --json").json().at("models");
     EXPECT_GE(zoo.size(), 3u);
@@ -134,20 +183,6 @@ TEST_F(EndToEnd, HelpOfForwardedCommandsSpeaksOfPipescope) {
         EXPECT_THAT(user.succeeds(command + " --help").out,
                     AllOf(HasSubstr("Usage: pipescope " + command), HasSubstr("Example")));
     }
-}
-
-/// A chain of 8 equal layers: forward `forward_ms`, backward twice that, one sample a micro-batch.
-std::string emulated_profile(double forward_ms) {
-    nlohmann::json layers = nlohmann::json::array();
-    for (int i = 0; i < 8; ++i) {
-        layers.push_back({{"name", "layer." + std::to_string(i)},
-                          {"forward_ns", {std::llround(forward_ms * 1e6)}},
-                          {"backward_ns", {std::llround(2 * forward_ms * 1e6)}},
-                          {"output_bytes", {65536}},
-                          {"saved_bytes", {1 << 20}},
-                          {"parameter_bytes", 1 << 20}});
-    }
-    return nlohmann::json{{"format", "pipescope.profile"}, {"version", 1}, {"samples", {1}}, {"layers", layers}}.dump();
 }
 
 // 8 partitions, 32 micro-batches, except_last: the margins are ten times what a quiet machine shows.

@@ -23,10 +23,11 @@ struct CommandResult {
 class User {
 public:
     /// `line` is what follows "pipescope", read by the shell. No command may take longer than two minutes.
-    CommandResult types(const std::string& line) const { return types_to("pipescope", line); }
-    CommandResult types_to(const std::string& program, const std::string& line) const {
-        const std::string command = "cd '" + folder_.path().string() + "' && timeout 120 '" PIPESCOPE_BIN_FOLDER "/" +
-                                    program + "' " + line + " >.stdout 2>.stderr";
+    CommandResult types(const std::string& line) const {
+        return types_to_shell("timeout 120 '" PIPESCOPE_BIN_FOLDER "/pipescope' " + line + " >.stdout 2>.stderr");
+    }
+    CommandResult types_to_shell(const std::string& script) const {
+        const std::string command = "cd '" + folder_.path().string() + "' || exit 99\n" + script;
         const int status = std::system(command.c_str());
         CommandResult result;
         result.code = WIFEXITED(status) ? WEXITSTATUS(status) : 128;
