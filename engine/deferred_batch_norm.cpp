@@ -79,7 +79,7 @@ void move_towards(const at::Tensor& running, const at::Tensor& value, double mom
 }  // namespace
 
 DeferredBatchNorm::DeferredBatchNorm(const NamedTensors& buffers) {
-    static const BatchNormKernel kernel;  // from the first use to the end of the process, as TORCH_LIBRARY_IMPL does
+    static const Permanent<BatchNormKernel> kernel;
     for (const auto& [name, tensor] : buffers) {
         if (tensor.defined() && name.ends_with("running_mean")) {
             running_means_.push_back(tensor);

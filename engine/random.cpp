@@ -123,7 +123,7 @@ std::uint64_t random_seed(std::uint64_t seed, std::int64_t step, MicroBatchId mi
 }
 
 SeededRandom::SeededRandom(std::uint64_t seed) {
-    static const RandomKernels kernels;  // from the first use to the end of the process, as TORCH_LIBRARY_IMPL does
+    static const Permanent<RandomKernels> kernels;
     thread_random.seed = seed;
     for (ThreadRandom::OnDevice& each : thread_random.generators) {
         each.seeded = false;
