@@ -21,6 +21,7 @@ namespace fs = std::filesystem;
 /// argv for exec: the pointers borrow from `texts`, which must outlive them.
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
     std::vector<char*> pointers;
+    pointers.reserve(texts.size() + 1);
     for (std::string& text : texts) {
         pointers.push_back(text.data());
     }

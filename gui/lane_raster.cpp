@@ -1,7 +1,6 @@
 #include "gui/lane_raster.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
 namespace pipescope {
@@ -14,7 +13,7 @@ constexpr int kHatchWidth = 2;
 constexpr std::size_t kSlicesPerColumnToRead = 4;
 
 QRgb mix(QRgb ground, QRgb color, float share) {
-    const int part = static_cast<int>(share * 256 + 0.5F);
+    const int part = static_cast<int>(share * 256);
     const auto channel = [&](int a, int b) { return a + (((b - a) * part) >> 8); };
     return qRgb(channel(qRed(ground), qRed(color)), channel(qGreen(ground), qGreen(color)),
                 channel(qBlue(ground), qBlue(color)));
@@ -119,7 +118,7 @@ void LaneRaster::mixColumns(int columns) {
             pattern_[x] = inStep_[x] != 0 ? Pattern::dotted : Pattern::plain;
             continue;
         }
-        const auto kind = static_cast<std::size_t>(dominant_[x]);
+        const auto kind = static_cast<std::size_t>(static_cast<unsigned char>(dominant_[x]));
         line_[x] = mix(line_[x], kindColor_[kind], std::clamp(busy, kFaintest, 1.0F));
         pattern_[x] = busy >= kSolid ? kindPattern_[kind] : Pattern::plain;
     }
