@@ -27,6 +27,7 @@ struct NamedSize {
 
 std::vector<NamedSize> sizes_of(const std::vector<std::string>& models) {
     std::vector<NamedSize> sizes;
+    sizes.reserve(models.size());
     for (const std::string& model : models) {
         sizes.push_back({model, model_size(make_model(model))});
     }
