@@ -14,7 +14,11 @@ thread_local int owner_outside = 0;
 }  // namespace
 
 LaneMemory::LaneMemory(std::function<Nanoseconds()> now, std::function<void(const MemorySample&)> record)
-    : now_(std::move(now)), record_(std::move(record)) {}
+    : now_(std::move(now)), record_(std::move(record)) {
+    for (int lane = 0; lane < kMostPartitions; ++lane) {  // another model of this process may have used the lanes before
+        tracking_allocator::take_window(owner_of(LaneId{lane}));
+    }
+}
 
 void LaneMemory::placed(const at::Tensor& tensor, LaneId lane) {
     tracking_allocator::recharge(tensor, owner_of(lane));

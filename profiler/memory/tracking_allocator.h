@@ -39,7 +39,7 @@ Bytes take_window(int owner);
 }  // namespace tracking_allocator
 
 /// Charges tasks to their lanes and reports what each lane holds after each task: `peak` of a sample covers everything
-/// since the lane's sample before, also what happened between two tasks.
+/// since the lane's sample before (the first: since this was made), also what happened between two tasks.
 /// What a thread allocates outside a task stays with the thread's own owner.
 class LaneMemory : public TaskObserver {
 public:

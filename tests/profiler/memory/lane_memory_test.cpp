@@ -45,6 +45,17 @@ TEST_F(LaneMemoryTest, CoversWhatHappensBetweenTwoTasks) {
     EXPECT_EQ(samples[1].peak, 300);
 }
 
+TEST_F(LaneMemoryTest, ForgetsWhatAnEarlierModelHeldOnTheLane) {
+    const int before = tracking_allocator::set_owner(kLane.value() + 1);
+    torch::empty({1000});
+    tracking_allocator::set_owner(before);
+    std::vector<MemorySample> later;
+    LaneMemory next([] { return Nanoseconds(0); }, [&](const MemorySample& sample) { later.push_back(sample); });
+    next.task_started(kForward, kLane);
+    next.task_ended(kForward, kLane);
+    EXPECT_EQ(later.at(0).peak, 0);
+}
+
 TEST_F(LaneMemoryTest, ChargesParametersAndMovedTensorsToTheirLane) {
     at::Tensor parameter = torch::empty({10});
     at::Tensor received = torch::empty({20});
