@@ -15,7 +15,8 @@ thread_local int owner_outside = 0;
 
 LaneMemory::LaneMemory(std::function<Nanoseconds()> now, std::function<void(const MemorySample&)> record)
     : now_(std::move(now)), record_(std::move(record)) {
-    for (int lane = 0; lane < kMostPartitions; ++lane) {  // another model of this process may have used the lanes before
+    for (int lane = 0; lane < kMostPartitions;
+         ++lane) {  // another model of this process may have used the lanes before
         tracking_allocator::take_window(owner_of(LaneId{lane}));
     }
 }
