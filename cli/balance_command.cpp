@@ -40,12 +40,7 @@ void add_balance_command(Program& program) {
         ->required()
         ->type_name("N")
         ->group("Pipeline");
-    command
-        ->add_option("--algorithm", flags->algorithm,
-                     "optimal (default): the shortest simulated step; minmax: the smallest largest partition; block: "
-                     "torchgpipe's method, to compare with")
-        ->type_name("NAME")
-        ->group("Pipeline");
+    add_algorithm_option(*command, flags->algorithm);
     add_batch_options(*command, flags->pipeline);
     add_hardware_options(*command, flags->pipeline);
     add_optimizer_option(*command, flags->pipeline);

@@ -6,6 +6,7 @@ class Program;
 // One file each: <name>_command.cpp. All of them are torch-free.
 void add_balance_command(Program& program);
 void add_simulate_command(Program& program);
+void add_plan_command(Program& program);
 void add_compare_command(Program& program);
 void add_export_command(Program& program);
 void add_view_command(Program& program);

@@ -52,15 +52,28 @@ void add_batch_options(CLI::App& command, PipelineFlags& flags) {
         ->required()
         ->type_name("N")
         ->group("Pipeline");
-    command.add_option("--batch", flags.batch, "Samples of one mini-batch, which is one step")
-        ->required()
-        ->type_name("N")
-        ->group("Pipeline");
+    add_mini_batch_option(command, flags);
     command
         .add_option("--checkpoint", flags.checkpoint,
                     "Which micro-batches keep only their input and run again before backward: always, except_last "
                     "(default) or never")
         ->type_name("MODE")
+        ->group("Pipeline");
+}
+
+void add_mini_batch_option(CLI::App& command, PipelineFlags& flags) {
+    command.add_option("--batch", flags.batch, "Samples of one mini-batch, which is one step")
+        ->required()
+        ->type_name("N")
+        ->group("Pipeline");
+}
+
+void add_algorithm_option(CLI::App& command, std::string& algorithm) {
+    command
+        .add_option("--algorithm", algorithm,
+                    "optimal (default): the shortest simulated step; minmax: the smallest largest partition; block: "
+                    "torchgpipe's method, to compare with")
+        ->type_name("NAME")
         ->group("Pipeline");
 }
 

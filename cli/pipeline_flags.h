@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace pipescope {
-/// The flags that describe a pipeline, as typed. Shared by balance, simulate and run.
+/// The flags that describe a pipeline, as typed. Shared by balance, simulate, plan and run.
 struct PipelineFlags {
     std::string balance;
     std::int64_t chunks = 1;
@@ -28,6 +28,8 @@ struct PipelineFlags {
 // Each adds one group of options to a command; `flags` must outlive the parsing.
 void add_balance_option(CLI::App& command, PipelineFlags& flags);  ///< --balance, required
 void add_batch_options(CLI::App& command, PipelineFlags& flags);   ///< -m --chunks and --batch, required; --checkpoint
+void add_mini_batch_option(CLI::App& command, PipelineFlags& flags);  ///< --batch alone, required
+void add_algorithm_option(CLI::App& command, std::string& algorithm);
 void add_hardware_options(CLI::App& command, PipelineFlags& flags);  ///< --devices, links, --speed, --memory-limit
 void add_schedule_options(CLI::App& command, PipelineFlags& flags);  ///< --schedule, --placement
 void add_optimizer_option(CLI::App& command, PipelineFlags& flags);

@@ -46,6 +46,7 @@ int run_pipescope(int argc, const char* const* argv) {
     add_forwarded(program, arguments, "profile", "Measure what each layer of a model costs in time and memory");
     add_balance_command(program);
     add_simulate_command(program);
+    add_plan_command(program);
     add_forwarded(program, arguments, "run", "Train a model through the pipeline for real, and record it");
     add_compare_command(program);
     add_view_command(program);

@@ -17,27 +17,37 @@ Bytes most_bytes(const Simulation& simulation) {
     return most;
 }
 
-void check(const PlanRequest& request, std::size_t layers) {
-    if (request.fewest_partitions < 1 || request.fewest_partitions > request.most_partitions) {
-        throw UsageError("partitions from " + std::to_string(request.fewest_partitions) + " to " +
-                         std::to_string(request.most_partitions) +
-                         " is no range; it starts at 1 or more and does not descend; write it as 1..8");
+/// Ascending, each once, none beyond the layers.
+std::set<int> partitions_of(const PlanRequest& request, std::size_t layers) {
+    const std::set<int> all(request.partitions.begin(), request.partitions.end());
+    if (*all.begin() < 1) {
+        throw UsageError("a number of partitions is " + std::to_string(*all.begin()) +
+                         "; a pipeline has at least 1; leave it out");
     }
-    if (static_cast<std::size_t>(request.fewest_partitions) > layers) {
-        throw BalanceError("partitions from " + std::to_string(request.fewest_partitions) + " on; the model has " +
+    if (static_cast<std::size_t>(*all.begin()) > layers) {
+        throw BalanceError("partitions from " + std::to_string(*all.begin()) + " on; the model has " +
                            std::to_string(layers) + " layers, each partition needs one; use fewer partitions");
     }
-    if (request.chunks.empty() || request.checkpoints.empty()) {
-        throw UsageError("there are 0 chunks or checkpoint modes to try; a plan needs 1 of each; give some");
+    return {all.begin(),
+            std::find_if(all.begin(), all.end(), [&](int each) { return static_cast<std::size_t>(each) > layers; })};
+}
+
+void check(const PlanRequest& request) {
+    if (request.partitions.empty() || request.chunks.empty() || request.checkpoints.empty()) {
+        throw UsageError(
+            "there are 0 numbers of partitions, chunks or checkpoint modes to try; a plan needs 1 of each; give some");
     }
     if (!(request.price_per_lane_hour >= 0) || !std::isfinite(request.price_per_lane_hour)) {
         throw UsageError("price_per_lane_hour is " + std::to_string(request.price_per_lane_hour) +
                          "; a price is finite and not negative; correct it");
     }
+}
+
+void check_lanes(const PlanRequest& request, int most_partitions) {
     const auto require_lanes = [&](const char* name, std::size_t given) {
-        if (given != 0 && given < static_cast<std::size_t>(request.most_partitions)) {
+        if (given != 0 && given < static_cast<std::size_t>(most_partitions)) {
             throw UsageError(std::string(name) + " names " + std::to_string(given) + " lanes; up to " +
-                             std::to_string(request.most_partitions) +
+                             std::to_string(most_partitions) +
                              " are planned; give one for each, or plan fewer partitions");
         }
     };
@@ -100,19 +110,23 @@ void mark_pareto(std::vector<PlanCandidate>& candidates) {
 
 Plan plan(const Profile& profile, const PlanRequest& request) {
     check_profile(profile);
-    check(request, profile.layers.size());
-    const int most = std::min(request.most_partitions, static_cast<int>(profile.layers.size()));
+    check(request);
+    const std::set<int> partitions = partitions_of(request, profile.layers.size());
+    check_lanes(request, *partitions.rbegin());
     std::set<std::int64_t> chunks;
     for (const std::int64_t each : request.chunks) {
         chunks.insert(std::min(each, request.options.batch));
     }
-    const double total = static_cast<double>(most - request.fewest_partitions + 1) *
-                         static_cast<double>(chunks.size()) * static_cast<double>(request.checkpoints.size());
+    const double total = static_cast<double>(partitions.size()) * static_cast<double>(chunks.size()) *
+                         static_cast<double>(request.checkpoints.size());
     Plan plan;
     const auto go_on = [&] {
         return !request.progress || request.progress(static_cast<double>(plan.candidates.size()) / total);
     };
-    for (int n = request.fewest_partitions; n <= most && !plan.cancelled; ++n) {
+    for (const int n : partitions) {
+        if (plan.cancelled) {
+            break;
+        }
         for (const std::int64_t m : chunks) {
             for (const Checkpoint checkpoint : request.checkpoints) {
                 if (!go_on()) {

@@ -12,8 +12,7 @@
 namespace pipescope {
 /// What to choose from.
 struct PlanRequest {
-    int fewest_partitions = 1;
-    int most_partitions = 8;
+    std::vector<int> partitions = {1, 2, 3, 4, 5, 6, 7, 8};
     std::vector<std::int64_t> chunks = {1, 2, 4, 8, 16, 32, 64};
     std::vector<Checkpoint> checkpoints = {Checkpoint::never, Checkpoint::except_last, Checkpoint::always};
     /// Batch, link, memory limit, optimizer, schedule; devices and speeds, if given, of the most lanes: fewer

@@ -56,6 +56,59 @@ TEST_F(Commands, InfeasibleIsExitCode3WithTheObjectAllTheSame) {
     EXPECT_EQ(result.json().at("feasible"), false);
 }
 
+TEST_F(Commands, PlanTriesAllThatWasAskedForAndNamesTheBest) {
+    const std::string line = "plan p.json -n 1,2,4..9 -m 1..4 --batch 4 --memory-limit 16GiB --json";
+    const auto object = user.succeeds(line).json();
+    EXPECT_THAT(keys_of(object), ElementsAre("candidates", "best", "infeasible_because"));
+    ASSERT_EQ(object.at("candidates").size(), 3u * 3 * 3);  // n 1, 2, 4; m 1, 2, 4; three modes
+    EXPECT_EQ(object.at("best"), 0);
+    EXPECT_TRUE(object.at("infeasible_because").is_null());
+    // never, m = n = 4 lanes of 10 + 20 ms: (m + n - 1) * 30 ms; a million samples are 250 000 such steps of 4 lanes.
+    const auto& best = object.at("candidates").at(0);
+    EXPECT_EQ(best.at("step_ns"), 210'000'000);
+    EXPECT_EQ(best.at("balance"), (nlohmann::ordered_json{1, 1, 1, 1}));
+    EXPECT_EQ(best.at("micro_batches"), 4);
+    EXPECT_EQ(best.at("checkpoint"), "never");
+    EXPECT_EQ(best.at("pareto"), true);
+    EXPECT_NEAR(best.at("cost").get<double>(), 250'000 * 0.21 / 3600 * 4, 1e-6);
+    const auto simulated = user.succeeds("simulate p.json --balance 1,1,1,1 -m 4 --batch 4 --json").json();
+    std::vector<std::string> keys = keys_of(simulated);
+    keys.insert(keys.end(), {"pareto", "cost"});
+    EXPECT_EQ(keys_of(best), keys);
+    EXPECT_EQ(user.succeeds(line).out, user.succeeds(line).out);
+}
+
+TEST_F(Commands, PlanShowsATableOfTheAskedLength) {
+    const std::string text =
+        user.succeeds("plan p.json -n 2 -m 1..4 --batch 4 --checkpoint never --most 1 --price-per-lane-hour 2").out;
+    EXPECT_THAT(text, AllOf(StartsWith("best: balance 2,2, 4 micro-batches, checkpoint never; the next"),
+                            HasSubstr("peak memory"), HasSubstr(" of 3 candidates")));
+    EXPECT_THAT(text, HasSubstr("300.0 ms"));
+    EXPECT_THAT(text, HasSubstr(" 83.33 ")) << "250 000 steps of 0.3 s on 2 lanes at 2 an hour";
+}
+
+TEST_F(Commands, PlanWithoutAFitIsExitCode3WithTheCandidatesAllTheSame) {
+    const CommandResult result = user.types("plan p.json -n 1..2 -m 1,2 --batch 2 --memory-limit 1kB --json");
+    EXPECT_EQ(result.code, 3) << result.err;
+    EXPECT_EQ(result.json().at("candidates").size(), 2u * 2 * 3);
+    EXPECT_TRUE(result.json().at("best").is_null());
+    EXPECT_THAT(result.json().at("infeasible_because").get<std::string>(), HasSubstr("memory_limit is 1000"));
+    EXPECT_THAT(user.types("plan p.json --batch 2 --memory-limit 1kB").out, StartsWith("infeasible: "));
+}
+
+TEST_F(Commands, PlanRefusesWrongRequestsAndSaysWhatToDo) {
+    EXPECT_THAT(refused(2, "plan p.json -n 8..1 --batch 4"), HasSubstr("--partitions is '8..1'"));
+    EXPECT_THAT(refused(2, "plan p.json -n 5..8 --batch 4"), HasSubstr("4 layers"));
+    EXPECT_THAT(refused(2, "plan p.json -m 1-8 --batch 4"), HasSubstr("--chunks is '1-8'"));
+    EXPECT_THAT(refused(2, "plan p.json --batch 0"), HasSubstr("batch is 0"));
+    EXPECT_THAT(refused(2, "plan p.json"), HasSubstr("--batch is required"));
+    EXPECT_THAT(refused(2, "plan p.json --batch 4 --checkpoint sometimes"), HasSubstr("sometimes"));
+    EXPECT_THAT(refused(2, "plan p.json --batch 4 --speed 1,1"), HasSubstr("up to 4 are planned"));
+    EXPECT_THAT(refused(2, "plan p.json --batch 4 --price-per-lane-hour -1"), HasSubstr("price"));
+    EXPECT_THAT(refused(2, "plan p.json --batch 4 --most 0"), HasSubstr("--most is 0"));
+    EXPECT_THAT(refused(1, "plan none.json --batch 4"), HasSubstr("none.json"));
+}
+
 TEST_F(Commands, WrongRequestsAreUsageErrorsThatSayWhatToDo) {
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,3 -m 2 --batch 2"),
                 AllOf(HasSubstr("sums to 5"), HasSubstr("4 layers")));
@@ -117,7 +170,7 @@ TEST_F(Commands, DoctorSucceedsHereAndTellsWhatItSaw) {
 
 TEST_F(Commands, EveryCommandExplainsItself) {
     const std::string help = user.succeeds("--help").out;
-    for (const std::string command : {"simulate", "export", "view", "recover", "doctor"}) {
+    for (const std::string command : {"simulate", "plan", "export", "view", "recover", "doctor"}) {
         EXPECT_THAT(help, HasSubstr("\n  " + command + " "));
         EXPECT_THAT(user.succeeds(command + " --help").out, HasSubstr("Example")) << command;
     }

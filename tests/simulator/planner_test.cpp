@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <numeric>
 
 namespace pipescope {
 namespace {
@@ -26,7 +27,8 @@ Profile eight_layers() {
 
 PlanRequest request_of(int most, std::int64_t batch) {
     PlanRequest request;
-    request.most_partitions = most;
+    request.partitions.resize(static_cast<std::size_t>(most));
+    std::iota(request.partitions.begin(), request.partitions.end(), 1);
     request.chunks = {1, 4, 16};
     request.options.batch = batch;
     return request;
@@ -37,6 +39,9 @@ TEST(Plan, TriesEveryCombinationOnce) {
     EXPECT_EQ(plan(eight_layers(), request_of(4, 4)).candidates.size(), 4u * 2 * 3) << "16 chunks of 4 samples are 4";
     EXPECT_EQ(plan(eight_layers(), request_of(20, 4)).candidates.size(), 8u * 2 * 3)
         << "no more partitions than layers";
+    PlanRequest some = request_of(4, 16);
+    some.partitions = {4, 2, 4, 20};
+    EXPECT_EQ(plan(eight_layers(), some).candidates.size(), 2u * 3 * 3);
 }
 
 TEST(Plan, RanksByThroughputAndTakesTheQuickest) {
@@ -122,16 +127,17 @@ TEST(Plan, UsesTheFirstDevicesAndSpeedsForFewerLanes) {
     request.options.speeds = {1, 2};
     request.options.devices = {"cuda:0", "cuda:1"};
     EXPECT_EQ(plan(eight_layers(), request).candidates.size(), 2u * 2 * 3);
-    request.most_partitions = 3;
+    request.partitions.push_back(3);
     EXPECT_THAT([&] { plan(eight_layers(), request); },
                 ThrowsMessage<UsageError>(HasSubstr("devices names 2 lanes; up to 3")));
 }
 
 TEST(Plan, RefusesARequestWithoutCandidates) {
     PlanRequest request = request_of(0, 4);
-    EXPECT_THAT([&] { plan(eight_layers(), request); }, ThrowsMessage<UsageError>(HasSubstr("from 1 to 0")));
-    request = request_of(12, 4);
-    request.fewest_partitions = 9;
+    EXPECT_THAT([&] { plan(eight_layers(), request); }, ThrowsMessage<UsageError>(HasSubstr("0 numbers of")));
+    request.partitions = {2, 0};
+    EXPECT_THAT([&] { plan(eight_layers(), request); }, ThrowsMessage<UsageError>(HasSubstr("partitions is 0")));
+    request.partitions = {9, 12};
     EXPECT_THROW(plan(eight_layers(), request), BalanceError);
     request = request_of(2, 4);
     request.chunks = {0};

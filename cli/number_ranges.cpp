@@ -1,0 +1,87 @@
+#include "cli/number_ranges.h"
+
+#include "cli/pipeline_flags.h"
+#include "schedule/error.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <limits>
+#include <set>
+
+namespace pipescope {
+namespace {
+constexpr std::string_view kDots = "..";
+
+std::int64_t parse_positive(const std::string& text, std::string_view number, const std::string& option) {
+    std::int64_t value = 0;
+    const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
+    if (error != std::errc{} || end != number.data() + number.size() || value < 1) {
+        throw UsageError(fmt::format("{} is '{}'; '{}' is no whole number of at least 1; write it as 4, 1,2,4 or 1..8",
+                                     option, text, number));
+    }
+    return value;
+}
+
+std::set<std::int64_t> divisors_of(std::int64_t batch) {
+    std::set<std::int64_t> divisors;
+    for (std::int64_t each = 1; each <= batch / each; ++each) {
+        if (batch % each == 0) {
+            divisors.insert({each, batch / each});
+        }
+    }
+    return divisors;
+}
+}  // namespace
+
+std::vector<NumberRange> parse_ranges(const std::string& text, const std::string& option) {
+    std::vector<NumberRange> ranges;
+    for (const std::string& item : parse_list(text, option)) {
+        const std::size_t dots = item.find(kDots);
+        const std::string_view all = item;
+        NumberRange range;
+        range.first = parse_positive(text, all.substr(0, dots), option);
+        range.last =
+            dots == std::string::npos ? range.first : parse_positive(text, all.substr(dots + kDots.size()), option);
+        if (range.last < range.first) {
+            throw UsageError(fmt::format("{} is '{}'; a range does not descend; write it as {}..{}", option, text,
+                                         range.last, range.first));
+        }
+        ranges.push_back(range);
+    }
+    return ranges;
+}
+
+std::vector<int> partitions_to_try(const std::vector<NumberRange>& ranges, std::size_t num_layers) {
+    constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+    const std::int64_t layers = std::min(static_cast<std::int64_t>(num_layers), kMost);
+    std::set<int> numbers;
+    for (const NumberRange& range : ranges) {
+        numbers.insert(static_cast<int>(std::min(range.first, kMost)));
+        for (std::int64_t n = range.first; n <= std::min(range.last, layers); ++n) {
+            numbers.insert(static_cast<int>(n));
+        }
+    }
+    return {numbers.begin(), numbers.end()};
+}
+
+std::vector<std::int64_t> chunks_to_try(const std::vector<NumberRange>& ranges, std::int64_t batch) {
+    const std::set<std::int64_t> divisors = divisors_of(batch);
+    std::set<std::int64_t> numbers;
+    for (const NumberRange& range : ranges) {
+        const std::int64_t last = std::min(range.last, batch);
+        numbers.insert({std::min(range.first, batch), last});
+        numbers.insert(divisors.lower_bound(range.first), divisors.upper_bound(std::max(range.first, last)));
+        for (std::int64_t power = 1; power <= last; power *= 2) {
+            if (power >= range.first) {
+                numbers.insert(power);
+            }
+            if (power > last / 2) {
+                break;  // the next would be beyond, or beyond 2^63
+            }
+        }
+    }
+    return {numbers.begin(), numbers.end()};
+}
+}  // namespace pipescope

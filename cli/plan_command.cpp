@@ -1,0 +1,126 @@
+#include "balance/profile_file.h"
+#include "cli/commands.h"
+#include "cli/number_ranges.h"
+#include "cli/pipeline_flags.h"
+#include "cli/plan_report.h"
+#include "cli/program.h"
+#include "cli/progress_bar.h"
+#include "cli/reports.h"
+#include "schedule/error.h"
+#include "simulator/planner.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+namespace pipescope {
+namespace {
+struct PlanFlags {
+    std::string profile;
+    PipelineFlags pipeline;
+    std::string partitions = "1..8";
+    std::string chunks = "1..64";
+    std::string checkpoints = "never,except_last,always";
+    std::string algorithm = "optimal";
+    double price_per_lane_hour = 1;
+    std::int64_t most = 10;
+    bool json = false;
+};
+
+std::vector<Checkpoint> checkpoints_of(const PlanFlags& flags) {
+    std::vector<Checkpoint> checkpoints;
+    for (const std::string& name : parse_list(flags.checkpoints, "--checkpoint")) {
+        const Checkpoint mode = parse_checkpoint(name);
+        if (std::find(checkpoints.begin(), checkpoints.end(), mode) == checkpoints.end()) {
+            checkpoints.push_back(mode);
+        }
+    }
+    return checkpoints;
+}
+
+/// All but what depends on the profile: wrong flags are refused before it is read.
+PlanRequest request_of(const PlanFlags& flags) {
+    PlanRequest request;
+    request.options = pipeline_options(flags.pipeline);
+    request.chunks = chunks_to_try(parse_ranges(flags.chunks, "--chunks"), request.options.batch);
+    request.checkpoints = checkpoints_of(flags);
+    request.algorithm = parse_balance_algorithm(flags.algorithm);
+    request.price_per_lane_hour = flags.price_per_lane_hour;
+    if (flags.most < 1) {
+        throw UsageError(fmt::format("--most is {}; a table has at least 1 row; write it as 10", flags.most));
+    }
+    return request;
+}
+
+ExitCode plan_command(const PlanFlags& flags) {
+    PlanRequest request = request_of(flags);
+    const std::vector<NumberRange> partitions = parse_ranges(flags.partitions, "--partitions");
+    const Profile profile = load_profile(flags.profile);
+    request.partitions = partitions_to_try(partitions, profile.layers.size());
+    Plan found;
+    {
+        ProgressBar bar("planning " + profile.model);
+        request.progress = [&bar](double done) {
+            bar.show(done);
+            return true;
+        };
+        found = plan(profile, request);
+    }
+    std::cout << (flags.json ? dump(plan_json(found)) : plan_text(found, static_cast<std::size_t>(flags.most)));
+    return found.best ? ExitCode::success : ExitCode::infeasible;
+}
+
+void add_choices(CLI::App& command, PlanFlags& flags) {
+    command
+        .add_option("-n,--partitions", flags.partitions,
+                    "How many partitions to try, one lane for each: 4, 1,2,4 or 1..8 (default), which are all eight. "
+                    "More than the model has layers are left out")
+        ->type_name("RANGE")
+        ->group("Pipeline");
+    command
+        .add_option("-m,--chunks", flags.chunks,
+                    "Micro-batches to try: 8, 4,8,12 or 1..64 (default); of a range its ends, the powers of two and "
+                    "the divisors of the batch. More than the batch has samples count as one sample each")
+        ->type_name("RANGE")
+        ->group("Pipeline");
+    add_mini_batch_option(command, flags.pipeline);
+    command
+        .add_option("--checkpoint", flags.checkpoints,
+                    "Modes to try: which micro-batches keep only their input and run again before backward; default: "
+                    "never,except_last,always")
+        ->type_name("LIST")
+        ->group("Pipeline");
+}
+}  // namespace
+
+void add_plan_command(Program& program) {
+    const auto flags = std::make_shared<PlanFlags>();
+    CLI::App* command = program.add_command(
+        "plan", "Choose partitions, balance, micro-batches and checkpointing that fit and are quickest",
+        "Example:\n  pipescope plan p.json -n 1..8 -m 1..64 --batch 64 --memory-limit 16GiB\n"
+        "Every number of partitions, micro-batches and checkpoint mode is simulated with its best balance. The\n"
+        "quickest that keeps --memory-limit is best; of equally quick ones that with fewest lanes.\n"
+        "Exit code 3 says that none keeps it; the candidates are printed all the same.");
+    command->add_option("PROFILE", flags->profile, "Profile file, as 'pipescope profile' writes it")->required();
+    add_choices(*command, *flags);
+    add_algorithm_option(*command, flags->algorithm);
+    add_hardware_options(*command, flags->pipeline);
+    command
+        ->add_option("--price-per-lane-hour", flags->price_per_lane_hour,
+                     "What an hour of one lane costs, in any currency; default 1, which makes the cost lane-hours")
+        ->type_name("N")
+        ->group("Hardware");
+    add_optimizer_option(*command, flags->pipeline);
+    command
+        ->add_option("--most", flags->most,
+                     "Rows of the table (default 10): the best, then as many Pareto candidates that rank lower. "
+                     "--json holds all candidates")
+        ->type_name("N")
+        ->group("Output");
+    add_json_flag(*command, flags->json);
+    program.set_action(command, [flags] { return plan_command(*flags); });
+}
+}  // namespace pipescope

@@ -1,0 +1,72 @@
+#include "cli/plan_report.h"
+
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+PlanCandidate candidate_of(const std::vector<std::int64_t>& balance, std::int64_t step_ns, Bytes peak_bytes) {
+    PlanCandidate candidate;
+    candidate.simulation.options.balance = Balance(balance);
+    candidate.simulation.step_time = Nanoseconds{step_ns};
+    candidate.simulation.samples_per_second = 1e9 / static_cast<double>(step_ns);
+    candidate.simulation.micro_batches = 4;
+    candidate.simulation.lanes.resize(candidate.simulation.options.balance.num_partitions());
+    candidate.simulation.lanes.back().peak_bytes = peak_bytes;
+    return candidate;
+}
+
+/// Quick on two lanes, a twin with more memory, and slow on one lane, which is Pareto.
+Plan three_candidates() {
+    Plan plan;
+    plan.candidates = {candidate_of({2, 2}, 1'000'000, 2048), candidate_of({1, 3}, 1'000'000, 4096),
+                       candidate_of({4}, 2'000'000, 8192)};
+    plan.candidates[0].pareto = plan.candidates[2].pareto = true;
+    plan.candidates[0].cost = 0.25;
+    plan.best = 0;
+    return plan;
+}
+
+TEST(PlanReport, HasEveryCandidateWithParetoAndCostBehindItsSimulation) {
+    const auto object = plan_json(three_candidates());
+    ASSERT_EQ(object.at("candidates").size(), 3u);
+    EXPECT_EQ(object.at("candidates").at(0).at("cost"), 0.25);
+    EXPECT_EQ(object.at("candidates").at(1).at("pareto"), false);
+    EXPECT_EQ(object.at("best"), 0);
+    EXPECT_TRUE(object.at("infeasible_because").is_null());
+}
+
+TEST(PlanReport, TheTableKeepsLowerParetoCandidatesInSight) {
+    const std::string text = plan_text(three_candidates(), 1);
+    EXPECT_THAT(text, AllOf(HasSubstr("\n   1      2  2,2"), HasSubstr("\n   3      1  4 "), HasSubstr("pareto\n"),
+                            HasSubstr("2 of 3 candidates"), HasSubstr("0.25")));
+    EXPECT_THAT(text, Not(HasSubstr("1,3")));
+    EXPECT_THAT(plan_text(three_candidates(), 10), HasSubstr("3 of 3 candidates"));
+}
+
+TEST(PlanReport, SaysWhyTheNextCandidateLoses) {
+    Plan plan = three_candidates();
+    EXPECT_THAT(plan_text(plan, 3), HasSubstr("and needs 4.00 KiB a lane instead of 2.00 KiB"));
+    plan.candidates.erase(plan.candidates.begin() + 1);
+    EXPECT_THAT(plan_text(plan, 3), HasSubstr("50.00 % fewer samples"));
+    plan.candidates[1] = candidate_of({1, 2, 1}, 1'000'000, 1);
+    EXPECT_THAT(plan_text(plan, 3), HasSubstr("on 3 lanes instead of 2"));
+    plan.candidates[1].simulation.feasible = false;
+    EXPECT_THAT(plan_text(plan, 3), AllOf(HasSubstr("no other candidate"), HasSubstr("over the limit")));
+}
+
+TEST(PlanReport, WithoutABestTheReasonComesFirst) {
+    Plan plan = three_candidates();
+    plan.best.reset();
+    plan.infeasible_because = "memory_limit is 1; too little; raise it";
+    EXPECT_THAT(plan_text(plan, 3), StartsWith("infeasible: memory_limit is 1"));
+    EXPECT_TRUE(plan_json(plan).at("best").is_null());
+    EXPECT_EQ(plan_json(plan).at("infeasible_because"), *plan.infeasible_because);
+}
+}  // namespace
+}  // namespace pipescope
