@@ -78,7 +78,7 @@ void add_algorithm_option(CLI::App& command, std::string& algorithm) {
 }
 
 void add_schedule_options(CLI::App& command, PipelineFlags& flags) {
-    command.add_option("--schedule", flags.schedule, "Order of the tasks: gpipe (default)")
+    command.add_option("--schedule", flags.schedule, "Order of the tasks: gpipe (default), 1f1b or interleaved")
         ->type_name("NAME")
         ->group("Pipeline");
     command

@@ -55,10 +55,6 @@ std::string percent_unless(bool lossy, double fraction) {
     return lossy ? "lost" : format_percent(fraction);
 }
 
-std::string points_text(double difference) {
-    return fmt::format("{:+.2f} points", difference * 100);
-}
-
 double error_of(double simulated, double measured) {
     return measured == 0 ? 0 : simulated / measured - 1;
 }
@@ -236,7 +232,7 @@ std::string comparison_text(const TraceComparison& compared) {
     figures.add_row(
         {"bubble fraction", percent_unless(lossy, comparison.measured_bubble_fraction),
          format_percent(comparison.simulated_bubble_fraction),
-         lossy ? "" : points_text(comparison.simulated_bubble_fraction - comparison.measured_bubble_fraction)});
+         lossy ? "" : format_points(comparison.simulated_bubble_fraction - comparison.measured_bubble_fraction)});
     if (comparison.measured_wall_step_time) {
         figures.add_row({"wall step time", format_duration(*comparison.measured_wall_step_time), "", ""});
     }

@@ -113,10 +113,20 @@ std::string format_bytes(Bytes bytes) {
     return with_four_digits(value, unit);
 }
 
+namespace {
+/// In per cent, rounded as it is printed; never -0, which would read as an error that has a direction.
+double hundredths_of_percent(double fraction) {
+    return std::round(fraction * 1e4) / 1e2 + 0.0;
+}
+}  // namespace
+
 std::string format_percent(double fraction) {
     return fmt::format("{:.2f} %", fraction * 100);
 }
 std::string format_error_percent(double fraction) {
-    return fmt::format("{:+.2f} %", fraction * 100);
+    return fmt::format("{:+.2f} %", hundredths_of_percent(fraction));
+}
+std::string format_points(double difference) {
+    return fmt::format("{:+.2f} points", hundredths_of_percent(difference));
 }
 }  // namespace pipescope

@@ -25,4 +25,6 @@ std::string format_bytes(Bytes bytes);
 std::string format_percent(double fraction);
 /// The same with its sign: "+1.23 %".
 std::string format_error_percent(double fraction);
+/// "+0.28 points", from a difference of fractions.
+std::string format_points(double difference);
 }  // namespace pipescope
