@@ -40,8 +40,7 @@ TextTable demo_table(const DemoPart& part) {
                    format_duration(comparison.simulated_step_time), format_error_percent(comparison.step_error)});
     const double difference = comparison.simulated_bubble_fraction - comparison.measured_bubble_fraction;
     table.add_row({"bubble fraction", lossy ? "" : format_percent(comparison.measured_bubble_fraction),
-                   format_percent(comparison.simulated_bubble_fraction),
-                   lossy ? "" : format_points(difference)});
+                   format_percent(comparison.simulated_bubble_fraction), lossy ? "" : format_points(difference)});
     for (std::size_t lane = 0; lane < comparison.lanes.size(); ++lane) {
         const ComparedLane& each = comparison.lanes[lane];
         const auto& measured = each.measured_peak_bytes;
