@@ -67,6 +67,10 @@ struct SizeTimes {
     Repeats recompute;
     Repeats backward;
     Repeats loss;
+    // What the repeats come to, by layer; filled by finish().
+    std::vector<double> forward_ns;
+    std::vector<double> recompute_ns;
+    std::vector<double> backward_ns;
 
     void add(const LayerTimes& times) {
         forward.add(times.forward);
@@ -78,6 +82,12 @@ struct SizeTimes {
         for (Repeats* repeats : {&forward, &recompute, &backward, &loss}) {
             repeats->drop_warm_up();
         }
+    }
+    void finish() {
+        drop_warm_up();
+        forward_ns = forward.medians_to_sum();
+        recompute_ns = recompute.medians_to_sum();
+        backward_ns = backward.medians_to_sum();
     }
     double relative_error() const {
         return std::max({forward.relative_error(), recompute.relative_error(), backward.relative_error()});
@@ -136,7 +146,7 @@ private:
             }
         }
         for (SizeTimes& times : times_) {
-            times.drop_warm_up();
+            times.finish();
         }
     }
 
@@ -194,9 +204,9 @@ private:
         }
         for (std::size_t size = 0; size < sizes_.size(); ++size) {
             const SizeTimes& times = times_[size];
-            layer.forward_ns.push_back(times.forward.median(index));
-            layer.recompute_ns.push_back(times.recompute.median(index));
-            layer.backward_ns.push_back(times.backward.median(index));
+            layer.forward_ns.push_back(times.forward_ns.at(index));
+            layer.recompute_ns.push_back(times.recompute_ns.at(index));
+            layer.backward_ns.push_back(times.backward_ns.at(index));
             const LayerBytes& bytes = bytes_[size].layers[index];
             layer.output_bytes.push_back(static_cast<double>(bytes.output));
             layer.saved_bytes.push_back(static_cast<double>(bytes.saved));

@@ -20,7 +20,8 @@ struct ProfileOptions {
 };
 
 /// Measures every layer of the model on the CPU in steady state: `.grad` exists, one intra-op thread, layer 0's input
-/// needs no gradient. Times by interleaved repeats (median and cv), bytes by the tracking allocator.
+/// needs no gradient. Times by interleaved repeats (medians that sum
+/// to the median of the whole model, and cv), bytes by the tracking allocator.
 /// `forward_ns` is the forward of a checkpointed micro-batch, which keeps nothing for a backward; `recompute_ns` the
 /// one with gradients. `launch_ns` is 0: no fixed cost of a call is in the layers' times. Precondition:
 /// TrackingAllocator is installed (profiler/memory), else the byte fields would be wrong: throws Error. Throws

@@ -3,8 +3,20 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
+#include <utility>
 
 namespace pipescope {
+namespace {
+double median_of(std::vector<double> values) {
+    if (values.empty()) {
+        return 0;
+    }
+    std::sort(values.begin(), values.end());
+    return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+}
+}  // namespace
+
 void Repeats::drop_warm_up() {
     if (rounds_.size() > 1) {
         rounds_.erase(rounds_.begin());
@@ -16,11 +28,24 @@ double Repeats::median(std::size_t layer) const {
     for (const auto& round : rounds_) {
         values.push_back(round.at(layer));
     }
-    if (values.empty()) {
-        return 0;
+    return median_of(std::move(values));
+}
+
+std::vector<double> Repeats::medians_to_sum() const {
+    std::vector<double> sums;
+    for (const auto& round : rounds_) {
+        sums.push_back(std::accumulate(round.begin(), round.end(), 0.0));
     }
-    std::sort(values.begin(), values.end());
-    return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
+    std::vector<double> medians;
+    for (std::size_t layer = 0; !rounds_.empty() && layer < rounds_.front().size(); ++layer) {
+        medians.push_back(median(layer));
+    }
+    const double sum_of_medians = std::accumulate(medians.begin(), medians.end(), 0.0);
+    const double factor = sum_of_medians > 0 ? median_of(std::move(sums)) / sum_of_medians : 1;
+    for (double& each : medians) {
+        each *= factor;
+    }
+    return medians;
 }
 
 double Repeats::mean(std::size_t layer) const {

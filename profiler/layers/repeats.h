@@ -16,6 +16,10 @@ public:
 
     double median(std::size_t layer) const;
     double mean(std::size_t layer) const;
+    /// Each layer's median, all scaled by one factor so that they sum to the median of the rounds' sums. A disturbance
+    /// that hits some layer in every round, but each layer only now and then, is in no layer's median and in every sum:
+    /// medians alone would make partitions of many small layers look quicker than they are.
+    std::vector<double> medians_to_sum() const;
     double standard_deviation(std::size_t layer) const;
     /// Standard deviation over mean; 0 where the mean is 0.
     double coefficient_of_variation(std::size_t layer) const;

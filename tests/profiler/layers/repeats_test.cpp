@@ -19,6 +19,18 @@ TEST(Repeats, MedianIgnoresOneSlowRound) {
     EXPECT_EQ(repeats_of({{4}, {2}}).median(0), 3);
 }
 
+// In every round another layer is disturbed: no median shows it, each sum does.
+TEST(Repeats, MediansAreScaledToTheMedianSum) {
+    const Repeats repeats = repeats_of({{16, 20, 30}, {10, 26, 30}, {10, 20, 36}});
+    EXPECT_EQ(repeats.median(1), 20);
+    const std::vector<double> medians = repeats.medians_to_sum();
+    ASSERT_EQ(medians.size(), 3U);
+    EXPECT_DOUBLE_EQ(medians[0], 11);  // 66 over 60
+    EXPECT_DOUBLE_EQ(medians[1], 22);
+    EXPECT_DOUBLE_EQ(medians[2], 33);
+    EXPECT_EQ(repeats_of({{0, 0}}).medians_to_sum(), (std::vector<double>{0, 0}));
+}
+
 TEST(Repeats, SpreadIsRelativeToTheMean) {
     const Repeats repeats = repeats_of({{8, 0}, {12, 0}});
     EXPECT_DOUBLE_EQ(repeats.coefficient_of_variation(0), std::sqrt(8.0) / 10);
