@@ -13,6 +13,8 @@
 
 namespace pipescope {
 struct GPipe::Impl {
+    explicit Impl(std::shared_ptr<Pipeline> of) : pipeline(std::move(of)) {}
+
     std::shared_ptr<Pipeline> pipeline;
 
     /// Calls visit(layer) for every layer in order.

@@ -62,7 +62,7 @@ private:
     }
 
     Cell& cell(int micro_batch, int partition) {
-        return cells_[static_cast<std::size_t>(partition * m_ + micro_batch)];
+        return cells_[static_cast<std::size_t>(partition) * sizes_.size() + static_cast<std::size_t>(micro_batch)];
     }
     int last_partition() const { return static_cast<int>(pipeline_->partitions().size()) - 1; }
     bool is_checkpointed(int micro_batch) const {

@@ -52,7 +52,7 @@ struct Emulate : torch::autograd::Function<Emulate> {
     static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, const at::Tensor&,
                               const Call& call) {
         const at::Tensor transient = untouched_bytes(call.transient_bytes);
-        const at::Tensor output = make_output(input, call);
+        at::Tensor output = make_output(input, call);
         if (call.keep) {
             keep(context, input, output, call);
         }

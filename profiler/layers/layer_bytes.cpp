@@ -133,7 +133,7 @@ struct Graph {
         return gradients;
     }
 
-    void backward(torch::autograd::variable_list gradients) {
+    void backward(const torch::autograd::variable_list& gradients) {
         if (!ends.empty()) {
             torch::autograd::Engine::get_default_engine().execute(std::exchange(ends, {}), gradients,
                                                                   /*keep_graph=*/false, /*create_graph=*/false,
@@ -186,7 +186,7 @@ Measured measure(LayerChain& chain, std::size_t layer, const Tensors& activation
     torch::autograd::variable_list gradients = graph.output_gradients();
     const Bytes with_graph = held();
     tracking_allocator::reset_peak(kMeasuredOwner);
-    graph.backward(std::move(gradients));
+    graph.backward(gradients);
     const Bytes backward_peak = tracking_allocator::peak(kMeasuredOwner) - with_graph - input_gradient;
     measured.bytes.transient = std::max({Bytes{0}, forward_peak - growth, backward_peak});
     return measured;
