@@ -11,14 +11,6 @@
 
 namespace pipescope {
 namespace {
-Bytes most_bytes(const Simulation& simulation) {
-    Bytes most = 0;
-    for (const SimulatedLane& lane : simulation.lanes) {
-        most = std::max(most, lane.peak_bytes);
-    }
-    return most;
-}
-
 std::string notes_of(const PlanCandidate& candidate) {
     std::string notes = !candidate.simulation.feasible ? "over the limit" : candidate.pareto ? "pareto" : "";
     if (candidate.simulation.extrapolated) {
@@ -37,7 +29,7 @@ std::vector<std::string> row_of(std::size_t rank, const PlanCandidate& candidate
             format_duration(simulation.step_time),
             fmt::format("{:.2f}", simulation.samples_per_second),
             format_percent(simulation.bubble_fraction),
-            format_bytes(most_bytes(simulation)),
+            format_bytes(highest_peak(simulation)),
             fmt::format("{:.4g}", candidate.cost),
             notes_of(candidate)};
 }
@@ -56,9 +48,9 @@ std::string why_next_loses(const Plan& plan) {
     if (next.lanes.size() > best.lanes.size()) {
         return fmt::format("the next is as quick, on {} lanes instead of {}", next.lanes.size(), best.lanes.size());
     }
-    if (most_bytes(next) > most_bytes(best)) {
+    if (highest_peak(next) > highest_peak(best)) {
         return fmt::format("the next is as quick on as many lanes, and needs {} a lane instead of {}",
-                           format_bytes(most_bytes(next)), format_bytes(most_bytes(best)));
+                           format_bytes(highest_peak(next)), format_bytes(highest_peak(best)));
     }
     return "the next is as good in throughput, lanes and memory";
 }

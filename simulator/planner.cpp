@@ -8,8 +8,7 @@
 #include <tuple>
 
 namespace pipescope {
-namespace {
-Bytes most_bytes(const Simulation& simulation) {
+Bytes highest_peak(const Simulation& simulation) {
     Bytes most = 0;
     for (const SimulatedLane& lane : simulation.lanes) {
         most = std::max(most, lane.peak_bytes);
@@ -17,6 +16,7 @@ Bytes most_bytes(const Simulation& simulation) {
     return most;
 }
 
+namespace {
 /// Ascending, each once, none beyond the layers.
 std::set<int> partitions_of(const PlanRequest& request, std::size_t layers) {
     const std::set<int> all(request.partitions.begin(), request.partitions.end());
@@ -86,12 +86,12 @@ PlanCandidate candidate_for(const Profile& profile, const PlanRequest& request, 
 auto rank(const PlanCandidate& candidate) {
     const Simulation& simulation = candidate.simulation;
     return std::tuple(!simulation.feasible, -simulation.samples_per_second, simulation.lanes.size(),
-                      most_bytes(simulation));
+                      highest_peak(simulation));
 }
 
 bool beats(const Simulation& a, const Simulation& b) {
     const auto of = [](const Simulation& each) {
-        return std::tuple(-each.samples_per_second, each.lanes.size(), most_bytes(each));
+        return std::tuple(-each.samples_per_second, each.lanes.size(), highest_peak(each));
     };
     const auto [speed_a, lanes_a, bytes_a] = of(a);
     const auto [speed_b, lanes_b, bytes_b] = of(b);
@@ -148,12 +148,12 @@ Plan plan(const Profile& profile, const PlanRequest& request) {
     } else if (!plan.candidates.empty()) {
         const auto least = std::min_element(plan.candidates.begin(), plan.candidates.end(),
                                             [](const PlanCandidate& a, const PlanCandidate& b) {
-                                                return most_bytes(a.simulation) < most_bytes(b.simulation);
+                                                return highest_peak(a.simulation) < highest_peak(b.simulation);
                                             });
         const PipelineOptions& options = least->simulation.options;
         plan.infeasible_because =
             "memory_limit is " + std::to_string(*options.memory_limit) + "; the least that any candidate needs is " +
-            std::to_string(most_bytes(least->simulation)) + " bytes a lane, with " +
+            std::to_string(highest_peak(least->simulation)) + " bytes a lane, with " +
             std::to_string(options.balance.num_partitions()) + " partitions, " +
             std::to_string(least->simulation.micro_batches) + " micro-batches and checkpoint " +
             to_string(options.checkpoint) + "; raise the limit to that, or allow more partitions or micro-batches";

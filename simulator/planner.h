@@ -42,4 +42,7 @@ struct Plan {
 /// batch would give the same micro-batches again and are tried once. Partitions beyond the layers are left out.
 /// Throws UsageError, BalanceError or ProfileError for a request that holds no candidate at all. Deterministic.
 Plan plan(const Profile& profile, const PlanRequest& request);
+
+/// What the lane that needs most needs, in bytes.
+Bytes highest_peak(const Simulation& simulation);
 }  // namespace pipescope
