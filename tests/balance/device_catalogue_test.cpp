@@ -1,0 +1,105 @@
+#include "balance/device_catalogue.h"
+#include "schedule/error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace pipescope {
+namespace {
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+DeviceType simple_device() {
+    DeviceType device;
+    device.name = "simple";
+    device.flops_per_second = {{"float32", 1e12}, {"float16", 4e12}};
+    device.memory_bytes_per_second = 1e11;
+    device.launch_ns = 3000;
+    device.compute_efficiency = 0.5;
+    device.memory_efficiency = 0.8;
+    return device;
+}
+
+TEST(DeviceCatalogue, HoldsTheTypesPeopleRent) {
+    const std::vector<DeviceType> catalogue = device_catalogue();
+    for (const char* name : {"P40", "P100", "V100", "A100", "H100", "H200"}) {
+        const DeviceType& device = find_device(catalogue, name);
+        EXPECT_GT(device.flops_per_second.at("float32"), 5e12) << name;
+        EXPECT_GT(device.memory_bytes, Bytes{15} << 30) << name;
+        EXPECT_GT(device.link_bytes_per_second, 1e10) << name;
+        EXPECT_FALSE(device.source.empty()) << name;
+    }
+    EXPECT_EQ(&find_device(catalogue, "a100"), &find_device(catalogue, "A100"));
+    EXPECT_THAT([&] { find_device(catalogue, "B200"); },
+                ThrowsMessage<UsageError>(HasSubstr("'B200' is not in the catalogue; it holds P40, P100")));
+}
+
+TEST(DeviceCatalogue, EstimatesByTheSlowerOfComputingAndMovingAndLaunching) {
+    const DeviceType device = simple_device();
+    // 1e9 operations at 0.5e12 a second; 8e7 bytes at 0.8e11.
+    EXPECT_DOUBLE_EQ(estimated_ns(device, "float32", {1e9, 8e6, 1}), 2e6);
+    EXPECT_DOUBLE_EQ(estimated_ns(device, "float16", {1e9, 8e6, 1}), 5e5);
+    EXPECT_DOUBLE_EQ(estimated_ns(device, "float32", {1e6, 8e7, 1}), 1e6);
+    EXPECT_DOUBLE_EQ(estimated_ns(device, "float32", {1, 1, 2}), 6000);
+    EXPECT_DOUBLE_EQ(estimated_ns(device, "float64", {1e9, 0, 1}), 2e6) << "no rate of its own: as float32";
+}
+
+Profile profile_with_flops() {
+    Profile profile;
+    profile.samples = {1, 2};
+    profile.input_bytes = {1000, 2000};
+    LayerProfile layer;
+    layer.name = "layer";
+    layer.parameter_bytes = layer.gradient_bytes = 4000;
+    layer.forward_ns = {1, 1};
+    layer.backward_ns = {1, 1};
+    layer.forward_cv = 0.1;
+    layer.output_bytes = {500, 1000};
+    layer.flops = {1e9, 2e9};
+    profile.layers = {layer, layer};
+    return profile;
+}
+
+TEST(DeviceCatalogue, RetimesAProfileAndSaysThatItIsEstimated) {
+    const Profile other = retimed(profile_with_flops(), simple_device());
+    EXPECT_TRUE(other.estimated);
+    EXPECT_EQ(other.device, "simple");
+    EXPECT_EQ(other.layers[0].forward_ns, (PerSize{2e6, 4e6}));
+    EXPECT_EQ(other.layers[0].recompute_ns, other.layers[0].forward_ns);
+    EXPECT_EQ(other.layers[0].backward_ns, other.layers[0].forward_ns) << "the model's input needs no gradient";
+    EXPECT_EQ(other.layers[1].backward_ns, (PerSize{4e6, 8e6}));
+    EXPECT_EQ(other.layers[0].forward_cv, 0);
+    EXPECT_EQ(other.layers[1].output_bytes, (PerSize{500, 1000}));
+    check_profile(other);
+}
+
+TEST(DeviceCatalogue, CannotRetimeWhatHasNoFlops) {
+    Profile profile = profile_with_flops();
+    for (LayerProfile& layer : profile.layers) {
+        layer.flops.clear();
+    }
+    EXPECT_THAT([&] { retimed(profile, simple_device()); }, ThrowsMessage<ProfileError>(HasSubstr("hold no flops")));
+}
+
+TEST(DeviceCatalogue, RefusesAFaultyFileByItsPath) {
+    const auto refused = [](const std::string& devices, const std::string& fault) {
+        const std::string json = R"({"format": "pipescope.devices", "version": 1, "devices": )" + devices + "}";
+        EXPECT_THAT([&] { parse_device_catalogue(json); }, ThrowsMessage<ProfileError>(HasSubstr(fault)));
+    };
+    const std::string rest = R"("memory_bytes": 1, "memory_bytes_per_second": 1})";
+    refused("[]", "devices is []");
+    refused("[3]", "devices[0] is 3");
+    refused(R"([{"name": "a", "flops_per_second": {"float16": 1}, )" + rest + "]",
+            "flops_per_second.float32 is missing");
+    refused(R"([{"name": "a", "flops_per_second": {"float32": 0}, )" + rest + "]",
+            "devices[0].flops_per_second.float32");
+    refused(R"([{"name": "a", "flops_per_second": {"float32": 1}, "launch_ns": -1, )" + rest + "]",
+            "devices[0].launch_ns is -1");
+    refused(R"([{"name": "a", "flops_per_second": {"float32": 1}, "compute_efficiency": 2, )" + rest + "]",
+            "an efficiency is above 0 and at most 1");
+    EXPECT_THAT([] { parse_device_catalogue("{}"); }, ThrowsMessage<ProfileError>(HasSubstr("pipescope.devices")));
+    EXPECT_THAT([] { load_device_catalogue("/nowhere/at/all.json"); },
+                ThrowsMessage<ProfileError>(HasSubstr("cannot be read")));
+}
+}  // namespace
+}  // namespace pipescope
