@@ -1,5 +1,7 @@
 #pragma once
 
+#include "engine/skips.h"
+
 #include <ATen/core/Tensor.h>
 
 #include <functional>
@@ -25,6 +27,10 @@ public:
     virtual ~Layer() = default;
 
     virtual Tensors forward(const Tensors& inputs) = 0;
+    /// Skip-aware layers override these two: what is stashed and popped, and the forward that does so. The engine and
+    /// the plain model call only this forward.
+    virtual SkipNames skips() const { return {}; }
+    virtual Tensors forward_with_skips(const Tensors& inputs, SkipContext& /*skips*/) { return forward(inputs); }
     /// Names as in the plain module ("weight"); the same tensors at every call.
     virtual NamedTensors parameters() const = 0;
     virtual NamedTensors buffers() const = 0;
