@@ -3,6 +3,7 @@
 #include "cli/program.h"
 #include "cli/reports.h"
 #include "trace/trace_reader.h"
+#include "trace/trace_schema.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -17,15 +18,27 @@ struct RecoverFlags {
     bool json = false;
 };
 
+std::string what_was_done(const Recovery& recovery) {
+    std::string done =
+        recovery.was_open ? "the run had not closed it; it is one plain file now" : "it was closed already";
+    if (recovery.from_version != kTraceFormatVersion) {
+        return done +
+               fmt::format("; it was brought from format version {} to {}", recovery.from_version, kTraceFormatVersion);
+    }
+    return recovery.was_open ? done : done + " and is left as it is";
+}
+
 ExitCode recover_command(const RecoverFlags& flags) {
     const Recovery recovery = recover_trace(flags.trace);
     if (flags.json) {
-        std::cout << dump({{"was_open", recovery.was_open}, {"tasks", recovery.tasks}, {"steps", recovery.steps}});
+        std::cout << dump({{"was_open", recovery.was_open},
+                           {"tasks", recovery.tasks},
+                           {"steps", recovery.steps},
+                           {"from_version", recovery.from_version}});
         return ExitCode::success;
     }
     std::cout << fmt::format("{}: {} tasks, {} steps; {}\n", flags.trace, recovery.tasks, recovery.steps,
-                             recovery.was_open ? "the run had not closed it; it is one plain file now"
-                                               : "it was closed already and is left as it is");
+                             what_was_done(recovery));
     return ExitCode::success;
 }
 }  // namespace

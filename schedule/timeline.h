@@ -1,6 +1,7 @@
 #pragma once
 
 #include "schedule/ids.h"
+#include "schedule/memory_category.h"
 #include "schedule/task_key.h"
 
 #include <chrono>
@@ -79,6 +80,9 @@ struct MemorySample {
     Bytes peak = 0;          ///< highest since the sample before; at least `allocated`
     Bytes reserved = 0;      ///< held by the caching allocator; 0 on the CPU
     std::int64_t task = -1;  ///< packed TaskKey of the task that just ended, or -1
+    /// What `allocated` consists of; its categories sum to it where all are known. To tell what a peak consists of,
+    /// take a sample at the instant of the peak, where `allocated` equals `peak`.
+    MemoryBreakdown composition = {};
 
     friend bool operator==(const MemorySample&, const MemorySample&) = default;
 };

@@ -5,21 +5,6 @@
 #include <utility>
 
 namespace pipescope {
-std::string_view to_string(MemoryCategory category) {
-    switch (category) {
-        case MemoryCategory::parameters: return "parameters";
-        case MemoryCategory::gradients: return "gradients";
-        case MemoryCategory::optimizer: return "optimizer";
-        case MemoryCategory::boundary: return "boundary";
-        case MemoryCategory::saved: return "saved";
-        case MemoryCategory::skip: return "skip";
-        case MemoryCategory::transient: return "transient";
-        case MemoryCategory::copy: return "copy";
-        case MemoryCategory::output: return "output";
-    }
-    return "unknown";
-}
-
 Bytes LaneLedger::total(const Categories& categories) {
     return std::accumulate(categories.begin(), categories.end(), Bytes{0});
 }
@@ -56,6 +41,14 @@ void LaneLedger::look(Nanoseconds now) {
         peak_ = here;
         peak_time_ = now;
     }
+}
+
+MemoryBreakdown LaneLedger::composition() const {
+    MemoryBreakdown breakdown;
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        breakdown[static_cast<MemoryCategory>(k)] = held_[k];
+    }
+    return breakdown;
 }
 
 Bytes LaneLedger::take_peak() {

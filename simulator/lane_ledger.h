@@ -1,18 +1,14 @@
 #pragma once
 
+#include "schedule/memory_category.h"
 #include "schedule/timeline.h"
 #include "simulator/memory_model.h"
 #include "simulator/partition_memory.h"
 
 #include <array>
 #include <optional>
-#include <string_view>
 
 namespace pipescope {
-enum class MemoryCategory { parameters, gradients, optimizer, boundary, saved, skip, transient, copy, output };
-inline constexpr std::size_t kNumMemoryCategories = 9;
-std::string_view to_string(MemoryCategory category);
-
 /// What one lane holds while the simulated step goes on, and the highest it ever held.
 /// Invariant: peak() is at least held() plus the running task's work at every instant so far.
 class LaneLedger {
@@ -24,6 +20,8 @@ public:
     void end_work() { work_.reset(); }
 
     Bytes held() const;
+    /// What held() consists of.
+    MemoryBreakdown composition() const;
     /// Highest since the last call, or the start; at least what is held now.
     Bytes take_peak();
     LaneMemoryUse use() const;

@@ -329,7 +329,7 @@ private:
     void sample(LaneId lane, Nanoseconds time, std::int64_t task) {
         LaneLedger& here = ledger(lane);
         const Bytes peak = here.take_peak();
-        samples_.push_back({lane, time, here.held(), std::max(peak, here.held()), 0, task});
+        samples_.push_back({lane, time, here.held(), std::max(peak, here.held()), 0, task, here.composition()});
     }
 
     const Profile& profile_;

@@ -223,7 +223,7 @@ void require_sqlite_file(const fs::path& path) {
     }
 }
 
-void require_trace_format(SQLite::Database& db, const fs::path& path) {
+int require_trace_format(SQLite::Database& db, const fs::path& path) {
     if (!db.tableExists("PIPESCOPE_RUN")) {
         if (db.tableExists("StringIds") || db.tableExists("NVTX_EVENTS") || db.tableExists("ANALYSIS_DETAILS")) {
             refuse(path, "it seems to be an export of nsys, which has no pipeline tasks");
@@ -246,5 +246,11 @@ void require_trace_format(SQLite::Database& db, const fs::path& path) {
                                "; this PipeScope reads up to version " + std::to_string(kTraceFormatVersion) +
                                "; use the newer PipeScope that wrote it");
     }
+    if (version < kOldestTraceFormatVersion) {
+        throw TraceFormatError("trace " + quoted(path) + " has format version " + std::to_string(version) +
+                               "; versions begin with " + std::to_string(kOldestTraceFormatVersion) +
+                               "; the stamp is damaged; record it again");
+    }
+    return static_cast<int>(version);
 }
 }  // namespace pipescope

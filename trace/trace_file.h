@@ -19,6 +19,6 @@ void make_plain_file(SQLite::Database& db);
 
 /// Throws TraceFormatError unless `path` is an SQLite file with something in it; says what it seems to be instead.
 void require_sqlite_file(const std::filesystem::path& path);
-/// Throws TraceFormatError unless the open database is a trace of a version we know.
-void require_trace_format(SQLite::Database& db, const std::filesystem::path& path);
+/// The format version of the open database. Throws TraceFormatError unless it is a trace of a version we know.
+int require_trace_format(SQLite::Database& db, const std::filesystem::path& path);
 }  // namespace pipescope

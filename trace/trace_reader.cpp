@@ -2,6 +2,7 @@
 
 #include "trace/sqlite_guard.h"
 #include "trace/trace_file.h"
+#include "trace/trace_migration.h"
 
 #include <sqlite3.h>
 
@@ -74,7 +75,7 @@ struct TraceReader::Impl {
               require_sqlite_file(file);
               return SQLite::Database(file, SQLite::OPEN_READONLY, kBusyMilliseconds);
           })) {
-        guard_sqlite("read", path, [&] { require_trace_format(db, path); });
+        guard_sqlite("read", path, [&] { show_as_current(db, require_trace_format(db, path)); });
     }
 
     /// Calls `each(row)` for every row of the query.
@@ -183,10 +184,18 @@ Timeline TraceReader::timeline(Source source) const {
 std::vector<MemorySample> TraceReader::memory() const {
     std::vector<MemorySample> samples;
     impl_->for_each(
-        "SELECT lane, time, allocated, peak, reserved, taskId FROM PIPESCOPE_MEMORY ORDER BY lane, time, rowid",
+        "SELECT lane, time, allocated, peak, reserved, taskId, parameters, gradients, optimizer, boundary, saved, "
+        "skip, transient, copy, output FROM PIPESCOPE_MEMORY ORDER BY lane, time, rowid",
         [&](const Rows& row) {
-            samples.push_back({LaneId{row.integer(0)}, row.time(1), row.integer(2), row.integer(3), row.integer(4),
-                               row.is_null(5) ? -1 : row.integer(5)});
+            constexpr int kFirstCategory = 6;
+            MemorySample sample{LaneId{row.integer(0)}, row.time(1),    row.integer(2),
+                                row.integer(3),         row.integer(4), row.is_null(5) ? -1 : row.integer(5)};
+            for (int k = 0; k < static_cast<int>(kNumMemoryCategories); ++k) {
+                if (!row.is_null(kFirstCategory + k)) {
+                    sample.composition[static_cast<MemoryCategory>(k)] = row.integer(kFirstCategory + k);
+                }
+            }
+            samples.push_back(sample);
         });
     return samples;
 }

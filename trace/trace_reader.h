@@ -46,8 +46,10 @@ struct Recovery {
     bool was_open = false;  ///< the writer had not closed it
     std::int64_t tasks = 0;
     std::int64_t steps = 0;
+    int from_version = 0;  ///< the format version it had; it has the current one now
 };
 /// Turns the trace of a killed run into one plain file: replays the write-ahead log, builds the indexes, checks the
-/// integrity. A finished trace is left as it is. Throws TraceFormatError or TraceError.
+/// integrity. A trace of an older version is brought to the current one. A finished, current trace is left as it is.
+/// Throws TraceFormatError or TraceError.
 Recovery recover_trace(const std::filesystem::path& path);
 }  // namespace pipescope

@@ -1,5 +1,6 @@
 #include "trace/sqlite_guard.h"
 #include "trace/trace_file.h"
+#include "trace/trace_migration.h"
 #include "trace/trace_reader.h"
 #include "trace/trace_schema.h"
 
@@ -42,8 +43,8 @@ Recovery recover_trace(const std::filesystem::path& path) {
     require_sqlite_file(path);
     return guard_sqlite("recover", path, [&] {
         SQLite::Database db(path, SQLite::OPEN_READWRITE);
-        require_trace_format(db, path);
         Recovery recovery;
+        recovery.from_version = require_trace_format(db, path);
         recovery.was_open = !was_closed(db);
         if (recovery.was_open) {
             require_integrity(db, path);
@@ -55,6 +56,9 @@ Recovery recover_trace(const std::filesystem::path& path) {
                 "was closed; what had not been written by then is missing, and dropped ranges may be uncounted')");
             db.exec("INSERT INTO PIPESCOPE_RUN VALUES ('closed', 'true')");
             db.exec("COMMIT");
+            migrate_to_current(db, recovery.from_version);
+        } else if (migrate_to_current(db, recovery.from_version)) {
+            leave_wal_mode(db, path);
         } else if (std::filesystem::exists(beside(path, "-wal"))) {
             leave_wal_mode(db, path);  // closed while a reader had it open
         }

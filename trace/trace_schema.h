@@ -8,7 +8,9 @@ namespace pipescope {
 /// select by rowid; ours begin with PIPESCOPE_.
 inline constexpr std::string_view kTraceFormatName = "pipescope.trace";
 /// Raised when an older reader would misunderstand a newer file; such a reader then refuses it.
-inline constexpr int kTraceFormatVersion = 1;
+inline constexpr int kTraceFormatVersion = 2;
+/// Older files than these there are none; all from here on are read (trace_migration.h).
+inline constexpr int kOldestTraceFormatVersion = 1;
 /// The nsys export (2024.6.2) whose names and types we follow.
 inline constexpr std::string_view kNsysSchemaVersion = "3.16.1";
 

@@ -61,7 +61,8 @@ struct Statements {
                 "floatValue) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"),
           string(db, "INSERT INTO StringIds (id, value) VALUES (?,?)"),
           memory(db,
-                 "INSERT INTO PIPESCOPE_MEMORY (lane, time, allocated, peak, reserved, taskId) VALUES (?,?,?,?,?,?)"),
+                 "INSERT INTO PIPESCOPE_MEMORY (lane, time, allocated, peak, reserved, taskId, parameters, gradients, "
+                 "optimizer, boundary, saved, skip, transient, copy, output) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"),
           step(db,
                "INSERT INTO PIPESCOPE_STEP (step, start, end, wallStart, wallEnd, trainingLoss, warmup) "
                "VALUES (?,?,?,?,?,?,?)") {}
@@ -341,6 +342,15 @@ void TraceWriter::add_memory(const MemorySample& sample) {
             row.bind(6);
         } else {
             row.bind(6, sample.task);
+        }
+        constexpr int kFirstCategory = 7;
+        for (int k = 0; k < static_cast<int>(kNumMemoryCategories); ++k) {
+            const Bytes bytes = sample.composition[static_cast<MemoryCategory>(k)];
+            if (bytes == MemoryBreakdown::kUnknown) {
+                row.bind(kFirstCategory + k);
+            } else {
+                row.bind(kFirstCategory + k, bytes);
+            }
         }
         run_once(row);
     });

@@ -84,9 +84,9 @@ TEST(TraceReader, RefusesANewerVersionAndNamesBoth) {
     const TemporaryFolder folder;
     write_trace(folder / "t.sqlite", 1);
     run_sql(folder / "t.sqlite",
-            R"(UPDATE PIPESCOPE_RUN SET value = '{"name":"pipescope.trace","version":2}' WHERE key = 'format')");
+            R"(UPDATE PIPESCOPE_RUN SET value = '{"name":"pipescope.trace","version":3}' WHERE key = 'format')");
     EXPECT_THAT([&] { TraceReader(folder / "t.sqlite"); },
-                ThrowsMessage<TraceFormatError>(AllOf(HasSubstr("version 2"), HasSubstr("up to version 1"))));
+                ThrowsMessage<TraceFormatError>(AllOf(HasSubstr("version 3"), HasSubstr("up to version 2"))));
 }
 
 TEST(TraceReader, RefusesAFormatStampItCannotRead) {

@@ -66,7 +66,9 @@ TEST_F(TraceSchema, HasOurOwnTablesAsDocumented) {
         {"PIPESCOPE_STEP", "step start end wallStart wallEnd trainingLoss warmup"},
         {"PIPESCOPE_TASK", "id step kind partition microBatch skip lane device start end source nvtxId bytes"},
         {"PIPESCOPE_PROFILE", "profile"},
-        {"PIPESCOPE_MEMORY", "lane time allocated peak reserved taskId"},
+        {"PIPESCOPE_MEMORY",
+         "lane time allocated peak reserved taskId parameters gradients optimizer boundary saved skip transient copy "
+         "output"},
         {"PIPESCOPE_DROPS", "source thread recorded dropped truncated openAtExit"},
         {"PIPESCOPE_CLOCK", "realtime monotonic boottime tsc"},
         {"PIPESCOPE_OVERHEAD", "source what value"},

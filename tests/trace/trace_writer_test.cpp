@@ -44,10 +44,11 @@ TEST(TraceWriter, GivesBackEveryRecordItWasGiven) {
     const TemporaryFolder folder;
     const auto path = folder / "t.sqlite";
     const StepRecord step{3, nanoseconds{10}, nanoseconds{90}, nanoseconds{5}, nanoseconds{120}, 0.25, true};
-    const MemorySample with_task{
-        LaneId{1}, nanoseconds{50},
-        1000,      2000,
-        4096,      static_cast<std::int64_t>(pack({kMostSteps - 1, TaskKind::backward, 1, 2, -1}))};
+    MemorySample with_task{LaneId{1}, nanoseconds{50},
+                           1000,      2000,
+                           4096,      static_cast<std::int64_t>(pack({kMostSteps - 1, TaskKind::backward, 1, 2, -1}))};
+    with_task.composition[MemoryCategory::parameters] = 600;
+    with_task.composition[MemoryCategory::output] = 0;  // known to hold nothing, unlike the rest
     const MemorySample without_task{LaneId{0}, nanoseconds{60}, 10, 20, 0, -1};
     const DropRecord drop{"nvtx", 77, 5, 2, 1, 3};
     const ClockRecord clock{1'700'000'000'000'000'000, 2, 3, 4};
@@ -73,7 +74,7 @@ TEST(TraceWriter, GivesBackEveryRecordItWasGiven) {
     EXPECT_EQ(reader.run().at("model"), R"("unet")");
     EXPECT_EQ(reader.run().at("recording_start"), R"("2023-11-14T22:13:20.123456789Z")");
     EXPECT_EQ(nlohmann::json::parse(reader.run().at("format")),
-              nlohmann::json::parse(R"({"name": "pipescope.trace", "version": 1})"));
+              nlohmann::json::parse(R"({"name": "pipescope.trace", "version": 2})"));
     EXPECT_EQ(reader.profile_json(), R"({"format": "pipescope.profile"})");
     EXPECT_EQ(reader.utc_epoch_ns(), 1'700'000'000'123'456'789);
     EXPECT_THAT(reader.steps(), ElementsAre(step));

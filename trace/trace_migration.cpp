@@ -1,0 +1,71 @@
+#include "trace/trace_migration.h"
+
+#include "trace/trace_schema.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <nlohmann/json.hpp>
+
+#include <array>
+#include <string>
+
+namespace pipescope {
+namespace {
+/// What one version changed, told twice: as views of one connection that stand before the file's own tables, and as
+/// changes of the file.
+struct Step {
+    int from;
+    const char* as_views;
+    const char* in_place;
+};
+
+constexpr std::array kSteps = {
+    // 1 -> 2: a memory sample tells what its bytes consist of.
+    Step{1,
+         "CREATE TEMP VIEW PIPESCOPE_MEMORY AS SELECT rowid AS rowid, lane, time, allocated, peak, reserved, taskId, "
+         "NULL AS parameters, NULL AS gradients, NULL AS optimizer, NULL AS boundary, NULL AS saved, NULL AS skip, "
+         "NULL AS transient, NULL AS copy, NULL AS output FROM main.PIPESCOPE_MEMORY",
+         "ALTER TABLE PIPESCOPE_MEMORY ADD COLUMN parameters INTEGER;"
+         "ALTER TABLE PIPESCOPE_MEMORY ADD COLUMN gradients INTEGER;"
+         "ALTER TABLE PIPESCOPE_MEMORY ADD COLUMN optimizer INTEGER;"
+         "ALTER TABLE PIPESCOPE_MEMORY ADD COLUMN boundary INTEGER;"
+         "ALTER TABLE PIPESCOPE_MEMORY ADD COLUMN saved INTEGER;"
+         "ALTER TABLE PIPESCOPE_MEMORY ADD COLUMN skip INTEGER;"
+         "ALTER TABLE PIPESCOPE_MEMORY ADD COLUMN transient INTEGER;"
+         "ALTER TABLE PIPESCOPE_MEMORY ADD COLUMN copy INTEGER;"
+         "ALTER TABLE PIPESCOPE_MEMORY ADD COLUMN output INTEGER"},
+};
+
+void stamp(SQLite::Database& db) {
+    const std::string version = std::to_string(kTraceFormatVersion);
+    SQLite::Statement format(db, "UPDATE PIPESCOPE_RUN SET value = ? WHERE key = 'format'");
+    format.bind(1, nlohmann::json{{"name", kTraceFormatName}, {"version", kTraceFormatVersion}}.dump());
+    format.exec();
+    SQLite::Statement row(db, "UPDATE META_DATA_EXPORT SET value = ? WHERE name = 'PIPESCOPE_FORMAT_VERSION'");
+    row.bind(1, version);
+    row.exec();
+}
+}  // namespace
+
+void show_as_current(SQLite::Database& db, int version) {
+    for (const Step& step : kSteps) {
+        if (step.from >= version) {
+            db.exec(step.as_views);
+        }
+    }
+}
+
+bool migrate_to_current(SQLite::Database& db, int version) {
+    if (version == kTraceFormatVersion) {
+        return false;
+    }
+    SQLite::Transaction transaction(db);
+    for (const Step& step : kSteps) {
+        if (step.from >= version) {
+            db.exec(step.in_place);
+        }
+    }
+    stamp(db);
+    transaction.commit();
+    return true;
+}
+}  // namespace pipescope
