@@ -1,5 +1,6 @@
 #include "trace/trace_file.h"
 
+#include "trace/cupti_rows.h"
 #include "trace/sqlite_guard.h"
 #include "trace/trace_schema.h"
 
@@ -71,6 +72,7 @@ void fill_new_file(const fs::path& path) {
         SQLite::Database db(path, SQLite::OPEN_READWRITE);
         db.exec("BEGIN");
         db.exec(create_tables_sql());
+        db.exec(create_cupti_tables_sql());
         db.exec(fill_enums_sql());
         const auto insert = [&](const std::string& table, std::string_view name, const std::string& value) {
             SQLite::Statement row(db, "INSERT INTO " + table + " VALUES (?,?)");

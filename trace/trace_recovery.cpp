@@ -1,3 +1,5 @@
+#include "trace/cupti_rows.h"
+#include "trace/device_work.h"
 #include "trace/sqlite_guard.h"
 #include "trace/trace_file.h"
 #include "trace/trace_migration.h"
@@ -51,6 +53,8 @@ Recovery recover_trace(const std::filesystem::path& path) {
             leave_wal_mode(db, path);
             db.exec("BEGIN");
             db.exec(create_indexes_sql());
+            db.exec(create_cupti_tables_sql());  // a trace may be older than they are
+            attribute_device_work(db);
             db.exec(
                 "INSERT INTO PIPESCOPE_DIAGNOSTIC VALUES ('warning', 'trace', 'the recording was cut off before it "
                 "was closed; what had not been written by then is missing, and dropped ranges may be uncounted')");

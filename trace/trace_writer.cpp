@@ -400,6 +400,14 @@ void TraceWriter::add_diagnostic(const DiagnosticRecord& diagnostic) {
     });
 }
 
+void TraceWriter::change(const std::function<void(SQLite::Database&)>& body) {
+    impl_->write([&] { body(impl_->db); });
+}
+
+std::int64_t TraceWriter::intern(std::string_view text) {
+    return impl_->write([&] { return impl_->intern(text); });
+}
+
 void TraceWriter::commit() {
     impl_->commit();
 }

@@ -3,9 +3,14 @@
 #include "trace/trace_records.h"
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
+
+namespace SQLite {
+class Database;
+}
 
 namespace pipescope {
 enum class IfExists { refuse, replace };
@@ -48,6 +53,12 @@ public:
     void add_clock(const ClockRecord& clock);
     void add_overhead(const OverheadRecord& overhead);
     void add_diagnostic(const DiagnosticRecord& diagnostic);
+
+    /// For rows of tables that have a writer of their own (cupti_rows.h): runs `body` inside the current transaction
+    /// and translates SQLite's errors.
+    void change(const std::function<void(SQLite::Database&)>& body);
+    /// Number of a text in StringIds.
+    std::int64_t intern(std::string_view text);
 
     /// Ends the current transaction: what came before survives a kill.
     void commit();

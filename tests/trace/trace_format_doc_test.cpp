@@ -1,3 +1,4 @@
+#include "device_sample.h"
 #include "temporary_folder.h"
 #include "trace/trace_schema.h"
 #include "trace/trace_writer.h"
@@ -55,6 +56,7 @@ TEST(TraceFormatPage, GivesQueriesThatRunOnATrace) {
         NvtxRecord range;
         range.text = "r";
         writer.add_range(range);
+        add_device_sample(writer);
         writer.close();
     }
     SQLite::Database db(folder / "t.sqlite");

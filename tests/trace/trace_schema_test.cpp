@@ -48,7 +48,7 @@ TEST_F(TraceSchema, HasTheTablesAndColumnsOfAnNsysExport) {
          "memKind"},
         {"CUPTI_ACTIVITY_KIND_RUNTIME", "start end eventClass globalTid correlationId nameId returnValue callchainId"},
         {"CUPTI_ACTIVITY_KIND_SYNCHRONIZATION",
-         "start end deviceId contextId greenContextId streamId correlationId globalPid syncType eventId"},
+         "start end deviceId contextId greenContextId streamId correlationId globalPid syncType eventId eventSyncId"},
         {"TARGET_INFO_SESSION_START_TIME", "utcEpochNs utcTime localTime"},
         {"TARGET_INFO_CUDA_DEVICE", "gpuId cudaId pid uuid numMultiprocessors"},
         {"META_DATA_CAPTURE", "name value"},
