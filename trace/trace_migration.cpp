@@ -1,5 +1,6 @@
 #include "trace/trace_migration.h"
 
+#include "trace/cupti_rows.h"
 #include "trace/trace_schema.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -19,7 +20,7 @@ struct Step {
 };
 
 constexpr std::array kSteps = {
-    // 1 -> 2: a memory sample tells what its bytes consist of.
+    // 1 -> 2: a memory sample tells what its bytes consist of; the tables of a CUDA device's work are complete.
     Step{1,
          "CREATE TEMP VIEW PIPESCOPE_MEMORY AS SELECT rowid AS rowid, lane, time, allocated, peak, reserved, taskId, "
          "NULL AS parameters, NULL AS gradients, NULL AS optimizer, NULL AS boundary, NULL AS saved, NULL AS skip, "
@@ -32,7 +33,9 @@ constexpr std::array kSteps = {
          "ALTER TABLE PIPESCOPE_MEMORY ADD COLUMN skip INTEGER;"
          "ALTER TABLE PIPESCOPE_MEMORY ADD COLUMN transient INTEGER;"
          "ALTER TABLE PIPESCOPE_MEMORY ADD COLUMN copy INTEGER;"
-         "ALTER TABLE PIPESCOPE_MEMORY ADD COLUMN output INTEGER"},
+         "ALTER TABLE PIPESCOPE_MEMORY ADD COLUMN output INTEGER;"
+         "ALTER TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION ADD COLUMN eventSyncId INTEGER;"
+         "DROP TABLE TARGET_INFO_GPU"},  // no recorder of version 1 ever filled it; made anew with all columns
 };
 
 void stamp(SQLite::Database& db) {
@@ -64,6 +67,9 @@ bool migrate_to_current(SQLite::Database& db, int version) {
             db.exec(step.in_place);
         }
     }
+    db.exec(create_tables_sql());
+    db.exec(create_cupti_tables_sql());
+    db.exec(fill_enums_sql());
     stamp(db);
     transaction.commit();
     return true;

@@ -1,4 +1,3 @@
-#include "trace/cupti_rows.h"
 #include "trace/device_work.h"
 #include "trace/sqlite_guard.h"
 #include "trace/trace_file.h"
@@ -51,16 +50,15 @@ Recovery recover_trace(const std::filesystem::path& path) {
         if (recovery.was_open) {
             require_integrity(db, path);
             leave_wal_mode(db, path);
+            migrate_to_current(db, recovery.from_version);
             db.exec("BEGIN");
-            db.exec(create_indexes_sql());
-            db.exec(create_cupti_tables_sql());  // a trace may be older than they are
+            db.exec(finish_tables_sql());
             attribute_device_work(db);
             db.exec(
                 "INSERT INTO PIPESCOPE_DIAGNOSTIC VALUES ('warning', 'trace', 'the recording was cut off before it "
                 "was closed; what had not been written by then is missing, and dropped ranges may be uncounted')");
             db.exec("INSERT INTO PIPESCOPE_RUN VALUES ('closed', 'true')");
             db.exec("COMMIT");
-            migrate_to_current(db, recovery.from_version);
         } else if (migrate_to_current(db, recovery.from_version)) {
             leave_wal_mode(db, path);
         } else if (std::filesystem::exists(beside(path, "-wal"))) {

@@ -14,10 +14,11 @@ inline constexpr int kOldestTraceFormatVersion = 1;
 /// The nsys export (2024.6.2) whose names and types we follow.
 inline constexpr std::string_view kNsysSchemaVersion = "3.16.1";
 
-/// nsys' tables, then ours; several statements.
+/// nsys' tables, then ours; several statements. Leaves alone what is there already.
 const char* create_tables_sql();
-/// Rows of nsys' ENUM_ tables, which its users' scripts join.
+/// Rows of nsys' ENUM_ tables, which its users' scripts join; replaces what is there.
 const char* fill_enums_sql();
-/// Built when a trace is closed, since an index while recording costs a third of the write rate.
-const char* create_indexes_sql();
+/// What a trace gets when it is closed: the span it covers, and the indexes, since an index while recording costs a third
+/// of the write rate.
+const char* finish_tables_sql();
 }  // namespace pipescope

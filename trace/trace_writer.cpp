@@ -163,7 +163,7 @@ void TraceWriter::Impl::close() {
         return;
     }
     write([&] {
-        db.exec(create_indexes_sql());
+        db.exec(finish_tables_sql());
         set_run("closed", "true");
     });
     commit();
