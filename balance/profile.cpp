@@ -83,6 +83,35 @@ void check_layer(const LayerProfile& layer, std::size_t samples, const std::stri
     for (const auto& [skip, bytes] : layer.stash) {
         require_per_size(bytes, samples, true, stash_path(path, skip));
     }
+    if (!layer.tape.empty() && layer.tape.size() != samples) {
+        throw ProfileError(path + ".tape holds " + std::to_string(layer.tape.size()) +
+                           " tapes; it needs one, or null, for each of the " + std::to_string(samples) +
+                           " entries of samples; add or remove some");
+    }
+    for (std::size_t k = 0; k < layer.tape.size(); ++k) {
+        if (!layer.tape[k].empty()) {
+            check_tape(layer.tape[k], path + ".tape[" + std::to_string(k) + "]");
+        }
+    }
+}
+
+void check_co_running(const Profile& profile) {
+    if (profile.co_running_lanes < 1) {
+        throw ProfileError("co_running_lanes is " + std::to_string(profile.co_running_lanes) +
+                           "; at least the measured lane runs; use 1");
+    }
+    if (profile.host_cores < 0) {
+        throw ProfileError("host_cores is " + std::to_string(profile.host_cores) +
+                           "; it counts cores; use 0 where it is unknown");
+    }
+    const PerLane& slowdown = profile.co_running_slowdown;
+    for (std::size_t k = 0; k < slowdown.size(); ++k) {
+        if (!(slowdown[k] > 0 && slowdown[k] <= 1e6)) {
+            throw ProfileError("co_running_slowdown[" + std::to_string(k) + "] is " + text_of(slowdown[k]) +
+                               "; it is the time with " + std::to_string(k + 1) +
+                               " lanes busy over the time with one, above 0; correct it, or profile again");
+        }
+    }
 }
 
 /// A skip that nobody pops would travel nowhere; one popped before its stash would never arrive.
@@ -128,10 +157,7 @@ void check_profile(const Profile& profile) {
     if (profile.threads < 1) {
         throw ProfileError("threads is " + std::to_string(profile.threads) + "; a lane has at least 1 thread; use 1");
     }
-    if (profile.co_running_lanes < 1) {
-        throw ProfileError("co_running_lanes is " + std::to_string(profile.co_running_lanes) +
-                           "; at least the measured lane runs; use 1");
-    }
+    check_co_running(profile);
     if (profile.layers.empty()) {
         throw ProfileError("layers is empty; a profile holds at least one layer; profile the model again");
     }

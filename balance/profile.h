@@ -1,5 +1,6 @@
 #pragma once
 
+#include "balance/layer_tape.h"
 #include "schedule/error.h"
 #include "schedule/ids.h"
 
@@ -17,6 +18,8 @@ public:
 
 /// One value per entry of Profile::samples. Doubles, although the file holds whole ns and bytes: they are interpolated.
 using PerSize = std::vector<double>;
+/// Entry k belongs to k + 1 lanes at work.
+using PerLane = std::vector<double>;
 
 /// What one layer costs, by micro-batch size. Times in ns, sizes in bytes. Fields as in docs/profile-format.md.
 struct LayerProfile {
@@ -38,8 +41,8 @@ struct LayerProfile {
     bool aliases_input = false;
     std::map<std::string, PerSize> stash;  ///< skip name to its bytes
     std::vector<std::string> pop;
-    std::string tape;     ///< JSON text of the allocation tape, empty if there is none
-    std::string unknown;  ///< JSON object of fields this version does not know; written back as they came
+    std::vector<LayerTape> tape;  ///< by size; an empty one was not recorded; empty: none was
+    std::string unknown;          ///< JSON object of fields this version does not know; written back as they came
 
     friend bool operator==(const LayerProfile&, const LayerProfile&) = default;
 };
@@ -52,7 +55,9 @@ struct Profile {
     std::string device = "cpu";
     std::string dtype = "float32";
     int threads = 1;
-    int co_running_lanes = 1;
+    int co_running_lanes = 1;     ///< lanes busy while one was measured, that one included
+    int host_cores = 0;           ///< cores the measured lanes had; 0: unknown
+    PerLane co_running_slowdown;  ///< entry k: how many times as long a layer takes with k + 1 lanes busy as with one
     bool estimated = false;
     std::vector<std::int64_t> samples;  ///< micro-batch sizes measured
     PerSize input_bytes;

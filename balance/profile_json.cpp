@@ -1,4 +1,5 @@
 #include "balance/json_path.h"
+#include "balance/layer_tape_json.h"
 #include "balance/profile_file.h"
 
 #include <cmath>
@@ -172,7 +173,7 @@ LayerProfile parse_layer(const Json& json, const std::string& path, std::size_t 
         }
     }
     if (const auto tape = fields.take("tape")) {
-        layer.tape = tape->dump();
+        layer.tape = parse_tapes(*tape, fields.path_of("tape"));
     }
     layer.unknown = fields.unknown();
     return layer;
@@ -245,7 +246,7 @@ Json to_json(const LayerProfile& layer) {
         json["pop"] = layer.pop;
     }
     if (!layer.tape.empty()) {
-        json["tape"] = Json::parse(layer.tape);
+        json["tape"] = to_json(layer.tape);
     }
     add_unknown(json, layer.unknown);
     return json;
@@ -272,6 +273,8 @@ Profile parse_profile(std::string_view text) {
     fields.read("dtype", profile.dtype);
     fields.read("threads", profile.threads);
     fields.read("co_running_lanes", profile.co_running_lanes);
+    fields.read("host_cores", profile.host_cores);
+    fields.read("co_running_slowdown", profile.co_running_slowdown);
     fields.read("estimated", profile.estimated);
     profile.input_bytes = profile.loss_ns = PerSize(profile.samples.size(), 0);
     fields.read("input_bytes", profile.input_bytes);
@@ -300,6 +303,8 @@ std::string to_json(const Profile& profile) {
     json["dtype"] = profile.dtype;
     json["threads"] = profile.threads;
     json["co_running_lanes"] = profile.co_running_lanes;
+    json["host_cores"] = profile.host_cores;
+    add_array(json, "co_running_slowdown", profile.co_running_slowdown);
     json["estimated"] = profile.estimated;
     json["samples"] = profile.samples;
     add_array(json, "input_bytes", profile.input_bytes);

@@ -19,13 +19,14 @@ const char* const kSmallest = R"({"format": "pipescope.profile", "version": 1, "
     {"name": "a", "forward_ns": [10, 20], "backward_ns": [20, 40.5], "output_bytes": [64, 128], "parameter_bytes": 12}]})";
 
 const char* const kEverything = R"({"format": "pipescope.profile", "version": 1,
-    "model": "unet", "device": "cpu", "dtype": "float64", "threads": 2, "co_running_lanes": 3, "estimated": true,
+    "model": "unet", "device": "cpu", "dtype": "float64", "threads": 2, "co_running_lanes": 3, "host_cores": 4,
+    "co_running_slowdown": [1, 1.25], "estimated": true,
     "samples": [1, 2], "input_bytes": [4, 8], "loss_ns": [1, 2], "loss_transient_bytes": [3, 5], "optimizer_ns": 5, "launch_ns": 6, "later": {"z": 1, "a": [2]},
     "layers": [
       {"name": "encoder", "parameter_bytes": 1, "gradient_bytes": 2, "buffer_bytes": 3, "forward_ns": [1, 2],
        "recompute_ns": [3, 4], "backward_ns": [5, 6], "forward_cv": 0.02, "backward_cv": 0.03, "output_bytes": [7, 8],
        "saved_bytes": [9, 10], "transient_bytes": [11, 12], "flops": [1e12, 2e12], "keeps_input": false, "keeps_output": true,
-       "aliases_input": true, "stash": {"skip_0": [13, 14]}, "tape": {"forward": [[1, 64]]}, "note": "kept"},
+       "aliases_input": true, "stash": {"skip_0": [13, 14]}, "tape": [null, {"blocks": [["output", 8], ["own", 64]], "forward": [2, 1], "backward": [-2]}], "note": "kept"},
       {"name": "decoder", "forward_ns": [1, 2], "backward_ns": [5, 6], "output_bytes": [7, 8], "pop": ["skip_0"]}]})";
 
 /// `text` with one part replaced.
@@ -56,6 +57,8 @@ TEST(ProfileFile, ReadsEveryField) {
     EXPECT_EQ(profile.dtype, "float64");
     EXPECT_EQ(profile.threads, 2);
     EXPECT_EQ(profile.co_running_lanes, 3);
+    EXPECT_EQ(profile.host_cores, 4);
+    EXPECT_EQ(profile.co_running_slowdown, (PerLane{1, 1.25}));
     EXPECT_TRUE(profile.estimated);
     EXPECT_EQ(profile.input_bytes, (PerSize{4, 8}));
     EXPECT_EQ(profile.loss_ns, (PerSize{1, 2}));
@@ -84,7 +87,8 @@ TEST(ProfileFile, WritesBackWhatItReadUnknownFieldsIncluded) {
     EXPECT_EQ(to_json(parse_profile(text)), text) << "same profile, same bytes";
     EXPECT_THAT(text, HasSubstr(R"("later": {"z":1,"a":[2]})"));  // in the order it came
     EXPECT_THAT(text, HasSubstr(R"("note":"kept")"));
-    EXPECT_THAT(text, HasSubstr(R"("tape":{"forward":[[1,64]]})"));
+    EXPECT_THAT(text, HasSubstr(R"("tape":[null,{"blocks":[["output",8],["own",64]],"forward":[2,1],)"
+                                R"("checkpointed_forward":[2,1,-2],"backward":[-2]}])"));
     EXPECT_THAT(text, AllOf(HasSubstr(R"("forward_ns":[1,2])"), Not(HasSubstr("1.0"))));
 }
 
@@ -156,6 +160,22 @@ std::vector<BadProfile> bad_profiles() {
         {"StashNoObject", with(kSmallest, "\"name\"", "\"stash\": [1], \"name\""), "layers[0].stash is [1]",
          "an object"},
         {"PopNoText", with(kSmallest, "\"name\"", "\"pop\": [1], \"name\""), "layers[0].pop[0] is 1", "a string"},
+        {"TapeNoArray", with(kSmallest, "\"name\"", "\"tape\": {}, \"name\""), "layers[0].tape is {}", "an array"},
+        {"TapeShort", with(kSmallest, "\"name\"", "\"tape\": [null], \"name\""), "layers[0].tape holds 1 tapes",
+         "2 entries"},
+        {"TapeNoBlocks", with(kSmallest, "\"name\"", "\"tape\": [null, {}], \"name\""),
+         "layers[0].tape[1].blocks is missing", "record"},
+        {"TapeRole",
+         with(kSmallest, "\"name\"",
+              "\"tape\": [null, {\"blocks\": [[\"mine\", 8]], \"forward\": [], \"backward\": []}], \"name\""),
+         "layers[0].tape[1].blocks[0][0] is \"mine\"", "own, input"},
+        {"TapeEvent",
+         with(kSmallest, "\"name\"",
+              "\"tape\": [{\"blocks\": [[\"own\", 8]], \"forward\": [2], \"backward\": []}, null], \"name\""),
+         "layers[0].tape[0].checkpointed_forward[0] is 2", "number of a block"},
+        {"Slowdown", with(kSmallest, "\"samples\"", "\"co_running_slowdown\": [1, 0], \"samples\""),
+         "co_running_slowdown[1] is 0", "above 0"},
+        {"HostCores", with(kSmallest, "\"samples\"", "\"host_cores\": -2, \"samples\""), "host_cores is -2", "use 0"},
         {"PopUnknown", with(kSmallest, "\"name\"", "\"pop\": [\"x\"], \"name\""), "layers[0].pop[0] is 'x'",
          "popped once"},
     };

@@ -1,0 +1,142 @@
+#include "balance/layer_tape.h"
+
+#include "balance/profile.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+namespace pipescope {
+namespace {
+using Role = TapeBlock::Role;
+
+constexpr Bytes kLargestBlock = Bytes{1} << 53;
+
+/// Which blocks are taken while a tape's events are walked.
+class TapeCheck {
+public:
+    TapeCheck(const LayerTape& tape, const std::string& path) : tape_(tape), path_(path), held_(tape.blocks.size()) {}
+
+    void start_forward() { std::fill(held_.begin(), held_.end(), false); }
+    void start_backward() {
+        for (std::size_t b = 0; b < held_.size(); ++b) {
+            const Role role = tape_.blocks[b].role;
+            held_[b] = held_[b] || role == Role::input || role == Role::passed || role == Role::output_gradient;
+        }
+    }
+
+    void forward(const char* phase, const std::vector<std::int32_t>& events) {
+        start_forward();
+        walk(phase, events, {Role::own, Role::output}, {Role::own});
+        for (std::size_t b = 0; b < held_.size(); ++b) {
+            if (tape_.blocks[b].role == Role::output && !held_[b]) {
+                refuse(phase, "never takes the output, block " + std::to_string(b + 1),
+                       "every forward makes its outputs");
+            }
+        }
+    }
+    void backward() {
+        start_backward();
+        walk("backward", tape_.backward, {Role::own, Role::input_gradient},
+             {Role::own, Role::input, Role::passed, Role::output, Role::output_gradient});
+        require_no_own("backward", "backward lets go of all that the forward saved");
+    }
+    void require_no_own(const char* phase, const char* rule) {
+        if (const auto own = own_held(); !own.empty()) {
+            refuse(phase, "still holds block " + std::to_string(own.front() + 1) + " at its end", rule);
+        }
+    }
+    std::vector<std::size_t> own_held() const {
+        std::vector<std::size_t> own;
+        for (std::size_t b = 0; b < held_.size(); ++b) {
+            if (held_[b] && tape_.blocks[b].role == Role::own) {
+                own.push_back(b);
+            }
+        }
+        return own;
+    }
+    [[noreturn]] void refuse(const std::string& where, const std::string& fault, const char* rule) const {
+        throw ProfileError(path_ + "." + where + " " + fault + "; " + rule + "; record the tapes again");
+    }
+
+private:
+    void walk(const char* phase, const std::vector<std::int32_t>& events, std::initializer_list<Role> taken,
+              std::initializer_list<Role> let_go) {
+        for (std::size_t k = 0; k < events.size(); ++k) {
+            const std::int64_t event = events[k];
+            const std::string where = std::string(phase) + "[" + std::to_string(k) + "]";
+            const auto number = static_cast<std::size_t>(event < 0 ? -event : event);
+            if (number == 0 || number > tape_.blocks.size()) {
+                refuse(where, "is " + std::to_string(event), "an event is the number of a block, from 1, or minus it");
+            }
+            const Role role = tape_.blocks[number - 1].role;
+            if (role == Role::skip) {
+                continue;
+            }
+            const std::initializer_list<Role>& allowed = event > 0 ? taken : let_go;
+            if (std::find(allowed.begin(), allowed.end(), role) == allowed.end()) {
+                refuse(where,
+                       (event > 0 ? "takes the " : "lets go of the ") + to_string(role) + " block " +
+                           std::to_string(number),
+                       "only own blocks and outputs are taken in a forward, own blocks and input gradients in the "
+                       "backward, and inputs and outputs are let go in the backward");
+            }
+            if (held_[number - 1] == (event > 0)) {
+                refuse(where,
+                       (event > 0 ? "takes block " : "lets go of block ") + std::to_string(number) +
+                           (event > 0 ? ", which is held" : ", which is not held"),
+                       "a block is taken once and let go once");
+            }
+            held_[number - 1] = event > 0;
+        }
+    }
+
+    const LayerTape& tape_;
+    const std::string& path_;
+    std::vector<bool> held_;
+};
+}  // namespace
+
+std::string to_string(TapeBlock::Role role) {
+    constexpr std::array<std::string_view, 8> kNames = {
+        "own", "input", "output", "passed", "output_gradient", "input_gradient", "passed_gradient", "skip"};
+    return std::string(kNames.at(static_cast<std::size_t>(role)));
+}
+
+std::vector<std::int32_t> forward_that_keeps_nothing(const LayerTape& tape) {
+    std::vector<bool> held(tape.blocks.size());
+    for (const std::int32_t event : tape.forward) {
+        const auto block = static_cast<std::size_t>(event < 0 ? -event : event) - 1;
+        if (block < held.size() && tape.blocks[block].role == Role::own) {
+            held[block] = event > 0;
+        }
+    }
+    std::vector<std::int32_t> events = tape.forward;
+    for (std::size_t b = 0; b < held.size(); ++b) {
+        if (held[b]) {
+            events.push_back(-static_cast<std::int32_t>(b + 1));
+        }
+    }
+    return events;
+}
+
+void check_tape(const LayerTape& tape, const std::string& path) {
+    for (std::size_t b = 0; b < tape.blocks.size(); ++b) {
+        const Bytes bytes = tape.blocks[b].bytes;
+        if (bytes < 0 || bytes > kLargestBlock) {
+            throw ProfileError(path + ".blocks[" + std::to_string(b) + "] has " + std::to_string(bytes) +
+                               " bytes; a block has from 0 to 2^53; record the tapes again");
+        }
+    }
+    TapeCheck check(tape, path);
+    check.forward("checkpointed_forward", tape.checkpointed_forward);
+    check.require_no_own("checkpointed_forward", "a checkpointed forward keeps nothing but its input and output");
+    check.forward("forward", tape.forward);
+    const std::vector<std::size_t> saved = check.own_held();
+    check.forward("recompute", tape.recompute);
+    if (check.own_held() != saved) {
+        check.refuse("recompute", "leaves other blocks than forward does", "both save the same for the backward");
+    }
+    check.backward();
+}
+}  // namespace pipescope

@@ -1,0 +1,117 @@
+#include "balance/layer_tape_json.h"
+
+#include <limits>
+#include <optional>
+
+namespace pipescope {
+namespace {
+constexpr int kNumRoles = 8;
+
+[[noreturn]] void wrong_type(const std::string& path, const Json& value, const char* wanted) {
+    std::string shown = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+    if (shown.size() > 40) {
+        shown = shown.substr(0, 40) + "..";
+    }
+    throw ProfileError(path + " is " + shown + "; it must be " + wanted + "; correct it, or profile again");
+}
+
+TapeBlock::Role parse_role(const Json& json, const std::string& path) {
+    for (int k = 0; k < kNumRoles; ++k) {
+        if (const auto role = static_cast<TapeBlock::Role>(k); json == to_string(role)) {
+            return role;
+        }
+    }
+    wrong_type(path, json, "own, input, output, passed, output_gradient, input_gradient, passed_gradient or skip");
+}
+
+TapeBlock parse_block(const Json& json, const std::string& path) {
+    if (!json.is_array() || json.size() != 2 || !json[1].is_number_integer()) {
+        wrong_type(path, json, "a pair of a role and whole bytes, such as [\"own\", 4096]");
+    }
+    if (json[1].is_number_unsigned() && json[1].get<std::uint64_t>() > std::uint64_t{1} << 53) {
+        wrong_type(path + "[1]", json[1], "bytes up to 2^53");
+    }
+    return {parse_role(json[0], path + "[0]"), json[1].get<Bytes>()};
+}
+
+std::optional<std::vector<std::int32_t>> parse_events(const Json& tape, const char* phase, const std::string& path) {
+    if (!tape.contains(phase)) {
+        return std::nullopt;
+    }
+    const Json& json = tape[phase];
+    const std::string where = path + "." + phase;
+    if (!json.is_array()) {
+        wrong_type(where, json, "an array of block numbers");
+    }
+    constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+    std::vector<std::int32_t> events;
+    events.reserve(json.size());
+    for (std::size_t k = 0; k < json.size(); ++k) {
+        if (!json[k].is_number_integer() || json[k] > kMost || json[k] < -kMost) {
+            wrong_type(where + "[" + std::to_string(k) + "]", json[k], "the number of a block, or minus it");
+        }
+        events.push_back(json[k].get<std::int32_t>());
+    }
+    return events;
+}
+
+LayerTape parse_tape(const Json& json, const std::string& path) {
+    if (!json.is_object()) {
+        wrong_type(path, json, "an object with blocks, forward and backward, or null");
+    }
+    for (const char* required : {"blocks", "forward", "backward"}) {
+        if (!json.contains(required)) {
+            throw ProfileError(path + "." + required +
+                               " is missing; a tape has blocks, forward and backward; record the tapes again");
+        }
+    }
+    LayerTape tape;
+    if (!json["blocks"].is_array()) {
+        wrong_type(path + ".blocks", json["blocks"], "an array of pairs of role and bytes");
+    }
+    for (std::size_t b = 0; b < json["blocks"].size(); ++b) {
+        tape.blocks.push_back(parse_block(json["blocks"][b], path + ".blocks[" + std::to_string(b) + "]"));
+    }
+    tape.forward = *parse_events(json, "forward", path);
+    tape.backward = *parse_events(json, "backward", path);
+    tape.recompute = parse_events(json, "recompute", path).value_or(tape.forward);
+    const auto checkpointed = parse_events(json, "checkpointed_forward", path);
+    tape.checkpointed_forward = checkpointed ? *checkpointed : forward_that_keeps_nothing(tape);
+    return tape;
+}
+}  // namespace
+
+std::vector<LayerTape> parse_tapes(const Json& json, const std::string& path) {
+    if (!json.is_array()) {
+        wrong_type(path, json, "an array with one tape, or null, for each entry of samples");
+    }
+    std::vector<LayerTape> tapes;
+    for (std::size_t k = 0; k < json.size(); ++k) {
+        const std::string where = path + "[" + std::to_string(k) + "]";
+        tapes.push_back(json[k].is_null() ? LayerTape{} : parse_tape(json[k], where));
+    }
+    return tapes;
+}
+
+Json to_json(const std::vector<LayerTape>& tapes) {
+    Json json = Json::array();
+    for (const LayerTape& tape : tapes) {
+        if (tape.empty()) {
+            json.push_back(nullptr);
+            continue;
+        }
+        Json& each = json.emplace_back();
+        each["blocks"] = Json::array();
+        for (const TapeBlock& block : tape.blocks) {
+            each["blocks"].push_back({to_string(block.role), block.bytes});
+        }
+        each["forward"] = tape.forward;
+        each["checkpointed_forward"] = tape.checkpointed_forward;
+        if (tape.recompute != tape.forward) {
+            each["recompute"] = tape.recompute;
+        }
+        each["backward"] = tape.backward;
+    }
+    return json;
+}
+}  // namespace pipescope

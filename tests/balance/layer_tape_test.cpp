@@ -1,0 +1,77 @@
+#include "balance/profile.h"
+#include "balance/profile_file.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace pipescope {
+namespace {
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+using ::testing::ThrowsMessage;
+using Role = TapeBlock::Role;
+
+/// A layer that saves 4096 bytes and its input, and needs 512 for a while.
+LayerTape linear_tape() {
+    LayerTape tape;
+    tape.blocks = {{Role::input, 1024}, {Role::output, 2048},          {Role::own, 4096},
+                   {Role::own, 512},    {Role::output_gradient, 2048}, {Role::input_gradient, 1024}};
+    tape.forward = {3, 4, 2, -4};
+    tape.recompute = tape.forward;
+    tape.checkpointed_forward = {4, 2, -4};
+    tape.backward = {6, -3, -5, -1};
+    return tape;
+}
+
+TEST(LayerTape, AcceptsWhatALayerDoes) {
+    EXPECT_NO_THROW(check_tape(linear_tape(), "tape"));
+    EXPECT_FALSE(linear_tape().empty());
+    EXPECT_TRUE(LayerTape{}.empty());
+}
+
+TEST(LayerTape, LetsGoOfWhatItSavedWhereNothingIsKept) {
+    EXPECT_EQ(forward_that_keeps_nothing(linear_tape()), (std::vector<std::int32_t>{3, 4, 2, -4, -3}));
+}
+
+TEST(LayerTape, LeavesSkipsToTheSchedule) {
+    LayerTape tape = linear_tape();
+    tape.blocks.push_back({Role::skip, 64});
+    tape.forward.push_back(7);
+    tape.recompute.push_back(7);
+    EXPECT_NO_THROW(check_tape(tape, "tape"));
+}
+
+TEST(LayerTape, RefusesEventsThatCannotBe) {
+    const auto refuses = [](const char* starts, const char* holds, auto spoil) {
+        LayerTape tape = linear_tape();
+        spoil(tape);
+        EXPECT_THAT([&] { check_tape(tape, "tape"); },
+                    ThrowsMessage<ProfileError>(AllOf(StartsWith(starts), HasSubstr(holds))));
+    };
+    refuses("tape.forward[0] is 0", "number of a block", [](LayerTape& t) { t.forward[0] = 0; });
+    refuses("tape.forward[0] is 9", "number of a block", [](LayerTape& t) { t.forward[0] = 9; });
+    refuses("tape.forward[4] takes block 3", "once", [](LayerTape& t) { t.forward.push_back(3); });
+    refuses("tape.forward[4] lets go of block 4", "once", [](LayerTape& t) { t.forward.push_back(-4); });
+    refuses("tape.forward[4] lets go of the input block 1", "backward", [](LayerTape& t) { t.forward.push_back(-1); });
+    refuses("tape.forward never takes the output, block 2", "outputs", [](LayerTape& t) { t.forward = {3}; });
+    refuses("tape.checkpointed_forward still holds block 3", "keeps nothing",
+            [](LayerTape& t) { t.checkpointed_forward = t.forward; });
+    refuses("tape.recompute leaves other blocks", "save the same", [](LayerTape& t) { t.recompute = {2}; });
+    refuses("tape.backward still holds block 3", "lets go", [](LayerTape& t) { t.backward = {6}; });
+    refuses("tape.blocks[2] has -1 bytes", "from 0", [](LayerTape& t) { t.blocks[2].bytes = -1; });
+}
+
+TEST(LayerTape, IsReadFromTheFileWithItsDefaults) {
+    const Profile profile = parse_profile(
+        R"({"format": "pipescope.profile", "version": 1, "samples": [1, 2], "layers": [{"name": "a",
+            "forward_ns": [1, 2], "backward_ns": [1, 2], "output_bytes": [8, 16],
+            "tape": [null, {"blocks": [["output", 16], ["own", 32]], "forward": [2, 1], "backward": [-2]}]}]})");
+    const LayerTape& tape = profile.layers[0].tape.at(1);
+    EXPECT_TRUE(profile.layers[0].tape[0].empty());
+    EXPECT_EQ(tape.recompute, tape.forward);
+    EXPECT_EQ(tape.checkpointed_forward, (std::vector<std::int32_t>{2, 1, -2}));
+    EXPECT_EQ(tape.blocks[1], (TapeBlock{Role::own, 32}));
+}
+}  // namespace
+}  // namespace pipescope
