@@ -49,6 +49,7 @@ int run_pipescope(int argc, const char* const* argv) {
     add_plan_command(program);
     add_forwarded(program, arguments, "run", "Train a model through the pipeline for real, and record it");
     add_compare_command(program);
+    add_forwarded(program, arguments, "validate", "Measure how far predictions are off, over a spread of pipelines");
     add_view_command(program);
     add_export_command(program);
     add_recover_command(program);

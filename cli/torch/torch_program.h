@@ -11,5 +11,6 @@ int run_pipescope_torch(int argc, const char* const* argv);
 void add_models_command(Program& program);
 void add_profile_command(Program& program);
 void add_run_command(Program& program);
+void add_validate_command(Program& program);
 void add_demo_command(Program& program);
 }  // namespace pipescope

@@ -5,6 +5,7 @@
 #include "cli/torch/environment.h"
 #include "cli/torch/lane_optimizers.h"
 #include "cli/torch/step_clock.h"
+#include "cli/torch/temporary_trace.h"
 #include "engine/gpipe.h"
 #include "profiler/memory/tracking_allocator.h"
 #include "profiler/recorder/recorder.h"
@@ -14,7 +15,6 @@
 
 #include <fmt/format.h>
 #include <torch/torch.h>
-#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -22,30 +22,6 @@
 namespace pipescope {
 namespace {
 namespace fs = std::filesystem;
-
-/// A trace for the time of one run, where the user wants none.
-class TemporaryTrace {
-public:
-    TemporaryTrace() {
-        std::string name = (fs::temp_directory_path() / "pipescope-run-XXXXXX").string();
-        if (mkdtemp(name.data()) == nullptr) {
-            throw Error(
-                fmt::format("{} cannot be made; the run is recorded there; set TMPDIR to a writable folder", name));
-        }
-        folder_ = name;
-    }
-    ~TemporaryTrace() {
-        std::error_code ignored;
-        fs::remove_all(folder_, ignored);
-    }
-    TemporaryTrace(const TemporaryTrace&) = delete;
-    TemporaryTrace& operator=(const TemporaryTrace&) = delete;
-
-    fs::path path() const { return folder_ / "run.sqlite"; }
-
-private:
-    fs::path folder_;
-};
 
 GPipeOptions engine_options(const TrainingOptions& options, TaskObserver* observer) {
     return {.balance = options.pipeline.balance.layers_per_partition(),

@@ -122,6 +122,25 @@ TEST_F(EndToEnd, TheTraceOfAKilledRunIsRecovered) {
     EXPECT_GE(user.succeeds("compare k.sqlite --json").json().at("steps").size(), 1u);
 }
 
+TEST_F(EndToEnd, ValidatePredictsRunsAndComparesASpreadOfPipelines) {
+    user.writes("p.json", emulated_profile(0.5));
+    const auto object = user.succeeds("validate emulated:p.json --rounds 2 --steps 1 --json").json();
+    EXPECT_THAT(keys_of(object), ElementsAre("candidates", "step_error", "bubble_error", "peak_error", "spread",
+                                             "rank_correlation", "regret", "band_coverage"));
+    ASSERT_EQ(object.at("candidates").size(), 9u);
+    for (const auto& candidate : object.at("candidates")) {
+        EXPECT_EQ(candidate.at("runs"), 2);
+        EXPECT_GT(candidate.at("measured_step_ns").get<std::int64_t>(), 1'000'000);
+        EXPECT_LT(std::abs(candidate.at("step_error").get<double>()), 0.5);  // ten times what a loaded machine shows
+    }
+    EXPECT_GT(object.at("rank_correlation").get<double>(), 0);
+    EXPECT_FALSE(user.has("run.sqlite"));
+
+    EXPECT_THAT(refused(2, "validate"), HasSubstr("name a MODEL, or use --emulated"));
+    EXPECT_THAT(refused(2, "validate " + kModel + " -n 9"), AllOf(HasSubstr("-n is 9"), HasSubstr("use 1 to 4")));
+    EXPECT_THAT(refused(2, "validate " + kModel + " --emulated"), HasSubstr("emulated:PROFILE"));
+}
+
 TEST_F(EndToEnd, TheDemoDoesItAllAndKeepsWhatIsNotItsOwn) {
     std::filesystem::create_directory(user.folder() / "demo");
     user.writes("demo/notes.txt", "mine");

@@ -1,0 +1,114 @@
+#include "balance/profile_file.h"
+#include "cli/pipeline_flags.h"
+#include "cli/program.h"
+#include "cli/progress_bar.h"
+#include "cli/reports.h"
+#include "cli/torch/emulated_demo_profile.h"
+#include "cli/torch/self_profile.h"
+#include "cli/torch/torch_program.h"
+#include "cli/torch/validation_runs.h"
+#include "cli/validation_report.h"
+#include "models/zoo.h"
+#include "schedule/error.h"
+#include "schedule/micro_batches.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+#include <memory>
+
+namespace pipescope {
+namespace {
+struct ValidateFlags {
+    std::string model;
+    bool emulated = false;
+    int lanes = 2;
+    std::int64_t batch = 32;
+    std::int64_t chunks = 8;
+    std::int64_t rounds = 3;
+    std::int64_t steps = 5;
+    bool markdown = false;
+    bool json = false;
+};
+
+std::vector<ValidatedCandidate> run_plan(const std::string& name, const ModelSpec& model, ValidationPlan plan) {
+    ProgressBar bar("validating " + name);
+    plan.progress = [&](double done) { bar.show(done); };
+    return validate(model, plan);
+}
+
+std::vector<ValidatedCandidate> validate_emulated(const ValidateFlags& flags) {
+    const auto file = emulated_profile(flags.model);
+    const Profile profile = file ? load_profile(*file) : emulated_demo_profile();
+    ValidationPlan plan;
+    plan.emulated = true;
+    plan.candidates = emulated_candidates(profile);
+    plan.rounds = flags.rounds;
+    plan.steps = flags.steps;
+    plan.warmup = 1;
+    plan.profile = [&](const PipelineOptions&) { return profile; };
+    return run_plan(file ? flags.model : "emulated layers", emulated_model(profile), plan);
+}
+
+std::vector<ValidatedCandidate> validate_real(const ValidateFlags& flags) {
+    const ModelSpec model = make_model(flags.model);
+    micro_batch_sizes(flags.batch, flags.chunks);
+    if (flags.lanes < 1 || static_cast<std::size_t>(flags.lanes) > model.layers.size()) {
+        throw UsageError(fmt::format("-n is {}; each lane needs a layer, and {} has {}; use 1 to {}", flags.lanes,
+                                     flags.model, model.layers.size(), model.layers.size()));
+    }
+    PipelineOptions first;
+    first.batch = flags.batch;
+    first.chunks = flags.chunks;
+    first.balance = Balance(std::vector<std::int64_t>(static_cast<std::size_t>(flags.lanes), 1));
+    ValidationPlan plan;
+    plan.profile = [&](const PipelineOptions& candidate) {
+        return profile_for_run(model, candidate, plan.seed, [](double) {});
+    };
+    plan.candidates = real_candidates(plan.profile(first), flags.lanes, flags.chunks, flags.batch);
+    plan.rounds = flags.rounds;
+    plan.steps = flags.steps;
+    return run_plan(flags.model, model, plan);
+}
+
+ExitCode validate_command(const ValidateFlags& flags) {
+    if (flags.model.empty() && !flags.emulated) {
+        throw UsageError("no model is named; validate runs one, or emulated layers; name a MODEL, or use --emulated");
+    }
+    const bool emulated = flags.emulated || emulated_profile(flags.model).has_value();
+    if (flags.emulated && !flags.model.empty() && !emulated_profile(flags.model)) {
+        throw UsageError(fmt::format(
+            "--emulated is given with the model {}; emulated layers come from a profile; write emulated:PROFILE, or "
+            "leave one of the two out",
+            flags.model));
+    }
+    const auto candidates = emulated ? validate_emulated(flags) : validate_real(flags);
+    std::cout << (flags.json ? dump(validation_json(candidates)) : validation_text(candidates, flags.markdown));
+    return ExitCode::success;
+}
+}  // namespace
+
+void add_validate_command(Program& program) {
+    const auto flags = std::make_shared<ValidateFlags>();
+    CLI::App* command = program.add_command(
+        "validate", "Measure how far predictions are off: predict a spread of pipelines, then run them",
+        "Example:\n  pipescope validate transformer:layers=6 --batch 32 -m 8\n  pipescope validate --emulated\n"
+        "Candidates take turns, --rounds times. A real model is profiled anew before each run, with the other lanes "
+        "busy.");
+    command->add_option("MODEL", flags->model, "Zoo name with options, or emulated:PROFILE");
+    command->add_flag("--emulated", flags->emulated,
+                      "Layers that wait instead of computing: 2 to 8 lanes, 4 to 32 micro-batches");
+    command->add_option("-n,--lanes", flags->lanes, "Lanes on this host; default 2")->type_name("N");
+    command->add_option("--batch", flags->batch, "Samples of a step; default 32")->type_name("N");
+    command
+        ->add_option("-m,--chunks", flags->chunks,
+                     "Micro-batches; some candidates take half or twice as many; "
+                     "default 8")
+        ->type_name("N");
+    command->add_option("--rounds", flags->rounds, "How often every candidate runs; default 3")->type_name("N");
+    command->add_option("--steps", flags->steps, "Steps measured in a run, behind warm-up; default 5")->type_name("N");
+    command->add_flag("--markdown", flags->markdown, "Tables as Markdown")->group("Output");
+    add_json_flag(*command, flags->json);
+    program.set_action(command, [flags] { return validate_command(*flags); });
+}
+}  // namespace pipescope

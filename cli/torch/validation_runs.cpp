@@ -1,0 +1,118 @@
+#include "cli/torch/validation_runs.h"
+
+#include "cli/torch/environment.h"
+#include "cli/torch/temporary_trace.h"
+#include "cli/torch/training.h"
+#include "cli/trace_comparison.h"
+#include "schedule/error.h"
+#include "simulator/balance_search.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+/// Equal counts, but for a few layers moved from the last partition to the first, or back.
+Balance uneven(std::size_t layers, int partitions, bool to_first) {
+    const auto n = static_cast<std::int64_t>(partitions);
+    const auto total = static_cast<std::int64_t>(layers);
+    std::vector<std::int64_t> counts(static_cast<std::size_t>(n), total / n);
+    for (std::int64_t k = 0; k < total % n; ++k) {
+        ++counts[static_cast<std::size_t>(k)];
+    }
+    std::int64_t& from = to_first ? counts.back() : counts.front();
+    std::int64_t& to = to_first ? counts.front() : counts.back();
+    const std::int64_t moved = n == 1 ? 0 : std::min(from - 1, std::max<std::int64_t>(1, total / (4 * n)));
+    from -= moved;
+    to += moved;
+    return Balance(counts);
+}
+
+enum class Cut { optimal, heavy_first, heavy_last };
+
+PipelineOptions candidate(const Profile& profile, int lanes, std::int64_t chunks, std::int64_t batch,
+                          Checkpoint checkpoint, Cut cut) {
+    PipelineOptions options;
+    options.chunks = chunks;
+    options.batch = batch;
+    options.checkpoint = checkpoint;
+    options.devices.assign(static_cast<std::size_t>(lanes), "cpu");
+    options.balance = cut == Cut::optimal ? find_balance(profile, options, lanes, BalanceAlgorithm::optimal).balance
+                                          : uneven(profile.layers.size(), lanes, cut == Cut::heavy_first);
+    return options;
+}
+}  // namespace
+
+std::vector<PipelineOptions> real_candidates(const Profile& profile, int lanes, std::int64_t micro_batches,
+                                             std::int64_t batch) {
+    const std::int64_t m = std::min(micro_batches, batch);
+    const std::int64_t fewer = std::max<std::int64_t>(1, m / 2);
+    const std::int64_t more = std::min(batch, 2 * m);
+    std::vector<PipelineOptions> candidates{
+        candidate(profile, lanes, m, batch, Checkpoint::except_last, Cut::optimal),
+        candidate(profile, lanes, m, batch, Checkpoint::never, Cut::heavy_first),
+        candidate(profile, lanes, fewer, batch, Checkpoint::always, Cut::optimal),
+        candidate(profile, lanes, more, batch, Checkpoint::never, Cut::optimal),
+        candidate(profile, lanes, fewer, batch, Checkpoint::except_last, Cut::heavy_last)};
+    for (PipelineOptions& each : candidates) {
+        each.host_cores = usable_cores();
+    }
+    return candidates;
+}
+
+std::vector<PipelineOptions> emulated_candidates(const Profile& profile) {
+    using enum Cut;
+    const auto make = [&](int lanes, std::int64_t chunks, Checkpoint checkpoint, Cut cut) {
+        return candidate(profile, lanes, chunks, chunks, checkpoint, cut);
+    };
+    return {make(2, 4, Checkpoint::always, optimal),      make(2, 8, Checkpoint::never, heavy_first),
+            make(4, 8, Checkpoint::except_last, optimal), make(4, 16, Checkpoint::never, heavy_last),
+            make(4, 4, Checkpoint::always, heavy_first),  make(8, 8, Checkpoint::except_last, heavy_last),
+            make(8, 16, Checkpoint::always, optimal),     make(8, 32, Checkpoint::except_last, optimal),
+            make(8, 32, Checkpoint::never, heavy_first)};
+}
+
+std::vector<ValidatedCandidate> validate(const ModelSpec& model, const ValidationPlan& plan) {
+    if (plan.rounds < 1) {
+        throw UsageError(fmt::format("--rounds is {}; every candidate runs at least once; use 1 or more", plan.rounds));
+    }
+    std::vector<ValidatedCandidate> validated;
+    for (const PipelineOptions& options : plan.candidates) {
+        validated.push_back({options, {}});
+    }
+    const TemporaryTrace trace;
+    const auto total = static_cast<double>(plan.rounds) * static_cast<double>(validated.size());
+    double done = 0;
+    for (std::int64_t round = 0; round < plan.rounds; ++round) {
+        for (ValidatedCandidate& each : validated) {
+            TrainingOptions training;
+            training.pipeline = each.options;
+            training.steps = plan.steps + plan.warmup;
+            training.warmup = plan.warmup;
+            training.seed = plan.seed;
+            training.update_parameters = !plan.emulated;
+            training.profile = plan.profile(each.options);
+            training.trace = trace.path();
+            training.force = true;
+            const TrainingResult result = train_recorded(model, training);
+            TraceComparison compared = compare_trace(trace.path());
+            if (compared.lossy()) {
+                throw Error(
+                    "the recorder lost ranges of a run, so that its bubble is unknown; validate on a quieter machine");
+            }
+            ValidatedRun run{std::move(compared.comparison), {}, compared.simulation.step_band};
+            for (const TrainedStep& step : result.steps) {
+                if (!step.warmup) {
+                    run.measured_steps.push_back(step.step_time);
+                }
+            }
+            each.runs.push_back(std::move(run));
+            if (plan.progress) {
+                plan.progress(++done / total);
+            }
+        }
+    }
+    return validated;
+}
+}  // namespace pipescope

@@ -1,0 +1,99 @@
+#include "cli/validation_report.h"
+
+#include "cli/text_table.h"
+#include "cli/units.h"
+
+#include <fmt/format.h>
+
+namespace pipescope {
+namespace {
+using Json = nlohmann::ordered_json;
+
+template <class Value>
+Json or_null(const std::optional<Value>& value) {
+    return value ? Json(*value) : Json(nullptr);
+}
+
+Json mean_and_max(const MeanAndMax& errors) {
+    return {{"mean", errors.mean}, {"max", errors.max}};
+}
+
+Json candidate_json(const ValidatedCandidate& candidate) {
+    const CandidateErrors errors = errors_of(candidate);
+    const PipelineOptions& options = candidate.options;
+    return {{"balance", options.balance.layers_per_partition()},
+            {"chunks", options.chunks},
+            {"batch", options.batch},
+            {"checkpoint", to_string(options.checkpoint)},
+            {"schedule", options.schedule},
+            {"runs", candidate.runs.size()},
+            {"measured_step_ns", errors.measured_step_time.count()},
+            {"simulated_step_ns", errors.simulated_step_time.count()},
+            {"step_error", errors.step_error},
+            {"bubble_error", errors.bubble_error},
+            {"peak_error", or_null(errors.peak_error)},
+            {"band_coverage", or_null(errors.band_coverage)},
+            {"spread", errors.spread}};
+}
+
+std::string percent_or_nothing(const std::optional<double>& fraction) {
+    return fraction ? format_percent(*fraction) : "";
+}
+}  // namespace
+
+Json validation_json(std::span<const ValidatedCandidate> candidates) {
+    const ValidationSummary summary = summarize(candidates);
+    Json object{{"candidates", Json::array()}};
+    for (const ValidatedCandidate& each : candidates) {
+        object["candidates"].push_back(candidate_json(each));
+    }
+    object["step_error"] = mean_and_max(summary.step_error);
+    object["bubble_error"] = mean_and_max(summary.bubble_error);
+    object["peak_error"] = summary.peak_error ? mean_and_max(*summary.peak_error) : Json(nullptr);
+    object["spread"] = summary.spread;
+    object["rank_correlation"] = summary.rank_correlation;
+    object["regret"] = summary.regret;
+    object["band_coverage"] = or_null(summary.band_coverage);
+    return object;
+}
+
+std::string validation_text(std::span<const ValidatedCandidate> candidates, bool markdown) {
+    TextTable rows({{"balance", Align::left},
+                    {"m"},
+                    {"checkpoint", Align::left},
+                    {"measured step"},
+                    {"simulated step"},
+                    {"step error"},
+                    {"bubble error"},
+                    {"peak error"},
+                    {"in band"},
+                    {"spread"}});
+    for (const ValidatedCandidate& each : candidates) {
+        const CandidateErrors errors = errors_of(each);
+        rows.add_row({to_string(each.options.balance), std::to_string(each.options.chunks),
+                      to_string(each.options.checkpoint), format_duration(errors.measured_step_time),
+                      format_duration(errors.simulated_step_time), format_error_percent(errors.step_error),
+                      format_points(errors.bubble_error),
+                      errors.peak_error ? format_error_percent(*errors.peak_error) : "",
+                      percent_or_nothing(errors.band_coverage), format_percent(errors.spread)});
+    }
+    const ValidationSummary summary = summarize(candidates);
+    TextTable overall({{"overall", Align::left}, {"mean"}, {"worst"}});
+    overall.add_row(
+        {"step time error", format_percent(summary.step_error.mean), format_percent(summary.step_error.max)});
+    overall.add_row(
+        {"bubble error", format_points(summary.bubble_error.mean), format_points(summary.bubble_error.max)});
+    if (summary.peak_error) {
+        overall.add_row(
+            {"peak memory error", format_percent(summary.peak_error->mean), format_percent(summary.peak_error->max)});
+    }
+    overall.add_row({"spread of equal runs", format_percent(summary.spread), ""});
+    const auto str = [markdown](const TextTable& table) { return markdown ? table.markdown() : table.str(); };
+    return str(rows) + "\n" + str(overall) + "\n" +
+           fmt::format(
+               "rank correlation {:.3f}, regret {}{}\n", summary.rank_correlation, format_percent(summary.regret),
+               summary.band_coverage
+                   ? fmt::format(", {} of measured steps in the 5 to 95 % band", format_percent(*summary.band_coverage))
+                   : "");
+}
+}  // namespace pipescope

@@ -1,0 +1,16 @@
+#pragma once
+
+#include "simulator/validation.h"
+
+#include <nlohmann/json.hpp>
+
+#include <span>
+#include <string>
+
+namespace pipescope {
+// What `pipescope validate` prints. Pure.
+
+nlohmann::ordered_json validation_json(std::span<const ValidatedCandidate> candidates);
+/// As text columns, or as Markdown tables for a page.
+std::string validation_text(std::span<const ValidatedCandidate> candidates, bool markdown);
+}  // namespace pipescope

@@ -1,0 +1,15 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+namespace pipescope {
+/// Of an even number of values the mean of the middle two. `values` is not empty. Value: a number or a duration.
+template <class Value>
+Value median(std::vector<Value> values) {
+    std::sort(values.begin(), values.end());
+    const std::size_t middle = values.size() / 2;
+    return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
+}
+}  // namespace pipescope

@@ -1,0 +1,161 @@
+#include "simulator/validation.h"
+
+#include "schedule/error.h"
+#include "schedule/median.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <string>
+
+namespace pipescope {
+namespace {
+/// Of the lane that is furthest off; nothing where memory was not recorded.
+std::optional<double> peak_error_of(const Comparison& comparison) {
+    std::optional<double> worst;
+    for (const ComparedLane& lane : comparison.lanes) {
+        if (!lane.measured_peak_bytes || *lane.measured_peak_bytes == 0) {
+            continue;
+        }
+        const double error =
+            static_cast<double>(lane.simulated_peak_bytes) / static_cast<double>(*lane.measured_peak_bytes) - 1;
+        if (!worst || std::abs(error) > std::abs(*worst)) {
+            worst = error;
+        }
+    }
+    return worst;
+}
+
+/// Ranks from 1, equal values sharing the mean of theirs.
+std::vector<double> ranks_of(std::span<const double> values) {
+    std::vector<std::size_t> order(values.size());
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return values[a] < values[b]; });
+    std::vector<double> ranks(values.size());
+    for (std::size_t first = 0; first < order.size();) {
+        std::size_t end = first + 1;
+        while (end < order.size() && values[order[end]] == values[order[first]]) {
+            ++end;
+        }
+        const double shared = (static_cast<double>(first + 1) + static_cast<double>(end)) / 2;
+        for (; first < end; ++first) {
+            ranks[order[first]] = shared;
+        }
+    }
+    return ranks;
+}
+
+MeanAndMax mean_and_max(const std::vector<double>& errors) {
+    MeanAndMax result;
+    for (const double error : errors) {
+        result.mean += std::abs(error) / static_cast<double>(errors.size());
+        result.max = std::max(result.max, std::abs(error));
+    }
+    return result;
+}
+
+std::size_t steps_inside(const ValidatedRun& run) {
+    return static_cast<std::size_t>(std::count_if(
+        run.measured_steps.begin(), run.measured_steps.end(),
+        [&](Nanoseconds step) { return run.band && run.band->first <= step && step <= run.band->second; }));
+}
+}  // namespace
+
+CandidateErrors errors_of(const ValidatedCandidate& candidate) {
+    if (candidate.runs.empty()) {
+        throw Error("a candidate has no run; its errors are medians over runs; run it at least once");
+    }
+    std::vector<Nanoseconds> measured, simulated;
+    std::vector<double> step_errors, bubble_errors, peak_errors;
+    std::size_t steps = 0;
+    std::size_t inside = 0;
+    for (const ValidatedRun& run : candidate.runs) {
+        const Comparison& comparison = run.comparison;
+        measured.push_back(comparison.measured_step_time);
+        simulated.push_back(comparison.simulated_step_time);
+        step_errors.push_back(comparison.step_error);
+        bubble_errors.push_back(comparison.simulated_bubble_fraction - comparison.measured_bubble_fraction);
+        if (const auto error = peak_error_of(comparison)) {
+            peak_errors.push_back(*error);
+        }
+        if (run.band) {
+            steps += run.measured_steps.size();
+            inside += steps_inside(run);
+        }
+    }
+    CandidateErrors errors;
+    errors.measured_step_time = median(measured);
+    errors.simulated_step_time = median(simulated);
+    errors.step_error = median(step_errors);
+    errors.bubble_error = median(bubble_errors);
+    if (!peak_errors.empty()) {
+        errors.peak_error = median(peak_errors);
+    }
+    if (steps > 0) {
+        errors.band_coverage = static_cast<double>(inside) / static_cast<double>(steps);
+    }
+    const auto [quickest, slowest] = std::minmax_element(measured.begin(), measured.end());
+    errors.spread = static_cast<double>((*slowest - *quickest).count()) /
+                    static_cast<double>(std::max<std::int64_t>(1, errors.measured_step_time.count()));
+    return errors;
+}
+
+ValidationSummary summarize(std::span<const ValidatedCandidate> candidates) {
+    if (candidates.empty()) {
+        throw Error("there is no candidate; a validation compares at least one; name one");
+    }
+    std::vector<double> step_errors, bubble_errors, peak_errors, measured_rates, simulated_rates;
+    ValidationSummary summary;
+    std::size_t with_band = 0;
+    double coverage = 0;
+    for (const ValidatedCandidate& candidate : candidates) {
+        const CandidateErrors errors = errors_of(candidate);
+        step_errors.push_back(errors.step_error);
+        bubble_errors.push_back(errors.bubble_error);
+        if (errors.peak_error) {
+            peak_errors.push_back(*errors.peak_error);
+        }
+        if (errors.band_coverage) {
+            coverage += *errors.band_coverage;
+            ++with_band;
+        }
+        summary.spread += errors.spread / static_cast<double>(candidates.size());
+        const auto samples = static_cast<double>(candidate.options.batch);
+        measured_rates.push_back(samples / static_cast<double>(errors.measured_step_time.count()));
+        simulated_rates.push_back(samples / static_cast<double>(errors.simulated_step_time.count()));
+    }
+    summary.step_error = mean_and_max(step_errors);
+    summary.bubble_error = mean_and_max(bubble_errors);
+    if (!peak_errors.empty()) {
+        summary.peak_error = mean_and_max(peak_errors);
+    }
+    if (with_band > 0) {
+        summary.band_coverage = coverage / static_cast<double>(with_band);
+    }
+    summary.rank_correlation = rank_correlation(simulated_rates, measured_rates);
+    const auto chosen = std::max_element(simulated_rates.begin(), simulated_rates.end()) - simulated_rates.begin();
+    const double best = *std::max_element(measured_rates.begin(), measured_rates.end());
+    summary.regret = best / measured_rates[static_cast<std::size_t>(chosen)] - 1;
+    return summary;
+}
+
+double rank_correlation(std::span<const double> a, std::span<const double> b) {
+    if (a.size() != b.size()) {
+        throw Error("ranks of " + std::to_string(a.size()) + " and " + std::to_string(b.size()) +
+                    " values cannot be compared; they come in pairs; give as many of each");
+    }
+    const std::vector<double> of_a = ranks_of(a);
+    const std::vector<double> of_b = ranks_of(b);
+    const double mean = (static_cast<double>(a.size()) + 1) / 2;
+    double products = 0, squares_a = 0, squares_b = 0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        products += (of_a[i] - mean) * (of_b[i] - mean);
+        squares_a += (of_a[i] - mean) * (of_a[i] - mean);
+        squares_b += (of_b[i] - mean) * (of_b[i] - mean);
+    }
+    if (squares_a == 0 && squares_b == 0) {
+        return 1;
+    }
+    return squares_a == 0 || squares_b == 0 ? 0 : products / std::sqrt(squares_a * squares_b);
+}
+}  // namespace pipescope

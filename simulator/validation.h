@@ -1,0 +1,59 @@
+#pragma once
+
+#include "simulator/comparison.h"
+#include "simulator/simulation.h"
+
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace pipescope {
+/// One run of a candidate beside its prediction.
+struct ValidatedRun {
+    Comparison comparison;
+    std::vector<Nanoseconds> measured_steps;                  ///< warm-up left out
+    std::optional<std::pair<Nanoseconds, Nanoseconds>> band;  ///< predicted 5 and 95 %
+};
+
+/// A pipeline that was predicted and run, several times.
+struct ValidatedCandidate {
+    PipelineOptions options;
+    std::vector<ValidatedRun> runs;  ///< at least one
+};
+
+/// Medians over a candidate's runs, each against the prediction made for it.
+struct CandidateErrors {
+    Nanoseconds measured_step_time{0};
+    Nanoseconds simulated_step_time{0};
+    double step_error = 0;                ///< simulated / measured - 1
+    double bubble_error = 0;              ///< difference of fractions, simulated - measured
+    std::optional<double> peak_error;     ///< of the lane that is furthest off, with its sign
+    std::optional<double> band_coverage;  ///< share of measured steps inside the predicted band
+    double spread = 0;  ///< how far equal runs differ: (slowest - quickest) / median of their measured step times
+};
+/// Throws Error for a candidate without a run.
+CandidateErrors errors_of(const ValidatedCandidate& candidate);
+
+struct MeanAndMax {
+    double mean = 0;
+    double max = 0;
+};
+
+/// Over all candidates; errors without their signs.
+struct ValidationSummary {
+    MeanAndMax step_error;
+    MeanAndMax bubble_error;
+    std::optional<MeanAndMax> peak_error;
+    double spread = 0;            ///< mean
+    double rank_correlation = 0;  ///< of predicted and measured throughput
+    double regret = 0;            ///< how much slower the candidate predicted quickest is than the quickest measured
+    std::optional<double> band_coverage;
+};
+/// Throws Error for an empty list.
+ValidationSummary summarize(std::span<const ValidatedCandidate> candidates);
+
+/// Spearman's: the correlation of ranks, equal values sharing the mean of theirs. 1 where fewer than two values differ
+/// on both sides alike, 0 where only one side has no differences. Throws Error unless both are equally long.
+double rank_correlation(std::span<const double> a, std::span<const double> b);
+}  // namespace pipescope

@@ -1,0 +1,53 @@
+#include "cli/validation_report.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace pipescope {
+namespace {
+using testing::HasSubstr;
+
+std::vector<ValidatedCandidate> two_candidates() {
+    std::vector<ValidatedCandidate> candidates;
+    for (const std::int64_t measured : {100, 200}) {
+        ValidatedRun run;
+        run.comparison.measured_step_time = std::chrono::milliseconds(measured);
+        run.comparison.simulated_step_time = std::chrono::milliseconds(measured + 2);
+        run.comparison.step_error = 2.0 / static_cast<double>(measured);
+        run.comparison.simulated_bubble_fraction = 0.25;
+        run.comparison.measured_bubble_fraction = 0.24;
+        PipelineOptions options;
+        options.balance = Balance({2, 3});
+        options.chunks = 4;
+        options.batch = 8;
+        candidates.push_back({options, {run}});
+    }
+    return candidates;
+}
+
+TEST(ValidationReport, JsonHasEachCandidateAndTheWhole) {
+    const auto object = validation_json(two_candidates());
+    ASSERT_EQ(object["candidates"].size(), 2U);
+    EXPECT_EQ(object["candidates"][0]["measured_step_ns"], 100'000'000);
+    EXPECT_EQ(object["candidates"][0]["balance"], (std::vector<int>{2, 3}));
+    EXPECT_TRUE(object["candidates"][0]["peak_error"].is_null());
+    EXPECT_NEAR(object["step_error"]["mean"].get<double>(), 0.015, 1e-12);
+    EXPECT_NEAR(object["step_error"]["max"].get<double>(), 0.02, 1e-12);
+    EXPECT_NEAR(object["bubble_error"]["mean"].get<double>(), 0.01, 1e-12);
+    EXPECT_EQ(object["rank_correlation"], 1.0);
+    EXPECT_EQ(object["regret"], 0.0);
+    EXPECT_TRUE(object["band_coverage"].is_null());
+}
+
+TEST(ValidationReport, TextNamesCandidatesAndErrors) {
+    const std::string text = validation_text(two_candidates(), false);
+    EXPECT_THAT(text, HasSubstr("+2.00 %"));
+    EXPECT_THAT(text, HasSubstr("+1.00 points"));
+    EXPECT_THAT(text, HasSubstr("rank correlation 1.000, regret 0.00 %"));
+}
+
+TEST(ValidationReport, MarkdownIsTables) {
+    EXPECT_THAT(validation_text(two_candidates(), true), HasSubstr("| balance |"));
+}
+}  // namespace
+}  // namespace pipescope

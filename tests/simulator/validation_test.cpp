@@ -1,0 +1,102 @@
+#include "simulator/validation.h"
+
+#include "schedule/error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace pipescope {
+namespace {
+using std::chrono::microseconds;
+
+ValidatedRun run_of(Nanoseconds measured, Nanoseconds simulated) {
+    ValidatedRun run;
+    run.comparison.measured_step_time = measured;
+    run.comparison.simulated_step_time = simulated;
+    run.comparison.step_error = static_cast<double>(simulated.count()) / static_cast<double>(measured.count()) - 1;
+    return run;
+}
+
+ValidatedCandidate candidate_of(std::vector<ValidatedRun> runs) {
+    return {PipelineOptions{}, std::move(runs)};
+}
+
+TEST(RankCorrelation, IsOneForTheSameOrderAndMinusOneForTheReverse) {
+    const std::vector<double> a{1, 5, 2, 9};
+    EXPECT_DOUBLE_EQ(rank_correlation(a, std::vector<double>{10, 50, 11, 51}), 1);
+    EXPECT_DOUBLE_EQ(rank_correlation(a, std::vector<double>{9, 5, 8, 1}), -1);
+}
+
+TEST(RankCorrelation, SharesTheRankOfEqualValues) {
+    // Ranks 1, 2.5, 2.5, 4 against 1, 2, 3, 4: 4.5 / sqrt(4.5 * 5).
+    EXPECT_NEAR(rank_correlation(std::vector<double>{1, 2, 2, 3}, std::vector<double>{1, 2, 3, 4}), 0.948683298, 1e-9);
+}
+
+TEST(RankCorrelation, SaysNothingOfOneSideWithoutDifferences) {
+    EXPECT_EQ(rank_correlation(std::vector<double>{1, 1}, std::vector<double>{1, 2}), 0);
+    EXPECT_EQ(rank_correlation(std::vector<double>{1, 1}, std::vector<double>{2, 2}), 1);
+}
+
+TEST(RankCorrelation, RefusesUnequalLengths) {
+    EXPECT_THROW(rank_correlation(std::vector<double>{1}, std::vector<double>{1, 2}), Error);
+}
+
+TEST(ErrorsOf, TakesMediansOverTheRuns) {
+    const auto candidate =
+        candidate_of({run_of(microseconds(100), microseconds(110)), run_of(microseconds(100), microseconds(102)),
+                      run_of(microseconds(120), microseconds(108))});
+    const CandidateErrors errors = errors_of(candidate);
+    EXPECT_EQ(errors.measured_step_time, microseconds(100));
+    EXPECT_NEAR(errors.step_error, 0.02, 1e-12);
+    EXPECT_NEAR(errors.spread, 0.2, 1e-12);
+    EXPECT_FALSE(errors.peak_error);
+    EXPECT_FALSE(errors.band_coverage);
+}
+
+TEST(ErrorsOf, NamesTheLaneWhosePeakIsFurthestOff) {
+    ValidatedRun run = run_of(microseconds(1), microseconds(1));
+    run.comparison.lanes.resize(3);
+    run.comparison.lanes[0].measured_peak_bytes = 100;
+    run.comparison.lanes[0].simulated_peak_bytes = 105;
+    run.comparison.lanes[1].measured_peak_bytes = 100;
+    run.comparison.lanes[1].simulated_peak_bytes = 90;
+    EXPECT_NEAR(errors_of(candidate_of({run})).peak_error.value(), -0.1, 1e-12);
+}
+
+TEST(ErrorsOf, CountsMeasuredStepsInsideTheBand) {
+    ValidatedRun run = run_of(microseconds(10), microseconds(10));
+    run.band = {microseconds(9), microseconds(11)};
+    run.measured_steps = {microseconds(8), microseconds(9), microseconds(10), microseconds(11)};
+    EXPECT_DOUBLE_EQ(errors_of(candidate_of({run})).band_coverage.value(), 0.75);
+}
+
+TEST(ErrorsOf, RefusesACandidateThatNeverRan) {
+    EXPECT_THROW(errors_of(candidate_of({})), Error);
+}
+
+TEST(Summarize, MeansAndWorstAreOfErrorsWithoutSign) {
+    const std::vector<ValidatedCandidate> candidates{candidate_of({run_of(microseconds(100), microseconds(90))}),
+                                                     candidate_of({run_of(microseconds(100), microseconds(120))})};
+    const ValidationSummary summary = summarize(candidates);
+    EXPECT_NEAR(summary.step_error.mean, 0.15, 1e-12);
+    EXPECT_NEAR(summary.step_error.max, 0.2, 1e-12);
+}
+
+TEST(Summarize, RegretIsWhatTheChosenCandidateLosesToTheBest) {
+    const std::vector<ValidatedCandidate> candidates{candidate_of({run_of(microseconds(110), microseconds(90))}),
+                                                     candidate_of({run_of(microseconds(100), microseconds(95))})};
+    EXPECT_NEAR(summarize(candidates).regret, 0.1, 1e-12);
+    EXPECT_DOUBLE_EQ(summarize(candidates).rank_correlation, -1);
+}
+
+TEST(Summarize, ChoosingTheBestLeavesNoRegret) {
+    const std::vector<ValidatedCandidate> candidates{candidate_of({run_of(microseconds(100), microseconds(70))}),
+                                                     candidate_of({run_of(microseconds(110), microseconds(80))})};
+    EXPECT_DOUBLE_EQ(summarize(candidates).regret, 0);
+}
+
+TEST(Summarize, RefusesAnEmptyList) {
+    EXPECT_THROW(summarize({}), Error);
+}
+}  // namespace
+}  // namespace pipescope
