@@ -12,6 +12,13 @@ namespace pipescope {
 namespace {
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max() / 8;  // sums of several stay representable
 
+LayerRange range_of(std::size_t first, std::size_t end) {
+    return {LayerId{static_cast<std::int64_t>(first)}, LayerId{static_cast<std::int64_t>(end)}};
+}
+PartitionId id_of(std::size_t partition) {
+    return PartitionId{static_cast<std::int64_t>(partition)};
+}
+
 /// How the first partitions may have been cut, as far as the rest of the step depends on it.
 struct Label {
     std::int64_t sum = 0;       ///< of all f, b, c, g so far
@@ -66,10 +73,10 @@ public:
     }
 
     bool allows(std::size_t partition, std::size_t first, std::size_t end) const {
-        return !problem_.memory_limit ||
-               problem_.peak_bytes(PartitionId{static_cast<std::int64_t>(partition)},
-                                   {LayerId{static_cast<std::int64_t>(first)},
-                                    LayerId{static_cast<std::int64_t>(end)}}) <= *problem_.memory_limit;
+        return keeps_limit(problem_, partition, first, end);
+    }
+    bool exceeds(std::size_t partition, std::size_t first, std::size_t end) const {
+        return problem_.exceeds_limit && problem_.exceeds_limit(id_of(partition), range_of(first, end));
     }
 
     std::vector<RankedBalance> run(std::size_t most) {
@@ -153,7 +160,7 @@ private:
                 const auto [from, to] = ends(p, first);
                 for (std::size_t end = from; end <= to; ++end) {
                     const IntervalTimes& times = table_.at(p, first, end);
-                    if (times.forward + table_.backward_work(times) > heaviest) {
+                    if (times.forward + table_.backward_work(times) > heaviest || exceeds(p, first, end)) {
                         break;  // longer ones are heavier still
                     }
                     const Rest& then = rest(p + 1, end);
@@ -252,6 +259,10 @@ private:
 };
 }  // namespace
 
+bool keeps_limit(const PartitionProblem& problem, std::size_t partition, std::size_t first, std::size_t end) {
+    return !problem.memory_limit || problem.peak_bytes(id_of(partition), range_of(first, end)) <= *problem.memory_limit;
+}
+
 std::vector<RankedBalance> optimal_partitions(const PartitionProblem& problem, std::size_t most) {
     const PartitionTable table(problem);
     return Search(problem, table).run(most);
@@ -260,6 +271,7 @@ std::vector<RankedBalance> optimal_partitions(const PartitionProblem& problem, s
 std::int64_t gpipe_step(const PartitionProblem& problem, const Balance& balance) {
     PartitionProblem unlimited = problem;
     unlimited.memory_limit.reset();
+    unlimited.exceeds_limit = nullptr;
     unlimited.partitions = static_cast<int>(balance.num_partitions());
     balance.check_covers(problem.forward_ns.size());
     const PartitionTable table(unlimited);
@@ -278,10 +290,9 @@ Bytes smallest_memory_limit(const PartitionProblem& problem, Balance* balance) {
     for (std::size_t p = 0; p < n; ++p) {
         std::vector<Bytes> next(layers + 1, kNone);
         for (std::size_t first = p; first < layers; ++first) {
-            for (std::size_t end = first + 1; least[first] != kNone && end <= layers - (n - p - 1); ++end) {
-                const Bytes bytes = problem.peak_bytes(
-                    PartitionId{static_cast<std::int64_t>(p)},
-                    {LayerId{static_cast<std::int64_t>(first)}, LayerId{static_cast<std::int64_t>(end)}});
+            const std::size_t from = p + 1 == n ? layers : first + 1;  // the last partition ends with the model
+            for (std::size_t end = from; least[first] != kNone && end <= layers - (n - p - 1); ++end) {
+                const Bytes bytes = problem.peak_bytes(id_of(p), range_of(first, end));
                 if (const Bytes most = std::max(least[first], bytes); most < next[end]) {
                     next[end] = most;
                     start[p][end] = first;

@@ -5,12 +5,15 @@
 
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <vector>
 
 namespace pipescope {
-/// Layers the exact search takes at most: its table of times grows with their square, to 50 MB here.
-inline constexpr std::size_t kMostExactLayers = 2048;
+/// Layers the exact search takes at most: its table of times grows with their square, to 110 MB here.
+inline constexpr std::size_t kMostExactLayers = 3000;
+
+class IntervalTable;
 
 /// What to cut, and into what: one step of GPipe with m equal micro-batches, partition j on a lane of its own.
 struct PartitionProblem {
@@ -30,7 +33,13 @@ struct PartitionProblem {
     /// What the lane of a partition holds at most, and the limit for it. Both or neither.
     std::function<Bytes(PartitionId, LayerRange)> peak_bytes;
     std::optional<Bytes> memory_limit;
+    /// A quick proof that a range of layers, and every longer one around it, is over the limit. May be empty.
+    std::function<bool(PartitionId, LayerRange)> exceeds_limit;
+    /// The times of all ranges, if another problem with the same layers and speeds has them already.
+    std::shared_ptr<const IntervalTable> intervals;
 };
+/// Whether a partition may be made of these layers.
+bool keeps_limit(const PartitionProblem& problem, std::size_t partition, std::size_t first, std::size_t end);
 
 struct RankedBalance {
     Balance balance;

@@ -14,6 +14,12 @@ void check_partition_request(std::span<const double> costs, int n);
 /// Throws BalanceError unless 1 <= n <= costs.size(), or if a cost is negative or not finite.
 Balance minmax_partition(std::span<const double> costs, int n);
 
+/// The contiguous partition into n parts whose costs vary least: the balance of the GPipe paper (arXiv 1811.06965,
+/// section 2.2: "minimizes the variance in the estimated costs of all cells"). The mean of the parts is given, so this
+/// is the smallest sum of squares, by dynamic programming. Exact up to rounding and deterministic; cost O(n N^2).
+/// Throws as the above.
+Balance variance_partition(std::span<const double> costs, int n);
+
 struct BlockPartition {
     Balance balance;
     bool repaired = false;  ///< the method left a partition empty; layers were moved to fill it

@@ -4,6 +4,7 @@
 #include "balance/partition_time.h"
 
 #include <algorithm>
+#include <stdexcept>
 #include <string>
 
 namespace pipescope {
@@ -41,6 +42,45 @@ void check(const PartitionProblem& problem) {
 }
 }  // namespace
 
+IntervalTable::IntervalTable(std::span<const double> forward_ns, std::span<const double> recompute_ns,
+                             std::span<const double> backward_ns, const std::vector<double>& speeds)
+    : layers_(forward_ns.size()) {
+    for (std::size_t first = 0; first <= layers_; ++first) {
+        offsets_.push_back(first == 0 ? 0 : offsets_.back() + (layers_ - first + 1));
+    }
+    for (const double speed : speeds) {
+        if (!has(speed)) {
+            speeds_.push_back(speed);
+        }
+    }
+    times_.reserve(speeds_.size() * offsets_.back());
+    for (const double speed : speeds_) {
+        for (std::size_t first = 0; first < layers_; ++first) {
+            double forward = 0;
+            double recompute = 0;
+            double backward = 0;
+            for (std::size_t l = first; l < layers_; ++l) {
+                forward += forward_ns[l];
+                recompute += recompute_ns[l];
+                backward += backward_ns[l];
+                times_.push_back(
+                    {rounded_time(forward, speed), rounded_time(recompute, speed), rounded_time(backward, speed)});
+            }
+        }
+    }
+}
+
+bool IntervalTable::has(double speed) const {
+    return std::find(speeds_.begin(), speeds_.end(), speed) != speeds_.end();
+}
+
+std::size_t IntervalTable::speed_class(double speed) const {
+    if (!has(speed)) {
+        throw std::out_of_range("no interval times for speed " + std::to_string(speed));
+    }
+    return static_cast<std::size_t>(std::find(speeds_.begin(), speeds_.end(), speed) - speeds_.begin());
+}
+
 PartitionTable::PartitionTable(const PartitionProblem& problem)
     : layers_(problem.forward_ns.size()),
       recomputes_(problem.checkpoint != Checkpoint::never),
@@ -48,32 +88,17 @@ PartitionTable::PartitionTable(const PartitionProblem& problem)
       copy_backward_(problem.copy_backward_ns),
       free_(problem.free_boundary) {
     check(problem);
-    for (std::size_t first = 0; first <= layers_; ++first) {
-        offsets_.push_back(first == 0 ? 0 : offsets_.back() + (layers_ - first + 1));
+    const std::vector<double> speeds = problem.speeds.empty()
+                                           ? std::vector<double>(static_cast<std::size_t>(problem.partitions), 1.0)
+                                           : problem.speeds;
+    intervals_ = problem.intervals;
+    if (!intervals_) {
+        intervals_ = std::make_shared<const IntervalTable>(problem.forward_ns, problem.recompute_ns,
+                                                           problem.backward_ns, speeds);
     }
-    std::vector<double> speeds;  // the different ones
-    for (std::size_t j = 0; j < static_cast<std::size_t>(problem.partitions); ++j) {
-        const double speed = problem.speeds.empty() ? 1.0 : problem.speeds[j];
-        const auto known = std::find(speeds.begin(), speeds.end(), speed);
-        speed_class_.push_back(static_cast<std::size_t>(known - speeds.begin()));
-        if (known == speeds.end()) {
-            speeds.push_back(speed);
-        }
-    }
-    times_.reserve(speeds.size() * offsets_.back());
+    require(intervals_->layers() == layers_, "intervals", intervals_->layers(), layers_);
     for (const double speed : speeds) {
-        for (std::size_t first = 0; first < layers_; ++first) {
-            double forward = 0;
-            double recompute = 0;
-            double backward = 0;
-            for (std::size_t l = first; l < layers_; ++l) {
-                forward += problem.forward_ns[l];
-                recompute += problem.recompute_ns[l];
-                backward += problem.backward_ns[l];
-                times_.push_back(
-                    {rounded_time(forward, speed), rounded_time(recompute, speed), rounded_time(backward, speed)});
-            }
-        }
+        speed_class_.push_back(intervals_->speed_class(speed));
     }
 }
 }  // namespace pipescope

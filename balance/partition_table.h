@@ -3,6 +3,8 @@
 #include "balance/optimal_partition.h"
 
 #include <cstdint>
+#include <memory>
+#include <span>
 #include <vector>
 
 namespace pipescope {
@@ -13,7 +15,30 @@ struct IntervalTimes {
     std::int64_t backward = 0;
 };
 
-/// Times of every range of layers on every speed that occurs, and of every cut.
+/// Times of every range of layers, on every speed that occurs.
+/// Threading: immutable; problems that differ in other ways may share one.
+class IntervalTable {
+public:
+    /// Precondition: the three spans are equally long. `speeds` may hold one speed several times.
+    IntervalTable(std::span<const double> forward_ns, std::span<const double> recompute_ns,
+                  std::span<const double> backward_ns, const std::vector<double>& speeds);
+
+    std::size_t layers() const noexcept { return layers_; }
+    bool has(double speed) const;
+    /// Where the ranges of a speed start. Throws std::out_of_range for a speed that was not given.
+    std::size_t speed_class(double speed) const;
+    const IntervalTimes& at(std::size_t speed_class, std::size_t first, std::size_t end) const {
+        return times_[speed_class * offsets_.back() + offsets_[first] + (end - first - 1)];
+    }
+
+private:
+    std::size_t layers_;
+    std::vector<std::size_t> offsets_;  // of each first layer in a speed's part of times_; the part's size at the end
+    std::vector<double> speeds_;        // the different ones
+    std::vector<IntervalTimes> times_;
+};
+
+/// Times of every range of layers as a given partition, and of every cut.
 /// Threading: immutable; lookups are a read of one array.
 class PartitionTable {
 public:
@@ -22,7 +47,7 @@ public:
 
     std::size_t layers() const noexcept { return layers_; }
     const IntervalTimes& at(std::size_t partition, std::size_t first, std::size_t end) const {
-        return times_[speed_class_[partition] * offsets_.back() + offsets_[first] + (end - first - 1)];
+        return intervals_->at(speed_class_[partition], first, end);
     }
     /// Copies between `partition` and the one before it, whose last layer is `first - 1`.
     std::int64_t copy_forward(std::size_t partition, std::size_t first) const {
@@ -44,9 +69,8 @@ private:
 
     std::size_t layers_;
     bool recomputes_;
-    std::vector<std::size_t> offsets_;  // of each first layer in a speed's part of times_; the part's size at the end
     std::vector<std::size_t> speed_class_;
-    std::vector<IntervalTimes> times_;
+    std::shared_ptr<const IntervalTable> intervals_;
     std::vector<std::int64_t> copy_forward_;
     std::vector<std::int64_t> copy_backward_;
     std::vector<bool> free_;

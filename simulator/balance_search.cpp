@@ -1,106 +1,91 @@
 #include "simulator/balance_search.h"
 
+#include "balance/cuts_in_order.h"
 #include "balance/optimal_partition.h"
 #include "balance/partition.h"
 #include "schedule/error.h"
-#include "schedule/micro_batches.h"
-#include "simulator/memory_bounds.h"
-#include "simulator/simulation.h"
+#include "simulator/cut_problems.h"
+#include "simulator/task_costs.h"
 
 #include <algorithm>
-#include <cmath>
+#include <map>
 #include <utility>
 
 namespace pipescope {
 namespace {
 constexpr std::size_t kCandidates = 8;
+constexpr int kMostPartitionsTried = 256;
+
+Bytes most_bytes(const FoundBalance& found) {
+    return *std::max_element(found.peak_bytes.begin(), found.peak_bytes.end());
+}
 
 class BalanceSearch {
 public:
-    BalanceSearch(const Profile& profile, const PipelineOptions& options, int partitions)
+    BalanceSearch(const Profile& profile, const PipelineOptions& options, int partitions, const SearchEffort& effort,
+                  const SearchTables& tables)
         : profile_(profile),
           options_(options),
           partitions_(partitions),
-          sizes_(micro_batch_sizes(options.batch, options.chunks)),
-          large_(at_size(profile, sizes_.front())),
-          small_(at_size(profile, sizes_.back())),
-          bounds_(profile, options, partitions),
-          is_gpipe_(options.schedule == "gpipe") {}
+          effort_(effort),
+          tables_(tables),
+          problems_(profile, options, partitions, tables),
+          tasks_left_(effort.most_tasks) {}
 
-    /// What a layer costs a lane per micro-batch.
-    std::vector<double> layer_costs() const {
-        std::vector<double> costs;
-        for (std::size_t l = 0; l < large_.forward.size(); ++l) {
-            const bool recomputes =
-                is_checkpointed(options_.checkpoint, MicroBatchId{0}, static_cast<int>(sizes_.size()));
-            costs.push_back(large_.forward[l] + large_.backward[l] + (recomputes ? large_.recompute[l] : 0));
+    /// Of the costs of each layer, by an algorithm that looks at nothing else.
+    SearchedBalance of_costs(BalanceAlgorithm algorithm) {
+        const std::vector<double> costs = problems_.layer_costs();
+        if (algorithm == BalanceAlgorithm::block) {
+            const BlockPartition block = block_partition(costs, partitions_);
+            SearchedBalance searched = simulated(block.balance);
+            searched.found.repaired = block.repaired;
+            return searched;
         }
-        return costs;
+        return simulated(algorithm == BalanceAlgorithm::variance ? variance_partition(costs, partitions_)
+                                                                 : minmax_partition(costs, partitions_));
     }
 
     /// The best by simulation of what the exact search proposes.
-    FoundBalance optimal() {
-        std::optional<FoundBalance> best;
+    SearchedBalance optimal() {
         for (const Balance& candidate : candidates()) {
-            FoundBalance each = simulated(candidate);
-            if (!best || std::pair(!each.feasible, each.step_ns) < std::pair(!best->feasible, best->step_ns)) {
-                best = std::move(each);
-            }
-            if (best->feasible && best->step_ns <= lower_bound()) {
-                break;  // proven: nothing later can be better
+            try_cut(candidate);
+            if (is_proven()) {
+                return *best_;
             }
         }
-        return best && best->feasible ? *best : least_memory();
-    }
-
-    FoundBalance simulated(const Balance& balance) const {
-        PipelineOptions options = options_;
-        options.balance = balance;
-        const Simulation simulation = simulate(profile_, options, {.noise = false, .memory = true});
-        FoundBalance found;
-        found.balance = balance;
-        found.step_ns = simulation.step_time.count();
-        found.feasible = simulation.feasible;
-        for (const SimulatedLane& lane : simulation.lanes) {
-            found.peak_bytes.push_back(lane.peak_bytes);
+        if (problems_.cost_is_a_bound()) {
+            enumerate();
         }
-        return found;
+        return best_ ? *best_ : least_memory();
     }
 
     /// No balance within the limit steps faster.
     std::int64_t lower_bound() {
-        const std::vector<RankedBalance>& best = shortest();
-        return is_gpipe_ && !best.empty() ? best.front().step_ns : work_bound();
+        if (!problems_.cost_is_a_bound()) {
+            return problems_.work_bound();
+        }
+        const std::vector<RankedBalance>& relaxed = shortest();
+        return std::max(bound_, relaxed.empty() ? problems_.work_bound() : relaxed.front().step_ns);
     }
 
-    /// The limit below which nothing was found, from the cut that needs least.
-    FoundBalance least_memory() {
-        std::vector<Balance> candidates;
-        add_frugal(candidates);
-        FoundBalance best = simulated(candidates.front());
-        for (const Balance& each : candidates) {
-            FoundBalance other = simulated(each);
-            if (most_bytes(other) < most_bytes(best)) {
-                best = std::move(other);
-            }
+    SearchedBalance simulated(const Balance& balance) {
+        PipelineOptions options = options_;
+        options.balance = balance;
+        SearchedBalance searched;
+        searched.simulation = simulate(profile_, options, {.noise = false, .memory = true});
+        tasks_left_ -= static_cast<std::int64_t>(searched.simulation.timeline.slices.size());
+        FoundBalance& found = searched.found;
+        found.balance = balance;
+        found.step_ns = searched.simulation.step_time.count();
+        found.feasible = searched.simulation.feasible;
+        for (const SimulatedLane& lane : searched.simulation.lanes) {
+            found.peak_bytes.push_back(lane.peak_bytes);
         }
-        if (options_.memory_limit) {
-            best.infeasible_because =
-                "memory_limit is " + std::to_string(*options_.memory_limit) + "; no balance of " +
-                std::to_string(partitions_) + " partitions that keeps it was found; " +
-                std::to_string(most_bytes(best)) +
-                " bytes a lane would do; use more partitions, more micro-batches, checkpoint always, "
-                "or a larger limit";
-        }
-        return best;
-    }
-
-    static Bytes most_bytes(const FoundBalance& found) {
-        return *std::max_element(found.peak_bytes.begin(), found.peak_bytes.end());
+        return searched;
     }
 
 private:
-    bool is_uneven() const { return sizes_.front() != sizes_.back(); }
+    bool is_proven() { return best_ && best_->found.step_ns <= lower_bound(); }
 
     /// Balances worth simulating, the most promising first.
     std::vector<Balance> candidates() {
@@ -112,124 +97,153 @@ private:
                 }
             }
         };
+        if (profile_.layers.size() > kMostExactLayers) {
+            optimal_partitions(problems_.least());  // refuses, and says what to do
+        }
         propose(shortest());
-        if (is_uneven() || large_.forward.size() > kMostExactLayers) {  // refused there
-            propose(optimal_partitions(with_limit(problem_at(large_), false), kCandidates));
-            propose(optimal_partitions(with_limit(problem_at(small_), false), kCandidates));
+        const bool is_uneven = tables_.sizes.front() != tables_.sizes.back();
+        const bool leaves_a_gap = is_uneven || !profile_has_no_skips();
+        const std::size_t most = leaves_a_gap || !problems_.cost_is_a_bound() ? kCandidates : 1;
+        balances.erase(balances.begin() + static_cast<std::ptrdiff_t>(std::min(most, balances.size())), balances.end());
+        if (is_uneven) {
+            propose(optimal_partitions(problems_.large(), kCandidates));
+            propose(optimal_partitions(problems_.small(), kCandidates));
         }
-        if (options_.memory_limit && is_gpipe_) {
-            propose(optimal_partitions(with_limit(problem_at(large_), true), kCandidates));
+        if (options_.memory_limit) {
+            propose(optimal_partitions(problems_.whatever_waits(), 1));
         }
-        if (options_.memory_limit && !is_gpipe_) {
-            add_frugal(balances);
+        if (options_.memory_limit && !problems_.cost_is_a_bound()) {
+            Balance frugal({1});
+            smallest_memory_limit(problems_.whatever_waits(), &frugal);
+            propose({{frugal, 0}});
         }
         return balances;
     }
 
-    /// Shortest by closed form, every task as quick as in either size of micro-batch, skips left out, and memory at its
-    /// least: no real step is shorter.
+    bool profile_has_no_skips() const { return tables_.large.skips.empty(); }
+
     const std::vector<RankedBalance>& shortest() {
         if (!shortest_) {
-            PartitionProblem problem = problem_at(large_);
-            const auto lower = [](auto& values, const auto& others) {
-                for (std::size_t k = 0; k < values.size(); ++k) {
-                    values[k] = std::min(values[k], others[k]);
-                }
-            };
-            const PartitionProblem other = problem_at(small_);
-            lower(problem.forward_ns, other.forward_ns);
-            lower(problem.recompute_ns, other.recompute_ns);
-            lower(problem.backward_ns, other.backward_ns);
-            lower(problem.copy_forward_ns, other.copy_forward_ns);
-            lower(problem.copy_backward_ns, other.copy_backward_ns);
-            shortest_ = problem.forward_ns.size() <= kMostExactLayers
-                            ? optimal_partitions(with_limit(problem, false), kCandidates)
-                            : std::vector<RankedBalance>{};
+            shortest_ = profile_.layers.size() > kMostExactLayers ? std::vector<RankedBalance>{}
+                                                                  : optimal_partitions(problems_.least(), kCandidates);
         }
         return *shortest_;
     }
 
-    PartitionProblem problem_at(const SizedProfile& sized) const {
-        PartitionProblem problem;
-        problem.partitions = partitions_;
-        problem.micro_batches = static_cast<int>(sizes_.size());
-        problem.checkpoint = options_.checkpoint;
-        problem.forward_ns = sized.forward;
-        problem.recompute_ns = sized.recompute;
-        problem.backward_ns = sized.backward;
-        const Link& link = options_.link;
-        const double per_byte = link.bytes_per_second > 0 ? 1e9 / link.bytes_per_second : 0;
-        for (std::size_t l = 0; l + 1 < sized.output.size(); ++l) {
-            const std::int64_t copy = std::llround(link.latency_ns + static_cast<double>(sized.output[l]) * per_byte);
-            problem.copy_forward_ns.push_back(copy);
-            problem.copy_backward_ns.push_back(copy);
+    void try_cut(const Balance& balance) {
+        const auto [known, is_new] = tried_.emplace(balance.layers_per_partition(), true);
+        if (!is_new) {
+            return;
         }
-        for (int j = 0; j + 1 < partitions_; ++j) {
-            problem.free_boundary.push_back(device_of(options_, LaneId{j}) == device_of(options_, LaneId{j + 1}));
-        }
-        problem.speeds = options_.speeds;
-        const double loss = interpolate(profile_.samples, profile_.loss_ns, static_cast<double>(options_.batch)).value;
-        problem.loss_ns = std::llround(loss / speed_of(options_, LaneId{partitions_ - 1}));
-        return problem;
-    }
-
-    PartitionProblem with_limit(PartitionProblem problem, bool whatever_waits) {
-        if (options_.memory_limit && is_gpipe_) {
-            problem.memory_limit = options_.memory_limit;
-            problem.peak_bytes = [this, whatever_waits](PartitionId partition, LayerRange layers) {
-                return whatever_waits ? bounds_.at_most(partition, layers) : bounds_.at_least(partition, layers);
-            };
-        }
-        return problem;
-    }
-
-    /// Cuts that need little memory, by either bound.
-    void add_frugal(std::vector<Balance>& candidates) {
-        PartitionProblem problem = problem_at(large_);
-        for (const bool whatever_waits : {true, false}) {
-            problem.peak_bytes = [this, whatever_waits](PartitionId partition, LayerRange layers) {
-                return whatever_waits ? bounds_.at_most(partition, layers) : bounds_.at_least(partition, layers);
-            };
-            Balance balance({1});
-            smallest_memory_limit(problem, &balance);
-            candidates.push_back(balance);
-        }
-    }
-
-    /// Some lane does at least the smallest largest share of the work, whatever the schedule.
-    std::int64_t work_bound() const {
-        std::vector<double> costs;
-        for (std::size_t l = 0; l < large_.forward.size(); ++l) {
-            costs.push_back(std::min(large_.forward[l], small_.forward[l]) +
-                            std::min(large_.backward[l], small_.backward[l]));
-        }
-        const Balance balance = minmax_partition(costs, partitions_);
-        double largest = 0;
-        for (int j = 0; j < partitions_; ++j) {
-            const LayerRange layers = balance.layers_of(PartitionId{j});
-            double sum = 0;
-            for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
-                sum += costs[l];
+        SearchedBalance searched = simulated(balance);
+        if (searched.found.feasible && (!best_ || searched.found.step_ns < best_->found.step_ns)) {
+            best_ = std::move(searched);
+        } else if (!searched.found.feasible) {
+            if (!problems_.lanes_depend_on_one_side()) {
+                searched.simulation = {};  // nothing to learn from it
             }
-            largest = std::max(largest, sum);
+            refused_.push_back(std::move(searched));
         }
-        double fastest = 0;
-        for (int lane = 0; lane < partitions_; ++lane) {
-            fastest = std::max(fastest, speed_of(options_, LaneId{lane}));
-        }
-        // Two roundings a micro-batch, half a nanosecond each.
-        return std::max<std::int64_t>(
-            0, static_cast<std::int64_t>((largest / fastest - 1) * static_cast<double>(sizes_.size())));
     }
+
+    /// Every cut that may be quicker than the best so far, the quickest first, until none is left or the effort is used
+    /// up.
+    void enumerate() {
+        const PartitionProblem problem = problems_.least();
+        const PartitionTable table(problem);
+        CutsInOrder cuts(order_by_step(problem, table), best_ ? best_->found.step_ns : kNoStep, effort_.most_nodes);
+        learn(cuts);
+        while (tasks_left_ > 0) {
+            const std::optional<RankedBalance> cut = cuts.next();
+            if (!cut) {
+                break;
+            }
+            if (best_ && cut->step_ns >= best_->found.step_ns) {
+                bound_ = best_->found.step_ns;
+                return;
+            }
+            if (best_ && problems_.step_at_least(cut->balance) >= best_->found.step_ns) {
+                continue;
+            }
+            try_cut(cut->balance);
+            learn(cuts);
+        }
+        bound_ = std::min(cuts.lower_bound(), best_ ? best_->found.step_ns : kNoStep);
+    }
+
+    /// What did not fit will not fit either in cuts that are the same where it matters: a lane's forward phase depends
+    /// on the partitions before it, its backward phase, counted from the loss, on those behind. That holds where lanes
+    /// share neither devices nor skips.
+    void learn(CutsInOrder& cuts) {
+        for (; problems_.lanes_depend_on_one_side() && learnt_ < refused_.size(); ++learnt_) {
+            const Simulation& simulation = refused_[learnt_].simulation;
+            const Nanoseconds loss = loss_start(simulation);
+            for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
+                const SimulatedLane& each = simulation.lanes[lane];
+                const PartitionId partition{static_cast<std::int64_t>(lane)};
+                if (each.peak_bytes <= *options_.memory_limit) {
+                    continue;
+                }
+                if (each.peak_time > loss) {
+                    cuts.forbid_suffix(refused_[learnt_].found.balance, partition);
+                } else if (each.peak_time < loss) {
+                    cuts.forbid_prefix(refused_[learnt_].found.balance, partition);
+                }
+            }
+            refused_[learnt_].simulation = {};
+        }
+    }
+
+    static Nanoseconds loss_start(const Simulation& simulation) {
+        const auto& slices = simulation.timeline.slices;
+        const auto loss = std::find_if(slices.begin(), slices.end(),
+                                       [](const Slice& slice) { return slice.key.kind == TaskKind::loss; });
+        return loss == slices.end() ? Nanoseconds{0} : loss->start;
+    }
+
+    /// The cut that needs least on its fullest lane, as far as the effort goes.
+    SearchedBalance least_memory() {
+        SearchedBalance best = simulated(problems_.even_memory());
+        for (const SearchedBalance& each : refused_) {
+            if (most_bytes(each.found) < most_bytes(best.found)) {
+                best = simulated(each.found.balance);
+            }
+        }
+        Bytes limit = most_bytes(best.found);  // the problem asks for what this says then
+        const PartitionProblem problem = problems_.within(limit);
+        CutsInOrder cuts(order_by_peak(problem), limit, effort_.most_nodes);
+        tasks_left_ = std::max<std::int64_t>(tasks_left_, effort_.most_tasks / 4);
+        std::int64_t least = limit;
+        while (tasks_left_ > 0) {
+            const std::optional<RankedBalance> cut = cuts.next();
+            if (!cut || cut->step_ns >= least) {
+                best.found.smallest_limit_is_exact = cut || cuts.is_exhausted();
+                break;
+            }
+            SearchedBalance other = simulated(cut->balance);
+            if (most_bytes(other.found) < least) {
+                least = most_bytes(other.found);
+                best = std::move(other);
+            }
+        }
+        best.found.smallest_limit = least;
+        return best;
+    }
+
+    static constexpr std::int64_t kNoStep = std::int64_t{1} << 60;
 
     const Profile& profile_;
     PipelineOptions options_;
     int partitions_;
-    std::vector<std::int64_t> sizes_;
-    SizedProfile large_;
-    SizedProfile small_;
-    MemoryBounds bounds_;
-    bool is_gpipe_;
+    SearchEffort effort_;
+    const SearchTables& tables_;
+    CutProblems problems_;
+    std::int64_t tasks_left_;
+    std::int64_t bound_ = 0;  // what the enumeration proved
+    std::optional<SearchedBalance> best_;
+    std::vector<SearchedBalance> refused_;  // over the limit
+    std::size_t learnt_ = 0;                // of them
+    std::map<std::vector<std::int64_t>, bool> tried_;
     std::optional<std::vector<RankedBalance>> shortest_;
 };
 
@@ -239,10 +253,46 @@ void check_request(const Profile& profile, const PipelineOptions& options, int p
         throw UsageError("placement is given; a balance is sought with partition j on lane j; leave the placement out");
     }
     const std::vector<double> any(profile.layers.size(), 0.0);
+    check_partition_request(any, partitions);
+    std::vector<std::int64_t> parts(static_cast<std::size_t>(partitions), 1);
+    parts.back() = static_cast<std::int64_t>(profile.layers.size()) - partitions + 1;
     PipelineOptions complete = options;
-    complete.balance = minmax_partition(any, partitions);  // refuses partitions that layers do not suffice for
-    // Refuses everything else that simulating would, before a search that assumes it.
-    simulate(profile, complete, {.noise = false, .memory = false});
+    complete.balance = Balance(parts);
+    check_options(complete, profile.layers.size());
+    TaskCosts(profile, complete);  // refuses what would not fit 64 bits, before a search that adds up
+}
+
+/// The fewest partitions above the request's that keep the limit.
+std::optional<int> enough_partitions(const Profile& profile, const PipelineOptions& options, int partitions,
+                                     const SearchTables& tables) {
+    if (!options.devices.empty() || !options.speeds.empty()) {
+        return std::nullopt;  // what a further lane would be like was not said
+    }
+    const int most = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitionsTried));
+    const SearchEffort little{20'000, 200'000, false};
+    for (int n = partitions + 1; n <= most; ++n) {
+        const CutProblems problems(profile, options, n, tables);
+        if (!optimal_partitions(problems.least(), 1).empty() &&
+            BalanceSearch(profile, options, n, little, tables).optimal().found.feasible) {
+            return n;
+        }
+    }
+    return std::nullopt;
+}
+
+std::string why_infeasible(const FoundBalance& found, const PipelineOptions& options) {
+    const std::string limit = "memory_limit is " + std::to_string(*options.memory_limit);
+    if (!found.smallest_limit) {
+        return limit + "; the balance " + to_string(found.balance) + " needs " + std::to_string(most_bytes(found)) +
+               " bytes on one lane; use the optimal algorithm, which keeps the limit where it can";
+    }
+    std::string text = limit + "; no balance of " + std::to_string(found.balance.num_partitions()) +
+                       " partitions that keeps it was found; " + std::to_string(*found.smallest_limit) +
+                       " bytes a lane would do" + (found.smallest_limit_is_exact ? ", and no less" : "");
+    if (found.smallest_partitions) {
+        text += ", or " + std::to_string(*found.smallest_partitions) + " lanes";
+    }
+    return text + "; use more partitions, more micro-batches, checkpoint always, or a larger limit";
 }
 }  // namespace
 
@@ -250,6 +300,7 @@ std::string to_string(BalanceAlgorithm algorithm) {
     switch (algorithm) {
         case BalanceAlgorithm::optimal: return "optimal";
         case BalanceAlgorithm::minmax: return "minmax";
+        case BalanceAlgorithm::variance: return "variance";
         case BalanceAlgorithm::block: return "block";
     }
     return "unknown";
@@ -257,41 +308,36 @@ std::string to_string(BalanceAlgorithm algorithm) {
 
 BalanceAlgorithm parse_balance_algorithm(std::string_view name) {
     for (const BalanceAlgorithm algorithm :
-         {BalanceAlgorithm::optimal, BalanceAlgorithm::minmax, BalanceAlgorithm::block}) {
+         {BalanceAlgorithm::optimal, BalanceAlgorithm::minmax, BalanceAlgorithm::variance, BalanceAlgorithm::block}) {
         if (to_string(algorithm) == name) {
             return algorithm;
         }
     }
     throw UsageError("algorithm '" + std::string(name) +
-                     "' is not known; it must be one of optimal, minmax, block; use optimal when unsure");
+                     "' is not known; it must be one of optimal, minmax, variance, block; use optimal when unsure");
 }
 
-FoundBalance find_balance(const Profile& profile, const PipelineOptions& options, int partitions,
-                          BalanceAlgorithm algorithm) {
-    check_request(profile, options, partitions);
-    BalanceSearch search(profile, options, partitions);
-    FoundBalance found;
-    switch (algorithm) {
-        case BalanceAlgorithm::optimal: found = search.optimal(); break;
-        case BalanceAlgorithm::minmax:
-            found = search.simulated(minmax_partition(search.layer_costs(), partitions));
-            break;
-        case BalanceAlgorithm::block: {
-            const BlockPartition block = block_partition(search.layer_costs(), partitions);
-            found = search.simulated(block.balance);
-            found.repaired = block.repaired;
-            break;
-        }
-    }
+SearchedBalance search_balance(const Profile& profile, const PipelineOptions& options, int partitions,
+                               BalanceAlgorithm algorithm, const SearchEffort& effort, const SearchTables& tables) {
+    BalanceSearch search(profile, options, partitions, effort, tables);
+    SearchedBalance searched = algorithm == BalanceAlgorithm::optimal ? search.optimal() : search.of_costs(algorithm);
+    FoundBalance& found = searched.found;
     found.algorithm = algorithm;
     found.lower_bound_ns = std::min(search.lower_bound(), found.step_ns);
     found.optimal = found.feasible && found.step_ns == found.lower_bound_ns;
-    if (!found.feasible && !found.infeasible_because) {
-        found.infeasible_because = "memory_limit is " + std::to_string(*options.memory_limit) + "; the balance " +
-                                   to_string(found.balance) + " needs " +
-                                   std::to_string(BalanceSearch::most_bytes(found)) +
-                                   " bytes on one lane; use the optimal algorithm, which keeps the limit where it can";
+    if (!found.feasible) {
+        if (effort.look_for_lanes && found.smallest_limit) {
+            found.smallest_partitions = enough_partitions(profile, options, partitions, tables);
+        }
+        found.infeasible_because = why_infeasible(found, options);
     }
-    return found;
+    return searched;
+}
+
+FoundBalance find_balance(const Profile& profile, const PipelineOptions& options, int partitions,
+                          BalanceAlgorithm algorithm, const SearchEffort& effort) {
+    check_request(profile, options, partitions);
+    const SearchTables tables(profile, options);
+    return search_balance(profile, options, partitions, algorithm, effort, tables).found;
 }
 }  // namespace pipescope

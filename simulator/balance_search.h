@@ -2,6 +2,8 @@
 
 #include "balance/profile.h"
 #include "simulator/pipeline_options.h"
+#include "simulator/search_tables.h"
+#include "simulator/simulation.h"
 
 #include <cstdint>
 #include <optional>
@@ -12,9 +14,10 @@
 namespace pipescope {
 /// How to look for a balance.
 enum class BalanceAlgorithm {
-    optimal,  ///< the shortest simulated GPipe step (balance/optimal_partition.h)
-    minmax,   ///< the smallest largest partition, forward, recompute and backward together
-    block,    ///< torchgpipe's, to compare with
+    optimal,   ///< the shortest simulated GPipe step (balance/optimal_partition.h)
+    minmax,    ///< the smallest largest partition, forward, recompute and backward together
+    variance,  ///< the GPipe paper's: partitions whose costs vary least
+    block,     ///< torchgpipe's, to compare with
 };
 std::string to_string(BalanceAlgorithm algorithm);
 /// Throws UsageError that lists the names.
@@ -27,22 +30,40 @@ struct FoundBalance {
     std::int64_t lower_bound_ns = 0;  ///< no balance of so many partitions steps faster, within the memory limit
     bool optimal = false;             ///< step_ns is proven to be the shortest
     BalanceAlgorithm algorithm = BalanceAlgorithm::optimal;
-    bool repaired = false;                          ///< block only: the method left a partition empty
-    std::vector<Bytes> peak_bytes;                  ///< of each lane
-    bool feasible = true;                           ///< every lane keeps the memory limit
-    std::optional<std::string> infeasible_because;  ///< names the smallest limit found that would do
+    bool repaired = false;                   ///< block only: the method left a partition empty
+    std::vector<Bytes> peak_bytes;           ///< of each lane
+    bool feasible = true;                    ///< every lane keeps the memory limit
+    std::optional<Bytes> smallest_limit;     ///< if infeasible: the smallest limit found under which some balance fits
+    bool smallest_limit_is_exact = false;    ///< no balance of so many partitions fits under a smaller one
+    std::optional<int> smallest_partitions;  ///< if infeasible: the fewest lanes that were found to keep the limit
+    std::optional<std::string> infeasible_because;  ///< names them
+};
+
+/// How long to look for a proof. Counted in work, not in time, so that equal requests give equal answers.
+struct SearchEffort {
+    std::size_t most_nodes = 400'000;     ///< of the enumeration of cuts
+    std::int64_t most_tasks = 2'000'000;  ///< of all simulations together
+    bool look_for_lanes = true;           ///< if infeasible, try more partitions too
 };
 
 /// Finds a balance for `partitions` partitions, partition j on lane j, with the options' other fields; their own
 /// balance is ignored.
 ///
-/// With equal micro-batches, no skips and schedule gpipe the optimal algorithm's answer is exact: optimal is true, and
-/// lower_bound_ns equals step_ns. Otherwise the best of a few candidates by simulation, with a bound from the smaller
-/// micro-batches without skips. A memory limit is kept by simulation too: cuts that cannot keep it are left out by a
-/// lower bound of each partition's peak, and what remains is simulated; if tensors that wait for a slow link or lane
-/// then break the limit, cuts that keep it whatever waits are tried, and optimal may be false.
-/// If nothing keeps the limit, the balance that needs least is returned, infeasible.
+/// With equal micro-batches, schedule gpipe and no skip across a cut the optimal algorithm's answer is exact: optimal
+/// is true, and lower_bound_ns equals step_ns. Under a memory limit too: cuts that a lower bound of each lane's peak
+/// rules out are left aside, and what remains is simulated, the shortest step first, until one keeps the limit.
+/// Otherwise (and where the effort is used up before) the best of those simulated, with a bound from the smaller
+/// micro-batches without skips. If nothing keeps the limit, the balance that needs least is returned, infeasible.
 /// Throws UsageError or BalanceError for options that do not fit; a placement is refused.
 FoundBalance find_balance(const Profile& profile, const PipelineOptions& options, int partitions,
-                          BalanceAlgorithm algorithm);
+                          BalanceAlgorithm algorithm, const SearchEffort& effort = {});
+
+/// The same for a caller that looks for many: with the tables they share, and the simulation of what was found.
+struct SearchedBalance {
+    FoundBalance found;
+    Simulation simulation;
+};
+/// Precondition: `tables` were made of this profile and options that have the same batch, chunks, optimizer and speeds.
+SearchedBalance search_balance(const Profile& profile, const PipelineOptions& options, int partitions,
+                               BalanceAlgorithm algorithm, const SearchEffort& effort, const SearchTables& tables);
 }  // namespace pipescope

@@ -3,8 +3,10 @@
 #include "schedule/micro_batches.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -27,43 +29,87 @@ PartitionMemory combine(const PartitionMemory& a, const PartitionMemory& b, Pick
 }
 }  // namespace
 
-MemoryBounds::MemoryBounds(const Profile& profile, const PipelineOptions& options, int partitions)
-    : profile_(profile),
-      options_(options),
-      partitions_(partitions),
-      optimizer_factor_(optimizer_state_factor(options.optimizer)) {
+RangeMemories::RangeMemories(const Profile& profile, const SizedProfile& large, const SizedProfile& small,
+                             double optimizer_factor)
+    : profile_(profile), large_(large), small_(small) {
+    const std::size_t layers = profile.layers.size();
+    constants_ = saved_ = outputs_ = least_saved_ = {0};
+    inputs_ = {std::max(large.input, small.input)};
+    work_.emplace_back();
+    for (std::size_t l = 0; l < layers; ++l) {
+        const LayerProfile& layer = profile.layers[l];
+        constants_.push_back(constants_.back() + layer.parameter_bytes + layer.buffer_bytes + layer.gradient_bytes +
+                             std::llround(optimizer_factor * static_cast<double>(layer.gradient_bytes)));
+        saved_.push_back(saved_.back() + std::max(large.saved[l], small.saved[l]));
+        least_saved_.push_back(least_saved_.back() + std::min(large.saved[l], small.saved[l]));
+        inputs_.push_back(std::max(large.output[l], small.output[l]));
+        outputs_.push_back(outputs_.back() + inputs_.back());
+        work_[0].push_back(inputs_[l] + inputs_[l + 1] + std::max(large.transient[l], small.transient[l]));
+    }
+    for (std::size_t width = 1; 2 * width <= layers; width *= 2) {
+        const std::vector<Bytes>& half = work_.back();
+        std::vector<Bytes> whole;
+        for (std::size_t l = 0; l + 2 * width <= layers; ++l) {
+            whole.push_back(std::max(half[l], half[l + width]));
+        }
+        work_.push_back(std::move(whole));
+    }
+}
+
+Bytes RangeMemories::largest_work(LayerRange layers) const {
+    const auto level = static_cast<std::size_t>(std::bit_width(layers.size()) - 1);
+    return std::max(work_[level][layers.first.index()], work_[level][layers.end.index() - (std::size_t{1} << level)]);
+}
+
+const RangeMemories::Range& RangeMemories::range(LayerRange layers) {
+    ranges_.resize(profile_.layers.size() * (profile_.layers.size() + 1));
+    std::unique_ptr<const Range>& cached =
+        ranges_[layers.first.index() * (profile_.layers.size() + 1) + layers.end.index()];
+    if (!cached) {
+        const PartitionMemory large = partition_memory(profile_, large_, layers);
+        const bool is_even = large_.samples == small_.samples;
+        const PartitionMemory small = is_even ? large : partition_memory(profile_, small_, layers);
+        cached = std::make_unique<const Range>(
+            Range{constant(layers), combine(large, small, [](Bytes a, Bytes b) { return std::min(a, b); }),
+                  combine(large, small, [](Bytes a, Bytes b) { return std::max(a, b); })});
+    }
+    return *cached;
+}
+
+MemoryBounds::MemoryBounds(const Profile& profile, const PipelineOptions& options, int partitions,
+                           std::shared_ptr<RangeMemories> ranges)
+    : options_(options), partitions_(partitions), ranges_(std::move(ranges)) {
     const std::vector<std::int64_t> sizes = micro_batch_sizes(options.batch, options.chunks);
     m_ = static_cast<int>(sizes.size());
     loss_transient_ = std::llround(
         interpolate(profile.samples, profile.loss_transient_bytes, static_cast<double>(options.batch)).value);
-    sized_ = {at_size(profile, sizes.front()), at_size(profile, sizes.back())};
+    const SizedProfile large = at_size(profile, sizes.front());
+    const SizedProfile small = at_size(profile, sizes.back());
     const auto larger = std::count(sizes.begin(), sizes.end(), sizes.front());
     if (device_of(options, LaneId{0}) != "cpu") {
-        mini_batch_input_ = larger * sized_[0].input + (m_ - larger) * sized_[1].input;
+        mini_batch_input_ = larger * large.input + (m_ - larger) * small.input;
     }
-    for (const SizedProfile& sized : sized_) {
-        skips_ = std::max(skips_, Bytes{2} * m_ * std::accumulate(sized.skips.begin(), sized.skips.end(), Bytes{0}));
+    for (const SizedProfile* sized : {&large, &small}) {
+        skips_ = std::max(skips_, Bytes{2} * m_ * std::accumulate(sized->skips.begin(), sized->skips.end(), Bytes{0}));
+    }
+    if (!ranges_) {
+        ranges_ = std::make_shared<RangeMemories>(profile, large, small, optimizer_state_factor(options.optimizer));
     }
 }
 
-const MemoryBounds::Range& MemoryBounds::range(LayerRange layers) {
-    const std::size_t stride = profile_.layers.size() + 1;
-    ranges_.resize(profile_.layers.size() * stride);
-    std::unique_ptr<const Range>& cached = ranges_[layers.first.index() * stride + layers.end.index()];
-    if (!cached) {
-        const PartitionMemory large = partition_memory(profile_, sized_[0], layers);
-        const bool is_even = sized_[0].samples == sized_[1].samples;
-        const PartitionMemory small = is_even ? large : partition_memory(profile_, sized_[1], layers);
-        Range range{0, combine(large, small, [](Bytes a, Bytes b) { return std::min(a, b); }),
-                    combine(large, small, [](Bytes a, Bytes b) { return std::max(a, b); })};
-        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
-            const LayerProfile& layer = profile_.layers[l];
-            range.constant += layer.parameter_bytes + layer.buffer_bytes + layer.gradient_bytes +
-                              std::llround(optimizer_factor_ * static_cast<double>(layer.gradient_bytes));
-        }
-        cached = std::make_unique<const Range>(range);
-    }
-    return *cached;
+Bytes MemoryBounds::below_at_least(LayerRange layers) const {
+    return ranges_->constant(layers) + std::max<Bytes>(1, kept_graphs_at_loss()) * ranges_->least_saved(layers);
+}
+
+Bytes MemoryBounds::above_at_least(PartitionId partition, LayerRange layers) const {
+    const Bytes m = m_;
+    const bool is_first = partition.value() == 0;
+    const bool is_last = partition.value() + 1 == partitions_;
+    const Bytes output = ranges_->output(layers);
+    return ranges_->constant(layers) + (is_first ? mini_batch_input_ : m * ranges_->input(layers)) +
+           std::max<Bytes>(1, kept_graphs_at_loss()) *
+               (ranges_->saved(layers) + ranges_->outputs(layers) + ranges_->input(layers)) +
+           (is_last ? 2 * m * output + loss_transient_ : output) + ranges_->largest_work(layers);
 }
 
 bool MemoryBounds::shares(int lane, int other) const {
@@ -71,7 +117,7 @@ bool MemoryBounds::shares(int lane, int other) const {
 }
 
 Bytes MemoryBounds::at_least(PartitionId partition, LayerRange layers) {
-    const Range& each = range(layers);
+    const Range& each = ranges_->range(layers);
     const PartitionMemory& low = each.low;
     const int j = partition.value();
     const bool is_last = j + 1 == partitions_;
@@ -119,7 +165,7 @@ Bytes MemoryBounds::kept_graphs_at_loss() const {
 }
 
 Bytes MemoryBounds::at_most(PartitionId partition, LayerRange layers) {
-    const Range& each = range(layers);
+    const Range& each = ranges_->range(layers);
     const PartitionMemory& high = each.high;
     const int j = partition.value();
     const bool is_first = j == 0;

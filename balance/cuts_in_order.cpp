@@ -1,0 +1,252 @@
+#include "balance/cuts_in_order.h"
+
+#include "balance/partition_table.h"
+
+#include <algorithm>
+#include <limits>
+#include <utility>
+
+namespace pipescope {
+namespace {
+constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max() / 8;
+
+LayerRange range_of(std::size_t first, std::size_t end) {
+    return {LayerId{static_cast<std::int64_t>(first)}, LayerId{static_cast<std::int64_t>(end)}};
+}
+PartitionId id_of(std::size_t partition) {
+    return PartitionId{static_cast<std::int64_t>(partition)};
+}
+void add_too_long(CutOrder& order, const PartitionProblem& problem) {
+    if (problem.exceeds_limit) {
+        order.too_long = [&problem](std::size_t p, std::size_t first, std::size_t end) {
+            return problem.exceeds_limit(id_of(p), range_of(first, end));
+        };
+    }
+}
+}  // namespace
+
+CutOrder order_by_step(const PartitionProblem& problem, const PartitionTable& table) {
+    CutOrder order;
+    order.layers = table.layers();
+    order.partitions = static_cast<std::size_t>(problem.partitions);
+    order.repeats = problem.micro_batches - 1;
+    order.constant = problem.loss_ns;
+    order.always = problem.checkpoint == Checkpoint::always;
+    order.cost = [&problem, &table](std::size_t p, std::size_t first, std::size_t end) -> std::optional<CutCost> {
+        if (!keeps_limit(problem, p, first, end)) {
+            return std::nullopt;
+        }
+        const IntervalTimes& times = table.at(p, first, end);
+        const std::int64_t c = table.copy_forward(p, first);
+        const std::int64_t g = table.copy_backward(p, first);
+        return CutCost{times.forward + c, times.backward + g, std::max(times.forward, c),
+                       std::max(table.backward_work(times), g), times.recompute};
+    };
+    add_too_long(order, problem);
+    return order;
+}
+
+CutOrder order_by_peak(const PartitionProblem& problem) {
+    CutOrder order;
+    order.layers = problem.forward_ns.size();
+    order.partitions = static_cast<std::size_t>(problem.partitions);
+    order.repeats = 1;
+    order.cost = [&problem](std::size_t p, std::size_t first, std::size_t end) -> std::optional<CutCost> {
+        return CutCost{0, 0, problem.peak_bytes(id_of(p), range_of(first, end)), 0, 0};
+    };
+    add_too_long(order, problem);
+    return order;
+}
+
+CutsInOrder::CutsInOrder(CutOrder order, std::int64_t below, std::size_t most_nodes)
+    : order_(std::move(order)), below_(std::min(below, kNever)), most_nodes_(most_nodes) {
+    find_least();
+    Node end;
+    end.partition = static_cast<std::int32_t>(order_.partitions);
+    end.first = static_cast<std::int32_t>(order_.layers);
+    end.bound = bound_of(end);
+    if (end.bound < below_) {
+        nodes_.push_back(end);
+        queue_.push({end.bound, end.partition, 0});
+    }
+}
+
+/// Of all ways to cut the layers up to `end` into the first q partitions, the least of each number.
+void CutsInOrder::find_least() {
+    const std::size_t n = order_.partitions;
+    const std::size_t layers = order_.layers;
+    least_.assign((n + 1) * (layers + 1), {kNever, kNever, kNever, kNever, kNever});
+    least(0, 0) = {0, 0, 0, 0, 0};
+    for (std::size_t q = 0; q < n; ++q) {
+        const std::size_t last_end = layers - (n - q - 1);
+        for (std::size_t first = q; first < layers && (q > 0 || first == 0); ++first) {
+            const Least before = least(q, first);
+            if (before.sum >= kNever) {
+                continue;
+            }
+            for (std::size_t end = q + 1 == n ? layers : first + 1; end <= last_end; ++end) {
+                if (order_.too_long && order_.too_long(q, first, end)) {
+                    break;
+                }
+                const std::optional<CutCost> cost = order_.cost(q, first, end);
+                if (!cost) {
+                    continue;
+                }
+                if (order_.repeats * std::max(before.forward, cost->forward) >= below_) {
+                    continue;
+                }
+                Least& best = least(q + 1, end);
+                best.forward_sum = std::min(best.forward_sum, before.forward_sum + cost->forward_sum);
+                best.backward_sum = std::min(best.backward_sum, before.backward_sum + cost->backward_sum);
+                best.sum = std::min(best.sum, before.sum + cost->forward_sum + cost->backward_sum);
+                best.forward = std::min(best.forward, std::max(before.forward, cost->forward));
+                best.backward = std::min(best.backward, std::max(before.backward, cost->backward));
+            }
+        }
+    }
+}
+
+std::int64_t CutsInOrder::bound_of(const Node& node) {
+    const Least& before = least(static_cast<std::size_t>(node.partition), static_cast<std::size_t>(node.first));
+    if (before.sum >= kNever) {
+        return kNever;
+    }
+    const std::int64_t forward = order_.repeats * std::max(before.forward, node.forward);
+    if (order_.always) {
+        return order_.constant + before.forward_sum + node.forward_sum + forward + always_backward(node, before);
+    }
+    return order_.constant + before.sum + node.forward_sum + node.backward_sum + forward +
+           order_.repeats * std::max(before.backward, node.backward);
+}
+
+/// The longest way through the backward phase that starts with the recompute of one of the node's partitions, or of
+/// those before.
+std::int64_t CutsInOrder::always_backward(const Node& node, const Least& before) const {
+    std::int64_t longest = before.backward_sum + order_.repeats * before.backward;
+    std::int64_t sum = before.backward_sum;
+    std::int64_t bottleneck = before.backward;
+    for (const Node* each = &node; each->partition < static_cast<std::int32_t>(order_.partitions);
+         each = &nodes_[static_cast<std::size_t>(each->behind)]) {
+        sum += each->own.backward_sum;
+        bottleneck = std::max(bottleneck, each->own.backward);
+        longest = std::max(longest, each->own.recompute + sum + order_.repeats * bottleneck);
+    }
+    return longest;
+}
+
+std::optional<RankedBalance> CutsInOrder::next() {
+    while (!queue_.empty() && !gave_up_) {
+        const Entry top = queue_.top();
+        queue_.pop();
+        const Node& node = nodes_[static_cast<std::size_t>(top.node)];
+        if (is_forbidden(node)) {
+            continue;
+        }
+        if (top.partition > 0) {
+            expand(top.node);
+            if (nodes_.size() > most_nodes_) {
+                gave_up_ = true;
+            }
+            continue;
+        }
+        std::vector<std::int32_t> starts = starts_of(node);
+        if (prefix_is_forbidden(starts)) {
+            continue;
+        }
+        starts.push_back(static_cast<std::int32_t>(order_.layers));
+        std::vector<std::int64_t> parts;
+        for (std::size_t j = 0; j + 1 < starts.size(); ++j) {
+            parts.push_back(starts[j + 1] - starts[j]);
+        }
+        return RankedBalance{Balance(parts), top.bound};
+    }
+    return std::nullopt;
+}
+
+std::int64_t CutsInOrder::lower_bound() const {
+    return queue_.empty() ? below_ : queue_.top().bound;
+}
+
+void CutsInOrder::expand(std::int32_t index) {
+    const Node behind = nodes_[static_cast<std::size_t>(index)];
+    const auto partition = static_cast<std::size_t>(behind.partition) - 1;
+    const auto end = static_cast<std::size_t>(behind.first);
+    for (std::size_t first = partition == 0 ? 0 : end - 1; first + 1 > partition; --first) {
+        if (order_.too_long && order_.too_long(partition, first, end)) {
+            break;  // a range that reaches further back is longer still
+        }
+        const std::optional<CutCost> cost = order_.cost(partition, first, end);
+        if (cost) {
+            Node node;
+            node.behind = index;
+            node.partition = static_cast<std::int32_t>(partition);
+            node.first = static_cast<std::int32_t>(first);
+            node.own = *cost;
+            node.forward_sum = behind.forward_sum + cost->forward_sum;
+            node.backward_sum = behind.backward_sum + cost->backward_sum;
+            node.forward = std::max(behind.forward, cost->forward);
+            node.backward = std::max(behind.backward, cost->backward);
+            node.bound = std::max(behind.bound, bound_of(node));
+            if (node.bound < below_) {
+                queue_.push({node.bound, node.partition, static_cast<std::int32_t>(nodes_.size())});
+                nodes_.push_back(node);
+            }
+        }
+        if (first == 0) {
+            break;
+        }
+    }
+}
+
+std::vector<std::int32_t> CutsInOrder::starts_of(const Node& node) const {
+    std::vector<std::int32_t> starts;
+    for (const Node* each = &node; each->partition < static_cast<std::int32_t>(order_.partitions);
+         each = &nodes_[static_cast<std::size_t>(each->behind)]) {
+        starts.push_back(each->first);
+    }
+    return starts;
+}
+
+bool CutsInOrder::is_forbidden(const Node& node) const {
+    if (forbidden_suffixes_.empty()) {
+        return false;
+    }
+    std::vector<std::int32_t> starts = starts_of(node);
+    for (; !starts.empty(); starts.erase(starts.begin())) {
+        if (forbidden_suffixes_.contains(starts)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool CutsInOrder::prefix_is_forbidden(const std::vector<std::int32_t>& starts) const {
+    if (forbidden_prefixes_.empty()) {
+        return false;
+    }
+    std::vector<std::int32_t> ends;
+    for (std::size_t j = 1; j <= starts.size(); ++j) {
+        ends.push_back(j < starts.size() ? starts[j] : static_cast<std::int32_t>(order_.layers));
+        if (forbidden_prefixes_.contains(ends)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+void CutsInOrder::forbid_suffix(const Balance& balance, PartitionId from) {
+    std::vector<std::int32_t> starts;
+    for (std::size_t j = from.index(); j < balance.num_partitions(); ++j) {
+        starts.push_back(balance.layers_of(id_of(j)).first.value());
+    }
+    forbidden_suffixes_.insert(starts);
+}
+
+void CutsInOrder::forbid_prefix(const Balance& balance, PartitionId last) {
+    std::vector<std::int32_t> ends;
+    for (std::size_t j = 0; j <= last.index(); ++j) {
+        ends.push_back(balance.layers_of(id_of(j)).end.value());
+    }
+    forbidden_prefixes_.insert(ends);
+}
+}  // namespace pipescope

@@ -1,0 +1,46 @@
+// Idea: best[q][end] is the smallest sum of squares of the first `end` costs in q parts; its last part starts where the
+// sum is smallest. For a fixed end, a part that starts further back is larger, so once its square alone is above the
+// best found, no earlier start can help.
+
+#include "balance/partition.h"
+
+#include <algorithm>
+#include <limits>
+#include <vector>
+
+namespace pipescope {
+Balance variance_partition(std::span<const double> costs, int n) {
+    check_partition_request(costs, n);
+    const std::size_t layers = costs.size();
+    const auto parts = static_cast<std::size_t>(n);
+    const double largest = std::max(*std::max_element(costs.begin(), costs.end()), std::numeric_limits<double>::min());
+    std::vector<double> best(layers + 1, std::numeric_limits<double>::infinity());
+    best[0] = 0;
+    std::vector<std::vector<std::size_t>> start(parts, std::vector<std::size_t>(layers + 1, 0));
+    for (std::size_t q = 0; q < parts; ++q) {
+        std::vector<double> next(layers + 1, std::numeric_limits<double>::infinity());
+        for (std::size_t end = q + 1 == parts ? layers : q + 1; end <= layers - (parts - q - 1); ++end) {
+            double sum = 0;
+            for (std::size_t first = end; first-- > q;) {
+                sum += costs[first] / largest;  // scaled, so that the square of a huge cost stays finite
+                if (sum * sum >= next[end]) {
+                    break;
+                }
+                // At equal squares, as with layers that cost nothing, the shorter part.
+                if (const double squares = best[first] + sum * sum; squares < next[end]) {
+                    next[end] = squares;
+                    start[q][end] = first;
+                }
+            }
+        }
+        best = std::move(next);
+    }
+    std::vector<std::int64_t> counts(parts);
+    std::size_t end = layers;
+    for (std::size_t q = parts; q-- > 0;) {
+        counts[q] = static_cast<std::int64_t>(end - start[q][end]);
+        end = start[q][end];
+    }
+    return Balance(counts);
+}
+}  // namespace pipescope

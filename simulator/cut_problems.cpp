@@ -1,0 +1,176 @@
+#include "simulator/cut_problems.h"
+
+#include "balance/partition.h"
+#include "balance/partition_time.h"
+#include "simulator/gpipe_recurrence.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+
+namespace pipescope {
+CutProblems::CutProblems(const Profile& profile, const PipelineOptions& options, int partitions,
+                         const SearchTables& tables)
+    : profile_(profile),
+      options_(options),
+      partitions_(partitions),
+      tables_(tables),
+      bounds_(profile, options, partitions, tables.ranges) {}
+
+PartitionProblem CutProblems::least() const {
+    return with_limit(problem_at(least_of(tables_.large, tables_.small), tables_.intervals_least),
+                      options_.memory_limit);
+}
+PartitionProblem CutProblems::large() const {
+    return with_limit(problem_at(tables_.large, tables_.intervals_large), options_.memory_limit);
+}
+PartitionProblem CutProblems::small() const {
+    return with_limit(problem_at(tables_.small, tables_.intervals_small), options_.memory_limit);
+}
+PartitionProblem CutProblems::within(Bytes limit) const {
+    PartitionProblem problem = with_limit(problem_at(tables_.large, tables_.intervals_large), limit);
+    problem.peak_bytes = [this](PartitionId partition, LayerRange layers) {
+        return bounds_.at_least(partition, layers);
+    };
+    return problem;
+}
+
+PartitionProblem CutProblems::whatever_waits() const {
+    PartitionProblem problem = large();
+    problem.peak_bytes = [this](PartitionId partition, LayerRange layers) {
+        return bounds_.at_most(partition, layers);
+    };
+    return problem;
+}
+
+bool CutProblems::cost_is_a_bound() const {
+    return options_.schedule == "gpipe";
+}
+
+bool CutProblems::lanes_depend_on_one_side() const {
+    std::set<std::string> devices;
+    for (int lane = 0; lane < partitions_; ++lane) {
+        devices.insert(device_of(options_, LaneId{lane}));
+    }
+    return cost_is_a_bound() && devices.size() == static_cast<std::size_t>(partitions_) && tables_.large.skips.empty();
+}
+
+PartitionProblem CutProblems::problem_at(const SizedProfile& sized,
+                                         std::shared_ptr<const IntervalTable> intervals) const {
+    PartitionProblem problem;
+    problem.partitions = partitions_;
+    problem.micro_batches = static_cast<int>(tables_.sizes.size());
+    problem.checkpoint = options_.checkpoint;
+    problem.forward_ns = sized.forward;
+    problem.recompute_ns = sized.recompute;
+    problem.backward_ns = sized.backward;
+    problem.intervals = std::move(intervals);
+    const Link& link = options_.link;
+    const double per_byte = link.bytes_per_second > 0 ? 1e9 / link.bytes_per_second : 0;
+    for (std::size_t l = 0; l + 1 < sized.output.size(); ++l) {
+        const std::int64_t copy = std::llround(link.latency_ns + static_cast<double>(sized.output[l]) * per_byte);
+        problem.copy_forward_ns.push_back(copy);
+        problem.copy_backward_ns.push_back(copy);
+    }
+    for (int j = 0; j + 1 < partitions_; ++j) {
+        problem.free_boundary.push_back(device_of(options_, LaneId{j}) == device_of(options_, LaneId{j + 1}));
+    }
+    problem.speeds = options_.speeds;
+    const double loss = interpolate(profile_.samples, profile_.loss_ns, static_cast<double>(options_.batch)).value;
+    problem.loss_ns = rounded_time(loss, speed_of(options_, LaneId{partitions_ - 1}));
+    return problem;
+}
+
+PartitionProblem CutProblems::with_limit(PartitionProblem problem, std::optional<Bytes> limit) const {
+    if (!limit || !cost_is_a_bound()) {  // the memory bounds are those of a GPipe step too
+        return problem;
+    }
+    problem.memory_limit = limit;
+    problem.peak_bytes = [this, most = *limit](PartitionId partition, LayerRange layers) {
+        const Bytes above = bounds_.above_at_least(partition, layers);
+        return above <= most ? above : bounds_.at_least(partition, layers);
+    };
+    problem.exceeds_limit = [this, most = *limit](PartitionId, LayerRange layers) {
+        return bounds_.below_at_least(layers) > most;
+    };
+    return problem;
+}
+
+std::int64_t CutProblems::step_at_least(const Balance& balance) const {
+    const auto times_at = [&](const SizedProfile& sized) {
+        const PartitionProblem problem = problem_at(sized, nullptr);
+        GPipeTimes times;
+        for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
+            const PartitionId partition{static_cast<std::int64_t>(j)};
+            const LayerRange layers = balance.layers_of(partition);
+            const auto of = [&](const std::vector<double>& ns) {
+                return partition_time(std::span(ns).subspan(layers.first.index(), layers.size()),
+                                      speed_of(options_, LaneId{partition.value()}));
+            };
+            times.forward.push_back(of(sized.forward));
+            times.recompute.push_back(of(sized.recompute));
+            times.backward.push_back(of(sized.backward));
+            if (j + 1 < balance.num_partitions()) {
+                const bool is_free = problem.free_boundary[j];
+                const std::size_t cut = layers.end.index() - 1;
+                times.copy_forward.push_back(is_free ? 0 : problem.copy_forward_ns[cut]);
+                times.copy_backward.push_back(is_free ? 0 : problem.copy_backward_ns[cut]);
+            }
+        }
+        return std::pair(times, problem.loss_ns);
+    };
+    const auto [large, loss] = times_at(tables_.large);
+    const auto num_large = std::count(tables_.sizes.begin(), tables_.sizes.end(), tables_.sizes.front());
+    const auto m = static_cast<int>(tables_.sizes.size());
+    const GPipeTimes small = num_large == m ? large : times_at(tables_.small).first;
+    return GPipeRecurrence().step(large, small, m, static_cast<int>(num_large), options_.checkpoint, loss);
+}
+
+std::int64_t CutProblems::work_bound() const {
+    const SizedProfile least = least_of(tables_.large, tables_.small);
+    std::vector<double> costs;
+    for (std::size_t l = 0; l < least.forward.size(); ++l) {
+        costs.push_back(least.forward[l] + least.backward[l]);
+    }
+    const Balance balance = minmax_partition(costs, partitions_);
+    double largest = 0;
+    for (int j = 0; j < partitions_; ++j) {
+        const LayerRange layers = balance.layers_of(PartitionId{j});
+        double sum = 0;
+        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+            sum += costs[l];
+        }
+        largest = std::max(largest, sum);
+    }
+    double fastest = 0;
+    for (int lane = 0; lane < partitions_; ++lane) {
+        fastest = std::max(fastest, speed_of(options_, LaneId{lane}));
+    }
+    // Two roundings a micro-batch, half a nanosecond each.
+    return std::max<std::int64_t>(
+        0, static_cast<std::int64_t>((largest / fastest - 1) * static_cast<double>(tables_.sizes.size())));
+}
+
+std::vector<double> CutProblems::layer_costs() const {
+    const SizedProfile& large = tables_.large;
+    const bool recomputes =
+        is_checkpointed(options_.checkpoint, MicroBatchId{0}, static_cast<int>(tables_.sizes.size()));
+    std::vector<double> costs;
+    for (std::size_t l = 0; l < large.forward.size(); ++l) {
+        costs.push_back(large.forward[l] + large.backward[l] + (recomputes ? large.recompute[l] : 0));
+    }
+    return costs;
+}
+
+Balance CutProblems::even_memory() const {
+    std::vector<double> costs;
+    for (std::size_t l = 0; l < profile_.layers.size(); ++l) {
+        const auto layer = static_cast<std::int64_t>(l);
+        costs.push_back(static_cast<double>(bounds_.below_at_least({LayerId{layer}, LayerId{layer + 1}})));
+    }
+    return minmax_partition(costs, partitions_);
+}
+}  // namespace pipescope
