@@ -5,6 +5,7 @@
 #include "cli/reports.h"
 #include "simulator/balance_search.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <iostream>
@@ -20,11 +21,18 @@ struct BalanceFlags {
     bool json = false;
 };
 
+/// Said where it happens: the engine cuts a mini-batch into one sample each at most.
+std::string fewer_micro_batches(const PipelineOptions& options) {
+    return options.chunks <= options.batch ? ""
+                                           : fmt::format("\n{} micro-batches were asked for; {} samples make {}\n",
+                                                         options.chunks, options.batch, options.batch);
+}
+
 ExitCode balance_command(const BalanceFlags& flags) {
     const PipelineOptions options = pipeline_options(flags.pipeline);
     const BalanceAlgorithm algorithm = parse_balance_algorithm(flags.algorithm);
     const FoundBalance found = find_balance(load_profile(flags.profile), options, flags.partitions, algorithm);
-    std::cout << (flags.json ? dump(balance_json(found)) : balance_text(found));
+    std::cout << (flags.json ? dump(balance_json(found)) : balance_text(found) + fewer_micro_batches(options));
     return found.feasible ? ExitCode::success : ExitCode::infeasible;
 }
 }  // namespace
@@ -34,7 +42,8 @@ void add_balance_command(Program& program) {
     CLI::App* command = program.add_command(
         "balance", "Find how to cut a profiled model into partitions",
         "Example:\n  pipescope balance p.json -n 4 -m 8 --batch 64 --memory-limit 16GiB\n"
-        "Exit code 3 says that no balance keeps --memory-limit; the one that needs least is printed.");
+        "Exit code 3 says that no balance keeps --memory-limit; the one that needs least is printed,\n"
+        "with the smallest limit that would do and the fewest lanes that would.");
     command->add_option("PROFILE", flags->profile, "Profile file, as 'pipescope profile' writes it")->required();
     command->add_option("-n,--partitions", flags->partitions, "How many partitions, one lane for each")
         ->required()

@@ -71,8 +71,8 @@ void add_mini_batch_option(CLI::App& command, PipelineFlags& flags) {
 void add_algorithm_option(CLI::App& command, std::string& algorithm) {
     command
         .add_option("--algorithm", algorithm,
-                    "optimal (default): the shortest simulated step; minmax: the smallest largest partition; block: "
-                    "torchgpipe's method, to compare with")
+                    "optimal (default): the shortest simulated step; minmax: the smallest largest partition; "
+                    "variance: the GPipe paper's, costs that vary least; block: torchgpipe's method, to compare with")
         ->type_name("NAME")
         ->group("Pipeline");
 }
@@ -118,8 +118,8 @@ void add_optimizer_option(CLI::App& command, PipelineFlags& flags) {
     command
         .add_option(
             "--optimizer", flags.optimizer,
-            "Whose state is counted as memory: sgd (default), momentum, adam, adamw, or bytes of state per byte "
-            "of parameter")
+            "Whose state is counted as memory: sgd (default), momentum, adam, adamw, amsgrad, adadelta, adagrad, "
+            "rmsprop (-momentum, -centered, -centered-momentum), or bytes of state per byte of parameter")
         ->type_name("NAME")
         ->group("Pipeline");
 }

@@ -77,6 +77,12 @@ Json balance_json(const FoundBalance& found) {
         object["repaired"] = found.repaired;
     }
     object["peak_bytes"] = found.peak_bytes;
+    if (!found.feasible) {
+        object["feasible"] = false;
+        object["smallest_memory_limit"] = found.smallest_limit ? Json(*found.smallest_limit) : Json(nullptr);
+        object["smallest_partitions"] = found.smallest_partitions ? Json(*found.smallest_partitions) : Json(nullptr);
+        object["infeasible_because"] = found.infeasible_because ? Json(*found.infeasible_because) : Json(nullptr);
+    }
     return object;
 }
 

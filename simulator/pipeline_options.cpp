@@ -5,8 +5,10 @@
 #include "schedule/task_graph.h"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
+#include <string_view>
 
 namespace pipescope {
 namespace {
@@ -35,21 +37,37 @@ double speed_of(const PipelineOptions& options, LaneId lane) {
 }
 
 double optimizer_state_factor(const std::string& optimizer) {
-    if (optimizer == "sgd") {
-        return 0;
-    }
-    if (optimizer == "momentum") {
-        return 1;
-    }
-    if (optimizer == "adam" || optimizer == "adamw") {
-        return 2;
+    struct NamedFactor {
+        std::string_view name;
+        double factor;
+    };
+    // torchgpipe's guide for param_scale (documentation of balance_by_size), less the two copies that weights and
+    // gradients take.
+    constexpr std::array kFactors{
+        NamedFactor{"sgd", 0},       // nothing
+        NamedFactor{"momentum", 1},  // momentum_buffer
+        NamedFactor{"adam", 2},      // exp_avg, exp_avg_sq
+        NamedFactor{"adamw", 2},
+        NamedFactor{"amsgrad", 3},                   // and max_exp_avg_sq
+        NamedFactor{"adadelta", 2},                  // square_avg, acc_delta
+        NamedFactor{"adagrad", 1},                   // sum
+        NamedFactor{"rmsprop", 1},                   // square_avg
+        NamedFactor{"rmsprop-momentum", 2},          // and momentum_buffer
+        NamedFactor{"rmsprop-centered", 2},          // and grad_avg
+        NamedFactor{"rmsprop-centered-momentum", 3}  // both
+    };
+    std::string names;
+    for (const NamedFactor& each : kFactors) {
+        if (each.name == optimizer) {
+            return each.factor;
+        }
+        names.append(each.name).append(", ");
     }
     double factor = 0;
     const auto [end, error] = std::from_chars(optimizer.data(), optimizer.data() + optimizer.size(), factor);
     if (error != std::errc{} || end != optimizer.data() + optimizer.size() || !(factor >= 0 && factor <= 1000)) {
-        throw UsageError("optimizer '" + optimizer +
-                         "' is not known; it must be sgd, momentum, adam, adamw or the bytes of state per byte of "
-                         "parameter, such as 1.5; use sgd when unsure");
+        throw UsageError("optimizer '" + optimizer + "' is not known; it must be " + names +
+                         "or the bytes of state per byte of parameter, such as 1.5; use sgd when unsure");
     }
     return factor;
 }

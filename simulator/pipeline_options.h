@@ -44,7 +44,8 @@ int num_lanes(const PipelineOptions& options);
 std::string device_of(const PipelineOptions& options, LaneId lane);
 double speed_of(const PipelineOptions& options, LaneId lane);
 
-/// Bytes of optimizer state per byte of parameter: sgd 0, momentum 1, adam and adamw 2, or the number itself.
+/// Bytes of optimizer state per byte of parameter: of a name in torchgpipe's table (sgd 0, momentum 1, adam 2, amsgrad
+/// 3, adadelta 2, adagrad 1, rmsprop 1 to 3), or the number itself.
 /// Throws UsageError for anything else.
 double optimizer_state_factor(const std::string& optimizer);
 

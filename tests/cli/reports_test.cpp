@@ -80,7 +80,12 @@ TEST(BalanceReport, SaysWhyNothingFits) {
     FoundBalance found;
     found.feasible = false;
     found.infeasible_because = "lane 0 needs 5 GiB";
+    found.smallest_limit = 5368709120;
     EXPECT_THAT(balance_text(found), HasSubstr("infeasible: lane 0 needs 5 GiB"));
+    const auto object = balance_json(found);
+    EXPECT_EQ(object.at("feasible"), false);
+    EXPECT_EQ(object.at("smallest_memory_limit"), 5368709120);
+    EXPECT_TRUE(object.at("smallest_partitions").is_null());
 }
 
 TraceComparison small_comparison() {

@@ -62,6 +62,12 @@ TEST(OptimizerStateFactor, KnowsNamesAndNumbers) {
     EXPECT_EQ(optimizer_state_factor("momentum"), 1);
     EXPECT_EQ(optimizer_state_factor("adam"), 2);
     EXPECT_EQ(optimizer_state_factor("adamw"), 2);
+    // torchgpipe's param_scale, less weights and gradients.
+    EXPECT_EQ(optimizer_state_factor("amsgrad"), 5 - 2);
+    EXPECT_EQ(optimizer_state_factor("adadelta"), 4 - 2);
+    EXPECT_EQ(optimizer_state_factor("adagrad"), 3 - 2);
+    EXPECT_EQ(optimizer_state_factor("rmsprop"), 3 - 2);
+    EXPECT_EQ(optimizer_state_factor("rmsprop-centered-momentum"), 5 - 2);
     EXPECT_EQ(optimizer_state_factor("0.25"), 0.25);
     for (const char* bad : {"", "lion", "-1", "nan", "inf", "2x", "1e9"}) {
         EXPECT_THAT([&] { optimizer_state_factor(bad); },
