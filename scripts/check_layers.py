@@ -37,7 +37,7 @@ OUTSIDE = {
     "NVTX": (r"^nvtx3/", {"engine", "profiler/recorder", "cli"}),
 }
 # All of torch that a header may include: the tensor, and what it brings along anyway.
-LIGHT_HEADERS = {"ATen/core/Tensor.h", "c10/core/DispatchKey.h"}
+LIGHT_HEADERS = {"ATen/core/Tensor.h", "c10/core/Device.h", "c10/core/DispatchKey.h", "c10/core/Stream.h"}
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]')
 

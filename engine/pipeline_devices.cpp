@@ -1,0 +1,107 @@
+#include "engine/pipeline_devices.h"
+
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+c10::Stream current_stream(c10::Device device) {
+    return c10::impl::getDeviceGuardImpl(device.type())->getStream(device);
+}
+
+void add_once(std::vector<c10::Device>& devices, c10::Device device) {
+    if (!device.is_cpu() && std::find(devices.begin(), devices.end(), device) == devices.end()) {
+        devices.push_back(device);
+    }
+}
+}  // namespace
+
+PipelineDevices::PipelineDevices(const std::vector<std::string>& names) : kept_(names.size()) {
+    for (const std::string& name : names) {
+        lanes_.emplace_back(usable_device(name));
+        add_once(accelerators_, lanes_.back().device());
+    }
+}
+
+const LaneLink& PipelineDevices::link(LaneId from, LaneId to) {
+    return link_between({from.value(), to.value()}, of(from).device(), of(to).device());
+}
+
+const LaneLink& PipelineDevices::entrance(c10::Device from, LaneId to) {
+    // One for each device the caller may use, beside those between lanes.
+    return link_between({-1 - (from.is_cpu() ? 0 : 1 + from.index()), to.value()}, from, of(to).device());
+}
+
+const LaneLink& PipelineDevices::link_between(std::pair<int, int> key, c10::Device from, c10::Device to) {
+    const std::lock_guard lock(links_mutex_);
+    std::unique_ptr<LaneLink>& link = links_[key];
+    if (!link) {
+        link = std::make_unique<LaneLink>(from, to);
+        for (const auto& [device, moment] : started_) {
+            link->wait(moment);
+        }
+    }
+    return *link;
+}
+
+void PipelineDevices::begin(const Tensors& inputs) {
+    std::vector<c10::Device> devices = accelerators_;
+    for (const at::Tensor& input : inputs) {
+        if (input.defined()) {
+            add_once(devices, input.device());
+        }
+    }
+    started_.clear();
+    for (const c10::Device device : devices) {
+        started_.emplace_back(device, StreamEvent::record(current_stream(device)));
+    }
+    const std::lock_guard lock(links_mutex_);
+    for (const auto& [device, moment] : started_) {
+        for (const LaneDevice& lane : lanes_) {
+            if (lane.is_accelerator()) {
+                moment.block(*lane.stream());
+            }
+        }
+        for (const auto& [key, link] : links_) {
+            link->wait(moment);
+        }
+    }
+}
+
+StreamEvent PipelineDevices::caller_moment(c10::Device device) const {
+    const auto found =
+        std::find_if(started_.begin(), started_.end(), [device](const auto& each) { return each.first == device; });
+    return found == started_.end() ? StreamEvent() : found->second;
+}
+
+void PipelineDevices::end() {
+    for (const LaneDevice& lane : lanes_) {
+        const StreamEvent done = lane.record();
+        for (const auto& [device, moment] : started_) {
+            done.block(current_stream(device));
+        }
+    }
+    for (KeptTensors& each : kept_) {
+        each.clear();
+    }
+}
+
+void PipelineDevices::abandon() {
+    for (const c10::Device device : accelerators_) {
+        c10::impl::getDeviceGuardImpl(device.type())->synchronizeDevice(device.index());
+    }
+    for (KeptTensors& each : kept_) {
+        each.clear();
+    }
+}
+
+void hand_to_caller(const Tensors& tensors) {
+    for (const at::Tensor& tensor : tensors) {
+        if (tensor.defined() && !tensor.is_cpu()) {
+            c10::impl::getDeviceGuardImpl(tensor.device().type())
+                ->recordDataPtrOnStream(tensor.storage().data_ptr(), current_stream(tensor.device()));
+        }
+    }
+}
+}  // namespace pipescope

@@ -1,0 +1,63 @@
+#pragma once
+
+#include "engine/kept_tensors.h"
+#include "engine/lane_device.h"
+#include "engine/lane_link.h"
+#include "schedule/ids.h"
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pipescope {
+/// The devices of a model's lanes, the links between them, and how they join the caller's streams.
+///
+/// Order on the devices follows from four rules:
+///   1. begin(): every lane's stream waits for the caller's, so that parameters and inputs are there.
+///   2. A lane's stream runs its tasks in schedule order.
+///   3. What goes to another stream goes with an event, which the receiver waits for (LaneLink, LaneDevice::wait).
+///   4. end(): the caller's streams wait for every lane's.
+/// and memory is safe since a tensor that crosses streams is kept until the event of its last use has passed, or until
+/// end(), after which every stream is ordered behind the caller's.
+/// Threading: begin(), end() and abandon() on the caller's thread while no lane runs; link() and entrance() from any
+/// lane; kept(k) by lane k.
+class PipelineDevices {
+public:
+    /// Throws EngineError as usable_device() does.
+    explicit PipelineDevices(const std::vector<std::string>& names);
+
+    /// Every lane is on the CPU: nothing here needs to be called, and nothing here costs time.
+    bool on_host() const noexcept { return accelerators_.empty(); }
+    const LaneDevice& of(LaneId lane) const { return lanes_[lane.index()]; }
+
+    const LaneLink& link(LaneId from, LaneId to);
+    /// From the caller's memory to a lane.
+    const LaneLink& entrance(c10::Device from, LaneId to);
+    KeptTensors& kept(LaneId lane) { return kept_[lane.index()]; }
+
+    /// `inputs` are what the caller gives: their devices count too. The moment after what the caller enqueued for them
+    /// is caller_moment().
+    void begin(const Tensors& inputs);
+    StreamEvent caller_moment(c10::Device device) const;
+    void end();
+    /// After a failure: waits until no device computes for this model any more.
+    void abandon();
+
+private:
+    const LaneLink& link_between(std::pair<int, int> key, c10::Device from, c10::Device to);
+
+    std::vector<LaneDevice> lanes_;
+    std::vector<c10::Device> accelerators_;                     // of the lanes, each once
+    std::vector<KeptTensors> kept_;                             // per lane
+    std::vector<std::pair<c10::Device, StreamEvent>> started_;  // the caller's streams at begin()
+    std::mutex links_mutex_;
+    std::map<std::pair<int, int>, std::unique_ptr<LaneLink>> links_;  // guarded by links_mutex_
+};
+
+/// Tells the allocator that the calling thread's current stream uses the tensors, which lanes' streams made: they are
+/// the caller's to free.
+void hand_to_caller(const Tensors& tensors);
+}  // namespace pipescope

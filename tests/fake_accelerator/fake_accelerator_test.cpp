@@ -1,0 +1,120 @@
+#include "tests/fake_accelerator/fake_device.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+namespace pipescope::fake_accelerator {
+namespace {
+class FakeAccelerator : public ::testing::Test {
+protected:
+    void TearDown() override {
+        behaviour().kernel_delay_us = 0;
+        behaviour().copy_delay_us = 0;
+        behaviour().ignores_waits = false;
+        synchronize();
+    }
+};
+
+const c10::Device kFirst("fake:0");
+const c10::Device kSecond("fake:1");
+
+TEST_F(FakeAccelerator, ComputesWhatTheCpuComputes) {
+    const at::Tensor x = torch::randn({5, 6}, torch::kFloat64);
+    torch::nn::Sequential on_cpu(torch::nn::Linear(6, 8), torch::nn::Tanh(), torch::nn::Linear(8, 3));
+    on_cpu->to(torch::kFloat64);
+    at::Tensor expected = on_cpu->forward(x);
+    expected.pow(2).mean().backward();
+    expected = expected.detach();  // lets go of the graph, and with it of what it knows of the parameters
+    std::vector<at::Tensor> gradients;
+    for (const at::Tensor& parameter : on_cpu->parameters()) {
+        gradients.push_back(parameter.grad().clone());
+        parameter.mutable_grad() = at::Tensor();
+        // Not set_data, which refuses devices of this type.
+        parameter.unsafeGetTensorImpl()->shallow_copy_from(parameter.detach().to(kFirst).getIntrusivePtr());
+    }
+    const at::Tensor actual = on_cpu->forward(x.to(kFirst));
+    actual.pow(2).mean().backward();
+    EXPECT_TRUE(torch::allclose(actual.cpu(), expected));
+    for (std::size_t k = 0; k < gradients.size(); ++k) {
+        EXPECT_TRUE(torch::allclose(on_cpu->parameters()[k].grad().cpu(), gradients[k]));
+    }
+}
+
+TEST_F(FakeAccelerator, GoesOnWhileKernelsRun) {
+    behaviour().kernel_delay_us = 20'000;
+    const at::Tensor x = torch::ones({4}, torch::kFloat64).to(kFirst);
+    const at::Tensor y = x + 1;
+    EXPECT_FALSE(current_stream(0).is_idle());
+    EXPECT_EQ(y.sum().item<double>(), 8);
+}
+
+TEST_F(FakeAccelerator, ShowsAReadThatDidNotWait) {
+    behaviour().kernel_delay_us = 2'000;
+    const at::Tensor x = torch::ones({4}, torch::kFloat64).to(kFirst);
+    const at::Tensor y = x * 2;
+    const auto* const guard = c10::impl::getDeviceGuardImpl(c10::kPrivateUse1);
+    const c10::StreamGuard elsewhere(guard->getStreamFromGlobalPool(kFirst));
+    EXPECT_TRUE(y.cpu().isnan().all().item<bool>());
+}
+
+TEST_F(FakeAccelerator, OrdersStreamsByEvents) {
+    behaviour().kernel_delay_us = 2'000;
+    const at::Tensor x = torch::ones({4}, torch::kFloat64).to(kFirst);
+    const at::Tensor y = x * 2;
+    const auto* const guard = c10::impl::getDeviceGuardImpl(c10::kPrivateUse1);
+    c10::Event event(c10::kPrivateUse1);
+    event.record(guard->getStream(kFirst));
+    const c10::Stream other = guard->getStreamFromGlobalPool(kFirst);
+    event.block(other);
+    const c10::StreamGuard elsewhere(other);
+    EXPECT_EQ(y.sum().item<double>(), 8);
+}
+
+TEST_F(FakeAccelerator, PoisonsMemoryThatWasLetGoOfTooEarly) {
+    at::Tensor x = torch::ones({4}, torch::kFloat64).to(kFirst);
+    synchronize();
+    behaviour().kernel_delay_us = 5'000;
+    const auto* const guard = c10::impl::getDeviceGuardImpl(c10::kPrivateUse1);
+    const c10::StreamGuard elsewhere(guard->getStreamFromGlobalPool(kFirst));
+    const at::Tensor y = x * 2;  // reads 5 ms from now
+    x = at::Tensor();
+    EXPECT_TRUE(y.cpu().isnan().all().item<bool>());
+}
+
+TEST_F(FakeAccelerator, CopiesBetweenDevices) {
+    behaviour().copy_delay_us = 1'000;
+    const at::Tensor x = torch::arange(6, torch::kFloat64);
+    EXPECT_TRUE(torch::equal(x.to(kFirst).to(kSecond).add(1).cpu(), x + 1));
+    EXPECT_EQ(x.to(kSecond).device(), kSecond);
+}
+
+TEST_F(FakeAccelerator, CountsItsMemory) {
+    const std::int64_t before = allocated_bytes(1);
+    {
+        const at::Tensor x = torch::ones({1024}, torch::TensorOptions().dtype(torch::kFloat64).device(kSecond));
+        EXPECT_EQ(allocated_bytes(1) - before, 8192);
+    }
+    EXPECT_EQ(allocated_bytes(1), before);
+}
+
+TEST_F(FakeAccelerator, DrawsRandomNumbersByAGenerator) {
+    const auto draw = [] {
+        at::Generator generator =
+            at::globalContext().getAcceleratorHooksInterface(c10::kPrivateUse1).getNewGenerator(0);
+        generator.set_current_seed(7);
+        const auto options = torch::TensorOptions().dtype(torch::kFloat64).device(kFirst);
+        return torch::empty({8}, options).bernoulli_(0.5, generator).cpu();
+    };
+    EXPECT_TRUE(torch::equal(draw(), draw()));
+}
+
+TEST_F(FakeAccelerator, CopiesFromPinnedMemoryWhileTheHostGoesOn) {
+    const at::Tensor pinned = torch::ones({4}, torch::TensorOptions().dtype(torch::kFloat64).pinned_memory(true));
+    ASSERT_TRUE(pinned.is_pinned());
+    behaviour().copy_delay_us = 20'000;
+    const at::Tensor x = pinned.to(kFirst, /*non_blocking=*/true);
+    EXPECT_FALSE(current_stream(0).is_idle());
+    EXPECT_EQ(x.sum().item<double>(), 4);
+}
+}  // namespace
+}  // namespace pipescope::fake_accelerator
