@@ -47,6 +47,12 @@ Tensors GPipe::forward(const Tensors& input) {
     const bool trains =
         at::GradMode::is_enabled() && impl_->pipeline->is_training() &&
         (impl_->pipeline->has_trainable_parameters() || std::any_of(input.begin(), input.end(), needs_gradient));
+    const Schedule schedule = impl_->pipeline->options().schedule;
+    if (trains && needs_loss_inside(schedule)) {
+        throw UsageError("forward is called with the schedule " + to_string(schedule) +
+                         ", which goes backward while it still goes forward; it needs the loss inside; call step(), "
+                         "or use the schedule gpipe");
+    }
     const auto run = std::make_shared<StepRun>(impl_->pipeline, input, trains);
     Tensors output = run->forward();
     return trains ? attach_to_graph(run, input, std::move(output)) : output;
@@ -70,7 +76,8 @@ at::Tensor GPipe::step(const Tensors& input, const Tensors& target, const LossFu
                          (at::GradMode::is_enabled() ? "in eval mode" : "under no_grad") +
                          "; it computes gradients; use train() with gradients on, or forward()");
     }
-    return StepRun(impl_->pipeline, input, true).step(target, loss);
+    StepRun run(impl_->pipeline, input, true);
+    return run.step(target, loss);
 }
 
 at::Tensor GPipe::step(const at::Tensor& input, const at::Tensor& target,

@@ -5,6 +5,7 @@
 #include "schedule/balance.h"
 #include "schedule/checkpoint.h"
 #include "schedule/ids.h"
+#include "schedule/schedules.h"
 #include "schedule/task_key.h"
 
 #include <cstdint>
@@ -22,11 +23,20 @@ class Sequential;
 namespace pipescope {
 class TaskObserver;
 
+/// How a loss function puts its samples' losses together. Schedules that compute the loss of each micro-batch need to
+/// know: a mini-batch's mean is the micro-batches' means, weighted by their samples; a sum is their sum.
+enum class Reduction { mean, sum };
+
 struct GPipeOptions {
-    std::vector<std::int64_t> balance;  ///< layers per partition; must sum to the number of layers
-    std::vector<std::string> devices;   ///< lane k is the k-th entry: {"cpu", "cpu"} is two lanes on the host
-    std::int64_t chunks = 1;            ///< micro-batches asked for; m = min(chunks, batch)
+    std::vector<std::int64_t> balance = {};  ///< layers per partition; must sum to the number of layers
+    std::vector<std::string> devices = {};   ///< lane k is the k-th entry: {"cpu", "cpu"} is two lanes on the host
+    std::int64_t chunks = 1;                 ///< micro-batches asked for; m = min(chunks, batch)
     Checkpoint checkpoint = Checkpoint::except_last;
+    /// In which order step() runs. All but gpipe compute the loss of each micro-batch, inside; forward() cannot.
+    Schedule schedule = Schedule::gpipe;
+    /// Lane of each partition. Empty: partition j on lane j, or with the schedule interleaved on lane j mod devices.
+    std::vector<std::int64_t> placement = {};
+    Reduction reduction = Reduction::mean;
     bool deferred_batch_norm = false;  ///< running statistics of mini-batches, not of micro-batches
     std::uint64_t seed = 0;            ///< of the random numbers drawn inside layers
     TaskObserver* observer = nullptr;  ///< not owned; must outlive the model

@@ -1,6 +1,7 @@
 #include "engine/layer.h"
 
 #include "engine/engine_error.h"
+#include "engine/module_tensors.h"
 
 #include <torch/nn/modules/container/any.h>
 
@@ -75,30 +76,12 @@ public:
 
     Tensors forward(const Tensors& inputs) override { return unpack(call(module_, inputs)); }
 
-    NamedTensors parameters() const override { return listed(module_.ptr()->named_parameters()); }
-    NamedTensors buffers() const override { return listed(module_.ptr()->named_buffers()); }
+    NamedTensors parameters() const override { return parameters_of(*module_.ptr()); }
+    NamedTensors buffers() const override { return buffers_of(*module_.ptr()); }
     void train(bool on) override { module_.ptr()->train(on); }
-
-    // Not Module::to(dtype): that one casts integer buffers too, such as batch norm's counter.
-    void to(at::ScalarType dtype) override {
-        for (const NamedTensors& tensors : {parameters(), buffers()}) {
-            for (const auto& [name, tensor] : tensors) {
-                if (tensor.defined() && tensor.is_floating_point()) {
-                    tensor.set_data(tensor.to(dtype));
-                }
-            }
-        }
-    }
+    void to(at::ScalarType dtype) override { cast_floating(*module_.ptr(), dtype); }
 
 private:
-    static NamedTensors listed(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
-        NamedTensors list;
-        for (const auto& item : tensors) {
-            list.emplace_back(item.key(), item.value());
-        }
-        return list;
-    }
-
     torch::nn::AnyModule module_;
 };
 }  // namespace

@@ -29,7 +29,7 @@ Tensors MicroBatchGraph::open(const Tensors& inputs) {
     catcher_ = std::shared_ptr<GradientCatcher>(new GradientCatcher(inputs.size()), torch::autograd::deleteNode);
     Tensors opened;
     for (const at::Tensor& input : inputs) {
-        if (input.requires_grad()) {
+        if (input.defined() && input.requires_grad()) {
             opened.push_back(input.detach());
             torch::autograd::set_history(opened.back(), catcher_);
         } else {
@@ -43,7 +43,7 @@ Tensors MicroBatchGraph::open(const Tensors& inputs) {
 void MicroBatchGraph::close(const Tensors& outputs) {
     ends_.clear();
     for (const at::Tensor& output : outputs) {
-        if (output.requires_grad()) {
+        if (output.defined() && output.requires_grad()) {
             torch::autograd::Edge edge = torch::autograd::impl::gradient_edge(output);
             ends_.push_back({std::move(edge.function), edge.input_nr});
         } else {

@@ -21,7 +21,7 @@ class GradientCatcher;
 class MicroBatchGraph {
 public:
     /// The inputs to compute from: those that require a gradient in new tensors of the same storage, whose gradients
-    /// backward() returns. Call with gradients on.
+    /// backward() returns. Undefined ones stay so. Call with gradients on.
     Tensors open(const Tensors& inputs);
     /// What was computed from them.
     void close(const Tensors& outputs);

@@ -36,4 +36,12 @@ std::vector<ModelLayer> layers_of(const torch::nn::SequentialImpl& module) {
     }
     return layers;
 }
+
+std::vector<LayerSkips> declared_skips(const std::vector<ModelLayer>& layers) {
+    std::vector<LayerSkips> declared;
+    for (const ModelLayer& each : layers) {
+        declared.push_back({each.name, each.layer->skips()});
+    }
+    return declared;
+}
 }  // namespace pipescope

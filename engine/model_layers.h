@@ -15,4 +15,6 @@ std::vector<ModelLayer> make_layers(const std::vector<LayerSpec>& specs);
 /// Shares the children of a ready module; keys are the children's names. Throws EngineError where one child stands
 /// twice.
 std::vector<ModelLayer> layers_of(const torch::nn::SequentialImpl& module);
+/// What the layers declare, for a SkipLayout.
+std::vector<LayerSkips> declared_skips(const std::vector<ModelLayer>& layers);
 }  // namespace pipescope

@@ -3,6 +3,7 @@
 #include "engine/current_task.h"
 #include "engine/engine_error.h"
 #include "engine/random.h"
+#include "engine/skip_slots.h"
 
 #include <ATen/core/grad_mode.h>
 
@@ -29,7 +30,7 @@ std::string describe(const ModelLayer& layer, LayerId id) {
 std::uint64_t versions(const Tensors& tensors) {
     std::uint64_t sum = 0;
     for (const at::Tensor& tensor : tensors) {
-        sum += tensor.is_inference() ? 0 : static_cast<std::uint64_t>(tensor._version());
+        sum += !tensor.defined() || tensor.is_inference() ? 0 : static_cast<std::uint64_t>(tensor._version());
     }
     return sum;
 }
@@ -48,8 +49,8 @@ void check_outputs(const Tensors& outputs) {
 }
 }  // namespace
 
-Partition::Partition(PartitionId id, LayerId first, std::vector<ModelLayer> layers)
-    : id_(id), first_(first), layers_(std::move(layers)) {
+Partition::Partition(PartitionId id, LayerId first, std::vector<ModelLayer> layers, PartitionSkips skips)
+    : id_(id), first_(first), layers_(std::move(layers)), skips_(std::move(skips)) {
     for (const ModelLayer& each : layers_) {
         for (const auto& [name, tensor] : each.layer->parameters()) {
             parameters_.push_back(tensor);
@@ -72,17 +73,18 @@ bool Partition::trains() const {
 }
 
 Tensors Partition::run(Tensors values, const RandomPlace& place, LayerId& running) {
+    SkipSlots slots(skips_, values);
     for (std::size_t k = 0; k < layers_.size(); ++k) {
         running = LayerId{first_.value() + static_cast<std::int64_t>(k)};
         const SeededRandom random(random_seed(place.seed, place.step, place.micro_batch, running));
         try {
-            values = layers_[k].layer->forward(values);
+            values = slots.forward(*layers_[k].layer, k, values);
             check_outputs(values);
         } catch (const LayerError& error) {
             throw LayerError(describe(layers_[k], running) + error.what());
         }
     }
-    return values;
+    return slots.with_outgoing(std::move(values));
 }
 
 void Partition::defer_batch_norm() {

@@ -2,6 +2,7 @@
 
 #include "engine/deferred_batch_norm.h"
 #include "engine/layer.h"
+#include "engine/skip_layout.h"
 #include "schedule/ids.h"
 
 #include <cstdint>
@@ -25,10 +26,13 @@ struct RandomPlace {
     MicroBatchId micro_batch;
 };
 
-/// Consecutive layers, run as one. Threading: one thread at a time, that of its lane.
+/// Consecutive layers, run as one. Its inputs are the skips that come in, by PartitionSkips::incoming, then what the
+/// partition before returned; its outputs the skips that leave, by PartitionSkips::outgoing, then what the last layer
+/// returned. A skip may be an undefined tensor.
+/// Threading: one thread at a time, that of its lane.
 class Partition {
 public:
-    Partition(PartitionId id, LayerId first, std::vector<ModelLayer> layers);
+    Partition(PartitionId id, LayerId first, std::vector<ModelLayer> layers, PartitionSkips skips);
 
     PartitionId id() const noexcept { return id_; }
     LayerRange range() const noexcept { return {first_, LayerId{first_.value() + std::int64_t(layers_.size())}}; }
@@ -36,6 +40,7 @@ public:
     std::vector<ModelLayer>& layers() noexcept { return layers_; }
     /// "conv", or "conv..relu" for several layers
     std::string name() const;
+    const PartitionSkips& skips() const noexcept { return skips_; }
 
     /// Runs the layers under the grad mode of the thread. Sets `running` to each layer before it starts, so that the
     /// caller knows which one threw. Throws LayerError where a layer returns no tensors or changes the inputs in place.
@@ -58,6 +63,7 @@ private:
     PartitionId id_;
     LayerId first_;
     std::vector<ModelLayer> layers_;
+    PartitionSkips skips_;
     std::vector<at::Tensor> parameters_;
     std::vector<at::Tensor> statistics_;  // buffers that a forward changes
     std::optional<DeferredBatchNorm> deferred_;

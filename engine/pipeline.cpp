@@ -1,8 +1,9 @@
 #include "engine/pipeline.h"
 
+#include "engine/model_layers.h"
 #include "engine/task_observer.h"
 #include "engine/task_ranges.h"
-#include "schedule/gpipe_schedule.h"
+#include "schedule/schedules.h"
 
 #include <ATen/Parallel.h>
 #include <c10/core/Device.h>
@@ -13,28 +14,69 @@
 
 namespace pipescope {
 namespace {
-void check_devices(std::vector<std::string>& devices, std::size_t num_partitions) {
-    for (const std::string& name : devices) {
-        bool on_cpu = false;
-        try {
-            on_cpu = c10::Device(name).is_cpu();
-        } catch (const c10::Error&) {
-            throw EngineError("device \"" + name +
-                              "\" is not a device's name; lanes run on the devices there are: cpu; "
-                              "write cpu once for each lane");
-        }
-        if (!on_cpu) {
-            throw EngineError("device \"" + name +
-                              "\" is not available to lanes; the devices there are: cpu; "
-                              "write cpu once for each lane");
-        }
+void check_device(const std::string& name) {
+    bool on_cpu = false;
+    try {
+        on_cpu = c10::Device(name).is_cpu();
+    } catch (const c10::Error&) {
+        throw EngineError("device \"" + name +
+                          "\" is not a device's name; lanes run on the devices there are: cpu; "
+                          "write cpu once for each lane");
     }
-    if (devices.size() < num_partitions) {
+    if (!on_cpu) {
+        throw EngineError("device \"" + name +
+                          "\" is not available to lanes; the devices there are: cpu; "
+                          "write cpu once for each lane");
+    }
+}
+
+/// Lane of each partition: as asked, or partition j on lane j, or, interleaved, on lane j mod the number of devices.
+std::vector<LaneId> placement_of(const GPipeOptions& options, std::size_t num_partitions) {
+    std::vector<LaneId> placement;
+    for (const std::int64_t lane : options.placement) {
+        placement.emplace_back(lane);
+    }
+    if (!placement.empty() || options.schedule != Schedule::interleaved_1f1b) {
+        return placement;
+    }
+    const std::size_t lanes = options.devices.size();
+    if (lanes == 0 || num_partitions % lanes != 0 || num_partitions == lanes) {
+        throw UsageError("devices names " + std::to_string(lanes) + " lanes for " + std::to_string(num_partitions) +
+                         " partitions; the schedule interleaved runs two or more partitions on each lane, the same "
+                         "number on all; name a half, a third, .. as many devices as partitions");
+    }
+    for (std::size_t j = 0; j < num_partitions; ++j) {
+        placement.emplace_back(static_cast<std::int64_t>(j % lanes));
+    }
+    return placement;
+}
+
+PipelineShape shape_of(const GPipeOptions& options, const Balance& balance, const SkipLayout& skips) {
+    PipelineShape shape{.num_partitions = static_cast<int>(balance.num_partitions()),
+                        .num_micro_batches = 1,
+                        .checkpoint = options.checkpoint,
+                        .placement = placement_of(options, balance.num_partitions()),
+                        .skips = skips.routes()};
+    shape.check();
+    // Whether the schedule takes the placement shows now; whether it takes a number of micro-batches, in each step.
+    PipelineShape example = shape;
+    example.num_micro_batches = shape.num_lanes();
+    make_schedule(options.schedule, example);
+    return shape;
+}
+
+void check_devices(std::vector<std::string>& devices, const PipelineShape& shape) {
+    const auto lanes = static_cast<std::size_t>(shape.num_lanes());
+    if (devices.size() < lanes) {
         throw EngineError("devices names " + std::to_string(devices.size()) + " lanes for " +
-                          std::to_string(num_partitions) +
-                          " partitions; each partition needs a lane; name more devices or use fewer partitions");
+                          (shape.placement.empty() ? std::to_string(lanes) + " partitions; each partition needs a lane"
+                                                   : "a placement on " + std::to_string(lanes)) +
+                          "; name more devices or use fewer partitions");
     }
-    devices.resize(num_partitions);
+    devices.resize(lanes);
+    for (const std::string& name : devices) {
+        check_device(name);
+    }
 }
 
 /// Lanes run side by side and each partition's gradients are written by its own lane, so a parameter has one home.
@@ -55,10 +97,29 @@ void check_parameters(const std::vector<ModelLayer>& layers) {
     }
 }
 
+void check_chunks(std::int64_t chunks) {
+    if (chunks < 1) {
+        throw UsageError("chunks is " + std::to_string(chunks) +
+                         "; a mini-batch is cut into at least 1 micro-batch; use 1 or more");
+    }
+}
+
 Balance checked_balance(const GPipeOptions& options, std::size_t num_layers) {
-    Balance balance(options.balance);
-    balance.check_covers(num_layers);
-    return balance;
+    try {
+        Balance balance(options.balance);
+        balance.check_covers(num_layers);
+        return balance;
+    } catch (const BalanceError& error) {
+        throw BalanceError(std::string(error.what()) + ", or let 'pipescope balance' find one");
+    }
+}
+
+/// Everything that is wrong without looking at balance or devices.
+const std::vector<ModelLayer>& checked_layers(const GPipeOptions& options, const std::vector<ModelLayer>& layers) {
+    check_chunks(options.chunks);
+    check_parameters(layers);
+    verify_skippables(declared_skips(layers));
+    return layers;
 }
 
 /// One intra-op thread for each lane. at::set_num_threads also sets the default of threads that ask later, so the
@@ -76,16 +137,14 @@ std::unique_ptr<Lanes> start_lanes(int count) {
 }  // namespace
 
 Pipeline::Pipeline(std::vector<ModelLayer> layers, GPipeOptions options)
-    : options_(std::move(options)), balance_(checked_balance(options_, layers.size())) {
-    if (options_.chunks < 1) {
-        throw UsageError("chunks is " + std::to_string(options_.chunks) +
-                         "; a mini-batch is cut into at least 1 micro-batch; use 1 or more");
-    }
-    check_devices(options_.devices, balance_.num_partitions());
-    check_parameters(layers);
+    : options_(std::move(options)),
+      balance_(checked_balance(options_, checked_layers(options_, layers).size())),
+      skips_(declared_skips(layers), balance_),
+      shape_(shape_of(options_, balance_, skips_)) {
+    check_devices(options_.devices, shape_);
     place(std::move(layers));
     prepare_task_ranges();
-    lanes_ = start_lanes(static_cast<int>(balance_.num_partitions()));
+    lanes_ = start_lanes(shape_.num_lanes());
 }
 
 void Pipeline::place(std::vector<ModelLayer> layers) {
@@ -96,7 +155,7 @@ void Pipeline::place(std::vector<ModelLayer> layers) {
         for (std::size_t k = range.first.index(); k < range.end.index(); ++k) {
             own.push_back(std::move(layers[k]));
         }
-        Partition& partition = partitions_.emplace_back(id, range.first, std::move(own));
+        Partition& partition = partitions_.emplace_back(id, range.first, std::move(own), skips_.of(id));
         if (options_.deferred_batch_norm) {
             partition.defer_batch_norm();
         }
@@ -108,7 +167,7 @@ void Pipeline::place(std::vector<ModelLayer> layers) {
         for (const ModelLayer& each : partition.layers()) {
             for (const NamedTensors& tensors : {each.layer->parameters(), each.layer->buffers()}) {
                 for (const auto& [name, tensor] : tensors) {
-                    observer()->placed(tensor, LaneId{partition.id().value()});
+                    observer()->placed(tensor, lane_of(partition.id()));
                 }
             }
         }
@@ -128,13 +187,13 @@ bool Pipeline::has_trainable_parameters() const {
     return std::any_of(partitions_.begin(), partitions_.end(), [](const Partition& each) { return each.trains(); });
 }
 
-std::shared_ptr<const TaskGraph> Pipeline::graph(int num_micro_batches) {
-    auto& graph = graphs_[num_micro_batches];
+std::shared_ptr<const TaskGraph> Pipeline::graph(int num_micro_batches, bool trains) {
+    const Schedule schedule = trains ? options_.schedule : Schedule::gpipe;
+    auto& graph = graphs_[{num_micro_batches, schedule}];
     if (!graph) {
-        graph =
-            std::make_shared<const TaskGraph>(gpipe_schedule({.num_partitions = static_cast<int>(partitions_.size()),
-                                                              .num_micro_batches = num_micro_batches,
-                                                              .checkpoint = options_.checkpoint}));
+        PipelineShape shape = shape_;
+        shape.num_micro_batches = num_micro_batches;
+        graph = std::make_shared<const TaskGraph>(make_schedule(schedule, std::move(shape)));
     }
     return graph;
 }

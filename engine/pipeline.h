@@ -3,12 +3,14 @@
 #include "engine/gpipe.h"
 #include "engine/lanes.h"
 #include "engine/partition.h"
+#include "engine/skip_layout.h"
 #include "schedule/task_graph.h"
 
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -23,6 +25,8 @@ public:
     const Balance& balance() const noexcept { return balance_; }
     std::vector<Partition>& partitions() noexcept { return partitions_; }
     const std::vector<Partition>& partitions() const noexcept { return partitions_; }
+    const SkipLayout& skips() const noexcept { return skips_; }
+    LaneId lane_of(PartitionId partition) const { return shape_.lane_of(partition); }
     Lanes& lanes() noexcept { return *lanes_; }
     TaskObserver* observer() const noexcept { return options_.observer; }
 
@@ -30,8 +34,9 @@ public:
     void train(bool on);
     bool has_trainable_parameters() const;
 
-    /// The schedule for m micro-batches; built once.
-    std::shared_ptr<const TaskGraph> graph(int num_micro_batches);
+    /// The schedule for m micro-batches; built once. Without training, forwards in the order of GPipe, whatever the
+    /// schedule. Throws UsageError where the schedule does not do for that many.
+    std::shared_ptr<const TaskGraph> graph(int num_micro_batches, bool trains);
 
     std::int32_t next_step() const noexcept { return next_step_; }
     /// Counts a training forward and returns its number.
@@ -48,8 +53,10 @@ private:
 
     GPipeOptions options_;
     Balance balance_;
+    SkipLayout skips_;
+    PipelineShape shape_;  // of the schedules, the number of micro-batches apart
     std::vector<Partition> partitions_;
-    std::map<int, std::shared_ptr<const TaskGraph>> graphs_;  // by number of micro-batches
+    std::map<std::pair<int, Schedule>, std::shared_ptr<const TaskGraph>> graphs_;  // by number of micro-batches
     bool training_ = true;
     std::int32_t next_step_ = 0;
     std::int64_t next_inference_ = 0;

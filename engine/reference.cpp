@@ -9,11 +9,21 @@
 #include <utility>
 
 namespace pipescope {
-PlainModel::PlainModel(const std::vector<LayerSpec>& layers, PlainOptions options)
-    : options_(options), layers_(PartitionId{0}, LayerId{0}, make_layers(layers)) {}
+namespace {
+Partition one_partition(std::vector<ModelLayer> layers) {
+    const PartitionId id{0};
+    const SkipLayout skips(declared_skips(layers), Balance({static_cast<std::int64_t>(layers.size())}));
+    return {id, LayerId{0}, std::move(layers), skips.of(id)};
+}
+}  // namespace
 
-PlainModel::PlainModel(torch::nn::Sequential module, PlainOptions options)
-    : options_(options), layers_(PartitionId{0}, LayerId{0}, layers_of(*module)) {}
+PlainModel::PlainModel(std::vector<ModelLayer> layers, PlainOptions options)
+    : options_(options), layers_(one_partition(std::move(layers))) {}
+
+PlainModel::PlainModel(const std::vector<LayerSpec>& layers, PlainOptions options)
+    : PlainModel(make_layers(layers), options) {}
+
+PlainModel::PlainModel(torch::nn::Sequential module, PlainOptions options) : PlainModel(layers_of(*module), options) {}
 
 Tensors PlainModel::forward(const Tensors& input) {
     const std::int32_t step = next_step_++;

@@ -40,6 +40,8 @@ public:
     std::int32_t next_step() const noexcept { return next_step_; }
 
 private:
+    PlainModel(std::vector<ModelLayer> layers, PlainOptions options);
+
     PlainOptions options_;
     Partition layers_;
     std::int32_t next_step_ = 0;

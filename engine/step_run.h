@@ -17,8 +17,9 @@ class Pipeline;
 /// exception in schedule order, unchanged. A failed run cannot go on.
 class StepRun {
 public:
-    /// `trains`: keep what backward needs. Throws EngineError where the input cannot be cut.
-    StepRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, bool trains);
+    /// `trains`: keep what backward needs. Throws EngineError where the input cannot be cut, and UsageError where the
+    /// schedule does not do for that many micro-batches; such a call counts as no step.
+    StepRun(const std::shared_ptr<Pipeline>& pipeline, const Tensors& input, bool trains);
     ~StepRun();
     StepRun(const StepRun&) = delete;
     StepRun& operator=(const StepRun&) = delete;

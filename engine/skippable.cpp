@@ -1,0 +1,90 @@
+#include "engine/skippable.h"
+
+#include "engine/module_tensors.h"
+#include "schedule/error.h"
+
+#include <torch/nn/module.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace pipescope {
+namespace {
+class SkippableLayer final : public Layer {
+public:
+    SkippableLayer(std::shared_ptr<torch::nn::Module> module, SkipNames names, SkipForward forward)
+        : module_(std::move(module)), names_(std::move(names)), forward_(std::move(forward)) {}
+
+    Tensors forward(const Tensors& /*inputs*/) override {
+        throw UsageError(
+            "a skip-aware layer is called without a place for its skips; they live in the model around it; call "
+            "forward_with_skips()");
+    }
+    SkipNames skips() const override { return names_; }
+    Tensors forward_with_skips(const Tensors& inputs, SkipContext& skips) override { return forward_(inputs, skips); }
+    NamedTensors parameters() const override { return module_ ? parameters_of(*module_) : NamedTensors{}; }
+    NamedTensors buffers() const override { return module_ ? buffers_of(*module_) : NamedTensors{}; }
+    void train(bool on) override {
+        if (module_) {
+            module_->train(on);
+        }
+    }
+    void to(at::ScalarType dtype) override {
+        if (module_) {
+            cast_floating(*module_, dtype);
+        }
+    }
+
+private:
+    std::shared_ptr<torch::nn::Module> module_;
+    SkipNames names_;
+    SkipForward forward_;
+};
+
+class IsolatedLayer final : public Layer {
+public:
+    IsolatedLayer(std::unique_ptr<Layer> layer, SkipNames names) : layer_(std::move(layer)), names_(std::move(names)) {}
+
+    Tensors forward(const Tensors& inputs) override { return layer_->forward(inputs); }
+    SkipNames skips() const override { return names_; }
+    Tensors forward_with_skips(const Tensors& inputs, SkipContext& skips) override {
+        return layer_->forward_with_skips(inputs, skips);
+    }
+    NamedTensors parameters() const override { return layer_->parameters(); }
+    NamedTensors buffers() const override { return layer_->buffers(); }
+    void train(bool on) override { layer_->train(on); }
+    void to(at::ScalarType dtype) override { layer_->to(dtype); }
+
+private:
+    std::unique_ptr<Layer> layer_;
+    SkipNames names_;
+};
+}  // namespace
+
+std::unique_ptr<Layer> skippable_layer(std::shared_ptr<torch::nn::Module> module, SkipNames names,
+                                       SkipForward forward) {
+    if (!forward) {
+        throw UsageError("skippable_layer is given no function; a layer needs a forward; pass one");
+    }
+    return std::make_unique<SkippableLayer>(std::move(module), std::move(names), std::move(forward));
+}
+
+LayerSpec isolate(LayerSpec layer, const std::string& space, const std::vector<std::string>& only) {
+    layer.make = [inner = std::move(layer.make), space, only]() -> std::unique_ptr<Layer> {
+        std::unique_ptr<Layer> made = inner ? inner() : nullptr;
+        if (!made) {
+            return made;
+        }
+        SkipNames names = made->skips();
+        for (auto* const list : {&names.stash, &names.pop}) {
+            for (SkipName& each : *list) {
+                if (only.empty() || std::find(only.begin(), only.end(), each.name) != only.end()) {
+                    each.space = space;
+                }
+            }
+        }
+        return std::make_unique<IsolatedLayer>(std::move(made), std::move(names));
+    };
+    return layer;
+}
+}  // namespace pipescope

@@ -1,0 +1,77 @@
+#include "engine/step_loss.h"
+
+#include "engine/engine_error.h"
+#include "engine/mini_batch.h"
+
+#include <ATen/core/grad_mode.h>
+#include <c10/core/DispatchKeySet.h>
+
+#include <numeric>
+#include <string>
+#include <utility>
+
+namespace pipescope {
+namespace {
+void check_target(const Tensors& target, std::int64_t batch) {
+    for (std::size_t k = 0; k < target.size(); ++k) {
+        if (target[k].defined() && (target[k].dim() == 0 || target[k].size(0) != batch)) {
+            throw EngineError("target " + std::to_string(k) + " holds " +
+                              (target[k].dim() == 0 ? "no dimension" : std::to_string(target[k].size(0)) + " samples") +
+                              " and the input " + std::to_string(batch) +
+                              "; a loss for each micro-batch cuts the target as it cuts the input; make their first "
+                              "dimensions equal, or use the schedule gpipe");
+        }
+    }
+}
+
+void check_loss(const at::Tensor& loss) {
+    if (!loss.defined() || loss.numel() != 1) {
+        throw EngineError("the loss function returned " +
+                          (loss.defined() ? std::to_string(loss.numel()) + " values" : std::string("no tensor")) +
+                          "; a step goes backward from one value; reduce it by mean or sum");
+    }
+    if (!loss.requires_grad()) {
+        throw EngineError(
+            "the loss does not depend on the model's output; a step goes backward from it; "
+            "compute it from the output, with gradients on");
+    }
+}
+}  // namespace
+
+StepLoss::StepLoss(const Tensors& target, const GPipe::LossFunction& function, LossScope scope, Reduction reduction,
+                   const std::vector<std::int64_t>& sizes)
+    : target_(target), function_(function) {
+    if (scope == LossScope::mini_batch) {
+        return;
+    }
+    const std::int64_t batch = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+    check_target(target, batch);
+    targets_ = split(target, sizes);
+    for (const std::int64_t size : sizes) {
+        // A mean over the mini-batch is the mean of the micro-batches' means, each counting as much as it has samples.
+        weights_.push_back(reduction == Reduction::mean ? static_cast<double>(size) / static_cast<double>(batch) : 1.0);
+    }
+}
+
+Tensors StepLoss::run(int micro_batch, const Tensors& outputs) {
+    const at::AutoGradMode grad_mode(true);
+    const bool is_part = !weights_.empty();
+    const auto i = static_cast<std::size_t>(micro_batch);
+    at::Tensor loss = function_(outputs, is_part ? targets_[i] : target_);
+    check_loss(loss);
+    if (is_part && weights_[i] != 1.0) {
+        loss = loss * weights_[i];
+    }
+    {
+        // As in the backward of the layers: autocast chose in the forward.
+        const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
+        loss.backward();
+    }
+    value_ = value_.defined() ? value_ + loss.detach() : loss.detach();
+    Tensors gradients;
+    for (const at::Tensor& leaf : outputs) {
+        gradients.push_back(leaf.requires_grad() ? std::exchange(leaf.mutable_grad(), at::Tensor()) : at::Tensor());
+    }
+    return gradients;
+}
+}  // namespace pipescope

@@ -1,0 +1,35 @@
+#pragma once
+
+#include "engine/gpipe.h"
+#include "engine/layer.h"
+#include "schedule/task_graph.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace pipescope {
+/// The loss of one step: once on the gathered output, or for each micro-batch where the schedule asks for that.
+/// Threading: its methods run on the last partition's lane. Lifetime: borrows target and function.
+class StepLoss {
+public:
+    /// With LossScope::micro_batch the target is cut like the input, and the losses are put together as `reduction`
+    /// says. Throws EngineError for a target that cannot be cut.
+    StepLoss(const Tensors& target, const GPipe::LossFunction& function, LossScope scope, Reduction reduction,
+             const std::vector<std::int64_t>& sizes);
+
+    /// Computes the loss of the gathered output (micro_batch -1) or of one micro-batch's, and goes backward through it.
+    /// Returns the gradients of `outputs`, which are leaves; undefined where they need none. Throws EngineError where
+    /// the function gives no value to go backward from.
+    Tensors run(int micro_batch, const Tensors& outputs);
+
+    /// The mini-batch's loss, detached, once all have run.
+    const at::Tensor& value() const noexcept { return value_; }
+
+private:
+    const Tensors& target_;
+    const GPipe::LossFunction& function_;
+    std::vector<Tensors> targets_;  // per micro-batch; empty for a loss of the mini-batch
+    std::vector<double> weights_;   // per micro-batch
+    at::Tensor value_;
+};
+}  // namespace pipescope

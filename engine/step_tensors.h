@@ -1,0 +1,82 @@
+#pragma once
+
+#include "engine/layer.h"
+#include "engine/micro_batch_graph.h"
+#include "engine/skip_layout.h"
+#include "schedule/task_key.h"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace pipescope {
+/// The tensors of one mini-batch on its way through the partitions: what every task (i, j) takes and leaves.
+///
+/// Forward: the input's parts, then what partition j-1 returned, and the skips that come in from wherever they were
+/// stashed, wait for (i, j). Backward: the same in reverse, for gradients. A copy task moves what its sender left.
+/// Threading: none of its own. A task of (i, j) touches only what belongs to (i, j) and leaves results for others; the
+/// order of the TaskGraph keeps the two apart.
+class StepTensors {
+public:
+    /// `skips` is borrowed. `sizes` are the micro-batches', in samples.
+    StepTensors(const SkipLayout& skips, int num_partitions, std::vector<std::int64_t> sizes);
+
+    int num_micro_batches() const noexcept { return static_cast<int>(sizes_.size()); }
+    const std::vector<std::int64_t>& sizes() const noexcept { return sizes_; }
+
+    /// Cuts the input. With `trains`, remembers which of its tensors want a gradient.
+    void set_input(const Tensors& input, bool trains);
+    /// What (i, j) computes from: incoming skips, then the partition before's outputs.
+    Tensors take_inputs(int micro_batch, int partition);
+    /// Inputs of a checkpointed forward, until its recompute.
+    void keep_inputs(int micro_batch, int partition, Tensors inputs);
+    Tensors take_kept_inputs(int micro_batch, int partition);
+    /// What (i, j) computed, ready for others: outgoing skips, then the last layer's outputs.
+    void hand_on(int micro_batch, int partition, Tensors outputs);
+
+    MicroBatchGraph& graph(int micro_batch, int partition) { return cell(micro_batch, partition).graph; }
+
+    /// Gradients of (i, j)'s outputs, in the order of hand_on().
+    Tensors take_gradients(int micro_batch, int partition);
+    /// Gradients of (i, j)'s inputs, in the order of take_inputs().
+    void hand_back(int micro_batch, int partition, Tensors gradients);
+
+    /// What a copy task has to move, in its place; entries may be undefined.
+    std::span<at::Tensor> moved_by(const TaskKey& copy);
+
+    /// The last partition's outputs of one micro-batch, and of all, joined.
+    Tensors take_outputs(int micro_batch);
+    Tensors gather_outputs();
+    /// Gradients of one micro-batch's outputs, and of the gathered ones, cut as those were joined.
+    void set_output_gradients(int micro_batch, Tensors gradients);
+    void set_output_gradients(const Tensors& gradients);
+    /// Of the input's tensors that want one, joined; undefined elsewhere.
+    Tensors gather_input_gradients();
+
+    /// Lets go of everything, when the step failed.
+    void clear();
+
+private:
+    struct Cell {
+        Tensors skips;           // incoming; sized from the start, since several lanes write their own place
+        Tensors inputs;          // detached, requires_grad where a gradient goes back
+        Tensors kept;            // skips and inputs, of a checkpointed forward
+        Tensors skip_gradients;  // of outgoing skips; sized from the start
+        Tensors gradients;       // of the outputs
+        MicroBatchGraph graph;
+    };
+    Cell& cell(int micro_batch, int partition) {
+        return cells_[static_cast<std::size_t>(partition) * sizes_.size() + static_cast<std::size_t>(micro_batch)];
+    }
+    const PartitionSkips& skips_of(int partition) const { return skips_.of(PartitionId{partition}); }
+
+    const SkipLayout& skips_;
+    const int last_partition_;
+    const std::vector<std::int64_t> sizes_;
+    std::vector<Cell> cells_;
+    std::vector<Tensors> outputs_;            // of the last partition, per micro-batch
+    std::vector<std::int64_t> output_sizes_;  // first dimensions, for cutting the gradient as the output was joined
+    std::vector<Tensors> input_gradients_;    // per micro-batch
+    Tensors input_;                           // the input, detached, where it wants a gradient
+};
+}  // namespace pipescope
