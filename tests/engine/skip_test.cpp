@@ -145,7 +145,7 @@ TEST(Skips, LiveFromStashToPopAndNoLonger) {
                          WatchedSkip::popping_layer(), watched.counting_layer("behind", note(behind))},
                         {.balance = balance, .devices = cpus(balance.size()), .chunks = 1, .checkpoint = mode});
             const at::Tensor output = model.forward(samples(2, 2).requires_grad_());
-            const bool crosses = balance.size() == 5;
+            const bool crosses = balance.size() > 1;
             const bool checkpointed = mode == Checkpoint::always;
             EXPECT_THAT(between, testing::ElementsAre(1));
             EXPECT_THAT(behind, testing::ElementsAre(crosses && checkpointed ? 1 : 0));
