@@ -1,5 +1,6 @@
 #include "profiler/recorder/recorder.h"
 
+#include "profiler/recorder/device_recording.h"
 #include "profiler/recorder/nvtx_handler.h"
 #include "profiler/recorder/range_sink.h"
 #include "profiler/recorder/recording.h"
@@ -16,6 +17,7 @@
 #include <fstream>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -101,6 +103,7 @@ struct Recorder::Impl {
     TraceWriter writer;
     const std::int64_t origin = recording_clock_ns();
     RangeSink sink;
+    std::optional<DeviceRecording> devices;
     Requests requests;
 
     // The drain thread's own.
@@ -126,6 +129,9 @@ Recorder::Impl::Impl(RecorderOptions given)
       writer(options.path, options.if_exists),
       sink(writer, NameRegistry::of_process(), origin, owner_pid) {
     write_start();
+    if (options.devices) {
+        devices.emplace(writer, DeviceCaptureOptions{.origin = origin, .pid = owner_pid});
+    }
     writer.commit();
     // The drain thread takes no signals: a handler of the program must not run on it.
     sigset_t all;
@@ -231,6 +237,9 @@ void Recorder::Impl::write_pass() {
     }
     emitters = std::move(living);
     write_clocks_when_due();
+    if (devices) {
+        devices->write_when_due(recording_clock_ns());
+    }
     writer.commit();
 }
 
@@ -284,6 +293,9 @@ void Recorder::Impl::finish() {
         write_left_open(range);
     }
     sink.write_counts();
+    if (devices) {
+        devices->finish();
+    }
     write_end();
     writer.close();
 }

@@ -15,6 +15,8 @@ struct RecorderOptions {
     IfExists if_exists = IfExists::refuse;
     std::size_t ring_entries = 1 << 15;  ///< per thread
     Nanoseconds drain_period{20'000'000};
+    /// Record what CUDA devices do too, where there are any and CUPTI is free; the trace tells if not.
+    bool devices = true;
 };
 
 /// Records every NVTX range of the process into a trace while it lives: per-thread rings, one drain thread, SQLite.

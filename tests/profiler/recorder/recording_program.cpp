@@ -8,6 +8,7 @@ int main(int argc, char** argv) {
     }
     pipescope::RecorderOptions options;
     options.path = argv[1];
+    options.devices = false;
     pipescope::Recorder recorder(options);
     pipescope::emit_range_from_library();
     recorder.stop();

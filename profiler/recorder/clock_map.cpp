@@ -1,0 +1,37 @@
+#include "profiler/recorder/clock_map.h"
+
+#include <algorithm>
+
+namespace pipescope {
+void ClockMap::add(const ClockRecord& clocks) {
+    // Where the wall clock was set back, what came before cannot be told from what comes after: the newer tuples win.
+    while (!tuples_.empty() && tuples_.back().realtime >= clocks.realtime) {
+        tuples_.pop_back();
+    }
+    tuples_.push_back(clocks);
+}
+
+std::int64_t ClockMap::monotonic_of(std::int64_t realtime) const {
+    const auto after =
+        std::upper_bound(tuples_.begin(), tuples_.end(), realtime,
+                         [](std::int64_t time, const ClockRecord& clocks) { return time < clocks.realtime; });
+    if (after == tuples_.begin() || after == tuples_.end()) {
+        const ClockRecord& nearest = after == tuples_.begin() ? tuples_.front() : tuples_.back();
+        return realtime - nearest.realtime + nearest.monotonic;
+    }
+    const ClockRecord& before = *(after - 1);
+    const double slope = static_cast<double>(after->monotonic - before.monotonic) /
+                         static_cast<double>(after->realtime - before.realtime);
+    return before.monotonic + static_cast<std::int64_t>(slope * static_cast<double>(realtime - before.realtime));
+}
+
+std::int64_t clock_drift_ns(const std::vector<ClockRecord>& clocks) {
+    if (clocks.empty()) {
+        return 0;
+    }
+    const auto difference = [](const ClockRecord& each) { return each.realtime - each.monotonic; };
+    const auto [least, most] = std::minmax_element(
+        clocks.begin(), clocks.end(), [&](const auto& a, const auto& b) { return difference(a) < difference(b); });
+    return difference(*most) - difference(*least);
+}
+}  // namespace pipescope

@@ -1,0 +1,215 @@
+// DeviceCapture by CUPTI's activity interface. Source: cupti_activity.h of CUDA 13.0.
+
+#include "profiler/recorder/cupti_buffers.h"
+#include "profiler/recorder/cupti_library.h"
+#include "profiler/recorder/cupti_records.h"
+#include "profiler/recorder/device_capture.h"
+#include "profiler/recorder/recording_clock.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <atomic>
+
+namespace pipescope {
+namespace {
+struct Kind {
+    CUpti_ActivityKind kind;
+    const char* name;
+};
+// Not among them: MARKER, since our own handler hears NVTX; GRAPH_TRACE, which would hide a graph's kernels.
+constexpr std::array kKinds = {
+    Kind{CUPTI_ACTIVITY_KIND_DEVICE, "devices"},         Kind{CUPTI_ACTIVITY_KIND_CONTEXT, "contexts"},
+    Kind{CUPTI_ACTIVITY_KIND_STREAM, "streams"},         Kind{CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernels"},
+    Kind{CUPTI_ACTIVITY_KIND_MEMCPY, "copies"},          Kind{CUPTI_ACTIVITY_KIND_MEMCPY2, "peer copies"},
+    Kind{CUPTI_ACTIVITY_KIND_MEMSET, "fills"},           Kind{CUPTI_ACTIVITY_KIND_RUNTIME, "run-time calls"},
+    Kind{CUPTI_ACTIVITY_KIND_DRIVER, "driver calls"},    Kind{CUPTI_ACTIVITY_KIND_SYNCHRONIZATION, "synchronizations"},
+    Kind{CUPTI_ACTIVITY_KIND_CUDA_EVENT, "CUDA events"}, Kind{CUPTI_ACTIVITY_KIND_MEMORY2, "device memory"},
+    Kind{CUPTI_ACTIVITY_KIND_OVERHEAD, "overhead"},
+};
+
+// What frameworks call all the time and nobody looks for in a trace.
+constexpr std::array kQuietRuntimeCalls = {
+    CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020, CUPTI_RUNTIME_TRACE_CBID_cudaGetLastError_v3020,
+    CUPTI_RUNTIME_TRACE_CBID_cudaPeekAtLastError_v3020, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceGetAttribute_v5000,
+    CUPTI_RUNTIME_TRACE_CBID_cudaStreamIsCapturing_v10000};
+constexpr std::array kQuietDriverCalls = {CUPTI_DRIVER_TRACE_CBID_cuKernelGetAttribute,
+                                          CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxGetState,
+                                          CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent};
+
+constexpr std::uint32_t kFlushComplete = 0;
+constexpr std::uint32_t kFlushEverything = CUPTI_ACTIVITY_FLAG_FLUSH_FORCED;
+
+// CUPTI's callbacks carry no context, so the buffers of the capture that runs are found through a global. They are
+// never freed: CUPTI may complete a buffer at any time, and a process captures once or a few times.
+std::atomic<CuptiBuffers*> buffers_in_use{nullptr};
+
+void CUPTIAPI buffer_requested(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
+    CuptiBuffers* buffers = buffers_in_use.load(std::memory_order_acquire);
+    *most_records = 0;  // as many as fit
+    *bytes = 0;
+    *buffer = buffers == nullptr ? nullptr : buffers->acquire(*bytes);
+}
+
+void CUPTIAPI buffer_completed(CUcontext context, std::uint32_t stream, std::uint8_t* buffer, std::size_t,
+                               std::size_t valid_bytes) {
+    CuptiBuffers* buffers = buffers_in_use.load(std::memory_order_acquire);
+    if (buffers != nullptr && buffer != nullptr) {
+        buffers->complete({buffer, valid_bytes, context, stream});
+    }
+}
+
+std::uint64_t CUPTIAPI recording_timestamp() {
+    return static_cast<std::uint64_t>(recording_clock_ns());
+}
+
+class CuptiCapture final : public DeviceCapture {
+public:
+    CuptiCapture(std::unique_ptr<CuptiLibrary> library, const DeviceCaptureOptions& options)
+        : library_(std::move(library)),
+          buffers_(*std::make_unique<CuptiBuffers>(functions().next_record, options.buffer_bytes, options.most_buffers)
+                        .release()),
+          own_clock_(set_up()),
+          records_(functions(), options.origin, !own_clock_) {}
+    ~CuptiCapture() override {
+        if (running_) {
+            stop();
+        }
+    }
+
+    /// Empty, or the kinds that cannot be recorded; `kernels` among them makes the capture useless.
+    std::string enable();
+    bool records_kernels() const { return records_kernels_; }
+
+    void write(CuptiRows& rows, const ClockRecord& clocks) override;
+    void finish(CuptiRows& rows, const ClockRecord& clocks) override;
+    DeviceCaptureCounts counts() const override;
+
+private:
+    const CuptiFunctions& functions() const { return library_->functions(); }
+    /// Whether CUPTI takes its times with the recording's clock.
+    bool set_up();
+    void stop();
+    void write_completed(CuptiRows& rows);
+    void count_dropped(CUcontext context, std::uint32_t stream);
+
+    std::unique_ptr<CuptiLibrary> library_;
+    CuptiBuffers& buffers_;
+    const bool own_clock_;
+    CuptiRecords records_;
+    bool running_ = false;
+    bool records_kernels_ = false;
+    std::int64_t dropped_ = 0;  // inside CUPTI
+    std::int64_t rows_ = 0;
+};
+
+bool CuptiCapture::set_up() {
+    const CuptiFunctions& f = functions();
+    f.set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);  // gettid, as the ranges have
+    // Before anything is enabled, so that all records have one clock: that of the ranges, which nobody sets.
+    const bool own_clock =
+        f.register_timestamp != nullptr && f.register_timestamp(recording_timestamp) == CUPTI_SUCCESS;
+    buffers_in_use.store(&buffers_, std::memory_order_release);
+    f.register_callbacks(buffer_requested, buffer_completed);
+    if (f.enable_all_sync_records != nullptr) {
+        f.enable_all_sync_records(0);  // queries of events that had not come yet are mere noise
+    }
+    if (f.enable_event_timestamps != nullptr) {
+        f.enable_event_timestamps(1);
+    }
+    return own_clock;
+}
+
+std::string CuptiCapture::enable() {
+    const CuptiFunctions& f = functions();
+    std::string missing;
+    for (const Kind& each : kKinds) {
+        const CUptiResult result = f.enable(each.kind);
+        if (result != CUPTI_SUCCESS) {
+            missing += fmt::format("{}{}: {}", missing.empty() ? "" : ", ", each.name, library_->name_of(result));
+        } else if (each.kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
+            records_kernels_ = true;
+        }
+    }
+    running_ = true;
+    if (f.enable_runtime_api != nullptr && f.enable_driver_api != nullptr) {
+        for (const auto call : kQuietRuntimeCalls) {
+            f.enable_runtime_api(call, 0);
+        }
+        for (const auto call : kQuietDriverCalls) {
+            f.enable_driver_api(call, 0);
+        }
+    }
+    return missing;
+}
+
+void CuptiCapture::write(CuptiRows& rows, const ClockRecord& clocks) {
+    functions().flush_all(kFlushComplete);
+    records_.add_clocks(clocks);
+    write_completed(rows);
+}
+
+void CuptiCapture::finish(CuptiRows& rows, const ClockRecord& clocks) {
+    stop();
+    records_.add_clocks(clocks);
+    write_completed(rows);
+    count_dropped(nullptr, 0);
+    rows.finish();
+}
+
+void CuptiCapture::stop() {
+    running_ = false;
+    functions().flush_all(kFlushComplete);
+    for (const Kind& each : kKinds) {
+        functions().disable(each.kind);
+    }
+    functions().flush_all(kFlushEverything);
+}
+
+void CuptiCapture::write_completed(CuptiRows& rows) {
+    for (const CuptiBuffers::Filled& filled : buffers_.take_completed()) {
+        records_.write(filled.data, filled.bytes, rows);
+        count_dropped(filled.context, filled.stream);
+        buffers_.give_back(filled.data);
+    }
+    rows_ = rows.rows();
+}
+
+void CuptiCapture::count_dropped(CUcontext context, std::uint32_t stream) {
+    std::size_t dropped = 0;  // since the last question
+    if (functions().dropped_records(context, stream, &dropped) == CUPTI_SUCCESS) {
+        dropped_ += static_cast<std::int64_t>(dropped);
+    }
+}
+
+DeviceCaptureCounts CuptiCapture::counts() const {
+    return {rows_, dropped_ + buffers_.thrown_away(), records_.incomplete(), records_.unknown(),
+            buffers_.most_in_use()};
+}
+}  // namespace
+
+DeviceCapture::Outcome DeviceCapture::start(const DeviceCaptureOptions& options) {
+    CuptiLibrary::Opened opened = CuptiLibrary::open();
+    if (!opened.library) {
+        return {nullptr, std::move(opened.reason), opened.device_present};
+    }
+    auto capture = std::make_unique<CuptiCapture>(std::move(opened.library), options);
+    std::string missing = capture->enable();
+    if (!capture->records_kernels()) {
+        return {nullptr, fmt::format("CUPTI refuses to record {}", missing), true};
+    }
+    if (!missing.empty()) {
+        missing = "CUPTI refuses to record " + missing;
+    }
+    return {std::move(capture), std::move(missing), true};
+}
+
+DeviceCaptureProbe probe_device_capture() {
+    const CuptiLibrary::Opened opened = CuptiLibrary::open();
+    if (!opened.library) {
+        return {opened.device_present, false, opened.reason};
+    }
+    return {true, true,
+            fmt::format("CUPTI {}: kernels and copies of CUDA devices are recorded", opened.library->version())};
+}
+}  // namespace pipescope

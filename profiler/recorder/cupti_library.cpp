@@ -1,0 +1,167 @@
+#include "profiler/recorder/cupti_library.h"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+
+#include <array>
+#include <cstdlib>
+#include <string_view>
+
+namespace pipescope {
+namespace {
+// The structures of the records are those of the release whose headers we have; a release of the same major version
+// keeps what they begin with.
+constexpr std::uint32_t kOldestVersion = 130000;
+constexpr std::uint32_t kVersionsEnd = 140000;
+constexpr const char* kLibraryName = "libcupti.so.13";
+
+template <class Function>
+bool find(void* library, const char* name, Function& function) {
+    function = reinterpret_cast<Function>(dlsym(library, name));
+    return function != nullptr;
+}
+
+/// Why the driver offers no device; empty where it does.
+std::string driver_fault() {
+    // Stays loaded: unloading a driver that was initialised is asking for trouble.
+    void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    if (library == nullptr) {
+        return "there is no CUDA driver (libcuda.so.1 is not found)";
+    }
+    decltype(&::cuInit) initialise = nullptr;
+    decltype(&::cuDeviceGetCount) count_devices = nullptr;
+    if (!find(library, "cuInit", initialise) || !find(library, "cuDeviceGetCount", count_devices)) {
+        return "libcuda.so.1 lacks the driver's functions; install the NVIDIA driver again";
+    }
+    if (const CUresult result = initialise(0); result != CUDA_SUCCESS) {
+        return fmt::format("the CUDA driver does not start (cuInit gives {})", static_cast<int>(result));
+    }
+    int devices = 0;
+    if (count_devices(&devices) != CUDA_SUCCESS || devices == 0) {
+        return "the CUDA driver finds no device";
+    }
+    return {};
+}
+
+void* load_library() {
+    if (const char* chosen = std::getenv("PIPESCOPE_CUPTI"); chosen != nullptr && *chosen != '\0') {
+        return dlopen(chosen, RTLD_LAZY | RTLD_LOCAL);
+    }
+    // By its name, so that the one the program has loaded already (libtorch does) is the one we get: there must never
+    // be two in a process.
+    if (void* library = dlopen(kLibraryName, RTLD_LAZY | RTLD_LOCAL)) {
+        return library;
+    }
+    return dlopen("/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13", RTLD_LAZY | RTLD_LOCAL);
+}
+
+/// The name of a function that is missing; empty where none is that is needed.
+std::string find_functions(void* library, CuptiFunctions& f) {
+    find(library, "cuptiSubscribe_v2", f.subscribe_v2);
+    find(library, "cuptiActivityRegisterTimestampCallback", f.register_timestamp);
+    find(library, "cuptiActivityEnableRuntimeApi", f.enable_runtime_api);
+    find(library, "cuptiActivityEnableDriverApi", f.enable_driver_api);
+    find(library, "cuptiActivityEnableAllSyncRecords", f.enable_all_sync_records);
+    find(library, "cuptiActivityEnableCudaEventDeviceTimestamps", f.enable_event_timestamps);
+    find(library, "cuptiGetResultString", f.result_string);
+    find(library, "cuptiGetCallbackName", f.callback_name);
+    const auto missing = [&](const char* name, auto& function) { return !find(library, name, function); };
+    if (missing("cuptiSubscribe", f.subscribe)) {
+        return "cuptiSubscribe";
+    }
+    if (missing("cuptiUnsubscribe", f.unsubscribe)) {
+        return "cuptiUnsubscribe";
+    }
+    if (missing("cuptiSetThreadIdType", f.set_thread_id_type)) {
+        return "cuptiSetThreadIdType";
+    }
+    if (missing("cuptiActivityRegisterCallbacks", f.register_callbacks)) {
+        return "cuptiActivityRegisterCallbacks";
+    }
+    if (missing("cuptiActivityEnable", f.enable) || missing("cuptiActivityDisable", f.disable)) {
+        return "cuptiActivityEnable";
+    }
+    if (missing("cuptiActivityFlushAll", f.flush_all) || missing("cuptiActivityGetNextRecord", f.next_record)) {
+        return "cuptiActivityGetNextRecord";
+    }
+    return missing("cuptiActivityGetNumDroppedRecords", f.dropped_records) ? "cuptiActivityGetNumDroppedRecords" : "";
+}
+
+/// A subscriber must have a callback; we enable none.
+void ignore_callback(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {}
+}  // namespace
+
+CuptiLibrary::Opened CuptiLibrary::open() {
+    const char* chosen = std::getenv("PIPESCOPE_CUPTI");
+    if (chosen != nullptr && std::string_view(chosen) == "off") {
+        return {nullptr, "PIPESCOPE_CUPTI is off", false};
+    }
+    if (std::string fault = driver_fault(); !fault.empty()) {
+        return {nullptr, std::move(fault), false};
+    }
+    void* library = load_library();
+    if (library == nullptr) {
+        return {nullptr,
+                fmt::format("{} is not found; install nvidia-cuda-cupti 13, or name the file in PIPESCOPE_CUPTI",
+                            chosen != nullptr && *chosen != '\0' ? chosen : kLibraryName),
+                true};
+    }
+    std::unique_ptr<CuptiLibrary> opened(new CuptiLibrary);
+    CuptiFunctions& functions = opened->functions_;
+    if (!find(library, "cuptiGetVersion", functions.get_version) ||
+        functions.get_version(&opened->version_) != CUPTI_SUCCESS || opened->version_ < kOldestVersion ||
+        opened->version_ >= kVersionsEnd) {
+        return {nullptr,
+                fmt::format("CUPTI has version {}; from {} to below {} are understood; install nvidia-cuda-cupti 13",
+                            opened->version_, kOldestVersion, kVersionsEnd),
+                true};
+    }
+    if (const std::string missing = find_functions(library, functions); !missing.empty()) {
+        return {nullptr, fmt::format("CUPTI {} lacks {}; install it again", opened->version_, missing), true};
+    }
+    if (std::string fault = opened->subscribe(); !fault.empty()) {
+        return {nullptr, std::move(fault), true};
+    }
+    return {std::move(opened), {}, true};
+}
+
+std::string CuptiLibrary::subscribe() {
+    std::array<char, 2 * CUPTI_OLD_SUBSCRIBER_NAME_MIN_LEN> holder{};
+    CUptiResult result = CUPTI_SUCCESS;
+    if (functions_.subscribe_v2 != nullptr) {
+        CUpti_SubscriberParams parameters{};
+        parameters.structSize = CUpti_SubscriberParams_STRUCT_SIZE;
+        parameters.subscriberName = "PipeScope";
+        parameters.oldSubscriberName = holder.data();
+        parameters.oldSubscriberSize = holder.size();
+        result = functions_.subscribe_v2(&subscriber_, ignore_callback, nullptr, &parameters);
+    } else {
+        result = functions_.subscribe(&subscriber_, ignore_callback, nullptr);
+    }
+    if (result == CUPTI_SUCCESS) {
+        return {};
+    }
+    subscriber_ = nullptr;
+    if (result == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
+        holder.back() = '\0';
+        return fmt::format("CUPTI is held by {}; only one tool can record CUDA devices at a time; end that one first",
+                           holder.front() == '\0' ? "another tool" : holder.data());
+    }
+    return fmt::format("CUPTI cannot be subscribed to: {}", name_of(result));
+}
+
+CuptiLibrary::~CuptiLibrary() {
+    if (subscriber_ != nullptr) {
+        functions_.unsubscribe(subscriber_);
+    }
+}
+
+std::string CuptiLibrary::name_of(CUptiResult result) const {
+    const char* name = nullptr;
+    if (functions_.result_string == nullptr || functions_.result_string(result, &name) != CUPTI_SUCCESS ||
+        name == nullptr) {
+        name = "CUPTI error";
+    }
+    return fmt::format("{} ({})", name, static_cast<int>(result));
+}
+}  // namespace pipescope

@@ -1,0 +1,32 @@
+#pragma once
+
+#include "profiler/recorder/device_capture.h"
+#include "trace/cupti_rows.h"
+
+#include <optional>
+
+namespace pipescope {
+/// What a recorder writes of CUDA devices: the capture's rows, what was lost, and which task each kernel belongs to.
+/// A missing device is no error but a row of PIPESCOPE_DIAGNOSTIC.
+/// Threading: one thread at a time. Errors: TraceError of the writer, which must outlive this.
+class DeviceRecording {
+public:
+    DeviceRecording(TraceWriter& writer, const DeviceCaptureOptions& options);
+
+    /// Writes what the devices did since the last call, unless that was a moment ago.
+    void write_when_due(std::int64_t now);
+    /// Stops the capture and writes the rest. Call before the writer is closed.
+    void finish();
+
+private:
+    void write_loss(const DeviceCaptureCounts& counts);
+    void write_tasks();
+
+    TraceWriter& writer_;
+    const std::int64_t pid_;
+    std::unique_ptr<DeviceCapture> capture_;
+    std::optional<CuptiRows> rows_;
+    std::int64_t next_write_ = 0;
+    std::int64_t dropped_written_ = 0;
+};
+}  // namespace pipescope

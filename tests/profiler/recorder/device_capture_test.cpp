@@ -1,0 +1,204 @@
+#include "profiler/recorder/device_capture.h"
+
+#include "../../trace/temporary_folder.h"
+#include "trace/trace_reader.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <dlfcn.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <map>
+#include <string>
+
+namespace pipescope {
+namespace {
+using testing::HasSubstr;
+
+const std::string kDriver = FAKE_DRIVER_FOLDER;
+const std::string kBoth = std::string(FAKE_DRIVER_FOLDER) + ":" + FAKE_CUPTI_FOLDER;
+
+/// What device_program recorded in a process of its own, with the fake libraries in reach that `libraries` names.
+class DeviceTrace {
+public:
+    explicit DeviceTrace(const std::string& libraries, const std::map<std::string, std::string>& environment = {},
+                         const char* mode = "record") {
+        const std::string trace = path();
+        const pid_t child = fork();
+        if (child == 0) {
+            unsetenv("NVTX_INJECTION64_PATH");
+            unsetenv("PIPESCOPE_CUPTI");
+            setenv("LD_LIBRARY_PATH", libraries.c_str(), 1);
+            for (const auto& [name, value] : environment) {
+                setenv(name.c_str(), value.c_str(), 1);
+            }
+            execl(DEVICE_PROGRAM, DEVICE_PROGRAM, mode, trace.c_str(), nullptr);
+            _exit(127);
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        EXPECT_TRUE(WIFEXITED(status));
+        EXPECT_EQ(WEXITSTATUS(status), 0);  // whatever happens to the recording
+    }
+    std::filesystem::path path() const { return folder_ / "t.sqlite"; }
+    std::int64_t number(const std::string& sql) const { return SQLite::Database(path()).execAndGet(sql).getInt64(); }
+    std::string text(const std::string& sql) const { return SQLite::Database(path()).execAndGet(sql).getString(); }
+    std::int64_t rows_of(const std::string& table) const { return number("SELECT count(*) FROM " + table); }
+    DropRecord counts() const {
+        for (const DropRecord& drop : TraceReader(path()).drops()) {
+            if (drop.source == "cupti") {
+                return drop;
+            }
+        }
+        return {};
+    }
+    /// The one diagnostic of CUPTI's, as "severity: text".
+    std::string diagnostic() const {
+        return text(
+            "SELECT group_concat(severity || ': ' || text, '; ') FROM PIPESCOPE_DIAGNOSTIC WHERE source = 'cupti'");
+    }
+
+private:
+    const TemporaryFolder folder_;
+};
+
+TEST(DeviceCapture, WritesRecordsOfEveryKind) {
+    const DeviceTrace trace(kBoth);
+    EXPECT_EQ(trace.rows_of("CUPTI_ACTIVITY_KIND_KERNEL"), 4);
+    EXPECT_EQ(trace.rows_of("CUPTI_ACTIVITY_KIND_MEMCPY"), 2);
+    EXPECT_EQ(trace.rows_of("CUPTI_ACTIVITY_KIND_MEMSET"), 1);  // the one without an end is left out and counted
+    EXPECT_EQ(trace.rows_of("CUPTI_ACTIVITY_KIND_RUNTIME"), 5);
+    EXPECT_EQ(trace.rows_of("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"), 1);
+    EXPECT_EQ(trace.rows_of("CUPTI_ACTIVITY_KIND_CUDA_EVENT"), 1);
+    EXPECT_EQ(trace.rows_of("CUDA_GPU_MEMORY_USAGE_EVENTS"), 1);
+    EXPECT_EQ(trace.rows_of("CUPTI_ACTIVITY_KIND_OVERHEAD"), 1);
+    EXPECT_EQ(trace.rows_of("TARGET_INFO_GPU"), 1);
+    EXPECT_EQ(trace.rows_of("TARGET_INFO_CUDA_DEVICE"), 1);
+    EXPECT_EQ(trace.rows_of("TARGET_INFO_CUDA_CONTEXT_INFO"), 1);
+    EXPECT_EQ(trace.rows_of("TARGET_INFO_CUDA_STREAM"), 1);
+    const DropRecord counts = trace.counts();
+    EXPECT_EQ(counts.dropped, 0);
+    EXPECT_EQ(counts.open_at_exit, 1);
+    EXPECT_EQ(counts.recorded, 20);  // a device stands in two tables
+    EXPECT_THAT(trace.diagnostic(), HasSubstr("info: 1 records of kinds this version does not know"));
+    EXPECT_EQ(trace.text("PRAGMA integrity_check"), "ok");
+}
+
+TEST(DeviceCapture, KeepsWhatTheRecordsSay) {
+    const DeviceTrace trace(kBoth);
+    EXPECT_EQ(trace.text("SELECT d.value || '|' || s.value || '|' || m.value FROM CUPTI_ACTIVITY_KIND_KERNEL JOIN "
+                         "StringIds AS d ON d.id = demangledName JOIN StringIds AS s ON s.id = shortName JOIN "
+                         "StringIds AS m ON m.id = mangledName LIMIT 1"),
+              "void at::native::(anonymous namespace)::add<float, 4>(float*, int)|add|"
+              "_ZN2at6native12_GLOBAL__N_13addIfLi4EEEvPT_i");
+    EXPECT_EQ(trace.text("SELECT gridX || ' ' || blockX || ' ' || registersPerThread || ' ' || localMemoryTotal || ' ' "
+                         "|| streamId FROM CUPTI_ACTIVITY_KIND_KERNEL LIMIT 1"),
+              "4 128 32 8589934592 13");
+    EXPECT_EQ(trace.text("SELECT group_concat(value) FROM (SELECT DISTINCT value FROM CUPTI_ACTIVITY_KIND_RUNTIME JOIN "
+                         "StringIds ON id = nameId ORDER BY eventClass)"),
+              "cudaLaunchKernel_v7000,driver call 307");
+    EXPECT_EQ(trace.text("SELECT name || ' ' || smCount || ' ' || memoryBandwidth || ' ' || computeMajor FROM "
+                         "TARGET_INFO_GPU"),
+              "Fake GPU 132 4000000000 9");
+    EXPECT_EQ(trace.number("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION JOIN "
+                           "CUPTI_ACTIVITY_KIND_CUDA_EVENT USING (eventSyncId)"),
+              1);
+    EXPECT_EQ(trace.text("SELECT label FROM TARGET_INFO_CUDA_STREAM JOIN ENUM_CUPTI_STREAM_TYPE ON id = flag"),
+              "Non-blocking stream");
+}
+
+TEST(DeviceCapture, KnowsEachTasksKernels) {
+    const DeviceTrace trace(kBoth);
+    EXPECT_EQ(trace.text("SELECT group_concat(t.kind || ' ' || d.kernels || ' ' || d.busy) FROM PIPESCOPE_TASK_DEVICE "
+                         "AS d JOIN PIPESCOPE_TASK AS t ON t.id = d.taskId"),
+              "forward 2 3000,backward 2 3000");
+    EXPECT_EQ(trace.number("SELECT count(*) FROM PIPESCOPE_TASK_DEVICE WHERE launchDelay = 5000"), 2);
+}
+
+TEST(DeviceCapture, TakesTimesOfTheWallClockWhereItMust) {
+    const DeviceTrace trace(kBoth, {{"FAKE_CUPTI_NO_CLOCK", "1"}});
+    // Each launch lies within its task's range, which was timed with another clock; the two were read microseconds
+    // apart, so a launch may seem to lie just outside.
+    EXPECT_EQ(trace.number("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME AS r, PIPESCOPE_TASK AS t WHERE "
+                           "r.correlationId BETWEEN 1 AND 4 AND (t.kind = 'forward') = (r.correlationId <= 2) AND "
+                           "r.start BETWEEN t.start - 1000000 AND t.end + 1000000"),
+              4);
+}
+
+TEST(DeviceCapture, CountsWhatItHasNoBuffersFor) {
+    const DeviceTrace trace(kBoth, {}, "overload");
+    const DropRecord counts = trace.counts();
+    EXPECT_GT(counts.recorded, 0);
+    EXPECT_GT(counts.dropped, 0);
+    EXPECT_EQ(counts.recorded + counts.dropped, 2000);  // 1,000 calls and their kernels
+    EXPECT_EQ(counts.recorded,
+              trace.rows_of("CUPTI_ACTIVITY_KIND_KERNEL") + trace.rows_of("CUPTI_ACTIVITY_KIND_RUNTIME"));
+    EXPECT_THAT(trace.diagnostic(), HasSubstr("warning: " + std::to_string(counts.dropped) + " records"));
+}
+
+TEST(DeviceCapture, CountsWhatCuptiLost) {
+    const DeviceTrace trace(kBoth, {{"FAKE_CUPTI_DROPPED", "5"}});
+    EXPECT_EQ(trace.counts().dropped, 5);
+    EXPECT_THAT(trace.diagnostic(), HasSubstr("warning: 5 records"));
+}
+
+TEST(DeviceCapture, SaysWhichKindIsMissing) {
+    const DeviceTrace trace(kBoth, {{"FAKE_CUPTI_REFUSE", "38"}});
+    EXPECT_THAT(trace.diagnostic(),
+                HasSubstr("warning: CUPTI refuses to record synchronizations: CUPTI_ERROR_NOT_COMPATIBLE"));
+    EXPECT_EQ(trace.rows_of("CUPTI_ACTIVITY_KIND_KERNEL"), 4);
+}
+
+/// Why nothing of devices was recorded, while the ranges were.
+std::string reason(const std::string& libraries, const std::map<std::string, std::string>& environment = {}) {
+    const DeviceTrace trace(libraries, environment);
+    EXPECT_EQ(trace.rows_of("PIPESCOPE_TASK"), 2);
+    EXPECT_EQ(trace.rows_of("CUPTI_ACTIVITY_KIND_KERNEL"), 0);
+    return trace.diagnostic();
+}
+
+TEST(DeviceCaptureOff, SaysThatThereIsNoDriver) {
+    if (dlopen("libcuda.so.1", RTLD_LAZY) != nullptr) {
+        GTEST_SKIP() << "this machine has a CUDA driver";
+    }
+    EXPECT_THAT(reason(""), testing::StartsWith("info: off, work on CUDA devices is not recorded: there is no CUDA "
+                                                "driver (libcuda.so.1"));
+}
+
+TEST(DeviceCaptureOff, SaysThatThereIsNoDevice) {
+    EXPECT_THAT(reason(kBoth, {{"FAKE_CUDA_DEVICES", "0"}}), HasSubstr("finds no device"));
+    EXPECT_THAT(reason(kBoth, {{"FAKE_CUDA_INIT", "100"}}), HasSubstr("cuInit gives 100"));
+}
+
+TEST(DeviceCaptureOff, SaysThatThereIsNoCupti) {
+    EXPECT_THAT(reason(kDriver, {{"PIPESCOPE_CUPTI", "/nowhere/cupti.so"}}),
+                testing::AllOf(HasSubstr("warning: "), HasSubstr("/nowhere/cupti.so is not found")));
+}
+
+TEST(DeviceCaptureOff, SaysWhichNameOfCuptiIsNotFound) {
+    if (dlopen("libcupti.so.13", RTLD_LAZY) != nullptr) {
+        GTEST_SKIP() << "this machine has CUPTI in the loader's reach";
+    }
+    EXPECT_THAT(reason(kDriver), HasSubstr("libcupti.so.13 is not found"));
+}
+
+TEST(DeviceCaptureOff, RefusesAnotherVersion) {
+    EXPECT_THAT(reason(kBoth, {{"FAKE_CUPTI_VERSION", "26"}}), HasSubstr("CUPTI has version 26"));
+    EXPECT_THAT(reason(kBoth, {{"FAKE_CUPTI_VERSION", "140000"}}), HasSubstr("CUPTI has version 140000"));
+}
+
+TEST(DeviceCaptureOff, SaysWhoHoldsCupti) {
+    EXPECT_THAT(reason(kBoth, {{"FAKE_CUPTI_SUBSCRIBE", "39"}, {"FAKE_CUPTI_HOLDER", "Nsight Systems"}}),
+                HasSubstr("warning: off, work on CUDA devices is not recorded: CUPTI is held by Nsight Systems"));
+    EXPECT_THAT(reason(kBoth, {{"FAKE_CUPTI_SUBSCRIBE", "39"}}), HasSubstr("held by another tool"));
+    EXPECT_THAT(reason(kBoth, {{"FAKE_CUPTI_SUBSCRIBE", "999"}}), HasSubstr("CUPTI_ERROR_UNKNOWN (999)"));
+}
+
+TEST(DeviceCaptureOff, IsOffWhereAsked) {
+    EXPECT_THAT(reason(kBoth, {{"PIPESCOPE_CUPTI", "off"}}), HasSubstr("PIPESCOPE_CUPTI is off"));
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cupti.h>
+
+#include <cstddef>
+#include <cstdint>
+
+/// What a test makes the fake CUPTI record; found with dlsym. A record of a kind that is not enabled is ignored.
+struct FakeCupti {
+    /// Copies one activity record into the current buffer.
+    void (*emit)(const void* record, std::size_t bytes);
+    /// Now, on the clock CUPTI was told to use.
+    std::uint64_t (*now)();
+    /// Completes the current buffer, as CUPTI does when one is full.
+    void (*complete)();
+};
+extern "C" const FakeCupti fake_cupti;

@@ -1,0 +1,26 @@
+// A libcuda.so.1 with as many devices as FAKE_CUDA_DEVICES says (1), whose cuInit gives FAKE_CUDA_INIT (0).
+
+#include <cuda.h>
+
+#include <cstdlib>
+
+namespace {
+int setting(const char* name, int otherwise) {
+    const char* text = std::getenv(name);
+    return text == nullptr ? otherwise : std::atoi(text);
+}
+}  // namespace
+
+extern "C" {
+CUresult CUDAAPI cuInit(unsigned) {
+    return static_cast<CUresult>(setting("FAKE_CUDA_INIT", 0));
+}
+CUresult CUDAAPI cuDeviceGetCount(int* count) {
+    *count = setting("FAKE_CUDA_DEVICES", 1);
+    return CUDA_SUCCESS;
+}
+CUresult CUDAAPI cuDriverGetVersion(int* version) {
+    *version = 13000;
+    return CUDA_SUCCESS;
+}
+}
