@@ -25,6 +25,7 @@ public:
     /// no number, and for a number out of range.
     ModelOptions(std::string model, std::vector<ModelOption> defaults, std::string_view given);
 
+    const std::string& model() const noexcept { return model_; }
     std::int64_t whole(std::string_view name) const;
     double fraction(std::string_view name) const;
 

@@ -1,9 +1,8 @@
+#include "models/made_up_data.h"
 #include "models/zoo_models.h"
 
-#include <ATen/CPUGeneratorImpl.h>
 #include <torch/torch.h>
 
-#include <algorithm>
 #include <string>
 
 namespace pipescope {
@@ -85,14 +84,8 @@ struct HeadImpl : torch::nn::Module {
 };
 TORCH_MODULE(Head);
 
-// Each sample counts up from a random start through a few of the tokens: which tokens occur is learned within a few
-// steps, which one follows in some more.
 Batch transformer_batch(std::int64_t vocabulary, std::int64_t sequence, std::int64_t batch, std::uint64_t seed) {
-    constexpr std::int64_t kTokensInUse = 16;
-    const std::int64_t used = std::min(vocabulary, kTokensInUse);
-    at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
-    const at::Tensor start = at::randint(used, {batch, 1}, generator, at::TensorOptions(at::kLong));
-    const at::Tensor tokens = (start + at::arange(sequence + 1, at::kLong)).remainder(used);
+    const at::Tensor tokens = counting_tokens(vocabulary, sequence + 1, batch, seed);
     return {{tokens.narrow(1, 0, sequence).contiguous()}, {tokens.narrow(1, 1, sequence).contiguous()}};
 }
 

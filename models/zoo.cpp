@@ -43,6 +43,23 @@ ModelSpec make_unet(const ModelOptions& options) {
     return unet({.blocks = options.whole("B"), .channels = options.whole("C"), .size = options.whole("size")});
 }
 
+std::int64_t multiple_of(const ModelOptions& options, const std::string& name, std::int64_t divisor) {
+    const std::int64_t value = options.whole(name);
+    if (value % divisor != 0) {
+        throw UsageError(name + "=" + std::to_string(value) + " of " + options.model() + " is no multiple of " +
+                         std::to_string(divisor) + "; the network halves and divides it; try " + name + "=" +
+                         std::to_string((value / divisor + 1) * divisor));
+    }
+    return value;
+}
+
+ModelSpec make_amoebanet(const ModelOptions& options) {
+    return amoebanet({.layers = multiple_of(options, "L", 3),
+                      .filters = multiple_of(options, "D", 8),
+                      .size = multiple_of(options, "size", 32),
+                      .classes = options.whole("classes")});
+}
+
 const std::vector<ZooModel>& zoo_models() {
     static const std::vector<ZooModel> models = {
         {"mlp",
@@ -70,6 +87,17 @@ const std::vector<ZooModel>& zoo_models() {
           {.name = "C", .value = 64, .lowest = 2, .highest = 10'000, .meaning = "channels of the outermost cell"},
           {.name = "size", .value = 192, .lowest = 64, .highest = 10'000, .meaning = "side of the square input image"}},
          &make_unet},
+        {"amoebanetd",
+         "AmoebaNet-D of torchgpipe's benchmarks, L + 6 layers with pairs of tensors between them",
+         {{.name = "L", .value = 18, .lowest = 3, .highest = 3000, .meaning = "normal cells; a multiple of 3"},
+          {.name = "D", .value = 256, .lowest = 8, .highest = 100'000, .meaning = "filters; a multiple of 8"},
+          {.name = "size",
+           .value = 224,
+           .lowest = 64,
+           .highest = 10'016,
+           .meaning = "side of the square input image; a multiple of 32"},
+          {.name = "classes", .value = 1000, .lowest = 2, .meaning = "kinds of images"}},
+         &make_amoebanet},
     };
     return models;
 }

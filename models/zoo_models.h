@@ -35,4 +35,14 @@ struct UnetOptions {
 /// five long skips travel with the tensors between. Input: (batch, 3, size, size), target: a mask (batch, 1, size,
 /// size).
 ModelSpec unet(const UnetOptions& options);
+
+struct AmoebaNetOptions {
+    std::int64_t layers;   ///< L: normal cells, a multiple of 3
+    std::int64_t filters;  ///< D: channels of the first normal cells, a multiple of 8
+    std::int64_t size;     ///< side of the square input image, a multiple of 32
+    std::int64_t classes;
+};
+/// AmoebaNet-D (arXiv 1802.01548) of torchgpipe's benchmarks: L + 6 layers, pairs of tensors between the cells. Input:
+/// (batch, 3, size, size), target: class numbers (batch).
+ModelSpec amoebanet(const AmoebaNetOptions& options);
 }  // namespace pipescope

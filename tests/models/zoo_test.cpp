@@ -1,6 +1,7 @@
 #include "models/zoo.h"
 
 #include "schedule/error.h"
+#include "tests/models/small_models.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -70,9 +71,6 @@ private:
     std::vector<std::unique_ptr<Layer>> layers_;
 };
 
-const std::vector<std::string> kSmallModels = {
-    "mlp:layers=3,width=16", "transformer:layers=2,width=16,heads=2,sequence=8,vocabulary=20", "unet:B=1,C=4,size=64"};
-
 // The figures of torchgpipe's benchmark models; counting the largest takes no memory.
 TEST(Zoo, UnetHasThePapersLayersAndParameters) {
     const auto size = [](const std::string& model) { return model_size(make_model(model)); };
@@ -83,6 +81,16 @@ TEST(Zoo, UnetHasThePapersLayersAndParameters) {
     EXPECT_EQ(size("unet:B=2,C=8").layers, 109U);
     EXPECT_EQ(size("unet:B=2,C=8").parameters, 1'129'900);
     EXPECT_EQ(size("unet:B=48,C=160").layers, 2133U);
+}
+
+TEST(Zoo, AmoebaNetHasThePapersLayersAndParameters) {
+    const auto size = [](const std::string& model) { return model_size(make_model(model)); };
+    EXPECT_EQ(size("amoebanetd:L=18,D=256").layers, 24U);
+    EXPECT_EQ(size("amoebanetd:L=18,D=256").parameters, 122'470'120);
+    EXPECT_EQ(size("amoebanetd:L=6,D=32").layers, 12U);
+    EXPECT_EQ(size("amoebanetd:L=6,D=32").parameters, 1'187'448);
+    EXPECT_EQ(size("amoebanetd:L=36,D=544").layers, 42U);
+    EXPECT_EQ(size("amoebanetd:L=72,D=512").layers, 78U);
 }
 
 TEST(Zoo, CountsTheParametersThatTheLayersReallyHave) {
@@ -175,7 +183,7 @@ TEST(Zoo, ListsItsModelsWithTheirOptions) {
             EXPECT_THAT(meaning, HasSubstr("  "));
         }
     }
-    EXPECT_EQ(names, (std::vector<std::string>{"mlp", "transformer", "unet"}));
+    EXPECT_EQ(names, (std::vector<std::string>{"mlp", "transformer", "unet", "amoebanetd"}));
     EXPECT_EQ(make_model("mlp:layers=3").name, "mlp:layers=3");
 }
 
@@ -186,8 +194,8 @@ void expect_refused(const std::string& model, const std::vector<std::string>& pa
 }
 
 TEST(ZooErrors, NameTheModelsThereAre) {
-    expect_refused("resnt", {"'resnt'", "mlp, transformer, unet", "emulated:"});
-    expect_refused("", {"''", "mlp, transformer, unet"});
+    expect_refused("resnt", {"'resnt'", "mlp, transformer, unet, amoebanetd", "emulated:"});
+    expect_refused("", {"''", "mlp, transformer, unet, amoebanetd"});
 }
 
 TEST(ZooErrors, NameTheOptionsThereAre) {
@@ -207,6 +215,12 @@ TEST(ZooErrors, NameTheValuesAnOptionTakes) {
     expect_refused("mlp:width=1e30", {"to 1000000"});
     expect_refused("transformer:dropout=nan", {"option dropout"});
     expect_refused("transformer:dropout=1", {"from 0 to 0.9"});
+}
+
+TEST(ZooErrors, NameWhatAnOptionMustBeAMultipleOf) {
+    expect_refused("amoebanetd:L=4", {"L=4 of amoebanetd", "multiple of 3", "try L=6"});
+    expect_refused("amoebanetd:D=100", {"D=100", "multiple of 8", "try D=104"});
+    expect_refused("amoebanetd:size=100", {"size=100", "multiple of 32", "try size=128"});
 }
 
 TEST(ZooErrors, SayThatHeadsMustDivideTheWidth) {

@@ -1,0 +1,48 @@
+#include "models/made_up_data.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/Functions.h>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+constexpr std::uint64_t kPatternSeed = 1;
+constexpr double kNoise = 0.5;  // of a pattern's own deviation
+constexpr std::int64_t kKindsInUse = 8;
+constexpr std::int64_t kTokensInUse = 16;
+}  // namespace
+
+LabelledSamples labelled_samples(const std::vector<std::int64_t>& shape, std::int64_t kinds, std::int64_t batch,
+                                 std::uint64_t seed) {
+    std::vector<std::int64_t> pattern_shape(shape.size() + 1, 1);
+    pattern_shape[0] = kinds;
+    if (!shape.empty()) {
+        pattern_shape[1] = shape[0];
+    }
+    at::Generator of_patterns = at::make_generator<at::CPUGeneratorImpl>(kPatternSeed);
+    const at::Tensor patterns = at::randn(pattern_shape, of_patterns);
+
+    std::vector<std::int64_t> batch_shape = shape;
+    batch_shape.insert(batch_shape.begin(), batch);
+    at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+    const at::Tensor label = at::randint(kinds, {batch}, generator, at::TensorOptions(at::kLong));
+    return {patterns.index_select(0, label) + kNoise * at::randn(batch_shape, generator), label};
+}
+
+Batch labelled_images(std::int64_t size, std::int64_t classes, std::int64_t batch, std::uint64_t seed) {
+    const LabelledSamples samples = labelled_samples({3, size, size}, std::min(classes, kKindsInUse), batch, seed);
+    return {{samples.input}, {samples.label}};
+}
+
+at::Tensor classification_loss(const Tensors& output, const Tensors& target) {
+    return at::cross_entropy_loss(output.at(0), target.at(0));
+}
+
+at::Tensor counting_tokens(std::int64_t vocabulary, std::int64_t length, std::int64_t batch, std::uint64_t seed) {
+    const std::int64_t used = std::min(vocabulary, kTokensInUse);
+    at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+    const at::Tensor start = at::randint(used, {batch, 1}, generator, at::TensorOptions(at::kLong));
+    return (start + at::arange(length, at::kLong)).remainder(used);
+}
+}  // namespace pipescope

@@ -1,0 +1,79 @@
+// Every model of the zoo through the pipeline: its gradients are those of the plain model, wherever it is cut.
+
+#include "engine/gpipe.h"
+#include "engine/reference.h"
+#include "models/zoo.h"
+#include "tests/models/small_models.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+namespace {
+constexpr std::int64_t kBatch = 4;
+constexpr std::int64_t kChunks = 2;
+
+// Doubles everywhere, so that equal means equal to all but rounding.
+Tensors doubled(const Tensors& tensors) {
+    Tensors all;
+    for (const at::Tensor& tensor : tensors) {
+        all.push_back(tensor.is_floating_point() ? tensor.to(at::kDouble) : tensor);
+    }
+    return all;
+}
+
+template <class Model>
+at::Tensor train_step(Model& model, const ModelSpec& spec) {
+    model.to(at::kDouble);
+    const Batch batch = spec.make_batch(kBatch, 7);
+    return model.step(doubled(batch.input), doubled(batch.target), spec.loss);
+}
+
+// Cuts near the two thirds and at the last layer, so that pairs and skips cross partitions.
+std::vector<std::int64_t> three_partitions(std::size_t layers) {
+    const auto count = static_cast<std::int64_t>(layers);
+    const std::int64_t first = std::clamp<std::int64_t>(2 * count / 3, 1, count - 2);
+    return {first, count - first - 1, 1};
+}
+
+class ZooPipeline : public testing::TestWithParam<std::string> {
+protected:
+    ZooPipeline() { at::set_num_threads(1); }
+};
+
+TEST_P(ZooPipeline, GivesThePlainModelsLossAndGradients) {
+    const ModelSpec spec = make_model(GetParam());
+    torch::manual_seed(0);
+    PlainModel plain(spec.layers, {.chunks = kChunks, .seed = 3});
+    torch::manual_seed(0);
+    GPipe pipeline(spec, {.balance = three_partitions(spec.layers.size()),
+                          .devices = {"cpu", "cpu", "cpu"},
+                          .chunks = kChunks,
+                          .checkpoint = Checkpoint::always,
+                          .seed = 3});
+    const at::Tensor expected_loss = train_step(plain, spec);
+    const at::Tensor loss = train_step(pipeline, spec);
+    EXPECT_NEAR(loss.item<double>(), expected_loss.item<double>(), 1e-10);
+
+    const NamedTensors expected = plain.named_parameters();
+    const NamedTensors parameters = pipeline.named_parameters();
+    ASSERT_EQ(parameters.size(), expected.size());
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        ASSERT_EQ(parameters[i].first, expected[i].first);
+        const at::Tensor gradient = parameters[i].second.grad();
+        ASSERT_EQ(gradient.defined(), expected[i].second.grad().defined()) << expected[i].first;
+        if (gradient.defined()) {
+            EXPECT_TRUE(at::allclose(gradient, expected[i].second.grad(), 1e-7, 1e-10)) << expected[i].first;
+        }
+    }
+}
+
+INSTANTIATE_TEST_SUITE_P(Zoo, ZooPipeline, testing::ValuesIn(kSmallModels),
+                         [](const auto& tested) { return tested.param.substr(0, tested.param.find(':')); });
+}  // namespace
+}  // namespace pipescope
