@@ -30,6 +30,7 @@ struct LayerProfile {
     PerSize forward_ns;
     PerSize recompute_ns;  ///< empty: as forward_ns
     PerSize backward_ns;
+    PerSize backward_weight_ns;  ///< the part of it that makes the parameters' gradients; empty: half, if there are any
     double forward_cv = 0;  ///< standard deviation over mean of the repeats
     double backward_cv = 0;
     PerSize output_bytes;     ///< what goes to the next layer, skips apart

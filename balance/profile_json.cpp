@@ -144,6 +144,7 @@ LayerProfile parse_layer(const Json& json, const std::string& path, std::size_t 
     fields.read("buffer_bytes", layer.buffer_bytes);
     layer.recompute_ns = layer.forward_ns;
     fields.read("recompute_ns", layer.recompute_ns);
+    fields.read("backward_weight_ns", layer.backward_weight_ns);
     fields.read("forward_cv", layer.forward_cv);
     fields.read("backward_cv", layer.backward_cv);
     layer.saved_bytes = layer.transient_bytes = layer.flops = PerSize(samples, 0);
@@ -228,6 +229,7 @@ Json to_json(const LayerProfile& layer) {
     add_array(json, "forward_ns", layer.forward_ns);
     add_array(json, "recompute_ns", layer.recompute_ns);
     add_array(json, "backward_ns", layer.backward_ns);
+    add_array(json, "backward_weight_ns", layer.backward_weight_ns);
     json["forward_cv"] = to_number(layer.forward_cv);
     json["backward_cv"] = to_number(layer.backward_cv);
     add_array(json, "output_bytes", layer.output_bytes);

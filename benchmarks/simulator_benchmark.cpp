@@ -1,6 +1,8 @@
 #include "balance/optimal_partition.h"
 #include "balance/partition.h"
+#include "schedule/schedules.h"
 #include "simulator/balance_search.h"
+#include "simulator/event_engine.h"
 #include "simulator/gpipe_recurrence.h"
 #include "simulator/simulation.h"
 
@@ -79,6 +81,53 @@ void gpipe_recurrence(benchmark::State& state) {
     state.SetItemsProcessed(state.iterations());
 }
 BENCHMARK(gpipe_recurrence);
+
+/// n lanes on `devices` of capacity 1, in turn; every task but the free copies takes time. Events are ends of tasks.
+void event_engine_with_sharing(benchmark::State& state) {
+    const auto n = static_cast<int>(state.range(0));
+    const TaskGraph graph =
+        make_schedule(Schedule::gpipe, {.num_partitions = n, .num_micro_batches = static_cast<int>(state.range(1))});
+    SharedResources resources;
+    const auto devices = static_cast<std::size_t>(state.range(2));
+    for (std::size_t device = 0; device < devices; ++device) {
+        std::vector<double>& speeds = resources.speeds.emplace_back();
+        for (int busy = 1; busy <= n; ++busy) {
+            speeds.push_back(1.0 / busy);
+        }
+    }
+    for (int lane = 0; lane < n; ++lane) {
+        resources.server_of_lane.push_back(static_cast<std::size_t>(lane) % devices);
+    }
+    for (std::size_t k = 0; k < graph.channels().size(); ++k) {
+        resources.server_of_channel.push_back(resources.speeds.size());
+        resources.speeds.push_back({1});
+    }
+    std::mt19937 random(3);
+    std::vector<double> durations;
+    for (const Task& task : graph.tasks()) {
+        durations.push_back(is_copy(task.key.kind) ? 0 : 50'000 + static_cast<double>(random() % 100'000));
+    }
+    EventEngine engine(graph, resources);
+    std::vector<double> starts(durations.size());
+    std::vector<double> ends(durations.size());
+    for (auto _ : state) {
+        engine.run(durations, starts, ends);
+        benchmark::DoNotOptimize(ends.data());
+    }
+    state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(durations.size()));
+}
+BENCHMARK(event_engine_with_sharing)->Args({8, 32, 1})->Args({8, 32, 4})->Args({64, 512, 4});
+
+void simulate_on_two_cores(benchmark::State& state) {
+    const Profile profile = random_profile(kPartitions);
+    PipelineOptions options = options_for(kPartitions, kMicroBatches);
+    options.devices.assign(kPartitions, "cpu");
+    options.host_cores = 2;
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(simulate(profile, options, {.noise = false, .memory = false}));
+    }
+}
+BENCHMARK(simulate_on_two_cores)->Unit(benchmark::kMicrosecond);
 
 void simulate_step_only(benchmark::State& state) {
     const Profile profile = random_profile(static_cast<std::size_t>(state.range(0)));

@@ -14,6 +14,12 @@ std::vector<std::vector<CycleTask>> clock_cycles(int m, int n) {
     return cycles;
 }
 
+void add_all_reduces(const PipelineShape& shape, std::vector<LaneProgram>& programs) {
+    for (int j = shape.num_partitions; shape.replicas > 1 && j-- > 0;) {
+        programs[shape.lane_of(PartitionId{j}).index()].push_back({0, TaskKind::all_reduce, j, -1, -1});
+    }
+}
+
 TaskGraph gpipe_schedule(const PipelineShape& shape) {
     shape.check();
     const int m = shape.num_micro_batches;
@@ -30,15 +36,20 @@ TaskGraph gpipe_schedule(const PipelineShape& shape) {
         }
     }
     programs[shape.lane_of(PartitionId{n - 1}).index()].push_back({0, TaskKind::loss, n - 1, -1, -1});
-    // The backward phase is the forward phase backwards.
+    // The backward phase is the forward phase backwards; first-first with the micro-batches renumbered.
     for (auto cycle = cycles.rbegin(); cycle != cycles.rend(); ++cycle) {
         for (auto task = cycle->rbegin(); task != cycle->rend(); ++task) {
-            if (is_checkpointed(shape.checkpoint, task->micro_batch, m)) {
-                add(TaskKind::recompute, *task);
+            const bool renumbers = shape.backward_order == BackwardOrder::first_first;
+            const CycleTask each{
+                MicroBatchId{renumbers ? m - 1 - task->micro_batch.value() : task->micro_batch.value()},
+                task->partition};
+            if (is_checkpointed(shape.checkpoint, each.micro_batch, m)) {
+                add(TaskKind::recompute, each);
             }
-            add(TaskKind::backward, *task);
+            add(TaskKind::backward, each);
         }
     }
+    add_all_reduces(shape, programs);
     return TaskGraph(shape, programs);
 }
 }  // namespace pipescope

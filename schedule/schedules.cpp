@@ -13,43 +13,116 @@ struct LaneTask {
     int partition;
 };
 
-/// Runs `warm_up` forwards, then one forward and one backward in turn, then the backwards that are left.
-LaneProgram one_forward_one_backward(const PipelineShape& shape, const std::vector<LaneTask>& forwards,
-                                     const std::vector<LaneTask>& backwards, std::size_t warm_up) {
-    LaneProgram program;
-    const auto add = [&](TaskKind kind, const LaneTask& task) {
-        program.push_back({0, kind, task.partition, task.micro_batch, -1});
-    };
-    const auto add_forward = [&](const LaneTask& task) {
+/// A lane's program, task by task: what belongs to a forward or a backward comes along.
+class LanePlan {
+public:
+    explicit LanePlan(const PipelineShape& shape) : shape_(shape) {}
+
+    void forward(const LaneTask& task) {
         add(TaskKind::forward, task);
-        if (task.partition == shape.num_partitions - 1) {
+        if (task.partition == shape_.num_partitions - 1) {
             add(TaskKind::loss, task);
         }
-    };
-    const auto add_backward = [&](const LaneTask& task) {
-        if (is_checkpointed(shape.checkpoint, MicroBatchId{task.micro_batch}, shape.num_micro_batches)) {
+    }
+    void backward(const LaneTask& task) {
+        if (is_checkpointed(shape_.checkpoint, MicroBatchId{task.micro_batch}, shape_.num_micro_batches)) {
             add(TaskKind::recompute, task);
         }
         add(TaskKind::backward, task);
-    };
+    }
+    void backward_weight(const LaneTask& task) { add(TaskKind::backward_weight, task); }
+
+    LaneProgram take() { return std::move(program_); }
+
+private:
+    void add(TaskKind kind, const LaneTask& task) {
+        program_.push_back({0, kind, task.partition, task.micro_batch, -1});
+    }
+
+    const PipelineShape& shape_;
+    LaneProgram program_;
+};
+
+/// Runs `warm_up` forwards, then one forward and one backward in turn, then the backwards that are left.
+LaneProgram one_forward_one_backward(const PipelineShape& shape, const std::vector<LaneTask>& forwards,
+                                     const std::vector<LaneTask>& backwards, std::size_t warm_up) {
+    LanePlan plan(shape);
     warm_up = std::min(warm_up, forwards.size());
     for (std::size_t k = 0; k < forwards.size() + warm_up; ++k) {
         if (k < forwards.size()) {
-            add_forward(forwards[k]);
+            plan.forward(forwards[k]);
         }
         if (k >= warm_up) {
-            add_backward(backwards[k - warm_up]);
+            plan.backward(backwards[k - warm_up]);
         }
     }
-    return program;
+    return plan.take();
 }
 
-TaskGraph one_f_one_b(const PipelineShape& shape) {
-    const int n = shape.num_partitions;
-    if (shape.num_lanes() != n) {
-        throw UsageError("placement puts " + std::to_string(n) + " partitions on " + std::to_string(shape.num_lanes()) +
-                         " lanes; 1f1b runs one partition a lane; use interleaved for more");
+void require_one_partition_a_lane(const PipelineShape& shape, Schedule schedule) {
+    if (shape.num_lanes() != shape.num_partitions) {
+        throw UsageError("placement puts " + std::to_string(shape.num_partitions) + " partitions on " +
+                         std::to_string(shape.num_lanes()) + " lanes; " + to_string(schedule) +
+                         " runs one partition a lane; use interleaved for more");
     }
+}
+
+TaskGraph graph_of(const PipelineShape& shape, std::vector<LaneProgram>& programs) {
+    add_all_reduces(shape, programs);
+    return TaskGraph(shape, programs);
+}
+
+/// 1F1B as on lane j, but lane j's first j backwards of the weights wait, and each later one runs j micro-batches late,
+/// so that the gradients of the inputs hurry on; what is left fills the end.
+TaskGraph zero_bubble_h1(const PipelineShape& shape) {
+    require_one_partition_a_lane(shape, Schedule::zero_bubble_h1);
+    const int n = shape.num_partitions;
+    const int m = shape.num_micro_batches;
+    std::vector<LaneProgram> programs(static_cast<std::size_t>(n));
+    for (int j = 0; j < n; ++j) {
+        LanePlan plan(shape);
+        const int warm_up = std::min(n - 1 - j, m);
+        for (int k = 0; k < m + warm_up; ++k) {
+            if (k < m) {
+                plan.forward({k, j});
+            }
+            const int back = k - warm_up;
+            if (back >= 0) {
+                plan.backward({back, j});
+            }
+            if (back >= j) {
+                plan.backward_weight({back - j, j});
+            }
+        }
+        for (int i = std::max(0, m - j); i < m; ++i) {
+            plan.backward_weight({i, j});
+        }
+        programs[shape.lane_of(PartitionId{j}).index()] = plan.take();
+    }
+    return graph_of(shape, programs);
+}
+
+/// Micro-batch i goes all the way forward and back before micro-batch i + 1 starts.
+TaskGraph model_parallel(const PipelineShape& shape) {
+    std::vector<LanePlan> plans(static_cast<std::size_t>(shape.num_lanes()), LanePlan(shape));
+    for (int i = 0; i < shape.num_micro_batches; ++i) {
+        for (int j = 0; j < shape.num_partitions; ++j) {
+            plans[shape.lane_of(PartitionId{j}).index()].forward({i, j});
+        }
+        for (int j = shape.num_partitions; j-- > 0;) {
+            plans[shape.lane_of(PartitionId{j}).index()].backward({i, j});
+        }
+    }
+    std::vector<LaneProgram> programs;
+    for (LanePlan& plan : plans) {
+        programs.push_back(plan.take());
+    }
+    return graph_of(shape, programs);
+}
+
+TaskGraph one_f_one_b(const PipelineShape& shape, Schedule schedule) {
+    require_one_partition_a_lane(shape, schedule);
+    const int n = shape.num_partitions;
     std::vector<LaneProgram> programs(static_cast<std::size_t>(n));
     for (int j = 0; j < n; ++j) {
         std::vector<LaneTask> order;
@@ -59,7 +132,7 @@ TaskGraph one_f_one_b(const PipelineShape& shape) {
         programs[shape.lane_of(PartitionId{j}).index()] =
             one_forward_one_backward(shape, order, order, static_cast<std::size_t>(n - 1 - j));
     }
-    return TaskGraph(shape, programs);
+    return graph_of(shape, programs);
 }
 
 void check_interleaved(const PipelineShape& shape) {
@@ -101,7 +174,7 @@ TaskGraph interleaved(const PipelineShape& shape) {
         const auto warm_up = static_cast<std::size_t>((lanes - lane - 1) * 2 + (rounds - 1) * lanes);
         programs[static_cast<std::size_t>(lane)] = one_forward_one_backward(shape, forwards, backwards, warm_up);
     }
-    return TaskGraph(shape, programs);
+    return graph_of(shape, programs);
 }
 }  // namespace
 
@@ -110,12 +183,16 @@ std::string to_string(Schedule schedule) {
         case Schedule::gpipe: return "gpipe";
         case Schedule::one_f_one_b: return "1f1b";
         case Schedule::interleaved_1f1b: return "interleaved";
+        case Schedule::zero_bubble_h1: return "zero-bubble-h1";
+        case Schedule::pipedream: return "pipedream";
+        case Schedule::model_parallel: return "model-parallel";
     }
     return "unknown";
 }
 
 std::vector<Schedule> all_schedules() {
-    return {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b};
+    return {Schedule::gpipe,          Schedule::one_f_one_b, Schedule::interleaved_1f1b,
+            Schedule::zero_bubble_h1, Schedule::pipedream,   Schedule::model_parallel};
 }
 
 Schedule parse_schedule(std::string_view name) {
@@ -134,13 +211,28 @@ bool needs_loss_inside(Schedule schedule) {
     return schedule != Schedule::gpipe;
 }
 
+bool splits_backward(Schedule schedule) {
+    return schedule == Schedule::zero_bubble_h1;
+}
+
+bool is_synchronous(Schedule schedule) {
+    return schedule != Schedule::pipedream;
+}
+
+bool is_for_comparison_only(Schedule schedule) {
+    return schedule != Schedule::gpipe && schedule != Schedule::one_f_one_b && schedule != Schedule::interleaved_1f1b;
+}
+
 TaskGraph make_schedule(Schedule schedule, PipelineShape shape) {
     shape.loss = needs_loss_inside(schedule) ? LossScope::micro_batch : LossScope::mini_batch;
     shape.check();
     switch (schedule) {
         case Schedule::gpipe: return gpipe_schedule(shape);
-        case Schedule::one_f_one_b: return one_f_one_b(shape);
+        case Schedule::one_f_one_b:
+        case Schedule::pipedream: return one_f_one_b(shape, schedule);
         case Schedule::interleaved_1f1b: return interleaved(shape);
+        case Schedule::zero_bubble_h1: return zero_bubble_h1(shape);
+        case Schedule::model_parallel: return model_parallel(shape);
     }
     return gpipe_schedule(shape);
 }

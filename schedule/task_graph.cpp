@@ -41,6 +41,7 @@ void PipelineShape::check() const {
     };
     require_count("the number of partitions", num_partitions, kMostPartitions);
     require_count("the number of micro-batches", num_micro_batches, kMostMicroBatches);
+    require_count("the number of replicas", replicas, 1'000'000);
     if (!placement.empty()) {
         if (placement.size() != static_cast<std::size_t>(num_partitions)) {
             throw UsageError("placement names " + std::to_string(placement.size()) +
@@ -105,6 +106,15 @@ private:
     }
     bool crosses_lanes(int from, int to) const { return lane_of(from) != lane_of(to); }
 
+    /// What brings the gradient of the output of (i, j).
+    TaskKey gradient_of(int i, int j) const {
+        if (j == last_partition()) {
+            return loss_of(i);
+        }
+        const bool is_copied = crosses_lanes(j, j + 1);
+        return {0, is_copied ? TaskKind::copy_backward : TaskKind::backward, is_copied ? j : j + 1, i, -1};
+    }
+
     /// Keys the task waits for; a copy where the data crosses lanes, else its producer.
     std::vector<TaskKey> needs(const TaskKey& key) const {
         const int i = key.micro_batch;
@@ -130,17 +140,18 @@ private:
                     }
                 }
                 break;
-            case TaskKind::recompute: keys.push_back({0, TaskKind::forward, j, i, -1}); break;
+            case TaskKind::recompute:
+                keys.push_back({0, TaskKind::forward, j, i, -1});
+                if (shape().recompute_start == RecomputeStart::ordinary) {
+                    keys.push_back(gradient_of(i, j));
+                }
+                break;
+            case TaskKind::backward_weight: keys.push_back({0, TaskKind::backward, j, i, -1}); break;
             case TaskKind::backward:
                 if (is_checkpointed(shape().checkpoint, MicroBatchId{i}, shape().num_micro_batches)) {
                     keys.push_back({0, TaskKind::recompute, j, i, -1});
                 }
-                if (j < last_partition()) {
-                    keys.push_back({0, crosses_lanes(j, j + 1) ? TaskKind::copy_backward : TaskKind::backward,
-                                    crosses_lanes(j, j + 1) ? j : j + 1, i, -1});
-                } else {
-                    keys.push_back(loss_of(i));
-                }
+                keys.push_back(gradient_of(i, j));
                 for (std::size_t k = 0; k < shape().skips.size(); ++k) {
                     const auto [from, to] = shape().skips[k];
                     if (from.value() == j && crosses_lanes(j, to.value())) {

@@ -25,6 +25,14 @@ struct SkipRoute {
 /// for each micro-batch, which lets a micro-batch go backward while others still go forward.
 enum class LossScope { mini_batch, micro_batch };
 
+/// Which micro-batch's backward runs first in a fill-drain schedule. torchgpipe takes the last, whose graph is there
+/// already with except_last; the GPipe paper's figure draws it too.
+enum class BackwardOrder { last_first, first_first };
+
+/// When a checkpointed micro-batch runs again: early, as soon as its lane is free, while its gradient is still coming
+/// (torchgpipe, section 3.2.3), or ordinary, only when the gradient is there (plain checkpointing).
+enum class RecomputeStart { early, ordinary };
+
 /// What a schedule is built for. Costs are not part of it: the same graph runs on every clock.
 struct PipelineShape {
     int num_partitions = 1;
@@ -33,6 +41,10 @@ struct PipelineShape {
     std::vector<LaneId> placement = {};  ///< lane of each partition; empty: partition j on lane j
     std::vector<SkipRoute> skips = {};   ///< their position is the skip's index in the TaskKey
     LossScope loss = LossScope::mini_batch;
+    BackwardOrder backward_order = BackwardOrder::last_first;  ///< of gpipe; the others go first-first
+    RecomputeStart recompute_start = RecomputeStart::early;
+    int replicas = 1;  ///< of the whole pipeline; with several, each partition's gradients are summed over them at its
+                       ///< lane's end (all_reduce)
 
     LaneId lane_of(PartitionId partition) const {
         return placement.empty() ? LaneId{partition.value()} : placement.at(partition.index());
@@ -76,6 +88,7 @@ public:
     ///     forward(i,j) -> copy_forward(i,j) -> forward(i,j+1) ... -> loss
     ///     loss -> first task of the backward phase of every lane (recompute included)
     ///     backward(i,j+1) -> copy_backward(i,j) -> backward(i,j),   recompute(i,j) -> backward(i,j)
+    ///     backward(i,j) -> backward_weight(i,j), where a program splits the backward
     ///
     /// With LossScope::micro_batch each micro-batch has its own loss(i), and only backward(i,n-1) waits for it.
     /// No copy between partitions of one lane. Throws Error if the programs wait for each other in a circle.

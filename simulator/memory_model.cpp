@@ -1,5 +1,7 @@
 #include "simulator/memory_model.h"
 
+#include "schedule/micro_batches.h"
+#include "schedule/schedules.h"
 #include "simulator/lane_ledger.h"
 #include "simulator/partition_memory.h"
 
@@ -21,16 +23,19 @@ public:
           options_(options),
           costs_(costs),
           graph_(graph),
+          schedule_(parse_schedule(options.schedule)),
           ledgers_(static_cast<std::size_t>(graph.num_lanes())) {
         const auto m = static_cast<int>(costs.micro_batches().size());
         for (int j = 0; j < graph.shape().num_partitions; ++j) {
             const LayerRange layers = options.balance.layers_of(PartitionId{j});
-            add_constants(profile, layers, lane_of(j));
+            const int versions = is_synchronous(schedule_) ? 1 : graph.shape().num_partitions - j;
+            add_constants(profile, layers, lane_of(j), versions);
             largest_.push_back(partition_memory(profile, costs.sized(0), layers));
             smallest_.push_back(partition_memory(profile, costs.sized(m - 1), layers));
         }
         backwards_left_ = m;
-        for (int i = 0; i < m; ++i) {
+        const std::size_t one_batch = micro_batch_sizes(replica_batch(options), options.chunks).size();
+        for (int i = 0; i < static_cast<int>(one_batch); ++i) {
             batch_output_ += memory(i, last()).output;
             if (!is_host(lane_of(0))) {
                 ledger(lane_of(0)).add(boundary, memory(i, 0).input, Nanoseconds{0});
@@ -41,7 +46,7 @@ public:
         }
     }
 
-    void run(std::span<const std::int64_t> durations, std::span<const std::int64_t> ends) {
+    void run(std::span<const std::int64_t> starts, std::span<const std::int64_t> ends) {
         struct Instant {
             std::int64_t time;
             TaskIndex task;
@@ -50,7 +55,7 @@ public:
         std::vector<Instant> instants;
         instants.reserve(2 * ends.size());
         for (TaskIndex task = 0; task < ends.size(); ++task) {
-            instants.push_back({ends[task] - durations[task], task, false});
+            instants.push_back({starts[task], task, false});
             instants.push_back({ends[task], task, true});
         }
         // At one instant in the graph's order, so that what a task frees is gone before the next on its lane starts.
@@ -88,11 +93,11 @@ private:
     }
     Bytes skip_bytes(int i, std::size_t k) const { return costs_.sized(i).skips[k]; }
 
-    void add_constants(const Profile& profile, LayerRange layers, LaneId lane) {
+    void add_constants(const Profile& profile, LayerRange layers, LaneId lane, int versions) {
         const double factor = optimizer_state_factor(options_.optimizer);
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
             const LayerProfile& layer = profile.layers[l];
-            ledger(lane).add(parameters, layer.parameter_bytes + layer.buffer_bytes, Nanoseconds{0});
+            ledger(lane).add(parameters, versions * layer.parameter_bytes + layer.buffer_bytes, Nanoseconds{0});
             ledger(lane).add(gradients, layer.gradient_bytes, Nanoseconds{0});
             ledger(lane).add(optimizer, std::llround(factor * static_cast<double>(layer.gradient_bytes)),
                              Nanoseconds{0});
@@ -128,8 +133,11 @@ private:
     void start_backward(const Task& task) {
         const PartitionMemory& each = memory(task.key.micro_batch, task.key.partition);
         const bool is_last = task.key.partition == last();
-        ledger(task.lane).start_work(is_last && loss_is_gathered() ? each.backward_of_view : each.backward,
-                                     is_last ? output : copy, now_);
+        WorkPeak work = is_last && loss_is_gathered() ? each.backward_of_view : each.backward;
+        if (splits_backward(schedule_)) {
+            work = {0, 0, 0, work.transient};  // what the backward of the weights needs stays
+        }
+        ledger(task.lane).start_work(work, is_last ? output : copy, now_);
     }
 
     void start_loss(const Task& task) {
@@ -144,7 +152,7 @@ private:
             free_outputs(task.lane);  // once they are gathered; a single one is handed through
         }
         ledger(task.lane).add(output, batch_output_, now_);  // its gradient
-        ledger(task.lane).start_work({0, 0, 0, loss_transient(options_.batch)}, output, now_);
+        ledger(task.lane).start_work({0, 0, 0, loss_transient(replica_batch(options_))}, output, now_);
     }
     Bytes loss_transient(std::int64_t samples) const {
         return std::llround(
@@ -174,6 +182,7 @@ private:
             case TaskKind::forward: end_forward(task); break;
             case TaskKind::recompute: end_recompute(task); break;
             case TaskKind::backward: end_backward(task); break;
+            case TaskKind::backward_weight: release_graph(task); break;
             case TaskKind::loss: end_loss(task); break;
             case TaskKind::copy_forward: leave(task, copy, boundary); return;
             case TaskKind::copy_backward: leave(task, copy, copy); return;
@@ -228,9 +237,23 @@ private:
     void end_backward(const Task& task) {
         const int i = task.key.micro_batch;
         const int j = task.key.partition;
-        const PartitionMemory& each = memory(i, j);
         LaneLedger& here = ledger(task.lane);
         here.end_work();
+        if (!splits_backward(schedule_)) {
+            release_graph(task);
+        }
+        if (j > 0) {
+            here.add(copy, memory(i, j).input, now_);  // the gradient of its input, until it is sent or used
+        }
+        free_skips(i, j);
+    }
+
+    /// All that the backward needed: the graph, a kept input and the gradient of the output.
+    void release_graph(const Task& task) {
+        const int i = task.key.micro_batch;
+        const int j = task.key.partition;
+        const PartitionMemory& each = memory(i, j);
+        LaneLedger& here = ledger(task.lane);
         const bool own_output = checkpointed(i) || keeps_own_output(j);
         here.remove(saved, each.graph + skips_inside(i, j) + (own_output && each.output_kept ? each.output : 0));
         if (each.input_kept) {
@@ -247,10 +270,6 @@ private:
         } else if (--backwards_left_ == 0) {
             here.remove(output, batch_output_);
         }
-        if (j > 0) {
-            here.add(copy, each.input, now_);  // the gradient of its input, until it is sent or used
-        }
-        free_skips(i, j);
     }
 
     void free_input(int i, int j) {
@@ -336,6 +355,7 @@ private:
     const PipelineOptions& options_;
     const TaskCosts& costs_;
     const TaskGraph& graph_;
+    Schedule schedule_;
     std::vector<LaneLedger> ledgers_;
     std::vector<PartitionMemory> largest_;   // by partition, of the larger micro-batches
     std::vector<PartitionMemory> smallest_;  // of the smaller ones
@@ -347,10 +367,9 @@ private:
 }  // namespace
 
 MemoryUse memory_use(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs,
-                     const TaskGraph& graph, std::span<const std::int64_t> durations,
-                     std::span<const std::int64_t> ends) {
+                     const TaskGraph& graph, std::span<const std::int64_t> starts, std::span<const std::int64_t> ends) {
     MemoryWalk walk(profile, options, costs, graph);
-    walk.run(durations, ends);
+    walk.run(starts, ends);
     return walk.use();
 }
 }  // namespace pipescope

@@ -26,7 +26,9 @@ struct MemoryUse {
 // The rules, to be held against the engine. They count what tensors allocate, in steady state: gradients and optimizer
 // state exist. (i, j) is micro-batch i on partition j.
 //
-// parameters  Parameters and buffers of the lane's partitions, always.
+// parameters  Parameters and buffers of the lane's partitions, always. With pipedream as many versions of the
+// parameters
+//             as micro-batches are under way on the partition: n - j on partition j of n.
 // gradients   Their gradients, always.
 // optimizer   The optimizer's state: its factor times the bytes that have gradients, always.
 // boundary    Inputs of partitions. On an accelerator partition 0 holds the whole input mini-batch throughout; on the
@@ -36,8 +38,9 @@ struct MemoryUse {
 //             recomputed. Then, or in forward if it is not checkpointed, it is freed behind the first layer, unless the
 //             graph keeps it, to the end of backward (i, j).
 // saved       The graph of (i, j) (partition_memory.h): from the end of forward (i, j), or of recompute (i, j) if it is
-//             checkpointed, to the end of backward (i, j). A kept output that was handed to a lane of the same device
-//             stays charged to that lane, as boundary, to the end of this backward.
+//             checkpointed, to the end of backward (i, j), or of backward_weight (i, j) where the backward is split;
+//             then the kept input and the gradient of the output stay as long too. A kept output that was handed to a
+//             lane of the same device stays charged to that lane, as boundary, to the end of this backward.
 // skip        A skip between lanes: on the stashing lane from its forward's end to the end of its copy, on the popping
 //             lane from the copy's start (same device: end) to the end of its backward; its gradient the other way
 //             round. A skip inside a partition counts as saved, one between partitions of one lane lives on that lane
@@ -57,6 +60,5 @@ struct MemoryUse {
 
 /// Goes through the tasks in time. Both spans are as long as the graph has tasks; ns. Deterministic.
 MemoryUse memory_use(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs,
-                     const TaskGraph& graph, std::span<const std::int64_t> durations,
-                     std::span<const std::int64_t> ends);
+                     const TaskGraph& graph, std::span<const std::int64_t> starts, std::span<const std::int64_t> ends);
 }  // namespace pipescope

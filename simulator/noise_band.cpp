@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <numbers>
 #include <numeric>
 
@@ -51,8 +52,8 @@ double quantile(const std::vector<double>& sorted, double share) {
 }
 }  // namespace
 
-std::optional<NoiseBand> noise_band(const TaskClock& clock, std::span<const std::int64_t> durations,
-                                    std::span<const double> cvs) {
+std::optional<NoiseBand> noise_band(StepClock& clock, std::span<const std::int64_t> durations,
+                                    std::span<const double> cvs, std::span<const char> counts) {
     if (std::none_of(cvs.begin(), cvs.end(), [](double cv) { return cv > 0; })) {
         return std::nullopt;
     }
@@ -60,6 +61,7 @@ std::optional<NoiseBand> noise_band(const TaskClock& clock, std::span<const std:
     std::vector<double> sigma(count);
     std::transform(cvs.begin(), cvs.end(), sigma.begin(), [](double cv) { return std::sqrt(std::log1p(cv * cv)); });
     std::vector<double> drawn(count);
+    std::vector<double> starts(count);
     std::vector<double> ends(count);
     std::vector<double> steps(std::clamp<std::size_t>(kTaskBudget / count, 100, 1000));
     Normals normals;
@@ -70,8 +72,16 @@ std::optional<NoiseBand> noise_band(const TaskClock& clock, std::span<const std:
                 drawn[task] *= std::exp(sigma[task] * normals.next() - sigma[task] * sigma[task] / 2);
             }
         }
-        clock.run(drawn, ends);
-        step = *std::max_element(ends.begin(), ends.end());
+        clock.run(drawn, starts, ends);
+        double first = std::numeric_limits<double>::infinity();
+        double last = 0;
+        for (std::size_t task = 0; task < count; ++task) {
+            if (counts[task] != 0) {
+                first = std::min(first, starts[task]);
+                last = std::max(last, ends[task]);
+            }
+        }
+        step = last - first;
     }
     std::sort(steps.begin(), steps.end());
     const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "simulator/task_clock.h"
+#include "simulator/step_clock.h"
 
 #include <cstdint>
 #include <optional>
@@ -14,11 +14,12 @@ struct NoiseBand {
     double high = 0;  ///< 5 % of steps are longer
 };
 
-/// Monte Carlo over the recurrence: every task's duration is multiplied by its own lognormal factor of mean 1 and the
-/// task's cv, independent of all others. The mean lies above the step of mean durations, since every wait takes the
-/// later of two; a simulator fed with means alone is biased low.
+/// Monte Carlo over the recurrence, or the event engine where lanes share something: every task's duration is
+/// multiplied by its own lognormal factor of mean 1 and the task's cv, independent of all others. The mean lies above
+/// the step of mean durations, since every wait takes the later of two; a simulator fed with means alone is biased low.
 /// Draws as many steps as a fixed budget of tasks allows, 100 to 1000. Same input, same band.
 /// Nothing if no cv is above 0. Precondition: both spans are as long as the clock has tasks.
-std::optional<NoiseBand> noise_band(const TaskClock& clock, std::span<const std::int64_t> durations,
-                                    std::span<const double> cvs);
+/// The step is from the first start to the last end of the tasks that `counts` marks.
+std::optional<NoiseBand> noise_band(StepClock& clock, std::span<const std::int64_t> durations,
+                                    std::span<const double> cvs, std::span<const char> counts);
 }  // namespace pipescope

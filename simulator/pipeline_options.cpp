@@ -22,7 +22,47 @@ PipelineShape lanes_only(const PipelineOptions& options) {
 std::string text_of(double value) {
     return std::to_string(value);
 }
+
+/// The value among `all` that has this name.
+template <class Value, std::size_t count>
+Value parse_name(const char* option, const std::string& name, const std::array<Value, count>& all) {
+    std::string known;
+    for (const Value value : all) {
+        if (to_string(value) == name) {
+            return value;
+        }
+        known += (known.empty() ? "" : ", ") + to_string(value);
+    }
+    throw UsageError(std::string(option) + " is '" + name + "'; it must be one of " + known + "; leave it out for " +
+                     to_string(all.front()));
+}
 }  // namespace
+
+std::string to_string(LinkSharing sharing) {
+    switch (sharing) {
+        case LinkSharing::none: return "none";
+        case LinkSharing::sender: return "sender";
+        case LinkSharing::all: return "all";
+    }
+    return "unknown";
+}
+LinkSharing parse_link_sharing(const std::string& name) {
+    return parse_name("link sharing", name, std::array{LinkSharing::none, LinkSharing::sender, LinkSharing::all});
+}
+
+std::string to_string(BackwardOrder order) {
+    return order == BackwardOrder::last_first ? "last-first" : "first-first";
+}
+BackwardOrder parse_backward_order(const std::string& name) {
+    return parse_name("backward order", name, std::array{BackwardOrder::last_first, BackwardOrder::first_first});
+}
+
+std::string to_string(RecomputeStart start) {
+    return start == RecomputeStart::early ? "early" : "ordinary";
+}
+RecomputeStart parse_recompute_start(const std::string& name) {
+    return parse_name("recompute", name, std::array{RecomputeStart::early, RecomputeStart::ordinary});
+}
 
 int num_lanes(const PipelineOptions& options) {
     return lanes_only(options).num_lanes();
@@ -34,6 +74,10 @@ std::string device_of(const PipelineOptions& options, LaneId lane) {
 
 double speed_of(const PipelineOptions& options, LaneId lane) {
     return options.speeds.empty() ? 1.0 : options.speeds.at(lane.index());
+}
+
+std::int64_t replica_batch(const PipelineOptions& options) {
+    return options.batch / options.replicas;
 }
 
 double optimizer_state_factor(const std::string& optimizer) {
@@ -72,6 +116,33 @@ double optimizer_state_factor(const std::string& optimizer) {
     return factor;
 }
 
+namespace {
+void check_replicas(const PipelineOptions& options) {
+    if (options.replicas < 1) {
+        throw UsageError("replicas is " + std::to_string(options.replicas) +
+                         "; it counts pipelines that run side by side; use 1 for one");
+    }
+    if (options.batch % options.replicas != 0) {
+        throw UsageError("replicas is " + std::to_string(options.replicas) + " for a batch of " +
+                         std::to_string(options.batch) +
+                         "; each replica takes the same number of samples; use a batch that can be divided by it");
+    }
+}
+
+void check_in_flight(const PipelineOptions& options, Schedule schedule) {
+    const int most = options.most_in_flight;
+    if (most < 0) {
+        throw UsageError("most_in_flight is " + std::to_string(most) + "; it counts micro-batches; use 0 for no limit");
+    }
+    const std::int64_t m = std::min(options.chunks, replica_batch(options));
+    if (most > 0 && most < m && !needs_loss_inside(schedule)) {
+        throw UsageError("most_in_flight is " + std::to_string(most) + " with " + std::to_string(m) +
+                         " micro-batches; " + to_string(schedule) +
+                         " holds all of them at its loss; use as many, or another schedule, such as 1f1b");
+    }
+}
+}  // namespace
+
 void check_options(const PipelineOptions& options, std::size_t num_layers) {
     options.balance.check_covers(num_layers);
     lanes_only(options).check();
@@ -107,6 +178,7 @@ void check_options(const PipelineOptions& options, std::size_t num_layers) {
                          "; it counts cores; use 0 for one for each lane on the host");
     }
     optimizer_state_factor(options.optimizer);
-    parse_schedule(options.schedule);
+    check_replicas(options);
+    check_in_flight(options, parse_schedule(options.schedule));
 }
 }  // namespace pipescope

@@ -3,6 +3,7 @@
 #include "schedule/balance.h"
 #include "schedule/checkpoint.h"
 #include "schedule/ids.h"
+#include "schedule/task_graph.h"
 
 #include <cstdint>
 #include <optional>
@@ -10,10 +11,21 @@
 #include <vector>
 
 namespace pipescope {
-/// The link between each ordered pair of lanes on different devices; free if both are 0.
+/// Which copies take bandwidth from each other, each then getting an equal part.
+enum class LinkSharing {
+    none,    ///< every ordered pair of lanes has a link of its own
+    sender,  ///< all copies that leave one device share its port
+    all,     ///< all copies share one bus
+};
+std::string to_string(LinkSharing sharing);
+/// Throws UsageError that lists the names.
+LinkSharing parse_link_sharing(const std::string& name);
+
+/// The link between each ordered pair of lanes on different devices; free if both numbers are 0.
 struct Link {
     double bytes_per_second = 0;  ///< 0: infinitely many
     double latency_ns = 0;
+    LinkSharing sharing = LinkSharing::none;
 
     friend bool operator==(const Link&, const Link&) = default;
 };
@@ -32,6 +44,11 @@ struct PipelineOptions {
     std::optional<Bytes> memory_limit;  ///< per lane
     std::string optimizer = "sgd";      ///< name, or bytes of state per byte of parameter
     int host_cores = 0;                 ///< cores that "cpu" lanes share; 0: one for each such lane
+    BackwardOrder backward_order = BackwardOrder::last_first;  ///< of gpipe
+    RecomputeStart recompute_start = RecomputeStart::early;
+    int replicas = 1;        ///< of the whole pipeline, each with batch / replicas samples; then the lanes are of one
+    int most_in_flight = 0;  ///< micro-batches between first forward and last backward; 0: any number
+    bool expandable_segments = false;  ///< how the caching allocator of an accelerator is set
 
     friend bool operator==(const PipelineOptions&, const PipelineOptions&) = default;
 };
@@ -43,6 +60,14 @@ void check_options(const PipelineOptions& options, std::size_t num_layers);
 int num_lanes(const PipelineOptions& options);
 std::string device_of(const PipelineOptions& options, LaneId lane);
 double speed_of(const PipelineOptions& options, LaneId lane);
+/// Samples of one replica's mini-batch: batch / replicas.
+std::int64_t replica_batch(const PipelineOptions& options);
+
+// Names of the command line: last-first and first-first; early and ordinary. Throw UsageError for another one.
+std::string to_string(BackwardOrder order);
+BackwardOrder parse_backward_order(const std::string& name);
+std::string to_string(RecomputeStart start);
+RecomputeStart parse_recompute_start(const std::string& name);
 
 /// Bytes of optimizer state per byte of parameter: of a name in torchgpipe's table (sgd 0, momentum 1, adam 2, amsgrad
 /// 3, adadelta 2, adagrad 1, rmsprop 1 to 3), or the number itself.

@@ -83,6 +83,30 @@ void read_lanes(const Json& json, PipelineOptions& options) {
         if (link.contains("latency_ns")) {
             options.link.latency_ns = number_of(link["latency_ns"], "link.latency_ns");
         }
+        if (link.contains("sharing")) {
+            options.link.sharing = parse_link_sharing(text_of(link["sharing"], "link.sharing"));
+        }
+    }
+}
+
+void read_schedule_details(const Json& json, PipelineOptions& options) {
+    if (json.contains("backward_order")) {
+        options.backward_order = parse_backward_order(text_of(json["backward_order"], "backward_order"));
+    }
+    if (json.contains("recompute_start")) {
+        options.recompute_start = parse_recompute_start(text_of(json["recompute_start"], "recompute_start"));
+    }
+    if (json.contains("replicas")) {
+        options.replicas = small_number_of(json["replicas"], "replicas");
+    }
+    if (json.contains("most_in_flight")) {
+        options.most_in_flight = small_number_of(json["most_in_flight"], "most_in_flight");
+    }
+    if (json.contains("expandable_segments")) {
+        if (!json["expandable_segments"].is_boolean()) {
+            refuse("expandable_segments", json["expandable_segments"], "true or false");
+        }
+        options.expandable_segments = json["expandable_segments"].get<bool>();
     }
 }
 }  // namespace
@@ -102,9 +126,15 @@ std::string to_json(const PipelineOptions& options) {
     json["speeds"] = options.speeds;
     json["link"]["bytes_per_second"] = options.link.bytes_per_second;
     json["link"]["latency_ns"] = options.link.latency_ns;
+    json["link"]["sharing"] = to_string(options.link.sharing);
     json["memory_limit"] = options.memory_limit ? Json(*options.memory_limit) : Json(nullptr);
     json["optimizer"] = options.optimizer;
     json["host_cores"] = options.host_cores;
+    json["backward_order"] = to_string(options.backward_order);
+    json["recompute_start"] = to_string(options.recompute_start);
+    json["replicas"] = options.replicas;
+    json["most_in_flight"] = options.most_in_flight;
+    json["expandable_segments"] = options.expandable_segments;
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -144,6 +174,7 @@ PipelineOptions parse_pipeline_options(const std::string& text) {
     if (json.contains("host_cores")) {
         options.host_cores = small_number_of(json["host_cores"], "host_cores");
     }
+    read_schedule_details(json, options);
     return options;
 }
 }  // namespace pipescope

@@ -1,9 +1,12 @@
 #include "simulator/simulation.h"
 
+#include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
+#include "simulator/contention.h"
 #include "simulator/memory_model.h"
 #include "simulator/noise_band.h"
-#include "simulator/task_clock.h"
+#include "simulator/steady_state.h"
+#include "simulator/step_clock.h"
 #include "simulator/task_costs.h"
 
 #include <algorithm>
@@ -18,20 +21,46 @@ TaskGraph graph_of(const PipelineOptions& options, const TaskCosts& costs) {
                           .num_micro_batches = static_cast<int>(costs.micro_batches().size()),
                           .checkpoint = options.checkpoint,
                           .placement = options.placement,
-                          .skips = costs.routes()});
+                          .skips = costs.routes(),
+                          .backward_order = options.backward_order,
+                          .recompute_start = options.recompute_start,
+                          .replicas = options.replicas});
+}
+
+/// When each task runs, in whole ns.
+struct TaskTimes {
+    std::vector<std::int64_t> durations;  ///< without what sharing adds
+    std::vector<std::int64_t> starts;
+    std::vector<std::int64_t> ends;
+};
+
+TaskTimes run_once(const TaskGraph& graph, const TaskCosts& costs, StepClock& clock) {
+    TaskTimes times;
+    for (const Task& task : graph.tasks()) {
+        times.durations.push_back(costs.duration(task));
+    }
+    const std::vector<double> durations(times.durations.begin(), times.durations.end());
+    std::vector<double> starts(durations.size());
+    std::vector<double> ends(durations.size());
+    clock.run(durations, starts, ends);
+    for (std::size_t task = 0; task < ends.size(); ++task) {
+        times.starts.push_back(std::llround(starts[task]));
+        times.ends.push_back(std::llround(ends[task]));
+    }
+    return times;
 }
 
 Timeline timeline_of(const PipelineOptions& options, const TaskGraph& graph, const TaskCosts& costs,
-                     std::span<const std::int64_t> durations, std::span<const std::int64_t> ends) {
+                     const TaskTimes& times) {
     Timeline timeline{Source::simulated, {}, {}};
     for (int lane = 0; lane < graph.num_lanes(); ++lane) {
         timeline.lanes.push_back({"lane " + std::to_string(lane), device_of(options, LaneId{lane})});
     }
-    timeline.slices.reserve(ends.size());
-    for (TaskIndex index = 0; index < ends.size(); ++index) {
+    timeline.slices.reserve(times.ends.size());
+    for (TaskIndex index = 0; index < times.ends.size(); ++index) {
         const Task& task = graph.tasks()[index];
-        timeline.slices.push_back({task.key, task.lane, Nanoseconds{ends[index] - durations[index]},
-                                   Nanoseconds{ends[index]}, costs.bytes(task.key)});
+        timeline.slices.push_back({task.key, task.lane, Nanoseconds{times.starts[index]},
+                                   Nanoseconds{times.ends[index]}, costs.bytes(task.key)});
     }
     sort_slices(timeline);
     return timeline;
@@ -94,30 +123,56 @@ std::vector<SimulatedPartition> partitions_of(const Profile& profile, const Pipe
     return partitions;
 }
 
-void fill_in_statistics(Simulation& simulation, const TaskCosts& costs) {
-    const StepStatistics statistics = step_statistics(simulation.timeline, 0);
-    simulation.step_time = statistics.step_time();
-    simulation.bubble_fraction = statistics.bubble_fraction;
-    simulation.utilization = 1 - statistics.bubble_fraction;
-    for (const LaneStatistics& lane : statistics.lanes) {
-        simulation.lanes.push_back({lane.busy, lane.bubble_fraction, 0, 0, {}, Nanoseconds{0}});
+/// The step with its gradients summed over the replicas: without it a lane's gradients are not yet those of the step.
+Nanoseconds step_with_all_reduce(const Timeline& timeline, const StepStatistics& statistics) {
+    Nanoseconds end = statistics.end;
+    for (const Slice& slice : timeline.slices) {
+        end = slice.key.kind == TaskKind::all_reduce ? std::max(end, slice.end) : end;
     }
-    if (simulation.step_time.count() > 0) {
-        const auto step = static_cast<double>(simulation.step_time.count());
-        simulation.speedup = costs.serial_time() / step;
+    return end - statistics.start;
+}
+
+/// `period`: the step of a schedule that never drains.
+void fill_in_statistics(Simulation& simulation, double serial_time, std::optional<Nanoseconds> period) {
+    Timeline one_step = simulation.timeline;
+    for (Slice& slice : one_step.slices) {
+        slice.key.step = 0;
+    }
+    const StepStatistics statistics = step_statistics(one_step, 0);
+    simulation.step_time = period.value_or(step_with_all_reduce(one_step, statistics));
+    const auto step = static_cast<double>(simulation.step_time.count());
+    for (const LaneStatistics& lane : statistics.lanes) {
+        const double bubble = step > 0 ? 1 - static_cast<double>(lane.busy.count()) / step : 0;
+        simulation.lanes.push_back({lane.busy, bubble, 0, 0, {}, Nanoseconds{0}});
+        simulation.bubble_fraction += bubble / static_cast<double>(statistics.lanes.size());
+    }
+    simulation.utilization = 1 - simulation.bubble_fraction;
+    if (step > 0) {
+        simulation.speedup = simulation.options.replicas * serial_time / step;
         simulation.samples_per_second = static_cast<double>(simulation.options.batch) / step * 1e9;
     }
     simulation.device_idle_fraction =
         device_idle_fraction(simulation.options, simulation.timeline, simulation.step_time);
 }
 
-void fill_in_noise(Simulation& simulation, const TaskGraph& graph, const TaskClock& clock, const TaskCosts& costs,
+/// The same layers on the fastest lane alone, which no other lane then slows down.
+double serial_time(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs) {
+    LaneId fastest{0};
+    for (int lane = 1; lane < num_lanes(options); ++lane) {
+        fastest = speed_of(options, LaneId{lane}) > speed_of(options, fastest) ? LaneId{lane} : fastest;
+    }
+    return costs.serial_time() / speed_alone(profile, options, fastest);
+}
+
+void fill_in_noise(Simulation& simulation, const TaskGraph& graph, StepClock& clock, const TaskCosts& costs,
                    std::span<const std::int64_t> durations) {
     std::vector<double> cvs;
+    std::vector<char> counts;
     for (const Task& task : graph.tasks()) {
         cvs.push_back(costs.cv(task));
+        counts.push_back(is_compute(task.key.kind) || task.key.kind == TaskKind::all_reduce ? 1 : 0);
     }
-    if (const std::optional<NoiseBand> band = noise_band(clock, durations, cvs)) {
+    if (const std::optional<NoiseBand> band = noise_band(clock, durations, cvs, counts)) {
         const auto rounded = [](double ns) { return Nanoseconds{std::llround(ns)}; };
         simulation.step_band = {rounded(band->low), rounded(band->high)};
         simulation.step_mean = rounded(band->mean);
@@ -140,30 +195,36 @@ void fill_in_memory(Simulation& simulation, MemoryUse use) {
 Simulation simulate(const Profile& profile, const PipelineOptions& options, const SimulationDetail& detail) {
     check_profile(profile);
     check_options(options, profile.layers.size());
-    const TaskCosts costs(profile, options);
+    const bool drains = is_synchronous(parse_schedule(options.schedule));
+    const auto m = static_cast<int>(micro_batch_sizes(replica_batch(options), options.chunks).size());
+    const int mini_batches = drains ? 1 : mini_batches_to_settle(static_cast<int>(options.balance.num_partitions()), m);
+    const TaskCosts costs(profile, options, mini_batches);
     const TaskGraph graph = graph_of(options, costs);
-    const TaskClock clock(graph);
-
-    std::vector<std::int64_t> durations;
-    for (const Task& task : graph.tasks()) {
-        durations.push_back(costs.duration(task));
-    }
-    std::vector<std::int64_t> ends(durations.size());
-    clock.run(durations, ends);
+    StepClock clock(graph, shared_resources(profile, options, graph));
+    const TaskTimes times = run_once(graph, costs, clock);
 
     Simulation simulation;
     simulation.options = options;
-    simulation.micro_batches = static_cast<std::int64_t>(costs.micro_batches().size());
+    simulation.micro_batches = m;
     simulation.extrapolated = costs.extrapolated();
     simulation.estimated = profile.estimated;
     simulation.partitions = partitions_of(profile, options);
-    simulation.timeline = timeline_of(options, graph, costs, durations, ends);
-    fill_in_statistics(simulation, costs);
-    if (detail.noise) {
-        fill_in_noise(simulation, graph, clock, costs, durations);
+    simulation.timeline = timeline_of(options, graph, costs, times);
+    std::optional<SteadyWindow> window;
+    if (!drains) {
+        window = steady_window(graph, times.ends, mini_batches);
+        simulation.timeline = cut_to(simulation.timeline, *window, m);
+    }
+    fill_in_statistics(simulation, serial_time(profile, options, costs),
+                       window ? std::optional(window->period()) : std::nullopt);
+    if (detail.noise && drains) {
+        fill_in_noise(simulation, graph, clock, costs, times.durations);
     }
     if (detail.memory) {
-        fill_in_memory(simulation, memory_use(profile, options, costs, graph, durations, ends));
+        fill_in_memory(simulation, memory_use(profile, options, costs, graph, times.starts, times.ends));
+        if (window) {
+            simulation.memory = cut_to(simulation.memory, *window, m);
+        }
     }
     return simulation;
 }

@@ -33,9 +33,9 @@ struct SimulatedLane {
 struct Simulation {
     PipelineOptions options;
     std::int64_t micro_batches = 0;    ///< the real m
-    Timeline timeline;                 ///< of step 0; starts at 0
+    Timeline timeline;                 ///< of step 0; starts at 0. pipedream: of several steps, cut at the edges
     std::vector<MemorySample> memory;  ///< per lane over time, ascending; steady state
-    Nanoseconds step_time{0};
+    Nanoseconds step_time{0};          ///< with replicas, to the end of the last all_reduce
     double bubble_fraction = 0;
     double utilization = 0;
     double speedup = 0;  ///< against the same layers one after the other on the fastest lane, loss inside, no recompute
@@ -59,8 +59,9 @@ struct SimulationDetail {
     bool memory = true;  ///< memory, peaks and feasible
 };
 
-/// Runs the options' task graph with the profile's costs. Lanes that share the host's cores are not slowed down: the
-/// profile's times are taken as measured with such lanes running (co_running_lanes).
+/// Runs the options' task graph with the profile's costs. Lanes that share a device or the host's cores slow each other
+/// down as contention.h says. A schedule that never drains (pipedream) is shown for one period of its steady state, as
+/// steady_state.h says: then the timeline holds parts of several steps, and there is no noise band.
 /// Throws ProfileError, UsageError or BalanceError for a profile or options that do not fit. Deterministic.
 Simulation simulate(const Profile& profile, const PipelineOptions& options, const SimulationDetail& detail = {});
 }  // namespace pipescope

@@ -11,9 +11,10 @@ namespace pipescope {
 /// A profile read off at one micro-batch size: plain numbers per layer.
 struct SizedProfile {
     std::int64_t samples = 0;
-    std::vector<double> forward;    ///< ns
-    std::vector<double> recompute;  ///< ns
-    std::vector<double> backward;   ///< ns
+    std::vector<double> forward;          ///< ns
+    std::vector<double> recompute;        ///< ns
+    std::vector<double> backward;         ///< ns
+    std::vector<double> backward_weight;  ///< ns, the part of it that makes the parameters' gradients
     Bytes input = 0;
     std::vector<Bytes> output;
     std::vector<Bytes> saved;

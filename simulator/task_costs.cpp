@@ -3,6 +3,7 @@
 #include "balance/partition_time.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
+#include "schedule/schedules.h"
 
 #include <algorithm>
 #include <cmath>
@@ -25,15 +26,16 @@ double combined_cv(const std::vector<double>& times, LayerRange layers, const au
 }
 }  // namespace
 
-TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options)
+TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options, int mini_batches)
     : options_(options),
-      sizes_(micro_batch_sizes(options.batch, options.chunks)),
+      sizes_(micro_batch_sizes(replica_batch(options), options.chunks)),
       routes_(skip_routes(profile, options.balance)) {
     sized_.push_back(at_size(profile, sizes_.front()));
     if (sizes_.back() != sizes_.front()) {
         sized_.push_back(at_size(profile, sizes_.back()));
     }
-    const double loss = interpolate(profile.samples, profile.loss_ns, static_cast<double>(options.batch)).value;
+    const auto batch = static_cast<double>(replica_batch(options));
+    const double loss = interpolate(profile.samples, profile.loss_ns, batch).value;
     double fastest = 0;
     for (int lane = 0; lane < num_lanes(options); ++lane) {
         fastest = std::max(fastest, speed_of(options, LaneId{lane}));
@@ -45,28 +47,41 @@ TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options)
         serial_ns_ += std::accumulate(at.backward.begin(), at.backward.end(), 0.0);
     }
     serial_ns_ /= fastest;
-    check_magnitude();
+    check_magnitude(profile);
     const LaneId last = options.placement.empty()
                             ? LaneId{static_cast<std::int64_t>(options.balance.num_partitions()) - 1}
                             : options.placement.back();
     const auto loss_of = [&](std::int64_t samples) {
         return interpolate(profile.samples, profile.loss_ns, static_cast<double>(samples)).value;
     };
-    loss_ns_ = rounded_time(loss_of(options.batch), speed_of(options, last));
+    loss_ns_ = rounded_time(loss_of(replica_batch(options)), speed_of(options, last));
     for (const SizedProfile& at : sized_) {
         times_.push_back(partition_times(profile, at));
         times_.back().loss = rounded_time(loss_of(at.samples), speed_of(options, last));
     }
+    const std::size_t m = sizes_.size();
+    for (std::size_t i = m; i < m * static_cast<std::size_t>(mini_batches); ++i) {
+        sizes_.push_back(sizes_[i - m]);
+    }
 }
 
 /// In double, where nothing overflows: whatever order the tasks run in, no sum of theirs is larger.
-void TaskCosts::check_magnitude() const {
+void TaskCosts::check_magnitude(const Profile& profile) const {
     double slowest = 1;
     for (const double speed : options_.speeds) {
         slowest = std::min(slowest, speed);
     }
     double time = serial_ns_;
     double bytes = 0;
+    for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+        const LayerProfile& layer = profile.layers[l];
+        const auto gradients = static_cast<double>(layer.gradient_bytes);
+        const double versions = is_synchronous(parse_schedule(options_.schedule)) ? 1 : kMostPartitions;
+        bytes += versions * static_cast<double>(layer.parameter_bytes) + static_cast<double>(layer.buffer_bytes);
+        bytes += gradients * (1 + optimizer_state_factor(options_.optimizer));
+        time += options_.link.bytes_per_second > 0 ? 2 * gradients / options_.link.bytes_per_second * 1e9 : 0;
+    }
+    time += 2.0 * options_.replicas * options_.link.latency_ns;
     const auto m = static_cast<double>(sizes_.size());
     for (const SizedProfile& at : sized_) {
         const auto add_transfer = [&](Bytes moved) {
@@ -96,6 +111,7 @@ TaskCosts::PartitionTimes TaskCosts::partition_times(const Profile& profile, con
     PartitionTimes times;
     const auto forward_cv = [&](std::size_t l) { return profile.layers[l].forward_cv; };
     const auto backward_cv = [&](std::size_t l) { return profile.layers[l].backward_cv; };
+    const bool splits = splits_backward(parse_schedule(options_.schedule));
     for (std::size_t j = 0; j < options_.balance.num_partitions(); ++j) {
         const PartitionId partition{static_cast<std::int64_t>(j)};
         const LayerRange layers = options_.balance.layers_of(partition);
@@ -107,11 +123,26 @@ TaskCosts::PartitionTimes TaskCosts::partition_times(const Profile& profile, con
         times.forward.push_back(of(at.forward));
         times.recompute.push_back(of(at.recompute));
         times.backward.push_back(of(at.backward));
+        times.backward_weight.push_back(splits ? of(at.backward_weight) : 0);
+        times.backward.back() -= times.backward_weight.back();
+        times.all_reduce.push_back(all_reduce_time(profile, layers));
         times.forward_cv.push_back(combined_cv(at.forward, layers, forward_cv));
         times.recompute_cv.push_back(combined_cv(at.recompute, layers, forward_cv));
         times.backward_cv.push_back(combined_cv(at.backward, layers, backward_cv));
     }
     return times;
+}
+
+/// A ring over the replicas: each sends 2 (R - 1) parts of 1 / R of the gradients, one after the other.
+/// Source: Patarasuk and Yuan, Bandwidth optimal all-reduce algorithms for clusters of workstations, JPDC 69 (2009).
+std::int64_t TaskCosts::all_reduce_time(const Profile& profile, LayerRange layers) const {
+    double gradients = 0;
+    for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+        gradients += static_cast<double>(profile.layers[l].gradient_bytes);
+    }
+    const double replicas = options_.replicas;
+    const double per_byte = options_.link.bytes_per_second > 0 ? 1e9 / options_.link.bytes_per_second : 0;
+    return std::llround(2 * (replicas - 1) * (options_.link.latency_ns + gradients / replicas * per_byte));
 }
 
 bool TaskCosts::extrapolated() const {
@@ -142,12 +173,16 @@ std::int64_t TaskCosts::duration(const Task& task) const {
         const double per_byte = options_.link.bytes_per_second > 0 ? 1e9 / options_.link.bytes_per_second : 0;
         return std::llround(options_.link.latency_ns + static_cast<double>(bytes(key)) * per_byte);
     }
-    const PartitionTimes& times = times_[size_class(key.micro_batch)];
     const auto j = static_cast<std::size_t>(key.partition);
+    if (key.kind == TaskKind::all_reduce) {
+        return times_.front().all_reduce[j];
+    }
+    const PartitionTimes& times = times_[size_class(key.micro_batch)];
     switch (key.kind) {
         case TaskKind::forward: return times.forward[j];
         case TaskKind::recompute: return times.recompute[j];
         case TaskKind::backward: return times.backward[j];
+        case TaskKind::backward_weight: return times.backward_weight[j];
         default: return 0;
     }
 }
@@ -161,7 +196,8 @@ double TaskCosts::cv(const Task& task) const {
     switch (task.key.kind) {
         case TaskKind::forward: return times.forward_cv[j];
         case TaskKind::recompute: return times.recompute_cv[j];
-        case TaskKind::backward: return times.backward_cv[j];
+        case TaskKind::backward:
+        case TaskKind::backward_weight: return times.backward_cv[j];
         default: return 0;
     }
 }

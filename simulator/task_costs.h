@@ -14,9 +14,10 @@ namespace pipescope {
 class TaskCosts {
 public:
     /// Throws UsageError if the step's times or bytes would not fit 64 bits. Preconditions: check_profile() and
-    /// check_options() pass.
-    TaskCosts(const Profile& profile, const PipelineOptions& options);
+    /// check_options() pass. With several mini-batches in a row micro-batch i of mini-batch s is number s m + i.
+    TaskCosts(const Profile& profile, const PipelineOptions& options, int mini_batches = 1);
 
+    /// Sizes of all micro-batches, in samples.
     const std::vector<std::int64_t>& micro_batches() const { return sizes_; }
     /// The profile at the size of micro-batch i.
     const SizedProfile& sized(int i) const { return sized_[size_class(i)]; }
@@ -35,14 +36,16 @@ public:
 
 private:
     struct PartitionTimes {
-        std::vector<std::int64_t> forward, recompute, backward;  // ns, by partition
+        std::vector<std::int64_t> forward, recompute, backward, backward_weight;  // ns, by partition
+        std::vector<std::int64_t> all_reduce;
         std::vector<double> forward_cv, recompute_cv, backward_cv;
         std::int64_t loss = 0;  // of one micro-batch
     };
 
     std::size_t size_class(int i) const { return sizes_[static_cast<std::size_t>(i)] == sizes_.front() ? 0 : 1; }
     PartitionTimes partition_times(const Profile& profile, const SizedProfile& sized) const;
-    void check_magnitude() const;
+    std::int64_t all_reduce_time(const Profile& profile, LayerRange layers) const;
+    void check_magnitude(const Profile& profile) const;
 
     PipelineOptions options_;
     std::vector<std::int64_t> sizes_;

@@ -79,7 +79,7 @@ inline PipelineOptions random_options(std::mt19937& random, const Balance& balan
     }
     if (random() % 3 == 0) {
         for (std::size_t lane = 0; lane < n; ++lane) {
-            options.devices.push_back(random() % 2 == 0 ? "cpu" : "cuda:0");
+            options.devices.push_back(random() % 2 == 0 ? "cpu" : "cuda:" + std::to_string(lane));
         }
     }
     return options;

@@ -1,0 +1,308 @@
+#include "simulator/event_engine.h"
+
+#include "schedule/error.h"
+
+#include <algorithm>
+#include <bit>
+#include <limits>
+#include <string>
+
+namespace pipescope {
+namespace {
+constexpr double kNever = std::numeric_limits<double>::infinity();
+constexpr std::size_t kNoTask = std::numeric_limits<std::uint32_t>::max();
+}  // namespace
+
+EventEngine::EventEngine(const TaskGraph& graph, SharedResources resources)
+    : resources_(std::move(resources)), num_tasks_(graph.tasks().size()) {
+    build_orders(graph);
+    build_launches(graph);
+    order_first_.push_back(static_cast<Index>(order_.size()));
+    build_dependents(graph);
+    for (const std::vector<double>& speeds : resources_.speeds) {
+        servers_.push_back({.speeds = speeds, .active = {}});
+        servers_.back().active.reserve(speeds.size());
+    }
+    // A launcher has a server of its own.
+    for (std::size_t worker = server_of_.size(); worker + 1 < order_first_.size(); ++worker) {
+        server_of_.push_back(servers_.size());
+        servers_.push_back({.speeds = {1}, .active = {}});
+    }
+    next_end_.resize(2 * std::bit_ceil(servers_.size()));
+    const std::size_t count = worker_of_.size();
+    missing_.resize(count);
+    taken_.resize(count);
+    work_.resize(count);
+    start_.resize(count);
+    end_.resize(count);
+    position_.resize(order_first_.size() - 1);
+    busy_.resize(order_first_.size() - 1);
+}
+
+void EventEngine::build_orders(const TaskGraph& graph) {
+    worker_of_.resize(num_tasks_);
+    enters_.assign(num_tasks_, 0);
+    leaves_.assign(num_tasks_, 0);
+    const auto add = [&](std::span<const TaskIndex> tasks, std::size_t server) {
+        order_first_.push_back(static_cast<Index>(order_.size()));
+        for (const TaskIndex task : tasks) {
+            worker_of_[task] = static_cast<Index>(order_first_.size() - 1);
+            order_.push_back(static_cast<Index>(task));
+        }
+        server_of_.push_back(server);
+    };
+    for (int lane = 0; lane < graph.num_lanes(); ++lane) {
+        add(graph.lane_order(LaneId{lane}), resources_.server_of_lane.at(static_cast<std::size_t>(lane)));
+    }
+    for (std::size_t k = 0; k < graph.channels().size(); ++k) {
+        add(graph.channels()[k].order, resources_.server_of_channel.at(k));
+    }
+    entry_lane_ = static_cast<Index>(graph.shape().lane_of(PartitionId{0}).index());
+    for (std::size_t task = 0; task < num_tasks_; ++task) {
+        const TaskKey& key = graph.tasks()[task].key;
+        enters_[task] = key.partition == 0 && key.kind == TaskKind::forward ? 1 : 0;
+        leaves_[task] = key.partition == 0 && key.kind == TaskKind::backward ? 1 : 0;
+        micro_batch_of_.push_back(key.micro_batch);
+    }
+}
+
+/// A launch is a task of its own behind those of the graph, on the process' launcher.
+void EventEngine::build_launches(const TaskGraph& graph) {
+    if (resources_.launch_ns.empty()) {
+        return;
+    }
+    const std::size_t processes =
+        1 + *std::max_element(resources_.process_of_lane.begin(), resources_.process_of_lane.end());
+    const std::size_t first_launcher = order_first_.size();
+    for (std::size_t process = 0; process < processes; ++process) {
+        order_first_.push_back(static_cast<Index>(order_.size()));
+        for (std::size_t task = 0; task < num_tasks_; ++task) {
+            const std::size_t lane = graph.tasks()[task].lane.index();
+            if (resources_.launch_ns[task] > 0 && resources_.process_of_lane[lane] == process) {
+                order_.push_back(static_cast<Index>(worker_of_.size()));
+                worker_of_.push_back(static_cast<Index>(first_launcher + process));
+                dependents_.push_back(static_cast<Index>(task));  // of the launch; put in order below
+            }
+        }
+    }
+}
+
+void EventEngine::build_dependents(const TaskGraph& graph) {
+    const std::vector<Index> launched = std::move(dependents_);
+    dependents_.clear();
+    needs_.assign(worker_of_.size(), 0);
+    for (std::size_t task = 0; task < num_tasks_; ++task) {
+        dependents_first_.push_back(static_cast<Index>(dependents_.size()));
+        needs_[task] = static_cast<Index>(graph.dependencies(task).size());
+        for (const TaskIndex dependent : graph.dependents(task)) {
+            dependents_.push_back(static_cast<Index>(dependent));
+        }
+    }
+    for (const Index task : launched) {
+        dependents_first_.push_back(static_cast<Index>(dependents_.size()));
+        dependents_.push_back(task);
+        ++needs_[task];
+    }
+    dependents_first_.push_back(static_cast<Index>(dependents_.size()));
+    for (std::size_t launch = num_tasks_; launch < worker_of_.size(); ++launch) {
+        enters_.push_back(0);
+        leaves_.push_back(0);
+        micro_batch_of_.push_back(-1);
+    }
+    is_in_.resize(static_cast<std::size_t>(graph.shape().num_micro_batches));
+}
+
+void EventEngine::prepare() {
+    std::copy(needs_.begin(), needs_.end(), missing_.begin());
+    std::copy(order_first_.begin(), order_first_.end() - 1, position_.begin());
+    std::fill(busy_.begin(), busy_.end(), 0);
+    std::fill(taken_.begin(), taken_.end(), 0);
+    std::fill(is_in_.begin(), is_in_.end(), 0);
+    std::fill(next_end_.begin(), next_end_.end(), kNever);
+    for (Server& server : servers_) {
+        server.active.clear();
+        server.work = server.since = 0;
+        server.changed = false;
+    }
+    finished_ = 0;
+    in_flight_ = 0;
+    now_ = 0;
+}
+
+void EventEngine::run(std::span<const double> durations, std::span<double> starts, std::span<double> ends) {
+    prepare();
+    std::copy(durations.begin(), durations.end(), work_.begin());
+    for (std::size_t launch = num_tasks_; launch < work_.size(); ++launch) {
+        work_[launch] = resources_.launch_ns[dependents_[dependents_first_[launch]]];
+    }
+    for (Index worker = 0; worker < position_.size(); ++worker) {
+        try_start(worker);
+    }
+    finish_instant_tasks();
+    refresh_changed();
+    while (finished_ < worker_of_.size()) {
+        now_ = next_end_[1];
+        if (now_ == kNever) {
+            throw Error("the step can never end with at most " + std::to_string(resources_.most_in_flight) +
+                        " micro-batches in flight; the schedule needs more of them at once; raise the limit");
+        }
+        const std::size_t leaves = next_end_.size() / 2;
+        std::size_t node = 1;
+        while (node < leaves) {
+            node = next_end_[2 * node] <= next_end_[2 * node + 1] ? 2 * node : 2 * node + 1;
+        }
+        end_next_on(node - leaves);
+        finish_instant_tasks();
+        refresh_changed();
+    }
+    std::copy_n(start_.begin(), num_tasks_, starts.begin());
+    std::copy_n(end_.begin(), num_tasks_, ends.begin());
+}
+
+/// The task the worker would run now, or kNoTask. Under a limit it passes over the micro-batches that are not let in.
+EventEngine::Index EventEngine::next_of(Index worker) const {
+    const Index end = order_first_[worker + 1];
+    if (resources_.most_in_flight == 0) {
+        return position_[worker] < end ? order_[position_[worker]] : static_cast<Index>(kNoTask);
+    }
+    const bool is_full = in_flight_ >= resources_.most_in_flight;
+    for (Index k = position_[worker]; k < end; ++k) {
+        const Index task = order_[k];
+        const std::int32_t micro_batch = micro_batch_of_[task];
+        if (micro_batch < 0) {  // a loss of all, or a sum of gradients: behind everything before it
+            return k == position_[worker] ? task : static_cast<Index>(kNoTask);
+        }
+        const bool may_run = enters_[task] != 0 ? !is_full : is_in_[static_cast<std::size_t>(micro_batch)] != 0;
+        if (taken_[task] == 0 && may_run) {
+            return task;
+        }
+    }
+    return static_cast<Index>(kNoTask);
+}
+
+void EventEngine::try_start(Index worker) {
+    if (busy_[worker] != 0) {
+        return;
+    }
+    const Index task = next_of(worker);
+    if (task != kNoTask && missing_[task] == 0) {
+        start(task);
+    }
+}
+
+void EventEngine::start(Index task) {
+    const Index worker = worker_of_[task];
+    busy_[worker] = 1;
+    if (resources_.most_in_flight != 0) {
+        taken_[task] = 1;
+        if (enters_[task] != 0) {
+            ++in_flight_;
+            is_in_[static_cast<std::size_t>(micro_batch_of_[task])] = 1;
+        }
+        while (position_[worker] < order_first_[worker + 1] && taken_[order_[position_[worker]]] != 0) {
+            ++position_[worker];
+        }
+    } else {
+        ++position_[worker];
+    }
+    start_[task] = now_;
+    if (!(work_[task] > 0)) {
+        instant_.push_back(task);
+        return;
+    }
+    Server& server = servers_[server_of_[worker]];
+    advance(server);
+    server.active.push_back({server.work + work_[task], task});
+    if (!server.changed) {
+        server.changed = true;
+        changed_.push_back(server_of_[worker]);
+    }
+}
+
+void EventEngine::finish(Index task) {
+    end_[task] = now_;
+    ++finished_;
+    const Index worker = worker_of_[task];
+    busy_[worker] = 0;
+    for (Index k = dependents_first_[task]; k < dependents_first_[task + 1]; ++k) {
+        const Index dependent = dependents_[k];
+        if (--missing_[dependent] == 0) {
+            try_start(worker_of_[dependent]);
+        }
+    }
+    if (leaves_[task] != 0 && resources_.most_in_flight != 0) {
+        --in_flight_;
+        try_start(entry_lane_);
+    }
+    try_start(worker);
+}
+
+void EventEngine::finish_instant_tasks() {
+    while (!instant_.empty()) {
+        const Index task = instant_.back();
+        instant_.pop_back();
+        finish(task);
+    }
+}
+
+void EventEngine::end_next_on(std::size_t index) {
+    Server& server = servers_[index];
+    const Active ended = server.active[server.first];
+    server.work = ended.until;
+    server.since = now_;
+    server.active[server.first] = server.active.back();
+    server.active.pop_back();
+    if (!server.changed) {
+        server.changed = true;
+        changed_.push_back(index);
+    }
+    finish(ended.task);
+}
+
+/// Brings the server's counter to now.
+void EventEngine::advance(Server& server) const {
+    if (server.active.empty()) {
+        server.work = 0;  // small again, so that nothing is lost to rounding in a long step
+    } else {
+        server.work += (now_ - server.since) * server.speeds[server.active.size() - 1];
+    }
+    server.since = now_;
+}
+
+void EventEngine::refresh_changed() {
+    for (const std::size_t server : changed_) {
+        refresh(server);
+    }
+    changed_.clear();
+}
+
+void EventEngine::refresh(std::size_t index) {
+    Server& server = servers_[index];
+    server.changed = false;
+    if (server.active.empty()) {
+        set_next_end(index, kNever);
+        return;
+    }
+    std::size_t first = 0;
+    for (std::size_t k = 1; k < server.active.size(); ++k) {
+        if (server.active[k].until < server.active[first].until) {
+            first = k;
+        }
+    }
+    server.first = first;
+    const double left = server.active[first].until - server.work;
+    set_next_end(index, server.since + std::max(left, 0.0) / server.speeds[server.active.size() - 1]);
+}
+
+void EventEngine::set_next_end(std::size_t server, double time) {
+    std::size_t node = next_end_.size() / 2 + server;
+    next_end_[node] = time;
+    for (node /= 2; node > 0; node /= 2) {
+        const double least = std::min(next_end_[2 * node], next_end_[2 * node + 1]);
+        if (next_end_[node] == least) {
+            break;
+        }
+        next_end_[node] = least;
+    }
+}
+}  // namespace pipescope

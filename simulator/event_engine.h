@@ -1,0 +1,105 @@
+#pragma once
+
+#include "schedule/task_graph.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace pipescope {
+/// What tasks share while they run. A server is a device, a pool of cores or a link; who runs on it gets an equal part.
+struct SharedResources {
+    /// By server: entry k is the speed of each of k + 1 tasks at work, against its own duration. As long as the server
+    /// has lanes and channels. {1} is a device of one's own; {1, .5} one that two lanes take in turns.
+    std::vector<std::vector<double>> speeds;
+    std::vector<std::size_t> server_of_lane;
+    std::vector<std::size_t> server_of_channel;  ///< by position in TaskGraph::channels()
+    /// Time the host needs to launch a task, by task; empty: nothing is launched. A process launches its lanes' tasks
+    /// one after the other in the graph's order, ahead of the device if it can; a task starts when it is launched too.
+    std::vector<double> launch_ns;
+    std::vector<std::size_t> process_of_lane;  ///< from 0; as long as there are lanes, where launch_ns is not empty
+    /// Micro-batches between the start of their first forward and the end of their last backward; 0: any number. Lanes
+    /// and links pass over the tasks of micro-batches that are not let in yet, and come back to them.
+    int most_in_flight = 0;
+};
+
+/// A task graph on the virtual clock where tasks slow each other down. Gives what TaskClock gives where they do not.
+///
+/// Idea: processor sharing by virtual work. All tasks on a server progress equally fast, so a server keeps one counter
+/// of work done for each; a task ends when the counter reaches the value at its start plus its own work, and a change
+/// of how many share it changes the counter's speed only. Events are ends of tasks; the next one is the least of the
+/// servers', kept in a tournament. Cost: O(events (dependents + active on the server + log servers)), no allocation
+/// after the first run. Threading: one thread at a time; it keeps its state.
+/// Source: processor sharing as in SimGrid's model of CPUs and links (LMM with equal weights).
+class EventEngine {
+public:
+    /// Precondition: `resources` fits the graph; the graph outlives nothing, it is copied into flat arrays.
+    EventEngine(const TaskGraph& graph, SharedResources resources);
+
+    std::size_t num_tasks() const noexcept { return num_tasks_; }
+    /// Fills in when each task starts and ends, in ns from 0; `durations` are those of tasks that have their server to
+    /// themselves. Throws Error if most_in_flight lets the step never end.
+    void run(std::span<const double> durations, std::span<double> starts, std::span<double> ends);
+
+private:
+    using Index = std::uint32_t;
+    struct Active {
+        double until;  ///< the server's counter at the task's end
+        Index task;
+    };
+    struct Server {
+        std::vector<double> speeds;
+        std::vector<Active> active;
+        double work = 0;        ///< done for each task since the server was last idle
+        double since = 0;       ///< when `work` was right
+        std::size_t first = 0;  ///< of `active`, the next to end
+        bool changed = false;
+    };
+
+    void build_orders(const TaskGraph& graph);
+    void build_launches(const TaskGraph& graph);
+    void build_dependents(const TaskGraph& graph);
+    void prepare();
+    Index next_of(Index worker) const;
+    void try_start(Index worker);
+    void start(Index task);
+    void finish(Index task);
+    void finish_instant_tasks();
+    void end_next_on(std::size_t server);
+    void advance(Server& server) const;
+    void refresh_changed();
+    void refresh(std::size_t server);
+    void set_next_end(std::size_t server, double time);
+
+    SharedResources resources_;
+    std::size_t num_tasks_;  ///< of the graph; launches stand behind them
+    // Workers run their orders one by one: the lanes, then the channels, then the processes' launchers.
+    std::vector<Index> worker_of_;        // by task
+    std::vector<std::size_t> server_of_;  // by worker
+    std::vector<Index> order_;            // all workers' tasks, one worker after the other
+    std::vector<Index> order_first_;      // by worker; one more entry at the end
+    std::vector<Index> dependents_;
+    std::vector<Index> dependents_first_;
+    std::vector<Index> needs_;  // how many tasks each waits for
+    std::vector<char> enters_;  // a micro-batch with this task
+    std::vector<char> leaves_;
+    std::vector<std::int32_t> micro_batch_of_;  // by task; -1: all, or a launch
+    Index entry_lane_ = 0;
+
+    // Of a run.
+    std::vector<Server> servers_;
+    std::vector<double> next_end_;  // a tournament: leaves are the servers', each node the least below it
+    std::vector<Index> missing_;    // by task
+    std::vector<Index> position_;   // by worker, in order_
+    std::vector<char> busy_;        // by worker
+    std::vector<char> taken_;            // by task; where most_in_flight lets workers leave their order
+    std::vector<char> is_in_;            // by micro-batch
+    std::vector<Index> instant_;    // tasks of no duration that just started
+    std::vector<std::size_t> changed_;
+    std::vector<double> work_, start_, end_;  // by task, launches included
+    std::size_t finished_ = 0;
+    int in_flight_ = 0;
+    double now_ = 0;
+};
+}  // namespace pipescope

@@ -1,0 +1,26 @@
+#pragma once
+
+#include "simulator/event_engine.h"
+#include "simulator/task_clock.h"
+
+#include <optional>
+#include <span>
+
+namespace pipescope {
+/// Runs one step on the virtual clock: by the recurrence where tasks never slow each other down, by the event engine
+/// where they do. Threading: one thread at a time.
+class StepClock {
+public:
+    /// Nothing shared: the recurrence. The graph is not needed afterwards.
+    StepClock(const TaskGraph& graph, std::optional<SharedResources> shared);
+
+    std::size_t num_tasks() const { return clock_.num_tasks(); }
+    bool shares() const { return engine_.has_value(); }
+    /// Fills in when each task starts and ends, in ns from 0; all spans are num_tasks() long.
+    void run(std::span<const double> durations, std::span<double> starts, std::span<double> ends);
+
+private:
+    TaskClock clock_;
+    std::optional<EventEngine> engine_;
+};
+}  // namespace pipescope

@@ -1,0 +1,122 @@
+#include "simulator/contention.h"
+#include "simulator/simulation.h"
+#include "tests/simulator/profiles.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace pipescope {
+namespace {
+PipelineOptions lanes_on_host(int n, int m, int cores) {
+    PipelineOptions options;
+    options.balance = Balance(std::vector<std::int64_t>(static_cast<std::size_t>(n), 1));
+    options.chunks = options.batch = m;
+    options.checkpoint = Checkpoint::never;
+    options.devices.assign(static_cast<std::size_t>(n), "cpu");
+    options.host_cores = cores;
+    return options;
+}
+
+TEST(CoRunningSpeed, IsThatOfTheProfileUpToTheCores) {
+    const Profile profile = uniform_profile(1);
+    EXPECT_DOUBLE_EQ(co_running_speed(profile, 1, 4, true), 1);
+    EXPECT_DOUBLE_EQ(co_running_speed(profile, 4, 4, true), 1);
+    EXPECT_DOUBLE_EQ(co_running_speed(profile, 8, 4, true), 0.5);
+    EXPECT_DOUBLE_EQ(co_running_speed(profile, 2, 1, false), 0.5);
+}
+
+TEST(CoRunningSpeed, FollowsTheSlowdownThatWasMeasured) {
+    // Two lanes at once take 1.25 times as long; the profile's times are those with both busy.
+    Profile profile = uniform_profile(1);
+    profile.co_running_lanes = 2;
+    profile.host_cores = 2;
+    profile.co_running_slowdown = {1, 1.25};
+    EXPECT_DOUBLE_EQ(co_running_speed(profile, 2, 2, true), 1);
+    EXPECT_DOUBLE_EQ(co_running_speed(profile, 1, 2, true), 1.25) << "a lane whose neighbour waits is quicker";
+    EXPECT_DOUBLE_EQ(co_running_speed(profile, 4, 2, true), 0.5) << "and four take two cores in turns";
+    EXPECT_DOUBLE_EQ(co_running_speed(profile, 2, 1, true), 0.625) << "no more than half a core, and no neighbour";
+    EXPECT_DOUBLE_EQ(co_running_speed(profile, 1, 1, false), 1) << "what the host's lanes do says nothing of a device";
+}
+
+TEST(CoRunningSpeed, UndoesAProfileTakenWithMoreLanesThanCores) {
+    Profile profile = uniform_profile(1);
+    profile.co_running_lanes = 4;
+    profile.host_cores = 2;
+    profile.co_running_slowdown = {1, 1, 1.5, 2};
+    EXPECT_DOUBLE_EQ(co_running_speed(profile, 4, 2, true), 1);
+    EXPECT_DOUBLE_EQ(co_running_speed(profile, 2, 2, true), 2);
+}
+
+TEST(Contention, LeavesLanesAloneThatHaveACoreEach) {
+    const Profile profile = uniform_profile(4);
+    const Simulation shared = simulate(profile, lanes_on_host(4, 8, 4));
+    EXPECT_EQ(shared.step_time.count(), (8 + 3) * 3000);
+    EXPECT_NEAR(*shared.device_idle_fraction, 3.0 / 11, 1e-12);
+}
+
+TEST(Contention, SlowsMoreLanesThanCoresDownToTheCoresWork) {
+    const Simulation shared = simulate(uniform_profile(8), lanes_on_host(8, 32, 2));
+    const double work = 8 * 32 * 3000 / 2.0;
+    EXPECT_GE(static_cast<double>(shared.step_time.count()), work);
+    EXPECT_LE(static_cast<double>(shared.step_time.count()), work * 1.05);
+    EXPECT_LT(*shared.device_idle_fraction, 0.05) << "the cores are busy, whatever the lanes' bubbles say";
+}
+
+TEST(Contention, TakesTurnsOnAnAccelerator) {
+    PipelineOptions options = lanes_on_host(2, 4, 0);
+    options.devices = {"cuda:0", "cuda:0"};
+    const Simulation shared = simulate(uniform_profile(2), options);
+    EXPECT_EQ(shared.step_time.count(), 2 * 4 * 3000) << "one device does the work of both lanes";
+    EXPECT_NEAR(*shared.device_idle_fraction, 0, 1e-9);
+}
+
+TEST(Contention, SpeedsUpALaneWhoseNeighbourWaits) {
+    // n = 2, m = 1: never two lanes at once, so every task runs at 1.5 times the profile's speed.
+    Profile profile = uniform_profile(2);
+    profile.co_running_lanes = 2;
+    profile.host_cores = 2;
+    profile.co_running_slowdown = {1, 1.5};
+    EXPECT_EQ(simulate(profile, lanes_on_host(2, 1, 2)).step_time.count(), 6000 / 1.5);
+    const Simulation one = simulate(profile, lanes_on_host(2, 1, 2));
+    EXPECT_NEAR(one.speedup, 1, 1e-9) << "one lane alone would be as quick";
+}
+
+TEST(Contention, BandsTheNoiseOfSharedCoresToo) {
+    Profile profile = uniform_profile(4);
+    for (LayerProfile& layer : profile.layers) {
+        layer.forward_cv = layer.backward_cv = 0.1;
+    }
+    const Simulation shared = simulate(profile, lanes_on_host(4, 8, 2));
+    ASSERT_TRUE(shared.step_band);
+    const auto step = static_cast<double>(shared.step_time.count());
+    EXPECT_NEAR(static_cast<double>(shared.step_mean->count()), step, 0.1 * step);
+    EXPECT_LT(shared.step_band->first, shared.step_band->second);
+    EXPECT_EQ(simulate(profile, lanes_on_host(4, 8, 2)).step_band, shared.step_band);
+}
+
+TEST(Contention, LaunchesTasksOfAcceleratorsOneAfterTheOther) {
+    Profile profile = uniform_profile(2);
+    profile.device = "cuda:0";
+    profile.launch_ns = 10'000;
+    PipelineOptions options = lanes_on_host(2, 4, 0);
+    options.devices = {"cuda:0", "cuda:1"};
+    // 16 tasks, the loss and 12 copies are launched before the last backward starts; it stands last.
+    EXPECT_GE(simulate(profile, options).step_time.count(), 16 * 10'000 + 2000 - 10'000);
+    options.devices = {"cpu", "cpu"};
+    EXPECT_EQ(simulate(profile, options).step_time.count(), 15'000) << "a lane on the host launches nothing";
+}
+
+TEST(Contention, SharesAPortBetweenTheCopiesThatLeaveIt) {
+    Profile profile = profile_of({layer_of(1000, 2000, 1000), layer_of(1000, 2000, 1000), layer_of(1000, 2000)});
+    PipelineOptions options = lanes_on_host(3, 4, 0);
+    options.devices.clear();
+    options.link = {1e9, 0, LinkSharing::none};
+    const auto step_with = [&](LinkSharing sharing) {
+        options.link.sharing = sharing;
+        return simulate(profile, options).step_time;
+    };
+    EXPECT_LE(step_with(LinkSharing::none), step_with(LinkSharing::sender));
+    EXPECT_LT(step_with(LinkSharing::sender), step_with(LinkSharing::all));
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,240 @@
+#include "simulator/event_engine.h"
+#include "schedule/error.h"
+#include "schedule/schedules.h"
+#include "simulator/task_clock.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <numeric>
+#include <random>
+
+namespace pipescope {
+namespace {
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+/// Every lane and channel with a server of its own.
+SharedResources nothing_shared(const TaskGraph& graph) {
+    SharedResources resources;
+    for (int lane = 0; lane < graph.num_lanes(); ++lane) {
+        resources.server_of_lane.push_back(resources.speeds.size());
+        resources.speeds.push_back({1});
+    }
+    for (std::size_t k = 0; k < graph.channels().size(); ++k) {
+        resources.server_of_channel.push_back(resources.speeds.size());
+        resources.speeds.push_back({1});
+    }
+    return resources;
+}
+
+/// All lanes on one device of this capacity.
+SharedResources one_device(const TaskGraph& graph, int capacity) {
+    SharedResources resources = nothing_shared(graph);
+    std::vector<double>& speeds = resources.speeds.emplace_back();
+    for (int busy = 1; busy <= graph.num_lanes(); ++busy) {
+        speeds.push_back(std::min(1.0, static_cast<double>(capacity) / busy));
+    }
+    resources.server_of_lane.assign(static_cast<std::size_t>(graph.num_lanes()), resources.speeds.size() - 1);
+    return resources;
+}
+
+struct EngineRun {
+    std::vector<double> starts, ends;
+
+    double makespan() const { return *std::max_element(ends.begin(), ends.end()); }
+};
+
+EngineRun run(const TaskGraph& graph, const SharedResources& resources, const std::vector<double>& durations) {
+    EventEngine engine(graph, resources);
+    EngineRun result{std::vector<double>(durations.size()), std::vector<double>(durations.size())};
+    engine.run(durations, result.starts, result.ends);
+    return result;
+}
+
+/// 1000 for a forward or recompute, 2000 for a backward, nothing for the rest.
+std::vector<double> uniform_durations(const TaskGraph& graph) {
+    std::vector<double> durations;
+    for (const Task& task : graph.tasks()) {
+        durations.push_back(task.key.kind == TaskKind::backward ? 2000 : is_compute(task.key.kind) ? 1000 : 0);
+    }
+    return durations;
+}
+
+TaskGraph random_graph(std::mt19937& random) {
+    const std::vector<Schedule> schedules = all_schedules();
+    const Schedule schedule = schedules[random() % schedules.size()];
+    PipelineShape shape{.num_partitions = 1 + static_cast<int>(random() % 6),
+                        .num_micro_batches = 1 + static_cast<int>(random() % 9),
+                        .checkpoint = static_cast<Checkpoint>(random() % 3),
+                        .backward_order = static_cast<BackwardOrder>(random() % 2),
+                        .recompute_start = static_cast<RecomputeStart>(random() % 2),
+                        .replicas = 1 + static_cast<int>(random() % 2)};
+    if (schedule == Schedule::interleaved_1f1b) {
+        shape.num_partitions = 4;
+        shape.num_micro_batches = 2 * (1 + static_cast<int>(random() % 4));
+        shape.placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}};
+    }
+    return make_schedule(schedule, shape);
+}
+
+std::vector<double> random_durations(std::mt19937& random, std::size_t count) {
+    std::vector<double> durations(count);
+    for (double& duration : durations) {
+        duration = random() % 4 == 0 ? 0 : std::uniform_real_distribution<double>(0, 1000)(random);
+    }
+    return durations;
+}
+
+TEST(EventEngine, GivesTheRecurrencesAnswerWhereNothingIsShared) {
+    std::mt19937 random(3);
+    for (int round = 0; round < 2000; ++round) {
+        const TaskGraph graph = random_graph(random);
+        const std::vector<double> durations = random_durations(random, graph.tasks().size());
+        std::vector<double> expected(durations.size());
+        TaskClock(graph).run(durations, expected);
+        const EngineRun events = run(graph, nothing_shared(graph), durations);
+        for (std::size_t task = 0; task < expected.size(); ++task) {
+            ASSERT_NEAR(events.ends[task], expected[task], 1e-9 * (1 + expected[task])) << "round " << round;
+            ASSERT_NEAR(events.starts[task], expected[task] - durations[task], 1e-9 * (1 + expected[task]));
+        }
+    }
+}
+
+TEST(EventEngine, HalvesTheSpeedOfTwoLanesThatWorkOnOneDevice) {
+    // n = 2, m = 2 on one device:   F0 | F1 and F0' at half speed | F1' | B1' | then B0' beside B1, R0 with its turn
+    //   ns      0    1000           3000   4000   6000
+    const TaskGraph graph =
+        make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 2, .checkpoint = Checkpoint::never});
+    const EngineRun shared = run(graph, one_device(graph, 1), uniform_durations(graph));
+    const auto at = [&](TaskKind kind, int i, int j) { return *graph.find({0, kind, j, i, -1}); };
+    EXPECT_DOUBLE_EQ(shared.ends[at(TaskKind::forward, 0, 0)], 1000);
+    EXPECT_DOUBLE_EQ(shared.ends[at(TaskKind::forward, 1, 0)], 3000);
+    EXPECT_DOUBLE_EQ(shared.ends[at(TaskKind::forward, 0, 1)], 3000);
+    EXPECT_DOUBLE_EQ(shared.ends[at(TaskKind::forward, 1, 1)], 4000);
+    EXPECT_DOUBLE_EQ(shared.ends[at(TaskKind::backward, 1, 1)], 6000);
+    EXPECT_DOUBLE_EQ(shared.ends[at(TaskKind::backward, 0, 1)], 10000) << "beside backward (1, 0)";
+    EXPECT_DOUBLE_EQ(shared.makespan(), 12000) << "the work of both lanes, one after the other";
+}
+
+TEST(EventEngine, NeverBeatsTheWorkOverTheCapacityNorTheRecurrence) {
+    std::mt19937 random(5);
+    for (int round = 0; round < 500; ++round) {
+        const TaskGraph graph = random_graph(random);
+        std::vector<double> durations = random_durations(random, graph.tasks().size());
+        double work = 0;
+        for (std::size_t task = 0; task < durations.size(); ++task) {
+            work += is_copy(graph.tasks()[task].key.kind) ? 0 : durations[task];
+        }
+        const int capacity = 1 + static_cast<int>(random() % 3);
+        const double shared = run(graph, one_device(graph, capacity), durations).makespan();
+        std::vector<double> alone(durations.size());
+        TaskClock(graph).run(durations, alone);
+        EXPECT_GE(shared, work / capacity * (1 - 1e-9));
+        EXPECT_GE(shared, *std::max_element(alone.begin(), alone.end()) * (1 - 1e-9));
+        EXPECT_LE(shared, std::accumulate(durations.begin(), durations.end(), 0.0) * (1 + 1e-9));
+    }
+}
+
+TEST(EventEngine, TakesTheWholeWorkOnADeviceThatIsNeverIdle) {
+    // Plenty of micro-batches: eight lanes on two cores finish when the work is done, apart from filling and draining.
+    const TaskGraph graph =
+        make_schedule(Schedule::gpipe, {.num_partitions = 8, .num_micro_batches = 64, .checkpoint = Checkpoint::never});
+    const double step = run(graph, one_device(graph, 2), uniform_durations(graph)).makespan();
+    EXPECT_NEAR(step, 8 * 64 * 3000 / 2.0, 0.02 * step);
+}
+
+TEST(EventEngine, SharesALinkBetweenItsChannels) {
+    // Three lanes; the copies over both boundaries, of 3000 each, share one link: (0, 0) is alone till 4000, then (1,
+    // 0) and (0, 1) halve it.
+    const TaskGraph graph =
+        make_schedule(Schedule::gpipe, {.num_partitions = 3, .num_micro_batches = 2, .checkpoint = Checkpoint::never});
+    std::vector<double> durations = uniform_durations(graph);
+    for (std::size_t task = 0; task < durations.size(); ++task) {
+        durations[task] = graph.tasks()[task].key.kind == TaskKind::copy_forward ? 3000 : durations[task];
+    }
+    SharedResources resources = nothing_shared(graph);
+    resources.speeds.push_back({1, 0.5, 1.0 / 3, 0.25});
+    resources.server_of_channel.assign(graph.channels().size(), resources.speeds.size() - 1);
+    const EngineRun shared = run(graph, resources, durations);
+    const auto copy = [&](int i, int j) { return *graph.find({0, TaskKind::copy_forward, j, i, -1}); };
+    EXPECT_DOUBLE_EQ(shared.ends[copy(0, 0)], 4000);
+    EXPECT_DOUBLE_EQ(shared.starts[copy(1, 0)], 4000);
+    EXPECT_DOUBLE_EQ(shared.starts[copy(0, 1)], 5000);
+    EXPECT_DOUBLE_EQ(shared.ends[copy(1, 0)], 9000) << "1000 alone, then 2000 at half speed";
+    EXPECT_DOUBLE_EQ(shared.ends[copy(0, 1)], 10000) << "2000 by 9000, the rest alone";
+}
+
+TEST(EventEngine, StartsNoTaskBeforeTheHostHasLaunchedIt) {
+    const TaskGraph graph =
+        make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 2, .checkpoint = Checkpoint::never});
+    SharedResources resources = nothing_shared(graph);
+    for (const Task& task : graph.tasks()) {
+        resources.launch_ns.push_back(is_compute(task.key.kind) ? 5000 : 0);
+    }
+    resources.process_of_lane = {0, 0};
+    // Eight launches one after the other; the last task, a backward of 2000, starts behind the last of them.
+    EXPECT_DOUBLE_EQ(run(graph, resources, uniform_durations(graph)).makespan(), 8 * 5000 + 2000);
+    resources.process_of_lane = {0, 1};  // a process each: half as many launches
+    EXPECT_LT(run(graph, resources, uniform_durations(graph)).makespan(), 6 * 5000);
+    for (double& launch : resources.launch_ns) {
+        launch = launch > 0 ? 10 : 0;  // launched ahead: only the first is waited for
+    }
+    EXPECT_DOUBLE_EQ(run(graph, resources, uniform_durations(graph)).makespan(), 9000 + 10);
+}
+
+TEST(EventEngine, HoldsMicroBatchesBackAtTheLimitInFlight) {
+    const TaskGraph graph = make_schedule(
+        Schedule::one_f_one_b, {.num_partitions = 3, .num_micro_batches = 8, .checkpoint = Checkpoint::never});
+    const auto most_live = [&](const EngineRun& each) {
+        int most = 0;
+        for (int i = 0; i < 8; ++i) {
+            const double now = each.starts[*graph.find({0, TaskKind::forward, 0, i, -1})];
+            int live = 0;
+            for (int k = 0; k < 8; ++k) {
+                live += each.starts[*graph.find({0, TaskKind::forward, 0, k, -1})] <= now &&
+                                each.ends[*graph.find({0, TaskKind::backward, 0, k, -1})] > now
+                            ? 1
+                            : 0;
+            }
+            most = std::max(most, live);
+        }
+        return most;
+    };
+    SharedResources resources = nothing_shared(graph);
+    const std::vector<double> durations = uniform_durations(graph);
+    const EngineRun free = run(graph, resources, durations);
+    EXPECT_EQ(most_live(free), 3);
+    resources.most_in_flight = 3;
+    EXPECT_EQ(run(graph, resources, durations).ends, free.ends) << "as many as it needs: nothing changes";
+    resources.most_in_flight = 1;
+    const EngineRun one = run(graph, resources, durations);
+    EXPECT_EQ(most_live(one), 1);
+    EXPECT_DOUBLE_EQ(one.makespan(), 8 * 3 * 3000) << "one micro-batch after the other";
+    resources.most_in_flight = 2;
+    EXPECT_EQ(most_live(run(graph, resources, durations)), 2);
+}
+
+TEST(EventEngine, SaysWhereALimitLetsTheStepNeverEnd) {
+    const TaskGraph graph = make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 4});
+    SharedResources resources = nothing_shared(graph);
+    resources.most_in_flight = 2;
+    EXPECT_THAT([&] { run(graph, resources, uniform_durations(graph)); },
+                ThrowsMessage<Error>(AllOf(HasSubstr("at most 2 micro-batches"), HasSubstr("raise the limit"))));
+}
+
+TEST(EventEngine, RunsAgainAsTheFirstTime) {
+    std::mt19937 random(8);
+    const TaskGraph graph = make_schedule(Schedule::gpipe, {.num_partitions = 4, .num_micro_batches = 8});
+    const std::vector<double> durations = random_durations(random, graph.tasks().size());
+    EventEngine engine(graph, one_device(graph, 2));
+    std::vector<double> starts(durations.size());
+    std::vector<double> first(durations.size());
+    std::vector<double> second(durations.size());
+    engine.run(durations, starts, first);
+    engine.run(durations, starts, second);
+    EXPECT_EQ(first, second);
+}
+}  // namespace
+}  // namespace pipescope
