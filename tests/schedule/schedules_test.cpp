@@ -25,7 +25,9 @@ std::string lane_text(const TaskGraph& graph, int lane) {
         text += text.empty() ? "" : " ";
         text += graph.shape().placement.empty() ? "" : std::to_string(key.partition) + ":";
         text += (key.kind == TaskKind::recompute ? "r" : "") + std::to_string(key.micro_batch) +
-                (key.kind == TaskKind::backward ? "'" : "");
+                (key.kind == TaskKind::backward          ? "'"
+                 : key.kind == TaskKind::backward_weight ? "w"
+                                                         : "");
     }
     return text;
 }
@@ -95,6 +97,53 @@ TEST(Interleaved, RefusesShapesItCannotInterleave) {
                                                        .placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}}});
         },
         ThrowsMessage<UsageError>(HasSubstr("a multiple of 2 micro-batches")));
+}
+
+TEST(ZeroBubbleH1, PutsTheWeightsOffWhereTheyFillTheBubble) {
+    const TaskGraph graph = make_schedule(
+        Schedule::zero_bubble_h1, {.num_partitions = 3, .num_micro_batches = 4, .checkpoint = Checkpoint::never});
+    EXPECT_EQ(lane_text(graph, 0), "0 1 2 0' 0w 3 1' 1w 2' 2w 3' 3w");
+    EXPECT_EQ(lane_text(graph, 1), "0 1 0' 2 1' 0w 3 2' 1w 3' 2w 3w");
+    EXPECT_EQ(lane_text(graph, 2), "0 0' 1 1' 2 2' 0w 3 3' 1w 2w 3w");
+    EXPECT_TRUE(splits_backward(Schedule::zero_bubble_h1));
+}
+
+TEST(ZeroBubbleH1, HoldsNoMoreMicroBatchesThanOneFOneB) {
+    const PipelineShape shape{.num_partitions = 4, .num_micro_batches = 16};
+    for (int j = 0; j < 4; ++j) {
+        EXPECT_EQ(most_live(make_schedule(Schedule::zero_bubble_h1, shape), j), 4 - j);
+    }
+}
+
+TEST(ModelParallel, TakesOneMicroBatchAllTheWayBeforeTheNext) {
+    const TaskGraph graph = make_schedule(Schedule::model_parallel, {.num_partitions = 2, .num_micro_batches = 2});
+    EXPECT_EQ(lane_text(graph, 0), "0 r0 0' 1 1'");
+    EXPECT_EQ(lane_text(graph, 1), "0 r0 0' 1 1'");
+}
+
+TEST(GPipe, GoesBackwardFirstFirstWhereAsked) {
+    const TaskGraph graph = make_schedule(
+        Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 3, .backward_order = BackwardOrder::first_first});
+    EXPECT_EQ(lane_text(graph, 0), "0 1 2 r0 0' r1 1' 2'");
+}
+
+TEST(GPipe, WaitsForTheGradientBeforeAnOrdinaryRecompute) {
+    const PipelineShape shape{.num_partitions = 2, .num_micro_batches = 2, .recompute_start = RecomputeStart::ordinary};
+    const TaskGraph graph = make_schedule(Schedule::gpipe, shape);
+    const auto recompute = *graph.find({0, TaskKind::recompute, 0, 0, -1});
+    const auto copy = *graph.find({0, TaskKind::copy_backward, 0, 0, -1});
+    const auto needed = graph.dependencies(recompute);
+    EXPECT_NE(std::find(needed.begin(), needed.end(), copy), needed.end());
+}
+
+TEST(Replicas, SumTheirGradientsAtTheEndOfEachLane) {
+    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zero_bubble_h1}) {
+        const TaskGraph graph = make_schedule(schedule, {.num_partitions = 2, .num_micro_batches = 2, .replicas = 4});
+        for (int lane = 0; lane < 2; ++lane) {
+            EXPECT_EQ(graph.tasks()[graph.lane_order(LaneId{lane}).back()].key,
+                      (TaskKey{0, TaskKind::all_reduce, lane, -1, -1}));
+        }
+    }
 }
 
 TEST(Schedules, RunEveryTaskOfEveryMicroBatchOnce) {

@@ -1,0 +1,166 @@
+#include "simulator/schedule_comparison.h"
+
+#include "schedule/error.h"
+#include "schedule/schedules.h"
+#include "simulator/balance_search.h"
+
+#include <algorithm>
+#include <set>
+
+namespace pipescope {
+namespace {
+/// Copies between devices as the timeline has them, and the ring's parts of the gradients.
+Bytes communicated_bytes(const Simulation& simulation, const Profile& profile) {
+    const PipelineOptions& options = simulation.options;
+    Bytes copies = 0;
+    for (const Slice& slice : simulation.timeline.slices) {
+        copies += slice.bytes;
+    }
+    Bytes gradients = 0;
+    for (const LayerProfile& layer : profile.layers) {
+        gradients += layer.gradient_bytes;
+    }
+    return options.replicas * copies + 2 * (options.replicas - 1) * gradients;
+}
+
+/// Adds ways to use the lanes one after the other; a way that its options rule out is noted, not thrown.
+class Comparing {
+public:
+    Comparing(const Profile& profile, const PipelineOptions& options) : profile_(profile), options_(options) {
+        options_.placement.clear();
+        options_.replicas = 1;
+        options_.backward_order = BackwardOrder::last_first;
+        lanes_ = static_cast<int>(options.balance.num_partitions());
+        m_ = std::min(options.chunks, options.batch);
+    }
+
+    void add_pipeline(const std::string& name, Schedule schedule, Checkpoint checkpoint, std::string note = "") {
+        PipelineOptions options = options_;
+        options.schedule = to_string(schedule);
+        options.checkpoint = checkpoint;
+        options.most_in_flight = needs_loss_inside(schedule) ? options.most_in_flight : 0;
+        add(name, options, std::move(note));
+    }
+
+    /// Two partitions on each lane.
+    void add_interleaved() {
+        const std::string name = to_string(Schedule::interleaved_1f1b);
+        const int partitions = 2 * lanes_;
+        if (lanes_ < 2 || profile_.layers.size() < static_cast<std::size_t>(partitions) || m_ % lanes_ != 0) {
+            result_.left_out.push_back(
+                {name, "it needs 2 lanes or more, 2 layers for each, and a multiple of the lanes as micro-batches"});
+            return;
+        }
+        PipelineOptions options = with_partitions(partitions, {});
+        options.schedule = name;
+        for (int j = 0; j < partitions; ++j) {
+            options.placement.emplace_back(j % lanes_);
+        }
+        options.devices = options_.devices;
+        options.speeds = options_.speeds;
+        add(name, options, "two partitions a lane");
+    }
+
+    /// `replicas` pipelines of lanes / replicas partitions, each with its part of the mini-batch.
+    void add_replicas(int replicas) {
+        const int partitions = lanes_ / replicas;
+        const std::string name = partitions == 1
+                                     ? "data-parallel"
+                                     : std::to_string(replicas) + " x " + std::to_string(partitions) + " data x gpipe";
+        if (options_.batch % replicas != 0) {
+            result_.left_out.push_back({name, "a batch of " + std::to_string(options_.batch) +
+                                                  " cannot be divided by " + std::to_string(replicas)});
+            return;
+        }
+        if (!lanes_are_alike()) {
+            result_.left_out.push_back({name, "the lanes share a device or differ in speed"});
+            return;
+        }
+        PipelineOptions options = with_partitions(partitions, first_of(options_.devices, partitions));
+        options.speeds = first_of(options_.speeds, partitions);
+        options.replicas = replicas;
+        options.chunks = std::max<std::int64_t>(1, m_ / replicas);
+        options.checkpoint = partitions == 1 ? Checkpoint::never : options_.checkpoint;
+        options.schedule = to_string(Schedule::gpipe);
+        options.most_in_flight = 0;
+        add(name, options, partitions == 1 ? "the whole model on each lane" : "");
+    }
+
+    ScheduleComparison take() { return std::move(result_); }
+
+private:
+    template <class Value>
+    static std::vector<Value> first_of(const std::vector<Value>& values, int count) {
+        return {values.begin(), values.begin() + std::min<std::ptrdiff_t>(count, std::ssize(values))};
+    }
+
+    bool lanes_are_alike() const {
+        const std::set<std::string> devices(options_.devices.begin(), options_.devices.end());
+        const std::set<double> speeds(options_.speeds.begin(), options_.speeds.end());
+        return (options_.devices.empty() || devices.size() == options_.devices.size()) && speeds.size() <= 1;
+    }
+
+    PipelineOptions with_partitions(int partitions, std::vector<std::string> devices) const {
+        PipelineOptions options = options_;
+        options.devices = std::move(devices);
+        options.speeds.clear();
+        options.memory_limit.reset();  // the table shows whether it is kept
+        options.schedule = to_string(Schedule::gpipe);
+        options.most_in_flight = 0;
+        options.balance = partitions == lanes_
+                              ? options_.balance
+                              : find_balance(profile_, options, partitions, BalanceAlgorithm::optimal).balance;
+        options.memory_limit = options_.memory_limit;
+        options.most_in_flight = options_.most_in_flight;
+        return options;
+    }
+
+    void add(const std::string& name, const PipelineOptions& options, std::string note) {
+        try {
+            ComparedSchedule compared{name, simulate(profile_, options, {.noise = false, .memory = true})};
+            compared.synchronous = is_synchronous(parse_schedule(options.schedule));
+            compared.communicated_bytes = communicated_bytes(compared.simulation, profile_);
+            compared.note = std::move(note);
+            result_.schedules.push_back(std::move(compared));
+        } catch (const UsageError& error) {
+            result_.left_out.push_back({name, error.what()});
+        }
+    }
+
+    const Profile& profile_;
+    PipelineOptions options_;
+    int lanes_ = 1;
+    std::int64_t m_ = 1;
+    ScheduleComparison result_;
+};
+}  // namespace
+
+ScheduleComparison compare_schedules(const Profile& profile, const PipelineOptions& options) {
+    check_profile(profile);
+    PipelineOptions checked = options;
+    checked.schedule = to_string(Schedule::gpipe);
+    checked.placement.clear();
+    checked.most_in_flight = 0;
+    check_options(checked, profile.layers.size());
+    const auto lanes = static_cast<int>(options.balance.num_partitions());
+    Comparing comparing(profile, options);
+    comparing.add_pipeline("model-parallel", Schedule::model_parallel, Checkpoint::never, "one lane at a time");
+    if (lanes > 1) {
+        comparing.add_replicas(lanes);
+    }
+    for (int replicas = lanes / 2; replicas > 1; --replicas) {
+        if (lanes % replicas == 0) {
+            comparing.add_replicas(replicas);
+        }
+    }
+    for (const Checkpoint mode : {Checkpoint::always, Checkpoint::except_last, Checkpoint::never}) {
+        comparing.add_pipeline("gpipe, " + to_string(mode), Schedule::gpipe, mode);
+    }
+    comparing.add_pipeline("1f1b", Schedule::one_f_one_b, options.checkpoint);
+    comparing.add_interleaved();
+    comparing.add_pipeline("zero-bubble-h1", Schedule::zero_bubble_h1, options.checkpoint);
+    comparing.add_pipeline("pipedream", Schedule::pipedream, options.checkpoint,
+                           "asynchronous: gradients of weights of different age, several versions of them held");
+    return comparing.take();
+}
+}  // namespace pipescope

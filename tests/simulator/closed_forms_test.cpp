@@ -1,0 +1,214 @@
+// What pipelines take by formula, against the simulator. f, r, b of a partition, c and g of the copies behind it.
+
+#include "simulator/simulation.h"
+#include "tests/simulator/profiles.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+#include <random>
+
+namespace pipescope {
+namespace {
+/// n partitions of one layer each. Links of 1 byte a ns: a copy takes as long as its bytes are many, both ways.
+struct Instance {
+    std::vector<std::int64_t> f, r, b, c;
+    int m = 1;
+
+    std::size_t n() const { return f.size(); }
+    Profile profile() const {
+        Profile profile = profile_of({});
+        for (std::size_t j = 0; j < n(); ++j) {
+            LayerProfile layer = layer_of(static_cast<double>(f[j]), static_cast<double>(b[j]),
+                                          j + 1 < n() ? static_cast<double>(c[j]) : 0);
+            layer.recompute_ns = {static_cast<double>(r[j])};
+            profile.layers.push_back(layer);
+        }
+        return profile;
+    }
+    PipelineOptions options(const std::string& schedule, Checkpoint checkpoint) const {
+        PipelineOptions options;
+        options.balance = Balance(std::vector<std::int64_t>(n(), 1));
+        options.chunks = options.batch = m;
+        options.checkpoint = checkpoint;
+        options.schedule = schedule;
+        options.link.bytes_per_second = 1e9;
+        return options;
+    }
+};
+
+Instance random_instance(std::mt19937& random) {
+    Instance instance;
+    const std::size_t n = 1 + random() % 8;
+    const auto draw = [&](std::size_t count, unsigned most) {
+        std::vector<std::int64_t> values(count);
+        for (std::int64_t& value : values) {
+            value = static_cast<std::int64_t>(random() % most);
+        }
+        return values;
+    };
+    instance.f = draw(n, 1000);
+    instance.r = draw(n, 1000);
+    instance.b = draw(n, 2000);
+    instance.c = draw(n - 1, random() % 2 == 0 ? 1 : 1500);
+    instance.m = 1 + static_cast<int>(random() % 32);
+    return instance;
+}
+
+std::int64_t sum(const std::vector<std::int64_t>& values) {
+    return std::accumulate(values.begin(), values.end(), std::int64_t{0});
+}
+std::int64_t most(const std::vector<std::int64_t>& values) {
+    return values.empty() ? 0 : *std::max_element(values.begin(), values.end());
+}
+std::vector<std::int64_t> plus(std::vector<std::int64_t> a, const std::vector<std::int64_t>& b) {
+    std::transform(a.begin(), a.end(), b.begin(), a.begin(), std::plus<>());
+    return a;
+}
+
+/// A flow of m equal items through stations in a row: the first passes all, the others follow at the slowest's pace.
+std::int64_t flow(const Instance& instance, const std::vector<std::int64_t>& stations) {
+    return sum(stations) + sum(instance.c) + (instance.m - 1) * std::max(most(stations), most(instance.c));
+}
+
+/// always: the last partition to hold its lane up is k; its first recompute starts at the loss.
+std::int64_t backward_always(const Instance& instance) {
+    const std::vector<std::int64_t> rb = plus(instance.r, instance.b);
+    std::int64_t longest = 0;
+    for (std::size_t k = 0; k < instance.n(); ++k) {
+        std::int64_t time = instance.r[k];
+        std::int64_t slowest = 0;
+        for (std::size_t j = 0; j <= k; ++j) {
+            time += instance.b[j] + (j < k ? instance.c[j] : 0);
+            slowest = std::max({slowest, rb[j], j < k ? instance.c[j] : 0});
+        }
+        longest = std::max(longest, time + (instance.m - 1) * slowest);
+    }
+    return longest;
+}
+
+/// except_last: the micro-batch that is not recomputed passes first.
+std::int64_t backward_except_last(const Instance& instance) {
+    return sum(instance.b) + sum(instance.c) +
+           (instance.m - 1) * std::max(most(plus(instance.r, instance.b)), most(instance.c));
+}
+
+std::int64_t step_of(const Instance& instance, const PipelineOptions& options) {
+    return simulate(instance.profile(), options, {.noise = false, .memory = false}).step_time.count();
+}
+
+TEST(ClosedForms, OfGPipeHoldForAnyCostsInAllCheckpointModes) {
+    std::mt19937 random(11);
+    for (int round = 0; round < 3000; ++round) {
+        const Instance each = random_instance(random);
+        const std::int64_t forward = flow(each, each.f);
+        ASSERT_EQ(step_of(each, each.options("gpipe", Checkpoint::never)), forward + flow(each, each.b));
+        ASSERT_EQ(step_of(each, each.options("gpipe", Checkpoint::always)), forward + backward_always(each));
+        ASSERT_EQ(step_of(each, each.options("gpipe", Checkpoint::except_last)), forward + backward_except_last(each));
+    }
+}
+
+TEST(ClosedForms, HoldForFirstFirstAndOrdinaryRecompute) {
+    std::mt19937 random(12);
+    for (int round = 0; round < 1000; ++round) {
+        const Instance each = random_instance(random);
+        const std::int64_t forward = flow(each, each.f);
+        PipelineOptions options = each.options("gpipe", Checkpoint::never);
+        options.backward_order = BackwardOrder::first_first;
+        ASSERT_EQ(step_of(each, options), forward + flow(each, each.b)) << "equal micro-batches: any order";
+        options.checkpoint = Checkpoint::always;
+        ASSERT_EQ(step_of(each, options), forward + backward_always(each));
+        options.recompute_start = RecomputeStart::ordinary;
+        ASSERT_EQ(step_of(each, options), forward + flow(each, plus(each.r, each.b))) << "each backward is r + b";
+    }
+}
+
+TEST(ClosedForms, OfOneLaneAtATimeAndOfDataParallelism) {
+    std::mt19937 random(13);
+    for (int round = 0; round < 300; ++round) {
+        Instance each = random_instance(random);
+        EXPECT_EQ(step_of(each, each.options("model-parallel", Checkpoint::never)),
+                  each.m * (sum(each.f) + sum(each.b) + 2 * sum(each.c)));
+        // R replicas of the whole model: m micro-batches each, then a ring over the gradients.
+        const int replicas = 1 + static_cast<int>(random() % 5);
+        Profile profile = each.profile();
+        Bytes gradients = 0;
+        for (LayerProfile& layer : profile.layers) {
+            layer.gradient_bytes = static_cast<Bytes>(random() % 100'000);
+            gradients += layer.gradient_bytes;
+        }
+        PipelineOptions options = each.options("gpipe", Checkpoint::never);
+        options.balance = Balance({static_cast<std::int64_t>(each.n())});
+        options.replicas = replicas;
+        options.batch = each.m * replicas;
+        options.link.latency_ns = 70;
+        const double ring = 2.0 * (replicas - 1) * (70 + static_cast<double>(gradients) / replicas);
+        const Simulation simulation = simulate(profile, options);
+        EXPECT_NEAR(static_cast<double>(simulation.step_time.count()),
+                    static_cast<double>(each.m * (sum(each.f) + sum(each.b))) + ring, 1);
+        EXPECT_NEAR(simulation.samples_per_second * static_cast<double>(simulation.step_time.count()),
+                    static_cast<double>(options.batch) * 1e9, 1e3);
+    }
+}
+
+/// f = b = 1000 (backward 2000 where it is split into inputs and weights), copies free.
+Simulation uniform(const std::string& schedule, int n, int m, double backward, int partitions_a_lane = 1) {
+    std::vector<LayerProfile> layers;
+    for (int j = 0; j < n * partitions_a_lane; ++j) {
+        layers.push_back(layer_of(1000, backward));
+        layers.back().parameter_bytes = layers.back().gradient_bytes = 64;
+    }
+    PipelineOptions options;
+    options.balance = Balance(std::vector<std::int64_t>(layers.size(), 1));
+    options.chunks = options.batch = m;
+    options.checkpoint = Checkpoint::never;
+    options.schedule = schedule;
+    for (int j = 0; partitions_a_lane > 1 && j < n * partitions_a_lane; ++j) {
+        options.placement.emplace_back(j % n);
+    }
+    return simulate(profile_of(layers), options);
+}
+
+TEST(ClosedForms, OfUniformSchedulesHold) {
+    for (const int n : {1, 2, 3, 4, 8}) {
+        for (const int m : {8, 16, 32}) {
+            EXPECT_EQ(uniform("1f1b", n, m, 2000).step_time.count(), (m + n - 1) * 3000);
+            // (n - 1) (T_F + T_B - T_W) of idle time instead of (n - 1) (T_F + T_B + T_W)
+            EXPECT_EQ(uniform("zero-bubble-h1", n, m, 2000).step_time.count(), m * 3000 + (n - 1) * 1000)
+                << n << " lanes, " << m << " micro-batches";
+            EXPECT_EQ(uniform("pipedream", n, m, 2000).step_time.count(), m * 3000) << "never drains";
+            EXPECT_NEAR(uniform("pipedream", n, m, 2000).bubble_fraction, 0, 1e-9);
+        }
+    }
+    for (const int lanes : {2, 4}) {
+        for (const int rounds : {2, 3}) {
+            EXPECT_EQ(uniform("interleaved", lanes, 8, 2000, rounds).step_time.count(),
+                      (8 * rounds + lanes - 1) * 3000);
+        }
+    }
+}
+
+TEST(ClosedForms, OfMicroBatchesAndWeightVersionsInMemoryHold) {
+    // Partition j of n holds n - j versions of its weights with pipedream, one otherwise.
+    const Simulation pipedream = uniform("pipedream", 4, 8, 2000);
+    const Simulation gpipe = uniform("gpipe", 4, 8, 2000);
+    for (int j = 0; j < 4; ++j) {
+        EXPECT_EQ(pipedream.lanes[static_cast<std::size_t>(j)].peak.at("parameters"), (4 - j) * 64);
+        EXPECT_EQ(gpipe.lanes[static_cast<std::size_t>(j)].peak.at("parameters"), 64);
+    }
+}
+
+TEST(ClosedForms, OfPipeDreamsSteadyStateIsThePaceOfTheSlowestLane) {
+    std::mt19937 random(14);
+    for (int round = 0; round < 200; ++round) {
+        Instance each = random_instance(random);
+        std::fill(each.c.begin(), each.c.end(), 0);
+        const std::int64_t pace = most(plus(each.f, each.b));
+        const std::int64_t period = step_of(each, each.options("pipedream", Checkpoint::never));
+        EXPECT_GE(period, each.m * pace) << "no lane can do more";
+        EXPECT_LE(period, each.m * (sum(each.f) + sum(each.b))) << "no worse than one at a time";
+    }
+}
+}  // namespace
+}  // namespace pipescope
