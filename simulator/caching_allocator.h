@@ -12,8 +12,8 @@ namespace pipescope {
 /// PyTorch's settings of the same names (PYTORCH_CUDA_ALLOC_CONF).
 struct CachingAllocatorOptions {
     bool expandable_segments = false;
-    std::optional<Bytes> max_split_size;  ///< blocks above it are not split; nothing: any may be
-    std::optional<Bytes> device_memory;   ///< cudaMalloc fails above it; nothing: it never fails
+    std::optional<Bytes> max_split_size = {};  ///< blocks above it are not split; nothing: any may be
+    std::optional<Bytes> device_memory = {};   ///< cudaMalloc fails above it; nothing: it never fails
 };
 
 /// What PyTorch's caching allocator reserves from a CUDA device for a sequence of allocations and frees: a model of its

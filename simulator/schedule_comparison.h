@@ -12,7 +12,7 @@ struct ComparedSchedule {
     Simulation simulation;
     bool synchronous = true;       ///< the update is that of one device; not so where weights have different ages
     Bytes communicated_bytes = 0;  ///< of one step, between all lanes
-    std::string note;              ///< what it costs that the figures do not show, or empty
+    std::string note = {};         ///< what it costs that the figures do not show, or empty
 };
 
 struct LeftOutSchedule {
