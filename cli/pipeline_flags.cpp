@@ -78,7 +78,11 @@ void add_algorithm_option(CLI::App& command, std::string& algorithm) {
 }
 
 void add_schedule_options(CLI::App& command, PipelineFlags& flags) {
-    command.add_option("--schedule", flags.schedule, "Order of the tasks: gpipe (default), 1f1b or interleaved")
+    command
+        .add_option(
+            "--schedule", flags.schedule,
+            "Order of the tasks: gpipe (default), 1f1b, interleaved; to compare with, zero-bubble-h1, pipedream, "
+            "model-parallel; or all, which compares them in a table")
         ->type_name("NAME")
         ->group("Pipeline");
     command

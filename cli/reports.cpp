@@ -126,6 +126,9 @@ Json simulation_json(const Simulation& simulation) {
     object["feasible"] = simulation.feasible;
     object["extrapolated"] = simulation.extrapolated;
     object["estimated"] = simulation.estimated;
+    if (options.replicas > 1) {
+        object["replicas"] = options.replicas;
+    }
     if (simulation.device_idle_fraction) {
         object["device_idle_fraction"] = *simulation.device_idle_fraction;
     }
@@ -145,6 +148,14 @@ std::string simulation_text(const Simulation& simulation) {
     std::string text = fmt::format("balance {}, {} micro-batches of {} samples, checkpoint {}, schedule {}\n\n",
                                    to_string(options.balance), simulation.micro_batches, options.batch,
                                    to_string(options.checkpoint), options.schedule);
+    if (simulation.micro_batches < options.chunks) {
+        text += fmt::format("asked for {} micro-batches of {} samples: there are {}, of a sample each\n\n",
+                            options.chunks, options.batch / options.replicas, simulation.micro_batches);
+    }
+    if (options.replicas > 1) {
+        text += fmt::format("{} replicas, {} samples each; shown is one of them\n\n", options.replicas,
+                            options.batch / options.replicas);
+    }
     TextTable figures({{"step time"}, {"bubble"}, {"utilization"}, {"speedup"}, {"samples/s"}});
     figures.add_row({format_duration(simulation.step_time), format_percent(simulation.bubble_fraction),
                      format_percent(simulation.utilization), fmt::format("{:.2f}", simulation.speedup),

@@ -4,26 +4,114 @@
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "cli/reports.h"
+#include "cli/schedule_report.h"
 #include "cli/simulated_trace.h"
+#include "schedule/error.h"
+#include "simulator/schedule_comparison.h"
 #include "simulator/simulation.h"
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 
 namespace pipescope {
 namespace {
+constexpr const char* kAllSchedules = "all";
+
+/// What `simulate` knows beyond the flags it shares with the other commands.
+struct SharingFlags {
+    int cores = 0;
+    int replicas = 1;
+    int most_in_flight = 0;
+    std::string link_sharing = "none";
+    std::string backward = "last-first";
+    std::string recompute = "early";
+    bool expandable_segments = false;
+};
+
 struct SimulateFlags {
     std::string profile;
     PipelineFlags pipeline;
+    SharingFlags sharing;
     std::string trace;
     bool force = false;
     bool json = false;
 };
 
+void add_sharing_options(CLI::App& command, SharingFlags& flags) {
+    command
+        .add_option("--cores", flags.cores,
+                    "Cores that lanes on 'cpu' share, taking them in turns; default: a core for each such lane")
+        ->type_name("N")
+        ->group("Hardware");
+    command
+        .add_option("--link-sharing", flags.link_sharing,
+                    "Which copies share a link's bandwidth: none (default; a link for each pair of lanes), sender (one "
+                    "port for each device) or all (one bus)")
+        ->type_name("NAME")
+        ->group("Hardware");
+    command
+        .add_flag("--expandable-segments", flags.expandable_segments,
+                  "Reserved memory as with PyTorch's setting of that name")
+        ->group("Hardware");
+    command
+        .add_option(
+            "--replicas", flags.replicas,
+            "Pipelines side by side, each with its part of the mini-batch; their gradients are summed at the end")
+        ->type_name("N")
+        ->group("Pipeline");
+    command
+        .add_option(
+            "--in-flight", flags.most_in_flight,
+            "Most micro-batches between first forward and last backward; default: as many as the schedule likes")
+        ->type_name("N")
+        ->group("Pipeline");
+    command.add_option("--backward", flags.backward, "Order of gpipe's backwards: last-first (default) or first-first")
+        ->type_name("ORDER")
+        ->group("Pipeline");
+    command
+        .add_option(
+            "--recompute", flags.recompute,
+            "When a micro-batch runs again: early (default), while its gradient is on its way, or ordinary, once "
+            "it is there")
+        ->type_name("WHEN")
+        ->group("Pipeline");
+}
+
+PipelineOptions options_of(const SimulateFlags& flags) {
+    PipelineOptions options = pipeline_options(flags.pipeline);
+    if (options.schedule == kAllSchedules) {
+        options.schedule = "gpipe";
+    }
+    options.host_cores = flags.sharing.cores;
+    options.replicas = flags.sharing.replicas;
+    options.most_in_flight = flags.sharing.most_in_flight;
+    options.link.sharing = parse_link_sharing(flags.sharing.link_sharing);
+    options.backward_order = parse_backward_order(flags.sharing.backward);
+    options.recompute_start = parse_recompute_start(flags.sharing.recompute);
+    options.expandable_segments = flags.sharing.expandable_segments;
+    return options;
+}
+
+ExitCode compare_all_schedules(const SimulateFlags& flags, const PipelineOptions& options) {
+    if (!flags.trace.empty()) {
+        throw UsageError("--trace is '" + flags.trace +
+                         "' with --schedule all; a trace holds one schedule; name it, or leave out --trace");
+    }
+    const ScheduleComparison comparison = compare_schedules(load_profile(flags.profile), options);
+    std::cout << (flags.json ? dump(schedules_json(comparison)) : schedules_text(comparison));
+    const bool any_fits = std::any_of(comparison.schedules.begin(), comparison.schedules.end(),
+                                      [](const ComparedSchedule& each) { return each.simulation.feasible; });
+    return any_fits ? ExitCode::success : ExitCode::infeasible;
+}
+
 ExitCode simulate_command(const SimulateFlags& flags) {
-    const PipelineOptions options = pipeline_options(flags.pipeline);
+    const PipelineOptions options = options_of(flags);
+    if (flags.pipeline.schedule == kAllSchedules) {
+        return compare_all_schedules(flags, options);
+    }
     if (!flags.trace.empty()) {
         check_output(flags.trace, flags.force);
     }
@@ -42,12 +130,14 @@ void add_simulate_command(Program& program) {
     CLI::App* command = program.add_command(
         "simulate", "Predict step time, bubble and memory of a pipeline from a profile",
         "Example:\n  pipescope simulate p.json --balance 3,3 -m 8 --batch 32 --link-bandwidth 12GB/s\n"
+        "  pipescope simulate p.json --balance 3,3 -m 8 --batch 32 --schedule all\n"
         "Exit code 3 says that a lane needs more than --memory-limit.");
     command->add_option("PROFILE", flags->profile, "Profile file, as 'pipescope profile' writes it")->required();
     add_balance_option(*command, flags->pipeline);
     add_batch_options(*command, flags->pipeline);
     add_schedule_options(*command, flags->pipeline);
     add_hardware_options(*command, flags->pipeline);
+    add_sharing_options(*command, flags->sharing);
     add_optimizer_option(*command, flags->pipeline);
     command
         ->add_option("--trace", flags->trace,

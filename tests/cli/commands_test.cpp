@@ -50,6 +50,35 @@ TEST_F(Commands, SameInputGivesTheSameBytes) {
     EXPECT_EQ(user.succeeds(line).out, user.succeeds(line).out);
 }
 
+TEST_F(Commands, SimulateComparesAllSchedulesInOneTable) {
+    const std::string line = "simulate p.json --balance 2,2 -m 4 --batch 4 --schedule all";
+    EXPECT_THAT(user.succeeds(line).out, AllOf(HasSubstr("data-parallel"), HasSubstr("gpipe, always"),
+                                               HasSubstr("zero-bubble-h1"), HasSubstr("pipedream")));
+    const auto object = user.succeeds(line + " --json").json();
+    ASSERT_GE(object.at("schedules").size(), 8u);
+    for (const auto& each : object.at("schedules")) {
+        EXPECT_TRUE(each.contains("name") && each.contains("step_ns") && each.contains("synchronous") &&
+                    each.contains("communicated_bytes"))
+            << each;
+    }
+    EXPECT_TRUE(object.at("left_out").empty());
+    EXPECT_THAT(refused(2, line + " --trace t.sqlite"), HasSubstr("one schedule"));
+    EXPECT_EQ(user.types(line + " --memory-limit 1kB").code, 3);
+}
+
+TEST_F(Commands, SimulateTakesCoresInTurns) {
+    const std::string line = "simulate p.json --balance 2,2 -m 4 --batch 4 --checkpoint never --devices cpu,cpu --json";
+    const auto shared = user.succeeds(line + " --cores 1").json();
+    EXPECT_EQ(shared.at("step_ns"), 480'000'000) << "the work of both lanes";
+    EXPECT_DOUBLE_EQ(shared.at("device_idle_fraction").get<double>(), 0);
+    EXPECT_EQ(user.succeeds(line + " --cores 2").json().at("step_ns"), 300'000'000);
+}
+
+TEST_F(Commands, SimulateSaysWhereThereAreFewerSamplesThanMicroBatches) {
+    EXPECT_THAT(user.succeeds("simulate p.json --balance 2,2 -m 8 --batch 3").out,
+                HasSubstr("asked for 8 micro-batches of 3 samples: there are 3"));
+}
+
 TEST_F(Commands, InfeasibleIsExitCode3WithTheObjectAllTheSame) {
     const CommandResult result = user.types("simulate p.json --balance 2,2 -m 2 --batch 2 --memory-limit 1kB --json");
     EXPECT_EQ(result.code, 3) << result.err;
@@ -116,6 +145,12 @@ TEST_F(Commands, WrongRequestsAreUsageErrorsThatSayWhatToDo) {
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --memory-limit 1Gb"), HasSubstr("GiB"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --schedule zigzag"), HasSubstr("zigzag"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --devices cpu"), HasSubstr("devices"));
+    EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --speed 0,1"), HasSubstr("--speed"));
+    EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --cores -1"), HasSubstr("cores is -1"));
+    EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --replicas 3"), HasSubstr("replicas is 3"));
+    EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --in-flight 1"), HasSubstr("1f1b"));
+    EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --link-sharing some"), HasSubstr("sender"));
+    EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --backward up"), HasSubstr("first-first"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2"), HasSubstr("--batch is required"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m two --batch 2"), HasSubstr("two"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --fast"), HasSubstr("--fast"));

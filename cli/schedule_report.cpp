@@ -1,0 +1,72 @@
+#include "cli/schedule_report.h"
+
+#include "cli/reports.h"
+#include "cli/text_table.h"
+#include "cli/units.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+Bytes highest_peak(const Simulation& simulation) {
+    Bytes highest = 0;
+    for (const SimulatedLane& lane : simulation.lanes) {
+        highest = std::max(highest, lane.peak_bytes);
+    }
+    return highest;
+}
+
+/// What the figures do not show: an asynchronous update, and a peak above the limit.
+std::string remarks(const ComparedSchedule& compared) {
+    std::string text = compared.simulation.feasible ? "" : "above the memory limit";
+    if (!compared.note.empty()) {
+        text += (text.empty() ? "" : "; ") + compared.note;
+    }
+    return text;
+}
+}  // namespace
+
+nlohmann::ordered_json schedules_json(const ScheduleComparison& comparison) {
+    nlohmann::ordered_json object{{"schedules", nlohmann::ordered_json::array()},
+                                  {"left_out", nlohmann::ordered_json::array()}};
+    for (const ComparedSchedule& compared : comparison.schedules) {
+        nlohmann::ordered_json each{{"name", compared.name}};
+        each.update(simulation_json(compared.simulation));
+        each["synchronous"] = compared.synchronous;
+        each["communicated_bytes"] = compared.communicated_bytes;
+        each["note"] = compared.note;
+        object["schedules"].push_back(std::move(each));
+    }
+    for (const LeftOutSchedule& each : comparison.left_out) {
+        object["left_out"].push_back({{"name", each.name}, {"because", each.because}});
+    }
+    return object;
+}
+
+std::string schedules_text(const ScheduleComparison& comparison) {
+    TextTable table({{"schedule", Align::left},
+                     {"step time"},
+                     {"bubble"},
+                     {"utilization"},
+                     {"speedup"},
+                     {"samples/s"},
+                     {"peak memory"},
+                     {"sent a step"},
+                     {"", Align::left}});
+    for (const ComparedSchedule& compared : comparison.schedules) {
+        const Simulation& each = compared.simulation;
+        table.add_row({compared.name, format_duration(each.step_time), format_percent(each.bubble_fraction),
+                       format_percent(each.utilization), fmt::format("{:.2f}", each.speedup),
+                       fmt::format("{:.2f}", each.samples_per_second), format_bytes(highest_peak(each)),
+                       format_bytes(compared.communicated_bytes), remarks(compared)});
+    }
+    std::string text = table.str();
+    for (const LeftOutSchedule& each : comparison.left_out) {
+        text += fmt::format("\nleft out: {}: {}\n", each.name, each.because);
+    }
+    return text;
+}
+}  // namespace pipescope
