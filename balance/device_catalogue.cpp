@@ -199,6 +199,9 @@ Profile retimed(const Profile& profile, const DeviceType& device) {
     Profile other = profile;
     other.device = device.name;
     other.estimated = true;
+    other.co_running_lanes = 1;
+    other.host_cores = 0;
+    other.co_running_slowdown.clear();
     other.launch_ns = 0;  // in each layer's time
     const std::size_t sizes = profile.samples.size();
     for (std::size_t l = 0; l < profile.layers.size(); ++l) {

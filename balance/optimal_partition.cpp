@@ -221,8 +221,22 @@ private:
             if (step_at_least(longer, partition + 1) >= incumbent_ || !allows(partition, first, end)) {
                 continue;
             }
+            raise_to_rest(longer, rest(partition + 1, end));
             longer.before = index;
             keep(longer, next[end]);
+        }
+    }
+
+    /// Whatever is still to be cut has bottlenecks of its own: labels that are below those are equally good, and one of
+    /// them is enough. Not for the backward phase of mode always, where a partition's path ends with itself.
+    void raise_to_rest(Label& label, const Rest& then) const {
+        if (repeats_ == 0) {
+            label.forward = label.backward = 0;  // nothing repeats, so bottlenecks cost nothing
+            return;
+        }
+        label.forward = std::max(label.forward, then.forward);
+        if (!is_always_) {
+            label.backward = std::max(label.backward, then.backward);
         }
     }
 

@@ -14,7 +14,8 @@
 namespace pipescope {
 namespace {
 constexpr std::size_t kCandidates = 8;
-constexpr int kMostPartitionsTried = 256;
+constexpr int kMostPartitionsTried = 64;
+constexpr int kMostFailures = 8;  // of numbers of partitions that looked possible
 
 Bytes most_bytes(const FoundBalance& found) {
     return *std::max_element(found.peak_bytes.begin(), found.peak_bytes.end());
@@ -47,16 +48,18 @@ public:
 
     /// The best by simulation of what the exact search proposes.
     SearchedBalance optimal() {
-        for (const Balance& candidate : candidates()) {
-            try_cut(candidate);
+        for (const Balance& candidate : by_bound(candidates())) {
+            if (!best_ || !problems_.cost_is_a_bound() || problems_.step_at_least(candidate) < best_->found.step_ns) {
+                try_cut(candidate);
+            }
             if (is_proven()) {
-                return *best_;
+                return *std::move(best_);
             }
         }
-        if (problems_.cost_is_a_bound()) {
+        if (problems_.cost_is_a_bound() && (effort_.prove_uneven || !leaves_a_gap())) {
             enumerate();
         }
-        return best_ ? *best_ : least_memory();
+        return best_ ? *std::move(best_) : least_memory();
     }
 
     /// No balance within the limit steps faster.
@@ -101,11 +104,9 @@ private:
             optimal_partitions(problems_.least());  // refuses, and says what to do
         }
         propose(shortest());
-        const bool is_uneven = tables_.sizes.front() != tables_.sizes.back();
-        const bool leaves_a_gap = is_uneven || !profile_has_no_skips();
-        const std::size_t most = leaves_a_gap || !problems_.cost_is_a_bound() ? kCandidates : 1;
+        const std::size_t most = leaves_a_gap() || !problems_.cost_is_a_bound() ? kCandidates : 1;
         balances.erase(balances.begin() + static_cast<std::ptrdiff_t>(std::min(most, balances.size())), balances.end());
-        if (is_uneven) {
+        if (is_uneven()) {
             propose(optimal_partitions(problems_.large(), kCandidates));
             propose(optimal_partitions(problems_.small(), kCandidates));
         }
@@ -120,7 +121,26 @@ private:
         return balances;
     }
 
-    bool profile_has_no_skips() const { return tables_.large.skips.empty(); }
+    bool is_uneven() const { return tables_.sizes.front() != tables_.sizes.back(); }
+    /// Whether a cut's step may be longer than the closed form has it.
+    bool leaves_a_gap() const { return is_uneven() || !tables_.large.skips.empty(); }
+
+    /// The recurrence knows micro-batches of two sizes: what it says is most often what simulating will.
+    std::vector<Balance> by_bound(const std::vector<Balance>& balances) const {
+        if (!is_uneven() || !problems_.cost_is_a_bound()) {
+            return balances;
+        }
+        std::vector<std::pair<std::int64_t, std::size_t>> order;
+        for (std::size_t k = 0; k < balances.size(); ++k) {
+            order.emplace_back(problems_.step_at_least(balances[k]), k);
+        }
+        std::sort(order.begin(), order.end());
+        std::vector<Balance> sorted;
+        for (const auto& [bound, k] : order) {
+            sorted.push_back(balances[k]);
+        }
+        return sorted;
+    }
 
     const std::vector<RankedBalance>& shortest() {
         if (!shortest_) {
@@ -209,7 +229,11 @@ private:
                 best = simulated(each.found.balance);
             }
         }
-        Bytes limit = most_bytes(best.found);  // the problem asks for what this says then
+        best.found.smallest_limit = most_bytes(best.found);
+        if (!effort_.explain_infeasible) {
+            return best;
+        }
+        const Bytes limit = most_bytes(best.found);
         const PartitionProblem problem = problems_.within(limit);
         CutsInOrder cuts(order_by_peak(problem), limit, effort_.most_nodes);
         tasks_left_ = std::max<std::int64_t>(tasks_left_, effort_.most_tasks / 4);
@@ -269,13 +293,17 @@ std::optional<int> enough_partitions(const Profile& profile, const PipelineOptio
         return std::nullopt;  // what a further lane would be like was not said
     }
     const int most = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitionsTried));
-    const SearchEffort little{20'000, 200'000, false};
-    for (int n = partitions + 1; n <= most; ++n) {
+    const SearchEffort little{5'000, 50'000, false, false};
+    int failures = 0;
+    for (int n = partitions + 1; n <= most && failures < kMostFailures; ++n) {
         const CutProblems problems(profile, options, n, tables);
-        if (!optimal_partitions(problems.least(), 1).empty() &&
-            BalanceSearch(profile, options, n, little, tables).optimal().found.feasible) {
+        if (optimal_partitions(problems.least(), 1).empty()) {
+            continue;
+        }
+        if (BalanceSearch(profile, options, n, little, tables).optimal().found.feasible) {
             return n;
         }
+        ++failures;
     }
     return std::nullopt;
 }
@@ -326,7 +354,7 @@ SearchedBalance search_balance(const Profile& profile, const PipelineOptions& op
     found.lower_bound_ns = std::min(search.lower_bound(), found.step_ns);
     found.optimal = found.feasible && found.step_ns == found.lower_bound_ns;
     if (!found.feasible) {
-        if (effort.look_for_lanes && found.smallest_limit) {
+        if (effort.explain_infeasible && found.smallest_limit) {
             found.smallest_partitions = enough_partitions(profile, options, partitions, tables);
         }
         found.infeasible_because = why_infeasible(found, options);

@@ -41,9 +41,10 @@ struct FoundBalance {
 
 /// How long to look for a proof. Counted in work, not in time, so that equal requests give equal answers.
 struct SearchEffort {
-    std::size_t most_nodes = 400'000;     ///< of the enumeration of cuts
+    std::size_t most_nodes = 400'000;     ///< of an enumeration of cuts
     std::int64_t most_tasks = 2'000'000;  ///< of all simulations together
-    bool look_for_lanes = true;           ///< if infeasible, try more partitions too
+    bool prove_uneven = true;             ///< enumerate even where skips or unequal micro-batches leave a gap
+    bool explain_infeasible = true;       ///< find the smallest limit, and the fewest lanes, that would do
 };
 
 /// Finds a balance for `partitions` partitions, partition j on lane j, with the options' other fields; their own

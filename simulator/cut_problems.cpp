@@ -18,7 +18,13 @@ CutProblems::CutProblems(const Profile& profile, const PipelineOptions& options,
       options_(options),
       partitions_(partitions),
       tables_(tables),
-      bounds_(profile, options, partitions, tables.ranges) {}
+      bounds_(profile, options, partitions, tables.ranges) {
+    std::set<std::string> devices;
+    for (int lane = 0; lane < partitions_; ++lane) {
+        devices.insert(device_of(options_, LaneId{lane}));
+    }
+    lanes_are_apart_ = devices.size() == static_cast<std::size_t>(partitions_);
+}
 
 PartitionProblem CutProblems::least() const {
     return with_limit(problem_at(least_of(tables_.large, tables_.small), tables_.intervals_least),
@@ -47,15 +53,11 @@ PartitionProblem CutProblems::whatever_waits() const {
 }
 
 bool CutProblems::cost_is_a_bound() const {
-    return options_.schedule == "gpipe";
+    return options_.schedule == "gpipe" && (lanes_are_apart_ || profile_.co_running_slowdown.empty());
 }
 
 bool CutProblems::lanes_depend_on_one_side() const {
-    std::set<std::string> devices;
-    for (int lane = 0; lane < partitions_; ++lane) {
-        devices.insert(device_of(options_, LaneId{lane}));
-    }
-    return cost_is_a_bound() && devices.size() == static_cast<std::size_t>(partitions_) && tables_.large.skips.empty();
+    return cost_is_a_bound() && lanes_are_apart_ && tables_.large.skips.empty();
 }
 
 PartitionProblem CutProblems::problem_at(const SizedProfile& sized,
@@ -68,20 +70,29 @@ PartitionProblem CutProblems::problem_at(const SizedProfile& sized,
     problem.recompute_ns = sized.recompute;
     problem.backward_ns = sized.backward;
     problem.intervals = std::move(intervals);
-    const Link& link = options_.link;
-    const double per_byte = link.bytes_per_second > 0 ? 1e9 / link.bytes_per_second : 0;
     for (std::size_t l = 0; l + 1 < sized.output.size(); ++l) {
-        const std::int64_t copy = std::llround(link.latency_ns + static_cast<double>(sized.output[l]) * per_byte);
-        problem.copy_forward_ns.push_back(copy);
-        problem.copy_backward_ns.push_back(copy);
+        problem.copy_forward_ns.push_back(copy_ns(sized.output[l]));
     }
+    problem.copy_backward_ns = problem.copy_forward_ns;
     for (int j = 0; j + 1 < partitions_; ++j) {
-        problem.free_boundary.push_back(device_of(options_, LaneId{j}) == device_of(options_, LaneId{j + 1}));
+        problem.free_boundary.push_back(is_free(j));
     }
     problem.speeds = options_.speeds;
-    const double loss = interpolate(profile_.samples, profile_.loss_ns, static_cast<double>(options_.batch)).value;
-    problem.loss_ns = rounded_time(loss, speed_of(options_, LaneId{partitions_ - 1}));
+    problem.loss_ns = loss_ns();
     return problem;
+}
+
+std::int64_t CutProblems::copy_ns(Bytes bytes) const {
+    const Link& link = options_.link;
+    const double per_byte = link.bytes_per_second > 0 ? 1e9 / link.bytes_per_second : 0;
+    return std::llround(link.latency_ns + static_cast<double>(bytes) * per_byte);
+}
+bool CutProblems::is_free(int boundary) const {
+    return device_of(options_, LaneId{boundary}) == device_of(options_, LaneId{boundary + 1});
+}
+std::int64_t CutProblems::loss_ns() const {
+    const double loss = interpolate(profile_.samples, profile_.loss_ns, static_cast<double>(options_.batch)).value;
+    return rounded_time(loss, speed_of(options_, LaneId{partitions_ - 1}));
 }
 
 PartitionProblem CutProblems::with_limit(PartitionProblem problem, std::optional<Bytes> limit) const {
@@ -101,7 +112,6 @@ PartitionProblem CutProblems::with_limit(PartitionProblem problem, std::optional
 
 std::int64_t CutProblems::step_at_least(const Balance& balance) const {
     const auto times_at = [&](const SizedProfile& sized) {
-        const PartitionProblem problem = problem_at(sized, nullptr);
         GPipeTimes times;
         for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
             const PartitionId partition{static_cast<std::int64_t>(j)};
@@ -114,19 +124,19 @@ std::int64_t CutProblems::step_at_least(const Balance& balance) const {
             times.recompute.push_back(of(sized.recompute));
             times.backward.push_back(of(sized.backward));
             if (j + 1 < balance.num_partitions()) {
-                const bool is_free = problem.free_boundary[j];
-                const std::size_t cut = layers.end.index() - 1;
-                times.copy_forward.push_back(is_free ? 0 : problem.copy_forward_ns[cut]);
-                times.copy_backward.push_back(is_free ? 0 : problem.copy_backward_ns[cut]);
+                const std::int64_t copy =
+                    is_free(static_cast<int>(j)) ? 0 : copy_ns(sized.output[layers.end.index() - 1]);
+                times.copy_forward.push_back(copy);
+                times.copy_backward.push_back(copy);
             }
         }
-        return std::pair(times, problem.loss_ns);
+        return times;
     };
-    const auto [large, loss] = times_at(tables_.large);
+    const GPipeTimes large = times_at(tables_.large);
     const auto num_large = std::count(tables_.sizes.begin(), tables_.sizes.end(), tables_.sizes.front());
     const auto m = static_cast<int>(tables_.sizes.size());
-    const GPipeTimes small = num_large == m ? large : times_at(tables_.small).first;
-    return GPipeRecurrence().step(large, small, m, static_cast<int>(num_large), options_.checkpoint, loss);
+    const GPipeTimes small = num_large == m ? large : times_at(tables_.small);
+    return GPipeRecurrence().step(large, small, m, static_cast<int>(num_large), options_.checkpoint, loss_ns());
 }
 
 std::int64_t CutProblems::work_bound() const {

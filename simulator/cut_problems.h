@@ -48,11 +48,15 @@ public:
 private:
     PartitionProblem problem_at(const SizedProfile& sized, std::shared_ptr<const IntervalTable> intervals) const;
     PartitionProblem with_limit(PartitionProblem problem, std::optional<Bytes> limit) const;
+    std::int64_t copy_ns(Bytes bytes) const;  // between two devices
+    bool is_free(int boundary) const;         // between partitions `boundary` and the next
+    std::int64_t loss_ns() const;
 
     const Profile& profile_;
     const PipelineOptions& options_;
     int partitions_;
     const SearchTables& tables_;
+    bool lanes_are_apart_ = true;  // each on a device of its own
     mutable MemoryBounds bounds_;  // remembers what it worked out
 };
 }  // namespace pipescope

@@ -1,10 +1,14 @@
 #include "simulator/planner.h"
 
 #include "schedule/error.h"
+#include "schedule/schedules.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <exception>
 #include <set>
+#include <thread>
 #include <tuple>
 
 namespace pipescope {
@@ -33,9 +37,24 @@ std::set<int> partitions_of(const PlanRequest& request, std::size_t layers) {
 }
 
 void check(const PlanRequest& request) {
-    if (request.partitions.empty() || request.chunks.empty() || request.checkpoints.empty()) {
+    if (request.partitions.empty() || request.chunks.empty() || request.checkpoints.empty() ||
+        request.schedules.empty()) {
         throw UsageError(
-            "there are 0 numbers of partitions, chunks or checkpoint modes to try; a plan needs 1 of each; give some");
+            "there are 0 numbers of partitions, chunks, checkpoint modes or schedules to try; a plan needs 1 of each; "
+            "give some");
+    }
+    for (const std::string& schedule : request.schedules) {
+        parse_schedule(schedule);
+    }
+    if (*std::min_element(request.chunks.begin(), request.chunks.end()) < 1) {
+        throw UsageError("chunks is " +
+                         std::to_string(*std::min_element(request.chunks.begin(), request.chunks.end())) +
+                         "; a mini-batch is at least 1 micro-batch; leave it out");
+    }
+    if (!request.device_types.empty() && !(request.options.devices.empty() && request.options.speeds.empty())) {
+        throw UsageError(
+            "devices or speeds are given beside device types; each type is planned as lanes of its own; "
+            "leave out one or the other");
     }
     if (!(request.price_per_lane_hour >= 0) || !std::isfinite(request.price_per_lane_hour)) {
         throw UsageError("price_per_lane_hour is " + std::to_string(request.price_per_lane_hour) +
@@ -55,11 +74,42 @@ void check_lanes(const PlanRequest& request, int most_partitions) {
     require_lanes("speeds", request.options.speeds.size());
 }
 
-/// The request's options for n lanes.
-PipelineOptions options_for(const PlanRequest& request, int n, std::int64_t chunks, Checkpoint checkpoint) {
-    PipelineOptions options = request.options;
+/// The profile on one kind of device, and what comes with it.
+struct Variant {
+    Profile profile;
+    PipelineOptions options;
+    std::string device_type;
+    double price_per_hour = 1;
+};
+
+std::vector<Variant> variants_of(const Profile& profile, const PlanRequest& request) {
+    std::vector<Variant> variants;
+    for (const DeviceType& type : request.device_types) {
+        Variant each{retimed(profile, type), request.options, type.name, request.price_per_lane_hour};
+        if (each.options.link == Link{}) {
+            each.options.link = {type.link_bytes_per_second * type.link_efficiency, type.link_latency_ns};
+        }
+        each.options.memory_limit = std::min(each.options.memory_limit.value_or(type.memory_bytes), type.memory_bytes);
+        const auto price = request.prices.find(type.name);
+        if (price != request.prices.end()) {
+            each.price_per_hour = price->second;
+        } else if (type.price_per_hour > 0) {
+            each.price_per_hour = type.price_per_hour;
+        }
+        variants.push_back(std::move(each));
+    }
+    if (variants.empty()) {
+        variants.push_back({profile, request.options, "", request.price_per_lane_hour});
+    }
+    return variants;
+}
+
+/// The options for n lanes.
+PipelineOptions options_for(PipelineOptions options, int n, std::int64_t chunks, Checkpoint checkpoint,
+                            const std::string& schedule) {
     options.chunks = chunks;
     options.checkpoint = checkpoint;
+    options.schedule = schedule;
     options.placement.clear();
     const auto lanes = static_cast<std::size_t>(n);
     options.devices.resize(std::min(options.devices.size(), lanes));
@@ -67,44 +117,205 @@ PipelineOptions options_for(const PlanRequest& request, int n, std::int64_t chun
     return options;
 }
 
-PlanCandidate candidate_for(const Profile& profile, const PlanRequest& request, PipelineOptions options, int n) {
-    const FoundBalance found = find_balance(profile, options, n, request.algorithm);
-    options.balance = found.balance;
-    PlanCandidate candidate;
-    candidate.simulation = simulate(profile, options, {.noise = false, .memory = true});
-    candidate.simulation.timeline.slices.clear();
-    candidate.simulation.memory.clear();
-    candidate.balance_is_optimal = found.optimal;
-    if (candidate.simulation.samples_per_second > 0) {
-        const double hours = 1e6 / candidate.simulation.samples_per_second / 3600;
-        candidate.cost = request.price_per_lane_hour * hours * n;
+/// All candidates of a plan, worked out by several threads. What one number of micro-batches of one variant needs is
+/// done by one thread, since those candidates share tables.
+class PlanRun {
+public:
+    PlanRun(const PlanRequest& request, const std::vector<Variant>& variants, const std::set<int>& partitions,
+            const std::set<std::int64_t>& chunks)
+        : request_(request), partitions_(partitions.begin(), partitions.end()) {
+        // The most micro-batches first: they take longest, and none should be left for one thread at the end.
+        for (auto m = chunks.rbegin(); m != chunks.rend(); ++m) {
+            for (const Variant& variant : variants) {
+                jobs_.push_back({&variant, *m, {}, nullptr});
+            }
+        }
+        per_job_ = partitions_.size() * request.checkpoints.size() * request.schedules.size();
     }
-    return candidate;
-}
+
+    void run() {
+        const int cores = static_cast<int>(std::thread::hardware_concurrency());
+        const int threads = std::clamp(request_.threads > 0 ? request_.threads : cores, 1,
+                                       static_cast<int>(std::min<std::size_t>(jobs_.size(), 64)));
+        {
+            std::vector<std::jthread> others;
+            for (int k = 1; k < threads; ++k) {
+                others.emplace_back([this] { work(false); });
+            }
+            work(true);
+        }  // joins
+        if (progress_failure_) {
+            std::rethrow_exception(progress_failure_);
+        }
+        for (const Job& job : jobs_) {
+            if (job.failure) {
+                std::rethrow_exception(job.failure);
+            }
+        }
+    }
+
+    bool cancelled() const { return stop_; }
+
+    /// In the order of the request, whichever thread was quicker.
+    std::vector<PlanCandidate> take_candidates() {
+        std::vector<PlanCandidate> candidates;
+        for (Job& job : jobs_) {
+            std::move(job.candidates.begin(), job.candidates.end(), std::back_inserter(candidates));
+        }
+        return candidates;
+    }
+
+private:
+    struct Job {
+        const Variant* variant;
+        std::int64_t chunks;
+        std::vector<PlanCandidate> candidates;
+        std::exception_ptr failure;
+    };
+
+    void work(bool is_caller) {
+        for (std::size_t k = next_++; k < jobs_.size() && !stop_; k = next_++) {
+            try {
+                do_job(jobs_[k], is_caller);
+            } catch (...) {
+                jobs_[k].failure = std::current_exception();
+                stop_ = true;
+            }
+        }
+        // The caller has no job left, but may still be told of the others'.
+        if (is_caller) {
+            tell();
+        }
+    }
+
+    void do_job(Job& job, bool is_caller) {
+        const Variant& variant = *job.variant;
+        PipelineOptions widest = variant.options;
+        widest.chunks = job.chunks;
+        const SearchTables tables(variant.profile, widest);
+        for (const std::string& schedule : request_.schedules) {
+            for (const int n : partitions_) {
+                for (const Checkpoint checkpoint : request_.checkpoints) {
+                    if (is_caller) {
+                        tell();
+                    }
+                    if (stop_) {
+                        return;
+                    }
+                    job.candidates.push_back(candidate_for(
+                        variant, options_for(variant.options, n, job.chunks, checkpoint, schedule), n, tables));
+                    ++done_;
+                }
+            }
+        }
+    }
+
+    void tell() {
+        const std::size_t done = done_;
+        if (!request_.progress || stop_ || done < told_) {
+            return;
+        }
+        told_ = done + 1;
+        try {
+            if (!request_.progress(static_cast<double>(done) / static_cast<double>(per_job_ * jobs_.size()))) {
+                stop_ = true;
+            }
+        } catch (...) {
+            progress_failure_ = std::current_exception();
+            stop_ = true;
+        }
+    }
+
+    PlanCandidate candidate_for(const Variant& variant, const PipelineOptions& options, int n,
+                                const SearchTables& tables) const {
+        SearchedBalance searched = search_balance(variant.profile, options, n, request_.algorithm, kEffort, tables);
+        PlanCandidate candidate;
+        candidate.simulation = std::move(searched.simulation);
+        candidate.simulation.timeline.slices = {};
+        candidate.simulation.memory = {};
+        candidate.device_type = variant.device_type;
+        candidate.balance_is_optimal = searched.found.optimal;
+        candidate.lower_bound_ns = searched.found.lower_bound_ns;
+        if (candidate.simulation.samples_per_second > 0) {
+            const double hours = 1e6 / candidate.simulation.samples_per_second / 3600;
+            candidate.cost = variant.price_per_hour * hours * n;
+        }
+        return candidate;
+    }
+
+    /// A candidate of hundreds gets milliseconds.
+    static constexpr SearchEffort kEffort{20'000, 30'000, false, false};
+
+    const PlanRequest& request_;
+    std::vector<int> partitions_;
+    std::vector<Job> jobs_;
+    std::size_t per_job_ = 0;
+    std::size_t told_ = 0;                 // by the calling thread alone
+    std::exception_ptr progress_failure_;  // likewise
+    std::atomic<std::size_t> next_ = 0;
+    std::atomic<std::size_t> done_ = 0;
+    std::atomic<bool> stop_ = false;
+};
 
 /// Better first: feasible, quick, few lanes, little memory.
 auto rank(const PlanCandidate& candidate) {
     const Simulation& simulation = candidate.simulation;
     return std::tuple(!simulation.feasible, -simulation.samples_per_second, simulation.lanes.size(),
-                      highest_peak(simulation));
+                      highest_peak(simulation), candidate.cost);
 }
 
-bool beats(const Simulation& a, const Simulation& b) {
-    const auto of = [](const Simulation& each) {
-        return std::tuple(-each.samples_per_second, each.lanes.size(), highest_peak(each));
-    };
-    const auto [speed_a, lanes_a, bytes_a] = of(a);
-    const auto [speed_b, lanes_b, bytes_b] = of(b);
-    return speed_a <= speed_b && lanes_a <= lanes_b && bytes_a <= bytes_b && of(a) != of(b);
-}
+/// What a Pareto front weighs; smaller is better in each.
+struct Merits {
+    double slowness;
+    std::size_t lanes;
+    Bytes bytes;
+    double cost;
+
+    bool beats(const Merits& other) const {
+        return slowness <= other.slowness && lanes <= other.lanes && bytes <= other.bytes && cost <= other.cost &&
+               std::tie(slowness, lanes, bytes, cost) != std::tie(other.slowness, other.lanes, other.bytes, other.cost);
+    }
+};
 
 void mark_pareto(std::vector<PlanCandidate>& candidates) {
-    for (PlanCandidate& each : candidates) {
-        each.pareto = each.simulation.feasible &&
-                      std::none_of(candidates.begin(), candidates.end(), [&](const PlanCandidate& other) {
-                          return other.simulation.feasible && beats(other.simulation, each.simulation);
-                      });
+    std::vector<Merits> feasible;
+    std::vector<std::size_t> index;
+    for (std::size_t k = 0; k < candidates.size(); ++k) {
+        const Simulation& each = candidates[k].simulation;
+        if (each.feasible) {
+            feasible.push_back({-each.samples_per_second, each.lanes.size(), highest_peak(each), candidates[k].cost});
+            index.push_back(k);
+        }
     }
+    for (std::size_t k = 0; k < feasible.size(); ++k) {
+        candidates[index[k]].pareto = std::none_of(feasible.begin(), feasible.end(),
+                                                   [&](const Merits& other) { return other.beats(feasible[k]); });
+    }
+}
+
+/// From the candidate that needs least, with all the effort a single search has.
+std::string why_infeasible(const std::vector<Variant>& variants, const std::vector<PlanCandidate>& candidates,
+                           BalanceAlgorithm algorithm) {
+    const auto least =
+        std::min_element(candidates.begin(), candidates.end(), [](const PlanCandidate& a, const PlanCandidate& b) {
+            return highest_peak(a.simulation) < highest_peak(b.simulation);
+        });
+    const auto variant = std::find_if(variants.begin(), variants.end(),
+                                      [&](const Variant& each) { return each.device_type == least->device_type; });
+    const PipelineOptions& options = least->simulation.options;
+    const auto n = static_cast<int>(options.balance.num_partitions());
+    SearchEffort effort;
+    effort.explain_infeasible = true;
+    const FoundBalance found = find_balance(variant->profile, options, n, algorithm, effort);
+    const Bytes bytes =
+        std::min(found.smallest_limit.value_or(highest_peak(least->simulation)), highest_peak(least->simulation));
+    return "memory_limit is " + std::to_string(*options.memory_limit) + "; the least that any candidate needs is " +
+           std::to_string(bytes) + " bytes a lane, with " + std::to_string(n) + " partitions, " +
+           std::to_string(least->simulation.micro_batches) + " micro-batches and checkpoint " +
+           to_string(options.checkpoint) + (least->device_type.empty() ? "" : " on " + least->device_type) +
+           (found.smallest_partitions ? "; " + std::to_string(*found.smallest_partitions) + " lanes would keep it"
+                                      : "") +
+           "; raise the limit to that, or allow more partitions or micro-batches";
 }
 }  // namespace
 
@@ -117,46 +328,26 @@ Plan plan(const Profile& profile, const PlanRequest& request) {
     for (const std::int64_t each : request.chunks) {
         chunks.insert(std::min(each, request.options.batch));
     }
-    const double total = static_cast<double>(partitions.size()) * static_cast<double>(chunks.size()) *
-                         static_cast<double>(request.checkpoints.size());
-    Plan plan;
-    const auto go_on = [&] {
-        return !request.progress || request.progress(static_cast<double>(plan.candidates.size()) / total);
-    };
-    for (const int n : partitions) {
-        if (plan.cancelled) {
-            break;
-        }
-        for (const std::int64_t m : chunks) {
-            for (const Checkpoint checkpoint : request.checkpoints) {
-                if (!go_on()) {
-                    plan.cancelled = true;
-                    break;
-                }
-                plan.candidates.push_back(candidate_for(profile, request, options_for(request, n, m, checkpoint), n));
-            }
-            if (plan.cancelled) {
-                break;
-            }
-        }
+    const std::vector<Variant> variants = variants_of(profile, request);
+    for (const Variant& variant : variants) {
+        // Refuses, in one place and before any thread starts, whatever a simulation would.
+        find_balance(variant.profile,
+                     options_for(variant.options, *partitions.begin(), *chunks.begin(), request.checkpoints.front(),
+                                 request.schedules.front()),
+                     *partitions.begin(), BalanceAlgorithm::minmax);
     }
+    PlanRun run(request, variants, partitions, chunks);
+    run.run();
+    Plan plan;
+    plan.cancelled = run.cancelled();
+    plan.candidates = run.take_candidates();
     mark_pareto(plan.candidates);
     std::stable_sort(plan.candidates.begin(), plan.candidates.end(),
                      [](const PlanCandidate& a, const PlanCandidate& b) { return rank(a) < rank(b); });
     if (!plan.candidates.empty() && plan.candidates.front().simulation.feasible) {
         plan.best = 0;
-    } else if (!plan.candidates.empty()) {
-        const auto least = std::min_element(plan.candidates.begin(), plan.candidates.end(),
-                                            [](const PlanCandidate& a, const PlanCandidate& b) {
-                                                return highest_peak(a.simulation) < highest_peak(b.simulation);
-                                            });
-        const PipelineOptions& options = least->simulation.options;
-        plan.infeasible_because =
-            "memory_limit is " + std::to_string(*options.memory_limit) + "; the least that any candidate needs is " +
-            std::to_string(highest_peak(least->simulation)) + " bytes a lane, with " +
-            std::to_string(options.balance.num_partitions()) + " partitions, " +
-            std::to_string(least->simulation.micro_batches) + " micro-batches and checkpoint " +
-            to_string(options.checkpoint) + "; raise the limit to that, or allow more partitions or micro-batches";
+    } else if (!plan.candidates.empty() && !plan.cancelled) {
+        plan.infeasible_because = why_infeasible(variants, plan.candidates, request.algorithm);
     }
     return plan;
 }

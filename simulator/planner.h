@@ -1,10 +1,12 @@
 #pragma once
 
+#include "balance/device_catalogue.h"
 #include "simulator/balance_search.h"
 #include "simulator/simulation.h"
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,19 +17,27 @@ struct PlanRequest {
     std::vector<int> partitions = {1, 2, 3, 4, 5, 6, 7, 8};
     std::vector<std::int64_t> chunks = {1, 2, 4, 8, 16, 32, 64};
     std::vector<Checkpoint> checkpoints = {Checkpoint::never, Checkpoint::except_last, Checkpoint::always};
-    /// Batch, link, memory limit, optimizer, schedule; devices and speeds, if given, of the most lanes: fewer
-    /// partitions use the first of them. Balance, chunks, checkpoint and placement are what is planned, and ignored.
+    std::vector<std::string> schedules = {"gpipe"};
+    /// Kinds of device to try, for which the profile's times are estimated (retimed()), with their links, unless the
+    /// options name one, and their memory as limit, unless the options' is smaller. Empty: the profiled device.
+    std::vector<DeviceType> device_types;
+    /// Batch, link, memory limit, optimizer; devices and speeds, if given, of the most lanes: fewer partitions use the
+    /// first of them. Balance, chunks, checkpoint, schedule and placement are what is planned, and ignored.
     PipelineOptions options;
     BalanceAlgorithm algorithm = BalanceAlgorithm::optimal;
-    double price_per_lane_hour = 1;  ///< 1: the cost is lane-hours
-    /// Told how much is done, 0..1; returns whether to go on. May be empty.
+    double price_per_lane_hour = 1;        ///< 1: the cost is lane-hours
+    std::map<std::string, double> prices;  ///< by device type's name; else the catalogue's, else the above
+    int threads = 0;                       ///< 0: as many as there are cores
+    /// Told how much is done, 0..1, in the calling thread; returns whether to go on. May be empty.
     std::function<bool(double done)> progress;
 };
 
 struct PlanCandidate {
-    Simulation simulation;  ///< without timeline and memory over time
+    Simulation simulation;    ///< without timeline and memory over time
+    std::string device_type;  ///< empty: the profiled device
     bool balance_is_optimal = false;
-    bool pareto = false;  ///< feasible, and none is at least as good in samples/s, lanes and memory, and better in one
+    std::int64_t lower_bound_ns = 0;  ///< no balance steps faster
+    bool pareto = false;  ///< feasible, and none is at least as good in samples/s, lanes, memory and cost, and better
     double cost = 0;      ///< per million samples, in the request's price; optimizer and host outside
 };
 
@@ -38,9 +48,11 @@ struct Plan {
     bool cancelled = false;                         ///< progress said stop; candidates are those up to then
 };
 
-/// Tries every number of partitions, micro-batches and checkpoint mode, each with its best balance. Chunks beyond the
-/// batch would give the same micro-batches again and are tried once. Partitions beyond the layers are left out.
-/// Throws UsageError, BalanceError or ProfileError for a request that holds no candidate at all. Deterministic.
+/// Tries every device type, schedule, number of partitions, micro-batches and checkpoint mode, each with its best
+/// balance. Chunks beyond the batch would give the same micro-batches again and are tried once. Partitions beyond the
+/// layers are left out. Where a proof of the best balance would take long it is left out, and balance_is_optimal false.
+/// Throws UsageError, BalanceError or ProfileError for a request that holds no candidate at all. Deterministic, however
+/// many threads. Threading: starts threads of its own and ends them before it returns.
 Plan plan(const Profile& profile, const PlanRequest& request);
 
 /// What the lane that needs most needs, in bytes.

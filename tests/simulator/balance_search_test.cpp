@@ -144,7 +144,7 @@ TEST(FindBalance, StaysHonestWhenItsEffortIsUsedUp) {
         search.options.memory_limit = least + static_cast<Bytes>(search.next() % 50);
         const std::int64_t best = brute_force(search.profile, search.options, search.n).step_ns;
         const FoundBalance found =
-            find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal, {2, 1, false});
+            find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal, {2, 1, true, true});
         EXPECT_LE(found.lower_bound_ns, best) << "round " << round;
         EXPECT_TRUE(!found.feasible || found.step_ns >= best);
         EXPECT_TRUE(!found.optimal || found.step_ns == best);
