@@ -60,6 +60,31 @@ TEST(PlanReport, SaysWhyTheNextCandidateLoses) {
     EXPECT_THAT(plan_text(plan, 3), AllOf(HasSubstr("no other candidate"), HasSubstr("over the limit")));
 }
 
+TEST(PlanReport, SaysWhatMakesTheNextSlowerAndWhatWouldBeQuickerButDoesNotFit) {
+    Plan plan = three_candidates();
+    plan.candidates.erase(plan.candidates.begin() + 1);
+    for (PlanCandidate& each : plan.candidates) {
+        for (SimulatedLane& lane : each.simulation.lanes) {
+            lane.busy = each.simulation.step_time / 2;
+        }
+    }
+    plan.candidates[1].simulation.bubble_fraction = 0.125;
+    PlanCandidate quicker = candidate_of({1, 1, 2}, 800'000, 1 << 20);
+    quicker.simulation.feasible = false;
+    quicker.simulation.options.memory_limit = 1 << 19;
+    quicker.device_type = "A100";
+    plan.candidates.push_back(quicker);
+    EXPECT_THAT(plan_text(plan, 3),
+                AllOf(HasSubstr("its lanes work 100.0 % longer, being fewer, and its bubble is 12.5 points larger"),
+                      HasSubstr("3 lanes of A100, 4 micro-batches, checkpoint except_last would train 25.0 % more"),
+                      HasSubstr("needs 1.00 MiB on one lane, above the limit of 512.0 KiB")));
+    const auto object = plan_json(plan);
+    EXPECT_EQ(object.at("candidates").at(2).at("device_type"), "A100");
+    EXPECT_TRUE(object.at("candidates").at(0).at("device_type").is_null());
+    EXPECT_EQ(object.at("candidates").at(0).at("balance_is_optimal"), false);
+    EXPECT_EQ(object.at("next_loses_because"), why_next_loses(plan));
+}
+
 TEST(PlanReport, WithoutABestTheReasonComesFirst) {
     Plan plan = three_candidates();
     plan.best.reset();

@@ -135,6 +135,81 @@ TEST(Plan, UsesTheFirstDevicesAndSpeedsForFewerLanes) {
                 ThrowsMessage<UsageError>(HasSubstr("devices names 2 lanes; up to 3")));
 }
 
+Profile eight_layers_with_flops() {
+    Profile profile = eight_layers();
+    for (LayerProfile& layer : profile.layers) {
+        layer.flops = {1e9};
+    }
+    return profile;
+}
+
+DeviceType device_of(const std::string& name, double flops, Bytes memory) {
+    DeviceType type;
+    type.name = name;
+    type.flops_per_second = {{"float32", flops}};
+    type.memory_bytes = memory;
+    type.memory_bytes_per_second = 1e12;
+    type.link_bytes_per_second = 1e10;
+    type.link_efficiency = 0.5;
+    return type;
+}
+
+TEST(Plan, ChoosesAmongDeviceTypesByTheirSpeedMemoryAndPrice) {
+    PlanRequest request = request_of(2, 16);
+    request.device_types = {device_of("small", 2e12, 5000), device_of("large", 1e12, 1'000'000)};
+    request.prices = {{"small", 1}, {"large", 10}};
+    const Plan result = plan(eight_layers_with_flops(), request);
+    EXPECT_EQ(result.candidates.size(), 2u * 2 * 3 * 3);
+    for (const PlanCandidate& each : result.candidates) {
+        EXPECT_TRUE(each.simulation.estimated);
+        EXPECT_EQ(each.simulation.options.link.bytes_per_second, 5e9);
+        EXPECT_EQ(each.simulation.options.memory_limit, each.device_type == "small" ? 5000 : 1'000'000);
+        // 8 layers of 1e9 operations forward and 15/8 as many backward, a million samples
+        const double busy_hours = 1e6 * 8e9 * (1 + 15.0 / 8) / (each.device_type == "small" ? 2e12 : 1e12) / 3600;
+        EXPECT_GE(each.cost, busy_hours * (each.device_type == "small" ? 1 : 10) * 0.99);
+        EXPECT_FALSE(each.device_type == "small" && each.simulation.lanes.size() == 1 && each.simulation.feasible);
+    }
+    request.options.devices = {"a", "b"};
+    EXPECT_THAT([&] { plan(eight_layers_with_flops(), request); },
+                ThrowsMessage<UsageError>(HasSubstr("beside device types")));
+    request.options.devices.clear();
+    EXPECT_THROW(plan(eight_layers(), request), ProfileError) << "no flops";
+}
+
+TEST(Plan, TriesEverySchedule) {
+    PlanRequest request = request_of(2, 4);
+    request.schedules = {"gpipe", "1f1b"};
+    const Plan result = plan(eight_layers(), request);
+    EXPECT_EQ(result.candidates.size(), 2u * 2 * 2 * 3);
+    EXPECT_EQ(std::count_if(result.candidates.begin(), result.candidates.end(),
+                            [](const PlanCandidate& each) { return each.simulation.options.schedule == "1f1b"; }),
+              12);
+    request.schedules = {"best"};
+    EXPECT_THROW(plan(eight_layers(), request), UsageError);
+}
+
+TEST(Plan, GivesTheSameAnswerWithAnyNumberOfThreads) {
+    PlanRequest request = request_of(4, 12);
+    request.chunks = {1, 2, 3, 4, 5, 12};
+    request.options.memory_limit = 6000;
+    request.threads = 1;
+    const Plan one = plan(eight_layers(), request);
+    request.threads = 5;
+    const Plan many = plan(eight_layers(), request);
+    ASSERT_EQ(one.candidates.size(), many.candidates.size());
+    for (std::size_t k = 0; k < one.candidates.size(); ++k) {
+        EXPECT_EQ(one.candidates[k].simulation.options, many.candidates[k].simulation.options);
+        EXPECT_EQ(one.candidates[k].simulation.step_time, many.candidates[k].simulation.step_time);
+        EXPECT_EQ(one.candidates[k].pareto, many.candidates[k].pareto);
+    }
+}
+
+TEST(Plan, PassesOnWhatProgressThrows) {
+    PlanRequest request = request_of(4, 16);
+    request.progress = [](double) -> bool { throw UsageError("enough"); };
+    EXPECT_THAT([&] { plan(eight_layers(), request); }, ThrowsMessage<UsageError>(HasSubstr("enough")));
+}
+
 TEST(Plan, RefusesARequestWithoutCandidates) {
     PlanRequest request = request_of(0, 4);
     EXPECT_THAT([&] { plan(eight_layers(), request); }, ThrowsMessage<UsageError>(HasSubstr("0 numbers of")));
