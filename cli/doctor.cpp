@@ -1,7 +1,9 @@
 #include "cli/doctor.h"
 
 #include "cli/child_process.h"
+#include "cli/inject_library.h"
 #include "cli/units.h"
+#include "profiler/recorder/device_capture.h"
 #include "trace/trace_reader.h"
 #include "trace/trace_writer.h"
 
@@ -166,11 +168,18 @@ DoctorCheck check_cuda_driver() {
 }
 
 DoctorCheck check_cupti() {
-    const bool found = open_first({"libcupti.so.13", "libcupti.so.12", "libcupti.so"}) != nullptr;
-    return {"cupti", found,
-            found
-                ? "found by the loader"
-                : "libcupti.so not found by the loader: kernels on CUDA devices are not recorded; CPU lanes need none"};
+    const DeviceCaptureProbe probe = probe_device_capture();  // subscribes, so it finds another tool that holds it
+    return {"cupti", probe.available,
+            probe.available ? probe.detail
+                            : "work on CUDA devices is not recorded: " + probe.detail +
+                                  (probe.driver ? "" : "; CPU lanes need none")};
+}
+
+DoctorCheck check_record() {
+    const auto library = find_inject_library();
+    return {"record", library.has_value(),
+            library ? "libpipescope_inject.so is installed: programs not built with PipeScope can be recorded"
+                    : "libpipescope_inject.so is missing: record cannot run; build or install PipeScope again"};
 }
 
 DoctorCheck check_nvtx_injection() {
@@ -181,13 +190,14 @@ DoctorCheck check_nvtx_injection() {
     const bool exists = fs::exists(library);
     return {"nvtx injection", exists,
             fmt::format("NVTX_INJECTION64_PATH is {}{}", library,
-                        exists ? "; another tool takes part in recording" : ", which does not exist; unset it")};
+                        exists ? "; that tool gets all ranges, so run and record have none; unset it to record here"
+                               : ", which does not exist; unset it")};
 }
 }  // namespace
 
 std::vector<DoctorCheck> examine_machine() {
-    return {check_torch(), check_gui(),           check_trace_store(), check_temporary_folder(),
-            check_cores(), check_load(),          check_timer_slack(), check_cuda_driver(),
-            check_cupti(), check_nvtx_injection()};
+    return {check_torch(), check_gui(),    check_trace_store(),   check_temporary_folder(),
+            check_cores(), check_load(),   check_timer_slack(),   check_cuda_driver(),
+            check_cupti(), check_record(), check_nvtx_injection()};
 }
 }  // namespace pipescope

@@ -52,6 +52,7 @@ int run_pipescope(int argc, const char* const* argv) {
     add_forwarded(program, arguments, "validate", "Measure how far predictions are off, over a spread of pipelines");
     add_view_command(program);
     add_export_command(program);
+    add_record_command(program);
     add_recover_command(program);
     add_doctor_command(program);
     add_forwarded(program, arguments, "demo", "The whole job on this machine, from profile to picture");

@@ -3,8 +3,9 @@
 //     NVTX_INJECTION64_PATH=/path/libpipescope_inject.so PIPESCOPE_TRACE=out.sqlite program
 //
 // PIPESCOPE_TRACE names the trace; %p in it becomes the process id, so that a program of several processes gets a trace
-// for each. Without it: pipescope-<process id>.sqlite in the current folder. A file that exists is not overwritten.
-// Other than the handler linked into a program, this one also hears shared libraries, such as libtorch.
+// for each. Without it: pipescope-<process id>.sqlite in the current folder. A file that exists is not overwritten;
+// with PIPESCOPE_TRACE_FURTHER=1, as `pipescope record` sets it, a process that finds it taken writes out-<process
+// id>.sqlite. Other than the handler linked into a program, this one also hears shared libraries, such as libtorch.
 
 #include "profiler/recorder/nvtx_handler.h"
 #include "profiler/recorder/recorder.h"
@@ -13,6 +14,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -40,10 +42,29 @@ void stop_at_exit() {
     recorder.reset();
 }
 
+/// Where a program has several processes the first one to emit a range gets the file; creating it decides who is.
+std::unique_ptr<Recorder> make_recorder() {
+    const std::filesystem::path path = trace_path();
+    const char* further = std::getenv("PIPESCOPE_TRACE_FURTHER");
+    if (further == nullptr || *further != '1') {
+        return std::make_unique<Recorder>(RecorderOptions{.path = path});
+    }
+    try {
+        return std::make_unique<Recorder>(RecorderOptions{.path = path});
+    } catch (const TraceError&) {
+        if (!std::filesystem::exists(path)) {
+            throw;
+        }
+    }
+    std::filesystem::path own = path;
+    own.replace_filename(path.stem().string() + "-" + std::to_string(getpid()) + path.extension().string());
+    return std::make_unique<Recorder>(RecorderOptions{.path = own});
+}
+
 /// Whether it could be started. A program must not fail because its trace cannot be written.
 bool start_recorder() {
     try {
-        recorder = std::make_unique<Recorder>(RecorderOptions{.path = trace_path()});
+        recorder = make_recorder();
         return std::atexit(stop_at_exit) == 0;
     } catch (const std::exception& error) {
         std::fprintf(stderr, "pipescope: not recording: %s\n", error.what());

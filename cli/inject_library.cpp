@@ -1,0 +1,28 @@
+#include "cli/inject_library.h"
+
+#include "schedule/error.h"
+
+namespace pipescope {
+namespace fs = std::filesystem;
+
+std::optional<fs::path> find_inject_library() {
+    std::error_code error;
+    const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+    for (const fs::path& place : {folder / "../lib", folder}) {
+        const fs::path library = place / "libpipescope_inject.so";
+        if (fs::is_regular_file(library, error)) {
+            return fs::canonical(library, error);
+        }
+    }
+    return std::nullopt;
+}
+
+fs::path require_inject_library() {
+    if (const auto library = find_inject_library()) {
+        return *library;
+    }
+    throw Error(
+        "libpipescope_inject.so is missing; record loads it into the program, from ../lib beside this program's "
+        "folder; build or install PipeScope again");
+}
+}  // namespace pipescope

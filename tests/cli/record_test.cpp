@@ -1,0 +1,129 @@
+// `pipescope record` as a user types it, with a program that was not built with PipeScope.
+
+#include "tests/cli/user.h"
+#include "trace/trace_reader.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::HasSubstr;
+
+const std::string kProgram = PLAIN_NVTX_PROGRAM;
+constexpr int kProgramsOwnCode = 7;
+
+class Record : public testing::Test {
+protected:
+    TraceReader trace(const std::string& name) const { return TraceReader(user.folder() / name); }
+    std::int64_t ranges_of(const std::string& name) const {
+        std::int64_t ranges = 0;
+        for (const DropRecord& drop : trace(name).drops()) {
+            ranges += drop.recorded + drop.open_at_exit;
+        }
+        return ranges;
+    }
+    std::string refused(int code, const std::string& line) const {
+        const CommandResult result = user.types(line);
+        EXPECT_EQ(result.code, code) << line << "\n" << result.err;
+        EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+        return result.err;
+    }
+    const User user;
+};
+
+TEST_F(Record, WritesATraceOfAnyProgramAndPassesItsCodeOn) {
+    const CommandResult result = user.types("record -o out.sqlite -- " + kProgram);
+    EXPECT_EQ(result.code, kProgramsOwnCode);
+    EXPECT_EQ(ranges_of("out.sqlite"), 4);
+    EXPECT_THAT(result.err, AllOf(HasSubstr("out.sqlite: 4 ranges, 0 tasks")));
+    user.types("record -- " + kProgram);
+    EXPECT_TRUE(user.has("plain_nvtx_program.sqlite"));
+}
+
+TEST_F(Record, MakesTasksOfRangesWithATaskKey) {
+    user.types("record -o out.sqlite -- " + kProgram + " task");
+    const Timeline timeline = trace("out.sqlite").timeline(Source::measured);
+    ASSERT_EQ(timeline.slices.size(), 1u);
+    EXPECT_EQ(timeline.slices[0].key, (TaskKey{0, TaskKind::forward, 0, 0, -1}));
+}
+
+TEST_F(Record, EndsByTheSignalThatEndedTheProgramAndKeepsTheTrace) {
+    const CommandResult result = user.types("record -o out.sqlite -- " + kProgram + " abort");
+    EXPECT_EQ(result.code, 128 + SIGABRT);  // as the shell and timeout tell it
+    EXPECT_FALSE(user.has("out.sqlite-wal"));
+    EXPECT_EQ(trace("out.sqlite").run().at("closed"), "true");
+}
+
+TEST_F(Record, LeavesAReadableTraceWhenItIsInterrupted) {
+    const std::string output = (user.folder() / "stdout").string();
+    const std::string trace_path = (user.folder() / "out.sqlite").string();
+    const pid_t child = fork();
+    if (child == 0) {
+        setpgid(0, 0);
+        alarm(100);
+        if (std::freopen(output.c_str(), "w", stdout) != nullptr) {
+            execl(PIPESCOPE_BIN_FOLDER "/pipescope", "pipescope", "record", "-o", trace_path.c_str(), "--",
+                  kProgram.c_str(), "wait", nullptr);
+        }
+        _exit(127);
+    }
+    while (waitpid(child, nullptr, WNOHANG) == 0 && read_text(output).find("ready") == std::string::npos) {
+        usleep(10'000);
+    }
+    kill(-child, SIGINT);  // as a terminal does at Ctrl-C: to the whole group
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFSIGNALED(status));
+    EXPECT_EQ(WTERMSIG(status), SIGINT);
+    EXPECT_FALSE(user.has("out.sqlite-wal"));
+    EXPECT_EQ(trace("out.sqlite").run().at("closed"), "true");
+    EXPECT_THAT(trace("out.sqlite").diagnostics(),
+                testing::Contains(testing::Field(&DiagnosticRecord::text, HasSubstr("cut off"))));
+}
+
+TEST_F(Record, GivesEachFurtherProcessATraceOfItsOwn) {
+    const CommandResult result =
+        user.types("record -o out.sqlite -- sh -c '" + kProgram + "; " + kProgram + " & echo $! >id; wait'");
+    EXPECT_EQ(result.code, 0);  // the shell's
+    std::string process = user.reads("id");
+    process.erase(process.find('\n'));
+    EXPECT_EQ(ranges_of("out.sqlite"), 4);
+    EXPECT_EQ(ranges_of("out-" + process + ".sqlite"), 4);
+}
+
+TEST_F(Record, KeepsAnExistingFile) {
+    user.writes("out.sqlite", "precious");
+    EXPECT_THAT(refused(1, "record -o out.sqlite -- " + kProgram), HasSubstr("--force"));
+    EXPECT_EQ(user.reads("out.sqlite"), "precious");
+    // also where the program turns out to have nothing to record
+    EXPECT_THAT(refused(0, "record -o out.sqlite --force -- true"), HasSubstr("true made no trace"));
+    EXPECT_EQ(user.reads("out.sqlite"), "precious");
+    EXPECT_EQ(user.types("record -o out.sqlite --force -- " + kProgram).code, kProgramsOwnCode);
+    EXPECT_EQ(ranges_of("out.sqlite"), 4);
+    EXPECT_FALSE(user.has("out.sqlite.replaced"));
+}
+
+TEST_F(Record, SaysWhatIsWrongWithTheProgram) {
+    user.writes("text", "no program");
+    EXPECT_THAT(refused(1, "record -- no-such-program"), HasSubstr("in no folder of PATH"));
+    EXPECT_THAT(refused(1, "record -- ./no-such-program"), HasSubstr("does not exist"));
+    EXPECT_THAT(refused(1, "record -- ./text"), HasSubstr("not executable"));
+    EXPECT_THAT(refused(1, "record -o nowhere/out.sqlite -- true"), HasSubstr("nowhere does not exist"));
+    EXPECT_THAT(refused(2, "record"), HasSubstr("PROGRAM is required"));
+}
+
+TEST_F(Record, RefusesToTakeAnotherToolsPlace) {
+    const CommandResult result = user.types_to_shell("NVTX_INJECTION64_PATH=/opt/other.so '" PIPESCOPE_BIN_FOLDER
+                                                     "/pipescope' record -- true >.stdout 2>.stderr");
+    EXPECT_EQ(result.code, 1);
+    EXPECT_THAT(result.err, HasSubstr("/opt/other.so"));
+}
+}  // namespace
+}  // namespace pipescope
