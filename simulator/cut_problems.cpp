@@ -53,7 +53,10 @@ PartitionProblem CutProblems::whatever_waits() const {
 }
 
 bool CutProblems::cost_is_a_bound() const {
-    return options_.schedule == "gpipe" && (lanes_are_apart_ || profile_.co_running_slowdown.empty());
+    // Whatever is left out here (shared links, recompute that waits, replicas) only makes a step longer.
+    const bool is_known_order = options_.schedule == "gpipe" && options_.backward_order == BackwardOrder::last_first &&
+                                options_.most_in_flight == 0;
+    return is_known_order && (lanes_are_apart_ || profile_.co_running_slowdown.empty());
 }
 
 bool CutProblems::lanes_depend_on_one_side() const {
@@ -91,7 +94,7 @@ bool CutProblems::is_free(int boundary) const {
     return device_of(options_, LaneId{boundary}) == device_of(options_, LaneId{boundary + 1});
 }
 std::int64_t CutProblems::loss_ns() const {
-    const double loss = interpolate(profile_.samples, profile_.loss_ns, static_cast<double>(options_.batch)).value;
+    const double loss = interpolate(profile_.samples, profile_.loss_ns, static_cast<double>(replica_batch(options_))).value;
     return rounded_time(loss, speed_of(options_, LaneId{partitions_ - 1}));
 }
 

@@ -79,10 +79,10 @@ const RangeMemories::Range& RangeMemories::range(LayerRange layers) {
 MemoryBounds::MemoryBounds(const Profile& profile, const PipelineOptions& options, int partitions,
                            std::shared_ptr<RangeMemories> ranges)
     : options_(options), partitions_(partitions), ranges_(std::move(ranges)) {
-    const std::vector<std::int64_t> sizes = micro_batch_sizes(options.batch, options.chunks);
+    const std::vector<std::int64_t> sizes = micro_batch_sizes(replica_batch(options), options.chunks);
     m_ = static_cast<int>(sizes.size());
     loss_transient_ = std::llround(
-        interpolate(profile.samples, profile.loss_transient_bytes, static_cast<double>(options.batch)).value);
+        interpolate(profile.samples, profile.loss_transient_bytes, static_cast<double>(replica_batch(options))).value);
     const SizedProfile large = at_size(profile, sizes.front());
     const SizedProfile small = at_size(profile, sizes.back());
     const auto larger = std::count(sizes.begin(), sizes.end(), sizes.front());

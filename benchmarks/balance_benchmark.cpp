@@ -1,0 +1,100 @@
+// The exact balance, with and without a memory limit, and the planner over 768 candidates.
+
+#include "balance/optimal_partition.h"
+#include "simulator/balance_search.h"
+#include "simulator/planner.h"
+
+#include <benchmark/benchmark.h>
+
+#include <numeric>
+#include <random>
+
+namespace pipescope {
+namespace {
+/// Layers of 50 to 150 us forward, and backward of twice that give or take 30 %.
+Profile random_profile(std::size_t layers) {
+    std::mt19937 random(1);
+    std::uniform_real_distribution<double> around(0.5, 1.5);
+    std::uniform_real_distribution<double> ratio(1.4, 2.6);
+    Profile profile;
+    profile.samples = {1};
+    profile.input_bytes = {1e6};
+    for (std::size_t l = 0; l < layers; ++l) {
+        LayerProfile layer;
+        layer.name = "layer";
+        layer.forward_ns = {around(random) * 100'000};
+        layer.backward_ns = {layer.forward_ns[0] * ratio(random)};
+        layer.output_bytes = {1e6};
+        layer.saved_bytes = {4e6};
+        layer.parameter_bytes = layer.gradient_bytes = 1'000'000;
+        profile.layers.push_back(layer);
+    }
+    return profile;
+}
+
+/// N layers, n partitions; `limit`: bytes a lane, counted by a function that costs nothing.
+void optimal(benchmark::State& state) {
+    const auto layers = static_cast<std::size_t>(state.range(0));
+    const Profile profile = random_profile(layers);
+    PartitionProblem problem;
+    problem.partitions = static_cast<int>(state.range(1));
+    problem.micro_batches = 32;
+    problem.checkpoint = static_cast<Checkpoint>(state.range(2));
+    for (const LayerProfile& layer : profile.layers) {
+        problem.forward_ns.push_back(layer.forward_ns[0]);
+        problem.backward_ns.push_back(layer.backward_ns[0]);
+    }
+    problem.recompute_ns = problem.forward_ns;
+    problem.copy_forward_ns.assign(layers - 1, 67'500);
+    problem.copy_backward_ns.assign(layers - 1, 67'500);
+    if (state.range(3) != 0) {
+        problem.memory_limit = static_cast<Bytes>(layers) / state.range(1) + 2;
+        problem.peak_bytes = [](PartitionId, LayerRange range) { return static_cast<Bytes>(range.size()); };
+    }
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(optimal_partitions(problem));
+    }
+    state.SetLabel(to_string(problem.checkpoint) + (state.range(3) != 0 ? ", memory limit" : ""));
+}
+BENCHMARK(optimal)
+    ->ArgsProduct({{200}, {8}, {0, 1, 2}, {0, 1}})
+    ->ArgsProduct({{400}, {16}, {0, 1, 2}, {0, 1}})
+    ->Unit(benchmark::kMillisecond);
+
+PipelineOptions options_for(std::int64_t batch) {
+    PipelineOptions options;
+    options.chunks = options.batch = batch;
+    options.link = {16e9, 5'000};
+    return options;
+}
+
+/// With the memory model, and the simulation of what was found.
+void find_balance_within_a_limit(benchmark::State& state) {
+    const Profile profile = random_profile(200);
+    PipelineOptions options = options_for(32);
+    options.memory_limit = 260'000'000;
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(find_balance(profile, options, 8, BalanceAlgorithm::optimal));
+    }
+}
+BENCHMARK(find_balance_within_a_limit)->Unit(benchmark::kMillisecond);
+
+/// 200 layers, up to 16 partitions, 16 numbers of micro-batches, three modes.
+void plan_768(benchmark::State& state) {
+    const Profile profile = random_profile(200);
+    PlanRequest request;
+    request.partitions.resize(16);
+    std::iota(request.partitions.begin(), request.partitions.end(), 1);
+    request.chunks = {1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 64};
+    request.options = options_for(64);
+    if (state.range(0) != 0) {
+        request.options.memory_limit = state.range(0);
+    }
+    request.threads = 2;
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(plan(profile, request));
+    }
+}
+BENCHMARK(plan_768)->Arg(0)->Arg(400'000'000)->Unit(benchmark::kMillisecond)->UseRealTime();
+}  // namespace
+}  // namespace pipescope
