@@ -86,7 +86,8 @@ void report(const fs::path& trace) {
             lost += drop.dropped;
         }
         const std::string count = recovery.was_open ? "its recording was cut off" : fmt::format("{} ranges", ranges);
-        std::cerr << fmt::format("pipescope: {}: {}, {} tasks{}\n", trace.string(), count, recovery.tasks,
+        std::cerr << fmt::format("pipescope: {}: {}, {} tasks; clock drift {} ns{}\n", trace.string(), count,
+                                 recovery.tasks, recovery.clock_drift_ns,
                                  lost == 0 ? "" : fmt::format("; {} records were lost", lost));
     } catch (const std::exception& error) {
         std::cerr << error_line(error.what()) << std::endl;

@@ -2,6 +2,7 @@
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "cli/reports.h"
+#include "cli/units.h"
 #include "trace/trace_reader.h"
 #include "trace/trace_schema.h"
 
@@ -34,11 +35,22 @@ ExitCode recover_command(const RecoverFlags& flags) {
         std::cout << dump({{"was_open", recovery.was_open},
                            {"tasks", recovery.tasks},
                            {"steps", recovery.steps},
+                           {"recorded_until_ns", recovery.recorded_until_ns},
+                           {"dropped", recovery.dropped},
+                           {"clock_drift_ns", recovery.clock_drift_ns},
                            {"from_version", recovery.from_version}});
         return ExitCode::success;
     }
     std::cout << fmt::format("{}: {} tasks, {} steps; {}\n", flags.trace, recovery.tasks, recovery.steps,
                              what_was_done(recovery));
+    if (recovery.was_open) {
+        std::cout << fmt::format(
+            "lost: what ended after {}, where the file ends; at most the last two drain periods "
+            "(40 ms) before the kill, on a machine that keeps up\n",
+            format_duration(Nanoseconds{recovery.recorded_until_ns}));
+    }
+    std::cout << fmt::format("dropped while recording: {}; wall clock against the recording's: {} ns\n",
+                             recovery.dropped, recovery.clock_drift_ns);
     return ExitCode::success;
 }
 }  // namespace

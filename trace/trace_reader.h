@@ -46,7 +46,11 @@ struct Recovery {
     bool was_open = false;  ///< the writer had not closed it
     std::int64_t tasks = 0;
     std::int64_t steps = 0;
-    int from_version = 0;  ///< the format version it had; it has the current one now
+    std::int64_t ranges = 0;             ///< and marks, of NVTX
+    std::int64_t recorded_until_ns = 0;  ///< end of the last range in the file; what came later is lost if was_open
+    std::int64_t dropped = 0;            ///< counted as lost while it was recorded
+    std::int64_t clock_drift_ns = 0;     ///< by how much the wall clock ran or jumped against the recording's
+    int from_version = 0;                ///< the format version it had; it has the current one now
 };
 /// Turns the trace of a killed run into one plain file: replays the write-ahead log, builds the indexes, checks the
 /// integrity. A trace of an older version is brought to the current one. A finished, current trace is left as it is.

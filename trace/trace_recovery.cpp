@@ -66,6 +66,13 @@ Recovery recover_trace(const std::filesystem::path& path) {
         }
         recovery.tasks = count(db, "PIPESCOPE_TASK");
         recovery.steps = count(db, "PIPESCOPE_STEP");
+        const auto number = [&](const char* sql) { return db.execAndGet(sql).getInt64(); };
+        recovery.ranges = number("SELECT count(*) FROM NVTX_EVENTS WHERE eventType IN (34, 59, 60)");
+        recovery.recorded_until_ns =
+            number("SELECT coalesce(max(max(start), coalesce(max(end), 0)), 0) FROM NVTX_EVENTS");
+        recovery.dropped = number("SELECT coalesce(sum(dropped), 0) FROM PIPESCOPE_DROPS");
+        recovery.clock_drift_ns =
+            number("SELECT coalesce(max(realtime - monotonic) - min(realtime - monotonic), 0) FROM PIPESCOPE_CLOCK");
         return recovery;
     });
 }

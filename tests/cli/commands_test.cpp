@@ -190,7 +190,8 @@ TEST_F(Commands, ASimulatedTraceCanBeExported) {
     const std::string csv = user.succeeds("export t.sqlite --format csv -o -").out;
     EXPECT_THAT(csv, AllOf(StartsWith("source,step,kind,"), HasSubstr("simulated,0,forward,1,1,-1,1,")));
     const auto recovery = user.succeeds("recover t.sqlite --json").json();
-    EXPECT_THAT(keys_of(recovery), ElementsAre("was_open", "tasks", "steps", "from_version"));
+    EXPECT_THAT(keys_of(recovery), ElementsAre("was_open", "tasks", "steps", "recorded_until_ns", "dropped",
+                                               "clock_drift_ns", "from_version"));
     EXPECT_EQ(recovery.at("was_open"), false);
 }
 
