@@ -1,6 +1,7 @@
 #include "engine/autograd_bridge.h"
 
 #include "engine/engine_error.h"
+#include "engine/lane_device.h"
 #include "engine/step_run.h"
 
 #include <ATen/core/grad_mode.h>
@@ -10,6 +11,7 @@
 #include <torch/csrc/autograd/graph_task.h>
 
 #include <utility>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -22,7 +24,15 @@ public:
     PipelineBackward(std::shared_ptr<StepRun> run, torch::autograd::edge_list inputs)
         : Node(std::move(inputs)), run_(std::move(run)) {}
 
-    void set_gradients(variable_list gradients) { gradients_ = std::move(gradients); }
+    /// Called on the thread of the output's device: on its stream, by now, the gradients are there.
+    void set_gradients(variable_list gradients) {
+        for (const at::Tensor& gradient : gradients) {
+            if (gradient.defined() && !gradient.is_cpu()) {
+                arrived_.emplace_back(gradient.device(), StreamEvent::record(current_stream(gradient.device())));
+            }
+        }
+        gradients_ = std::move(gradients);
+    }
 
     variable_list apply(variable_list&& /*token*/) override {
         const auto* const only_for = torch::autograd::get_current_graph_task_exec_info();
@@ -37,6 +47,9 @@ public:
                 "goes backward; call forward() again");
         }
         const std::shared_ptr<StepRun> run = std::move(run_);
+        for (const auto& [device, event] : std::exchange(arrived_, {})) {
+            event.block(current_stream(device));  // which the lanes wait for
+        }
         return run->backward(std::exchange(gradients_, {}));
     }
     std::string name() const override { return "PipelineBackward"; }
@@ -48,6 +61,7 @@ public:
 private:
     std::shared_ptr<StepRun> run_;  // null once used
     variable_list gradients_;
+    std::vector<std::pair<c10::Device, StreamEvent>> arrived_;
 };
 
 /// Takes the output's gradients off the device's autograd thread, and passes on the token's.

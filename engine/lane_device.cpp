@@ -35,7 +35,7 @@ std::string devices_there_are() {
 c10::Device usable_device(const std::string& name) {
     const auto refuse = [&name](const std::string& why) -> EngineError {
         return EngineError("device \"" + name + "\" " + why + "; lanes run on the devices there are: " +
-                           devices_there_are() + "; name one of them for each lane");
+                           devices_there_are() + "; write cpu or another of them for each lane");
     };
     std::optional<c10::Device> parsed;
     try {
@@ -57,6 +57,10 @@ c10::Device usable_device(const std::string& name) {
         throw refuse("is not there");
     }
     return parsed->has_index() ? *parsed : guard_of(*parsed).getDevice();
+}
+
+c10::Stream current_stream(c10::Device device) {
+    return guard_of(device).getStream(device);
 }
 
 LaneDevice::LaneDevice(c10::Device device) : device_(device) {

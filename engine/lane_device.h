@@ -14,6 +14,9 @@ namespace pipescope {
 /// on it, saying what is missing.
 c10::Device usable_device(const std::string& name);
 
+/// The calling thread's current stream of an accelerator's device.
+c10::Stream current_stream(c10::Device device);
+
 /// Where a lane computes: a device and, on an accelerator, a stream of its own, so that lanes of one device overlap.
 /// Only torch's device-generic interface is used: whatever brings a DeviceGuardImpl with streams and events will do.
 /// Threading: immutable.

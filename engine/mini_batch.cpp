@@ -86,7 +86,9 @@ Tensors gather_gradients(std::vector<Tensors> micro_batches, const Tensors& whol
         Tensors parts;
         for (std::size_t i = 0; i < micro_batches.size(); ++i) {
             if (k < micro_batches[i].size() && micro_batches[i][k].defined()) {
-                parts.push_back(std::move(micro_batches[i][k]));
+                // Computed where the first lane is, which need not be where the input came from.
+                parts.push_back(micro_batches[i][k].to(whole[k].device()));
+                micro_batches[i][k] = at::Tensor();
             } else {
                 auto shape = whole[k].sizes().vec();
                 shape[0] = sizes[i];

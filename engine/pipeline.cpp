@@ -6,7 +6,6 @@
 #include "schedule/schedules.h"
 
 #include <ATen/Parallel.h>
-#include <c10/core/Device.h>
 
 #include <algorithm>
 #include <string>
@@ -14,22 +13,6 @@
 
 namespace pipescope {
 namespace {
-void check_device(const std::string& name) {
-    bool on_cpu = false;
-    try {
-        on_cpu = c10::Device(name).is_cpu();
-    } catch (const c10::Error&) {
-        throw EngineError("device \"" + name +
-                          "\" is not a device's name; lanes run on the devices there are: cpu; "
-                          "write cpu once for each lane");
-    }
-    if (!on_cpu) {
-        throw EngineError("device \"" + name +
-                          "\" is not available to lanes; the devices there are: cpu; "
-                          "write cpu once for each lane");
-    }
-}
-
 /// Lane of each partition: as asked, or partition j on lane j, or, interleaved, on lane j mod the number of devices.
 std::vector<LaneId> placement_of(const GPipeOptions& options, std::size_t num_partitions) {
     std::vector<LaneId> placement;
@@ -74,9 +57,6 @@ void check_devices(std::vector<std::string>& devices, const PipelineShape& shape
                           "; name more devices or use fewer partitions");
     }
     devices.resize(lanes);
-    for (const std::string& name : devices) {
-        check_device(name);
-    }
 }
 
 /// Lanes run side by side and each partition's gradients are written by its own lane, so a parameter has one home.
@@ -142,6 +122,10 @@ Pipeline::Pipeline(std::vector<ModelLayer> layers, GPipeOptions options)
       skips_(declared_skips(layers), balance_),
       shape_(shape_of(options_, balance_, skips_)) {
     check_devices(options_.devices, shape_);
+    devices_ = std::make_unique<PipelineDevices>(options_.devices);
+    for (std::size_t k = 0; k < options_.devices.size(); ++k) {
+        options_.devices[k] = devices_->of(LaneId{static_cast<std::int64_t>(k)}).device().str();
+    }
     place(std::move(layers));
     prepare_task_ranges();
     lanes_ = start_lanes(shape_.num_lanes());
@@ -153,6 +137,7 @@ void Pipeline::place(std::vector<ModelLayer> layers) {
         const LayerRange range = balance_.layers_of(id);
         std::vector<ModelLayer> own;
         for (std::size_t k = range.first.index(); k < range.end.index(); ++k) {
+            move_layer(*layers[k].layer, devices_->of(lane_of(id)).device());
             own.push_back(std::move(layers[k]));
         }
         Partition& partition = partitions_.emplace_back(id, range.first, std::move(own), skips_.of(id));

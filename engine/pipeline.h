@@ -3,6 +3,7 @@
 #include "engine/gpipe.h"
 #include "engine/lanes.h"
 #include "engine/partition.h"
+#include "engine/pipeline_devices.h"
 #include "engine/skip_layout.h"
 #include "schedule/task_graph.h"
 
@@ -28,6 +29,7 @@ public:
     const SkipLayout& skips() const noexcept { return skips_; }
     LaneId lane_of(PartitionId partition) const { return shape_.lane_of(partition); }
     Lanes& lanes() noexcept { return *lanes_; }
+    PipelineDevices& devices() noexcept { return *devices_; }
     TaskObserver* observer() const noexcept { return options_.observer; }
 
     bool is_training() const noexcept { return training_; }
@@ -55,6 +57,7 @@ private:
     Balance balance_;
     SkipLayout skips_;
     PipelineShape shape_;  // of the schedules, the number of micro-batches apart
+    std::unique_ptr<PipelineDevices> devices_;
     std::vector<Partition> partitions_;
     std::map<std::pair<int, Schedule>, std::shared_ptr<const TaskGraph>> graphs_;  // by number of micro-batches
     bool training_ = true;

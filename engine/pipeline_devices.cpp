@@ -6,10 +6,6 @@
 
 namespace pipescope {
 namespace {
-c10::Stream current_stream(c10::Device device) {
-    return c10::impl::getDeviceGuardImpl(device.type())->getStream(device);
-}
-
 void add_once(std::vector<c10::Device>& devices, c10::Device device) {
     if (!device.is_cpu() && std::find(devices.begin(), devices.end(), device) == devices.end()) {
         devices.push_back(device);

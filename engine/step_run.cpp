@@ -4,6 +4,7 @@
 #include "engine/mini_batch.h"
 #include "engine/pipeline.h"
 #include "engine/step_loss.h"
+#include "engine/step_streams.h"
 #include "engine/step_tasks.h"
 #include "engine/task_gate.h"
 #include "engine/task_span.h"
@@ -47,6 +48,7 @@ private:
     }
 
     void run(Part part);
+    void join_caller();
     void run_lane(LaneId lane, Part part);
     void run_task(TaskIndex task, LayerId& running);
     void run_copy(TaskIndex task);
@@ -57,7 +59,9 @@ private:
     const std::int32_t step_;            // -1 where no step is counted
     const at::ThreadLocalState caller_;  // grad mode, autocast, inference mode, saved-tensor hooks
     StepTasks tasks_;
+    std::optional<StepStreams> streams_;  // where a lane is on an accelerator
     TaskGate gate_;
+    Tensors target_;                // of step(), on the last lane's device
     Tensors output_;                // of forward(), gathered
     std::optional<StepLoss> loss_;  // during step()
     FirstFailure failure_;
@@ -70,10 +74,15 @@ StepRun::Impl::Impl(std::shared_ptr<Pipeline> pipeline, const Tensors& input, st
       step_(trains ? pipeline_->take_step() : -1),
       tasks_(*pipeline_, {trains, trains ? step_ : kFirstInference + pipeline_->take_inference()}, input,
              std::move(sizes)),
-      gate_(*graph_) {}
+      gate_(*graph_) {
+    if (!pipeline_->devices().on_host()) {
+        streams_.emplace(pipeline_->devices(), *graph_, tasks_.tensors(), trains);
+    }
+}
 
 Tensors StepRun::Impl::forward() {
     run(Part::forward);
+    hand_to_caller(output_);
     return std::exchange(output_, {});
 }
 
@@ -82,17 +91,30 @@ Tensors StepRun::Impl::backward(const Tensors& output_gradients) {
     const int last = graph_->shape().num_partitions - 1;
     gate_.finish(graph_->find({0, TaskKind::loss, last, -1, -1}).value());
     run(Part::backward);
-    return tasks_.tensors().gather_input_gradients();
+    Tensors gradients = tasks_.tensors().gather_input_gradients();
+    hand_to_caller(gradients);
+    return gradients;
 }
 
 at::Tensor StepRun::Impl::step(const Tensors& target, const GPipe::LossFunction& loss) {
-    loss_.emplace(target, loss, graph_->shape().loss, pipeline_->options().reduction, tasks_.tensors().sizes());
+    const LaneId last = pipeline_->lane_of(PartitionId{graph_->shape().num_partitions - 1});
+    for (const at::Tensor& tensor : target) {
+        target_.push_back(tensor.defined() ? tensor.to(pipeline_->devices().of(last).device()) : tensor);
+    }
+    loss_.emplace(target_, loss, graph_->shape().loss, pipeline_->options().reduction, tasks_.tensors().sizes());
     run(Part::all);
+    hand_to_caller({loss_->value()});
     return loss_->value();
 }
 
 void StepRun::Impl::run(Part part) {
+    if (streams_) {
+        pipeline_->devices().begin(tasks_.tensors().input_part(0));
+    }
     pipeline_->lanes().run([this, part](LaneId lane) { run_lane(lane, part); });
+    if (streams_) {
+        join_caller();
+    }
     if (gate_.stopped()) {
         tasks_.tensors().clear();
         std::exception_ptr exception;
@@ -103,8 +125,18 @@ void StepRun::Impl::run(Part part) {
     }
 }
 
+void StepRun::Impl::join_caller() {
+    if (gate_.stopped()) {
+        pipeline_->devices().abandon();
+    } else {
+        pipeline_->devices().end();
+        streams_->wait_for_input();
+    }
+}
+
 void StepRun::Impl::run_lane(LaneId lane, Part part) {
     const at::ThreadLocalStateGuard as_caller(caller_);
+    const OnLaneDevice on_device(pipeline_->devices().of(lane));
     // The cache of casted weights is one for the process and cleared when the caller leaves autocast. A cast made under
     // no_grad would lose the weight's gradient, and one made by a late recompute would outlive the next optimizer step.
     at::autocast::set_autocast_cache_enabled(false);
@@ -123,7 +155,13 @@ void StepRun::Impl::run_lane(LaneId lane, Part part) {
                 output_ = tasks_.tensors().gather_outputs();  // the loss itself is the caller's
                 return;
             }
+            if (streams_) {
+                streams_->before(task);
+            }
             run_task(task, running);
+            if (streams_) {
+                streams_->after(task);
+            }
             gate_.finish(task);
             for (const TaskIndex dependent : graph_->dependents(task)) {
                 if (is_copy(graph_->tasks()[dependent].key.kind)) {
@@ -154,6 +192,9 @@ void StepRun::Impl::run_task(TaskIndex task, LayerId& running) {
 void StepRun::Impl::run_copy(TaskIndex task) {
     {
         const TaskSpan span(key_of(task), graph_->tasks()[task].lane, false, pipeline_->observer());
+        if (streams_) {
+            streams_->run_copy(task);
+        }
         tasks_.run_copy(graph_->tasks()[task]);
     }
     gate_.finish(task);

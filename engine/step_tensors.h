@@ -26,6 +26,8 @@ public:
 
     /// Cuts the input. With `trains`, remembers which of its tensors want a gradient.
     void set_input(const Tensors& input, bool trains);
+    /// A micro-batch's part of the input, in its place, until the first partition takes it.
+    Tensors& input_part(int micro_batch) { return cell(micro_batch, 0).inputs; }
     /// What (i, j) computes from: incoming skips, then the partition before's outputs.
     Tensors take_inputs(int micro_batch, int partition);
     /// Inputs of a checkpointed forward, until its recompute.

@@ -75,9 +75,14 @@ TEST_F(FakeAccelerator, PoisonsMemoryThatWasLetGoOfTooEarly) {
     synchronize();
     behaviour().kernel_delay_us = 5'000;
     const auto* const guard = c10::impl::getDeviceGuardImpl(c10::kPrivateUse1);
-    const c10::StreamGuard elsewhere(guard->getStreamFromGlobalPool(kFirst));
-    const at::Tensor y = x * 2;  // reads 5 ms from now
+    at::Tensor y;
+    {
+        const c10::StreamGuard elsewhere(guard->getStreamFromGlobalPool(kFirst));
+        y = x * 2;  // reads 5 ms from now
+    }
     x = at::Tensor();
+    const at::Tensor in_its_place = torch::empty_like(y);
+    synchronize();
     EXPECT_TRUE(y.cpu().isnan().all().item<bool>());
 }
 

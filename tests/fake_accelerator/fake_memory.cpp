@@ -22,8 +22,9 @@ constexpr int kPoison = 0xff;  // every floating-point number of it is NaN
 struct Block {
     void* data;
     std::size_t size;
-    c10::Stream home;                // what it was allocated for, and where it is free again
-    std::vector<c10::Stream> users;  // recorded on it besides
+    c10::Stream home;                                // what it was allocated for, and where it is free again
+    std::vector<c10::Stream> users;                  // recorded on it besides
+    std::vector<std::shared_ptr<Moment>> last_uses;  // of users, when it was freed
 };
 
 class DeviceMemory final : public c10::DeviceAllocator {
@@ -40,12 +41,17 @@ public:
         Block* block = nullptr;
         std::vector<Block*>& free = free_[{home.hash(), rounded}];
         if (free.empty()) {
-            block = new Block{c10::alloc_cpu(rounded), rounded, home, {}};
+            block = new Block{c10::alloc_cpu(rounded), rounded, home, {}, {}};
             std::memset(block->data, kPoison, rounded);
             stats(device.index()).reserved_bytes[0].increase(rounded);
         } else {
             block = free.back();
             free.pop_back();
+            Stream& stream = stream_of(home);
+            for (std::shared_ptr<Moment>& use : std::exchange(block->last_uses, {})) {
+                stream.wait_for(std::move(use));
+            }
+            stream.enqueue([data = block->data, rounded] { std::memset(data, kPoison, rounded); });
         }
         stats(device.index()).allocated_bytes[0].increase(rounded);
         return {block->data, block, &DeviceMemory::release, device};
@@ -80,11 +86,9 @@ public:
 private:
     static void release(void* context);
     void take_back(Block* block) {
-        Stream& home = stream_of(block->home);
         for (const c10::Stream& user : std::exchange(block->users, {})) {
-            home.wait_for(stream_of(user).record());
+            block->last_uses.push_back(stream_of(user).record());
         }
-        home.enqueue([data = block->data, size = block->size] { std::memset(data, kPoison, size); });
         const std::lock_guard lock(mutex_);
         stats(block->home.device_index()).allocated_bytes[0].decrease(block->size);
         free_[{block->home.hash(), block->size}].push_back(block);
