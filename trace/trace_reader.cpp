@@ -1,79 +1,24 @@
 #include "trace/trace_reader.h"
 
 #include "trace/sqlite_guard.h"
+#include "trace/sqlite_rows.h"
 #include "trace/trace_file.h"
 #include "trace/trace_migration.h"
 
-#include <sqlite3.h>
-
 #include <nlohmann/json.hpp>
-
-#include <limits>
 
 namespace pipescope {
 namespace {
 /// More lanes than any schedule can name; a larger number comes from a damaged file.
 constexpr std::int64_t kMostLanes = 1 << 16;
 
-/// A query and its current row, on SQLite's own interface: SQLite::Column costs an allocation per value, and a million
-/// tasks have nine each.
-class Rows {
-public:
-    Rows(SQLite::Database& db, const char* sql) : db_(db.getHandle()) {
-        sqlite3_stmt* statement = nullptr;
-        check(sqlite3_prepare_v2(db_, sql, -1, &statement, nullptr), SQLITE_OK);
-        statement_.reset(statement);
-    }
-
-    /// `text` must outlive the query.
-    void bind(int index, std::string_view text) {
-        check(sqlite3_bind_text(get(), index, text.data(), static_cast<int>(text.size()), SQLITE_STATIC), SQLITE_OK);
-    }
-    bool next() {
-        const int result = sqlite3_step(get());
-        if (result != SQLITE_DONE) {
-            check(result, SQLITE_ROW);
-        }
-        return result == SQLITE_ROW;
-    }
-
-    bool is_null(int column) const { return sqlite3_column_type(get(), column) == SQLITE_NULL; }
-    std::int64_t integer(int column) const { return sqlite3_column_int64(get(), column); }
-    /// NULL stands for -1: the field has no meaning.
-    std::int32_t id(int column) const { return is_null(column) ? -1 : sqlite3_column_int(get(), column); }
-    double real(int column) const {
-        return is_null(column) ? std::numeric_limits<double>::quiet_NaN() : sqlite3_column_double(get(), column);
-    }
-    Nanoseconds time(int column) const { return Nanoseconds{integer(column)}; }
-    /// Valid until next().
-    std::string_view text(int column) const {
-        const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(get(), column));
-        const auto size = static_cast<std::size_t>(sqlite3_column_bytes(get(), column));
-        return bytes == nullptr ? std::string_view{} : std::string_view(bytes, size);
-    }
-
-private:
-    struct Finalize {
-        void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
-    };
-
-    sqlite3_stmt* get() const { return statement_.get(); }
-    void check(int result, int expected) const {
-        if (result != expected) {
-            throw SQLite::Exception(db_, result);
-        }
-    }
-
-    sqlite3* db_;  // the reader's connection, which outlives its queries
-    std::unique_ptr<sqlite3_stmt, Finalize> statement_;
-};
 }  // namespace
 
 struct TraceReader::Impl {
     explicit Impl(const std::filesystem::path& file)
         : path(file), db(guard_sqlite("open", file, [&] {
               require_sqlite_file(file);
-              return SQLite::Database(file, SQLite::OPEN_READONLY, kBusyMilliseconds);
+              return SQLite::Database(file, SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, kBusyMilliseconds);
           })) {
         guard_sqlite("read", path, [&] { show_as_current(db, require_trace_format(db, path)); });
     }

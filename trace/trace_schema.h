@@ -18,7 +18,7 @@ inline constexpr std::string_view kNsysSchemaVersion = "3.16.1";
 const char* create_tables_sql();
 /// Rows of nsys' ENUM_ tables, which its users' scripts join; replaces what is there.
 const char* fill_enums_sql();
-/// What a trace gets when it is closed: the span it covers, and the indexes, since an index while recording costs a third
-/// of the write rate.
+/// What a trace gets when it is closed: the span it covers, and the indexes, since an index while recording costs a
+/// third of the write rate.
 const char* finish_tables_sql();
 }  // namespace pipescope
