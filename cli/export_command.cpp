@@ -2,59 +2,75 @@
 #include "cli/output_file.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
+#include "cli/trace_warnings.h"
 #include "schedule/error.h"
 #include "trace/chrome_export.h"
-#include "trace/trace_reader.h"
+#include "trace/csv_export.h"
+#include "trace/open_trace.h"
 
 #include <fmt/format.h>
-#include <fmt/ostream.h>
 
 #include <iostream>
 #include <memory>
+#include <optional>
 
 namespace pipescope {
 namespace {
 struct ExportFlags {
     std::string trace;
     std::string format;
+    std::string table;
     std::string output;
     bool force = false;
 };
 
-/// One line per task, measured ones first; times in ns. No field needs quoting.
-void export_csv(const TraceReader& trace, std::ostream& out) {
-    out << "source,step,kind,partition,micro_batch,skip,lane,start_ns,end_ns,bytes\n";
-    for (const Source source : {Source::measured, Source::simulated}) {
-        for (const Slice& slice : trace.timeline(source).slices) {
-            fmt::print(out, "{},{},{},{},{},{},{},{},{},{}\n", to_string(source), slice.key.step,
-                       to_string(slice.key.kind), slice.key.partition, slice.key.micro_batch, slice.key.skip,
-                       slice.lane.value(), slice.start.count(), slice.end.count(), slice.bytes);
-        }
-    }
-}
-
-using Exporter = void (*)(const TraceReader&, std::ostream&);
-
 struct Format {
-    Exporter write;
-    const char* extension;
+    bool csv = false;
+    std::optional<CsvTable> table;  ///< the one that was asked for
+    const char* extension = "";
 };
 
-Format format_named(const std::string& name) {
-    if (name == "chrome") {
-        return {export_chrome, ".chrome.json"};
+Format format_of(const ExportFlags& flags) {
+    if (flags.format != "csv" && !flags.table.empty()) {
+        throw UsageError(fmt::format("--table is '{}'; only --format csv has tables; leave it out", flags.table));
     }
-    if (name == "csv") {
-        return {export_csv, ".csv"};
+    if (flags.format == "chrome") {
+        return {false, std::nullopt, ".chrome.json"};
+    }
+    if (flags.format == "csv") {
+        const auto table = parse_csv_table(flags.table);
+        if (!table && !flags.table.empty()) {
+            throw UsageError(
+                fmt::format("--table is '{}'; the tables are tasks, steps, memory and ranges", flags.table));
+        }
+        return {true, table, ".csv"};
     }
     throw UsageError(
         fmt::format("--format is '{}'; the formats are chrome and csv; for a picture use 'pipescope view "
                     "FILE --render out.png'",
-                    name));
+                    flags.format));
+}
+
+void write(const OpenedTrace& trace, const Format& format, std::ostream& out) {
+    if (format.csv) {
+        export_csv(trace, format.table.value_or(trace.has_tasks() ? CsvTable::tasks : CsvTable::ranges), out);
+    } else {
+        export_chrome(trace, out);
+    }
+}
+
+OpenedTrace open_for_export(const std::string& path) {
+    OpenedTrace trace = open_trace(path);
+    if (trace.origin == TraceOrigin::profile) {
+        throw TraceFormatError(path +
+                               " is a profile: layers' costs, and no trace; give a trace, such as --trace of "
+                               "'pipescope simulate' writes of it");
+    }
+    return trace;
 }
 
 ExitCode export_command(const ExportFlags& flags) {
-    const Format format = format_named(flags.format);
+    const Format format = format_of(flags);
     const bool to_stdout = flags.output == "-";
     std::filesystem::path output = flags.output;
     if (output.empty()) {
@@ -63,12 +79,13 @@ ExitCode export_command(const ExportFlags& flags) {
     if (!to_stdout) {
         check_output(output, flags.force);
     }
-    const TraceReader trace(flags.trace);
+    const OpenedTrace trace = open_for_export(flags.trace);
+    print_warnings(trace_warnings(trace));  // on stderr: the output may be stdout
     if (to_stdout) {
-        format.write(trace, std::cout);
+        write(trace, format, std::cout);
         return ExitCode::success;
     }
-    write_output(output, flags.force, [&](std::ostream& out) { format.write(trace, out); });
+    write_output(output, flags.force, [&](std::ostream& out) { write(trace, format, out); });
     std::cout << fmt::format("wrote {}\n", output.string());
     return ExitCode::success;
 }
@@ -79,9 +96,17 @@ void add_export_command(Program& program) {
     CLI::App* command = program.add_command(
         "export", "Turn a trace into a file for other tools",
         "Example:\n  pipescope export out.sqlite --format chrome -o out.json\n"
-        "Open Chrome JSON at ui.perfetto.dev or chrome://tracing; csv has one line per task, times in ns.");
-    command->add_option("TRACE", flags->trace, "Trace of 'run --trace' or 'simulate --trace'")->required();
+        "Open Chrome JSON at ui.perfetto.dev or chrome://tracing; csv has one line per task, times in ns.\n"
+        "Reads what the viewer reads: PipeScope's traces and their Chrome exports, exports of nsys, JSON of PyTorch's\n"
+        "profiler.");
+    command->add_option("TRACE", flags->trace, "Trace of 'run --trace', of 'simulate --trace' or of another profiler")
+        ->required();
     command->add_option("--format", flags->format, "chrome or csv")->required()->type_name("NAME");
+    command
+        ->add_option("--table", flags->table,
+                     "What csv has lines of: tasks, steps, memory or ranges. Default: tasks, or ranges where there are "
+                     "none")
+        ->type_name("NAME");
     command
         ->add_option("-o,--output", flags->output,
                      "Where to; '-' is stdout. Default: beside the trace, ending in .chrome.json or .csv")

@@ -237,6 +237,11 @@ Json comparison_json(const TraceComparison& compared) {
                                    {"truncated", drop.truncated},
                                    {"open_at_exit", drop.open_at_exit}});
     }
+    object["warnings"] = compared.warnings;
+    object["refused"] = Json::array();
+    if (lossy) {
+        object["refused"] = {"measured_bubble_fraction", "lanes.measured_bubble_fraction"};
+    }
     return object;
 }
 
@@ -265,18 +270,18 @@ std::string comparison_text(const TraceComparison& compared) {
                                                                static_cast<double>(*each.measured_peak_bytes)))
                                : ""});
     }
-    std::string text = fmt::format("{} steps (median), {} tasks matched, {} unmatched\n\n{}\n", comparison.steps.size(),
-                                   comparison.tasks_matched, comparison.tasks_unmatched, figures.str());
+    std::string text;
+    for (const std::string& warning : compared.warnings) {
+        text += fmt::format("warning: {}\n", warning);
+    }
+    text += fmt::format("{} steps (median), {} tasks matched, {} unmatched\n\n{}\n", comparison.steps.size(),
+                        comparison.tasks_matched, comparison.tasks_unmatched, figures.str());
     TextTable worst({{"furthest off", Align::left}, {"measured"}, {"simulated"}, {"difference"}});
     for (const ComparedTask& task : comparison.worst) {
         worst.add_row({to_string(task.task), format_duration(task.measured), format_duration(task.simulated),
                        format_duration(task.simulated - task.measured)});
     }
     text += worst.str();
-    if (lossy) {
-        text +=
-            "\nthe recorder lost ranges, so measured bubble fractions are not shown; record again with fewer steps\n";
-    }
     return text;
 }
 }  // namespace pipescope

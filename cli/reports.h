@@ -24,6 +24,7 @@ struct TraceComparison {
     Simulation simulation;
     Comparison comparison;
     std::vector<DropRecord> drops;
+    std::vector<std::string> warnings = {};  ///< trace_warnings() of the trace
 
     /// Ranges are missing: measured bubble fractions would be wrong and are not shown.
     bool lossy() const;

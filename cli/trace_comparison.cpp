@@ -1,7 +1,8 @@
 #include "cli/trace_comparison.h"
 
 #include "balance/profile_file.h"
-#include "trace/trace_reader.h"
+#include "cli/trace_warnings.h"
+#include "trace/open_trace.h"
 
 #include <fmt/format.h>
 
@@ -14,22 +15,29 @@ namespace {
 }
 
 /// What the run was, simulated. Faults in the trace are the trace's, not the caller's usage.
-Simulation simulate_run(const std::filesystem::path& path, const TraceReader& reader) {
-    const auto profile = reader.profile_json();
-    if (!profile) {
+Simulation simulate_run(const std::filesystem::path& path, const OpenedTrace& trace) {
+    if (!trace.profile_json) {
         refuse(path, "holds no profile; comparing needs the layers' costs; record it with 'pipescope run --trace'");
     }
-    const auto run = reader.run();
-    const auto configuration = run.find("configuration");
-    if (configuration == run.end()) {
+    const auto configuration = trace.run.find("configuration");
+    if (configuration == trace.run.end()) {
         refuse(path,
                "does not say what was run; comparing needs the configuration; record it with 'pipescope run "
                "--trace'");
     }
     try {
-        return simulate(parse_profile(*profile), parse_pipeline_options(configuration->second));
+        return simulate(parse_profile(*trace.profile_json), parse_pipeline_options(configuration->second));
     } catch (const Error& error) {
         refuse(path, fmt::format("holds a run that cannot be simulated: {}", error.what()));
+    }
+}
+
+/// A trace that other programs wrote, or a simulation's, has nothing to compare.
+void require_measured_tasks(const std::filesystem::path& path, const OpenedTrace& trace) {
+    if (trace.measured.slices.empty()) {
+        refuse(path, fmt::format("is {} and holds no measured task; there is nothing to compare; record a run with "
+                                 "'pipescope run --trace'",
+                                 to_string(trace.origin)));
     }
 }
 
@@ -58,19 +66,15 @@ std::vector<Nanoseconds> wall_times(const std::vector<StepRecord>& records) {
 }  // namespace
 
 TraceComparison compare_trace(const std::filesystem::path& path) {
-    const TraceReader reader(path);
-    const Timeline timeline = reader.timeline(Source::measured);
-    if (timeline.slices.empty()) {
-        refuse(path, "holds no measured task; there is nothing to compare; record a run with 'pipescope run --trace'");
-    }
-    const std::vector<StepRecord> records = reader.steps();
-    const std::vector<MemorySample> memory = reader.memory();
-    const Measured measured{timeline, memory, measured_steps(records, timeline), wall_times(records)};
+    const OpenedTrace trace = open_trace(path, {.tracks = false});
+    require_measured_tasks(path, trace);
+    const Measured measured{trace.measured, trace.memory, measured_steps(trace.steps, trace.measured),
+                            wall_times(trace.steps)};
     if (measured.steps.empty()) {
         refuse(path, "holds warm-up steps only; comparing needs at least one more; run with more --steps");
     }
-    Simulation simulation = simulate_run(path, reader);
+    Simulation simulation = simulate_run(path, trace);
     Comparison comparison = compare(measured, simulation);
-    return {std::move(simulation), std::move(comparison), reader.drops()};
+    return {std::move(simulation), std::move(comparison), trace.drops, trace_warnings(trace)};
 }
 }  // namespace pipescope

@@ -1,10 +1,13 @@
 #include "trace/chrome_export.h"
 
+#include "trace/chrome_events.h"
+#include "trace/chrome_import.h"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <iterator>
+#include <cmath>
+#include <map>
 #include <ostream>
 #include <string>
 #include <unordered_map>
@@ -12,75 +15,20 @@
 
 namespace pipescope {
 namespace {
-/// Chrome counts in us; three decimals keep every ns, which a double above 2^53 ns would not.
-std::string microseconds(Nanoseconds time) {
-    const std::int64_t ns = time.count();
-    const std::uint64_t magnitude = ns < 0 ? 0 - static_cast<std::uint64_t>(ns) : static_cast<std::uint64_t>(ns);
-    return fmt::format("{}{}.{:03}", ns < 0 ? "-" : "", magnitude / 1000, magnitude % 1000);
-}
-
-std::string json_string(std::string_view text) {
-    return nlohmann::json(text).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
-
-/// Writes the events of the list one by one, so that a million slices never stand in memory as JSON.
-class EventList {
-public:
-    explicit EventList(std::ostream& out) : out_(out) {}
-
-    void add(std::string_view event) {
-        out_ << (first_ ? "\n" : ",\n") << event;
-        first_ = false;
-    }
-    void name(std::string_view what, int process, int thread, std::string_view name) {
-        add(fmt::format(R"({{"ph":"M","name":"{}","pid":{},"tid":{},"args":{{"name":{}}}}})", what, process, thread,
-                        json_string(name)));
-    }
-    void sort_index(int process, int thread, int index) {
-        add(fmt::format(R"({{"ph":"M","name":"thread_sort_index","pid":{},"tid":{},"args":{{"sort_index":{}}}}})",
-                        process, thread, index));
-    }
-
-private:
-    std::ostream& out_;
-    bool first_ = true;
-};
+using nlohmann::json;
 
 int process_of(Source source) {
     return source == Source::measured ? 1 : 2;
 }
+/// Threads and streams come behind the timelines, a process for each group.
+constexpr int kFirstGroupProcess = 10;
 
 constexpr int kStepsThread = 0;
-/// Threads per lane: its compute, its copies, and more for copies that overlap, since slices of one thread must nest.
-constexpr int kThreadsPerLane = 16;
+/// Threads per lane or track: its own, and more for what overlaps, since slices of one thread must nest.
+constexpr int kThreadsEach = 16;
 int compute_thread(LaneId lane) {
-    return 1 + lane.value() * kThreadsPerLane;
+    return 1 + lane.value() * kThreadsEach;
 }
-
-/// Gives each copy of a lane the first of the lane's copy threads that is free by then.
-class CopyThreads {
-public:
-    explicit CopyThreads(std::size_t lanes) : busy_until_(lanes) {}
-
-    int take(const Slice& copy) {
-        auto& threads = busy_until_[copy.lane.index()];
-        auto free =
-            std::find_if(threads.begin(), threads.end(), [&](Nanoseconds until) { return until <= copy.start; });
-        if (free == threads.end()) {
-            if (threads.size() + 1 < kThreadsPerLane) {
-                free = threads.insert(threads.end(), Nanoseconds::min());
-            } else {
-                free = std::min_element(threads.begin(), threads.end());
-            }
-        }
-        *free = std::max(*free, copy.end);
-        return compute_thread(copy.lane) + 1 + static_cast<int>(free - threads.begin());
-    }
-    std::size_t used(std::size_t lane) const { return busy_until_[lane].size(); }
-
-private:
-    std::vector<std::vector<Nanoseconds>> busy_until_;  // per lane and copy thread
-};
 
 /// Where a slice was put, for the arrows.
 struct Place {
@@ -117,12 +65,11 @@ std::string slice_name(TaskKey key) {
 
 class TimelineExport {
 public:
-    TimelineExport(const Timeline& timeline, EventList& events, std::int64_t& next_flow)
+    TimelineExport(const Timeline& timeline, ChromeEventList& events)
         : timeline_(timeline),
           events_(events),
-          next_flow_(next_flow),
           process_(process_of(timeline.source)),
-          copy_threads_(timeline.lanes.size()) {}
+          copies_(timeline.lanes.size(), NestingThreads(kThreadsEach - 1)) {}
 
     void write() {
         events_.name("process_name", process_, 0, to_string(timeline_.source));
@@ -140,12 +87,15 @@ public:
 
 private:
     void write_slice(const Slice& slice) {
-        const int thread = is_copy(slice.key.kind) ? copy_threads_.take(slice) : compute_thread(slice.lane);
+        int thread = compute_thread(slice.lane);
+        if (is_copy(slice.key.kind)) {
+            thread += 1 + static_cast<int>(copies_[slice.lane.index()].take(slice.start, slice.end));
+        }
         places_.emplace(pack(slice.key), Place{thread, slice.start});
         events_.add(
             fmt::format(R"({{"ph":"X","cat":"{}","name":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})",
-                        to_string(slice.key.kind), slice_name(slice.key), process_, thread, microseconds(slice.start),
-                        microseconds(slice.duration()), arguments(slice)));
+                        to_string(slice.key.kind), slice_name(slice.key), process_, thread,
+                        chrome_microseconds(slice.start), chrome_microseconds(slice.duration()), arguments(slice)));
     }
 
     /// Arrow producer -> copy -> consumer, bound to the slices by their starts; left out where an end was not recorded,
@@ -158,16 +108,10 @@ private:
         if (from == places_.end() || to == places_.end()) {
             return;
         }
-        const std::int64_t id = next_flow_++;
-        write_flow("s", id, from->second);
-        write_flow("t", id, over->second);
-        write_flow("f", id, to->second);
-    }
-
-    void write_flow(std::string_view phase, std::int64_t id, const Place& place) {
-        events_.add(
-            fmt::format(R"({{"ph":"{}","cat":"copy","name":"copy","id":{},"bp":"e","pid":{},"tid":{},"ts":{}}})", phase,
-                        id, process_, place.thread, microseconds(place.start)));
+        const std::int64_t id = events_.next_flow();
+        events_.flow("s", "copy", id, process_, from->second.thread, from->second.start);
+        events_.flow("t", "copy", id, process_, over->second.thread, over->second.start);
+        events_.flow("f", "copy", id, process_, to->second.thread, to->second.start);
     }
 
     void name_threads() {
@@ -177,7 +121,7 @@ private:
             const std::string device = info.device.empty() ? "" : " (" + info.device + ")";
             events_.name("thread_name", process_, compute, info.name + device);
             events_.sort_index(process_, compute, compute);
-            for (std::size_t k = 0; k < copy_threads_.used(lane); ++k) {
+            for (std::size_t k = 0; k < copies_[lane].used(); ++k) {
                 const int thread = compute + 1 + static_cast<int>(k);
                 events_.name("thread_name", process_, thread, "copies from " + info.name);
                 events_.sort_index(process_, thread, thread);
@@ -186,69 +130,200 @@ private:
     }
 
     const Timeline& timeline_;
-    EventList& events_;
-    std::int64_t& next_flow_;  // ids are unique over all processes
+    ChromeEventList& events_;
     int process_;
-    CopyThreads copy_threads_;
+    std::vector<NestingThreads> copies_;               // per lane
     std::unordered_map<std::uint64_t, Place> places_;  // by packed key
 };
 
-void write_steps(const std::vector<StepRecord>& steps, EventList& events) {
+void write_steps(const std::vector<StepRecord>& steps, ChromeEventList& events) {
     if (steps.empty()) {
         return;
     }
     events.name("thread_name", process_of(Source::measured), kStepsThread, "steps");
     for (const StepRecord& step : steps) {
         events.add(fmt::format(
-            R"({{"ph":"X","cat":"step","name":"step {}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{"step":{},"warmup":{},"training_loss":{}}}}})",
-            step.step, process_of(Source::measured), kStepsThread, microseconds(step.wall_start),
-            microseconds(step.wall_end - step.wall_start), step.step, step.warmup,
-            nlohmann::json(step.training_loss).dump()));
+            R"({{"ph":"X","cat":"step","name":"step {}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{"step":{},"warmup":{},"training_loss":{},"start_ns":{},"end_ns":{}}}}})",
+            step.step, process_of(Source::measured), kStepsThread, chrome_microseconds(step.wall_start),
+            chrome_microseconds(step.wall_end - step.wall_start), step.step, step.warmup,
+            json(step.training_loss).dump(), step.start.count(), step.end.count()));
     }
 }
 
-void write_memory(const std::vector<MemorySample>& samples, const std::vector<LaneInfo>& lanes, EventList& events) {
+/// `"name":bytes` of each known category.
+std::string categories(const MemorySample& sample) {
+    std::string text;
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        const auto category = static_cast<MemoryCategory>(k);
+        if (sample.composition[category] != MemoryBreakdown::kUnknown) {
+            text +=
+                fmt::format(R"({}"{}":{})", text.empty() ? "" : ",", to_string(category), sample.composition[category]);
+        }
+    }
+    return text;
+}
+
+void write_counter(std::string_view name, Nanoseconds time, std::string_view arguments, std::string_view more,
+                   ChromeEventList& events) {
+    events.add(fmt::format(R"({{"ph":"C","name":{},"pid":{},"ts":{},"args":{{{}}}{}}})", json_string(name),
+                           process_of(Source::measured), chrome_microseconds(time), arguments, more));
+}
+
+/// A counter's series are drawn on top of each other, so that only what adds up stands in one: the categories sum to
+/// what is allocated. The first counter carries the whole sample besides.
+void write_memory(const std::vector<MemorySample>& samples, const std::vector<LaneInfo>& lanes,
+                  ChromeEventList& events) {
     for (const MemorySample& sample : samples) {
-        const std::string name = sample.lane.index() < lanes.size() ? lanes[sample.lane.index()].name
+        const std::string lane = sample.lane.index() < lanes.size() ? lanes[sample.lane.index()].name
                                                                     : fmt::format("lane {}", sample.lane.value());
-        events.add(fmt::format(R"({{"ph":"C","name":{},"pid":{},"ts":{},"args":{{"allocated":{},"reserved":{}}}}})",
-                               json_string("memory of " + name), process_of(Source::measured),
-                               microseconds(sample.time), sample.allocated, sample.reserved));
+        const std::string parts = categories(sample);
+        const std::string whole = fmt::format(
+            R"(,"sample":{{"lane":{},"allocated":{},"peak":{},"reserved":{},"task":{}{}{}}})", sample.lane.value(),
+            sample.allocated, sample.peak, sample.reserved, sample.task, parts.empty() ? "" : ",", parts);
+        write_counter("memory of " + lane, sample.time,
+                      parts.empty() ? fmt::format(R"("allocated":{})", sample.allocated) : parts, whole, events);
+        write_counter("peak memory of " + lane, sample.time, fmt::format(R"("peak":{})", sample.peak), "", events);
+        if (sample.reserved != 0) {
+            write_counter("reserved memory of " + lane, sample.time, fmt::format(R"("reserved":{})", sample.reserved),
+                          "", events);
+        }
     }
 }
 
-/// What a reader of the picture must know: lost ranges and what was degraded.
-nlohmann::json remarks(const TraceReader& trace) {
-    nlohmann::json remarks = nlohmann::json::object();
-    std::int64_t dropped = 0;
-    for (const DropRecord& drop : trace.drops()) {
-        dropped += drop.dropped;
+/// Threads and streams, without the ranges that are tasks, and arrows from the calls to the kernels they launched.
+class TracksExport {
+public:
+    TracksExport(const OpenedTrace& trace, ChromeEventList& events) : trace_(trace), events_(events) {}
+
+    void write() {
+        int next_thread = 1;
+        for (const RangeTrack& track : trace_.tracks) {
+            const auto [process, fresh] =
+                processes_.try_emplace(track.group, kFirstGroupProcess + static_cast<int>(processes_.size()));
+            if (fresh) {
+                events_.name("process_name", process->second, 0, track.group);
+            }
+            write_track(track, process->second, next_thread);
+            next_thread += kThreadsEach;
+        }
+        for (const auto& [correlation, work] : work_) {
+            const auto call = calls_.find(correlation);
+            if (call != calls_.end()) {
+                const std::int64_t id = events_.next_flow();
+                events_.flow("s", "launch", id, call->second.process, call->second.thread, call->second.start);
+                events_.flow("f", "launch", id, work.process, work.thread, work.start);
+            }
+        }
     }
-    remarks["dropped_ranges"] = dropped;
-    remarks["diagnostics"] = nlohmann::json::array();
-    for (const DiagnosticRecord& diagnostic : trace.diagnostics()) {
-        remarks["diagnostics"].push_back(diagnostic.severity + ": " + diagnostic.source + ": " + diagnostic.text);
+
+private:
+    struct Place {
+        int process = 0;
+        int thread = 0;
+        Nanoseconds start{0};
+    };
+
+    void write_track(const RangeTrack& track, int process, int first_thread) {
+        NestingThreads threads(kThreadsEach);
+        const bool is_stream = track.kind == RangeTrack::Kind::stream;
+        for (const TraceRange& range : track.ranges) {
+            if (range.is_task) {
+                continue;
+            }
+            const int thread = first_thread + static_cast<int>(threads.take(range.start, range.end));
+            std::string arguments = range.correlation == 0 ? "" : fmt::format(R"("correlation":{})", range.correlation);
+            if (range.open) {
+                arguments += fmt::format(R"({}"open":true)", arguments.empty() ? "" : ",");
+            }
+            events_.add(fmt::format(
+                R"({{"ph":"X","cat":{},"name":{},"pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})",
+                json_string(trace_.names[range.category]), json_string(trace_.names[range.name]), process, thread,
+                chrome_microseconds(range.start), chrome_microseconds(range.duration()), arguments));
+            if (range.correlation != 0) {
+                (is_stream ? work_ : calls_).try_emplace(range.correlation, Place{process, thread, range.start});
+            }
+        }
+        for (std::size_t k = 0; k < threads.used(); ++k) {
+            const int thread = first_thread + static_cast<int>(k);
+            events_.name("thread_name", process, thread, track.name + (k == 0 ? "" : " (overlapping)"),
+                         fmt::format(R"(,"kind":"{}")", to_string(track.kind)));
+            events_.sort_index(process, thread, thread);
+        }
     }
-    if (const auto start = trace.utc_epoch_ns()) {
-        remarks["utc_epoch_ns"] = *start;
+
+    const OpenedTrace& trace_;
+    ChromeEventList& events_;
+    std::map<std::string, int> processes_;
+    std::map<std::uint32_t, Place> calls_;  // by correlation
+    std::map<std::uint32_t, Place> work_;
+};
+
+void write_counters(const std::vector<CounterTrack>& counters, ChromeEventList& events) {
+    for (const CounterTrack& counter : counters) {
+        for (const CounterTrack::Point& point : counter.points) {
+            events.add(fmt::format(R"({{"ph":"C","name":{},"pid":{},"ts":{},"args":{{"value":{}}}}})",
+                                   json_string(counter.name), kFirstGroupProcess - 1, chrome_microseconds(point.time),
+                                   json(point.value).dump()));
+        }
     }
-    return remarks;
+}
+
+json lanes_json(const std::vector<LaneInfo>& lanes) {
+    json list = json::array();
+    for (const LaneInfo& lane : lanes) {
+        list.push_back({lane.name, lane.device});
+    }
+    return list;
+}
+
+/// What a reader of the picture must know (lost ranges, what was degraded), and what an import needs to make the trace
+/// again: tables without a time on the axis.
+json other_data(const OpenedTrace& trace) {
+    json other = {
+        {"pipescope", {{"format", kChromeExportFormat}, {"version", kChromeExportVersion}}},
+        {"made_from", to_string(trace.origin)},
+        {"dropped_ranges", trace.dropped()},
+        {"run", trace.run},
+        {"lanes", {{"measured", lanes_json(trace.measured.lanes)}, {"simulated", lanes_json(trace.simulated.lanes)}}}};
+    for (const char* list : {"diagnostics", "diagnostic_rows", "drops", "clocks", "overheads"}) {
+        other[list] = json::array();
+    }
+    if (trace.profile_json) {
+        other["profile"] = *trace.profile_json;
+    }
+    if (trace.utc_epoch_ns) {
+        other["utc_epoch_ns"] = *trace.utc_epoch_ns;
+    }
+    for (const DiagnosticRecord& row : trace.diagnostics) {
+        other["diagnostics"].push_back(row.severity + ": " + row.source + ": " + row.text);
+        other["diagnostic_rows"].push_back({row.severity, row.source, row.text});
+    }
+    for (const DropRecord& row : trace.drops) {
+        other["drops"].push_back({row.source, row.thread, row.recorded, row.dropped, row.truncated, row.open_at_exit});
+    }
+    for (const ClockRecord& row : trace.clocks) {
+        other["clocks"].push_back({row.realtime, row.monotonic, row.boottime, row.tsc});
+    }
+    for (const OverheadRecord& row : trace.overheads) {
+        other["overheads"].push_back({row.source, row.what, row.value});
+    }
+    return other;
 }
 }  // namespace
 
-void export_chrome(const TraceReader& trace, std::ostream& out) {
+void export_chrome(const OpenedTrace& trace, std::ostream& out) {
     out << R"({"displayTimeUnit":"ns","otherData":)"
-        << remarks(trace).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << R"(,"traceEvents":[)";
-    EventList events(out);
-    std::int64_t next_flow = 1;
+        << other_data(trace).dump(-1, ' ', false, json::error_handler_t::replace) << R"(,"traceEvents":[)";
+    ChromeEventList events(out);
     for (const Source source : {Source::measured, Source::simulated}) {
-        const Timeline timeline = trace.timeline(source);
-        if (!timeline.slices.empty()) {
-            TimelineExport(timeline, events, next_flow).write();
+        if (!trace.timeline(source).slices.empty()) {
+            TimelineExport(trace.timeline(source), events).write();
         }
     }
-    write_steps(trace.steps(), events);
-    write_memory(trace.memory(), trace.lanes(), events);
+    write_steps(trace.steps, events);
+    write_memory(trace.memory, trace.measured.lanes, events);
+    TracksExport(trace, events).write();
+    write_counters(trace.counters, events);
     out << "\n]}\n";
     if (!out.flush()) {
         throw TraceError("cannot write the Chrome JSON: the stream failed; check the disk's free space");

@@ -5,9 +5,11 @@
 
 namespace pipescope {
 namespace {
+using testing::ContainsRegex;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::Not;
+using testing::StartsWith;
 
 std::vector<std::string> keys_of(const nlohmann::ordered_json& object) {
     std::vector<std::string> keys;
@@ -104,7 +106,7 @@ TEST(ComparisonReport, HasTheDocumentedKeysInTheirOrder) {
     EXPECT_THAT(keys_of(object),
                 ElementsAre("steps", "measured_step_ns", "simulated_step_ns", "step_error", "measured_bubble_fraction",
                             "simulated_bubble_fraction", "measured_wall_step_ns", "tasks_matched", "tasks_unmatched",
-                            "lanes", "worst", "drops"));
+                            "lanes", "worst", "drops", "warnings", "refused"));
     EXPECT_THAT(keys_of(object.at("lanes").at(0)),
                 ElementsAre("measured_busy_ns", "simulated_busy_ns", "measured_bubble_fraction",
                             "simulated_bubble_fraction", "measured_peak_bytes", "simulated_peak_bytes"));
@@ -117,12 +119,16 @@ TEST(ComparisonReport, RefusesBubbleFiguresWhereRangesWereLost) {
     TraceComparison compared = small_comparison();
     compared.drops = {{"nvtx", 7, 100, 0, 0, 0}};
     EXPECT_TRUE(comparison_json(compared).at("measured_bubble_fraction").is_number());
+    EXPECT_TRUE(comparison_json(compared).at("refused").empty());
     compared.drops = {{"nvtx", 7, 100, 3, 0, 0}};
     const auto object = comparison_json(compared);
     EXPECT_TRUE(object.at("measured_bubble_fraction").is_null());
     EXPECT_TRUE(object.at("lanes").at(0).at("measured_bubble_fraction").is_null());
     EXPECT_EQ(object.at("drops").at(0).at("dropped"), 3);
-    EXPECT_THAT(comparison_text(compared), HasSubstr("lost ranges"));
+    EXPECT_THAT(object.at("refused"), ElementsAre("measured_bubble_fraction", "lanes.measured_bubble_fraction"));
+    compared.warnings = {"the recorder lost 3 of 103 ranges"};
+    EXPECT_THAT(comparison_text(compared), StartsWith("warning: the recorder lost 3 of 103 ranges\n"));
+    EXPECT_THAT(comparison_text(compared), ContainsRegex("bubble fraction +lost"));
 }
 
 TEST(Reports, SameObjectGivesTheSameBytes) {

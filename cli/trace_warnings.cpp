@@ -1,0 +1,50 @@
+#include "cli/trace_warnings.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iostream>
+
+namespace pipescope {
+namespace {
+std::string loss_sentence(const std::vector<DropRecord>& drops) {
+    std::int64_t lost = 0;
+    std::int64_t all = 0;
+    for (const DropRecord& drop : drops) {
+        lost += drop.dropped;
+        all += drop.recorded + drop.dropped + drop.open_at_exit;
+    }
+    const auto threads =
+        std::count_if(drops.begin(), drops.end(), [](const DropRecord& drop) { return drop.dropped > 0; });
+    return fmt::format(
+        "the recorder lost {} of {} ranges, on {} of {} threads: idle time and bubble fractions are not "
+        "known and not shown; record again with fewer steps",
+        lost, all, threads, drops.size());
+}
+}  // namespace
+
+std::vector<std::string> trace_warnings(const OpenedTrace& trace) {
+    std::vector<std::string> warnings;
+    if (trace.dropped() > 0) {
+        warnings.push_back(loss_sentence(trace.drops));
+    }
+    if (trace.run.contains("format") && !trace.run.contains("closed")) {
+        warnings.emplace_back(
+            "the recording was not closed: it still runs, was killed, or could not be written to its end; what is "
+            "missing "
+            "is not known; 'pipescope recover' makes it one plain file");
+    }
+    for (const DiagnosticRecord& diagnostic : trace.diagnostics) {
+        if (diagnostic.severity == "warning" || diagnostic.severity == "error") {
+            warnings.push_back(diagnostic.source + ": " + diagnostic.text);
+        }
+    }
+    return warnings;
+}
+
+void print_warnings(const std::vector<std::string>& warnings) {
+    for (const std::string& warning : warnings) {
+        std::cerr << "pipescope: warning: " << warning << "\n";
+    }
+}
+}  // namespace pipescope

@@ -1,0 +1,14 @@
+#pragma once
+
+#include "trace/opened_trace.h"
+
+#include <string>
+#include <vector>
+
+namespace pipescope {
+/// What whoever reads figures of this trace must know, one sentence each: ranges that the recorder lost, a recording
+/// that was cut off, and what the trace itself warns of. Empty for a trace that can be trusted.
+std::vector<std::string> trace_warnings(const OpenedTrace& trace);
+/// "pipescope: warning: ..." for each, on stderr.
+void print_warnings(const std::vector<std::string>& warnings);
+}  // namespace pipescope

@@ -1,0 +1,151 @@
+#include "temporary_folder.h"
+#include "trace/open_trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <zlib.h>
+
+#include <fstream>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+// As PyTorch's profiler writes it: ts in us since the epoch less baseTimeNanoseconds, with decimals.
+constexpr const char* kKineto = R"json({
+  "schemaVersion": 1,
+  "deviceProperties": [{"id": 0, "name": "NVIDIA H200", "totalGlobalMem": 150000000000}],
+  "distributedInfo": {"backend": "nccl", "rank": 0, "world_size": 1},
+  "displayTimeUnit": "ms",
+  "baseTimeNanoseconds": 1700000000000000000,
+  "traceEvents": [
+  {"ph": "M", "name": "process_name", "ts": 100.000, "pid": 17, "tid": 0, "args": {"name": "python"}},
+  {"ph": "M", "name": "process_labels", "ts": 100.000, "pid": 17, "tid": 0, "args": {"labels": "CPU"}},
+  {"ph": "M", "name": "process_name", "ts": 100.000, "pid": 0, "tid": 0, "args": {"name": "python"}},
+  {"ph": "M", "name": "process_labels", "ts": 100.000, "pid": 0, "tid": 0, "args": {"labels": "GPU 0"}},
+  {"ph": "M", "name": "thread_name", "ts": 100.000, "pid": 0, "tid": 7, "args": {"name": "stream 7"}},
+  {"ph": "M", "name": "thread_name", "ts": 100.000, "pid": 17, "tid": 18, "args": {"name": "thread 18 (python)"
+}
+},
+  {"ph": "X", "cat": "cpu_op", "name": "aten::linear", "pid": 17, "tid": 18, "ts": 1000.001, "dur": 50.5,
+   "args": {"External id": 1, "Input Dims": [[2, 3], [3, 3]], "Concrete Inputs": {"a": [1]}}},
+  {"ph": "X", "cat": "cuda_runtime", "name": "cudaLaunchKernel", "pid": 17, "tid": 18, "ts": 1010, "dur": 5,
+   "args": {"correlation": 99}},
+  {"ph": "X", "cat": "kernel", "name": "void gemm<float>()", "pid": 0, "tid": 7, "ts": 1020.25, "dur": 100.125,
+   "args": {"correlation": 99, "stream": 7, "device": 0}},
+  {"ph": "s", "id": 99, "pid": 17, "tid": 18, "ts": 1010, "cat": "ac2g", "name": "ac2g"},
+  {"ph": "f", "id": 99, "pid": 0, "tid": 7, "ts": 1020.25, "cat": "ac2g", "name": "ac2g", "bp": "e"},
+  {"ph": "i", "cat": "cpu_instant_event", "s": "t", "name": "[memory]", "pid": 17, "tid": 18, "ts": 1011,
+   "args": {"Total Reserved": 400, "Total Allocated": 300, "Bytes": 300, "Device Type": 1, "Device Id": 0}},
+  {"ph": "X", "cat": "Trace", "name": "PyTorch Profiler (0)", "pid": "Spans", "tid": "PyTorch Profiler", "ts": 1000.001,
+   "dur": 500}
+  ],
+  "traceName": "trace.json"
+})json";
+
+class ChromeImport : public testing::Test {
+protected:
+    std::filesystem::path file_with(const std::string& text) {
+        std::ofstream(folder_ / "t.json", std::ios::binary) << text;
+        return folder_ / "t.json";
+    }
+    OpenedTrace opened(const std::string& text) { return open_trace(file_with(text)); }
+
+    const TemporaryFolder folder_;
+};
+
+std::vector<std::string> names_of(const OpenedTrace& trace, const RangeTrack& track) {
+    std::vector<std::string> names;
+    for (const TraceRange& range : track.ranges) {
+        names.push_back(trace.names[range.name] + "@" + std::to_string(range.row));
+    }
+    return names;
+}
+
+void expect_the_kineto_trace(const OpenedTrace& trace) {
+    EXPECT_EQ(trace.origin, TraceOrigin::kineto);
+    EXPECT_EQ(trace.utc_epoch_ns, 1'700'000'000'001'000'001);
+    ASSERT_EQ(trace.tracks.size(), 3u);
+    EXPECT_EQ(trace.tracks[0].group, "GPU 0");
+    EXPECT_EQ(trace.tracks[0].name, "stream 7");
+    EXPECT_EQ(trace.tracks[0].kind, RangeTrack::Kind::stream);
+    ASSERT_EQ(trace.tracks[0].ranges.size(), 1u);
+    EXPECT_EQ(trace.tracks[0].ranges[0].start, Nanoseconds{20'249});  // since the first event
+    EXPECT_EQ(trace.tracks[0].ranges[0].duration(), Nanoseconds{100'125});
+    EXPECT_EQ(trace.tracks[0].ranges[0].correlation, 99u);
+    EXPECT_EQ(trace.tracks[1].group, "Spans");
+    EXPECT_EQ(trace.tracks[2].group, "process 17 (python)");
+    EXPECT_EQ(trace.tracks[2].name, "thread 18 (thread 18 (python))");
+    EXPECT_THAT(names_of(trace, trace.tracks[2]), ElementsAre("aten::linear@0", "cudaLaunchKernel@1"));
+    ASSERT_EQ(trace.counters.size(), 2u);
+    EXPECT_EQ(trace.counters[0].name, "memory of GPU 0");
+    EXPECT_EQ(trace.counters[0].points.at(0).value, 300);
+    EXPECT_EQ(trace.counters[1].name, "memory of GPU 0, reserved");
+}
+
+TEST_F(ChromeImport, OpensATraceOfPyTorchsProfiler) {
+    expect_the_kineto_trace(opened(kKineto));
+}
+
+TEST_F(ChromeImport, OpensItPackedToo) {
+    const auto path = folder_ / "t.json.gz";
+    gzFile file = gzopen(path.c_str(), "wb");
+    gzputs(file, kKineto);
+    gzclose(file);
+    expect_the_kineto_trace(open_trace(path));
+    std::filesystem::resize_file(path, std::filesystem::file_size(path) / 2);
+    EXPECT_THROW(open_trace(path), TraceFormatError);
+}
+
+TEST_F(ChromeImport, ReadsAPlainListWithBeginsEndsAndCounters) {
+    const OpenedTrace trace = opened(R"([
+        {"ph": "B", "name": "outer", "pid": 1, "tid": 1, "ts": 10},
+        {"ph": "B", "name": "inner", "pid": 1, "tid": 1, "ts": 11},
+        {"ph": "E", "pid": 1, "tid": 1, "ts": 12},
+        {"ph": "E", "pid": 1, "tid": 1, "ts": 20},
+        {"ph": "B", "name": "open", "pid": 1, "tid": 1, "ts": 30},
+        {"ph": "b", "cat": "io", "id": "0x1", "name": "request", "pid": 1, "tid": 1, "ts": 10},
+        {"ph": "e", "cat": "io", "id": "0x1", "name": "request", "pid": 1, "tid": 1, "ts": 40},
+        {"ph": "C", "name": "queue", "pid": 1, "ts": 15, "args": {"length": 3}},
+        {"ph": "i", "name": "mark", "pid": 1, "tid": 1, "ts": 25}])");
+    EXPECT_EQ(trace.origin, TraceOrigin::chrome);
+    ASSERT_EQ(trace.tracks.size(), 2u);
+    EXPECT_THAT(names_of(trace, trace.tracks[0]), ElementsAre("outer@0", "inner@1", "mark@0", "open@0"));
+    EXPECT_EQ(trace.tracks[0].ranges[0].duration(), Nanoseconds{10'000});
+    EXPECT_TRUE(trace.tracks[0].ranges.back().open);
+    EXPECT_EQ(trace.tracks[1].kind, RangeTrack::Kind::other);
+    EXPECT_EQ(trace.tracks[1].ranges.at(0).duration(), Nanoseconds{30'000});
+    EXPECT_EQ(trace.counters.at(0).name, "queue: length");
+    EXPECT_TRUE(trace.diagnostics.empty());
+}
+
+TEST_F(ChromeImport, CountsTheEventsItLeavesOut) {
+    const OpenedTrace trace = opened(R"([{"ph": "X", "name": "no time"}, {"ph": "E", "ts": 1}, {"ph": "?"}, 7,
+        {"ph": "X", "name": "good", "ts": 1e3, "dur": -5}, {"ph": "X", "name": "far", "ts": 99999999999999999999}])");
+    ASSERT_EQ(trace.diagnostics.size(), 1u);
+    EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("4 events were left out"));
+    ASSERT_EQ(trace.tracks.size(), 1u);
+    EXPECT_THAT(names_of(trace, trace.tracks[0]), ElementsAre("good@0"));
+}
+
+TEST_F(ChromeImport, NamesThePlaceOfDamage) {
+    EXPECT_THAT([&] { opened("{\"traceEvents\": [\n{\"ph\": \"X\", \"ts\": 1},\n{\"ph\" \"X\"}]}"); },
+                ThrowsMessage<TraceFormatError>(AllOf(HasSubstr("t.json"), HasSubstr("line 3, column 9"))));
+    EXPECT_THAT([&] { opened("{\"traceEvents\": [{\"ph\": \"X\""); },
+                ThrowsMessage<TraceFormatError>(HasSubstr("unexpected end of input")));
+    EXPECT_THAT([&] { opened("{\"traceEvents\": [{\"ts\": 1e999}]}"); },
+                ThrowsMessage<TraceFormatError>(HasSubstr("number overflow parsing '1e999'")));
+}
+
+TEST_F(ChromeImport, SurvivesDeepNesting) {
+    std::string text = R"([{"ph": "X", "ts": 1, "dur": 1, "args": {"a": )";
+    EXPECT_THROW(opened(text + std::string(200'000, '[')), TraceFormatError);
+    EXPECT_EQ(opened(text + std::string(200'000, '[') + std::string(200'000, ']') + "}}]").tracks.size(), 1u);
+    text = R"({"otherData": )" + std::string(200'000, '[') + std::string(200'000, ']') + R"(, "traceEvents": []})";
+    EXPECT_TRUE(opened(text).tracks.empty());
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,51 @@
+#include "trace/csv_export.h"
+
+#include "sample_trace.h"
+#include "temporary_folder.h"
+#include "trace/open_trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <sstream>
+
+namespace pipescope {
+namespace {
+using testing::HasSubstr;
+using testing::StartsWith;
+
+std::string csv_of(const OpenedTrace& trace, CsvTable table) {
+    std::ostringstream out;
+    export_csv(trace, table, out);
+    return out.str();
+}
+
+TEST(CsvExport, HasALineForEveryRowOfEachTable) {
+    const TemporaryFolder folder;
+    write_sample_trace(folder / "t.sqlite");
+    const OpenedTrace trace = open_trace(folder / "t.sqlite");
+    const auto lines = [](const std::string& text) { return std::count(text.begin(), text.end(), '\n'); };
+    const std::string tasks = csv_of(trace, CsvTable::tasks);
+    EXPECT_EQ(static_cast<std::size_t>(lines(tasks)), 1 + trace.measured.slices.size() + trace.simulated.slices.size());
+    EXPECT_THAT(tasks, StartsWith("source,step,kind,partition,micro_batch,skip,lane,start_ns,end_ns,bytes\n"
+                                  "measured,0,forward,0,0,-1,0,"));
+    EXPECT_THAT(csv_of(trace, CsvTable::steps),
+                HasSubstr("\n0,10,90,5,120,,1\n1,210,290,205,320,0.1,0\n"));  // no loss where it was no number
+    EXPECT_THAT(csv_of(trace, CsvTable::memory), HasSubstr("\n0,40,10,20,0,,,,,,,,,,\n1,50,1000,2000,4096,"));
+    EXPECT_THAT(csv_of(trace, CsvTable::ranges),
+                HasSubstr("\nprocess 7 (trainer),thread 9 (main),thread,inner,user,2,110,150,\n"));
+}
+
+TEST(CsvExport, QuotesTextsThatNeedIt) {
+    OpenedTrace trace;
+    trace.names = {"", "a \"b\", c"};
+    trace.tracks.emplace_back();
+    trace.tracks[0].group = "g";
+    trace.tracks[0].name = "t";
+    trace.tracks[0].ranges.emplace_back();
+    trace.tracks[0].ranges[0].name = 1;
+    EXPECT_THAT(csv_of(trace, CsvTable::ranges), HasSubstr("\ng,t,thread,\"a \"\"b\"\", c\",,0,0,0,\n"));
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,174 @@
+#include "temporary_folder.h"
+#include "trace/open_trace.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace pipescope {
+namespace {
+using testing::ElementsAre;
+
+// Databases as exports of nsys make them: tables where there are rows, no constraints, no indexes. A real globalTid has
+// bits above 48 set, those of the machine.
+constexpr std::int64_t kMachine = std::int64_t{1} << 48;
+constexpr std::int64_t kProcess = kMachine | std::int64_t{0x6f} << 24;
+
+std::string strings() {
+    return "CREATE TABLE StringIds (id INTEGER NOT NULL PRIMARY KEY, value TEXT NOT NULL);"
+           "INSERT INTO StringIds VALUES (1, 'forward'), (2, 'gemm'), (3, 'void gemm<float>(float*)'), (4, 'main'), "
+           "(5, 'cudaLaunchKernel_v7000'), (6, 'pipescope'), (7, 'worker');";
+}
+
+/// NVTX_EVENTS of export 3.16.1; columns behind `floatValue` stay NULL.
+std::string nvtx(const std::string& rows) {
+    return "CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId "
+           "INTEGER, "
+           "category INTEGER, color INTEGER, text TEXT, globalTid INTEGER, endGlobalTid INTEGER, textId INTEGER, "
+           "domainId "
+           "INTEGER, uint64Value INTEGER, int64Value INTEGER, doubleValue REAL, uint32Value INTEGER, int32Value "
+           "INTEGER, "
+           "floatValue REAL, jsonTextId INTEGER, jsonText TEXT, binaryData TEXT);"
+           "INSERT INTO NVTX_EVENTS (start, end, eventType, text, globalTid, textId, domainId, uint64Value) VALUES " +
+           rows + ";";
+}
+
+std::string tid(int thread) {
+    return std::to_string(kProcess | thread);
+}
+
+class NsysImport : public testing::Test {
+protected:
+    OpenedTrace opened(const std::string& sql) {
+        SQLite::Database(folder_ / "t.sqlite", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec(sql);
+        return open_trace(folder_ / "t.sqlite");
+    }
+
+    const TemporaryFolder folder_;
+};
+
+/// "name[start, end)@row" of each range.
+std::vector<std::string> ranges_of(const OpenedTrace& trace, std::size_t track) {
+    std::vector<std::string> texts;
+    for (const TraceRange& range : trace.tracks.at(track).ranges) {
+        texts.push_back(trace.names[range.name] + "[" + std::to_string(range.start.count()) + ", " +
+                        std::to_string(range.end.count()) + ")@" + std::to_string(range.row));
+    }
+    return texts;
+}
+
+TEST_F(NsysImport, ReadsTextsOfEitherKind) {
+    const OpenedTrace trace = opened(
+        strings() + nvtx("(0, 90, 59, NULL, " + tid(1) + ", 1, 0, NULL), (10, 40, 59, 'plain', " + tid(1) +
+                         ", NULL, 0, NULL), (50, 60, 59, NULL, " + tid(1) + ", NULL, 0, NULL), (55, 55, 34, 'mark', " +
+                         tid(1) + ", NULL, 0, NULL), (70, NULL, 60, 'open', " + tid(1) + ", NULL, 0, NULL)"));
+    EXPECT_EQ(trace.origin, TraceOrigin::nsys);
+    ASSERT_EQ(trace.tracks.size(), 1u);
+    EXPECT_THAT(ranges_of(trace, 0), ElementsAre("forward[0, 90)@0", "plain[10, 40)@1", "(no text)[50, 60)@1",
+                                                 "mark[55, 55)@2", "open[70, 90)@1"));
+    EXPECT_TRUE(trace.tracks[0].ranges.back().open);
+    EXPECT_FALSE(trace.has_tasks());
+}
+
+TEST_F(NsysImport, TellsThreadsOfProcessesApartByThePackedNumber) {
+    const std::string other = std::to_string(kMachine | std::int64_t{0x70} << 24 | 1);
+    const OpenedTrace trace =
+        opened(strings() +
+               nvtx("(0, 1, 59, 'a', " + tid(1) + ", NULL, 0, NULL), (0, 1, 59, 'b', " + tid(2) +
+                    ", NULL, 0, NULL), (0, 1, 59, 'c', " + other + ", NULL, 0, NULL)") +
+               "CREATE TABLE ThreadNames (nameId INTEGER NOT NULL, priority INTEGER, globalTid INTEGER);"
+               "INSERT INTO ThreadNames VALUES (7, 0, " +
+               tid(2) +
+               ");"
+               "CREATE TABLE PROCESSES (globalPid INTEGER, pid INTEGER, name TEXT);"
+               "INSERT INTO PROCESSES VALUES (" +
+               std::to_string(kProcess) + ", 111, 'python3');");
+    ASSERT_EQ(trace.tracks.size(), 3u);
+    EXPECT_EQ(trace.tracks[0].group, "process 111 (python3)");
+    EXPECT_EQ(trace.tracks[0].name, "thread 1");
+    EXPECT_EQ(trace.tracks[1].name, "thread 2 (worker)");
+    EXPECT_EQ(trace.tracks[2].group, "process 112");
+}
+
+TEST_F(NsysImport, ReadsKernelsCopiesAndTheCallsThatLaunchedThem) {
+    const std::string process = std::to_string(kProcess);
+    const OpenedTrace trace = opened(
+        strings() +
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, "
+        "greenContextId INTEGER, streamId INTEGER, correlationId INTEGER, globalPid INTEGER, demangledName INTEGER, "
+        "shortName INTEGER, mangledName INTEGER, launchType INTEGER);"
+        "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (100, 200, 0, 1, NULL, 7, 42, " +
+        process +
+        ", 3, 2, NULL, 1);"
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_MEMCPY (start INTEGER, end INTEGER, deviceId INTEGER, contextId INTEGER, "
+        "streamId INTEGER, correlationId INTEGER, globalPid INTEGER, bytes INTEGER, copyKind INTEGER);"
+        "INSERT INTO CUPTI_ACTIVITY_KIND_MEMCPY VALUES (210, 220, 0, 1, 7, 43, " +
+        process + ", 64, 1), (230, 240, 0, 1, 12, 44, " + process +
+        ", 64, 77);"
+        "CREATE TABLE ENUM_CUDA_MEMCPY_OPER (id INTEGER NOT NULL PRIMARY KEY, name TEXT, label TEXT);"
+        "INSERT INTO ENUM_CUDA_MEMCPY_OPER VALUES (1, 'CUDA_MEMCPY_KIND_HTOD', 'Host-to-Device');"
+        "CREATE TABLE CUPTI_ACTIVITY_KIND_RUNTIME (start INTEGER, end INTEGER, eventClass INTEGER, globalTid INTEGER, "
+        "correlationId INTEGER, nameId INTEGER, returnValue INTEGER, callchainId INTEGER);"
+        "INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES (90, 95, 0, " +
+        tid(1) +
+        ", 42, 5, 0, NULL);"
+        "CREATE TABLE TARGET_INFO_GPU (vmId INTEGER, id INTEGER, name TEXT, cuDevice INTEGER);"
+        "INSERT INTO TARGET_INFO_GPU VALUES (0, 0, 'NVIDIA H200', 0);"
+        "CREATE TABLE TARGET_INFO_SESSION_START_TIME (utcEpochNs INTEGER, utcTime TEXT, localTime TEXT);"
+        "INSERT INTO TARGET_INFO_SESSION_START_TIME VALUES (1700000000000000000, '', '');"
+        "CREATE TABLE CUDA_GPU_MEMORY_USAGE_EVENTS (start INTEGER, globalPid INTEGER, deviceId INTEGER, contextId "
+        "INTEGER, address INTEGER, pc INTEGER, bytes INTEGER, memKind INTEGER, memoryOperationType INTEGER);"
+        "INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS VALUES (5, 0, 0, 1, 0, 0, 100, 2, 0), (6, 0, 0, 1, 0, 0, 999, 1, 0), "
+        "(7, 0, 0, 1, 0, 0, 40, 2, 1);");
+    EXPECT_EQ(trace.utc_epoch_ns, 1'700'000'000'000'000'000);
+    ASSERT_EQ(trace.tracks.size(), 3u);
+    EXPECT_EQ(trace.tracks[0].group, "GPU 0 (NVIDIA H200)");
+    EXPECT_EQ(trace.tracks[0].kind, RangeTrack::Kind::stream);
+    EXPECT_THAT(ranges_of(trace, 0), ElementsAre("gemm[100, 200)@0", "copy Host-to-Device[210, 220)@0"));
+    EXPECT_EQ(trace.tracks[1].name, "stream 12");
+    EXPECT_THAT(ranges_of(trace, 1), ElementsAre("copy of kind 77[230, 240)@0"));
+    EXPECT_EQ(trace.tracks[2].kind, RangeTrack::Kind::calls);
+    EXPECT_THAT(ranges_of(trace, 2), ElementsAre("cudaLaunchKernel_v7000[90, 95)@0"));
+    EXPECT_EQ(trace.tracks[2].ranges[0].correlation, trace.tracks[0].ranges[0].correlation);
+    ASSERT_EQ(trace.counters.size(), 1u);
+    EXPECT_THAT(trace.counters[0].points, ElementsAre(CounterTrack::Point{Nanoseconds{5}, 100},
+                                                      CounterTrack::Point{Nanoseconds{7}, 60}));  // pageable left out
+}
+
+TEST_F(NsysImport, MakesTasksOfARunOfPipeScopeUnderNsys) {
+    const auto key = [](TaskKind kind, int partition) {
+        return std::to_string(
+            static_cast<std::int64_t>(pack({2, kind, partition, kind == TaskKind::loss ? -1 : 1, -1})));
+    };
+    const OpenedTrace trace =
+        opened(strings() + nvtx("(1, NULL, 75, NULL, " + tid(0) + ", 6, 3, NULL), (10, 20, 59, NULL, " + tid(1) +
+                                ", 1, 3, " + key(TaskKind::forward, 1) + "), (20, 30, 59, NULL, " + tid(1) +
+                                ", 1, 3, " + key(TaskKind::loss, -1) + "), (30, 40, 59, NULL, " + tid(1) + ", 1, 3, " +
+                                key(TaskKind::copy_backward, 0) + "), (50, 60, 59, 'not ours', " + tid(1) +
+                                ", NULL, 4, " + key(TaskKind::forward, 0) + ")"));
+    ASSERT_EQ(trace.measured.slices.size(), 3u);
+    EXPECT_EQ(trace.measured.slices[0].key, (TaskKey{2, TaskKind::forward, 1, 1, -1}));
+    for (const Slice& slice : trace.measured.slices) {
+        EXPECT_EQ(slice.lane, LaneId{1}) << to_string(slice.key);  // the last partition; the sender of the copy
+    }
+    EXPECT_EQ(trace.measured.lanes.size(), 2u);
+    EXPECT_TRUE(trace.tracks[0].ranges[0].is_task);
+    EXPECT_FALSE(trace.tracks[0].ranges.back().is_task);
+}
+
+TEST_F(NsysImport, OpensAnExportWithNothingInIt) {
+    const OpenedTrace trace = opened(strings());
+    EXPECT_EQ(trace.origin, TraceOrigin::nsys);
+    EXPECT_TRUE(trace.tracks.empty());
+}
+
+TEST_F(NsysImport, PassesOverTablesThatLackWhatItNeeds) {
+    const OpenedTrace trace = opened(strings() +
+                                     "CREATE TABLE NVTX_EVENTS (start INTEGER, text TEXT);"
+                                     "INSERT INTO NVTX_EVENTS VALUES (1, 'a');"
+                                     "CREATE TABLE CUPTI_ACTIVITY_KIND_KERNEL (start INTEGER);"
+                                     "INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES (1);");
+    EXPECT_TRUE(trace.tracks.empty());
+}
+}  // namespace
+}  // namespace pipescope

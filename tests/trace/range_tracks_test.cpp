@@ -1,0 +1,77 @@
+#include "trace/range_tracks.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace pipescope {
+namespace {
+using testing::ElementsAre;
+
+RangeTrack track_of(const std::vector<std::pair<int, int>>& ranges) {
+    RangeTrack track;
+    for (const auto& [start, end] : ranges) {
+        track.ranges.emplace_back();
+        track.ranges.back().start = Nanoseconds{start};
+        track.ranges.back().end = Nanoseconds{end};
+    }
+    return track;
+}
+
+std::vector<int> rows_of(RangeTrack track) {
+    arrange(track);
+    std::vector<int> rows;
+    for (const TraceRange& range : track.ranges) {
+        rows.push_back(range.row);
+    }
+    return rows;
+}
+
+TEST(RangeTracks, GiveNestedRangesTheirDepth) {
+    EXPECT_THAT(rows_of(track_of({{20, 30}, {0, 100}, {0, 50}, {60, 90}, {100, 110}})), ElementsAre(0, 1, 2, 1, 0));
+    EXPECT_THAT(rows_of(track_of({{0, 10}, {0, 10}})), ElementsAre(0, 1));
+    EXPECT_THAT(rows_of(track_of({{0, 10}, {10, 10}, {10, 20}})), ElementsAre(0, 0, 1));
+}
+
+TEST(RangeTracks, GiveOverlappingRangesRowsOfTheirOwn) {
+    EXPECT_THAT(rows_of(track_of({{0, 10}, {5, 15}, {12, 20}})), ElementsAre(0, 1, 0));
+}
+
+TEST(RangeTracks, LetNoTwoRangesOfARowOverlap) {
+    std::mt19937 random(7);
+    std::vector<std::pair<int, int>> ranges;
+    for (int k = 0; k < 300; ++k) {
+        const int start = static_cast<int>(random() % 1000);
+        ranges.emplace_back(start, start + static_cast<int>(random() % 60));
+    }
+    RangeTrack track = track_of(ranges);
+    arrange(track);
+    std::vector<Nanoseconds> ends(track.rows, Nanoseconds::min());
+    for (const TraceRange& range : track.ranges) {
+        EXPECT_GE(range.start, ends[range.row]);
+        ends[range.row] = range.end;
+    }
+}
+
+TEST(RangeTracks, EndARangeNoSoonerThanItStarts) {
+    RangeTrack track = track_of({{10, 5}});
+    arrange(track);
+    EXPECT_EQ(track.ranges[0].end, Nanoseconds{10});
+}
+
+TEST(RangeTracks, AreSortedByTheNumbersInTheirNames) {
+    std::vector<RangeTrack> tracks;
+    for (const char* name : {"stream 12", "stream 7", "stream 070", "nothing in it"}) {
+        tracks.push_back(track_of({{0, 1}}));
+        tracks.back().name = name;
+    }
+    tracks.back().ranges.clear();
+    arrange(tracks);
+    ASSERT_EQ(tracks.size(), 3u);
+    EXPECT_EQ(tracks[0].name, "stream 7");
+    EXPECT_EQ(tracks[1].name, "stream 12");
+    EXPECT_EQ(tracks[2].name, "stream 070");
+}
+}  // namespace
+}  // namespace pipescope

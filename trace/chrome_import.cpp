@@ -1,0 +1,235 @@
+#include "trace/chrome_import.h"
+
+#include "trace/chrome_json.h"
+#include "trace/chrome_tracks.h"
+#include "trace/gzip_stream.h"
+#include "trace/sqlite_guard.h"
+
+#include <fmt/format.h>
+
+#include <iterator>
+#include <limits>
+
+namespace pipescope {
+namespace {
+using nlohmann::json;
+
+constexpr std::int64_t kMeasuredProcess = 1;
+constexpr std::int64_t kSimulatedProcess = 2;
+/// More lanes than any schedule can name; a larger number comes from a damaged file.
+constexpr std::int64_t kMostLanes = 1 << 16;
+
+/// Turns events of PipeScope's own export back into the rows they were; leaves the others to the tracks.
+class ChromeImport : public ChromeListener {
+public:
+    ChromeImport(const std::filesystem::path& path, OpenedTrace& trace) : path_(path), trace_(trace) {}
+
+    void event(const ChromeEvent& event, const ChromeHeader& header) override {
+        if (event.index == 0) {
+            read_stamp(header);
+        }
+        if (!ours_ || !take(event)) {
+            tracks_.add(event);
+        }
+    }
+
+    void finish(const ChromeHeader& header) {
+        if (!ours_ && is_stamped(header)) {
+            read_stamp(header);  // an export of an empty trace
+        }
+        const Nanoseconds moved = tracks_.finish(trace_, ours_);
+        if (ours_) {
+            read_rows(header.other);
+            sort_slices(trace_.measured);
+            sort_slices(trace_.simulated);
+            return;
+        }
+        trace_.origin = header.is_kineto ? TraceOrigin::kineto : TraceOrigin::chrome;
+        constexpr std::int64_t kFirstPlausible =
+            1'000'000'000'000'000'000;  // the year 2001 in ns: no time since a start
+        if (header.base_time || moved.count() > kFirstPlausible) {
+            trace_.utc_epoch_ns = header.base_time.value_or(0) + moved.count();
+        }
+    }
+
+private:
+    static bool is_stamped(const ChromeHeader& header) {
+        return header.other.is_object() && header.other.contains("pipescope");
+    }
+
+    [[noreturn]] void refuse(const std::string& what) const {
+        throw TraceFormatError(quoted(path_) + " is damaged: " + what + "; export it again");
+    }
+
+    void read_stamp(const ChromeHeader& header) {
+        if (!is_stamped(header)) {
+            return;
+        }
+        const json& stamp = header.other.at("pipescope");
+        if (!stamp.is_object() || stamp.value("format", json()) != kChromeExportFormat ||
+            !stamp.value("version", json()).is_number_integer()) {
+            refuse("its stamp otherData.pipescope is " +
+                   stamp.dump(-1, ' ', false, json::error_handler_t::replace).substr(0, 80));
+        }
+        if (const auto version = stamp.at("version").get<std::int64_t>(); version > kChromeExportVersion) {
+            throw TraceFormatError(
+                fmt::format("{} is a Chrome export of version {}; this PipeScope reads up to version {}; "
+                            "use the newer PipeScope that wrote it",
+                            quoted(path_), version, kChromeExportVersion));
+        }
+        ours_ = true;
+        trace_.origin = TraceOrigin::pipescope_chrome;
+    }
+
+    /// Whether the event was one of ours.
+    bool take(const ChromeEvent& event) {
+        const bool measured = event.process == ChromeId{kMeasuredProcess, ""};
+        const bool simulated = event.process == ChromeId{kSimulatedProcess, ""};
+        if (!measured && !simulated) {
+            return false;
+        }
+        if (event.phase == 'X' && (!event.start || !event.duration)) {
+            refuse(fmt::format("traceEvents[{}] has no time", event.index));
+        }
+        if (event.phase == 'X' && event.category == "step") {
+            trace_.steps.push_back(step(event));
+        } else if (event.phase == 'X') {
+            (measured ? trace_.measured : trace_.simulated).slices.push_back(slice(event));
+        } else if (event.phase == 'C' && !event.sample.empty()) {
+            trace_.memory.push_back(memory_sample(event));
+        }
+        return true;
+    }
+
+    static StepRecord step(const ChromeEvent& event) {
+        const ChromeArguments& arguments = event.arguments;
+        const ChromeArgument* loss = arguments.find("training_loss");
+        const bool is_number = loss != nullptr && (loss->type == ChromeArgument::Type::integer ||
+                                                   loss->type == ChromeArgument::Type::real);
+        return {static_cast<std::int32_t>(arguments.integer_or("step", -1)),
+                Nanoseconds{arguments.integer_or("start_ns", 0)},
+                Nanoseconds{arguments.integer_or("end_ns", 0)},
+                Nanoseconds{*event.start},
+                Nanoseconds{*event.start + *event.duration},
+                is_number ? loss->real : std::numeric_limits<double>::quiet_NaN(),
+                arguments.integer_or("warmup", 0) != 0};
+    }
+
+    Slice slice(const ChromeEvent& event) const {
+        const ChromeArguments& arguments = event.arguments;
+        const auto kind = parse_task_kind(arguments.text_or_empty("kind"));
+        const std::int64_t lane = arguments.integer_or("lane", -1);
+        if (!kind || lane < 0 || lane >= kMostLanes) {
+            refuse(fmt::format("traceEvents[{}] has the kind '{}' and the lane {}", event.index,
+                               arguments.text_or_empty("kind"), lane));
+        }
+        const auto id = [&](const char* key) { return static_cast<std::int32_t>(arguments.integer_or(key, -1)); };
+        return {{id("step"), *kind, id("partition"), id("micro_batch"), id("skip")},
+                LaneId{lane},
+                Nanoseconds{*event.start},
+                Nanoseconds{*event.start + *event.duration},
+                arguments.integer_or("bytes", 0)};
+    }
+
+    MemorySample memory_sample(const ChromeEvent& event) const {
+        if (!event.start) {
+            refuse(fmt::format("traceEvents[{}] has no time", event.index));
+        }
+        const ChromeArguments& values = event.sample;
+        MemorySample sample{LaneId{values.integer_or("lane", 0)}, Nanoseconds{*event.start},
+                            values.integer_or("allocated", 0),    values.integer_or("peak", 0),
+                            values.integer_or("reserved", 0),     values.integer_or("task", -1)};
+        for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+            const auto category = static_cast<MemoryCategory>(k);
+            sample.composition[category] = values.integer_or(to_string(category), MemoryBreakdown::kUnknown);
+        }
+        return sample;
+    }
+
+    /// The tables without times on the axis, under otherData.
+    void read_rows(const json& other) {
+        try {
+            for (const auto& [key, value] : other.at("run").items()) {
+                trace_.run.emplace(key, value.get<std::string>());
+            }
+            if (other.contains("profile")) {
+                trace_.profile_json = other.at("profile").get<std::string>();
+            }
+            if (other.contains("utc_epoch_ns")) {
+                trace_.utc_epoch_ns = other.at("utc_epoch_ns").get<std::int64_t>();
+            }
+            for (Timeline* timeline : {&trace_.measured, &trace_.simulated}) {
+                for (const json& lane : other.at("lanes").at(std::string(to_string(timeline->source)))) {
+                    timeline->lanes.push_back({lane.at(0).get<std::string>(), lane.at(1).get<std::string>()});
+                }
+            }
+            for (const json& row : other.at("drops")) {
+                trace_.drops.push_back({row.at(0), row.at(1), row.at(2), row.at(3), row.at(4), row.at(5)});
+            }
+            for (const json& row : other.at("diagnostic_rows")) {
+                trace_.diagnostics.push_back({row.at(0), row.at(1), row.at(2)});
+            }
+            for (const json& row : other.at("clocks")) {
+                trace_.clocks.push_back({row.at(0), row.at(1), row.at(2), row.at(3)});
+            }
+            for (const json& row : other.at("overheads")) {
+                trace_.overheads.push_back({row.at(0), row.at(1), row.at(2)});
+            }
+        } catch (const json::exception& error) {
+            refuse(std::string("its otherData: ") + error.what());
+        }
+        for (Timeline* timeline : {&trace_.measured, &trace_.simulated}) {
+            for (const Slice& slice : timeline->slices) {
+                if (slice.lane.index() >= timeline->lanes.size()) {
+                    refuse(fmt::format("a task stands on lane {} of {}", slice.lane.value(), timeline->lanes.size()));
+                }
+            }
+        }
+    }
+
+    const std::filesystem::path& path_;
+    OpenedTrace& trace_;
+    ChromeTracks tracks_;
+    bool ours_ = false;
+};
+
+/// "parse error at line 1, column 5: ..." without the library's own number before it.
+std::string fault_of(const json::exception& error) {
+    const std::string text = error.what();
+    const std::size_t behind = text.find("] ");
+    return behind == std::string::npos ? text : text.substr(behind + 2);
+}
+
+ChromeHeader read(const std::filesystem::path& path, ChromeListener& listener) {
+    try {
+        return read_chrome_json(*open_maybe_packed(path), listener);
+    } catch (const json::exception& error) {
+        throw TraceFormatError(quoted(path) + " is damaged: " + fault_of(error) + "; get it anew");
+    }
+}
+
+std::string whole(const std::filesystem::path& path) {
+    const auto in = open_maybe_packed(path);
+    return {std::istreambuf_iterator<char>(*in), {}};
+}
+}  // namespace
+
+OpenedTrace import_chrome(const std::filesystem::path& path) {
+    OpenedTrace trace;
+    ChromeImport import(path, trace);
+    const ChromeHeader header = read(path, import);
+    if (header.format == "pipescope.profile") {
+        trace.origin = TraceOrigin::profile;
+        trace.profile_json = whole(path);
+        return trace;
+    }
+    if (!header.has_events) {
+        throw TraceFormatError(
+            quoted(path) +
+            " is JSON, but neither a trace nor a profile: it has no list \"traceEvents\"; give a trace "
+            "of PipeScope, of nsys, or of PyTorch's profiler");
+    }
+    import.finish(header);
+    return trace;
+}
+}  // namespace pipescope

@@ -1,0 +1,299 @@
+#include "trace/chrome_json.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+namespace pipescope {
+namespace {
+using nlohmann::json;
+
+/// "1234.567" us as ns, without the detour over a double, which loses ns above 2^53.
+std::optional<std::int64_t> nanoseconds(std::string_view text) {
+    constexpr std::int64_t kMost = INT64_MAX / 20;  // results stay so small that no difference overflows
+    const bool negative = text.starts_with('-');
+    std::int64_t value = 0;
+    int decimals = -1;
+    for (const char c : text.substr(negative ? 1 : 0)) {
+        if (c == '.') {
+            decimals = 0;
+        } else if (c < '0' || c > '9') {  // an exponent
+            const double exact = std::strtod(std::string(text).c_str(), nullptr) * 1000.0;
+            return std::abs(exact) < 4e18 ? std::optional(std::llround(exact)) : std::nullopt;
+        } else if (decimals < 3) {
+            if (value > kMost) {
+                return std::nullopt;
+            }
+            value = value * 10 + (c - '0');
+            decimals += decimals >= 0 ? 1 : 0;
+        }
+    }
+    for (int k = std::max(decimals, 0); k < 3; ++k) {
+        if (value > kMost) {
+            return std::nullopt;
+        }
+        value *= 10;
+    }
+    return negative ? -value : value;
+}
+
+/// Builds the small objects beside the events, to a depth that no sane file reaches.
+class DomBuilder {
+public:
+    explicit DomBuilder(json& root) : root_(root) {}
+
+    void key(std::string& key) { key_ = std::move(key); }
+    void value(json value) { place(std::move(value)); }
+    void open(json container) { open_.push_back(place(std::move(container))); }
+    void close() { open_.pop_back(); }
+    bool done() const { return open_.empty(); }
+
+private:
+    json* place(json value) {
+        if (open_.empty()) {
+            root_ = std::move(value);
+            return &root_;
+        }
+        json& parent = *open_.back();
+        if (parent.is_array()) {
+            parent.push_back(std::move(value));
+            return &parent.back();
+        }
+        return &(parent[key_] = std::move(value));
+    }
+
+    json& root_;
+    std::vector<json*> open_;
+    std::string key_;
+};
+
+class ChromeSax : public nlohmann::json_sax<json> {
+public:
+    explicit ChromeSax(ChromeListener& listener) : listener_(listener) {}
+
+    bool null() override { return scalar(ChromeArgument::Type::null, 0, 0, {}); }
+    bool boolean(bool value) override {
+        return scalar(ChromeArgument::Type::integer, value ? 1 : 0, value ? 1 : 0, {});
+    }
+    bool number_integer(number_integer_t value) override {
+        return scalar(ChromeArgument::Type::integer, value, static_cast<double>(value), {});
+    }
+    bool number_unsigned(number_unsigned_t value) override {
+        return scalar(ChromeArgument::Type::integer, static_cast<std::int64_t>(value), static_cast<double>(value), {});
+    }
+    bool number_float(number_float_t value, const string_t& text) override {
+        const double whole = std::clamp(std::trunc(value), -9e18, 9e18);
+        return scalar(ChromeArgument::Type::real, std::isfinite(value) ? static_cast<std::int64_t>(whole) : 0, value,
+                      text);
+    }
+    bool string(string_t& value) override { return scalar(ChromeArgument::Type::text, 0, 0, value); }
+    bool binary(binary_t&) override { return true; }
+
+    bool start_object(std::size_t) override {
+        switch (place()) {
+            case Place::nowhere: return enter(Place::root);
+            case Place::events: begin_event(); return enter(Place::event);
+            case Place::event:
+                return enter(key_ == "args" ? Place::arguments : key_ == "sample" ? Place::sample : Place::skipped);
+            case Place::root:
+                note_kineto();
+                if (key_ != "otherData") {
+                    return enter(Place::skipped);
+                }
+                dom_.open(json::object());
+                return enter(Place::dom);
+            case Place::dom: dom_.open(json::object()); return enter(Place::dom);
+            default: return enter(Place::skipped);
+        }
+    }
+    bool key(string_t& key) override {
+        if (place() == Place::dom) {
+            dom_.key(key);
+        } else {
+            std::swap(key_, key);
+        }
+        return true;
+    }
+    bool end_object() override {
+        const Place left = leave();
+        if (left == Place::event) {
+            listener_.event(event_, header_);
+        }
+        return true;
+    }
+    bool start_array(std::size_t) override {
+        if (place() == Place::dom) {
+            dom_.open(json::array());
+            return enter(Place::dom);
+        }
+        if (place() == Place::root) {
+            note_kineto();
+        }
+        if (place() == Place::nowhere || (place() == Place::root && key_ == "traceEvents")) {
+            header_.has_events = true;
+            return enter(Place::events);
+        }
+        return enter(Place::skipped);
+    }
+    bool end_array() override {
+        leave();
+        return true;
+    }
+    bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
+        // Thrown as the type it is: the base class has no public copy.
+        if (const auto* fault = dynamic_cast<const json::parse_error*>(&error)) {
+            throw *fault;
+        }
+        if (const auto* fault = dynamic_cast<const json::out_of_range*>(&error)) {
+            throw *fault;
+        }
+        return false;
+    }
+
+    ChromeHeader take_header() { return std::move(header_); }
+
+private:
+    enum class Place { nowhere, root, events, event, arguments, sample, dom, skipped };
+
+    Place place() const { return places_.empty() ? Place::nowhere : places_.back(); }
+    bool enter(Place place) {
+        places_.push_back(place);
+        return true;
+    }
+    Place leave() {
+        const Place left = places_.back();
+        places_.pop_back();
+        if (left == Place::dom) {
+            dom_.close();
+        }
+        return left;
+    }
+
+    void note_kineto() {
+        header_.is_kineto = header_.is_kineto || key_ == "deviceProperties" || key_ == "distributedInfo";
+    }
+
+    void begin_event() {
+        event_.index = next_index_++;
+        event_.phase = 0;
+        event_.name.clear();
+        event_.category.clear();
+        event_.process = {};
+        event_.thread = {};
+        event_.id.clear();
+        event_.start.reset();
+        event_.duration.reset();
+        event_.arguments.clear();
+        event_.sample.clear();
+    }
+
+    /// `text` is a string's contents, or a real number as it was written.
+    bool scalar(ChromeArgument::Type type, std::int64_t integer, double real, const std::string& text) {
+        switch (place()) {
+            case Place::event: set_field(type, integer, text); return true;
+            case Place::arguments: set_argument(event_.arguments.add(), type, integer, real, text); return true;
+            case Place::sample: set_argument(event_.sample.add(), type, integer, real, text); return true;
+            case Place::dom: set_dom(type, integer, real, text); return true;
+            case Place::root: return set_header(type, integer, text);
+            default: return true;
+        }
+    }
+
+    void set_argument(ChromeArgument& argument, ChromeArgument::Type type, std::int64_t integer, double real,
+                      const std::string& text) {
+        argument.key = key_;
+        argument.type = type;
+        argument.integer = integer;
+        argument.real = real;
+        argument.text = text;
+    }
+
+    void set_dom(ChromeArgument::Type type, std::int64_t integer, double real, const std::string& text) {
+        switch (type) {
+            case ChromeArgument::Type::null: dom_.value(nullptr); break;
+            case ChromeArgument::Type::integer: dom_.value(integer); break;
+            case ChromeArgument::Type::real: dom_.value(real); break;
+            case ChromeArgument::Type::text: dom_.value(text); break;
+        }
+    }
+
+    /// False stops the reading.
+    bool set_header(ChromeArgument::Type type, std::int64_t integer, const std::string& text) {
+        if (key_ == "schemaVersion") {
+            header_.is_kineto = true;
+        } else if (key_ == "baseTimeNanoseconds" && type == ChromeArgument::Type::integer) {
+            header_.base_time = integer;
+        } else if (key_ == "format" && type == ChromeArgument::Type::text) {
+            header_.format = text;
+            return text != "pipescope.profile";
+        }
+        return true;
+    }
+
+    void set_field(ChromeArgument::Type type, std::int64_t integer, const std::string& text) {
+        const bool is_text = type == ChromeArgument::Type::text;
+        if (key_ == "ph") {
+            event_.phase = is_text && text.size() == 1 ? text[0] : '\0';
+        } else if (key_ == "name") {
+            event_.name = is_text ? text : std::to_string(integer);
+        } else if (key_ == "cat") {
+            event_.category = text;
+        } else if (key_ == "pid") {
+            event_.process = {integer, is_text ? text : ""};
+        } else if (key_ == "tid") {
+            event_.thread = {integer, is_text ? text : ""};
+        } else if (key_ == "id") {
+            event_.id = is_text ? text : std::to_string(integer);
+        } else if (key_ == "ts") {
+            event_.start = time(type, integer, text);
+        } else if (key_ == "dur") {
+            event_.duration = time(type, integer, text);
+        }
+    }
+
+    static std::optional<std::int64_t> time(ChromeArgument::Type type, std::int64_t integer, const std::string& text) {
+        switch (type) {
+            case ChromeArgument::Type::integer: return nanoseconds(std::to_string(integer));
+            case ChromeArgument::Type::real: return nanoseconds(text);
+            default: return std::nullopt;
+        }
+    }
+
+    ChromeListener& listener_;
+    ChromeHeader header_;
+    DomBuilder dom_{header_.other};
+    ChromeEvent event_;
+    std::size_t next_index_ = 0;
+    std::vector<Place> places_;
+    std::string key_;
+};
+}  // namespace
+
+const ChromeArgument* ChromeArguments::find(std::string_view key) const {
+    const auto* found = std::find_if(begin(), end(), [&](const ChromeArgument& each) { return each.key == key; });
+    return found == end() ? nullptr : found;
+}
+
+std::int64_t ChromeArguments::integer_or(std::string_view key, std::int64_t otherwise) const {
+    const ChromeArgument* found = find(key);
+    return found != nullptr && found->type == ChromeArgument::Type::integer ? found->integer : otherwise;
+}
+
+std::string_view ChromeArguments::text_or_empty(std::string_view key) const {
+    const ChromeArgument* found = find(key);
+    return found != nullptr && found->type == ChromeArgument::Type::text ? found->text : std::string_view{};
+}
+
+ChromeArgument& ChromeArguments::add() {
+    if (used_ == all_.size()) {
+        all_.emplace_back();
+    }
+    return all_[used_++];
+}
+
+ChromeHeader read_chrome_json(std::istream& in, ChromeListener& listener) {
+    ChromeSax sax(listener);
+    json::sax_parse(in, &sax);
+    return sax.take_header();
+}
+}  // namespace pipescope

@@ -1,0 +1,252 @@
+#include "trace/chrome_tracks.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+using Kind = RangeTrack::Kind;
+
+bool runs_on_a_stream(std::string_view category) {
+    return category == "kernel" || category == "gpu_memcpy" || category == "gpu_memset" || category == "memcpy" ||
+           category == "memset";
+}
+
+std::string to_text(const ChromeId& id) {
+    return id.text.empty() ? std::to_string(id.number) : id.text;
+}
+}  // namespace
+
+void ChromeTracks::add(const ChromeEvent& event) {
+    switch (event.phase) {
+        case 'X': add_complete(event); break;
+        case 'B':
+            if (event.start) {
+                Track& track = track_of(event);
+                add_range(track, event).open = true;
+                track.open.push_back(track.track.ranges.size() - 1);
+            } else {
+                ++left_out_;
+            }
+            break;
+        case 'E': end_range(track_of(event), event); break;
+        case 'b':
+            if (event.start) {
+                Track& track = async_track_of(event);
+                add_range(track, event).open = true;
+                async_[{event.category, event.id}] = {&track, track.track.ranges.size() - 1};
+            } else {
+                ++left_out_;
+            }
+            break;
+        case 'e': end_async(event); break;
+        case 'i':
+        case 'I':
+        case 'R': add_instant(event); break;
+        case 'C': add_counter(event); break;
+        case 'M': set_name(event); break;
+        case 's':
+        case 't':
+        case 'f':  // arrows: what they join bears the same correlation
+        case 'n': break;
+        default: ++left_out_;
+    }
+}
+
+ChromeTracks::Track& ChromeTracks::track_of(const ChromeEvent& event) {
+    if (last_used_ == tracks_.end() || last_used_->first.first != event.process ||
+        last_used_->first.second != event.thread) {
+        last_used_ = tracks_.try_emplace({event.process, event.thread}).first;
+    }
+    return last_used_->second;
+}
+
+ChromeTracks::Track& ChromeTracks::async_track_of(const ChromeEvent& event) {
+    Track& track = tracks_[{event.process, ChromeId{0, "async " + event.category}}];
+    track.async = true;
+    return track;
+}
+
+TraceRange& ChromeTracks::add_range(Track& track, const ChromeEvent& event) {
+    TraceRange range;
+    range.start = Nanoseconds{*event.start};
+    range.end = range.start;
+    range.name = names_.number_of(event.name.empty() ? "(no name)" : std::string_view(event.name));
+    range.category = names_.number_of(event.category);
+    range.correlation = static_cast<std::uint32_t>(event.arguments.integer_or("correlation", 0));
+    if (runs_on_a_stream(event.category)) {
+        track.track.kind = Kind::stream;
+    }
+    first_ = std::min(first_, range.start);
+    last_ = std::max(last_, range.end);
+    track.track.ranges.push_back(range);
+    return track.track.ranges.back();
+}
+
+void ChromeTracks::add_complete(const ChromeEvent& event) {
+    constexpr std::int64_t kMost = INT64_MAX / 4;  // far from where sums overflow
+    if (!event.start || *event.start > kMost || *event.start < -kMost || event.duration.value_or(0) > kMost) {
+        ++left_out_;
+        return;
+    }
+    TraceRange& range = add_range(track_of(event), event);
+    range.end = range.start + Nanoseconds{std::max<std::int64_t>(0, event.duration.value_or(0))};
+    range.open = event.arguments.integer_or("open", 0) != 0;  // so writes our export; its end is the trace's
+    last_ = std::max(last_, range.end);
+}
+
+void ChromeTracks::end_range(Track& track, const ChromeEvent& event) {
+    if (track.open.empty() || !event.start) {
+        ++left_out_;
+        return;
+    }
+    TraceRange& range = track.track.ranges[track.open.back()];
+    track.open.pop_back();
+    range.end = Nanoseconds{*event.start};
+    range.open = false;
+    last_ = std::max(last_, range.end);
+}
+
+void ChromeTracks::end_async(const ChromeEvent& event) {
+    const auto begun = async_.find({event.category, event.id});
+    if (begun == async_.end() || !event.start) {
+        ++left_out_;
+        return;
+    }
+    TraceRange& range = begun->second.first->track.ranges[begun->second.second];
+    range.end = Nanoseconds{*event.start};
+    range.open = false;
+    last_ = std::max(last_, range.end);
+    async_.erase(begun);
+}
+
+void ChromeTracks::add_instant(const ChromeEvent& event) {
+    if (!event.start) {
+        ++left_out_;
+    } else if (event.name == "[memory]") {
+        add_memory(event);
+    } else {
+        add_range(track_of(event), event);
+    }
+}
+
+void ChromeTracks::add_point(const std::string& counter, const ChromeEvent& event, double value) {
+    const Nanoseconds time{*event.start};
+    first_ = std::min(first_, time);
+    last_ = std::max(last_, time);
+    counters_[counter].points.push_back({time, value});
+}
+
+void ChromeTracks::add_counter(const ChromeEvent& event) {
+    if (!event.start) {
+        ++left_out_;
+        return;
+    }
+    for (const ChromeArgument& argument : event.arguments) {
+        if (argument.type == ChromeArgument::Type::integer || argument.type == ChromeArgument::Type::real) {
+            add_point(argument.key == "value" ? event.name : event.name + ": " + argument.key, event, argument.real);
+        }
+    }
+}
+
+/// PyTorch's profiler tells each allocation with the totals behind it.
+void ChromeTracks::add_memory(const ChromeEvent& event) {
+    const ChromeArguments& arguments = event.arguments;
+    constexpr int kCpu = 0;
+    const std::string device = arguments.integer_or("Device Type", kCpu) == kCpu
+                                   ? "the CPU"
+                                   : fmt::format("GPU {}", arguments.integer_or("Device Id", 0));
+    add_point("memory of " + device, event, static_cast<double>(arguments.integer_or("Total Allocated", 0)));
+    if (const std::int64_t reserved = arguments.integer_or("Total Reserved", 0); reserved > 0) {
+        add_point("memory of " + device + ", reserved", event, static_cast<double>(reserved));
+    }
+}
+
+void ChromeTracks::set_name(const ChromeEvent& event) {
+    if (event.name == "process_name") {
+        processes_[event.process].name = event.arguments.text_or_empty("name");
+    } else if (event.name == "process_labels") {
+        processes_[event.process].labels = event.arguments.text_or_empty("labels");
+    } else if (event.name == "thread_name") {
+        Track& track = track_of(event);
+        track.name = event.arguments.text_or_empty("name");
+        const std::string_view kind = event.arguments.text_or_empty("kind");
+        for (const Kind each : {Kind::calls, Kind::stream, Kind::other}) {
+            if (kind == to_string(each)) {
+                track.track.kind = each;
+            }
+        }
+    }
+}
+
+/// The labels of PyTorch's profiler tell "GPU 0" from "CPU"; its processes are all "python".
+std::string ChromeTracks::group_of(const ChromeId& id, bool exact) const {
+    const auto found = processes_.find(id);
+    const Process process = found == processes_.end() ? Process{} : found->second;
+    if (exact) {
+        return process.name;
+    }
+    if (process.labels.starts_with("GPU")) {
+        return process.labels;
+    }
+    const std::string number = id.text.empty() ? fmt::format("process {}", id.number) : id.text;
+    return process.name.empty() ? number : number + " (" + process.name + ")";
+}
+
+void ChromeTracks::finish_track(Track& track, const TrackKey& key, bool exact) {
+    for (TraceRange& range : track.track.ranges) {
+        if (range.open) {
+            range.end = last_;
+        }
+    }
+    track.track.group = group_of(key.first, exact);
+    if (track.name.starts_with("stream ")) {
+        track.track.kind = Kind::stream;
+    }
+    if (track.async) {
+        track.track.kind = Kind::other;
+        track.track.name = key.second.text;
+    } else if (exact) {
+        track.track.name = track.name;
+    } else if (track.track.kind == Kind::stream) {
+        track.track.name = track.name.empty() ? "stream " + to_text(key.second) : track.name;
+    } else {
+        const std::string number = "thread " + to_text(key.second);
+        track.track.name = track.name.empty() || track.name == number ? number : number + " (" + track.name + ")";
+    }
+}
+
+Nanoseconds ChromeTracks::finish(OpenedTrace& trace, bool exact) {
+    const bool any = first_ <= last_;
+    const Nanoseconds moved = exact || !any ? Nanoseconds{0} : first_;
+    for (auto& [key, track] : tracks_) {
+        finish_track(track, key, exact);
+        for (TraceRange& range : track.track.ranges) {
+            range.start -= moved;
+            range.end -= moved;
+        }
+        trace.tracks.push_back(std::move(track.track));
+    }
+    arrange(trace.tracks);
+    for (auto& [name, counter] : counters_) {
+        counter.name = name;
+        for (CounterTrack::Point& point : counter.points) {
+            point.time -= moved;
+        }
+        std::stable_sort(counter.points.begin(), counter.points.end(),
+                         [](const auto& a, const auto& b) { return a.time < b.time; });
+        trace.counters.push_back(std::move(counter));
+    }
+    trace.names = names_.take();
+    if (left_out_ > 0) {
+        trace.diagnostics.push_back(
+            {"warning", "import",
+             fmt::format(
+                 "{} events were left out: they lack a time, end what never began, or are of a kind that is not "
+                 "read",
+                 left_out_)});
+    }
+    return moved;
+}
+}  // namespace pipescope

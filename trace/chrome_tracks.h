@@ -1,0 +1,57 @@
+#pragma once
+
+#include "trace/chrome_json.h"
+#include "trace/opened_trace.h"
+#include "trace/range_tracks.h"
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace pipescope {
+/// Gathers the events of a Chrome trace into tracks and counters.
+class ChromeTracks {
+public:
+    void add(const ChromeEvent& event);
+    /// Puts everything into the trace. Unless `exact`, times are moved so that the first is 0; returns by how much.
+    Nanoseconds finish(OpenedTrace& trace, bool exact);
+
+private:
+    struct Track {
+        RangeTrack track;
+        std::string name;               // as the file says
+        std::vector<std::size_t> open;  // begun and not ended
+        bool async = false;
+    };
+    struct Process {
+        std::string name;
+        std::string labels;
+    };
+    using TrackKey = std::pair<ChromeId, ChromeId>;
+
+    Track& track_of(const ChromeEvent& event);
+    Track& async_track_of(const ChromeEvent& event);
+    TraceRange& add_range(Track& track, const ChromeEvent& event);
+    void add_complete(const ChromeEvent& event);
+    void end_range(Track& track, const ChromeEvent& event);
+    void end_async(const ChromeEvent& event);
+    void add_instant(const ChromeEvent& event);
+    void add_counter(const ChromeEvent& event);
+    void add_memory(const ChromeEvent& event);
+    void add_point(const std::string& counter, const ChromeEvent& event, double value);
+    void set_name(const ChromeEvent& event);
+    std::string group_of(const ChromeId& process, bool exact) const;
+    void finish_track(Track& track, const TrackKey& key, bool exact);
+
+    std::map<TrackKey, Track> tracks_;
+    std::map<TrackKey, Track>::iterator last_used_ = tracks_.end();  // events of one thread come in a row
+    std::map<std::pair<std::string, std::string>, std::pair<Track*, std::size_t>> async_;  // by category and id
+    std::map<ChromeId, Process> processes_;
+    std::map<std::string, CounterTrack> counters_;
+    NameTable names_;
+    Nanoseconds first_ = Nanoseconds::max();
+    Nanoseconds last_ = Nanoseconds::min();
+    std::size_t left_out_ = 0;
+};
+}  // namespace pipescope

@@ -1,0 +1,106 @@
+#include "trace/csv_export.h"
+
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+
+#include <cmath>
+#include <ostream>
+#include <string>
+
+namespace pipescope {
+namespace {
+constexpr CsvTable kTables[] = {CsvTable::tasks, CsvTable::steps, CsvTable::memory, CsvTable::ranges};
+
+std::string field(std::string_view text) {
+    if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
+        return std::string(text);
+    }
+    std::string quoted = "\"";
+    for (const char c : text) {
+        quoted += c == '"' ? "\"\"" : std::string(1, c);
+    }
+    return quoted + "\"";
+}
+
+void write_tasks(const OpenedTrace& trace, std::ostream& out) {
+    out << "source,step,kind,partition,micro_batch,skip,lane,start_ns,end_ns,bytes\n";
+    for (const Source source : {Source::measured, Source::simulated}) {
+        for (const Slice& slice : trace.timeline(source).slices) {
+            fmt::print(out, "{},{},{},{},{},{},{},{},{},{}\n", to_string(source), slice.key.step,
+                       to_string(slice.key.kind), slice.key.partition, slice.key.micro_batch, slice.key.skip,
+                       slice.lane.value(), slice.start.count(), slice.end.count(), slice.bytes);
+        }
+    }
+}
+
+void write_steps(const OpenedTrace& trace, std::ostream& out) {
+    out << "step,start_ns,end_ns,wall_start_ns,wall_end_ns,training_loss,warmup\n";
+    for (const StepRecord& step : trace.steps) {
+        fmt::print(out, "{},{},{},{},{},{},{}\n", step.step, step.start.count(), step.end.count(),
+                   step.wall_start.count(), step.wall_end.count(),
+                   std::isnan(step.training_loss) ? "" : fmt::format("{}", step.training_loss), step.warmup ? 1 : 0);
+    }
+}
+
+void write_memory(const OpenedTrace& trace, std::ostream& out) {
+    out << "lane,time_ns,allocated,peak,reserved,task";
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        out << "," << to_string(static_cast<MemoryCategory>(k));
+    }
+    out << "\n";
+    for (const MemorySample& sample : trace.memory) {
+        const auto task = sample.task == -1 ? std::nullopt : unpack(static_cast<std::uint64_t>(sample.task));
+        fmt::print(out, "{},{},{},{},{},{}", sample.lane.value(), sample.time.count(), sample.allocated, sample.peak,
+                   sample.reserved, task ? field(to_string(*task)) : "");
+        for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+            const Bytes bytes = sample.composition[static_cast<MemoryCategory>(k)];
+            out << "," << (bytes == MemoryBreakdown::kUnknown ? "" : std::to_string(bytes));
+        }
+        out << "\n";
+    }
+}
+
+void write_ranges(const OpenedTrace& trace, std::ostream& out) {
+    out << "group,track,kind,name,category,row,start_ns,end_ns,correlation\n";
+    for (const RangeTrack& track : trace.tracks) {
+        const std::string where = fmt::format("{},{},{}", field(track.group), field(track.name), to_string(track.kind));
+        for (const TraceRange& range : track.ranges) {
+            fmt::print(out, "{},{},{},{},{},{},{}\n", where, field(trace.names[range.name]),
+                       field(trace.names[range.category]), range.row, range.start.count(), range.end.count(),
+                       range.correlation == 0 ? "" : std::to_string(range.correlation));
+        }
+    }
+}
+}  // namespace
+
+std::string_view to_string(CsvTable table) {
+    switch (table) {
+        case CsvTable::tasks: return "tasks";
+        case CsvTable::steps: return "steps";
+        case CsvTable::memory: return "memory";
+        case CsvTable::ranges: return "ranges";
+    }
+    return "tasks";
+}
+
+std::optional<CsvTable> parse_csv_table(std::string_view name) {
+    for (const CsvTable table : kTables) {
+        if (name == to_string(table)) {
+            return table;
+        }
+    }
+    return std::nullopt;
+}
+
+void export_csv(const OpenedTrace& trace, CsvTable table, std::ostream& out) {
+    switch (table) {
+        case CsvTable::tasks: write_tasks(trace, out); break;
+        case CsvTable::steps: write_steps(trace, out); break;
+        case CsvTable::memory: write_memory(trace, out); break;
+        case CsvTable::ranges: write_ranges(trace, out); break;
+    }
+    if (!out.flush()) {
+        throw TraceError("cannot write the CSV: the stream failed; check the disk's free space");
+    }
+}
+}  // namespace pipescope

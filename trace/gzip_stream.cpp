@@ -1,0 +1,62 @@
+#include "trace/gzip_stream.h"
+
+#include "trace/sqlite_guard.h"
+#include "trace/trace_records.h"
+
+#include <zlib.h>
+
+#include <cerrno>
+#include <cstring>
+#include <streambuf>
+#include <vector>
+
+namespace pipescope {
+namespace {
+/// zlib's gz interface, which passes through what is not packed.
+class GzipBuffer : public std::streambuf {
+public:
+    explicit GzipBuffer(const std::filesystem::path& path)
+        : path_(path), file_(gzopen(path.c_str(), "rb")), bytes_(kBufferBytes) {
+        if (file_ == nullptr) {
+            throw TraceError("cannot read " + quoted(path) + ": " + std::strerror(errno) + "; check its permissions");
+        }
+        gzbuffer(file_, kBufferBytes);
+    }
+    ~GzipBuffer() override { gzclose(file_); }
+    GzipBuffer(const GzipBuffer&) = delete;
+    GzipBuffer& operator=(const GzipBuffer&) = delete;
+
+protected:
+    int_type underflow() override {
+        const int got = gzread(file_, bytes_.data(), static_cast<unsigned>(bytes_.size()));
+        if (got < 0) {
+            throw TraceFormatError(quoted(path_) + " is damaged: what is packed in it cannot be unpacked; get it anew");
+        }
+        if (got == 0) {
+            return traits_type::eof();
+        }
+        setg(bytes_.data(), bytes_.data(), bytes_.data() + got);
+        return traits_type::to_int_type(*gptr());
+    }
+
+private:
+    static constexpr int kBufferBytes = 1 << 18;
+
+    const std::filesystem::path path_;
+    gzFile file_;
+    std::vector<char> bytes_;
+};
+
+class GzipStream : public std::istream {
+public:
+    explicit GzipStream(const std::filesystem::path& path) : std::istream(nullptr), buffer_(path) { rdbuf(&buffer_); }
+
+private:
+    GzipBuffer buffer_;
+};
+}  // namespace
+
+std::unique_ptr<std::istream> open_maybe_packed(const std::filesystem::path& path) {
+    return std::make_unique<GzipStream>(path);
+}
+}  // namespace pipescope

@@ -1,0 +1,391 @@
+#include "trace/nsys_tables.h"
+
+#include "trace/range_tracks.h"
+#include "trace/sqlite_rows.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <tuple>
+
+namespace pipescope {
+namespace {
+constexpr std::int64_t kMark = 34;
+constexpr std::int64_t kPushPop = 59;
+constexpr std::int64_t kStartEnd = 60;
+constexpr std::int64_t kDomainCreate = 75;
+
+std::int64_t process_of(std::int64_t global_tid) {
+    return (global_tid >> 24) & 0xff'ffff;
+}
+std::int64_t thread_of(std::int64_t global_tid) {
+    return global_tid & 0xff'ffff;
+}
+
+/// The columns a table really has.
+class Table {
+public:
+    Table(SQLite::Database& db, std::string name) : name_(std::move(name)) {
+        Rows rows(db, "SELECT name FROM pragma_table_info('" + name_ + "')");
+        while (rows.next()) {
+            columns_.emplace(rows.text(0));
+        }
+    }
+
+    /// Whether it is there with all these columns.
+    bool has(std::initializer_list<const char*> columns) const {
+        return std::all_of(columns.begin(), columns.end(), [&](const char* name) { return columns_.contains(name); });
+    }
+    /// "SELECT a, NULL, c FROM name": NULL for columns it has not.
+    std::string select(std::initializer_list<const char*> columns) const {
+        std::string sql;
+        for (const char* column : columns) {
+            sql += (sql.empty() ? "SELECT " : ", ") + std::string(columns_.contains(column) ? column : "NULL");
+        }
+        return sql + " FROM " + name_;
+    }
+
+private:
+    std::string name_;
+    std::set<std::string, std::less<>> columns_;
+};
+
+/// StringIds and ENUM_ tables: number to text.
+std::map<std::int64_t, std::string> texts_of(SQLite::Database& db, const char* table, const char* text) {
+    std::map<std::int64_t, std::string> texts;
+    const Table columns(db, table);
+    if (columns.has({"id", text})) {
+        Rows rows(db, columns.select({"id", text}));
+        while (rows.next()) {
+            texts.emplace(rows.integer(0), rows.text(1));
+        }
+    }
+    return texts;
+}
+
+std::string text_or(const std::map<std::int64_t, std::string>& texts, std::int64_t id, std::string otherwise) {
+    const auto found = texts.find(id);
+    return found == texts.end() || found->second.empty() ? std::move(otherwise) : found->second;
+}
+
+std::map<std::int64_t, std::string> read_domains(SQLite::Database& db,
+                                                 const std::map<std::int64_t, std::string>& strings) {
+    std::map<std::int64_t, std::string> domains;
+    const Table events(db, "NVTX_EVENTS");
+    if (events.has({"eventType", "domainId"})) {
+        Rows rows(db,
+                  events.select({"domainId", "text", "textId"}) + fmt::format(" WHERE eventType = {}", kDomainCreate));
+        while (rows.next()) {
+            domains[rows.integer(0)] =
+                rows.is_null(1) ? text_or(strings, rows.integer(2), "") : std::string(rows.text(1));
+        }
+    }
+    return domains;
+}
+
+class NsysTables {
+public:
+    NsysTables(SQLite::Database& db, OpenedTrace& trace)
+        : db_(db), trace_(trace), strings_(texts_of(db, "StringIds", "value")), domains_(read_domains(db, strings_)) {}
+
+    void read() {
+        read_start_time();
+        read_names();
+        read_ranges();
+        read_calls();
+        read_kernels();
+        read_copies();
+        read_fills();
+        read_graphs();
+        close_open_ranges();
+        for (auto& [key, track] : tracks_) {
+            trace_.tracks.push_back(std::move(track));
+        }
+        arrange(trace_.tracks);
+        trace_.names = names_.take();
+        read_device_memory();
+    }
+
+private:
+    using Kind = RangeTrack::Kind;
+    using TrackKey = std::tuple<Kind, std::int64_t, std::int64_t, std::int64_t>;
+
+    void read_start_time() {
+        const Table start(db_, "TARGET_INFO_SESSION_START_TIME");
+        if (start.has({"utcEpochNs"})) {
+            Rows rows(db_, start.select({"utcEpochNs"}));
+            if (rows.next() && !rows.is_null(0)) {
+                trace_.utc_epoch_ns = rows.integer(0);
+            }
+        }
+    }
+
+    void read_names() {
+        const Table threads(db_, "ThreadNames");
+        if (threads.has({"nameId", "globalTid"})) {
+            Rows rows(db_, threads.select({"nameId", "globalTid"}));
+            while (rows.next()) {
+                thread_names_[rows.integer(1)] = text_or(strings_, rows.integer(0), "");
+            }
+        }
+        const Table processes(db_, "PROCESSES");
+        if (processes.has({"pid", "name"})) {
+            Rows rows(db_, processes.select({"pid", "name"}));
+            while (rows.next()) {
+                process_names_[rows.integer(0)] = rows.text(1);
+            }
+        }
+        const Table devices(db_, "TARGET_INFO_GPU");
+        if (devices.has({"id", "name"})) {
+            Rows rows(db_, devices.select({"id", "name", "cuDevice"}));
+            while (rows.next()) {
+                device_names_[rows.is_null(2) ? rows.integer(0) : rows.integer(2)] = rows.text(1);
+            }
+        }
+    }
+
+    static std::string with_name(std::string what, const std::map<std::int64_t, std::string>& names, std::int64_t id) {
+        const std::string name = text_or(names, id, "");
+        return name.empty() ? what : what + " (" + name + ")";
+    }
+
+    RangeTrack& thread_track(Kind kind, std::int64_t global_tid) {
+        const auto [found, fresh] = tracks_.try_emplace(TrackKey{kind, global_tid, 0, 0});
+        if (fresh) {
+            const std::int64_t process = process_of(global_tid);
+            found->second.kind = kind;
+            found->second.group = with_name(fmt::format("process {}", process), process_names_, process);
+            found->second.name = with_name(fmt::format("thread {}", thread_of(global_tid)), thread_names_, global_tid) +
+                                 (kind == Kind::calls ? ", CUDA calls" : "");
+        }
+        return found->second;
+    }
+
+    /// Columns 2, 3 and 4 of the row are device, context and stream, column 5 the process.
+    RangeTrack& stream_track(const Rows& row) {
+        const auto [found, fresh] = tracks_.try_emplace(
+            TrackKey{Kind::stream, row.integer(2), row.integer(5), row.integer(3) << 32 | row.integer(4)});
+        if (fresh) {
+            found->second.kind = Kind::stream;
+            found->second.group = with_name(fmt::format("GPU {}", row.integer(2)), device_names_, row.integer(2));
+            found->second.name = fmt::format("stream {}", row.integer(4));
+            if (!stream_names_.emplace(found->second.group, found->second.name).second) {
+                found->second.name +=
+                    fmt::format(" (process {}, context {})", process_of(row.integer(5)), row.integer(3));
+            }
+        }
+        return found->second;
+    }
+
+    void add(RangeTrack& track, const Rows& row, std::uint32_t name, std::uint32_t category, std::int64_t correlation) {
+        TraceRange range;
+        range.start = row.time(0);
+        range.end = row.is_null(1) ? range.start : row.time(1);
+        range.name = name;
+        range.category = category;
+        range.correlation = static_cast<std::uint32_t>(correlation);
+        last_ = std::max(last_, range.end);
+        track.ranges.push_back(range);
+    }
+
+    /// The number of a text that StringIds holds.
+    std::uint32_t string_number(std::int64_t id) {
+        const auto [found, fresh] = string_numbers_.try_emplace(id);
+        if (fresh) {
+            found->second = names_.number_of(text_or(strings_, id, fmt::format("text {}", id)));
+        }
+        return found->second;
+    }
+
+    void read_ranges() {
+        const Table events(db_, "NVTX_EVENTS");
+        if (!events.has({"start", "end", "eventType", "globalTid"})) {
+            return;
+        }
+        Rows rows(db_, events.select(
+                           {"start", "end", "eventType", "globalTid", "text", "textId", "domainId", "uint64Value"}) +
+                           " WHERE eventType IN (34, 59, 60, 70, 71)");
+        std::map<std::int64_t, std::uint32_t> categories;
+        while (rows.next()) {
+            const std::uint32_t name = !rows.is_null(5)   ? string_number(rows.integer(5))
+                                       : !rows.is_null(4) ? names_.number_of(rows.text(4))
+                                                          : names_.number_of("(no text)");
+            const auto [category, fresh] = categories.try_emplace(rows.integer(6));
+            if (fresh) {
+                category->second = names_.number_of(text_or(domains_, rows.integer(6), "NVTX"));
+            }
+            RangeTrack& track = thread_track(Kind::thread, rows.integer(3));
+            add(track, rows, name, category->second, 0);
+            TraceRange& range = track.ranges.back();
+            range.open = rows.is_null(1) && rows.integer(2) != kMark;
+            range.is_task = !range.open && !rows.is_null(7) && domains_.contains(rows.integer(6)) &&
+                            domains_.at(rows.integer(6)) == "pipescope" &&
+                            unpack(static_cast<std::uint64_t>(rows.integer(7))).has_value();
+        }
+    }
+
+    void read_calls() {
+        const Table calls(db_, "CUPTI_ACTIVITY_KIND_RUNTIME");
+        if (!calls.has({"start", "end", "globalTid", "nameId"})) {
+            return;
+        }
+        const std::uint32_t category = names_.number_of("cuda_api");
+        Rows rows(db_, calls.select({"start", "end", "globalTid", "nameId", "correlationId"}));
+        while (rows.next()) {
+            add(thread_track(Kind::calls, rows.integer(2)), rows, string_number(rows.integer(3)), category,
+                rows.integer(4));
+        }
+    }
+
+    /// Rows of a table of work on a stream; `name` says what a row is called.
+    template <class Name>
+    void read_stream_table(const char* table, const char* category, std::initializer_list<const char*> more,
+                           Name&& name) {
+        const Table work(db_, table);
+        if (!work.has({"start", "end", "deviceId", "streamId"})) {
+            return;
+        }
+        std::vector<const char*> columns = {"start",    "end",       "deviceId",     "contextId",
+                                            "streamId", "globalPid", "correlationId"};
+        columns.insert(columns.end(), more);
+        std::string sql;
+        const std::uint32_t number = names_.number_of(category);
+        for (const char* column : columns) {
+            sql += (sql.empty() ? "SELECT " : ", ") + std::string(work.has({column}) ? column : "NULL");
+        }
+        Rows rows(db_, sql + " FROM " + table);
+        while (rows.next()) {
+            add(stream_track(rows), rows, name(rows), number, rows.integer(6));
+        }
+    }
+
+    void read_kernels() {
+        read_stream_table("CUPTI_ACTIVITY_KIND_KERNEL", "kernel", {"shortName", "demangledName"}, [&](const Rows& row) {
+            return string_number(row.is_null(7) ? row.integer(8) : row.integer(7));
+        });
+    }
+
+    void read_copies() {
+        const auto kinds = texts_of(db_, "ENUM_CUDA_MEMCPY_OPER", "label");
+        std::map<std::int64_t, std::uint32_t> numbers;
+        read_stream_table("CUPTI_ACTIVITY_KIND_MEMCPY", "memcpy", {"copyKind"}, [&](const Rows& row) {
+            const auto [found, fresh] = numbers.try_emplace(row.integer(7));
+            if (fresh) {
+                found->second = names_.number_of(
+                    "copy " + text_or(kinds, row.integer(7), fmt::format("of kind {}", row.integer(7))));
+            }
+            return found->second;
+        });
+    }
+
+    void read_fills() {
+        const std::uint32_t name = names_.number_of("fill");
+        read_stream_table("CUPTI_ACTIVITY_KIND_MEMSET", "memset", {}, [&](const Rows&) { return name; });
+    }
+
+    void read_graphs() {
+        read_stream_table("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "graph", {"graphId"},
+                          [&](const Rows& row) { return names_.number_of(fmt::format("graph {}", row.integer(7))); });
+    }
+
+    void close_open_ranges() {
+        for (auto& [key, track] : tracks_) {
+            for (TraceRange& range : track.ranges) {
+                if (range.open) {
+                    range.end = last_;
+                }
+            }
+        }
+    }
+
+    /// What CUDA allocated on each device, summed up over time.
+    void read_device_memory() {
+        const Table events(db_, "CUDA_GPU_MEMORY_USAGE_EVENTS");
+        if (!events.has({"start", "deviceId", "bytes", "memKind", "memoryOperationType"})) {
+            return;
+        }
+        constexpr int kDevice = 2;
+        constexpr int kStatic = 5;
+        Rows rows(db_, events.select({"start", "deviceId", "bytes", "memoryOperationType"}) +
+                           fmt::format(" WHERE memKind IN ({}, {}) ORDER BY start", kDevice, kStatic));
+        std::map<std::int64_t, CounterTrack> devices;
+        while (rows.next()) {
+            CounterTrack& device = devices[rows.integer(1)];
+            const double before = device.points.empty() ? 0 : device.points.back().value;
+            const double change = static_cast<double>(rows.integer(2)) * (rows.integer(3) == 0 ? 1 : -1);
+            device.points.push_back({rows.time(0), before + change});
+        }
+        for (auto& [device, counter] : devices) {
+            counter.name = fmt::format("memory of GPU {}", device);
+            trace_.counters.push_back(std::move(counter));
+        }
+    }
+
+    SQLite::Database& db_;
+    OpenedTrace& trace_;
+    const std::map<std::int64_t, std::string> strings_;
+    const std::map<std::int64_t, std::string> domains_;
+    std::map<std::int64_t, std::string> thread_names_;
+    std::map<std::int64_t, std::string> process_names_;
+    std::map<std::int64_t, std::string> device_names_;
+    std::set<std::pair<std::string, std::string>> stream_names_;  // group, name
+    std::map<std::int64_t, std::uint32_t> string_numbers_;
+    NameTable names_;
+    std::map<TrackKey, RangeTrack> tracks_;
+    Nanoseconds last_{0};
+};
+
+/// Where a task ran, for want of better knowledge. The loss has no partition; it is computed where the last one is.
+std::int32_t lane_of(const TaskKey& key, std::int32_t last_partition) {
+    if (key.kind == TaskKind::copy_backward || key.kind == TaskKind::skip_backward) {
+        return key.partition + 1;
+    }
+    return key.kind == TaskKind::loss && key.partition < 0 ? last_partition : key.partition;
+}
+}  // namespace
+
+bool has_nsys_tables(SQLite::Database& db) {
+    return db.tableExists("StringIds") || db.tableExists("NVTX_EVENTS") || db.tableExists("ANALYSIS_DETAILS") ||
+           db.tableExists("CUPTI_ACTIVITY_KIND_KERNEL");
+}
+
+void read_nsys_tables(SQLite::Database& db, OpenedTrace& trace) {
+    NsysTables(db, trace).read();
+}
+
+void read_nsys_tasks(SQLite::Database& db, OpenedTrace& trace) {
+    const Table events(db, "NVTX_EVENTS");
+    if (!events.has({"start", "end", "eventType", "domainId", "uint64Value"})) {
+        return;
+    }
+    std::int32_t last_partition = -1;
+    for (const auto& [domain, name] : read_domains(db, texts_of(db, "StringIds", "value"))) {
+        if (name != "pipescope") {
+            continue;
+        }
+        Rows rows(db,
+                  events.select({"start", "end", "uint64Value"}) +
+                      fmt::format(" WHERE eventType IN ({}, {}) AND domainId = {} AND end IS NOT NULL AND uint64Value "
+                                  "IS NOT NULL",
+                                  kPushPop, kStartEnd, domain));
+        while (rows.next()) {
+            if (const auto key = unpack(static_cast<std::uint64_t>(rows.integer(2)))) {
+                last_partition = std::max(last_partition, key->partition);
+                trace.measured.slices.push_back({*key, LaneId{-1}, rows.time(0), rows.time(1), 0});
+            }
+        }
+    }
+    for (Slice& slice : trace.measured.slices) {
+        slice.lane = LaneId{lane_of(slice.key, last_partition)};
+    }
+    std::erase_if(trace.measured.slices, [](const Slice& slice) { return slice.lane.value() < 0; });
+    for (const Slice& slice : trace.measured.slices) {
+        while (trace.measured.lanes.size() <= slice.lane.index()) {
+            trace.measured.lanes.push_back({fmt::format("lane {}", trace.measured.lanes.size()), ""});
+        }
+    }
+    sort_slices(trace.measured);
+}
+}  // namespace pipescope

@@ -1,0 +1,81 @@
+#include "trace/open_trace.h"
+
+#include "trace/chrome_import.h"
+#include "trace/nsys_tables.h"
+#include "trace/sqlite_guard.h"
+#include "trace/trace_file.h"
+#include "trace/trace_reader.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+
+#include <array>
+#include <fstream>
+#include <string_view>
+
+namespace pipescope {
+namespace {
+constexpr int kBusyMilliseconds = 5000;
+
+SQLite::Database open_database(const std::filesystem::path& path) {
+    return SQLite::Database(path, SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, kBusyMilliseconds);
+}
+
+OpenedTrace read_own(const std::filesystem::path& path, const OpenOptions& options) {
+    OpenedTrace trace;
+    const TraceReader reader(path);
+    trace.measured = reader.timeline(Source::measured);
+    trace.simulated = reader.timeline(Source::simulated);
+    trace.steps = reader.steps();
+    trace.memory = reader.memory();
+    trace.run = reader.run();
+    trace.profile_json = reader.profile_json();
+    trace.drops = reader.drops();
+    trace.diagnostics = reader.diagnostics();
+    trace.clocks = reader.clocks();
+    trace.overheads = reader.overheads();
+    trace.utc_epoch_ns = reader.utc_epoch_ns();
+    if (options.tracks) {
+        SQLite::Database db = open_database(path);
+        read_nsys_tables(db, trace);
+    }
+    return trace;
+}
+
+OpenedTrace read_nsys(SQLite::Database& db, const OpenOptions& options) {
+    OpenedTrace trace;
+    trace.origin = TraceOrigin::nsys;
+    read_nsys_tasks(db, trace);
+    if (options.tracks) {
+        read_nsys_tables(db, trace);
+    }
+    return trace;
+}
+
+/// What the file begins with, unpacked or not, tells JSON from a database.
+bool looks_like_json(const std::filesystem::path& path) {
+    std::array<char, 64> head{};
+    std::ifstream file(path, std::ios::binary);
+    file.read(head.data(), head.size());
+    const std::string_view text(head.data(), static_cast<std::size_t>(file.gcount()));
+    if (text.starts_with("\x1f\x8b")) {
+        return true;  // gzip, which packs no database of anybody's
+    }
+    const std::size_t first = text.find_first_not_of(" \t\r\n");
+    return first != std::string_view::npos && (text[first] == '{' || text[first] == '[');
+}
+}  // namespace
+
+OpenedTrace open_trace(const std::filesystem::path& path, const OpenOptions& options) {
+    if (std::filesystem::is_regular_file(path) && looks_like_json(path)) {
+        return import_chrome(path);
+    }
+    require_sqlite_file(path);
+    return guard_sqlite("read", path, [&] {
+        SQLite::Database db = open_database(path);
+        if (!db.tableExists("PIPESCOPE_RUN") && has_nsys_tables(db)) {
+            return read_nsys(db, options);
+        }
+        return read_own(path, options);
+    });
+}
+}  // namespace pipescope

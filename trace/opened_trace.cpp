@@ -1,0 +1,33 @@
+#include "trace/opened_trace.h"
+
+namespace pipescope {
+std::string_view to_string(TraceOrigin origin) {
+    switch (origin) {
+        case TraceOrigin::pipescope: return "a PipeScope trace";
+        case TraceOrigin::pipescope_chrome: return "a Chrome export of a PipeScope trace";
+        case TraceOrigin::nsys: return "an export of nsys";
+        case TraceOrigin::kineto: return "a trace of PyTorch's profiler";
+        case TraceOrigin::chrome: return "a Chrome trace";
+        case TraceOrigin::profile: return "a profile";
+    }
+    return "unknown";
+}
+
+std::string_view to_string(RangeTrack::Kind kind) {
+    switch (kind) {
+        case RangeTrack::Kind::thread: return "thread";
+        case RangeTrack::Kind::calls: return "calls";
+        case RangeTrack::Kind::stream: return "stream";
+        case RangeTrack::Kind::other: return "other";
+    }
+    return "other";
+}
+
+std::int64_t OpenedTrace::dropped() const {
+    std::int64_t total = 0;
+    for (const DropRecord& drop : drops) {
+        total += drop.dropped;
+    }
+    return total;
+}
+}  // namespace pipescope

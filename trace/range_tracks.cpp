@@ -1,0 +1,100 @@
+#include "trace/range_tracks.h"
+
+#include <algorithm>
+#include <cctype>
+#include <tuple>
+
+namespace pipescope {
+namespace {
+/// Finds each range a row: below the ranges it lies in, in the first that is free.
+class Rows {
+public:
+    std::uint16_t place(const TraceRange& range) {
+        std::size_t row = 0;
+        for (std::size_t k = 0; k < ends_.size(); ++k) {
+            if (ends_[k] >= range.end && ends_[k] > range.start) {
+                row = k + 1;  // ranges come by start, so this one began before
+            }
+        }
+        while (row < ends_.size() && ends_[row] > range.start) {
+            ++row;
+        }
+        row = std::min<std::size_t>(row, RangeTrack::kMostRows - 1);
+        if (row >= ends_.size()) {
+            ends_.resize(row + 1, Nanoseconds::min());
+        }
+        ends_[row] = std::max(ends_[row], range.end);
+        return static_cast<std::uint16_t>(row);
+    }
+    std::uint16_t used() const { return static_cast<std::uint16_t>(ends_.size()); }
+
+private:
+    std::vector<Nanoseconds> ends_;  // of the last range in each row
+};
+
+/// "stream 7" before "stream 12".
+bool before(std::string_view a, std::string_view b) {
+    const auto digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
+    while (!a.empty() && !b.empty()) {
+        if (digit(a[0]) && digit(b[0])) {
+            const auto number = [&](std::string_view& text) {
+                text.remove_prefix(std::min(text.find_first_not_of('0'), text.size()));
+                const std::string_view digits =
+                    text.substr(0, std::find_if_not(text.begin(), text.end(), digit) - text.begin());
+                text.remove_prefix(digits.size());
+                return std::pair(digits.size(), digits);
+            };
+            const auto first = number(a);
+            const auto second = number(b);
+            if (first != second) {
+                return first < second;
+            }
+        } else if (a[0] != b[0]) {
+            return a[0] < b[0];
+        } else {
+            a.remove_prefix(1);
+            b.remove_prefix(1);
+        }
+    }
+    return a.size() < b.size();
+}
+}  // namespace
+
+std::uint32_t NameTable::number_of(std::string_view text) {
+    const auto found = numbers_.find(text);
+    if (found != numbers_.end()) {
+        return found->second;
+    }
+    const auto number = static_cast<std::uint32_t>(texts_.size());
+    texts_.emplace_back(text);
+    numbers_.emplace(text, number);
+    return number;
+}
+
+void arrange(RangeTrack& track) {
+    for (TraceRange& range : track.ranges) {
+        range.end = std::max(range.end, range.start);
+    }
+    std::stable_sort(track.ranges.begin(), track.ranges.end(), [](const TraceRange& a, const TraceRange& b) {
+        return std::tie(a.start, b.end) < std::tie(b.start, a.end);
+    });
+    Rows rows;
+    for (TraceRange& range : track.ranges) {
+        range.row = rows.place(range);
+    }
+    track.rows = rows.used();
+}
+
+void arrange(std::vector<RangeTrack>& tracks) {
+    std::erase_if(tracks, [](const RangeTrack& track) { return track.ranges.empty(); });
+    for (RangeTrack& track : tracks) {
+        arrange(track);
+    }
+    std::stable_sort(tracks.begin(), tracks.end(), [](const RangeTrack& a, const RangeTrack& b) {
+        if (a.group != b.group) {
+            return before(a.group, b.group);
+        }
+        return a.kind != b.kind ? a.kind < b.kind : before(a.name, b.name);
+    });
+}
+}  // namespace pipescope
