@@ -1,0 +1,85 @@
+#!/usr/bin/env python3
+"""Reads a PipeScope trace with nothing but Python's own sqlite3 and json: who waited, and which layers cost what.
+
+    python3 docs/examples/read_trace.py out.sqlite
+"""
+
+import json
+import sqlite3
+import statistics
+import sys
+
+
+def open_trace(path):
+    """Read-only, so that a run may still be writing it."""
+    trace = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
+    trace.row_factory = sqlite3.Row
+    return trace
+
+
+def run_values(trace):
+    """What was run: each value of PIPESCOPE_RUN is JSON."""
+    return {row["key"]: json.loads(row["value"]) for row in trace.execute("SELECT key, value FROM PIPESCOPE_RUN")}
+
+
+def lost_ranges(trace):
+    """Where this is not 0, idle time is not known: no bubble fraction can be right."""
+    return trace.execute("SELECT coalesce(sum(dropped), 0) FROM PIPESCOPE_DROPS").fetchone()[0]
+
+
+def length_of_union(spans):
+    """Nanoseconds that at least one of the spans covers."""
+    total, covered_to = 0, None
+    for start, end in sorted(spans):
+        start = start if covered_to is None else max(start, covered_to)
+        total += max(0, end - start)
+        covered_to = end if covered_to is None else max(covered_to, end)
+    return total
+
+
+def bubble_fractions(trace, source):
+    """By step: the mean over lanes of 1 - busy / step time; warm-up steps left out."""
+    query = """
+        SELECT step, lane, start, "end" FROM PIPESCOPE_TASK
+        WHERE source = ? AND lane IS NOT NULL AND kind IN ('forward', 'recompute', 'backward', 'backward_weight')
+          AND (source = 'simulated' OR step NOT IN (SELECT step FROM PIPESCOPE_STEP WHERE warmup))"""
+    steps = {}
+    for row in trace.execute(query, (source,)):
+        steps.setdefault(row["step"], {}).setdefault(row["lane"], []).append((row["start"], row["end"]))
+    fractions = {}
+    for step, lanes in sorted(steps.items()):
+        spans = [span for lane in lanes.values() for span in lane]
+        length = max(end for _, end in spans) - min(start for start, _ in spans)
+        if length > 0:
+            fractions[step] = statistics.mean(1 - length_of_union(lane) / length for lane in lanes.values())
+    return fractions
+
+
+def layer_costs(trace):
+    """(name, forward ns, backward ns) of each layer of the profile, at the smallest micro-batch it was measured with."""
+    row = trace.execute("SELECT profile FROM PIPESCOPE_PROFILE").fetchone()
+    if row is None:
+        return []
+    profile = json.loads(row["profile"])
+    return [(layer["name"], layer["forward_ns"][0], layer["backward_ns"][0]) for layer in profile["layers"]]
+
+
+def main(path):
+    trace = open_trace(path)
+    run = run_values(trace)
+    print(f"model {run.get('model', 'unknown')}, {len(run.get('lanes', []))} lanes")
+    lost = lost_ranges(trace)
+    if lost:
+        print(f"warning: the recorder lost {lost} ranges; measured bubble fractions are not shown")
+    for source in ("measured", "simulated"):
+        fractions = bubble_fractions(trace, source)
+        if fractions and not (lost and source == "measured"):
+            print(f"{source}: {len(fractions)} steps, bubble fraction {statistics.median(fractions.values()):.1%} (median)")
+    for name, forward, backward in layer_costs(trace):
+        print(f"  {name}: forward {forward / 1e6:.3f} ms, backward {backward / 1e6:.3f} ms")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    main(sys.argv[1])
