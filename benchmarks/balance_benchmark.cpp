@@ -50,6 +50,9 @@ void optimal(benchmark::State& state) {
     if (state.range(3) != 0) {
         problem.memory_limit = static_cast<Bytes>(layers) / state.range(1) + 2;
         problem.peak_bytes = [](PartitionId, LayerRange range) { return static_cast<Bytes>(range.size()); };
+        problem.exceeds_limit = [most = *problem.memory_limit](PartitionId, LayerRange range) {
+            return static_cast<Bytes>(range.size()) > most;
+        };
     }
     for (auto _ : state) {
         benchmark::DoNotOptimize(optimal_partitions(problem));

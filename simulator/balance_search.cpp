@@ -48,13 +48,12 @@ public:
 
     /// The best by simulation of what the exact search proposes.
     SearchedBalance optimal() {
-        for (const Balance& candidate : by_bound(candidates())) {
-            if (!best_ || !problems_.cost_is_a_bound() || problems_.step_at_least(candidate) < best_->found.step_ns) {
-                try_cut(candidate);
-            }
-            if (is_proven()) {
-                return *std::move(best_);
-            }
+        try_in_turn(by_bound(candidates()));
+        if (!best_ && options_.memory_limit) {
+            try_in_turn(frugal_candidates());
+        }
+        if (is_proven()) {
+            return *std::move(best_);
         }
         if (problems_.cost_is_a_bound() && (effort_.prove_uneven || !leaves_a_gap())) {
             enumerate();
@@ -110,15 +109,32 @@ private:
             propose(optimal_partitions(problems_.large(), kCandidates));
             propose(optimal_partitions(problems_.small(), kCandidates));
         }
-        if (options_.memory_limit) {
-            propose(optimal_partitions(problems_.whatever_waits(), 1));
+        return balances;
+    }
+
+    /// Cuts that keep the limit whatever waits, or that need little.
+    std::vector<Balance> frugal_candidates() {
+        std::vector<Balance> balances;
+        for (const RankedBalance& each : optimal_partitions(problems_.whatever_waits(), 1)) {
+            balances.push_back(each.balance);
         }
-        if (options_.memory_limit && !problems_.cost_is_a_bound()) {
+        if (!problems_.cost_is_a_bound()) {
             Balance frugal({1});
             smallest_memory_limit(problems_.whatever_waits(), &frugal);
-            propose({{frugal, 0}});
+            balances.push_back(frugal);
         }
         return balances;
+    }
+
+    void try_in_turn(const std::vector<Balance>& balances) {
+        for (const Balance& candidate : balances) {
+            if (is_proven()) {
+                return;
+            }
+            if (!best_ || !problems_.cost_is_a_bound() || problems_.step_at_least(candidate) < best_->found.step_ns) {
+                try_cut(candidate);
+            }
+        }
     }
 
     bool is_uneven() const { return tables_.sizes.front() != tables_.sizes.back(); }
