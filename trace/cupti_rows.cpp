@@ -253,6 +253,11 @@ std::int64_t CuptiRows::rows() const {
     return impl_->rows;
 }
 
+void add_named_resource(SQLite::Database& db, const NamedResource& resource) {
+    SQLite::Statement row(db, "INSERT INTO PIPESCOPE_RESOURCE (kind, domainId, identifier, name) VALUES (?,?,?,?)");
+    insert(row, resource.kind, resource.domain, same_bits(resource.identifier), resource.name);
+}
+
 const char* create_cupti_tables_sql() {
     return R"sql(
 CREATE TABLE IF NOT EXISTS CUPTI_ACTIVITY_KIND_CUDA_EVENT (
@@ -283,6 +288,8 @@ CREATE TABLE IF NOT EXISTS PIPESCOPE_DEVICE_WORK (
 CREATE TABLE IF NOT EXISTS PIPESCOPE_TASK_DEVICE (
     taskId INTEGER NOT NULL PRIMARY KEY, kernels INTEGER NOT NULL, copies INTEGER NOT NULL, start INTEGER NOT NULL,
     end INTEGER NOT NULL, busy INTEGER NOT NULL, gap INTEGER NOT NULL, launchDelay INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS PIPESCOPE_RESOURCE (
+    kind TEXT NOT NULL, domainId INTEGER NOT NULL, identifier INTEGER NOT NULL, name TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS ENUM_NSYS_EVENT_CLASS (id INTEGER NOT NULL PRIMARY KEY, name TEXT, label TEXT);
 CREATE TABLE IF NOT EXISTS ENUM_CUDA_KERNEL_LAUNCH_TYPE (id INTEGER NOT NULL PRIMARY KEY, name TEXT, label TEXT);
 CREATE TABLE IF NOT EXISTS ENUM_CUDA_DEV_MEM_EVENT_OPER (id INTEGER NOT NULL PRIMARY KEY, name TEXT, label TEXT);

@@ -185,6 +185,16 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
+/// A name the program gave by NVTX to something of CUDA or of the system; a row of PIPESCOPE_RESOURCE.
+struct NamedResource {
+    std::string kind;  ///< "CUDA stream", "pthread mutex", ..
+    std::int64_t domain = 0;
+    std::uint64_t identifier = 0;  ///< address, handle or number
+    std::string name;
+};
+/// Throws SQLite::Exception.
+void add_named_resource(SQLite::Database& db, const NamedResource& resource);
+
 /// The tables CuptiRows fills that are not among trace_schema.h's, and their ENUM_ tables with rows.
 /// Leaves alone what is there already.
 const char* create_cupti_tables_sql();

@@ -71,6 +71,16 @@ void NameRegistry::name_thread(std::uint32_t tid, std::string_view name) {
     thread_names_.push_back({tid, std::string(name)});
 }
 
+void NameRegistry::destroy_domain(std::uint32_t domain) {
+    const std::scoped_lock lock(mutex_);
+    destroyed_domains_.push_back({domain, recording_clock_ns()});
+}
+
+void NameRegistry::name_resource(const Resource& resource) {
+    const std::scoped_lock lock(mutex_);
+    resources_.push_back(resource);
+}
+
 std::vector<NameRegistry::Domain> NameRegistry::domains_after(std::size_t seen) const {
     const std::scoped_lock lock(mutex_);
     return after(domains_, seen);
@@ -89,5 +99,15 @@ std::vector<NameRegistry::Category> NameRegistry::categories_after(std::size_t s
 std::vector<NameRegistry::ThreadName> NameRegistry::thread_names_after(std::size_t seen) const {
     const std::scoped_lock lock(mutex_);
     return after(thread_names_, seen);
+}
+
+std::vector<NameRegistry::DestroyedDomain> NameRegistry::destroyed_domains_after(std::size_t seen) const {
+    const std::scoped_lock lock(mutex_);
+    return after(destroyed_domains_, seen);
+}
+
+std::vector<NameRegistry::Resource> NameRegistry::resources_after(std::size_t seen) const {
+    const std::scoped_lock lock(mutex_);
+    return after(resources_, seen);
 }
 }  // namespace pipescope

@@ -24,6 +24,17 @@ public:
         std::string name;
         std::int64_t created = 0;
     };
+    struct DestroyedDomain {
+        std::uint32_t domain = 0;
+        std::int64_t destroyed = 0;
+    };
+    /// A name for something of the system or of CUDA, such as a stream; never a thread.
+    struct Resource {
+        std::string kind;  ///< "CUDA stream", "pthread mutex", ..
+        std::uint32_t domain = 0;
+        std::uint64_t identifier = 0;  ///< its address, handle or number
+        std::string name;
+    };
     struct ThreadName {
         std::uint32_t tid = 0;
         std::string name;
@@ -40,6 +51,8 @@ public:
     std::uint32_t text(std::string_view text);
     void name_category(std::uint32_t domain, std::uint32_t category, std::string_view name);
     void name_thread(std::uint32_t tid, std::string_view name);
+    void destroy_domain(std::uint32_t domain);
+    void name_resource(const Resource& resource);
 
     // For the drain thread: what came after the first `seen` entries. Positions only grow.
 
@@ -47,6 +60,8 @@ public:
     std::vector<std::string> texts_after(std::size_t seen) const;
     std::vector<Category> categories_after(std::size_t seen) const;
     std::vector<ThreadName> thread_names_after(std::size_t seen) const;
+    std::vector<DestroyedDomain> destroyed_domains_after(std::size_t seen) const;
+    std::vector<Resource> resources_after(std::size_t seen) const;
 
     static constexpr std::uint32_t kTooManyTexts = 0;
     static constexpr std::size_t kMostTexts = std::size_t{1} << 20;
@@ -63,6 +78,8 @@ private:
         text_numbers_;  // views into texts_, whose entries stay in place
     std::deque<Category> categories_;
     std::deque<ThreadName> thread_names_;
+    std::deque<DestroyedDomain> destroyed_domains_;
+    std::deque<Resource> resources_;
 };
 
 /// The text as far as it is kept, whole UTF-8 characters only.

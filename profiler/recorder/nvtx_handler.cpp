@@ -6,12 +6,10 @@
 #include "profiler/recorder/nvtx_handler.h"
 
 #include "profiler/recorder/name_registry.h"
+#include "profiler/recorder/nvtx_table.h"
 #include "profiler/recorder/recording.h"
 #include "profiler/recorder/recording_clock.h"
 
-#define NVTX_NO_IMPL  // the types only: this file must not itself become a source of ranges
-#define NVTX_STATIC_INJECTION_IMPL
-#include <nvtx3/nvToolsExt.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -24,44 +22,6 @@
 namespace pipescope {
 namespace {
 std::atomic<bool> attached{false};
-
-// Handles are the numbers of the registry in the clothes of pointers: the hot path looks nothing up.
-
-template <class Handle>
-Handle to_handle(std::uint32_t number) {
-    return reinterpret_cast<Handle>(static_cast<std::uintptr_t>(number));
-}
-template <class Handle>
-std::uint32_t from_handle(Handle handle) {
-    return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(handle));
-}
-
-void append_utf8(std::string& text, std::uint32_t code) {
-    const auto add = [&](std::uint32_t byte) { text.push_back(static_cast<char>(static_cast<unsigned char>(byte))); };
-    if (code < 0x80) {
-        add(code);
-    } else if (code < 0x800) {
-        add(0xc0 | code >> 6);
-        add(0x80 | (code & 0x3f));
-    } else if (code < 0x10000) {
-        add(0xe0 | code >> 12);
-        add(0x80 | (code >> 6 & 0x3f));
-        add(0x80 | (code & 0x3f));
-    } else {
-        add(0xf0 | (code >> 18 & 0x07));
-        add(0x80 | (code >> 12 & 0x3f));
-        add(0x80 | (code >> 6 & 0x3f));
-        add(0x80 | (code & 0x3f));
-    }
-}
-
-std::string to_utf8(const wchar_t* wide) {
-    std::string text;
-    for (; wide != nullptr && *wide != 0; ++wide) {
-        append_utf8(text, static_cast<std::uint32_t>(*wide));
-    }
-    return text;
-}
 
 std::string_view view(const char* text) {
     return text == nullptr ? std::string_view{} : std::string_view(text);
@@ -305,31 +265,13 @@ nvtxDomainHandle_t domain_create_a(const char* name) {
 nvtxDomainHandle_t domain_create_w(const wchar_t* name) {
     return to_handle<nvtxDomainHandle_t>(registry().domain(to_utf8(name)));
 }
-void domain_destroy(nvtxDomainHandle_t) {}  // its ranges stay in the trace, so its name does too
+void domain_destroy(nvtxDomainHandle_t domain) {
+    registry().destroy_domain(from_handle(domain));  // its ranges stay in the trace, so its name does too
+}
 void initialize(const void*) {}
 
-/// Writes our functions into one of NVTX's tables.
-class Table {
-public:
-    Table(const NvtxExportTableCallbacks& callbacks, NvtxCallbackModule module) {
-        if (callbacks.GetModuleFunctionTable(module, &entries_, &size_) == 0) {
-            size_ = 0;
-        }
-    }
-    template <class Function>
-    void set(unsigned id, Function* function) const {
-        if (id < size_ && entries_[id] != nullptr) {
-            *entries_[id] = reinterpret_cast<NvtxFunctionPointer>(function);
-        }
-    }
-
-private:
-    NvtxFunctionTable entries_ = nullptr;
-    unsigned size_ = 0;
-};
-
 void attach_core(const NvtxExportTableCallbacks& callbacks) {
-    const Table table(callbacks, NVTX_CB_MODULE_CORE);
+    const NvtxTable table(callbacks, NVTX_CB_MODULE_CORE);
     table.set(NVTX_CBID_CORE_MarkEx, mark_ex);
     table.set(NVTX_CBID_CORE_MarkA, mark_a);
     table.set(NVTX_CBID_CORE_MarkW, mark_w);
@@ -348,7 +290,7 @@ void attach_core(const NvtxExportTableCallbacks& callbacks) {
 }
 
 void attach_core2(const NvtxExportTableCallbacks& callbacks) {
-    const Table table(callbacks, NVTX_CB_MODULE_CORE2);
+    const NvtxTable table(callbacks, NVTX_CB_MODULE_CORE2);
     table.set(NVTX_CBID_CORE2_DomainMarkEx, domain_mark_ex);
     table.set(NVTX_CBID_CORE2_DomainRangeStartEx, domain_range_start_ex);
     table.set(NVTX_CBID_CORE2_DomainRangeEnd, domain_range_end);
@@ -376,6 +318,7 @@ int attach_nvtx_handler(NvtxGetExportTableFunc_t get_export_table) {
     }
     attach_core(*callbacks);
     attach_core2(*callbacks);
+    attach_nvtx_resources(*callbacks);
     attached.store(true, std::memory_order_relaxed);  // a mere remark, it orders nothing
     return 1;
 }

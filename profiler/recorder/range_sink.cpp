@@ -1,5 +1,7 @@
 #include "profiler/recorder/range_sink.h"
 
+#include "trace/cupti_rows.h"
+
 #include <algorithm>
 #include <bit>
 
@@ -8,6 +10,7 @@ namespace {
 constexpr std::string_view kEngineDomain = "pipescope";
 constexpr int kCategoryEvent = 33;
 constexpr int kDomainCreateEvent = 75;
+constexpr int kDomainDestroyEvent = 76;
 
 void set_payload(NvtxRecord& record, const RangeEvent& range) {
     const auto low = static_cast<std::uint32_t>(range.payload);
@@ -55,6 +58,25 @@ void RangeSink::write_new_names() {
         ++thread_names_seen_;
         named_threads_[thread.tid] = thread.name;
         writer_.add_thread_name(global_tid(thread.tid), thread.name);
+    }
+    write_resources();
+}
+
+void RangeSink::write_resources() {
+    for (const NameRegistry::DestroyedDomain& domain : names_.destroyed_domains_after(destroyed_domains_seen_)) {
+        ++destroyed_domains_seen_;
+        NvtxRecord record;
+        record.start = std::max<std::int64_t>(0, domain.destroyed - origin_);
+        record.event_type = kDomainDestroyEvent;
+        record.global_tid = global_tid(0);
+        record.domain_id = domain.domain;
+        writer_.add_range(record);
+    }
+    for (const NameRegistry::Resource& resource : names_.resources_after(resources_seen_)) {
+        ++resources_seen_;
+        writer_.change([&](SQLite::Database& db) {
+            add_named_resource(db, {resource.kind, resource.domain, resource.identifier, resource.name});
+        });
     }
 }
 

@@ -37,6 +37,7 @@ public:
 private:
     const std::string& text(std::uint32_t number);
     void write_task(const RangeEvent& range, std::int64_t row);
+    void write_resources();
     LaneId lane_of(const TaskKey& key) const;
     std::int64_t global_tid(std::uint32_t tid) const { return pid_ << 24 | tid; }
 
@@ -49,6 +50,8 @@ private:
     std::size_t domains_seen_ = 0;
     std::size_t categories_seen_ = 0;
     std::size_t thread_names_seen_ = 0;
+    std::size_t destroyed_domains_seen_ = 0;
+    std::size_t resources_seen_ = 0;
     std::uint32_t engine_domain_ = 0;  // 0 until a domain "pipescope" exists; the default domain is no engine's
     std::map<std::uint32_t, std::string> named_threads_;  // by the program, which beats the system's name
     std::map<std::uint32_t, DropRecord> counts_;          // by tid: a system that reuses a tid adds up

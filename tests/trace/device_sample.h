@@ -37,6 +37,9 @@ inline void add_device_sample(TraceWriter& writer) {
     CuptiRows rows(writer, 7);
     add_launched_kernel(rows, 1, 9, 110, 13, 150, 250);
     rows.finish();
-    writer.change([](SQLite::Database& db) { attribute_device_work(db); });
+    writer.change([](SQLite::Database& db) {
+        attribute_device_work(db);
+        add_named_resource(db, {"CUDA stream", 0, 13, "compute"});
+    });
 }
 }  // namespace pipescope

@@ -1,0 +1,145 @@
+// The part of the NVTX handler that keeps names of things: CUDA's devices, contexts, streams and events, and resources
+// of the system. They are rare, so they go to the registry under its lock.
+
+#include "profiler/recorder/name_registry.h"
+#include "profiler/recorder/nvtx_table.h"
+
+#include <nvtx3/nvToolsExtSync.h>
+
+namespace pipescope {
+namespace {
+void append_utf8(std::string& text, std::uint32_t code) {
+    const auto add = [&](std::uint32_t byte) { text.push_back(static_cast<char>(static_cast<unsigned char>(byte))); };
+    if (code < 0x80) {
+        add(code);
+    } else if (code < 0x800) {
+        add(0xc0 | code >> 6);
+        add(0x80 | (code & 0x3f));
+    } else if (code < 0x10000) {
+        add(0xe0 | code >> 12);
+        add(0x80 | (code >> 6 & 0x3f));
+        add(0x80 | (code & 0x3f));
+    } else {
+        add(0xf0 | (code >> 18 & 0x07));
+        add(0x80 | (code >> 12 & 0x3f));
+        add(0x80 | (code >> 6 & 0x3f));
+        add(0x80 | (code & 0x3f));
+    }
+}
+
+std::string text_of(const char* text) {
+    return text == nullptr ? std::string{} : std::string(text);
+}
+std::string text_of(const wchar_t* text) {
+    return to_utf8(text);
+}
+
+std::uint64_t number_of(const void* handle) {
+    return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(handle));
+}
+std::uint64_t number_of(int device) {
+    return static_cast<std::uint64_t>(device);
+}
+
+// CUDA's handles are pointers here, as NVTX's own tables declare them, so that no CUDA header is needed.
+
+struct Device {
+    static constexpr const char* kName = "CUDA device";
+};
+struct Context {
+    static constexpr const char* kName = "CUDA context";
+};
+struct Stream {
+    static constexpr const char* kName = "CUDA stream";
+};
+struct Event {
+    static constexpr const char* kName = "CUDA event";
+};
+
+template <class Kind, class Handle, class Character>
+void name(Handle handle, const Character* text) {
+    NameRegistry::of_process().name_resource({Kind::kName, 0, number_of(handle), text_of(text)});
+}
+
+// Of nvToolsExtCuda.h and nvToolsExtCudaRt.h, which include cuda.h; a build without CUDA has none.
+constexpr std::uint32_t kCuda = 4U << 16;
+constexpr std::uint32_t kCudaRuntime = 5U << 16;
+
+const char* kind_of(std::int32_t type) {
+    switch (static_cast<std::uint32_t>(type)) {
+        case NVTX_RESOURCE_TYPE_GENERIC_POINTER: return "pointer";
+        case NVTX_RESOURCE_TYPE_GENERIC_HANDLE: return "handle";
+        case NVTX_RESOURCE_TYPE_GENERIC_THREAD_NATIVE: return "thread";
+        case NVTX_RESOURCE_TYPE_GENERIC_THREAD_POSIX: return "pthread";
+        case kCuda | 1:
+        case kCudaRuntime | 0: return Device::kName;
+        case kCuda | 2: return Context::kName;
+        case kCuda | 3:
+        case kCudaRuntime | 1: return Stream::kName;
+        case kCuda | 4:
+        case kCudaRuntime | 2: return Event::kName;
+        case NVTX_RESOURCE_TYPE_SYNC_PTHREAD_MUTEX: return "pthread mutex";
+        case NVTX_RESOURCE_TYPE_SYNC_PTHREAD_CONDITION: return "pthread condition";
+        case NVTX_RESOURCE_TYPE_SYNC_PTHREAD_RWLOCK: return "pthread rwlock";
+        default: return "other";
+    }
+}
+
+std::string message_of(const nvtxResourceAttributes_t& resource) {
+    switch (resource.messageType) {
+        case NVTX_MESSAGE_TYPE_ASCII: return text_of(resource.message.ascii);
+        case NVTX_MESSAGE_TYPE_UNICODE: return to_utf8(resource.message.unicode);
+        case NVTX_MESSAGE_TYPE_REGISTERED: {
+            const auto texts = NameRegistry::of_process().texts_after(from_handle(resource.message.registered));
+            return texts.empty() ? std::string{} : texts.front();
+        }
+        default: return {};
+    }
+}
+
+nvtxResourceHandle_t resource_create(nvtxDomainHandle_t domain, nvtxResourceAttributes_t* resource) {
+    if (resource == nullptr) {
+        return nullptr;
+    }
+    NameRegistry& registry = NameRegistry::of_process();
+    const std::uint64_t identifier = resource->identifier.ullValue;
+    const std::string text = message_of(*resource);
+    registry.name_resource({kind_of(resource->identifierType), from_handle(domain), identifier, text});
+    if (resource->identifierType == NVTX_RESOURCE_TYPE_GENERIC_THREAD_NATIVE) {
+        registry.name_thread(static_cast<std::uint32_t>(identifier), text);
+    }
+    return to_handle<nvtxResourceHandle_t>(1);  // a handle that is not null; nothing is kept behind it
+}
+void resource_destroy(nvtxResourceHandle_t) {}  // its name stays in the trace
+}  // namespace
+
+std::string to_utf8(const wchar_t* wide) {
+    std::string text;
+    for (; wide != nullptr && *wide != 0; ++wide) {
+        append_utf8(text, static_cast<std::uint32_t>(*wide));
+    }
+    return text;
+}
+
+void attach_nvtx_resources(const NvtxExportTableCallbacks& callbacks) {
+    const NvtxTable core(callbacks, NVTX_CB_MODULE_CORE2);
+    core.set(NVTX_CBID_CORE2_DomainResourceCreate, resource_create);
+    core.set(NVTX_CBID_CORE2_DomainResourceDestroy, resource_destroy);
+    const NvtxTable driver(callbacks, NVTX_CB_MODULE_CUDA);
+    driver.set(NVTX_CBID_CUDA_NameCuDeviceA, name<Device, int, char>);
+    driver.set(NVTX_CBID_CUDA_NameCuDeviceW, name<Device, int, wchar_t>);
+    driver.set(NVTX_CBID_CUDA_NameCuContextA, name<Context, void*, char>);
+    driver.set(NVTX_CBID_CUDA_NameCuContextW, name<Context, void*, wchar_t>);
+    driver.set(NVTX_CBID_CUDA_NameCuStreamA, name<Stream, void*, char>);
+    driver.set(NVTX_CBID_CUDA_NameCuStreamW, name<Stream, void*, wchar_t>);
+    driver.set(NVTX_CBID_CUDA_NameCuEventA, name<Event, void*, char>);
+    driver.set(NVTX_CBID_CUDA_NameCuEventW, name<Event, void*, wchar_t>);
+    const NvtxTable runtime(callbacks, NVTX_CB_MODULE_CUDART);
+    runtime.set(NVTX_CBID_CUDART_NameCudaDeviceA, name<Device, int, char>);
+    runtime.set(NVTX_CBID_CUDART_NameCudaDeviceW, name<Device, int, wchar_t>);
+    runtime.set(NVTX_CBID_CUDART_NameCudaStreamA, name<Stream, void*, char>);
+    runtime.set(NVTX_CBID_CUDART_NameCudaStreamW, name<Stream, void*, wchar_t>);
+    runtime.set(NVTX_CBID_CUDART_NameCudaEventA, name<Event, void*, char>);
+    runtime.set(NVTX_CBID_CUDART_NameCudaEventW, name<Event, void*, wchar_t>);
+}
+}  // namespace pipescope
