@@ -12,6 +12,7 @@
 #include <sched.h>
 #include <sys/prctl.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <array>
 #include <cstdlib>
@@ -40,6 +41,24 @@ DoctorCheck check_torch() {
                             result.exit_code)};
     }
     return {"pipescope-torch", true, first_line(result.output)};
+}
+
+/// What only pipescope-torch can tell: which devices LibTorch finds, and what keeps it from others.
+std::vector<DoctorCheck> check_devices() {
+    const auto program = program_beside("pipescope-torch");
+    if (!program) {
+        return {};
+    }
+    const ChildResult result = run_child(*program, {"devices"}, {}, ChildErrors::hide);
+    const auto report = nlohmann::json::parse(result.output, nullptr, /*allow_exceptions=*/false);
+    if (result.exit_code != 0 || !report.is_object()) {
+        return {{"lane devices", false, "pipescope-torch does not tell; run 'pipescope-torch devices' to see why"}};
+    }
+    std::vector<DoctorCheck> checks;
+    for (const auto& check : report.at("checks")) {
+        checks.push_back({check.at("name"), check.at("ok"), check.at("detail")});
+    }
+    return checks;
 }
 
 DoctorCheck check_gui() {
@@ -196,8 +215,11 @@ DoctorCheck check_nvtx_injection() {
 }  // namespace
 
 std::vector<DoctorCheck> examine_machine() {
-    return {check_torch(), check_gui(),    check_trace_store(),   check_temporary_folder(),
-            check_cores(), check_load(),   check_timer_slack(),   check_cuda_driver(),
-            check_cupti(), check_record(), check_nvtx_injection()};
+    std::vector<DoctorCheck> checks = {check_torch(), check_gui(),    check_trace_store(),   check_temporary_folder(),
+                                       check_cores(), check_load(),   check_timer_slack(),   check_cuda_driver(),
+                                       check_cupti(), check_record(), check_nvtx_injection()};
+    const std::vector<DoctorCheck> devices = check_devices();
+    checks.insert(checks.begin() + 1, devices.begin(), devices.end());
+    return checks;
 }
 }  // namespace pipescope

@@ -1,6 +1,7 @@
 #include "engine/lane_device.h"
 
 #include "engine/cuda_runtime.h"
+#include "engine/device_list.h"
 #include "engine/engine_error.h"
 
 #include <ATen/DeviceAccelerator.h>
@@ -22,11 +23,9 @@ c10::DeviceIndex count_of(c10::DeviceType type) {
 
 /// "cpu, cuda:0, cuda:1": what would have been accepted.
 std::string devices_there_are() {
-    std::string names = "cpu";
-    if (const auto type = at::getAccelerator()) {
-        for (int index = 0; index < count_of(*type); ++index) {
-            names += ", " + c10::Device(*type, static_cast<c10::DeviceIndex>(index)).str();
-        }
+    std::string names;
+    for (const c10::Device device : usable_devices()) {
+        names += (names.empty() ? "" : ", ") + device.str();
     }
     return names;
 }

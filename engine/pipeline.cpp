@@ -1,6 +1,7 @@
 #include "engine/pipeline.h"
 
 #include "engine/model_layers.h"
+#include "engine/stream_names.h"
 #include "engine/task_observer.h"
 #include "engine/task_ranges.h"
 #include "schedule/schedules.h"
@@ -114,6 +115,14 @@ std::unique_ptr<Lanes> start_lanes(int count) {
     at::set_num_threads(threads_of_caller);
     return lanes;
 }
+void name_streams(const PipelineDevices& devices, int num_lanes) {
+    for (int k = 0; k < num_lanes; ++k) {
+        const LaneDevice& lane = devices.of(LaneId{k});
+        if (lane.device().is_cuda()) {
+            name_cuda_stream_for_profilers(lane.stream()->native_handle(), "lane " + std::to_string(k));
+        }
+    }
+}
 }  // namespace
 
 Pipeline::Pipeline(std::vector<ModelLayer> layers, GPipeOptions options)
@@ -128,6 +137,7 @@ Pipeline::Pipeline(std::vector<ModelLayer> layers, GPipeOptions options)
     }
     place(std::move(layers));
     prepare_task_ranges();
+    name_streams(*devices_, shape_.num_lanes());
     lanes_ = start_lanes(shape_.num_lanes());
 }
 

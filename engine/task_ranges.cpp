@@ -1,5 +1,7 @@
 #include "engine/task_ranges.h"
 
+#include "engine/stream_names.h"
+
 #include <nvtx3/nvToolsExt.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -33,6 +35,23 @@ void prepare_task_ranges() {
 
 void name_thread_for_profilers(const std::string& name) {
     nvtxNameOsThreadA(static_cast<std::uint32_t>(syscall(SYS_gettid)), name.c_str());
+}
+
+void name_cuda_stream_for_profilers(const void* stream, const std::string& name) {
+    if (!task_ranges_enabled.load(std::memory_order_acquire)) {
+        return;
+    }
+    // NVTX_RESOURCE_TYPE_CUDA_STREAM, whose header wants CUDA's: class 4 is the driver's objects, of which 3 is a
+    // stream.
+    constexpr std::int32_t kCudaStream = (4 << 16) | 3;
+    nvtxResourceAttributes_t attributes{};
+    attributes.version = NVTX_VERSION;
+    attributes.size = NVTX_RESOURCE_ATTRIB_STRUCT_SIZE;
+    attributes.identifierType = kCudaStream;
+    attributes.identifier.pValue = stream;
+    attributes.messageType = NVTX_MESSAGE_TYPE_ASCII;
+    attributes.message.ascii = name.c_str();
+    nvtxDomainResourceCreate(domain, &attributes);  // for good, as torch's streams are
 }
 
 void TaskRange::push(const TaskKey& key) {

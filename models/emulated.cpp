@@ -1,9 +1,10 @@
 // A layer that costs what a profile says, without computing anything. It waits through forward, recompute and backward,
 // and holds the bytes the real one would: parameters and gradients, its output, what autograd saves, and the transient
-// peak. Memory is allocated but never touched, so that 100 GB of model need no 100 GB of machine.
+// peak. Memory is allocated but never touched, so that on a CPU 100 GB of model need no 100 GB of machine.
 
 #include "balance/profile.h"
 #include "engine/current_task.h"
+#include "models/emulated_device_wait.h"
 #include "models/emulated_wait.h"
 #include "models/zoo.h"
 
@@ -19,12 +20,20 @@ namespace pipescope {
 namespace {
 constexpr double kFloatBytes = 4;
 
-at::Tensor untouched_bytes(double bytes) {
-    return at::empty({static_cast<std::int64_t>(std::llround(bytes))}, at::kByte);
+at::Tensor untouched_bytes(double bytes, c10::Device device) {
+    return at::empty({static_cast<std::int64_t>(std::llround(bytes))}, at::device(device).dtype(at::kByte));
 }
 
 at::Tensor untouched_floats(double bytes) {
     return at::empty({static_cast<std::int64_t>(std::ceil(bytes / kFloatBytes))}, at::kFloat);
+}
+
+void wait_on(c10::Device device, double nanoseconds) {
+    if (device.is_cpu() || device.is_meta()) {
+        wait_in_task(nanoseconds);
+    } else {
+        wait_on_device(device, nanoseconds);
+    }
 }
 
 // Floats per sample, so that any micro-batches of it can be put together again; from the largest size measured.
@@ -51,22 +60,23 @@ struct Emulate : torch::autograd::Function<Emulate> {
     // `phony` requires grad, so that there is a backward even where the input needs none.
     static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, const at::Tensor&,
                               const Call& call) {
-        const at::Tensor transient = untouched_bytes(call.transient_bytes);
+        const at::Tensor transient = untouched_bytes(call.transient_bytes, input.device());
         at::Tensor output = make_output(input, call);
         if (call.keep) {
             keep(context, input, output, call);
         }
-        wait_in_task(call.forward_ns);
+        wait_on(input.device(), call.forward_ns);
         return output;
     }
 
     static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                    const torch::autograd::variable_list&) {
         const auto& data = context->saved_data;
-        const at::Tensor transient = untouched_bytes(data.at("transient_bytes").toDouble());
+        const c10::Device device = data.at("device").toDevice();
+        const at::Tensor transient = untouched_bytes(data.at("transient_bytes").toDouble(), device);
         at::Tensor input_gradient;
         if (data.at("input_needs_grad").toBool()) {
-            input_gradient = at::empty(data.at("input_sizes").toIntVector(), at::kFloat);
+            input_gradient = at::empty(data.at("input_sizes").toIntVector(), at::device(device).dtype(at::kFloat));
         }
         // Set here, not returned: autograd would add it to the gradient that is there, which is real work on the whole
         // parameter, on top of a backward time that already holds it.
@@ -77,7 +87,7 @@ struct Emulate : torch::autograd::Function<Emulate> {
                     at::empty_like(with_gradient, with_gradient.options().requires_grad(false));
             }
         }
-        wait_in_task(data.at("backward_ns").toDouble());
+        wait_on(device, data.at("backward_ns").toDouble());
         return {input_gradient, {}, {}};
     }
 
@@ -89,12 +99,12 @@ private:
             return at::empty({0}, input.options().requires_grad(false))
                 .set_(input.storage(), input.storage_offset(), {samples, call.output_features});
         }
-        return at::empty({samples, call.output_features}, at::kFloat);
+        return at::empty({samples, call.output_features}, at::device(input.device()).dtype(at::kFloat));
     }
 
     static void keep(torch::autograd::AutogradContext* context, const at::Tensor& input, const at::Tensor& output,
                      const Call& call) {
-        torch::autograd::variable_list kept = {untouched_bytes(call.saved_bytes)};
+        torch::autograd::variable_list kept = {untouched_bytes(call.saved_bytes, input.device())};
         if (call.layer.keeps_input) {
             kept.push_back(input);
         }
@@ -103,6 +113,7 @@ private:
         }
         context->save_for_backward(std::move(kept));
         context->saved_data["backward_ns"] = call.backward_ns;
+        context->saved_data["device"] = input.device();
         context->saved_data["transient_bytes"] = call.transient_bytes;
         context->saved_data["input_sizes"] = input.sizes().vec();
         context->saved_data["input_needs_grad"] = input.requires_grad();
@@ -166,12 +177,14 @@ private:
 struct EmulateLoss : torch::autograd::Function<EmulateLoss> {
     static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& output, double nanoseconds) {
         context->saved_data["sizes"] = output.sizes().vec();
-        wait_in_task(nanoseconds);
-        return at::zeros({}, at::kFloat);
+        context->saved_data["device"] = output.device();
+        wait_on(output.device(), nanoseconds);
+        return at::zeros({}, at::device(output.device()).dtype(at::kFloat));
     }
     static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
                                                    const torch::autograd::variable_list&) {
-        return {at::empty(context->saved_data["sizes"].toIntVector(), at::kFloat), {}};
+        const c10::Device device = context->saved_data["device"].toDevice();
+        return {at::empty(context->saved_data["sizes"].toIntVector(), at::device(device).dtype(at::kFloat)), {}};
     }
 };
 }  // namespace

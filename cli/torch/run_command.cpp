@@ -149,7 +149,7 @@ void add_training_options(CLI::App& command, RunFlags& flags) {
         ->group("Training");
     command
         .add_option("--devices", flags.pipeline.devices,
-                    "Device of each lane, such as cpu,cpu; default: every lane on the CPU")
+                    "Device of each lane, such as cpu,cpu or cuda:0,cuda:1; default: every lane on the CPU")
         ->type_name("LIST")
         ->group("Hardware");
 }

@@ -1,6 +1,7 @@
 #include "cli/torch/torch_program.h"
 
 #include "cli/program.h"
+#include "engine/cuda_runtime.h"
 #include "profiler/memory/tracking_allocator.h"
 
 #include <ATen/Parallel.h>
@@ -8,6 +9,7 @@
 
 namespace pipescope {
 int run_pipescope_torch(int argc, const char* const* argv) {
+    load_cuda();
     tracking_allocator::install();
     // The loss and the optimizer run on this thread: more threads would take cores from the lanes, and the profile
     // measures with one.
@@ -15,6 +17,7 @@ int run_pipescope_torch(int argc, const char* const* argv) {
     // Users type `pipescope run`; help and errors should say so too.
     Program program("pipescope", "Build, measure and train models: the commands of pipescope that need LibTorch",
                     PIPESCOPE_VERSION " with LibTorch " TORCH_VERSION);
+    add_devices_command(program);
     add_models_command(program);
     add_profile_command(program);
     add_run_command(program);

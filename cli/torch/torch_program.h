@@ -3,11 +3,13 @@
 namespace pipescope {
 class Program;
 
-/// The commands that build or run models; `pipescope` becomes this program for them. Installs the tracking allocator
+/// The commands that build or run models; `pipescope` becomes this program for them. Loads CUDA where there is a
+/// device, before anything of torch. Installs the tracking allocator
 /// before any tensor exists and gives the calling thread one intra-op thread, as the lanes have.
 int run_pipescope_torch(int argc, const char* const* argv);
 
 // One file each: <name>_command.cpp.
+void add_devices_command(Program& program);
 void add_models_command(Program& program);
 void add_profile_command(Program& program);
 void add_run_command(Program& program);

@@ -1,5 +1,6 @@
 #include "engine/task_ranges.h"
 
+#include "engine/stream_names.h"
 #include "engine/worker.h"
 
 #include <gmock/gmock.h>
@@ -24,6 +25,7 @@ struct Heard {
     std::map<std::uintptr_t, std::string> strings;
     std::vector<std::string> ranges;  // "forward <payload>" at push, "end" at pop
     std::vector<std::string> threads;
+    std::vector<std::string> resources;  // "<type> <address> <name>"
 };
 std::mutex mutex;
 Heard heard;  // guarded by mutex
@@ -57,6 +59,13 @@ void name_thread(std::uint32_t, const char* name) {
     heard.threads.emplace_back(name);
 }
 
+nvtxResourceHandle_t create_resource(nvtxDomainHandle_t, nvtxResourceAttributes_t* attributes) {
+    const std::lock_guard lock(mutex);
+    heard.resources.push_back(std::to_string(attributes->identifierType) + " " +
+                              std::to_string(attributes->identifier.ullValue) + " " + attributes->message.ascii);
+    return nullptr;
+}
+
 template <class Function>
 NvtxFunctionPointer pointer(Function* function) {
     return reinterpret_cast<NvtxFunctionPointer>(function);
@@ -70,6 +79,7 @@ int attach(NvtxGetExportTableFunc_t get_table) {
     *table[NVTX_CBID_CORE2_DomainCreateA] = pointer(&create_domain);
     *table[NVTX_CBID_CORE2_DomainRegisterStringA] = pointer(&register_string);
     *table[NVTX_CBID_CORE2_DomainRangePushEx] = pointer(&push);
+    *table[NVTX_CBID_CORE2_DomainResourceCreate] = pointer(&create_resource);
     *table[NVTX_CBID_CORE2_DomainRangePop] = pointer(&pop);
     callbacks->GetModuleFunctionTable(NVTX_CB_MODULE_CORE, &table, &size);
     *table[NVTX_CBID_CORE_NameOsThreadA] = pointer(&name_thread);
@@ -88,6 +98,12 @@ TEST(TaskRange, CarriesTheKindAsRegisteredStringAndTheKeyAsPayload) {
     }
     EXPECT_THAT(heard.ranges, testing::ElementsAre("forward step 3 forward (2, 1)",
                                                    "copy_forward step 3 copy_forward (2, 1)", "end", "end"));
+}
+
+TEST(TaskRange, NamesCudaStreamsAsResources) {
+    prepare_task_ranges();
+    name_cuda_stream_for_profilers(reinterpret_cast<const void*>(std::uintptr_t{77}), "lane 2");
+    EXPECT_THAT(heard.resources, testing::ElementsAre("262147 77 lane 2")) << "(4 << 16) | 3: a stream of the driver";
 }
 
 TEST(Worker, NamesItsThreadForProfilers) {

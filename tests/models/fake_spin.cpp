@@ -1,0 +1,11 @@
+// Stands in for libpipescope_spin.so: waits in a stream of the fake accelerator, which the test program brings.
+
+#include "tests/fake_accelerator/fake_stream.h"
+
+#include <thread>
+
+extern "C" int pipescope_spin(void* stream, unsigned long long nanoseconds) {
+    static_cast<pipescope::fake_accelerator::Stream*>(stream)->enqueue(
+        [nanoseconds] { std::this_thread::sleep_for(std::chrono::nanoseconds(nanoseconds)); });
+    return 0;
+}
