@@ -5,7 +5,8 @@ function(pipescope_library name)
   cmake_parse_arguments(ARG "" "" "SOURCES;PUBLIC;PRIVATE" ${ARGN})
   add_library(pipescope_${name} STATIC ${ARG_SOURCES})
   add_library(pipescope::${name} ALIAS pipescope_${name})
-  target_link_libraries(pipescope_${name} PUBLIC pipescope_compiler ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+  target_link_libraries(pipescope_${name}
+    PUBLIC "$<BUILD_INTERFACE:pipescope_compiler>" ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
 endfunction()
 
 # <torch/torch.h> costs 10 to 40 s a file. Files of a target that calls pipescope_use_torch(<target>) compile against it

@@ -13,16 +13,19 @@ constexpr std::int64_t kKindsInUse = 8;
 constexpr std::int64_t kTokensInUse = 16;
 }  // namespace
 
+at::Tensor fixed_patterns(const std::vector<std::int64_t>& shape, std::int64_t kinds, std::uint64_t seed) {
+    std::vector<std::int64_t> sizes(shape.size() + 1, 1);
+    sizes[0] = kinds;
+    if (!shape.empty()) {
+        sizes[1] = shape[0];
+    }
+    at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
+    return at::randn(sizes, generator);
+}
+
 LabelledSamples labelled_samples(const std::vector<std::int64_t>& shape, std::int64_t kinds, std::int64_t batch,
                                  std::uint64_t seed) {
-    std::vector<std::int64_t> pattern_shape(shape.size() + 1, 1);
-    pattern_shape[0] = kinds;
-    if (!shape.empty()) {
-        pattern_shape[1] = shape[0];
-    }
-    at::Generator of_patterns = at::make_generator<at::CPUGeneratorImpl>(kPatternSeed);
-    const at::Tensor patterns = at::randn(pattern_shape, of_patterns);
-
+    const at::Tensor patterns = fixed_patterns(shape, kinds, kPatternSeed);
     std::vector<std::int64_t> batch_shape = shape;
     batch_shape.insert(batch_shape.begin(), batch);
     at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);

@@ -14,10 +14,14 @@ struct LabelledSamples {
     at::Tensor input;  ///< float32, (batch, shape..)
     at::Tensor label;  ///< int64, (batch), from 0 to kinds - 1
 };
-/// `shape` is one sample's. The same for the same seed; the patterns do not depend on it. A pattern is constant along
-/// all but the first dimension (for images: a colour), so that convolution and pooling keep it.
+/// `shape` is one sample's. The same for the same seed; the patterns do not depend on it.
 LabelledSamples labelled_samples(const std::vector<std::int64_t>& shape, std::int64_t kinds, std::int64_t batch,
                                  std::uint64_t seed);
+
+/// One pattern for each of so many kinds, (kinds, shape..), the same for the same seed. It is constant along all but
+/// its first dimension (for images: a colour), so that convolution and pooling keep it; there its size is 1, to
+/// broadcast.
+at::Tensor fixed_patterns(const std::vector<std::int64_t>& shape, std::int64_t kinds, std::uint64_t seed);
 
 /// Colour images (batch, 3, size, size) of at most eight of the classes, and their class numbers (batch).
 Batch labelled_images(std::int64_t size, std::int64_t classes, std::int64_t batch, std::uint64_t seed);

@@ -1,6 +1,7 @@
 #include "models/zoo.h"
 
 #include "balance/profile_file.h"
+#include "models/model_files.h"
 #include "models/model_options.h"
 #include "models/zoo_models.h"
 #include "schedule/error.h"
@@ -60,6 +61,11 @@ ModelSpec make_amoebanet(const ModelOptions& options) {
                       .classes = options.whole("classes")});
 }
 
+ModelSpec make_resnet101(const ModelOptions& options) {
+    return resnet101(
+        {.width = options.whole("width"), .size = options.whole("size"), .classes = options.whole("classes")});
+}
+
 const std::vector<ZooModel>& zoo_models() {
     static const std::vector<ZooModel> models = {
         {"mlp",
@@ -98,6 +104,12 @@ const std::vector<ZooModel>& zoo_models() {
            .meaning = "side of the square input image; a multiple of 32"},
           {.name = "classes", .value = 1000, .lowest = 2, .meaning = "kinds of images"}},
          &make_amoebanet},
+        {"resnet101",
+         "ResNet-101 of torchgpipe's benchmarks, flattened to 370 layers with 33 skips",
+         {{.name = "width", .value = 64, .highest = 10'000, .meaning = "channels of the first convolution"},
+          {.name = "size", .value = 224, .lowest = 64, .highest = 10'000, .meaning = "side of the square input image"},
+          {.name = "classes", .value = 1000, .lowest = 2, .meaning = "kinds of images"}},
+         &make_resnet101},
     };
     return models;
 }
@@ -108,6 +120,30 @@ std::string names() {
         list += (list.empty() ? "" : ", ") + model.name;
     }
     return list;
+}
+
+ModelSpec unnamed_model(std::string_view text) {
+    if (text.starts_with(kEmulatedPrefix)) {
+        return emulated_model(load_profile(std::string(text.substr(kEmulatedPrefix.size()))));
+    }
+    if (const auto library = model_file(text, ".so")) {
+        return plugin_model(*library);
+    }
+    if (const auto script = model_file(text, ".pt")) {
+        return script_model(*script);
+    }
+    const std::size_t colon = text.find(':');
+    const std::string_view name = text.substr(0, colon);
+    const auto& models = zoo_models();
+    const auto found =
+        std::find_if(models.begin(), models.end(), [&](const ZooModel& each) { return each.name == name; });
+    if (found == models.end()) {
+        throw UsageError(
+            "model '" + std::string(name) + "' is not known; the models are " + names() +
+            ", emulated:PROFILE.json, and files ending in .so or .pt; run 'pipescope models' for their options");
+    }
+    const std::string_view given = colon == std::string_view::npos ? std::string_view{} : text.substr(colon + 1);
+    return found->make(ModelOptions(found->name, found->options, given));
 }
 }  // namespace
 
@@ -124,23 +160,7 @@ std::vector<ZooEntry> zoo() {
 }
 
 ModelSpec make_model(const std::string& model) {
-    const std::string_view text = model;
-    if (text.starts_with(kEmulatedPrefix)) {
-        ModelSpec spec = emulated_model(load_profile(std::string(text.substr(kEmulatedPrefix.size()))));
-        spec.name = model;
-        return spec;
-    }
-    const std::size_t colon = text.find(':');
-    const std::string_view name = text.substr(0, colon);
-    const auto& models = zoo_models();
-    const auto found =
-        std::find_if(models.begin(), models.end(), [&](const ZooModel& each) { return each.name == name; });
-    if (found == models.end()) {
-        throw UsageError("model '" + std::string(name) + "' is not known; the models are " + names() +
-                         ", and emulated:PROFILE.json; run 'pipescope models' for their options");
-    }
-    const std::string_view given = colon == std::string_view::npos ? std::string_view{} : text.substr(colon + 1);
-    ModelSpec spec = found->make(ModelOptions(found->name, found->options, given));
+    ModelSpec spec = unnamed_model(model);
     spec.name = model;
     return spec;
 }

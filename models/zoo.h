@@ -18,9 +18,11 @@ struct ZooEntry {
 /// Every model of the zoo, in a fixed order.
 std::vector<ZooEntry> zoo();
 
-/// MODEL of the command line: a zoo name with options ("unet:B=5,C=64", "transformer:layers=12,width=512", "mlp") or
-/// "emulated:profile.json". The spec's name is the text given, so that a profile tells how to make its model again.
-/// Throws UsageError that lists the names or options there are, ProfileError for a profile that cannot be used.
+/// MODEL of the command line: a zoo name with options ("unet:B=5,C=64", "transformer:layers=12,width=512", "mlp"),
+/// "emulated:profile.json", a shared library ("./libmine.so:width=64") or a TorchScript file ("net.pt:input=3x32x32").
+/// The spec's name is the text given, so that a profile tells how to make its model again.
+/// Throws UsageError that lists the names or options there are, ProfileError for a profile that cannot be used,
+/// UserModelError (models/user_model.h) for a file that gives no model.
 ModelSpec make_model(const std::string& model);
 
 /// Layers that wait as long, and hold as many bytes, as the profile says: a pipeline of any size runs honestly on a

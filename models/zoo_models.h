@@ -45,4 +45,13 @@ struct AmoebaNetOptions {
 /// AmoebaNet-D (arXiv 1802.01548) of torchgpipe's benchmarks: L + 6 layers, pairs of tensors between the cells. Input:
 /// (batch, 3, size, size), target: class numbers (batch).
 ModelSpec amoebanet(const AmoebaNetOptions& options);
+
+struct ResnetOptions {
+    std::int64_t width;  ///< channels of the first convolution; 64 in the paper
+    std::int64_t size;   ///< side of the square input image
+    std::int64_t classes;
+};
+/// ResNet-101 (arXiv 1512.03385) of torchgpipe's benchmarks, flattened to 370 layers with 33 skips. Input: (batch, 3,
+/// size, size), target: class numbers (batch).
+ModelSpec resnet101(const ResnetOptions& options);
 }  // namespace pipescope

@@ -90,7 +90,7 @@ void add_profile_command(Program& program) {
         "Measure the sizes you will run: batch / chunks. Between them costs are interpolated, outside extrapolated.");
     command
         ->add_option("MODEL", flags->model,
-                     "Zoo name with options ('pipescope models' lists them), or "
+                     "Zoo name with options ('pipescope models' lists them), a .so or .pt file, or "
                      "emulated:PROFILE")
         ->required();
     command->add_option("--micro-batch-sizes", flags->sizes, "Samples per micro-batch to measure; default 1,2,4")

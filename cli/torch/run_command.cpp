@@ -164,7 +164,7 @@ void add_run_command(Program& program) {
         "one),\nso that 'pipescope compare out.sqlite' needs nothing else.");
     command
         ->add_option("MODEL", flags->model,
-                     "Zoo name with options ('pipescope models' lists them), or "
+                     "Zoo name with options ('pipescope models' lists them), a .so or .pt file, or "
                      "emulated:PROFILE, whose layers wait as long as the profile says")
         ->required();
     add_balance_option(*command, flags->pipeline);

@@ -1,12 +1,15 @@
 #include "models/zoo.h"
 
+#include "models/meta_device.h"
 #include "schedule/error.h"
+#include "tests/models/skip_shelf.h"
 #include "tests/models/small_models.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <vector>
@@ -29,9 +32,12 @@ public:
     }
 
     Tensors forward(Tensors tensors) {
+        SkipShelf skips;
         for (const auto& layer : layers_) {
-            tensors = layer->forward(tensors);
+            tensors = skips.forward(*layer, tensors);
+            most_skips = std::max(most_skips, skips.size());
         }
+        EXPECT_TRUE(skips.empty());  // every skip was popped
         return tensors;
     }
 
@@ -64,6 +70,7 @@ public:
     }
 
     ModelSpec spec;
+    std::size_t most_skips = 0;  // under way at once
 
 private:
     std::vector<at::Tensor> mutable_parameters() { return parameters(); }
@@ -80,7 +87,10 @@ TEST(Zoo, UnetHasThePapersLayersAndParameters) {
     EXPECT_EQ(size("unet:B=6,C=72").parameters, 362'157'516);
     EXPECT_EQ(size("unet:B=2,C=8").layers, 109U);
     EXPECT_EQ(size("unet:B=2,C=8").parameters, 1'129'900);
+    EXPECT_EQ(size("unet:B=11,C=128").layers, 505U);
+    EXPECT_EQ(size("unet:B=24,C=128").layers, 1077U);
     EXPECT_EQ(size("unet:B=48,C=160").layers, 2133U);
+    EXPECT_NEAR(static_cast<double>(size("unet:B=48,C=160").parameters), 15.8e9, 0.1e9);
 }
 
 TEST(Zoo, AmoebaNetHasThePapersLayersAndParameters) {
@@ -91,6 +101,12 @@ TEST(Zoo, AmoebaNetHasThePapersLayersAndParameters) {
     EXPECT_EQ(size("amoebanetd:L=6,D=32").parameters, 1'187'448);
     EXPECT_EQ(size("amoebanetd:L=36,D=544").layers, 42U);
     EXPECT_EQ(size("amoebanetd:L=72,D=512").layers, 78U);
+}
+
+TEST(Zoo, Resnet101HasThePapersLayersAndParameters) {
+    const ModelSize size = model_size(make_model("resnet101"));
+    EXPECT_EQ(size.layers, 370U);
+    EXPECT_EQ(size.parameters, 44'549'160);
 }
 
 TEST(Zoo, CountsTheParametersThatTheLayersReallyHave) {
@@ -158,19 +174,22 @@ TEST(Zoo, UnetKeepsTheImagesSideWhateverItIs) {
     EXPECT_EQ(output[0].sizes(), (std::vector<std::int64_t>{2, 1, 75, 75}));
 }
 
-TEST(Zoo, UnetHandsSkipsOnWithoutCopyingThem) {
-    const ModelSpec spec = make_model("unet:B=1,C=4,size=64");
-    Tensors tensors = spec.make_batch(1, 0).input;
-    std::size_t most = 0;
-    for (const LayerSpec& layer : spec.layers) {
-        const Tensors outputs = layer.make()->forward(tensors);
-        for (std::size_t i = 1; i < std::min(tensors.size(), outputs.size()); ++i) {
-            EXPECT_TRUE(outputs[i].is_same(tensors[i])) << layer.name;
+TEST(Zoo, ResnetDeclaresItsSkipsInSpacesOfTheirOwn) {
+    const auto skips_of = [](const std::string& name) {
+        std::vector<SkipName> stashed;
+        std::vector<SkipName> popped;
+        for (const auto& layer : meta_layers(make_model(name))) {
+            const SkipNames names = layer->skips();
+            stashed.insert(stashed.end(), names.stash.begin(), names.stash.end());
+            popped.insert(popped.end(), names.pop.begin(), names.pop.end());
         }
-        tensors = outputs;
-        most = std::max(most, tensors.size());
-    }
-    EXPECT_EQ(most, 6U);  // the current tensor and five skips
+        std::sort(stashed.begin(), stashed.end());
+        std::sort(popped.begin(), popped.end());
+        EXPECT_EQ(stashed, popped) << name;
+        EXPECT_EQ(std::adjacent_find(stashed.begin(), stashed.end()), stashed.end()) << name;
+        return stashed.size();
+    };
+    EXPECT_EQ(skips_of("resnet101"), 33U);
 }
 
 TEST(Zoo, ListsItsModelsWithTheirOptions) {
@@ -183,7 +202,7 @@ TEST(Zoo, ListsItsModelsWithTheirOptions) {
             EXPECT_THAT(meaning, HasSubstr("  "));
         }
     }
-    EXPECT_EQ(names, (std::vector<std::string>{"mlp", "transformer", "unet", "amoebanetd"}));
+    EXPECT_EQ(names, (std::vector<std::string>{"mlp", "transformer", "unet", "amoebanetd", "resnet101"}));
     EXPECT_EQ(make_model("mlp:layers=3").name, "mlp:layers=3");
 }
 
@@ -194,8 +213,8 @@ void expect_refused(const std::string& model, const std::vector<std::string>& pa
 }
 
 TEST(ZooErrors, NameTheModelsThereAre) {
-    expect_refused("resnt", {"'resnt'", "mlp, transformer, unet, amoebanetd", "emulated:"});
-    expect_refused("", {"''", "mlp, transformer, unet, amoebanetd"});
+    expect_refused("resnt", {"'resnt'", "mlp, transformer, unet, amoebanetd, resnet101", "emulated:"});
+    expect_refused("", {"''", "mlp, transformer, unet, amoebanetd, resnet101"});
 }
 
 TEST(ZooErrors, NameTheOptionsThereAre) {

@@ -1,0 +1,13 @@
+// As a library that was built against another version of models/user_model.h looks.
+
+#include <cstdint>
+
+struct Exported {
+    std::uint32_t abi;
+    const char* torch_version;
+};
+
+extern "C" const Exported* pipescope_model() {
+    static const Exported exported{99, nullptr};
+    return &exported;
+}

@@ -1,0 +1,8 @@
+// As a library that was built against another torch looks.
+
+#include "models/user_model.h"
+
+extern "C" const PipescopeUserModel* pipescope_model() {
+    static const PipescopeUserModel model{pipescope::kUserModelAbi, "1.13.1", nullptr};
+    return &model;
+}

@@ -1,0 +1,297 @@
+// TorchScript files as models. The files are written here, by torch::jit, since no Python is needed to build PipeScope.
+
+#include "engine/gpipe.h"
+#include "engine/reference.h"
+#include "models/meta_device.h"
+#include "models/user_model.h"
+#include "models/zoo.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/script.h>
+#include <torch/torch.h>
+
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+constexpr const char* kSequential = "__torch__.torch.nn.modules.container.Sequential";
+
+at::Tensor trainable(const at::Tensor& tensor) {
+    return tensor.detach().requires_grad_();
+}
+
+/// Writes modules as torch.jit.script would: children called "0", "1", .. and a forward that calls them in a row.
+class ScriptFile {
+public:
+    explicit ScriptFile(const std::string& name)
+        : path_(std::filesystem::path(testing::TempDir()) / (name + ".pt")),
+          unit_(std::make_shared<torch::jit::CompilationUnit>()),
+          root_(c10::QualifiedName(kSequential), unit_) {
+        torch::manual_seed(0);
+    }
+
+    torch::jit::Module child(const std::string& forward) {
+        torch::jit::Module module(c10::QualifiedName("__torch__.Child" + std::to_string(children_)), unit_);
+        module.register_attribute("training", c10::BoolType::get(), true);
+        forwards_.emplace_back(module, forward);
+        add(module);
+        return module;
+    }
+    void linear(std::int64_t input, std::int64_t output) {
+        torch::jit::Module module = child("torch.linear(x, self.weight, self.bias)");
+        module.register_parameter("weight", trainable(torch::randn({output, input}) / 4), false);
+        module.register_parameter("bias", trainable(torch::zeros({output})), false);
+    }
+    void add(const torch::jit::Module& module) { root_.register_module(std::to_string(children_++), module); }
+    torch::jit::Module& root() { return root_; }
+
+    /// Returns MODEL without options.
+    std::string write() {
+        std::string body = "def forward(self, x):\n";
+        for (int i = 0; i < children_; ++i) {
+            body += "  x = getattr(self, \"" + std::to_string(i) + "\").forward(x)\n";
+        }
+        return write(body + "  return x\n");
+    }
+    std::string write(const std::string& forward) {
+        for (auto& [module, expression] : forwards_) {
+            module.define("def forward(self, x):\n  return " + expression + "\n");
+        }
+        root_.define(forward);
+        root_.save(path_.string());
+        return path_.string();
+    }
+
+private:
+    std::filesystem::path path_;
+    std::shared_ptr<torch::jit::CompilationUnit> unit_;
+    torch::jit::Module root_;
+    int children_ = 0;
+    std::vector<std::pair<torch::jit::Module, std::string>> forwards_;
+};
+
+/// linear, tanh, dropout, linear.
+std::string small_net(const std::string& name) {
+    ScriptFile file(name);
+    file.linear(6, 8);
+    file.child("torch.tanh(x)");
+    file.child("torch.dropout(x, 0.5, self.training)");
+    file.linear(8, 3);
+    return file.write();
+}
+
+class ScriptModel : public testing::Test {
+protected:
+    ScriptModel() { at::set_num_threads(1); }
+};
+
+TEST_F(ScriptModel, HasTheFilesChildrenAsLayersWithItsWeights) {
+    const std::string path = small_net("layers");
+    const ModelSpec model = make_model(path + ":input=6");
+    ASSERT_EQ(model.layers.size(), 4U);
+    torch::jit::Module whole = torch::jit::load(path);
+    whole.train(false);
+    const at::Tensor input = torch::randn({5, 6});
+    Tensors tensors{input};
+    for (const LayerSpec& spec : model.layers) {
+        const auto layer = spec.make();
+        layer->train(false);
+        tensors = layer->forward(tensors);
+    }
+    EXPECT_TRUE(tensors.at(0).equal(whole.forward({input}).toTensor()));
+    EXPECT_EQ(model.layers[3].make()->parameters().at(0).first, "weight");
+    EXPECT_EQ(model_size(model).parameters, 6 * 8 + 8 + 8 * 3 + 3);
+}
+
+TEST_F(ScriptModel, GivesThePlainModelsGradientsThroughThePipeline) {
+    const ModelSpec model = make_model(small_net("gradients") + ":input=6,loss=cross_entropy");
+    PlainModel plain(model.layers, {.chunks = 3, .seed = 5});
+    GPipe pipeline(model, {.balance = {1, 2, 1},
+                           .devices = {"cpu", "cpu", "cpu"},
+                           .chunks = 3,
+                           .checkpoint = Checkpoint::always,
+                           .seed = 5});
+    plain.to(at::kDouble);
+    pipeline.to(at::kDouble);
+    const Batch batch = model.make_batch(7, 2);
+    for (int step = 0; step < 2; ++step) {
+        const Tensors input{batch.input[0].to(at::kDouble)};
+        const at::Tensor expected = plain.step(input, batch.target, model.loss);
+        EXPECT_NEAR(pipeline.step(input, batch.target, model.loss).item<double>(), expected.item<double>(), 1e-12);
+    }
+    const NamedTensors expected = plain.named_parameters();
+    const NamedTensors parameters = pipeline.named_parameters();
+    ASSERT_EQ(parameters.size(), 4U);
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+        EXPECT_EQ(parameters[i].second.scalar_type(), at::kDouble);
+        ASSERT_TRUE(parameters[i].second.grad().defined()) << parameters[i].first;
+        EXPECT_TRUE(at::allclose(parameters[i].second.grad(), expected[i].second.grad())) << parameters[i].first;
+    }
+}
+
+TEST_F(ScriptModel, MakesEachLayerAnew) {
+    const ModelSpec model = make_model(small_net("anew") + ":input=6");
+    const auto first = model.layers[0].make();
+    const auto second = model.layers[0].make();
+    const at::Tensor weight = first->parameters()[0].second;
+    EXPECT_TRUE(weight.is_leaf() && weight.requires_grad());
+    {
+        const torch::NoGradGuard no_grad;
+        at::Tensor(weight).zero_();
+    }
+    EXPECT_FALSE(second->parameters()[0].second.equal(weight));
+    EXPECT_TRUE(first->parameters()[0].second.is_same(weight));
+    for (const auto& layer : meta_layers(model)) {
+        for (const auto& [name, tensor] : layer->parameters()) {
+            EXPECT_TRUE(tensor.is_meta()) << name;
+        }
+    }
+}
+
+TEST_F(ScriptModel, DrawsInTrainingOnly) {
+    const ModelSpec model = make_model(small_net("dropout") + ":input=6");
+    const auto dropout = model.layers[2].make();
+    const at::Tensor input = torch::ones({100});
+    dropout->train(true);
+    EXPECT_FALSE(dropout->forward({input})[0].equal(input));
+    dropout->train(false);
+    EXPECT_TRUE(dropout->forward({input})[0].equal(input));
+}
+
+TEST_F(ScriptModel, HandsTuplesOn) {
+    ScriptFile file("tuples");
+    file.linear(4, 4);
+    file.child("(x, x + 1.)");
+    torch::jit::Module sum(c10::QualifiedName("__torch__.Sum"), file.root()._ivalue()->compilation_unit());
+    sum.register_attribute("training", c10::BoolType::get(), true);
+    sum.define("def forward(self, x: Tuple[Tensor, Tensor]):\n  return x[0] * x[1]\n");
+    file.add(sum);
+    const ModelSpec model = make_model(file.write() + ":input=4");
+    const Tensors pair = model.layers[1].make()->forward({torch::ones({2, 4})});
+    ASSERT_EQ(pair.size(), 2U);
+    EXPECT_TRUE(model.layers[2].make()->forward(pair)[0].equal(torch::full({2, 4}, 2.F)));
+}
+
+TEST_F(ScriptModel, MakesDataThatFitsTheLoss) {
+    const std::string path = small_net("data");
+    const auto batch_for = [&](const std::string& options) {
+        const ModelSpec model = make_model(path + ":input=6" + options);
+        Batch batch = model.make_batch(4, 0);
+        EXPECT_TRUE(model.make_batch(4, 0).input[0].equal(batch.input[0]));
+        EXPECT_EQ(model.loss({torch::randn({4, 3})}, batch.target).dim(), 0) << options;
+        return batch;
+    };
+    EXPECT_EQ(batch_for("").target[0].sizes(), (std::vector<std::int64_t>{4, 3}));
+    EXPECT_EQ(batch_for(",loss=cross_entropy").target[0].scalar_type(), at::kLong);
+    const at::Tensor mask = batch_for(",loss=bce").target[0];
+    EXPECT_TRUE(mask.eq(0).logical_or(mask.eq(1)).all().item<bool>());
+
+    ScriptFile language("language");
+    torch::jit::Module embedding = language.child("torch.embedding(self.weight, x)");
+    embedding.register_parameter("weight", trainable(torch::randn({20, 5})), false);
+    language.linear(5, 20);
+    const ModelSpec model = make_model(language.write() + ":input=7,tokens=20,loss=next_token");
+    const Batch batch = model.make_batch(3, 0);
+    EXPECT_EQ(batch.input[0].sizes(), (std::vector<std::int64_t>{3, 7}));
+    EXPECT_TRUE(batch.input[0].narrow(1, 1, 6).equal(batch.target[0].narrow(1, 0, 6)));
+    EXPECT_EQ(model.loss({torch::randn({3, 7, 20})}, batch.target).dim(), 0);
+}
+
+TEST_F(ScriptModel, LearnsItsMadeUpData) {
+    for (const char* options : {":input=6", ":input=6,loss=bce", ":input=6,loss=cross_entropy"}) {
+        const ModelSpec model = make_model(small_net("learns") + options);
+        GPipe pipeline(model, {.balance = {4}, .devices = {"cpu"}});
+        double first = 0;
+        double last = 0;
+        constexpr int kSteps = 60;
+        for (int step = 0; step < kSteps; ++step) {
+            const Batch batch = model.make_batch(64, static_cast<std::uint64_t>(step % 4));
+            const double loss = pipeline.step(batch.input, batch.target, model.loss).item<double>();
+            first += step < 4 ? loss : 0;
+            last += step >= kSteps - 4 ? loss : 0;
+            const torch::NoGradGuard no_grad;
+            for (at::Tensor& parameter : pipeline.parameters()) {
+                parameter.sub_(parameter.grad(), 0.2);
+            }
+            pipeline.zero_grad();
+        }
+        EXPECT_LT(last, 0.9 * first) << options;
+    }
+}
+
+void expect_refused(const std::string& model, const std::string& first, const std::string& second) {
+    EXPECT_THAT([&] { make_model(model); }, ThrowsMessage<UserModelError>(AllOf(HasSubstr(first), HasSubstr(second))))
+        << model;
+}
+
+TEST_F(ScriptModel, RefusesWhatIsNoTorchScript) {
+    expect_refused("./missing.pt:input=3", "'./missing.pt' is no file", "check the path");
+    const std::filesystem::path text = std::filesystem::path(testing::TempDir()) / "text.pt";
+    std::ofstream(text) << "no archive";
+    expect_refused(text.string() + ":input=3", "no TorchScript file", "torch.jit.script");
+}
+
+TEST_F(ScriptModel, RefusesAForwardThatIsNoChainOfTheChildren) {
+    const auto with_forward = [](const std::string& name, const std::string& forward) {
+        ScriptFile file(name);
+        file.linear(4, 4);
+        file.linear(4, 4);
+        return file.write("def forward(self, x):\n" + forward) + ":input=4";
+    };
+    const std::string first = "getattr(self, \"0\").forward(x)";
+    const std::string second = "getattr(self, \"1\").forward(x)";
+    expect_refused(with_forward("residual", "  y = " + first + "\n  return x + y\n"), "no Sequential", "aten::add");
+    expect_refused(with_forward("left_out", "  return " + first + "\n"), "does not call its child '1'", "cut");
+    expect_refused(with_forward("twice", "  x = " + first + "\n  return " + first + "\n"), "'0' twice", "cut");
+    expect_refused(with_forward("beside", "  y = " + first + "\n  return " + second + "\n"), "no Sequential", "cut");
+    expect_refused(with_forward("branch", "  if x.size(0) > 3:\n    x = " + first + "\n  return " + second + "\n"),
+                   "no Sequential", "cut");
+    ScriptFile own("own_parameter");
+    own.linear(4, 4);
+    own.root().register_parameter("scale", torch::ones({1}), false);
+    expect_refused(own.write() + ":input=4", "parameter of its own, 'scale'", "cut");
+}
+
+TEST_F(ScriptModel, RefusesParametersThatTwoLayersShare) {
+    ScriptFile file("shared");
+    const at::Tensor weight = trainable(torch::randn({4, 4}));
+    file.child("torch.mm(x, self.weight)").register_parameter("weight", weight, false);
+    file.child("torch.mm(x, self.weight)").register_parameter("weight", weight, false);
+    expect_refused(file.write() + ":input=4", "shares a parameter between its children '0' and '1'", "untie");
+}
+
+TEST_F(ScriptModel, RefusesAFileWithNothingToTrain) {
+    ScriptFile file("frozen");
+    file.child("torch.mm(x, self.weight)").register_parameter("weight", torch::randn({4, 4}), false);
+    expect_refused(file.write() + ":input=4", "no parameter that takes a gradient", "requires_grad");
+}
+
+TEST_F(ScriptModel, SaysWhichLayerCannotTakeTheInput) {
+    const std::string path = small_net("wrong_input");
+    expect_refused(path + ":input=5", "its layer '0' throws", "set input and tokens");
+    ScriptFile text("returns_text");
+    text.linear(4, 4);
+    text.child("\"text\"");
+    expect_refused(text.write() + ":input=4", "returns String", "tensors");
+    ScriptFile reduced("reduced");
+    reduced.linear(4, 4);
+    reduced.child("torch.sum(x)");
+    expect_refused(reduced.write() + ":input=4", "no result for each sample", "leave reductions to the loss");
+}
+
+TEST_F(ScriptModel, RefusesALossThatTheOutputCannotHave) {
+    const std::string path = small_net("wrong_loss");
+    EXPECT_THAT([&] { make_model(path + ":input=6,tokens=9,loss=next_token"); }, testing::Throws<Error>());
+    EXPECT_THAT([&] { make_model(path); }, ThrowsMessage<UsageError>(HasSubstr("no input shape")));
+}
+}  // namespace
+}  // namespace pipescope
