@@ -116,7 +116,7 @@ ExitCode simulate_command(const SimulateFlags& flags) {
         check_output(flags.trace, flags.force);
     }
     const Profile profile = load_profile(flags.profile);
-    const Simulation simulation = simulate(profile, options);
+    const Simulation simulation = simulate(profile, options, {.noise = true, .memory = true, .reserved = true});
     if (!flags.trace.empty()) {
         write_simulated_trace(flags.trace, flags.force, profile, simulation);
     }

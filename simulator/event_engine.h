@@ -93,8 +93,8 @@ private:
     std::vector<Index> missing_;    // by task
     std::vector<Index> position_;   // by worker, in order_
     std::vector<char> busy_;        // by worker
-    std::vector<char> taken_;            // by task; where most_in_flight lets workers leave their order
-    std::vector<char> is_in_;            // by micro-batch
+    std::vector<char> taken_;       // by task; where most_in_flight lets workers leave their order
+    std::vector<char> is_in_;       // by micro-batch
     std::vector<Index> instant_;    // tasks of no duration that just started
     std::vector<std::size_t> changed_;
     std::vector<double> work_, start_, end_;  // by task, launches included

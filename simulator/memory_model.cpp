@@ -4,6 +4,7 @@
 #include "schedule/schedules.h"
 #include "simulator/lane_ledger.h"
 #include "simulator/partition_memory.h"
+#include "simulator/reserved_memory.h"
 
 #include <algorithm>
 #include <cmath>
@@ -18,7 +19,8 @@ using enum MemoryCategory;
 /// Runs through the starts and ends of all tasks in time and books what each allocates and frees.
 class MemoryWalk {
 public:
-    MemoryWalk(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs, const TaskGraph& graph)
+    MemoryWalk(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs, const TaskGraph& graph,
+               bool with_reserved)
         : profile_(profile),
           options_(options),
           costs_(costs),
@@ -40,6 +42,9 @@ public:
             if (!is_host(lane_of(0))) {
                 ledger(lane_of(0)).add(boundary, memory(i, 0).input, Nanoseconds{0});
             }
+        }
+        if (with_reserved) {
+            reserved_.emplace(profile, options, costs, graph);
         }
         for (std::size_t lane = 0; lane < ledgers_.size(); ++lane) {
             sample(LaneId{static_cast<std::int64_t>(lane)}, Nanoseconds{0}, std::int64_t{-1});
@@ -65,6 +70,9 @@ public:
         for (const Instant& instant : instants) {
             now_ = Nanoseconds{instant.time};
             const Task& task = graph_.tasks()[instant.task];
+            if (reserved_) {
+                instant.is_end ? reserved_->end(task) : reserved_->start(task);
+            }
             instant.is_end ? end(task) : start(task);
         }
     }
@@ -73,6 +81,8 @@ public:
         MemoryUse use{{}, std::move(samples_)};
         for (const LaneLedger& each : ledgers_) {
             use.lanes.push_back(each.use());
+            const LaneId lane{static_cast<std::int64_t>(use.lanes.size()) - 1};
+            use.lanes.back().peak_reserved_bytes = reserved_ ? reserved_->peak(lane) : 0;
         }
         return use;
     }
@@ -348,7 +358,8 @@ private:
     void sample(LaneId lane, Nanoseconds time, std::int64_t task) {
         LaneLedger& here = ledger(lane);
         const Bytes peak = here.take_peak();
-        samples_.push_back({lane, time, here.held(), std::max(peak, here.held()), 0, task, here.composition()});
+        samples_.push_back({lane, time, here.held(), std::max(peak, here.held()),
+                            reserved_ ? reserved_->reserved(lane) : 0, task, here.composition()});
     }
 
     const Profile& profile_;
@@ -357,6 +368,7 @@ private:
     const TaskGraph& graph_;
     Schedule schedule_;
     std::vector<LaneLedger> ledgers_;
+    std::optional<ReservedMemory> reserved_;
     std::vector<PartitionMemory> largest_;   // by partition, of the larger micro-batches
     std::vector<PartitionMemory> smallest_;  // of the smaller ones
     Bytes batch_output_ = 0;                 // the last partition's output of the whole mini-batch
@@ -367,8 +379,9 @@ private:
 }  // namespace
 
 MemoryUse memory_use(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs,
-                     const TaskGraph& graph, std::span<const std::int64_t> starts, std::span<const std::int64_t> ends) {
-    MemoryWalk walk(profile, options, costs, graph);
+                     const TaskGraph& graph, std::span<const std::int64_t> starts, std::span<const std::int64_t> ends,
+                     bool with_reserved) {
+    MemoryWalk walk(profile, options, costs, graph, with_reserved);
     walk.run(starts, ends);
     return walk.use();
 }

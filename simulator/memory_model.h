@@ -16,6 +16,7 @@ struct LaneMemoryUse {
     Bytes peak_bytes = 0;
     Nanoseconds peak_time{0};  ///< when the task at whose peak it happened started, or when a tensor arrived meanwhile
     MemoryComposition peak;
+    Bytes peak_reserved_bytes = 0;  ///< 0 on the host, and unless asked for
 };
 
 struct MemoryUse {
@@ -58,7 +59,9 @@ struct MemoryUse {
 // made them, where the engine on one host charges the receiver (their sum agrees); what the allocator reserves beyond
 // what tensors hold; the order of frees inside a task beyond the walk through its layers; memory of the framework.
 
-/// Goes through the tasks in time. Both spans are as long as the graph has tasks; ns. Deterministic.
+/// Goes through the tasks in time; `with_reserved` also through the caching allocators (reserved_memory.h). Both spans
+/// are as long as the graph has tasks; ns. Deterministic.
 MemoryUse memory_use(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs,
-                     const TaskGraph& graph, std::span<const std::int64_t> starts, std::span<const std::int64_t> ends);
+                     const TaskGraph& graph, std::span<const std::int64_t> starts, std::span<const std::int64_t> ends,
+                     bool with_reserved = false);
 }  // namespace pipescope

@@ -1,5 +1,8 @@
 #include "simulator/partition_memory.h"
 
+#include "simulator/partition_tape.h"
+
+#include <algorithm>
 #include <vector>
 
 namespace pipescope {
@@ -122,7 +125,93 @@ private:
 };
 }  // namespace
 
+namespace {
+/// The same numbers from a tape's events: exact, in the layers' own order.
+class TapeWalk {
+public:
+    explicit TapeWalk(const PartitionTape& partition) : partition_(partition), tape_(partition.tape) {
+        held_.assign(tape_.blocks.size(), false);
+        for (const std::int32_t event : tape_.forward) {
+            held_[index(event)] = event > 0;
+        }
+        survives_ = held_;
+    }
+
+    void fill_in(PartitionMemory& memory) {
+        memory.graph = 0;
+        for (std::size_t b = 0; b < tape_.blocks.size(); ++b) {
+            memory.graph += survives_[b] && tape_.blocks[b].role == Role::own ? tape_.blocks[b].bytes : 0;
+        }
+        memory.input_kept = lets_go_of(Role::input) || lets_go_of(Role::passed);
+        memory.output_kept = lets_go_of(Role::output);
+        constexpr std::size_t kNever = static_cast<std::size_t>(-1);
+        const Bytes own_input = memory.input_kept ? 0 : memory.input;
+        memory.checkpointed_forward = peak(tape_.checkpointed_forward, kNever, 0);
+        memory.forward = highest(peak(tape_.forward, kNever, 0), peak(tape_.recompute, kNever, 0));
+        memory.forward_of_own_input = highest(peak(tape_.forward, partition_.input_needed_forward, own_input),
+                                              peak(tape_.recompute, partition_.input_needed_recompute, own_input));
+        memory.backward = backward_peak(true);
+        memory.backward_of_view = backward_peak(false);
+    }
+
+private:
+    using Role = TapeBlock::Role;
+
+    static std::size_t index(std::int32_t event) { return static_cast<std::size_t>(event < 0 ? -event : event) - 1; }
+    static WorkPeak highest(const WorkPeak& a, const WorkPeak& b) { return a.total() >= b.total() ? a : b; }
+    bool lets_go_of(Role role) const {
+        return std::any_of(tape_.backward.begin(), tape_.backward.end(),
+                           [&](std::int32_t event) { return event < 0 && tape_.blocks[index(event)].role == role; });
+    }
+
+    WorkPeak peak(const std::vector<std::int32_t>& events, std::size_t input_needed, Bytes input) const {
+        WorkPeak now;
+        WorkPeak most;
+        for (std::size_t k = 0; k < events.size(); ++k) {
+            if (k == input_needed) {
+                now.boundary -= input;
+            }
+            const std::size_t b = index(events[k]);
+            const Bytes bytes = events[k] > 0 ? tape_.blocks[b].bytes : -tape_.blocks[b].bytes;
+            const bool stays = survives_[b] && tape_.blocks[b].role == Role::own;
+            (stays ? now.saved : now.transient) += bytes;
+            most = highest(most, now);
+        }
+        return most;
+    }
+
+    /// What the forward left goes as the events say; the input's charge stays to the task's end.
+    WorkPeak backward_peak(bool gradient_goes) const {
+        WorkPeak now;
+        WorkPeak most;
+        for (const std::int32_t event : tape_.backward) {
+            const std::size_t b = index(event);
+            const auto& [role, size] = tape_.blocks[b];
+            const Bytes bytes = event > 0 ? size : -size;
+            if (role == Role::output_gradient) {
+                now.gradient += gradient_goes ? bytes : 0;
+            } else if (role == Role::output || (role == Role::own && survives_[b])) {
+                now.saved += bytes;
+            } else if (role == Role::own || role == Role::input_gradient) {
+                now.transient += bytes;
+            }
+            most = highest(most, now);
+        }
+        return most;
+    }
+
+    const PartitionTape& partition_;
+    const LayerTape& tape_;
+    std::vector<bool> held_;
+    std::vector<bool> survives_;  // the forward
+};
+}  // namespace
+
 PartitionMemory partition_memory(const Profile& profile, const SizedProfile& sized, LayerRange layers) {
-    return LayerWalk(profile, sized, layers).memory();
+    PartitionMemory memory = LayerWalk(profile, sized, layers).memory();
+    if (const auto recorded = recorded_partition_tape(profile, sized, layers)) {
+        TapeWalk(*recorded).fill_in(memory);
+    }
+    return memory;
 }
 }  // namespace pipescope

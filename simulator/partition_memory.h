@@ -33,6 +33,8 @@ struct PartitionMemory {
     WorkPeak backward_of_view;  ///< where that gradient is a view of a larger one, which stays
 };
 
-/// Precondition: `sized` was read off from `profile`, the range is one of its layers. Cost: O(layers).
+/// Where every layer has an allocation tape, `graph`, what is kept and the peaks come from playing them in order, which
+/// is exact; else from the layers' bytes by the rules above. Precondition: `sized` was read off from `profile`, the
+/// range is one of its layers. Cost: O(layers).
 PartitionMemory partition_memory(const Profile& profile, const SizedProfile& sized, LayerRange layers);
 }  // namespace pipescope

@@ -183,6 +183,7 @@ void fill_in_memory(Simulation& simulation, MemoryUse use) {
     for (std::size_t lane = 0; lane < use.lanes.size(); ++lane) {
         SimulatedLane& each = simulation.lanes[lane];
         each.peak_bytes = use.lanes[lane].peak_bytes;
+        each.peak_reserved_bytes = use.lanes[lane].peak_reserved_bytes;
         each.peak_time = use.lanes[lane].peak_time;
         each.peak = std::move(use.lanes[lane].peak);
         const std::optional<Bytes> limit = simulation.options.memory_limit;
@@ -221,7 +222,8 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
         fill_in_noise(simulation, graph, clock, costs, times.durations);
     }
     if (detail.memory) {
-        fill_in_memory(simulation, memory_use(profile, options, costs, graph, times.starts, times.ends));
+        fill_in_memory(simulation,
+                       memory_use(profile, options, costs, graph, times.starts, times.ends, detail.reserved));
         if (window) {
             simulation.memory = cut_to(simulation.memory, *window, m);
         }

@@ -24,7 +24,7 @@ struct SimulatedLane {
     Nanoseconds busy{0};
     double bubble_fraction = 0;
     Bytes peak_bytes = 0;
-    Bytes peak_reserved_bytes = 0;  ///< 0: what an allocator reserves is not modelled yet
+    Bytes peak_reserved_bytes = 0;  ///< of the caching allocator; 0 on the host, and unless asked for
     MemoryComposition peak;         ///< sums to peak_bytes
     Nanoseconds peak_time{0};       ///< start of the task at whose peak it was, or a tensor's arrival during it
 };
@@ -55,8 +55,9 @@ struct Simulation {
 
 /// What to leave out where only the step time is wanted, as in a search over many options.
 struct SimulationDetail {
-    bool noise = true;   ///< step_band and step_mean, if the profile has a cv
-    bool memory = true;  ///< memory, peaks and feasible
+    bool noise = true;      ///< step_band and step_mean, if the profile has a cv
+    bool memory = true;     ///< memory, peaks and feasible
+    bool reserved = false;  ///< with memory: peak_reserved_bytes, which takes some ms
 };
 
 /// Runs the options' task graph with the profile's costs. Lanes that share a device or the host's cores slow each other

@@ -1,0 +1,154 @@
+#include "simulator/partition_tape.h"
+#include "simulator/partition_memory.h"
+#include "simulator/simulation.h"
+#include "tests/simulator/random_pipelines.h"
+
+#include <gtest/gtest.h>
+
+namespace pipescope {
+namespace {
+using Role = TapeBlock::Role;
+
+/// Input 100, output 200; saves 1000, needs 50 for a while and 70 in backward; keeps its input.
+LayerTape linear_tape(bool has_input_gradient) {
+    LayerTape tape;
+    tape.blocks = {{Role::input, 100}, {Role::output, 200},          {Role::own, 1000},
+                   {Role::own, 50},    {Role::output_gradient, 200}, {Role::own, 70}};
+    tape.forward = tape.recompute = {3, 4, -4, 2};
+    tape.checkpointed_forward = {4, -4, 2};
+    tape.backward = {6, -3, -5, -6, -1};
+    if (has_input_gradient) {
+        tape.blocks.push_back({Role::input_gradient, 100});
+        tape.backward = {6, -3, 7, -5, -6, -1};
+    }
+    return tape;
+}
+
+Profile two_layers() {
+    Profile profile = profile_of({layer_of(1000, 2000, 200), layer_of(1000, 2000, 200)});
+    profile.input_bytes = {100};
+    profile.layers[0].tape = {linear_tape(false)};
+    LayerTape second = linear_tape(true);
+    second.blocks[0].bytes = second.blocks[6].bytes = 200;  // what the first one hands on
+    profile.layers[1].tape = {second};
+    return profile;
+}
+
+TEST(PartitionTape, PlaysItsLayersOneAfterTheOther) {
+    const Profile profile = two_layers();
+    const auto tape = recorded_partition_tape(profile, at_size(profile, 1), {LayerId{0}, LayerId{2}});
+    ASSERT_TRUE(tape);
+    EXPECT_NO_THROW(check_tape(tape->tape, "partition"));
+    // Layer 0's output is the own block 2, kept by layer 1 as its input and let go behind layer 1's backward.
+    EXPECT_EQ(tape->tape.blocks[1], (TapeBlock{Role::own, 200}));
+    EXPECT_EQ(tape->tape.forward, (std::vector<std::int32_t>{3, 4, -4, 2, 7, 8, -8, 6}));
+    EXPECT_EQ(tape->tape.checkpointed_forward, (std::vector<std::int32_t>{4, -4, 2, 8, -8, 6, -2}));
+    EXPECT_EQ(tape->input_needed_forward, 4u);
+}
+
+TEST(PartitionTape, GivesTheExactMemoryOfAPartition) {
+    const Profile profile = two_layers();
+    const PartitionMemory memory = partition_memory(profile, at_size(profile, 1), {LayerId{0}, LayerId{2}});
+    EXPECT_EQ(memory.graph, 1000 + 200 + 1000);
+    EXPECT_TRUE(memory.input_kept);
+    EXPECT_FALSE(memory.output_kept);
+    EXPECT_EQ(memory.forward.total(), 1000 + 200 + 1000 + 200);
+    EXPECT_EQ(memory.checkpointed_forward.total(), 200 + 200) << "both outputs for an instant";
+    // Layer 1: 70 more at once, then what it saved goes.
+    EXPECT_EQ(memory.backward.total(), 70);
+}
+
+TEST(PartitionTape, IsNotMadeOfHalfTheTapes) {
+    Profile profile = two_layers();
+    profile.layers[1].tape.clear();
+    EXPECT_FALSE(recorded_partition_tape(profile, at_size(profile, 1), {LayerId{0}, LayerId{2}}));
+    EXPECT_TRUE(recorded_partition_tape(profile, at_size(profile, 1), {LayerId{0}, LayerId{1}}));
+    EXPECT_FALSE(recorded_partition_tape(profile, at_size(profile, 3), {LayerId{0}, LayerId{1}}))
+        << "no tape of that size";
+}
+
+TEST(PartitionTape, LiesBetweenTheTapesOfTwoSizesWithEqualEvents) {
+    Profile profile = profile_of({layer_of(1000, 2000, 200)});
+    profile.samples = {1, 3};
+    for (PerSize* values :
+         {&profile.layers[0].forward_ns, &profile.layers[0].backward_ns, &profile.layers[0].output_bytes}) {
+        *values = {1, 3};
+    }
+    LayerTape large = linear_tape(false);
+    for (TapeBlock& block : large.blocks) {
+        block.bytes *= 3;
+    }
+    profile.layers[0].tape = {linear_tape(false), large};
+    EXPECT_EQ(recorded_tape(profile, at_size(profile, 2), LayerId{0})->blocks[2].bytes, 2000);
+    profile.layers[0].tape[1].forward = profile.layers[0].tape[1].recompute = {4, -4, 3, 2};
+    EXPECT_FALSE(recorded_tape(profile, at_size(profile, 2), LayerId{0}));
+}
+
+TEST(PartitionTape, MadeUpFromBytesIsAlwaysATape) {
+    std::mt19937 random(21);
+    for (int round = 0; round < 500; ++round) {
+        const Profile profile = random_profile(random, 1 + random() % 6, random() % 2 == 0);
+        const SizedProfile sized = at_size(profile, 1 + static_cast<std::int64_t>(random() % 4));
+        const LayerRange all{LayerId{0}, LayerId{static_cast<std::int64_t>(profile.layers.size())}};
+        for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+            EXPECT_NO_THROW(
+                check_tape(tape_from_bytes(profile, sized, LayerId{static_cast<std::int64_t>(l)}), "layer"));
+        }
+        EXPECT_NO_THROW(check_tape(partition_tape(profile, sized, all).tape, "partition")) << "round " << round;
+    }
+}
+
+PipelineOptions on_accelerators(int n, int m) {
+    PipelineOptions options;
+    options.balance = Balance(std::vector<std::int64_t>(static_cast<std::size_t>(n), 1));
+    options.chunks = options.batch = m;
+    options.checkpoint = Checkpoint::never;
+    return options;
+}
+
+TEST(ReservedMemory, CountsWholeSegments) {
+    // Parameters and gradients of 6 MiB each share a segment of 20 MiB; everything else fits the small pool's 2 MiB.
+    Profile profile = two_layers();
+    profile.layers[0].parameter_bytes = profile.layers[0].gradient_bytes = Bytes{6} << 20;
+    const Simulation simulation = simulate(profile, on_accelerators(2, 4), {.reserved = true});
+    EXPECT_EQ(simulation.lanes[0].peak_reserved_bytes, Bytes{22} << 20);
+    EXPECT_EQ(simulation.lanes[1].peak_reserved_bytes, Bytes{2} << 20);
+    EXPECT_EQ(simulation.memory.back().reserved, Bytes{22} << 20) << "of lane 0, whose backward is the last";
+}
+
+TEST(ReservedMemory, IsNothingOnTheHost) {
+    PipelineOptions options = on_accelerators(2, 4);
+    options.devices = {"cpu", "cpu"};
+    EXPECT_EQ(simulate(two_layers(), options, {.reserved = true}).lanes[0].peak_reserved_bytes, 0);
+}
+
+TEST(ReservedMemory, IsAtLeastWhatTensorsHoldInEverySchedule) {
+    std::mt19937 random(22);
+    for (int round = 0; round < 150; ++round) {
+        const std::size_t layers = 2 + random() % 5;
+        Profile profile = random_profile(random, layers, random() % 2 == 0);
+        for (LayerProfile& layer : profile.layers) {  // large enough for the large pool
+            for (PerSize* sizes : {&layer.output_bytes, &layer.saved_bytes, &layer.transient_bytes}) {
+                for (double& bytes : *sizes) {
+                    bytes = std::floor(bytes) * 100'000;
+                }
+            }
+        }
+        PipelineOptions options =
+            random_options(random, random_balance(random, layers, 1 + static_cast<int>(random() % layers)));
+        options.expandable_segments = random() % 2 == 0;
+        options.schedule = random() % 2 == 0 ? "gpipe" : "1f1b";
+        const Simulation simulation = simulate(profile, options, {.reserved = true});
+        for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
+            const bool on_host = device_of(options, LaneId{static_cast<std::int64_t>(lane)}) == "cpu";
+            const SimulatedLane& each = simulation.lanes[lane];
+            EXPECT_EQ(each.peak_reserved_bytes == 0, on_host);
+            // A task's work counts with all that arrives during it, the replay lets it come one after the other.
+            EXPECT_TRUE(on_host ||
+                        static_cast<double>(each.peak_reserved_bytes) > 0.5 * static_cast<double>(each.peak_bytes))
+                << each.peak_reserved_bytes << " of " << each.peak_bytes << " in round " << round;
+        }
+    }
+}
+}  // namespace
+}  // namespace pipescope
