@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <ctime>
 #include <unordered_map>
@@ -107,19 +108,48 @@ struct TraceWriter::Impl {
         if (closed) {
             throw TraceError("trace " + quoted(path) + " is closed; nothing can be added; open another one");
         }
-        return guard_sqlite("write", path, [&] {
-            if (!in_transaction) {
-                db.exec("BEGIN");
-                in_transaction = true;
-            }
-            return change();
-        });
+        if (broken) {
+            throw TraceError(loss + "; nothing more is written to it");
+        }
+        try {
+            return guard_sqlite("write", path, [&] {
+                if (!in_transaction) {
+                    db.exec("BEGIN IMMEDIATE");  // so that another writer shows before anything is accepted
+                    in_transaction = true;
+                }
+                ++rows_in_transaction;
+                return change();
+            });
+        } catch (const TraceError& error) {
+            note_loss(error.what());
+            throw;
+        }
     }
 
     void commit() {
-        if (in_transaction) {
+        if (!in_transaction) {
+            return;
+        }
+        try {
             guard_sqlite("write", path, [&] { db.exec("COMMIT"); });
+        } catch (const TraceError& error) {
+            note_loss(error.what());
+            throw;
+        }
+        in_transaction = false;
+        rows_in_transaction = 0;
+    }
+
+    /// After a failure inside a transaction SQLite may have taken it back, with rows that were accepted. It is taken
+    /// back for certain then, and nothing more is accepted, so that what is missing can be counted.
+    void note_loss(const std::string& what) {
+        loss = loss.empty() ? what : loss;
+        lost_rows += std::max<std::int64_t>(rows_in_transaction, 1);
+        rows_in_transaction = 0;
+        if (in_transaction) {
+            broken = true;
             in_transaction = false;
+            db.tryExec("ROLLBACK");  // fails where it was taken back already
         }
     }
 
@@ -148,6 +178,7 @@ struct TraceWriter::Impl {
         set_run("lanes", to_json(lanes).dump());
     }
 
+    void write_loss();
     void close();
 
     static constexpr int kBusyMilliseconds = 2000;
@@ -159,20 +190,48 @@ struct TraceWriter::Impl {
     std::vector<LaneInfo> lanes;  // for the device column
     bool in_transaction = false;
     bool closed = false;
+    std::int64_t rows_in_transaction = 0;
+    std::int64_t lost_rows = 0;
+    std::string loss;     // the first failure
+    bool broken = false;  // rows that were accepted are lost
 };
+
+/// A loss is a row of PIPESCOPE_DROPS, so that whoever computes idle time from the trace refuses to.
+void TraceWriter::Impl::write_loss() {
+    SQLite::Statement drop(db, "INSERT OR REPLACE INTO PIPESCOPE_DROPS VALUES ('trace', 0, 0, ?, 0, 0)");
+    drop.bind(1, lost_rows);
+    drop.exec();
+    SQLite::Statement diagnostic(db, "INSERT INTO PIPESCOPE_DIAGNOSTIC VALUES ('warning', 'trace', ?)");
+    diagnostic.bind(1, fmt::format("at least {} rows could not be written: {}", lost_rows, loss));
+    diagnostic.exec();
+}
 
 void TraceWriter::Impl::close() {
     if (closed) {
         return;
     }
-    write([&] {
-        db.exec(finish_tables_sql());
-        set_run("closed", "true");
-    });
-    commit();
+    const bool was_broken = broken;
+    broken = false;  // the end is written even so, if there is room for it
+    try {
+        write([&] {
+            if (lost_rows > 0) {
+                write_loss();
+            }
+            db.exec(finish_tables_sql());
+            set_run("closed", "true");
+        });
+        commit();
+    } catch (const TraceError&) {
+        if (!was_broken) {
+            throw;
+        }
+    }
     closed = true;
     statements.reset();
     guard_sqlite("write", path, [&] { make_plain_file(db); });
+    if (was_broken) {
+        throw TraceError(fmt::format("the trace is incomplete, at least {} rows are missing: {}", lost_rows, loss));
+    }
 }
 
 TraceWriter::TraceWriter(const std::filesystem::path& path, IfExists if_exists)

@@ -22,6 +22,8 @@ void require_run_json(std::string_view key, std::string_view json);
 /// While open the journal is a WAL and a killed process loses at most what was not committed; close() builds the
 /// indexes and leaves one plain file.
 /// Threading: not thread-safe; one owner. Errors: TraceError; the file that was there is kept unless IfExists::replace.
+/// Where the disk is full or fails, the rows since the last commit are lost and no more are accepted; close() then
+/// counts them in PIPESCOPE_DROPS (source "trace"), says so in PIPESCOPE_DIAGNOSTIC if there is room, and throws.
 class TraceWriter {
 public:
     TraceWriter(const std::filesystem::path& path, IfExists if_exists);

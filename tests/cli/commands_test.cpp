@@ -195,6 +195,22 @@ TEST_F(Commands, ASimulatedTraceCanBeExported) {
     EXPECT_EQ(recovery.at("was_open"), false);
 }
 
+TEST_F(Commands, WhatOtherProfilersRecordedIsExportedButNotCompared) {
+    user.writes("kineto.json", R"({"schemaVersion": 1, "traceEvents": [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 2, "ts": 1.5, "dur": 2}]})");
+    EXPECT_THAT(user.succeeds("export kineto.json --format csv -o -").out, HasSubstr(",aten::add,cpu_op,0,0,2000,"));
+    EXPECT_THAT(refused(1, "compare kineto.json"),
+                AllOf(HasSubstr("a trace of PyTorch's profiler"), HasSubstr("no measured task")));
+    EXPECT_THAT(refused(1, "export p.json --format csv"), HasSubstr("is a profile"));
+    EXPECT_THAT(refused(2, "export kineto.json --format csv --table lanes"),
+                HasSubstr("tasks, steps, memory and ranges"));
+    user.succeeds("simulate p.json --balance 2,2 -m 2 --batch 2 --trace t.sqlite");
+    user.succeeds("export t.sqlite --format chrome -o t.json");
+    EXPECT_EQ(user.succeeds("export t.json --format csv -o -").out,
+              user.succeeds("export t.sqlite --format csv -o -").out);
+    EXPECT_THAT(refused(1, "compare t.json"), HasSubstr("no measured task"));
+}
+
 TEST_F(Commands, DoctorSucceedsHereAndTellsWhatItSaw) {
     const auto checks = user.succeeds("doctor --json").json().at("checks");
     ASSERT_FALSE(checks.empty());

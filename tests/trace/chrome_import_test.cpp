@@ -3,6 +3,9 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <zlib.h>
 
 #include <fstream>
@@ -139,6 +142,36 @@ TEST_F(ChromeImport, NamesThePlaceOfDamage) {
     EXPECT_THAT([&] { opened("{\"traceEvents\": [{\"ts\": 1e999}]}"); },
                 ThrowsMessage<TraceFormatError>(HasSubstr("number overflow parsing '1e999'")));
 }
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they multiply what a process takes
+TEST_F(ChromeImport, TakesNoMoreMemoryThanTheFileIsLarge) {
+    const auto path = folder_ / "t.json";
+    {
+        std::ofstream out(path, std::ios::binary);
+        out << R"({"schemaVersion": 1, "traceEvents": [)";
+        for (int k = 0; k < 200'000; ++k) {
+            out << (k == 0 ? "" : ",") << R"({"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": )"
+                << k % 8 << R"(, "ts": )" << k << R"(.5, "dur": 0.5, "args": {"External id": )" << k
+                << R"(, "Input Dims": [[8, 8], [8, 8]]}})";
+        }
+        out << "]}";
+    }
+    const pid_t child = fork();
+    if (child == 0) {
+        rusage before{};
+        getrusage(RUSAGE_SELF, &before);
+        const bool whole = open_trace(path).tracks.size() == 8;
+        rusage after{};
+        getrusage(RUSAGE_SELF, &after);
+        const auto taken = static_cast<std::uintmax_t>(after.ru_maxrss - before.ru_maxrss) * 1024;
+        _exit(!whole ? 2 : taken < std::filesystem::file_size(path) ? 0 : 1);
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+}
+#endif
 
 TEST_F(ChromeImport, SurvivesDeepNesting) {
     std::string text = R"([{"ph": "X", "ts": 1, "dur": 1, "args": {"a": )";

@@ -1,0 +1,109 @@
+#include "temporary_folder.h"
+#include "trace/open_trace.h"
+#include "trace/trace_reader.h"
+#include "trace/trace_writer.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+Slice slice(int k) {
+    return {{0, TaskKind::forward, 0, k % 60'000, -1}, LaneId{0}, Nanoseconds{k}, Nanoseconds{k + 1}, 0};
+}
+
+TEST(TraceTrouble, AFullDiskIsNamedCountedAndLeavesWhatWasCommitted) {
+    const TemporaryFolder folder;
+    TraceWriter writer(folder / "t.sqlite", IfExists::refuse);
+    writer.add_task(slice(0), Source::measured);
+    writer.commit();
+    writer.change([](SQLite::Database& db) {
+        const int pages = db.execAndGet("PRAGMA page_count").getInt();
+        db.exec("PRAGMA max_page_count = " + std::to_string(pages + 20));
+    });
+    EXPECT_THAT(
+        [&] {
+            for (int k = 1; k < 100'000; ++k) {
+                writer.add_task(slice(k), Source::measured);
+            }
+        },
+        ThrowsMessage<TraceError>(AllOf(HasSubstr("t.sqlite"), HasSubstr("free some space"))));
+    EXPECT_THROW(writer.add_step({}), TraceError);  // nothing is accepted that might be lost too
+    EXPECT_THAT([&] { writer.close(); }, ThrowsMessage<TraceError>(HasSubstr("rows are missing")));
+    const OpenedTrace trace = open_trace(folder / "t.sqlite");
+    EXPECT_EQ(trace.measured.slices.size(), 1u);
+    // The room the lost rows gave back is enough to say so.
+    EXPECT_GT(trace.dropped(), 100);
+    ASSERT_EQ(trace.diagnostics.size(), 1u);
+    EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("rows could not be written"));
+}
+
+TEST(TraceTrouble, ADiskThatFillsUpWhileTheTraceIsFinishedLeavesItReadable) {
+    const TemporaryFolder folder;
+    const pid_t child = fork();
+    if (child == 0) {
+        signal(SIGXFSZ, SIG_IGN);
+        TraceWriter writer(folder / "t.sqlite", IfExists::refuse);
+        for (int k = 0; k < 5000; ++k) {
+            writer.add_task(slice(k), Source::measured);
+        }
+        writer.commit();
+        const rlimit limit{400'000, 400'000};  // no file may grow beyond: what a full disk looks like to SQLite
+        setrlimit(RLIMIT_FSIZE, &limit);
+        try {
+            writer.close();
+            _exit(1);
+        } catch (const TraceError&) {
+            _exit(0);
+        }
+    }
+    int status = -1;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    EXPECT_EQ(open_trace(folder / "t.sqlite").measured.slices.size(), 5000u);
+    EXPECT_EQ(recover_trace(folder / "t.sqlite").tasks, 5000);
+}
+
+TEST(TraceTrouble, AFileThatAnotherWriterHoldsIsAnErrorAndNoHang) {
+    const TemporaryFolder folder;
+    TraceWriter writer(folder / "t.sqlite", IfExists::refuse);
+    writer.add_task(slice(0), Source::measured);
+    writer.commit();
+    SQLite::Database other(folder / "t.sqlite", SQLite::OPEN_READWRITE);
+    other.exec("BEGIN IMMEDIATE");
+    EXPECT_THAT([&] { writer.add_task(slice(1), Source::measured); },
+                ThrowsMessage<TraceError>(HasSubstr("another process has it open")));
+    other.exec("ROLLBACK");
+    writer.add_task(slice(2), Source::measured);  // and it goes on when the other has gone
+    writer.close();
+    EXPECT_EQ(TraceReader(folder / "t.sqlite").timeline(Source::measured).slices.size(), 2u);
+    EXPECT_EQ(open_trace(folder / "t.sqlite").dropped(), 1);
+}
+
+TEST(TraceTrouble, AReaderInTheMiddleOfAQueryDoesNotStopTheWriter) {
+    const TemporaryFolder folder;
+    TraceWriter writer(folder / "t.sqlite", IfExists::refuse);
+    writer.add_task(slice(0), Source::measured);
+    writer.commit();
+    SQLite::Database reader(folder / "t.sqlite", SQLite::OPEN_READONLY);
+    reader.exec("BEGIN");
+    EXPECT_EQ(reader.execAndGet("SELECT count(*) FROM PIPESCOPE_TASK").getInt(), 1);
+    for (int k = 1; k < 100; ++k) {
+        writer.add_task(slice(k), Source::measured);
+    }
+    writer.close();
+    EXPECT_EQ(reader.execAndGet("SELECT count(*) FROM PIPESCOPE_TASK").getInt(), 1);  // as it was when it began
+    reader.exec("COMMIT");
+    EXPECT_EQ(reader.execAndGet("SELECT count(*) FROM PIPESCOPE_TASK").getInt(), 100);
+}
+}  // namespace
+}  // namespace pipescope
