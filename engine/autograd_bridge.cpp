@@ -6,9 +6,11 @@
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/graph_task.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <utility>
 #include <vector>
@@ -21,8 +23,9 @@ using torch::autograd::variable_list;
 /// Runs the backward phase on the gradients that the gate left here.
 class PipelineBackward final : public Node {
 public:
-    PipelineBackward(std::shared_ptr<StepRun> run, torch::autograd::edge_list inputs)
-        : Node(std::move(inputs)), run_(std::move(run)) {}
+    /// `edges` lead to the inputs, then to the parameters.
+    PipelineBackward(std::shared_ptr<StepRun> run, torch::autograd::edge_list edges, std::vector<at::Tensor> parameters)
+        : Node(std::move(edges)), run_(std::move(run)), parameters_(std::move(parameters)) {}
 
     /// Called on the thread of the output's device: on its stream, by now, the gradients are there.
     void set_gradients(variable_list gradients) {
@@ -50,7 +53,13 @@ public:
         for (const auto& [device, event] : std::exchange(arrived_, {})) {
             event.block(current_stream(device));  // which the lanes wait for
         }
-        return run->backward(std::exchange(gradients_, {}));
+        variable_list gradients = run->backward(std::exchange(gradients_, {}));
+        for (const at::Tensor& parameter : parameters_) {
+            // The lanes added to .grad already. A hook expects a tensor, though.
+            const bool hooked = !torch::autograd::impl::hooks(parameter).empty();
+            gradients.push_back(hooked ? at::zeros_like(parameter) : at::Tensor());
+        }
+        return gradients;
     }
     std::string name() const override { return "PipelineBackward"; }
     void release_variables() override {
@@ -60,6 +69,7 @@ public:
 
 private:
     std::shared_ptr<StepRun> run_;  // null once used
+    std::vector<at::Tensor> parameters_;
     variable_list gradients_;
     std::vector<std::pair<c10::Device, StreamEvent>> arrived_;
 };
@@ -86,14 +96,17 @@ private:
 };
 }  // namespace
 
-Tensors attach_to_graph(std::shared_ptr<StepRun> run, const Tensors& input, Tensors output) {
-    torch::autograd::edge_list inputs;
-    for (const at::Tensor& tensor : input) {
-        inputs.push_back(tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor)
-                                                : torch::autograd::Edge());
+Tensors attach_to_graph(std::shared_ptr<StepRun> run, const Tensors& input, std::vector<at::Tensor> parameters,
+                        Tensors output) {
+    torch::autograd::edge_list edges;
+    for (const Tensors& tensors : {input, parameters}) {
+        for (const at::Tensor& tensor : tensors) {
+            edges.push_back(tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor)
+                                                   : torch::autograd::Edge());
+        }
     }
-    const std::shared_ptr<PipelineBackward> pipeline(new PipelineBackward(std::move(run), std::move(inputs)),
-                                                     torch::autograd::deleteNode);
+    const std::shared_ptr<PipelineBackward> pipeline(
+        new PipelineBackward(std::move(run), std::move(edges), std::move(parameters)), torch::autograd::deleteNode);
     const at::Tensor token = at::zeros({1});
     torch::autograd::set_history(token, pipeline);
     const std::shared_ptr<Node> gate(new OutputGate(pipeline, {torch::autograd::impl::gradient_edge(token)}),

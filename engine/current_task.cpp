@@ -11,6 +11,12 @@ thread_local bool checkpointing = false;
 std::optional<CurrentTask> current_task() {
     return task_of_this_thread;
 }
+std::optional<MicroBatchId> current_micro_batch() {
+    if (!task_of_this_thread || task_of_this_thread->key.micro_batch < 0) {
+        return std::nullopt;
+    }
+    return MicroBatchId{task_of_this_thread->key.micro_batch};
+}
 bool is_checkpointing() {
     return checkpointing;
 }

@@ -15,6 +15,8 @@ struct CurrentTask {
 };
 /// Nothing outside the lanes of a GPipe model.
 std::optional<CurrentTask> current_task();
+/// Which micro-batch this thread computes; nothing outside, and in a loss of the whole mini-batch.
+std::optional<MicroBatchId> current_micro_batch();
 
 /// Whether this thread runs a forward whose graph will be thrown away and recomputed.
 bool is_checkpointing();

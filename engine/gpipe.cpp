@@ -3,38 +3,95 @@
 #include "engine/autograd_bridge.h"
 #include "engine/model_layers.h"
 #include "engine/pipeline.h"
+#include "engine/state_archive.h"
 #include "engine/step_run.h"
+#include "schedule/micro_batches.h"
 
 #include <ATen/core/grad_mode.h>
 #include <torch/nn/modules/container/sequential.h>
+#include <torch/serialize/input-archive.h>
+#include <torch/serialize/output-archive.h>
 
 #include <algorithm>
+#include <iterator>
+#include <string>
 #include <utility>
 
 namespace pipescope {
+namespace {
+/// What a model without layers runs.
+class Identity final : public Layer {
+public:
+    Tensors forward(const Tensors& inputs) override { return inputs; }
+    NamedTensors parameters() const override { return {}; }
+    NamedTensors buffers() const override { return {}; }
+    void train(bool /*on*/) override {}
+    void to(at::ScalarType /*dtype*/) override {}
+};
+
+bool needs_gradient(const at::Tensor& tensor) {
+    return tensor.defined() && tensor.requires_grad();
+}
+}  // namespace
+
 struct GPipe::Impl {
-    explicit Impl(std::shared_ptr<Pipeline> of) : pipeline(std::move(of)) {}
+    Impl(std::vector<ModelLayer> of, GPipeOptions options) {
+        const bool is_empty = of.empty() && options.balance.empty();
+        if (is_empty) {
+            of.push_back({"identity", "0", std::make_unique<Identity>()});
+            options.balance = {1};
+            if (options.devices.empty()) {
+                options.devices = {"cpu"};
+            }
+        }
+        pipeline = std::make_shared<Pipeline>(std::move(of), std::move(options));
+        if (!is_empty) {
+            list();
+        }
+    }
 
-    std::shared_ptr<Pipeline> pipeline;
-
-    /// Calls visit(layer) for every layer in order.
-    template <class Visit>
-    void for_each_layer(Visit visit) const {
+    void list() {
         for (Partition& partition : pipeline->partitions()) {
+            const LaneId lane = pipeline->lane_of(partition.id());
+            partitions.push_back({partition.id(), partition.range(), lane, pipeline->options().devices[lane.index()]});
             for (ModelLayer& each : partition.layers()) {
-                visit(each);
+                layers.push_back({LayerId{static_cast<std::int64_t>(layers.size())}, each.name, each.key,
+                                  partition.id(), each.layer.get()});
             }
         }
     }
+
+    std::vector<at::Tensor> trained_parameters() const {
+        std::vector<at::Tensor> trained;
+        for (const Partition& partition : pipeline->partitions()) {
+            std::copy_if(partition.parameters().begin(), partition.parameters().end(), std::back_inserter(trained),
+                         needs_gradient);
+        }
+        return trained;
+    }
+
+    NamedTensors named(NamedTensors (Layer::*tensors)() const) const {
+        NamedTensors all;
+        for (const LayerInfo& each : layers) {
+            for (auto& [name, tensor] : (each.layer->*tensors)()) {
+                all.emplace_back(each.key + "." + name, std::move(tensor));
+            }
+        }
+        return all;
+    }
+
+    std::shared_ptr<Pipeline> pipeline;
+    std::vector<LayerInfo> layers;
+    std::vector<PartitionInfo> partitions;
 };
 
 GPipe::GPipe(const ModelSpec& model, GPipeOptions options) : GPipe(model.layers, std::move(options)) {}
 
 GPipe::GPipe(const std::vector<LayerSpec>& layers, GPipeOptions options)
-    : impl_(std::make_unique<Impl>(std::make_shared<Pipeline>(make_layers(layers), std::move(options)))) {}
+    : impl_(std::make_unique<Impl>(make_layers(layers), std::move(options))) {}
 
 GPipe::GPipe(torch::nn::Sequential module, GPipeOptions options)
-    : impl_(std::make_unique<Impl>(std::make_shared<Pipeline>(layers_of(*module), std::move(options)))) {
+    : impl_(std::make_unique<Impl>(layers_of(*module), std::move(options))) {
     impl_->pipeline->train(module->is_training());
 }
 
@@ -43,7 +100,6 @@ GPipe::GPipe(GPipe&&) noexcept = default;
 GPipe& GPipe::operator=(GPipe&&) noexcept = default;
 
 Tensors GPipe::forward(const Tensors& input) {
-    const auto needs_gradient = [](const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); };
     const bool trains =
         at::GradMode::is_enabled() && impl_->pipeline->is_training() &&
         (impl_->pipeline->has_trainable_parameters() || std::any_of(input.begin(), input.end(), needs_gradient));
@@ -55,7 +111,7 @@ Tensors GPipe::forward(const Tensors& input) {
     }
     const auto run = std::make_shared<StepRun>(impl_->pipeline, input, trains);
     Tensors output = run->forward();
-    return trains ? attach_to_graph(run, input, std::move(output)) : output;
+    return trains ? attach_to_graph(run, input, impl_->trained_parameters(), std::move(output)) : output;
 }
 
 at::Tensor GPipe::forward(const at::Tensor& input) {
@@ -75,6 +131,11 @@ at::Tensor GPipe::step(const Tensors& input, const Tensors& target, const LossFu
         throw UsageError(std::string("step is called ") +
                          (at::GradMode::is_enabled() ? "in eval mode" : "under no_grad") +
                          "; it computes gradients; use train() with gradients on, or forward()");
+    }
+    if (!impl_->pipeline->has_trainable_parameters() && std::none_of(input.begin(), input.end(), needs_gradient)) {
+        throw UsageError(
+            "step is called where no parameter and no input requires a gradient; it computes gradients; let one "
+            "require it, or use forward()");
     }
     StepRun run(impl_->pipeline, input, true);
     return run.step(target, loss);
@@ -100,31 +161,67 @@ std::vector<at::Tensor> GPipe::parameters() const {
 }
 
 NamedTensors GPipe::named_parameters() const {
-    NamedTensors all;
-    impl_->for_each_layer([&](const ModelLayer& each) {
-        for (const auto& [name, tensor] : each.layer->parameters()) {
-            all.emplace_back(each.key + "." + name, tensor);
-        }
-    });
-    return all;
+    return impl_->named(&Layer::parameters);
 }
 
 NamedTensors GPipe::named_buffers() const {
-    NamedTensors all;
-    impl_->for_each_layer([&](const ModelLayer& each) {
-        for (const auto& [name, tensor] : each.layer->buffers()) {
-            all.emplace_back(each.key + "." + name, tensor);
+    return impl_->named(&Layer::buffers);
+}
+
+NamedTensors GPipe::state_dict() const {
+    NamedTensors all = named_parameters();
+    for (auto& buffer : named_buffers()) {
+        if (buffer.second.defined()) {
+            all.push_back(std::move(buffer));
         }
-    });
+    }
     return all;
+}
+
+void GPipe::load_state_dict(const NamedTensors& state) {
+    copy_into(state_dict(), state);
+}
+
+void GPipe::save(torch::serialize::OutputArchive& archive) const {
+    for (const LayerInfo& each : layers()) {
+        torch::serialize::OutputArchive layer(archive.compilation_unit());
+        each.layer->save(layer);
+        archive.write(each.key, layer);
+    }
+}
+
+void GPipe::load(torch::serialize::InputArchive& archive) {
+    load_state_dict(read_tensors(archive, state_dict()));
+}
+
+torch::serialize::OutputArchive& operator<<(torch::serialize::OutputArchive& archive, const GPipe& model) {
+    model.save(archive);
+    return archive;
+}
+
+torch::serialize::InputArchive& operator>>(torch::serialize::InputArchive& archive, GPipe& model) {
+    model.load(archive);
+    return archive;
 }
 
 void GPipe::train(bool on) {
     impl_->pipeline->train(on);
 }
 
+bool GPipe::is_training() const {
+    return impl_->pipeline->is_training();
+}
+
 void GPipe::to(at::ScalarType dtype) {
-    impl_->for_each_layer([dtype](ModelLayer& each) { each.layer->to(dtype); });
+    for (const LayerInfo& each : layers()) {
+        each.layer->to(dtype);
+    }
+}
+
+void GPipe::to(at::Device device) {
+    throw UsageError("the model is to move to " + device.str() +
+                     "; a pipeline's partitions live on the devices it was built with; name them in "
+                     "GPipeOptions::devices");
 }
 
 void GPipe::zero_grad() {
@@ -135,6 +232,23 @@ void GPipe::zero_grad() {
             parameter.mutable_grad().zero_();
         }
     }
+}
+
+const std::vector<LayerInfo>& GPipe::layers() const {
+    return impl_->layers;
+}
+const LayerInfo& GPipe::operator[](std::size_t layer) const {
+    if (layer >= size()) {
+        throw UsageError("layer " + std::to_string(layer) + " is asked for; the model has " + std::to_string(size()) +
+                         " layers, counted from 0; ask for one of them");
+    }
+    return layers()[layer];
+}
+const std::vector<PartitionInfo>& GPipe::partitions() const {
+    return impl_->partitions;
+}
+std::shared_ptr<const TaskGraph> GPipe::task_graph(std::int64_t batch) const {
+    return impl_->pipeline->graph(static_cast<int>(micro_batch_sizes(batch, chunks()).size()), true);
 }
 
 const Balance& GPipe::balance() const {
@@ -148,9 +262,6 @@ std::int64_t GPipe::chunks() const {
 }
 Checkpoint GPipe::checkpoint() const {
     return impl_->pipeline->options().checkpoint;
-}
-std::size_t GPipe::num_layers() const {
-    return impl_->pipeline->balance().num_layers();
 }
 std::int32_t GPipe::next_step() const {
     return impl_->pipeline->next_step();

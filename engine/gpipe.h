@@ -15,12 +15,19 @@
 #include <string>
 #include <vector>
 
-namespace torch::nn {
+namespace torch {
+namespace nn {
 class SequentialImpl;
 class Sequential;
-}  // namespace torch::nn
+}  // namespace nn
+namespace serialize {
+class InputArchive;
+class OutputArchive;
+}  // namespace serialize
+}  // namespace torch
 
 namespace pipescope {
+class TaskGraph;
 class TaskObserver;
 
 /// How a loss function puts its samples' losses together. Schedules that compute the loss of each micro-batch need to
@@ -50,6 +57,23 @@ struct Failure {
     std::string layer_name;
 };
 
+/// A layer as a model shows it.
+struct LayerInfo {
+    LayerId id;
+    std::string name;
+    std::string key;  ///< before its parameters' names, as in the plain Sequential: "3"
+    PartitionId partition;
+    Layer* layer;  ///< not owned; lives as long as the model
+};
+
+/// A partition as a model shows it.
+struct PartitionInfo {
+    PartitionId id;
+    LayerRange layers;
+    LaneId lane;
+    std::string device;
+};
+
 /// Pipeline-parallel training of a sequential model by GPipe, on the lanes of `devices`.
 ///
 /// Usage:
@@ -58,6 +82,7 @@ struct Failure {
 ///     auto loss = model.step(input, target, loss_fn);     // forward, loss and backward inside the schedule
 ///
 /// Shapes: the first dimension of every input is the mini-batch; all inputs agree in it.
+/// A model without layers is the identity: give it an empty balance.
 /// Threading: one caller at a time. Lanes are worker threads owned by the model; they end with it.
 /// Errors: BalanceError, UsageError, EngineError for what is asked wrongly; a layer's exception reaches the caller
 /// unchanged, the first in schedule order, and the model can be used again.
@@ -78,7 +103,8 @@ public:
     Tensors forward(const Tensors& input);
     at::Tensor forward(const at::Tensor& input);
     /// Forward, the loss on the gathered output, and backward; gradients are added to the parameters' .grad.
-    /// Returns the loss, detached.
+    /// With a schedule that needs the loss inside, `loss` is called for each micro-batch, with its part of the target.
+    /// Returns the loss of the mini-batch, detached.
     at::Tensor step(const Tensors& input, const Tensors& target, const LossFunction& loss);
     at::Tensor step(const at::Tensor& input, const at::Tensor& target,
                     const std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>& loss);
@@ -88,15 +114,40 @@ public:
     /// Keys are those of the plain Sequential ("3.weight"), so they fit any balance.
     NamedTensors named_parameters() const;
     NamedTensors named_buffers() const;
+    /// Parameters, then buffers, by the keys of the plain Sequential.
+    NamedTensors state_dict() const;
+    /// Copies the values into this model's tensors, all or none. Throws EngineError where a key is missing or unknown,
+    /// or a shape differs.
+    void load_state_dict(const NamedTensors& state);
+    /// What torch::save(model, file) and torch::load(model, file) call. The file is that of the plain Sequential: it
+    /// loads into one, from one, and across balances. load() throws as load_state_dict().
+    void save(torch::serialize::OutputArchive& archive) const;
+    void load(torch::serialize::InputArchive& archive);
+
     void train(bool on = true);
+    void eval() { train(false); }
+    bool is_training() const;
     void to(at::ScalarType dtype);
+    /// Throws UsageError: partitions live on the devices of GPipeOptions.
+    [[noreturn]] void to(at::Device device);
     void zero_grad();
 
-    const Balance& balance() const;
+    /// The layers in order, also as for (const LayerInfo& layer : model).
+    const std::vector<LayerInfo>& layers() const;
+    std::size_t size() const { return layers().size(); }
+    /// Throws UsageError past the last layer.
+    const LayerInfo& operator[](std::size_t layer) const;
+    std::vector<LayerInfo>::const_iterator begin() const { return layers().begin(); }
+    std::vector<LayerInfo>::const_iterator end() const { return layers().end(); }
+    const std::vector<PartitionInfo>& partitions() const;
+    /// What a step of that many samples runs.
+    std::shared_ptr<const TaskGraph> task_graph(std::int64_t batch) const;
+
+    const Balance& balance() const;  ///< {1} for a model without layers
     const std::vector<std::string>& devices() const;
     std::int64_t chunks() const;
     Checkpoint checkpoint() const;
-    std::size_t num_layers() const;
+    std::size_t num_layers() const { return size(); }
     /// The number the next step's tasks carry in their TaskKey; counts up with every forward that trains.
     std::int32_t next_step() const;
     std::optional<Failure> last_failure() const;
@@ -105,4 +156,7 @@ private:
     struct Impl;
     std::unique_ptr<Impl> impl_;
 };
+
+torch::serialize::OutputArchive& operator<<(torch::serialize::OutputArchive& archive, const GPipe& model);
+torch::serialize::InputArchive& operator>>(torch::serialize::InputArchive& archive, GPipe& model);
 }  // namespace pipescope

@@ -80,6 +80,7 @@ public:
     NamedTensors buffers() const override { return buffers_of(*module_.ptr()); }
     void train(bool on) override { module_.ptr()->train(on); }
     void to(at::ScalarType dtype) override { cast_floating(*module_.ptr(), dtype); }
+    void save(torch::serialize::OutputArchive& archive) const override { module_.ptr()->save(archive); }
 
 private:
     torch::nn::AnyModule module_;

@@ -10,9 +10,14 @@
 #include <utility>
 #include <vector>
 
-namespace torch::nn {
+namespace torch {
+namespace nn {
 class AnyModule;
 }
+namespace serialize {
+class OutputArchive;
+}
+}  // namespace torch
 
 namespace pipescope {
 using Tensors = std::vector<at::Tensor>;
@@ -37,6 +42,8 @@ public:
     virtual void train(bool on) = 0;
     /// Casts floating-point parameters and buffers; the tensors of parameters() stay the same objects.
     virtual void to(at::ScalarType dtype) = 0;
+    /// Writes what torch::save writes of the plain module. As it stands here: parameters and buffers by their names.
+    virtual void save(torch::serialize::OutputArchive& archive) const;
 };
 
 /// Wraps any torch module whose forward takes one tensor (or a tuple of tensors, spread over its arguments) and returns

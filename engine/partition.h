@@ -54,6 +54,7 @@ public:
     void begin_mini_batch();
     void end_mini_batch();
 
+    const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
     /// Whether any parameter asks for a gradient.
     bool trains() const;
 

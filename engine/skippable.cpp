@@ -34,6 +34,11 @@ public:
             cast_floating(*module_, dtype);
         }
     }
+    void save(torch::serialize::OutputArchive& archive) const override {
+        if (module_) {
+            module_->save(archive);
+        }
+    }
 
 private:
     std::shared_ptr<torch::nn::Module> module_;
@@ -54,6 +59,7 @@ public:
     NamedTensors buffers() const override { return layer_->buffers(); }
     void train(bool on) override { layer_->train(on); }
     void to(at::ScalarType dtype) override { layer_->to(dtype); }
+    void save(torch::serialize::OutputArchive& archive) const override { layer_->save(archive); }
 
 private:
     std::unique_ptr<Layer> layer_;

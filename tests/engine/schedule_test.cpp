@@ -1,0 +1,165 @@
+#include "engine/reference.h"
+#include "schedule/schedules.h"
+#include "tests/engine/engine_fixtures.h"
+#include "tests/engine/task_log.h"
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+namespace pipescope {
+namespace {
+using namespace testing_support;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+constexpr std::array kModes = {Checkpoint::always, Checkpoint::except_last, Checkpoint::never};
+
+struct Plan {
+    Schedule schedule;
+    std::vector<std::int64_t> balance;
+    std::size_t lanes;
+    std::vector<std::int64_t> placement = {};
+};
+
+GPipeOptions options(const Plan& plan, std::int64_t chunks, Checkpoint mode = Checkpoint::except_last) {
+    return {.balance = plan.balance,
+            .devices = cpus(plan.lanes),
+            .chunks = chunks,
+            .checkpoint = mode,
+            .schedule = plan.schedule,
+            .placement = plan.placement,
+            .seed = 3};
+}
+
+const auto kMean = [](const Tensors& output, const Tensors& target) { return mean_square(output[0], target[0]); };
+const auto kSum = [](const Tensors& output, const Tensors& target) { return (output[0] - target[0]).pow(2).sum(); };
+
+std::vector<Plan> plans() {
+    return {{Schedule::one_f_one_b, {2, 2, 2}, 3},
+            {Schedule::one_f_one_b, {6}, 1},
+            {Schedule::interleaved_1f1b, {2, 1, 1, 2}, 2},
+            {Schedule::interleaved_1f1b, {1, 1, 1, 1, 1, 1}, 3},
+            {Schedule::gpipe, {2, 1, 1, 2}, 2, {0, 0, 1, 1}},
+            {Schedule::gpipe, {2, 2, 2}, 2, {0, 1, 0}},
+            {Schedule::gpipe, {2, 2, 2}, 1, {0, 0, 0}}};
+}
+
+TEST(Schedules, HaveThePlainModelsLossAndGradientsInEveryMode) {
+    for (const std::int64_t batch : {6, 9}) {  // 6 micro-batches of 1, and of 2 and 1
+        const at::Tensor input = samples(batch);
+        const at::Tensor target = samples(batch, 4);
+        torch::manual_seed(1);
+        PlainModel plain(dropout_mlp(), {.chunks = 6, .seed = 3});
+        const double expected = plain.step({input}, {target}, kMean).item<double>();
+        for (const Plan& plan : plans()) {
+            for (const auto mode : kModes) {
+                const ::testing::ScopedTrace trace(
+                    __FILE__, __LINE__,
+                    to_string(plan.schedule) + " " + to_string(Balance(plan.balance)) + " " + to_string(mode));
+                torch::manual_seed(1);
+                GPipe model(dropout_mlp(), options(plan, 6, mode));
+                EXPECT_NEAR(model.step({input}, {target}, kMean).item<double>(), expected, 1e-12 * expected);
+                expect_equal_norm_wise(gradients_of(model.named_parameters()), gradients_of(plain.named_parameters()));
+            }
+        }
+    }
+}
+
+TEST(Schedules, AddLossesOfMicroBatchesWhereTheLossIsASum) {
+    const at::Tensor input = samples(9);
+    const at::Tensor target = samples(9, 4);
+    torch::manual_seed(1);
+    PlainModel plain(dropout_mlp(), {.chunks = 6, .seed = 3});
+    const double expected = plain.step({input}, {target}, kSum).item<double>();
+    torch::manual_seed(1);
+    GPipeOptions with = options({Schedule::one_f_one_b, {3, 3}, 2}, 6);
+    with.reduction = Reduction::sum;
+    GPipe model(dropout_mlp(), with);
+    EXPECT_NEAR(model.step({input}, {target}, kSum).item<double>(), expected, 1e-12 * expected);
+    expect_equal_norm_wise(gradients_of(model.named_parameters()), gradients_of(plain.named_parameters()));
+}
+
+TEST(Schedules, RunEveryTaskInTheOrderOfItsLane) {
+    for (const Plan& plan : plans()) {
+        for (const auto mode : kModes) {
+            const ::testing::ScopedTrace trace(__FILE__, __LINE__, to_string(plan.schedule));
+            TaskLog log;
+            GPipeOptions with = options(plan, 6, mode);
+            with.observer = &log;
+            GPipe model(dropout_mlp(), with);
+            model.step({samples(6)}, {samples(6, 4)}, kMean);
+            log.expect_ran(*model.task_graph(6));
+        }
+    }
+}
+
+TEST(Schedules, MoveTasksOverTheLanesTheyArePlacedOn) {
+    const GPipe model(dropout_mlp(), options({Schedule::interleaved_1f1b, {1, 2, 1, 2}, 2}, 4));
+    std::vector<int> lanes;
+    for (const PartitionInfo& partition : model.partitions()) {
+        lanes.push_back(partition.lane.value());
+    }
+    EXPECT_THAT(lanes, testing::ElementsAre(0, 1, 0, 1));
+    EXPECT_EQ(model.devices().size(), 2u);
+}
+
+// 1F1B is there for this: lane 0 of two holds at most two micro-batches at a time, where GPipe holds all.
+TEST(Schedules, HoldFewerMicroBatchesThanGPipe) {
+    const auto most_graphs = [](Schedule schedule) {
+        LiveTensors live;
+        GPipe model({live.layer("a"), linear(2, 2)}, {.balance = {1, 1},
+                                                      .devices = cpus(2),
+                                                      .chunks = 8,
+                                                      .checkpoint = Checkpoint::never,
+                                                      .schedule = schedule});
+        model.step(samples(8, 2).requires_grad_(), samples(8, 2), mean_square);
+        return live.most();
+    };
+    EXPECT_EQ(most_graphs(Schedule::gpipe), 8);
+    EXPECT_EQ(most_graphs(Schedule::one_f_one_b), 2);
+}
+
+TEST(Schedules, RunForwardWithoutGradients) {
+    for (const Plan& plan : plans()) {
+        GPipe model(dropout_mlp(), options(plan, 6));
+        model.train(false);
+        EXPECT_EQ(model.forward(samples(5)).size(0), 5) << "5 micro-batches would do for no interleaved step";
+    }
+}
+
+TEST(SchedulesRefuse, AForwardThatTrainsWhereTheLossIsInside) {
+    GPipe model(dropout_mlp(), options({Schedule::one_f_one_b, {3, 3}, 2}, 4));
+    EXPECT_THAT([&] { model.forward(samples(4)); },
+                ThrowsMessage<UsageError>(
+                    AllOf(HasSubstr("schedule 1f1b"), HasSubstr("loss inside"), HasSubstr("call step()"))));
+    EXPECT_EQ(model.next_step(), 0);
+}
+
+TEST(SchedulesRefuse, TargetsThatCannotBeCutLikeTheInput) {
+    GPipe model(dropout_mlp(), options({Schedule::one_f_one_b, {3, 3}, 2}, 4));
+    EXPECT_THAT([&] { model.step(samples(4), samples(3, 4), mean_square); },
+                ThrowsMessage<EngineError>(
+                    AllOf(HasSubstr("target 0 holds 3 samples and the input 4"), HasSubstr("schedule gpipe"))));
+    EXPECT_THROW(model.step(samples(4), torch::tensor(1.0), mean_square), EngineError);
+    EXPECT_GT(model.step(samples(4), samples(4, 4), mean_square).item<double>(), 0) << "and is usable";
+}
+
+TEST(SchedulesRefuse, LanesThatTheScheduleDoesNotRunOn) {
+    const auto make = [](const Plan& plan) { return [plan] { GPipe(dropout_mlp(), options(plan, 4)); }; };
+    EXPECT_THAT(make({Schedule::interleaved_1f1b, {3, 3}, 2}),
+                ThrowsMessage<UsageError>(AllOf(HasSubstr("2 lanes for 2 partitions"), HasSubstr("half"))));
+    EXPECT_THAT(make({Schedule::interleaved_1f1b, {2, 2, 2}, 2}),
+                ThrowsMessage<UsageError>(HasSubstr("2 lanes for 3")));
+    EXPECT_THAT(make({Schedule::one_f_one_b, {2, 2, 2}, 2, {0, 1, 0}}),
+                ThrowsMessage<UsageError>(HasSubstr("use interleaved")));
+    EXPECT_THAT(make({Schedule::gpipe, {2, 2, 2}, 1, {0, 1, 0}}),
+                ThrowsMessage<EngineError>(HasSubstr("devices names 1 lanes for a placement on 2")));
+    EXPECT_THAT(make({Schedule::gpipe, {2, 2, 2}, 2, {0, 1}}), ThrowsMessage<UsageError>(HasSubstr("placement")));
+    GPipe model(dropout_mlp(), options({Schedule::interleaved_1f1b, {1, 1, 2, 2}, 2}, 3));
+    EXPECT_THAT([&] { model.step(samples(3), samples(3, 4), mean_square); },
+                ThrowsMessage<UsageError>(AllOf(HasSubstr("multiple of 2"), HasSubstr("change chunks or batch"))));
+    EXPECT_EQ(model.next_step(), 0) << "no step ran";
+}
+}  // namespace
+}  // namespace pipescope
