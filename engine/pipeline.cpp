@@ -98,6 +98,11 @@ Balance checked_balance(const GPipeOptions& options, std::size_t num_layers) {
 /// Everything that is wrong without looking at balance or devices.
 const std::vector<ModelLayer>& checked_layers(const GPipeOptions& options, const std::vector<ModelLayer>& layers) {
     check_chunks(options.chunks);
+    if (is_for_comparison_only(options.schedule)) {
+        throw UsageError(
+            "the schedule is " + to_string(options.schedule) +
+            ", which only the simulator runs; a model can run gpipe, 1f1b or interleaved; use one of them");
+    }
     check_parameters(layers);
     verify_skippables(declared_skips(layers));
     return layers;

@@ -83,5 +83,57 @@ TEST(DeferredBatchNorm, ForgetsAMiniBatchThatFailed) {
     EXPECT_TRUE(torch::allclose(norm->running_mean, 0.1 * input.mean(0)));
     EXPECT_EQ(norm->num_batches_tracked.item<std::int64_t>(), 1);
 }
+
+class ConvBlockImpl final : public torch::nn::Module {  // a user's own module, with norms deep inside
+public:
+    ConvBlockImpl() {
+        inner->push_back(torch::nn::BatchNorm2d(3));
+        inner->push_back(torch::nn::ReLU());
+    }
+    at::Tensor forward(const at::Tensor& x) { return inner->forward(x); }
+    torch::nn::Sequential inner = register_module("inner", torch::nn::Sequential());
+};
+
+TEST(DeferredBatchNorm, WorksInsideTheModulesOfAReadySequential) {
+    const auto block = std::make_shared<ConvBlockImpl>();
+    const torch::nn::Sequential ready(block, torch::nn::Flatten());
+    const auto plain = std::make_shared<torch::nn::BatchNorm2dImpl>(3);
+    GPipe model(ready, {.balance = {1, 1}, .devices = cpus(2), .chunks = 3, .deferred_batch_norm = true});
+    for (const std::int64_t batch : {7, 2}) {  // the second is cut into two of one sample
+        const at::Tensor images = torch::randn({batch, 3, 4, 4}) + 5;
+        plain->forward(images);
+        model.forward(images).sum().backward();
+        const auto& own = *block->inner[0]->as<torch::nn::BatchNorm2d>();
+        EXPECT_TRUE(torch::allclose(own.running_mean, plain->running_mean));
+        EXPECT_TRUE(torch::allclose(own.running_var, plain->running_var)) << "unbiased, as torch's";
+        EXPECT_EQ(own.num_batches_tracked.item<std::int64_t>(), plain->num_batches_tracked.item<std::int64_t>());
+    }
+}
+
+TEST(DeferredBatchNorm, LeavesNormsThatTrackNothingAndFrozenOnesAlone) {
+    torch::nn::Sequential module(torch::nn::BatchNorm1d(torch::nn::BatchNorm1dOptions(6).track_running_stats(false)),
+                                 torch::nn::BatchNorm1d(6));
+    GPipe model(module, {.balance = {1, 1}, .devices = cpus(2), .chunks = 2, .deferred_batch_norm = true});
+    module[1]->as<torch::nn::BatchNorm1d>()->eval();
+    model.forward(torch::randn({8, 6})).sum().backward();
+    const auto& frozen = *module[1]->as<torch::nn::BatchNorm1d>();
+    EXPECT_EQ(frozen.running_mean.abs().sum().item<float>(), 0);
+    EXPECT_EQ(frozen.num_batches_tracked.item<std::int64_t>(), 0);
+}
+
+TEST(DeferredBatchNorm, HoldsWhereMicroBatchesGoBackwardBetween) {
+    torch::nn::Sequential plain = norms(0.1);
+    GPipe model(norms(0.1), {.balance = {1, 2},
+                             .devices = cpus(2),
+                             .chunks = 4,
+                             .schedule = Schedule::one_f_one_b,
+                             .deferred_batch_norm = true});
+    for (int step = 0; step < 3; ++step) {
+        const at::Tensor input = samples(10) * 3 + 100;
+        plain->forward(input);
+        model.step(input, input, mean_square);
+        expect_statistics_of_the_first_norm(model, plain);
+    }
+}
 }  // namespace
 }  // namespace pipescope

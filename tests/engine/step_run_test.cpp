@@ -1,7 +1,8 @@
 #include "engine/current_task.h"
-#include "engine/task_observer.h"
+#include "engine/skippable.h"
 #include "schedule/gpipe_schedule.h"
 #include "tests/engine/engine_fixtures.h"
+#include "tests/engine/task_log.h"
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -156,69 +157,56 @@ TEST(StepRun, KeepsOutputsOnlyWhereSomethingNeedsThem) {
 
 // What an observer hears.
 
-class Listener final : public TaskObserver {
-public:
-    void placed(const at::Tensor& tensor, LaneId lane) override { placed_[lane] += tensor.numel(); }
-    void task_started(const TaskKey& key, LaneId lane) override {
-        const std::lock_guard lock(mutex_);
-        started_[lane].push_back(key);
-    }
-    void task_ended(const TaskKey& key, LaneId lane) override {
-        const std::lock_guard lock(mutex_);
-        EXPECT_EQ(started_[lane].back(), key) << "tasks of a lane do not overlap";
-        ++ended_;
-    }
-    void moved(const at::Tensor& tensor, LaneId to) override {
-        const std::lock_guard lock(mutex_);
-        moved_[to] += tensor.numel();
-    }
-
-    std::map<LaneId, std::int64_t> placed_;
-    std::map<LaneId, std::vector<TaskKey>> started_;
-    std::map<LaneId, std::int64_t> moved_;
-    std::size_t ended_ = 0;
-
-private:
-    std::mutex mutex_;
-};
-
-std::vector<TaskKey> compute_tasks(const std::vector<TaskKey>& keys) {
-    std::vector<TaskKey> compute;
-    std::copy_if(keys.begin(), keys.end(), std::back_inserter(compute),
-                 [](const TaskKey& key) { return !is_copy(key.kind); });
-    return compute;
-}
-
 TEST(StepRun, RunsEveryTaskOfTheScheduleInTheOrderOfItsLane) {
     for (const auto mode : {Checkpoint::always, Checkpoint::except_last, Checkpoint::never}) {
-        Listener listener;
+        TaskLog log;
         GPipe model({linear(2, 3), linear(3, 3), linear(3, 2)},
-                    {.balance = {1, 1, 1}, .devices = cpus(3), .chunks = 4, .checkpoint = mode, .observer = &listener});
+                    {.balance = {1, 1, 1}, .devices = cpus(3), .chunks = 4, .checkpoint = mode, .observer = &log});
         model.step(ones(4), ones(4), sum_of);
-        const TaskGraph graph = gpipe_schedule({.num_partitions = 3, .num_micro_batches = 4, .checkpoint = mode});
-        for (int lane = 0; lane < 3; ++lane) {
-            std::vector<TaskKey> expected;
-            for (const TaskIndex task : graph.lane_order(LaneId{lane})) {
-                expected.push_back(graph.tasks()[task].key);
-            }
-            EXPECT_EQ(compute_tasks(listener.started_[LaneId{lane}]), expected);
-        }
-        EXPECT_EQ(listener.ended_, graph.tasks().size()) << "copies included";
+        log.expect_ran(gpipe_schedule({.num_partitions = 3, .num_micro_batches = 4, .checkpoint = mode}));
     }
 }
 
 TEST(StepRun, TellsWhereTensorsLiveAndGo) {
-    Listener listener;
-    GPipe model({linear(2, 3), linear(3, 2)},
-                {.balance = {1, 1}, .devices = cpus(2), .chunks = 4, .observer = &listener});
-    EXPECT_EQ(listener.placed_[LaneId{0}], 2 * 3 + 3);
-    EXPECT_EQ(listener.placed_[LaneId{1}], 3 * 2 + 2);
+    TaskLog log;
+    GPipe model({linear(2, 3), linear(3, 2)}, {.balance = {1, 1}, .devices = cpus(2), .chunks = 4, .observer = &log});
+    EXPECT_EQ(log.placed(LaneId{0}), 2 * 3 + 3);
+    EXPECT_EQ(log.placed(LaneId{1}), 3 * 2 + 2);
     const at::Tensor output = model.forward(ones(4));
-    EXPECT_EQ(listener.moved_[LaneId{1}], 4 * 3);
-    EXPECT_EQ(listener.moved_[LaneId{0}], 0);
+    EXPECT_EQ(log.moved(LaneId{1}), 4 * 3);
+    EXPECT_EQ(log.moved(LaneId{0}), 0);
     output.sum().backward();
-    EXPECT_EQ(listener.moved_[LaneId{0}], 4 * 3) << "gradients go back";
-    EXPECT_EQ(listener.started_[LaneId{1}].back().step, 0);
+    EXPECT_EQ(log.moved(LaneId{0}), 4 * 3) << "gradients go back";
+    EXPECT_EQ(log.started(LaneId{1}).back().step, 0);
+}
+
+TEST(StepRun, CarriesSkipsStraightToTheLaneThatPopsThem) {
+    const LayerSpec stash{"stash", [] {
+                              return skippable_layer(nullptr, {.stash = {{"", "a"}}},
+                                                     [](const Tensors& in, SkipContext& skips) {
+                                                         skips.stash("a", in[0].repeat({1, 5}));
+                                                         return Tensors{in[0] * 1};
+                                                     });
+                          }};
+    const LayerSpec pop{"pop", [] {
+                            return skippable_layer(nullptr, {.pop = {{"", "a"}}},
+                                                   [](const Tensors& in, SkipContext& skips) {
+                                                       return Tensors{in[0] + skips.pop("a").sum(1, true)};
+                                                   });
+                        }};
+    for (const auto mode : {Checkpoint::always, Checkpoint::except_last, Checkpoint::never}) {
+        TaskLog log;
+        GPipe model({stash, linear(2, 2), pop},
+                    {.balance = {1, 1, 1}, .devices = cpus(3), .chunks = 4, .checkpoint = mode, .observer = &log});
+        model.step(ones(4), ones(4), sum_of);
+        log.expect_ran(gpipe_schedule({.num_partitions = 3,
+                                       .num_micro_batches = 4,
+                                       .checkpoint = mode,
+                                       .skips = {{PartitionId{0}, PartitionId{2}}}}));
+        EXPECT_EQ(log.moved(LaneId{1}), 2 * 4 * 2) << "lane 1 pays for what it computes on, there and back";
+        EXPECT_EQ(log.moved(LaneId{2}), 4 * 2 + 4 * 10);
+        EXPECT_EQ(log.moved(LaneId{0}), 4 * 2 + 4 * 10) << "gradients go back the same way";
+    }
 }
 }  // namespace
 }  // namespace pipescope
