@@ -31,16 +31,25 @@ std::shared_ptr<torch::optim::Optimizer> make_optimizer(const std::string& name,
         fmt::format("--optimizer is '{}'; a run can use sgd, momentum, adam or adamw; choose one of them", name));
 }
 
-/// What the calling thread allocates belongs to the lane while this lives.
+/// What the calling thread allocates belongs to the lane while this lives, and is optimizer state if it stays.
 class ChargedTo {
 public:
-    explicit ChargedTo(LaneId lane) : before_(tracking_allocator::set_owner(lane.value() + 1)) {}
-    ~ChargedTo() { tracking_allocator::set_owner(before_); }
+    explicit ChargedTo(LaneId lane)
+        : owner_(lane.value() + 1),
+          before_(tracking_allocator::set_owner(owner_)),
+          later_(tracking_allocator::set_later(MemoryCategory::optimizer)) {}
+    ~ChargedTo() {
+        tracking_allocator::set_owner(before_);
+        tracking_allocator::set_later(later_);
+        tracking_allocator::account(owner_).end_task(MemoryCategory::optimizer);
+    }
     ChargedTo(const ChargedTo&) = delete;
     ChargedTo& operator=(const ChargedTo&) = delete;
 
 private:
+    int owner_;
     int before_;
+    MemoryCategory later_;
 };
 
 /// By lane, which is the partition; the engine's names start with the layer's number, as in "3.weight".

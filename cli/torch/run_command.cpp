@@ -21,6 +21,8 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <string>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -77,6 +79,36 @@ std::optional<Profile> profile_for(const RunFlags& flags, const ModelSpec& model
     return profile_for_run(model, options.pipeline, options.seed, [&](double done) { bar.show(done); });
 }
 
+Json breakdown_json(const MemoryBreakdown& breakdown) {
+    if (!breakdown.known()) {
+        return nullptr;
+    }
+    Json object = Json::object();
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        const auto category = static_cast<MemoryCategory>(k);
+        object[std::string(to_string(category))] = breakdown[category];
+    }
+    return object;
+}
+
+/// "2.1 MiB parameters, 1.0 MiB saved", the largest first.
+std::string breakdown_text(const MemoryBreakdown& breakdown) {
+    std::vector<MemoryCategory> held;
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        if (breakdown[static_cast<MemoryCategory>(k)] > 0) {
+            held.push_back(static_cast<MemoryCategory>(k));
+        }
+    }
+    std::stable_sort(held.begin(), held.end(),
+                     [&](MemoryCategory a, MemoryCategory b) { return breakdown[a] > breakdown[b]; });
+    std::string text;
+    for (const MemoryCategory category : held) {
+        text +=
+            fmt::format("{}{} {}", text.empty() ? "" : ", ", format_bytes(breakdown[category]), to_string(category));
+    }
+    return text;
+}
+
 Json run_json(const TrainingResult& result, const std::string& trace) {
     Json object{{"steps", Json::array()},
                 {"bubble_fraction", result.bubble_fraction ? Json(*result.bubble_fraction) : Json(nullptr)},
@@ -86,7 +118,8 @@ Json run_json(const TrainingResult& result, const std::string& trace) {
             {{"loss", step.loss}, {"step_ns", step.step_time.count()}, {"wall_step_ns", step.wall_step_time.count()}});
     }
     for (const TrainedLane& lane : result.lanes) {
-        object["lanes"].push_back({{"peak_bytes", lane.peak_bytes}, {"busy_ns", lane.busy.count()}});
+        object["lanes"].push_back(
+            {{"peak_bytes", lane.peak_bytes}, {"peak", breakdown_json(lane.peak)}, {"busy_ns", lane.busy.count()}});
     }
     object["trace"] = trace.empty() ? Json(nullptr) : Json(trace);
     return object;
@@ -99,10 +132,10 @@ std::string run_text(const TrainingResult& result, const std::string& trace) {
         steps.add_row({std::to_string(i), fmt::format("{:.4f}", step.loss), format_duration(step.step_time),
                        format_duration(step.wall_step_time), step.warmup ? "warm-up" : ""});
     }
-    TextTable lanes({{"lane"}, {"busy"}, {"peak memory"}});
+    TextTable lanes({{"lane"}, {"busy"}, {"peak memory"}, {"which is", Align::left}});
     for (std::size_t lane = 0; lane < result.lanes.size(); ++lane) {
         lanes.add_row({std::to_string(lane), format_duration(result.lanes[lane].busy),
-                       format_bytes(result.lanes[lane].peak_bytes)});
+                       format_bytes(result.lanes[lane].peak_bytes), breakdown_text(result.lanes[lane].peak)});
     }
     std::string text = steps.str() + "\n" + lanes.str() + "\n";
     text += result.bubble_fraction ? fmt::format("bubble fraction {} (median, warm-up left out)\n",

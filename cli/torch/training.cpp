@@ -7,7 +7,7 @@
 #include "cli/torch/step_clock.h"
 #include "cli/torch/temporary_trace.h"
 #include "engine/gpipe.h"
-#include "profiler/memory/tracking_allocator.h"
+#include "profiler/memory/lane_memory.h"
 #include "profiler/recorder/recorder.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
@@ -111,12 +111,15 @@ Value median(std::vector<Value> values) {
     return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-/// Highest of each lane after the warm-up ended.
+/// Highest of each lane after the warm-up ended, and what it consisted of.
 void read_peaks(const std::vector<MemorySample>& samples, Nanoseconds from, std::vector<TrainedLane>& lanes) {
     for (const MemorySample& sample : samples) {
         if (sample.time >= from && sample.lane.index() < lanes.size()) {
-            Bytes& peak = lanes[sample.lane.index()].peak_bytes;
-            peak = std::max(peak, sample.peak);
+            TrainedLane& lane = lanes[sample.lane.index()];
+            if (sample.peak > lane.peak_bytes) {
+                lane.peak_bytes = sample.peak;
+                lane.peak = sample.peak == sample.allocated ? sample.composition : MemoryBreakdown{};
+            }
         }
     }
 }

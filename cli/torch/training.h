@@ -34,6 +34,7 @@ struct TrainedStep {
 
 struct TrainedLane {
     Bytes peak_bytes = 0;  ///< highest after the warm-up
+    MemoryBreakdown peak;  ///< what it consisted of; not known if it fell between two tasks
     Nanoseconds busy{0};   ///< median over the steps after the warm-up
 };
 

@@ -21,61 +21,64 @@
 #include <array>
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <new>
 #include <string>
+#include <utility>
 
-namespace pipescope::tracking_allocator {
+namespace pipescope {
+namespace tracking_allocator {
 namespace {
 constexpr std::size_t kHeaderBytes = 64;
 
 struct Header {
     Bytes bytes;
+    std::int64_t block;  // its number in the log of that serial number
+    std::uint64_t log;
     std::atomic<int> owner;
+    std::atomic<std::uint32_t> task;
+    std::atomic<MemoryCategory> later;
+
+    MemoryAccount::Place place() const {
+        return {later.load(std::memory_order_relaxed), task.load(std::memory_order_relaxed)};
+    }
+    void set_place(MemoryAccount::Place place) {
+        later.store(place.later, std::memory_order_relaxed);
+        task.store(place.task, std::memory_order_relaxed);
+    }
 };
 static_assert(sizeof(Header) <= kHeaderBytes);
 static_assert(kHeaderBytes % c10::gAlignment == 0);
 
-void raise_to(std::atomic<Bytes>& peak, Bytes value) {
-    Bytes seen = peak.load(std::memory_order_relaxed);
-    while (seen < value && !peak.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
-    }
-}
-
-// A cache line each, since lanes count at the same time. Relaxed everywhere: each number is right by itself, and no
-// other data is published through them.
-struct alignas(64) Account {
-    std::atomic<Bytes> allocated{0};
-    std::atomic<Bytes> peak{0};
-    std::atomic<Bytes> window_peak{0};
-
-    void add(Bytes bytes) {
-        const Bytes now = allocated.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-        raise_to(peak, now);
-        raise_to(window_peak, now);
-    }
-    void subtract(Bytes bytes) { allocated.fetch_sub(bytes, std::memory_order_relaxed); }
-    // An allocation that raised `which` before the exchange is in the value returned; one still held is seen by the
-    // load after it; so none is lost.
-    Bytes restart(std::atomic<Bytes>& which) {
-        const Bytes before = which.exchange(allocated.load(std::memory_order_relaxed), std::memory_order_relaxed);
-        const Bytes held = allocated.load(std::memory_order_relaxed);
-        raise_to(which, held);
-        return before > held ? before : held;
-    }
-};
-
 // Process-wide because torch has one CPU allocator; constant-initialised, so it works before and after main().
-constinit std::array<Account, kNumOwners> accounts{};
+constinit std::array<MemoryAccount, kNumOwners> accounts{};
 constinit std::atomic<bool> is_installed{false};
 thread_local int thread_owner = 0;
+thread_local MemoryCategory thread_later = MemoryCategory::saved;
+thread_local AllocationLog* thread_log = nullptr;
 
-Account& account(int owner) {
-    if (owner < 0 || owner >= kNumOwners) {
-        throw Error("owner " + std::to_string(owner) + " of memory does not exist; owners are 0 to " +
-                    std::to_string(kNumOwners - 1) + "; lane k is owner k + 1");
+MemoryAccount& account_of(const Header& header) {
+    return accounts[static_cast<std::size_t>(header.owner.load(std::memory_order_relaxed))];
+}
+
+// Charges the calling thread's owner.
+void open(void* at, std::size_t bytes) {
+    MemoryAccount& account = accounts[static_cast<std::size_t>(thread_owner)];
+    const MemoryAccount::Place place{thread_later, account.task()};
+    const auto size = static_cast<Bytes>(bytes);
+    const std::int64_t block = thread_log == nullptr ? 0 : thread_log->taken(size);
+    new (at) Header{size,           block,        thread_log == nullptr ? 0 : thread_log->serial(),
+                    {thread_owner}, {place.task}, {place.later}};
+    account.add(size, place);
+}
+
+void close(Header& header) {
+    account_of(header).subtract(header.bytes, header.place());
+    if (thread_log != nullptr && header.log == thread_log->serial()) {
+        thread_log->freed(header.block, header.bytes);
     }
-    return accounts[static_cast<std::size_t>(owner)];
+    header.~Header();
 }
 
 Header& header_of(void* data) {
@@ -83,14 +86,18 @@ Header& header_of(void* data) {
 }
 
 void release(void* data) {
-    if (data == nullptr) {
-        return;
+    if (data != nullptr) {
+        close(header_of(data));
+        c10::profiledCPUMemoryReporter().Delete(data);
+        c10::free_cpu(static_cast<std::byte*>(data) - kHeaderBytes);
     }
-    Header& header = header_of(data);
-    accounts[static_cast<std::size_t>(header.owner.load(std::memory_order_relaxed))].subtract(header.bytes);
-    c10::profiledCPUMemoryReporter().Delete(data);
-    header.~Header();
-    c10::free_cpu(static_cast<std::byte*>(data) - kHeaderBytes);
+}
+
+// A meta tensor has no data: its header is all there is, and stands as the context.
+void release_meta(void* context) {
+    auto* const header = static_cast<Header*>(context);
+    close(*header);
+    ::operator delete(header);
 }
 
 // malloc gives freed memory back to the system and faults it in again, page by page, at a threshold that follows what
@@ -111,15 +118,50 @@ struct TrackingAllocator final : c10::Allocator {
             return {nullptr, nullptr, &release, c10::Device(c10::DeviceType::CPU)};
         }
         auto* block = static_cast<std::byte*>(c10::alloc_cpu(bytes + kHeaderBytes));
-        new (block) Header{static_cast<Bytes>(bytes), {thread_owner}};
+        open(block, bytes);
         void* data = block + kHeaderBytes;
-        accounts[static_cast<std::size_t>(thread_owner)].add(static_cast<Bytes>(bytes));
         c10::profiledCPUMemoryReporter().New(data, bytes);  // torch's own memory profiler goes on working
         return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
     }
     c10::DeleterFnPtr raw_deleter() const override { return &release; }
     void copy_data(void* to, const void* from, std::size_t bytes) const override { default_copy_data(to, from, bytes); }
 };
+
+struct TrackingMetaAllocator final : c10::Allocator {
+    c10::DataPtr allocate(std::size_t bytes) override {
+        void* const header = ::operator new(sizeof(Header));
+        open(header, bytes);
+        return {nullptr, header, &release_meta, c10::Device(c10::DeviceType::Meta)};
+    }
+    c10::DeleterFnPtr raw_deleter() const override { return nullptr; }  // data and context are not the same
+    void copy_data(void*, const void*, std::size_t) const override {}
+};
+
+Header* header_of(const at::Tensor& tensor) {
+    if (!tensor.defined() || !tensor.has_storage()) {
+        return nullptr;
+    }
+    // Ours is told by its deleter: whatever else made the storage, its context may be no header of ours.
+    const c10::DataPtr& data = tensor.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks();
+    if (data.get_deleter() == &release_meta) {
+        return static_cast<Header*>(data.get_context());
+    }
+    return data.get_deleter() == &release && data.get_context() != nullptr ? &header_of(data.get_context()) : nullptr;
+}
+
+void move_to(Header& header, int owner, MemoryAccount::Place place) {
+    MemoryAccount& from = account_of(header);
+    const MemoryAccount::Place before = header.place();
+    MemoryAccount& to = accounts[static_cast<std::size_t>(owner)];
+    if (&from == &to) {
+        to.recount(header.bytes, before, place);
+    } else {
+        to.add(header.bytes, place);
+        from.subtract(header.bytes, before);
+        header.owner.store(owner, std::memory_order_relaxed);
+    }
+    header.set_place(place);
+}
 }  // namespace
 
 void install() {
@@ -127,6 +169,7 @@ void install() {
         keep_freed_memory();
         // Never destroyed: torch's own statics allocate and free after main().
         c10::SetCPUAllocator(std::make_unique<TrackingAllocator>().release(), /*priority=*/1);
+        c10::SetAllocator(c10::DeviceType::Meta, std::make_unique<TrackingMetaAllocator>().release(), /*priority=*/1);
     }
 }
 
@@ -134,46 +177,93 @@ bool installed() {
     return is_installed.load();
 }
 
+MemoryAccount& account(int owner) {
+    if (owner < 0 || owner >= kNumOwners) {
+        throw Error("owner " + std::to_string(owner) + " of memory does not exist; owners are 0 to " +
+                    std::to_string(kNumOwners - 1) + "; lane k is owner k + 1");
+    }
+    return accounts[static_cast<std::size_t>(owner)];
+}
+
 int set_owner(int owner) {
     account(owner);  // checks the number
-    const int before = thread_owner;
-    thread_owner = owner;
-    return before;
+    return std::exchange(thread_owner, owner);
+}
+
+MemoryCategory set_later(MemoryCategory later) {
+    return std::exchange(thread_later, later);
+}
+
+MemoryCategory later() {
+    return thread_later;
 }
 
 void recharge(const at::Tensor& tensor, int owner) {
-    Account& to = account(owner);
-    if (!tensor.defined() || !tensor.has_storage()) {
-        return;
+    account(owner);
+    Header* const header = header_of(tensor);
+    if (header != nullptr && header->owner.load(std::memory_order_relaxed) != owner) {
+        move_to(*header, owner, {header->place().later, 0});
     }
-    // Ours is told by its deleter: whatever else made the storage, its context may be no header of ours.
-    const c10::DataPtr& data = tensor.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks();
-    if (data.get_deleter() != &release || data.get_context() == nullptr) {
-        return;
+}
+
+void recharge(const at::Tensor& tensor, int owner, MemoryCategory category) {
+    account(owner);
+    if (Header* const header = header_of(tensor)) {
+        const MemoryAccount::Place place = header->place();
+        const bool is_there = header->owner.load(std::memory_order_relaxed) == owner;
+        if (!is_there || place.later != category || place.task != 0) {
+            move_to(*header, owner, {category, 0});
+        }
     }
-    Header& header = header_of(data.get_context());
-    const int from = header.owner.exchange(owner, std::memory_order_relaxed);
-    if (from != owner) {
-        to.add(header.bytes);
-        accounts[static_cast<std::size_t>(from)].subtract(header.bytes);
+}
+
+void categorize(const at::Tensor& tensor, MemoryCategory category) {
+    if (const Header* const header = header_of(tensor)) {
+        recharge(tensor, header->owner.load(std::memory_order_relaxed), category);
     }
 }
 
 Bytes allocated(int owner) {
-    return account(owner).allocated.load(std::memory_order_relaxed);
+    return account(owner).allocated();
 }
 
 Bytes peak(int owner) {
-    return account(owner).peak.load(std::memory_order_relaxed);
+    return account(owner).peak();
 }
 
 void reset_peak(int owner) {
-    Account& of = account(owner);
-    of.restart(of.peak);
+    account(owner).reset_peak();
 }
 
 Bytes take_window(int owner) {
-    Account& of = account(owner);
-    return of.restart(of.window_peak);
+    return account(owner).take_window();
 }
-}  // namespace pipescope::tracking_allocator
+}  // namespace tracking_allocator
+
+AllocationLog::AllocationLog() {
+    static std::atomic<std::uint64_t> last{0};
+    serial_ = ++last;
+    tracking_allocator::thread_log = this;
+}
+
+AllocationLog::~AllocationLog() {
+    tracking_allocator::thread_log = nullptr;
+}
+
+std::int64_t AllocationLog::taken(Bytes bytes) {
+    events_.push_back({++blocks_, bytes});
+    return blocks_;
+}
+
+std::int64_t AllocationLog::block_of(const at::Tensor& tensor) {
+    tracking_allocator::Header* const header = tracking_allocator::header_of(tensor);
+    if (header == nullptr) {
+        return 0;
+    }
+    if (header->log != serial_) {
+        header->log = serial_;
+        header->block = ++blocks_;
+    }
+    return header->block;
+}
+}  // namespace pipescope

@@ -1,3 +1,5 @@
+#include "profiler/memory/lane_memory.h"
+
 #include "profiler/memory/tracking_allocator.h"
 
 #include <gtest/gtest.h>
@@ -10,6 +12,22 @@ namespace {
 constexpr LaneId kLane{5};
 constexpr TaskKey kForward{0, TaskKind::forward, 5, 0, -1};
 constexpr TaskKey kBackward{0, TaskKind::backward, 5, 0, -1};
+
+MemoryBreakdown nothing() {
+    MemoryBreakdown breakdown;
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        breakdown[static_cast<MemoryCategory>(k)] = 0;
+    }
+    return breakdown;
+}
+
+Bytes sum_of(const MemoryBreakdown& breakdown) {
+    Bytes sum = 0;
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        sum += breakdown[static_cast<MemoryCategory>(k)];
+    }
+    return sum;
+}
 
 class LaneMemoryTest : public testing::Test {
 protected:
@@ -26,9 +44,14 @@ TEST_F(LaneMemoryTest, ReportsWhatTheLaneHoldsWhenATaskEnds) {
     const at::Tensor output = torch::empty({25});
     torch::empty({50});
     memory.task_ended(kForward, kLane);
-    const MemorySample expected{kLane, Nanoseconds(0), 100, 300, 0, static_cast<std::int64_t>(pack(kForward))};
-    ASSERT_EQ(samples.size(), 1U);
-    EXPECT_EQ(samples[0], expected);
+    ASSERT_EQ(samples.size(), 2U);  // its peak, and its end
+    const auto task = static_cast<std::int64_t>(pack(kForward));
+    MemorySample at_peak{kLane, samples[0].time, 300, 300, 0, task, nothing()};
+    at_peak.composition[MemoryCategory::transient] = 300;
+    EXPECT_EQ(samples[0], at_peak);
+    MemorySample at_end{kLane, Nanoseconds(0), 100, 100, 0, task, nothing()};
+    at_end.composition[MemoryCategory::saved] = 100;
+    EXPECT_EQ(samples[1], at_end);
 }
 
 TEST_F(LaneMemoryTest, CoversWhatHappensBetweenTwoTasks) {
@@ -40,9 +63,9 @@ TEST_F(LaneMemoryTest, CoversWhatHappensBetweenTwoTasks) {
     }
     memory.task_started(kBackward, kLane);
     memory.task_ended(kBackward, kLane);
-    ASSERT_EQ(samples.size(), 2U);
-    EXPECT_EQ(samples[1].allocated, 0);
+    ASSERT_EQ(samples.size(), 3U);
     EXPECT_EQ(samples[1].peak, 300);
+    EXPECT_EQ(samples[2].allocated, 0);
 }
 
 TEST_F(LaneMemoryTest, ForgetsWhatAnEarlierModelHeldOnTheLane) {
@@ -73,6 +96,44 @@ TEST_F(LaneMemoryTest, LeavesTheThreadsOwnMemoryAloneAfterTheTask) {
     memory.task_ended(kForward, kLane);
     const at::Tensor optimizer_state = torch::empty({1000});
     EXPECT_EQ(tracking_allocator::allocated(kLane.value() + 1), 0);
+}
+// A training step of one lane, task by task: what each leaves behind, and what it is called.
+TEST_F(LaneMemoryTest, TellsWhatALanesBytesConsistOf) {
+    constexpr TaskKey kCopy{0, TaskKind::copy_forward, 4, 0, -1};
+    constexpr TaskKey kLoss{0, TaskKind::loss, 5, -1, -1};
+    const auto holds = [&](MemoryCategory category) { return samples.back().composition[category]; };
+    at::Tensor weight = torch::ones({10}).requires_grad_();
+    memory.placed(weight, kLane);
+
+    at::Tensor input = torch::ones({10});
+    memory.task_started(kCopy, LaneId{4});
+    memory.moved(input, kLane);
+    memory.task_ended(kCopy, LaneId{4});
+
+    memory.task_started(kForward, kLane);
+    at::Tensor output = (weight * input).tanh();
+    memory.task_ended(kForward, kLane);
+    EXPECT_EQ(holds(MemoryCategory::parameters), 40);
+    EXPECT_EQ(holds(MemoryCategory::boundary), 40);
+    EXPECT_EQ(holds(MemoryCategory::saved), 40);  // the product was let go
+    EXPECT_EQ(holds(MemoryCategory::transient), 0);
+
+    memory.task_started(kLoss, kLane);
+    at::Tensor gradient = torch::ones({10});
+    memory.task_ended(kLoss, kLane);
+    EXPECT_EQ(holds(MemoryCategory::output), 40);
+
+    memory.task_started(kBackward, kLane);
+    output.backward(gradient);
+    output = at::Tensor();
+    gradient = at::Tensor();
+    memory.task_ended(kBackward, kLane);
+    EXPECT_EQ(holds(MemoryCategory::gradients), 40);
+    EXPECT_EQ(holds(MemoryCategory::saved), 0);
+    EXPECT_EQ(holds(MemoryCategory::output), 0);
+    for (const MemorySample& sample : samples) {
+        EXPECT_EQ(sum_of(sample.composition), sample.allocated);
+    }
 }
 }  // namespace
 }  // namespace pipescope
