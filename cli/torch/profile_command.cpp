@@ -1,3 +1,4 @@
+#include "balance/device_catalogue.h"
 #include "balance/profile_file.h"
 #include "cli/output_file.h"
 #include "cli/pipeline_flags.h"
@@ -7,7 +8,9 @@
 #include "cli/torch/torch_program.h"
 #include "cli/units.h"
 #include "models/zoo.h"
+#include "profiler/layers/host_device.h"
 #include "profiler/layers/layer_profiler.h"
+#include "profiler/layers/meta_profiler.h"
 #include "schedule/error.h"
 
 #include <fmt/format.h>
@@ -16,25 +19,38 @@
 #include <cmath>
 #include <iostream>
 #include <memory>
+#include <vector>
 
 namespace pipescope {
 namespace {
+constexpr const char* kThisHost = "cpu";
+
 struct ProfileFlags {
     std::string model;
     std::string output;
     std::string sizes = "1,2,4";
     int co_running = ProfileOptions{}.co_running_lanes;
     std::string time_limit = "30s";
+    std::string device = "cpu";
+    std::string device_type = kThisHost;
+    std::string catalogue;
+    bool tapes = false;
+    bool one_layer_at_a_time = false;
     std::uint64_t seed = 0;
     bool force = false;
     bool json = false;
 };
 
+std::vector<std::int64_t> sizes_of(const ProfileFlags& flags) {
+    std::vector<std::int64_t> sizes = parse_whole_numbers(flags.sizes, "--micro-batch-sizes", 1);
+    std::sort(sizes.begin(), sizes.end());
+    sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
+    return sizes;
+}
+
 ProfileOptions profile_options(const ProfileFlags& flags) {
     ProfileOptions options;
-    options.samples = parse_whole_numbers(flags.sizes, "--micro-batch-sizes", 1);
-    std::sort(options.samples.begin(), options.samples.end());
-    options.samples.erase(std::unique(options.samples.begin(), options.samples.end()), options.samples.end());
+    options.samples = sizes_of(flags);
     if (flags.co_running < 1) {
         throw UsageError(
             fmt::format("--co-running is {}; the measured lane is one of them; use 1 or more", flags.co_running));
@@ -42,7 +58,48 @@ ProfileOptions profile_options(const ProfileFlags& flags) {
     options.co_running_lanes = flags.co_running;
     options.time_limit_s = parse_duration_ns(flags.time_limit, "--time-limit") / 1e9;
     options.seed = flags.seed;
+    options.tapes = flags.tapes;
+    options.one_layer_at_a_time = flags.one_layer_at_a_time;
     return options;
+}
+
+/// What times are estimated for: a device of the catalogue, or this machine.
+DeviceType estimated_device(const ProfileFlags& flags) {
+    if (flags.device_type == kThisHost && flags.catalogue.empty()) {
+        return calibrated_host();
+    }
+    return find_device(flags.catalogue.empty() ? device_catalogue() : load_device_catalogue(flags.catalogue),
+                       flags.device_type);
+}
+
+void check_device(const ProfileFlags& flags, bool has_device_type) {
+    if (flags.device != "cpu" && flags.device != "meta") {
+        throw UsageError(
+            fmt::format("--device is '{}'; layers are measured on 'cpu', or described without memory on "
+                        "'meta'; for an accelerator's times use --device meta --device-type NAME",
+                        flags.device));
+    }
+    if (flags.device == "meta" && (flags.tapes || flags.one_layer_at_a_time)) {
+        throw UsageError(
+            "--tapes and --one-layer-at-a-time measure, and --device meta does not; leave out one of them");
+    }
+    if (flags.device == "cpu" && (has_device_type || !flags.catalogue.empty())) {
+        throw UsageError(
+            "--device-type and --catalogue say for what device times are estimated, and --device cpu "
+            "measures them; add --device meta");
+    }
+}
+
+Profile make_profile(const ProfileFlags& flags) {
+    const ModelSpec model = make_model(flags.model);
+    ProgressBar bar("profiling " + flags.model);
+    const auto progress = [&](double done) { bar.show(done); };
+    if (flags.device == "meta") {
+        return profile_on_meta(model, {sizes_of(flags), progress}, estimated_device(flags));
+    }
+    ProfileOptions options = profile_options(flags);
+    options.progress = progress;
+    return profile_model(model, options);
 }
 
 Nanoseconds whole(double ns) {
@@ -51,8 +108,9 @@ Nanoseconds whole(double ns) {
 
 std::string profile_text(const Profile& profile) {
     const std::size_t last = profile.samples.size() - 1;
-    std::string text = fmt::format("{} on {}, {} lanes busy; per micro-batch of {} samples:\n\n", profile.model,
-                                   profile.device, profile.co_running_lanes, profile.samples[last]);
+    const std::string how = profile.estimated ? "estimated" : fmt::format("{} lanes busy", profile.co_running_lanes);
+    std::string text = fmt::format("{} on {}, {}; per micro-batch of {} samples:\n\n", profile.model, profile.device,
+                                   how, profile.samples[last]);
     TextTable table({{"layer", Align::left}, {"forward"}, {"backward"}, {"parameters"}, {"output"}, {"saved"}});
     const auto bytes_at = [&](const PerSize& values) {
         return values.empty() ? std::string("0 B") : format_bytes(std::llround(values[last]));
@@ -65,15 +123,13 @@ std::string profile_text(const Profile& profile) {
     return text + table.str();
 }
 
-ExitCode profile_command(const ProfileFlags& flags) {
-    ProfileOptions options = profile_options(flags);
+ExitCode profile_command(const ProfileFlags& flags, bool has_device_type) {
+    check_device(flags, has_device_type);
+    profile_options(flags);  // refuses what makes no sense before a model is made
     if (!flags.output.empty()) {
         check_output(flags.output, flags.force);
     }
-    const ModelSpec model = make_model(flags.model);
-    ProgressBar bar("profiling " + flags.model);
-    options.progress = [&](double done) { bar.show(done); };
-    const Profile profile = profile_model(model, options);
+    const Profile profile = make_profile(flags);
     if (!flags.output.empty()) {
         write_output(flags.output, flags.force, to_json(profile));
     }
@@ -87,6 +143,7 @@ void add_profile_command(Program& program) {
     CLI::App* command = program.add_command(
         "profile", "Measure what each layer of a model costs in time and memory",
         "Example:\n  pipescope profile transformer:layers=8 -o p.json --micro-batch-sizes 1,2,4\n"
+        "  pipescope profile unet:B=48,C=160 --device meta --device-type V100 -o p.json\n"
         "Measure the sizes you will run: batch / chunks. Between them costs are interpolated, outside extrapolated.");
     command
         ->add_option("MODEL", flags->model,
@@ -100,10 +157,27 @@ void add_profile_command(Program& program) {
                      "Lanes busy at the same time, the measured one included, as in the pipeline to come; default 2")
         ->type_name("N");
     command->add_option("--time-limit", flags->time_limit, "For the whole profile; default 30s")->type_name("TIME");
+    command
+        ->add_option("--device", flags->device,
+                     "cpu (default) measures; meta gives shapes, bytes and flops without memory, and estimated times")
+        ->type_name("DEVICE");
+    CLI::Option* device_type =
+        command
+            ->add_option("--device-type", flags->device_type,
+                         "With --device meta, what times are estimated for: a device of the catalogue such as V100, or "
+                         "cpu (default), one core of this machine")
+            ->type_name("NAME");
+    command
+        ->add_option("--catalogue", flags->catalogue, "Device catalogue to look NAME up in; default: the built-in one")
+        ->type_name("FILE");
+    command->add_flag("--tapes", flags->tapes,
+                      "Record every allocation of a layer too, for exact replay of its memory");
+    command->add_flag("--one-layer-at-a-time", flags->one_layer_at_a_time,
+                      "Make, measure and free each layer by itself: for a model larger than memory");
     command->add_option("--seed", flags->seed, "Of the initial weights and the data; default 0")->type_name("N");
     command->add_option("-o,--output", flags->output, "Profile file to write")->type_name("FILE")->group("Output");
     add_force_flag(*command, flags->force);
     command->add_flag("--json", flags->json, "Print the profile itself, as the file holds it")->group("Output");
-    program.set_action(command, [flags] { return profile_command(*flags); });
+    program.set_action(command, [flags, device_type] { return profile_command(*flags, device_type->count() > 0); });
 }
 }  // namespace pipescope

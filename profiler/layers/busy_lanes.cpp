@@ -16,7 +16,7 @@ void BusyLanes::work(const std::stop_token& stop, LayerChain& chain) {
     try {
         while (!stop.stop_requested()) {
             const MeasuredSize& size = sizes_[size_];
-            chain.run(size.batch, size.segments, stop);
+            chain.run(size.start, size.target, size.segments, stop);
         }
     } catch (...) {
         const std::lock_guard lock(mutex_);

@@ -9,9 +9,10 @@
 #include <vector>
 
 namespace pipescope {
-/// What a layer is measured at: a batch of each micro-batch size, and how the model is cut at that size.
+/// What layers are measured at: a micro-batch of each size, and how the model is cut at that size.
 struct MeasuredSize {
-    Batch batch;
+    Activation start;
+    Tensors target;
     std::vector<std::size_t> segments;
 };
 

@@ -72,11 +72,13 @@ void backward(const Tensors& outputs, const Tensors& gradients) {
     }
 }
 
+constexpr double kMadeUpGradient = 1e-3;
+
 // Gradients of a segment's end that is not the model's: small and without a pattern that a normalisation would cancel.
 Tensors made_up_gradients(const Tensors& outputs) {
     Tensors gradients;
     for (const at::Tensor& output : outputs) {
-        gradients.push_back(output.requires_grad() ? at::randn_like(output) * 1e-3 : at::Tensor());
+        gradients.push_back(output.requires_grad() ? at::randn_like(output) * kMadeUpGradient : at::Tensor());
     }
     return gradients;
 }
@@ -113,10 +115,19 @@ Tensors as_leaves(const Tensors& tensors) {
     return leaves;
 }
 
+Activation as_leaves(const Activation& activation) {
+    Activation leaves{as_leaves(activation.tensors), {}};
+    for (const auto& [name, tensor] : activation.skips) {
+        leaves.skips[name] = tensor.defined() ? tensor.detach().set_requires_grad(tensor.requires_grad()) : tensor;
+    }
+    return leaves;
+}
+
 LayerChain::LayerChain(const ModelSpec& model, std::uint64_t seed) : loss_(model.loss), seed_(seed) {
     for (const LayerSpec& layer : model.layers) {
         layers_.push_back(layer.make());
         layers_.back()->train(true);
+        skips_.push_back(layers_.back()->skips());
     }
 }
 
@@ -130,50 +141,68 @@ std::vector<at::Tensor> LayerChain::parameters() const {
     return all;
 }
 
-Tensors LayerChain::forward(std::size_t layer, const Tensors& inputs) {
+void LayerChain::forward(std::size_t layer, Activation& activation) {
     const SeededRandom random(random_seed(seed_, 0, MicroBatchId{0}, LayerId{static_cast<std::int64_t>(layer)}));
-    return layers_.at(layer)->forward(inputs);
+    SkipShelf shelf(skips_.at(layer), activation.skips);
+    activation.tensors = layers_.at(layer)->forward_with_skips(activation.tensors, shelf);
 }
 
-LayerTimes LayerChain::run(const Batch& batch, const std::vector<std::size_t>& segments, const std::stop_token& stop) {
+LayerTimes LayerChain::run(const Activation& start, const Tensors& target, const std::vector<std::size_t>& segments,
+                           const std::stop_token& stop) {
     LayerTimes times{std::vector<double>(size()), std::vector<double>(size()), std::vector<double>(size()), 0};
-    Tensors inputs = as_leaves(batch.input);
+    Activation at = as_leaves(start);
     std::size_t first = 0;
     for (const std::size_t end : segments) {
-        {
-            const torch::NoGradGuard no_grad;
-            Tensors tensors = inputs;
-            for (std::size_t layer = first; layer < end && !stop.stop_requested(); ++layer) {
-                const auto start = Clock::now();
-                tensors = forward(layer, tensors);
-                times.forward[layer] = nanoseconds(start, Clock::now());
-            }
-        }
-        BackwardClock clock(end - first);
-        Tensors tensors = inputs;
-        for (std::size_t layer = first; layer < end && !stop.stop_requested(); ++layer) {
-            const auto start = Clock::now();
-            Tensors outputs = forward(layer, tensors);
-            times.recompute[layer] = nanoseconds(start, Clock::now());
-            clock.watch(layer - first, tensors, outputs);
-            tensors = std::move(outputs);
-        }
+        run_segment(first, end, at, target, times, stop);
         if (stop.stop_requested()) {
             return times;
         }
-        Tensors gradients;
-        if (end == size()) {
-            std::tie(gradients, times.loss) = loss_gradients(*this, tensors, batch.target);
-        } else {
-            gradients = made_up_gradients(tensors);
-        }
-        inputs = as_leaves(tensors);
-        backward(std::exchange(tensors, {}), std::exchange(gradients, {}));
-        const std::vector<double> backward_times = clock.durations(Clock::now());
-        std::copy(backward_times.begin(), backward_times.end(),
-                  times.backward.begin() + static_cast<std::ptrdiff_t>(first));
         first = end;
     }
     return times;
+}
+
+void LayerChain::run_segment(std::size_t first, std::size_t end, Activation& at, const Tensors& target,
+                             LayerTimes& times, const std::stop_token& stop) {
+    {
+        const torch::NoGradGuard no_grad;
+        Activation running = at;
+        for (std::size_t layer = first; layer < end && !stop.stop_requested(); ++layer) {
+            const auto start = Clock::now();
+            forward(layer, running);
+            times.forward[layer] = nanoseconds(start, Clock::now());
+        }
+    }
+    BackwardClock clock(end - first);
+    Activation running = std::move(at);
+    for (std::size_t layer = first; layer < end && !stop.stop_requested(); ++layer) {
+        const Tensors inputs = running.tensors;
+        const auto start = Clock::now();
+        forward(layer, running);
+        times.recompute[layer] = nanoseconds(start, Clock::now());
+        clock.watch(layer - first, inputs, running.tensors);
+    }
+    if (stop.stop_requested()) {
+        return;
+    }
+    Tensors gradients;
+    if (end == size() && has_loss()) {
+        std::tie(gradients, times.loss) = loss_gradients(*this, running.tensors, target);
+    } else {
+        gradients = made_up_gradients(running.tensors);
+    }
+    at = as_leaves(running);
+    Tensors roots = std::exchange(running.tensors, {});
+    for (auto& [name, tensor] : running.skips) {  // a later segment sends its gradient back
+        if (tensor.defined() && tensor.requires_grad() && !tensor.is_leaf()) {
+            roots.push_back(tensor);
+            gradients.push_back(at::randn_like(tensor) * kMadeUpGradient);
+        }
+    }
+    running.skips.clear();
+    backward(std::exchange(roots, {}), std::exchange(gradients, {}));
+    const std::vector<double> backward_times = clock.durations(Clock::now());
+    std::copy(backward_times.begin(), backward_times.end(),
+              times.backward.begin() + static_cast<std::ptrdiff_t>(first));
 }
 }  // namespace pipescope

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/layer.h"
+#include "profiler/layers/skip_shelf.h"
 
 #include <cstdint>
 #include <memory>
@@ -33,19 +34,26 @@ public:
     /// One pass: for each segment forward, forward with gradients, backward. Adds to the parameters' .grad.
     /// `segments` are the ends of the segments, the last one the number of layers. A stopped pass returns early, with
     /// what it has.
-    LayerTimes run(const Batch& batch, const std::vector<std::size_t>& segments, const std::stop_token& stop);
+    LayerTimes run(const Activation& start, const Tensors& target, const std::vector<std::size_t>& segments,
+                   const std::stop_token& stop);
 
-    /// One layer's forward, with random numbers as in the engine.
-    Tensors forward(std::size_t layer, const Tensors& inputs);
+    /// One layer's forward, with random numbers as in the engine: takes what it pops from the activation, and leaves
+    /// there what it stashes.
+    void forward(std::size_t layer, Activation& activation);
 
     std::size_t size() const noexcept { return layers_.size(); }
     const Layer& layer(std::size_t index) const { return *layers_.at(index); }
+    const SkipNames& skips(std::size_t index) const { return skips_.at(index); }
     std::vector<at::Tensor> parameters() const;
     bool has_loss() const noexcept { return static_cast<bool>(loss_); }
     at::Tensor loss(const Tensors& output, const Tensors& target) const { return loss_(output, target); }
 
 private:
+    void run_segment(std::size_t first, std::size_t end, Activation& at, const Tensors& target, LayerTimes& times,
+                     const std::stop_token& stop);
+
     std::vector<std::unique_ptr<Layer>> layers_;
+    std::vector<SkipNames> skips_;  // of each layer
     std::function<at::Tensor(const Tensors&, const Tensors&)> loss_;
     std::uint64_t seed_;
 };
@@ -55,4 +63,5 @@ void run_on_one_thread();
 
 /// Detached leaves of the same storages, requiring gradients where the tensors do: what a partition starts from.
 Tensors as_leaves(const Tensors& tensors);
+Activation as_leaves(const Activation& activation);
 }  // namespace pipescope

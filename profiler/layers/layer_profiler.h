@@ -16,6 +16,10 @@ struct ProfileOptions {
     double time_limit_s = 30;  ///< for the whole profile; kept as far as one pass over the layers allows
     double target_cv = 0.02;   ///< repeats stop when the mean's relative error falls below it
     std::uint64_t seed = 0;
+    /// Each layer is made, measured alone and let go before the next one is made: for models larger than memory. A
+    /// layer measured alone looks a little slower than in a partition (layer_chain.h).
+    bool one_layer_at_a_time = false;
+    bool tapes = false;                         ///< record allocation tapes too (balance/layer_tape.h)
     std::function<void(double done)> progress;  ///< 0..1, called from the calling thread; may be empty
 };
 
@@ -23,7 +27,7 @@ struct ProfileOptions {
 /// needs no gradient. Times by interleaved repeats (medians that sum
 /// to the median of the whole model, and cv), bytes by the tracking allocator.
 /// `forward_ns` is the forward of a checkpointed micro-batch, which keeps nothing for a backward; `recompute_ns` the
-/// one with gradients. `launch_ns` is 0: no fixed cost of a call is in the layers' times. Precondition:
+/// one with gradients. `launch_ns` is the engine's own cost of a task; it is not in the layers' times. Precondition:
 /// TrackingAllocator is installed (profiler/memory), else the byte fields would be wrong: throws Error. Throws
 /// UsageError for options that make no sense. A layer's own exception passes unchanged.
 Profile profile_model(const ModelSpec& model, const ProfileOptions& options);

@@ -9,6 +9,8 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -111,6 +113,120 @@ TEST_F(LayerProfilerTest, ProfilesAModelWithSkipsAndOneWithTokens) {
         }
         EXPECT_GT(forward, 0);
     }
+}
+
+// A layer that knows how many of its kind are alive.
+class CountedLayer : public Layer {
+public:
+    CountedLayer(int& alive, int& most) : alive_(alive) { most = std::max(most, ++alive_); }
+    ~CountedLayer() override { --alive_; }
+    CountedLayer(const CountedLayer&) = delete;
+    CountedLayer& operator=(const CountedLayer&) = delete;
+
+    Tensors forward(const Tensors& inputs) override { return {torch::relu(inputs.at(0).matmul(weight_))}; }
+    NamedTensors parameters() const override { return {{"weight", weight_}}; }
+    NamedTensors buffers() const override { return {}; }
+    void train(bool) override {}
+    void to(at::ScalarType) override {}
+
+private:
+    int& alive_;
+    at::Tensor weight_ = torch::eye(16).set_requires_grad(true);
+};
+
+ModelSpec counted_model(std::size_t layers, int& alive, int& most) {
+    ModelSpec model = make_model("mlp:layers=1,width=16");
+    const LayerSpec layer{"counted", [&] { return std::make_unique<CountedLayer>(alive, most); }};
+    model.layers.assign(layers, layer);
+    return model;
+}
+
+TEST_F(LayerProfilerTest, HoldsOneLayerAtATimeIfAskedTo) {
+    int alive = 0;
+    int most = 0;
+    const ModelSpec model = counted_model(5, alive, most);
+    ProfileOptions options = quick();
+    options.co_running_lanes = 1;
+    const Profile whole = profile_model(model, options);
+    EXPECT_EQ(most, 5);
+    most = 0;
+    options.one_layer_at_a_time = true;
+    const Profile profile = profile_model(model, options);
+    EXPECT_EQ(most, 1);
+    EXPECT_EQ(alive, 0);
+    ASSERT_EQ(profile.layers.size(), 5U);
+    EXPECT_GT(profile.loss_ns.at(0), 0);
+    EXPECT_GT(profile.optimizer_ns, 0);
+    for (std::size_t layer = 0; layer < 5; ++layer) {
+        EXPECT_GT(profile.layers[layer].backward_ns.at(1), 0);
+        EXPECT_EQ(profile.layers[layer].output_bytes, whole.layers[layer].output_bytes);
+        EXPECT_EQ(profile.layers[layer].saved_bytes, whole.layers[layer].saved_bytes);
+        EXPECT_EQ(profile.layers[layer].flops, whole.layers[layer].flops);
+    }
+}
+
+// Stashes its input past the layers behind it.
+class StashingLayer : public Layer {
+public:
+    SkipNames skips() const override { return {{{"", "far"}}, {}}; }
+    Tensors forward(const Tensors& inputs) override { return inputs; }
+    Tensors forward_with_skips(const Tensors& inputs, SkipContext& skips) override {
+        const at::Tensor stashed = inputs.at(0) * 2;
+        skips.stash("far", stashed);
+        return {inputs.at(0) + 1};
+    }
+    NamedTensors parameters() const override { return {}; }
+    NamedTensors buffers() const override { return {}; }
+    void train(bool) override {}
+    void to(at::ScalarType) override {}
+};
+
+class PoppingLayer : public StashingLayer {
+public:
+    SkipNames skips() const override { return {{}, {{"", "far"}}}; }
+    Tensors forward_with_skips(const Tensors& inputs, SkipContext& skips) override {
+        return {inputs.at(0) * skips.pop("far")};
+    }
+};
+
+ModelSpec model_with_a_skip() {
+    ModelSpec model = make_model("mlp:layers=3,width=16");
+    model.layers.insert(model.layers.begin() + 1, {"stash", [] { return std::make_unique<StashingLayer>(); }});
+    model.layers.push_back({"pop", [] { return std::make_unique<PoppingLayer>(); }});
+    return model;
+}
+
+TEST_F(LayerProfilerTest, MeasuresSkipsWhereTheyStartAndEnd) {
+    for (const bool one_at_a_time : {false, true}) {
+        ProfileOptions options = quick();
+        options.one_layer_at_a_time = one_at_a_time;
+        const Profile profile = profile_model(model_with_a_skip(), options);
+        EXPECT_EQ(profile.layers[1].stash, (std::map<std::string, PerSize>{{"far", {64, 128}}}));
+        EXPECT_EQ(profile.layers[1].output_bytes, (PerSize{64, 128}));
+        EXPECT_EQ(profile.layers[1].saved_bytes, (PerSize{0, 0}));  // the skip is none of it
+        EXPECT_EQ(profile.layers[4].pop, (std::vector<std::string>{"far"}));
+        EXPECT_GT(profile.layers[4].backward_ns[0], 0);
+        EXPECT_NO_THROW(check_profile(profile));
+    }
+}
+
+TEST_F(LayerProfilerTest, RecordsTapesForEachSizeIfAskedTo) {
+    ProfileOptions options = quick();
+    EXPECT_TRUE(profile_model(make_model("mlp:layers=2,width=16"), options).layers[0].tape.empty());
+    options.tapes = true;
+    const Profile profile = profile_model(model_with_a_skip(), options);
+    EXPECT_NO_THROW(check_profile(profile));
+    for (const LayerProfile& layer : profile.layers) {
+        ASSERT_EQ(layer.tape.size(), 2U) << layer.name;
+        EXPECT_FALSE(layer.tape[1].empty()) << layer.name;
+    }
+}
+
+// A task costs the engine some microseconds; more than a millisecond it has never cost.
+TEST_F(LayerProfilerTest, MeasuresWhatATaskCostsTheEngine) {
+    const Profile profile = profile_model(make_model("mlp:layers=2,width=16"), quick());
+    EXPECT_GT(profile.launch_ns, 100);
+    EXPECT_LT(profile.launch_ns, 1e7);
 }
 
 TEST_F(LayerProfilerTest, ReportsProgressAndRestoresTorchsThreads) {

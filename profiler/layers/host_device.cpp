@@ -1,0 +1,63 @@
+#include "profiler/layers/host_device.h"
+
+#include "profiler/layers/layer_chain.h"
+
+#include <ATen/Functions.h>
+#include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <future>
+#include <limits>
+
+namespace pipescope {
+namespace {
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kSide = 512;               // 0.27 GFLOP a product
+constexpr std::int64_t kCopiedFloats = 16 << 20;  // 64 MB: beyond the caches
+constexpr std::chrono::milliseconds kTrial{150};
+
+/// Seconds of the quickest call: what the machine can do, others on its cores apart.
+template <class Call>
+double quickest(Call call) {
+    call();  // warms up
+    double best = std::numeric_limits<double>::infinity();
+    const auto end = Clock::now() + kTrial;
+    do {
+        const auto start = Clock::now();
+        call();
+        best = std::min(best, std::chrono::duration<double>(Clock::now() - start).count());
+    } while (Clock::now() < end);
+    return best;
+}
+
+DeviceType calibrate() {
+    run_on_one_thread();
+    const at::NoGradGuard no_grad;
+    DeviceType device;
+    device.name = "cpu";
+    const at::Tensor left = at::ones({kSide, kSide});
+    at::Tensor product = at::empty({kSide, kSide});
+    device.flops_per_second["float32"] =
+        2.0 * kSide * kSide * kSide / quickest([&] { at::mm_out(product, left, left); });
+    const at::Tensor from = at::ones({kCopiedFloats});
+    at::Tensor to = at::empty({kCopiedFloats});
+    device.memory_bytes_per_second = 2.0 * static_cast<double>(from.nbytes()) / quickest([&] { to.copy_(from); });
+    at::Tensor one = at::zeros({1});
+    device.launch_ns = 1e9 * quickest([&] { one.add_(one); });
+    device.memory_bytes = static_cast<Bytes>(sysconf(_SC_PHYS_PAGES)) * sysconf(_SC_PAGE_SIZE);
+    device.source = "calibrated on this machine, one core";
+    return device;
+}
+}  // namespace
+
+DeviceType calibrated_host() {
+    const int threads_here = at::get_num_threads();
+    DeviceType device = std::async(std::launch::async, &calibrate).get();  // one thread is that thread's setting
+    at::set_num_threads(threads_here);
+    return device;
+}
+}  // namespace pipescope

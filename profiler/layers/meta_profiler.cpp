@@ -1,0 +1,67 @@
+#include "profiler/layers/meta_profiler.h"
+
+#include "models/meta_device.h"
+#include "profiler/layers/layer_bytes.h"
+#include "profiler/layers/profile_assembly.h"
+#include "profiler/layers/profile_options.h"
+#include "profiler/layers/saving_meta_kernels.h"
+
+#include <string>
+
+namespace pipescope {
+namespace {
+// Plain SGD reads parameters and gradients, and writes parameters.
+double optimizer_ns(const Profile& profile, const DeviceType& device) {
+    double gradients = 0;
+    for (const LayerProfile& layer : profile.layers) {
+        gradients += static_cast<double>(layer.gradient_bytes);
+    }
+    return gradients > 0 ? estimated_ns(device, profile.dtype, DeviceWork{0, 3 * gradients, 1}) : 0;
+}
+
+void append_times(LayerProfile& layer, const LayerBytes& bytes, const DeviceType& device, const std::string& dtype) {
+    const double forward = estimated_ns(device, dtype, bytes.forward_work);
+    layer.forward_ns.push_back(forward);
+    layer.recompute_ns.push_back(forward);
+    layer.backward_ns.push_back(estimated_ns(device, dtype, bytes.backward_work));
+}
+}  // namespace
+
+Profile profile_on_meta(const ModelSpec& model, const MetaProfileOptions& options, const DeviceType& device) {
+    check_model_and_sizes(model, options.samples);
+    const MetaDevice on_meta;
+    add_saving_meta_kernels();
+    LayerChain chain(model, 0);
+    Profile profile;
+    profile.model = model.name;
+    profile.device = device.name;
+    profile.estimated = true;
+    profile.samples = options.samples;
+    const double steps = static_cast<double>(options.samples.size() * chain.size());
+    double done = 0;
+    for (const std::int64_t size : options.samples) {
+        const Batch batch = meta_batch(model, size);
+        LayerWalk walk({batch.input, {}});
+        for (std::size_t layer = 0; layer < chain.size(); ++layer) {
+            walk.next(chain, layer);
+            if (options.progress) {
+                options.progress(++done / steps);
+            }
+        }
+        walk.loss(chain, batch.target);
+        const ModelBytes bytes = walk.bytes();
+        for (std::size_t layer = 0; layer < chain.size(); ++layer) {
+            if (profile.layers.size() <= layer) {
+                profile.layers.push_back(described_layer(model.layers[layer].name, chain.layer(layer)));
+            }
+            append_bytes(profile.layers[layer], bytes.layers[layer]);
+            append_times(profile.layers[layer], bytes.layers[layer], device, profile.dtype);
+        }
+        profile.input_bytes.push_back(input_bytes(batch.input));
+        profile.loss_ns.push_back(estimated_ns(device, profile.dtype, bytes.loss_work));
+        profile.loss_transient_bytes.push_back(static_cast<double>(bytes.loss_transient));
+    }
+    profile.optimizer_ns = optimizer_ns(profile, device);
+    return profile;
+}
+}  // namespace pipescope

@@ -1,0 +1,254 @@
+#include "profiler/layers/operator_work.h"
+
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/record_function.h>
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+namespace pipescope {
+namespace {
+using Values = c10::ArrayRef<const c10::IValue>;
+
+double elements(const at::Tensor& tensor) {
+    return static_cast<double>(tensor.numel());
+}
+
+const at::Tensor& tensor_at(Values values, std::size_t index) {
+    return values[index].toTensor();
+}
+
+// (.., m, k) times (.., k, n), batched or not.
+double product_flops(const at::Tensor& left, const at::Tensor& right) {
+    return 2 * elements(left) * static_cast<double>(right.dim() > 1 ? right.size(-1) : 1);
+}
+
+double convolution_flops(const at::Tensor& input, const at::Tensor& weight, const at::Tensor& output, bool transposed) {
+    const double per_channel = elements(weight) / static_cast<double>(std::max<std::int64_t>(1, weight.size(0)));
+    return 2 * elements(transposed ? input : output) * per_channel;
+}
+
+double attention_flops(const at::Tensor& query, const at::Tensor& key, const at::Tensor& value) {
+    const double features = static_cast<double>(query.size(-1) + value.size(-1));
+    return 2 * elements(query) / static_cast<double>(std::max<std::int64_t>(1, query.size(-1))) *
+           static_cast<double>(key.size(-2)) * features;
+}
+
+using Formula = double (*)(Values inputs, Values outputs);
+
+template <std::size_t left>
+double product(Values inputs, Values) {
+    return product_flops(tensor_at(inputs, left), tensor_at(inputs, left + 1));
+}
+
+// convolution(input, weight, bias, stride, padding, dilation, transposed, output_padding, groups)
+double convolution(Values inputs, Values outputs) {
+    return convolution_flops(tensor_at(inputs, 0), tensor_at(inputs, 1), tensor_at(outputs, 0), inputs[6].toBool());
+}
+
+// convolution_backward(grad_output, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding,
+// groups, output_mask)
+double convolution_backward(Values inputs, Values) {
+    const auto wanted = inputs[10].toBoolList();
+    const double once =
+        convolution_flops(tensor_at(inputs, 1), tensor_at(inputs, 2), tensor_at(inputs, 0), inputs[7].toBool());
+    return once * ((wanted[0] ? 1 : 0) + (wanted[1] ? 1 : 0));
+}
+
+double attention(Values inputs, Values) {
+    return attention_flops(tensor_at(inputs, 0), tensor_at(inputs, 1), tensor_at(inputs, 2));
+}
+
+// Five products where the forward has two: the scores are computed again.
+double attention_backward(Values inputs, Values) {
+    return 2.5 * attention_flops(tensor_at(inputs, 1), tensor_at(inputs, 2), tensor_at(inputs, 3));
+}
+
+const std::map<std::string_view, Formula>& formulas() {
+    static const std::map<std::string_view, Formula> table = {
+        {"aten::mm", &product<0>},
+        {"aten::bmm", &product<0>},
+        {"aten::mv", &product<0>},
+        {"aten::dot", &product<0>},
+        {"aten::addmm", &product<1>},
+        {"aten::addmm_", &product<1>},
+        {"aten::baddbmm", &product<1>},
+        {"aten::baddbmm_", &product<1>},
+        {"aten::addmv", &product<1>},
+        {"aten::convolution", &convolution},
+        {"aten::convolution_backward", &convolution_backward},
+        {"aten::_scaled_dot_product_flash_attention_for_cpu", &attention},
+        {"aten::_scaled_dot_product_flash_attention_for_cpu_backward", &attention_backward},
+    };
+    return table;
+}
+
+struct Traits {
+    Formula formula = nullptr;
+    bool is_operator = false;    ///< a registered one; autograd's own nodes are not
+    bool is_whole = false;       ///< counts as one, whatever it calls
+    bool moves_nothing = false;  ///< makes a view, or memory without content
+    bool overwrites = false;     ///< does not read its first input, which is its output
+};
+
+constexpr std::array<std::string_view, 7> kOverwriting = {"copy_",    "fill_",      "zero_",  "normal_",
+                                                          "uniform_", "bernoulli_", "random_"};
+
+Traits traits_of(const c10::OperatorName& name) {
+    const auto op = c10::Dispatcher::singleton().findSchema(name);
+    if (!op) {
+        return {};
+    }
+    Traits traits;
+    traits.is_operator = true;
+    const auto formula = formulas().find(name.name);
+    traits.formula = formula == formulas().end() ? nullptr : formula->second;
+    // What others are made of has no kernel of its own.
+    traits.is_whole = traits.formula != nullptr || op->hasKernelForDispatchKey(c10::DispatchKey::CPU);
+    const std::string_view bare = std::string_view(name.name).substr(name.name.rfind(':') + 1);
+    traits.moves_nothing = bare.starts_with("empty") || bare.starts_with("new_empty") || bare.starts_with("resize") ||
+                           bare.starts_with("set_");
+    traits.overwrites = std::find(kOverwriting.begin(), kOverwriting.end(), bare) != kOverwriting.end();
+    for (const c10::Argument& result : op->schema().returns()) {
+        traits.moves_nothing |= result.alias_info() != nullptr && !result.alias_info()->isWrite();
+    }
+    return traits;
+}
+
+/// The operators that run on this thread, outermost first.
+struct Running {
+    struct Frame {
+        const Traits* traits = nullptr;
+        bool has_inner = false;  ///< an operator inside was counted
+        bool is_inside = false;  ///< an operator around it counts as a whole
+        // Of the inputs, which torch lets go of before the operator ends.
+        double input_bytes = 0;
+        std::vector<const void*> input_tensors;
+        std::vector<c10::IValue> inputs;  ///< only where a formula asks for them
+    };
+    std::vector<Frame> frames;
+    std::vector<DeviceWork> done;
+};
+thread_local Running running;
+
+const Traits& known_traits(const c10::OperatorName& name) {
+    thread_local std::unordered_map<c10::OperatorName, Traits> known;
+    const auto found = known.find(name);
+    return found != known.end() ? found->second : known.emplace(name, traits_of(name)).first->second;
+}
+
+double bytes_of(Values values) {
+    double bytes = 0;
+    for (const c10::IValue& value : values) {
+        if (value.isTensor() && value.toTensor().defined()) {
+            bytes += static_cast<double>(value.toTensor().nbytes());
+        } else if (value.isTensorList()) {
+            for (const at::Tensor& tensor : value.toTensorList()) {
+                bytes += tensor.defined() ? static_cast<double>(tensor.nbytes()) : 0;
+            }
+        }
+    }
+    return bytes;
+}
+
+// Such as a dropout outside training: its input is its output.
+bool only_hands_on(const std::vector<const void*>& inputs, Values outputs) {
+    const auto is_input = [&](const c10::IValue& output) {
+        return output.isTensor() &&
+               std::find(inputs.begin(), inputs.end(), output.toTensor().unsafeGetTensorImpl()) != inputs.end();
+    };
+    return !outputs.empty() && std::all_of(outputs.begin(), outputs.end(), is_input);
+}
+
+bool writes_its_input(std::string_view name) {
+    return name.ends_with('_');
+}
+
+std::unique_ptr<at::ObserverContext> started(const at::RecordFunction& function) {
+    static const Traits kNoOperator;
+    const auto name = function.operator_name();
+    Running::Frame frame;
+    frame.traits = name ? &known_traits(*name) : &kNoOperator;
+    if (!running.frames.empty()) {
+        const Running::Frame& outer = running.frames.back();
+        frame.is_inside = outer.is_inside || outer.traits->is_whole;
+    }
+    if (frame.traits->is_operator && !frame.is_inside && !frame.traits->moves_nothing) {
+        const Values inputs = function.inputs();
+        frame.input_bytes = bytes_of(frame.traits->overwrites ? inputs.slice(1) : inputs);
+        for (const c10::IValue& input : inputs) {
+            if (input.isTensor()) {
+                frame.input_tensors.push_back(input.toTensor().unsafeGetTensorImpl());
+            }
+        }
+        if (frame.traits->formula != nullptr) {
+            frame.inputs.assign(inputs.begin(), inputs.end());
+        }
+    }
+    running.frames.push_back(std::move(frame));
+    return nullptr;
+}
+
+void ended(const at::RecordFunction& function, at::ObserverContext*) {
+    if (running.frames.empty()) {
+        return;  // started before the count did
+    }
+    const Running::Frame frame = std::move(running.frames.back());
+    running.frames.pop_back();
+    const Values outputs(function.outputs().data(), function.outputs().size());
+    const Formula formula = frame.traits->formula;
+    bool counts = frame.traits->is_operator && !frame.is_inside && !frame.traits->moves_nothing &&
+                  (frame.traits->is_whole || !frame.has_inner);
+    if (counts && formula == nullptr && !writes_its_input(function.name())) {
+        counts = !only_hands_on(frame.input_tensors, outputs);
+    }
+    const double bytes = counts ? frame.input_bytes + bytes_of(outputs) : 0;
+    counts = bytes > 0;
+    if (counts) {
+        running.done.push_back(
+            {formula == nullptr ? 0 : formula(Values(frame.inputs.data(), frame.inputs.size()), outputs), bytes, 1});
+    }
+    if ((counts || frame.has_inner) && !running.frames.empty()) {
+        running.frames.back().has_inner = true;
+    }
+}
+}  // namespace
+
+OperatorCount::OperatorCount() {
+    running = {};
+    handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&started, &ended)
+                                             .needsInputs(true)
+                                             .needsOutputs(true)
+                                             .scopes({at::RecordScope::FUNCTION}));
+}
+
+OperatorCount::~OperatorCount() {
+    at::removeCallback(handle_);
+    running = {};
+}
+
+std::vector<DeviceWork> OperatorCount::take() {
+    return std::exchange(running.done, {});
+}
+
+double total_flops(const std::vector<DeviceWork>& work) {
+    double flops = 0;
+    for (const DeviceWork& each : work) {
+        flops += each.flops;
+    }
+    return flops;
+}
+
+double estimated_ns(const DeviceType& device, const std::string& dtype, const std::vector<DeviceWork>& work) {
+    double ns = 0;
+    for (const DeviceWork& each : work) {
+        ns += estimated_ns(device, dtype, each);
+    }
+    return ns;
+}
+}  // namespace pipescope

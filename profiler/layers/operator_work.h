@@ -1,0 +1,41 @@
+#pragma once
+
+#include "balance/device_catalogue.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace pipescope {
+/// Adds up what the operators of this thread ask of a device while it lives: one DeviceWork for each that computes or
+/// moves anything.
+///
+/// Idea: torch calls an observer around every operator, nested ones included, on real and on meta tensors alike, in
+/// forward and in the backward that this thread runs. Matrix products, convolutions and attention are counted by
+/// formula, a multiply-add as two operations; all others with no operations and the bytes of their tensors, in and out.
+/// What only calls others is not counted itself; what has a kernel counts as a whole. Views move nothing.
+///
+///     mm (m, k) (k, n)       2 m k n; bmm, addmm, baddbmm, mv, addmv, dot alike
+///     convolution            2 |output| |weight| / output channels; transposed: 2 |input| |weight| / input channels
+///     its backward           the same for each of the gradients of input and weight
+///     attention              2 b h s t (e + f) for queries s, keys t, features e and f; backward: 2.5 times that
+///
+/// Source of the conventions: torch.utils.flop_counter. Threading: belongs to the thread that made it; one at a time.
+class OperatorCount {
+public:
+    OperatorCount();
+    ~OperatorCount();
+    OperatorCount(const OperatorCount&) = delete;
+    OperatorCount& operator=(const OperatorCount&) = delete;
+
+    /// What was counted since the last call.
+    std::vector<DeviceWork> take();
+
+private:
+    std::uint64_t handle_ = 0;
+};
+
+double total_flops(const std::vector<DeviceWork>& work);
+/// One operator after the other.
+double estimated_ns(const DeviceType& device, const std::string& dtype, const std::vector<DeviceWork>& work);
+}  // namespace pipescope

@@ -1,0 +1,191 @@
+#include "profiler/layers/part_measurement.h"
+
+#include "profiler/layers/busy_lanes.h"
+#include "profiler/layers/layer_bytes.h"
+#include "profiler/layers/layer_chain.h"
+#include "profiler/layers/profile_assembly.h"
+#include "profiler/layers/repeats.h"
+#include "profiler/layers/tape_recording.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace pipescope {
+namespace {
+using Clock = std::chrono::steady_clock;
+
+// Long segments are what a partition is like; the limit only keeps models profilable that do not fit as a whole.
+constexpr Bytes kSegmentBytes = Bytes{1} << 30;
+constexpr std::size_t kMostRounds = 1000;
+constexpr std::size_t kFewestRounds = 5;
+constexpr int kOptimizerRepeats = 3;
+
+/// What the repeats at one micro-batch size gave.
+struct SizeTimes {
+    Repeats forward;
+    Repeats recompute;
+    Repeats backward;
+    Repeats loss;
+    // What the repeats come to, by layer; filled by finish().
+    std::vector<double> forward_ns;
+    std::vector<double> recompute_ns;
+    std::vector<double> backward_ns;
+
+    void add(const LayerTimes& times) {
+        forward.add(times.forward);
+        recompute.add(times.recompute);
+        backward.add(times.backward);
+        loss.add({times.loss});
+    }
+    void drop_warm_up() {
+        for (Repeats* repeats : {&forward, &recompute, &backward, &loss}) {
+            repeats->drop_warm_up();
+        }
+    }
+    void finish() {
+        drop_warm_up();
+        forward_ns = forward.medians_to_sum();
+        recompute_ns = recompute.medians_to_sum();
+        backward_ns = backward.medians_to_sum();
+    }
+    double relative_error() const {
+        return std::max({forward.relative_error(), recompute.relative_error(), backward.relative_error()});
+    }
+};
+
+class PartMeasurement {
+public:
+    PartMeasurement(const ModelPart& part, const PartOptions& options)
+        : part_(part), options_(options), chain_(part.model, options.seed), start_(Clock::now()) {}
+
+    MeasuredPart run() {
+        measure_sizes();
+        measure_times();
+        MeasuredPart measured = assemble();
+        measured.optimizer_ns = measure_optimizer();
+        return measured;
+    }
+
+private:
+    double elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+    void measure_sizes() {
+        for (std::size_t size = 0; size < part_.starts.size(); ++size) {
+            LayerWalk walk(part_.starts[size]);
+            tapes_.emplace_back();
+            for (std::size_t layer = 0; layer < chain_.size(); ++layer) {
+                const Activation before = options_.tapes ? walk.activation() : Activation{};
+                walk.next(chain_, layer);
+                if (options_.tapes) {
+                    tapes_.back().push_back(record_tape(chain_, layer, before));
+                }
+            }
+            walk.loss(chain_, part_.targets[size]);
+            bytes_.push_back(walk.bytes());
+            ends_.push_back(walk.activation());
+            sizes_.push_back(
+                {part_.starts[size], part_.targets[size], segments_below(bytes_.back().layers, kSegmentBytes)});
+        }
+    }
+
+    // Sizes and layers take turns within a round, so that a slow moment of the machine falls on all of them.
+    void measure_times() {
+        times_.resize(sizes_.size());
+        BusyLanes busy(part_.model, sizes_, options_.seed, options_.lanes - 1);
+        for (std::size_t round = 0; round < kMostRounds; ++round) {
+            const double round_start = elapsed();
+            for (std::size_t size = 0; size < sizes_.size(); ++size) {
+                busy.set_size(size);
+                times_[size].add(chain_.run(sizes_[size].start, sizes_[size].target, sizes_[size].segments, {}));
+            }
+            busy.check();
+            const double now = elapsed();
+            if (options_.progress) {
+                options_.progress(std::min(1.0, now / options_.time_limit_s));
+            }
+            const bool no_time_left = now + (now - round_start) > options_.time_limit_s;
+            if (no_time_left || (round + 1 >= kFewestRounds && relative_error() < options_.target_error)) {
+                break;
+            }
+        }
+        for (SizeTimes& times : times_) {
+            times.finish();
+        }
+    }
+
+    double relative_error() const {
+        double worst = 0;
+        for (SizeTimes times : times_) {
+            times.drop_warm_up();
+            worst = std::max(worst, times.relative_error());
+        }
+        return worst;
+    }
+
+    // A step of size 0 costs what any step costs and leaves the parameters as they are.
+    double measure_optimizer() {
+        const std::vector<at::Tensor> parameters = chain_.parameters();
+        if (parameters.empty()) {
+            return 0;
+        }
+        torch::optim::SGD optimizer(parameters, torch::optim::SGDOptions(0));
+        Repeats repeats;
+        for (int repeat = 0; repeat <= kOptimizerRepeats; ++repeat) {
+            const auto start = Clock::now();
+            optimizer.step();
+            repeats.add({std::chrono::duration<double, std::nano>(Clock::now() - start).count()});
+        }
+        repeats.drop_warm_up();
+        return repeats.median(0);
+    }
+
+    MeasuredPart assemble() {
+        MeasuredPart measured;
+        measured.ends = std::move(ends_);
+        for (std::size_t size = 0; size < sizes_.size(); ++size) {
+            measured.loss_ns.push_back(times_[size].loss.median(0));
+            measured.loss_transient_bytes.push_back(static_cast<double>(bytes_[size].loss_transient));
+        }
+        for (std::size_t layer = 0; layer < chain_.size(); ++layer) {
+            measured.layers.push_back(assemble_layer(layer));
+        }
+        return measured;
+    }
+
+    LayerProfile assemble_layer(std::size_t index) const {
+        LayerProfile layer = described_layer(part_.model.layers[index].name, chain_.layer(index));
+        for (std::size_t size = 0; size < sizes_.size(); ++size) {
+            const SizeTimes& times = times_[size];
+            layer.forward_ns.push_back(times.forward_ns.at(index));
+            layer.recompute_ns.push_back(times.recompute_ns.at(index));
+            layer.backward_ns.push_back(times.backward_ns.at(index));
+            append_bytes(layer, bytes_[size].layers[index]);
+            if (options_.tapes) {
+                layer.tape.push_back(tapes_[size][index]);
+            }
+        }
+        // One number for all sizes: that of the largest, where the clock's own noise is least.
+        layer.forward_cv = times_.back().forward.coefficient_of_variation(index);
+        layer.backward_cv = times_.back().backward.coefficient_of_variation(index);
+        return layer;
+    }
+
+    const ModelPart& part_;
+    const PartOptions& options_;
+    LayerChain chain_;
+    const Clock::time_point start_;
+    std::vector<ModelBytes> bytes_;  // by size, as all that follow
+    std::vector<MeasuredSize> sizes_;
+    std::vector<SizeTimes> times_;
+    std::vector<std::vector<LayerTape>> tapes_;
+    std::vector<Activation> ends_;
+};
+}  // namespace
+
+MeasuredPart measure_part(const ModelPart& part, const PartOptions& options) {
+    return PartMeasurement(part, options).run();
+}
+}  // namespace pipescope

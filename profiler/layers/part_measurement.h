@@ -1,0 +1,39 @@
+#pragma once
+
+#include "balance/profile.h"
+#include "engine/layer.h"
+#include "profiler/layers/skip_shelf.h"
+
+#include <cstdint>
+#include <functional>
+#include <vector>
+
+namespace pipescope {
+/// Consecutive layers of a model, as a model of their own, and what stands before them at each micro-batch size.
+struct ModelPart {
+    ModelSpec model;  ///< its loss is the whole model's if the part is its end, none otherwise
+    std::vector<Activation> starts;
+    std::vector<Tensors> targets;
+};
+
+struct PartOptions {
+    int lanes = 1;             ///< busy at the same time, the measured one included
+    double time_limit_s = 30;  ///< kept as far as one pass over the part allows
+    double target_error = 0.02;
+    std::uint64_t seed = 0;
+    bool tapes = false;
+    std::function<void(double done)> progress;  ///< 0..1 of this part; may be empty
+};
+
+struct MeasuredPart {
+    std::vector<LayerProfile> layers;
+    PerSize loss_ns;
+    PerSize loss_transient_bytes;
+    double optimizer_ns = 0;
+    std::vector<Activation> ends;  ///< what stands behind the part, by size
+};
+
+/// Makes the part's layers, measures their bytes and then their times by interleaved repeats, and lets the layers go
+/// before it returns. Runs on the calling thread, as a lane does.
+MeasuredPart measure_part(const ModelPart& part, const PartOptions& options);
+}  // namespace pipescope

@@ -1,0 +1,40 @@
+#include "profiler/layers/profile_assembly.h"
+
+#include <ATen/core/Tensor.h>
+
+namespace pipescope {
+LayerProfile described_layer(const std::string& name, const Layer& layer) {
+    LayerProfile profile;
+    profile.name = name;
+    for (const auto& [key, parameter] : layer.parameters()) {
+        profile.parameter_bytes += static_cast<Bytes>(parameter.nbytes());
+        profile.gradient_bytes += parameter.grad().defined() ? static_cast<Bytes>(parameter.grad().nbytes()) : 0;
+    }
+    for (const auto& [key, buffer] : layer.buffers()) {
+        profile.buffer_bytes += static_cast<Bytes>(buffer.nbytes());
+    }
+    return profile;
+}
+
+void append_bytes(LayerProfile& profile, const LayerBytes& bytes) {
+    profile.output_bytes.push_back(static_cast<double>(bytes.output));
+    profile.saved_bytes.push_back(static_cast<double>(bytes.saved));
+    profile.transient_bytes.push_back(static_cast<double>(bytes.transient));
+    profile.flops.push_back(total_flops(bytes.forward_work));
+    profile.keeps_input = bytes.keeps_input;
+    profile.keeps_output = bytes.keeps_output;
+    profile.aliases_input = bytes.aliases_input;
+    for (const auto& [name, stashed] : bytes.stash) {
+        profile.stash[name].push_back(static_cast<double>(stashed));
+    }
+    profile.pop = bytes.pop;
+}
+
+double input_bytes(const Tensors& input) {
+    double bytes = 0;
+    for (const at::Tensor& tensor : input) {
+        bytes += static_cast<double>(tensor.nbytes());
+    }
+    return bytes;
+}
+}  // namespace pipescope

@@ -1,0 +1,15 @@
+#pragma once
+
+#include "balance/layer_tape.h"
+#include "profiler/layers/layer_chain.h"
+
+#include <cstddef>
+
+namespace pipescope {
+/// Runs the chain's layer `index` on the activation before it, forward with and without gradients and backward, and
+/// writes down block by block what it allocates and frees. The layer must have run before, so that gradients and
+/// caches exist. An empty tape where the layer does not give back what it took (it keeps a cache of its own, say): no
+/// replay of such a tape could be exact.
+/// Precondition: the tracking allocator is installed.
+LayerTape record_tape(LayerChain& chain, std::size_t index, const Activation& before);
+}  // namespace pipescope

@@ -1,0 +1,46 @@
+#include "profiler/layers/task_launch.h"
+
+#include "engine/gpipe.h"
+#include "profiler/layers/repeats.h"
+
+#include <ATen/Functions.h>
+#include <torch/types.h>
+
+#include <chrono>
+#include <memory>
+
+namespace pipescope {
+namespace {
+constexpr std::int64_t kMicroBatches = 32;
+constexpr int kSteps = 20;
+
+/// One addition forward and one step of autograd back: a µs or two.
+class AddOne : public Layer {
+public:
+    Tensors forward(const Tensors& inputs) override { return {inputs.at(0) + weight_}; }
+    NamedTensors parameters() const override { return {{"weight", weight_}}; }
+    NamedTensors buffers() const override { return {}; }
+    void train(bool) override {}
+    void to(at::ScalarType) override {}
+
+private:
+    at::Tensor weight_ = at::ones({1}).set_requires_grad(true);
+};
+}  // namespace
+
+double measure_task_launch() {
+    GPipe pipeline(std::vector<LayerSpec>{{"add", [] { return std::make_unique<AddOne>(); }}},
+                   {.balance = {1}, .devices = {"cpu"}, .chunks = kMicroBatches, .checkpoint = Checkpoint::never});
+    const at::Tensor input = at::zeros({kMicroBatches, 1});
+    const auto loss = [](const at::Tensor& output, const at::Tensor&) { return output.sum(); };
+    Repeats repeats;
+    for (int step = 0; step < kSteps; ++step) {
+        const auto start = std::chrono::steady_clock::now();
+        pipeline.step(input, input, loss);
+        const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - start;
+        repeats.add({taken.count() / (2 * kMicroBatches)});  // a forward and a backward each
+    }
+    repeats.drop_warm_up();
+    return repeats.median(0);
+}
+}  // namespace pipescope

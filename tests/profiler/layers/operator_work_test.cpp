@@ -1,0 +1,103 @@
+#include "profiler/layers/operator_work.h"
+
+#include "models/meta_device.h"
+
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <functional>
+#include <vector>
+
+namespace pipescope {
+namespace {
+std::vector<DeviceWork> work_of(const std::function<void()>& call) {
+    OperatorCount count;
+    call();
+    return count.take();
+}
+
+double flops_of(const std::function<void()>& call) {
+    return total_flops(work_of(call));
+}
+
+double bytes_of(const std::vector<DeviceWork>& work) {
+    double bytes = 0;
+    for (const DeviceWork& each : work) {
+        bytes += each.bytes_moved;
+    }
+    return bytes;
+}
+
+// A multiply-add is two operations.
+TEST(OperatorCount, CountsALinearLayerForwardAndBackward) {
+    torch::nn::Linear linear(8, 16);
+    const at::Tensor input = torch::randn({4, 8}).requires_grad_();
+    at::Tensor output;
+    EXPECT_EQ(flops_of([&] { output = linear(input); }), 2.0 * 4 * 8 * 16);
+    // The gradients of input and weight.
+    EXPECT_EQ(flops_of([&] { output.sum().backward(); }), 2 * 2.0 * 4 * 8 * 16);
+}
+
+TEST(OperatorCount, CountsAConvolutionOnce) {
+    torch::nn::Conv2d convolution(torch::nn::Conv2dOptions(3, 8, 3).padding(1).stride(2));
+    const at::Tensor input = torch::randn({2, 3, 10, 10});
+    at::Tensor output;
+    const double forward = 2.0 * (2 * 8 * 5 * 5) * (3 * 3 * 3);
+    EXPECT_EQ(flops_of([&] { output = convolution(input); }), forward);
+    EXPECT_EQ(flops_of([&] { output.sum().backward(); }), forward);  // the input wants no gradient
+}
+
+TEST(OperatorCount, CountsGroupsAndTransposedConvolutions) {
+    const at::Tensor input = torch::randn({2, 4, 6, 6});
+    EXPECT_EQ(flops_of([&] {
+                  torch::conv2d(input, torch::randn({8, 2, 3, 3}), {}, 1, 1, 1, 2);
+              }),
+              2.0 * (2 * 8 * 6 * 6) * (2 * 3 * 3));
+    EXPECT_EQ(flops_of([&] {
+                  torch::conv_transpose2d(input, torch::randn({4, 5, 2, 2}), {}, 2);
+              }),
+              2.0 * (2 * 4 * 6 * 6) * (5 * 2 * 2));
+}
+
+TEST(OperatorCount, CountsAttentionAndProductsOfBatches) {
+    const at::Tensor query = torch::randn({2, 3, 5, 8});
+    const at::Tensor key = torch::randn({2, 3, 7, 8});
+    EXPECT_EQ(flops_of([&] { at::scaled_dot_product_attention(query, key, key); }), 2.0 * 2 * 3 * 5 * 7 * (8 + 8));
+    EXPECT_EQ(flops_of([&] { torch::matmul(query, key.transpose(2, 3)); }), 2.0 * 2 * 3 * 5 * 7 * 8);
+}
+
+TEST(OperatorCount, ElementwiseOperatorsMoveBytesAndViewsNothing) {
+    const at::Tensor one = torch::randn({100});
+    const auto sum = work_of([&] { torch::add(one, one); });
+    ASSERT_EQ(sum.size(), 1U);
+    EXPECT_EQ(sum[0].flops, 0);
+    EXPECT_EQ(sum[0].bytes_moved, 3 * 400);
+    EXPECT_EQ(bytes_of(work_of([&] { one.clone().add_(one); })), 2 * 400 + 3 * 400);  // a copy, a sum
+    EXPECT_TRUE(work_of([&] { one.view({10, 10}).transpose(0, 1).slice(0, 1, 3); }).empty());
+    EXPECT_TRUE(work_of([&] { torch::empty({100}); }).empty());
+    EXPECT_TRUE(work_of([&] { torch::dropout(one, 0.5, /*train=*/false); }).empty());
+}
+
+TEST(OperatorCount, IsTheSameOnMeta) {
+    const auto count = [] {
+        torch::nn::Sequential model(torch::nn::Conv2d(torch::nn::Conv2dOptions(3, 4, 3)), torch::nn::ReLU(),
+                                    torch::nn::Flatten(), torch::nn::Linear(4 * 6 * 6, 10));
+        const at::Tensor input = torch::randn({2, 3, 8, 8});
+        return work_of([&] { model->forward(input).sum().backward(); });
+    };
+    const std::vector<DeviceWork> real = count();
+    const MetaDevice on_meta;
+    const std::vector<DeviceWork> meta = count();
+    EXPECT_EQ(total_flops(meta), total_flops(real));
+    EXPECT_NEAR(bytes_of(meta), bytes_of(real), 0.1 * bytes_of(real));
+}
+
+TEST(OperatorCount, EstimatesOneOperatorAfterTheOther) {
+    DeviceType device;
+    device.flops_per_second["float32"] = 1e9;
+    device.memory_bytes_per_second = 1e9;
+    device.launch_ns = 5;
+    EXPECT_DOUBLE_EQ(estimated_ns(device, "float32", {{100, 10, 1}, {0, 30, 1}, {0, 1, 1}}), 100 + 30 + 5);
+}
+}  // namespace
+}  // namespace pipescope
