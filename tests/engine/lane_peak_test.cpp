@@ -2,6 +2,7 @@
 // what one micro-batch takes (GPipe, arXiv 1811.06965, section 2.3). A program of its own: the tracking allocator
 // replaces torch's for the whole process.
 
+#include "profiler/memory/lane_memory.h"
 #include "profiler/memory/tracking_allocator.h"
 #include "tests/engine/engine_fixtures.h"
 

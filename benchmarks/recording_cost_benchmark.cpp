@@ -1,0 +1,129 @@
+// What recording costs a training step, end to end: the same model trained in turns with everything recorded (ranges,
+// memory of each lane, SQLite beside it) and with nothing. Pairs of short blocks in random order, so that a slow moment
+// of the machine falls on both; the confidence interval is that of the median of the pairs' ratios, by bootstrap.
+//
+//     recording_cost_benchmark [MODEL [PAIRS]]
+
+#include "engine/gpipe.h"
+#include "models/zoo.h"
+#include "profiler/memory/lane_memory.h"
+#include "profiler/memory/tracking_allocator.h"
+#include "profiler/recorder/recorder.h"
+
+#include <ATen/Parallel.h>
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+namespace {
+using Clock = std::chrono::steady_clock;
+
+constexpr int kStepsPerBlock = 4;
+constexpr int kResamples = 10'000;
+
+struct Setting {
+    ModelSpec model;
+    std::int64_t batch = 32;
+    std::filesystem::path trace = std::filesystem::temp_directory_path() / "pipescope-recording-cost.sqlite";
+
+    GPipeOptions options(TaskObserver* observer) const {
+        const auto half = static_cast<std::int64_t>(model.layers.size() / 2);
+        return {.balance = {half, static_cast<std::int64_t>(model.layers.size()) - half},
+                .devices = {"cpu", "cpu"},
+                .chunks = 8,
+                .observer = observer};
+    }
+};
+
+double seconds_a_step(GPipe& pipeline, const Batch& batch, const ModelSpec& model) {
+    const auto start = Clock::now();
+    for (int step = 0; step < kStepsPerBlock; ++step) {
+        pipeline.step(batch.input, batch.target, model.loss);
+    }
+    return std::chrono::duration<double>(Clock::now() - start).count() / kStepsPerBlock;
+}
+
+double recorded_block(const Setting& setting, GPipe& pipeline, Recorder*& current, const Batch& batch) {
+    Recorder recorder({.path = setting.trace, .if_exists = IfExists::replace});
+    current = &recorder;
+    const double seconds = seconds_a_step(pipeline, batch, setting.model);
+    current = nullptr;
+    recorder.stop();
+    return seconds;
+}
+
+double median(std::vector<double> values) {
+    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
+    std::nth_element(values.begin(), middle, values.end());
+    return *middle;
+}
+
+void report(const std::vector<double>& plain, const std::vector<double>& recorded) {
+    std::vector<double> ratios;
+    for (std::size_t k = 0; k < plain.size(); ++k) {
+        ratios.push_back(recorded[k] / plain[k] - 1);
+    }
+    std::mt19937_64 random(1);
+    std::uniform_int_distribution<std::size_t> pick(0, ratios.size() - 1);
+    std::vector<double> medians;
+    for (int resample = 0; resample < kResamples; ++resample) {
+        std::vector<double> sample(ratios.size());
+        std::generate(sample.begin(), sample.end(), [&] { return ratios[pick(random)]; });
+        medians.push_back(median(std::move(sample)));
+    }
+    std::sort(medians.begin(), medians.end());
+    fmt::print("step, nothing recorded   {:.3f} ms (median of {} blocks of {} steps)\n", 1e3 * median(plain),
+               plain.size(), kStepsPerBlock);
+    fmt::print("step, all recorded       {:.3f} ms\n", 1e3 * median(recorded));
+    fmt::print("cost of recording        {:+.2f} %, 95 % confidence {:+.2f} to {:+.2f} % (goal: at most 1 %)\n",
+               100 * median(ratios), 100 * medians[kResamples / 40], 100 * medians[kResamples - kResamples / 40]);
+}
+
+void run(const std::string& model, int pairs) {
+    tracking_allocator::install();
+    at::get_num_threads();
+    const Setting setting{make_model(model)};
+    Recorder* current = nullptr;
+    LaneMemory memory([&] { return current == nullptr ? Nanoseconds{0} : current->now(); },
+                      [&](const MemorySample& sample) {
+                          if (current != nullptr) {
+                              current->add_memory(sample);
+                          }
+                      });
+    GPipe plain(setting.model, setting.options(nullptr));
+    GPipe recorded(setting.model, setting.options(&memory));
+    const Batch batch = setting.model.make_batch(setting.batch, 0);
+    std::mt19937_64 random(0);
+    std::vector<double> plain_seconds;
+    std::vector<double> recorded_seconds;
+    for (int pair = -2; pair < pairs; ++pair) {  // the first two warm up
+        double first = 0;
+        double second = 0;
+        if (random() % 2 == 0) {
+            first = seconds_a_step(plain, batch, setting.model);
+            second = recorded_block(setting, recorded, current, batch);
+        } else {
+            second = recorded_block(setting, recorded, current, batch);
+            first = seconds_a_step(plain, batch, setting.model);
+        }
+        if (pair >= 0) {
+            plain_seconds.push_back(first);
+            recorded_seconds.push_back(second);
+        }
+    }
+    std::filesystem::remove(setting.trace);
+    report(plain_seconds, recorded_seconds);
+}
+}  // namespace
+}  // namespace pipescope
+
+int main(int argc, char** argv) {
+    const std::string model = argc > 1 ? argv[1] : "transformer:layers=6,width=192,sequence=64";
+    pipescope::run(model, argc > 2 ? std::stoi(argv[2]) : 60);
+}
