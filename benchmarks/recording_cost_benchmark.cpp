@@ -11,10 +11,10 @@
 #include "profiler/recorder/recorder.h"
 
 #include <ATen/Parallel.h>
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <filesystem>
 #include <random>
 #include <string>
@@ -78,11 +78,11 @@ void report(const std::vector<double>& plain, const std::vector<double>& recorde
         medians.push_back(median(std::move(sample)));
     }
     std::sort(medians.begin(), medians.end());
-    fmt::print("step, nothing recorded   {:.3f} ms (median of {} blocks of {} steps)\n", 1e3 * median(plain),
-               plain.size(), kStepsPerBlock);
-    fmt::print("step, all recorded       {:.3f} ms\n", 1e3 * median(recorded));
-    fmt::print("cost of recording        {:+.2f} %, 95 % confidence {:+.2f} to {:+.2f} % (goal: at most 1 %)\n",
-               100 * median(ratios), 100 * medians[kResamples / 40], 100 * medians[kResamples - kResamples / 40]);
+    std::printf("step, nothing recorded   %.3f ms (median of %zu blocks of %d steps)\n", 1e3 * median(plain),
+                plain.size(), kStepsPerBlock);
+    std::printf("step, all recorded       %.3f ms\n", 1e3 * median(recorded));
+    std::printf("cost of recording        %+.2f %%, 95 %% confidence %+.2f to %+.2f %% (goal: at most 1 %%)\n",
+                100 * median(ratios), 100 * medians[kResamples / 40], 100 * medians[kResamples - kResamples / 40]);
 }
 
 void run(const std::string& model, int pairs) {
