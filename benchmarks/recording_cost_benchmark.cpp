@@ -5,6 +5,7 @@
 //     recording_cost_benchmark [MODEL [PAIRS]]
 
 #include "engine/gpipe.h"
+#include "engine/task_observer.h"
 #include "models/zoo.h"
 #include "profiler/memory/lane_memory.h"
 #include "profiler/memory/tracking_allocator.h"
@@ -13,6 +14,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -41,7 +43,36 @@ struct Setting {
     }
 };
 
+/// Hears of tasks only while recording: one pipeline serves both, with the same threads and the same memory.
+class Switched : public TaskObserver {
+public:
+    explicit Switched(TaskObserver& next) : next_(next) {}
+    void set_on(bool on) { is_on_ = on; }
+
+    void placed(const at::Tensor& tensor, LaneId lane) override { next_.placed(tensor, lane); }
+    void task_started(const TaskKey& key, LaneId lane) override {
+        if (is_on_) {
+            next_.task_started(key, lane);
+        }
+    }
+    void task_ended(const TaskKey& key, LaneId lane) override {
+        if (is_on_) {
+            next_.task_ended(key, lane);
+        }
+    }
+    void moved(const at::Tensor& tensor, LaneId to) override {
+        if (is_on_) {
+            next_.moved(tensor, to);
+        }
+    }
+
+private:
+    TaskObserver& next_;
+    std::atomic<bool> is_on_{false};  // changes between steps only
+};
+
 double seconds_a_step(GPipe& pipeline, const Batch& batch, const ModelSpec& model) {
+    pipeline.step(batch.input, batch.target, model.loss);  // a recorder's first rows, and what the turn changed
     const auto start = Clock::now();
     for (int step = 0; step < kStepsPerBlock; ++step) {
         pipeline.step(batch.input, batch.target, model.loss);
@@ -49,10 +80,13 @@ double seconds_a_step(GPipe& pipeline, const Batch& batch, const ModelSpec& mode
     return std::chrono::duration<double>(Clock::now() - start).count() / kStepsPerBlock;
 }
 
-double recorded_block(const Setting& setting, GPipe& pipeline, Recorder*& current, const Batch& batch) {
+double recorded_block(const Setting& setting, GPipe& pipeline, Switched& observer, Recorder*& current,
+                      const Batch& batch) {
     Recorder recorder({.path = setting.trace, .if_exists = IfExists::replace});
     current = &recorder;
+    observer.set_on(true);
     const double seconds = seconds_a_step(pipeline, batch, setting.model);
+    observer.set_on(false);
     current = nullptr;
     recorder.stop();
     return seconds;
@@ -96,8 +130,8 @@ void run(const std::string& model, int pairs) {
                               current->add_memory(sample);
                           }
                       });
-    GPipe plain(setting.model, setting.options(nullptr));
-    GPipe recorded(setting.model, setting.options(&memory));
+    Switched observer(memory);
+    GPipe pipeline(setting.model, setting.options(&observer));
     const Batch batch = setting.model.make_batch(setting.batch, 0);
     std::mt19937_64 random(0);
     std::vector<double> plain_seconds;
@@ -106,11 +140,11 @@ void run(const std::string& model, int pairs) {
         double first = 0;
         double second = 0;
         if (random() % 2 == 0) {
-            first = seconds_a_step(plain, batch, setting.model);
-            second = recorded_block(setting, recorded, current, batch);
+            first = seconds_a_step(pipeline, batch, setting.model);
+            second = recorded_block(setting, pipeline, observer, current, batch);
         } else {
-            second = recorded_block(setting, recorded, current, batch);
-            first = seconds_a_step(plain, batch, setting.model);
+            second = recorded_block(setting, pipeline, observer, current, batch);
+            first = seconds_a_step(pipeline, batch, setting.model);
         }
         if (pair >= 0) {
             plain_seconds.push_back(first);
@@ -124,6 +158,6 @@ void run(const std::string& model, int pairs) {
 }  // namespace pipescope
 
 int main(int argc, char** argv) {
-    const std::string model = argc > 1 ? argv[1] : "transformer:layers=6,width=192,sequence=64";
-    pipescope::run(model, argc > 2 ? std::stoi(argv[2]) : 60);
+    const std::string model = argc > 1 ? argv[1] : "transformer:layers=4,width=128,sequence=32";
+    pipescope::run(model, argc > 2 ? std::stoi(argv[2]) : 100);
 }
