@@ -111,7 +111,7 @@ TEST_F(EndToEnd, TheTraceOfAKilledRunIsRecovered) {
                         "/pipescope' run emulated:e.json --balance 4,4 -m 8 --batch 8 "
                         "--steps 2000 --trace k.sqlite >.stdout 2>.stderr & run=$!\n"
                         "for i in $(seq 300); do\n"
-                        "  sleep 0.1; test $(stat -c %s k.sqlite-wal 2>.none || echo 0) -gt 400000 && break\n"
+                        "  sleep 0.1; test $(stat -c %s k.sqlite-wal 2>.none || echo 0) -gt 1000000 && break\n"
                         "done\n"
                         "kill -9 $run; wait $run 2>.none");
     ASSERT_TRUE(user.has("k.sqlite"));
