@@ -1,6 +1,7 @@
 #include "engine/gpipe.h"
 
 #include "engine/autograd_bridge.h"
+#include "engine/autograd_driver/autograd_run.h"
 #include "engine/model_layers.h"
 #include "engine/pipeline.h"
 #include "engine/state_archive.h"
@@ -109,6 +110,9 @@ Tensors GPipe::forward(const Tensors& input) {
                          ", which goes backward while it still goes forward; it needs the loss inside; call step(), "
                          "or use the schedule gpipe");
     }
+    if (trains && impl_->pipeline->options().driver == Driver::autograd) {
+        return AutogradRun(impl_->pipeline, input).forward();
+    }
     const auto run = std::make_shared<StepRun>(impl_->pipeline, input, trains);
     Tensors output = run->forward();
     return trains ? attach_to_graph(run, input, impl_->trained_parameters(), std::move(output)) : output;
@@ -136,6 +140,9 @@ at::Tensor GPipe::step(const Tensors& input, const Tensors& target, const LossFu
         throw UsageError(
             "step is called where no parameter and no input requires a gradient; it computes gradients; let one "
             "require it, or use forward()");
+    }
+    if (impl_->pipeline->options().driver == Driver::autograd) {
+        return AutogradRun(impl_->pipeline, input).step(target, loss);
     }
     StepRun run(impl_->pipeline, input, true);
     return run.step(target, loss);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/driver.h"
 #include "engine/engine_error.h"
 #include "engine/layer.h"
 #include "schedule/balance.h"
@@ -44,6 +45,8 @@ struct GPipeOptions {
     /// Lane of each partition. Empty: partition j on lane j, or with the schedule interleaved on lane j mod devices.
     std::vector<std::int64_t> placement = {};
     Reduction reduction = Reduction::mean;
+    Driver driver = Driver::scheduled;
+    AutogradParts autograd = {};
     bool deferred_batch_norm = false;  ///< running statistics of mini-batches, not of micro-batches
     std::uint64_t seed = 0;            ///< of the random numbers drawn inside layers
     TaskObserver* observer = nullptr;  ///< not owned; must outlive the model

@@ -14,6 +14,9 @@
 
 namespace pipescope {
 namespace {
+// Inference forwards must not repeat the numbers of training steps, which count from 0.
+constexpr std::int64_t kFirstInference = std::int64_t{1} << 40;
+
 /// Lane of each partition: as asked, or partition j on lane j, or, interleaved, on lane j mod the number of devices.
 std::vector<LaneId> placement_of(const GPipeOptions& options, std::size_t num_partitions) {
     std::vector<LaneId> placement;
@@ -105,6 +108,11 @@ const std::vector<ModelLayer>& checked_layers(const GPipeOptions& options, const
     }
     check_parameters(layers);
     verify_skippables(declared_skips(layers));
+    if (options.driver == Driver::autograd && options.schedule != Schedule::gpipe) {
+        throw UsageError("schedule is " + to_string(options.schedule) +
+                         " with driver autograd; an order hidden in the autograd graph can only be GPipe's; use "
+                         "driver scheduled");
+    }
     return layers;
 }
 
@@ -181,6 +189,27 @@ void Pipeline::train(bool on) {
             each.layer->train(on);
         }
     }
+}
+
+StepNumber Pipeline::take_number(bool trains) noexcept {
+    if (!trains) {
+        return {-1, kFirstInference + next_inference_++};
+    }
+    const std::int32_t step = next_step_++;
+    return {step, step};
+}
+
+Failure Pipeline::failure_at(const TaskKey& key, LaneId lane, LayerId running) const {
+    const Partition& partition = partitions_[static_cast<std::size_t>(key.partition)];
+    Failure failure{key, lane, partition.range().first, partition.name()};
+    if (key.kind == TaskKind::loss) {
+        failure.layer = LayerId{-1};
+        failure.layer_name = "loss";
+    } else if (running.value() >= 0) {
+        failure.layer = running;
+        failure.layer_name = partition.layers()[running.index() - partition.range().first.index()].name;
+    }
+    return failure;
 }
 
 bool Pipeline::has_trainable_parameters() const {

@@ -15,6 +15,12 @@
 #include <vector>
 
 namespace pipescope {
+/// Which forward of a model this is.
+struct StepNumber {
+    std::int32_t step;         ///< in TaskKeys; -1 where no step is counted
+    std::int64_t random_step;  ///< in RandomPlace
+};
+
 /// What all runs of a model share: its partitions, lanes and schedules. Kept alive by the model and by every output
 /// whose backward may still come.
 class Pipeline {
@@ -41,14 +47,14 @@ public:
     std::shared_ptr<const TaskGraph> graph(int num_micro_batches, bool trains);
 
     std::int32_t next_step() const noexcept { return next_step_; }
-    /// Counts a training forward and returns its number.
-    std::int32_t take_step() noexcept { return next_step_++; }
-    /// Counts a forward without gradients: its random numbers must differ from the one before, and must not shift those
-    /// of the training steps.
-    std::int64_t take_inference() noexcept { return next_inference_++; }
+    /// Counts a forward. One without gradients is no step: its random numbers must differ from the one before, and must
+    /// not shift those of the training steps.
+    StepNumber take_number(bool trains) noexcept;
 
     std::optional<Failure> last_failure() const { return last_failure_; }
     void set_last_failure(Failure failure) { last_failure_ = std::move(failure); }
+    /// What is told of a task that threw while `running` ran; -1: before or behind the layers.
+    Failure failure_at(const TaskKey& key, LaneId lane, LayerId running) const;
 
 private:
     void place(std::vector<ModelLayer> layers);

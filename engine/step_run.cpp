@@ -18,11 +18,6 @@
 #include <utility>
 
 namespace pipescope {
-namespace {
-// Inference forwards must not repeat the numbers of training steps, which count from 0.
-constexpr std::int64_t kFirstInference = std::int64_t{1} << 40;
-}  // namespace
-
 class StepRun::Impl {
 public:
     Impl(std::shared_ptr<Pipeline> pipeline, const Tensors& input, std::vector<std::int64_t> sizes, bool trains);
@@ -43,7 +38,7 @@ private:
     }
     TaskKey key_of(TaskIndex task) const {
         TaskKey key = graph_->tasks()[task].key;
-        key.step = step_;
+        key.step = number_.step;
         return key;
     }
 
@@ -52,11 +47,10 @@ private:
     void run_lane(LaneId lane, Part part);
     void run_task(TaskIndex task, LayerId& running);
     void run_copy(TaskIndex task);
-    Failure failure_at(TaskIndex task, LayerId running) const;
 
     std::shared_ptr<Pipeline> pipeline_;
     std::shared_ptr<const TaskGraph> graph_;
-    const std::int32_t step_;            // -1 where no step is counted
+    const StepNumber number_;
     const at::ThreadLocalState caller_;  // grad mode, autocast, inference mode, saved-tensor hooks
     StepTasks tasks_;
     std::optional<StepStreams> streams_;  // where a lane is on an accelerator
@@ -71,9 +65,8 @@ StepRun::Impl::Impl(std::shared_ptr<Pipeline> pipeline, const Tensors& input, st
                     bool trains)
     : pipeline_(std::move(pipeline)),
       graph_(pipeline_->graph(static_cast<int>(sizes.size()), trains)),
-      step_(trains ? pipeline_->take_step() : -1),
-      tasks_(*pipeline_, {trains, trains ? step_ : kFirstInference + pipeline_->take_inference()}, input,
-             std::move(sizes)),
+      number_(pipeline_->take_number(trains)),
+      tasks_(*pipeline_, {trains, number_.random_step}, input, std::move(sizes)),
       gate_(*graph_) {
     if (!pipeline_->devices().on_host()) {
         streams_.emplace(pipeline_->devices(), *graph_, tasks_.tensors(), trains);
@@ -170,7 +163,8 @@ void StepRun::Impl::run_lane(LaneId lane, Part part) {
                 }
             }
         } catch (...) {  // whatever a layer throws goes to the caller as it is
-            failure_.add(current, std::current_exception(), failure_at(current, running));
+            failure_.add(current, std::current_exception(),
+                         pipeline_->failure_at(key_of(current), graph_->tasks()[current].lane, running));
             gate_.stop();
             return;
         }
@@ -198,20 +192,6 @@ void StepRun::Impl::run_copy(TaskIndex task) {
         tasks_.run_copy(graph_->tasks()[task]);
     }
     gate_.finish(task);
-}
-
-Failure StepRun::Impl::failure_at(TaskIndex task, LayerId running) const {
-    const TaskKey key = key_of(task);
-    const Partition& partition = pipeline_->partitions()[static_cast<std::size_t>(key.partition)];
-    Failure failure{key, graph_->tasks()[task].lane, partition.range().first, partition.name()};
-    if (key.kind == TaskKind::loss) {
-        failure.layer = LayerId{-1};
-        failure.layer_name = "loss";
-    } else if (running.value() >= 0) {
-        failure.layer = running;
-        failure.layer_name = partition.layers()[running.index() - partition.range().first.index()].name;
-    }
-    return failure;
 }
 
 StepRun::StepRun(const std::shared_ptr<Pipeline>& pipeline, const Tensors& input, bool trains) {

@@ -1,0 +1,62 @@
+#pragma once
+
+#include "engine/autograd_driver/recomputation.h"
+#include "engine/first_failure.h"
+#include "engine/gpipe.h"
+#include "engine/layer.h"
+#include "schedule/task_graph.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace pipescope {
+class Pipeline;
+
+/// One forward by the paper's driver: the clock-cycles run the forwards on the lanes, one cycle after the other, and
+/// build one connected autograd graph; the caller's backward() then finds its order in that graph. Phony edges say what
+/// the data alone would leave open: that micro-batches go backward last first on every partition, and that a partition
+/// recomputes before it waits for its gradient.
+///
+/// On a CPU autograd runs a graph in the thread that called backward(), so lanes overlap in the forward only; on
+/// accelerators each device's autograd thread overlaps with the others.
+/// Threading: as StepRun. Errors: the first failing task's exception in schedule order, unchanged.
+/// Source: torchgpipe (arXiv 2004.09910), sections 3.2 and 3.3.
+class AutogradRun {
+public:
+    /// Throws EngineError where the input cannot be cut.
+    AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input);
+
+    /// The gathered output, in the caller's graph.
+    Tensors forward();
+    /// Forward, the loss on the gathered output, and backward in the calling thread; returns the loss, detached.
+    at::Tensor step(const Tensors& target, const GPipe::LossFunction& loss);
+
+private:
+    /// A micro-batch at the boundary it has reached.
+    struct Front {
+        Tensors tensors;
+        Tensors skips;                                 ///< by SkipLayout::skips(); those under way
+        Tensors outputs;                               ///< of the partition just run: outgoing skips, then tensors
+        std::shared_ptr<Recomputation> recomputation;  ///< null where its graph was kept
+    };
+
+    void tie_to_previous(int micro_batch);
+    void bring_to(int partition, int micro_batch);
+    void bring_skips_to(int partition, int micro_batch);
+    void run_on_lane(LaneId lane, const std::vector<int>& micro_batch_of);
+    void run_forward(int micro_batch, int partition, LayerId& running);
+    Tensors inputs_of(int micro_batch, int partition) const;
+    void finish(int micro_batch, int partition);
+    Tensors moved(const Tensors& tensors, const TaskKey& forward, LaneId from, LaneId to);
+    void rethrow_first_failure();
+    bool is_checkpointed(int micro_batch) const;
+
+    std::shared_ptr<const AutogradForward> forward_;
+    Pipeline& pipeline_;
+    int m_;
+    std::shared_ptr<const TaskGraph> graph_;
+    std::vector<Front> fronts_;  // by micro-batch
+    FirstFailure failure_;
+};
+}  // namespace pipescope

@@ -1,0 +1,127 @@
+#include "engine/autograd_driver/recomputation.h"
+
+#include "engine/autograd_driver/backward_span.h"
+#include "engine/autograd_driver/dependency.h"
+#include "engine/autograd_driver/passage.h"
+#include "engine/engine_error.h"
+#include "engine/pipeline.h"
+#include "engine/task_span.h"
+
+#include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+
+#include <utility>
+
+namespace pipescope {
+namespace {
+/// Next edges: the partition's inputs.
+class CheckpointNode final : public torch::autograd::Node {
+public:
+    explicit CheckpointNode(std::shared_ptr<Recomputation> recomputation) : recomputation_(std::move(recomputation)) {}
+
+    torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+        return recomputation_->backward(std::move(gradients));
+    }
+    std::string name() const override { return "Checkpoint"; }
+    void release_variables() override { recomputation_->release(); }
+
+private:
+    std::shared_ptr<Recomputation> recomputation_;
+};
+
+class RecomputeNode final : public Passage {
+public:
+    explicit RecomputeNode(std::shared_ptr<Recomputation> recomputation) : recomputation_(std::move(recomputation)) {}
+    std::string name() const override { return "Recompute"; }
+
+private:
+    void pass(torch::autograd::variable_list& /*gradients*/) override { recomputation_->recompute(); }
+
+    std::shared_ptr<Recomputation> recomputation_;
+};
+}  // namespace
+
+RandomPlace AutogradForward::place(MicroBatchId micro_batch) const {
+    return {pipeline->options().seed, random_step, micro_batch};
+}
+
+TaskKey AutogradForward::key(TaskKind kind, MicroBatchId micro_batch, PartitionId partition) const {
+    return {step, kind, static_cast<int>(partition.value()), static_cast<int>(micro_batch.value()), -1};
+}
+
+Recomputation::Recomputation(std::shared_ptr<const AutogradForward> forward, MicroBatchId micro_batch,
+                             PartitionId partition, const Tensors& inputs)
+    : forward_(std::move(forward)), micro_batch_(micro_batch), partition_(partition) {
+    for (const at::Tensor& input : inputs) {
+        inputs_.push_back(input.defined() ? input.detach().set_requires_grad(input.requires_grad()) : input);
+    }
+}
+
+void Recomputation::recompute() {
+    if (state_ == State::used) {
+        throw EngineError(
+            "backward runs through this output a second time; a checkpointed micro-batch is freed as it goes "
+            "backward; call forward() again, or use checkpoint never");
+    }
+    close_backward_span();
+    Pipeline& pipeline = *forward_->pipeline;
+    const LaneId lane = pipeline.lane_of(partition_);
+    const TaskKey key = forward_->key(TaskKind::recompute, micro_batch_, partition_);
+    const TaskSpan span(key, lane, false, pipeline.observer());
+    const at::ThreadLocalStateGuard as_caller(forward_->caller);
+    at::autocast::set_autocast_cache_enabled(false);
+    const at::AutoGradMode grad_mode(true);
+    Tensors inputs = graph_.open(std::exchange(inputs_, {}));
+    LayerId running{-1};
+    try {
+        Partition& partition = pipeline.partitions()[partition_.index()];
+        graph_.close(partition.recompute(std::move(inputs), forward_->place(micro_batch_), running));
+    } catch (...) {
+        pipeline.set_last_failure(pipeline.failure_at(key, lane, running));
+        throw;
+    }
+    state_ = State::recomputed;
+}
+
+Tensors Recomputation::backward(Tensors gradients) {
+    if (at::GradMode::is_enabled()) {
+        throw EngineError(
+            "create_graph is on; a checkpointed micro-batch has no gradient of its gradients; turn it off, or use "
+            "checkpoint never");
+    }
+    if (state_ != State::recomputed) {
+        recompute();
+    }
+    close_backward_span();
+    const TaskSpan span(forward_->key(TaskKind::backward, micro_batch_, partition_),
+                        forward_->pipeline->lane_of(partition_), false, forward_->pipeline->observer());
+    const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
+    state_ = State::used;
+    return std::exchange(graph_, {}).backward(std::move(gradients));
+}
+
+void Recomputation::release() {
+    state_ = State::used;
+    inputs_.clear();
+    graph_ = {};
+}
+
+Tensors attach_checkpoint(const std::shared_ptr<Recomputation>& recomputation, const Tensors& inputs,
+                          const Tensors& outputs) {
+    const auto node = make_node<CheckpointNode>(recomputation);
+    node->set_next_edges(gradient_edges(inputs));
+    std::vector<bool> differentiable;
+    for (const at::Tensor& output : outputs) {
+        differentiable.push_back(can_carry_gradient(output));
+    }
+    return outputs_of(node, outputs, differentiable);
+}
+
+Tensors attach_recompute(const std::shared_ptr<Recomputation>& recomputation, const Tensors& outputs) {
+    Forked forked = fork(outputs);
+    if (!forked.phony.defined()) {
+        return outputs;
+    }
+    return join(forked.tensors, send_through(make_node<RecomputeNode>(recomputation), {forked.phony})[0]);
+}
+}  // namespace pipescope

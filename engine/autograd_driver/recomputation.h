@@ -1,0 +1,58 @@
+#pragma once
+
+#include "engine/layer.h"
+#include "engine/micro_batch_graph.h"
+#include "engine/partition.h"
+#include "schedule/ids.h"
+#include "schedule/task_key.h"
+
+#include <ATen/ThreadLocalState.h>
+
+#include <cstdint>
+#include <memory>
+
+namespace pipescope {
+class Pipeline;
+
+/// What all nodes of one forward share.
+struct AutogradForward {
+    std::shared_ptr<Pipeline> pipeline;
+    at::ThreadLocalState caller;  ///< grad mode and autocast, which backward's threads do not have
+    std::int32_t step;
+    std::int64_t random_step;  ///< as RandomPlace counts them
+
+    RandomPlace place(MicroBatchId micro_batch) const;
+    TaskKey key(TaskKind kind, MicroBatchId micro_batch, PartitionId partition) const;
+};
+
+/// A micro-batch on a partition whose graph was not kept: its inputs, and the graph once it is computed again.
+/// Threading: one thread at a time, that in which autograd runs the nodes.
+class Recomputation {
+public:
+    Recomputation(std::shared_ptr<const AutogradForward> forward, MicroBatchId micro_batch, PartitionId partition,
+                  const Tensors& inputs);
+
+    /// Computes the forward again, with a graph; once.
+    void recompute();
+    /// Gradients of the outputs in, of the inputs out; parameters' gradients are added to their .grad.
+    Tensors backward(Tensors gradients);
+    void release();
+
+private:
+    std::shared_ptr<const AutogradForward> forward_;
+    MicroBatchId micro_batch_;
+    PartitionId partition_;
+    Tensors inputs_;
+    MicroBatchGraph graph_;
+    enum class State { waiting, recomputed, used } state_ = State::waiting;
+};
+
+/// Puts the checkpoint's node behind what a forward without gradients returned: its backward runs the recomputed
+/// graph. Without a graph nobody knows which output would require a gradient; any that can does.
+Tensors attach_checkpoint(const std::shared_ptr<Recomputation>& recomputation, const Tensors& inputs,
+                          const Tensors& outputs);
+
+/// Ties the recompute's node to the outputs, so that backward computes again before it goes through the checkpoint, and
+/// before the gradient's arrival is waited for. Source: torchgpipe (arXiv 2004.09910), section 3.2.3.
+Tensors attach_recompute(const std::shared_ptr<Recomputation>& recomputation, const Tensors& outputs);
+}  // namespace pipescope
