@@ -1,0 +1,105 @@
+#include "cli/pipeline_flags.h"
+#include "cli/program.h"
+#include "cli/progress_bar.h"
+#include "cli/reports.h"
+#include "cli/torch/ablation.h"
+#include "cli/torch/self_profile.h"
+#include "cli/torch/torch_program.h"
+#include "cli/torch/training.h"
+#include "models/zoo.h"
+#include "schedule/error.h"
+#include "simulator/balance_search.h"
+
+#include <fmt/format.h>
+
+#include <iostream>
+#include <memory>
+
+namespace pipescope {
+namespace {
+struct AblationFlags {
+    std::string model = "unet:B=1,C=8,size=96";
+    PipelineFlags pipeline;
+    int lanes = 2;
+    std::int64_t rounds = 3;
+    std::int64_t steps = 4;
+    bool markdown = false;
+    bool json = false;
+};
+
+/// The given balance, or the best one for what the model costs here.
+PipelineOptions pipeline_for(const AblationFlags& flags, const ModelSpec& model) {
+    PipelineFlags asked = flags.pipeline;
+    if (asked.devices.empty()) {
+        asked.devices = "cpu";
+        for (int lane = 1; lane < flags.lanes; ++lane) {
+            asked.devices += ",cpu";
+        }
+    }
+    PipelineOptions options = pipeline_options(asked);
+    const auto lanes = static_cast<int>(options.devices.size());
+    if (!asked.balance.empty()) {
+        return options;
+    }
+    if (static_cast<std::size_t>(lanes) > model.layers.size()) {
+        throw UsageError(fmt::format("{} lanes are asked for; each needs a layer, and {} has {}; use fewer", lanes,
+                                     flags.model, model.layers.size()));
+    }
+    options.balance = Balance(std::vector<std::int64_t>(static_cast<std::size_t>(lanes), 1));
+    ProgressBar bar("profiling " + flags.model);
+    const Profile profile = profile_for_run(model, options, 0, [&](double done) { bar.show(done); });
+    options.balance = find_balance(profile, options, lanes, BalanceAlgorithm::optimal).balance;
+    return options;
+}
+
+ExitCode ablation_command(const AblationFlags& flags) {
+    const ModelSpec model = make_model(flags.model);
+    AblationPlan plan;
+    plan.pipeline = pipeline_for(flags, model);
+    plan.rounds = flags.rounds;
+    plan.steps = flags.steps;
+    std::vector<AblationRow> rows;
+    {
+        ProgressBar bar("training " + flags.model);
+        plan.progress = [&](double done) { bar.show(done); };
+        rows = run_ablation(model, plan);
+    }
+    if (flags.json) {
+        std::cout << dump(ablation_json(flags.model, plan.pipeline, rows));
+        return ExitCode::success;
+    }
+    std::cout << fmt::format("{}, balance {}, batch {}, {} micro-batches, checkpoint {}\n\n", flags.model,
+                             to_string(plan.pipeline.balance), plan.pipeline.batch, plan.pipeline.chunks,
+                             to_string(plan.pipeline.checkpoint))
+              << ablation_text(rows, flags.markdown);
+    return ExitCode::success;
+}
+}  // namespace
+
+void add_ablation_command(Program& program) {
+    const auto flags = std::make_shared<AblationFlags>();
+    flags->pipeline.batch = 8;
+    flags->pipeline.chunks = 4;
+    CLI::App* command = program.add_command(
+        "ablation", "What each part of the paper's driver is worth: none, dependency, copy streams, portals",
+        "Example:\n  pipescope ablation unet:B=5,C=64 --devices cuda:0,cuda:1,cuda:2,cuda:3 --batch 128 -m 8\n"
+        "Trains a U-Net with the driver in which autograd finds the backward order, each part added in turn, and last "
+        "with the\nscheduled driver. Rows take turns, --rounds times. Without --balance the model is profiled first.");
+    command->add_option("MODEL", flags->model, "Default " + flags->model);
+    command->add_option("-n,--lanes", flags->lanes, "Lanes on this host, where --devices names none; default 2")
+        ->type_name("N");
+    command->add_option("--balance", flags->pipeline.balance, "Layers of each partition; default: the best one")
+        ->type_name("LIST");
+    command->add_option("--batch", flags->pipeline.batch, "Samples of a step; default 8")->type_name("N");
+    command->add_option("-m,--chunks", flags->pipeline.chunks, "Micro-batches; default 4")->type_name("N");
+    command->add_option("--checkpoint", flags->pipeline.checkpoint, "always, except_last (default) or never")
+        ->type_name("MODE");
+    command->add_option("--devices", flags->pipeline.devices, "Device of each lane")->type_name("LIST");
+    command->add_option("--rounds", flags->rounds, "How often each row is measured; default 3")->type_name("N");
+    command->add_option("--steps", flags->steps, "Steps measured each time, behind one of warm-up; default 4")
+        ->type_name("N");
+    command->add_flag("--markdown", flags->markdown, "The table as Markdown")->group("Output");
+    add_json_flag(*command, flags->json);
+    program.set_action(command, [flags] { return ablation_command(*flags); });
+}
+}  // namespace pipescope
