@@ -50,6 +50,7 @@ int run_pipescope(int argc, const char* const* argv) {
     add_forwarded(program, arguments, "run", "Train a model through the pipeline for real, and record it");
     add_compare_command(program);
     add_forwarded(program, arguments, "validate", "Measure how far predictions are off, over a spread of pipelines");
+    add_forwarded(program, arguments, "ablation", "What each part of the paper's driver is worth");
     add_view_command(program);
     add_export_command(program);
     add_record_command(program);

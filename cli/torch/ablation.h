@@ -17,11 +17,11 @@ namespace pipescope {
 struct AblationRow {
     std::string name;
     Driver driver = Driver::autograd;
-    AutogradParts parts;
-    std::optional<std::string> skipped_because;  ///< nothing was run: it would mean nothing on these devices
-    double samples_per_second = 0;               ///< median over the rounds
-    double utilization = 0;                      ///< 1 - bubble fraction, median over the rounds
-    std::vector<Bytes> peak_bytes;               ///< of each lane, highest of the rounds
+    AutogradParts parts = {};
+    std::optional<std::string> skipped_because = {};  ///< nothing was run: it would mean nothing on these devices
+    double samples_per_second = 0;                    ///< median over the rounds
+    double utilization = 0;                           ///< 1 - bubble fraction, median over the rounds
+    std::vector<Bytes> peak_bytes = {};               ///< of each lane, highest of the rounds
 };
 
 struct AblationPlan {

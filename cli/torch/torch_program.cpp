@@ -22,6 +22,7 @@ int run_pipescope_torch(int argc, const char* const* argv) {
     add_profile_command(program);
     add_run_command(program);
     add_validate_command(program);
+    add_ablation_command(program);
     add_demo_command(program);
     return program.run(argc, argv);
 }

@@ -14,5 +14,6 @@ void add_models_command(Program& program);
 void add_profile_command(Program& program);
 void add_run_command(Program& program);
 void add_validate_command(Program& program);
+void add_ablation_command(Program& program);
 void add_demo_command(Program& program);
 }  // namespace pipescope

@@ -28,6 +28,8 @@ GPipeOptions engine_options(const TrainingOptions& options, TaskObserver* observ
             .devices = options.pipeline.devices,
             .chunks = options.pipeline.chunks,
             .checkpoint = options.pipeline.checkpoint,
+            .driver = options.driver,
+            .autograd = options.autograd,
             .deferred_batch_norm = false,
             .seed = options.seed,
             .observer = observer};

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "balance/profile.h"
+#include "engine/driver.h"
 #include "engine/layer.h"
 #include "simulator/simulation.h"
 
@@ -19,6 +20,8 @@ struct TrainingOptions {
     std::uint64_t seed = 0;
     /// An emulated model holds memory nobody may touch and learns nothing: gradients are left alone.
     bool update_parameters = true;
+    Driver driver = Driver::scheduled;
+    AutogradParts autograd;          ///< what Driver::autograd is made of
     std::filesystem::path trace;     ///< empty: recorded all the same, into a temporary file
     bool force = false;              ///< replace an existing trace
     std::optional<Profile> profile;  ///< kept in the trace

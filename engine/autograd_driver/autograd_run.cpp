@@ -2,7 +2,7 @@
 
 #include "engine/autograd_driver/backward_span.h"
 #include "engine/autograd_driver/dependency.h"
-#include "engine/autograd_driver/passage.h"
+#include "engine/autograd_driver/graph_node.h"
 #include "engine/mini_batch.h"
 #include "engine/pipeline.h"
 #include "engine/step_loss.h"
@@ -10,6 +10,7 @@
 #include "schedule/gpipe_schedule.h"
 #include "schedule/micro_batches.h"
 
+#include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -20,29 +21,6 @@
 
 namespace pipescope {
 namespace {
-/// Behind a partition's inputs and its outputs where its graph is kept: between the two its backward runs.
-class PartitionEdge final : public Passage {
-public:
-    enum class Side { input, output };
-    PartitionEdge(Side side, const TaskKey& backward, LaneId lane, TaskObserver* observer)
-        : side_(side), backward_(backward), lane_(lane), observer_(observer) {}
-    std::string name() const override { return side_ == Side::input ? "PartitionInput" : "PartitionOutput"; }
-
-private:
-    void pass(torch::autograd::variable_list& /*gradients*/) override {
-        if (side_ == Side::output) {
-            open_backward_span(backward_, lane_, observer_);
-        } else {
-            close_backward_span();
-        }
-    }
-
-    const Side side_;
-    const TaskKey backward_;
-    const LaneId lane_;
-    TaskObserver* const observer_;
-};
-
 void tell_moved(TaskObserver* observer, const Tensors& tensors, LaneId to) {
     for (const at::Tensor& tensor : tensors) {
         if (observer != nullptr && tensor.defined()) {
@@ -50,26 +28,6 @@ void tell_moved(TaskObserver* observer, const Tensors& tensors, LaneId to) {
         }
     }
 }
-
-/// From one lane to another, and its gradients back. Lanes of one host share memory, so that only the account changes.
-class Copy final : public Passage {
-public:
-    Copy(const TaskKey& backward, LaneId from, LaneId to, TaskObserver* observer)
-        : backward_(backward), from_(from), to_(to), observer_(observer) {}
-    std::string name() const override { return "Copy"; }
-
-private:
-    void pass(torch::autograd::variable_list& gradients) override {
-        close_backward_span();
-        const TaskSpan span(backward_, to_, false, observer_);
-        tell_moved(observer_, gradients, from_);
-    }
-
-    const TaskKey backward_;
-    const LaneId from_;
-    const LaneId to_;
-    TaskObserver* const observer_;
-};
 
 LaneId lane_of(int partition) {
     return LaneId{partition};
@@ -81,8 +39,8 @@ AutogradRun::AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& inpu
     m_ = static_cast<int>(sizes.size());
     graph_ = pipeline_.graph(m_, true);
     const StepNumber number = pipeline_.take_number(true);
-    forward_ = std::make_shared<const AutogradForward>(
-        AutogradForward{std::move(pipeline), at::ThreadLocalState(), number.step, number.random_step});
+    forward_ = std::make_shared<const AutogradForward>(AutogradForward{
+        std::move(pipeline), std::make_shared<at::ThreadLocalState>(), number.step, number.random_step});
     for (Tensors& part : split(input, sizes)) {
         fronts_.push_back({std::move(part), Tensors(pipeline_.skips().skips().size()), {}, nullptr});
     }
@@ -197,7 +155,14 @@ Tensors AutogradRun::moved(const Tensors& tensors, const TaskKey& forward, LaneI
     }
     TaskKey backward = forward;
     backward.kind = forward.kind == TaskKind::skip_forward ? TaskKind::skip_backward : TaskKind::copy_backward;
-    return send_through(make_node<Copy>(backward, from, to, observer), tensors);
+    return send_through(
+        "Copy",
+        [=](const Tensors& gradients) {
+            close_backward_span();
+            const TaskSpan span(backward, to, false, observer);
+            tell_moved(observer, gradients, from);
+        },
+        tensors);
 }
 
 void AutogradRun::run_on_lane(LaneId lane, const std::vector<int>& micro_batch_of) {
@@ -205,7 +170,7 @@ void AutogradRun::run_on_lane(LaneId lane, const std::vector<int>& micro_batch_o
     if (micro_batch < 0) {
         return;
     }
-    const at::ThreadLocalStateGuard as_caller(forward_->caller);
+    const at::ThreadLocalStateGuard as_caller(*forward_->caller);
     at::autocast::set_autocast_cache_enabled(false);  // its casts would outlive the micro-batch
     const TaskKey key = forward_->key(TaskKind::forward, MicroBatchId{micro_batch},
                                       PartitionId{static_cast<std::int64_t>(lane.value())});
@@ -229,12 +194,14 @@ void AutogradRun::run_forward(int micro_batch, int partition, LayerId& running) 
     if (!is_checkpointed(micro_batch)) {
         const at::AutoGradMode grad_mode(true);
         const TaskKey backward = forward_->key(TaskKind::backward, MicroBatchId{micro_batch}, PartitionId{partition});
-        const auto edge = [&](PartitionEdge::Side side) {
-            return make_node<PartitionEdge>(side, backward, lane_of(partition), pipeline_.observer());
-        };
-        inputs = send_through(edge(PartitionEdge::Side::input), inputs);
-        front.outputs =
-            send_through(edge(PartitionEdge::Side::output), layers.forward(std::move(inputs), place, running));
+        // Between these two nodes the partition's backward runs.
+        const LaneId lane = lane_of(partition);
+        TaskObserver* const observer = pipeline_.observer();
+        inputs = send_through(
+            "PartitionInput", [](const Tensors&) { close_backward_span(); }, inputs);
+        front.outputs = send_through(
+            "PartitionOutput", [=](const Tensors&) { open_backward_span(backward, lane, observer); },
+            layers.forward(std::move(inputs), place, running));
     } else {
         if (layers.trains() || any_requires_grad(inputs)) {
             front.recomputation =

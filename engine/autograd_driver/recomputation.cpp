@@ -2,45 +2,18 @@
 
 #include "engine/autograd_driver/backward_span.h"
 #include "engine/autograd_driver/dependency.h"
-#include "engine/autograd_driver/passage.h"
+#include "engine/autograd_driver/graph_node.h"
 #include "engine/engine_error.h"
 #include "engine/pipeline.h"
 #include "engine/task_span.h"
 
+#include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 
 #include <utility>
 
 namespace pipescope {
-namespace {
-/// Next edges: the partition's inputs.
-class CheckpointNode final : public torch::autograd::Node {
-public:
-    explicit CheckpointNode(std::shared_ptr<Recomputation> recomputation) : recomputation_(std::move(recomputation)) {}
-
-    torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
-        return recomputation_->backward(std::move(gradients));
-    }
-    std::string name() const override { return "Checkpoint"; }
-    void release_variables() override { recomputation_->release(); }
-
-private:
-    std::shared_ptr<Recomputation> recomputation_;
-};
-
-class RecomputeNode final : public Passage {
-public:
-    explicit RecomputeNode(std::shared_ptr<Recomputation> recomputation) : recomputation_(std::move(recomputation)) {}
-    std::string name() const override { return "Recompute"; }
-
-private:
-    void pass(torch::autograd::variable_list& /*gradients*/) override { recomputation_->recompute(); }
-
-    std::shared_ptr<Recomputation> recomputation_;
-};
-}  // namespace
-
 RandomPlace AutogradForward::place(MicroBatchId micro_batch) const {
     return {pipeline->options().seed, random_step, micro_batch};
 }
@@ -68,7 +41,7 @@ void Recomputation::recompute() {
     const LaneId lane = pipeline.lane_of(partition_);
     const TaskKey key = forward_->key(TaskKind::recompute, micro_batch_, partition_);
     const TaskSpan span(key, lane, false, pipeline.observer());
-    const at::ThreadLocalStateGuard as_caller(forward_->caller);
+    const at::ThreadLocalStateGuard as_caller(*forward_->caller);
     at::autocast::set_autocast_cache_enabled(false);
     const at::AutoGradMode grad_mode(true);
     Tensors inputs = graph_.open(std::exchange(inputs_, {}));
@@ -108,13 +81,14 @@ void Recomputation::release() {
 
 Tensors attach_checkpoint(const std::shared_ptr<Recomputation>& recomputation, const Tensors& inputs,
                           const Tensors& outputs) {
-    const auto node = make_node<CheckpointNode>(recomputation);
-    node->set_next_edges(gradient_edges(inputs));
     std::vector<bool> differentiable;
     for (const at::Tensor& output : outputs) {
         differentiable.push_back(can_carry_gradient(output));
     }
-    return outputs_of(node, outputs, differentiable);
+    return attach(
+        {"Checkpoint", [recomputation](Tensors gradients) { return recomputation->backward(std::move(gradients)); },
+         [recomputation] { recomputation->release(); }},
+        inputs, outputs, differentiable);
 }
 
 Tensors attach_recompute(const std::shared_ptr<Recomputation>& recomputation, const Tensors& outputs) {
@@ -122,6 +96,8 @@ Tensors attach_recompute(const std::shared_ptr<Recomputation>& recomputation, co
     if (!forked.phony.defined()) {
         return outputs;
     }
-    return join(forked.tensors, send_through(make_node<RecomputeNode>(recomputation), {forked.phony})[0]);
+    return join(
+        forked.tensors,
+        send_through("Recompute", [recomputation](const Tensors&) { recomputation->recompute(); }, {forked.phony})[0]);
 }
 }  // namespace pipescope

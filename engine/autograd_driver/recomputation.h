@@ -6,10 +6,12 @@
 #include "schedule/ids.h"
 #include "schedule/task_key.h"
 
-#include <ATen/ThreadLocalState.h>
-
 #include <cstdint>
 #include <memory>
+
+namespace at {
+class ThreadLocalState;
+}
 
 namespace pipescope {
 class Pipeline;
@@ -17,7 +19,8 @@ class Pipeline;
 /// What all nodes of one forward share.
 struct AutogradForward {
     std::shared_ptr<Pipeline> pipeline;
-    at::ThreadLocalState caller;  ///< grad mode and autocast, which backward's threads do not have
+    /// Grad mode and autocast, which backward's threads do not have.
+    std::shared_ptr<const at::ThreadLocalState> caller;
     std::int32_t step;
     std::int64_t random_step;  ///< as RandomPlace counts them
 

@@ -141,6 +141,25 @@ TEST_F(EndToEnd, ValidatePredictsRunsAndComparesASpreadOfPipelines) {
     EXPECT_THAT(refused(2, "validate " + kModel + " --emulated"), HasSubstr("emulated:PROFILE"));
 }
 
+TEST_F(EndToEnd, AblationMeasuresThePaperDriversPartsAndSaysWhatACpuCannotShow) {
+    const auto object =
+        user.succeeds("ablation " + kModel + " --balance 2,2 --batch 4 -m 2 --rounds 1 --steps 1 --json").json();
+    const auto& rows = object.at("rows");
+    ASSERT_EQ(rows.size(), 5u);
+    EXPECT_EQ(rows.at(0).at("name"), "none");
+    EXPECT_EQ(rows.at(0).at("dependency"), false);
+    EXPECT_THAT(rows.at(2).at("skipped_because").get<std::string>(), HasSubstr("no copies"));
+    EXPECT_EQ(rows.at(3).at("portals"), true);
+    EXPECT_EQ(rows.at(4).at("driver"), "scheduled");
+    for (const int k : {0, 1, 3, 4}) {
+        EXPECT_GT(rows.at(k).at("samples_per_second").get<double>(), 0);
+        EXPECT_GT(rows.at(k).at("utilization").get<double>(), 0);
+        EXPECT_EQ(rows.at(k).at("peak_bytes").size(), 2u);
+    }
+    EXPECT_THAT(refused(2, "ablation " + kModel + " --rounds 0 --balance 2,2"), HasSubstr("use 1 or more"));
+    EXPECT_THAT(refused(2, "ablation " + kModel + " -n 9"), HasSubstr("use fewer"));
+}
+
 TEST_F(EndToEnd, TheDemoDoesItAllAndKeepsWhatIsNotItsOwn) {
     std::filesystem::create_directory(user.folder() / "demo");
     user.writes("demo/notes.txt", "mine");

@@ -1,6 +1,6 @@
 #include "engine/autograd_driver/dependency.h"
 
-#include "engine/autograd_driver/passage.h"
+#include "engine/autograd_driver/graph_node.h"
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -11,18 +11,11 @@ namespace pipescope {
 namespace {
 using ::testing::ElementsAre;
 
-/// Writes its name into a list when backward comes through.
-class Log final : public Passage {
-public:
-    Log(std::vector<std::string>& list, std::string entry) : list_(list), entry_(std::move(entry)) {}
-    std::string name() const override { return "Log"; }
-
-private:
-    void pass(torch::autograd::variable_list&) override { list_.push_back(entry_); }
-
-    std::vector<std::string>& list_;
-    std::string entry_;
-};
+/// Writes the entry into the list when backward comes through.
+Tensors logged(std::vector<std::string>& list, const std::string& entry, const Tensors& tensors) {
+    return send_through(
+        "Log", [&list, entry](const Tensors&) { list.push_back(entry); }, tensors);
+}
 
 TEST(Dependency, LeavesValuesAndGradientsAsTheyAre) {
     const at::Tensor x = torch::ones({2}, torch::requires_grad());
@@ -42,12 +35,12 @@ std::vector<std::string> order_of_two_branches(bool tied) {
     for (int k = 0; k < 20; ++k) {
         warm_up = warm_up * 1.0;
     }
-    const Forked forked = fork(send_through(make_node<Log>(order, "forked"), {x}));
+    const Forked forked = fork(logged(order, "forked", {x}));
     const Tensors behind_fork{forked.tensors[0] * 1.0};
     Tensors joined;
     std::thread([&] {
         joined = tied ? join({x * 1.0}, forked.phony) : Tensors{x * 1.0};
-        joined = send_through(make_node<Log>(order, "joined"), joined);
+        joined = logged(order, "joined", joined);
     }).join();
     torch::autograd::backward({behind_fork[0], joined[0]}, {torch::ones({2}), torch::ones({2})});
     return order;

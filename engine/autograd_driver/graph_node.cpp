@@ -1,0 +1,74 @@
+#include "engine/autograd_driver/graph_node.h"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace pipescope {
+namespace {
+class FunctionNode final : public torch::autograd::Node {
+public:
+    FunctionNode(GraphNode functions, torch::autograd::edge_list inputs)
+        : Node(std::move(inputs)), functions_(std::move(functions)) {}
+
+    torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+        return functions_.backward(std::move(gradients));
+    }
+    std::string name() const override { return functions_.name; }
+    void release_variables() override {
+        if (functions_.release) {
+            functions_.release();
+        }
+    }
+
+private:
+    GraphNode functions_;
+};
+}  // namespace
+
+Tensors attach(GraphNode node, const Tensors& inputs, const Tensors& outputs, const std::vector<bool>& differentiable) {
+    torch::autograd::edge_list edges;
+    for (const at::Tensor& input : inputs) {
+        edges.push_back(input.defined() && input.requires_grad() ? torch::autograd::impl::gradient_edge(input)
+                                                                 : torch::autograd::Edge());
+    }
+    // Freed as autograd wants it: a long chain of nodes must not recurse.
+    const std::shared_ptr<torch::autograd::Node> made(new FunctionNode(std::move(node), std::move(edges)),
+                                                      torch::autograd::deleteNode);
+    Tensors attached;
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+        attached.push_back(outputs[k].defined() ? outputs[k].detach() : at::Tensor());
+        if (differentiable[k]) {
+            torch::autograd::set_history(attached.back(), made);
+        } else {
+            made->add_input_metadata(torch::autograd::Node::undefined_input());  // keeps positions
+        }
+    }
+    return attached;
+}
+
+Tensors send_through(std::string name, std::function<void(const Tensors& gradients)> pass, const Tensors& tensors) {
+    std::vector<bool> differentiable;
+    for (const at::Tensor& tensor : tensors) {
+        differentiable.push_back(tensor.defined() && tensor.requires_grad());
+    }
+    GraphNode node{std::move(name), [pass = std::move(pass)](Tensors gradients) {
+                       pass(gradients);
+                       return gradients;
+                   }};
+    return attach(std::move(node), tensors, tensors, differentiable);
+}
+
+bool can_carry_gradient(const at::Tensor& tensor) {
+    return tensor.defined() && (tensor.is_floating_point() || tensor.is_complex());
+}
+
+bool any_requires_grad(const Tensors& tensors) {
+    return std::any_of(tensors.begin(), tensors.end(),
+                       [](const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); });
+}
+}  // namespace pipescope
