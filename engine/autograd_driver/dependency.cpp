@@ -9,10 +9,12 @@
 #include <utility>
 
 namespace pipescope {
-at::Tensor phony_beside(const at::Tensor& beside, bool requires_grad) {
-    return at::empty({0}, at::TensorOptions().dtype(at::kFloat).device(beside.device()))
-        .set_requires_grad(requires_grad);
+namespace {
+/// A tensor without elements on the device of `beside`, for edges alone.
+at::Tensor phony_beside(const at::Tensor& beside) {
+    return at::empty({0}, at::TensorOptions().dtype(at::kFloat).device(beside.device()));
 }
+}  // namespace
 
 Forked fork(const Tensors& tensors) {
     Forked forked{tensors, at::Tensor()};
@@ -25,7 +27,7 @@ Forked fork(const Tensors& tensors) {
     // Its backward waits for both outputs: the tensor's gradient, and the phony's, which only comes when the join is
     // reached.
     Tensors outputs = attach({"Fork", [](Tensors gradients) { return Tensors{std::move(gradients[0])}; }}, {*found},
-                             {*found, phony_beside(*found, false)}, {true, true});
+                             {*found, phony_beside(*found)}, {true, true});
     forked.tensors[static_cast<std::size_t>(found - tensors.begin())] = std::move(outputs[0]);
     forked.phony = std::move(outputs[1]);
     return forked;

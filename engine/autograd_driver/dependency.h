@@ -2,8 +2,6 @@
 
 #include "engine/layer.h"
 
-#include <utility>
-
 namespace pipescope {
 // How the paper's driver tells autograd an order: edges that carry no values. fork() takes a phony from a tensor and
 // join() ties it to another; backward then cannot go through the forked tensor before it went through the joined one.
@@ -14,12 +12,9 @@ namespace pipescope {
 //
 // Source: torchgpipe (arXiv 2004.09910), section 3.2.2.
 
-/// A tensor without elements on the device of `beside`, for edges alone.
-at::Tensor phony_beside(const at::Tensor& beside, bool requires_grad);
-
 struct Forked {
     Tensors tensors;   ///< the same, the first that requires a gradient now behind the fork
-    at::Tensor phony;  ///< requires a gradient if one of them does and gradients are on
+    at::Tensor phony;  ///< without elements, requires a gradient; undefined if none of them does, or gradients are off
 };
 Forked fork(const Tensors& tensors);
 
