@@ -145,6 +145,11 @@ Pipeline::Pipeline(std::vector<ModelLayer> layers, GPipeOptions options)
       shape_(shape_of(options_, balance_, skips_)) {
     check_devices(options_.devices, shape_);
     devices_ = std::make_unique<PipelineDevices>(options_.devices);
+    if (options_.driver == Driver::autograd && !devices_->on_host()) {
+        throw UsageError(
+            "driver autograd is asked for on an accelerator; its copies have no streams there yet; use driver "
+            "scheduled, or lanes on the cpu");
+    }
     for (std::size_t k = 0; k < options_.devices.size(); ++k) {
         options_.devices[k] = devices_->of(LaneId{static_cast<std::int64_t>(k)}).device().str();
     }

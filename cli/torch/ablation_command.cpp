@@ -82,7 +82,7 @@ void add_ablation_command(Program& program) {
     flags->pipeline.chunks = 4;
     CLI::App* command = program.add_command(
         "ablation", "What each part of the paper's driver is worth: none, dependency, copy streams, portals",
-        "Example:\n  pipescope ablation unet:B=5,C=64 --devices cuda:0,cuda:1,cuda:2,cuda:3 --batch 128 -m 8\n"
+        "Example:\n  pipescope ablation unet:B=2,C=8,size=96 -n 2 --batch 16 -m 8\n"
         "Trains a U-Net with the driver in which autograd finds the backward order, each part added in turn, and last "
         "with the\nscheduled driver. Rows take turns, --rounds times. Without --balance the model is profiled first.");
     command->add_option("MODEL", flags->model, "Default " + flags->model);
