@@ -8,6 +8,9 @@
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <map>
+#include <utility>
+
 namespace pipescope {
 namespace {
 constexpr double kMomentum = 0.9;
@@ -52,12 +55,19 @@ private:
     MemoryCategory later_;
 };
 
-/// By lane, which is the partition; the engine's names start with the layer's number, as in "3.weight".
-std::vector<std::vector<at::Tensor>> parameters_by_lane(const GPipe& model) {
-    std::vector<std::vector<at::Tensor>> lanes(model.balance().num_partitions());
-    for (const auto& [name, parameter] : model.named_parameters()) {
-        const LayerId layer(std::stoll(name));
-        lanes[model.balance().partition_of(layer).index()].push_back(parameter);
+struct LaneParameters {
+    PartitionId first_partition;  // of the lane: names its optimizer's task
+    std::vector<at::Tensor> tensors;
+};
+
+std::map<LaneId, LaneParameters> parameters_by_lane(const GPipe& model) {
+    std::map<LaneId, LaneParameters> lanes;
+    for (const LayerInfo& layer : model) {
+        const PartitionInfo& partition = model.partitions()[layer.partition.index()];
+        for (auto& [name, parameter] : layer.layer->parameters()) {
+            const auto lane = lanes.try_emplace(partition.lane, LaneParameters{partition.id, {}}).first;
+            lane->second.tensors.push_back(std::move(parameter));
+        }
     }
     return lanes;
 }
@@ -69,19 +79,16 @@ void check_optimizer(const std::string& name) {
 
 LaneOptimizers::LaneOptimizers(const GPipe& model, const std::string& name, double learning_rate) {
     check_optimizer(name);  // also where no lane has parameters
-    auto lanes = parameters_by_lane(model);
-    for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
-        if (!lanes[lane].empty()) {
-            lanes_.push_back(
-                {LaneId(static_cast<std::int64_t>(lane)), make_optimizer(name, std::move(lanes[lane]), learning_rate)});
-        }
+    for (auto& [lane, parameters] : parameters_by_lane(model)) {
+        lanes_.push_back(
+            {lane, parameters.first_partition, make_optimizer(name, std::move(parameters.tensors), learning_rate)});
     }
 }
 
 void LaneOptimizers::step(std::int32_t step) {
     for (const OfLane& each : lanes_) {
         const ChargedTo charged(each.lane);
-        const TaskRange range({step, TaskKind::optimizer, each.lane.value(), -1, -1});
+        const TaskRange range({step, TaskKind::optimizer, each.partition.value(), -1, -1});
         each.optimizer->step();
     }
 }

@@ -17,7 +17,7 @@ class GPipe;
 /// Throws UsageError unless a run can use an optimizer of that name: sgd, momentum (SGD with 0.9), adam or adamw.
 void check_optimizer(const std::string& name);
 
-/// One optimizer for each lane, over the parameters of its partition, so that its state is charged to the lane that
+/// One optimizer for each lane, over the parameters of its partitions, so that its state is charged to the lane that
 /// would hold it and each lane's share is a task of its own.
 /// Threading: one thread, between the steps of the model.
 class LaneOptimizers {
@@ -33,6 +33,7 @@ public:
 private:
     struct OfLane {
         LaneId lane;
+        PartitionId partition;  // the lane's first: its tasks carry it
         std::shared_ptr<torch::optim::Optimizer> optimizer;
     };
     std::vector<OfLane> lanes_;  // those with parameters

@@ -12,6 +12,7 @@
 #include "cli/units.h"
 #include "models/zoo.h"
 #include "schedule/error.h"
+#include "schedule/schedules.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -41,12 +42,27 @@ struct RunFlags {
     bool json = false;
 };
 
+/// Fills in what the flags leave open: the interleaved schedule goes round the lanes, which are on the CPU.
+void place(PipelineOptions& pipeline) {
+    if (parse_schedule(pipeline.schedule) == Schedule::interleaved_1f1b && pipeline.placement.empty()) {
+        if (pipeline.devices.empty()) {
+            throw UsageError(
+                "--schedule interleaved runs several partitions on each lane; it must know how many lanes there are; "
+                "give --devices, such as cpu,cpu, or --placement, such as 0,1,0,1");
+        }
+        for (std::size_t j = 0; j < pipeline.balance.num_partitions(); ++j) {
+            pipeline.placement.emplace_back(static_cast<std::int64_t>(j % pipeline.devices.size()));
+        }
+    }
+    if (pipeline.devices.empty()) {
+        pipeline.devices.assign(static_cast<std::size_t>(num_lanes(pipeline)), "cpu");
+    }
+}
+
 TrainingOptions training_options(const RunFlags& flags) {
     TrainingOptions options;
     options.pipeline = pipeline_options(flags.pipeline);
-    if (options.pipeline.devices.empty()) {
-        options.pipeline.devices.assign(options.pipeline.balance.num_partitions(), "cpu");
-    }
+    place(options.pipeline);
     options.steps = flags.steps;
     options.warmup = flags.warmup.value_or(std::clamp<std::int64_t>(flags.steps - 1, 0, TrainingOptions{}.warmup));
     if (!std::isfinite(flags.learning_rate) || flags.learning_rate < 0) {
@@ -202,6 +218,7 @@ void add_run_command(Program& program) {
         ->required();
     add_balance_option(*command, flags->pipeline);
     add_batch_options(*command, flags->pipeline);
+    add_schedule_options(*command, flags->pipeline);
     add_training_options(*command, *flags);
     command->add_option("--trace", flags->trace, "Record into this file")->type_name("FILE")->group("Output");
     command->add_option("--profile", flags->profile, "Profile to keep in the trace, instead of measuring one")

@@ -22,7 +22,7 @@ Profile profile_for_run(const ModelSpec& model, const PipelineOptions& pipeline,
     const std::set<std::int64_t> distinct(sizes.begin(), sizes.end());
     ProfileOptions options;
     options.samples.assign(distinct.begin(), distinct.end());
-    options.co_running_lanes = static_cast<int>(pipeline.balance.num_partitions());
+    options.co_running_lanes = num_lanes(pipeline);
     options.seed = seed;
     options.progress = std::move(progress);
     return profile_model(model, options);

@@ -11,6 +11,7 @@
 #include "profiler/recorder/recorder.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
+#include "schedule/schedules.h"
 #include "trace/trace_reader.h"
 
 #include <fmt/format.h>
@@ -18,16 +19,24 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace pipescope {
 namespace {
 namespace fs = std::filesystem;
 
 GPipeOptions engine_options(const TrainingOptions& options, TaskObserver* observer) {
+    std::vector<std::int64_t> placement;
+    for (const LaneId lane : options.pipeline.placement) {
+        placement.push_back(lane.value());
+    }
     return {.balance = options.pipeline.balance.layers_per_partition(),
             .devices = options.pipeline.devices,
             .chunks = options.pipeline.chunks,
             .checkpoint = options.pipeline.checkpoint,
+            .schedule = parse_schedule(options.pipeline.schedule),
+            .placement = std::move(placement),
+            .reduction = Reduction::mean,  // as ModelSpec::loss is
             .driver = options.driver,
             .autograd = options.autograd,
             .deferred_batch_norm = false,
@@ -54,22 +63,21 @@ void check_device(const std::string& device) {
 }
 
 void describe(Recorder& recorder, const ModelSpec& model, const TrainingOptions& options) {
-    const PipelineOptions& pipeline = options.pipeline;
-    PipelineShape shape;
-    shape.num_partitions = static_cast<int>(pipeline.balance.num_partitions());
-    shape.num_micro_batches = static_cast<int>(micro_batch_sizes(pipeline.batch, pipeline.chunks).size());
-    shape.checkpoint = pipeline.checkpoint;
-    std::vector<LaneInfo> lanes;
-    for (const std::string& device : pipeline.devices) {
-        lanes.push_back({fmt::format("lane {}", lanes.size()), device});
-    }
-    recorder.set_pipeline(lanes, shape);
     recorder.set_run("model", nlohmann::json(model.name).dump());
-    recorder.set_run("configuration", to_json(pipeline));
+    recorder.set_run("configuration", to_json(options.pipeline));
     recorder.set_run("environment", environment_json());
     if (options.profile) {
         recorder.set_profile(to_json(*options.profile));
     }
+}
+
+/// Which lane a task belongs to: as the model really runs it, its skips included.
+void describe_lanes(Recorder& recorder, const GPipe& model, std::int64_t batch) {
+    std::vector<LaneInfo> lanes;
+    for (const std::string& device : model.devices()) {
+        lanes.push_back({fmt::format("lane {}", lanes.size()), device});
+    }
+    recorder.set_pipeline(lanes, model.task_graph(batch)->shape());
 }
 
 /// The training loop. Everything it measures goes into the recording.
@@ -78,6 +86,7 @@ void train(const ModelSpec& model, const TrainingOptions& options, Recorder& rec
     StepClock clock(memory, [&] { return recorder.now(); });
     torch::manual_seed(options.seed);
     GPipe pipeline(model, engine_options(options, &clock));
+    describe_lanes(recorder, pipeline, options.pipeline.batch);
     LaneOptimizers optimizers(pipeline, options.pipeline.optimizer, options.learning_rate);
     for (std::int64_t i = 0; i < options.steps; ++i) {
         const Batch batch = model.make_batch(options.pipeline.batch, options.seed + static_cast<std::uint64_t>(i));
@@ -157,17 +166,37 @@ TrainingResult read_result(const fs::path& path, std::size_t num_lanes) {
     read_peaks(reader.memory(), steady_from.value_or(Nanoseconds{0}), result.lanes);
     return result;
 }
+
+/// Before anything is profiled or written: the lanes and the number of micro-batches do for the schedule.
+void check_schedule(const PipelineOptions& pipeline) {
+    const Schedule schedule = parse_schedule(pipeline.schedule);
+    if (is_for_comparison_only(schedule)) {
+        throw UsageError(fmt::format(
+            "--schedule is '{}', which only the simulator runs; a run can use gpipe, 1f1b or interleaved; use one of "
+            "them, or 'pipescope simulate'",
+            pipeline.schedule));
+    }
+    make_schedule(schedule,
+                  {.num_partitions = static_cast<int>(pipeline.balance.num_partitions()),
+                   .num_micro_batches = static_cast<int>(micro_batch_sizes(pipeline.batch, pipeline.chunks).size()),
+                   .checkpoint = pipeline.checkpoint,
+                   .placement = pipeline.placement});
+}
 }  // namespace
 
 void check_training(const ModelSpec& model, const TrainingOptions& options) {
     const PipelineOptions& pipeline = options.pipeline;
     pipeline.balance.check_covers(model.layers.size());
-    micro_batch_sizes(pipeline.batch, pipeline.chunks);
-    if (pipeline.devices.size() != pipeline.balance.num_partitions()) {
-        throw UsageError(fmt::format("--devices names {} lanes; balance {} has {} partitions; give one device for each",
-                                     pipeline.devices.size(), to_string(pipeline.balance),
-                                     pipeline.balance.num_partitions()));
+    const auto lanes = static_cast<std::size_t>(num_lanes(pipeline));
+    if (pipeline.devices.size() != lanes) {
+        throw UsageError(
+            pipeline.placement.empty()
+                ? fmt::format("--devices names {} lanes; balance {} has {} partitions; give one device for each",
+                              pipeline.devices.size(), to_string(pipeline.balance), lanes)
+                : fmt::format("--devices names {} lanes; the placement has {}; give one device for each lane",
+                              pipeline.devices.size(), lanes));
     }
+    check_schedule(pipeline);
     if (options.steps < 1) {
         throw UsageError(fmt::format("--steps is {}; a run has at least 1; use 1 or more", options.steps));
     }

@@ -50,7 +50,8 @@ struct TrainingResult {
 };
 
 /// Throws UsageError unless the options fit the model: the balance covers its layers, there is one device for each
-/// partition and it exists, the optimizer has a known name, and 0 <= warmup < steps.
+/// lane and it exists, the schedule does for the lanes and micro-batches, the optimizer has a known name, and 0 <=
+/// warmup < steps.
 void check_training(const ModelSpec& model, const TrainingOptions& options);
 
 /// Trains the model on its made-up data through the pipeline, with every task and every lane's memory recorded. Checks

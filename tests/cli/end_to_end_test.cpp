@@ -104,6 +104,30 @@ TEST_F(EndToEnd, TrainingLowersTheLossAndRepeatsExactly) {
     }
 }
 
+TEST_F(EndToEnd, ARunOfAnotherScheduleMatchesItsSimulationTaskByTask) {
+    for (const std::string flags :
+         {"--schedule 1f1b --balance 2,2", "--schedule interleaved --devices cpu,cpu --balance 1,1,1,1",
+          "--schedule interleaved --placement 0,1,0,1 --balance 1,1,1,1", "--placement 0,0,1 --balance 1,1,2"}) {
+        const auto ran = user.succeeds("run " + kModel + " " + flags +
+                                       " -m 4 --batch 10 --steps 4 --trace out.sqlite --force --json")
+                             .json();
+        EXPECT_EQ(ran.at("lanes").size(), 2u) << flags;
+        const auto compared = user.succeeds("compare out.sqlite --json").json();
+        EXPECT_EQ(compared.at("tasks_unmatched"), 0) << flags;
+        EXPECT_GT(compared.at("tasks_matched").get<int>(), 0) << flags;
+    }
+    const std::string rest = " --balance 1,1,1,1 -m 4 --batch 8 --trace none.sqlite";
+    EXPECT_THAT(refused(2, "run " + kModel + " --schedule interleaved" + rest),
+                HasSubstr("--devices, such as cpu,cpu"));
+    EXPECT_THAT(
+        refused(2, "run " + kModel + " --schedule interleaved --devices cpu,cpu -m 3 --batch 8 --balance 1,1,1,1"),
+        HasSubstr("multiple of 2"));
+    EXPECT_THAT(refused(2, "run " + kModel + " --schedule pipedream" + rest), HasSubstr("use one of them"));
+    EXPECT_THAT(refused(2, "run " + kModel + " --schedule 1f1b --placement 0,1,0,1 --devices cpu" + rest),
+                HasSubstr("one device for each lane"));
+    EXPECT_FALSE(user.has("none.sqlite"));
+}
+
 TEST_F(EndToEnd, TheTraceOfAKilledRunIsRecovered) {
     user.writes("e.json", emulated_profile(1));
     // Killed once several steps are in the write-ahead log; the run itself would go on for a minute.
