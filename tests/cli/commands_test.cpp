@@ -88,7 +88,7 @@ TEST_F(Commands, InfeasibleIsExitCode3WithTheObjectAllTheSame) {
 TEST_F(Commands, PlanTriesAllThatWasAskedForAndNamesTheBest) {
     const std::string line = "plan p.json -n 1,2,4..9 -m 1..4 --batch 4 --memory-limit 16GiB --json";
     const auto object = user.succeeds(line).json();
-    EXPECT_THAT(keys_of(object), ElementsAre("candidates", "best", "infeasible_because"));
+    EXPECT_THAT(keys_of(object), ElementsAre("candidates", "best", "next_loses_because", "infeasible_because"));
     ASSERT_EQ(object.at("candidates").size(), 3u * 3 * 3);  // n 1, 2, 4; m 1, 2, 4; three modes
     EXPECT_EQ(object.at("best"), 0);
     EXPECT_TRUE(object.at("infeasible_because").is_null());
@@ -102,7 +102,7 @@ TEST_F(Commands, PlanTriesAllThatWasAskedForAndNamesTheBest) {
     EXPECT_NEAR(best.at("cost").get<double>(), 250'000 * 0.21 / 3600 * 4, 1e-6);
     const auto simulated = user.succeeds("simulate p.json --balance 1,1,1,1 -m 4 --batch 4 --json").json();
     std::vector<std::string> keys = keys_of(simulated);
-    keys.insert(keys.end(), {"pareto", "cost"});
+    keys.insert(keys.end(), {"device_type", "balance_is_optimal", "lower_bound_ns", "pareto", "cost"});
     EXPECT_EQ(keys_of(best), keys);
     EXPECT_EQ(user.succeeds(line).out, user.succeeds(line).out);
 }
@@ -110,7 +110,8 @@ TEST_F(Commands, PlanTriesAllThatWasAskedForAndNamesTheBest) {
 TEST_F(Commands, PlanShowsATableOfTheAskedLength) {
     const std::string text =
         user.succeeds("plan p.json -n 2 -m 1..4 --batch 4 --checkpoint never --most 1 --price-per-lane-hour 2").out;
-    EXPECT_THAT(text, AllOf(StartsWith("best: balance 2,2, 4 micro-batches, checkpoint never; the next"),
+    EXPECT_THAT(text, AllOf(StartsWith("best: balance 2,2, 2 lanes, 4 micro-batches, checkpoint never; "),
+                            HasSubstr("the next (2 lanes, 2 micro-batches, checkpoint never) trains 16.67 % fewer"),
                             HasSubstr("peak memory"), HasSubstr(" of 3 candidates")));
     EXPECT_THAT(text, HasSubstr("300.0 ms"));
     EXPECT_THAT(text, HasSubstr(" 83.33 ")) << "250 000 steps of 0.3 s on 2 lanes at 2 an hour";
