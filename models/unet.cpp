@@ -5,9 +5,9 @@
 //                   ..  [ encoder.4 ]--[ decoder.0 ]  ..
 //                             [ bottleneck ]
 //
-// They travel in the tuple of tensors between the layers, as a stack behind the current tensor: (x, skip 0, .., skip
-// k). A stash pushes x, a pop takes the last one, and every layer between hands the stack on untouched.
+// Each is stashed behind its encoder and popped by its decoder, in a space of its own, past whatever lies between.
 
+#include "engine/skippable.h"
 #include "models/zoo_models.h"
 
 #include <ATen/CPUGeneratorImpl.h>
@@ -25,60 +25,24 @@ constexpr std::int64_t kInputChannels = 3;
 constexpr std::int64_t kOutputChannels = 1;
 constexpr double kDropout = 0.1;
 
-// Applies a one-tensor layer to the current tensor and hands the stack of skips on.
-class BesideSkips : public Layer {
-public:
-    explicit BesideSkips(torch::nn::AnyModule module) : layer_(module_layer(std::move(module))) {}
+constexpr const char* kSkip = "skip";
 
-    Tensors forward(const Tensors& inputs) override {
-        Tensors outputs = layer_->forward({inputs.at(0)});
-        outputs.insert(outputs.end(), inputs.begin() + 1, inputs.end());
-        return outputs;
-    }
-    NamedTensors parameters() const override { return layer_->parameters(); }
-    NamedTensors buffers() const override { return layer_->buffers(); }
-    void train(bool on) override { layer_->train(on); }
-    void to(at::ScalarType dtype) override { layer_->to(dtype); }
+Tensors stash(const Tensors& inputs, SkipContext& skips) {
+    skips.stash(kSkip, inputs.at(0));
+    return inputs;
+}
 
-private:
-    std::unique_ptr<Layer> layer_;
-};
+// An odd side was rounded down by the pooling: the missing row and column come back as zeros.
+at::Tensor padded_to(const at::Tensor& input, const at::Tensor& like) {
+    const std::int64_t rows = like.size(2) - input.size(2);
+    const std::int64_t columns = like.size(3) - input.size(3);
+    return rows == 0 && columns == 0 ? input : at::constant_pad_nd(input, {0, columns, 0, rows});
+}
 
-class WithoutParameters : public Layer {
-public:
-    NamedTensors parameters() const override { return {}; }
-    NamedTensors buffers() const override { return {}; }
-    void train(bool) override {}
-    void to(at::ScalarType) override {}
-};
-
-class Stash : public WithoutParameters {
-public:
-    Tensors forward(const Tensors& inputs) override {
-        Tensors outputs = inputs;
-        outputs.push_back(inputs.at(0));
-        return outputs;
-    }
-};
-
-class PopAndConcatenate : public WithoutParameters {
-public:
-    Tensors forward(const Tensors& inputs) override {
-        Tensors outputs = inputs;
-        const at::Tensor skip = outputs.back();
-        outputs.pop_back();
-        outputs.at(0) = at::cat({padded_to(outputs.at(0), skip), skip}, 1);
-        return outputs;
-    }
-
-private:
-    // An odd side was rounded down by the pooling: the missing row and column come back as zeros.
-    static at::Tensor padded_to(const at::Tensor& input, const at::Tensor& like) {
-        const std::int64_t rows = like.size(2) - input.size(2);
-        const std::int64_t columns = like.size(3) - input.size(3);
-        return rows == 0 && columns == 0 ? input : at::constant_pad_nd(input, {0, columns, 0, rows});
-    }
-};
+Tensors pop_and_concatenate(const Tensors& inputs, SkipContext& skips) {
+    const at::Tensor skip = skips.pop(kSkip);
+    return {at::cat({padded_to(inputs.at(0), skip), skip}, 1)};
+}
 
 class UnetBuilder {
 public:
@@ -89,7 +53,7 @@ public:
             const std::string name = "encoder." + std::to_string(i);
             const std::int64_t width = options_.channels << i;
             cell(name, i == 0 ? kInputChannels : width / 2, width, width);
-            add(name + ".skip", [] { return std::make_unique<Stash>(); });
+            add_skip(name, level_space(i), {.stash = {{"", kSkip}}, .pop = {}}, &stash);
             add_module(name + ".down", [] { return torch::nn::MaxPool2d(torch::nn::MaxPool2dOptions(2).stride(2)); });
         }
         const std::int64_t deepest = options_.channels << (kDepth - 1);
@@ -100,7 +64,7 @@ public:
             add_module(name + ".up", [] {
                 return torch::nn::Upsample(torch::nn::UpsampleOptions().scale_factor(std::vector<double>{2, 2}));
             });
-            add(name + ".skip", [] { return std::make_unique<PopAndConcatenate>(); });
+            add_skip(name, level_space(i), {.stash = {}, .pop = {{"", kSkip}}}, &pop_and_concatenate);
             cell(name, 2 * width, width / 2, width / 2);
         }
         add_module("segment", [input = options_.channels / 2] {
@@ -127,13 +91,18 @@ private:
                    [] { return torch::nn::LeakyReLU(torch::nn::LeakyReLUOptions().negative_slope(0.01)); });
     }
 
-    template <class Make>
-    void add_module(const std::string& name, Make make) {
-        add(name, [make] { return std::make_unique<BesideSkips>(torch::nn::AnyModule(make())); });
+    // The skip of one level has its space to itself: all five bear the same name.
+    static std::string level_space(std::int64_t level) { return "level." + std::to_string(level); }
+
+    void add_skip(const std::string& cell, const std::string& space, const SkipNames& names,
+                  const SkipForward& forward) {
+        layers_.push_back(
+            isolate({cell + ".skip", [names, forward] { return skippable_layer(nullptr, names, forward); }}, space));
     }
 
-    void add(const std::string& name, std::function<std::unique_ptr<Layer>()> make) {
-        layers_.push_back({name, std::move(make)});
+    template <class Make>
+    void add_module(const std::string& name, Make make) {
+        layers_.push_back({name, [make] { return module_layer(torch::nn::AnyModule(make())); }});
     }
 
     UnetOptions options_;

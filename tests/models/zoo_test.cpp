@@ -174,7 +174,7 @@ TEST(Zoo, UnetKeepsTheImagesSideWhateverItIs) {
     EXPECT_EQ(output[0].sizes(), (std::vector<std::int64_t>{2, 1, 75, 75}));
 }
 
-TEST(Zoo, ResnetDeclaresItsSkipsInSpacesOfTheirOwn) {
+TEST(Zoo, UnetAndResnetDeclareTheirSkipsInSpacesOfTheirOwn) {
     const auto skips_of = [](const std::string& name) {
         std::vector<SkipName> stashed;
         std::vector<SkipName> popped;
@@ -189,7 +189,14 @@ TEST(Zoo, ResnetDeclaresItsSkipsInSpacesOfTheirOwn) {
         EXPECT_EQ(std::adjacent_find(stashed.begin(), stashed.end()), stashed.end()) << name;
         return stashed.size();
     };
+    EXPECT_EQ(skips_of("unet"), 5U);
     EXPECT_EQ(skips_of("resnet101"), 33U);
+}
+
+TEST(Zoo, UnetHasFiveSkipsUnderWayAtItsBottom) {
+    PlainModel model("unet:B=1,C=4,size=64");
+    EXPECT_EQ(model.forward(model.spec.make_batch(1, 0).input).size(), 1U);
+    EXPECT_EQ(model.most_skips, 5U);
 }
 
 TEST(Zoo, ListsItsModelsWithTheirOptions) {
