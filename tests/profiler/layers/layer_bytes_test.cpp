@@ -142,23 +142,49 @@ TEST_F(LayerBytesTest, IntegerInputsPass) {
     EXPECT_TRUE(bytes[0].keeps_input);
 }
 
-// The first cell of a U-Net: what a skip on its way costs is counted once, by the layer that keeps it.
+/// Linear on the first tensor of a pair; the second passes.
+class PairedLinear : public Layer {
+public:
+    Tensors forward(const Tensors& inputs) override { return {linear_(inputs[0]), inputs[1]}; }
+    NamedTensors parameters() const override { return {{"weight", linear_->weight}, {"bias", linear_->bias}}; }
+    NamedTensors buffers() const override { return {}; }
+    void train(bool) override {}
+    void to(at::ScalarType) override {}
+
+private:
+    torch::nn::Linear linear_{16, 16};
+};
+
+LayerSpec pair_function(const std::string& name, std::function<Tensors(const Tensors&)> apply) {
+    return {name, [apply] { return std::make_unique<FunctionLayer>(apply); }};
+}
+
+// A skip that travels in the tuple costs once, at the layer that keeps it.
 TEST_F(LayerBytesTest, CountsSkipsInATupleOnce) {
-    const ModelSpec model = make_model("unet:B=1,C=4,size=64");
+    ModelSpec model;
+    model.layers = {linear(64, 64),
+                    pair_function("split",
+                                  [](const Tensors& in) {
+                                      return Tensors{in[0], in[0]};
+                                  }),
+                    pair_function("quarter",
+                                  [](const Tensors& in) {
+                                      return Tensors{in[0].narrow(1, 0, 16).clone(), in[1]};
+                                  }),
+                    {"paired", [] { return std::make_unique<PairedLinear>(); }},
+                    pair_function("join", [](const Tensors& in) {
+                        return Tensors{at::cat({in[0], in[1]}, 1)};
+                    })};
     LayerChain chain(model, 0);
-    const auto bytes = measure_bytes(chain, model.make_batch(2, 0)).layers;
-    std::size_t stash = 0;
-    while (model.layers[stash].name != "encoder.0.skip") {
-        ++stash;
-    }
-    constexpr Bytes kSkip = 2 * 4 * 64 * 64 * 4;
-    EXPECT_TRUE(bytes[stash].aliases_input);
-    EXPECT_EQ(bytes[stash].output, kSkip);  // the same storage twice
-    EXPECT_EQ(bytes[stash].saved, 0);
-    // The pooling's output is a quarter; the skip goes with it, and is no input that the convolution behind it keeps.
-    EXPECT_EQ(bytes[stash + 1].output, kSkip + kSkip / 4);
-    EXPECT_FALSE(bytes[stash + 2].keeps_input);
-    EXPECT_EQ(bytes[stash + 2].saved, kSkip / 4);
+    const auto bytes = measure_bytes(chain, {{torch::randn({8, 64})}, {}}).layers;
+    constexpr Bytes kSkip = 8 * 64 * 4;
+    EXPECT_TRUE(bytes[1].aliases_input);
+    EXPECT_EQ(bytes[1].output, kSkip);  // the same storage twice
+    EXPECT_EQ(bytes[1].saved, 0);
+    // The quarter goes on with the skip, which is no input that the layer behind it keeps.
+    EXPECT_EQ(bytes[2].output, kSkip + kSkip / 4);
+    EXPECT_FALSE(bytes[3].keeps_input);
+    EXPECT_EQ(bytes[3].saved, kSkip / 4);
 }
 
 // Cross-entropy keeps the log-softmax of the output, and makes its gradient beside that of the output.
