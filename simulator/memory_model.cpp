@@ -5,6 +5,7 @@
 #include "simulator/lane_ledger.h"
 #include "simulator/partition_memory.h"
 #include "simulator/reserved_memory.h"
+#include "simulator/sized_profile.h"
 
 #include <algorithm>
 #include <cmath>
@@ -42,6 +43,10 @@ public:
             if (!is_host(lane_of(0))) {
                 ledger(lane_of(0)).add(boundary, memory(i, 0).input, Nanoseconds{0});
             }
+        }
+        for (const NamedSkip& skip : skips_of(profile)) {
+            const PartitionId partition = options.balance.partition_of(skip.stash);
+            kept_as_value_.push_back(is_kept_as_value(skip, options.balance.layers_of(partition)));
         }
         if (with_reserved) {
             reserved_.emplace(profile, options, costs, graph);
@@ -210,7 +215,7 @@ private:
         LaneLedger& here = ledger(task.lane);
         here.end_work();
         if (!checkpointed(i)) {
-            here.add(saved, each.graph + skips_inside(i, j), now_);
+            here.add(saved, each.graph + skips_inside(i, j) - stashes_given_away(i, j), now_);
             here.add(saved, keeps_own_output(j) && each.output_kept ? each.output : 0, now_);
             if (!each.input_kept) {
                 free_input(i, j);
@@ -265,7 +270,8 @@ private:
         const PartitionMemory& each = memory(i, j);
         LaneLedger& here = ledger(task.lane);
         const bool own_output = checkpointed(i) || keeps_own_output(j);
-        here.remove(saved, each.graph + skips_inside(i, j) + (own_output && each.output_kept ? each.output : 0));
+        here.remove(saved, each.graph + skips_inside(i, j) - stashes_given_away(i, j) +
+                               (own_output && each.output_kept ? each.output : 0));
         if (each.input_kept) {
             free_input(i, j);
         }
@@ -314,13 +320,50 @@ private:
     }
 
     // Skips. Inside a partition they are part of its graph; between lanes they travel.
+    /// What is stashed and popped within the partition, where the graph does not keep the same storage anyway.
     Bytes skips_inside(int i, int j) const {
         Bytes bytes = 0;
         for (std::size_t k = 0; k < graph_.shape().skips.size(); ++k) {
             const auto [from, to] = graph_.shape().skips[k];
-            bytes += from.value() == j && to.value() == j ? skip_bytes(i, k) : 0;
+            bytes += from.value() == j && to.value() == j && !kept_as_value_[k] ? skip_bytes(i, k) : 0;
         }
         return bytes;
+    }
+    /// Stashes that the partition's graph keeps, but whose storage is charged to another lane of the host, which pops
+    /// them. What a recompute makes again stays here.
+    Bytes stashes_given_away(int i, int j) const {
+        Bytes bytes = 0;
+        for (std::size_t k = 0; !checkpointed(i) && k < graph_.shape().skips.size(); ++k) {
+            const auto [from, to] = graph_.shape().skips[k];
+            const bool given = from.value() == j && from != to && kept_as_value_[k] &&
+                               shares_storage(lane_of(j), lane_of(static_cast<int>(to.value())));
+            bytes += given ? skip_bytes(i, k) : 0;
+        }
+        return bytes;
+    }
+    /// Whether a stash is the storage of its layer's output (the layer only hands it on), and a layer of the same
+    /// partition keeps that as its input or output.
+    bool is_kept_as_value(const NamedSkip& skip, LayerRange partition) const {
+        const std::vector<LayerProfile>& layers = profile_.layers;
+        std::size_t maker = skip.stash.index();
+        if (!layers[maker].aliases_input) {
+            return false;
+        }
+        while (maker > partition.first.index() && layers[maker].aliases_input) {
+            --maker;
+        }
+        if (layers[maker].aliases_input) {
+            return false;  // the partition's own input, which is charged apart
+        }
+        for (std::size_t l = maker + 1; l < partition.end.index(); ++l) {
+            if (layers[l].keeps_input) {
+                return true;
+            }
+            if (!layers[l].aliases_input) {
+                break;
+            }
+        }
+        return layers[maker].keeps_output;
     }
     /// Calls each(k, from, to) for the skips between different partitions.
     template <class Each>
@@ -373,6 +416,7 @@ private:
     std::vector<PartitionMemory> smallest_;  // of the smaller ones
     Bytes batch_output_ = 0;                 // the last partition's output of the whole mini-batch
     int backwards_left_ = 0;                 // of the last partition
+    std::vector<bool> kept_as_value_;        // by skip: is_kept_as_value()
     Nanoseconds now_{0};
     std::vector<MemorySample> samples_;
 };

@@ -44,6 +44,49 @@ TEST(MemoryModel, HoldsParametersGradientsAndOptimizerState) {
     EXPECT_EQ(simulate(profile, options).lanes[1].peak.at("optimizer"), 100);
 }
 
+/// linear (10 bytes out), a layer that only stashes what it hands on, a layer that keeps its input, one that pops.
+Profile kept_stash() {
+    Profile profile = profile_of({linear(0), linear(0), linear(0), linear(0)});
+    profile.layers[1].aliases_input = true;
+    profile.layers[1].keeps_input = false;
+    profile.layers[1].stash["x"] = {10};
+    profile.layers[3].keeps_input = false;
+    profile.layers[3].pop = {"x"};
+    return profile;
+}
+
+TEST(MemoryModel, CountsAStashThatTheGraphKeepsAnywayOnce) {
+    PipelineOptions options = two_lanes(1, Checkpoint::never);
+    options.balance = Balance({4});
+    const Bytes with = simulate(kept_stash(), options).lanes[0].peak_bytes;
+    Profile without = kept_stash();
+    without.layers[1].stash.clear();
+    without.layers[3].pop.clear();
+    EXPECT_EQ(with, simulate(without, options).lanes[0].peak_bytes);
+
+    Profile not_kept = kept_stash();
+    not_kept.layers[2].keeps_input = false;
+    without.layers[2].keeps_input = false;
+    EXPECT_EQ(simulate(not_kept, options).lanes[0].peak_bytes, simulate(without, options).lanes[0].peak_bytes + 10)
+        << "else it lives because it is stashed";
+}
+
+TEST(MemoryModel, ChargesAKeptStashToTheLaneThatPopsItWhereLanesShareMemory) {
+    PipelineOptions options = two_lanes(1, Checkpoint::never);
+    options.balance = Balance({3, 1});
+    const auto saved_on_lane_0 = [&](const std::string& other) {
+        options.devices = {"cpu", other};
+        Bytes most = 0;
+        for (const MemorySample& sample : simulate(kept_stash(), options).memory) {
+            if (sample.lane == LaneId{0}) {
+                most = std::max(most, sample.composition[MemoryCategory::saved]);
+            }
+        }
+        return most;
+    };
+    EXPECT_EQ(saved_on_lane_0("device 1") - saved_on_lane_0("cpu"), 10);
+}
+
 TEST(MemoryModel, CountsATwoLanePipelineByHand) {
     // m = 3, sizes of one micro-batch: input 6, T0 10, T1 4. Lane 0 holds the mini-batch, 18, on its own device.
     const Simulation simulation = simulate(two_linears(), two_lanes(3, Checkpoint::never));
