@@ -42,12 +42,7 @@ void take_turn(const ModelSpec& model, const AblationPlan& plan, AblationRow& ro
     training.driver = row.driver;
     training.autograd = row.parts;
     const TrainingResult result = train_recorded(model, training);
-    std::vector<Nanoseconds> times;
-    for (const TrainedStep& step : result.steps) {
-        if (!step.warmup) {
-            times.push_back(step.step_time);
-        }
-    }
+    const std::vector<Nanoseconds> times = measured_step_times(result);
     turns.samples_per_second.push_back(1e9 * static_cast<double>(plan.pipeline.batch) /
                                        static_cast<double>(median(times).count()));
     if (!result.bubble_fraction) {

@@ -58,12 +58,7 @@ PipelineOptions with_best_balance(const Profile& profile, PipelineOptions option
 }
 
 Nanoseconds median_step_time(const TrainingResult& result) {
-    std::vector<Nanoseconds> times;
-    for (const TrainedStep& step : result.steps) {
-        if (!step.warmup) {
-            times.push_back(step.step_time);
-        }
-    }
+    std::vector<Nanoseconds> times = measured_step_times(result);
     std::sort(times.begin(), times.end());
     return times.at(times.size() / 2);
 }

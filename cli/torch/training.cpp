@@ -184,6 +184,16 @@ void check_schedule(const PipelineOptions& pipeline) {
 }
 }  // namespace
 
+std::vector<Nanoseconds> measured_step_times(const TrainingResult& result) {
+    std::vector<Nanoseconds> times;
+    for (const TrainedStep& step : result.steps) {
+        if (!step.warmup) {
+            times.push_back(step.step_time);
+        }
+    }
+    return times;
+}
+
 void check_training(const ModelSpec& model, const TrainingOptions& options) {
     const PipelineOptions& pipeline = options.pipeline;
     pipeline.balance.check_covers(model.layers.size());

@@ -49,6 +49,9 @@ struct TrainingResult {
     std::vector<TrainedLane> lanes;
 };
 
+/// Step times of the steps after the warm-up.
+std::vector<Nanoseconds> measured_step_times(const TrainingResult& result);
+
 /// Throws UsageError unless the options fit the model: the balance covers its layers, there is one device for each
 /// lane and it exists, the schedule does for the lanes and micro-batches, the optimizer has a known name, and 0 <=
 /// warmup < steps.

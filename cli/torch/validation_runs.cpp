@@ -101,13 +101,8 @@ std::vector<ValidatedCandidate> validate(const ModelSpec& model, const Validatio
                 throw Error(
                     "the recorder lost ranges of a run, so that its bubble is unknown; validate on a quieter machine");
             }
-            ValidatedRun run{std::move(compared.comparison), {}, compared.simulation.step_band};
-            for (const TrainedStep& step : result.steps) {
-                if (!step.warmup) {
-                    run.measured_steps.push_back(step.step_time);
-                }
-            }
-            each.runs.push_back(std::move(run));
+            each.runs.push_back(
+                {std::move(compared.comparison), measured_step_times(result), compared.simulation.step_band});
             if (plan.progress) {
                 plan.progress(++done / total);
             }
