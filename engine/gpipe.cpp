@@ -2,6 +2,7 @@
 
 #include "engine/autograd_bridge.h"
 #include "engine/autograd_driver/autograd_run.h"
+#include "engine/gradient_needs.h"
 #include "engine/model_layers.h"
 #include "engine/pipeline.h"
 #include "engine/state_archive.h"
@@ -101,9 +102,8 @@ GPipe::GPipe(GPipe&&) noexcept = default;
 GPipe& GPipe::operator=(GPipe&&) noexcept = default;
 
 Tensors GPipe::forward(const Tensors& input) {
-    const bool trains =
-        at::GradMode::is_enabled() && impl_->pipeline->is_training() &&
-        (impl_->pipeline->has_trainable_parameters() || std::any_of(input.begin(), input.end(), needs_gradient));
+    const bool trains = at::GradMode::is_enabled() && impl_->pipeline->is_training() &&
+                        (impl_->pipeline->has_trainable_parameters() || any_requires_grad(input));
     const Schedule schedule = impl_->pipeline->options().schedule;
     if (trains && needs_loss_inside(schedule)) {
         throw UsageError("forward is called with the schedule " + to_string(schedule) +
@@ -136,7 +136,7 @@ at::Tensor GPipe::step(const Tensors& input, const Tensors& target, const LossFu
                          (at::GradMode::is_enabled() ? "in eval mode" : "under no_grad") +
                          "; it computes gradients; use train() with gradients on, or forward()");
     }
-    if (!impl_->pipeline->has_trainable_parameters() && std::none_of(input.begin(), input.end(), needs_gradient)) {
+    if (!impl_->pipeline->has_trainable_parameters() && !any_requires_grad(input)) {
         throw UsageError(
             "step is called where no parameter and no input requires a gradient; it computes gradients; let one "
             "require it, or use forward()");

@@ -1,6 +1,7 @@
 #include "engine/step_tasks.h"
 
 #include "engine/engine_error.h"
+#include "engine/gradient_needs.h"
 #include "engine/task_observer.h"
 
 #include <ATen/core/grad_mode.h>
@@ -11,17 +12,6 @@
 #include <utility>
 
 namespace pipescope {
-namespace {
-bool can_carry_gradient(const at::Tensor& tensor) {
-    return tensor.is_floating_point() || tensor.is_complex();
-}
-
-bool any_requires_grad(const Tensors& tensors) {
-    return std::any_of(tensors.begin(), tensors.end(),
-                       [](const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); });
-}
-}  // namespace
-
 StepTasks::StepTasks(Pipeline& pipeline, StepKind kind, const Tensors& input, std::vector<std::int64_t> sizes)
     : pipeline_(pipeline),
       kind_(kind),

@@ -3,6 +3,7 @@
 #include "engine/autograd_driver/backward_span.h"
 #include "engine/autograd_driver/dependency.h"
 #include "engine/autograd_driver/graph_node.h"
+#include "engine/gradient_needs.h"
 #include "engine/mini_batch.h"
 #include "engine/pipeline.h"
 #include "engine/step_loss.h"

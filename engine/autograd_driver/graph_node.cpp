@@ -4,7 +4,6 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
-#include <algorithm>
 #include <memory>
 #include <utility>
 
@@ -61,14 +60,5 @@ Tensors send_through(std::string name, std::function<void(const Tensors& gradien
                        return gradients;
                    }};
     return attach(std::move(node), tensors, tensors, differentiable);
-}
-
-bool can_carry_gradient(const at::Tensor& tensor) {
-    return tensor.defined() && (tensor.is_floating_point() || tensor.is_complex());
-}
-
-bool any_requires_grad(const Tensors& tensors) {
-    return std::any_of(tensors.begin(), tensors.end(),
-                       [](const at::Tensor& tensor) { return tensor.defined() && tensor.requires_grad(); });
 }
 }  // namespace pipescope

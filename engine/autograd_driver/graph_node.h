@@ -24,7 +24,4 @@ Tensors attach(GraphNode node, const Tensors& inputs, const Tensors& outputs, co
 /// Hands the tensors on unchanged, those that require a gradient through a node whose backward calls `pass` on the way
 /// and hands their gradients on.
 Tensors send_through(std::string name, std::function<void(const Tensors& gradients)> pass, const Tensors& tensors);
-
-bool can_carry_gradient(const at::Tensor& tensor);
-bool any_requires_grad(const Tensors& tensors);
 }  // namespace pipescope

@@ -4,6 +4,7 @@
 #include "engine/autograd_driver/dependency.h"
 #include "engine/autograd_driver/graph_node.h"
 #include "engine/engine_error.h"
+#include "engine/gradient_needs.h"
 #include "engine/pipeline.h"
 #include "engine/task_span.h"
 

@@ -1,0 +1,10 @@
+#pragma once
+
+#include "engine/layer.h"
+
+namespace pipescope {
+// Undefined tensors need and carry none.
+
+bool can_carry_gradient(const at::Tensor& tensor);
+bool any_requires_grad(const Tensors& tensors);
+}  // namespace pipescope
