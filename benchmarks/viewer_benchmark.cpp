@@ -1,8 +1,8 @@
 // Redraws of a timeline of ten million slices while zooming and panning: the whole widget with ruler, names, borders
 // and labels, at 1920x1080 and 3840x2160, in CPU time. The counters p50_ms and p95_ms are what the reader looks for; 16
 // ms is a frame. Durations and kinds are random, which is the worst case for drawing runs of one kind.
-#include "gui/time_axis_model.h"
-#include "gui/timeline_view.h"
+#include "gui/timeline/time_axis_model.h"
+#include "gui/timeline/timeline_view.h"
 
 #include <benchmark/benchmark.h>
 

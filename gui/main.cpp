@@ -1,4 +1,4 @@
-#include "gui/viewer_command.h"
+#include "gui/window/viewer_command.h"
 
 int main(int argc, char** argv) {
     return pipescope::runViewer(argc, argv);

@@ -1,0 +1,95 @@
+#include "gui/document/headlines.h"
+
+#include "gui/style/number_format.h"
+
+#include <QCoreApplication>
+#include <QFileInfo>
+
+namespace pipescope {
+namespace {
+QString text(const char* source) {
+    return QCoreApplication::translate("Headlines", source);
+}
+const QString kSeparator = QStringLiteral("  ·  ");
+
+QString figures(const StepStatistics& statistics, bool bubble_known) {
+    const QString bubble = bubble_known ? formatShare(statistics.bubble_fraction)
+                                        : text(QT_TRANSLATE_NOOP("Headlines", "not given, ranges were lost"));
+    return text(QT_TRANSLATE_NOOP("Headlines", "step time %1  ·  bubble %2"))
+        .arg(formatDuration(statistics.step_time().count()), bubble);
+}
+
+QString configuration(const PipelineOptions& options, std::int64_t micro_batches) {
+    return text(QT_TRANSLATE_NOOP("Headlines", "%1, balance %2, %3 micro-batches, checkpoint %4"))
+        .arg(QString::fromStdString(options.schedule), QString::fromStdString(to_string(options.balance)))
+        .arg(micro_batches)
+        .arg(QString::fromStdString(to_string(options.checkpoint)));
+}
+}  // namespace
+
+QString measuredHeadline(const TraceDocument& document, std::int32_t step) {
+    QStringList parts{QFileInfo(document.path).fileName()};
+    if (!document.model.isEmpty()) {
+        parts << document.model;
+    }
+    const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
+    if (span != nullptr) {
+        parts << text(QT_TRANSLATE_NOOP("Headlines", "step %1")).arg(step)
+              << figures(span->statistics, document.droppedRanges == 0);
+    }
+    return parts.join(kSeparator);
+}
+
+QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
+    QStringList parts;
+    if (!document.measured) {
+        parts << QFileInfo(document.path).fileName();
+    }
+    if (document.simulation) {
+        parts << configuration(document.simulation->options, document.simulation->micro_batches);
+    }
+    if (!document.simulated || document.simulated->steps().empty()) {
+        return parts.join(kSeparator);
+    }
+    const StepStatistics& simulated = document.simulated->steps().front().statistics;
+    const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
+    if (span == nullptr) {
+        parts << figures(simulated, true);
+        return parts.join(kSeparator);
+    }
+    const StepStatistics& measured = span->statistics;
+    const double error =
+        static_cast<double>(simulated.step_time().count()) / static_cast<double>(measured.step_time().count()) - 1;
+    parts << text(QT_TRANSLATE_NOOP("Headlines", "step time %1 (%2)"))
+                 .arg(formatDuration(simulated.step_time().count()), formatShareChange(error));
+    const QString bubble = formatShare(simulated.bubble_fraction);
+    parts << (document.droppedRanges > 0
+                  ? text(QT_TRANSLATE_NOOP("Headlines", "bubble %1")).arg(bubble)
+                  : text(QT_TRANSLATE_NOOP("Headlines", "bubble %1 (%2)"))
+                        .arg(bubble, formatPoints(simulated.bubble_fraction - measured.bubble_fraction)));
+    return parts.join(kSeparator);
+}
+
+QString comparisonHeadline(const TraceDocument& document) {
+    if (!document.comparison) {
+        return {};
+    }
+    const Comparison& comparison = *document.comparison;
+    const QString steps = comparison.steps.size() == 1
+                              ? text(QT_TRANSLATE_NOOP("Headlines", "One step compared"))
+                              : text(QT_TRANSLATE_NOOP("Headlines", "Median of %1 steps")).arg(comparison.steps.size());
+    QString line = steps + text(QT_TRANSLATE_NOOP("Headlines", ": step time %1 measured, %2 simulated (%3)"))
+                               .arg(formatDuration(comparison.measured_step_time.count()),
+                                    formatDuration(comparison.simulated_step_time.count()),
+                                    formatShareChange(comparison.step_error));
+    if (document.droppedRanges == 0) {
+        line += text(QT_TRANSLATE_NOOP("Headlines", "  ·  bubble %1 measured, %2 simulated (%3)"))
+                    .arg(formatShare(comparison.measured_bubble_fraction),
+                         formatShare(comparison.simulated_bubble_fraction),
+                         formatPoints(comparison.simulated_bubble_fraction - comparison.measured_bubble_fraction));
+    }
+    return line + text(QT_TRANSLATE_NOOP("Headlines", "  ·  %1 tasks matched, %2 without a twin"))
+                      .arg(comparison.tasks_matched)
+                      .arg(comparison.tasks_unmatched);
+}
+}  // namespace pipescope

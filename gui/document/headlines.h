@@ -1,0 +1,14 @@
+#pragma once
+
+#include "gui/document/trace_document.h"
+
+#include <QString>
+
+namespace pipescope {
+/// The line above the measured timeline: file, model, and the figures of measured step `step`.
+QString measuredHeadline(const TraceDocument& document, std::int32_t step);
+/// The line above the simulated timeline: configuration, figures, and how far they are from measured step `step`.
+QString simulatedHeadline(const TraceDocument& document, std::int32_t step);
+/// Medians over all compared steps; empty without a comparison.
+QString comparisonHeadline(const TraceDocument& document);
+}  // namespace pipescope

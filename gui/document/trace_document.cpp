@@ -1,0 +1,118 @@
+#include "gui/document/trace_document.h"
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+constexpr std::int64_t kMarginPart = 50;  // 2 % on either side
+
+TimeRange withMargin(const TimeRange& range) {
+    const std::int64_t margin = range.length() / kMarginPart + 1;
+    return {range.start - margin, range.end + margin};
+}
+
+TimeRange united(const TimeRange& a, const TimeRange& b) {
+    return {std::min(a.start, b.start), std::max(a.end, b.end)};
+}
+
+const StepSpan* simulatedStep(const TraceDocument& document) {
+    return document.simulated && !document.simulated->steps().empty() ? &document.simulated->steps().front() : nullptr;
+}
+
+TimeRange simulatedRange(const TraceDocument& document, std::int32_t step) {
+    const std::int64_t shift = simulatedShift(document, step);
+    const TimeRange range = document.simulated->range();
+    return {range.start + shift, range.end + shift};
+}
+}  // namespace
+
+const TimelineStore* TraceDocument::store(Source source) const {
+    return source == Source::measured ? measured.get() : simulated.get();
+}
+
+std::vector<StepSpan> stepsOf(const TraceDocument& document) {
+    if (document.measured) {
+        return document.measured->steps();
+    }
+    return document.simulated ? document.simulated->steps() : std::vector<StepSpan>{};
+}
+
+std::int32_t typicalStep(const TraceDocument& document) {
+    std::vector<StepSpan> steps = stepsOf(document);
+    std::vector<StepSpan> warm = steps;
+    std::erase_if(warm, [&](const StepSpan& span) {
+        return std::any_of(document.steps.begin(), document.steps.end(),
+                           [&](const StepRecord& record) { return record.step == span.step && record.warmup; });
+    });
+    std::vector<StepSpan>& candidates = warm.empty() ? steps : warm;
+    if (candidates.empty()) {
+        return 0;
+    }
+    std::stable_sort(candidates.begin(), candidates.end(), [](const StepSpan& a, const StepSpan& b) {
+        return a.statistics.step_time() < b.statistics.step_time();
+    });
+    return candidates[candidates.size() / 2].step;
+}
+
+std::optional<SliceRef> twinOf(const TraceDocument& document, Source source, SliceRef slice, std::int32_t step) {
+    const StepSpan* simulated = simulatedStep(document);
+    if (!document.measured || simulated == nullptr) {
+        return std::nullopt;
+    }
+    TaskKey key = document.store(source)->slice(slice).key;
+    key.step = source == Source::measured ? simulated->step : step;
+    return document.store(source == Source::measured ? Source::simulated : Source::measured)->find(key);
+}
+
+std::int64_t simulatedShift(const TraceDocument& document, std::int32_t step) {
+    const StepSpan* simulated = simulatedStep(document);
+    const StepSpan* measured = document.measured ? document.measured->step(step) : nullptr;
+    return measured != nullptr && simulated != nullptr ? measured->range().start - simulated->range().start : 0;
+}
+
+TimeRange wholeRange(const TraceDocument& document, std::int32_t step) {
+    if (!document.simulated) {
+        return withMargin(document.measured ? document.measured->range() : TimeRange{0, 1});
+    }
+    const TimeRange simulated = simulatedRange(document, step);
+    return withMargin(document.measured ? united(document.measured->range(), simulated) : simulated);
+}
+
+TimeRange stepRange(const TraceDocument& document, std::int32_t step) {
+    const StepSpan* measured = document.measured ? document.measured->step(step) : nullptr;
+    if (measured == nullptr) {
+        return wholeRange(document, step);
+    }
+    return withMargin(document.simulated ? united(measured->range(), simulatedRange(document, step))
+                                         : measured->range());
+}
+
+std::vector<LaneFacts> laneFacts(const TraceDocument& document, std::int32_t step) {
+    const StepSpan* measured = document.measured ? document.measured->step(step) : nullptr;
+    const StepSpan* simulated = simulatedStep(document);
+    const TimelineStore* names = document.measured ? document.measured.get() : document.simulated.get();
+    std::vector<LaneFacts> facts(names != nullptr ? names->lanes().size() : 0);
+    for (std::size_t lane = 0; lane < facts.size(); ++lane) {
+        LaneFacts& each = facts[lane];
+        each.lane = QString::fromStdString(names->lanes()[lane].name);
+        if (measured != nullptr && lane < measured->statistics.lanes.size()) {
+            each.measuredBusy = measured->statistics.lanes[lane].busy;
+            if (document.droppedRanges == 0) {
+                each.measuredBubble = measured->statistics.lanes[lane].bubble_fraction;
+            }
+        }
+        if (simulated != nullptr && lane < simulated->statistics.lanes.size()) {
+            each.simulatedBusy = simulated->statistics.lanes[lane].busy;
+            each.simulatedBubble = simulated->statistics.lanes[lane].bubble_fraction;
+        }
+        if (lane < document.measuredMemory.size() && !document.measuredMemory[lane].empty()) {
+            const Bytes in_step = measured != nullptr ? document.measuredMemory[lane].highestIn(measured->range()) : 0;
+            each.measuredPeak = in_step > 0 ? in_step : document.measuredMemory[lane].highest();
+        }
+        if (document.simulation && lane < document.simulation->lanes.size()) {
+            each.simulatedPeak = document.simulation->lanes[lane].peak_bytes;
+        }
+    }
+    return facts;
+}
+}  // namespace pipescope

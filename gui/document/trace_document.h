@@ -1,0 +1,59 @@
+#pragma once
+
+#include "gui/timeline/memory_track.h"
+#include "gui/timeline/timeline_store.h"
+#include "simulator/comparison.h"
+#include "simulator/simulation.h"
+#include "trace/trace_records.h"
+
+#include <QString>
+#include <QStringList>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace pipescope {
+/// What the viewer shows of one file. Threading: immutable once loaded, shared between threads.
+struct TraceDocument {
+    QString path;
+    QString model;
+    std::shared_ptr<const TimelineStore> measured;   ///< null if nothing was recorded
+    std::shared_ptr<const TimelineStore> simulated;  ///< null if nothing could be simulated; one step, from time 0
+    std::optional<Simulation> simulation;            ///< its timeline and memory moved to `simulated` and the tracks
+    std::optional<Comparison> comparison;
+    std::vector<StepRecord> steps;
+    std::vector<MemoryTrack> measuredMemory;  ///< per lane, or empty
+    std::vector<MemoryTrack> simulatedMemory;
+    std::optional<Bytes> memoryLimit;
+    std::int64_t droppedRanges = 0;  ///< lost by the recorder: bubbles would count them as idle
+    QStringList notes;               ///< why something is missing, for people
+
+    const TimelineStore* store(Source source) const;
+};
+
+/// The steps that can be chosen, in order of time: the measured ones, else the simulated one.
+std::vector<StepSpan> stepsOf(const TraceDocument& document);
+/// The step to show first: the one of median duration, warm-up left out.
+std::int32_t typicalStep(const TraceDocument& document);
+/// The same task in the other timeline. Of a simulated slice, the one in measured step `step`.
+std::optional<SliceRef> twinOf(const TraceDocument& document, Source source, SliceRef slice, std::int32_t step);
+/// Added to simulated times so that the simulated step starts where measured step `step` does.
+std::int64_t simulatedShift(const TraceDocument& document, std::int32_t step);
+/// Everything there is to see when measured step `step` is compared: both timelines, with a small margin.
+TimeRange wholeRange(const TraceDocument& document, std::int32_t step);
+/// From the first slice to the last one of the step, in both timelines, with a small margin.
+TimeRange stepRange(const TraceDocument& document, std::int32_t step);
+
+/// One lane of one measured step beside the simulated one; nothing where it is not known.
+struct LaneFacts {
+    QString lane;
+    std::optional<Nanoseconds> measuredBusy;
+    std::optional<Nanoseconds> simulatedBusy;
+    std::optional<double> measuredBubble;
+    std::optional<double> simulatedBubble;
+    std::optional<Bytes> measuredPeak;
+    std::optional<Bytes> simulatedPeak;
+};
+std::vector<LaneFacts> laneFacts(const TraceDocument& document, std::int32_t step);
+}  // namespace pipescope

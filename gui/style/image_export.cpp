@@ -1,0 +1,99 @@
+#include "gui/style/image_export.h"
+
+#include "schedule/error.h"
+
+#include <QBuffer>
+#include <QCoreApplication>
+#include <QFileInfo>
+#include <QPageLayout>
+#include <QPageSize>
+#include <QPainter>
+#include <QPdfWriter>
+#include <QRegularExpression>
+#include <QSaveFile>
+#include <QSvgGenerator>
+#include <QWidget>
+
+namespace pipescope {
+namespace {
+constexpr int kPdfResolution = 96;
+
+void render(QWidget& widget, QPaintDevice& device) {
+    QPainter painter(&device);
+    widget.render(&painter);
+}
+
+void drawPdf(QWidget& widget, QBuffer& buffer) {
+    QPdfWriter writer(&buffer);
+    writer.setResolution(kPdfResolution);
+    writer.setTitle(widget.windowTitle());
+    writer.setPageSize(QPageSize(QSizeF(widget.size()) * 72 / kPdfResolution, QPageSize::Point));
+    writer.setPageMargins(QMarginsF());
+    render(widget, writer);
+}
+
+/// Qt stamps the time of writing on every PDF. Replaced by text of the same length, so that the cross-reference table
+/// stays right.
+QByteArray withoutDate(QByteArray pdf) {
+    static const QRegularExpression kDate(QStringLiteral("/CreationDate \\(D:(\\d{14}[^)]*)\\)"));
+    const QRegularExpressionMatch found = kDate.match(QString::fromLatin1(pdf));
+    if (found.hasMatch()) {
+        const qsizetype length = found.capturedLength(1);
+        pdf.replace(found.capturedStart(1), length,
+                    QByteArrayLiteral("20000101000000").leftJustified(length, 'Z', true));
+    }
+    return pdf;
+}
+}  // namespace
+
+ImageFormat imageFormatOf(const QString& path) {
+    const QString ending = QFileInfo(path).suffix().toLower();
+    if (ending == QLatin1String("png")) {
+        return ImageFormat::png;
+    }
+    if (ending == QLatin1String("svg")) {
+        return ImageFormat::svg;
+    }
+    if (ending == QLatin1String("pdf")) {
+        return ImageFormat::pdf;
+    }
+    throw UsageError("'" + path.toStdString() +
+                     "' does not name a picture: the name must end in .png, .svg or .pdf; try " + path.toStdString() +
+                     ".png");
+}
+
+QByteArray drawImage(QWidget& widget, ImageFormat format) {
+    QBuffer buffer;
+    buffer.open(QIODevice::WriteOnly);
+    switch (format) {
+        case ImageFormat::png: {
+            QImage image(widget.size() * widget.devicePixelRatioF(), QImage::Format_RGB32);
+            image.setDevicePixelRatio(widget.devicePixelRatioF());
+            image.fill(widget.palette().color(QPalette::Window));
+            render(widget, image);
+            image.save(&buffer, "PNG");
+            break;
+        }
+        case ImageFormat::svg: {
+            QSvgGenerator generator;
+            generator.setOutputDevice(&buffer);
+            generator.setSize(widget.size());
+            generator.setViewBox(QRect(QPoint(), widget.size()));
+            generator.setTitle(widget.windowTitle());
+            render(widget, generator);
+            break;
+        }
+        case ImageFormat::pdf: drawPdf(widget, buffer); return withoutDate(buffer.data());
+    }
+    return buffer.data();
+}
+
+void saveImage(QWidget& widget, const QString& path) {
+    const QByteArray bytes = drawImage(widget, imageFormatOf(path));
+    QSaveFile file(path);
+    if (bytes.isEmpty() || !file.open(QIODevice::WriteOnly) || file.write(bytes) != bytes.size() || !file.commit()) {
+        throw Error("cannot write '" + path.toStdString() + "': " + file.errorString().toStdString() +
+                    "; the folder must exist and be writable, choose another place");
+    }
+}
+}  // namespace pipescope

@@ -1,0 +1,95 @@
+#include "gui/style/number_format.h"
+
+#include <QCoreApplication>
+#include <QLocale>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+
+namespace pipescope {
+namespace {
+struct TimeUnit {
+    std::int64_t ns;
+    const char* name;
+    int digits;  // of ns below one of this unit
+};
+constexpr std::array<TimeUnit, 4> kTimeUnits{{{1'000'000'000, QT_TRANSLATE_NOOP("Units", "s"), 9},
+                                              {1'000'000, QT_TRANSLATE_NOOP("Units", "ms"), 6},
+                                              {1'000, QT_TRANSLATE_NOOP("Units", "µs"), 3},
+                                              {1, QT_TRANSLATE_NOOP("Units", "ns"), 0}}};
+
+const TimeUnit& unitFor(std::int64_t ns) {
+    const auto found = std::find_if(kTimeUnits.begin(), kTimeUnits.end(),
+                                    [&](const TimeUnit& unit) { return std::llabs(ns) >= unit.ns; });
+    return found == kTimeUnits.end() ? kTimeUnits.back() : *found;
+}
+
+QString withUnit(double value, int decimals, const char* unit) {
+    return QLocale().toString(value, 'f', decimals) + QChar(QChar::Nbsp) + QCoreApplication::translate("Units", unit);
+}
+
+/// Decimals that leave three significant digits.
+int decimalsFor(double value) {
+    const double size = std::fabs(value);
+    return size >= 100 ? 0 : size >= 10 ? 1 : 2;
+}
+
+QString withSign(const QString& text, double value) {
+    QString digits = text;
+    digits.remove(QLocale().negativeSign());
+    if (value == 0) {
+        return digits;
+    }
+    return (value < 0 ? QString(QChar(0x2212)) : QStringLiteral("+")) + digits;
+}
+}  // namespace
+
+QString formatDuration(std::int64_t ns) {
+    const TimeUnit& unit = unitFor(ns);
+    const double value = static_cast<double>(ns) / static_cast<double>(unit.ns);
+    // One digit more than sizes have: two step times are told apart by it.
+    const int decimals = unit.ns == 1 ? 0 : decimalsFor(value) + 1;
+    return withUnit(value, decimals, unit.name);
+}
+
+QString formatDurationChange(std::int64_t ns) {
+    return withSign(formatDuration(ns), static_cast<double>(ns));
+}
+
+QString formatTime(std::int64_t ns, std::int64_t step, std::int64_t largest) {
+    const TimeUnit& unit = unitFor(std::max(std::llabs(largest), static_cast<long long>(step)));
+    int decimals = unit.digits;
+    for (std::int64_t rest = std::max<std::int64_t>(step, 1); decimals > 0 && rest % 10 == 0; rest /= 10) {
+        --decimals;
+    }
+    return withUnit(static_cast<double>(ns) / static_cast<double>(unit.ns), decimals, unit.name);
+}
+
+QString formatBytes(std::int64_t bytes) {
+    static constexpr std::array<const char*, 5> kNames{
+        QT_TRANSLATE_NOOP("Units", "B"), QT_TRANSLATE_NOOP("Units", "KiB"), QT_TRANSLATE_NOOP("Units", "MiB"),
+        QT_TRANSLATE_NOOP("Units", "GiB"), QT_TRANSLATE_NOOP("Units", "TiB")};
+    double value = static_cast<double>(bytes);
+    std::size_t unit = 0;
+    while (std::fabs(value) >= 1024 && unit + 1 < kNames.size()) {
+        value /= 1024;
+        ++unit;
+    }
+    return withUnit(value, unit == 0 ? 0 : decimalsFor(value), kNames[unit]);
+}
+
+QString formatShare(double share) {
+    return withUnit(share * 100, 1, "%");
+}
+
+QString formatShareChange(double share) {
+    return withSign(formatShare(share), share);
+}
+
+QString formatPoints(double share) {
+    return withSign(QCoreApplication::translate("Units", "%1 points").arg(QLocale().toString(share * 100, 'f', 1)),
+                    share);
+}
+}  // namespace pipescope

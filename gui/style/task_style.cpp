@@ -1,0 +1,102 @@
+#include "gui/style/task_style.h"
+
+#include <QCoreApplication>
+#include <QPalette>
+
+#include <array>
+
+namespace pipescope {
+namespace {
+QString text(const char* source) {
+    return QCoreApplication::translate("TaskStyle", source);
+}
+
+std::array<KindStyle, kNumTaskKinds> makeStyles() {
+    std::array<KindStyle, kNumTaskKinds> styles;
+    const auto set = [&](TaskKind kind, QRgb color, Pattern pattern, const QString& letter, const QString& name) {
+        styles[static_cast<std::size_t>(kind)] = {QColor::fromRgb(color), pattern, letter, name};
+    };
+    set(TaskKind::forward, 0xE69F00, Pattern::plain, text(QT_TRANSLATE_NOOP("TaskStyle", "F")),
+        text(QT_TRANSLATE_NOOP("TaskStyle", "forward")));
+    set(TaskKind::recompute, 0xF0E442, Pattern::hatched, text(QT_TRANSLATE_NOOP("TaskStyle", "R")),
+        text(QT_TRANSLATE_NOOP("TaskStyle", "recompute")));
+    set(TaskKind::backward, 0x0072B2, Pattern::plain, text(QT_TRANSLATE_NOOP("TaskStyle", "B")),
+        text(QT_TRANSLATE_NOOP("TaskStyle", "backward")));
+    set(TaskKind::backward_weight, 0x56B4E9, Pattern::dotted, text(QT_TRANSLATE_NOOP("TaskStyle", "W")),
+        text(QT_TRANSLATE_NOOP("TaskStyle", "backward of weights")));
+    set(TaskKind::copy_forward, 0x009E73, Pattern::plain, {}, text(QT_TRANSLATE_NOOP("TaskStyle", "copy forward")));
+    set(TaskKind::copy_backward, 0x009E73, Pattern::hatched, {}, text(QT_TRANSLATE_NOOP("TaskStyle", "copy backward")));
+    set(TaskKind::skip_forward, 0x7FCEB9, Pattern::plain, {}, text(QT_TRANSLATE_NOOP("TaskStyle", "skip forward")));
+    set(TaskKind::skip_backward, 0x7FCEB9, Pattern::hatched, {}, text(QT_TRANSLATE_NOOP("TaskStyle", "skip backward")));
+    set(TaskKind::loss, 0xD55E00, Pattern::plain, text(QT_TRANSLATE_NOOP("TaskStyle", "L")),
+        text(QT_TRANSLATE_NOOP("TaskStyle", "loss")));
+    set(TaskKind::optimizer, 0xCC79A7, Pattern::plain, text(QT_TRANSLATE_NOOP("TaskStyle", "O")),
+        text(QT_TRANSLATE_NOOP("TaskStyle", "optimizer")));
+    set(TaskKind::all_reduce, 0xD55E00, Pattern::dotted, text(QT_TRANSLATE_NOOP("TaskStyle", "A")),
+        text(QT_TRANSLATE_NOOP("TaskStyle", "all-reduce")));
+    return styles;
+}
+
+double brightness(const QColor& color) {
+    return 0.299 * color.red() + 0.587 * color.green() + 0.114 * color.blue();
+}
+}  // namespace
+
+const KindStyle& styleOf(TaskKind kind) {
+    static const std::array<KindStyle, kNumTaskKinds> styles = makeStyles();
+    return styles.at(static_cast<std::size_t>(kind));
+}
+
+QColor textOn(const QColor& background) {
+    return brightness(background) > 135 ? Qt::black : Qt::white;
+}
+
+bool isDark(const QPalette& palette) {
+    return brightness(palette.color(QPalette::Window)) < 128;
+}
+
+TimelineColors timelineColors(const QPalette& palette) {
+    TimelineColors colors;
+    const bool dark = isDark(palette);
+    colors.paper = palette.color(QPalette::Base);
+    colors.text = palette.color(QPalette::Text);
+    colors.lane = QColor::fromRgb(dark ? 0x25282B : 0xFAFAFA);
+    colors.bubble = QColor::fromRgb(dark ? 0x3A3E42 : 0xE2E2E2);
+    colors.bubbleDot = QColor::fromRgb(dark ? 0x52575C : 0xC4C4C4);
+    colors.hatch = QColor::fromRgb(0x5F5A12);
+    colors.border = QColor::fromRgb(dark ? 0x101214 : 0x404040);
+    colors.grid = QColor::fromRgb(dark ? 0x44494E : 0xD0D0D0);
+    colors.faintText = QColor::fromRgb(dark ? 0xB4B9BE : 0x5A5A5A);
+    colors.selection = QColor::fromRgb(dark ? 0xFFFFFF : 0x000000);
+    colors.limit = QColor::fromRgb(dark ? 0xFF6B5E : 0xC62828);
+    return colors;
+}
+
+QString barLabel(const TaskKey& key) {
+    const QString& letter = styleOf(key.kind).letter;
+    if (letter.isEmpty() || key.micro_batch < 0) {
+        return letter;
+    }
+    return letter + QString::number(key.micro_batch);
+}
+
+QString taskName(const TaskKey& key) {
+    QString name = styleOf(key.kind).name;
+    if (key.micro_batch >= 0) {
+        name = QCoreApplication::translate("TaskStyle", "%1 of micro-batch %2").arg(name).arg(key.micro_batch);
+    }
+    if (key.skip >= 0) {
+        name = QCoreApplication::translate("TaskStyle", "%1, skip %2").arg(name).arg(key.skip);
+    }
+    if (key.partition < 0) {
+        return name;
+    }
+    if (key.kind == TaskKind::copy_forward || key.kind == TaskKind::copy_backward) {
+        return QCoreApplication::translate("TaskStyle", "%1 between partitions %2 and %3")
+            .arg(name)
+            .arg(key.partition)
+            .arg(key.partition + 1);
+    }
+    return QCoreApplication::translate("TaskStyle", "%1 on partition %2").arg(name).arg(key.partition);
+}
+}  // namespace pipescope

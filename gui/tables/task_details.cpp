@@ -1,0 +1,176 @@
+#include "gui/tables/task_details.h"
+
+#include "gui/style/number_format.h"
+#include "gui/style/task_style.h"
+
+#include <QCoreApplication>
+#include <QGridLayout>
+#include <QLabel>
+#include <QVBoxLayout>
+
+namespace pipescope {
+namespace {
+QString tr(const char* text) {
+    return QCoreApplication::translate("TaskDetails", text);
+}
+
+TaskFacts::Times timesOf(const Slice& slice, std::int64_t origin) {
+    return {formatDuration(slice.start.count() - origin), formatDuration(slice.end.count() - origin),
+            formatDuration(slice.duration().count())};
+}
+
+QString change(std::int64_t ns, std::int64_t of) {
+    const QString text = formatDurationChange(ns);
+    return of > 0 ? tr("%1 (%2)").arg(text, formatShareChange(static_cast<double>(ns) / static_cast<double>(of)))
+                  : text;
+}
+
+QString whyNoTwin(const TraceDocument& document, Source source) {
+    if (!document.measured) {
+        return tr("No twin: nothing was measured.");
+    }
+    if (!document.simulated) {
+        return tr("No twin: there is no simulation.");
+    }
+    return source == Source::measured ? tr("No twin: the simulated schedule has no such task.")
+                                      : tr("No twin: this task was not recorded in the step shown.");
+}
+
+QString nameOf(Source source) {
+    return source == Source::measured ? tr("measured") : tr("simulated");
+}
+}  // namespace
+
+TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selection, std::int32_t step) {
+    const TimelineStore& store = *document.store(selection.source);
+    const Slice slice = store.slice(selection.slice);
+    const auto originOf = [&](Source source, std::int32_t number) {
+        const StepSpan* span =
+            source == Source::measured ? document.measured->step(number) : &document.simulated->steps().front();
+        return span != nullptr ? span->range().start : 0;
+    };
+    const bool has_step = selection.source == Source::measured || !store.steps().empty();
+    const std::int64_t origin = has_step ? originOf(selection.source, slice.key.step) : 0;
+    const LaneInfo& lane = store.lanes()[slice.lane.index()];
+
+    TaskFacts facts;
+    facts.title = taskName(slice.key);
+    facts.where = QString::fromStdString(lane.name);
+    if (!lane.device.empty()) {
+        facts.where += QStringLiteral(" · ") + QString::fromStdString(lane.device);
+    }
+    facts.where +=
+        QStringLiteral(" · ") + tr("step %1").arg(selection.source == Source::measured ? slice.key.step : step);
+    facts.bytes = slice.bytes > 0 ? formatBytes(slice.bytes) : QString();
+    facts.picked = timesOf(slice, origin);
+    if (!selection.twin) {
+        facts.whyNoTwin = whyNoTwin(document, selection.source);
+        return facts;
+    }
+    const Source other = selection.source == Source::measured ? Source::simulated : Source::measured;
+    const Slice twin = document.store(other)->slice(*selection.twin);
+    const std::int64_t twin_origin = originOf(other, twin.key.step);
+    facts.twin = timesOf(twin, twin_origin);
+    const bool picked_is_measured = selection.source == Source::measured;
+    const Slice& measured = picked_is_measured ? slice : twin;
+    const Slice& simulated = picked_is_measured ? twin : slice;
+    const std::int64_t measured_origin = picked_is_measured ? origin : twin_origin;
+    const std::int64_t simulated_origin = picked_is_measured ? twin_origin : origin;
+    const auto late = [&](Nanoseconds in_simulated, Nanoseconds in_measured) {
+        return formatDurationChange((in_simulated.count() - simulated_origin) -
+                                    (in_measured.count() - measured_origin));
+    };
+    facts.change = {late(simulated.start, measured.start), late(simulated.end, measured.end),
+                    change((simulated.duration() - measured.duration()).count(), measured.duration().count())};
+    return facts;
+}
+
+QString toolTipOf(const TaskFacts& facts, Source source) {
+    QString html = QStringLiteral("<b>%1</b><br>%2").arg(facts.title.toHtmlEscaped(), facts.where.toHtmlEscaped());
+    html += tr("<br>%1: %2, from %3 of the step").arg(nameOf(source), facts.picked.duration, facts.picked.start);
+    if (!facts.bytes.isEmpty()) {
+        html += tr("<br>moves %1").arg(facts.bytes);
+    }
+    if (facts.twin) {
+        const Source other = source == Source::measured ? Source::simulated : Source::measured;
+        html += tr("<br>%1: %2, from %3").arg(nameOf(other), facts.twin->duration, facts.twin->start);
+        html += tr("<br>simulated against measured: %1").arg(facts.change.duration);
+    } else {
+        html += QStringLiteral("<br>") + facts.whyNoTwin.toHtmlEscaped();
+    }
+    return html;
+}
+
+QString spoken(const TaskFacts& facts, Source source) {
+    QString text = tr("%1, %2, %3 %4").arg(facts.title, facts.where, nameOf(source), facts.picked.duration);
+    return facts.twin ? tr("%1; simulated against measured %2").arg(text, facts.change.duration) : text;
+}
+
+TaskDetails::TaskDetails(QWidget* parent)
+    : QWidget(parent),
+      title_(new QLabel(this)),
+      where_(new QLabel(this)),
+      note_(new QLabel(this)),
+      table_(new QWidget(this)) {
+    setAccessibleName(tr("Selected task"));
+    QFont bold = font();
+    bold.setBold(true);
+    title_->setFont(bold);
+    title_->setWordWrap(true);
+    where_->setWordWrap(true);
+    note_->setWordWrap(true);
+    for (QLabel* label : {title_, where_, note_}) {
+        label->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    }
+
+    auto* grid = new QGridLayout(table_);
+    grid->setContentsMargins(0, 4, 0, 4);
+    grid->setHorizontalSpacing(14);
+    const std::array columns{tr("measured"), tr("simulated"), tr("difference")};
+    const std::array rows{tr("Start"), tr("End"), tr("Duration")};
+    for (int i = 0; i < 3; ++i) {
+        grid->addWidget(new QLabel(columns[static_cast<std::size_t>(i)], table_), 0, i + 1, Qt::AlignRight);
+        grid->addWidget(new QLabel(rows[static_cast<std::size_t>(i)], table_), i + 1, 0);
+        for (int j = 0; j < 3; ++j) {
+            auto* cell = new QLabel(table_);
+            cell->setTextInteractionFlags(Qt::TextSelectableByMouse);
+            grid->addWidget(cell, i + 1, j + 1, Qt::AlignRight);
+            cells_[static_cast<std::size_t>(i)][static_cast<std::size_t>(j)] = cell;
+        }
+    }
+    grid->setColumnStretch(4, 1);
+
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(8, 6, 8, 6);
+    layout->setSpacing(2);
+    for (QWidget* widget : std::initializer_list<QWidget*>{title_, where_, table_, note_}) {
+        layout->addWidget(widget);
+    }
+    layout->addStretch(1);
+    clear();
+}
+
+void TaskDetails::clear() {
+    title_->setText(tr("No task selected"));
+    where_->setText(tr("Click a task, or press . and , in a timeline. Its twin in the other timeline is marked too."));
+    note_->clear();
+    table_->hide();
+}
+
+void TaskDetails::setFacts(const TaskFacts& facts, Source source) {
+    title_->setText(facts.title);
+    where_->setText(facts.bytes.isEmpty() ? facts.where : tr("%1 · moves %2").arg(facts.where, facts.bytes));
+    note_->setText(facts.whyNoTwin);
+    const TaskFacts::Times none{QStringLiteral("–"), QStringLiteral("–"), QStringLiteral("–")};
+    const TaskFacts::Times twin = facts.twin.value_or(none);
+    const bool measured = source == Source::measured;
+    const std::array<TaskFacts::Times, 3> columns{measured ? facts.picked : twin, measured ? twin : facts.picked,
+                                                  facts.twin ? facts.change : none};
+    for (std::size_t j = 0; j < columns.size(); ++j) {
+        cells_[0][j]->setText(columns[j].start);
+        cells_[1][j]->setText(columns[j].end);
+        cells_[2][j]->setText(columns[j].duration);
+    }
+    table_->show();
+}
+}  // namespace pipescope

@@ -1,0 +1,205 @@
+#include "gui/timeline/axis_view.h"
+
+#include <QFontMetrics>
+#include <QKeyEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <QScrollBar>
+#include <QWheelEvent>
+
+#include <algorithm>
+#include <cmath>
+
+namespace pipescope {
+namespace {
+constexpr double kZoomPerNotch = 0.8;
+constexpr double kZoomPerKey = 0.7;
+constexpr double kPanPerStep = 0.1;
+constexpr double kNotch = 120;  // QWheelEvent: eighths of a degree, 15 degrees a notch
+constexpr int kScrollPerStep = 20;
+constexpr int kDragStart = 4;
+constexpr int kWidestGutter = 200;
+constexpr int kGutterMargin = 14;
+
+QString laneTitle(const LaneInfo& lane, std::size_t index) {
+    const QString name = lane.name.empty() ? AxisView::tr("lane %1").arg(index) : QString::fromStdString(lane.name);
+    return lane.device.empty() ? name : name + QStringLiteral(" · ") + QString::fromStdString(lane.device);
+}
+}  // namespace
+
+AxisView::AxisView(TimeAxisModel& axis, QWidget* parent)
+    : QAbstractScrollArea(parent), axis_(axis), colors_(timelineColors(palette())) {
+    setFrameShape(QFrame::NoFrame);
+    setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    setFocusPolicy(Qt::StrongFocus);
+    viewport()->setMouseTracking(true);
+    const auto repaint = [this] { viewport()->update(); };
+    connect(&axis_, &TimeAxisModel::windowChanged, this, repaint);
+    connect(&axis_, &TimeAxisModel::originChanged, this, repaint);
+    connect(&axis_, &TimeAxisModel::cursorChanged, this, repaint);
+    connect(&axis_, &TimeAxisModel::selectionChanged, this, repaint);
+    connect(verticalScrollBar(), &QScrollBar::valueChanged, this, repaint);
+}
+
+QRect AxisView::lanesRect() const {
+    const int top = topMargin();
+    return {gutter_, top, std::max(1, viewport()->width() - gutter_), std::max(0, viewport()->height() - top)};
+}
+
+void AxisView::setGutter(int width) {
+    gutter_ = width;
+    relayout();
+}
+
+int AxisView::gutterFor(const std::vector<LaneInfo>& lanes) const {
+    // Room for a lane's peak memory too.
+    int widest = fontMetrics().horizontalAdvance(tr("lane 88 · 888 MiB")) + kGutterMargin;
+    for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+        widest = std::max(widest, fontMetrics().horizontalAdvance(laneTitle(lanes[lane], lane)) + kGutterMargin);
+    }
+    return std::min(widest, kWidestGutter);
+}
+
+std::int64_t AxisView::timeAtPixel(double x) const {
+    const QRect lanes = lanesRect();
+    return timeAt(axis_.window(), lanes.width(), x - lanes.left());
+}
+
+double AxisView::pixelAtTime(std::int64_t time) const {
+    const QRect lanes = lanesRect();
+    return lanes.left() + pixelOf(axis_.window(), lanes.width(), time);
+}
+
+void AxisView::setContentHeight(int height) {
+    const int available = lanesRect().height();
+    verticalScrollBar()->setRange(0, std::max(0, height - available));
+    verticalScrollBar()->setPageStep(available);
+    verticalScrollBar()->setSingleStep(kScrollPerStep);
+    if (overflows_ != (height > available)) {
+        overflows_ = height > available;
+        Q_EMIT overflowChanged();
+    }
+    viewport()->update();
+}
+
+void AxisView::paintLaneName(QPainter& painter, const LaneInfo& lane, std::size_t index, int top, int height) const {
+    const QRect lanes = lanesRect();
+    painter.save();
+    painter.setClipRect(QRect(0, lanes.top(), lanes.left(), lanes.height()), Qt::IntersectClip);
+    const QRect box(4, lanes.top() + top - verticalScrollBar()->value(), lanes.left() - 10, height);
+    painter.setPen(colors_.text);
+    painter.drawText(box, Qt::AlignVCenter | Qt::AlignRight,
+                     painter.fontMetrics().elidedText(laneTitle(lane, index), Qt::ElideRight, box.width()));
+    painter.setPen(QPen(colors_.grid, 0));
+    painter.drawLine(0, box.bottom() + 3, lanes.left(), box.bottom() + 3);
+    painter.restore();
+}
+
+void AxisView::paintCursor(QPainter& painter) const {
+    if (!axis_.cursor()) {
+        return;
+    }
+    const QRect lanes = lanesRect();
+    const double x = pixelAtTime(*axis_.cursor());
+    if (x >= lanes.left() && x < lanes.left() + lanes.width()) {
+        painter.setPen(QPen(colors_.faintText, 0, Qt::DashLine));
+        painter.drawLine(QPointF(x, 0), QPointF(x, viewport()->height()));
+    }
+}
+
+void AxisView::resizeEvent(QResizeEvent*) {
+    relayout();
+}
+
+void AxisView::changeEvent(QEvent* event) {
+    if (event->type() == QEvent::PaletteChange || event->type() == QEvent::FontChange) {
+        colors_ = timelineColors(palette());
+        relayout();
+    }
+    QAbstractScrollArea::changeEvent(event);
+}
+
+void AxisView::wheelEvent(QWheelEvent* event) {
+    const QPoint delta = event->angleDelta();
+    const QRect lanes = lanesRect();
+    if (event->modifiers() & Qt::ControlModifier) {
+        const double anchor = (event->position().x() - lanes.left()) / lanes.width();
+        axis_.zoom(std::clamp(anchor, 0.0, 1.0), std::pow(kZoomPerNotch, delta.y() / kNotch));
+    } else if (event->modifiers() & Qt::ShiftModifier || std::abs(delta.x()) > std::abs(delta.y())) {
+        const int along = delta.x() != 0 ? delta.x() : delta.y();
+        axis_.pan(-kPanPerStep * along / kNotch);
+    } else {
+        const double down = -delta.y() / kNotch * 2 * kScrollPerStep;
+        verticalScrollBar()->setValue(verticalScrollBar()->value() + static_cast<int>(std::lround(down)));
+    }
+    event->accept();
+}
+
+void AxisView::mousePressEvent(QMouseEvent* event) {
+    if (event->button() == Qt::LeftButton || event->button() == Qt::MiddleButton) {
+        drag_ = Drag{event->position().toPoint(), axis_.window(), verticalScrollBar()->value()};
+    }
+}
+
+void AxisView::mouseMoveEvent(QMouseEvent* event) {
+    const QPoint position = event->position().toPoint();
+    if (!drag_) {
+        axis_.setCursor(lanesRect().contains(position) ? std::optional(timeAtPixel(position.x())) : std::nullopt);
+        hover(position);
+        return;
+    }
+    const QPoint moved = position - drag_->from;
+    drag_->moved = drag_->moved || moved.manhattanLength() >= kDragStart;
+    if (drag_->moved) {
+        viewport()->setCursor(Qt::ClosedHandCursor);
+        axis_.scrollTo(panned(drag_->window, -static_cast<double>(moved.x()) / lanesRect().width()));
+        verticalScrollBar()->setValue(drag_->scroll - moved.y());
+    }
+}
+
+void AxisView::mouseReleaseEvent(QMouseEvent* event) {
+    const bool clicked = drag_ && !drag_->moved && event->button() == Qt::LeftButton;
+    drag_.reset();
+    viewport()->unsetCursor();
+    if (clicked) {
+        click(event->position().toPoint());
+    }
+}
+
+bool AxisView::viewportEvent(QEvent* event) {
+    if (event->type() == QEvent::Leave) {
+        axis_.setCursor(std::nullopt);
+        hover(std::nullopt);
+    }
+    return QAbstractScrollArea::viewportEvent(event);
+}
+
+void AxisView::keyPressEvent(QKeyEvent* event) {
+    // Combinations belong to the menu, such as Alt+Left for the zoom history.
+    const bool combination = event->modifiers() & (Qt::ControlModifier | Qt::AltModifier | Qt::MetaModifier);
+    if (combination || !moveByKey(*event)) {
+        event->ignore();
+    }
+}
+
+bool AxisView::moveByKey(const QKeyEvent& event) {
+    const double pan = event.modifiers() & Qt::ShiftModifier ? 5 * kPanPerStep : kPanPerStep;
+    const double anchor = axis_.cursor() ? std::clamp(pixelOf(axis_.window(), 1, *axis_.cursor()), 0.0, 1.0) : 0.5;
+    switch (event.key()) {
+        case Qt::Key_W:
+        case Qt::Key_Plus:
+        case Qt::Key_Equal: axis_.zoom(anchor, kZoomPerKey); return true;
+        case Qt::Key_S:
+        case Qt::Key_Minus: axis_.zoom(anchor, 1 / kZoomPerKey); return true;
+        case Qt::Key_A:
+        case Qt::Key_Left: axis_.pan(-pan); return true;
+        case Qt::Key_D:
+        case Qt::Key_Right: axis_.pan(pan); return true;
+        case Qt::Key_Up: verticalScrollBar()->triggerAction(QAbstractSlider::SliderSingleStepSub); return true;
+        case Qt::Key_Down: verticalScrollBar()->triggerAction(QAbstractSlider::SliderSingleStepAdd); return true;
+        case Qt::Key_PageUp: verticalScrollBar()->triggerAction(QAbstractSlider::SliderPageStepSub); return true;
+        case Qt::Key_PageDown: verticalScrollBar()->triggerAction(QAbstractSlider::SliderPageStepAdd); return true;
+        default: return false;
+    }
+}
+}  // namespace pipescope

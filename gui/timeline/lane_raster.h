@@ -1,0 +1,48 @@
+#pragma once
+
+#include "gui/style/task_style.h"
+#include "gui/timeline/share_pyramid.h"
+#include "gui/timeline/timeline_store.h"
+
+#include <QImage>
+
+#include <array>
+#include <vector>
+
+namespace pipescope {
+/// Rows of pixels of a lane row, as drawn into a QImage.
+struct RasterBand {
+    std::uint32_t row = 0;  ///< of the store
+    int top = 0;            ///< pixel line of the image
+    int height = 0;
+};
+
+/// Draws the bodies of rows of slices: computes one line of pixels per row and copies it down the band. Each column
+/// shows the kind that fills most of it, mixed with the ground by the share of the column that is busy; a dense zoom
+/// thus tells the true load and not that of the slice that came first. Recompute is hatched and the bubble dotted.
+/// Cost: of the order of the image's pixels, whatever the number of slices.
+class LaneRaster {
+public:
+    /// Lines repeat after this many, so a strip of them is all there is to know of a row.
+    static constexpr int kPatternPeriod = 8;
+
+    explicit LaneRaster(const TimelineColors& colors);
+
+    /// Paints one band, as wide as the image; `window` in the store's times. The image has format RGB32.
+    void draw(const TimelineStore& store, const TimeWindow& window, const RasterBand& band, QImage& image);
+
+private:
+    void groundOf(const TimelineStore& store, const TimeWindow& window, bool shadeBubble, int columns);
+    void mixColumns(int columns);
+    void addPattern(QRgb* target, int columns, int line) const;
+
+    TimelineColors colors_;
+    std::array<QRgb, kNumTaskKinds> kindColor_{};
+    std::array<Pattern, kNumTaskKinds> kindPattern_{};
+    ColumnShares shares_;
+    std::vector<std::uint8_t> inStep_;   // per column
+    std::vector<std::int8_t> dominant_;  // per column: kind, or -1 for an idle column
+    std::vector<Pattern> pattern_;       // per column: of its kind where that fills the column
+    std::vector<QRgb> line_;
+};
+}  // namespace pipescope

@@ -1,0 +1,95 @@
+#include "gui/timeline/memory_track.h"
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+constexpr std::size_t kBlock = 64;
+
+void raise(MemoryColumn& column, Bytes allocated, Bytes peak) {
+    column.allocated = std::max(column.allocated, allocated);
+    column.peak = std::max(column.peak, peak);
+    column.known = true;
+}
+}  // namespace
+
+MemoryTrack::MemoryTrack(const std::vector<MemorySample>& samples) {
+    for (const MemorySample& sample : samples) {
+        if (!time_.empty() && sample.time.count() < time_.back()) {
+            continue;
+        }
+        const Bytes peak = std::max(sample.peak, sample.allocated);
+        if (time_.empty() || peak > highest_) {
+            highest_ = peak;
+            highestTime_ = sample.time.count();
+        }
+        if (time_.size() % kBlock == 0) {
+            blocks_.emplace_back();
+        }
+        raise(blocks_.back(), sample.allocated, peak);
+        time_.push_back(sample.time.count());
+        allocated_.push_back(sample.allocated);
+        peak_.push_back(peak);
+    }
+}
+
+TimeRange MemoryTrack::range() const {
+    return time_.empty() ? TimeRange{} : TimeRange{time_.front(), time_.back()};
+}
+
+std::size_t MemoryTrack::firstFrom(std::int64_t time) const {
+    return static_cast<std::size_t>(std::lower_bound(time_.begin(), time_.end(), time) - time_.begin());
+}
+
+Bytes MemoryTrack::highestIn(const TimeRange& range) const {
+    return highestOf(firstFrom(range.start), firstFrom(range.end + 1)).peak;
+}
+
+MemoryColumn MemoryTrack::highestOf(std::size_t first, std::size_t end) const {
+    MemoryColumn highest;
+    while (first < end) {
+        if (first % kBlock == 0 && first + kBlock <= end) {
+            raise(highest, blocks_[first / kBlock].allocated, blocks_[first / kBlock].peak);
+            first += kBlock;
+        } else {
+            raise(highest, allocated_[first], peak_[first]);
+            ++first;
+        }
+    }
+    return highest;
+}
+
+std::vector<MemoryColumn> MemoryTrack::columns(const TimeWindow& window, int columns) const {
+    std::vector<MemoryColumn> result(static_cast<std::size_t>(std::max(0, columns)));
+    std::size_t next = firstFrom(timeAt(window, columns, 0));
+    for (std::size_t x = 0; x < result.size() && !time_.empty(); ++x) {
+        const std::size_t first = next;
+        next = firstFrom(timeAt(window, columns, static_cast<double>(x + 1)));
+        MemoryColumn column = highestOf(first, next);
+        if (first > 0 && (next > first || first < time_.size())) {  // what is held as the column begins
+            raise(column, allocated_[first - 1], allocated_[first - 1]);
+        }
+        if (next < time_.size() && next > 0) {  // somewhere before the next sample it was as high as that one says
+            raise(column, column.allocated, peak_[next]);
+        }
+        result[x] = column;
+    }
+    return result;
+}
+
+std::vector<MemoryTrack> memoryTracks(const std::vector<MemorySample>& samples, std::size_t lanes) {
+    std::vector<std::vector<MemorySample>> perLane(lanes);
+    for (const MemorySample& sample : samples) {
+        if (sample.lane.index() < lanes) {
+            perLane[sample.lane.index()].push_back(sample);
+        }
+    }
+    std::vector<MemoryTrack> tracks;
+    bool any = false;
+    for (const std::vector<MemorySample>& lane : perLane) {
+        tracks.emplace_back(lane);
+        any = any || !tracks.back().empty();
+    }
+    return any ? tracks : std::vector<MemoryTrack>{};
+}
+}  // namespace pipescope

@@ -1,0 +1,229 @@
+#include "gui/timeline/memory_view.h"
+
+#include "gui/style/number_format.h"
+
+#include <QHelpEvent>
+#include <QPainter>
+#include <QPainterPath>
+#include <QScrollBar>
+#include <QToolTip>
+
+#include <algorithm>
+#include <cmath>
+
+namespace pipescope {
+namespace {
+constexpr int kLowestLane = 14;
+constexpr int kTallestLane = 80;
+constexpr int kGap = 3;
+const QColor kMeasured = QColor::fromRgb(0x56B4E9);
+const QColor kMeasuredDark = QColor::fromRgb(0x0072B2);
+
+const MemoryTrack* trackOf(const std::vector<MemoryTrack>* tracks, std::size_t lane) {
+    return tracks != nullptr && lane < tracks->size() && !(*tracks)[lane].empty() ? &(*tracks)[lane] : nullptr;
+}
+}  // namespace
+
+MemoryView::MemoryView(TimeAxisModel& axis, QWidget* parent) : AxisView(axis, parent) {
+    setAccessibleName(tr("Memory of each lane"));
+    setAccessibleDescription(tr("Bytes held over time: measured as an area, simulated as a line."));
+}
+
+void MemoryView::setScene(MemoryScene scene) {
+    scene_ = std::move(scene);
+    updateGeometry();
+    relayout();
+}
+
+bool MemoryView::empty() const {
+    for (std::size_t lane = 0; lane < scene_.lanes.size(); ++lane) {
+        if (trackOf(scene_.measured, lane) != nullptr || trackOf(scene_.simulated, lane) != nullptr) {
+            return false;
+        }
+    }
+    return true;
+}
+
+QSize MemoryView::sizeHint() const {
+    return {800, std::clamp(static_cast<int>(scene_.lanes.size()), 2, 12) * (kLowestLane + kGap)};
+}
+
+QSize MemoryView::minimumSizeHint() const {
+    return {300, 2 * kLowestLane};
+}
+
+std::string MemoryView::peakOf(std::size_t lane) const {
+    const MemoryTrack* measured = trackOf(scene_.measured, lane);
+    const MemoryTrack* track = measured != nullptr ? measured : trackOf(scene_.simulated, lane);
+    return track != nullptr ? formatBytes(track->highest()).toStdString() : std::string();
+}
+
+void MemoryView::relayout() {
+    const int lanes = std::max(1, static_cast<int>(scene_.lanes.size()));
+    laneHeight_ = std::clamp((lanesRect().height() - kGap) / lanes - kGap, kLowestLane, kTallestLane);
+    setContentHeight(lanes * (laneHeight_ + kGap) + kGap);
+}
+
+QRect MemoryView::laneBox(std::size_t lane) const {
+    const QRect lanes = lanesRect();
+    const int top = kGap + static_cast<int>(lane) * (laneHeight_ + kGap) - verticalScrollBar()->value();
+    return {lanes.left(), lanes.top() + top, lanes.width(), laneHeight_};
+}
+
+double MemoryView::Scale::y(Bytes bytes) const {
+    return box.bottom() + 1 - static_cast<double>(bytes) / static_cast<double>(most) * (box.height() - 1);
+}
+
+Bytes MemoryView::highest() const {
+    Bytes most = 1;
+    for (std::size_t lane = 0; lane < scene_.lanes.size(); ++lane) {
+        for (const auto* tracks : {scene_.measured, scene_.simulated}) {
+            if (const MemoryTrack* track = trackOf(tracks, lane)) {
+                most = std::max(most, track->highest());
+            }
+        }
+    }
+    return most;
+}
+
+bool MemoryView::showsLimit() const {
+    return scene_.limit && *scene_.limit <= highest() + highest() / 2;
+}
+
+MemoryView::Scale MemoryView::scaleOf(std::size_t lane) const {
+    // One scale for all lanes, so that heights compare.
+    const Bytes most = showsLimit() ? std::max(highest(), *scene_.limit) : highest();
+    return {most + most / 16, laneBox(lane)};
+}
+
+void MemoryView::paintEvent(QPaintEvent*) {
+    QPainter painter(viewport());
+    painter.setFont(font());
+    painter.fillRect(viewport()->rect(), colors().paper);
+    const QRect lanes = lanesRect();
+    painter.fillRect(QRect(0, lanes.top(), lanes.left(), lanes.height()), palette().color(QPalette::Window));
+    for (std::size_t lane = 0; lane < scene_.lanes.size(); ++lane) {
+        const QRect box = laneBox(lane);
+        if (box.bottom() < lanes.top() || box.top() > lanes.bottom()) {
+            continue;
+        }
+        paintLane(painter, lane);
+        paintLaneName(painter, {scene_.lanes[lane].name, peakOf(lane)}, lane,
+                      kGap + static_cast<int>(lane) * (laneHeight_ + kGap), laneHeight_);
+    }
+    paintCursor(painter);
+}
+
+void MemoryView::paintLane(QPainter& painter, std::size_t lane) const {
+    const Scale scale = scaleOf(lane);
+    painter.save();
+    painter.setClipRect(scale.box.intersected(lanesRect()).adjusted(0, -1, 0, 1), Qt::IntersectClip);
+    painter.fillRect(scale.box, colors().lane);
+    if (const MemoryTrack* track = trackOf(scene_.measured, lane)) {
+        paintArea(painter, *track, scale);
+    }
+    if (const MemoryTrack* track = trackOf(scene_.simulated, lane)) {
+        paintLine(painter, *track, scale);
+    }
+    if (showsLimit()) {
+        const double y = std::round(scale.y(*scene_.limit)) + 0.5;
+        painter.setPen(QPen(colors().limit, 1, Qt::DashLine));
+        painter.drawLine(QPointF(scale.box.left(), y), QPointF(scale.box.right(), y));
+    }
+    if (const MemoryTrack* track = trackOf(scene_.measured, lane)) {
+        paintPeak(painter, *track, 0, scale, false);
+    }
+    if (const MemoryTrack* track = trackOf(scene_.simulated, lane)) {
+        paintPeak(painter, *track, scene_.simulatedShift, scale, true);
+    }
+    painter.restore();
+}
+
+void MemoryView::paintArea(QPainter& painter, const MemoryTrack& track, const Scale& scale) const {
+    const std::vector<MemoryColumn> columns = track.columns(axis().window(), scale.box.width());
+    QColor light = kMeasured;
+    light.setAlphaF(0.35F);
+    for (std::size_t x = 0; x < columns.size();) {
+        std::size_t end = x + 1;  // equal columns are one rectangle
+        while (end < columns.size() && columns[end].allocated == columns[x].allocated &&
+               columns[end].peak == columns[x].peak) {
+            ++end;
+        }
+        const double left = scale.box.left() + static_cast<double>(x);
+        const double width = static_cast<double>(end - x);
+        const double floor = scale.box.bottom() + 1;
+        painter.fillRect(QRectF(left, scale.y(columns[x].peak), width, floor - scale.y(columns[x].peak)), light);
+        painter.fillRect(QRectF(left, scale.y(columns[x].allocated), width, floor - scale.y(columns[x].allocated)),
+                         kMeasured);
+        x = end;
+    }
+}
+
+void MemoryView::paintLine(QPainter& painter, const MemoryTrack& track, const Scale& scale) const {
+    const TimeWindow window = shifted(axis().window(), -scene_.simulatedShift);
+    const std::vector<MemoryColumn> columns = track.columns(window, scale.box.width());
+    QPainterPath path;
+    bool drawing = false;
+    for (std::size_t x = 0; x < columns.size(); ++x) {
+        const double left = scale.box.left() + static_cast<double>(x);
+        if (!columns[x].known) {
+            drawing = false;
+            continue;
+        }
+        const double y = std::round(scale.y(columns[x].peak)) + 0.5;
+        if (!drawing) {
+            path.moveTo(left, y);
+        } else if (columns[x].peak != columns[x - 1].peak) {
+            path.lineTo(left, y);
+        }
+        path.lineTo(left + 1, y);
+        drawing = true;
+    }
+    painter.setPen(QPen(colors().text, 1));
+    painter.setBrush(Qt::NoBrush);
+    painter.drawPath(path);
+}
+
+void MemoryView::paintPeak(QPainter& painter, const MemoryTrack& track, std::int64_t shift, const Scale& scale,
+                           bool below) const {
+    const double x = pixelAtTime(track.highestTime() + shift);
+    if (x < scale.box.left() || x > scale.box.right()) {
+        return;
+    }
+    const double y = scale.y(track.highest());
+    const QColor color = below ? colors().text : kMeasuredDark;
+    painter.setPen(QPen(colors().paper, 1));
+    painter.setBrush(color);
+    painter.drawPolygon(QPolygonF({QPointF(x - 4, y), QPointF(x + 4, y), QPointF(x, y + 6)}));
+}
+
+bool MemoryView::viewportEvent(QEvent* event) {
+    if (event->type() != QEvent::ToolTip) {
+        return AxisView::viewportEvent(event);
+    }
+    const auto* help = static_cast<QHelpEvent*>(event);
+    QString text;
+    for (std::size_t lane = 0; lane < scene_.lanes.size(); ++lane) {
+        if (!laneBox(lane).contains(help->pos())) {
+            continue;
+        }
+        const auto add = [&](const QString& name, const MemoryTrack* track, std::int64_t shift) {
+            if (track != nullptr) {
+                const TimeWindow pixel{timeAtPixel(help->pos().x()) - shift, 0,
+                                       axis().window().length / lanesRect().width()};
+                text += tr("<br>%1: %2 here, peak %3")
+                            .arg(name, formatBytes(track->columns(pixel, 1).front().allocated),
+                                 formatBytes(track->highest()));
+            }
+        };
+        text = QString::fromStdString(scene_.lanes[lane].name).toHtmlEscaped();
+        add(tr("measured"), trackOf(scene_.measured, lane), 0);
+        add(tr("simulated"), trackOf(scene_.simulated, lane), scene_.simulatedShift);
+        if (scene_.limit) {
+            text += tr("<br>limit: %1").arg(formatBytes(*scene_.limit));
+        }
+    }
+    QToolTip::showText(help->globalPos(), text, viewport());
+    return true;
+}
+}  // namespace pipescope

@@ -1,0 +1,91 @@
+#include "gui/timeline/time_axis_model.h"
+
+namespace pipescope {
+TimeAxisModel::TimeAxisModel(QObject* parent) : QObject(parent), window_(windowOf(total_)) {}
+
+void TimeAxisModel::setTotal(const TimeRange& total) {
+    total_ = total;
+    past_.clear();
+    future_.clear();
+    lastGesture_ = Gesture::none;
+    window_ = windowOf(total_);
+    Q_EMIT windowChanged();
+}
+
+void TimeAxisModel::setOrigin(std::int64_t origin) {
+    if (origin != origin_) {
+        origin_ = origin;
+        Q_EMIT originChanged();
+    }
+}
+
+void TimeAxisModel::setCursor(std::optional<std::int64_t> time) {
+    if (time != cursor_) {
+        cursor_ = time;
+        Q_EMIT cursorChanged();
+    }
+}
+
+void TimeAxisModel::select(const std::optional<TaskSelection>& selection) {
+    if (selection != selection_) {
+        selection_ = selection;
+        Q_EMIT selectionChanged();
+    }
+}
+
+void TimeAxisModel::zoom(double anchor, double factor) {
+    moveTo(zoomed(window_, anchor, factor), Gesture::zoom);
+}
+
+void TimeAxisModel::pan(double ratio) {
+    moveTo(panned(window_, ratio), Gesture::pan);
+}
+
+void TimeAxisModel::scrollTo(const TimeWindow& window) {
+    moveTo(window, Gesture::pan);
+}
+
+void TimeAxisModel::show(const TimeRange& range) {
+    moveTo(windowOf(range), Gesture::jump);
+}
+
+void TimeAxisModel::showAll() {
+    moveTo(windowOf(total_), Gesture::jump);
+}
+
+void TimeAxisModel::goBack() {
+    if (past_.empty()) {
+        return;
+    }
+    future_.push_back(window_);
+    window_ = past_.back();
+    past_.pop_back();
+    lastGesture_ = Gesture::none;
+    Q_EMIT windowChanged();
+}
+
+void TimeAxisModel::goForward() {
+    if (future_.empty()) {
+        return;
+    }
+    past_.push_back(window_);
+    window_ = future_.back();
+    future_.pop_back();
+    lastGesture_ = Gesture::none;
+    Q_EMIT windowChanged();
+}
+
+void TimeAxisModel::moveTo(const TimeWindow& window, Gesture gesture) {
+    const TimeWindow next = clamped(window, total_);
+    if (next == window_) {
+        return;
+    }
+    if (gesture == Gesture::jump || gesture != lastGesture_) {
+        past_.push_back(window_);
+    }
+    future_.clear();
+    lastGesture_ = gesture;
+    window_ = next;
+    Q_EMIT windowChanged();
+}
+}  // namespace pipescope

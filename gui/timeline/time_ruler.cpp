@@ -1,0 +1,66 @@
+#include "gui/timeline/time_ruler.h"
+
+#include "gui/style/number_format.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdlib>
+
+namespace pipescope {
+namespace {
+// Labels with more steps than this before them become "base + rest".
+constexpr std::int64_t kMostStepsInALabel = 100'000;
+
+struct Division {
+    std::int64_t labelled = 1;
+    std::int64_t minor = 1;
+};
+
+Division divide(double smallest) {
+    std::int64_t power = 1;
+    while (true) {
+        for (const std::int64_t factor : std::array<std::int64_t, 3>{1, 2, 5}) {
+            if (static_cast<double>(factor * power) >= smallest) {
+                const std::int64_t labelled = factor * power;
+                const std::int64_t parts = factor == 2 ? 4 : 5;
+                return {labelled, labelled % parts == 0 ? labelled / parts : labelled};
+            }
+        }
+        power *= 10;
+    }
+}
+
+std::int64_t floorTo(std::int64_t value, std::int64_t step) {
+    const std::int64_t rest = value % step;
+    return value - (rest < 0 ? rest + step : rest);
+}
+}  // namespace
+
+Ruler makeRuler(const TimeWindow& window, double width, std::int64_t origin, double label_spacing) {
+    Ruler ruler;
+    if (width <= 0) {
+        return ruler;
+    }
+    const Division division = divide(window.length / width * label_spacing);
+    ruler.step = division.labelled;
+    const std::int64_t left = window.start - origin;
+    const std::int64_t right = left + static_cast<std::int64_t>(std::ceil(window.length)) + 1;
+    std::int64_t base = 0;
+    if (std::abs(left) / division.labelled > kMostStepsInALabel) {
+        base = floorTo(left, division.labelled * 1000);
+        ruler.base = formatTime(base, division.labelled * 1000, base);
+    }
+    const std::int64_t largest = std::max(std::abs(left - base), std::abs(right - base));
+    for (std::int64_t time = floorTo(left, division.minor); time <= right; time += division.minor) {
+        RulerTick tick;
+        tick.x = pixelOf(window, width, time + origin);
+        if (floorTo(time, division.labelled) == time) {
+            tick.label =
+                (base != 0 ? QStringLiteral("+") : QString()) + formatTime(time - base, division.labelled, largest);
+        }
+        ruler.ticks.push_back(tick);
+    }
+    return ruler;
+}
+}  // namespace pipescope

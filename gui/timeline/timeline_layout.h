@@ -1,0 +1,44 @@
+#pragma once
+
+#include "gui/timeline/timeline_store.h"
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace pipescope {
+/// Pixels down from the top of the first lane, before scrolling.
+struct Band {
+    int top = 0;
+    int height = 0;
+
+    int bottom() const { return top + height; }
+    bool contains(int y) const { return y >= top && y < bottom(); }
+    friend bool operator==(const Band&, const Band&) = default;
+};
+
+struct RowBand {
+    std::uint32_t row = 0;
+    Band band;
+};
+
+struct LaneBand {
+    LaneId lane;
+    Band band;                  ///< all rows of the lane
+    std::vector<RowBand> rows;  ///< tasks above copies
+};
+
+/// Where the rows of a store stand. Lanes share the available height evenly, within what is readable.
+struct TimelineLayout {
+    std::vector<LaneBand> lanes;
+    int height = 0;  ///< of everything; more than what was available means scrolling
+
+    std::optional<RowBand> rowAt(int y) const;
+    Band bandOf(std::uint32_t row) const;
+};
+
+inline constexpr int kLowestTaskRow = 16;
+inline constexpr int kTallestTaskRow = 64;
+
+TimelineLayout layoutRows(const TimelineStore& store, int available_height);
+}  // namespace pipescope

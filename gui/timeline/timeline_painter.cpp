@@ -1,0 +1,224 @@
+#include "gui/timeline/timeline_painter.h"
+
+#include "gui/timeline/bar_labels.h"
+
+#include <QFontMetricsF>
+#include <QPaintEngine>
+#include <QPainter>
+
+#include <algorithm>
+#include <cmath>
+
+namespace pipescope {
+namespace {
+constexpr double kLeastBorderWidth = 4;
+constexpr double kLabelMargin = 1;
+constexpr std::size_t kMostVectorSlices = 50'000;
+// A row with more slices than this in each pixel gets no labels: looking for wide ones would cost more than the
+// drawing.
+constexpr std::ptrdiff_t kMostSlicesPerPixel = 8;
+
+bool isVector(const QPainter& painter) {
+    const QPaintEngine::Type type = painter.paintEngine()->type();
+    return type == QPaintEngine::SVG || type == QPaintEngine::Pdf || type == QPaintEngine::Picture;
+}
+
+struct IndexRange {
+    std::ptrdiff_t first = 0;
+    std::ptrdiff_t end = 0;
+};
+
+IndexRange visibleIn(const StoredRow& row, const TimeWindow& window) {
+    const auto right = window.start + static_cast<std::int64_t>(std::ceil(window.length)) + 1;
+    const auto first = std::upper_bound(row.end.begin(), row.end.end(), window.start) - row.end.begin();
+    const auto end = std::lower_bound(row.start.begin(), row.start.end(), right) - row.start.begin();
+    return {first, std::max(first, end)};
+}
+
+std::size_t visibleSlices(const TimelineScene& scene) {
+    std::ptrdiff_t count = 0;
+    for (const StoredRow& row : scene.store->rows()) {
+        const IndexRange range = visibleIn(row, scene.window);
+        count += range.end - range.first;
+    }
+    return static_cast<std::size_t>(count);
+}
+
+QRectF rectOf(const TimelineScene& scene, const Band& band, std::int64_t start, std::int64_t end) {
+    const double width = scene.lanes.width();
+    const double left = scene.lanes.left() + std::max(-8.0, pixelOf(scene.window, width, start));
+    const double right = scene.lanes.left() + std::min(width + 8, pixelOf(scene.window, width, end));
+    return {left, static_cast<double>(scene.lanes.top() + band.top - scene.scroll), right - left,
+            static_cast<double>(band.height)};
+}
+
+void hatch(QPainter& painter, const QRectF& rect, const QColor& color) {
+    painter.save();
+    painter.setClipRect(rect, Qt::IntersectClip);
+    painter.setPen(QPen(color, 1));
+    for (double x = rect.left() - rect.height(); x < rect.right(); x += 6) {
+        painter.drawLine(QPointF(x, rect.bottom()), QPointF(x + rect.height(), rect.top()));
+    }
+    painter.restore();
+}
+}  // namespace
+
+QRectF sliceRect(const TimelineScene& scene, SliceRef ref) {
+    const StoredRow& row = scene.store->rows().at(ref.row);
+    return rectOf(scene, scene.layout.bandOf(ref.row), row.start.at(ref.index), row.end.at(ref.index));
+}
+
+void visitVisible(const TimelineScene& scene, const RowBand& band, double least,
+                  const std::function<void(const QRectF&, std::size_t)>& visit) {
+    const StoredRow& row = scene.store->rows()[band.row];
+    const IndexRange range = visibleIn(row, scene.window);
+    if (least > 0 && range.end - range.first > kMostSlicesPerPixel * scene.lanes.width()) {
+        return;
+    }
+    const double ns_per_pixel = scene.window.length / std::max(1, scene.lanes.width());
+    const auto shortest = static_cast<std::int64_t>(least * ns_per_pixel);
+    for (auto i = static_cast<std::size_t>(range.first); i < static_cast<std::size_t>(range.end); ++i) {
+        if (row.end[i] - row.start[i] >= shortest) {
+            visit(rectOf(scene, band.band, row.start[i], row.end[i]), i);
+        }
+    }
+}
+
+TimelinePainter::TimelinePainter(const TimelineColors& colors) : colors_(colors), raster_(colors) {}
+
+void TimelinePainter::setColors(const TimelineColors& colors) {
+    colors_ = colors;
+    raster_ = LaneRaster(colors);
+    invalidate();
+}
+
+void TimelinePainter::paint(QPainter& painter, const TimelineScene& scene) {
+    if (scene.store == nullptr || scene.lanes.isEmpty()) {
+        return;
+    }
+    painter.save();
+    painter.setClipRect(scene.lanes, Qt::IntersectClip);
+    if (isVector(painter) && visibleSlices(scene) <= kMostVectorSlices) {
+        paintVector(painter, scene);
+    } else {
+        const double scale = painter.device()->devicePixelRatioF();
+        refreshStrips(scene, scale);
+        paintStrips(painter, scene, scale);
+    }
+    paintBars(painter, scene);
+    paintMarks(painter, scene);
+    painter.restore();
+}
+
+void TimelinePainter::refreshStrips(const TimelineScene& scene, double scale) {
+    const int width = static_cast<int>(std::lround(scene.lanes.width() * scale));
+    strips_.resize(scene.store->rows().size());
+    for (const LaneBand& lane : scene.layout.lanes) {
+        for (const RowBand& row : lane.rows) {
+            const int top = row.band.top - scene.scroll;
+            Strip& strip = strips_[row.row];
+            const bool fresh = strip.image.width() == width && strip.window == scene.window;
+            if (fresh || top >= scene.lanes.height() || top + row.band.height <= 0) {
+                continue;
+            }
+            if (strip.image.width() != width) {
+                strip.image = QImage(width, LaneRaster::kPatternPeriod, QImage::Format_RGB32);
+            }
+            strip.window = scene.window;
+            raster_.draw(*scene.store, scene.window, {row.row, 0, LaneRaster::kPatternPeriod}, strip.image);
+        }
+    }
+}
+
+void TimelinePainter::paintStrips(QPainter& painter, const TimelineScene& scene, double scale) const {
+    const auto device = [&](int pixel) { return static_cast<int>(std::lround(pixel * scale)); };
+    painter.save();
+    painter.translate(scene.lanes.topLeft());
+    painter.scale(1 / scale, 1 / scale);
+    for (const LaneBand& lane : scene.layout.lanes) {
+        for (const RowBand& row : lane.rows) {
+            const QImage& strip = strips_[row.row].image;
+            if (strip.isNull()) {
+                continue;  // never came into view
+            }
+            const int bottom = std::min(device(row.band.bottom() - scene.scroll), device(scene.lanes.height()));
+            for (int y = device(row.band.top - scene.scroll); y < bottom; y += strip.height()) {
+                painter.drawImage(QPoint(0, y), strip,
+                                  QRect(0, 0, strip.width(), std::min(strip.height(), bottom - y)));
+            }
+        }
+    }
+    painter.restore();
+}
+
+void TimelinePainter::paintVector(QPainter& painter, const TimelineScene& scene) const {
+    for (const LaneBand& lane : scene.layout.lanes) {
+        for (const RowBand& row : lane.rows) {
+            const QRectF all = rectOf(scene, row.band, scene.window.start - 1,
+                                      scene.window.start + static_cast<std::int64_t>(scene.window.length) + 2);
+            painter.fillRect(all, colors_.lane);
+            const bool copies = scene.store->rows()[row.row].copies;
+            for (const StepSpan& step : scene.store->steps()) {
+                const QRectF bubble = rectOf(scene, row.band, step.range().start, step.range().end);
+                if (!copies && bubble.width() > 0) {
+                    painter.fillRect(bubble, colors_.bubble);
+                }
+            }
+            visitVisible(scene, row, 0, [&](const QRectF& rect, std::size_t index) {
+                const KindStyle& style = styleOf(static_cast<TaskKind>(scene.store->rows()[row.row].kind[index]));
+                painter.fillRect(rect, style.color);
+                if (style.pattern != Pattern::plain && rect.width() > kLeastBorderWidth) {
+                    hatch(painter, rect, colors_.hatch);
+                }
+            });
+        }
+    }
+}
+
+void TimelinePainter::paintBars(QPainter& painter, const TimelineScene& scene) const {
+    const QRectF visible = scene.lanes;
+    std::vector<VisibleBar> bars;
+    for (const LaneBand& lane : scene.layout.lanes) {
+        for (const RowBand& row : lane.rows) {
+            const StoredRow& stored = scene.store->rows()[row.row];
+            const int top = scene.lanes.top() + row.band.top - scene.scroll;
+            if (stored.copies || top > visible.bottom() || top + row.band.height < visible.top()) {
+                continue;
+            }
+            visitVisible(scene, row, kLeastBorderWidth, [&](const QRectF& bar, std::size_t index) {
+                bars.push_back({bar, unpack(stored.key[index]).value_or(TaskKey{})});
+            });
+        }
+    }
+    const LabelForms forms = chooseLabelForms(bars, painter.font());
+    for (const VisibleBar& bar : bars) {
+        // Inside the bar, so that neighbours do not share a line twice as thick.
+        const double left = std::floor(bar.rect.left());
+        painter.setPen(QPen(colors_.border, 0));
+        painter.drawLine(QPointF(left, bar.rect.top()), QPointF(left, bar.rect.bottom() - 1));
+        const QRectF seen(std::max(bar.rect.left(), visible.left()), bar.rect.top(), 0, bar.rect.height());
+        const double right = std::min(bar.rect.right(), visible.right());
+        paintLabel(painter, QRectF(seen.left() + 1, seen.top(), std::max(0.0, right - seen.left() - 1), seen.height()),
+                   bar.key, forms[static_cast<std::size_t>(bar.key.kind)]);
+    }
+}
+
+void TimelinePainter::paintMarks(QPainter& painter, const TimelineScene& scene) const {
+    const auto frame = [&](SliceRef ref, Qt::PenStyle style, double width) {
+        QRectF rect = sliceRect(scene, ref);
+        rect.setWidth(std::max(rect.width(), 3.0));
+        const QRectF outer = rect.adjusted(-1, -1, 1, 1);
+        painter.setBrush(Qt::NoBrush);
+        painter.setPen(QPen(colors_.paper, width + 2));  // a halo keeps the frame visible on any colour
+        painter.drawRect(outer);
+        painter.setPen(QPen(colors_.selection, width, style));
+        painter.drawRect(outer);
+    };
+    if (scene.hovered && scene.hovered != scene.selected) {
+        frame(*scene.hovered, Qt::SolidLine, 1);
+    }
+    if (scene.selected) {
+        frame(*scene.selected, scene.selectedIsTwin ? Qt::DashLine : Qt::SolidLine, 2);
+    }
+}
+}  // namespace pipescope

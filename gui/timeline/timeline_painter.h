@@ -1,0 +1,67 @@
+#pragma once
+
+#include "gui/style/task_style.h"
+#include "gui/timeline/lane_raster.h"
+#include "gui/timeline/time_ruler.h"
+#include "gui/timeline/timeline_layout.h"
+#include "gui/timeline/timeline_store.h"
+
+#include <QImage>
+#include <QRect>
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+class QPainter;
+
+namespace pipescope {
+/// What a pane shows at one moment.
+struct TimelineScene {
+    const TimelineStore* store = nullptr;
+    TimeWindow window;  ///< in the store's own times
+    TimelineLayout layout;
+    QRect lanes;     ///< where lane bodies go, in widget pixels
+    int scroll = 0;  ///< pixels of the layout above the view
+    std::optional<SliceRef> selected;
+    bool selectedIsTwin = false;
+    std::optional<SliceRef> hovered;
+};
+
+/// Draws lane bodies, bar labels and marks. Bodies are an image that is kept between paints, so that a moving mark
+/// costs nothing; a vector device (SVG, PDF) gets real rectangles while there are few enough to be worth it.
+class TimelinePainter {
+public:
+    explicit TimelinePainter(const TimelineColors& colors);
+
+    void setColors(const TimelineColors& colors);
+    void paint(QPainter& painter, const TimelineScene& scene);
+    /// The next paint draws the bodies again.
+    void invalidate() { strips_.clear(); }
+
+private:
+    /// Brings the strips up to date, `scale` device pixels per pixel.
+    void refreshStrips(const TimelineScene& scene, double scale);
+    void paintStrips(QPainter& painter, const TimelineScene& scene, double scale) const;
+    void paintVector(QPainter& painter, const TimelineScene& scene) const;
+    void paintBars(QPainter& painter, const TimelineScene& scene) const;
+    void paintMarks(QPainter& painter, const TimelineScene& scene) const;
+
+    TimelineColors colors_;
+    LaneRaster raster_;
+    struct Strip {
+        QImage image;
+        TimeWindow window;  // it was drawn for
+    };
+    // One per row of the store, LaneRaster::kPatternPeriod lines each: they stay in the cache while they are copied
+    // down their rows, which an image of the whole view would not.
+    std::vector<Strip> strips_;
+};
+
+/// Where a slice stands in the widget.
+QRectF sliceRect(const TimelineScene& scene, SliceRef ref);
+/// Calls `visit` with each slice of the row that is at least `least` pixels wide and within the window. Where a row is
+/// so dense that hardly any can be, it visits none unless `least` is 0.
+void visitVisible(const TimelineScene& scene, const RowBand& row, double least,
+                  const std::function<void(const QRectF&, std::size_t index)>& visit);
+}  // namespace pipescope

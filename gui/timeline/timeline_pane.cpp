@@ -1,0 +1,58 @@
+#include "gui/timeline/timeline_pane.h"
+
+#include "gui/style/elided_label.h"
+
+#include <QEvent>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QVBoxLayout>
+
+namespace pipescope {
+TimelinePane::TimelinePane(Source source, TimeAxisModel& axis, QWidget* parent)
+    : QWidget(parent),
+      source_(source),
+      header_(new QWidget(this)),
+      title_(new QLabel(source == Source::measured ? tr("MEASURED") : tr("SIMULATED"), header_)),
+      facts_(new ElidedLabel(header_)),
+      view_(new TimelineView(source, axis, this)) {
+    QFont bold = title_->font();
+    bold.setBold(true);
+    title_->setFont(bold);
+    header_->setAutoFillBackground(true);
+    auto* line = new QHBoxLayout(header_);
+    line->setContentsMargins(8, 3, 8, 3);
+    line->setSpacing(12);
+    line->addWidget(title_);
+    line->addWidget(facts_, 1);
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(0);
+    layout->addWidget(header_);
+    layout->addWidget(view_, 1);
+    tint();
+}
+
+void TimelinePane::setFacts(const QString& facts) {
+    facts_->setText(facts);
+}
+
+QString TimelinePane::facts() const {
+    return facts_->text();
+}
+
+void TimelinePane::changeEvent(QEvent* event) {
+    QWidget::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange) {
+        tint();
+    }
+}
+
+void TimelinePane::tint() {
+    const bool dark = isDark(palette());
+    const QRgb measured = dark ? 0x3A3018 : 0xFFF1D6;
+    const QRgb simulated = dark ? 0x17324A : 0xDDEEFB;
+    QPalette colors = palette();
+    colors.setColor(QPalette::Window, QColor::fromRgb(source_ == Source::measured ? measured : simulated));
+    header_->setPalette(colors);
+}
+}  // namespace pipescope

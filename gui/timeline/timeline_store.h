@@ -1,0 +1,78 @@
+#pragma once
+
+#include "gui/timeline/share_pyramid.h"
+#include "gui/timeline/time_window.h"
+#include "schedule/timeline.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace pipescope {
+/// Names one slice of a TimelineStore.
+struct SliceRef {
+    std::uint32_t row = 0;
+    std::uint32_t index = 0;
+
+    friend bool operator==(const SliceRef&, const SliceRef&) = default;
+};
+
+/// The first forward's start to the last backward's end of a step.
+struct StepSpan {
+    std::int32_t step = 0;
+    StepStatistics statistics;
+
+    TimeRange range() const { return {statistics.start.count(), statistics.end.count()}; }
+};
+
+/// One row of a drawn timeline: slices of one lane that do not overlap, in columns (25 bytes a slice, plus the
+/// pyramid).
+struct StoredRow {
+    LaneId lane;
+    bool copies = false;  ///< copies and skips have rows of their own below their lane's tasks
+    int depth = 0;        ///< counts the rows of a lane whose slices overlap
+    std::vector<std::int64_t> start;
+    std::vector<std::int64_t> end;
+    std::vector<std::uint8_t> kind;
+    std::vector<std::uint64_t> key;       ///< pack()ed
+    std::vector<std::int64_t> bytes;      ///< empty if all are 0
+    std::optional<SharePyramid> pyramid;  ///< nothing where the row is short enough to be read through
+
+    SliceColumns columns() const { return {start, end, kind}; }
+};
+
+/// A timeline as the viewer draws it. It holds all the viewer needs, so that the Timeline can be dropped.
+/// Threading: immutable once built; shared between threads.
+class TimelineStore {
+public:
+    explicit TimelineStore(const Timeline& timeline);
+
+    Source source() const { return source_; }
+    const std::vector<LaneInfo>& lanes() const { return lanes_; }
+    const std::vector<StoredRow>& rows() const { return rows_; }
+    const std::vector<StepSpan>& steps() const { return steps_; }
+    const StepSpan* step(std::int32_t number) const;
+    /// From the first start to the last end; {0, 0} without slices.
+    TimeRange range() const { return range_; }
+    std::size_t numSlices() const { return numSlices_; }
+    /// Slices that cannot be drawn: of an impossible lane, or overlapping many others of their lane.
+    std::size_t numHidden() const { return numHidden_; }
+
+    Slice slice(SliceRef ref) const;
+    /// The slice of this task; nothing if it did not run. Cost: O(slices), 1 ns each.
+    std::optional<SliceRef> find(const TaskKey& key) const;
+    /// The slice of the row that covers `time`, or is nearest to it within `reach` ns.
+    std::optional<SliceRef> sliceAt(std::uint32_t row, std::int64_t time, std::int64_t reach) const;
+    std::size_t sizeBytes() const;
+
+private:
+    Source source_;
+    std::vector<LaneInfo> lanes_;
+    std::vector<StoredRow> rows_;
+    std::vector<StepSpan> steps_;
+    TimeRange range_;
+    std::size_t numSlices_ = 0;
+    std::size_t numHidden_ = 0;
+};
+}  // namespace pipescope

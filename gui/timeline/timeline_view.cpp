@@ -1,0 +1,208 @@
+#include "gui/timeline/timeline_view.h"
+
+#include "gui/timeline/time_ruler.h"
+
+#include <QFontMetrics>
+#include <QHelpEvent>
+#include <QKeyEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <QScrollBar>
+#include <QToolTip>
+
+#include <algorithm>
+#include <cmath>
+
+namespace pipescope {
+namespace {
+constexpr int kReach = 3;  // pixels beside a thin slice that still hit it
+constexpr int kPreferredLane = 32;
+}  // namespace
+
+TimelineView::TimelineView(Source source, TimeAxisModel& axis, QWidget* parent)
+    : AxisView(axis, parent), source_(source), painter_(colors()) {
+    setAccessibleName(source == Source::measured ? tr("Measured timeline") : tr("Simulated timeline"));
+    setAccessibleDescription(tr("Tasks of each lane over time. Comma and full stop move between tasks."));
+}
+
+void TimelineView::setStore(std::shared_ptr<const TimelineStore> store) {
+    store_ = std::move(store);
+    hovered_.reset();
+    updateGeometry();
+    relayout();
+}
+
+void TimelineView::setShift(std::int64_t ns) {
+    shift_ = ns;
+    viewport()->update();
+}
+
+QRectF TimelineView::rectOf(SliceRef slice) const {
+    return store_ ? sliceRect(scene(), slice) : QRectF();
+}
+
+std::optional<SliceRef> TimelineView::sliceAt(const QPoint& position) const {
+    const QRect lanes = lanesRect();
+    if (!store_ || !lanes.contains(position)) {
+        return std::nullopt;
+    }
+    const std::optional<RowBand> row = layout_.rowAt(position.y() - lanes.top() + verticalScrollBar()->value());
+    if (!row) {
+        return std::nullopt;
+    }
+    const auto reach = static_cast<std::int64_t>(kReach * axis().window().length / lanes.width());
+    return store_->sliceAt(row->row, timeAtPixel(position.x() + 0.5) - shift_, reach);
+}
+
+TimelineScene TimelineView::scene() const {
+    TimelineScene scene;
+    scene.store = store_.get();
+    scene.window = ownWindow();
+    scene.layout = layout_;
+    scene.lanes = lanesRect();
+    scene.scroll = verticalScrollBar()->value();
+    if (const std::optional<TaskSelection>& selection = axis().selection()) {
+        scene.selected = selection->in(source_);
+        scene.selectedIsTwin = selection->source != source_;
+    }
+    scene.hovered = hovered_;
+    return scene;
+}
+
+int TimelineView::topMargin() const {
+    return fontMetrics().height() + 8;
+}
+
+QSize TimelineView::sizeHint() const {
+    const int lanes = store_ ? static_cast<int>(store_->lanes().size()) : 2;
+    return {800, topMargin() + std::clamp(lanes, 2, 12) * kPreferredLane};
+}
+
+QSize TimelineView::minimumSizeHint() const {
+    return {300, topMargin() + 3 * kLowestTaskRow};
+}
+
+void TimelineView::relayout() {
+    layout_ = store_ ? layoutRows(*store_, lanesRect().height()) : TimelineLayout{};
+    painter_.invalidate();
+    setContentHeight(layout_.height);
+}
+
+void TimelineView::changeEvent(QEvent* event) {
+    AxisView::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange) {
+        painter_.setColors(colors());
+    }
+}
+
+void TimelineView::paintEvent(QPaintEvent*) {
+    QPainter painter(viewport());
+    painter.setFont(font());
+    painter.fillRect(viewport()->rect(), colors().paper);
+    painter_.paint(painter, scene());
+    paintRuler(painter);
+    paintGutter(painter);
+    paintCursor(painter);
+}
+
+void TimelineView::paintRuler(QPainter& painter) const {
+    const QRect lanes = lanesRect();
+    const int height = topMargin();
+    painter.fillRect(QRect(0, 0, viewport()->width(), height), palette().color(QPalette::Window));
+    painter.setPen(QPen(colors().grid, 0));
+    painter.drawLine(0, height - 1, viewport()->width(), height - 1);
+    const double spacing = QFontMetricsF(font()).horizontalAdvance(QStringLiteral("+888.888 ms   "));
+    const Ruler ruler = makeRuler(axis().window(), lanes.width(), axis().origin(), spacing);
+    painter.setPen(colors().faintText);
+    painter.drawText(QRect(4, 0, lanes.left() - 8, height - 2), Qt::AlignVCenter | Qt::AlignRight, ruler.base);
+    painter.save();
+    painter.setClipRect(QRect(lanes.left(), 0, lanes.width(), height), Qt::IntersectClip);
+    for (const RulerTick& tick : ruler.ticks) {
+        const double x = std::floor(lanes.left() + tick.x) + 0.5;
+        painter.setPen(QPen(colors().faintText, 0));
+        painter.drawLine(QPointF(x, height - (tick.label.isEmpty() ? 4 : 9)), QPointF(x, height - 1));
+        if (!tick.label.isEmpty()) {
+            painter.setPen(colors().text);
+            painter.drawText(QRectF(x + 3, 0, spacing, height - 4), Qt::AlignVCenter | Qt::AlignLeft, tick.label);
+        }
+    }
+    painter.restore();
+}
+
+void TimelineView::paintGutter(QPainter& painter) const {
+    const QRect lanes = lanesRect();
+    painter.fillRect(QRect(0, lanes.top(), lanes.left(), lanes.height()), palette().color(QPalette::Window));
+    if (!store_) {
+        return;
+    }
+    for (const LaneBand& lane : layout_.lanes) {
+        paintLaneName(painter, store_->lanes()[lane.lane.index()], lane.lane.index(), lane.band.top, lane.band.height);
+    }
+}
+
+void TimelineView::hover(std::optional<QPoint> position) {
+    const std::optional<SliceRef> hovered = position ? sliceAt(*position) : std::nullopt;
+    if (hovered != hovered_) {
+        hovered_ = hovered;
+        viewport()->update();
+    }
+}
+
+void TimelineView::click(const QPoint& position) {
+    Q_EMIT picked(sliceAt(position));
+}
+
+void TimelineView::mouseDoubleClickEvent(QMouseEvent* event) {
+    if (const std::optional<SliceRef> slice = sliceAt(event->position().toPoint())) {
+        const Slice found = store_->slice(*slice);
+        const std::int64_t margin = found.duration().count();
+        axis().show({found.start.count() + shift_ - margin, found.end.count() + shift_ + margin});
+    }
+}
+
+bool TimelineView::viewportEvent(QEvent* event) {
+    if (event->type() == QEvent::ToolTip) {
+        const auto* help = static_cast<QHelpEvent*>(event);
+        const std::optional<SliceRef> slice = sliceAt(help->pos());
+        QToolTip::showText(help->globalPos(), slice && describe_ ? describe_(*slice) : QString(), viewport());
+        return true;
+    }
+    return AxisView::viewportEvent(event);
+}
+
+void TimelineView::keyPressEvent(QKeyEvent* event) {
+    if (event->modifiers() == Qt::NoModifier && (event->key() == Qt::Key_Period || event->key() == Qt::Key_Comma)) {
+        moveSelection(event->key() == Qt::Key_Period ? 1 : -1);
+    } else {
+        AxisView::keyPressEvent(event);
+    }
+}
+
+void TimelineView::moveSelection(int by) {
+    if (!store_) {
+        return;
+    }
+    const std::optional<SliceRef> selected = axis().selection() ? axis().selection()->in(source_) : std::nullopt;
+    if (selected) {
+        const auto last = static_cast<std::int64_t>(store_->rows()[selected->row].start.size()) - 1;
+        const std::int64_t next = std::clamp<std::int64_t>(std::int64_t{selected->index} + by, 0, last);
+        Q_EMIT picked(SliceRef{selected->row, static_cast<std::uint32_t>(next)});
+        return;
+    }
+    const std::int64_t left = ownWindow().start;
+    for (std::uint32_t row = 0; row < store_->rows().size(); ++row) {
+        const std::vector<std::int64_t>& start = store_->rows()[row].start;
+        const auto first = std::lower_bound(start.begin(), start.end(), left);
+        if (first != start.end()) {
+            Q_EMIT picked(SliceRef{row, static_cast<std::uint32_t>(first - start.begin())});
+            return;
+        }
+    }
+}
+
+void TimelineView::reveal(SliceRef slice) {
+    const Band band = layout_.bandOf(slice.row);
+    QScrollBar& bar = *verticalScrollBar();
+    bar.setValue(std::clamp(bar.value(), band.bottom() - lanesRect().height(), std::max(0, band.top)));
+}
+}  // namespace pipescope

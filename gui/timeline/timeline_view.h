@@ -1,0 +1,65 @@
+#pragma once
+
+#include "gui/timeline/axis_view.h"
+#include "gui/timeline/timeline_painter.h"
+#include "gui/timeline/timeline_store.h"
+
+#include <functional>
+#include <memory>
+#include <optional>
+
+namespace pipescope {
+/// One timeline on the shared time axis: ruler, lane names, slices.
+class TimelineView : public AxisView {
+    Q_OBJECT
+
+public:
+    TimelineView(Source source, TimeAxisModel& axis, QWidget* parent = nullptr);
+
+    /// Null: nothing to show.
+    void setStore(std::shared_ptr<const TimelineStore> store);
+    const TimelineStore* store() const { return store_.get(); }
+    /// Added to the store's times: a simulated step starts at 0 and is drawn where the measured one started.
+    void setShift(std::int64_t ns);
+    /// The text of a slice's tooltip, as HTML.
+    void setDescription(std::function<QString(SliceRef)> describe) { describe_ = std::move(describe); }
+
+    QRectF rectOf(SliceRef slice) const;
+    std::optional<SliceRef> sliceAt(const QPoint& position) const;
+    /// Picks the slice `by` places later on the row of the selected one; without one, the first that is visible.
+    void moveSelection(int by);
+    /// Scrolls up or down so that the slice is on screen; the time axis stays.
+    void reveal(SliceRef slice);
+    QSize sizeHint() const override;
+    QSize minimumSizeHint() const override;
+
+Q_SIGNALS:
+    /// The user picked a slice, or nothing.
+    void picked(std::optional<pipescope::SliceRef> slice);
+
+protected:
+    int topMargin() const override;
+    void relayout() override;
+    void hover(std::optional<QPoint> position) override;
+    void click(const QPoint& position) override;
+    void paintEvent(QPaintEvent* event) override;
+    void changeEvent(QEvent* event) override;
+    void mouseDoubleClickEvent(QMouseEvent* event) override;
+    void keyPressEvent(QKeyEvent* event) override;
+    bool viewportEvent(QEvent* event) override;
+
+private:
+    TimeWindow ownWindow() const { return shifted(axis().window(), -shift_); }
+    TimelineScene scene() const;
+    void paintRuler(QPainter& painter) const;
+    void paintGutter(QPainter& painter) const;
+
+    Source source_;
+    std::shared_ptr<const TimelineStore> store_;
+    std::int64_t shift_ = 0;
+    TimelineLayout layout_;
+    TimelinePainter painter_;
+    std::function<QString(SliceRef)> describe_;
+    std::optional<SliceRef> hovered_;
+};
+}  // namespace pipescope

@@ -1,0 +1,176 @@
+#include "gui/window/viewer_command.h"
+
+#include "gui/document/document_loader.h"
+#include "gui/style/image_export.h"
+#include "gui/style/theme.h"
+#include "gui/timeline/time_axis_model.h"
+#include "gui/window/main_window.h"
+#include "schedule/error.h"
+
+#include <CLI/CLI.hpp>
+
+#include <QApplication>
+#include <QFileInfo>
+#include <QHashSeed>
+#include <QLocale>
+#include <QSettings>
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+namespace {
+constexpr int kLeastSide = 320;
+constexpr int kMostSide = 16384;
+
+struct ViewerArguments {
+    std::vector<std::string> files;
+    std::string render;
+    std::string size = "1600x900";
+    std::string theme = "system";
+    std::optional<std::int32_t> step;
+    bool all = false;
+    bool force = false;
+};
+
+void declare(CLI::App& app, ViewerArguments& arguments) {
+    app.add_option("FILE", arguments.files, "Traces to show, each in a window of its own");
+    app.add_option("--render", arguments.render,
+                   "Draw the window into OUT.png, OUT.svg or OUT.pdf instead of showing it; needs no display")
+        ->type_name("OUT");
+    app.add_option("--size", arguments.size, "Size of the picture in pixels, WIDTHxHEIGHT")->capture_default_str();
+    app.add_option("--step", arguments.step, "Measured step to compare; default: the one of median duration");
+    app.add_flag("--all", arguments.all, "Show the whole recording, not one step");
+    app.add_option("--theme", arguments.theme, "system, light or dark")->capture_default_str();
+    app.add_flag("--force", arguments.force, "Replace the picture if there is one");
+}
+
+QSize parseSize(const std::string& text) {
+    const QStringList parts = QString::fromStdString(text).split(QLatin1Char('x'));
+    bool ok[2] = {false, false};
+    const QSize size = parts.size() == 2 ? QSize(parts[0].toInt(&ok[0]), parts[1].toInt(&ok[1])) : QSize();
+    const auto fits = [](int side) { return side >= kLeastSide && side <= kMostSide; };
+    if (!ok[0] || !ok[1] || !fits(size.width()) || !fits(size.height())) {
+        throw UsageError("--size is '" + text + "', but must be WIDTHxHEIGHT with each from " +
+                         std::to_string(kLeastSide) + " to " + std::to_string(kMostSide) + "; try 1600x900");
+    }
+    return size;
+}
+
+/// Everything that can be wrong before a file is read.
+void check(const ViewerArguments& arguments) {
+    parseSize(arguments.size);
+    parseTheme(QString::fromStdString(arguments.theme));
+    if (arguments.render.empty()) {
+        return;
+    }
+    if (arguments.files.size() != 1) {
+        throw UsageError("--render draws one trace, but " + std::to_string(arguments.files.size()) +
+                         " were named; name exactly one FILE");
+    }
+    const QString target = QString::fromStdString(arguments.render);
+    imageFormatOf(target);
+    if (QFileInfo::exists(target) && !arguments.force) {
+        throw Error("'" + arguments.render +
+                    "' exists already and is not replaced; use --force to replace it, or another name");
+    }
+}
+
+/// A picture needs no display, and looks the same with and without one. A window needs one.
+void choosePlatform(bool render) {
+    if (qEnvironmentVariableIsSet("QT_QPA_PLATFORM")) {
+        return;
+    }
+    if (render) {
+        qputenv("QT_QPA_PLATFORM", "offscreen");
+    } else if (qEnvironmentVariableIsEmpty("DISPLAY") && qEnvironmentVariableIsEmpty("WAYLAND_DISPLAY")) {
+        throw Error(
+            "no display: neither DISPLAY nor WAYLAND_DISPLAY is set, but a window needs one; use --render out.png "
+            "to draw the window into a file");
+    }
+}
+
+/// Qt's offscreen platform grumbles about what it does not need.
+void dropPlatformNoise(QtMsgType type, const QMessageLogContext&, const QString& message) {
+    if (type == QtDebugMsg || type == QtInfoMsg || message.startsWith(QLatin1String("This plugin does not support")) ||
+        message.startsWith(QLatin1String("QStandardPaths: "))) {
+        return;
+    }
+    std::fprintf(stderr, "pipescope-gui: %s\n", message.toUtf8().constData());
+}
+
+int renderWindow(const ViewerArguments& arguments) {
+    QLocale::setDefault(QLocale::c());
+    MainWindow window(nullptr);
+    const auto document = loadTrace(QString::fromStdString(arguments.files.front()));
+    if (arguments.step && (!document->measured || document->measured->step(*arguments.step) == nullptr)) {
+        throw Error("--step is " + std::to_string(*arguments.step) + ", but '" + arguments.files.front() +
+                    "' has no such measured step; leave --step out for the one of median duration");
+    }
+    window.resize(parseSize(arguments.size));
+    window.show();
+    window.setDocument(document);
+    if (arguments.step) {
+        window.selectStep(*arguments.step);
+    }
+    if (arguments.all) {
+        window.axis().showAll();
+    }
+    QApplication::processEvents();  // layouts, and the scroll bars that follow from them
+    QApplication::processEvents();
+    saveImage(window, QString::fromStdString(arguments.render));
+    return 0;
+}
+
+int showWindows(const ViewerArguments& arguments) {
+    QSettings settings(QStringLiteral("PipeScope"), QStringLiteral("viewer"));
+    std::vector<std::unique_ptr<MainWindow>> windows;
+    for (std::size_t i = 0; i < std::max<std::size_t>(1, arguments.files.size()); ++i) {
+        windows.push_back(std::make_unique<MainWindow>(&settings));
+        windows.back()->show();
+        if (i < arguments.files.size()) {
+            windows.back()->open(QString::fromStdString(arguments.files[i]));
+        }
+    }
+    return QApplication::exec();
+}
+
+int report(const Error& error, int code) {
+    std::fprintf(stderr, "pipescope-gui: %s\n", error.what());
+    return code;
+}
+}  // namespace
+
+int runViewer(int argc, char** argv) {
+    CLI::App app("Shows a trace: the measured timeline above the simulated one.", "pipescope-gui");
+    ViewerArguments arguments;
+    declare(app, arguments);
+    try {
+        app.parse(argc, argv);
+        check(arguments);
+        choosePlatform(!arguments.render.empty());
+    } catch (const CLI::ParseError& error) {
+        return app.exit(error) == 0 ? 0 : 2;
+    } catch (const UsageError& error) {
+        return report(error, 2);
+    } catch (const Error& error) {
+        return report(error, 1);
+    }
+    if (!arguments.render.empty()) {
+        qInstallMessageHandler(dropPlatformNoise);
+        QHashSeed::setDeterministicGlobalSeed();           // a PDF lists its fonts in the order of a hash table
+        QApplication::setStyle(QStringLiteral("Fusion"));  // the same picture on every desktop
+    }
+    QApplication application(argc, argv);
+    QApplication::setApplicationName(QStringLiteral("PipeScope"));
+    applyTheme(parseTheme(QString::fromStdString(arguments.theme)));
+    try {
+        return arguments.render.empty() ? showWindows(arguments) : renderWindow(arguments);
+    } catch (const Error& error) {
+        return report(error, 1);
+    }
+}
+}  // namespace pipescope

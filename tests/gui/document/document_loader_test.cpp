@@ -1,0 +1,135 @@
+#include "gui/document/document_loader.h"
+
+#include "balance/profile_file.h"
+#include "gui/document/headlines.h"
+#include "gui/tables/task_details.h"
+#include "schedule/error.h"
+#include "tests/gui/sample_trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <fstream>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+std::shared_ptr<const TraceDocument> load(const std::string& name, const SampleRun& run = {}) {
+    const auto path = temporaryPath(name);
+    writeSampleTrace(path, run);
+    return loadTrace(QString::fromStdString(path.string()));
+}
+
+QString pathOf(const std::string& name, const std::string& content) {
+    const auto path = temporaryPath(name);
+    std::ofstream(path, std::ios::binary) << content;
+    return QString::fromStdString(path.string());
+}
+
+TEST(DocumentLoader, SimulatesWhatWasMeasuredAndCompares) {
+    const auto document = load("both.sqlite");
+    ASSERT_TRUE(document->measured && document->simulated && document->comparison);
+    EXPECT_EQ(document->measured->numSlices(), 3 * document->simulated->numSlices());
+    EXPECT_EQ(document->comparison->tasks_unmatched, 0);
+    EXPECT_EQ(document->comparison->steps, (std::vector<std::int32_t>{1, 2}));  // step 0 is warm-up
+    EXPECT_FALSE(document->measuredMemory.empty());
+    EXPECT_EQ(document->memoryLimit, Bytes{1} << 30);
+    EXPECT_TRUE(document->notes.isEmpty()) << document->notes.join(QLatin1Char('\n')).toStdString();
+}
+
+TEST(DocumentLoader, ShowsTheMeasuredSideAloneWithoutAProfileAndSaysWhy) {
+    SampleRun run;
+    run.profile = false;
+    const auto document = load("no_profile.sqlite", run);
+    EXPECT_TRUE(document->measured);
+    EXPECT_FALSE(document->simulated);
+    EXPECT_THAT(document->notes.join(QLatin1Char('\n')).toStdString(), HasSubstr("holds no profile"));
+}
+
+TEST(DocumentLoader, StartsTheSimulatedStepWhereTheMeasuredOneStarts) {
+    const auto document = load("shift.sqlite");
+    for (const std::int32_t step : {0, 1, 2}) {
+        EXPECT_EQ(document->simulated->steps().front().range().start + simulatedShift(*document, step),
+                  document->measured->step(step)->range().start);
+    }
+}
+
+TEST(DocumentLoader, GivesEveryTaskItsTwin) {
+    const auto document = load("twins.sqlite");
+    for (std::uint32_t row = 0; row < document->measured->rows().size(); ++row) {
+        for (std::uint32_t i = 0; i < document->measured->rows()[row].start.size(); ++i) {
+            const TaskKey key = document->measured->slice({row, i}).key;
+            const auto twin = twinOf(*document, Source::measured, {row, i}, key.step);
+            ASSERT_TRUE(twin) << to_string(key);
+            TaskKey expected = key;
+            expected.step = 0;
+            EXPECT_EQ(document->simulated->slice(*twin).key, expected);
+            EXPECT_EQ(twinOf(*document, Source::simulated, *twin, key.step), (SliceRef{row, i}));
+        }
+    }
+}
+
+TEST(DocumentLoader, DescribesATaskAgainstItsTwin) {
+    const auto document = load("facts.sqlite");
+    const TaskKey key{1, TaskKind::backward, 1, 2, -1};
+    const SliceRef slice = *document->measured->find(key);
+    const auto twin = twinOf(*document, Source::measured, slice, 1);
+    const TaskFacts facts = taskFacts(*document, {Source::measured, slice, twin}, 1);
+    EXPECT_EQ(facts.title, QStringLiteral("backward of micro-batch 2 on partition 1"));
+    EXPECT_TRUE(facts.twin);
+    EXPECT_TRUE(facts.whyNoTwin.isEmpty());
+    EXPECT_TRUE(facts.change.duration.contains(QLatin1Char('%'))) << facts.change.duration.toStdString();
+    EXPECT_FALSE(taskFacts(*document, {Source::measured, slice, std::nullopt}, 1).whyNoTwin.isEmpty());
+}
+
+TEST(Headlines, NameStepTimeBubbleAndError) {
+    const auto document = load("headlines.sqlite");
+    EXPECT_THAT(measuredHeadline(*document, 1).toStdString(),
+                AllOf(HasSubstr("step 1"), HasSubstr("step time"), HasSubstr("bubble")));
+    EXPECT_THAT(simulatedHeadline(*document, 1).toStdString(),
+                AllOf(HasSubstr("balance 1,1"), HasSubstr("step time"), HasSubstr("%)"), HasSubstr("points)")));
+    EXPECT_THAT(comparisonHeadline(*document).toStdString(), HasSubstr("Median of 2 steps"));
+}
+
+TEST(DocumentLoader, RefusesWhatIsNoTraceAndSaysWhatToDo) {
+    EXPECT_THAT([] { loadTrace(QStringLiteral("/nowhere/x.sqlite")); },
+                ThrowsMessage<Error>(AllOf(HasSubstr("/nowhere/x.sqlite"), HasSubstr("no such file"))));
+    const QString text = pathOf("text.sqlite", "this is no database at all, but long enough to look at");
+    EXPECT_THAT([&] { loadTrace(text); }, ThrowsMessage<Error>(HasSubstr("text.sqlite")));
+    const QString profile = pathOf("profile.json", to_json(sampleProfile({})));
+    EXPECT_THAT([&] { loadTrace(profile); },
+                ThrowsMessage<Error>(AllOf(HasSubstr("is a profile"), HasSubstr("pipescope simulate"))));
+    const QString folder = QString::fromStdString(temporaryPath("").string());
+    EXPECT_THAT([&] { loadTrace(folder); }, ThrowsMessage<Error>(HasSubstr("folder")));
+}
+
+TEST(DocumentLoader, NeverCrashesOnADamagedTrace) {
+    const auto path = temporaryPath("damaged.sqlite");
+    SampleRun run;
+    run.steps = 1;
+    writeSampleTrace(path, run);
+    std::ifstream in(path, std::ios::binary);
+    const std::string whole((std::istreambuf_iterator<char>(in)), {});
+    const QString damaged = pathOf("damaged_copy.sqlite", "");
+    std::uint64_t random = 1;
+    for (int i = 0; i < 60; ++i) {
+        std::string bytes = whole;
+        for (int k = 0; k < 40; ++k) {
+            random = random * 6364136223846793005ULL + 1442695040888963407ULL;
+            bytes[(random >> 20) % bytes.size()] = static_cast<char>(random >> 50);
+        }
+        if (i % 3 == 0) {
+            bytes.resize(bytes.size() / 2);
+        }
+        pathOf("damaged_copy.sqlite", bytes);
+        try {
+            loadTrace(damaged);
+        } catch (const Error&) {  // anything else ends the test
+        }
+    }
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,58 @@
+#include "gui/style/image_export.h"
+
+#include "gui/document/document_loader.h"
+#include "gui/window/main_window.h"
+#include "schedule/error.h"
+#include "tests/gui/sample_trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <QApplication>
+#include <QImage>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+std::unique_ptr<MainWindow> showSample(const std::string& name) {
+    const auto path = temporaryPath(name);
+    writeSampleTrace(path);
+    auto window = std::make_unique<MainWindow>(nullptr);
+    window->resize(1000, 700);
+    window->show();
+    window->setDocument(loadTrace(QString::fromStdString(path.string())));
+    QApplication::processEvents();
+    QApplication::processEvents();
+    return window;
+}
+
+TEST(ImageExport, DrawsTheSameBytesTwice) {
+    for (const ImageFormat format : {ImageFormat::png, ImageFormat::svg, ImageFormat::pdf}) {
+        const QByteArray first = drawImage(*showSample("same.sqlite"), format);
+        EXPECT_EQ(first, drawImage(*showSample("same.sqlite"), format)) << static_cast<int>(format);
+        EXPECT_GT(first.size(), 1000);
+    }
+}
+
+TEST(ImageExport, DrawsSlicesAsShapesInAVectorImage) {
+    const QByteArray svg = drawImage(*showSample("vector.sqlite"), ImageFormat::svg);
+    EXPECT_GT(svg.count("#0072b2"), 4);  // backward
+    EXPECT_TRUE(svg.contains("MEASURED"));
+}
+
+TEST(ImageExport, RefusesAnUnknownEnding) {
+    EXPECT_THAT([] { imageFormatOf(QStringLiteral("a.bmp")); },
+                ThrowsMessage<UsageError>(AllOf(HasSubstr("a.bmp"), HasSubstr(".png, .svg or .pdf"))));
+    EXPECT_EQ(imageFormatOf(QStringLiteral("a.PNG")), ImageFormat::png);
+}
+
+TEST(ImageExport, SaysWhereItCannotWrite) {
+    QWidget widget;
+    EXPECT_THAT([&] { saveImage(widget, QStringLiteral("/nowhere/at/all.png")); },
+                ThrowsMessage<Error>(AllOf(HasSubstr("/nowhere/at/all.png"), HasSubstr("writable"))));
+}
+}  // namespace
+}  // namespace pipescope

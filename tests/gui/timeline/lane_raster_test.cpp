@@ -1,0 +1,85 @@
+#include "gui/timeline/lane_raster.h"
+
+#include <gtest/gtest.h>
+
+#include <QApplication>
+#include <QPalette>
+
+namespace pipescope {
+namespace {
+Slice slice(TaskKind kind, int micro_batch, int start, int end) {
+    return {{0, kind, 0, micro_batch, -1}, LaneId{0}, Nanoseconds{start}, Nanoseconds{end}, 0};
+}
+
+class LaneRasterTest : public testing::Test {
+protected:
+    QImage draw(const Timeline& timeline, const TimeWindow& window, int width) {
+        QImage image(width, 16, QImage::Format_RGB32);
+        image.fill(Qt::magenta);
+        LaneRaster(colors_).draw(TimelineStore(timeline), window, {0, 2, 12}, image);
+        return image;
+    }
+
+    // Line 2 of the band holds no dot of the bubble's pattern.
+    static constexpr int kClearLine = 4;
+    const TimelineColors colors_ = timelineColors(QApplication::palette());
+    // F 0..100, idle, B 200..400
+    const Timeline timeline_{Source::measured,
+                             {{"lane 0", "cpu"}},
+                             {slice(TaskKind::forward, 0, 0, 100), slice(TaskKind::backward, 0, 200, 400)}};
+};
+
+TEST_F(LaneRasterTest, PaintsEachSliceAtItsPixels) {
+    const QImage image = draw(timeline_, {0, 0, 400}, 400);
+    for (int x = 0; x < 400; ++x) {
+        const QColor expected = x < 100   ? styleOf(TaskKind::forward).color
+                                : x < 200 ? colors_.bubble
+                                          : styleOf(TaskKind::backward).color;
+        ASSERT_EQ(image.pixel(x, kClearLine), expected.rgb()) << "column " << x;
+    }
+}
+
+TEST_F(LaneRasterTest, ShadesTheBubbleOnlyWithinTheStep) {
+    const QImage image = draw(timeline_, {-200, 0, 800}, 800);
+    EXPECT_EQ(image.pixel(100, kClearLine), colors_.lane.rgb());
+    EXPECT_EQ(image.pixel(350, kClearLine), colors_.bubble.rgb());
+    EXPECT_EQ(image.pixel(700, kClearLine), colors_.lane.rgb());
+}
+
+TEST_F(LaneRasterTest, LeavesTheRestOfTheImageAlone) {
+    const QImage image = draw(timeline_, {0, 0, 400}, 400);
+    EXPECT_EQ(image.pixel(50, 1), QColor(Qt::magenta).rgb());
+    EXPECT_EQ(image.pixel(50, 14), QColor(Qt::magenta).rgb());
+}
+
+TEST_F(LaneRasterTest, MixesAColumnByItsBusyShare) {
+    // 4 columns of 100 ns; the second one is half busy.
+    const Timeline half{Source::measured,
+                        {{"lane 0", "cpu"}},
+                        {slice(TaskKind::forward, 0, 0, 150), slice(TaskKind::forward, 1, 300, 400)}};
+    const QImage image = draw(half, {0, 0, 400}, 4);
+    const QColor full = styleOf(TaskKind::forward).color;
+    EXPECT_EQ(image.pixel(0, kClearLine), full.rgb());
+    EXPECT_NEAR(qBlue(image.pixel(1, kClearLine)), (full.blue() + colors_.bubble.blue()) / 2, 2);
+    EXPECT_EQ(image.pixel(3, kClearLine), full.rgb());
+}
+
+TEST_F(LaneRasterTest, ShowsALoneSliceFarShorterThanAPixel) {
+    const Timeline tiny{Source::measured, {{"lane 0", "cpu"}}, {slice(TaskKind::forward, 0, 500'000, 500'001)}};
+    const QImage image = draw(tiny, {0, 0, 1'000'000}, 100);
+    EXPECT_NE(image.pixel(50, kClearLine), colors_.lane.rgb());
+    EXPECT_EQ(image.pixel(49, kClearLine), colors_.lane.rgb());
+}
+
+TEST_F(LaneRasterTest, HatchesRecomputeSoThatColourIsNotAlone) {
+    const Timeline recompute{Source::measured, {{"lane 0", "cpu"}}, {slice(TaskKind::recompute, 0, 0, 400)}};
+    const QImage image = draw(recompute, {0, 0, 400}, 400);
+    int hatched = 0;
+    for (int x = 0; x < 400; ++x) {
+        hatched += image.pixel(x, kClearLine) != styleOf(TaskKind::recompute).color.rgb() ? 1 : 0;
+    }
+    EXPECT_EQ(hatched, 100);                                                                    // 2 of 8 columns
+    EXPECT_NE(image.pixel(0, 2) == image.pixel(0, 3), image.pixel(1, 2) == image.pixel(1, 3));  // and it is diagonal
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,53 @@
+#include "gui/timeline/memory_track.h"
+
+#include <gtest/gtest.h>
+
+namespace pipescope {
+namespace {
+MemorySample sample(int time, Bytes allocated, Bytes peak, int lane = 0) {
+    MemorySample each;
+    each.lane = LaneId{lane};
+    each.time = Nanoseconds{time};
+    each.allocated = allocated;
+    each.peak = peak;
+    return each;
+}
+
+TEST(MemoryTrack, HoldsALevelUntilTheNextSample) {
+    const MemoryTrack track({sample(100, 10, 10), sample(200, 30, 50), sample(300, 5, 30)});
+    const std::vector<MemoryColumn> columns = track.columns({0, 0, 400}, 8);  // 50 ns each
+    EXPECT_FALSE(columns[1].known);
+    EXPECT_EQ(columns[2].allocated, 10);
+    EXPECT_EQ(columns[3].allocated, 10);
+    EXPECT_EQ(columns[3].peak, 50);  // somewhere before the second sample it was that high
+    EXPECT_EQ(columns[5].allocated, 30);
+    EXPECT_FALSE(columns[7].known);
+}
+
+TEST(MemoryTrack, KnowsItsPeakAndThatOfARange) {
+    const MemoryTrack track({sample(100, 10, 10), sample(200, 30, 50), sample(300, 5, 30)});
+    EXPECT_EQ(track.highest(), 50);
+    EXPECT_EQ(track.highestTime(), 200);
+    EXPECT_EQ(track.highestIn({250, 400}), 30);
+    EXPECT_EQ(track.highestIn({400, 500}), 0);
+}
+
+TEST(MemoryTrack, FindsThePeakAmongManySamplesOfAColumn) {
+    std::vector<MemorySample> samples;
+    for (int i = 0; i < 10'000; ++i) {
+        samples.push_back(sample(i, i == 7777 ? 1'000'000 : i % 100, 0));
+    }
+    const std::vector<MemoryColumn> columns = MemoryTrack(samples).columns({0, 0, 10'000}, 10);
+    EXPECT_EQ(columns[7].peak, 1'000'000);
+    EXPECT_EQ(columns[6].allocated, 99);
+}
+
+TEST(MemoryTracks, AreSortedByLaneAndEmptyWithoutSamples) {
+    EXPECT_TRUE(memoryTracks({}, 2).empty());
+    const std::vector<MemoryTrack> tracks = memoryTracks({sample(0, 7, 7, 1), sample(1, 9, 9, 5)}, 2);
+    ASSERT_EQ(tracks.size(), 2u);
+    EXPECT_TRUE(tracks[0].empty());
+    EXPECT_EQ(tracks[1].highest(), 7);
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,47 @@
+#include "gui/timeline/time_axis_model.h"
+
+#include <gtest/gtest.h>
+
+#include <QSignalSpy>
+
+namespace pipescope {
+namespace {
+TEST(TimeAxisModel, UndoesAWholeGestureAtATime) {
+    TimeAxisModel axis;
+    axis.setTotal({0, 1'000'000});
+    const TimeWindow all = axis.window();
+    axis.zoom(0.5, 0.8);
+    axis.zoom(0.5, 0.8);
+    const TimeWindow zoomed = axis.window();
+    axis.pan(0.1);
+    axis.goBack();
+    EXPECT_EQ(axis.window(), zoomed);
+    axis.goBack();
+    EXPECT_EQ(axis.window(), all);
+    EXPECT_FALSE(axis.canGoBack());
+    axis.goForward();
+    EXPECT_EQ(axis.window(), zoomed);
+}
+
+TEST(TimeAxisModel, TellsItsViewsOnlyWhatChanged) {
+    TimeAxisModel axis;
+    axis.setTotal({0, 1'000'000});
+    QSignalSpy windows(&axis, &TimeAxisModel::windowChanged);
+    axis.pan(-1);  // already at the left end
+    EXPECT_EQ(windows.count(), 0);
+    axis.zoom(0, 0.5);
+    axis.pan(0.5);
+    EXPECT_EQ(windows.count(), 2);
+    QSignalSpy selections(&axis, &TimeAxisModel::selectionChanged);
+    axis.select(TaskSelection{Source::measured, {0, 1}, SliceRef{0, 2}});
+    axis.select(TaskSelection{Source::measured, {0, 1}, SliceRef{0, 2}});
+    EXPECT_EQ(selections.count(), 1);
+}
+
+TEST(TaskSelection, NamesTheTwinInTheOtherPane) {
+    const TaskSelection selection{Source::simulated, {1, 2}, SliceRef{3, 4}};
+    EXPECT_EQ(selection.in(Source::simulated), (SliceRef{1, 2}));
+    EXPECT_EQ(selection.in(Source::measured), (SliceRef{3, 4}));
+}
+}  // namespace
+}  // namespace pipescope

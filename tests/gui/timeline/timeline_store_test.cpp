@@ -1,0 +1,108 @@
+#include "gui/timeline/timeline_store.h"
+
+#include "gui/timeline/timeline_layout.h"
+#include "tests/gui/sample_trace.h"
+
+#include <gtest/gtest.h>
+
+namespace pipescope {
+namespace {
+Slice slice(TaskKind kind, int lane, int micro_batch, int start, int end, int step = 0) {
+    return {{step, kind, lane, micro_batch, -1}, LaneId{lane}, Nanoseconds{start}, Nanoseconds{end}, 0};
+}
+
+Timeline twoLanes() {
+    Timeline timeline{Source::measured,
+                      {{"lane 0", "cpu"}, {"lane 1", "cpu"}},
+                      {slice(TaskKind::forward, 0, 0, 0, 10), slice(TaskKind::copy_forward, 0, 0, 10, 12),
+                       slice(TaskKind::forward, 0, 1, 10, 20), slice(TaskKind::forward, 1, 0, 12, 22),
+                       slice(TaskKind::backward, 1, 0, 22, 42), slice(TaskKind::backward, 0, 0, 44, 64)}};
+    timeline.slices[1].bytes = 4096;
+    return timeline;
+}
+
+TEST(TimelineStore, PutsCopiesInARowBelowTheirLane) {
+    const TimelineStore store(twoLanes());
+    ASSERT_EQ(store.rows().size(), 3u);
+    EXPECT_FALSE(store.rows()[0].copies);
+    EXPECT_TRUE(store.rows()[1].copies);
+    EXPECT_EQ(store.rows()[1].lane, LaneId{0});
+    EXPECT_EQ(store.rows()[2].lane, LaneId{1});
+    EXPECT_EQ(store.numSlices(), 6u);
+    EXPECT_EQ(store.range(), (TimeRange{0, 64}));
+}
+
+TEST(TimelineStore, GivesBackTheSliceItWasGiven) {
+    const Timeline timeline = twoLanes();
+    const TimelineStore store(timeline);
+    for (const Slice& each : timeline.slices) {
+        const std::optional<SliceRef> found = store.find(each.key);
+        ASSERT_TRUE(found) << to_string(each.key);
+        EXPECT_EQ(store.slice(*found), each) << to_string(each.key);
+    }
+    EXPECT_FALSE(store.find({7, TaskKind::forward, 0, 0, -1}));
+}
+
+TEST(TimelineStore, FindsTheSliceUnderATime) {
+    const TimelineStore store(twoLanes());
+    EXPECT_EQ(store.sliceAt(0, 15, 0), (SliceRef{0, 1}));
+    EXPECT_EQ(store.sliceAt(0, 50, 0), (SliceRef{0, 2}));
+    EXPECT_FALSE(store.sliceAt(0, 30, 5));
+    EXPECT_EQ(store.sliceAt(0, 23, 5), (SliceRef{0, 1}));  // beside a thin slice still hits it
+    EXPECT_FALSE(store.sliceAt(0, 1000, 5));
+}
+
+TEST(TimelineStore, GivesOverlappingSlicesRowsOfTheirOwn) {
+    const TimelineStore store(Timeline{Source::measured,
+                                       {{"lane 0", "cpu"}},
+                                       {slice(TaskKind::forward, 0, 0, 0, 10), slice(TaskKind::forward, 0, 1, 5, 15),
+                                        slice(TaskKind::forward, 0, 2, 10, 20)}});
+    ASSERT_EQ(store.rows().size(), 2u);
+    EXPECT_EQ(store.rows()[0].start, (std::vector<std::int64_t>{0, 10}));
+    EXPECT_EQ(store.rows()[1].start, (std::vector<std::int64_t>{5}));
+    EXPECT_EQ(store.rows()[1].depth, 1);
+}
+
+TEST(TimelineStore, SurvivesImpossibleLanesOfADamagedTrace) {
+    const TimelineStore store(Timeline{Source::measured,
+                                       {{"lane 0", "cpu"}},
+                                       {slice(TaskKind::forward, 0, 0, 0, 10), slice(TaskKind::forward, -5, 1, 5, 15),
+                                        slice(TaskKind::forward, 2'000'000'000, 2, 10, 20)}});
+    EXPECT_EQ(store.numSlices(), 1u);
+    EXPECT_EQ(store.numHidden(), 2u);
+}
+
+TEST(TimelineStore, KnowsEachStepsBubble) {
+    const Timeline timeline = sampleTimeline({});
+    const TimelineStore store(timeline);
+    ASSERT_EQ(store.steps().size(), 3u);
+    for (const StepSpan& span : store.steps()) {
+        EXPECT_EQ(span.statistics, step_statistics(timeline, span.step));
+    }
+}
+
+TEST(TimelineStore, NeedsAtMostFortyBytesASlice) {
+    SampleRun run;
+    run.partitions = 2;
+    run.chunks = 64;
+    run.steps = 60;
+    const TimelineStore store(sampleTimeline(run));
+    EXPECT_LE(store.sizeBytes() / store.numSlices(), 40u);
+}
+
+TEST(TimelineLayout, SharesTheHeightAndNeverOverlaps) {
+    const TimelineStore store(twoLanes());
+    const TimelineLayout layout = layoutRows(store, 120);
+    EXPECT_LE(layout.height, 120);
+    int bottom = 0;
+    for (const LaneBand& lane : layout.lanes) {
+        for (const RowBand& row : lane.rows) {
+            EXPECT_GE(row.band.top, bottom);
+            bottom = row.band.bottom();
+            EXPECT_EQ(layout.rowAt(row.band.top)->row, row.row);
+        }
+    }
+    EXPECT_GE(layoutRows(store, 0).height, 2 * kLowestTaskRow);
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,281 @@
+#include "gui/window/main_window.h"
+
+#include "gui/document/document_loader.h"
+#include "gui/style/message_bar.h"
+#include "gui/tables/task_details.h"
+#include "gui/timeline/memory_view.h"
+#include "gui/timeline/timeline_pane.h"
+#include "tests/gui/sample_trace.h"
+
+#include <gtest/gtest.h>
+
+#include <QApplication>
+#include <QDropEvent>
+#include <QLabel>
+#include <QMimeData>
+#include <QSettings>
+#include <QSignalSpy>
+#include <QTest>
+#include <QWheelEvent>
+
+#include <fstream>
+
+namespace pipescope {
+namespace {
+constexpr int kPatience = 20'000;  // ms; a loaded machine may need some
+
+class MainWindowTest : public testing::Test {
+protected:
+    void SetUp() override {
+        window_.resize(1400, 900);
+        window_.show();
+    }
+
+    void open(const std::string& name, const SampleRun& run = {}) {
+        const auto path = temporaryPath(name);
+        writeSampleTrace(path, run);
+        QSignalSpy loaded(&window_, &MainWindow::loaded);
+        window_.open(QString::fromStdString(path.string()));
+        ASSERT_TRUE(loaded.wait(kPatience));
+        settle();
+    }
+
+    void settle() {
+        QApplication::processEvents();
+        QApplication::processEvents();
+    }
+
+    TimelineView& measured() { return window_.view(Source::measured); }
+    TimelineView& simulated() { return window_.view(Source::simulated); }
+
+    void wheel(TimelineView& view, const QPointF& at, int delta, Qt::KeyboardModifiers modifiers) {
+        QWheelEvent event(at, view.viewport()->mapToGlobal(at), {}, {0, delta}, Qt::NoButton, modifiers,
+                          Qt::NoScrollPhase, false);
+        QApplication::sendEvent(view.viewport(), &event);
+    }
+
+    SliceRef slice(Source source, const TaskKey& key) { return *window_.document()->store(source)->find(key); }
+
+    QColor pixel(TimelineView& view, const QPoint& at) { return view.viewport()->grab().toImage().pixelColor(at); }
+
+    MainWindow window_{nullptr};
+    const TaskKey task_{1, TaskKind::backward, 1, 2, -1};
+    const TaskKey twin_{0, TaskKind::backward, 1, 2, -1};
+};
+
+TEST_F(MainWindowTest, ShowsBothTimelinesOnOneAxis) {
+    open("axis.sqlite");
+    EXPECT_TRUE(measured().isVisible());
+    EXPECT_TRUE(simulated().isVisible());
+    EXPECT_EQ(measured().lanesRect().left(), simulated().lanesRect().left());
+    EXPECT_EQ(measured().lanesRect().width(), simulated().lanesRect().width());
+    EXPECT_EQ(measured().lanesRect().width(), window_.memory().lanesRect().width());
+    // The simulated step is drawn where the measured one starts.
+    const SliceRef first = slice(Source::measured, {window_.step(), TaskKind::forward, 0, 0, -1});
+    const SliceRef simulatedFirst = slice(Source::simulated, {0, TaskKind::forward, 0, 0, -1});
+    EXPECT_NEAR(measured().rectOf(first).left(), simulated().rectOf(simulatedFirst).left(), 1.0);
+}
+
+TEST_F(MainWindowTest, PaintsATaskInItsColourAtItsComputedPlace) {
+    open("pixels.sqlite");
+    for (const TaskKind kind : {TaskKind::forward, TaskKind::backward}) {
+        const QRectF bar = measured().rectOf(slice(Source::measured, {window_.step(), kind, 0, 1, -1}));
+        const QPoint inside(static_cast<int>(bar.left() + 3), static_cast<int>(bar.top() + 2));
+        EXPECT_EQ(pixel(measured(), inside), styleOf(kind).color) << static_cast<int>(kind);
+    }
+}
+
+TEST_F(MainWindowTest, ShadesTheBubbleBetweenTheLastForwardAndTheFirstBackward) {
+    open("bubble.sqlite");
+    const QRectF forward = measured().rectOf(slice(Source::measured, {window_.step(), TaskKind::forward, 0, 3, -1}));
+    const QRectF backward = measured().rectOf(slice(Source::measured, {window_.step(), TaskKind::backward, 0, 3, -1}));
+    const QPoint middle(static_cast<int>((forward.right() + backward.left()) / 2), static_cast<int>(forward.top()));
+    const TimelineColors colors = timelineColors(window_.palette());
+    int bubble = 0;
+    const QImage image = measured().viewport()->grab().toImage();
+    for (int x = -8; x < 8; ++x) {
+        for (int y = 2; y < 10; ++y) {
+            const QColor color = image.pixelColor(middle + QPoint(x, y));
+            EXPECT_TRUE(color == colors.bubble || color == colors.bubbleDot);
+            bubble += color == colors.bubble ? 1 : 0;
+        }
+    }
+    EXPECT_GT(bubble, 100);
+}
+
+TEST_F(MainWindowTest, KeepsTheTimeUnderThePointerWhileZooming) {
+    open("zoom.sqlite");
+    const QPointF at(measured().lanesRect().left() + 777, 60);
+    const std::int64_t under = measured().timeAtPixel(at.x());
+    const double before = window_.axis().window().length;
+    for (int i = 0; i < 12; ++i) {
+        wheel(measured(), at, 120, Qt::ControlModifier);
+        EXPECT_NEAR(measured().pixelAtTime(under), at.x(), 1.0);
+        EXPECT_NEAR(simulated().pixelAtTime(under), at.x(), 1.0);
+    }
+    EXPECT_LT(window_.axis().window().length, before / 10);
+}
+
+TEST_F(MainWindowTest, MovesByWheelKeysAndDrag) {
+    open("move.sqlite");
+    measured().setFocus();
+    QTest::keyClick(&measured(), Qt::Key_W);
+    QTest::keyClick(&measured(), Qt::Key_W);
+    const TimeWindow start = window_.axis().window();
+    QTest::keyClick(&measured(), Qt::Key_D);
+    EXPECT_GT(window_.axis().window().start, start.start);
+    QTest::keyClick(&measured(), Qt::Key_A);
+    EXPECT_NEAR(double(window_.axis().window().start), double(start.start), 2);
+    wheel(simulated(), {300, 60}, -120, Qt::ShiftModifier);
+    EXPECT_GT(window_.axis().window().start, start.start);
+
+    const std::int64_t grabbed = measured().timeAtPixel(600);
+    QTest::mousePress(measured().viewport(), Qt::LeftButton, {}, {600, 50});
+    QTest::mouseMove(measured().viewport(), {560, 50});
+    QTest::mouseMove(measured().viewport(), {500, 50});
+    QTest::mouseRelease(measured().viewport(), Qt::LeftButton, {}, {500, 50});
+    EXPECT_NEAR(measured().pixelAtTime(grabbed), 500, 1.0);  // the time under the pointer follows it
+    EXPECT_FALSE(window_.axis().selection());                // a drag is no click
+}
+
+TEST_F(MainWindowTest, ShowsAllAndFitsTheSelectionByKey) {
+    open("fit.sqlite");
+    measured().setFocus();
+    QTest::keyClick(&measured(), Qt::Key_Home);
+    EXPECT_EQ(window_.axis().window(), windowOf(window_.axis().total()));
+    window_.select(Source::measured, slice(Source::measured, task_));
+    QTest::keyClick(&measured(), Qt::Key_F);
+    const QRectF bar = measured().rectOf(slice(Source::measured, task_));
+    EXPECT_GT(bar.width(), measured().lanesRect().width() / 5);
+    EXPECT_TRUE(QRectF(measured().lanesRect()).contains(bar.center()));
+    QTest::keyClick(&measured(), Qt::Key_Escape);
+    EXPECT_FALSE(window_.axis().selection());
+    QTest::keyClick(&measured(), Qt::Key_Left, Qt::AltModifier);
+    EXPECT_EQ(window_.axis().window(), windowOf(window_.axis().total()));
+}
+
+TEST_F(MainWindowTest, MarksTheTwinOfAClickedTask) {
+    open("twin.sqlite");
+    window_.selectStep(1);
+    settle();
+    const SliceRef twin = slice(Source::simulated, twin_);
+    const QRectF place = simulated().rectOf(twin);
+    const QImage before = simulated().viewport()->grab().toImage();
+    const QPoint click = measured().rectOf(slice(Source::measured, task_)).center().toPoint();
+    QTest::mouseClick(measured().viewport(), Qt::LeftButton, {}, click);
+    ASSERT_TRUE(window_.axis().selection());
+    EXPECT_EQ(window_.axis().selection()->slice, slice(Source::measured, task_));
+    EXPECT_EQ(window_.axis().selection()->twin, twin);
+    const QImage after = simulated().viewport()->grab().toImage();
+    int framed = 0;
+    for (int x = static_cast<int>(place.left()); x < static_cast<int>(place.right()); ++x) {
+        const QPoint above(x, static_cast<int>(place.top()) - 1);
+        framed += before.pixel(above) != after.pixel(above) ? 1 : 0;
+    }
+    EXPECT_GT(framed, place.width() / 3);  // dashes
+    // and the details tell both
+    const QList<QLabel*> labels = window_.details().findChildren<QLabel*>();
+    EXPECT_TRUE(std::any_of(labels.begin(), labels.end(), [](const QLabel* label) {
+        return label->text() == QStringLiteral("backward of micro-batch 2 on partition 1");
+    }));
+}
+
+TEST_F(MainWindowTest, WalksFromTaskToTaskByKey) {
+    open("walk.sqlite");
+    measured().setFocus();
+    QTest::keyClick(&measured(), Qt::Key_Period);
+    ASSERT_TRUE(window_.axis().selection());
+    const SliceRef first = window_.axis().selection()->slice;
+    QTest::keyClick(&measured(), Qt::Key_Period);
+    EXPECT_EQ(window_.axis().selection()->slice.index, first.index + 1);
+    QTest::keyClick(&measured(), Qt::Key_Comma);
+    EXPECT_EQ(window_.axis().selection()->slice, first);
+    EXPECT_TRUE(measured().accessibleDescription().contains(QStringLiteral("lane 0")));
+}
+
+TEST_F(MainWindowTest, MovesTheSimulatedStepToTheStepOfTheSelectedTask) {
+    open("steps.sqlite");
+    window_.selectStep(2);
+    window_.select(Source::measured, slice(Source::measured, task_));
+    EXPECT_EQ(window_.step(), 1);
+    const SliceRef first = slice(Source::measured, {1, TaskKind::forward, 0, 0, -1});
+    const SliceRef simulatedFirst = slice(Source::simulated, {0, TaskKind::forward, 0, 0, -1});
+    EXPECT_NEAR(measured().rectOf(first).left(), simulated().rectOf(simulatedFirst).left(), 1.0);
+    EXPECT_TRUE(window_.pane(Source::measured).facts().contains(QStringLiteral("step 1")));
+}
+
+TEST_F(MainWindowTest, TellsAnErrorInTheBarAndKeepsWhatWasOpen) {
+    open("kept.sqlite");
+    const auto bad = temporaryPath("bad.sqlite");
+    std::ofstream(bad) << "certainly no trace";
+    QSignalSpy failed(&window_, &MainWindow::failed);
+    window_.open(QString::fromStdString(bad.string()));
+    ASSERT_TRUE(failed.wait(kPatience));
+    EXPECT_TRUE(window_.messages().isVisible());
+    EXPECT_TRUE(window_.messages().text().contains(QStringLiteral("bad.sqlite")));
+    ASSERT_NE(window_.document(), nullptr);
+    EXPECT_TRUE(window_.document()->path.endsWith(QStringLiteral("kept.sqlite")));
+}
+
+TEST_F(MainWindowTest, ShowsTheMeasuredSideAloneAndWhy) {
+    SampleRun run;
+    run.profile = false;
+    open("alone.sqlite", run);
+    EXPECT_TRUE(measured().isVisible());
+    EXPECT_FALSE(simulated().isVisible());
+    EXPECT_TRUE(window_.messages().isVisible());
+}
+
+TEST_F(MainWindowTest, SaysWhatToDoWhileNothingIsOpen) {
+    const QList<QLabel*> labels = window_.findChildren<QLabel*>();
+    EXPECT_TRUE(std::any_of(labels.begin(), labels.end(), [](const QLabel* label) {
+        return label->isVisible() && label->text().contains(QStringLiteral("pipescope run"));
+    }));
+    EXPECT_FALSE(measured().isVisible());
+}
+
+TEST_F(MainWindowTest, OpensADroppedFile) {
+    const auto path = temporaryPath("dropped.sqlite");
+    writeSampleTrace(path);
+    QMimeData mime;
+    mime.setUrls({QUrl::fromLocalFile(QString::fromStdString(path.string()))});
+    QSignalSpy loaded(&window_, &MainWindow::loaded);
+    QDragEnterEvent enter({50, 50}, Qt::CopyAction, &mime, Qt::LeftButton, Qt::NoModifier);
+    QApplication::sendEvent(&window_, &enter);
+    EXPECT_TRUE(enter.isAccepted());
+    QDropEvent drop({50, 50}, Qt::CopyAction, &mime, Qt::LeftButton, Qt::NoModifier);
+    QApplication::sendEvent(&window_, &drop);
+    ASSERT_TRUE(loaded.wait(kPatience));
+}
+
+TEST_F(MainWindowTest, AlignsTheAxesWhenLanesNeedScrolling) {
+    SampleRun run;
+    run.partitions = 16;
+    run.chunks = 4;
+    run.steps = 1;
+    window_.resize(900, 560);
+    open("scroll.sqlite", run);
+    settle();
+    EXPECT_TRUE(measured().overflows());
+    EXPECT_EQ(measured().lanesRect().width(), simulated().lanesRect().width());
+    EXPECT_EQ(measured().lanesRect().width(), window_.memory().lanesRect().width());
+    wheel(measured(), {300, 60}, -120, Qt::NoModifier);
+    const SliceRef any = slice(Source::measured, {0, TaskKind::forward, 0, 0, -1});
+    EXPECT_LT(measured().rectOf(any).top(), measured().lanesRect().top());
+    EXPECT_EQ(measured().rectOf(any).top(),
+              simulated().rectOf(slice(Source::simulated, {0, TaskKind::forward, 0, 0, -1})).top());
+}
+
+TEST(MainWindowSettings, RemembersFilesThatWereOpened) {
+    QSettings settings(QString::fromStdString(temporaryPath("viewer.ini").string()), QSettings::IniFormat);
+    const auto path = temporaryPath("recent.sqlite");
+    writeSampleTrace(path);
+    MainWindow window(&settings);
+    QSignalSpy loaded(&window, &MainWindow::loaded);
+    window.open(QString::fromStdString(path.string()));
+    ASSERT_TRUE(loaded.wait(kPatience));
+    EXPECT_EQ(settings.value(QStringLiteral("files/recent")).toStringList(),
+              QStringList{QString::fromStdString(path.string())});
+}
+}  // namespace
+}  // namespace pipescope
