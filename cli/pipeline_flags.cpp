@@ -137,24 +137,6 @@ void add_force_flag(CLI::App& command, bool& force) {
     command.add_flag("--force", force, "Replace output files that exist")->group("Output");
 }
 
-std::vector<std::string> parse_list(const std::string& text, const std::string& option) {
-    std::vector<std::string> items;
-    std::size_t start = 0;
-    while (true) {
-        const std::size_t comma = text.find(',', start);
-        const std::string item = text.substr(start, comma == std::string::npos ? comma : comma - start);
-        if (item.empty()) {
-            throw UsageError(fmt::format("{} is '{}'; item {} is empty; write the items with one comma between two",
-                                         option, text, items.size()));
-        }
-        items.push_back(item);
-        if (comma == std::string::npos) {
-            return items;
-        }
-        start = comma + 1;
-    }
-}
-
 std::vector<std::int64_t> parse_whole_numbers(const std::string& text, const std::string& option, std::int64_t least) {
     std::vector<std::int64_t> numbers;
     for (const std::string& item : parse_list(text, option)) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "simulator/number_ranges.h"
 #include "simulator/simulation.h"
 
 #include <CLI/App.hpp>
@@ -40,8 +41,6 @@ void add_force_flag(CLI::App& command, bool& force);
 /// The flags as options. Throws UsageError that names the flag. An empty balance stays {1}: `balance` has none yet.
 PipelineOptions pipeline_options(const PipelineFlags& flags);
 
-/// "cpu,cpu" as its items. Throws UsageError for an empty item.
-std::vector<std::string> parse_list(const std::string& text, const std::string& option);
 /// "1,2,4" as whole numbers of at least `least`.
 std::vector<std::int64_t> parse_whole_numbers(const std::string& text, const std::string& option, std::int64_t least);
 }  // namespace pipescope

@@ -1,12 +1,12 @@
 #include "balance/profile_file.h"
 #include "cli/commands.h"
-#include "cli/number_ranges.h"
 #include "cli/pipeline_flags.h"
 #include "cli/plan_report.h"
 #include "cli/program.h"
 #include "cli/progress_bar.h"
 #include "cli/reports.h"
 #include "schedule/error.h"
+#include "simulator/number_ranges.h"
 #include "simulator/planner.h"
 
 #include <fmt/format.h>

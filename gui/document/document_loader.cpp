@@ -60,22 +60,31 @@ QString modelName(const std::map<std::string, std::string>& run) {
     return json.is_string() ? QString::fromStdString(json.get<std::string>()) : QString();
 }
 
-std::optional<Simulation> simulateRecorded(const TraceReader& reader, const std::map<std::string, std::string>& run,
-                                           QStringList& notes) {
-    const std::optional<std::string> profile = reader.profile_json();
-    const auto configuration = run.find("configuration");
-    if (!profile) {
+std::shared_ptr<const Profile> profileOf(const TraceReader& reader, QStringList& notes) {
+    const std::optional<std::string> json = reader.profile_json();
+    if (!json) {
         notes << text(QT_TRANSLATE_NOOP(
             "DocumentLoader", "No simulation: the trace holds no profile. Record it with a profile to compare."));
-        return std::nullopt;
+        return nullptr;
     }
+    try {
+        return std::make_shared<const Profile>(parse_profile(*json));
+    } catch (const Error& error) {
+        notes << text(QT_TRANSLATE_NOOP("DocumentLoader", "No simulation: %1")).arg(QString::fromUtf8(error.what()));
+        return nullptr;
+    }
+}
+
+std::optional<Simulation> simulateRecorded(const Profile& profile, const std::map<std::string, std::string>& run,
+                                           QStringList& notes) {
+    const auto configuration = run.find("configuration");
     if (configuration == run.end()) {
         notes << text(
             QT_TRANSLATE_NOOP("DocumentLoader", "No simulation: the trace does not say how the run was configured."));
         return std::nullopt;
     }
     try {
-        return simulate(parse_profile(*profile), parse_pipeline_options(configuration->second));
+        return simulate(profile, parse_pipeline_options(configuration->second));
     } catch (const Error& error) {
         notes << text(QT_TRANSLATE_NOOP("DocumentLoader", "No simulation: %1")).arg(QString::fromUtf8(error.what()));
         return std::nullopt;
@@ -148,13 +157,17 @@ std::shared_ptr<const TraceDocument> loadTrace(const QString& path) {
     document->steps = reader.steps();
 
     const std::vector<MemorySample> memory = reader.memory();
-    document->simulation = simulateRecorded(reader, run, document->notes);
+    document->profile = profileOf(reader, document->notes);
+    if (document->profile) {
+        document->simulation = simulateRecorded(*document->profile, run, document->notes);
+    }
     {
         const Timeline timeline = reader.timeline(Source::measured);
         compareWith(timeline, memory, *document);
         if (!timeline.slices.empty()) {
             document->measured = std::make_shared<const TimelineStore>(timeline);
-            document->measuredMemory = memoryTracks(memory, document->measured->lanes().size());
+            document->measuredMemory = std::make_shared<const std::vector<MemoryTrack>>(
+                memoryTracks(memory, document->measured->lanes().size()));
         }
     }
     if (document->simulation) {

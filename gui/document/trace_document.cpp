@@ -105,9 +105,10 @@ std::vector<LaneFacts> laneFacts(const TraceDocument& document, std::int32_t ste
             each.simulatedBusy = simulated->statistics.lanes[lane].busy;
             each.simulatedBubble = simulated->statistics.lanes[lane].bubble_fraction;
         }
-        if (lane < document.measuredMemory.size() && !document.measuredMemory[lane].empty()) {
-            const Bytes in_step = measured != nullptr ? document.measuredMemory[lane].highestIn(measured->range()) : 0;
-            each.measuredPeak = in_step > 0 ? in_step : document.measuredMemory[lane].highest();
+        if (lane < document.measuredMemory->size() && !(*document.measuredMemory)[lane].empty()) {
+            const MemoryTrack& track = (*document.measuredMemory)[lane];
+            const Bytes in_step = measured != nullptr ? track.highestIn(measured->range()) : 0;
+            each.measuredPeak = in_step > 0 ? in_step : track.highest();
         }
         if (document.simulation && lane < document.simulation->lanes.size()) {
             each.simulatedPeak = document.simulation->lanes[lane].peak_bytes;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "balance/profile.h"
 #include "gui/timeline/memory_track.h"
 #include "gui/timeline/timeline_store.h"
 #include "simulator/comparison.h"
@@ -23,7 +24,9 @@ struct TraceDocument {
     std::optional<Simulation> simulation;            ///< its timeline and memory moved to `simulated` and the tracks
     std::optional<Comparison> comparison;
     std::vector<StepRecord> steps;
-    std::vector<MemoryTrack> measuredMemory;  ///< per lane, or empty
+    std::shared_ptr<const Profile> profile;  ///< null if the file holds none: then nothing can be simulated anew
+    /// Per lane, or empty; never null. Shared, since a document whose simulated half changes holds the same.
+    std::shared_ptr<const std::vector<MemoryTrack>> measuredMemory = std::make_shared<std::vector<MemoryTrack>>();
     std::vector<MemoryTrack> simulatedMemory;
     std::optional<Bytes> memoryLimit;
     std::int64_t droppedRanges = 0;  ///< lost by the recorder: bubbles would count them as idle

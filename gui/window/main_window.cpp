@@ -230,7 +230,7 @@ void MainWindow::refresh() {
     laneModel_->setFacts(laneFacts(*document_, step_));
     const TimelineStore* names = document_->measured ? document_->measured.get() : document_->simulated.get();
     memory_->setScene(
-        {names->lanes(), &document_->measuredMemory, &document_->simulatedMemory, shift, document_->memoryLimit});
+        {names->lanes(), document_->measuredMemory.get(), &document_->simulatedMemory, shift, document_->memoryLimit});
     QString limit;
     if (document_->memoryLimit) {
         const QString bytes = formatBytes(*document_->memoryLimit);

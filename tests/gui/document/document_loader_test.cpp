@@ -35,7 +35,9 @@ TEST(DocumentLoader, SimulatesWhatWasMeasuredAndCompares) {
     EXPECT_EQ(document->measured->numSlices(), 3 * document->simulated->numSlices());
     EXPECT_EQ(document->comparison->tasks_unmatched, 0);
     EXPECT_EQ(document->comparison->steps, (std::vector<std::int32_t>{1, 2}));  // step 0 is warm-up
-    EXPECT_FALSE(document->measuredMemory.empty());
+    EXPECT_FALSE(document->measuredMemory->empty());
+    ASSERT_TRUE(document->profile);
+    EXPECT_EQ(*document->profile, sampleProfile({}));
     EXPECT_EQ(document->memoryLimit, Bytes{1} << 30);
     EXPECT_TRUE(document->notes.isEmpty()) << document->notes.join(QLatin1Char('\n')).toStdString();
 }

@@ -1,9 +1,6 @@
-#include "cli/number_ranges.h"
+#include "simulator/number_ranges.h"
 
-#include "cli/pipeline_flags.h"
 #include "schedule/error.h"
-
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <charconv>
@@ -18,8 +15,8 @@ std::int64_t parse_positive(const std::string& text, std::string_view number, co
     std::int64_t value = 0;
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
     if (error != std::errc{} || end != number.data() + number.size() || value < 1) {
-        throw UsageError(fmt::format("{} is '{}'; '{}' is no whole number of at least 1; write it as 4, 1,2,4 or 1..8",
-                                     option, text, number));
+        throw UsageError(option + " is '" + text + "'; '" + std::string(number) +
+                         "' is no whole number of at least 1; write it as 4, 1,2,4 or 1..8");
     }
     return value;
 }
@@ -35,6 +32,24 @@ std::set<std::int64_t> divisors_of(std::int64_t batch) {
 }
 }  // namespace
 
+std::vector<std::string> parse_list(const std::string& text, const std::string& option) {
+    std::vector<std::string> items;
+    std::size_t start = 0;
+    while (true) {
+        const std::size_t comma = text.find(',', start);
+        const std::string item = text.substr(start, comma == std::string::npos ? comma : comma - start);
+        if (item.empty()) {
+            throw UsageError(option + " is '" + text + "'; item " + std::to_string(items.size()) +
+                             " is empty; write the items with one comma between two");
+        }
+        items.push_back(item);
+        if (comma == std::string::npos) {
+            return items;
+        }
+        start = comma + 1;
+    }
+}
+
 std::vector<NumberRange> parse_ranges(const std::string& text, const std::string& option) {
     std::vector<NumberRange> ranges;
     for (const std::string& item : parse_list(text, option)) {
@@ -45,8 +60,8 @@ std::vector<NumberRange> parse_ranges(const std::string& text, const std::string
         range.last =
             dots == std::string::npos ? range.first : parse_positive(text, all.substr(dots + kDots.size()), option);
         if (range.last < range.first) {
-            throw UsageError(fmt::format("{} is '{}'; a range does not descend; write it as {}..{}", option, text,
-                                         range.last, range.first));
+            throw UsageError(option + " is '" + text + "'; a range does not descend; write it as " +
+                             std::to_string(range.last) + ".." + std::to_string(range.first));
         }
         ranges.push_back(range);
     }

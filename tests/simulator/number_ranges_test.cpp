@@ -1,4 +1,4 @@
-#include "cli/number_ranges.h"
+#include "simulator/number_ranges.h"
 
 #include "schedule/error.h"
 

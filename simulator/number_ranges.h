@@ -14,6 +14,9 @@ struct NumberRange {
     friend bool operator==(const NumberRange&, const NumberRange&) = default;
 };
 
+/// "cpu,cpu" as its items. Throws UsageError for an empty item.
+std::vector<std::string> parse_list(const std::string& text, const std::string& option);
+
 /// "4", "1,2,4", "1..8" or "1,2,4..8", each number at least 1. Throws UsageError that names `option`.
 std::vector<NumberRange> parse_ranges(const std::string& text, const std::string& option);
 
