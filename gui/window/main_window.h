@@ -2,38 +2,33 @@
 
 #include "gui/document/trace_document.h"
 #include "gui/timeline/timeline_store.h"
+#include "gui/window/document_page.h"
 
 #include <QMainWindow>
 
+#include <functional>
 #include <memory>
 #include <optional>
 
 class QAction;
-class QComboBox;
 class QDockWidget;
-class QLabel;
 class QMenu;
 class QSettings;
-class QSplitter;
 class QStackedWidget;
+class QTabWidget;
 class QTableView;
 
 namespace pipescope {
 class DifferenceTableModel;
-class ElidedLabel;
 class LaneTableModel;
-class Legend;
-class MemoryView;
 class MessageBar;
 class TaskDetails;
-class TimeAxisModel;
-class TimelinePane;
-class TimelineView;
 
-/// Where the settings hold the docks' places.
-inline constexpr QLatin1String kWindowStateKey("window/state");
-
-/// The viewer: measured timeline above the simulated one on one time axis, memory below, and tables.
+/// The viewer: a tab for each open document, and around them docks and menus that follow the current one.
+///
+/// To add a dock: make the widget in createDocks() (main_window_docks.cpp), hand it to addDock(), and connect it to
+/// pageChanged(), stepChanged() and selectionChanged(), which tell that it must look at page() again. To add an action:
+/// one line in the menu's function (main_window_actions.cpp).
 /// Threading: the GUI thread; files are loaded in a worker and published when they are ready.
 class MainWindow : public QMainWindow {
     Q_OBJECT
@@ -43,28 +38,39 @@ public:
     explicit MainWindow(QSettings* settings, QWidget* parent = nullptr);
     ~MainWindow() override;
 
-    /// Starts loading; `loaded` or `failed` follows. What was open stays until then.
+    /// Starts loading into a tab of its own; `loaded` or `failed` follows. A file that is open is read again in its
+    /// tab, which keeps its view.
     void open(const QString& path);
+    /// Shows a document in the tab of its file, which is made if there is none, and makes it the current one.
     void setDocument(std::shared_ptr<const TraceDocument> document);
-    const TraceDocument* document() const { return document_.get(); }
+    void closePage(DocumentPage* page);
     void showError(const QString& text);
 
-    /// The measured step that is compared. Ignored if the document has no such step.
-    void selectStep(std::int32_t step);
-    std::int32_t step() const { return step_; }
-    /// Selects a task of one timeline, marks its twin in the other; nothing clears.
-    void select(Source source, std::optional<SliceRef> slice);
-
-    TimeAxisModel& axis() const { return *axis_; }
-    TimelinePane& pane(Source source) const;
-    TimelineView& view(Source source) const;
-    MemoryView& memory() const { return *memory_; }
+    /// The current page; null while nothing is open.
+    DocumentPage* page() const;
+    QList<DocumentPage*> pages() const;
     MessageBar& messages() const { return *messages_; }
     TaskDetails& details() const { return *details_; }
+
+    // The current page's. All but document() want an open page.
+    const TraceDocument* document() const { return page() != nullptr ? page()->document().get() : nullptr; }
+    void selectStep(std::int32_t step) { page()->selectStep(step); }
+    std::int32_t step() const { return page()->step(); }
+    void select(Source source, std::optional<SliceRef> slice) { page()->select(source, slice); }
+    TimeAxisModel& axis() const { return page()->axis(); }
+    TimelinePane& pane(Source source) const { return page()->pane(source); }
+    TimelineView& view(Source source) const { return page()->view(source); }
+    MemoryView& memory() const { return page()->memory(); }
 
 Q_SIGNALS:
     void loaded();
     void failed(const QString& text);
+    /// Another page is the current one, or the current one's document is another; page() may be null now, and so may
+    /// its document.
+    void pageChanged();
+    /// Of the current page.
+    void stepChanged();
+    void selectionChanged();
 
 protected:
     void closeEvent(QCloseEvent* event) override;
@@ -72,49 +78,44 @@ protected:
     void dropEvent(QDropEvent* event) override;
 
 private:
-    QWidget* createContent();
     QWidget* createEmptyState();
+    void createTabs();
+    DocumentPage* addPage(const QString& path);
+    DocumentPage* pageOf(const QString& path) const;
+    void follow(DocumentPage& page);
+    void refreshWindow();
+    void setTitle();
+
+    // main_window_files.cpp
+    void load(DocumentPage& page);
+    void askForFile();
+    void askForExport();
+    void reload();
+    void remember(const QString& path);
+    void fillRecentFiles();
+
+    // main_window_docks.cpp
     void createDocks();
-    void connectViews();
+    void connectTables();
+    QDockWidget* addDock(const QString& title, const char* name, QWidget* content);
+    void showDocks();
+    void refreshTables();
+    void refreshDetails();
+
+    // main_window_actions.cpp
     void createActions();
     void createFileMenu();
     void createViewMenu();
     void createHelpMenu();
+    /// An action on the current page whose keys act only while a timeline has the focus, so that they may be letters.
     QAction* addViewAction(QMenu& menu, const QString& text, const QList<QKeySequence>& keys,
-                           std::function<void()> run);
-
-    void fillSteps();
-    void refresh();
-    void refreshSelection();
-    void showDocks();
-    void shareHeight();
-    void alignGutters();
-    void syncScrollBars();
-    void goTo(const TaskKey& task);
-    void fitSelection();
-    void askForFile();
-    void askForExport();
+                           std::function<void(DocumentPage&)> run);
     void showShortcuts();
-    void remember(const QString& path);
-    void fillRecentFiles();
 
     QSettings* settings_;
-    std::shared_ptr<const TraceDocument> document_;
-    std::int32_t step_ = 0;
-    int loading_ = 0;  // counts openings, so that only the latest is shown
-    TimeAxisModel* axis_;
     QStackedWidget* stack_ = nullptr;
-    QWidget* content_ = nullptr;
-    QComboBox* stepChoice_ = nullptr;
-    ElidedLabel* summary_ = nullptr;
-    Legend* legend_ = nullptr;
+    QTabWidget* tabs_ = nullptr;
     MessageBar* messages_ = nullptr;
-    QSplitter* splitter_ = nullptr;
-    TimelinePane* measured_ = nullptr;
-    TimelinePane* simulated_ = nullptr;
-    QWidget* memoryPane_ = nullptr;
-    QLabel* memoryTitle_ = nullptr;
-    MemoryView* memory_ = nullptr;
     TaskDetails* details_ = nullptr;
     LaneTableModel* laneModel_ = nullptr;
     DifferenceTableModel* differenceModel_ = nullptr;
@@ -122,6 +123,7 @@ private:
     QList<QDockWidget*> docks_;
     bool docksShown_ = false;
     QAction* showMemory_ = nullptr;
+    QList<QAction*> pageActions_;  // without a page they are greyed
     QMenu* recent_ = nullptr;
 };
 }  // namespace pipescope

@@ -15,6 +15,7 @@
 #include <QMimeData>
 #include <QSettings>
 #include <QSignalSpy>
+#include <QTabWidget>
 #include <QTest>
 #include <QWheelEvent>
 
@@ -223,7 +224,7 @@ TEST_F(MainWindowTest, ShowsTheMeasuredSideAloneAndWhy) {
     open("alone.sqlite", run);
     EXPECT_TRUE(measured().isVisible());
     EXPECT_FALSE(simulated().isVisible());
-    EXPECT_TRUE(window_.messages().isVisible());
+    EXPECT_TRUE(window_.page()->messages().isVisible());
 }
 
 TEST_F(MainWindowTest, SaysWhatToDoWhileNothingIsOpen) {
@@ -231,7 +232,7 @@ TEST_F(MainWindowTest, SaysWhatToDoWhileNothingIsOpen) {
     EXPECT_TRUE(std::any_of(labels.begin(), labels.end(), [](const QLabel* label) {
         return label->isVisible() && label->text().contains(QStringLiteral("pipescope run"));
     }));
-    EXPECT_FALSE(measured().isVisible());
+    EXPECT_EQ(window_.page(), nullptr);
 }
 
 TEST_F(MainWindowTest, OpensADroppedFile) {
@@ -264,6 +265,44 @@ TEST_F(MainWindowTest, AlignsTheAxesWhenLanesNeedScrolling) {
     EXPECT_LT(measured().rectOf(any).top(), measured().lanesRect().top());
     EXPECT_EQ(measured().rectOf(any).top(),
               simulated().rectOf(slice(Source::simulated, {0, TaskKind::forward, 0, 0, -1})).top());
+}
+
+TEST_F(MainWindowTest, GivesEachFileATabThatKeepsItsZoomAndSelection) {
+    open("one.sqlite");
+    window_.select(Source::measured, slice(Source::measured, task_));
+    window_.axis().zoom(0.5, 0.1);
+    const TimeWindow zoomed = window_.axis().window();
+    DocumentPage* const first = window_.page();
+    open("two.sqlite");
+    EXPECT_EQ(window_.pages().size(), 2);
+    EXPECT_NE(window_.page(), first);
+    EXPECT_FALSE(window_.axis().selection());
+    EXPECT_TRUE(window_.windowTitle().contains(QStringLiteral("two.sqlite")));
+    auto* tabs = window_.findChild<QTabWidget*>();
+    tabs->setCurrentIndex(0);
+    EXPECT_EQ(window_.axis().window(), zoomed);
+    const QList<QLabel*> labels = window_.details().findChildren<QLabel*>();
+    EXPECT_TRUE(std::any_of(labels.begin(), labels.end(), [](const QLabel* label) {
+        return label->text() == QStringLiteral("backward of micro-batch 2 on partition 1");
+    }));
+    window_.closePage(window_.page());
+    window_.closePage(window_.page());
+    EXPECT_EQ(window_.page(), nullptr);
+    EXPECT_EQ(window_.windowTitle(), QStringLiteral("PipeScope"));
+}
+
+TEST_F(MainWindowTest, KeepsZoomStepAndSelectionWhenAFileIsReadAgain) {
+    open("again.sqlite");
+    window_.selectStep(1);
+    window_.select(Source::measured, slice(Source::measured, task_));
+    window_.axis().zoom(0.5, 0.2);
+    const TimeWindow zoomed = window_.axis().window();
+    open("again.sqlite");
+    EXPECT_EQ(window_.pages().size(), 1);
+    EXPECT_EQ(window_.step(), 1);
+    EXPECT_EQ(window_.axis().window(), zoomed);
+    ASSERT_TRUE(window_.axis().selection());
+    EXPECT_EQ(window_.axis().selection()->slice, slice(Source::measured, task_));
 }
 
 TEST(MainWindowSettings, RemembersFilesThatWereOpened) {

@@ -1,0 +1,273 @@
+#include "gui/window/document_page.h"
+
+#include "gui/document/headlines.h"
+#include "gui/style/elided_label.h"
+#include "gui/style/legend.h"
+#include "gui/style/message_bar.h"
+#include "gui/style/number_format.h"
+#include "gui/tables/task_details.h"
+#include "gui/timeline/memory_view.h"
+#include "gui/timeline/timeline_pane.h"
+
+#include <QComboBox>
+#include <QFileInfo>
+#include <QLabel>
+#include <QScrollBar>
+#include <QSignalBlocker>
+#include <QStackedWidget>
+#include <QVBoxLayout>
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+namespace pipescope {
+namespace {
+std::vector<TaskKind> kindsOf(const TraceDocument& document) {
+    std::set<TaskKind> kinds;
+    for (const auto& store : {document.measured, document.simulated}) {
+        if (!store) {
+            continue;
+        }
+        for (const StoredRow& row : store->rows()) {
+            if (row.pyramid) {
+                kinds.insert(row.pyramid->kinds().begin(), row.pyramid->kinds().end());
+                continue;
+            }
+            for (const std::uint8_t kind : row.kind) {
+                kinds.insert(static_cast<TaskKind>(kind));
+            }
+        }
+    }
+    return {kinds.begin(), kinds.end()};
+}
+}  // namespace
+
+DocumentPage::DocumentPage(QString path, QWidget* parent)
+    : QWidget(parent), path_(std::move(path)), axis_(new TimeAxisModel(this)) {
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(0);
+    messages_ = new MessageBar(this);
+    stack_ = new QStackedWidget(this);
+    opening_ = new QLabel(tr("Opening %1 …").arg(QFileInfo(path_).fileName()), this);
+    opening_->setAlignment(Qt::AlignCenter);
+    content_ = createContent();
+    stack_->addWidget(opening_);
+    stack_->addWidget(content_);
+    layout->addWidget(messages_);
+    layout->addWidget(stack_, 1);
+    connectViews();
+}
+
+void DocumentPage::connectViews() {
+    for (const Source source : {Source::measured, Source::simulated}) {
+        TimelineView& each = view(source);
+        connect(&each, &TimelineView::picked, this,
+                [this, source](std::optional<SliceRef> slice) { select(source, slice); });
+        connect(&each, &AxisView::overflowChanged, this, &DocumentPage::syncScrollBars, Qt::QueuedConnection);
+        each.setDescription([this, source](SliceRef slice) {
+            const std::int32_t step = source == Source::measured ? document_->measured->slice(slice).key.step : step_;
+            return toolTipOf(taskFacts(*document_, {source, slice, twinOf(*document_, source, slice, step)}, step),
+                             source);
+        });
+    }
+    connect(memory_, &AxisView::overflowChanged, this, &DocumentPage::syncScrollBars, Qt::QueuedConnection);
+    QScrollBar* upper = measured_->view().verticalScrollBar();
+    QScrollBar* lower = simulated_->view().verticalScrollBar();
+    connect(upper, &QScrollBar::valueChanged, lower, &QScrollBar::setValue);
+    connect(lower, &QScrollBar::valueChanged, upper, &QScrollBar::setValue);
+    connect(axis_, &TimeAxisModel::selectionChanged, this, [this] {
+        if (const std::optional<TaskSelection>& selection = axis_->selection()) {
+            view(selection->source)
+                .setAccessibleDescription(spoken(taskFacts(*document_, *selection, step_), selection->source));
+        }
+        Q_EMIT selectionChanged();
+    });
+    connect(stepChoice_, &QComboBox::currentIndexChanged, this, [this](int index) {
+        if (index >= 0) {
+            selectStep(stepChoice_->itemData(index).toInt());
+        }
+    });
+}
+
+TimelinePane& DocumentPage::pane(Source source) const {
+    return source == Source::measured ? *measured_ : *simulated_;
+}
+
+TimelineView& DocumentPage::view(Source source) const {
+    return pane(source).view();
+}
+
+void DocumentPage::focusTimeline() {
+    (document_ && !document_->measured ? view(Source::simulated) : view(Source::measured)).setFocus();
+}
+
+void DocumentPage::setDocument(std::shared_ptr<const TraceDocument> document, Keep keep) {
+    const std::shared_ptr<const TraceDocument> before = std::exchange(document_, std::move(document));
+    const bool keeps = keep == Keep::view && before != nullptr;
+    const std::optional<TaskSelection> selected = axis_->selection();
+    const TimeWindow window = axis_->window();
+    const std::int64_t origin = axis_->origin();
+    axis_->select(std::nullopt);
+
+    const bool hasStep = document_->measured && document_->measured->step(step_) != nullptr;
+    step_ = keeps && hasStep ? step_ : typicalStep(*document_);
+    view(Source::measured).setStore(document_->measured);
+    view(Source::simulated).setStore(document_->simulated);
+    measured_->setVisible(document_->measured != nullptr);
+    simulated_->setVisible(document_->simulated != nullptr);
+    legend_->setKinds(kindsOf(*document_));
+    alignGutters();
+    fillSteps();
+    stack_->setCurrentWidget(content_);
+    showNotes();
+    refresh();
+    axis_->setTotal(wholeRange(*document_, step_));
+    if (keeps) {
+        axis_->scrollTo(shifted(window, axis_->origin() - origin));
+        if (selected) {
+            selectAgain(*selected, *before);
+        }
+    } else {
+        axis_->show(stepRange(*document_, step_));
+        QMetaObject::invokeMethod(this, &DocumentPage::shareHeight, Qt::QueuedConnection);  // once the docks stand
+    }
+    syncScrollBars();
+    Q_EMIT documentChanged();
+}
+
+void DocumentPage::selectAgain(const TaskSelection& selected, const TraceDocument& before) {
+    const TaskKey key = before.store(selected.source)->slice(selected.slice).key;
+    const TimelineStore* store = document_->store(selected.source);
+    const std::optional<SliceRef> slice = store != nullptr ? store->find(key) : std::nullopt;
+    if (slice) {
+        axis_->select(TaskSelection{selected.source, *slice, twinOf(*document_, selected.source, *slice, step_)});
+    }
+}
+
+void DocumentPage::showNotes() {
+    if (document_->notes.isEmpty()) {
+        messages_->hide();
+    } else {
+        messages_->showMessage(MessageBar::Kind::note, document_->notes.join(QLatin1Char('\n')));
+    }
+}
+
+void DocumentPage::fillSteps() {
+    const QSignalBlocker blocker(stepChoice_);
+    stepChoice_->clear();
+    for (const StepSpan& span : stepsOf(*document_)) {
+        stepChoice_->addItem(tr("%1 (%2)").arg(span.step).arg(formatDuration(span.statistics.step_time().count())),
+                             span.step);
+    }
+    stepChoice_->setCurrentIndex(stepChoice_->findData(step_));
+    stepChoice_->setEnabled(stepChoice_->count() > 1);
+}
+
+void DocumentPage::selectStep(std::int32_t step) {
+    if (!document_ || !document_->measured || document_->measured->step(step) == nullptr || step == step_) {
+        return;
+    }
+    // What is on screen stays where it was within its step.
+    const std::int64_t before = axis_->origin();
+    step_ = step;
+    {
+        const QSignalBlocker blocker(stepChoice_);
+        stepChoice_->setCurrentIndex(stepChoice_->findData(step_));
+    }
+    refresh();
+    axis_->show({axis_->window().start + axis_->origin() - before,
+                 axis_->window().start + axis_->origin() - before + static_cast<std::int64_t>(axis_->window().length)});
+    if (const std::optional<TaskSelection> selection = axis_->selection()) {
+        select(selection->source, selection->slice);
+    }
+    Q_EMIT stepChanged();
+}
+
+void DocumentPage::refresh() {
+    const StepSpan* span = document_->measured ? document_->measured->step(step_) : nullptr;
+    const std::int64_t shift = simulatedShift(*document_, step_);
+    axis_->setOrigin(span != nullptr ? span->range().start : 0);
+    view(Source::simulated).setShift(shift);
+    measured_->setFacts(measuredHeadline(*document_, step_));
+    simulated_->setFacts(simulatedHeadline(*document_, step_));
+    summary_->setText(comparisonHeadline(*document_));
+    refreshMemory(shift);
+}
+
+void DocumentPage::refreshMemory(std::int64_t shift) {
+    const TimelineStore* names = document_->measured ? document_->measured.get() : document_->simulated.get();
+    memory_->setScene({names != nullptr ? names->lanes() : std::vector<LaneInfo>{}, document_->measuredMemory.get(),
+                       &document_->simulatedMemory, shift, document_->memoryLimit});
+    QString limit;
+    if (document_->memoryLimit) {
+        const QString bytes = formatBytes(*document_->memoryLimit);
+        limit = memory_->showsLimit() ? tr(", red: limit of %1 per lane").arg(bytes)
+                                      : tr("; the limit of %1 per lane is above the scale").arg(bytes);
+    }
+    memoryTitle_->setText(tr("<b>MEMORY</b>&nbsp;&nbsp; area: measured, line: simulated, ▼ peak%1").arg(limit));
+    memoryPane_->setVisible(memoryShown_ && !memory_->empty());
+}
+
+void DocumentPage::setMemoryShown(bool shown) {
+    memoryShown_ = shown;
+    memoryPane_->setVisible(memoryShown_ && !memory_->empty());
+}
+
+void DocumentPage::select(Source source, std::optional<SliceRef> slice) {
+    if (!slice || !document_) {
+        axis_->select(std::nullopt);
+        return;
+    }
+    if (source == Source::measured) {
+        const std::int32_t of = document_->measured->slice(*slice).key.step;
+        if (of != step_ && document_->measured->step(of) != nullptr) {
+            axis_->select(std::nullopt);  // the simulated step moves there, so that the twin is beside it
+            const TimeWindow window = axis_->window();
+            selectStep(of);
+            axis_->scrollTo(window);
+        }
+    }
+    axis_->select(TaskSelection{source, *slice, twinOf(*document_, source, *slice, step_)});
+    view(source).reveal(*slice);
+}
+
+void DocumentPage::goTo(const TaskKey& task) {
+    if (!document_ || !document_->measured) {
+        return;
+    }
+    if (const std::optional<SliceRef> slice = document_->measured->find(task)) {
+        select(Source::measured, slice);
+        fitSelection();
+    }
+}
+
+void DocumentPage::fitSelection() {
+    if (!document_) {
+        return;
+    }
+    const std::optional<TaskSelection>& selection = axis_->selection();
+    if (!selection) {
+        axis_->show(stepRange(*document_, step_));
+        return;
+    }
+    const std::int64_t shift = simulatedShift(*document_, step_);
+    const auto rangeIn = [&](Source source) -> std::optional<TimeRange> {
+        const std::optional<SliceRef> slice = selection->in(source);
+        if (!slice) {
+            return std::nullopt;
+        }
+        const Slice found = document_->store(source)->slice(*slice);
+        const std::int64_t by = source == Source::simulated ? shift : 0;
+        return TimeRange{found.start.count() + by, found.end.count() + by};
+    };
+    TimeRange range = *rangeIn(selection->source);
+    if (const std::optional<TimeRange> twin =
+            rangeIn(selection->source == Source::measured ? Source::simulated : Source::measured)) {
+        range = {std::min(range.start, twin->start), std::max(range.end, twin->end)};
+    }
+    const std::int64_t margin = range.length();
+    axis_->show({range.start - margin, range.end + margin});
+}
+}  // namespace pipescope

@@ -1,0 +1,105 @@
+#pragma once
+
+#include "gui/document/trace_document.h"
+#include "gui/timeline/timeline_store.h"
+
+#include <QWidget>
+
+#include <memory>
+#include <optional>
+
+class QComboBox;
+class QLabel;
+class QSplitter;
+class QStackedWidget;
+
+namespace pipescope {
+class ElidedLabel;
+class Legend;
+class MemoryView;
+class MessageBar;
+class TimeAxisModel;
+class TimelinePane;
+class TimelineView;
+struct TaskSelection;
+
+/// What survives when a page's document gives way to another one.
+enum class Keep {
+    nothing,
+    view,  ///< zoom, step and selection, as far as the new document has them
+};
+
+/// One open document: the measured timeline above the simulated one on one time axis, memory below, the choice of the
+/// step, what is selected. Everything outside of it follows the window's current page.
+/// Threading: the GUI thread.
+class DocumentPage : public QWidget {
+    Q_OBJECT
+
+public:
+    /// An empty page for the file at `path`, which says that it is being opened.
+    explicit DocumentPage(QString path, QWidget* parent = nullptr);
+
+    const QString& path() const { return path_; }
+    /// Null until the file is read.
+    const std::shared_ptr<const TraceDocument>& document() const { return document_; }
+    void setDocument(std::shared_ptr<const TraceDocument> document, Keep keep = Keep::nothing);
+
+    /// The measured step that is compared. Ignored if the document has no such step.
+    void selectStep(std::int32_t step);
+    std::int32_t step() const { return step_; }
+    /// Selects a task of one timeline, marks its twin in the other; nothing clears.
+    void select(Source source, std::optional<SliceRef> slice);
+    /// Selects the measured task and brings it on screen, if it was recorded.
+    void goTo(const TaskKey& task);
+    /// Shows the selected task and its twin; without one the step.
+    void fitSelection();
+    void setMemoryShown(bool shown);
+
+    TimeAxisModel& axis() const { return *axis_; }
+    TimelinePane& pane(Source source) const;
+    TimelineView& view(Source source) const;
+    MemoryView& memory() const { return *memory_; }
+    MessageBar& messages() const { return *messages_; }
+    /// Keys go to the first timeline there is.
+    void focusTimeline();
+
+Q_SIGNALS:
+    void documentChanged();
+    void stepChanged();
+    void selectionChanged();
+
+private:
+    QWidget* createContent();
+    QWidget* createTop(QWidget* parent);
+    QWidget* createMemoryPane(QWidget* parent);
+    void connectViews();
+    /// What the document lacks, and why.
+    void showNotes();
+    void fillSteps();
+    void refresh();
+    void refreshMemory(std::int64_t shift);
+    void selectAgain(const TaskSelection& selected, const TraceDocument& before);
+    void shareHeight();
+    void alignGutters();
+    void syncScrollBars();
+
+    QString path_;
+    std::shared_ptr<const TraceDocument> document_;
+    std::int32_t step_ = 0;
+    bool memoryShown_ = true;
+    TimeAxisModel* axis_;
+    QStackedWidget* stack_ = nullptr;
+    QLabel* opening_ = nullptr;
+    QWidget* content_ = nullptr;
+    QComboBox* stepChoice_ = nullptr;
+    ElidedLabel* summary_ = nullptr;
+    Legend* legend_ = nullptr;
+    MessageBar* messages_ = nullptr;
+    QSplitter* splitter_ = nullptr;
+    TimelinePane* measured_ = nullptr;
+    TimelinePane* simulated_ = nullptr;
+    QWidget* memoryPane_ = nullptr;
+    QLabel* memoryTitle_ = nullptr;
+    MemoryView* memory_ = nullptr;
+};
+}  // namespace pipescope

@@ -1,0 +1,110 @@
+#include "gui/style/elided_label.h"
+#include "gui/style/legend.h"
+#include "gui/style/message_bar.h"
+#include "gui/timeline/memory_view.h"
+#include "gui/timeline/timeline_layout.h"
+#include "gui/timeline/timeline_pane.h"
+#include "gui/window/document_page.h"
+
+#include <QComboBox>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QSplitter>
+#include <QVBoxLayout>
+
+#include <algorithm>
+#include <array>
+
+namespace pipescope {
+QWidget* DocumentPage::createTop(QWidget* parent) {
+    auto* top = new QWidget(parent);
+    auto* line = new QHBoxLayout(top);
+    line->setContentsMargins(8, 4, 8, 2);
+    auto* label = new QLabel(tr("&Step"), top);
+    stepChoice_ = new QComboBox(top);
+    stepChoice_->setAccessibleName(tr("Measured step to compare"));
+    stepChoice_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
+    label->setBuddy(stepChoice_);
+    summary_ = new ElidedLabel(top);
+    line->addWidget(label);
+    line->addWidget(stepChoice_);
+    line->addSpacing(12);
+    line->addWidget(summary_, 1);
+    return top;
+}
+
+QWidget* DocumentPage::createMemoryPane(QWidget* parent) {
+    auto* pane = new QWidget(parent);
+    auto* layout = new QVBoxLayout(pane);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(0);
+    memoryTitle_ = new QLabel(pane);
+    memoryTitle_->setContentsMargins(8, 3, 8, 3);
+    memory_ = new MemoryView(*axis_, pane);
+    layout->addWidget(memoryTitle_);
+    layout->addWidget(memory_, 1);
+    return pane;
+}
+
+QWidget* DocumentPage::createContent() {
+    auto* content = new QWidget(this);
+    auto* layout = new QVBoxLayout(content);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(0);
+    layout->addWidget(createTop(content));
+    legend_ = new Legend(content);
+    layout->addWidget(legend_);
+
+    splitter_ = new QSplitter(Qt::Vertical, content);
+    splitter_->setChildrenCollapsible(false);
+    measured_ = new TimelinePane(Source::measured, *axis_, splitter_);
+    simulated_ = new TimelinePane(Source::simulated, *axis_, splitter_);
+    memoryPane_ = createMemoryPane(splitter_);
+    for (int i = 0; i < 3; ++i) {
+        splitter_->setStretchFactor(i, i < 2 ? 3 : 2);
+    }
+    layout->addWidget(splitter_, 1);
+    return content;
+}
+
+void DocumentPage::shareHeight() {
+    if (!document_) {
+        return;
+    }
+    // First what the timelines need without scrolling, then the memory; what is left over goes to all.
+    const int lines = 2 * (fontMetrics().height() + 8);  // header and ruler
+    const auto needOf = [&](Source source) {
+        const TimelineStore* store = document_->store(source);
+        return store != nullptr ? lines + layoutRows(*store, 0).height : 0;
+    };
+    const int measured = needOf(Source::measured);
+    const int simulated = needOf(Source::simulated);
+    const TimelineStore* names = document_->measured ? document_->measured.get() : document_->simulated.get();
+    const int lanes = names != nullptr ? static_cast<int>(names->lanes().size()) : 0;
+    const int rest = splitter_->height() - measured - simulated - 2 * splitter_->handleWidth();
+    const int memory = memoryPane_->isVisible() ? std::clamp(rest, 3 * lines / 2, lines + lanes * 18) : 0;
+    const int share = std::max(0, rest - memory) / 5;
+    splitter_->setSizes({measured + 2 * share, simulated + 2 * share, memory + share});
+}
+
+void DocumentPage::alignGutters() {
+    const std::array<AxisView*, 3> views{&measured_->view(), &simulated_->view(), memory_};
+    int gutter = 0;
+    for (const auto& store : {document_->measured, document_->simulated}) {
+        gutter = store ? std::max(gutter, memory_->gutterFor(store->lanes())) : gutter;
+    }
+    for (AxisView* each : views) {
+        each->setGutter(gutter);
+    }
+}
+
+void DocumentPage::syncScrollBars() {
+    // A scroll bar in one view only would shift its axis against the others'.
+    const std::array<AxisView*, 3> views{&measured_->view(), &simulated_->view(), memory_};
+    const bool any = std::any_of(views.begin(), views.end(),
+                                 [](const AxisView* each) { return each->isVisible() && each->overflows(); });
+    for (AxisView* each : views) {
+        each->setVerticalScrollBarPolicy(any ? Qt::ScrollBarAlwaysOn : Qt::ScrollBarAlwaysOff);
+    }
+}
+}  // namespace pipescope

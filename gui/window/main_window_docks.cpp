@@ -1,0 +1,108 @@
+#include "gui/tables/difference_table_model.h"
+#include "gui/tables/lane_table_model.h"
+#include "gui/tables/task_details.h"
+#include "gui/timeline/time_axis_model.h"
+#include "gui/window/main_window.h"
+#include "gui/window/window_settings.h"
+
+#include <QDockWidget>
+#include <QHeaderView>
+#include <QSettings>
+#include <QTableView>
+
+namespace pipescope {
+namespace {
+constexpr int kNarrowWindow = 1200;  // tables do not fit beside each other
+
+QTableView* createTable(QAbstractItemModel& model, const QString& name, QWidget* parent) {
+    auto* table = new QTableView(parent);
+    table->setModel(&model);
+    table->setAccessibleName(name);
+    table->verticalHeader()->hide();
+    table->verticalHeader()->setDefaultSectionSize(table->fontMetrics().height() + 4);
+    table->verticalHeader()->setMinimumSectionSize(table->fontMetrics().height() + 2);
+    table->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+    table->horizontalHeader()->setSectionResizeMode(0, QHeaderView::Stretch);
+    table->horizontalHeader()->setMinimumSectionSize(table->fontMetrics().averageCharWidth() * 8);
+    table->horizontalHeader()->setHighlightSections(false);
+    table->setAlternatingRowColors(true);
+    table->setShowGrid(false);
+    table->setFrameShape(QFrame::NoFrame);
+    table->setSelectionBehavior(QAbstractItemView::SelectRows);
+    table->setSelectionMode(QAbstractItemView::SingleSelection);
+    return table;
+}
+}  // namespace
+
+void MainWindow::createDocks() {
+    details_ = new TaskDetails(this);
+    laneModel_ = new LaneTableModel(this);
+    differenceModel_ = new DifferenceTableModel(this);
+    differenceTable_ = createTable(*differenceModel_, tr("Largest differences"), this);
+    addDock(tr("Selected task"), "details", details_);
+    addDock(tr("Lanes"), "lanes", createTable(*laneModel_, tr("Lanes"), this));
+    addDock(tr("Largest differences"), "differences", differenceTable_);
+    connectTables();
+}
+
+QDockWidget* MainWindow::addDock(const QString& title, const char* name, QWidget* content) {
+    auto* dock = new QDockWidget(title, this);
+    dock->setObjectName(QString::fromLatin1(name));
+    dock->setWidget(content);
+    addDockWidget(Qt::BottomDockWidgetArea, dock);
+    docks_ << dock;
+    return dock;
+}
+
+void MainWindow::connectTables() {
+    connect(this, &MainWindow::pageChanged, this, &MainWindow::refreshTables);
+    connect(this, &MainWindow::stepChanged, this, &MainWindow::refreshTables);
+    connect(this, &MainWindow::selectionChanged, this, &MainWindow::refreshDetails);
+    connect(differenceTable_, &QTableView::clicked, this, [this](const QModelIndex& index) {
+        if (const std::optional<TaskKey> task = differenceModel_->taskOf(index)) {
+            page()->goTo(*task);
+        }
+    });
+    connect(differenceTable_, &QTableView::activated, differenceTable_, &QTableView::clicked);
+}
+
+void MainWindow::refreshTables() {
+    const TraceDocument* shown = document();
+    laneModel_->setFacts(shown != nullptr ? laneFacts(*shown, step()) : std::vector<LaneFacts>{});
+    differenceModel_->setTasks(shown != nullptr && shown->comparison ? shown->comparison->worst
+                                                                     : std::vector<ComparedTask>{});
+    refreshDetails();
+}
+
+void MainWindow::refreshDetails() {
+    const TraceDocument* shown = document();
+    const std::optional<TaskSelection> selection = shown != nullptr ? axis().selection() : std::nullopt;
+    if (selection) {
+        details_->setFacts(taskFacts(*shown, *selection, step()), selection->source);
+    } else {
+        details_->clear();
+    }
+}
+
+void MainWindow::showDocks() {
+    if (docksShown_) {
+        return;  // from now on the user decides
+    }
+    docksShown_ = true;
+    for (QDockWidget* dock : docks_) {
+        dock->show();
+    }
+    if (width() < kNarrowWindow) {
+        for (qsizetype i = 1; i < docks_.size(); ++i) {
+            tabifyDockWidget(docks_.front(), docks_[i]);
+        }
+        docks_.front()->raise();
+    }
+    const QByteArray state =
+        settings_ != nullptr ? settings_->value(QString(kWindowStateKey)).toByteArray() : QByteArray();
+    if (!restoreState(state, kWindowStateVersion)) {
+        resizeDocks(docks_, {360, 640, 560}, Qt::Horizontal);
+        resizeDocks({docks_.front()}, {fontMetrics().height() * 12}, Qt::Vertical);
+    }
+}
+}  // namespace pipescope

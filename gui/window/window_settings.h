@@ -1,0 +1,15 @@
+#pragma once
+
+#include <QLatin1String>
+
+namespace pipescope {
+// Keys of the viewer's settings. A key whose meaning changes gets a new number.
+
+inline constexpr QLatin1String kWindowGeometryKey("window/geometry");
+/// Where the docks stand; QMainWindow refuses one of another version.
+inline constexpr QLatin1String kWindowStateKey("window/state");
+inline constexpr int kWindowStateVersion = 2;
+/// Absolute paths, the latest first.
+inline constexpr QLatin1String kRecentFilesKey("files/recent");
+inline constexpr int kMostRecentFiles = 10;
+}  // namespace pipescope
