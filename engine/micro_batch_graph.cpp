@@ -1,5 +1,7 @@
 #include "engine/micro_batch_graph.h"
 
+#include "engine/graph_walk.h"
+
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -63,7 +65,7 @@ Tensors MicroBatchGraph::backward(Tensors gradients) {
     }
     ends_.clear();
     gradients.clear();
-    if (!ends.empty()) {
+    if (!ends.empty() && !walk_backward(ends, end_gradients)) {
         // Not torch::autograd::backward(): it wants the output tensors, which are gone.
         torch::autograd::Engine::get_default_engine().execute(ends, end_gradients, /*keep_graph=*/false,
                                                               /*create_graph=*/false, /*accumulate_grad=*/true);
