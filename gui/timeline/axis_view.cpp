@@ -33,6 +33,10 @@ AxisView::AxisView(TimeAxisModel& axis, QWidget* parent)
     setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     setFocusPolicy(Qt::StrongFocus);
     viewport()->setMouseTracking(true);
+    // Views paint every pixel of themselves; Qt need not fill the ground twice before.
+    setAttribute(Qt::WA_OpaquePaintEvent);
+    viewport()->setAttribute(Qt::WA_OpaquePaintEvent);
+    viewport()->setAutoFillBackground(false);
     const auto repaint = [this] { viewport()->update(); };
     connect(&axis_, &TimeAxisModel::windowChanged, this, repaint);
     connect(&axis_, &TimeAxisModel::originChanged, this, repaint);

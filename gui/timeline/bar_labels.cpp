@@ -4,6 +4,7 @@
 
 #include <QFontInfo>
 #include <QFontMetricsF>
+#include <QPaintEngine>
 #include <QPainter>
 
 #include <algorithm>
@@ -85,25 +86,17 @@ LabelForms chooseLabelForms(std::span<const VisibleBar> bars, const QFont& font)
     return forms;
 }
 
-void paintLabel(QPainter& painter, const QRectF& bar, const TaskKey& key, LabelForm form) {
-    if (form == LabelForm::none) {
-        return;
-    }
-    const bool upright = form == LabelForm::upright;
-    const QString label = form == LabelForm::full ? barLabel(key) : QString::number(key.micro_batch);
-    const QFont font = upright                     ? uprightFont(painter.font(), bar.width())
-                       : form == LabelForm::number ? numberFont(painter.font(), label, bar.width())
-                                                   : painter.font();
-    const QFontMetricsF metrics(font);
+namespace {
+QString labelOf(const TaskKey& key, LabelForm form) {
+    return form == LabelForm::full ? barLabel(key) : QString::number(key.micro_batch);
+}
+
+/// Around the origin.
+void drawLabel(QPainter& painter, const QString& label, const TaskKey& key, LabelForm form) {
+    const QFontMetricsF metrics(painter.font());
     const double width = metrics.horizontalAdvance(label);
-    if (width > (upright ? bar.height() : bar.width())) {
-        return;
-    }
     const KindStyle& style = styleOf(key.kind);
-    painter.save();
-    painter.setFont(font);
-    painter.translate(bar.center());
-    if (upright) {
+    if (form == LabelForm::upright) {
         painter.rotate(-90);
     }
     const QRectF plate(-width / 2 - 1, -metrics.ascent() / 2, width + 2, metrics.ascent());
@@ -112,6 +105,107 @@ void paintLabel(QPainter& painter, const QRectF& bar, const TaskKey& key, LabelF
     }
     painter.setPen(textOn(style.color));
     painter.drawText(plate.adjusted(-4, -4, 4, 4), Qt::AlignCenter | Qt::TextSingleLine, label);
-    painter.restore();
+}
+
+int digitsOf(std::int32_t number) {
+    int digits = 1;
+    for (; number >= 10; number /= 10) {
+        ++digits;
+    }
+    return digits;
+}
+}  // namespace
+
+void LabelPainter::begin(const QFont& font) {
+    if (font == font_ && pixels_ > 0) {
+        return;
+    }
+    font_ = font;
+    const QFontMetricsF metrics(font);
+    digit_ = metrics.horizontalAdvance(QLatin1Char('8'));
+    ascent_ = metrics.ascent();
+    pixels_ = QFontInfo(font).pixelSize();
+    labels_.clear();
+}
+
+int LabelPainter::pixelSizeFor(const QRectF& bar, const TaskKey& key, LabelForm form) const {
+    switch (form) {
+        case LabelForm::full:
+        case LabelForm::none: return 0;
+        case LabelForm::number: {  // a little smaller where that makes it fit
+            const double needed = digitsOf(key.micro_batch) * digit_ + 2 * kMargin;
+            const double smaller = std::floor(pixels_ * bar.width() / needed);
+            return needed <= bar.width() ? 0 : static_cast<int>(std::max(kSmallestNumber * pixels_, smaller));
+        }
+        case LabelForm::upright: return static_cast<int>(std::max(1.0, std::min(std::floor(bar.width()), ascent_)));
+    }
+    return 0;
+}
+
+QFont LabelPainter::sized(int pixelSize) const {
+    QFont font = font_;
+    if (pixelSize > 0) {
+        font.setPixelSize(pixelSize);
+    }
+    return font;
+}
+
+const LabelPainter::Label& LabelPainter::labelFor(const TaskKey& key, LabelForm form, int pixelSize, double scale) {
+    constexpr qsizetype kMostLabels = 8192;
+    const auto id = ((static_cast<quint64>(key.micro_batch + 1) << 4 | static_cast<quint64>(key.kind)) << 24) |
+                    (static_cast<quint64>(form) << 20) | (static_cast<quint64>(pixelSize) << 8) |
+                    static_cast<quint64>(std::lround(scale * 16));
+    const auto known = labels_.constFind(id);
+    if (known != labels_.constEnd()) {
+        return *known;
+    }
+    if (labels_.size() >= kMostLabels) {
+        labels_.clear();
+    }
+    const QString text = labelOf(key, form);
+    const QFont font = sized(pixelSize);
+    const QFontMetricsF metrics(font);
+    Label made;
+    made.size = QSizeF(metrics.horizontalAdvance(text), metrics.ascent());
+    if (form == LabelForm::upright) {
+        made.size.transpose();
+    }
+    const QSizeF box = made.size + QSizeF(6, 6);
+    made.image = QImage((box * scale).toSize() + QSize(1, 1), QImage::Format_ARGB32_Premultiplied);
+    made.image.setDevicePixelRatio(scale);
+    made.image.fill(Qt::transparent);
+    QPainter painter(&made.image);
+    painter.setFont(font);
+    painter.translate(std::floor(box.width() / 2), std::floor(box.height() / 2));
+    drawLabel(painter, text, key, form);
+    return *labels_.insert(id, made);
+}
+
+void LabelPainter::paint(QPainter& painter, const QRectF& bar, const TaskKey& key, LabelForm form) {
+    if (form == LabelForm::none || (form != LabelForm::full && key.micro_batch < 0)) {
+        return;
+    }
+    const int size = pixelSizeFor(bar, key, form);
+    const Label& label = labelFor(key, form, size, isVector(painter) ? 1 : painter.device()->devicePixelRatioF());
+    if (label.size.width() > std::max(bar.width(), 1.0) + (form == LabelForm::upright ? 4 : 0) ||
+        (form == LabelForm::upright && label.size.height() > bar.height())) {
+        return;
+    }
+    if (isVector(painter)) {
+        painter.save();
+        painter.setFont(sized(size));
+        painter.translate(bar.center());
+        drawLabel(painter, labelOf(key, form), key, form);
+        painter.restore();
+        return;
+    }
+    const QSizeF box = label.size + QSizeF(6, 6);
+    const QPointF corner = bar.center() - QPointF(std::floor(box.width() / 2), std::floor(box.height() / 2));
+    painter.drawImage(QPointF(std::round(corner.x()), std::round(corner.y())), label.image);
+}
+
+bool isVector(const QPainter& painter) {
+    const QPaintEngine::Type type = painter.paintEngine()->type();
+    return type == QPaintEngine::SVG || type == QPaintEngine::Pdf || type == QPaintEngine::Picture;
 }
 }  // namespace pipescope

@@ -1,6 +1,7 @@
 #include "gui/timeline/lane_raster.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace pipescope {
@@ -13,10 +14,12 @@ constexpr int kHatchWidth = 2;
 constexpr std::size_t kSlicesPerColumnToRead = 4;
 
 QRgb mix(QRgb ground, QRgb color, float share) {
-    const int part = static_cast<int>(share * 256);
-    const auto channel = [&](int a, int b) { return a + (((b - a) * part) >> 8); };
-    return qRgb(channel(qRed(ground), qRed(color)), channel(qGreen(ground), qGreen(color)),
-                channel(qBlue(ground), qBlue(color)));
+    // Red and blue share one multiplication: 256 parts leave room between them.
+    const auto part = static_cast<std::uint32_t>(share * 256);
+    const std::uint32_t rest = 256 - part;
+    const std::uint32_t red_blue = ((ground & 0xFF00FFU) * rest + (color & 0xFF00FFU) * part) >> 8;
+    const std::uint32_t green = ((ground & 0xFF00U) * rest + (color & 0xFF00U) * part) >> 8;
+    return 0xFF000000U | (red_blue & 0xFF00FFU) | (green & 0xFF00U);
 }
 
 std::size_t slicesIn(const StoredRow& row, const TimeWindow& window) {
@@ -27,7 +30,12 @@ std::size_t slicesIn(const StoredRow& row, const TimeWindow& window) {
 }
 }  // namespace
 
-LaneRaster::LaneRaster(const TimelineColors& colors) : colors_(colors) {
+LaneRaster::LaneRaster(const TimelineColors& colors)
+    : lane_(colors.lane.rgb()),
+      bubble_(colors.bubble.rgb()),
+      bubbleDot_(colors.bubbleDot.rgb()),
+      hatch_(colors.hatch.rgb()),
+      border_(colors.border.rgb()) {
     for (int k = 0; k < kNumTaskKinds; ++k) {
         const KindStyle& style = styleOf(static_cast<TaskKind>(k));
         kindColor_[static_cast<std::size_t>(k)] = style.color.rgb();
@@ -44,23 +52,19 @@ void LaneRaster::draw(const TimelineStore& store, const TimeWindow& window, cons
     }
     const StoredRow& row = store.rows().at(band.row);
     groundOf(store, window, !row.copies, columns);
+    const std::size_t visible = slicesIn(row, window);
     const bool read = !row.pyramid || !row.pyramid->resolves(window.length / columns) ||
-                      slicesIn(row, window) < kSlicesPerColumnToRead * static_cast<std::size_t>(columns);
+                      visible < kSlicesPerColumnToRead * static_cast<std::size_t>(columns);
+    shares_.reset(row.kinds, columns);
     if (read) {
-        static constexpr auto kAll = [] {
-            std::array<TaskKind, kNumTaskKinds> kinds{};
-            for (int k = 0; k < kNumTaskKinds; ++k) {
-                kinds[static_cast<std::size_t>(k)] = static_cast<TaskKind>(k);
-            }
-            return kinds;
-        }();
-        shares_.reset(row.pyramid ? row.pyramid->kinds() : std::span<const TaskKind>(kAll), columns);
         addShares(row.columns(), window, columns, shares_);
     } else {
-        shares_.reset(row.pyramid->kinds(), columns);
         row.pyramid->addShares(window, columns, shares_);
     }
     mixColumns(columns);
+    if (band.leastBorder > 0 && visible < static_cast<std::size_t>(columns)) {  // denser ones are hardly that wide
+        addBorders(row, window, band.leastBorder, columns);
+    }
 
     const auto bytes = static_cast<std::size_t>(columns) * sizeof(QRgb);
     // The first kPatternPeriod lines are computed, the others are copies of them.
@@ -78,7 +82,7 @@ void LaneRaster::draw(const TimelineStore& store, const TimeWindow& window, cons
 void LaneRaster::groundOf(const TimelineStore& store, const TimeWindow& window, bool shadeBubble, int columns) {
     const auto size = static_cast<std::size_t>(columns);
     inStep_.assign(size, 0);
-    line_.assign(size, colors_.lane.rgb());
+    line_.assign(size, lane_);
     if (!shadeBubble) {
         return;
     }
@@ -93,34 +97,49 @@ void LaneRaster::groundOf(const TimelineStore& store, const TimeWindow& window, 
         const auto begin = static_cast<std::ptrdiff_t>(std::clamp(std::round(from), 0.0, double(columns)));
         const auto end = static_cast<std::ptrdiff_t>(std::clamp(std::round(to), 0.0, double(columns)));
         std::fill(inStep_.begin() + begin, inStep_.begin() + std::max(begin, end), std::uint8_t{1});
-        std::fill(line_.begin() + begin, line_.begin() + std::max(begin, end), colors_.bubble.rgb());
+        std::fill(line_.begin() + begin, line_.begin() + std::max(begin, end), bubble_);
     }
 }
 
 void LaneRaster::mixColumns(int columns) {
-    dominant_.assign(static_cast<std::size_t>(columns), -1);
-    pattern_.assign(static_cast<std::size_t>(columns), Pattern::plain);
-    std::array<const float*, kNumTaskKinds> share{};
-    for (std::size_t k = 0; k < shares_.kinds.size(); ++k) {
-        share[k] = shares_.of[static_cast<std::size_t>(shares_.kinds[k])].data();
-    }
-    for (std::size_t x = 0; x < static_cast<std::size_t>(columns); ++x) {
-        float busy = 0;
-        float most = 0;
-        for (std::size_t k = 0; k < shares_.kinds.size(); ++k) {
-            busy += share[k][x];
-            if (share[k][x] > most) {
-                most = share[k][x];
-                dominant_[x] = static_cast<std::int8_t>(shares_.kinds[k]);
-            }
+    const auto size = static_cast<std::size_t>(columns);
+    dominant_.assign(size, -1);
+    busy_.assign(size, 0);
+    most_.assign(size, 0);
+    pattern_.assign(size, Pattern::plain);
+    for (const TaskKind kind : shares_.kinds) {  // kind by kind, which the compiler turns into vector instructions
+        const float* share = shares_.of[static_cast<std::size_t>(kind)].data();
+        const auto number = static_cast<std::int32_t>(kind);
+        for (std::size_t x = 0; x < size; ++x) {
+            busy_[x] += share[x];
+            dominant_[x] = share[x] > most_[x] ? number : dominant_[x];
+            most_[x] = std::max(most_[x], share[x]);
         }
+    }
+    for (std::size_t x = 0; x < size; ++x) {
         if (dominant_[x] < 0) {
             pattern_[x] = inStep_[x] != 0 ? Pattern::dotted : Pattern::plain;
             continue;
         }
-        const auto kind = static_cast<std::size_t>(static_cast<unsigned char>(dominant_[x]));
-        line_[x] = mix(line_[x], kindColor_[kind], std::clamp(busy, kFaintest, 1.0F));
-        pattern_[x] = busy >= kSolid ? kindPattern_[kind] : Pattern::plain;
+        const auto kind = static_cast<std::size_t>(dominant_[x]);
+        line_[x] = mix(line_[x], kindColor_[kind], std::clamp(busy_[x], kFaintest, 1.0F));
+        pattern_[x] = busy_[x] >= kSolid ? kindPattern_[kind] : Pattern::plain;
+    }
+}
+
+void LaneRaster::addBorders(const StoredRow& row, const TimeWindow& window, double least, int columns) {
+    // Inside the bar, so that neighbours do not share a line twice as thick.
+    const auto shortest = static_cast<std::int64_t>(std::ceil(least * window.length / columns));
+    const auto first = std::upper_bound(row.end.begin(), row.end.end(), window.start) - row.end.begin();
+    for (auto i = static_cast<std::size_t>(first); i < row.start.size(); ++i) {
+        const double x = pixelOf(window, columns, row.start[i]);
+        if (x >= columns) {
+            break;
+        }
+        if (x >= 0 && row.end[i] - row.start[i] >= shortest) {
+            line_[static_cast<std::size_t>(x)] = border_;
+            pattern_[static_cast<std::size_t>(x)] = Pattern::plain;
+        }
     }
 }
 
@@ -129,13 +148,13 @@ void LaneRaster::addPattern(QRgb* target, int columns, int line) const {
     for (int first = -(line % kPatternPeriod); first < columns; first += kPatternPeriod) {
         for (int x = std::max(0, first); x < std::min(columns, first + kHatchWidth); ++x) {
             if (pattern_[static_cast<std::size_t>(x)] == Pattern::hatched) {
-                target[x] = mix(line_[static_cast<std::size_t>(x)], colors_.hatch.rgb(), 0.75F);
+                target[x] = mix(line_[static_cast<std::size_t>(x)], hatch_, 0.75F);
             }
         }
     }
     for (int x = 1; x < columns && line % kDotPeriod == 1; x += kDotPeriod) {
         if (pattern_[static_cast<std::size_t>(x)] == Pattern::dotted) {
-            target[x] = dominant_[static_cast<std::size_t>(x)] < 0 ? colors_.bubbleDot.rgb() : colors_.border.rgb();
+            target[x] = dominant_[static_cast<std::size_t>(x)] < 0 ? bubbleDot_ : border_;
         }
     }
 }

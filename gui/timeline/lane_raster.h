@@ -15,12 +15,13 @@ struct RasterBand {
     std::uint32_t row = 0;  ///< of the store
     int top = 0;            ///< pixel line of the image
     int height = 0;
+    double leastBorder = 0;  ///< slices this many pixels wide or more get a dark left edge; 0: none does
 };
 
 /// Draws the bodies of rows of slices: computes one line of pixels per row and copies it down the band. Each column
 /// shows the kind that fills most of it, mixed with the ground by the share of the column that is busy; a dense zoom
 /// thus tells the true load and not that of the slice that came first. Recompute is hatched and the bubble dotted.
-/// Cost: of the order of the image's pixels, whatever the number of slices.
+/// Cost: of the order of the image's pixels, whatever the number of slices. Threading: one object per thread.
 class LaneRaster {
 public:
     /// Lines repeat after this many, so a strip of them is all there is to know of a row.
@@ -34,15 +35,22 @@ public:
 private:
     void groundOf(const TimelineStore& store, const TimeWindow& window, bool shadeBubble, int columns);
     void mixColumns(int columns);
+    void addBorders(const StoredRow& row, const TimeWindow& window, double least, int columns);
     void addPattern(QRgb* target, int columns, int line) const;
 
-    TimelineColors colors_;
+    QRgb lane_;
+    QRgb bubble_;
+    QRgb bubbleDot_;
+    QRgb hatch_;
+    QRgb border_;
     std::array<QRgb, kNumTaskKinds> kindColor_{};
     std::array<Pattern, kNumTaskKinds> kindPattern_{};
     ColumnShares shares_;
-    std::vector<std::uint8_t> inStep_;   // per column
-    std::vector<std::int8_t> dominant_;  // per column: kind, or -1 for an idle column
-    std::vector<Pattern> pattern_;       // per column: of its kind where that fills the column
+    std::vector<std::uint8_t> inStep_;    // per column
+    std::vector<std::int32_t> dominant_;  // per column: kind, or -1 for an idle column
+    std::vector<float> busy_;
+    std::vector<float> most_;
+    std::vector<Pattern> pattern_;  // per column: of its kind where that fills the column
     std::vector<QRgb> line_;
 };
 }  // namespace pipescope

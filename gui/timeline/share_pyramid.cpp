@@ -1,18 +1,35 @@
 #include "gui/timeline/share_pyramid.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 
 namespace pipescope {
 namespace {
 constexpr double kFullShare = 65535;
-constexpr std::size_t kSlicesPerBin = 4;
+// Coarser levels save nothing: a row has more columns than this.
+constexpr std::size_t kFewestBins = 8;
+
+/// To a number that can be halved down to kFewestBins or a few more without a rest: half a bin would be read as a whole
+/// one.
+std::size_t roundedUp(std::size_t bins) {
+    std::size_t unit = 1;
+    while (bins > 2 * kFewestBins * unit) {
+        unit *= 2;
+    }
+    return std::max<std::size_t>(1, (bins + unit - 1) / unit * unit);
+}
+
+/// Two, unless so many kinds would make the bins larger than the slices they stand for.
+std::size_t slicesPerBin(std::size_t kinds) {
+    return std::max<std::size_t>(2, kinds / 2);
+}
 
 std::uint16_t toStored(double share) {
     // Rounded up, so that a lone short slice never vanishes.
     return static_cast<std::uint16_t>(std::min(kFullShare, std::ceil(share * kFullShare)));
 }
+
+}  // namespace
 
 std::vector<TaskKind> kindsIn(std::span<const std::uint8_t> kind) {
     std::array<bool, kNumTaskKinds> present{};
@@ -27,42 +44,45 @@ std::vector<TaskKind> kindsIn(std::span<const std::uint8_t> kind) {
     }
     return kinds;
 }
-}  // namespace
 
 void ColumnShares::reset(std::span<const TaskKind> present, int columns) {
     kinds.assign(present.begin(), present.end());
     for (const TaskKind kind : kinds) {
-        of[static_cast<std::size_t>(kind)].assign(static_cast<std::size_t>(columns), 0.0F);
+        // One column more: a slice that ends on the right edge adds nothing there, without asking first.
+        of[static_cast<std::size_t>(kind)].assign(static_cast<std::size_t>(columns) + 1, 0.0F);
     }
 }
 
 void addShares(const SliceColumns& slices, const TimeWindow& window, int columns, ColumnShares& shares) {
     const std::int64_t left = window.start;
-    const auto first = std::upper_bound(slices.end.begin(), slices.end.end(), left);
+    const auto end_time = left + static_cast<std::int64_t>(std::ceil(window.fraction + window.length));
+    const auto first = std::upper_bound(slices.end.begin(), slices.end.end(), left) - slices.end.begin();
+    const auto last = std::lower_bound(slices.start.begin(), slices.start.end(), end_time) - slices.start.begin();
     const double right = static_cast<double>(columns);
     const double columns_per_ns = right / window.length;  // pixelOf, but without its division per slice
     const double offset = -window.fraction * columns_per_ns;
-    const auto columnOf = [&](std::int64_t time) { return static_cast<double>(time - left) * columns_per_ns + offset; };
-    for (auto i = static_cast<std::size_t>(first - slices.end.begin()); i < slices.start.size(); ++i) {
-        const double from = std::max(0.0, columnOf(slices.start[i]));
-        const double to = std::min(right, columnOf(slices.end[i]));
-        if (from >= right) {
-            break;
-        }
-        if (to <= from) {
+    const auto columnOf = [&](std::int64_t time) {
+        return std::clamp(static_cast<double>(time - left) * columns_per_ns + offset, 0.0, right);
+    };
+    std::array<float*, kNumTaskKinds> of{};
+    for (const TaskKind kind : shares.kinds) {
+        of[static_cast<std::size_t>(kind)] = shares.of[static_cast<std::size_t>(kind)].data();
+    }
+    for (auto i = static_cast<std::size_t>(first); i < static_cast<std::size_t>(std::max(first, last)); ++i) {
+        const double from = columnOf(slices.start[i]);
+        const double to = columnOf(slices.end[i]);
+        float* const target = of[slices.kind[i]];
+        const int first_column = std::min(static_cast<int>(from), columns - 1);
+        const int last_column = static_cast<int>(to);
+        // Most slices of a dense row touch one column or two; both are written, since a branch here is a guess.
+        const double next = first_column + 1;
+        target[first_column] += static_cast<float>(std::min(to, next) - from);
+        if (last_column <= first_column + 1) {
+            target[first_column + 1] += static_cast<float>(std::max(0.0, to - next));
             continue;
         }
-        std::vector<float>& of = shares.of[slices.kind[i]];
-        const auto first_column = static_cast<std::size_t>(from);
-        const auto last_column = std::min(static_cast<std::size_t>(to), static_cast<std::size_t>(columns) - 1);
-        if (first_column == last_column) {
-            of[first_column] += static_cast<float>(to - from);
-            continue;
-        }
-        of[first_column] += static_cast<float>(static_cast<double>(first_column + 1) - from);
-        std::fill(of.begin() + static_cast<std::ptrdiff_t>(first_column) + 1,
-                  of.begin() + static_cast<std::ptrdiff_t>(last_column), 1.0F);
-        of[last_column] += static_cast<float>(to - static_cast<double>(last_column));
+        std::fill(target + first_column + 1, target + last_column, 1.0F);
+        target[last_column] += static_cast<float>(to - last_column);
     }
 }
 
@@ -75,13 +95,13 @@ SharePyramid::SharePyramid(const SliceColumns& slices) : kinds_(kindsIn(slices.k
         position_[static_cast<std::size_t>(kinds_[k])] = static_cast<std::uint8_t>(k);
     }
     fillFinest(slices);
-    while (levels_.back().bins > 1) {
+    while (levels_.back().bins >= 2 * kFewestBins && levels_.back().bins % 2 == 0) {
         addCoarser();
     }
 }
 
 void SharePyramid::fillFinest(const SliceColumns& slices) {
-    const std::size_t bins = std::bit_ceil(std::max<std::size_t>(1, slices.start.size() / kSlicesPerBin));
+    const std::size_t bins = roundedUp(slices.start.size() / slicesPerBin(kinds_.size()));
     binLength_ = std::max(1.0, static_cast<double>(range_.length())) / static_cast<double>(bins);
     Level level{bins, std::vector<std::uint16_t>(bins * kinds_.size())};
     std::vector<double> busy(kinds_.size());
@@ -133,26 +153,26 @@ void SharePyramid::addShares(const TimeWindow& window, int columns, ColumnShares
     const double last = static_cast<double>(level.bins);
     const double offset = static_cast<double>(window.start - range_.start) + window.fraction;
     const double scale = ns_per_column / bin_length;
-    for (std::size_t k = 0; k < kinds_.size(); ++k) {
-        const std::uint16_t* stored = level.shares.data() + k * level.bins;
-        float* of = shares.of[static_cast<std::size_t>(kinds_[k])].data();
-        double to = offset / bin_length;
-        for (int column = 0; column < columns; ++column) {
-            const double from = to;
-            to = from + scale;
-            const double a = std::clamp(from, 0.0, last);
-            const double b = std::clamp(to, 0.0, last);
-            if (b <= a) {
-                continue;
-            }
-            const auto first_bin = static_cast<std::size_t>(a);
-            const std::size_t end_bin = std::min(static_cast<std::size_t>(b), level.bins - 1);
-            double sum = 0;
+    const double norm = 1 / (scale * kFullShare);
+    for (int column = 0; column < columns; ++column) {
+        const double a = std::clamp(offset / bin_length + column * scale, 0.0, last);
+        const double b = std::clamp(offset / bin_length + (column + 1) * scale, 0.0, last);
+        if (b <= a) {
+            continue;
+        }
+        const auto first_bin = static_cast<std::size_t>(a);
+        const std::size_t end_bin = std::min(static_cast<std::size_t>(b), level.bins - 1);
+        const double before = a - static_cast<double>(first_bin);  // of the first bin, left of the column
+        const double after = static_cast<double>(end_bin + 1) - b;
+        for (std::size_t k = 0; k < kinds_.size(); ++k) {
+            const std::uint16_t* stored = level.shares.data() + k * level.bins;
+            std::uint64_t whole = 0;  // of two bins to five, seldom more
             for (std::size_t bin = first_bin; bin <= end_bin; ++bin) {
-                const double bin_start = static_cast<double>(bin);
-                sum += (std::min(b, bin_start + 1) - std::max(a, bin_start)) * stored[bin];
+                whole += stored[bin];
             }
-            of[column] += static_cast<float>(sum / (scale * kFullShare));
+            const double sum = static_cast<double>(whole) - before * stored[first_bin] - after * stored[end_bin];
+            shares.of[static_cast<std::size_t>(kinds_[k])][static_cast<std::size_t>(column)] +=
+                static_cast<float>(sum * norm);
         }
     }
 }

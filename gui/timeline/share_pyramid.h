@@ -26,11 +26,14 @@ struct SliceColumns {
     std::span<const std::uint8_t> kind;
 };
 
+/// The kinds that occur, ascending.
+std::vector<TaskKind> kindsIn(std::span<const std::uint8_t> kind);
+
 /// Shares counted slice by slice, exactly: cost O(slices visible).
 void addShares(const SliceColumns& slices, const TimeWindow& window, int columns, ColumnShares& shares);
 
 /// Busy share per kind in bins of equal length, halved level by level, so that ten million slices are drawn from a few
-/// bins per pixel. The finest bins hold about four slices.
+/// bins per pixel. The finest bins hold two slices on average.
 /// A dominant-kind pyramid would be smaller, but names a wrong kind in a third of dense pixels.
 /// Threading: immutable once built.
 class SharePyramid {

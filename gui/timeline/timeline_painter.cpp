@@ -1,27 +1,23 @@
 #include "gui/timeline/timeline_painter.h"
 
-#include "gui/timeline/bar_labels.h"
-
 #include <QFontMetricsF>
-#include <QPaintEngine>
 #include <QPainter>
+#include <QThread>
+#include <QtConcurrentMap>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 namespace pipescope {
 namespace {
 constexpr double kLeastBorderWidth = 4;
-constexpr double kLabelMargin = 1;
+// Fewer columns are drawn sooner than other threads wake up.
+constexpr std::size_t kColumnsWorthThreads = 20'000;
 constexpr std::size_t kMostVectorSlices = 50'000;
-// A row with more slices than this in each pixel gets no labels: looking for wide ones would cost more than the
+// A row with more slices than one in this many pixels gets no labels: looking for wide ones would cost more than the
 // drawing.
-constexpr std::ptrdiff_t kMostSlicesPerPixel = 8;
-
-bool isVector(const QPainter& painter) {
-    const QPaintEngine::Type type = painter.paintEngine()->type();
-    return type == QPaintEngine::SVG || type == QPaintEngine::Pdf || type == QPaintEngine::Picture;
-}
+constexpr std::ptrdiff_t kLeastPixelsPerSlice = 2;
 
 struct IndexRange {
     std::ptrdiff_t first = 0;
@@ -72,7 +68,7 @@ void visitVisible(const TimelineScene& scene, const RowBand& band, double least,
                   const std::function<void(const QRectF&, std::size_t)>& visit) {
     const StoredRow& row = scene.store->rows()[band.row];
     const IndexRange range = visibleIn(row, scene.window);
-    if (least > 0 && range.end - range.first > kMostSlicesPerPixel * scene.lanes.width()) {
+    if (least > 0 && (range.end - range.first) * kLeastPixelsPerSlice > scene.lanes.width()) {
         return;
     }
     const double ns_per_pixel = scene.window.length / std::max(1, scene.lanes.width());
@@ -84,20 +80,22 @@ void visitVisible(const TimelineScene& scene, const RowBand& band, double least,
     }
 }
 
-TimelinePainter::TimelinePainter(const TimelineColors& colors) : colors_(colors), raster_(colors) {}
+TimelinePainter::TimelinePainter(const TimelineColors& colors) : colors_(colors) {}
 
 void TimelinePainter::setColors(const TimelineColors& colors) {
     colors_ = colors;
-    raster_ = LaneRaster(colors);
+    rasters_.clear();
     invalidate();
 }
 
 void TimelinePainter::paint(QPainter& painter, const TimelineScene& scene) {
     if (scene.store == nullptr || scene.lanes.isEmpty()) {
+        painter.fillRect(scene.lanes, colors_.paper);
         return;
     }
     painter.save();
     painter.setClipRect(scene.lanes, Qt::IntersectClip);
+    paintGaps(painter, scene);
     if (isVector(painter) && visibleSlices(scene) <= kMostVectorSlices) {
         paintVector(painter, scene);
     } else {
@@ -105,14 +103,29 @@ void TimelinePainter::paint(QPainter& painter, const TimelineScene& scene) {
         refreshStrips(scene, scale);
         paintStrips(painter, scene, scale);
     }
-    paintBars(painter, scene);
+    paintLabels(painter, scene);
     paintMarks(painter, scene);
     painter.restore();
+}
+
+void TimelinePainter::paintGaps(QPainter& painter, const TimelineScene& scene) const {
+    // Only what no row covers: at 4K the ground costs as much as everything on it.
+    const QRect& all = scene.lanes;
+    int y = all.top();
+    for (const LaneBand& lane : scene.layout.lanes) {
+        for (const RowBand& row : lane.rows) {
+            const int top = std::clamp(all.top() + row.band.top - scene.scroll, y, all.bottom() + 1);
+            painter.fillRect(QRect(all.left(), y, all.width(), top - y), colors_.paper);
+            y = std::clamp(all.top() + row.band.bottom() - scene.scroll, y, all.bottom() + 1);
+        }
+    }
+    painter.fillRect(QRect(all.left(), y, all.width(), all.bottom() + 1 - y), colors_.paper);
 }
 
 void TimelinePainter::refreshStrips(const TimelineScene& scene, double scale) {
     const int width = static_cast<int>(std::lround(scene.lanes.width() * scale));
     strips_.resize(scene.store->rows().size());
+    std::vector<std::uint32_t> stale;
     for (const LaneBand& lane : scene.layout.lanes) {
         for (const RowBand& row : lane.rows) {
             const int top = row.band.top - scene.scroll;
@@ -125,8 +138,28 @@ void TimelinePainter::refreshStrips(const TimelineScene& scene, double scale) {
                 strip.image = QImage(width, LaneRaster::kPatternPeriod, QImage::Format_RGB32);
             }
             strip.window = scene.window;
-            raster_.draw(*scene.store, scene.window, {row.row, 0, LaneRaster::kPatternPeriod}, strip.image);
+            stale.push_back(row.row);
         }
+    }
+    const bool many = stale.size() * static_cast<std::size_t>(width) >= kColumnsWorthThreads;
+    const auto threads = static_cast<std::size_t>(many ? std::max(1, QThread::idealThreadCount()) : 1);
+    while (rasters_.size() < threads) {
+        rasters_.emplace_back(colors_);
+    }
+    // Rows are dealt out one by one: their costs differ with what is in them.
+    std::atomic<std::size_t> next = 0;
+    const auto work = [&](LaneRaster& raster) {
+        for (std::size_t i = next++; i < stale.size(); i = next++) {
+            const bool copies = scene.store->rows()[stale[i]].copies;
+            raster.draw(*scene.store, scene.window,
+                        {stale[i], 0, LaneRaster::kPatternPeriod, copies ? 0 : kLeastBorderWidth * scale},
+                        strips_[stale[i]].image);
+        }
+    };
+    if (threads == 1) {
+        work(rasters_.front());
+    } else {
+        QtConcurrent::blockingMap(rasters_, work);
     }
 }
 
@@ -175,7 +208,7 @@ void TimelinePainter::paintVector(QPainter& painter, const TimelineScene& scene)
     }
 }
 
-void TimelinePainter::paintBars(QPainter& painter, const TimelineScene& scene) const {
+void TimelinePainter::paintLabels(QPainter& painter, const TimelineScene& scene) {
     const QRectF visible = scene.lanes;
     std::vector<VisibleBar> bars;
     for (const LaneBand& lane : scene.layout.lanes) {
@@ -191,15 +224,18 @@ void TimelinePainter::paintBars(QPainter& painter, const TimelineScene& scene) c
         }
     }
     const LabelForms forms = chooseLabelForms(bars, painter.font());
+    labels_.begin(painter.font());
     for (const VisibleBar& bar : bars) {
-        // Inside the bar, so that neighbours do not share a line twice as thick.
-        const double left = std::floor(bar.rect.left());
-        painter.setPen(QPen(colors_.border, 0));
-        painter.drawLine(QPointF(left, bar.rect.top()), QPointF(left, bar.rect.bottom() - 1));
-        const QRectF seen(std::max(bar.rect.left(), visible.left()), bar.rect.top(), 0, bar.rect.height());
+        if (isVector(painter)) {
+            // Inside the bar, so that neighbours do not share a line twice as thick.
+            const double left = std::floor(bar.rect.left());
+            painter.setPen(QPen(colors_.border, 0));
+            painter.drawLine(QPointF(left, bar.rect.top()), QPointF(left, bar.rect.bottom() - 1));
+        }
+        const double left = std::max(bar.rect.left(), visible.left()) + 1;
         const double right = std::min(bar.rect.right(), visible.right());
-        paintLabel(painter, QRectF(seen.left() + 1, seen.top(), std::max(0.0, right - seen.left() - 1), seen.height()),
-                   bar.key, forms[static_cast<std::size_t>(bar.key.kind)]);
+        labels_.paint(painter, QRectF(left, bar.rect.top(), std::max(0.0, right - left), bar.rect.height()), bar.key,
+                      forms[static_cast<std::size_t>(bar.key.kind)]);
     }
 }
 

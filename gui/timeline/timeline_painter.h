@@ -1,6 +1,7 @@
 #pragma once
 
 #include "gui/style/task_style.h"
+#include "gui/timeline/bar_labels.h"
 #include "gui/timeline/lane_raster.h"
 #include "gui/timeline/time_ruler.h"
 #include "gui/timeline/timeline_layout.h"
@@ -43,12 +44,14 @@ private:
     /// Brings the strips up to date, `scale` device pixels per pixel.
     void refreshStrips(const TimelineScene& scene, double scale);
     void paintStrips(QPainter& painter, const TimelineScene& scene, double scale) const;
+    void paintGaps(QPainter& painter, const TimelineScene& scene) const;
     void paintVector(QPainter& painter, const TimelineScene& scene) const;
-    void paintBars(QPainter& painter, const TimelineScene& scene) const;
+    void paintLabels(QPainter& painter, const TimelineScene& scene);
     void paintMarks(QPainter& painter, const TimelineScene& scene) const;
 
     TimelineColors colors_;
-    LaneRaster raster_;
+    std::vector<LaneRaster> rasters_;  // one per thread
+    LabelPainter labels_;
     struct Strip {
         QImage image;
         TimeWindow window;  // it was drawn for

@@ -64,6 +64,7 @@ void finish(StoredRow& row) {
     row.kind.shrink_to_fit();
     row.key.shrink_to_fit();
     row.bytes.shrink_to_fit();
+    row.kinds = kindsIn(row.kind);
     if (row.start.size() >= kSlicesWorthAPyramid) {
         row.pyramid.emplace(row.columns());
     }

@@ -37,6 +37,7 @@ struct StoredRow {
     std::vector<std::uint8_t> kind;
     std::vector<std::uint64_t> key;       ///< pack()ed
     std::vector<std::int64_t> bytes;      ///< empty if all are 0
+    std::vector<TaskKind> kinds;          ///< that occur, ascending
     std::optional<SharePyramid> pyramid;  ///< nothing where the row is short enough to be read through
 
     SliceColumns columns() const { return {start, end, kind}; }

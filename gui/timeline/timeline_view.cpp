@@ -98,7 +98,6 @@ void TimelineView::changeEvent(QEvent* event) {
 void TimelineView::paintEvent(QPaintEvent*) {
     QPainter painter(viewport());
     painter.setFont(font());
-    painter.fillRect(viewport()->rect(), colors().paper);
     painter_.paint(painter, scene());
     paintRuler(painter);
     paintGutter(painter);

@@ -39,6 +39,13 @@ TEST_F(LaneRasterTest, PaintsEachSliceAtItsPixels) {
     }
 }
 
+TEST_F(LaneRasterTest, GivesWideSlicesALeftEdgeAndNarrowOnesNone) {
+    QImage image(400, 8, QImage::Format_RGB32);
+    LaneRaster(colors_).draw(TimelineStore(timeline_), {0, 0, 400}, {0, 0, 8, 150}, image);
+    EXPECT_EQ(image.pixel(200, kClearLine), colors_.border.rgb());  // B is 200 wide
+    EXPECT_EQ(image.pixel(0, kClearLine), styleOf(TaskKind::forward).color.rgb());
+}
+
 TEST_F(LaneRasterTest, ShadesTheBubbleOnlyWithinTheStep) {
     const QImage image = draw(timeline_, {-200, 0, 800}, 800);
     EXPECT_EQ(image.pixel(100, kClearLine), colors_.lane.rgb());
