@@ -233,14 +233,30 @@ void DocumentPage::select(Source source, std::optional<SliceRef> slice) {
     view(source).reveal(*slice);
 }
 
-void DocumentPage::goTo(const TaskKey& task) {
-    if (!document_ || !document_->measured) {
-        return;
+bool DocumentPage::goTo(Source source, const TaskKey& task) {
+    const TimelineStore* store = document_ ? document_->store(source) : nullptr;
+    if (store == nullptr) {
+        return false;
     }
-    if (const std::optional<SliceRef> slice = document_->measured->find(task)) {
-        select(Source::measured, slice);
+    TaskKey key = task;
+    if (source == Source::simulated && !store->steps().empty()) {
+        key.step = store->steps().front().step;
+    }
+    const std::optional<SliceRef> slice = store->find(key);
+    if (slice) {
+        select(source, slice);
         fitSelection();
     }
+    return slice.has_value();
+}
+
+void DocumentPage::goToTime(std::int64_t ns) {
+    if (!document_) {
+        return;
+    }
+    const auto half = static_cast<std::int64_t>(axis_->window().length / 2);
+    axis_->show({ns - half, ns + half});
+    axis_->setCursor(ns);
 }
 
 void DocumentPage::fitSelection() {

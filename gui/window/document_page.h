@@ -49,8 +49,11 @@ public:
     std::int32_t step() const { return step_; }
     /// Selects a task of one timeline, marks its twin in the other; nothing clears.
     void select(Source source, std::optional<SliceRef> slice);
-    /// Selects the measured task and brings it on screen, if it was recorded.
-    void goTo(const TaskKey& task);
+    /// Selects the task and brings it on screen. A simulated one that is only simulated in step 0 is found whatever
+    /// its step. Returns whether there is such a task.
+    bool goTo(Source source, const TaskKey& task);
+    /// Brings a time of the recording on screen, as near as it is now, and puts the cursor there.
+    void goToTime(std::int64_t ns);
     /// Shows the selected task and its twin; without one the step.
     void fitSelection();
     void setMemoryShown(bool shown);

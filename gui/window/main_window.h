@@ -22,6 +22,7 @@ namespace pipescope {
 class DifferenceTableModel;
 class LaneTableModel;
 class MessageBar;
+class SqlConsole;
 class TaskDetails;
 
 /// The viewer: a tab for each open document, and around them docks and menus that follow the current one.
@@ -51,6 +52,7 @@ public:
     QList<DocumentPage*> pages() const;
     MessageBar& messages() const { return *messages_; }
     TaskDetails& details() const { return *details_; }
+    SqlConsole& console() const { return *console_; }
 
     // The current page's. All but document() want an open page.
     const TraceDocument* document() const { return page() != nullptr ? page()->document().get() : nullptr; }
@@ -97,6 +99,7 @@ private:
     // main_window_docks.cpp
     void createDocks();
     void connectTables();
+    void createConsole();
     QDockWidget* addDock(const QString& title, const char* name, QWidget* content);
     void showDocks();
     void refreshTables();
@@ -120,6 +123,7 @@ private:
     LaneTableModel* laneModel_ = nullptr;
     DifferenceTableModel* differenceModel_ = nullptr;
     QTableView* differenceTable_ = nullptr;
+    SqlConsole* console_ = nullptr;
     QList<QDockWidget*> docks_;
     bool docksShown_ = false;
     QAction* showMemory_ = nullptr;

@@ -1,3 +1,5 @@
+#include "gui/console/sql_console.h"
+#include "gui/style/message_bar.h"
 #include "gui/tables/difference_table_model.h"
 #include "gui/tables/lane_table_model.h"
 #include "gui/tables/task_details.h"
@@ -6,6 +8,7 @@
 #include "gui/window/window_settings.h"
 
 #include <QDockWidget>
+#include <QFile>
 #include <QHeaderView>
 #include <QSettings>
 #include <QTableView>
@@ -32,6 +35,11 @@ QTableView* createTable(QAbstractItemModel& model, const QString& name, QWidget*
     table->setSelectionMode(QAbstractItemView::SingleSelection);
     return table;
 }
+
+bool isDatabase(const QString& path) {
+    QFile file(path);
+    return file.open(QIODevice::ReadOnly) && file.read(15) == "SQLite format 3";
+}
 }  // namespace
 
 void MainWindow::createDocks() {
@@ -43,6 +51,39 @@ void MainWindow::createDocks() {
     addDock(tr("Lanes"), "lanes", createTable(*laneModel_, tr("Lanes"), this));
     addDock(tr("Largest differences"), "differences", differenceTable_);
     connectTables();
+    createConsole();
+}
+
+void MainWindow::createConsole() {
+    console_ = new SqlConsole(this);
+    addDock(tr("SQL"), "sql", console_);
+    if (settings_ != nullptr) {
+        console_->setHistory(settings_->value(QString(kQueriesKey)).toStringList());
+    }
+    connect(console_, &SqlConsole::historyChanged, this, [this] {
+        if (settings_ != nullptr) {
+            settings_->setValue(QString(kQueriesKey), console_->history());
+        }
+    });
+    connect(this, &MainWindow::pageChanged, console_, [this] {
+        if (document() == nullptr) {
+            console_->setFile({});
+        } else if (isDatabase(page()->path())) {
+            console_->setFile(page()->path());
+        } else {
+            console_->setFile({}, tr("This file is no database, so there is nothing to ask by SQL."));
+        }
+    });
+    connect(console_, &SqlConsole::taskPicked, this, [this](Source source, const TaskKey& task) {
+        if (page() != nullptr && !page()->goTo(source, task)) {
+            messages_->showMessage(MessageBar::Kind::note, tr("That task is not in the timelines."));
+        }
+    });
+    connect(console_, &SqlConsole::timePicked, this, [this](std::int64_t ns) {
+        if (page() != nullptr) {
+            page()->goToTime(ns);
+        }
+    });
 }
 
 QDockWidget* MainWindow::addDock(const QString& title, const char* name, QWidget* content) {
@@ -60,7 +101,7 @@ void MainWindow::connectTables() {
     connect(this, &MainWindow::selectionChanged, this, &MainWindow::refreshDetails);
     connect(differenceTable_, &QTableView::clicked, this, [this](const QModelIndex& index) {
         if (const std::optional<TaskKey> task = differenceModel_->taskOf(index)) {
-            page()->goTo(*task);
+            page()->goTo(Source::measured, *task);
         }
     });
     connect(differenceTable_, &QTableView::activated, differenceTable_, &QTableView::clicked);
@@ -92,16 +133,16 @@ void MainWindow::showDocks() {
     for (QDockWidget* dock : docks_) {
         dock->show();
     }
-    if (width() < kNarrowWindow) {
-        for (qsizetype i = 1; i < docks_.size(); ++i) {
-            tabifyDockWidget(docks_.front(), docks_[i]);
-        }
-        docks_.front()->raise();
+    // Beside each other what tells of the selection and the lanes; the other tables share the third place.
+    const qsizetype places = width() < kNarrowWindow ? 1 : 3;
+    for (qsizetype i = places; i < docks_.size(); ++i) {
+        tabifyDockWidget(docks_[places - 1], docks_[i]);
     }
+    docks_[places - 1]->raise();
     const QByteArray state =
         settings_ != nullptr ? settings_->value(QString(kWindowStateKey)).toByteArray() : QByteArray();
     if (!restoreState(state, kWindowStateVersion)) {
-        resizeDocks(docks_, {360, 640, 560}, Qt::Horizontal);
+        resizeDocks(docks_.mid(0, 3), {360, 640, 560}, Qt::Horizontal);
         resizeDocks({docks_.front()}, {fontMetrics().height() * 12}, Qt::Vertical);
     }
 }

@@ -12,4 +12,6 @@ inline constexpr int kWindowStateVersion = 2;
 /// Absolute paths, the latest first.
 inline constexpr QLatin1String kRecentFilesKey("files/recent");
 inline constexpr int kMostRecentFiles = 10;
+/// Queries of the SQL console, the latest first.
+inline constexpr QLatin1String kQueriesKey("console/queries");
 }  // namespace pipescope

@@ -1,5 +1,6 @@
 #include "gui/window/main_window.h"
 
+#include "gui/console/sql_console.h"
 #include "gui/document/document_loader.h"
 #include "gui/style/message_bar.h"
 #include "gui/tables/task_details.h"
@@ -16,6 +17,7 @@
 #include <QSettings>
 #include <QSignalSpy>
 #include <QTabWidget>
+#include <QTableView>
 #include <QTest>
 #include <QWheelEvent>
 
@@ -303,6 +305,23 @@ TEST_F(MainWindowTest, KeepsZoomStepAndSelectionWhenAFileIsReadAgain) {
     EXPECT_EQ(window_.axis().window(), zoomed);
     ASSERT_TRUE(window_.axis().selection());
     EXPECT_EQ(window_.axis().selection()->slice, slice(Source::measured, task_));
+}
+
+TEST_F(MainWindowTest, GoesFromARowOfAQueryToItsTask) {
+    open("query.sqlite");
+    SqlConsole& console = window_.console();
+    console.setSql(
+        QStringLiteral("SELECT id FROM PIPESCOPE_TASK WHERE source = 'measured' AND step = 1 AND kind = 'backward' "
+                       "AND partition = 1 AND microBatch = 2"));
+    QSignalSpy finished(&console, &SqlConsole::finished);
+    console.run();
+    ASSERT_TRUE(finished.wait(kPatience));
+    QSignalSpy selected(&window_, &MainWindow::selectionChanged);
+    Q_EMIT console.table().clicked(console.results().index(0, 0));
+    ASSERT_TRUE(selected.wait(kPatience));
+    ASSERT_TRUE(window_.axis().selection());
+    EXPECT_EQ(window_.axis().selection()->slice, slice(Source::measured, task_));
+    EXPECT_GT(measured().rectOf(slice(Source::measured, task_)).width(), measured().lanesRect().width() / 5);
 }
 
 TEST(MainWindowSettings, RemembersFilesThatWereOpened) {

@@ -1,0 +1,397 @@
+#include "gui/console/sql_console.h"
+
+#include "gui/console/sql_examples.h"
+#include "gui/console/sql_highlighter.h"
+#include "gui/style/task_style.h"
+#include "gui/tables/table_export.h"
+
+#include <QComboBox>
+#include <QElapsedTimer>
+#include <QFileDialog>
+#include <QFontDatabase>
+#include <QFutureWatcher>
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QKeyEvent>
+#include <QLabel>
+#include <QPlainTextEdit>
+#include <QPushButton>
+#include <QSplitter>
+#include <QTableView>
+#include <QVBoxLayout>
+#include <QtConcurrentRun>
+
+namespace pipescope {
+namespace {
+constexpr int kMostHistory = 50;
+constexpr int kWidestColumn = 420;
+
+/// What a worker hands back.
+struct Answer {
+    SqlResult result;
+    QString error;
+    std::optional<std::size_t> position;
+    std::int64_t milliseconds = 0;
+};
+
+Answer ask(const QString& path, const std::string& sql, const std::shared_ptr<std::atomic<bool>>& cancelled) {
+    Answer answer;
+    QElapsedTimer timer;
+    timer.start();
+    SqlOptions options;
+    options.cancelled = [cancelled] { return cancelled->load(); };
+    try {
+        answer.result = query_sql(path.toStdString(), sql, options);
+    } catch (const SqlError& error) {
+        answer.error = QString::fromUtf8(error.what());
+        answer.position = error.position;
+    } catch (const std::exception& error) {
+        answer.error = QString::fromUtf8(error.what());
+    }
+    answer.milliseconds = timer.elapsed();
+    return answer;
+}
+
+struct FoundTask {
+    std::optional<TaskKey> key;
+    Source source = Source::measured;
+};
+
+FoundTask findTaskIn(const QString& path, std::int64_t id) {
+    try {
+        const SqlResult result = query_sql(path.toStdString(),
+                                           "SELECT step, kind, partition, microBatch, skip, source FROM PIPESCOPE_TASK "
+                                           "WHERE id = " +
+                                               std::to_string(id));
+        if (result.rows.empty()) {
+            return {};
+        }
+        const std::vector<SqlValue>& row = result.rows.front();
+        const auto number = [&](std::size_t column) {
+            const auto* value = std::get_if<std::int64_t>(&row[column]);
+            return value != nullptr ? static_cast<std::int32_t>(*value) : -1;
+        };
+        const auto* kind = std::get_if<std::string>(&row[1]);
+        const std::optional<TaskKind> known = kind != nullptr ? parse_task_kind(*kind) : std::nullopt;
+        if (!known) {
+            return {};
+        }
+        const bool simulated = row[5] == SqlValue(std::string("simulated"));
+        return {TaskKey{number(0), *known, number(2), number(3), number(4)},
+                simulated ? Source::simulated : Source::measured};
+    } catch (const Error&) {
+        return {};  // the file went away; the click then leads nowhere
+    }
+}
+}  // namespace
+
+SqlConsole::SqlConsole(QWidget* parent) : QWidget(parent), model_(new SqlResultModel(this)) {
+    auto* splitter = new QSplitter(Qt::Horizontal, this);
+    splitter->addWidget(createEditor());
+    splitter->addWidget(createResults());
+    splitter->setStretchFactor(0, 2);
+    splitter->setStretchFactor(1, 3);
+    splitter->setChildrenCollapsible(false);
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(4, 4, 4, 4);
+    layout->addWidget(splitter);
+    fillExamples();
+    fillHistory();
+    setFile({});
+}
+
+SqlConsole::~SqlConsole() {
+    cancel();
+}
+
+QWidget* SqlConsole::createEditor() {
+    auto* side = new QWidget(this);
+    auto* layout = new QVBoxLayout(side);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(4);
+    auto* line = new QHBoxLayout;
+    examples_ = new QComboBox(side);
+    examples_->setAccessibleName(tr("Example queries"));
+    past_ = new QComboBox(side);
+    past_->setAccessibleName(tr("Queries that were run"));
+    for (QComboBox* box : {examples_, past_}) {
+        box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
+        box->setMinimumContentsLength(10);
+        line->addWidget(box, 1);
+    }
+    run_ = new QPushButton(tr("&Run"), side);
+    run_->setToolTip(tr("Run the query (Ctrl+Return)"));
+    cancel_ = new QPushButton(tr("&Cancel"), side);
+    line->addWidget(run_);
+    line->addWidget(cancel_);
+    layout->addLayout(line);
+
+    editor_ = new QPlainTextEdit(side);
+    editor_->setFont(QFontDatabase::systemFont(QFontDatabase::FixedFont));
+    editor_->setAccessibleName(tr("SQL query on the trace"));
+    editor_->setPlaceholderText(
+        tr("SELECT … – choose an example above, or write a query; Ctrl+Return runs it, "
+           "Ctrl+↑ and Ctrl+↓ bring back earlier ones. It can change nothing."));
+    editor_->setTabChangesFocus(true);
+    editor_->setMinimumHeight(editor_->fontMetrics().height() * 3);
+    editor_->installEventFilter(this);
+    highlighter_ = new SqlHighlighter(editor_->document());
+    highlighter_->setDark(isDark(palette()));
+    error_ = new QLabel(side);
+    error_->setWordWrap(true);
+    error_->setTextFormat(Qt::PlainText);
+    error_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    error_->hide();
+    layout->addWidget(editor_, 1);
+    layout->addWidget(error_);
+    connect(run_, &QPushButton::clicked, this, &SqlConsole::run);
+    connect(cancel_, &QPushButton::clicked, this, &SqlConsole::cancel);
+    connect(examples_, &QComboBox::activated, this,
+            [this](int index) { setSql(examples_->itemData(index).toString()); });
+    connect(past_, &QComboBox::activated, this, [this](int index) { setSql(past_->itemData(index).toString()); });
+    return side;
+}
+
+QWidget* SqlConsole::createResults() {
+    auto* side = new QWidget(this);
+    auto* layout = new QVBoxLayout(side);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(4);
+    auto* line = new QHBoxLayout;
+    status_ = new QLabel(side);
+    export_ = new QPushButton(tr("&Export…"), side);
+    export_->setToolTip(tr("Write these rows as CSV or JSON"));
+    line->addWidget(status_, 1);
+    line->addWidget(export_);
+    layout->addLayout(line);
+    table_ = new QTableView(side);
+    table_->setModel(model_);
+    table_->setAccessibleName(tr("Rows of the query"));
+    table_->verticalHeader()->hide();
+    table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 4);
+    table_->setAlternatingRowColors(true);
+    table_->setShowGrid(false);
+    table_->setWordWrap(false);
+    layout->addWidget(table_, 1);
+    connect(export_, &QPushButton::clicked, this, &SqlConsole::exportRows);
+    connect(table_, &QTableView::clicked, this, &SqlConsole::follow);
+    connect(table_, &QTableView::activated, this, &SqlConsole::follow);
+    return side;
+}
+
+void SqlConsole::fillExamples() {
+    examples_->setPlaceholderText(tr("Examples"));
+    for (const SqlExample& example : sqlExamples()) {
+        examples_->addItem(example.title, example.sql);
+    }
+    examples_->setCurrentIndex(-1);
+}
+
+void SqlConsole::fillHistory() {
+    past_->clear();
+    past_->setPlaceholderText(tr("History"));
+    for (const QString& each : history_) {
+        past_->addItem(each.simplified().left(80), each);
+    }
+    past_->setCurrentIndex(-1);
+    past_->setEnabled(!history_.isEmpty());
+}
+
+void SqlConsole::setFile(const QString& path, const QString& why) {
+    if (path != path_ || path.isEmpty()) {
+        cancel();
+        model_->setResult({});
+        error_->hide();
+        status_->setText(path.isEmpty() ? (why.isEmpty() ? tr("Open a trace to ask it.") : why)
+                                        : tr("Run a query to see rows here."));
+        export_->setEnabled(false);
+    }
+    path_ = path;
+    setRunning(running());
+}
+
+QString SqlConsole::sql() const {
+    return editor_->toPlainText();
+}
+
+void SqlConsole::setSql(const QString& sql) {
+    editor_->setPlainText(sql);
+    editor_->moveCursor(QTextCursor::End);
+    editor_->setFocus();
+}
+
+QString SqlConsole::error() const {
+    return error_->isHidden() ? QString() : error_->text();
+}
+
+QString SqlConsole::status() const {
+    return status_->text();
+}
+
+void SqlConsole::run() {
+    if (path_.isEmpty() || running()) {
+        return;
+    }
+    asked_ = sql();
+    error_->hide();
+    editor_->setExtraSelections({});
+    cancelled_ = std::make_shared<std::atomic<bool>>(false);
+    setRunning(true);
+    status_->setText(tr("Running …"));
+    auto* watcher = new QFutureWatcher<Answer>(this);
+    connect(watcher, &QFutureWatcher<Answer>::finished, this, [this, watcher, mine = cancelled_] {
+        watcher->deleteLater();
+        if (mine != cancelled_) {
+            return;  // another file is asked by now
+        }
+        cancelled_.reset();
+        setRunning(false);
+        Answer answer = watcher->result();
+        if (answer.error.isEmpty()) {
+            remember(asked_);
+            showRows(std::move(answer.result), answer.milliseconds);
+        } else {
+            showError(answer.error, answer.position);
+        }
+        Q_EMIT finished();
+    });
+    watcher->setFuture(QtConcurrent::run(ask, path_, asked_.toStdString(), cancelled_));
+}
+
+void SqlConsole::cancel() {
+    if (cancelled_) {
+        cancelled_->store(true);
+    }
+}
+
+void SqlConsole::setRunning(bool running) {
+    run_->setEnabled(!running && !path_.isEmpty());
+    cancel_->setEnabled(running);
+}
+
+void SqlConsole::showRows(SqlResult result, std::int64_t milliseconds) {
+    const bool more = result.more;
+    model_->setResult(std::move(result));
+    table_->resizeColumnsToContents();
+    for (int column = 0; column < model_->columnCount(); ++column) {
+        table_->setColumnWidth(column, std::min(table_->columnWidth(column), kWidestColumn));
+    }
+    const int rows = model_->rowCount();
+    status_->setText(
+        more ? tr("The first %n row(s) in %1 ms; there are more – add a LIMIT, or ask for less", nullptr, rows)
+                   .arg(milliseconds)
+             : tr("%n row(s) in %1 ms", nullptr, rows).arg(milliseconds));
+    export_->setEnabled(rows > 0);
+}
+
+void SqlConsole::showError(const QString& text, std::optional<std::size_t> byte) {
+    QString where;
+    if (byte) {
+        // SQLite counts bytes of UTF-8, the editor UTF-16 units.
+        const QByteArray before = asked_.toUtf8().left(static_cast<qsizetype>(*byte));
+        const auto position = static_cast<int>(QString::fromUtf8(before).size());
+        QTextCursor cursor(editor_->document());
+        cursor.setPosition(std::min(position, editor_->document()->characterCount() - 1));
+        where = tr("Line %1, column %2: ").arg(cursor.blockNumber() + 1).arg(cursor.positionInBlock() + 1);
+        QTextEdit::ExtraSelection wrong;
+        cursor.movePosition(QTextCursor::EndOfWord, QTextCursor::KeepAnchor);
+        if (!cursor.hasSelection()) {
+            cursor.movePosition(QTextCursor::NextCharacter, QTextCursor::KeepAnchor);
+        }
+        wrong.cursor = cursor;
+        wrong.format.setUnderlineStyle(QTextCharFormat::SpellCheckUnderline);
+        wrong.format.setUnderlineColor(Qt::red);
+        wrong.format.setBackground(QColor(213, 94, 0, 60));
+        editor_->setExtraSelections({wrong});
+    }
+    error_->setText(tr("⚠ %1%2").arg(where, text));
+    error_->setAccessibleName(tr("Error of the query"));
+    error_->show();
+    status_->setText(tr("The query failed."));
+}
+
+void SqlConsole::setHistory(const QStringList& queries) {
+    history_ = queries.mid(0, kMostHistory);
+    historyPosition_ = -1;
+    fillHistory();
+}
+
+void SqlConsole::remember(const QString& sql) {
+    history_.removeAll(sql);
+    history_.prepend(sql);
+    setHistory(history_);
+    Q_EMIT historyChanged();
+}
+
+void SqlConsole::walkHistory(int by) {
+    const int next = std::clamp(historyPosition_ + by, -1, static_cast<int>(history_.size()) - 1);
+    if (next != historyPosition_ && next >= 0) {
+        setSql(history_[next]);
+    }
+    historyPosition_ = next;
+}
+
+void SqlConsole::follow(const QModelIndex& index) {
+    const std::optional<SqlTarget> target = model_->targetOf(index);
+    if (!target) {
+        return;
+    }
+    switch (target->kind) {
+        case SqlTarget::Kind::time: Q_EMIT timePicked(target->value); break;
+        case SqlTarget::Kind::task_id: findTask(target->value); break;
+        case SqlTarget::Kind::task_name:
+            if (const std::optional<TaskKey> key = unpack(static_cast<std::uint64_t>(target->value))) {
+                Q_EMIT taskPicked(Source::measured, *key);
+            }
+            break;
+    }
+}
+
+void SqlConsole::findTask(std::int64_t id) {
+    auto* watcher = new QFutureWatcher<FoundTask>(this);
+    connect(watcher, &QFutureWatcher<FoundTask>::finished, this, [this, watcher] {
+        watcher->deleteLater();
+        const FoundTask found = watcher->result();
+        if (found.key) {
+            Q_EMIT taskPicked(found.source, *found.key);
+        }
+    });
+    watcher->setFuture(QtConcurrent::run(findTaskIn, path_, id));
+}
+
+void SqlConsole::exportRows() {
+    const QString path =
+        QFileDialog::getSaveFileName(this, tr("Export the rows"), tr("query.csv"), tr("Tables (*.csv *.json)"));
+    if (path.isEmpty()) {
+        return;
+    }
+    try {
+        saveTable(*model_, path);
+    } catch (const Error& error) {
+        showError(QString::fromUtf8(error.what()), std::nullopt);
+    }
+}
+
+void SqlConsole::changeEvent(QEvent* event) {
+    QWidget::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange && highlighter_ != nullptr) {
+        highlighter_->setDark(isDark(palette()));
+    }
+}
+
+bool SqlConsole::eventFilter(QObject* watched, QEvent* event) {
+    if (watched == editor_ && event->type() == QEvent::KeyPress) {
+        const auto* key = static_cast<QKeyEvent*>(event);
+        const bool control = key->modifiers() & Qt::ControlModifier;
+        if (control && (key->key() == Qt::Key_Return || key->key() == Qt::Key_Enter)) {
+            run();
+            return true;
+        }
+        if (control && (key->key() == Qt::Key_Up || key->key() == Qt::Key_Down)) {
+            walkHistory(key->key() == Qt::Key_Up ? 1 : -1);
+            return true;
+        }
+    }
+    return QWidget::eventFilter(watched, event);
+}
+}  // namespace pipescope

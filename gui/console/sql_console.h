@@ -1,0 +1,90 @@
+#pragma once
+
+#include "gui/console/sql_result_model.h"
+#include "schedule/task_key.h"
+#include "schedule/timeline.h"
+
+#include <QWidget>
+
+#include <atomic>
+#include <memory>
+
+class QComboBox;
+class QLabel;
+class QPlainTextEdit;
+class QPushButton;
+class QTableView;
+
+namespace pipescope {
+class SqlHighlighter;
+
+/// A query on the open trace, which it can only read: editor with examples and history, results as a table whose tasks
+/// and times lead to the timeline. Queries run in a worker and can be cancelled; the window stays usable meanwhile.
+/// Threading: the GUI thread.
+class SqlConsole : public QWidget {
+    Q_OBJECT
+
+public:
+    explicit SqlConsole(QWidget* parent = nullptr);
+    ~SqlConsole() override;
+
+    /// The file that is asked; empty: none, with `why` for people.
+    void setFile(const QString& path, const QString& why = {});
+    QString sql() const;
+    void setSql(const QString& sql);
+    /// Starts the query; `finished` follows.
+    void run();
+    void cancel();
+    bool running() const { return cancelled_ != nullptr; }
+
+    /// The latest first.
+    const QStringList& history() const { return history_; }
+    void setHistory(const QStringList& queries);
+    SqlResultModel& results() const { return *model_; }
+    QTableView& table() const { return *table_; }
+    /// What went wrong, empty if nothing did; else how many rows there are.
+    QString error() const;
+    QString status() const;
+
+Q_SIGNALS:
+    void finished();
+    void historyChanged();
+    void taskPicked(pipescope::Source source, const pipescope::TaskKey& task);
+    void timePicked(std::int64_t ns);
+
+protected:
+    void changeEvent(QEvent* event) override;
+    bool eventFilter(QObject* watched, QEvent* event) override;
+
+private:
+    QWidget* createEditor();
+    QWidget* createResults();
+    void fillExamples();
+    void fillHistory();
+    void walkHistory(int by);
+    void showRows(SqlResult result, std::int64_t milliseconds);
+    void showError(const QString& text, std::optional<std::size_t> byte);
+    void setRunning(bool running);
+    void remember(const QString& sql);
+    void follow(const QModelIndex& index);
+    void findTask(std::int64_t id);
+    void exportRows();
+
+    QString path_;
+    QString asked_;                                 // the query that runs or ran
+    std::shared_ptr<std::atomic<bool>> cancelled_;  // of the running query; null: none runs
+    QStringList history_;
+    int historyPosition_ = -1;
+    QComboBox* examples_ = nullptr;
+    QComboBox* past_ = nullptr;
+    QPlainTextEdit* editor_ = nullptr;
+    SqlHighlighter* highlighter_ = nullptr;
+    QPushButton* run_ = nullptr;
+    QPushButton* cancel_ = nullptr;
+    QPushButton* export_ = nullptr;
+    QLabel* error_ = nullptr;
+    QLabel* status_ = nullptr;
+    SqlResultModel* model_;
+    QTableView* table_ = nullptr;
+};
+}  // namespace pipescope

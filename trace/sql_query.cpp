@@ -1,0 +1,134 @@
+#include "trace/sql_query.h"
+
+#include "trace/sqlite_guard.h"
+#include "trace/trace_file.h"
+
+#include <sqlite3.h>
+
+#include <memory>
+
+namespace pipescope {
+namespace {
+constexpr int kBusyMilliseconds = 2000;
+constexpr int kStepsBetweenQuestions = 4000;  // well below a millisecond
+
+struct Close {
+    void operator()(sqlite3* db) const { sqlite3_close_v2(db); }
+};
+struct Finalize {
+    void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
+};
+using Connection = std::unique_ptr<sqlite3, Close>;
+using Statement = std::unique_ptr<sqlite3_stmt, Finalize>;
+
+[[noreturn]] void fail(sqlite3* db, std::size_t base) {
+    if (sqlite3_errcode(db) == SQLITE_INTERRUPT) {
+        throw SqlError("the query was cancelled; run it again, or ask for less", std::nullopt);
+    }
+    const int offset = sqlite3_error_offset(db);
+    throw SqlError(sqlite3_errmsg(db),
+                   offset < 0 ? std::nullopt : std::optional(base + static_cast<std::size_t>(offset)));
+}
+
+Connection open_for_reading(const std::filesystem::path& path) {
+    require_sqlite_file(path);
+    sqlite3* handle = nullptr;
+    const int result = sqlite3_open_v2(path.c_str(), &handle, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, nullptr);
+    Connection db(handle);
+    if (result != SQLITE_OK) {
+        throw TraceError("cannot read trace " + quoted(path) + ": " + sqlite3_errstr(result) +
+                         "; check that the file may be read");
+    }
+    sqlite3_busy_timeout(handle, kBusyMilliseconds);
+    sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 0);
+    sqlite3_exec(handle, "PRAGMA query_only = ON", nullptr, nullptr, nullptr);
+    return db;
+}
+
+Statement prepare(sqlite3* db, std::string_view sql) {
+    sqlite3_stmt* handle = nullptr;
+    const char* rest = nullptr;
+    if (sqlite3_prepare_v2(db, sql.data(), static_cast<int>(sql.size()), &handle, &rest) != SQLITE_OK) {
+        fail(db, 0);
+    }
+    Statement statement(handle);
+    if (!statement) {
+        throw SqlError("the query is empty; write a SELECT", std::nullopt);
+    }
+    const auto used = static_cast<std::size_t>(rest - sql.data());
+    sqlite3_stmt* second = nullptr;
+    if (sqlite3_prepare_v2(db, rest, static_cast<int>(sql.size() - used), &second, nullptr) != SQLITE_OK) {
+        fail(db, used);
+    }
+    if (const Statement next(second); next) {
+        throw SqlError("there is more than one statement; run one at a time", used);
+    }
+    if (sqlite3_stmt_readonly(handle) == 0) {
+        throw SqlError("the statement would write, but the trace is only read; use SELECT", std::nullopt);
+    }
+    return statement;
+}
+
+std::string text_or_empty(const char* text) {
+    return text == nullptr ? std::string() : std::string(text);
+}
+
+std::vector<SqlColumn> columns_of(sqlite3_stmt* statement) {
+    std::vector<SqlColumn> columns;
+    for (int i = 0; i < sqlite3_column_count(statement); ++i) {
+        columns.push_back({text_or_empty(sqlite3_column_name(statement, i)),
+                           text_or_empty(sqlite3_column_table_name(statement, i)),
+                           text_or_empty(sqlite3_column_origin_name(statement, i))});
+    }
+    return columns;
+}
+
+SqlValue value_of(sqlite3_stmt* statement, int column) {
+    switch (sqlite3_column_type(statement, column)) {
+        case SQLITE_INTEGER: return static_cast<std::int64_t>(sqlite3_column_int64(statement, column));
+        case SQLITE_FLOAT: return sqlite3_column_double(statement, column);
+        case SQLITE_TEXT: {
+            const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(statement, column));
+            return std::string(bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement, column)));
+        }
+        case SQLITE_BLOB: return "blob of " + std::to_string(sqlite3_column_bytes(statement, column)) + " bytes";
+        default: return std::monostate{};
+    }
+}
+
+std::size_t size_of(const SqlValue& value) {
+    const auto* text = std::get_if<std::string>(&value);
+    return sizeof(SqlValue) + (text != nullptr ? text->size() : 0);
+}
+}  // namespace
+
+SqlResult query_sql(const std::filesystem::path& path, std::string_view sql, const SqlOptions& options) {
+    const Connection db = open_for_reading(path);
+    if (options.cancelled) {
+        const auto ask = [](void* asked) { return (*static_cast<const std::function<bool()>*>(asked))() ? 1 : 0; };
+        sqlite3_progress_handler(db.get(), kStepsBetweenQuestions, ask,
+                                 const_cast<std::function<bool()>*>(&options.cancelled));
+    }
+    const Statement statement = prepare(db.get(), sql);
+    SqlResult result;
+    result.columns = columns_of(statement.get());
+    std::size_t bytes = 0;
+    while (true) {
+        const int step = sqlite3_step(statement.get());
+        if (step == SQLITE_DONE) {
+            return result;
+        }
+        if (step != SQLITE_ROW) {
+            fail(db.get(), 0);
+        }
+        if (result.rows.size() == options.most_rows || bytes > options.most_bytes) {
+            result.more = true;
+            return result;
+        }
+        std::vector<SqlValue>& row = result.rows.emplace_back();
+        for (int i = 0; i < static_cast<int>(result.columns.size()); ++i) {
+            bytes += size_of(row.emplace_back(value_of(statement.get(), i)));
+        }
+    }
+}
+}  // namespace pipescope
