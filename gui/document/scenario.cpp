@@ -1,0 +1,250 @@
+#include "gui/document/scenario.h"
+
+#include "balance/device_catalogue.h"
+#include "balance/partition.h"
+#include "gui/document/scenario_messages.h"
+#include "schedule/micro_batches.h"
+#include "schedule/schedules.h"
+#include "simulator/sized_profile.h"
+
+#include <QCoreApplication>
+
+#include <algorithm>
+#include <set>
+
+namespace pipescope {
+namespace {
+constexpr int kDefaultLanes = 4;
+constexpr int kDefaultMicroBatchesPerLane = 4;
+constexpr std::size_t kMostLayersSearched = 1000;  // the tables of an exact search grow with the square
+constexpr std::int64_t kMostForwards = 200'000;    // of a simulation that someone watches: a few hundred MB
+constexpr std::size_t kMostSlicesCompared = 2'000'000;
+
+bool interleaves(const PipelineOptions& options) {
+    return options.schedule == to_string(Schedule::interleaved_1f1b);
+}
+
+/// The size a micro-batch most often has; 1 for options that cannot be cut at all.
+std::int64_t microBatchSize(const PipelineOptions& options) {
+    const std::int64_t chunks = std::max<std::int64_t>(1, options.chunks);
+    return std::max<std::int64_t>(1, (replica_batch(options) + chunks - 1) / chunks);
+}
+
+/// What each layer costs a lane, in ns.
+std::vector<double> layerCosts(const Profile& profile, const PipelineOptions& options) {
+    const SizedProfile sized = at_size(profile, microBatchSize(options));
+    std::vector<double> costs;
+    for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+        costs.push_back(sized.forward[l] + sized.backward[l] +
+                        (options.checkpoint == Checkpoint::never ? 0 : sized.recompute[l]));
+    }
+    return costs;
+}
+
+template <class Value>
+void fitLanes(std::vector<Value>& perLane, int lanes) {
+    if (!perLane.empty()) {
+        perLane.resize(static_cast<std::size_t>(lanes), perLane.back());
+    }
+}
+
+/// Refuses what cannot be cut into micro-batches, and what would take too much to simulate by the way.
+void checkSize(const PipelineOptions& options) {
+    micro_batch_sizes(1, std::min<std::int64_t>(1, options.chunks));  // refuses less than one
+    micro_batch_sizes(std::min<std::int64_t>(1, options.batch), 1);
+    const std::int64_t microBatches = std::min(options.batch, options.chunks);
+    const auto partitions = static_cast<std::int64_t>(options.balance.num_partitions());
+    if (microBatches > kMostForwards / partitions) {
+        throw UsageError(std::to_string(partitions) + " partitions with " + std::to_string(microBatches) +
+                         " micro-batches are more than the " + std::to_string(kMostForwards) +
+                         " forwards that are simulated here; use fewer, or pipescope simulate");
+    }
+}
+
+Timeline timelineOf(const TimelineStore& store, const std::set<std::int32_t>* steps) {
+    Timeline timeline{store.source(), store.lanes(), {}};
+    for (std::uint32_t row = 0; row < store.rows().size(); ++row) {
+        for (std::uint32_t index = 0; index < store.rows()[row].start.size(); ++index) {
+            Slice slice = store.slice({row, index});
+            if (steps == nullptr || steps->contains(slice.key.step)) {
+                timeline.slices.push_back(std::move(slice));
+            }
+        }
+    }
+    sort_slices(timeline);
+    return timeline;
+}
+}  // namespace
+
+Scenario defaultScenario(const Profile& profile) {
+    Scenario scenario;
+    PipelineOptions& options = scenario.options;
+    const int lanes = static_cast<int>(std::min<std::size_t>(kDefaultLanes, profile.layers.size()));
+    options.chunks = kDefaultMicroBatchesPerLane * lanes;
+    options.batch = options.chunks * profile.samples[profile.samples.size() / 2];
+    if (profile.device == "cpu") {
+        options.devices.assign(static_cast<std::size_t>(lanes), "cpu");
+    }
+    options.balance = evenBalance(profile, scenario, lanes);
+    return scenario;
+}
+
+std::optional<Scenario> recordedScenario(const TraceDocument& document) {
+    if (!document.profile || !document.simulation) {
+        return std::nullopt;
+    }
+    return Scenario{document.simulation->options, {}};
+}
+
+int lanesOf(const Scenario& scenario) {
+    return num_lanes(scenario.options);
+}
+
+int partitionsPerLane(const Scenario& scenario) {
+    return std::max(1, static_cast<int>(scenario.options.balance.num_partitions()) / std::max(1, lanesOf(scenario)));
+}
+
+Scenario withLanes(const Profile& profile, const Scenario& scenario, int lanes, int perLane) {
+    Scenario changed = scenario;
+    const int layers = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitions));
+    perLane = std::clamp(perLane, 1, layers);
+    lanes = std::clamp(lanes, 1, layers / perLane);
+    const int partitions = lanes * perLane;
+    PipelineOptions& options = changed.options;
+    const bool same = options.balance.num_layers() == profile.layers.size() &&
+                      options.balance.num_partitions() == static_cast<std::size_t>(partitions);
+    if (!same) {
+        options.balance = evenBalance(profile, scenario, partitions);
+    }
+    options.placement.clear();
+    for (int j = 0; perLane > 1 && j < partitions; ++j) {
+        options.placement.emplace_back(j % lanes);
+    }
+    fitLanes(options.speeds, lanes);
+    fitLanes(options.devices, lanes);
+    return changed;
+}
+
+Scenario withSchedule(const Profile& profile, const Scenario& scenario, const std::string& schedule) {
+    Scenario changed = scenario;
+    const bool interleaved = interleaves(scenario.options);
+    changed.options.schedule = schedule;
+    const int lanes = lanesOf(scenario);
+    if (interleaves(changed.options) && !interleaved) {
+        return withLanes(profile, changed, lanes, 2);
+    }
+    if (!interleaves(changed.options) && interleaved) {
+        return withLanes(profile, changed, lanes, 1);
+    }
+    return changed;
+}
+
+std::shared_ptr<const Profile> profileOn(const std::shared_ptr<const Profile>& profile, const std::string& deviceType) {
+    if (deviceType.empty()) {
+        return profile;
+    }
+    return std::make_shared<const Profile>(retimed(*profile, find_device(device_catalogue(), deviceType)));
+}
+
+SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scenario) {
+    SimulatedScenario simulated;
+    simulated.scenario = scenario;
+    try {
+        checkSize(scenario.options);
+        simulated.simulation = simulate(profile, scenario.options, {.noise = false});
+    } catch (const Error& error) {
+        simulated.simulation.options = scenario.options;
+        simulated.messages = {{ScenarioMessage::Kind::error, QString::fromUtf8(error.what())}};
+        return simulated;
+    }
+    Simulation& simulation = simulated.simulation;
+    simulated.timeline = std::make_shared<const TimelineStore>(simulation.timeline);
+    simulated.memory = memoryTracks(simulation.memory, simulated.timeline->lanes().size());
+    simulation.timeline = {};
+    simulation.memory = {};
+    simulated.messages = scenarioMessages(profile, simulation);
+    return simulated;
+}
+
+Balance evenBalance(const Profile& profile, const Scenario& scenario, int partitions) {
+    return minmax_partition(layerCosts(profile, scenario.options), partitions);
+}
+
+Balance foundBalance(const Profile& profile, const Scenario& scenario, BalanceAlgorithm algorithm) {
+    const int partitions = static_cast<int>(scenario.options.balance.num_partitions());
+    const bool searchable = scenario.options.placement.empty() && profile.layers.size() <= kMostLayersSearched;
+    if (algorithm == BalanceAlgorithm::optimal && searchable) {
+        // A second at most: whoever waits for it looks at a picture that could move.
+        constexpr SearchEffort kEffort{100'000, 500'000, false, false};
+        return find_balance(profile, scenario.options, partitions, algorithm, kEffort).balance;
+    }
+    const std::vector<double> costs = layerCosts(profile, scenario.options);
+    switch (algorithm) {
+        case BalanceAlgorithm::block: return block_partition(costs, partitions).balance;
+        case BalanceAlgorithm::variance: return variance_partition(costs, partitions);
+        default: return minmax_partition(costs, partitions);
+    }
+}
+
+std::shared_ptr<const TraceDocument> withScenario(const TraceDocument& document, const SimulatedScenario& simulated) {
+    auto changed = std::make_shared<TraceDocument>(document);
+    changed->simulated = simulated.timeline;
+    changed->simulation.reset();
+    if (simulated.runs()) {
+        changed->simulation = simulated.simulation;
+    }
+    changed->simulatedMemory = simulated.memory;
+    changed->memoryLimit = simulated.scenario.options.memory_limit;
+    changed->comparison.reset();
+    return changed;
+}
+
+std::optional<Comparison> compareWithMeasured(const TraceDocument& document, const SimulatedScenario& simulated) {
+    if (!document.measured || !simulated.runs() || document.measured->numSlices() > kMostSlicesCompared) {
+        return std::nullopt;
+    }
+    std::set<std::int32_t> steps;
+    std::vector<Nanoseconds> wallTimes;
+    for (const StepRecord& step : document.steps) {
+        if (!step.warmup) {
+            steps.insert(step.step);
+            wallTimes.push_back(step.wall_end - step.wall_start);
+        }
+    }
+    const Timeline timeline = timelineOf(*document.measured, steps.empty() ? nullptr : &steps);
+    Simulation simulation = simulated.simulation;
+    simulation.timeline = timelineOf(*simulated.timeline, nullptr);
+    const std::vector<MemorySample> noMemory;  // what lanes measured stands in the recorded comparison
+    try {
+        return compare({timeline, noMemory, steps_of(timeline), wallTimes}, simulation);
+    } catch (const Error&) {
+        return std::nullopt;  // no step that could be compared
+    }
+}
+
+std::shared_ptr<const TraceDocument> documentOfProfile(const QString& path, Profile profile) {
+    TraceDocument document;
+    document.path = path;
+    document.model = QString::fromStdString(profile.model);
+    document.profile = std::make_shared<const Profile>(std::move(profile));
+    const SimulatedScenario simulated = simulateScenario(*document.profile, defaultScenario(*document.profile));
+    if (!simulated.runs()) {
+        throw Error(path.toStdString() + ": " + simulated.messages.front().text.toStdString());
+    }
+    return withScenario(document, simulated);
+}
+
+QString scenarioName(const Scenario& scenario) {
+    const PipelineOptions& options = scenario.options;
+    const int lanes = lanesOf(scenario);
+    QString name = QCoreApplication::translate("Scenario", "%n lane(s)", nullptr, lanes);
+    if (!scenario.deviceType.empty()) {
+        name += QLatin1Char(' ') + QString::fromStdString(scenario.deviceType);
+    }
+    return QCoreApplication::translate("Scenario", "%1, %2 micro-batches, batch %3, checkpoint %4, %5")
+        .arg(name)
+        .arg(options.chunks)
+        .arg(options.batch)
+        .arg(QString::fromStdString(to_string(options.checkpoint)), QString::fromStdString(options.schedule));
+}
+}  // namespace pipescope

@@ -1,0 +1,81 @@
+#include "gui/document/scenario_messages.h"
+
+#include "gui/style/number_format.h"
+#include "schedule/schedules.h"
+
+#include <QCoreApplication>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+QString text(const char* source) {
+    return QCoreApplication::translate("ScenarioMessages", source);
+}
+
+QString overTheLimit(const Simulation& simulation) {
+    const Bytes limit = simulation.options.memory_limit.value_or(0);
+    QStringList lanes;
+    Bytes most = 0;
+    for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
+        most = std::max(most, simulation.lanes[lane].peak_bytes);
+        if (simulation.lanes[lane].peak_bytes > limit) {
+            lanes << QString::number(lane);
+        }
+    }
+    return text(QT_TRANSLATE_NOOP("ScenarioMessages",
+                                  "Does not fit: up to %1 on one lane, above the limit of %2 (lanes %3). Use more "
+                                  "partitions, more micro-batches or checkpointing, or raise the limit."))
+        .arg(formatBytes(most), formatBytes(limit), lanes.join(QStringLiteral(", ")));
+}
+
+QString extrapolated(const Profile& profile, const PipelineOptions& options, std::int64_t microBatches) {
+    const std::int64_t size = (replica_batch(options) + microBatches - 1) / microBatches;
+    return text(QT_TRANSLATE_NOOP("ScenarioMessages",
+                                  "Micro-batches of %1 samples are outside the sizes profiled (%2 to %3): their costs "
+                                  "are extrapolated. Profile that size to be sure."))
+        .arg(size)
+        .arg(profile.samples.front())
+        .arg(profile.samples.back());
+}
+}  // namespace
+
+std::vector<ScenarioMessage> scenarioMessages(const Profile& profile, const Simulation& simulation) {
+    using Kind = ScenarioMessage::Kind;
+    const PipelineOptions& options = simulation.options;
+    std::vector<ScenarioMessage> messages;
+    if (!simulation.feasible) {
+        messages.push_back({Kind::warning, overTheLimit(simulation)});
+    }
+    if (options.chunks > simulation.micro_batches) {
+        messages.push_back({Kind::note, text(QT_TRANSLATE_NOOP("ScenarioMessages",
+                                                               "%1 micro-batches of %2 samples are not possible: %3 "
+                                                               "of one sample each run. Use a larger batch."))
+                                            .arg(options.chunks)
+                                            .arg(replica_batch(options))
+                                            .arg(simulation.micro_batches)});
+    } else if (replica_batch(options) % simulation.micro_batches != 0) {
+        messages.push_back(
+            {Kind::note, text(QT_TRANSLATE_NOOP("ScenarioMessages",
+                                                "%1 samples do not divide by %2: micro-batches differ by one sample."))
+                             .arg(replica_batch(options))
+                             .arg(simulation.micro_batches)});
+    }
+    if (simulation.extrapolated) {
+        messages.push_back({Kind::note, extrapolated(profile, options, simulation.micro_batches)});
+    }
+    if (simulation.estimated) {
+        messages.push_back(
+            {Kind::note, text(QT_TRANSLATE_NOOP("ScenarioMessages",
+                                                "Times are estimated from operation counts, not measured: expect "
+                                                "errors of 10 to 40 %."))});
+    }
+    if (is_for_comparison_only(parse_schedule(options.schedule))) {
+        messages.push_back({Kind::note, text(QT_TRANSLATE_NOOP("ScenarioMessages",
+                                                               "Schedule %1 is there to compare with: it is "
+                                                               "simulated only, and cannot be run."))
+                                            .arg(QString::fromStdString(options.schedule))});
+    }
+    return messages;
+}
+}  // namespace pipescope

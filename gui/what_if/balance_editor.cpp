@@ -1,0 +1,108 @@
+#include "gui/what_if/balance_editor.h"
+
+#include "gui/style/number_format.h"
+#include "gui/what_if/balance_bar.h"
+#include "gui/what_if/scenario_model.h"
+
+#include <QComboBox>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QPushButton>
+#include <QVBoxLayout>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+constexpr int kCutControl = 1000;  // behind the panel's; one for each cut
+}  // namespace
+
+BalanceEditor::BalanceEditor(ScenarioModel& model, QWidget* parent)
+    : QWidget(parent), model_(model), bar_(new BalanceBar(this)) {
+    hint_ = new QLabel(
+        tr("Drag a cut; or Tab to it, ← → move it by a layer, with Shift by ten. Circles: the best cuts."), this);
+    QPalette faint = hint_->palette();
+    faint.setColor(QPalette::WindowText, faint.color(QPalette::PlaceholderText));
+    hint_->setPalette(faint);
+    hint_->setContentsMargins(8, 0, 8, 2);
+    hint_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(0, 4, 0, 0);
+    layout->setSpacing(2);
+    layout->addWidget(createTop());
+    layout->addWidget(bar_, 1);
+    layout->addWidget(hint_);
+    connect(bar_, &BalanceBar::gestureStarted, &model_, &ScenarioModel::startGesture);
+    connect(bar_, &BalanceBar::cutMoved, this, [this](std::size_t cut, std::int64_t layer) {
+        Scenario next = model_.scenario();
+        next.options.balance = withCut(next.options.balance, cut, layer);
+        model_.change(next, tr("cut %1").arg(cut + 1), kCutControl + static_cast<int>(cut));
+    });
+    connect(&model_, &ScenarioModel::profileChanged, this, &BalanceEditor::refresh);
+    connect(&model_, &ScenarioModel::simulated, this, &BalanceEditor::refresh);
+    connect(&model_, &ScenarioModel::optimalBalanceChanged, this, &BalanceEditor::refresh);
+    refresh();
+}
+
+QWidget* BalanceEditor::createTop() {
+    auto* top = new QWidget(this);
+    auto* line = new QHBoxLayout(top);
+    line->setContentsMargins(8, 0, 8, 0);
+    facts_ = new QLabel(top);
+    facts_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
+    facts_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    auto* label = new QLabel(tr("Layers as &wide as their"), top);
+    auto* width = new QComboBox(top);
+    width->setAccessibleName(tr("What a layer's width stands for"));
+    width->addItems({tr("time"), tr("memory"), tr("number")});
+    label->setBuddy(width);
+    connect(width, &QComboBox::currentIndexChanged, bar_,
+            [this](int index) { bar_->setLayerWidth(static_cast<LayerWidth>(index)); });
+    auto* best = new QPushButton(tr("Best &cuts"), top);
+    best->setToolTip(tr("Cut where the simulated step is shortest"));
+    connect(best, &QPushButton::clicked, &model_, [this] { model_.applyBalance(BalanceAlgorithm::optimal); });
+    line->addWidget(facts_, 1);
+    line->addWidget(label);
+    line->addWidget(width);
+    line->addWidget(best);
+    return top;
+}
+
+void BalanceEditor::refresh() {
+    bar_->setEnabled(!model_.isEmpty());
+    if (model_.isEmpty()) {
+        facts_->setText(tr("No profile, no balance: open a profile, or a trace that holds one."));
+        bar_->setScene({});
+        return;
+    }
+    const Scenario& scenario = model_.scenario();
+    const PipelineOptions& options = scenario.options;
+    BalanceScene scene{
+        model_.profile(),    layerSums(*model_.profile(), scenario), options.balance, model_.optimalBalance(), {},
+        options.memory_limit};
+    const std::shared_ptr<const SimulatedScenario>& result = model_.result();
+    if (result && result->runs() && result->scenario == scenario) {
+        for (const SimulatedPartition& partition : result->simulation.partitions) {
+            scene.peaks.push_back(result->simulation.lanes[partition.lane.index()].peak_bytes);
+        }
+    }
+    double longest = 0;
+    for (std::size_t j = 0; j < options.balance.num_partitions(); ++j) {
+        longest = std::max(longest, scene.sums.timeOf(options.balance.layers_of(PartitionId{static_cast<int>(j)})));
+    }
+    const double mean = scene.sums.time.back() / static_cast<double>(options.balance.num_partitions());
+    QString facts = tr("Largest partition %1 a micro-batch").arg(formatDuration(static_cast<std::int64_t>(longest)));
+    if (mean > 0) {
+        facts += tr(", %1 above the mean").arg(formatShare(longest / mean - 1));
+    }
+    if (scene.ghost) {
+        facts += *scene.ghost == options.balance ? tr("; these are the best cuts") : tr("; better cuts are known");
+    }
+    facts_->setText(facts);
+    bar_->setScene(std::move(scene));
+}
+
+QString BalanceEditor::facts() const {
+    return facts_->text();
+}
+}  // namespace pipescope

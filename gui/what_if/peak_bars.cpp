@@ -1,0 +1,137 @@
+#include "gui/what_if/peak_bars.h"
+
+#include "gui/style/number_format.h"
+#include "gui/style/task_style.h"
+#include "gui/what_if/scenario_figures.h"
+
+#include <QHelpEvent>
+#include <QPainter>
+#include <QToolTip>
+
+#include <algorithm>
+#include <limits>
+
+namespace pipescope {
+namespace {
+constexpr std::size_t kMostLanesDrawn = 64;
+constexpr double kLimitBeyond = 4;  // a limit this many times the highest peak would leave nothing to see
+
+const QColor kBar = QColor::fromRgb(0x56B4E9);
+const QColor kOver = QColor::fromRgb(0xD55E00);
+
+QString laneText(const SimulatedScenario& scenario, std::size_t lane) {
+    const SimulatedLane& each = scenario.simulation.lanes[lane];
+    QString text = PeakBars::tr("lane %1: peak %2").arg(lane).arg(formatBytes(each.peak_bytes));
+    for (const auto& [category, bytes] : each.peak) {
+        if (bytes > 0) {
+            text += QStringLiteral("\n  %1 %2").arg(QString::fromStdString(category), formatBytes(bytes));
+        }
+    }
+    return text;
+}
+}  // namespace
+
+PeakBars::PeakBars(QWidget* parent) : QWidget(parent) {
+    setAccessibleName(tr("Peak memory of each lane"));
+    setSizePolicy(QSizePolicy::Expanding, QSizePolicy::Fixed);
+}
+
+void PeakBars::setScenario(std::shared_ptr<const SimulatedScenario> scenario) {
+    const std::size_t before = numLanes();
+    scenario_ = std::move(scenario);
+    if (numLanes() != before) {
+        updateGeometry();
+    }
+    QStringList lanes;
+    for (std::size_t lane = 0; lane < numLanes(); ++lane) {
+        lanes << laneText(*scenario_, lane).section(QLatin1Char('\n'), 0, 0);
+    }
+    setAccessibleDescription(lanes.join(QStringLiteral("; ")));
+    update();
+}
+
+std::size_t PeakBars::numLanes() const {
+    return scenario_ ? std::min(scenario_->simulation.lanes.size(), kMostLanesDrawn) : 0;
+}
+
+int PeakBars::rowHeight() const {
+    return fontMetrics().height() + 2;
+}
+
+QSize PeakBars::sizeHint() const {
+    return {240, static_cast<int>(std::max<std::size_t>(1, numLanes())) * rowHeight() + 4};
+}
+
+QSize PeakBars::minimumSizeHint() const {
+    return {120, sizeHint().height()};
+}
+
+QRectF PeakBars::scaleRect() const {
+    const double left = fontMetrics().horizontalAdvance(QString::number(numLanes())) + 8;
+    const double right = fontMetrics().horizontalAdvance(QStringLiteral("▲ 00.0 GiB")) + 8;
+    return {left, 2, std::max(10.0, width() - left - right), static_cast<double>(height() - 4)};
+}
+
+Bytes PeakBars::mostShown() const {
+    const Bytes peak = std::max<Bytes>(1, highestPeakOf(*scenario_));
+    const Bytes limit = scenario_->scenario.options.memory_limit.value_or(0);
+    return static_cast<double>(limit) > kLimitBeyond * static_cast<double>(peak) ? peak : std::max(peak, limit);
+}
+
+std::optional<double> PeakBars::limitX() const {
+    if (numLanes() == 0 || !scenario_->scenario.options.memory_limit) {
+        return std::nullopt;
+    }
+    const Bytes limit = *scenario_->scenario.options.memory_limit;
+    if (limit > mostShown()) {
+        return std::nullopt;
+    }
+    return scaleRect().left() + scaleRect().width() * static_cast<double>(limit) / static_cast<double>(mostShown());
+}
+
+QRectF PeakBars::barOf(std::size_t lane) const {
+    const QRectF scale = scaleRect();
+    const double share = static_cast<double>(scenario_->simulation.lanes[lane].peak_bytes) /
+                         static_cast<double>(std::max<Bytes>(1, mostShown()));
+    return {scale.left(), scale.top() + static_cast<double>(lane) * rowHeight() + 1, scale.width() * share,
+            rowHeight() - 2.0};
+}
+
+void PeakBars::paintEvent(QPaintEvent*) {
+    QPainter painter(this);
+    const TimelineColors colors = timelineColors(palette());
+    constexpr Bytes kNoLimit = std::numeric_limits<Bytes>::max();
+    const Bytes limit = scenario_ ? scenario_->scenario.options.memory_limit.value_or(kNoLimit) : kNoLimit;
+    for (std::size_t lane = 0; lane < numLanes(); ++lane) {
+        const Bytes peak = scenario_->simulation.lanes[lane].peak_bytes;
+        const bool over = peak > limit;
+        const QRectF bar = barOf(lane);
+        painter.fillRect(bar, over ? kOver : kBar);
+        if (over) {
+            painter.fillRect(bar, QBrush(colors.border, Qt::BDiagPattern));
+        }
+        painter.setPen(palette().color(QPalette::WindowText));
+        painter.drawText(QRectF(0, bar.top(), scaleRect().left() - 4, bar.height()), Qt::AlignRight | Qt::AlignVCenter,
+                         QString::number(lane));
+        const double right = scaleRect().right() + 4;
+        painter.drawText(QRectF(right, bar.top(), width() - right, bar.height()), Qt::AlignRight | Qt::AlignVCenter,
+                         (over ? QStringLiteral("▲ ") : QString()) + formatBytes(peak));
+    }
+    if (const std::optional<double> x = limitX()) {
+        painter.setPen(QPen(colors.limit, 2));
+        painter.drawLine(QPointF(*x, 0), QPointF(*x, height()));
+    }
+}
+
+bool PeakBars::event(QEvent* event) {
+    if (event->type() == QEvent::ToolTip && numLanes() > 0) {
+        const auto* help = static_cast<const QHelpEvent*>(event);
+        const auto lane = static_cast<std::size_t>(std::max(0, help->pos().y() - 2) / rowHeight());
+        if (lane < numLanes()) {
+            QToolTip::showText(help->globalPos(), laneText(*scenario_, lane), this);
+        }
+        return true;
+    }
+    return QWidget::event(event);
+}
+}  // namespace pipescope

@@ -1,0 +1,37 @@
+#pragma once
+
+#include "gui/document/scenario.h"
+
+#include <QWidget>
+
+#include <memory>
+
+namespace pipescope {
+/// Peak memory of each lane as a bar, against the limit as a red line. A lane above it is hatched and marked, so that
+/// nothing depends on the colour.
+class PeakBars : public QWidget {
+    Q_OBJECT
+
+public:
+    explicit PeakBars(QWidget* parent = nullptr);
+    /// Null: nothing to show.
+    void setScenario(std::shared_ptr<const SimulatedScenario> scenario);
+    /// Where the limit stands, in pixels; nothing without one or where it is beyond the scale.
+    std::optional<double> limitX() const;
+    QRectF barOf(std::size_t lane) const;
+    QSize sizeHint() const override;
+    QSize minimumSizeHint() const override;
+
+protected:
+    void paintEvent(QPaintEvent* event) override;
+    bool event(QEvent* event) override;
+
+private:
+    std::size_t numLanes() const;
+    int rowHeight() const;
+    QRectF scaleRect() const;
+    Bytes mostShown() const;
+
+    std::shared_ptr<const SimulatedScenario> scenario_;
+};
+}  // namespace pipescope

@@ -1,0 +1,257 @@
+#include "gui/what_if/scenario_model.h"
+
+#include "schedule/micro_batches.h"
+
+#include <QFutureWatcher>
+#include <QTimer>
+#include <QUndoStack>
+#include <QtConcurrentRun>
+
+#include <algorithm>
+#include <variant>
+
+namespace pipescope {
+namespace {
+constexpr std::chrono::milliseconds kFrame{12};  // of the 16 of a frame: the rest is for drawing
+constexpr double kFirstGuess = 3'000;            // ns a task
+constexpr int kSearchDelay = 150;                // ms without a change before cuts are looked for
+
+/// A balance, or why there is none.
+using SearchResult = std::variant<Balance, QString>;
+
+SearchResult searchFor(const std::shared_ptr<const Profile>& profile, const Scenario& scenario,
+                       BalanceAlgorithm algorithm) {
+    try {
+        return foundBalance(*profile, scenario, algorithm);
+    } catch (const std::exception& error) {
+        return QString::fromUtf8(error.what());
+    }
+}
+}  // namespace
+
+/// From one scenario to another, and back.
+class ScenarioCommand : public QUndoCommand {
+public:
+    ScenarioCommand(ScenarioModel& model, Scenario next, const QString& what, int control)
+        : QUndoCommand(what),
+          model_(model),
+          before_(model.scenario()),
+          after_(std::move(next)),
+          control_(control),
+          gesture_(model.gesture_) {}
+
+    void undo() override {
+        model_.startGesture();
+        model_.apply(before_);
+    }
+    void redo() override { model_.apply(after_); }
+    int id() const override { return control_; }
+    bool mergeWith(const QUndoCommand* other) override {
+        const auto* next = static_cast<const ScenarioCommand*>(other);  // of the same id
+        if (next->gesture_ != gesture_) {
+            return false;
+        }
+        after_ = next->after_;
+        setObsolete(after_ == before_);
+        return true;
+    }
+
+private:
+    ScenarioModel& model_;
+    Scenario before_;
+    Scenario after_;
+    int control_;
+    int gesture_;
+};
+
+ScenarioModel::ScenarioModel(QObject* parent)
+    : QObject(parent),
+      undo_(new QUndoStack(this)),
+      searchTimer_(new QTimer(this)),
+      patience_(kFrame),
+      nsPerTask_(kFirstGuess) {
+    qRegisterMetaType<std::shared_ptr<const SimulatedScenario>>();
+    searchTimer_->setSingleShot(true);
+    searchTimer_->setInterval(kSearchDelay);
+    connect(searchTimer_, &QTimer::timeout, this, &ScenarioModel::searchOptimal);
+}
+
+ScenarioModel::~ScenarioModel() = default;
+
+void ScenarioModel::setProfile(std::shared_ptr<const Profile> profile, std::optional<Scenario> recorded) {
+    profile_ = std::move(profile);
+    timed_ = profile_;
+    timedFor_.clear();
+    undo_->clear();
+    startGesture();
+    result_.reset();
+    recordedResult_.reset();
+    optimal_.reset();
+    shownGeneration_ = ++generation_;
+    recorded_ = profile_ ? recorded.value_or(defaultScenario(*profile_)) : Scenario{};
+    scenario_ = recorded_;
+    Q_EMIT profileChanged();
+    if (profile_) {
+        apply(recorded_);
+    }
+}
+
+void ScenarioModel::startGesture() {
+    ++gesture_;
+}
+
+void ScenarioModel::change(const Scenario& scenario, const QString& what, int control) {
+    if (isEmpty() || scenario == scenario_) {
+        return;
+    }
+    undo_->push(new ScenarioCommand(*this, scenario, what, control));
+}
+
+void ScenarioModel::backToRecorded() {
+    startGesture();
+    change(recorded_, tr("back to as recorded"));
+}
+
+void ScenarioModel::apply(const Scenario& scenario) {
+    scenario_ = scenario;
+    ++generation_;
+    optimal_.reset();
+    searchTimer_->start();
+    Q_EMIT scenarioChanged();
+    Q_EMIT optimalBalanceChanged();
+    if (!prepareDevice()) {
+        return;
+    }
+    if (expectedCost() <= static_cast<double>(patience_.count())) {
+        simulateNow();
+    } else {
+        simulateInWorker();
+    }
+}
+
+bool ScenarioModel::prepareDevice() {
+    if (timedFor_ == scenario_.deviceType) {
+        return true;
+    }
+    try {
+        timed_ = profileOn(profile_, scenario_.deviceType);
+        timedFor_ = scenario_.deviceType;
+        return true;
+    } catch (const Error& error) {
+        auto refused = std::make_shared<SimulatedScenario>();
+        refused->scenario = scenario_;
+        refused->messages = {{ScenarioMessage::Kind::error, QString::fromUtf8(error.what())}};
+        show(generation_, std::move(refused));
+        return false;
+    }
+}
+
+double ScenarioModel::expectedCost() const {
+    const PipelineOptions& options = scenario_.options;
+    const double microBatches = static_cast<double>(std::clamp<std::int64_t>(options.chunks, 1, 1 << 20));
+    const double tasks = microBatches * static_cast<double>(options.balance.num_partitions()) * 5;
+    return tasks * nsPerTask_;
+}
+
+ScenarioModel::Timed ScenarioModel::timed(const Profile& profile, const Scenario& scenario) {
+    const auto start = std::chrono::steady_clock::now();
+    Timed timed{std::make_shared<const SimulatedScenario>(simulateScenario(profile, scenario)), 0};
+    if (timed.result->runs()) {
+        const std::chrono::duration<double, std::nano> took = std::chrono::steady_clock::now() - start;
+        const std::size_t tasks = std::max<std::size_t>(1000, timed.result->timeline->numSlices());
+        timed.nsPerTask = took.count() / static_cast<double>(tasks);
+    }
+    return timed;
+}
+
+void ScenarioModel::learn(double nsPerTask) {
+    if (nsPerTask > 0) {
+        nsPerTask_ = (nsPerTask_ + nsPerTask) / 2;  // one hiccup of the machine is not what it always takes
+    }
+}
+
+void ScenarioModel::simulateNow() {
+    const Timed done = timed(*timed_, scenario_);
+    learn(done.nsPerTask);
+    show(generation_, done.result);
+}
+
+void ScenarioModel::simulateInWorker() {
+    if (working_) {
+        return;  // what is asked for now is simulated when the worker comes back
+    }
+    working_ = true;
+    auto* watcher = new QFutureWatcher<Timed>(this);
+    connect(watcher, &QFutureWatcher<Timed>::finished, this, [this, watcher, generation = generation_] {
+        working_ = false;
+        watcher->deleteLater();
+        const Timed done = watcher->result();
+        learn(done.nsPerTask);
+        // A drag goes on meanwhile: a result on the way is better than none, as long as none goes back.
+        if (generation > shownGeneration_) {
+            show(generation, done.result);
+        }
+        if (isBehind() && !isEmpty()) {
+            simulateInWorker();
+        }
+    });
+    watcher->setFuture(
+        QtConcurrent::run([profile = timed_, scenario = scenario_] { return timed(*profile, scenario); }));
+}
+
+void ScenarioModel::show(int generation, std::shared_ptr<const SimulatedScenario> result) {
+    shownGeneration_ = generation;
+    result_ = std::move(result);
+    if (!recordedResult_ && result_->scenario == recorded_) {
+        recordedResult_ = result_;
+    }
+    Q_EMIT simulated(result_);
+}
+
+void ScenarioModel::applyBalance(BalanceAlgorithm algorithm) {
+    if (isEmpty()) {
+        return;
+    }
+    const QString what = tr("%1 balance").arg(QString::fromStdString(to_string(algorithm)));
+    auto* watcher = new QFutureWatcher<SearchResult>(this);
+    connect(watcher, &QFutureWatcher<SearchResult>::finished, this, [this, watcher, what, generation = generation_] {
+        watcher->deleteLater();
+        if (generation != generation_) {
+            return;
+        }
+        const SearchResult result = watcher->result();
+        if (const auto* text = std::get_if<QString>(&result)) {
+            Q_EMIT failed(*text);
+            return;
+        }
+        Scenario next = scenario_;
+        next.options.balance = std::get<Balance>(result);
+        startGesture();
+        change(next, what);
+    });
+    watcher->setFuture(QtConcurrent::run(searchFor, timed_, scenario_, algorithm));
+}
+
+void ScenarioModel::searchOptimal() {
+    if (isEmpty()) {
+        return;
+    }
+    if (searching_) {
+        searchTimer_->start();
+        return;
+    }
+    searching_ = true;
+    auto* watcher = new QFutureWatcher<SearchResult>(this);
+    connect(watcher, &QFutureWatcher<SearchResult>::finished, this, [this, watcher, generation = generation_] {
+        searching_ = false;
+        watcher->deleteLater();
+        const SearchResult result = watcher->result();
+        if (generation != generation_ || !std::holds_alternative<Balance>(result)) {
+            return;  // no ghosts: what is wrong stands among the scenario's messages
+        }
+        optimal_ = std::get<Balance>(result);
+        Q_EMIT optimalBalanceChanged();
+    });
+    watcher->setFuture(QtConcurrent::run(searchFor, timed_, scenario_, BalanceAlgorithm::optimal));
+}
+}  // namespace pipescope

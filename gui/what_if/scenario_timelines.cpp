@@ -1,0 +1,123 @@
+#include "gui/what_if/scenario_timelines.h"
+
+#include "gui/style/number_format.h"
+#include "gui/style/task_style.h"
+
+#include <QEvent>
+#include <QPainter>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+constexpr int kLeastHeight = 48;
+constexpr int kMargin = 6;
+
+/// The lanes' tasks alone, without copies, however little height there is.
+TimelineLayout compactLayout(const TimelineStore& store, int height) {
+    TimelineLayout layout;
+    int rows = 0;
+    for (const StoredRow& row : store.rows()) {
+        rows += row.copies ? 0 : 1;
+    }
+    int placed = 0;
+    for (std::uint32_t row = 0; row < store.rows().size(); ++row) {
+        const StoredRow& stored = store.rows()[row];
+        if (stored.copies) {
+            continue;
+        }
+        const int top = placed * height / rows;
+        const int bottom = ++placed * height / rows;
+        const int gap = bottom - top > 4 ? 1 : 0;
+        const Band band{top, std::max(1, bottom - top - gap)};
+        layout.lanes.push_back({stored.lane, band, {{row, band}}});
+    }
+    layout.height = height;
+    return layout;
+}
+}  // namespace
+
+ScenarioTimelines::ScenarioTimelines(QWidget* parent) : QWidget(parent) {
+    setAccessibleName(tr("Timelines of the pinned scenarios, on one time axis"));
+}
+
+void ScenarioTimelines::setScenarios(std::vector<PinnedScenario> scenarios) {
+    scenarios_ = std::move(scenarios);
+    painters_.assign(scenarios_.size(), TimelinePainter(timelineColors(palette())));
+    QStringList texts;
+    for (const PinnedScenario& each : scenarios_) {
+        texts << tr("%1: step time %2").arg(each.name, formatDuration(each.simulated->simulation.step_time.count()));
+    }
+    setAccessibleDescription(texts.join(QStringLiteral("; ")));
+    updateGeometry();
+    update();
+}
+
+int ScenarioTimelines::titleHeight() const {
+    return fontMetrics().height() + 2;
+}
+
+int ScenarioTimelines::slotHeight() const {
+    return scenarios_.empty() ? height() : std::max(kLeastHeight, height() / static_cast<int>(scenarios_.size()));
+}
+
+QSize ScenarioTimelines::sizeHint() const {
+    return {400, static_cast<int>(std::max<std::size_t>(1, scenarios_.size())) * 2 * kLeastHeight};
+}
+
+QSize ScenarioTimelines::minimumSizeHint() const {
+    return {160, static_cast<int>(std::max<std::size_t>(1, scenarios_.size())) * kLeastHeight};
+}
+
+std::int64_t ScenarioTimelines::longest() const {
+    std::int64_t longest = 1;
+    for (const PinnedScenario& each : scenarios_) {
+        longest = std::max(longest, each.simulated->timeline->range().end);
+    }
+    return longest;
+}
+
+QRect ScenarioTimelines::lanesRect(std::size_t k) const {
+    const int top = static_cast<int>(k) * slotHeight() + titleHeight();
+    return {kMargin, top, std::max(1, width() - 2 * kMargin), std::max(1, slotHeight() - titleHeight() - 4)};
+}
+
+double ScenarioTimelines::pixelAtTime(std::int64_t ns) const {
+    const QRect lanes = lanesRect(0);
+    return lanes.left() + static_cast<double>(ns) / static_cast<double>(longest()) * lanes.width();
+}
+
+void ScenarioTimelines::paintEvent(QPaintEvent*) {
+    QPainter painter(this);
+    const TimelineColors colors = timelineColors(palette());
+    painter.fillRect(rect(), colors.paper);
+    for (std::size_t k = 0; k < scenarios_.size(); ++k) {
+        const QRect lanes = lanesRect(k);
+        const SimulatedScenario& simulated = *scenarios_[k].simulated;
+        const QString facts = tr("%1 · step %2 · bubble %3")
+                                  .arg(scenarios_[k].name, formatDuration(simulated.simulation.step_time.count()),
+                                       formatShare(simulated.simulation.bubble_fraction));
+        painter.setPen(colors.text);
+        painter.drawText(QRect(lanes.left(), lanes.top() - titleHeight(), lanes.width(), titleHeight()),
+                         Qt::AlignLeft | Qt::AlignVCenter,
+                         fontMetrics().elidedText(facts, Qt::ElideRight, lanes.width()));
+        TimelineScene scene;
+        scene.store = simulated.timeline.get();
+        scene.window = windowOf({0, longest()});
+        scene.layout = compactLayout(*simulated.timeline, lanes.height());
+        scene.lanes = lanes;
+        painters_[k].paint(painter, scene);
+        // Where its step ends: what the eye compares.
+        const double end = pixelAtTime(simulated.timeline->range().end);
+        painter.setPen(QPen(colors.text, 1, Qt::DashLine));
+        painter.drawLine(QPointF(end, lanes.top()), QPointF(end, lanes.bottom()));
+    }
+}
+
+void ScenarioTimelines::changeEvent(QEvent* event) {
+    QWidget::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange) {
+        painters_.assign(scenarios_.size(), TimelinePainter(timelineColors(palette())));
+    }
+}
+}  // namespace pipescope

@@ -1,0 +1,86 @@
+#include "gui/what_if/value_slider.h"
+
+#include "gui/what_if/slider_stops.h"
+
+#include <QDoubleSpinBox>
+#include <QHBoxLayout>
+#include <QKeyEvent>
+#include <QSignalBlocker>
+#include <QSlider>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+constexpr int kPages = 10;  // Page Up and Page Down cross a slider in so many steps
+}  // namespace
+
+ValueSlider::ValueSlider(const QString& name, ValueRange range, QWidget* parent)
+    : QWidget(parent), slider_(new QSlider(Qt::Horizontal, this)), box_(new QDoubleSpinBox(this)) {
+    slider_->setAccessibleName(name);
+    slider_->setFocusPolicy(Qt::StrongFocus);
+    slider_->setMinimumWidth(70);
+    slider_->installEventFilter(this);
+    box_->setAccessibleName(tr("%1, exactly").arg(name));
+    box_->setKeyboardTracking(false);  // a half-typed number is no wish
+    box_->setAlignment(Qt::AlignRight);
+    box_->installEventFilter(this);
+    auto* layout = new QHBoxLayout(this);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->addWidget(slider_, 1);
+    layout->addWidget(box_);
+    setFocusProxy(slider_);
+    setRange(std::move(range));
+    connect(slider_, &QSlider::sliderPressed, this, &ValueSlider::gestureStarted);
+    connect(slider_, &QSlider::valueChanged, this, [this](int position) {
+        const double value = range_.stops[static_cast<std::size_t>(position)];
+        const QSignalBlocker blocker(box_);
+        box_->setValue(value);
+        Q_EMIT valueChanged(value);
+    });
+    connect(box_, &QDoubleSpinBox::valueChanged, this, [this](double value) {
+        const QSignalBlocker blocker(slider_);
+        slider_->setValue(static_cast<int>(nearestStop(range_.stops, value)));
+        Q_EMIT valueChanged(value);
+    });
+}
+
+double ValueSlider::value() const {
+    return box_->value();
+}
+
+void ValueSlider::setValue(double value) {
+    const QSignalBlocker quietSlider(slider_);
+    const QSignalBlocker quietBox(box_);
+    if (!slider_->isSliderDown()) {  // a handle under the pointer is not pulled away
+        slider_->setValue(static_cast<int>(nearestStop(range_.stops, value)));
+    }
+    box_->setValue(value);
+}
+
+void ValueSlider::setRange(ValueRange range) {
+    const QSignalBlocker quietSlider(slider_);
+    const QSignalBlocker quietBox(box_);
+    const double value = box_->value();
+    range_ = std::move(range);
+    slider_->setRange(0, static_cast<int>(range_.stops.size()) - 1);
+    slider_->setPageStep(std::max(1, static_cast<int>(range_.stops.size()) / kPages));
+    box_->setDecimals(range_.decimals);
+    box_->setRange(range_.least, range_.most);
+    box_->setSuffix(range_.unit.isEmpty() ? QString() : QChar(QChar::Nbsp) + range_.unit);
+    box_->setSpecialValueText(range_.none);
+    box_->setStepType(range_.decimals > 0 ? QAbstractSpinBox::AdaptiveDecimalStepType
+                                          : QAbstractSpinBox::DefaultStepType);
+    setValue(value);
+}
+
+bool ValueSlider::eventFilter(QObject* watched, QEvent* event) {
+    if (event->type() == QEvent::KeyPress && !static_cast<const QKeyEvent*>(event)->isAutoRepeat()) {
+        Q_EMIT gestureStarted();
+    } else if (event->type() == QEvent::Wheel && !static_cast<QWidget*>(watched)->hasFocus()) {
+        event->ignore();  // the panel scrolls: a value under the pointer must not change by the way
+        return true;
+    }
+    return QWidget::eventFilter(watched, event);
+}
+}  // namespace pipescope

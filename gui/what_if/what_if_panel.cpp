@@ -1,0 +1,349 @@
+#include "gui/what_if/what_if_panel.h"
+
+#include "gui/what_if/lane_speed_editor.h"
+#include "gui/what_if/peak_bars.h"
+#include "gui/what_if/presets.h"
+#include "gui/what_if/scenario_figures.h"
+#include "gui/what_if/scenario_model.h"
+#include "gui/what_if/slider_stops.h"
+#include "gui/what_if/value_slider.h"
+#include "schedule/schedules.h"
+
+#include <QComboBox>
+#include <QFormLayout>
+#include <QHBoxLayout>
+#include <QLabel>
+#include <QMenu>
+#include <QPushButton>
+#include <QScrollArea>
+#include <QSignalBlocker>
+#include <QToolButton>
+#include <QVBoxLayout>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+namespace pipescope {
+namespace {
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+constexpr int kMostSliderLanes = 64;
+constexpr int kMostSliderMicroBatches = 256;
+constexpr int kMostSliderBatch = 4096;
+constexpr int kMostTypedBatch = 1'000'000;
+
+/// Numbers the controls for undo: changes of one number within one gesture are one step.
+enum Control { kPartitions, kPerLane, kMicroBatches, kBatch, kBandwidth, kLatency, kSpeeds, kMemoryLimit };
+
+std::vector<double> withNone(std::vector<double> stops) {
+    stops.insert(stops.begin(), 0.0);
+    return stops;
+}
+
+QString symbolOf(ScenarioMessage::Kind kind) {
+    switch (kind) {
+        case ScenarioMessage::Kind::note: return QStringLiteral("ℹ");
+        case ScenarioMessage::Kind::warning: return QStringLiteral("▲");
+        case ScenarioMessage::Kind::error: return QStringLiteral("✖");
+    }
+    return {};
+}
+
+void choose(QComboBox& choice, const std::string& text) {
+    const QSignalBlocker blocker(choice);
+    const QString name = QString::fromStdString(text);
+    const int index = choice.findText(name);
+    if (index >= 0) {
+        choice.setCurrentIndex(index);
+    } else {
+        choice.setEditText(name);  // a number of one's own; ignored where the choice is fixed
+    }
+}
+}  // namespace
+
+WhatIfPanel::WhatIfPanel(ScenarioModel& model, QWidget* parent) : QWidget(parent), model_(model) {
+    empty_ = new QLabel(tr("There is nothing to play with: this file holds no profile. Record a run with a profile, or "
+                           "open a profile."),
+                        this);
+    empty_->setWordWrap(true);
+    empty_->setAlignment(Qt::AlignCenter);
+    empty_->setMargin(12);
+    auto* scroll = new QScrollArea(this);
+    scroll->setFrameShape(QFrame::NoFrame);
+    scroll->setWidgetResizable(true);
+    scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    scroll->setFocusPolicy(Qt::NoFocus);
+    scroll->setWidget(createForm());
+    content_ = scroll;
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->addWidget(empty_, 1);
+    layout->addWidget(content_, 1);
+    connectControls();
+    connect(&model_, &ScenarioModel::profileChanged, this, &WhatIfPanel::showProfile);
+    connect(&model_, &ScenarioModel::scenarioChanged, this, &WhatIfPanel::showScenario);
+    connect(&model_, &ScenarioModel::simulated, this, &WhatIfPanel::showResult);
+    connect(&model_, &ScenarioModel::failed, this, &WhatIfPanel::say);
+    showProfile();
+}
+
+QWidget* WhatIfPanel::createForm() {
+    auto* form = new QWidget(this);
+    auto* layout = new QVBoxLayout(form);
+    layout->setContentsMargins(8, 6, 8, 6);
+    title_ = new QLabel(form);
+    title_->setWordWrap(true);
+    layout->addWidget(title_);
+    figures_ = new ScenarioFigures(form);
+    layout->addWidget(figures_);
+    layout->addWidget(createButtons());
+    form_ = new QFormLayout();
+    form_->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
+    form_->setVerticalSpacing(4);
+    addPipelineRows(*form_);
+    addHardwareRows(*form_);
+    layout->addLayout(form_);
+    auto* peakTitle = new QLabel(tr("Peak memory of each lane; red: the limit"), form);
+    layout->addWidget(peakTitle);
+    peaks_ = new PeakBars(form);
+    layout->addWidget(peaks_);
+    messages_ = new QLabel(form);
+    messages_->setWordWrap(true);
+    messages_->setTextFormat(Qt::PlainText);
+    messages_->setTextInteractionFlags(Qt::TextSelectableByMouse | Qt::TextSelectableByKeyboard);
+    messages_->setAccessibleName(tr("Messages about the scenario"));
+    layout->addWidget(messages_);
+    layout->addStretch(1);
+    return form;
+}
+
+QWidget* WhatIfPanel::createButtons() {
+    auto* buttons = new QWidget(this);
+    auto* line = new QHBoxLayout(buttons);
+    line->setContentsMargins(0, 2, 0, 2);
+    auto* presetButton = new QToolButton(buttons);
+    presetButton->setText(tr("&Presets"));
+    presetButton->setToolButtonStyle(Qt::ToolButtonTextOnly);
+    presetButton->setPopupMode(QToolButton::InstantPopup);
+    presetButton->setFocusPolicy(Qt::StrongFocus);
+    auto* menu = new QMenu(presetButton);
+    QString group;
+    for (const Preset& preset : presets()) {
+        if (preset.group != group) {
+            menu->addSection(preset.group);
+            group = preset.group;
+        }
+        menu->addAction(preset.name, this, [this, &preset] {
+            if (!model_.isEmpty()) {
+                model_.startGesture();
+                model_.change(preset.change(*model_.profile(), model_.scenario()), preset.name);
+            }
+        });
+    }
+    presetButton->setMenu(menu);
+    auto* pin = new QPushButton(tr("P&in"), buttons);
+    pin->setToolTip(tr("Keep this scenario, to compare others with it"));
+    back_ = new QPushButton(tr("&As recorded"), buttons);
+    back_->setToolTip(tr("Back to what was recorded"));
+    connect(pin, &QPushButton::clicked, this, &WhatIfPanel::pinRequested);
+    connect(back_, &QPushButton::clicked, &model_, &ScenarioModel::backToRecorded);
+    line->addWidget(presetButton);
+    line->addWidget(pin);
+    line->addWidget(back_);
+    line->addStretch(1);
+    return buttons;
+}
+
+QWidget* WhatIfPanel::createBalanceButtons(QWidget* parent) {
+    auto* buttons = new QWidget(parent);
+    auto* line = new QHBoxLayout(buttons);
+    line->setContentsMargins(0, 0, 0, 0);
+    struct Choice {
+        BalanceAlgorithm algorithm;
+        QString name;
+        QString help;
+    };
+    const std::array choices{
+        Choice{BalanceAlgorithm::optimal, tr("&Optimal"), tr("Cut where the simulated step is shortest")},
+        Choice{BalanceAlgorithm::minmax, tr("&Even"), tr("minmax: cut so that the largest partition is smallest")},
+        Choice{BalanceAlgorithm::block, tr("B&lock"), tr("Cut as torchgpipe does")}};
+    for (const Choice& choice : choices) {
+        auto* button = new QPushButton(choice.name, buttons);
+        button->setToolTip(choice.help);
+        connect(button, &QPushButton::clicked, &model_,
+                [this, algorithm = choice.algorithm] { model_.applyBalance(algorithm); });
+        line->addWidget(button);
+    }
+    return buttons;
+}
+
+void WhatIfPanel::addPipelineRows(QFormLayout& form) {
+    partitions_ = new ValueSlider(tr("Partitions"), {{1}, 1, 1, 0, {}, {}}, this);
+    perLane_ = new ValueSlider(tr("Partitions on each lane"), {{1}, 1, 1, 0, {}, {}}, this);
+    microBatches_ = new ValueSlider(tr("Micro-batches"),
+                                    {wholeStops(1, kMostSliderMicroBatches), 1, kMostMicroBatches, 0, {}, {}}, this);
+    batch_ = new ValueSlider(tr("Batch"), {wholeStops(1, kMostSliderBatch), 1, kMostTypedBatch, 0, {}, {}}, this);
+    checkpoint_ = new QComboBox(this);
+    for (const Checkpoint mode : {Checkpoint::always, Checkpoint::except_last, Checkpoint::never}) {
+        checkpoint_->addItem(QString::fromStdString(to_string(mode)));
+    }
+    schedule_ = new QComboBox(this);
+    for (const Schedule schedule : all_schedules()) {
+        schedule_->addItem(QString::fromStdString(to_string(schedule)));
+    }
+    form.addRow(tr("Partitions K"), partitions_);
+    form.addRow(tr("on each lane"), perLane_);
+    form.addRow(tr("Balance"), createBalanceButtons(this));
+    form.addRow(tr("Micro-batches M"), microBatches_);
+    form.addRow(tr("Batch"), batch_);
+    form.addRow(tr("Checkpoint"), checkpoint_);
+    form.addRow(tr("Schedule"), schedule_);
+    checkpoint_->setAccessibleName(tr("Checkpoint mode"));
+    schedule_->setAccessibleName(tr("Schedule"));
+}
+
+void WhatIfPanel::addHardwareRows(QFormLayout& form) {
+    bandwidth_ =
+        new ValueSlider(tr("Link bandwidth"),
+                        {withNone(decadeStops(0.01, 1000)), 0, 1e6, 3, QStringLiteral("GB/s"), tr("unlimited")}, this);
+    latency_ = new ValueSlider(tr("Link latency"),
+                               {withNone(decadeStops(0.1, 10'000)), 0, 1e9, 3, QStringLiteral("µs"), tr("none")}, this);
+    memoryLimit_ = new ValueSlider(
+        tr("Memory limit of a lane"),
+        {withNone(doublingStops(1.0 / 64, 256)), 0, 1e6, 3, QStringLiteral("GiB"), tr("no limit")}, this);
+    speeds_ = new LaneSpeedEditor(this);
+    optimizer_ = new QComboBox(this);
+    optimizer_->setEditable(true);
+    optimizer_->setInsertPolicy(QComboBox::NoInsert);
+    optimizer_->setAccessibleName(tr("Optimizer"));
+    optimizer_->setToolTip(tr("A name, or bytes of state for each byte of parameters"));
+    for (const char* name : {"sgd", "momentum", "adam", "adamw", "amsgrad", "adadelta", "adagrad", "rmsprop"}) {
+        optimizer_->addItem(QString::fromLatin1(name));
+    }
+    form.addRow(tr("Link bandwidth"), bandwidth_);
+    form.addRow(tr("Link latency"), latency_);
+    form.addRow(tr("Speed of"), speeds_);
+    form.addRow(tr("Optimizer"), optimizer_);
+    form.addRow(tr("Memory limit"), memoryLimit_);
+}
+
+void WhatIfPanel::connectSlider(ValueSlider& slider, int control, const QString& what,
+                                std::function<void(Scenario&, double)> change) {
+    connect(&slider, &ValueSlider::gestureStarted, &model_, &ScenarioModel::startGesture);
+    connect(&slider, &ValueSlider::valueChanged, this, [this, control, what, change = std::move(change)](double value) {
+        Scenario next = model_.scenario();
+        change(next, value);
+        model_.change(next, what, control);
+    });
+}
+
+void WhatIfPanel::connectChoice(QComboBox& choice, const QString& what,
+                                std::function<void(Scenario&, const std::string&)> change) {
+    connect(&choice, &QComboBox::textActivated, this, [this, what, change = std::move(change)](const QString& text) {
+        Scenario next = model_.scenario();
+        try {
+            change(next, text.toStdString());
+        } catch (const Error& error) {
+            say(QString::fromUtf8(error.what()));
+            return;
+        }
+        model_.startGesture();
+        model_.change(next, what);
+    });
+}
+
+void WhatIfPanel::connectControls() {
+    connectSlider(*partitions_, kPartitions, tr("partitions"), [this](Scenario& next, double value) {
+        next = withLanes(*model_.profile(), next, static_cast<int>(value), partitionsPerLane(next));
+    });
+    connectSlider(*perLane_, kPerLane, tr("partitions on each lane"), [this](Scenario& next, double value) {
+        next = withLanes(*model_.profile(), next, lanesOf(next), static_cast<int>(value));
+    });
+    connectSlider(*microBatches_, kMicroBatches, tr("micro-batches"),
+                  [](Scenario& next, double value) { next.options.chunks = static_cast<std::int64_t>(value); });
+    connectSlider(*batch_, kBatch, tr("batch"),
+                  [](Scenario& next, double value) { next.options.batch = static_cast<std::int64_t>(value); });
+    connectSlider(*bandwidth_, kBandwidth, tr("link bandwidth"),
+                  [](Scenario& next, double value) { next.options.link.bytes_per_second = value * 1e9; });
+    connectSlider(*latency_, kLatency, tr("link latency"),
+                  [](Scenario& next, double value) { next.options.link.latency_ns = value * 1e3; });
+    connectSlider(*memoryLimit_, kMemoryLimit, tr("memory limit"), [](Scenario& next, double value) {
+        next.options.memory_limit.reset();
+        if (value > 0) {
+            next.options.memory_limit = std::max<Bytes>(1, std::llround(value * kGiB));
+        }
+    });
+    connect(speeds_, &LaneSpeedEditor::gestureStarted, &model_, &ScenarioModel::startGesture);
+    connect(speeds_, &LaneSpeedEditor::speedsChanged, this, [this](const std::vector<double>& speeds) {
+        Scenario next = model_.scenario();
+        next.options.speeds = speeds;
+        model_.change(next, tr("lane speeds"), kSpeeds);
+    });
+    connectChoice(*checkpoint_, tr("checkpoint mode"),
+                  [](Scenario& next, const std::string& name) { next.options.checkpoint = parse_checkpoint(name); });
+    connectChoice(*schedule_, tr("schedule"), [this](Scenario& next, const std::string& name) {
+        next = withSchedule(*model_.profile(), next, name);
+    });
+    connectChoice(*optimizer_, tr("optimizer"), [](Scenario& next, const std::string& name) {
+        optimizer_state_factor(name);  // refuses a name that is none
+        next.options.optimizer = name;
+    });
+}
+
+void WhatIfPanel::showProfile() {
+    content_->setVisible(!model_.isEmpty());
+    empty_->setVisible(model_.isEmpty());
+    if (model_.isEmpty()) {
+        return;
+    }
+    const int layers = static_cast<int>(std::min<std::size_t>(model_.profile()->layers.size(), kMostPartitions));
+    const int most = std::min(layers, std::max(kMostSliderLanes, lanesOf(model_.recorded())));
+    partitions_->setRange({wholeStops(1, most), 1, static_cast<double>(layers), 0, {}, {}});
+    perLane_->setRange({wholeStops(1, std::min(layers, 8)), 1, static_cast<double>(layers), 0, {}, {}});
+    showScenario();
+}
+
+void WhatIfPanel::showScenario() {
+    if (model_.isEmpty()) {
+        return;
+    }
+    const Scenario& scenario = model_.scenario();
+    const PipelineOptions& options = scenario.options;
+    const bool interleaved = partitionsPerLane(scenario) > 1 || options.schedule == "interleaved";
+    static_cast<QLabel*>(form_->labelForField(partitions_))->setText(interleaved ? tr("Lanes") : tr("Partitions K"));
+    partitions_->setValue(lanesOf(scenario));
+    perLane_->setValue(partitionsPerLane(scenario));
+    perLane_->setVisible(interleaved);
+    form_->labelForField(perLane_)->setVisible(interleaved);
+    microBatches_->setValue(static_cast<double>(options.chunks));
+    batch_->setValue(static_cast<double>(options.batch));
+    choose(*checkpoint_, to_string(options.checkpoint));
+    choose(*schedule_, options.schedule);
+    choose(*optimizer_, options.optimizer);
+    bandwidth_->setValue(options.link.bytes_per_second / 1e9);
+    latency_->setValue(options.link.latency_ns / 1e3);
+    memoryLimit_->setValue(static_cast<double>(options.memory_limit.value_or(0)) / kGiB);
+    speeds_->setSpeeds(options.speeds, lanesOf(scenario));
+    back_->setEnabled(!model_.isAsRecorded());
+    title_->setText(model_.isAsRecorded() ? tr("<b>As recorded</b>") : tr("<b>What if</b> – changed since recorded"));
+}
+
+void WhatIfPanel::showResult() {
+    const std::shared_ptr<const SimulatedScenario>& result = model_.result();
+    figures_->setScenario(*result, model_.isAsRecorded() ? nullptr : model_.recordedResult().get());
+    peaks_->setScenario(result);
+    QStringList lines;
+    for (const ScenarioMessage& message : result->messages) {
+        lines << symbolOf(message.kind) + QChar(QChar::Nbsp) + message.text;
+    }
+    messages_->setText(lines.join(QLatin1Char('\n')));
+}
+
+void WhatIfPanel::say(const QString& text) {
+    messages_->setText(symbolOf(ScenarioMessage::Kind::error) + QChar(QChar::Nbsp) + text);
+}
+
+QString WhatIfPanel::messages() const {
+    return messages_->text();
+}
+}  // namespace pipescope

@@ -1,0 +1,85 @@
+#pragma once
+
+#include "gui/document/scenario.h"
+
+#include <QWidget>
+
+#include <functional>
+#include <memory>
+
+class QComboBox;
+class QFormLayout;
+class QLabel;
+class QPushButton;
+
+namespace pipescope {
+class LaneSpeedEditor;
+class PeakBars;
+class ScenarioFigures;
+class ScenarioModel;
+class ValueSlider;
+
+/// The sliders of what would have been: every option of a scenario, what it gives, presets, and what is wrong with it.
+/// It shows and changes a ScenarioModel, and knows nothing else. Without a profile it says what to do.
+class WhatIfPanel : public QWidget {
+    Q_OBJECT
+
+public:
+    /// `model` must outlive the panel.
+    explicit WhatIfPanel(ScenarioModel& model, QWidget* parent = nullptr);
+
+    /// The text under the sliders: errors, warnings, notes.
+    QString messages() const;
+    ValueSlider& partitions() const { return *partitions_; }
+    ValueSlider& microBatches() const { return *microBatches_; }
+    ValueSlider& batch() const { return *batch_; }
+    ValueSlider& bandwidth() const { return *bandwidth_; }
+    ValueSlider& latency() const { return *latency_; }
+    ValueSlider& memoryLimit() const { return *memoryLimit_; }
+    QComboBox& checkpoint() const { return *checkpoint_; }
+    QComboBox& schedule() const { return *schedule_; }
+    LaneSpeedEditor& speeds() const { return *speeds_; }
+
+Q_SIGNALS:
+    /// The user wants the present scenario kept to compare with.
+    void pinRequested();
+
+private:
+    QWidget* createForm();
+    QWidget* createButtons();
+    QWidget* createBalanceButtons(QWidget* parent);
+    void addPipelineRows(QFormLayout& form);
+    void addHardwareRows(QFormLayout& form);
+    void connectControls();
+    void connectSlider(ValueSlider& slider, int control, const QString& what,
+                       std::function<void(Scenario&, double)> change);
+    void connectChoice(QComboBox& choice, const QString& what,
+                       std::function<void(Scenario&, const std::string&)> change);
+
+    void showProfile();
+    void showScenario();
+    void showResult();
+    void say(const QString& text);
+
+    ScenarioModel& model_;
+    QWidget* content_ = nullptr;
+    QLabel* empty_ = nullptr;
+    QLabel* title_ = nullptr;
+    ScenarioFigures* figures_ = nullptr;
+    QPushButton* back_ = nullptr;
+    QFormLayout* form_ = nullptr;
+    ValueSlider* partitions_ = nullptr;
+    ValueSlider* perLane_ = nullptr;
+    ValueSlider* microBatches_ = nullptr;
+    ValueSlider* batch_ = nullptr;
+    QComboBox* checkpoint_ = nullptr;
+    QComboBox* schedule_ = nullptr;
+    ValueSlider* bandwidth_ = nullptr;
+    ValueSlider* latency_ = nullptr;
+    LaneSpeedEditor* speeds_ = nullptr;
+    ValueSlider* memoryLimit_ = nullptr;
+    QComboBox* optimizer_ = nullptr;
+    PeakBars* peaks_ = nullptr;
+    QLabel* messages_ = nullptr;
+};
+}  // namespace pipescope

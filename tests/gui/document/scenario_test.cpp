@@ -1,0 +1,188 @@
+#include "gui/document/scenario.h"
+
+#include "gui/document/document_loader.h"
+#include "schedule/schedules.h"
+#include "tests/gui/sample_trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+namespace pipescope {
+namespace {
+using testing::HasSubstr;
+using Kind = ScenarioMessage::Kind;
+
+constexpr int kLayers = 12;
+
+/// Layers whose costs differ, so that where to cut matters.
+Profile unevenProfile() {
+    SampleRun run;
+    run.partitions = kLayers;
+    Profile profile = sampleProfile(run);
+    for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+        profile.layers[l].forward_ns[0] *= 1.0 + static_cast<double>(l % 5);
+    }
+    return profile;
+}
+
+Scenario scenarioOf(const Profile& profile) {
+    Scenario scenario = defaultScenario(profile);
+    scenario.options.devices.clear();
+    return scenario;
+}
+
+std::string textOf(const SimulatedScenario& simulated) {
+    std::string text;
+    for (const ScenarioMessage& message : simulated.messages) {
+        text += message.text.toStdString() + "\n";
+    }
+    return text;
+}
+
+TEST(Scenario, IsWhatTheSimulatorSays) {
+    const Profile profile = unevenProfile();
+    const Scenario scenario = scenarioOf(profile);
+    const Simulation expected = simulate(profile, scenario.options);
+    const SimulatedScenario simulated = simulateScenario(profile, scenario);
+    ASSERT_TRUE(simulated.runs());
+    EXPECT_EQ(simulated.simulation.step_time, expected.step_time);
+    EXPECT_EQ(simulated.simulation.bubble_fraction, expected.bubble_fraction);
+    EXPECT_EQ(simulated.timeline->numSlices(), expected.timeline.slices.size());
+    ASSERT_EQ(simulated.memory.size(), expected.lanes.size());
+    for (std::size_t lane = 0; lane < expected.lanes.size(); ++lane) {
+        EXPECT_EQ(simulated.memory[lane].highest(), expected.lanes[lane].peak_bytes);
+    }
+    EXPECT_TRUE(simulated.messages.empty()) << textOf(simulated);
+}
+
+TEST(Scenario, OfABareProfileRuns) {
+    for (const int layers : {1, 2, 3, 9}) {
+        SampleRun run;
+        run.partitions = layers;
+        const auto document = documentOfProfile(QStringLiteral("p.json"), sampleProfile(run));
+        EXPECT_FALSE(document->measured);
+        ASSERT_TRUE(document->simulated && document->simulation);
+        EXPECT_EQ(document->simulation->lanes.size(), static_cast<std::size_t>(std::min(layers, 4)));
+        EXPECT_EQ(recordedScenario(*document)->options, document->simulation->options);
+    }
+}
+
+TEST(Scenario, RunsEveryScheduleItCanSwitchTo) {
+    const Profile profile = unevenProfile();
+    for (const Schedule schedule : all_schedules()) {
+        const Scenario changed = withSchedule(profile, scenarioOf(profile), to_string(schedule));
+        const SimulatedScenario simulated = simulateScenario(profile, changed);
+        EXPECT_TRUE(simulated.runs()) << to_string(schedule) << ": " << textOf(simulated);
+        const bool interleaved = schedule == Schedule::interleaved_1f1b;
+        EXPECT_EQ(lanesOf(changed), 4);
+        EXPECT_EQ(partitionsPerLane(changed), interleaved ? 2 : 1);
+        const Scenario back = withSchedule(profile, changed, "gpipe");
+        EXPECT_EQ(back.options.balance.num_partitions(), 4U);
+        EXPECT_TRUE(back.options.placement.empty());
+    }
+}
+
+// Whatever a hand on the sliders does one after the other, there is a timeline or one message that says why not.
+TEST(Scenario, EitherRunsOrSaysWhyForRandomChanges) {
+    const Profile profile = unevenProfile();
+    std::mt19937 random(7);
+    const auto below = [&](std::uint32_t count) { return static_cast<int>(random() % count); };
+    Scenario scenario = scenarioOf(profile);
+    const std::vector<Schedule> schedules = all_schedules();
+    for (int round = 0; round < 300; ++round) {
+        switch (below(7)) {
+            case 0: scenario = withLanes(profile, scenario, below(20), 1 + below(4)); break;
+            case 1: scenario.options.chunks = 1 + below(40); break;
+            case 2: scenario.options.batch = 1 + below(64); break;
+            case 3:
+                scenario = withSchedule(profile, scenario, to_string(schedules[random() % schedules.size()]));
+                break;
+            case 4: scenario.options.link = {1e9 * below(20), 1e3 * below(100)}; break;
+            case 5: scenario.options.speeds.assign(static_cast<std::size_t>(lanesOf(scenario)), 0.5); break;
+            default: scenario.options.checkpoint = static_cast<Checkpoint>(below(3)); break;
+        }
+        const SimulatedScenario simulated = simulateScenario(profile, scenario);
+        EXPECT_EQ(scenario.options.balance.num_layers(), profile.layers.size());
+        if (simulated.runs()) {
+            EXPECT_GT(simulated.simulation.step_time.count(), 0);
+        } else {
+            ASSERT_EQ(simulated.messages.size(), 1U);
+            EXPECT_EQ(simulated.messages.front().kind, Kind::error);
+        }
+    }
+}
+
+TEST(Scenario, KeepsSpeedsAndDevicesWhenLanesAreAdded) {
+    const Profile profile = unevenProfile();
+    Scenario scenario = scenarioOf(profile);
+    scenario.options.speeds = {1, 1, 1, 0.5};
+    scenario.options.devices = {"a", "b", "c", "c"};
+    const Scenario more = withLanes(profile, scenario, 6, 1);
+    EXPECT_EQ(more.options.speeds, (std::vector<double>{1, 1, 1, 0.5, 0.5, 0.5}));
+    EXPECT_EQ(more.options.devices, (std::vector<std::string>{"a", "b", "c", "c", "c", "c"}));
+    EXPECT_EQ(withLanes(profile, scenario, 2, 1).options.speeds, (std::vector<double>{1, 1}));
+    EXPECT_EQ(withLanes(profile, scenario, 4, 1).options.balance, scenario.options.balance);
+}
+
+TEST(Scenario, SaysWhatItCannotDo) {
+    const Profile profile = unevenProfile();
+    Scenario scenario = scenarioOf(profile);
+    scenario.options.chunks = 100;  // of 16 samples
+    EXPECT_THAT(textOf(simulateScenario(profile, scenario)), HasSubstr("100 micro-batches of 16 samples"));
+    scenario = scenarioOf(profile);
+    scenario.options.memory_limit = 1 << 20;
+    const SimulatedScenario tight = simulateScenario(profile, scenario);
+    EXPECT_TRUE(tight.runs());
+    EXPECT_THAT(textOf(tight), HasSubstr("Does not fit"));
+    EXPECT_EQ(tight.messages.front().kind, Kind::warning);
+    scenario = scenarioOf(profile);
+    scenario.options.chunks = 0;
+    const SimulatedScenario none = simulateScenario(profile, scenario);
+    EXPECT_FALSE(none.runs());
+    EXPECT_EQ(none.messages.front().kind, Kind::error);
+    scenario = withSchedule(profile, scenarioOf(profile), "interleaved");
+    scenario.options.chunks = 7;  // not a multiple of 4 lanes
+    scenario.options.batch = 7;
+    EXPECT_FALSE(simulateScenario(profile, scenario).runs());
+}
+
+TEST(Scenario, FindsABalanceThatStepsNoSlowerThanAnyOther) {
+    const Profile profile = unevenProfile();
+    const Scenario scenario = scenarioOf(profile);
+    const auto stepWith = [&](BalanceAlgorithm algorithm) {
+        Scenario changed = scenario;
+        changed.options.balance = foundBalance(profile, scenario, algorithm);
+        return simulateScenario(profile, changed).simulation.step_time;
+    };
+    for (const auto algorithm : {BalanceAlgorithm::minmax, BalanceAlgorithm::block, BalanceAlgorithm::variance}) {
+        EXPECT_LE(stepWith(BalanceAlgorithm::optimal), stepWith(algorithm));
+    }
+}
+
+TEST(Scenario, ReplacesTheSimulatedHalfOfADocumentAndNothingElse) {
+    SampleRun run;
+    run.partitions = 4;
+    const auto path = temporaryPath("scenario.sqlite");
+    writeSampleTrace(path, run);
+    const auto document = loadTrace(QString::fromStdString(path.string()));
+    Scenario scenario = *recordedScenario(*document);
+    const auto same = withScenario(*document, simulateScenario(*document->profile, scenario));
+    EXPECT_EQ(same->simulation->step_time, document->simulation->step_time);
+    EXPECT_EQ(same->measured, document->measured);
+    EXPECT_EQ(same->measuredMemory, document->measuredMemory);
+    const auto again = compareWithMeasured(*document, simulateScenario(*document->profile, scenario));
+    ASSERT_TRUE(again && document->comparison);
+    EXPECT_EQ(again->step_error, document->comparison->step_error);
+    EXPECT_EQ(again->tasks_matched, document->comparison->tasks_matched);
+
+    scenario.options.checkpoint = Checkpoint::never;
+    const SimulatedScenario faster = simulateScenario(*document->profile, scenario);
+    const auto changed = withScenario(*document, faster);
+    EXPECT_LT(changed->simulation->step_time, document->simulation->step_time);
+    EXPECT_EQ(changed->simulated, faster.timeline);
+    EXPECT_GT(compareWithMeasured(*document, faster)->tasks_unmatched, 0);  // no recompute any more
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,98 @@
+#include "gui/what_if/pinned_scenarios.h"
+
+#include "gui/style/task_style.h"
+#include "tests/gui/sample_trace.h"
+
+#include <gtest/gtest.h>
+
+#include <QAbstractItemModelTester>
+#include <QApplication>
+#include <QSignalSpy>
+#include <QTableView>
+#include <QTest>
+
+namespace pipescope {
+namespace {
+class PinnedScenariosTest : public testing::Test {
+protected:
+    void SetUp() override {
+        SampleRun run;
+        run.partitions = 4;
+        profile_ = sampleProfile(run);
+        pins_.resize(700, 500);
+        pins_.show();
+    }
+
+    std::shared_ptr<const SimulatedScenario> scenarioWith(std::int64_t chunks) {
+        Scenario scenario = defaultScenario(profile_);
+        scenario.options.chunks = chunks;
+        return std::make_shared<const SimulatedScenario>(simulateScenario(profile_, scenario));
+    }
+
+    QString cell(int row, int column) { return pins_.table().model()->index(row, column).data().toString(); }
+
+    Profile profile_;
+    PinnedScenarios pins_;
+};
+
+TEST_F(PinnedScenariosTest, ComparesEachWithTheFirst) {
+    const QAbstractItemModelTester tester(pins_.table().model());
+    pins_.pin(scenarioWith(16), QStringLiteral("A"));
+    pins_.pin(scenarioWith(2), QStringLiteral("B"));
+    ASSERT_EQ(pins_.table().model()->rowCount(), 2);
+    EXPECT_EQ(cell(0, 0), QStringLiteral("A"));
+    EXPECT_FALSE(cell(0, 2).contains(QLatin1Char('(')));
+    EXPECT_TRUE(cell(1, 2).contains(QStringLiteral("(+")));  // a longer step
+}
+
+TEST_F(PinnedScenariosTest, KeepsFourAndSaysSo) {
+    for (const int chunks : {1, 2, 4, 8, 16}) {
+        pins_.pin(scenarioWith(chunks), QString::number(chunks));
+    }
+    EXPECT_EQ(pins_.scenarios().size(), 4U);
+    EXPECT_TRUE(pins_.message().contains(QStringLiteral("4 places")));
+    pins_.pin(scenarioWith(1), QStringLiteral("again"));
+    EXPECT_TRUE(pins_.message().contains(QStringLiteral("already")));
+    pins_.pin(scenarioWith(0), QStringLiteral("impossible"));
+    EXPECT_TRUE(pins_.message().contains(QStringLiteral("cannot run")));
+}
+
+TEST_F(PinnedScenariosTest, OpensByEnterAndRemovesByDelete) {
+    pins_.pin(scenarioWith(16), QStringLiteral("A"));
+    pins_.pin(scenarioWith(2), QStringLiteral("B"));
+    QSignalSpy opened(&pins_, &PinnedScenarios::opened);
+    pins_.table().selectRow(1);
+    QTest::keyClick(&pins_.table(), Qt::Key_Return);
+    ASSERT_EQ(opened.count(), 1);
+    EXPECT_EQ(opened.front().front().value<Scenario>().options.chunks, 2);
+    QTest::keyClick(&pins_.table(), Qt::Key_Delete);
+    ASSERT_EQ(pins_.scenarios().size(), 1U);
+    EXPECT_EQ(pins_.scenarios().front().name, QStringLiteral("A"));
+    QTest::keyClick(&pins_.table(), Qt::Key_Delete);
+    QTest::keyClick(&pins_.table(), Qt::Key_Delete);  // nothing left
+    EXPECT_TRUE(pins_.scenarios().empty());
+}
+
+TEST_F(PinnedScenariosTest, DrawsAllOnOneTimeAxis) {
+    const auto shortStep = scenarioWith(16);
+    const auto longStep = scenarioWith(1);
+    pins_.pin(shortStep, QStringLiteral("A"));
+    pins_.pin(longStep, QStringLiteral("B"));
+    QApplication::processEvents();
+    const ScenarioTimelines& timelines = pins_.timelines();
+    EXPECT_NEAR(timelines.pixelAtTime(longStep->timeline->range().end), timelines.lanesRect(1).right() + 1, 1);
+    const double end = timelines.pixelAtTime(shortStep->timeline->range().end);
+    EXPECT_LT(end, timelines.lanesRect(0).right());
+    // The first forward is orange, at the left of lane 0; behind the step's end there is none.
+    const QImage image = pins_.timelines().grab().toImage();
+    const QRect first = timelines.lanesRect(0);
+    const double forward = timelines.pixelAtTime(
+        shortStep->timeline->slice(*shortStep->timeline->find({0, TaskKind::forward, 0, 0, -1})).end.count());
+    const QPoint inside(static_cast<int>((first.left() + forward) / 2), first.top() + 4);
+    EXPECT_EQ(image.pixelColor(inside), styleOf(TaskKind::forward).color);
+    for (int x = static_cast<int>(end) + 3; x < first.right(); ++x) {
+        EXPECT_NE(image.pixelColor(x, first.top() + 4), styleOf(TaskKind::forward).color);
+    }
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,131 @@
+#include "gui/what_if/scenario_model.h"
+
+#include "tests/gui/sample_trace.h"
+
+#include <gtest/gtest.h>
+
+#include <QSignalSpy>
+#include <QTest>
+#include <QUndoStack>
+
+namespace pipescope {
+namespace {
+constexpr int kPatience = 20'000;  // ms
+using namespace std::chrono_literals;
+
+class ScenarioModelTest : public testing::Test {
+protected:
+    void SetUp() override {
+        SampleRun run;
+        run.partitions = 8;
+        auto profile = std::make_shared<Profile>(sampleProfile(run));
+        profile->layers[0].forward_ns[0] *= 3;
+        model_.setPatience(1h);  // always at once, however slow the machine
+        model_.setProfile(profile, std::nullopt);
+    }
+
+    Scenario withChunks(std::int64_t chunks) const {
+        Scenario scenario = model_.scenario();
+        scenario.options.chunks = chunks;
+        return scenario;
+    }
+
+    ScenarioModel model_;
+};
+
+TEST_F(ScenarioModelTest, FollowsEveryChangeAtOnce) {
+    QSignalSpy simulated(&model_, &ScenarioModel::simulated);
+    model_.change(withChunks(4), QStringLiteral("micro-batches"));
+    ASSERT_EQ(simulated.count(), 1);
+    EXPECT_EQ(model_.result()->simulation.micro_batches, 4);
+    EXPECT_FALSE(model_.isBehind());
+    EXPECT_FALSE(model_.isAsRecorded());
+    EXPECT_EQ(model_.recordedResult()->scenario, model_.recorded());
+}
+
+TEST_F(ScenarioModelTest, MakesOneStepOfUndoOfADragAndAnotherOfTheNext) {
+    const Scenario before = model_.scenario();
+    model_.startGesture();
+    for (const int chunks : {3, 4, 5, 6}) {
+        model_.change(withChunks(chunks), QStringLiteral("micro-batches"), 1);
+    }
+    model_.startGesture();
+    model_.change(withChunks(7), QStringLiteral("micro-batches"), 1);
+    model_.change(withChunks(8), QStringLiteral("micro-batches"), 1);
+    EXPECT_EQ(model_.undoStack().count(), 2);
+    model_.undoStack().undo();
+    EXPECT_EQ(model_.scenario().options.chunks, 6);
+    EXPECT_EQ(model_.result()->simulation.micro_batches, 6);
+    model_.undoStack().undo();
+    EXPECT_EQ(model_.scenario(), before);
+    EXPECT_TRUE(model_.isAsRecorded());
+    model_.undoStack().redo();
+    EXPECT_EQ(model_.scenario().options.chunks, 6);
+}
+
+TEST_F(ScenarioModelTest, ForgetsADragThatEndsWhereItBegan) {
+    const auto chunks = model_.scenario().options.chunks;
+    model_.startGesture();
+    model_.change(withChunks(2), QStringLiteral("micro-batches"), 1);
+    model_.change(withChunks(chunks), QStringLiteral("micro-batches"), 1);
+    EXPECT_EQ(model_.undoStack().count(), 0);
+    EXPECT_TRUE(model_.isAsRecorded());
+}
+
+TEST_F(ScenarioModelTest, ShowsTheLatestScenarioOfManyFromTheWorker) {
+    model_.setPatience(0ns);
+    for (int chunks = 1; chunks <= 12; ++chunks) {
+        model_.change(withChunks(chunks), QStringLiteral("micro-batches"), 1);
+    }
+    EXPECT_TRUE(model_.isBehind());
+    std::int64_t last = 0;
+    QObject::connect(&model_, &ScenarioModel::simulated, &model_, [&](const auto& result) {
+        EXPECT_GT(result->simulation.micro_batches, last);  // never back to an older one
+        last = result->simulation.micro_batches;
+    });
+    ASSERT_TRUE(QTest::qWaitFor([&] { return !model_.isBehind(); }, kPatience));
+    EXPECT_EQ(last, 12);
+}
+
+TEST_F(ScenarioModelTest, DropsWhatWasAskedOfAnotherProfile) {
+    model_.setPatience(0ns);
+    model_.change(withChunks(3), QStringLiteral("micro-batches"));
+    model_.setProfile(nullptr, std::nullopt);
+    QSignalSpy simulated(&model_, &ScenarioModel::simulated);
+    QTest::qWait(50);
+    EXPECT_EQ(simulated.count(), 0);
+    EXPECT_FALSE(model_.result());
+    EXPECT_EQ(model_.undoStack().count(), 0);
+}
+
+TEST_F(ScenarioModelTest, AppliesTheBestBalanceAndKnowsIt) {
+    Scenario poor = model_.scenario();
+    poor.options.balance = Balance({5, 1, 1, 1});
+    model_.change(poor, QStringLiteral("cut"));
+    const auto slow = model_.result()->simulation.step_time;
+    ASSERT_TRUE(QTest::qWaitFor([&] { return model_.optimalBalance().has_value(); }, kPatience));
+    const Balance best = *model_.optimalBalance();
+    QSignalSpy changed(&model_, &ScenarioModel::scenarioChanged);
+    model_.applyBalance(BalanceAlgorithm::optimal);
+    ASSERT_TRUE(changed.wait(kPatience));
+    EXPECT_EQ(model_.scenario().options.balance, best);
+    EXPECT_LT(model_.result()->simulation.step_time, slow);
+    model_.undoStack().undo();
+    EXPECT_EQ(model_.scenario().options.balance, Balance({5, 1, 1, 1}));
+}
+
+TEST_F(ScenarioModelTest, SaysWhatIsWrongInsteadOfThrowing) {
+    Scenario wrong = model_.scenario();
+    wrong.options.speeds = {-1};
+    model_.change(wrong, QStringLiteral("speeds"));
+    EXPECT_FALSE(model_.result()->runs());
+    wrong = model_.recorded();
+    wrong.deviceType = "abacus";
+    model_.change(wrong, QStringLiteral("device"));
+    EXPECT_FALSE(model_.result()->runs());
+    model_.undoStack().undo();
+    model_.undoStack().undo();
+    EXPECT_TRUE(model_.result()->runs());
+}
+}  // namespace
+}  // namespace pipescope

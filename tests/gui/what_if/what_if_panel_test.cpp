@@ -1,0 +1,217 @@
+#include "gui/what_if/what_if_panel.h"
+
+#include "gui/style/task_style.h"
+#include "gui/what_if/lane_speed_editor.h"
+#include "gui/what_if/peak_bars.h"
+#include "gui/what_if/presets.h"
+#include "gui/what_if/scenario_model.h"
+#include "gui/what_if/value_slider.h"
+#include "tests/gui/sample_trace.h"
+
+#include <gtest/gtest.h>
+
+#include <QApplication>
+#include <QComboBox>
+#include <QDoubleSpinBox>
+#include <QMenu>
+#include <QPushButton>
+#include <QSignalSpy>
+#include <QSlider>
+#include <QTest>
+#include <QToolButton>
+#include <QUndoStack>
+
+namespace pipescope {
+namespace {
+using namespace std::chrono_literals;
+
+class WhatIfPanelTest : public testing::Test {
+protected:
+    void SetUp() override {
+        SampleRun run;
+        run.partitions = 8;
+        Scenario recorded{sampleOptions(run), {}};
+        recorded.options.balance = Balance({2, 2, 2, 2});
+        recorded.options.chunks = 8;
+        recorded.options.batch = 32;
+        model_.setPatience(1h);
+        model_.setProfile(std::make_shared<Profile>(sampleProfile(run)), recorded);
+        panel_.resize(360, 800);
+        panel_.show();
+        QApplication::processEvents();
+    }
+
+    const PipelineOptions& options() { return model_.scenario().options; }
+    const Simulation& simulation() { return model_.result()->simulation; }
+
+    ScenarioModel model_;
+    WhatIfPanel panel_{model_};
+};
+
+TEST_F(WhatIfPanelTest, ShowsWhatWasRecorded) {
+    EXPECT_EQ(panel_.partitions().value(), 4);
+    EXPECT_EQ(panel_.microBatches().value(), 8);
+    EXPECT_EQ(panel_.batch().value(), 32);
+    EXPECT_EQ(panel_.bandwidth().value(), 10);  // GB/s
+    EXPECT_EQ(panel_.latency().value(), 50);    // µs
+    EXPECT_EQ(panel_.memoryLimit().value(), 1);
+    EXPECT_EQ(panel_.checkpoint().currentText(), QStringLiteral("except_last"));
+}
+
+TEST_F(WhatIfPanelTest, SimulatesAtEveryStepOfASlider) {
+    QSlider& slider = panel_.microBatches().slider();
+    slider.setFocus();
+    QSignalSpy simulated(&model_, &ScenarioModel::simulated);
+    const auto before = simulation().bubble_fraction;
+    for (int i = 1; i <= 4; ++i) {
+        QTest::keyClick(&slider, Qt::Key_Right);
+        EXPECT_EQ(simulation().micro_batches, 8 + i);
+    }
+    EXPECT_EQ(simulated.count(), 4);
+    EXPECT_LT(simulation().bubble_fraction, before);
+    QTest::keyClick(&slider, Qt::Key_Left);
+    EXPECT_EQ(options().chunks, 11);
+    EXPECT_EQ(model_.undoStack().count(), 5);  // a key press each
+    model_.undoStack().undo();
+    EXPECT_EQ(panel_.microBatches().value(), 12);  // the slider follows
+}
+
+TEST_F(WhatIfPanelTest, TakesADragAsOneStepOfUndo) {
+    QSlider& slider = panel_.batch().slider();
+    const QPoint from(slider.width() * slider.sliderPosition() / slider.maximum(), slider.height() / 2);
+    QTest::mousePress(&slider, Qt::LeftButton, {}, from);
+    ASSERT_TRUE(slider.isSliderDown());
+    for (int x = from.x(); x < slider.width() - 10; x += 7) {
+        QTest::mouseMove(&slider, {x, from.y()});
+    }
+    QTest::mouseRelease(&slider, Qt::LeftButton, {}, {slider.width() - 10, from.y()});
+    EXPECT_GT(options().batch, 1000);
+    EXPECT_EQ(model_.undoStack().count(), 1);
+    model_.undoStack().undo();
+    EXPECT_EQ(options().batch, 32);
+    EXPECT_EQ(panel_.batch().value(), 32);
+}
+
+TEST_F(WhatIfPanelTest, TakesTypedNumbersBetweenTheStops) {
+    QDoubleSpinBox& box = panel_.bandwidth().box();
+    box.setFocus();
+    box.selectAll();
+    QTest::keyClicks(&box, QStringLiteral("12.345"));
+    EXPECT_EQ(options().link.bytes_per_second, 10e9);  // not while it is typed
+    QTest::keyClick(&box, Qt::Key_Return);
+    EXPECT_NEAR(options().link.bytes_per_second, 12.345e9, 1);
+    EXPECT_EQ(panel_.bandwidth().value(), 12.345);
+    QTest::keyClick(&panel_.bandwidth().slider(), Qt::Key_Home);
+    EXPECT_EQ(options().link.bytes_per_second, 0);
+    EXPECT_EQ(box.text(), QStringLiteral("unlimited"));
+}
+
+TEST_F(WhatIfPanelTest, CutsAnewForAnotherNumberOfPartitions) {
+    QTest::keyClick(&panel_.partitions().slider(), Qt::Key_End);
+    EXPECT_EQ(options().balance.num_partitions(), 8U);
+    EXPECT_EQ(simulation().lanes.size(), 8U);
+    QTest::keyClick(&panel_.partitions().slider(), Qt::Key_Home);
+    EXPECT_EQ(simulation().lanes.size(), 1U);
+    EXPECT_NEAR(simulation().bubble_fraction, 0, 0.02);  // the loss is no work of the lane
+}
+
+TEST_F(WhatIfPanelTest, PutsTwoPartitionsOnALaneWhereInterleaved) {
+    QComboBox& schedule = panel_.schedule();
+    schedule.setFocus();
+    const int index = schedule.findText(QStringLiteral("interleaved"));
+    schedule.setCurrentIndex(index);
+    Q_EMIT schedule.textActivated(QStringLiteral("interleaved"));
+    EXPECT_EQ(options().balance.num_partitions(), 8U);
+    EXPECT_EQ(lanesOf(model_.scenario()), 4);
+    EXPECT_TRUE(model_.result()->runs()) << panel_.messages().toStdString();
+}
+
+TEST_F(WhatIfPanelTest, SaysInThePanelWhatCannotBe) {
+    panel_.batch().box().setValue(4);  // 8 micro-batches of 4 samples
+    EXPECT_TRUE(panel_.messages().contains(QStringLiteral("8 micro-batches of 4 samples")));
+    panel_.memoryLimit().box().setValue(0.05);
+    EXPECT_TRUE(panel_.messages().contains(QStringLiteral("Does not fit")));
+    EXPECT_TRUE(panel_.messages().startsWith(QStringLiteral("▲")));
+    panel_.schedule().setCurrentIndex(panel_.schedule().findText(QStringLiteral("interleaved")));
+    Q_EMIT panel_.schedule().textActivated(QStringLiteral("interleaved"));
+    panel_.microBatches().box().setValue(3);  // no multiple of 4 lanes
+    EXPECT_FALSE(model_.result()->runs());
+    EXPECT_TRUE(panel_.messages().startsWith(QStringLiteral("✖")));
+    EXPECT_EQ(QApplication::activeModalWidget(), nullptr);
+}
+
+TEST_F(WhatIfPanelTest, RefusesAnOptimizerThatIsNone) {
+    auto* optimizer = panel_.findChildren<QComboBox*>().last();
+    for (QComboBox* each : panel_.findChildren<QComboBox*>()) {
+        optimizer = each->isEditable() ? each : optimizer;
+    }
+    Q_EMIT optimizer->textActivated(QStringLiteral("gradient-ascent"));
+    EXPECT_TRUE(panel_.messages().contains(QStringLiteral("gradient-ascent")));
+    EXPECT_EQ(options().optimizer, "sgd");
+    Q_EMIT optimizer->textActivated(QStringLiteral("1.5"));
+    EXPECT_EQ(options().optimizer, "1.5");
+}
+
+TEST_F(WhatIfPanelTest, SetsTheSpeedOfOneLaneOrOfAll) {
+    panel_.speeds().choice().setCurrentIndex(3);  // lane 2
+    panel_.speeds().slider().box().setValue(0.5);
+    EXPECT_EQ(options().speeds, (std::vector<double>{1, 1, 0.5, 1}));
+    panel_.speeds().choice().setCurrentIndex(0);
+    panel_.speeds().slider().box().setValue(2);
+    EXPECT_EQ(options().speeds, (std::vector<double>{2, 2, 2, 2}));
+    panel_.speeds().slider().box().setValue(1);
+    EXPECT_TRUE(options().speeds.empty());
+}
+
+TEST_F(WhatIfPanelTest, GoesBackToWhatWasRecorded) {
+    panel_.batch().box().setValue(64);
+    EXPECT_FALSE(model_.isAsRecorded());
+    for (QPushButton* button : panel_.findChildren<QPushButton*>()) {
+        if (button->text() == QStringLiteral("&As recorded")) {
+            EXPECT_TRUE(button->isEnabled());
+            QTest::mouseClick(button, Qt::LeftButton);
+            EXPECT_FALSE(button->isEnabled());
+        }
+    }
+    EXPECT_TRUE(model_.isAsRecorded());
+    EXPECT_EQ(panel_.batch().value(), 32);
+}
+
+TEST_F(WhatIfPanelTest, EveryPresetRunsFromWhatWasRecorded) {
+    const auto* button = panel_.findChild<QToolButton*>();
+    ASSERT_NE(button, nullptr);
+    int run = 0;
+    for (QAction* action : button->menu()->actions()) {
+        if (action->isSeparator()) {
+            continue;
+        }
+        model_.backToRecorded();
+        action->trigger();
+        EXPECT_FALSE(model_.isAsRecorded()) << action->text().toStdString();
+        EXPECT_TRUE(model_.result()->runs()) << action->text().toStdString();
+        ++run;
+    }
+    EXPECT_EQ(run, static_cast<int>(presets().size()));
+}
+
+TEST_F(WhatIfPanelTest, DrawsTheLimitAmongThePeaks) {
+    auto* peaks = panel_.findChild<PeakBars*>();
+    Scenario tight = model_.scenario();
+    tight.options.memory_limit = simulation().lanes[0].peak_bytes - 1;
+    model_.change(tight, QStringLiteral("limit"));
+    QApplication::processEvents();
+    const auto limit = peaks->limitX();
+    ASSERT_TRUE(limit);
+    EXPECT_NEAR(*limit, peaks->barOf(0).right(), 1);
+    const QImage image = peaks->grab().toImage();
+    const QColor red = timelineColors(panel_.palette()).limit;
+    EXPECT_EQ(image.pixelColor(static_cast<int>(*limit), peaks->height() - 1), red);
+}
+
+TEST_F(WhatIfPanelTest, SaysWhatToDoWithoutAProfile) {
+    model_.setProfile(nullptr, std::nullopt);
+    QApplication::processEvents();
+    EXPECT_FALSE(panel_.microBatches().isVisible());
+}
+}  // namespace
+}  // namespace pipescope
