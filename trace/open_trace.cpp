@@ -23,10 +23,12 @@ SQLite::Database open_database(const std::filesystem::path& path) {
 OpenedTrace read_own(const std::filesystem::path& path, const OpenOptions& options) {
     OpenedTrace trace;
     const TraceReader reader(path);
-    trace.measured = reader.timeline(Source::measured);
-    trace.simulated = reader.timeline(Source::simulated);
-    trace.steps = reader.steps();
-    trace.memory = reader.memory();
+    if (options.tasks) {
+        trace.measured = reader.timeline(Source::measured);
+        trace.simulated = reader.timeline(Source::simulated);
+        trace.steps = reader.steps();
+        trace.memory = reader.memory();
+    }
     trace.run = reader.run();
     trace.profile_json = reader.profile_json();
     trace.drops = reader.drops();

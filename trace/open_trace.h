@@ -8,6 +8,8 @@ namespace pipescope {
 struct OpenOptions {
     /// Read threads, streams and counters too. They can be far more than the tasks; about 0.5 us a range.
     bool tracks = true;
+    /// Read the tasks, steps and memory of a PipeScope trace; a viewer that has them already leaves them out.
+    bool tasks = true;
 };
 
 /// Opens whatever a viewer may be given and says by its content what it is: a PipeScope trace, finished or being

@@ -2,18 +2,13 @@
 
 #include "trace/sqlite_guard.h"
 #include "trace/sqlite_rows.h"
+#include "trace/task_rows.h"
 #include "trace/trace_file.h"
 #include "trace/trace_migration.h"
 
 #include <nlohmann/json.hpp>
 
 namespace pipescope {
-namespace {
-/// More lanes than any schedule can name; a larger number comes from a damaged file.
-constexpr std::int64_t kMostLanes = 1 << 16;
-
-}  // namespace
-
 struct TraceReader::Impl {
     explicit Impl(const std::filesystem::path& file)
         : path(file), db(guard_sqlite("open", file, [&] {
@@ -99,21 +94,10 @@ Timeline TraceReader::timeline(Source source) const {
     Timeline timeline{source, lanes(), {}};
     guard_sqlite("read", impl_->path, [&] {
         Rows row(impl_->db,
-                 "SELECT step, kind, partition, microBatch, skip, lane, start, end, bytes, id "
-                 "FROM PIPESCOPE_TASK WHERE source = ? AND lane IS NOT NULL");
+                 std::string("SELECT ") + kTaskColumns + " FROM PIPESCOPE_TASK WHERE source = ? AND lane IS NOT NULL");
         row.bind(1, to_string(source));
         while (row.next()) {
-            const auto kind = parse_task_kind(row.text(1));
-            const std::int64_t lane = row.integer(5);
-            if (!kind || lane < 0 || lane >= kMostLanes) {
-                impl_->damaged("task " + std::to_string(row.integer(9)) + " has the kind '" + std::string(row.text(1)) +
-                               "' and the lane " + std::to_string(lane));
-            }
-            timeline.slices.push_back({{row.id(0), *kind, row.id(2), row.id(3), row.id(4)},
-                                       LaneId{lane},
-                                       row.time(6),
-                                       row.time(7),
-                                       row.integer(8)});
+            timeline.slices.push_back(slice_of(row, impl_->path));
         }
     });
     // A slice always has its lane's row, also where the run was cut off before the lanes were named.
@@ -128,6 +112,11 @@ Timeline TraceReader::timeline(Source source) const {
 
 std::vector<MemorySample> TraceReader::memory() const {
     std::vector<MemorySample> samples;
+    for_each_memory([&](const MemorySample& sample) { samples.push_back(sample); });
+    return samples;
+}
+
+void TraceReader::for_each_memory(const std::function<void(const MemorySample&)>& each) const {
     impl_->for_each(
         "SELECT lane, time, allocated, peak, reserved, taskId, parameters, gradients, optimizer, boundary, saved, "
         "skip, transient, copy, output FROM PIPESCOPE_MEMORY ORDER BY lane, time, rowid",
@@ -140,9 +129,8 @@ std::vector<MemorySample> TraceReader::memory() const {
                     sample.composition[static_cast<MemoryCategory>(k)] = row.integer(kFirstCategory + k);
                 }
             }
-            samples.push_back(sample);
+            each(sample);
         });
-    return samples;
 }
 
 std::vector<DropRecord> TraceReader::drops() const {

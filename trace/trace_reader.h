@@ -3,6 +3,7 @@
 #include "trace/trace_records.h"
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -31,6 +32,8 @@ public:
     /// optimizer over everything) are left out. Cost: about 1 us a task.
     Timeline timeline(Source source) const;
     std::vector<MemorySample> memory() const;
+    /// The same one by one, by lane and then time: a long run has more than one wants to hold.
+    void for_each_memory(const std::function<void(const MemorySample&)>& each) const;
     std::vector<DropRecord> drops() const;
     std::vector<ClockRecord> clocks() const;
     std::vector<DiagnosticRecord> diagnostics() const;

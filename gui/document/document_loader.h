@@ -4,11 +4,25 @@
 
 #include <QString>
 
+#include <functional>
 #include <memory>
+#include <stop_token>
 
 namespace pipescope {
-/// Opens a trace, simulates what it was configured to be from the profile inside it, and compares the two. What cannot
-/// be had becomes a note of the document. Threading: any thread. Throws Error for a file that cannot be read, is no
-/// trace, or holds no task.
+/// Takes documents of one file as they become fuller; called in the loading thread.
+using PublishDocument = std::function<void(std::shared_ptr<const TraceDocument>)>;
+
+/// Opens whatever trace/open_trace.h knows: a trace, finished or being written, an export of nsys, JSON of Kineto or
+/// Chrome, a profile (which is simulated alone). Simulates what the trace was configured to be from the profile inside
+/// it, and compares the two. What cannot be had becomes a note of the document.
+///
+/// A large trace is published in parts, each a document that can be shown: the first steps after a fifth of a second,
+/// all tasks (read on every core, at 25 bytes each) a few seconds later, then memory and comparison. Small ones come
+/// once.
+/// Threading: any thread. Stops early, with what was published so far, once `stop` is requested. Throws Error for a
+/// file that cannot be read, is none of these, or holds nothing to draw.
+void loadDocument(const QString& path, const PublishDocument& publish, const std::stop_token& stop = {});
+
+/// The last of these documents.
 std::shared_ptr<const TraceDocument> loadTrace(const QString& path);
 }  // namespace pipescope

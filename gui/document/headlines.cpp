@@ -71,8 +71,12 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
 }
 
 QString comparisonHeadline(const TraceDocument& document) {
+    if (document.loaded < 1) {
+        return text(QT_TRANSLATE_NOOP("Headlines", "Reading the trace: %1 of its tasks are shown, the first ones"))
+            .arg(formatShare(document.loaded));
+    }
     if (!document.comparison) {
-        return {};
+        return document.complete ? QString() : text(QT_TRANSLATE_NOOP("Headlines", "Reading memory, comparing …"));
     }
     const Comparison& comparison = *document.comparison;
     const QString steps = comparison.steps.size() == 1

@@ -9,6 +9,6 @@ namespace pipescope {
 QString measuredHeadline(const TraceDocument& document, std::int32_t step);
 /// The line above the simulated timeline: configuration, figures, and how far they are from measured step `step`.
 QString simulatedHeadline(const TraceDocument& document, std::int32_t step);
-/// Medians over all compared steps; empty without a comparison.
+/// Medians over all compared steps; how far the trace is read while it is; empty without a comparison.
 QString comparisonHeadline(const TraceDocument& document);
 }  // namespace pipescope

@@ -31,6 +31,9 @@ struct TraceDocument {
     std::optional<Bytes> memoryLimit;
     std::int64_t droppedRanges = 0;  ///< lost by the recorder: bubbles would count them as idle
     QStringList notes;               ///< why something is missing, for people
+    /// The part of the tasks that `measured` has, 0 to 1. Below 1, or not `complete`, a fuller document follows.
+    double loaded = 1;
+    bool complete = true;  ///< false: memory, comparison or tracks are still being read
 
     const TimelineStore* store(Source source) const;
 };

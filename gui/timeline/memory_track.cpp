@@ -5,6 +5,8 @@
 namespace pipescope {
 namespace {
 constexpr std::size_t kBlock = 64;
+// A composition is three times as large as all else of a sample.
+constexpr std::size_t kMostComposed = 1'000'000;
 
 void raise(MemoryColumn& column, Bytes allocated, Bytes peak) {
     column.allocated = std::max(column.allocated, allocated);
@@ -15,22 +17,37 @@ void raise(MemoryColumn& column, Bytes allocated, Bytes peak) {
 
 MemoryTrack::MemoryTrack(const std::vector<MemorySample>& samples) {
     for (const MemorySample& sample : samples) {
-        if (!time_.empty() && sample.time.count() < time_.back()) {
-            continue;
-        }
-        const Bytes peak = std::max(sample.peak, sample.allocated);
-        if (time_.empty() || peak > highest_) {
-            highest_ = peak;
-            highestTime_ = sample.time.count();
-        }
-        if (time_.size() % kBlock == 0) {
-            blocks_.emplace_back();
-        }
-        raise(blocks_.back(), sample.allocated, peak);
-        time_.push_back(sample.time.count());
-        allocated_.push_back(sample.allocated);
-        peak_.push_back(peak);
+        add(sample);
     }
+}
+
+void MemoryTrack::add(const MemorySample& sample) {
+    if (!time_.empty() && sample.time.count() < time_.back()) {
+        return;
+    }
+    const Bytes peak = std::max(sample.peak, sample.allocated);
+    if (time_.empty() || peak > highest_) {
+        highest_ = peak;
+        highestTime_ = sample.time.count();
+    }
+    if (time_.size() % kBlock == 0) {
+        blocks_.emplace_back();
+    }
+    raise(blocks_.back(), sample.allocated, peak);
+    if (time_.size() < kMostComposed && (sample.composition.known() || composed())) {
+        composition_.resize(time_.size());
+        composition_.push_back(sample.composition);
+    } else {
+        composition_ = {};
+    }
+    time_.push_back(sample.time.count());
+    allocated_.push_back(sample.allocated);
+    peak_.push_back(peak);
+}
+
+MemoryBreakdown MemoryTrack::compositionAt(std::int64_t time) const {
+    const std::size_t next = firstFrom(time + 1);
+    return next == 0 || composition_.empty() ? MemoryBreakdown{} : composition_[next - 1];
 }
 
 TimeRange MemoryTrack::range() const {

@@ -18,8 +18,11 @@ struct MemoryColumn {
 /// one's `peak`. Threading: immutable once built.
 class MemoryTrack {
 public:
+    MemoryTrack() = default;
     /// `samples` of one lane, ascending in time; ones that go back in time are left out.
     explicit MemoryTrack(const std::vector<MemorySample>& samples);
+    /// One more of them; while the track is being built.
+    void add(const MemorySample& sample);
 
     bool empty() const { return time_.empty(); }
     /// The highest peak at all, and when its sample was taken.
@@ -29,6 +32,11 @@ public:
     Bytes highestIn(const TimeRange& range) const;
     TimeRange range() const;
     std::vector<MemoryColumn> columns(const TimeWindow& window, int columns) const;
+    /// Whether any sample says what its bytes consist of.
+    bool composed() const { return !composition_.empty(); }
+    /// What the last sample at or before `time` consists of; all unknown before the first one.
+    MemoryBreakdown compositionAt(std::int64_t time) const;
+    std::size_t size() const { return time_.size(); }
 
 private:
     // Index of the first sample at `time` or later.
@@ -38,7 +46,8 @@ private:
     std::vector<std::int64_t> time_;
     std::vector<Bytes> allocated_;
     std::vector<Bytes> peak_;
-    std::vector<MemoryColumn> blocks_;  // of 64 samples each, so that a whole run is drawn quickly
+    std::vector<MemoryColumn> blocks_;          // of 64 samples each, so that a whole run is drawn quickly
+    std::vector<MemoryBreakdown> composition_;  // empty while none is known, and of a track too long to keep it
     Bytes highest_ = 0;
     std::int64_t highestTime_ = 0;
 };

@@ -47,6 +47,8 @@ struct StoredRow {
 /// Threading: immutable once built; shared between threads.
 class TimelineStore {
 public:
+    TimelineStore() = default;
+    /// A large timeline is better read straight into a TimelineStoreBuilder.
     explicit TimelineStore(const Timeline& timeline);
 
     Source source() const { return source_; }
@@ -61,14 +63,17 @@ public:
     std::size_t numHidden() const { return numHidden_; }
 
     Slice slice(SliceRef ref) const;
-    /// The slice of this task; nothing if it did not run. Cost: O(slices), 1 ns each.
+    /// The slice of this task; nothing if it did not run. Cost: O(slices of the step), and where it is not among them
+    /// O(slices), 1 ns each.
     std::optional<SliceRef> find(const TaskKey& key) const;
     /// The slice of the row that covers `time`, or is nearest to it within `reach` ns.
     std::optional<SliceRef> sliceAt(std::uint32_t row, std::int64_t time, std::int64_t reach) const;
     std::size_t sizeBytes() const;
 
 private:
-    Source source_;
+    friend class TimelineStoreBuilder;
+
+    Source source_ = Source::measured;
     std::vector<LaneInfo> lanes_;
     std::vector<StoredRow> rows_;
     std::vector<StepSpan> steps_;

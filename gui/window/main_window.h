@@ -90,6 +90,8 @@ private:
 
     // main_window_files.cpp
     void load(DocumentPage& page);
+    void showLoaded(DocumentPage& page, std::shared_ptr<const TraceDocument> document);
+    void showFailed(DocumentPage& page, const QString& error);
     void askForFile();
     void askForExport();
     void reload();

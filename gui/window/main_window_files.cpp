@@ -13,11 +13,14 @@
 #include <QMenu>
 #include <QMimeData>
 #include <QPointer>
+#include <QPromise>
 #include <QSettings>
 #include <QTabWidget>
 #include <QtConcurrentRun>
 
 #include <algorithm>
+#include <memory>
+#include <stop_token>
 
 namespace pipescope {
 namespace {
@@ -26,11 +29,17 @@ struct Loaded {
     QString error;
 };
 
-Loaded tryLoad(const QString& path) {
+/// A large file gives several documents, each fuller than the one before.
+void tryLoad(QPromise<Loaded>& promise, const QString& path, const std::stop_token& stop) {
     try {
-        return {loadTrace(path), {}};
+        loadDocument(
+            path,
+            [&](std::shared_ptr<const TraceDocument> document) {
+                promise.addResult(Loaded{std::move(document), {}});
+            },
+            stop);
     } catch (const std::exception& error) {
-        return {nullptr, QString::fromUtf8(error.what())};
+        promise.addResult(Loaded{nullptr, QString::fromUtf8(error.what())});
     }
 }
 }  // namespace
@@ -47,30 +56,39 @@ void MainWindow::open(const QString& path) {
 void MainWindow::load(DocumentPage& page) {
     // The worker outlives neither the window nor a closed tab; what it read for a closed one is dropped.
     auto* watcher = new QFutureWatcher<Loaded>(this);
-    connect(watcher, &QFutureWatcher<Loaded>::finished, this, [this, watcher, of = QPointer(&page)] {
-        const Loaded result = watcher->result();
-        watcher->deleteLater();
-        if (!of) {
-            return;
+    const auto stop = std::make_shared<std::stop_source>();
+    connect(&page, &QObject::destroyed, watcher, [stop] { stop->request_stop(); });
+    connect(watcher, &QFutureWatcher<Loaded>::finished, watcher, &QObject::deleteLater);
+    connect(watcher, &QFutureWatcher<Loaded>::resultReadyAt, this, [this, watcher, of = QPointer(&page)](int index) {
+        if (of) {
+            const Loaded result = watcher->resultAt(index);
+            result.document ? showLoaded(*of, result.document) : showFailed(*of, result.error);
         }
-        if (result.document) {
-            messages_->hide();
-            showDocks();
-            of->setDocument(result.document, Keep::view);
-            if (of == this->page()) {
-                of->focusTimeline();
-            }
-            remember(of->path());
-            Q_EMIT loaded();
-            return;
-        }
-        if (!of->document()) {
-            closePage(of);
-        }
-        showError(result.error);
-        Q_EMIT failed(result.error);
     });
-    watcher->setFuture(QtConcurrent::run(tryLoad, page.path()));
+    watcher->setFuture(QtConcurrent::run(tryLoad, page.path(), stop->get_token()));
+}
+
+void MainWindow::showLoaded(DocumentPage& page, std::shared_ptr<const TraceDocument> document) {
+    const bool first = !page.document();
+    const bool complete = document->complete;
+    messages_->hide();
+    showDocks();
+    page.setDocument(std::move(document), Keep::view);
+    if (first && &page == this->page()) {
+        page.focusTimeline();
+    }
+    if (complete) {
+        remember(page.path());
+        Q_EMIT loaded();
+    }
+}
+
+void MainWindow::showFailed(DocumentPage& page, const QString& error) {
+    if (!page.document()) {
+        closePage(&page);
+    }
+    showError(error);
+    Q_EMIT failed(error);
 }
 
 void MainWindow::reload() {

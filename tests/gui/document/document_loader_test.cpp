@@ -2,9 +2,13 @@
 
 #include "balance/profile_file.h"
 #include "gui/document/headlines.h"
+#include "gui/document/task_loading.h"
 #include "gui/tables/task_details.h"
 #include "schedule/error.h"
 #include "tests/gui/sample_trace.h"
+#include "trace/chrome_export.h"
+#include "trace/open_trace.h"
+#include "trace/trace_reader.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -101,11 +105,78 @@ TEST(DocumentLoader, RefusesWhatIsNoTraceAndSaysWhatToDo) {
                 ThrowsMessage<Error>(AllOf(HasSubstr("/nowhere/x.sqlite"), HasSubstr("no such file"))));
     const QString text = pathOf("text.sqlite", "this is no database at all, but long enough to look at");
     EXPECT_THAT([&] { loadTrace(text); }, ThrowsMessage<Error>(HasSubstr("text.sqlite")));
-    const QString profile = pathOf("profile.json", to_json(sampleProfile({})));
-    EXPECT_THAT([&] { loadTrace(profile); },
-                ThrowsMessage<Error>(AllOf(HasSubstr("is a profile"), HasSubstr("pipescope simulate"))));
     const QString folder = QString::fromStdString(temporaryPath("").string());
     EXPECT_THAT([&] { loadTrace(folder); }, ThrowsMessage<Error>(HasSubstr("folder")));
+}
+
+TEST(DocumentLoader, SimulatesABareProfile) {
+    SampleRun run;
+    run.partitions = 6;
+    const auto document = loadTrace(pathOf("profile.json", to_json(sampleProfile(run))));
+    EXPECT_FALSE(document->measured);
+    ASSERT_TRUE(document->simulated && document->simulation);
+    EXPECT_EQ(document->simulation->lanes.size(), 4U);
+    EXPECT_EQ(document->model, QStringLiteral("sample"));
+    EXPECT_THAT(document->notes.join(QLatin1Char(' ')).toStdString(), HasSubstr("nothing was measured"));
+}
+
+TEST(DocumentLoader, ReadsAChromeExportBackWithItsComparison) {
+    const auto trace = temporaryPath("exported.sqlite");
+    writeSampleTrace(trace);
+    const auto json = temporaryPath("exported.json");
+    std::ofstream out(json);
+    export_chrome(open_trace(trace), out);
+    out.close();
+    const auto document = loadTrace(QString::fromStdString(json.string()));
+    const auto original = loadTrace(QString::fromStdString(trace.string()));
+    ASSERT_TRUE(document->measured);
+    EXPECT_EQ(document->measured->numSlices(), original->measured->numSlices());
+    EXPECT_EQ(document->measured->range(), original->measured->range());
+}
+
+TEST(DocumentLoader, PublishesALargeTraceInPartsThatGrow) {
+    const auto path = temporaryPath("large.sqlite");
+    SampleRun run;
+    run.partitions = 8;
+    run.chunks = 32;
+    run.steps = 120;  // 146,000 tasks: too many to come at once
+    run.memory = false;
+    writeSampleTrace(path, run);
+    std::vector<std::shared_ptr<const TraceDocument>> parts;
+    loadDocument(QString::fromStdString(path.string()), [&](auto document) { parts.push_back(std::move(document)); });
+    ASSERT_GE(parts.size(), 2U);
+    for (std::size_t i = 0; i + 1 < parts.size(); ++i) {
+        EXPECT_FALSE(parts[i]->complete);
+        EXPECT_LE(parts[i]->measured->numSlices(), parts[i + 1]->measured->numSlices());
+    }
+    EXPECT_TRUE(parts.back()->complete);
+    EXPECT_TRUE(parts.back()->comparison);
+    EXPECT_EQ(parts.back()->loaded, 1);
+    EXPECT_EQ(parts.back()->measured->numSlices(), sampleTimeline(run).slices.size());
+    EXPECT_LE(parts.back()->measured->sizeBytes(), 40 * parts.back()->measured->numSlices());
+}
+
+TEST(TaskLoading, ReadsInPartsWhatTheTraceHoldsAtOnce) {
+    const auto path = temporaryPath("parts.sqlite");
+    SampleRun run;
+    run.steps = 40;
+    writeSampleTrace(path, run);
+    TaskLoading loading(path, Source::measured, TraceReader(path).lanes());
+    loading.readFor(std::chrono::milliseconds{0});  // one batch
+    EXPECT_FALSE(loading.finished());
+    const TimelineStore first = loading.snapshot();
+    EXPECT_GT(first.numSlices(), 0U);
+    loading.readRest({});
+    EXPECT_TRUE(loading.finished());
+    const TimelineStore all = loading.finish();
+    const TimelineStore whole(TraceReader(path).timeline(Source::measured));
+    ASSERT_LT(first.numSlices(), all.numSlices());
+    ASSERT_EQ(all.rows().size(), whole.rows().size());
+    for (std::size_t row = 0; row < all.rows().size(); ++row) {
+        EXPECT_EQ(all.rows()[row].start, whole.rows()[row].start);
+        EXPECT_EQ(all.rows()[row].key, whole.rows()[row].key);
+        EXPECT_EQ(all.rows()[row].bytes, whole.rows()[row].bytes);
+    }
 }
 
 TEST(DocumentLoader, NeverCrashesOnADamagedTrace) {

@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <random>
+
 namespace pipescope {
 namespace {
 Slice slice(TaskKind kind, int lane, int micro_batch, int start, int end, int step = 0) {
@@ -78,6 +81,41 @@ TEST(TimelineStore, KnowsEachStepsBubble) {
     ASSERT_EQ(store.steps().size(), 3u);
     for (const StepSpan& span : store.steps()) {
         EXPECT_EQ(span.statistics, step_statistics(timeline, span.step));
+    }
+}
+
+TEST(TimelineStore, CountsEachStepAsStepStatisticsDoes) {
+    std::mt19937 random(3);
+    Timeline timeline{Source::measured, {{"lane 0", "cpu"}, {"lane 1", "cpu"}}, {}};
+    for (int i = 0; i < 600; ++i) {  // lane 1's tasks overlap
+        const int lane = i % 2;
+        const std::int64_t start = lane == 0 ? i * 50 : i * 50 + static_cast<int>(random() % 200);
+        const TaskKey key{i / 100, i % 7 == 0 ? TaskKind::loss : TaskKind::forward, lane, i % 100, -1};
+        timeline.slices.push_back({key, LaneId{lane}, Nanoseconds{start},
+                                   Nanoseconds{start + 30 + static_cast<int>(random() % (lane == 0 ? 60 : 300))}, 0});
+    }
+    sort_slices(timeline);
+    const TimelineStore store(timeline);
+    ASSERT_EQ(store.steps().size(), 6U);
+    for (const StepSpan& span : store.steps()) {
+        EXPECT_EQ(span.statistics, step_statistics(timeline, span.step)) << span.step;
+    }
+}
+
+TEST(TimelineStore, SortsSlicesThatComeInAnyOrder) {
+    std::mt19937 random(4);
+    Timeline timeline{Source::measured, {{"lane 0", "cpu"}}, {}};
+    for (int i = 0; i < 500; ++i) {
+        timeline.slices.push_back(
+            {{0, TaskKind::forward, 0, i, -1}, LaneId{0}, Nanoseconds{i * 10}, Nanoseconds{i * 10 + 9}, i % 3});
+    }
+    std::shuffle(timeline.slices.begin(), timeline.slices.end(), random);
+    const TimelineStore store(timeline);
+    ASSERT_EQ(store.rows().size(), 1U);
+    for (std::uint32_t i = 0; i < 500; ++i) {
+        EXPECT_EQ(store.slice({0, i}).key.micro_batch, static_cast<int>(i));
+        EXPECT_EQ(store.slice({0, i}).bytes, i % 3);
+        EXPECT_EQ(store.find(store.slice({0, i}).key), (SliceRef{0, i}));
     }
 }
 

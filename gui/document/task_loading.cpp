@@ -1,0 +1,62 @@
+#include "gui/document/task_loading.h"
+
+#include <QThread>
+#include <QtConcurrentMap>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+// More scans than this wait for memory and not for a core.
+constexpr int kMostScans = 8;
+// Fewer rows are read sooner than another file handle is open.
+constexpr std::int64_t kRowsWorthAScan = 50'000;
+
+struct Part {
+    RowIds ids;
+    TimelineStoreBuilder builder;
+};
+}  // namespace
+
+TaskLoading::TaskLoading(std::filesystem::path path, Source source, std::vector<LaneInfo> lanes)
+    : path_(std::move(path)),
+      source_(source),
+      lanes_(std::move(lanes)),
+      ids_(TaskScan(path_).ids()),
+      next_(ids_.first),
+      builder_(source_, lanes_) {}
+
+double TaskLoading::part() const {
+    return finished() ? 1 : static_cast<double>(next_ - ids_.first) / static_cast<double>(ids_.size());
+}
+
+void TaskLoading::readFor(std::chrono::milliseconds limit) {
+    const auto end = std::chrono::steady_clock::now() + limit;
+    const std::int64_t last = TaskScan(path_).read(source_, {next_, ids_.last}, [&](std::span<const Slice> slices) {
+        builder_.add(slices);
+        return std::chrono::steady_clock::now() < end;
+    });
+    next_ = last + 1;
+}
+
+void TaskLoading::readRest(const std::stop_token& stop) {
+    const RowIds rest{next_, ids_.last};
+    const auto scans = std::clamp<std::int64_t>(rest.size() / kRowsWorthAScan, 1,
+                                                std::clamp(QThread::idealThreadCount(), 1, kMostScans));
+    std::vector<Part> parts;
+    for (std::int64_t i = 0; i < scans; ++i) {
+        parts.push_back({{rest.first + rest.size() * i / scans, rest.first + rest.size() * (i + 1) / scans - 1},
+                         TimelineStoreBuilder(source_, lanes_)});
+    }
+    QtConcurrent::blockingMap(parts, [&](Part& part) {
+        TaskScan(path_).read(source_, part.ids, [&](std::span<const Slice> slices) {
+            part.builder.add(slices);
+            return !stop.stop_requested();
+        });
+    });
+    for (Part& part : parts) {
+        builder_.join(std::move(part.builder));
+    }
+    next_ = ids_.last + 1;
+}
+}  // namespace pipescope

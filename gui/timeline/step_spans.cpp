@@ -1,0 +1,152 @@
+#include "gui/timeline/step_spans.h"
+
+#include <algorithm>
+#include <limits>
+#include <tuple>
+#include <unordered_map>
+
+namespace pipescope {
+namespace {
+// Of a damaged trace whose every task claims a step of its own; a sound one has a few ten thousand.
+constexpr std::size_t kMostFigures = 32'000'000;
+
+struct Bucket {
+    std::int32_t step = 0;
+    std::int64_t start = std::numeric_limits<std::int64_t>::max();
+    std::int64_t end = std::numeric_limits<std::int64_t>::min();
+};
+
+class Buckets {
+public:
+    explicit Buckets(std::size_t lanes) : lanes_(std::max<std::size_t>(1, lanes)) {}
+
+    /// Nothing where there are too many. Neighbours mostly are of one step.
+    std::size_t* bucketOf(std::int32_t step) {
+        if (last_ < buckets_.size() && buckets_[last_].step == step) {
+            return &last_;
+        }
+        const auto found = numbers_.find(step);
+        if (found != numbers_.end()) {
+            last_ = found->second;
+            return &last_;
+        }
+        if ((buckets_.size() + 1) * lanes_ > kMostFigures) {
+            return nullptr;
+        }
+        last_ = buckets_.size();
+        numbers_.emplace(step, last_);
+        buckets_.push_back({step});
+        busy_.resize(buckets_.size() * lanes_);
+        return &last_;
+    }
+    Bucket& bucket(std::size_t number) { return buckets_[number]; }
+    std::int64_t& busy(std::size_t number, LaneId lane) { return busy_[number * lanes_ + lane.index()]; }
+    std::vector<StepSpan> spans(std::size_t lanes) const;
+
+private:
+    std::size_t lanes_;
+    std::size_t last_ = 0;
+    std::unordered_map<std::int32_t, std::size_t> numbers_;
+    std::vector<Bucket> buckets_;
+    std::vector<std::int64_t> busy_;
+};
+
+std::int32_t stepOf(std::uint64_t key) {
+    return unpack(key).value_or(TaskKey{}).step;
+}
+
+/// Rows of one lane overlap each other: what two slices share counts once.
+void addUnion(const std::vector<const StoredRow*>& rows, Buckets& buckets) {
+    struct Piece {
+        std::int32_t step;
+        std::int64_t start;
+        std::int64_t end;
+    };
+    std::vector<Piece> pieces;
+    for (const StoredRow* row : rows) {
+        for (std::size_t i = 0; i < row->start.size(); ++i) {
+            if (is_compute(static_cast<TaskKind>(row->kind[i]))) {
+                pieces.push_back({stepOf(row->key[i]), row->start[i], row->end[i]});
+            }
+        }
+    }
+    std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
+        return std::tie(a.step, a.start, a.end) < std::tie(b.step, b.start, b.end);
+    });
+    std::int64_t covered = 0;
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+        const Piece& piece = pieces[i];
+        const std::size_t* number = buckets.bucketOf(piece.step);
+        if (number == nullptr) {
+            continue;
+        }
+        if (i == 0 || pieces[i - 1].step != piece.step) {
+            covered = piece.start;
+        }
+        buckets.busy(*number, rows.front()->lane) +=
+            std::max<std::int64_t>(0, piece.end - std::max(covered, piece.start));
+        covered = std::max(covered, piece.end);
+    }
+}
+
+std::vector<StepSpan> Buckets::spans(std::size_t lanes) const {
+    std::vector<StepSpan> spans;
+    spans.reserve(buckets_.size());
+    for (std::size_t number = 0; number < buckets_.size(); ++number) {
+        const Bucket& bucket = buckets_[number];
+        if (bucket.end <= bucket.start) {
+            continue;
+        }
+        StepSpan span{bucket.step, {}};
+        span.statistics.start = Nanoseconds{bucket.start};
+        span.statistics.end = Nanoseconds{bucket.end};
+        span.statistics.lanes.resize(lanes);
+        const auto length = static_cast<double>(bucket.end - bucket.start);
+        for (std::size_t lane = 0; lane < lanes; ++lane) {
+            LaneStatistics& each = span.statistics.lanes[lane];
+            each.busy = Nanoseconds{busy_[number * lanes_ + lane]};
+            each.bubble_fraction = 1.0 - static_cast<double>(each.busy.count()) / length;
+            span.statistics.bubble_fraction += each.bubble_fraction / static_cast<double>(lanes);
+        }
+        spans.push_back(std::move(span));
+    }
+    std::sort(spans.begin(), spans.end(), [](const StepSpan& a, const StepSpan& b) {
+        return std::tie(a.statistics.start, a.step) < std::tie(b.statistics.start, b.step);
+    });
+    return spans;
+}
+}  // namespace
+
+std::vector<StepSpan> stepSpans(const std::vector<StoredRow>& rows, std::size_t lanes) {
+    Buckets buckets(lanes);
+    for (std::size_t first = 0; first < rows.size();) {
+        std::vector<const StoredRow*> of_lane;
+        for (const LaneId lane = rows[first].lane; first < rows.size() && rows[first].lane == lane; ++first) {
+            if (!rows[first].copies) {
+                of_lane.push_back(&rows[first]);
+            }
+        }
+        for (const StoredRow* row : of_lane) {
+            for (std::size_t i = 0; i < row->start.size(); ++i) {
+                if (!is_compute(static_cast<TaskKind>(row->kind[i]))) {
+                    continue;
+                }
+                const std::size_t* number = buckets.bucketOf(stepOf(row->key[i]));
+                if (number == nullptr) {
+                    continue;
+                }
+                Bucket& bucket = buckets.bucket(*number);
+                bucket.start = std::min(bucket.start, row->start[i]);
+                bucket.end = std::max(bucket.end, row->end[i]);
+                if (of_lane.size() == 1) {
+                    buckets.busy(*number, row->lane) += row->end[i] - row->start[i];
+                }
+            }
+        }
+        if (of_lane.size() > 1) {
+            addUnion(of_lane, buckets);
+        }
+    }
+    return buckets.spans(lanes);
+}
+}  // namespace pipescope
