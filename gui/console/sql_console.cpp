@@ -1,5 +1,6 @@
 #include "gui/console/sql_console.h"
 
+#include "gui/style/elided_label.h"
 #include "gui/console/sql_examples.h"
 #include "gui/console/sql_highlighter.h"
 #include "gui/style/task_style.h"
@@ -158,7 +159,7 @@ QWidget* SqlConsole::createResults() {
     layout->setContentsMargins(0, 0, 0, 0);
     layout->setSpacing(4);
     auto* line = new QHBoxLayout;
-    status_ = new QLabel(side);
+    status_ = new ElidedLabel(side);
     export_ = new QPushButton(tr("&Export…"), side);
     export_->setToolTip(tr("Write these rows as CSV or JSON"));
     line->addWidget(status_, 1);

@@ -16,6 +16,7 @@ class QPushButton;
 class QTableView;
 
 namespace pipescope {
+class ElidedLabel;
 class SqlHighlighter;
 
 /// A query on the open trace, which it can only read: editor with examples and history, results as a table whose tasks
@@ -83,7 +84,7 @@ private:
     QPushButton* cancel_ = nullptr;
     QPushButton* export_ = nullptr;
     QLabel* error_ = nullptr;
-    QLabel* status_ = nullptr;
+    ElidedLabel* status_ = nullptr;
     SqlResultModel* model_;
     QTableView* table_ = nullptr;
 };

@@ -5,6 +5,7 @@
 #include <QApplication>
 #include <QPalette>
 #include <QStyle>
+#include <QString>
 #include <QStyleFactory>
 
 namespace pipescope {
@@ -51,7 +52,12 @@ Theme parseTheme(const QString& name) {
 }
 
 void applyTheme(Theme theme) {
+    // What the desktop chose, to return to; the first call is before anything was changed.
+    static const QPalette systemPalette = QApplication::palette();
+    static const QString systemStyle = QApplication::style()->name();
     if (theme == Theme::system) {
+        QApplication::setStyle(QStyleFactory::create(systemStyle));
+        QApplication::setPalette(systemPalette);
         return;
     }
     // Only Fusion paints everything from the palette.

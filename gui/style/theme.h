@@ -7,6 +7,6 @@ enum class Theme { system, light, dark };
 
 /// Throws UsageError for another name.
 Theme parseTheme(const QString& name);
-/// Sets the application's palette; `system` leaves the desktop's.
+/// Sets the application's palette; `system` is the desktop's as it was at the first call.
 void applyTheme(Theme theme);
 }  // namespace pipescope

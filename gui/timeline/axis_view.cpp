@@ -42,6 +42,7 @@ AxisView::AxisView(TimeAxisModel& axis, QWidget* parent)
     connect(&axis_, &TimeAxisModel::originChanged, this, repaint);
     connect(&axis_, &TimeAxisModel::cursorChanged, this, repaint);
     connect(&axis_, &TimeAxisModel::selectionChanged, this, repaint);
+    connect(&axis_, &TimeAxisModel::marksChanged, this, repaint);
     connect(verticalScrollBar(), &QScrollBar::valueChanged, this, repaint);
 }
 
@@ -99,7 +100,23 @@ void AxisView::paintLaneName(QPainter& painter, const LaneInfo& lane, std::size_
     painter.restore();
 }
 
+void AxisView::paintMarks(QPainter& painter) const {
+    const QRect lanes = lanesRect();
+    for (const TimeMark& mark : axis_.marks()) {
+        const double x = pixelAtTime(mark.time);
+        if (x < lanes.left() || x >= lanes.left() + lanes.width()) {
+            continue;
+        }
+        painter.setPen(QPen(colors_.selection, 0, Qt::DashDotLine));
+        painter.drawLine(QPointF(x, 0), QPointF(x, viewport()->height()));
+        painter.setPen(Qt::NoPen);
+        painter.setBrush(colors_.selection);
+        painter.drawPolygon(QPolygonF({{x - 4, 0}, {x + 5, 0}, {x + 0.5, 7}}));
+    }
+}
+
 void AxisView::paintCursor(QPainter& painter) const {
+    paintMarks(painter);
     if (!axis_.cursor()) {
         return;
     }

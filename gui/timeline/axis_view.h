@@ -48,6 +48,7 @@ protected:
     const TimelineColors& colors() const { return colors_; }
     void setContentHeight(int height);
     void paintLaneName(QPainter& painter, const LaneInfo& lane, std::size_t index, int top, int height) const;
+    /// The marks too.
     void paintCursor(QPainter& painter) const;
 
     void resizeEvent(QResizeEvent* event) override;
@@ -67,6 +68,7 @@ private:
         bool moved = false;
     };
     bool moveByKey(const QKeyEvent& event);
+    void paintMarks(QPainter& painter) const;
 
     TimeAxisModel& axis_;
     TimelineColors colors_;

@@ -1,5 +1,7 @@
 #include "gui/timeline/time_axis_model.h"
 
+#include <algorithm>
+
 namespace pipescope {
 TimeAxisModel::TimeAxisModel(QObject* parent) : QObject(parent), window_(windowOf(total_)) {}
 
@@ -30,6 +32,14 @@ void TimeAxisModel::select(const std::optional<TaskSelection>& selection) {
     if (selection != selection_) {
         selection_ = selection;
         Q_EMIT selectionChanged();
+    }
+}
+
+void TimeAxisModel::setMarks(std::vector<TimeMark> marks) {
+    std::stable_sort(marks.begin(), marks.end(), [](const TimeMark& a, const TimeMark& b) { return a.time < b.time; });
+    if (marks != marks_) {
+        marks_ = std::move(marks);
+        Q_EMIT marksChanged();
     }
 }
 

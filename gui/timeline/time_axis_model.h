@@ -4,6 +4,7 @@
 #include "gui/timeline/timeline_store.h"
 
 #include <QObject>
+#include <QString>
 
 #include <optional>
 #include <vector>
@@ -18,6 +19,14 @@ struct TaskSelection {
     /// What to mark in the pane of `pane`, if anything.
     std::optional<SliceRef> in(Source pane) const { return pane == source ? std::optional(slice) : twin; }
     friend bool operator==(const TaskSelection&, const TaskSelection&) = default;
+};
+
+/// A place on the time axis that someone wants to find again.
+struct TimeMark {
+    std::int64_t time = 0;  ///< ns of the recording
+    QString note;
+
+    friend bool operator==(const TimeMark&, const TimeMark&) = default;
 };
 
 /// The one time axis of all panes: what is visible, the pointer's time, the selected task. Views show it and ask it to
@@ -35,12 +44,15 @@ public:
     std::int64_t origin() const { return origin_; }
     std::optional<std::int64_t> cursor() const { return cursor_; }
     const std::optional<TaskSelection>& selection() const { return selection_; }
+    /// By time.
+    const std::vector<TimeMark>& marks() const { return marks_; }
 
     /// Shows all of `total` and forgets the history.
     void setTotal(const TimeRange& total);
     void setOrigin(std::int64_t origin);
     void setCursor(std::optional<std::int64_t> time);
     void select(const std::optional<TaskSelection>& selection);
+    void setMarks(std::vector<TimeMark> marks);
 
     /// `anchor` is the place that keeps its time, 0 left edge, 1 right edge; `factor` < 1 zooms in.
     void zoom(double anchor, double factor);
@@ -60,6 +72,7 @@ Q_SIGNALS:
     void originChanged();
     void cursorChanged();
     void selectionChanged();
+    void marksChanged();
 
 private:
     // A row of wheel clicks is one step of history, so that going back undoes the gesture and not its last click.
@@ -71,6 +84,7 @@ private:
     std::int64_t origin_ = 0;
     std::optional<std::int64_t> cursor_;
     std::optional<TaskSelection> selection_;
+    std::vector<TimeMark> marks_;
     Gesture lastGesture_ = Gesture::none;
     std::vector<TimeWindow> past_;
     std::vector<TimeWindow> future_;

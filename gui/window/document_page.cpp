@@ -154,6 +154,12 @@ void DocumentPage::showNotes() {
     }
 }
 
+void DocumentPage::refreshNotes() {
+    if (document_ && messages_->isVisible()) {
+        showNotes();
+    }
+}
+
 void DocumentPage::fillSteps() {
     const QSignalBlocker blocker(stepChoice_);
     stepChoice_->clear();
@@ -233,57 +239,4 @@ void DocumentPage::select(Source source, std::optional<SliceRef> slice) {
     view(source).reveal(*slice);
 }
 
-bool DocumentPage::goTo(Source source, const TaskKey& task) {
-    const TimelineStore* store = document_ ? document_->store(source) : nullptr;
-    if (store == nullptr) {
-        return false;
-    }
-    TaskKey key = task;
-    if (source == Source::simulated && !store->steps().empty()) {
-        key.step = store->steps().front().step;
-    }
-    const std::optional<SliceRef> slice = store->find(key);
-    if (slice) {
-        select(source, slice);
-        fitSelection();
-    }
-    return slice.has_value();
-}
-
-void DocumentPage::goToTime(std::int64_t ns) {
-    if (!document_) {
-        return;
-    }
-    const auto half = static_cast<std::int64_t>(axis_->window().length / 2);
-    axis_->show({ns - half, ns + half});
-    axis_->setCursor(ns);
-}
-
-void DocumentPage::fitSelection() {
-    if (!document_) {
-        return;
-    }
-    const std::optional<TaskSelection>& selection = axis_->selection();
-    if (!selection) {
-        axis_->show(stepRange(*document_, step_));
-        return;
-    }
-    const std::int64_t shift = simulatedShift(*document_, step_);
-    const auto rangeIn = [&](Source source) -> std::optional<TimeRange> {
-        const std::optional<SliceRef> slice = selection->in(source);
-        if (!slice) {
-            return std::nullopt;
-        }
-        const Slice found = document_->store(source)->slice(*slice);
-        const std::int64_t by = source == Source::simulated ? shift : 0;
-        return TimeRange{found.start.count() + by, found.end.count() + by};
-    };
-    TimeRange range = *rangeIn(selection->source);
-    if (const std::optional<TimeRange> twin =
-            rangeIn(selection->source == Source::measured ? Source::simulated : Source::measured)) {
-        range = {std::min(range.start, twin->start), std::max(range.end, twin->end)};
-    }
-    const std::int64_t margin = range.length();
-    axis_->show({range.start - margin, range.end + margin});
-}
 }  // namespace pipescope

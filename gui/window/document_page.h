@@ -56,7 +56,20 @@ public:
     void goToTime(std::int64_t ns);
     /// Shows the selected task and its twin; without one the step.
     void fitSelection();
+    /// Moves as little as it takes to see the selected task.
+    void showSelection();
+    /// Selects the next (1) or previous (-1) task of the selected one's row; without a selection the first on screen.
+    void moveSelection(int by);
+    /// Selects the next (1) or previous (-1) task of the selected one's kind on its lane; without a selection the first
+    /// task on screen.
+    void selectOfKind(int by);
+    /// A mark where the pointer is, else at the start of the selected task, else in the middle.
+    void addMark();
+    /// Brings the next (1) or previous (-1) mark on screen.
+    void goToMark(int by);
     void setMemoryShown(bool shown);
+    /// Paints the notes anew, in the colours of a new theme.
+    void refreshNotes();
 
     TimeAxisModel& axis() const { return *axis_; }
     TimelinePane& pane(Source source) const;
@@ -81,6 +94,8 @@ private:
     void fillSteps();
     void refresh();
     void refreshMemory(std::int64_t shift);
+    /// From the start to the end of the selected task and its twin, on the axis; nothing is selected: nothing.
+    std::optional<TimeRange> selectedRange() const;
     void selectAgain(const TaskSelection& selected, const TraceDocument& before);
     void shareHeight();
     void alignGutters();

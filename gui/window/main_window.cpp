@@ -2,6 +2,7 @@
 
 #include "gui/style/message_bar.h"
 #include "gui/timeline/time_axis_model.h"
+#include "gui/window/search_bar.h"
 #include "gui/window/window_settings.h"
 
 #include <QAction>
@@ -29,6 +30,14 @@ MainWindow::MainWindow(QSettings* settings, QWidget* parent) : QMainWindow(paren
     stack_->addWidget(tabs_);
     layout->addWidget(messages_);
     layout->addWidget(stack_, 1);
+    search_ = new SearchBar(central);
+    layout->addWidget(search_);
+    connect(this, &MainWindow::pageChanged, search_, [this] { search_->setPage(page()); });
+    connect(search_, &SearchBar::closed, this, [this] {
+        if (page() != nullptr) {
+            page()->focusTimeline();
+        }
+    });
     setCentralWidget(central);
     createDocks();
     createActions();
@@ -144,6 +153,7 @@ void MainWindow::closePage(DocumentPage* page) {
     if (page == nullptr) {
         return;
     }
+    savePage(*page);
     page->disconnect(this);
     tabs_->removeTab(tabs_->indexOf(page));
     page->deleteLater();
@@ -173,6 +183,7 @@ void MainWindow::showError(const QString& text) {
 }
 
 void MainWindow::closeEvent(QCloseEvent* event) {
+    saveSession();
     if (settings_ != nullptr) {
         settings_->setValue(QString(kWindowGeometryKey), saveGeometry());
         if (docksShown_) {

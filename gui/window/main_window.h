@@ -22,8 +22,12 @@ namespace pipescope {
 class DifferenceTableModel;
 class LaneTableModel;
 class MessageBar;
+class MarksPanel;
+class SearchBar;
 class SqlConsole;
+class StatisticsPanel;
 class TaskDetails;
+class TaskTable;
 
 /// The viewer: a tab for each open document, and around them docks and menus that follow the current one.
 ///
@@ -45,6 +49,8 @@ public:
     /// Shows a document in the tab of its file, which is made if there is none, and makes it the current one.
     void setDocument(std::shared_ptr<const TraceDocument> document);
     void closePage(DocumentPage* page);
+    /// Opens what was open when the last window was closed.
+    void restoreSession();
     void showError(const QString& text);
 
     /// The current page; null while nothing is open.
@@ -53,6 +59,10 @@ public:
     MessageBar& messages() const { return *messages_; }
     TaskDetails& details() const { return *details_; }
     SqlConsole& console() const { return *console_; }
+    TaskTable& tasks() const { return *tasks_; }
+    StatisticsPanel& statistics() const { return *statistics_; }
+    MarksPanel& marks() const { return *marks_; }
+    SearchBar& search() const { return *search_; }
 
     // The current page's. All but document() want an open page.
     const TraceDocument* document() const { return page() != nullptr ? page()->document().get() : nullptr; }
@@ -98,9 +108,15 @@ private:
     void remember(const QString& path);
     void fillRecentFiles();
 
+    // main_window_state.cpp
+    void savePage(const DocumentPage& page) const;
+    void restorePage(DocumentPage& page) const;
+    void saveSession() const;
+
     // main_window_docks.cpp
     void createDocks();
     void connectTables();
+    void createTaskTables();
     void createConsole();
     QDockWidget* addDock(const QString& title, const char* name, QWidget* content);
     void showDocks();
@@ -115,6 +131,11 @@ private:
     /// An action on the current page whose keys act only while a timeline has the focus, so that they may be letters.
     QAction* addViewAction(QMenu& menu, const QString& text, const QList<QKeySequence>& keys,
                            std::function<void(DocumentPage&)> run);
+
+    // main_window_go.cpp
+    void addZoomActions(QMenu& menu);
+    void createGoMenu();
+    void createThemeMenu(QMenu& menu);
     void showShortcuts();
 
     QSettings* settings_;
@@ -126,6 +147,10 @@ private:
     DifferenceTableModel* differenceModel_ = nullptr;
     QTableView* differenceTable_ = nullptr;
     SqlConsole* console_ = nullptr;
+    TaskTable* tasks_ = nullptr;
+    StatisticsPanel* statistics_ = nullptr;
+    MarksPanel* marks_ = nullptr;
+    SearchBar* search_ = nullptr;
     QList<QDockWidget*> docks_;
     bool docksShown_ = false;
     QAction* showMemory_ = nullptr;

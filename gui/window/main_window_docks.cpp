@@ -2,9 +2,12 @@
 #include "gui/style/message_bar.h"
 #include "gui/tables/difference_table_model.h"
 #include "gui/tables/lane_table_model.h"
+#include "gui/tables/statistics_panel.h"
 #include "gui/tables/task_details.h"
+#include "gui/tables/task_table.h"
 #include "gui/timeline/time_axis_model.h"
 #include "gui/window/main_window.h"
+#include "gui/window/marks_panel.h"
 #include "gui/window/window_settings.h"
 
 #include <QDockWidget>
@@ -51,7 +54,39 @@ void MainWindow::createDocks() {
     addDock(tr("Lanes"), "lanes", createTable(*laneModel_, tr("Lanes"), this));
     addDock(tr("Largest differences"), "differences", differenceTable_);
     connectTables();
+    createTaskTables();
     createConsole();
+}
+
+void MainWindow::createTaskTables() {
+    tasks_ = new TaskTable(this);
+    statistics_ = new StatisticsPanel(this);
+    marks_ = new MarksPanel(this);
+    addDock(tr("Tasks"), "tasks", tasks_);
+    addDock(tr("Statistics"), "statistics", statistics_);
+    addDock(tr("Marks"), "marks", marks_);
+    connect(tasks_, &TaskTable::picked, this, [this](Source source, SliceRef slice) {
+        if (page() != nullptr) {
+            page()->select(source, slice);
+            page()->showSelection();
+        }
+    });
+    connect(tasks_, &TaskTable::failed, this, &MainWindow::showError);
+    connect(statistics_, &StatisticsPanel::failed, this, &MainWindow::showError);
+    connect(marks_, &MarksPanel::picked, this, [this](std::int64_t time) { page()->goToTime(time); });
+    const auto refresh = [this] {
+        const auto shown = page() != nullptr ? page()->document() : nullptr;
+        tasks_->setDocument(shown, shown ? step() : 0);
+        statistics_->setDocument(shown, shown ? &axis() : nullptr, shown ? step() : 0);
+        marks_->setAxis(shown ? &axis() : nullptr);
+    };
+    connect(this, &MainWindow::pageChanged, this, refresh);
+    connect(this, &MainWindow::stepChanged, this, refresh);
+    connect(this, &MainWindow::selectionChanged, tasks_, [this] {
+        const std::optional<TaskSelection>& selection = axis().selection();
+        tasks_->select(selection ? selection->source : Source::measured,
+                       selection ? std::optional(selection->slice) : std::nullopt);
+    });
 }
 
 void MainWindow::createConsole() {
@@ -130,13 +165,13 @@ void MainWindow::showDocks() {
         return;  // from now on the user decides
     }
     docksShown_ = true;
-    for (QDockWidget* dock : docks_) {
-        dock->show();
-    }
     // Beside each other what tells of the selection and the lanes; the other tables share the third place.
     const qsizetype places = width() < kNarrowWindow ? 1 : 3;
     for (qsizetype i = places; i < docks_.size(); ++i) {
         tabifyDockWidget(docks_[places - 1], docks_[i]);
+    }
+    for (QDockWidget* dock : docks_) {
+        dock->show();  // once they stand, or all beside each other would widen the window
     }
     docks_[places - 1]->raise();
     const QByteArray state =

@@ -59,27 +59,33 @@ void MainWindow::load(DocumentPage& page) {
     const auto stop = std::make_shared<std::stop_source>();
     connect(&page, &QObject::destroyed, watcher, [stop] { stop->request_stop(); });
     connect(watcher, &QFutureWatcher<Loaded>::finished, watcher, &QObject::deleteLater);
-    connect(watcher, &QFutureWatcher<Loaded>::resultReadyAt, this, [this, watcher, of = QPointer(&page)](int index) {
-        if (of) {
-            const Loaded result = watcher->resultAt(index);
-            result.document ? showLoaded(*of, result.document) : showFailed(*of, result.error);
-        }
-    });
+    const bool opens = !page.document();
+    connect(watcher, &QFutureWatcher<Loaded>::resultReadyAt, this,
+            [this, watcher, opens, of = QPointer(&page)](int index) {
+                if (!of) {
+                    return;
+                }
+                const Loaded result = watcher->resultAt(index);
+                result.document ? showLoaded(*of, result.document) : showFailed(*of, result.error);
+                if (!result.document || !result.document->complete) {
+                    return;
+                }
+                if (opens) {
+                    restorePage(*of);
+                }
+                remember(of->path());
+                Q_EMIT loaded();
+            });
     watcher->setFuture(QtConcurrent::run(tryLoad, page.path(), stop->get_token()));
 }
 
 void MainWindow::showLoaded(DocumentPage& page, std::shared_ptr<const TraceDocument> document) {
     const bool first = !page.document();
-    const bool complete = document->complete;
     messages_->hide();
     showDocks();
     page.setDocument(std::move(document), Keep::view);
     if (first && &page == this->page()) {
         page.focusTimeline();
-    }
-    if (complete) {
-        remember(page.path());
-        Q_EMIT loaded();
     }
 }
 

@@ -5,6 +5,7 @@
 #include "gui/style/theme.h"
 #include "gui/timeline/time_axis_model.h"
 #include "gui/window/main_window.h"
+#include "gui/window/window_settings.h"
 #include "schedule/error.h"
 
 #include <CLI/CLI.hpp>
@@ -16,7 +17,6 @@
 #include <QSettings>
 
 #include <cstdio>
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -37,7 +37,7 @@ struct ViewerArguments {
 };
 
 void declare(CLI::App& app, ViewerArguments& arguments) {
-    app.add_option("FILE", arguments.files, "Traces to show, each in a window of its own");
+    app.add_option("FILE", arguments.files, "Traces to show, each in a tab; default: those of the last time");
     app.add_option("--render", arguments.render,
                    "Draw the window into OUT.png, OUT.svg or OUT.pdf instead of showing it; needs no display")
         ->type_name("OUT");
@@ -127,13 +127,17 @@ int renderWindow(const ViewerArguments& arguments) {
 
 int showWindows(const ViewerArguments& arguments) {
     QSettings settings(QStringLiteral("PipeScope"), QStringLiteral("viewer"));
-    std::vector<std::unique_ptr<MainWindow>> windows;
-    for (std::size_t i = 0; i < std::max<std::size_t>(1, arguments.files.size()); ++i) {
-        windows.push_back(std::make_unique<MainWindow>(&settings));
-        windows.back()->show();
-        if (i < arguments.files.size()) {
-            windows.back()->open(QString::fromStdString(arguments.files[i]));
-        }
+    const QString theme = settings.value(QString(kThemeKey)).toString();
+    if (arguments.theme == "system" && (theme == QLatin1String("light") || theme == QLatin1String("dark"))) {
+        applyTheme(parseTheme(theme));
+    }
+    MainWindow window(&settings);
+    window.show();
+    if (arguments.files.empty()) {
+        window.restoreSession();
+    }
+    for (const std::string& file : arguments.files) {
+        window.open(QString::fromStdString(file));
     }
     return QApplication::exec();
 }

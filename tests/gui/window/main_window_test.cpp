@@ -3,16 +3,26 @@
 #include "gui/console/sql_console.h"
 #include "gui/document/document_loader.h"
 #include "gui/style/message_bar.h"
+#include "gui/style/task_style.h"
 #include "gui/tables/task_details.h"
+#include "gui/tables/task_table.h"
+#include "gui/tables/task_table_model.h"
 #include "gui/timeline/memory_view.h"
 #include "gui/timeline/timeline_pane.h"
+#include "gui/window/marks_panel.h"
+#include "gui/window/search_bar.h"
+#include "gui/window/shortcut_overlay.h"
 #include "tests/gui/sample_trace.h"
 
 #include <gtest/gtest.h>
 
 #include <QApplication>
+#include <QDialog>
+#include <QDockWidget>
 #include <QDropEvent>
 #include <QLabel>
+#include <QLineEdit>
+#include <QMenuBar>
 #include <QMimeData>
 #include <QSettings>
 #include <QSignalSpy>
@@ -322,6 +332,161 @@ TEST_F(MainWindowTest, GoesFromARowOfAQueryToItsTask) {
     ASSERT_TRUE(window_.axis().selection());
     EXPECT_EQ(window_.axis().selection()->slice, slice(Source::measured, task_));
     EXPECT_GT(measured().rectOf(slice(Source::measured, task_)).width(), measured().lanesRect().width() / 5);
+}
+
+TEST_F(MainWindowTest, GoesFromARowToItsTaskAndBack) {
+    open("rows.sqlite");
+    QSignalSpy listed(&window_.tasks(), &TaskTable::listed);
+    window_.findChild<QDockWidget*>(QStringLiteral("tasks"))->raise();
+    ASSERT_TRUE(window_.tasks().model().rowCount() > 0 || listed.wait(kPatience));
+    window_.axis().show({0, 1000});
+    const int last = window_.tasks().model().rowCount() - 1;
+    window_.tasks().table().selectRow(last);
+    ASSERT_TRUE(window_.axis().selection());
+    EXPECT_EQ(window_.axis().selection()->slice,
+              window_.tasks().model().rows()->sliceAt(static_cast<std::size_t>(last)));
+    EXPECT_TRUE(
+        measured().lanesRect().contains(measured().rectOf(window_.axis().selection()->slice).center().toPoint()));
+    window_.select(Source::measured, slice(Source::measured, task_));
+    const auto row = static_cast<std::size_t>(window_.tasks().table().currentIndex().row());
+    EXPECT_EQ(window_.tasks().model().rows()->at(row).slice.key, task_);
+}
+
+TEST_F(MainWindowTest, FindsTasksAndWalksThroughThem) {
+    open("find.sqlite");
+    measured().setFocus();
+    QTest::keyClick(&measured(), Qt::Key_Slash);
+    EXPECT_TRUE(window_.search().isVisible());
+    QSignalSpy searched(&window_.search(), &SearchBar::searched);
+    QTest::keyClicks(&window_.search().field(), QStringLiteral("backward 2 1"));
+    ASSERT_TRUE(searched.wait(kPatience));
+    while (searched.wait(300)) {
+    }
+    EXPECT_TRUE(window_.search().status().contains(QStringLiteral("of 3"))) << window_.search().status().toStdString();
+    ASSERT_TRUE(window_.axis().selection());
+    const SliceRef first = window_.axis().selection()->slice;
+    QTest::keyClick(&window_.search().field(), Qt::Key_Return);
+    EXPECT_NE(window_.axis().selection()->slice, first);
+    QTest::keyClick(&window_.search().field(), Qt::Key_Return, Qt::ShiftModifier);
+    EXPECT_EQ(window_.axis().selection()->slice, first);
+    QTest::keyClick(&window_.search().field(), Qt::Key_Escape);
+    EXPECT_FALSE(window_.search().isVisible());
+}
+
+TEST_F(MainWindowTest, WalksFromTaskToTaskOfAKindByKey) {
+    open("kind.sqlite");
+    window_.select(Source::measured, slice(Source::measured, task_));
+    measured().setFocus();
+    QTest::keyClick(&measured(), Qt::Key_N);
+    const Slice next = window_.document()->measured->slice(window_.axis().selection()->slice);
+    EXPECT_EQ(next.key, (TaskKey{1, TaskKind::backward, 1, 1, -1}));  // the last micro-batch runs backward first
+    QTest::keyClick(&measured(), Qt::Key_P);
+    EXPECT_EQ(window_.axis().selection()->slice, slice(Source::measured, task_));
+}
+
+TEST_F(MainWindowTest, MarksPlacesAndGoesBackToThem) {
+    open("marks.sqlite");
+    window_.select(Source::measured, slice(Source::measured, task_));
+    measured().setFocus();
+    window_.axis().setCursor(std::nullopt);  // the pointer may be anywhere
+    QTest::keyClick(&measured(), Qt::Key_M);
+    ASSERT_EQ(window_.marks().model().rowCount(), 1);
+    const std::int64_t at = window_.document()->measured->slice(slice(Source::measured, task_)).start.count();
+    EXPECT_EQ(window_.axis().marks().front().time, at);
+    // A line across the timeline, in the colour of selections.
+    const int x = static_cast<int>(measured().pixelAtTime(at));
+    EXPECT_EQ(pixel(measured(), {x, 2}), timelineColors(window_.palette()).selection);
+    window_.axis().show({at + 10'000'000, at + 20'000'000});
+    QTest::keyClick(&measured(), Qt::Key_BracketLeft);
+    EXPECT_LE(window_.axis().window().start, at);
+    window_.marks().model().setData(window_.marks().model().index(0, MarksModel::note), QStringLiteral("here"));
+    EXPECT_EQ(window_.axis().marks().front().note, QStringLiteral("here"));
+    window_.marks().model().remove(0);
+    EXPECT_TRUE(window_.axis().marks().empty());
+}
+
+TEST_F(MainWindowTest, ListsTheShortcutsThatItsMenusHave) {
+    const QList<ShortcutLine> lines = shortcutLines(*window_.menuBar());
+    QStringList keys;
+    for (const ShortcutLine& line : lines) {
+        keys << line.keys;
+    }
+    for (const QAction* action : window_.findChildren<QAction*>()) {
+        if (!action->shortcut().isEmpty() && action->menu() == nullptr) {
+            const QString own = action->shortcut().toString(QKeySequence::NativeText);
+            EXPECT_TRUE(std::any_of(keys.begin(), keys.end(), [&](const QString& k) { return k.contains(own); }))
+                << action->text().toStdString();
+        }
+    }
+    // No two entries that act at the same place have the same key.
+    QSet<QString> seen;
+    for (const QString& each : keys.mid(0, keys.size() - 6)) {
+        for (const QString& key : each.split(QStringLiteral(", "))) {
+            EXPECT_FALSE(seen.contains(key)) << key.toStdString();
+            seen.insert(key);
+        }
+    }
+    for (QAction* action : window_.findChildren<QAction*>()) {
+        if (action->shortcut() == QKeySequence(Qt::Key_F1)) {
+            action->trigger();
+        }
+    }
+    auto* dialog = window_.findChild<QDialog*>(QStringLiteral("shortcuts"));
+    ASSERT_NE(dialog, nullptr);
+    EXPECT_TRUE(dialog->isVisible());
+}
+
+TEST_F(MainWindowTest, TurnsDarkAndLightWhileItIsOpen) {
+    open("theme.sqlite");
+    const auto choose = [&](const QString& text) {
+        for (QAction* action : window_.findChildren<QAction*>()) {
+            if (action->text() == text) {
+                action->trigger();
+            }
+        }
+        settle();
+    };
+    choose(QStringLiteral("&Dark"));
+    EXPECT_TRUE(isDark(measured().palette()));
+    EXPECT_LT(pixel(measured(), {measured().width() - 3, 3}).lightness(), 100);
+    choose(QStringLiteral("&Light"));
+    EXPECT_FALSE(isDark(measured().palette()));
+    EXPECT_GT(pixel(measured(), {measured().width() - 3, 3}).lightness(), 150);
+    choose(QStringLiteral("&System"));
+}
+
+TEST(MainWindowSettings, BringsBackTabsZoomStepAndMarks) {
+    QSettings settings(QString::fromStdString(temporaryPath("session.ini").string()), QSettings::IniFormat);
+    const auto first = temporaryPath("session1.sqlite");
+    const auto second = temporaryPath("session2.sqlite");
+    writeSampleTrace(first);
+    writeSampleTrace(second);
+    TimeWindow zoomed;
+    {
+        MainWindow window(&settings);
+        for (const auto& path : {first, second}) {
+            QSignalSpy loaded(&window, &MainWindow::loaded);
+            window.open(QString::fromStdString(path.string()));
+            ASSERT_TRUE(loaded.wait(kPatience));
+        }
+        window.selectStep(2);
+        window.axis().zoom(0.3, 0.25);
+        window.page()->addMark();
+        zoomed = window.axis().window();
+        window.close();
+    }
+    MainWindow window(&settings);
+    QSignalSpy loaded(&window, &MainWindow::loaded);
+    window.restoreSession();
+    while (loaded.count() < 2) {
+        ASSERT_TRUE(loaded.wait(kPatience));
+    }
+    ASSERT_EQ(window.pages().size(), 2);
+    EXPECT_TRUE(window.page()->path().endsWith(QStringLiteral("session2.sqlite")));
+    EXPECT_EQ(window.step(), 2);
+    EXPECT_NEAR(double(window.axis().window().start), double(zoomed.start), 2);
+    EXPECT_NEAR(window.axis().window().length, zoomed.length, 2);
+    EXPECT_EQ(window.axis().marks().size(), 1u);
 }
 
 TEST(MainWindowSettings, RemembersFilesThatWereOpened) {

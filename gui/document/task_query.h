@@ -1,0 +1,32 @@
+#pragma once
+
+#include "gui/document/trace_document.h"
+#include "schedule/task_key.h"
+
+#include <QString>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+namespace pipescope {
+/// Which tasks are meant. What is not set does not matter.
+struct TaskQuery {
+    std::uint32_t kinds = ~std::uint32_t{0};  ///< bit k: TaskKind k
+    std::vector<std::int32_t> partitions;     ///< any of these; empty: all
+    std::optional<std::int32_t> step;
+    std::optional<std::int32_t> microBatch;
+    std::optional<std::int64_t> lane;
+
+    bool has(TaskKind kind) const { return (kinds >> static_cast<unsigned>(kind) & 1u) != 0; }
+    void keep(std::uint32_t these) { kinds &= these; }
+    bool matches(const TaskKey& key, LaneId on) const;
+    friend bool operator==(const TaskQuery&, const TaskQuery&) = default;
+};
+
+/// Reads what people type, in any order and case: "F3" (forward of micro-batch 3), "backward 2 1" (micro-batch 2 on
+/// partition 1, as messages write it), "copy p1", "mb 4", "partition 2", "step 7", "lane 1", "layer conv1" (the
+/// partition that holds it, by number or part of its name). Empty text means all tasks. Nothing if a word has no
+/// meaning: then no task is meant.
+std::optional<TaskQuery> parseTaskQuery(const QString& text, const TraceDocument& document);
+}  // namespace pipescope

@@ -1,0 +1,70 @@
+#include "gui/document/task_statistics.h"
+
+#include <algorithm>
+#include <map>
+
+namespace pipescope {
+namespace {
+constexpr std::size_t kBetweenQuestions = 1 << 16;
+
+struct Durations {
+    std::vector<std::int64_t> all;
+    std::int64_t inside = 0;  // ns within the range
+};
+
+/// The smallest value that at least `share` of the values do not exceed.
+std::int64_t quantile(std::vector<std::int64_t>& values, double share) {
+    const auto at = static_cast<std::size_t>(std::max(0.0, share * static_cast<double>(values.size()) - 1e-9));
+    const auto place = values.begin() + static_cast<std::ptrdiff_t>(std::min(at, values.size() - 1));
+    std::nth_element(values.begin(), place, values.end());
+    return *place;
+}
+
+KindStatistics summary(TaskKind kind, std::optional<LaneId> lane, Durations& durations, double available) {
+    KindStatistics statistics;
+    statistics.kind = kind;
+    statistics.lane = lane;
+    statistics.count = static_cast<std::int64_t>(durations.all.size());
+    for (const std::int64_t each : durations.all) {
+        statistics.total += each;
+    }
+    statistics.median = quantile(durations.all, 0.5);
+    statistics.p95 = quantile(durations.all, 0.95);
+    statistics.busyShare = available > 0 ? static_cast<double>(durations.inside) / available : 0;
+    return statistics;
+}
+}  // namespace
+
+std::vector<KindStatistics> taskStatistics(const TimelineStore& store, const TimeRange& range,
+                                           const std::function<bool()>& cancelled) {
+    std::map<std::pair<TaskKind, std::int64_t>, Durations> byLane;
+    std::size_t seen = 0;
+    for (const StoredRow& row : store.rows()) {
+        const auto first = std::upper_bound(row.end.begin(), row.end.end(), range.start) - row.end.begin();
+        for (auto i = static_cast<std::size_t>(first); i < row.start.size() && row.start[i] < range.end; ++i) {
+            if (++seen % kBetweenQuestions == 0 && cancelled && cancelled()) {
+                return {};
+            }
+            Durations& durations = byLane[{static_cast<TaskKind>(row.kind[i]), row.lane.value()}];
+            durations.all.push_back(row.end[i] - row.start[i]);
+            durations.inside += std::min(row.end[i], range.end) - std::max(row.start[i], range.start);
+        }
+    }
+    const auto length = static_cast<double>(range.length());
+    const double lanes = std::max<double>(1, static_cast<double>(store.lanes().size()));
+    std::vector<KindStatistics> statistics;
+    for (auto each = byLane.begin(); each != byLane.end();) {
+        const TaskKind kind = each->first.first;
+        Durations together;
+        std::vector<KindStatistics> ofLanes;
+        for (; each != byLane.end() && each->first.first == kind; ++each) {
+            together.all.insert(together.all.end(), each->second.all.begin(), each->second.all.end());
+            together.inside += each->second.inside;
+            ofLanes.push_back(summary(kind, LaneId{each->first.second}, each->second, length));
+        }
+        statistics.push_back(summary(kind, std::nullopt, together, length * lanes));
+        statistics.insert(statistics.end(), ofLanes.begin(), ofLanes.end());
+    }
+    return statistics;
+}
+}  // namespace pipescope

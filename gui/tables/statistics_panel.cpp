@@ -1,0 +1,183 @@
+#include "gui/tables/statistics_panel.h"
+
+#include "gui/style/elided_label.h"
+#include "gui/style/number_format.h"
+#include "gui/tables/statistics_model.h"
+#include "gui/tables/table_export.h"
+
+#include <QComboBox>
+#include <QFileDialog>
+#include <QFutureWatcher>
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QLabel>
+#include <QPushButton>
+#include <QSignalBlocker>
+#include <QTableView>
+#include <QTimer>
+#include <QVBoxLayout>
+#include <QtConcurrentRun>
+
+namespace pipescope {
+namespace {
+constexpr int kRestMilliseconds = 120;
+
+using Counted = std::vector<KindStatistics>;
+
+Counted countIn(const std::shared_ptr<const TimelineStore>& store, const TimeRange& range,
+                const std::shared_ptr<std::atomic<bool>>& cancelled) {
+    return taskStatistics(*store, range, [cancelled] { return cancelled->load(); });
+}
+}  // namespace
+
+StatisticsPanel::StatisticsPanel(QWidget* parent)
+    : QWidget(parent),
+      rest_(new QTimer(this)),
+      sources_(new QComboBox(this)),
+      ranges_(new QComboBox(this)),
+      status_(new ElidedLabel(this)),
+      export_(new QPushButton(tr("&Export…"), this)),
+      model_(new StatisticsModel(this)),
+      table_(new QTableView(this)) {
+    rest_->setSingleShot(true);
+    rest_->setInterval(kRestMilliseconds);
+    connect(rest_, &QTimer::timeout, this, &StatisticsPanel::count);
+    sources_->setAccessibleName(tr("Timeline counted"));
+    ranges_->setAccessibleName(tr("Range counted"));
+    ranges_->addItems({tr("Visible range"), tr("Chosen step"), tr("Whole trace")});
+    export_->setToolTip(tr("Write the statistics as CSV or JSON"));
+    connect(sources_, &QComboBox::currentIndexChanged, this, &StatisticsPanel::restart);
+    connect(ranges_, &QComboBox::currentIndexChanged, this, &StatisticsPanel::restart);
+    connect(export_, &QPushButton::clicked, this, &StatisticsPanel::exportRows);
+    table_->setModel(model_);
+    table_->setAccessibleName(tr("Statistics by kind and lane"));
+    table_->verticalHeader()->hide();
+    table_->verticalHeader()->setMinimumSectionSize(table_->fontMetrics().height() + 2);
+    table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 4);
+    table_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+    table_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::Stretch);
+    table_->horizontalHeader()->setHighlightSections(false);
+    table_->setAlternatingRowColors(true);
+    table_->setShowGrid(false);
+    table_->setFrameShape(QFrame::NoFrame);
+    table_->setSelectionBehavior(QAbstractItemView::SelectRows);
+    auto* line = new QHBoxLayout;
+    line->addWidget(sources_);
+    line->addWidget(ranges_);
+    line->addWidget(status_, 1);
+    line->addWidget(export_);
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(4, 4, 4, 0);
+    layout->setSpacing(4);
+    layout->addLayout(line);
+    layout->addWidget(table_, 1);
+}
+
+StatisticsPanel::~StatisticsPanel() {
+    if (cancelled_) {
+        cancelled_->store(true);
+    }
+}
+
+void StatisticsPanel::setDocument(std::shared_ptr<const TraceDocument> document, TimeAxisModel* axis,
+                                  std::int32_t step) {
+    const bool other = document != document_;
+    document_ = std::move(document);
+    step_ = step;
+    if (axis_ != axis) {
+        if (axis_) {
+            axis_->disconnect(this);
+        }
+        axis_ = axis;
+        if (axis != nullptr) {
+            connect(axis, &TimeAxisModel::windowChanged, this, &StatisticsPanel::restart);
+        }
+    }
+    if (other) {
+        fillSources();
+    }
+    restart();
+}
+
+void StatisticsPanel::fillSources() {
+    const QSignalBlocker blocker(sources_);
+    sources_->clear();
+    if (document_ && document_->measured) {
+        sources_->addItem(tr("Measured"), static_cast<int>(Source::measured));
+    }
+    if (document_ && document_->simulated) {
+        sources_->addItem(tr("Simulated"), static_cast<int>(Source::simulated));
+    }
+}
+
+TimeRange StatisticsPanel::range() const {
+    switch (ranges_->currentIndex()) {
+        case step_range:
+            if (const StepSpan* span = document_->measured ? document_->measured->step(step_) : nullptr) {
+                return span->range();
+            }
+            return stepRange(*document_, step_);
+        case whole_range: return axis_->total();
+        default:
+            return {axis_->window().start, axis_->window().start + static_cast<std::int64_t>(axis_->window().length)};
+    }
+}
+
+void StatisticsPanel::restart() {
+    if (cancelled_) {
+        cancelled_->store(true);
+        cancelled_.reset();
+    }
+    if (isVisible()) {
+        rest_->start();
+    }
+}
+
+void StatisticsPanel::count() {
+    if (!document_ || !axis_ || sources_->count() == 0) {
+        status_->setText(tr("Open a trace to count its tasks."));
+        model_->setStatistics({}, {});
+        export_->setEnabled(false);
+        return;
+    }
+    const auto source = static_cast<Source>(sources_->currentData().toInt());
+    const std::shared_ptr<const TimelineStore> store =
+        source == Source::measured ? document_->measured : document_->simulated;
+    TimeRange in = range();
+    status_->setText(tr("%1 of the time axis").arg(formatDuration(in.length())));
+    if (source == Source::simulated) {
+        const std::int64_t shift = simulatedShift(*document_, step_);
+        in = {in.start - shift, in.end - shift};
+    }
+    cancelled_ = std::make_shared<std::atomic<bool>>(false);
+    auto* watcher = new QFutureWatcher<Counted>(this);
+    connect(watcher, &QFutureWatcher<Counted>::finished, this, [this, watcher, store, mine = cancelled_] {
+        watcher->deleteLater();
+        if (mine == cancelled_) {
+            cancelled_.reset();
+            model_->setStatistics(watcher->result(), store->lanes());
+            export_->setEnabled(model_->rowCount() > 0);
+            Q_EMIT counted();
+        }
+    });
+    watcher->setFuture(QtConcurrent::run(countIn, store, in, cancelled_));
+}
+
+void StatisticsPanel::showEvent(QShowEvent* event) {
+    QWidget::showEvent(event);
+    restart();
+}
+
+void StatisticsPanel::exportRows() {
+    const QString path = QFileDialog::getSaveFileName(this, tr("Export the statistics"), tr("statistics.csv"),
+                                                      tr("Tables (*.csv *.json)"));
+    if (path.isEmpty()) {
+        return;
+    }
+    try {
+        saveTable(*model_, path);
+    } catch (const Error& error) {
+        Q_EMIT failed(QString::fromUtf8(error.what()));
+    }
+}
+}  // namespace pipescope

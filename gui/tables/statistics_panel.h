@@ -1,0 +1,63 @@
+#pragma once
+
+#include "gui/document/trace_document.h"
+#include "gui/timeline/time_axis_model.h"
+
+#include <QPointer>
+#include <QWidget>
+
+#include <atomic>
+#include <memory>
+
+class QComboBox;
+class QPushButton;
+class QTableView;
+class QTimer;
+
+namespace pipescope {
+class ElidedLabel;
+class StatisticsModel;
+
+/// How many tasks of each kind there are in the part of the time axis that is visible, how long they take and how busy
+/// they keep the lanes. Counted in a worker, a moment after the view came to rest.
+class StatisticsPanel : public QWidget {
+    Q_OBJECT
+
+public:
+    explicit StatisticsPanel(QWidget* parent = nullptr);
+    ~StatisticsPanel() override;
+
+    /// Null: nothing is open. `step` is the measured step beside which the simulated one is drawn.
+    void setDocument(std::shared_ptr<const TraceDocument> document, TimeAxisModel* axis, std::int32_t step);
+    StatisticsModel& model() const { return *model_; }
+    QComboBox& ranges() const { return *ranges_; }
+
+Q_SIGNALS:
+    void counted();
+    void failed(const QString& text);
+
+protected:
+    void showEvent(QShowEvent* event) override;
+
+private:
+    enum Range { visible_range, step_range, whole_range };
+
+    void fillSources();
+    TimeRange range() const;
+    void restart();
+    void count();
+    void exportRows();
+
+    std::shared_ptr<const TraceDocument> document_;
+    QPointer<TimeAxisModel> axis_;
+    std::int32_t step_ = 0;
+    std::shared_ptr<std::atomic<bool>> cancelled_;
+    QTimer* rest_;
+    QComboBox* sources_;
+    QComboBox* ranges_;
+    ElidedLabel* status_;
+    QPushButton* export_;
+    StatisticsModel* model_;
+    QTableView* table_;
+};
+}  // namespace pipescope

@@ -1,0 +1,267 @@
+#include "gui/tables/task_table.h"
+
+#include "gui/style/elided_label.h"
+#include "gui/style/task_style.h"
+#include "gui/tables/table_export.h"
+#include "gui/tables/task_table_model.h"
+
+#include <QComboBox>
+#include <QFileDialog>
+#include <QFutureWatcher>
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QLabel>
+#include <QLineEdit>
+#include <QLocale>
+#include <QPushButton>
+#include <QSignalBlocker>
+#include <QTableView>
+#include <QVBoxLayout>
+#include <QtConcurrentRun>
+
+namespace pipescope {
+namespace {
+constexpr int kAll = -1;
+
+std::shared_ptr<const TaskRows> makeRows(const std::shared_ptr<const TraceDocument>& document, Source source,
+                                         std::int32_t step, const TaskQuery& query, TaskOrder order,
+                                         const std::shared_ptr<std::atomic<bool>>& cancelled) {
+    return TaskRows::make(document, source, step, query, order, [cancelled] { return cancelled->load(); });
+}
+}  // namespace
+
+TaskTable::TaskTable(QWidget* parent) : QWidget(parent), model_(new TaskTableModel(this)) {
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(4, 4, 4, 0);
+    layout->setSpacing(4);
+    layout->addWidget(createFilters());
+    createTable();
+    layout->addWidget(table_, 1);
+    setDocument(nullptr, 0);
+}
+
+TaskTable::~TaskTable() {
+    if (cancelled_) {
+        cancelled_->store(true);
+    }
+}
+
+QWidget* TaskTable::createFilters() {
+    auto* bar = new QWidget(this);
+    auto* line = new QHBoxLayout(bar);
+    line->setContentsMargins(0, 0, 0, 0);
+    sources_ = new QComboBox(bar);
+    sources_->setAccessibleName(tr("Timeline listed"));
+    kinds_ = new QComboBox(bar);
+    kinds_->setAccessibleName(tr("Kind of task"));
+    lanes_ = new QComboBox(bar);
+    lanes_->setAccessibleName(tr("Lane"));
+    filter_ = new QLineEdit(bar);
+    filter_->setAccessibleName(tr("Filter tasks"));
+    filter_->setClearButtonEnabled(true);
+    filter_->setPlaceholderText(tr("F3, backward 2 1, mb 4, partition 0, step 7, layer conv"));
+    filter_->setToolTip(
+        tr("Micro-batch first, then partition, as in backward 2 1; or words such as mb 4, partition 0, "
+           "step 7, lane 1, layer NAME"));
+    status_ = new ElidedLabel(bar);
+    export_ = new QPushButton(tr("&Export…"), bar);
+    export_->setToolTip(tr("Write the listed tasks as CSV or JSON"));
+    for (QComboBox* box : {sources_, kinds_, lanes_}) {
+        box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
+        box->setMinimumContentsLength(9);
+        line->addWidget(box);
+        connect(box, &QComboBox::currentIndexChanged, this, &TaskTable::restart);
+    }
+    line->addWidget(filter_, 2);
+    line->addWidget(status_, 1);
+    line->addWidget(export_);
+    connect(filter_, &QLineEdit::textChanged, this, &TaskTable::restart);
+    connect(export_, &QPushButton::clicked, this, &TaskTable::exportRows);
+    return bar;
+}
+
+void TaskTable::createTable() {
+    table_ = new QTableView(this);
+    table_->setModel(model_);
+    table_->setAccessibleName(tr("Tasks"));
+    table_->setAlternatingRowColors(true);
+    table_->setShowGrid(false);
+    table_->setWordWrap(false);
+    table_->setFrameShape(QFrame::NoFrame);
+    table_->setSelectionBehavior(QAbstractItemView::SelectRows);
+    table_->setSelectionMode(QAbstractItemView::SingleSelection);
+    table_->setTabKeyNavigation(false);
+    // One height for all rows: then ten million of them cost nothing to lay out.
+    table_->verticalHeader()->hide();
+    table_->verticalHeader()->setSectionResizeMode(QHeaderView::Fixed);
+    table_->verticalHeader()->setMinimumSectionSize(table_->fontMetrics().height() + 2);
+    table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 4);
+    QHeaderView* header = table_->horizontalHeader();
+    header->setSectionResizeMode(QHeaderView::Interactive);
+    header->setSectionResizeMode(0, QHeaderView::Stretch);
+    header->setMinimumSectionSize(table_->fontMetrics().averageCharWidth() * 8);
+    header->setDefaultSectionSize(table_->fontMetrics().averageCharWidth() * 13);
+    header->setHighlightSections(false);
+    header->setSectionsClickable(true);
+    header->setSortIndicatorShown(true);
+    header->setSortIndicator(static_cast<int>(TaskColumn::start), Qt::AscendingOrder);
+    connect(header, &QHeaderView::sortIndicatorChanged, this, &TaskTable::restart);
+    connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
+            [this](const QModelIndex& current) {
+                if (!marking_ && current.isValid() && model_->rows() != nullptr) {
+                    Q_EMIT picked(model_->rows()->source(),
+                                  model_->rows()->sliceAt(static_cast<std::size_t>(current.row())));
+                }
+            });
+}
+
+QString TaskTable::status() const {
+    return status_->text();
+}
+
+Source TaskTable::source() const {
+    return static_cast<Source>(sources_->currentData().toInt());
+}
+
+void TaskTable::setDocument(std::shared_ptr<const TraceDocument> document, std::int32_t step) {
+    const bool other = document != document_;
+    document_ = std::move(document);
+    step_ = step;
+    if (other) {
+        selected_.reset();
+        fillChoices();
+    }
+    restart();
+}
+
+void TaskTable::fillChoices() {
+    const QSignalBlocker noSources(sources_);
+    const QSignalBlocker noKinds(kinds_);
+    const QSignalBlocker noLanes(lanes_);
+    const QVariant kind = kinds_->currentData();
+    for (QComboBox* box : {sources_, kinds_, lanes_}) {
+        box->clear();
+    }
+    kinds_->addItem(tr("All kinds"), kAll);
+    lanes_->addItem(tr("All lanes"), kAll);
+    for (int each = 0; each < kNumTaskKinds; ++each) {
+        kinds_->addItem(styleOf(static_cast<TaskKind>(each)).name, each);
+    }
+    kinds_->setCurrentIndex(std::max(0, kinds_->findData(kind)));
+    if (!document_) {
+        return;
+    }
+    if (document_->measured) {
+        sources_->addItem(tr("Measured"), static_cast<int>(Source::measured));
+    }
+    if (document_->simulated) {
+        sources_->addItem(tr("Simulated"), static_cast<int>(Source::simulated));
+    }
+    const TimelineStore* names = document_->measured ? document_->measured.get() : document_->simulated.get();
+    for (std::size_t lane = 0; names != nullptr && lane < names->lanes().size(); ++lane) {
+        lanes_->addItem(QString::fromStdString(names->lanes()[lane].name), static_cast<int>(lane));
+    }
+}
+
+void TaskTable::restart() {
+    if (cancelled_) {
+        cancelled_->store(true);
+        cancelled_.reset();
+    }
+    stale_ = !isVisible();
+    if (stale_) {
+        return;  // a table nobody looks at need not be sorted
+    }
+    if (!document_ || sources_->count() == 0) {
+        showRows(nullptr);
+        return;
+    }
+    std::optional<TaskQuery> query = parseTaskQuery(filter_->text(), *document_);
+    if (!query) {
+        status_->setText(tr("“%1” names no task").arg(filter_->text()));
+        return;
+    }
+    if (kinds_->currentData().toInt() != kAll) {
+        query->keep(std::uint32_t{1} << kinds_->currentData().toUInt());
+    }
+    if (lanes_->currentData().toInt() != kAll) {
+        query->lane = lanes_->currentData().toInt();
+    }
+    const QHeaderView& header = *table_->horizontalHeader();
+    const TaskOrder order{static_cast<TaskColumn>(header.sortIndicatorSection()),
+                          header.sortIndicatorOrder() == Qt::DescendingOrder};
+    cancelled_ = std::make_shared<std::atomic<bool>>(false);
+    using Rows = std::shared_ptr<const TaskRows>;
+    auto* watcher = new QFutureWatcher<Rows>(this);
+    connect(watcher, &QFutureWatcher<Rows>::finished, this, [this, watcher, mine = cancelled_] {
+        watcher->deleteLater();
+        if (mine == cancelled_) {
+            showRows(watcher->result());
+        }
+    });
+    watcher->setFuture(QtConcurrent::run(makeRows, document_, source(), step_, *query, order, cancelled_));
+}
+
+void TaskTable::showRows(std::shared_ptr<const TaskRows> rows) {
+    cancelled_.reset();
+    model_->setRows(std::move(rows));
+    const TaskRows* listed_rows = model_->rows();
+    const QLocale locale;
+    if (listed_rows == nullptr) {
+        status_->setText(tr("Open a trace to list its tasks."));
+    } else if (listed_rows->size() == listed_rows->total()) {
+        status_->setText(tr("%1 tasks").arg(locale.toString(static_cast<qulonglong>(listed_rows->total()))));
+    } else {
+        status_->setText(tr("%1 of %2 tasks")
+                             .arg(locale.toString(static_cast<qulonglong>(listed_rows->size())),
+                                  locale.toString(static_cast<qulonglong>(listed_rows->total()))));
+    }
+    export_->setEnabled(model_->rowCount() > 0);
+    markSelected();
+    Q_EMIT listed();
+}
+
+void TaskTable::select(Source in, std::optional<SliceRef> slice) {
+    selected_ = slice;
+    selectedIn_ = in;
+    if (slice && sources_->count() > 1 && source() != in) {
+        sources_->setCurrentIndex(sources_->findData(static_cast<int>(in)));  // lists the other, then marks
+        return;
+    }
+    markSelected();
+}
+
+void TaskTable::markSelected() {
+    marking_ = true;
+    const TaskRows* rows = model_->rows();
+    const std::optional<std::size_t> row =
+        rows != nullptr && selected_ && rows->source() == selectedIn_ ? rows->rowOf(*selected_) : std::nullopt;
+    if (!row) {
+        table_->selectionModel()->clear();
+    } else if (table_->currentIndex().row() != static_cast<int>(*row)) {
+        table_->selectRow(static_cast<int>(*row));
+        table_->scrollTo(model_->index(static_cast<int>(*row), 0));
+    }
+    marking_ = false;
+}
+
+void TaskTable::showEvent(QShowEvent* event) {
+    QWidget::showEvent(event);
+    if (stale_) {
+        restart();
+    }
+}
+
+void TaskTable::exportRows() {
+    const QString path =
+        QFileDialog::getSaveFileName(this, tr("Export the tasks"), tr("tasks.csv"), tr("Tables (*.csv *.json)"));
+    if (path.isEmpty()) {
+        return;
+    }
+    try {
+        saveTable(*model_, path);
+    } catch (const Error& error) {
+        Q_EMIT failed(QString::fromUtf8(error.what()));
+    }
+}
+}  // namespace pipescope

@@ -1,0 +1,128 @@
+#include "gui/window/marks_panel.h"
+
+#include "gui/style/number_format.h"
+#include "gui/tables/table_export.h"
+
+#include <QHeaderView>
+#include <QKeyEvent>
+#include <QLabel>
+#include <QTableView>
+#include <QVBoxLayout>
+
+namespace pipescope {
+void MarksModel::setAxis(TimeAxisModel* axis) {
+    beginResetModel();
+    if (axis_) {
+        axis_->disconnect(this);
+    }
+    axis_ = axis;
+    if (axis_) {
+        const auto reset = [this] {
+            beginResetModel();
+            endResetModel();
+        };
+        connect(axis_, &TimeAxisModel::marksChanged, this, reset);
+        connect(axis_, &TimeAxisModel::originChanged, this, reset);
+    }
+    endResetModel();
+}
+
+std::optional<TimeMark> MarksModel::markAt(int row) const {
+    return row >= 0 && row < rowCount() ? std::optional(axis_->marks()[static_cast<std::size_t>(row)]) : std::nullopt;
+}
+
+void MarksModel::remove(int row) {
+    if (markAt(row)) {
+        std::vector<TimeMark> marks = axis_->marks();
+        marks.erase(marks.begin() + row);
+        axis_->setMarks(std::move(marks));
+    }
+}
+
+int MarksModel::rowCount(const QModelIndex& parent) const {
+    return parent.isValid() || !axis_ ? 0 : static_cast<int>(axis_->marks().size());
+}
+
+int MarksModel::columnCount(const QModelIndex& parent) const {
+    return parent.isValid() ? 0 : 2;
+}
+
+QVariant MarksModel::data(const QModelIndex& index, int role) const {
+    const std::optional<TimeMark> mark = index.isValid() ? markAt(index.row()) : std::nullopt;
+    if (!mark) {
+        return {};
+    }
+    if (index.column() == note) {
+        return role == Qt::DisplayRole || role == Qt::EditRole ? QVariant(mark->note) : QVariant();
+    }
+    if (role == Qt::DisplayRole) {
+        return tr("%1 after the step began").arg(formatDuration(mark->time - axis_->origin()));
+    }
+    return role == kExportRole ? QVariant::fromValue<qlonglong>(mark->time) : QVariant();
+}
+
+bool MarksModel::setData(const QModelIndex& index, const QVariant& value, int role) {
+    if (role != Qt::EditRole || index.column() != note || !markAt(index.row())) {
+        return false;
+    }
+    std::vector<TimeMark> marks = axis_->marks();
+    marks[static_cast<std::size_t>(index.row())].note = value.toString();
+    axis_->setMarks(std::move(marks));
+    return true;
+}
+
+Qt::ItemFlags MarksModel::flags(const QModelIndex& index) const {
+    const Qt::ItemFlags own = QAbstractTableModel::flags(index);
+    return index.column() == note ? own | Qt::ItemIsEditable : own;
+}
+
+QVariant MarksModel::headerData(int section, Qt::Orientation orientation, int role) const {
+    if (orientation == Qt::Vertical) {
+        return {};
+    }
+    if (role == kExportRole) {
+        return section == time ? QStringLiteral("time_ns") : QStringLiteral("note");
+    }
+    return role == Qt::DisplayRole ? QVariant(section == time ? tr("Mark") : tr("Note")) : QVariant();
+}
+
+MarksPanel::MarksPanel(QWidget* parent) : QWidget(parent), model_(new MarksModel(this)), table_(new QTableView(this)) {
+    auto* hint =
+        new QLabel(tr("M sets a mark at the pointer; double click a note to write it, Delete removes the mark."), this);
+    hint->setWordWrap(true);
+    table_->setModel(model_);
+    table_->setAccessibleName(tr("Marks"));
+    table_->verticalHeader()->hide();
+    table_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::ResizeToContents);
+    table_->horizontalHeader()->setStretchLastSection(true);
+    table_->setShowGrid(false);
+    table_->setFrameShape(QFrame::NoFrame);
+    table_->setSelectionBehavior(QAbstractItemView::SelectRows);
+    table_->installEventFilter(this);
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(4, 4, 4, 0);
+    layout->addWidget(hint);
+    layout->addWidget(table_, 1);
+    const auto go = [this](const QModelIndex& index) {
+        if (const std::optional<TimeMark> mark = model_->markAt(index.row());
+            mark && index.column() == MarksModel::time) {
+            Q_EMIT picked(mark->time);
+        }
+    };
+    connect(table_, &QTableView::clicked, this, go);
+    connect(table_, &QTableView::activated, this, go);
+}
+
+void MarksPanel::removeSelected() {
+    model_->remove(table_->currentIndex().row());
+}
+
+bool MarksPanel::eventFilter(QObject* watched, QEvent* event) {
+    if (watched == table_ && event->type() == QEvent::KeyPress &&
+        static_cast<QKeyEvent*>(event)->key() == Qt::Key_Delete) {
+        removeSelected();
+        return true;
+    }
+    return QWidget::eventFilter(watched, event);
+}
+}  // namespace pipescope

@@ -1,0 +1,58 @@
+#pragma once
+
+#include "gui/timeline/time_axis_model.h"
+
+#include <QAbstractTableModel>
+#include <QPointer>
+#include <QWidget>
+
+class QTableView;
+
+namespace pipescope {
+/// The marks of a time axis: where they are, and a note that can be edited.
+class MarksModel : public QAbstractTableModel {
+    Q_OBJECT
+
+public:
+    enum Column { time, note };
+
+    using QAbstractTableModel::QAbstractTableModel;
+    void setAxis(TimeAxisModel* axis);
+    void remove(int row);
+    std::optional<TimeMark> markAt(int row) const;
+
+    int rowCount(const QModelIndex& parent = {}) const override;
+    int columnCount(const QModelIndex& parent = {}) const override;
+    QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;
+    bool setData(const QModelIndex& index, const QVariant& value, int role = Qt::EditRole) override;
+    Qt::ItemFlags flags(const QModelIndex& index) const override;
+    QVariant headerData(int section, Qt::Orientation orientation, int role = Qt::DisplayRole) const override;
+
+private:
+    QPointer<TimeAxisModel> axis_;
+};
+
+/// Lists marks; click one to go there, write a note beside it, Delete removes it.
+class MarksPanel : public QWidget {
+    Q_OBJECT
+
+public:
+    explicit MarksPanel(QWidget* parent = nullptr);
+    /// Null: nothing is open.
+    void setAxis(TimeAxisModel* axis) { model_->setAxis(axis); }
+    MarksModel& model() const { return *model_; }
+    QTableView& table() const { return *table_; }
+
+Q_SIGNALS:
+    void picked(std::int64_t time);
+
+protected:
+    bool eventFilter(QObject* watched, QEvent* event) override;
+
+private:
+    void removeSelected();
+
+    MarksModel* model_;
+    QTableView* table_;
+};
+}  // namespace pipescope

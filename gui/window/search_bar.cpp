@@ -1,0 +1,247 @@
+#include "gui/window/search_bar.h"
+
+#include "gui/style/elided_label.h"
+#include "gui/style/task_style.h"
+#include "gui/timeline/time_axis_model.h"
+#include "gui/window/document_page.h"
+#include "trace/sql_query.h"
+
+#include <QFutureWatcher>
+#include <QHBoxLayout>
+#include <QKeyEvent>
+#include <QLabel>
+#include <QLineEdit>
+#include <QLocale>
+#include <QTimer>
+#include <QToolButton>
+#include <QtConcurrentRun>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+constexpr int kRestMilliseconds = 120;
+
+QString escaped(const QString& text) {
+    QString quoted = text;
+    return quoted.replace(QLatin1String("'"), QLatin1String("''"));
+}
+
+std::vector<FoundRange> findRanges(const QString& path, const QString& text,
+                                   const std::shared_ptr<std::atomic<bool>>& cancelled) {
+    SqlOptions options;
+    options.cancelled = [cancelled] { return cancelled->load(); };
+    const QString sql = QStringLiteral(
+                            "SELECT coalesce(r.text, s.value) AS what, r.start, coalesce(r.end, r.start) "
+                            "FROM NVTX_EVENTS AS r LEFT JOIN StringIds AS s ON s.id = r.textId "
+                            "WHERE r.eventType IN (34, 59, 60) AND instr(lower(what), lower('%1')) > 0 "
+                            "ORDER BY r.start")
+                            .arg(escaped(text));
+    std::vector<FoundRange> found;
+    for (const std::vector<SqlValue>& row : query_sql(path.toStdString(), sql.toStdString(), options).rows) {
+        const auto* name = std::get_if<std::string>(&row[0]);
+        const auto* start = std::get_if<std::int64_t>(&row[1]);
+        const auto* end = std::get_if<std::int64_t>(&row[2]);
+        if (name != nullptr && start != nullptr && end != nullptr) {
+            found.push_back({QString::fromStdString(*name), {*start, std::max(*start, *end)}});
+        }
+    }
+    return found;
+}
+
+SearchHits findIn(const std::shared_ptr<const TraceDocument>& document, std::int32_t step, const QString& text,
+                const std::shared_ptr<std::atomic<bool>>& cancelled) {
+    SearchHits hits;
+    if (const std::optional<TaskQuery> query = parseTaskQuery(text, *document)) {
+        const Source source = document->measured ? Source::measured : Source::simulated;
+        hits.tasks = TaskRows::make(document, source, step, *query, {}, [cancelled] { return cancelled->load(); });
+        return hits;
+    }
+    try {
+        hits.ranges = findRanges(document->path, text, cancelled);
+    } catch (const std::exception&) {
+        hits.error = SearchBar::tr("No task is called so, and this file has no NVTX ranges to search.");
+    }
+    return hits;
+}
+
+QToolButton* addButton(QHBoxLayout& line, const QString& text, const QString& name) {
+    auto* button = new QToolButton;
+    button->setText(text);
+    button->setToolTip(name);
+    button->setAccessibleName(name);
+    button->setAutoRaise(true);
+    line.addWidget(button);
+    return button;
+}
+}  // namespace
+
+SearchBar::SearchBar(QWidget* parent)
+    : QWidget(parent), rest_(new QTimer(this)), field_(new QLineEdit(this)), status_(new ElidedLabel(this)) {
+    field_->setPlaceholderText(tr("Find a task – F3, backward 2 1, layer conv – or an NVTX range by its text"));
+    field_->setAccessibleName(tr("Find"));
+    field_->setClearButtonEnabled(true);
+    field_->installEventFilter(this);
+    auto* line = new QHBoxLayout(this);
+    line->setContentsMargins(8, 3, 8, 3);
+    auto* label = new QLabel(tr("Find"), this);
+    label->setBuddy(field_);
+    line->addWidget(label);
+    line->addWidget(field_, 2);
+    connect(addButton(*line, QStringLiteral("▲"), tr("Previous hit")), &QToolButton::clicked, this,
+            &SearchBar::previous);
+    connect(addButton(*line, QStringLiteral("▼"), tr("Next hit")), &QToolButton::clicked, this, &SearchBar::next);
+    line->addWidget(status_, 3);
+    connect(addButton(*line, QStringLiteral("✕"), tr("Close the search")), &QToolButton::clicked, this,
+            &SearchBar::close);
+    rest_->setSingleShot(true);
+    rest_->setInterval(kRestMilliseconds);
+    connect(rest_, &QTimer::timeout, this, &SearchBar::search);
+    connect(field_, &QLineEdit::textChanged, rest_, qOverload<>(&QTimer::start));
+    hide();
+}
+
+SearchBar::~SearchBar() {
+    if (cancelled_) {
+        cancelled_->store(true);
+    }
+}
+
+void SearchBar::setPage(DocumentPage* page) {
+    page_ = page;
+    hits_ = {};
+    current_.reset();
+    if (page == nullptr) {
+        hide();
+    } else if (isVisible() && !field_->text().isEmpty()) {
+        rest_->start();
+    }
+}
+
+void SearchBar::start() {
+    show();
+    field_->setFocus();
+    field_->selectAll();
+}
+
+void SearchBar::close() {
+    hide();
+    Q_EMIT closed();
+}
+
+QString SearchBar::status() const {
+    return status_->text();
+}
+
+void SearchBar::search() {
+    if (cancelled_) {
+        cancelled_->store(true);
+        cancelled_.reset();
+    }
+    hits_ = {};
+    current_.reset();
+    const QString text = field_->text().trimmed();
+    if (!page_ || !page_->document() || text.isEmpty()) {
+        status_->setText({});
+        return;
+    }
+    status_->setText(tr("Searching …"));
+    cancelled_ = std::make_shared<std::atomic<bool>>(false);
+    auto* watcher = new QFutureWatcher<SearchHits>(this);
+    connect(watcher, &QFutureWatcher<SearchHits>::finished, this, [this, watcher, mine = cancelled_] {
+        watcher->deleteLater();
+        if (mine == cancelled_) {
+            cancelled_.reset();
+            take(watcher->result());
+        }
+    });
+    watcher->setFuture(QtConcurrent::run(findIn, page_->document(), page_->step(), text, cancelled_));
+}
+
+void SearchBar::take(SearchHits hits) {
+    hits_ = std::move(hits);
+    if (!hits_.error.isEmpty()) {
+        status_->setText(hits_.error);
+    } else if (hits_.size() == 0) {
+        status_->setText(tr("Nothing is called so"));
+    } else {
+        goTo(firstVisible());
+    }
+    Q_EMIT searched();
+}
+
+std::int64_t SearchBar::startOf(std::size_t hit) const {
+    return hits_.tasks ? hits_.tasks->at(hit).slice.start.count() : hits_.ranges[hit].range.start;
+}
+
+std::size_t SearchBar::firstVisible() const {
+    const std::int64_t left = page_ ? page_->axis().window().start : 0;
+    std::size_t first = 0;
+    std::size_t count = hits_.size();
+    while (count > 0) {  // the first that starts at the left edge or later
+        const std::size_t half = count / 2;
+        const bool before = startOf(first + half) < left;
+        first = before ? first + half + 1 : first;
+        count = before ? count - half - 1 : half;
+    }
+    return first == hits_.size() ? 0 : first;
+}
+
+void SearchBar::goTo(std::size_t hit) {
+    current_ = hit;
+    QString name;
+    if (hits_.tasks) {
+        const SliceRef slice = hits_.tasks->sliceAt(hit);
+        const TaskKey key = hits_.tasks->at(hit).slice.key;
+        name = tr("step %1: %2").arg(key.step).arg(taskName(key));
+        page_->select(hits_.tasks->source(), slice);
+        page_->showSelection();
+    } else {
+        const FoundRange& found = hits_.ranges[hit];
+        name = found.text;
+        const std::int64_t margin = found.range.length() / 2 + 1000;
+        page_->axis().show({found.range.start - margin, found.range.end + margin});
+        page_->axis().setCursor(found.range.start);
+    }
+    const QLocale locale;
+    status_->setText(tr("%1 of %2 · %3")
+                         .arg(locale.toString(static_cast<qulonglong>(hit + 1)),
+                              locale.toString(static_cast<qulonglong>(hits_.size())), name));
+}
+
+void SearchBar::move(int by) {
+    if (rest_->isActive()) {
+        rest_->stop();
+        search();  // its hit is the first
+        return;
+    }
+    if (!page_ || hits_.size() == 0 || !current_) {
+        return;
+    }
+    const std::size_t size = hits_.size();
+    goTo((*current_ + (by > 0 ? 1 : size - 1)) % size);
+}
+
+void SearchBar::next() {
+    move(1);
+}
+
+void SearchBar::previous() {
+    move(-1);
+}
+
+bool SearchBar::eventFilter(QObject* watched, QEvent* event) {
+    if (watched == field_ && event->type() == QEvent::KeyPress) {
+        const auto* key = static_cast<QKeyEvent*>(event);
+        if (key->key() == Qt::Key_Return || key->key() == Qt::Key_Enter) {
+            move(key->modifiers() & Qt::ShiftModifier ? -1 : 1);
+            return true;
+        }
+        if (key->key() == Qt::Key_Escape) {
+            close();
+            return true;
+        }
+    }
+    return QWidget::eventFilter(watched, event);
+}
+}  // namespace pipescope

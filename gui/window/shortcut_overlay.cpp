@@ -1,0 +1,99 @@
+#include "gui/window/shortcut_overlay.h"
+
+#include <QCoreApplication>
+#include <QDialog>
+#include <QDialogButtonBox>
+#include <QLabel>
+#include <QMenu>
+#include <QMenuBar>
+#include <QScrollArea>
+#include <QVBoxLayout>
+
+namespace pipescope {
+namespace {
+QString tr(const char* text) {
+    return QCoreApplication::translate("ShortcutOverlay", text);
+}
+
+QString plain(QString text) {
+    return text.remove(QLatin1Char('&')).remove(QChar(0x2026));
+}
+
+void collect(const QMenu& menu, const QString& group, QList<ShortcutLine>& lines) {
+    for (const QAction* action : menu.actions()) {
+        if (action->menu() != nullptr) {
+            collect(*action->menu(), group, lines);
+            continue;
+        }
+        QStringList keys;
+        for (const QKeySequence& each : action->shortcuts()) {
+            keys << each.toString(QKeySequence::NativeText);
+        }
+        if (!keys.isEmpty()) {
+            lines.push_back({group, keys.join(QStringLiteral(", ")), plain(action->text())});
+        }
+    }
+}
+
+QString table(const QList<ShortcutLine>& lines) {
+    QString html = QStringLiteral("<table cellspacing='0' cellpadding='2'>");
+    QString group;
+    for (const ShortcutLine& line : lines) {
+        if (line.group != group) {
+            group = line.group;
+            html += QStringLiteral("<tr><td colspan='2'><b>%1</b></td></tr>").arg(group.toHtmlEscaped());
+        }
+        html += QStringLiteral("<tr><td>&nbsp;&nbsp;%1&nbsp;&nbsp;&nbsp;</td><td>%2</td></tr>")
+                    .arg(line.keys.toHtmlEscaped(), line.what.toHtmlEscaped());
+    }
+    return html + QStringLiteral("</table>");
+}
+}  // namespace
+
+QList<ShortcutLine> shortcutLines(const QMenuBar& menus) {
+    QList<ShortcutLine> lines;
+    for (const QAction* action : menus.actions()) {
+        if (action->menu() != nullptr) {
+            collect(*action->menu(), plain(action->text()), lines);
+        }
+    }
+    const QString timeline = tr("In a timeline");
+    lines.push_back({timeline, tr("←, →"), tr("move left, right; with Shift faster")});
+    lines.push_back({timeline, tr("↑, ↓, Page up, Page down"), tr("scroll the lanes")});
+    lines.push_back({timeline, tr("Ctrl + wheel"), tr("zoom about the pointer")});
+    lines.push_back({timeline, tr("wheel"), tr("scroll the lanes; with Shift move along the time axis")});
+    lines.push_back({timeline, tr("click"), tr("select a task and mark its twin")});
+    lines.push_back({timeline, tr("double click"), tr("zoom to a task")});
+    return lines;
+}
+
+QDialog* createShortcutOverlay(const QMenuBar& menus, QWidget* parent) {
+    auto* dialog = new QDialog(parent);
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    dialog->setObjectName(QStringLiteral("shortcuts"));
+    dialog->setWindowTitle(tr("Shortcuts"));
+    const QList<ShortcutLine> lines = shortcutLines(menus);
+    const qsizetype half = (lines.size() + 1) / 2;
+    auto* content = new QWidget(dialog);
+    auto* columns = new QHBoxLayout(content);
+    columns->setSpacing(24);
+    for (const QList<ShortcutLine>& part : {lines.mid(0, half), lines.mid(half)}) {
+        auto* label = new QLabel(table(part), content);
+        label->setTextFormat(Qt::RichText);
+        columns->addWidget(label, 1, Qt::AlignTop);
+    }
+    auto* scroll = new QScrollArea(dialog);
+    scroll->setWidget(content);
+    scroll->setWidgetResizable(true);
+    scroll->setFrameShape(QFrame::NoFrame);
+    auto* note = new QLabel(tr("Keys without Ctrl or Alt act while a timeline has the focus."), dialog);
+    auto* buttons = new QDialogButtonBox(QDialogButtonBox::Close, dialog);
+    QObject::connect(buttons, &QDialogButtonBox::rejected, dialog, &QDialog::reject);
+    auto* layout = new QVBoxLayout(dialog);
+    layout->addWidget(scroll, 1);
+    layout->addWidget(note);
+    layout->addWidget(buttons);
+    dialog->resize(content->sizeHint().boundedTo(QSize(1000, 640)) + QSize(60, 100));
+    return dialog;
+}
+}  // namespace pipescope
