@@ -10,6 +10,7 @@
 #include "profiler/memory/lane_memory.h"
 #include "profiler/memory/tracking_allocator.h"
 #include "profiler/recorder/recorder.h"
+#include "schedule/median.h"
 
 #include <ATen/Parallel.h>
 
@@ -90,12 +91,6 @@ double recorded_block(const Setting& setting, GPipe& pipeline, Switched& observe
     current = nullptr;
     recorder.stop();
     return seconds;
-}
-
-double median(std::vector<double> values) {
-    const auto middle = values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2);
-    std::nth_element(values.begin(), middle, values.end());
-    return *middle;
 }
 
 void report(const std::vector<double>& plain, const std::vector<double>& recorded) {

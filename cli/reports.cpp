@@ -210,17 +210,24 @@ Json comparison_json(const TraceComparison& compared) {
                 {"simulated_bubble_fraction", comparison.simulated_bubble_fraction}};
     object["measured_wall_step_ns"] =
         comparison.measured_wall_step_time ? Json(comparison.measured_wall_step_time->count()) : Json(nullptr);
+    const std::optional<Replay>& replay = comparison.replay;
+    object["replay_step_ns"] = replay ? Json(replay->step_time.count()) : Json(nullptr);
+    object["replay_error"] = replay ? Json(replay->error) : Json(nullptr);
+    object["replay_with_gaps_error"] = replay ? Json(replay->with_gaps_error) : Json(nullptr);
     object["tasks_matched"] = comparison.tasks_matched;
     object["tasks_unmatched"] = comparison.tasks_unmatched;
     object["lanes"] = Json::array();
-    for (const ComparedLane& lane : comparison.lanes) {
+    for (std::size_t index = 0; index < comparison.lanes.size(); ++index) {
+        const ComparedLane& lane = comparison.lanes[index];
         object["lanes"].push_back(
             {{"measured_busy_ns", lane.measured_busy.count()},
              {"simulated_busy_ns", lane.simulated_busy.count()},
              {"measured_bubble_fraction", fraction_unless(lossy, lane.measured_bubble_fraction)},
              {"simulated_bubble_fraction", lane.simulated_bubble_fraction},
              {"measured_peak_bytes", lane.measured_peak_bytes ? Json(*lane.measured_peak_bytes) : Json(nullptr)},
-             {"simulated_peak_bytes", lane.simulated_peak_bytes}});
+             {"simulated_peak_bytes", lane.simulated_peak_bytes},
+             {"replayed_peak_bytes",
+              replay && index < replay->peak_bytes.size() ? Json(replay->peak_bytes[index]) : Json(nullptr)}});
     }
     object["worst"] = Json::array();
     for (const ComparedTask& task : comparison.worst) {
@@ -269,6 +276,12 @@ std::string comparison_text(const TraceComparison& compared) {
                          known ? format_error_percent(error_of(static_cast<double>(each.simulated_peak_bytes),
                                                                static_cast<double>(*each.measured_peak_bytes)))
                                : ""});
+    }
+    if (comparison.replay) {
+        figures.add_row({"step from measured durations", format_duration(comparison.measured_step_time),
+                         format_duration(comparison.replay->step_time),
+                         format_error_percent(comparison.replay->error)});
+        figures.add_row({"and measured gaps", "", "", format_error_percent(comparison.replay->with_gaps_error)});
     }
     std::string text;
     for (const std::string& warning : compared.warnings) {

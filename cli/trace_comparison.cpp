@@ -2,6 +2,7 @@
 
 #include "balance/profile_file.h"
 #include "cli/trace_warnings.h"
+#include "simulator/replay.h"
 #include "trace/open_trace.h"
 
 #include <fmt/format.h>
@@ -14,8 +15,9 @@ namespace {
     throw TraceFormatError(fmt::format("{} {}", path.string(), problem));
 }
 
-/// What the run was, simulated. Faults in the trace are the trace's, not the caller's usage.
-Simulation simulate_run(const std::filesystem::path& path, const OpenedTrace& trace) {
+/// Compared with what the run was, simulated, and replayed. Faults in the trace are the trace's, not the caller's
+/// usage.
+TraceComparison compare_run(const std::filesystem::path& path, const OpenedTrace& trace, const Measured& measured) {
     if (!trace.profile_json) {
         refuse(path, "holds no profile; comparing needs the layers' costs; record it with 'pipescope run --trace'");
     }
@@ -26,7 +28,12 @@ Simulation simulate_run(const std::filesystem::path& path, const OpenedTrace& tr
                "--trace'");
     }
     try {
-        return simulate(parse_profile(*trace.profile_json), parse_pipeline_options(configuration->second));
+        const Profile profile = parse_profile(*trace.profile_json);
+        const PipelineOptions options = parse_pipeline_options(configuration->second);
+        Simulation simulation = simulate(profile, options);
+        Comparison comparison = compare(measured, simulation);
+        comparison.replay = replay(measured, profile, options);
+        return {std::move(simulation), std::move(comparison), trace.drops, trace_warnings(trace)};
     } catch (const Error& error) {
         refuse(path, fmt::format("holds a run that cannot be simulated: {}", error.what()));
     }
@@ -73,8 +80,6 @@ TraceComparison compare_trace(const std::filesystem::path& path) {
     if (measured.steps.empty()) {
         refuse(path, "holds warm-up steps only; comparing needs at least one more; run with more --steps");
     }
-    Simulation simulation = simulate_run(path, trace);
-    Comparison comparison = compare(measured, simulation);
-    return {std::move(simulation), std::move(comparison), trace.drops, trace_warnings(trace)};
+    return compare_run(path, trace, measured);
 }
 }  // namespace pipescope

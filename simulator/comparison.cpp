@@ -1,11 +1,10 @@
 #include "simulator/comparison.h"
 
 #include "schedule/error.h"
+#include "schedule/median.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <numeric>
 #include <set>
 
 namespace pipescope {
@@ -17,20 +16,6 @@ bool belongs_to_step(const Slice& slice) {
 TaskKey without_step(TaskKey key) {
     key.step = 0;
     return key;
-}
-
-double median(std::vector<double> values) {
-    std::sort(values.begin(), values.end());
-    const std::size_t middle = values.size() / 2;
-    return values.size() % 2 == 1 ? values[middle] : std::midpoint(values[middle - 1], values[middle]);
-}
-Nanoseconds median(const std::vector<Nanoseconds>& times) {
-    std::vector<double> values;
-    values.reserve(times.size());
-    for (const Nanoseconds time : times) {
-        values.push_back(static_cast<double>(time.count()));
-    }
-    return Nanoseconds{std::llround(median(std::move(values)))};
 }
 
 /// The compared steps of a timeline, each on its own: one pass, since a run may have very many.

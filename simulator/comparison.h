@@ -22,6 +22,14 @@ struct ComparedTask {
     Nanoseconds simulated{0};
 };
 
+/// Recorded steps run again on the virtual clock (replay.h), a check of schedule and recording. Medians over the steps.
+struct Replay {
+    Nanoseconds step_time{0};       ///< from the tasks' measured durations
+    double error = 0;               ///< that / measured - 1: the hand-offs between tasks, which take time too
+    double with_gaps_error = 0;     ///< the same with the recorded gaps; 0 if the schedule is the one that ran
+    std::vector<Bytes> peak_bytes;  ///< by lane: the memory model at the measured instants, highest of the steps
+};
+
 /// Measured steps against one simulated step, joined by TaskKey. Medians over the steps compared, except for counts and
 /// peaks. The optimizer is outside the step and left out.
 struct Comparison {
@@ -36,6 +44,7 @@ struct Comparison {
     std::int64_t tasks_unmatched = 0;  ///< in one but not the other, or a second time in its step; over all steps
     std::vector<ComparedLane> lanes;
     std::vector<ComparedTask> worst;  ///< the ten with the largest difference, largest first
+    std::optional<Replay> replay;     ///< filled in by whoever has the profile; compare() leaves it out
 };
 
 /// What was measured, as a trace holds it. A borrowed view.

@@ -5,6 +5,7 @@
 #include "simulator/contention.h"
 #include "simulator/memory_model.h"
 #include "simulator/noise_band.h"
+#include "simulator/pipeline_graph.h"
 #include "simulator/steady_state.h"
 #include "simulator/step_clock.h"
 #include "simulator/task_costs.h"
@@ -15,18 +16,6 @@
 
 namespace pipescope {
 namespace {
-TaskGraph graph_of(const PipelineOptions& options, const TaskCosts& costs) {
-    return make_schedule(parse_schedule(options.schedule),
-                         {.num_partitions = static_cast<int>(options.balance.num_partitions()),
-                          .num_micro_batches = static_cast<int>(costs.micro_batches().size()),
-                          .checkpoint = options.checkpoint,
-                          .placement = options.placement,
-                          .skips = costs.routes(),
-                          .backward_order = options.backward_order,
-                          .recompute_start = options.recompute_start,
-                          .replicas = options.replicas});
-}
-
 /// When each task runs, in whole ns.
 struct TaskTimes {
     std::vector<std::int64_t> durations;  ///< without what sharing adds
@@ -200,7 +189,7 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     const auto m = static_cast<int>(micro_batch_sizes(replica_batch(options), options.chunks).size());
     const int mini_batches = drains ? 1 : mini_batches_to_settle(static_cast<int>(options.balance.num_partitions()), m);
     const TaskCosts costs(profile, options, mini_batches);
-    const TaskGraph graph = graph_of(options, costs);
+    const TaskGraph graph = pipeline_graph(options, costs);
     StepClock clock(graph, shared_resources(profile, options, graph));
     const TaskTimes times = run_once(graph, costs, clock);
 

@@ -51,4 +51,13 @@ void TaskClock::run(std::span<const std::int64_t> durations, std::span<std::int6
 void TaskClock::run(std::span<const double> durations, std::span<double> ends) const {
     run_any(durations, ends);
 }
+
+void TaskClock::ready(std::span<const std::int64_t> ends, std::int64_t begin, std::span<std::int64_t> ready) const {
+    for (std::size_t task = 0; task < num_tasks(); ++task) {
+        ready[task] = begin;
+        for (std::uint32_t k = first_[task]; k < first_[task + 1]; ++k) {
+            ready[task] = std::max(ready[task], ends[needed_[k]]);
+        }
+    }
+}
 }  // namespace pipescope

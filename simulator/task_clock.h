@@ -21,6 +21,8 @@ public:
     void run(std::span<const std::int64_t> durations, std::span<std::int64_t> ends) const;
     /// The same for any length, in double: for durations with noise.
     void run(std::span<const double> durations, std::span<double> ends) const;
+    /// When each task could have started, given when all ended: the latest end of what it waits for, or `begin`.
+    void ready(std::span<const std::int64_t> ends, std::int64_t begin, std::span<std::int64_t> ready) const;
 
 private:
     template <class Number>

@@ -12,6 +12,7 @@
 #include "cli/units.h"
 #include "models/zoo.h"
 #include "schedule/error.h"
+#include "schedule/median.h"
 #include "simulator/balance_search.h"
 
 #include <fmt/format.h>
@@ -55,12 +56,6 @@ PipelineOptions with_best_balance(const Profile& profile, PipelineOptions option
     options.devices.assign(static_cast<std::size_t>(lanes), "cpu");
     options.balance = find_balance(profile, options, lanes, BalanceAlgorithm::optimal).balance;
     return options;
-}
-
-Nanoseconds median_step_time(const TrainingResult& result) {
-    std::vector<Nanoseconds> times = measured_step_times(result);
-    std::sort(times.begin(), times.end());
-    return times.at(times.size() / 2);
 }
 
 /// How far two values lie apart, against their mean.
@@ -135,7 +130,7 @@ DemoPart real_part(const DemoOptions& options) {
     part.compared = compare_trace(options.output / "trace.sqlite");
     part.loss_before = result.steps.front().loss;
     part.loss_after = result.steps.back().loss;
-    part.repeat_spread = spread_of(median_step_time(result), median_step_time(again));
+    part.repeat_spread = spread_of(median(measured_step_times(result)), median(measured_step_times(again)));
     part.picture = render(options, "trace.sqlite", "timeline.png");
     part.commands = {fmt::format("pipescope profile {} --micro-batch-sizes {} --co-running {} -o profile.json",
                                  options.model, fmt::join(profile.samples, ","), kRealLanes),

@@ -10,6 +10,7 @@
 #include "profiler/memory/lane_memory.h"
 #include "profiler/recorder/recorder.h"
 #include "schedule/error.h"
+#include "schedule/median.h"
 #include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
 #include "trace/trace_reader.h"
@@ -112,16 +113,6 @@ void train(const ModelSpec& model, const TrainingOptions& options, Recorder& rec
     }
 }
 
-template <class Value>
-Value median(std::vector<Value> values) {
-    if (values.empty()) {
-        return Value{};
-    }
-    std::sort(values.begin(), values.end());
-    const std::size_t middle = values.size() / 2;
-    return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
-}
-
 /// Highest of each lane after the warm-up ended, and what it consisted of.
 void read_peaks(const std::vector<MemorySample>& samples, Nanoseconds from, std::vector<TrainedLane>& lanes) {
     for (const MemorySample& sample : samples) {
@@ -157,11 +148,12 @@ TrainingResult read_result(const fs::path& path, std::size_t num_lanes) {
         }
     }
     const std::vector<DropRecord> drops = reader.drops();
-    if (std::none_of(drops.begin(), drops.end(), [](const DropRecord& drop) { return drop.dropped > 0; })) {
+    const auto is_lossy = [](const DropRecord& drop) { return drop.dropped > 0; };
+    if (!bubbles.empty() && std::none_of(drops.begin(), drops.end(), is_lossy)) {
         result.bubble_fraction = median(bubbles);
     }
     for (std::size_t lane = 0; lane < num_lanes; ++lane) {
-        result.lanes[lane].busy = median(busy[lane]);
+        result.lanes[lane].busy = busy[lane].empty() ? Nanoseconds{0} : median(busy[lane]);
     }
     read_peaks(reader.memory(), steady_from.value_or(Nanoseconds{0}), result.lanes);
     return result;

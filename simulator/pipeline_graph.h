@@ -1,0 +1,11 @@
+#pragma once
+
+#include "schedule/task_graph.h"
+#include "simulator/pipeline_options.h"
+#include "simulator/task_costs.h"
+
+namespace pipescope {
+/// The task graph that the options describe, with the costs' micro-batches and skips. Throws UsageError where the
+/// schedule refuses them.
+TaskGraph pipeline_graph(const PipelineOptions& options, const TaskCosts& costs);
+}  // namespace pipescope
