@@ -40,6 +40,7 @@ struct LayerProfile {
     bool keeps_input = true;
     bool keeps_output = false;
     bool aliases_input = false;
+    bool passes_gradient = false;  ///< gradients of its input and popped skips are the output's, or views of it
     std::map<std::string, PerSize> stash;  ///< skip name to its bytes
     std::vector<std::string> pop;
     std::vector<LayerTape> tape;  ///< by size; an empty one was not recorded; empty: none was

@@ -154,6 +154,7 @@ LayerProfile parse_layer(const Json& json, const std::string& path, std::size_t 
     fields.read("keeps_input", layer.keeps_input);
     fields.read("keeps_output", layer.keeps_output);
     fields.read("aliases_input", layer.aliases_input);
+    fields.read("passes_gradient", layer.passes_gradient);
     if (const auto stash = fields.take("stash")) {
         if (!stash->is_object()) {
             wrong_type(fields.path_of("stash"), *stash, "an object of skip names and their bytes");
@@ -239,6 +240,9 @@ Json to_json(const LayerProfile& layer) {
     json["keeps_input"] = layer.keeps_input;
     json["keeps_output"] = layer.keeps_output;
     json["aliases_input"] = layer.aliases_input;
+    if (layer.passes_gradient) {
+        json["passes_gradient"] = true;
+    }
     if (!layer.stash.empty()) {
         for (const auto& [skip, bytes] : layer.stash) {
             json["stash"][skip] = to_array(bytes);

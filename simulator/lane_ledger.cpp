@@ -24,6 +24,7 @@ void LaneLedger::start_work(const WorkPeak& work, MemoryCategory gradient, Nanos
     more[static_cast<std::size_t>(MemoryCategory::saved)] = work.saved;
     more[static_cast<std::size_t>(gradient)] += work.gradient;
     more[static_cast<std::size_t>(MemoryCategory::transient)] = work.transient;
+    more[static_cast<std::size_t>(MemoryCategory::skip)] = work.skip;
     work_ = more;
     look(now);
 }

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <numeric>
 #include <utility>
 
 namespace pipescope {
@@ -17,6 +16,7 @@ PartitionMemory combine(const PartitionMemory& a, const PartitionMemory& b, Pick
     result.input = pick(a.input, b.input);
     result.output = pick(a.output, b.output);
     result.graph = pick(a.graph, b.graph);
+    result.input_gradient = pick(a.input_gradient, b.input_gradient);
     const auto work = [&](const WorkPeak& x, const WorkPeak& y) {
         return WorkPeak{0, 0, 0, pick(x.total(), y.total())};
     };
@@ -26,6 +26,9 @@ PartitionMemory combine(const PartitionMemory& a, const PartitionMemory& b, Pick
     result.backward = work(a.backward, b.backward);
     result.backward_of_view = work(a.backward_of_view, b.backward_of_view);
     return result;
+}
+bool shares_gradient(const LayerProfile& layer) {
+    return layer.passes_gradient || layer.aliases_input;
 }
 }  // namespace
 
@@ -46,6 +49,12 @@ RangeMemories::RangeMemories(const Profile& profile, const SizedProfile& large, 
         outputs_.push_back(outputs_.back() + inputs_.back());
         work_[0].push_back(inputs_[l] + inputs_[l + 1] + std::max(large.transient[l], small.transient[l]));
     }
+    gradients_ = inputs_;
+    for (std::size_t l = layers; l-- > 0;) {
+        if (shares_gradient(profile.layers[l])) {
+            gradients_[l] = std::max(gradients_[l], gradients_[l + 1]);
+        }
+    }
     for (std::size_t width = 1; 2 * width <= layers; width *= 2) {
         const std::vector<Bytes>& half = work_.back();
         std::vector<Bytes> whole;
@@ -59,6 +68,31 @@ RangeMemories::RangeMemories(const Profile& profile, const SizedProfile& large, 
 Bytes RangeMemories::largest_work(LayerRange layers) const {
     const auto level = static_cast<std::size_t>(std::bit_width(layers.size()) - 1);
     return std::max(work_[level][layers.first.index()], work_[level][layers.end.index() - (std::size_t{1} << level)]);
+}
+
+Bytes RangeMemories::given_away(LayerRange layers) const {
+    Bytes bytes = 0;
+    for (std::size_t k = 0; k < large_.skips.size(); ++k) {
+        const bool leaves = large_.stashed_by[k] >= layers.first && large_.stashed_by[k] < layers.end &&
+                            large_.popped_by[k] >= layers.end;
+        bytes += leaves ? std::max(large_.skips[k], small_.skips[k]) : 0;
+    }
+    return bytes;
+}
+
+bool RangeMemories::gradient_may_be_elsewhere(LayerRange layers) const {
+    const std::size_t next = layers.end.index();
+    return next < profile_.layers.size() && shares_gradient(profile_.layers[next]) && !large_.skips.empty();
+}
+
+Bytes RangeMemories::skips() const {
+    Bytes bytes = 0;
+    for (std::size_t k = 0; k < large_.skips.size(); ++k) {
+        const Bytes skip = std::max(large_.skips[k], small_.skips[k]);
+        const Bytes held = inputs_[large_.popped_by[k].index() + 1];
+        bytes += skip + std::max(skip, profile_.layers[large_.popped_by[k].index()].passes_gradient ? held : 0);
+    }
+    return bytes;
 }
 
 const RangeMemories::Range& RangeMemories::range(LayerRange layers) {
@@ -89,12 +123,10 @@ MemoryBounds::MemoryBounds(const Profile& profile, const PipelineOptions& option
     if (device_of(options, LaneId{0}) != "cpu") {
         mini_batch_input_ = larger * large.input + (m_ - larger) * small.input;
     }
-    for (const SizedProfile* sized : {&large, &small}) {
-        skips_ = std::max(skips_, Bytes{2} * m_ * std::accumulate(sized->skips.begin(), sized->skips.end(), Bytes{0}));
-    }
     if (!ranges_) {
         ranges_ = std::make_shared<RangeMemories>(profile, large, small, optimizer_state_factor(options.optimizer));
     }
+    skips_ = m_ * ranges_->skips();
 }
 
 Bytes MemoryBounds::below_at_least(LayerRange layers) const {
@@ -127,7 +159,8 @@ Bytes MemoryBounds::at_least(PartitionId partition, LayerRange layers) {
     const Bytes constant = each.constant + (j == 0 ? mini_batch_input_ : 0);
     const Bytes input = j == 0 ? 0 : low.input;  // the micro-batches of lane 0 are parts of the mini-batch
     const Bytes kept_input = low.input_kept ? input : 0;
-    const Bytes one_graph = low.graph + kept_input + (keeps_own_output ? low.output : 0);
+    const Bytes graph = std::max<Bytes>(0, low.graph - ranges_->given_away(layers));
+    const Bytes one_graph = graph + kept_input + (keeps_own_output ? low.output : 0);
     /// Outputs of the last partition before the loss, those aside that a graph keeps.
     const auto outputs = [&](Bytes made, Bytes with_graph) {
         return is_last ? (made - (low.output_kept ? with_graph : 0)) * low.output : 0;
@@ -145,9 +178,10 @@ Bytes MemoryBounds::at_least(PartitionId partition, LayerRange layers) {
                        (m > 1 ? std::max(outputs(m, kept_graphs), batch_output) : outputs(m, kept_graphs));
     const Bytes recompute =
         kept_graphs == m ? 0 : constant + (m - kept_graphs) * input + batch_output + std::max<Bytes>(0, building_graph);
-    const Bytes recomputed_graph = low.graph + kept_input - input + (low.output_kept ? low.output : 0);
+    const Bytes gradient = ranges_->gradient_may_be_elsewhere(layers) ? 0 : low.output;
+    const Bytes recomputed_graph = graph + kept_input - input + (low.output_kept ? low.output : 0);
     const Bytes backward = held_at_loss + (kept_graphs == 0 ? recomputed_graph : 0) +
-                           (is_last ? batch_output : low.output) +
+                           (is_last ? batch_output : gradient) +
                            std::max<Bytes>(0, (is_last ? low.backward_of_view : low.backward).total());
     const Bytes in_loss =
         held_at_loss + batch_output + (m > 1 ? batch_output : outputs(m, kept_graphs)) + loss_transient_;
@@ -176,9 +210,11 @@ Bytes MemoryBounds::at_most(PartitionId partition, LayerRange layers) {
 
     Bytes bytes = each.constant + skips_ + (is_first ? mini_batch_input_ : m * high.input);
     bytes += (options_.checkpoint == Checkpoint::never ? m : 1) * (high.graph + (high.output_kept ? high.output : 0));
-    bytes += is_last ? 2 * m * high.output : m * high.output;               // outputs; or gradients that wait
-    bytes += !is_last && waits(j, j + 1) ? m * high.output : 0;             // outputs that wait for the link
-    bytes += is_first ? 0 : waits(j, j - 1) ? m * high.input : high.input;  // gradients that leave
+    const Bytes returned = ranges_->most_gradient(layers.end);
+    bytes += is_last ? 2 * m * high.output : m * std::max(returned, high.output);  // outputs; or gradients that wait
+    bytes += !is_last && waits(j, j + 1) ? m * high.output : 0;                    // outputs that wait for the link
+    const Bytes gradient = std::max(high.input_gradient, ranges_->most_gradient(layers.first));
+    bytes += is_first ? 0 : waits(j, j - 1) ? m * gradient : gradient;  // that leaves
     return bytes + std::max({is_last ? loss_transient_ : 0, high.forward.total(), high.checkpointed_forward.total(),
                              high.backward.total(), high.backward_of_view.total()});
 }

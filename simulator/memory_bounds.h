@@ -39,6 +39,14 @@ public:
     Bytes largest_work(LayerRange layers) const;
     Bytes input(LayerRange layers) const { return inputs_[layers.first.index()]; }
     Bytes output(LayerRange layers) const { return inputs_[layers.end.index()]; }
+    /// What the gradient of the tensor before a layer may hold, others that share its storage included.
+    Bytes most_gradient(LayerId layer) const { return gradients_[layer.index()]; }
+    /// Stashes of the range that are popped beyond it: their storages may be charged to the lane that pops them.
+    Bytes given_away(LayerRange layers) const;
+    /// Whether the gradient that comes back for the range's output may be part of what a skip's gradient holds.
+    bool gradient_may_be_elsewhere(LayerRange layers) const;
+    /// Of all skips, each way once: what their values and gradients can hold.
+    Bytes skips() const;
 
 private:
     const Profile& profile_;
@@ -46,7 +54,8 @@ private:
     SizedProfile small_;
     std::vector<Bytes> constants_, saved_, outputs_, least_saved_;  // of all layers before
     std::vector<Bytes> inputs_;                                     // of each layer; the model's output at the end
-    std::vector<std::vector<Bytes>> work_;                          // [k][l]: largest of 2^k layers from l on
+    std::vector<Bytes> gradients_;  // the same of their gradients: at most, with all they may share a storage with
+    std::vector<std::vector<Bytes>> work_;              // [k][l]: largest of 2^k layers from l on
     std::vector<std::unique_ptr<const Range>> ranges_;  // by first layer and end; filled as they are asked for
 };
 

@@ -107,6 +107,23 @@ private:
         return is_checkpointed(options_.checkpoint, MicroBatchId{i}, graph_.shape().num_micro_batches);
     }
     Bytes skip_bytes(int i, std::size_t k) const { return costs_.sized(i).skips[k]; }
+    /// What the gradient of a popped skip holds where it was made.
+    Bytes skip_gradient(int i, std::size_t k) const {
+        const int popping = static_cast<int>(graph_.shape().skips[k].to.value());
+        for (const SkipGradient& each : memory(i, popping).skip_gradients) {
+            if (each.skip == k) {
+                return each.bytes;
+            }
+        }
+        return skip_bytes(i, k);
+    }
+    /// And where it is stashed.
+    Bytes received_skip_gradient(int i, std::size_t k) const {
+        const auto [from, to] = graph_.shape().skips[k];
+        const bool shares =
+            shares_storage(lane_of(static_cast<int>(from.value())), lane_of(static_cast<int>(to.value())));
+        return shares ? skip_gradient(i, k) : skip_bytes(i, k);
+    }
 
     void add_constants(const Profile& profile, LayerRange layers, LaneId lane, int versions) {
         const double factor = optimizer_state_factor(options_.optimizer);
@@ -146,13 +163,28 @@ private:
     bool owns_input(int i, int j) const { return j > 0 && !outlives_receiver(i, j - 1); }
 
     void start_backward(const Task& task) {
-        const PartitionMemory& each = memory(task.key.micro_batch, task.key.partition);
         const bool is_last = task.key.partition == last();
-        WorkPeak work = is_last && loss_is_gathered() ? each.backward_of_view : each.backward;
+        WorkPeak work = backward_peak(task.key.micro_batch, task.key.partition, is_last && loss_is_gathered());
         if (splits_backward(schedule_)) {
             work = {0, 0, 0, work.transient};  // what the backward of the weights needs stays
         }
         ledger(task.lane).start_work(work, is_last ? output : copy, now_);
+    }
+
+    /// With the gradients of stashed skips gone as the layers use them.
+    WorkPeak backward_peak(int i, int j, bool of_view) const {
+        const PartitionMemory& each = memory(i, j);
+        WorkPeak highest = of_view ? each.backward_of_view : each.backward;
+        Bytes freed = 0;
+        for (const BackwardPart& part : each.backward_parts) {
+            WorkPeak here = of_view ? part.of_view : part.of_own;
+            here.skip = -freed;
+            if (&part == &each.backward_parts.front() || here.total() > highest.total()) {
+                highest = here;
+            }
+            freed += part.frees ? received_skip_gradient(i, *part.frees) : 0;
+        }
+        return highest;
     }
 
     void start_loss(const Task& task) {
@@ -180,8 +212,17 @@ private:
             ledger(task.receiver).add(category, bytes, now_);
         }
     }
+    /// What the sender holds for a copy's sake: of a gradient the storage, which may be more than what is copied.
+    Bytes held_for(const Task& task) const {
+        const int i = task.key.micro_batch;
+        switch (task.key.kind) {
+            case TaskKind::copy_backward: return memory(i, task.key.partition + 1).input_gradient;
+            case TaskKind::skip_backward: return skip_gradient(i, static_cast<std::size_t>(task.key.skip));
+            default: return costs_.bytes(task.key);
+        }
+    }
     void leave(const Task& task, MemoryCategory from, MemoryCategory to) {
-        const Bytes bytes = costs_.bytes(task.key);
+        const Bytes bytes = held_for(task);
         const bool stays =
             task.key.kind == TaskKind::copy_forward && kept_by_graph_too(task.key.micro_batch, task.key.partition);
         ledger(task.lane).remove(from, stays ? 0 : bytes);
@@ -258,7 +299,7 @@ private:
             release_graph(task);
         }
         if (j > 0) {
-            here.add(copy, memory(i, j).input, now_);  // the gradient of its input, until it is sent or used
+            here.add(copy, memory(i, j).input_gradient, now_);  // until it is sent or used
         }
         free_skips(i, j);
     }
@@ -280,12 +321,17 @@ private:
             sample(lane_of(j + 1), now_, {0, TaskKind::backward, j, i, -1});
         }
         if (j < last()) {
-            here.remove(copy, each.output);
+            here.remove(copy, received_gradient(i, j));
         } else if (!loss_is_gathered()) {
             here.remove(output, each.output);
         } else if (--backwards_left_ == 0) {
             here.remove(output, batch_output_);
         }
+    }
+
+    /// What the gradient of (i, j)'s output holds on this lane: the storage it was made in, or a copy of its own.
+    Bytes received_gradient(int i, int j) const {
+        return shares_storage(lane_of(j), lane_of(j + 1)) ? memory(i, j + 1).input_gradient : memory(i, j).output;
     }
 
     void free_input(int i, int j) {
@@ -386,11 +432,11 @@ private:
     void free_skips(int i, int j) {
         for_skips_between_partitions([&](std::size_t k, int from, int to) {
             if (from == j) {
-                ledger(lane_of(j)).remove(skip, skip_bytes(i, k));
+                ledger(lane_of(j)).remove(skip, received_skip_gradient(i, k));
             }
             if (to == j) {
                 ledger(lane_of(j)).remove(skip, skip_bytes(i, k));
-                ledger(lane_of(j)).add(skip, skip_bytes(i, k), now_);
+                ledger(lane_of(j)).add(skip, skip_gradient(i, k), now_);
             }
         });
     }

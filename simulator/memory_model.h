@@ -44,8 +44,9 @@ struct MemoryUse {
 //             lane of the same device stays charged to that lane, as boundary, to the end of this backward.
 // skip        A skip between lanes: on the stashing lane from its forward's end to the end of its copy, on the popping
 //             lane from the copy's start (same device: end) to the end of its backward; its gradient the other way
-//             round. A skip inside a partition counts as saved, one between partitions of one lane lives on that lane
-//             from forward to backward.
+//             round, to the backward of the layer that stashed it. A gradient that is a view holds the whole storage,
+//             also of a lane of the same device; a copy to another device does not. A skip inside a partition counts as
+//             saved, one between partitions of one lane lives on that lane from forward to backward.
 // transient   While a task runs: layer inputs and outputs that nothing keeps, gradients inside the partition, and the
 //             layers' own transient_bytes; the largest point of its walk through the layers.
 // copy        Outputs that wait for their copy to end, gradients of inputs likewise, gradients of outputs from their

@@ -3,11 +3,181 @@
 #include "simulator/partition_tape.h"
 
 #include <algorithm>
+#include <limits>
+#include <optional>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
 namespace {
-/// A range of layers walked forward and backward.
+/// A range of layers walked backward: which gradients are there, and who shares a storage.
+class BackwardWalk {
+public:
+    /// `let_go`: by layer of the range, what its backward frees of kept storages. Borrowed, as the others are.
+    BackwardWalk(const Profile& profile, const SizedProfile& sized, std::size_t first, std::size_t end,
+                 const std::vector<Bytes>& let_go)
+        : profile_(profile), sized_(sized), first_(first), end_(end), let_go_(let_go) {
+        for (std::size_t k = 0; k < sized.skips.size(); ++k) {
+            const bool popped_here = contains(sized.popped_by[k]);
+            const bool stashed_here = contains(sized.stashed_by[k]);
+            if (popped_here || stashed_here) {
+                skips_.push_back(
+                    {k, sized.stashed_by[k].index(), sized.popped_by[k].index(), stashed_here, popped_here});
+            }
+        }
+    }
+
+    void fill_in(PartitionMemory& memory) {
+        gradients_ = {{memory.output, end_ - 1}};  // the output's, which the lane holds already
+        std::size_t current = 0;
+        Bytes freed = 0;
+        for (std::size_t l = end_; l-- > first_;) {
+            const std::size_t below = gradients_below(l, current);
+            look(memory, l, freed);
+            freed += sized_.saved[l] + let_go_[l - first_];
+            end_layer(memory, l);
+            current = below;
+        }
+        close_part(memory, std::nullopt);
+        hand_on(memory, current);
+        if (memory.backward_parts.size() == 1) {
+            memory.backward_parts.clear();
+        }
+    }
+
+private:
+    struct Skip {
+        std::size_t index;
+        std::size_t stash;
+        std::size_t pop;
+        bool stashed_here;
+        bool popped_here;
+    };
+    struct Gradient {
+        Bytes bytes = 0;
+        std::size_t needed_by = 0;  ///< the lowest layer that uses it
+        bool handed_on = false;     ///< to another partition: it stays
+        bool is_new = true;         ///< counted from now on; false while the layer's transient bytes hold it
+    };
+    static constexpr std::size_t kTop = 0;  // in gradients_: the output's
+
+    bool contains(LayerId layer) const { return layer.index() >= first_ && layer.index() < end_; }
+
+    /// The gradients that layer l's backward leaves, given its output's. Gives the one of its input.
+    std::size_t gradients_below(std::size_t l, std::size_t current) {
+        const LayerProfile& layer = profile_.layers[l];
+        std::size_t below = current;
+        const bool sums = std::any_of(skips_.begin(), skips_.end(),
+                                      [&](const Skip& skip) { return skip.stashed_here && skip.stash == l; });
+        // What a stash's gradient is added to becomes a storage of its own, which the transient bytes hold till then.
+        const bool is_own = sums || !(layer.passes_gradient || layer.aliases_input);
+        if (l > 0 && is_own) {
+            below = gradients_.size();
+            gradients_.push_back(
+                {sized_.output[l - 1], l, false, !sums || !(layer.passes_gradient || layer.aliases_input)});
+        }
+        if (l > first_) {
+            gradients_[below].needed_by = std::min(gradients_[below].needed_by, l - 1);
+        } else if (l > 0) {
+            gradients_[below].handed_on = true;
+        }
+        for (const Skip& skip : skips_) {
+            if (!skip.popped_here || skip.pop != l) {
+                continue;
+            }
+            const std::size_t held = layer.passes_gradient ? current : gradients_.size();
+            if (held == gradients_.size()) {
+                gradients_.push_back({sized_.skips[skip.index], l, false, true});
+            }
+            if (skip.stashed_here) {
+                gradients_[held].needed_by = std::min(gradients_[held].needed_by, skip.stash);
+            } else {
+                const bool is_first = std::none_of(handed_on_.begin(), handed_on_.end(),
+                                                   [&](const auto& other) { return other.second == held; });
+                gradients_[held].handed_on = true;
+                handed_on_.emplace_back(skip.index, is_first ? held : kNone);
+            }
+        }
+        return below;
+    }
+
+    void look(const PartitionMemory& memory, std::size_t l, Bytes freed) {
+        Bytes live = sized_.transient[l];
+        for (std::size_t g = 1; g < gradients_.size(); ++g) {
+            live += gradients_[g].is_new ? gradients_[g].bytes : 0;
+        }
+        const Bytes top = top_is_gone_ ? -memory.output : 0;
+        keep_highest(of_own_, {0, -freed, top, live});
+        keep_highest(of_view_, {0, -freed, 0, live});
+    }
+    static void keep_highest(std::optional<WorkPeak>& peak, const WorkPeak& here) {
+        if (!peak || here.total() > peak->total()) {
+            peak = here;
+        }
+    }
+
+    /// Lets go of what only layer l needed.
+    void end_layer(PartitionMemory& memory, std::size_t l) {
+        for (std::size_t g = 0; g < gradients_.size(); ++g) {
+            Gradient& gradient = gradients_[g];
+            gradient.is_new = true;
+            if (!gradient.handed_on && gradient.needed_by >= l) {
+                gradient.bytes = 0;
+                top_is_gone_ = top_is_gone_ || g == kTop;
+            }
+        }
+        for (const Skip& skip : skips_) {
+            if (skip.stashed_here && !skip.popped_here && skip.stash == l) {
+                close_part(memory, skip.index);
+            }
+        }
+    }
+
+    void close_part(PartitionMemory& memory, std::optional<std::size_t> frees) {
+        if (of_own_) {
+            if (memory.backward_parts.empty() || of_own_->total() > memory.backward.total()) {
+                memory.backward = *of_own_;
+            }
+            if (memory.backward_parts.empty() || of_view_->total() > memory.backward_of_view.total()) {
+                memory.backward_of_view = *of_view_;
+            }
+        }
+        if (of_own_ || frees) {
+            memory.backward_parts.push_back({of_own_.value_or(kLowest), of_view_.value_or(kLowest), frees});
+        }
+        of_own_.reset();
+        of_view_.reset();
+    }
+
+    void hand_on(PartitionMemory& memory, std::size_t input) const {
+        // A storage is never smaller than what lies in it, whatever the profile says.
+        memory.input_gradient = first_ == 0 ? 0 : std::max(gradients_[input].bytes, memory.input);
+        for (const auto& [skip, held] : handed_on_) {
+            const Bytes bytes = held == kNone ? 0 : std::max(gradients_[held].bytes, sized_.skips[skip]);
+            memory.skip_gradients.push_back({skip, bytes});
+            if (held == input) {
+                memory.input_gradient = 0;
+            }
+        }
+    }
+
+    static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+    static constexpr WorkPeak kLowest{0, 0, 0, std::numeric_limits<Bytes>::min() / 4};
+
+    const Profile& profile_;
+    const SizedProfile& sized_;
+    std::size_t first_;
+    std::size_t end_;
+    const std::vector<Bytes>& let_go_;
+    std::vector<Skip> skips_;  // with an end in the range
+    std::vector<Gradient> gradients_;
+    std::vector<std::pair<std::size_t, std::size_t>> handed_on_;  // skip, and the gradient that holds its storage
+    std::optional<WorkPeak> of_own_;                              // of the part so far
+    std::optional<WorkPeak> of_view_;
+    bool top_is_gone_ = false;
+};
+
+/// A range of layers walked forward, and what it leaves.
 class LayerWalk {
 public:
     LayerWalk(const Profile& profile, const SizedProfile& sized, LayerRange layers)
@@ -31,8 +201,7 @@ public:
         memory.checkpointed_forward = forward_peak(false, 0);
         memory.forward = forward_peak(true, 0);
         memory.forward_of_own_input = forward_peak(true, memory.input_kept ? 0 : memory.input);
-        memory.backward = backward_peak(memory.output);
-        memory.backward_of_view = backward_peak(0);
+        BackwardWalk(profile_, sized_, first_, end_, let_go_).fill_in(memory);
         return memory;
     }
 
@@ -95,25 +264,6 @@ private:
         return peak;
     }
 
-    /// `freed_gradient`: of the output's gradient, once the last layer is through with it.
-    WorkPeak backward_peak(Bytes freed_gradient) const {
-        WorkPeak peak;
-        Bytes freed = 0;
-        for (std::size_t l = end_; l-- > first_;) {
-            const LayerProfile& layer = profile_.layers[l];
-            const bool is_top = l + 1 == end_;
-            const Bytes above = is_top ? 0 : sized_.output[l];
-            const bool wants_input_gradient = l > 0 && !layer.aliases_input;
-            const Bytes below = wants_input_gradient ? sized_.output[l - 1] : 0;
-            const WorkPeak here{0, -freed, is_top ? 0 : -freed_gradient, above + below + sized_.transient[l]};
-            if (is_top || here.total() > peak.total()) {
-                peak = here;
-            }
-            freed += sized_.saved[l] + let_go_[l - first_];
-        }
-        return peak;
-    }
-
     const Profile& profile_;
     const SizedProfile& sized_;
     std::size_t first_;
@@ -152,6 +302,7 @@ public:
                                               peak(tape_.recompute, partition_.input_needed_recompute, own_input));
         memory.backward = backward_peak(true);
         memory.backward_of_view = backward_peak(false);
+        memory.backward_parts.clear();
     }
 
 private:

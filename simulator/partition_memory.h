@@ -4,6 +4,10 @@
 #include "schedule/ids.h"
 #include "simulator/sized_profile.h"
 
+#include <cstddef>
+#include <optional>
+#include <vector>
+
 namespace pipescope {
 /// The highest point of a task above what its lane held when it started, split by what holds it.
 struct WorkPeak {
@@ -11,8 +15,22 @@ struct WorkPeak {
     Bytes saved = 0;      ///< kept for the backward so far; negative in a backward, which frees while it goes
     Bytes gradient = 0;   ///< the output's gradient; negative once the partition's last layer is through with it
     Bytes transient = 0;  ///< everything else that is gone when the task ends
+    Bytes skip = 0;       ///< negative once gradients of stashed skips are used
 
-    Bytes total() const { return boundary + saved + gradient + transient; }
+    Bytes total() const { return boundary + saved + gradient + transient + skip; }
+};
+
+/// A backward up to where a skip's gradient, which came from another partition, is used and let go.
+struct BackwardPart {
+    WorkPeak of_own;                   ///< as PartitionMemory::backward, all skips' gradients still held
+    WorkPeak of_view;                  ///< as PartitionMemory::backward_of_view
+    std::optional<std::size_t> frees;  ///< the skip's index; nothing in the last part
+};
+
+/// The gradient of a skip popped in a partition and stashed in another.
+struct SkipGradient {
+    std::size_t skip = 0;
+    Bytes bytes = 0;  ///< of the storage it holds; 0 where another one that stands before it holds the same
 };
 
 /// What one micro-batch of one size holds on one partition: the rules of memory_model.h for a range of layers.
@@ -20,6 +38,8 @@ struct WorkPeak {
 /// Tensors and storages: T(l) is the output of layer l, T(first - 1) the partition's input. A layer that aliases its
 /// input makes no new storage. A storage is kept for the backward if some T in it is kept: T(l) by keeps_output of l,
 /// or by keeps_input of l + 1. The input's storage is not counted here.
+/// Gradients have storages too: that of T(l - 1) is a new one, unless layer l passes_gradient or aliases_input; then it
+/// lives as long as the last of those that share it, the gradients of popped skips included.
 struct PartitionMemory {
     Bytes input = 0;           ///< T(first - 1)
     bool input_kept = false;   ///< the graph keeps its storage
@@ -31,6 +51,9 @@ struct PartitionMemory {
     WorkPeak forward_of_own_input;  ///< the same where the input goes when no layer needs it any more
     WorkPeak backward;          ///< relative to a lane that holds the graph, the kept output and the output's gradient
     WorkPeak backward_of_view;  ///< where that gradient is a view of a larger one, which stays
+    Bytes input_gradient = 0;   ///< storage of the gradient of T(first - 1); 0 where a skip's gradient holds the same
+    std::vector<SkipGradient> skip_gradients;
+    std::vector<BackwardPart> backward_parts;  ///< empty where no skip's gradient comes from another partition
 };
 
 /// Where every layer has an allocation tape, `graph`, what is kept and the peaks come from playing them in order, which

@@ -30,6 +30,10 @@ SizedProfile at_size(const Profile& profile, std::int64_t samples) {
             sized.skips.push_back(read_bytes(bytes));
         }
     }
+    for (const NamedSkip& skip : skips_of(profile)) {
+        sized.stashed_by.push_back(skip.stash);
+        sized.popped_by.push_back(skip.pop);
+    }
     return sized;
 }
 

@@ -19,7 +19,9 @@ struct SizedProfile {
     std::vector<Bytes> output;
     std::vector<Bytes> saved;
     std::vector<Bytes> transient;
-    std::vector<Bytes> skips;   ///< by index, in the order of skips_of()
+    std::vector<Bytes> skips;         ///< by index, in the order of skips_of()
+    std::vector<LayerId> stashed_by;  ///< the same skips' first and last layers
+    std::vector<LayerId> popped_by;
     bool extrapolated = false;  ///< some value lies outside the sizes measured
 };
 

@@ -52,6 +52,7 @@ Profile kept_stash() {
     profile.layers[1].stash["x"] = {10};
     profile.layers[3].keeps_input = false;
     profile.layers[3].pop = {"x"};
+    profile.layers[3].passes_gradient = true;  // adds the two
     return profile;
 }
 
@@ -85,6 +86,67 @@ TEST(MemoryModel, ChargesAKeptStashToTheLaneThatPopsItWhereLanesShareMemory) {
         return most;
     };
     EXPECT_EQ(saved_on_lane_0("device 1") - saved_on_lane_0("cpu"), 10);
+}
+
+/// Stashes 10 of its output's 10 bytes; another lane concatenates them with its own 10 and hands on 20.
+Profile concatenation(bool passes_gradient) {
+    Profile profile = profile_of({linear(0), linear(0), linear(0), linear(0), linear(0)});
+    for (LayerProfile& layer : profile.layers) {
+        layer.keeps_input = false;
+    }
+    profile.layers[1].stash["x"] = {10};
+    profile.layers[3].pop = {"x"};
+    profile.layers[3].output_bytes = {20};
+    profile.layers[3].passes_gradient = passes_gradient;
+    return profile;
+}
+
+Bytes most_skip_bytes(const Simulation& simulation, LaneId lane) {
+    Bytes most = 0;
+    for (const MemorySample& sample : simulation.memory) {
+        most = std::max(most, sample.lane == lane ? sample.composition[MemoryCategory::skip] : 0);
+    }
+    return most;
+}
+
+TEST(MemoryModel, ChargesTheWholeStorageOfASkipsGradientThatIsAView) {
+    PipelineOptions options = two_lanes(1, Checkpoint::always);
+    options.balance = Balance({3, 2});
+    options.devices = {"cpu", "cpu"};
+    EXPECT_EQ(most_skip_bytes(simulate(concatenation(false), options), LaneId{0}), 10);
+    EXPECT_EQ(most_skip_bytes(simulate(concatenation(true), options), LaneId{0}), 20) << "the concatenation's gradient";
+    options.devices = {"cpu", "device 1"};
+    EXPECT_EQ(most_skip_bytes(simulate(concatenation(true), options), LaneId{0}), 10) << "a copy holds what it copies";
+}
+
+TEST(MemoryModel, KeepsAGradientAsLongAsAViewOfItIsNeededInThePartition) {
+    // One lane, one micro-batch; every output is 10 but the concatenation's 20. In the backward of layer 1 live: the
+    // gradient of the model's output, 10; of layer 1's output and input, 10 each; the skip, 10, and its gradient: 10,
+    // or the 20 of the concatenation's that it is a view of.
+    PipelineOptions options = two_lanes(1, Checkpoint::never);
+    options.balance = Balance({5});
+    options.devices = {"cpu"};
+    Profile views = concatenation(true);
+    Profile own = concatenation(false);
+    for (Profile* profile : {&views, &own}) {
+        profile->layers[1].transient_bytes = {100};  // so that it is the peak
+    }
+    EXPECT_EQ(simulate(own, options).lanes[0].peak_bytes, 100 + 10 + 20 + 10 + 10);
+    EXPECT_EQ(simulate(views, options).lanes[0].peak_bytes, 100 + 10 + 20 + 10 + 20);
+}
+
+TEST(MemoryModel, LetsASkipsGradientGoWhenTheLayerThatStashedItIsThrough) {
+    // Lane 0 runs layers 0 to 2 and needs most at layer 0, when the gradient of the skip is gone, or at layer 2.
+    PipelineOptions options = two_lanes(1, Checkpoint::always);
+    options.balance = Balance({3, 2});
+    options.devices = {"cpu", "cpu"};
+    Profile late = concatenation(true);
+    Profile early = concatenation(true);
+    late.layers[0].transient_bytes = {100};
+    early.layers[2].transient_bytes = {100};
+    const Simulation at_the_end = simulate(late, options);
+    EXPECT_EQ(at_the_end.lanes[0].peak.at("skip"), 0);
+    EXPECT_EQ(simulate(early, options).lanes[0].peak.at("skip"), 20);
 }
 
 TEST(MemoryModel, CountsATwoLanePipelineByHand) {

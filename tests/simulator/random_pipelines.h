@@ -32,6 +32,7 @@ inline Profile random_profile(std::mt19937& random, std::size_t layers, bool wit
         layer.keeps_input = random() % 2 == 0;
         layer.keeps_output = random() % 2 == 0;
         layer.aliases_input = l > 0 && random() % 5 == 0;
+        layer.passes_gradient = l > 0 && random() % 5 == 0;
         if (layer.aliases_input) {
             layer.output_bytes = profile.layers.back().output_bytes;
         }
