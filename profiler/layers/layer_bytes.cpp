@@ -73,12 +73,27 @@ Bytes gradient_bytes(const Tensors& inputs, const Tensors& outputs) {
     return bytes;
 }
 
-void run_once(LayerChain& chain, std::size_t layer, const Activation& activation) {
+// Gives whether every gradient that arrives lies in the storage of an output's.
+bool run_once(LayerChain& chain, std::size_t layer, const Activation& activation) {
     Activation running = fresh_inputs(activation);
+    int own = 0;
+    int passed = 0;
+    Tensors given;  // the outputs' gradients
+    for (const at::Tensor& taken : joined(running.tensors, popped_tensors(running, chain.skips(layer)))) {
+        if (taken.defined() && taken.requires_grad()) {
+            taken.register_hook([&](const at::Tensor& gradient) {
+                const bool is_given = std::any_of(given.begin(), given.end(),
+                                                  [&](const at::Tensor& each) { return each.is_alias_of(gradient); });
+                ++(is_given ? passed : own);
+            });
+        }
+    }
     chain.forward(layer, running);
     TrialGraph graph(joined(running.tensors, stashed_tensors(running, chain.skips(layer))));
     running = {};
-    graph.backward(graph.output_gradients());
+    given = graph.output_gradients();
+    graph.backward(given);
+    return passed > 0 && own == 0;
 }
 
 void count_operators(LayerChain& chain, std::size_t layer, const Activation& activation, LayerBytes& bytes) {
@@ -102,8 +117,9 @@ LayerWalk::LayerWalk(Activation start) : activation_(as_leaves(start)) {}
 
 void LayerWalk::next(LayerChain& chain, std::size_t index) {
     const MeasuredOwner measuring;
-    run_once(chain, index, activation_);
+    const bool passes_gradient = run_once(chain, index, activation_);
     Measured here = measure(chain, index);
+    here.bytes.passes_gradient = passes_gradient;
     if (below_) {
         settle(*below_, here);
         layers_.push_back(std::move(below_->bytes));

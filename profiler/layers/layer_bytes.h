@@ -19,7 +19,8 @@ struct LayerBytes {
     Bytes transient = 0;  ///< extra peak of forward, or of backward besides the gradients of input and output
     bool keeps_input = false;
     bool keeps_output = false;
-    bool aliases_input = false;  ///< the output is the input's storage
+    bool aliases_input = false;    ///< the output is the input's storage
+    bool passes_gradient = false;  ///< in backward, what it takes gets the output's gradient itself, or views of it
     std::map<std::string, Bytes> stash;
     std::vector<std::string> pop;
     std::vector<DeviceWork> forward_work;

@@ -24,6 +24,7 @@ void append_bytes(LayerProfile& profile, const LayerBytes& bytes) {
     profile.keeps_input = bytes.keeps_input;
     profile.keeps_output = bytes.keeps_output;
     profile.aliases_input = bytes.aliases_input;
+    profile.passes_gradient = bytes.passes_gradient;
     for (const auto& [name, stashed] : bytes.stash) {
         profile.stash[name].push_back(static_cast<double>(stashed));
     }
