@@ -154,6 +154,7 @@ void check_profile(const Profile& profile) {
     require_per_size(profile.loss_ns, samples, false, "loss_ns");
     require_per_size(profile.loss_transient_bytes, samples, false, "loss_transient_bytes");
     require_number(profile.optimizer_ns, "optimizer_ns");
+    require_number(profile.step_cv, "step_cv");
     require_number(profile.launch_ns, "launch_ns");
     if (profile.threads < 1) {
         throw ProfileError("threads is " + std::to_string(profile.threads) + "; a lane has at least 1 thread; use 1");

@@ -31,7 +31,7 @@ struct LayerProfile {
     PerSize recompute_ns;  ///< empty: as forward_ns
     PerSize backward_ns;
     PerSize backward_weight_ns;  ///< the part of it that makes the parameters' gradients; empty: half, if there are any
-    double forward_cv = 0;  ///< standard deviation over mean of the repeats
+    double forward_cv = 0;       ///< standard deviation over mean of the repeats
     double backward_cv = 0;
     PerSize output_bytes;     ///< what goes to the next layer, skips apart
     PerSize saved_bytes;      ///< what autograd keeps besides input and output
@@ -40,7 +40,7 @@ struct LayerProfile {
     bool keeps_input = true;
     bool keeps_output = false;
     bool aliases_input = false;
-    bool passes_gradient = false;  ///< gradients of its input and popped skips are the output's, or views of it
+    bool passes_gradient = false;          ///< gradients of its input and popped skips are the output's, or views of it
     std::map<std::string, PerSize> stash;  ///< skip name to its bytes
     std::vector<std::string> pop;
     std::vector<LayerTape> tape;  ///< by size; an empty one was not recorded; empty: none was
@@ -60,6 +60,7 @@ struct Profile {
     int co_running_lanes = 1;     ///< lanes busy while one was measured, that one included
     int host_cores = 0;           ///< cores the measured lanes had; 0: unknown
     PerLane co_running_slowdown;  ///< entry k: how many times as long a layer takes with k + 1 lanes busy as with one
+    double step_cv = 0;  ///< how much whole passes over the model vary together, beyond the layers' own cv; 0: unknown
     bool estimated = false;
     std::vector<std::int64_t> samples;  ///< micro-batch sizes measured
     PerSize input_bytes;

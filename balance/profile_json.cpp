@@ -281,6 +281,7 @@ Profile parse_profile(std::string_view text) {
     fields.read("co_running_lanes", profile.co_running_lanes);
     fields.read("host_cores", profile.host_cores);
     fields.read("co_running_slowdown", profile.co_running_slowdown);
+    fields.read("step_cv", profile.step_cv);
     fields.read("estimated", profile.estimated);
     profile.input_bytes = profile.loss_ns = PerSize(profile.samples.size(), 0);
     fields.read("input_bytes", profile.input_bytes);
@@ -311,6 +312,9 @@ std::string to_json(const Profile& profile) {
     json["co_running_lanes"] = profile.co_running_lanes;
     json["host_cores"] = profile.host_cores;
     add_array(json, "co_running_slowdown", profile.co_running_slowdown);
+    if (profile.step_cv > 0) {
+        json["step_cv"] = to_number(profile.step_cv);
+    }
     json["estimated"] = profile.estimated;
     json["samples"] = profile.samples;
     add_array(json, "input_bytes", profile.input_bytes);

@@ -68,11 +68,10 @@ std::string dump(const Json& object) {
 }
 
 Json balance_json(const FoundBalance& found) {
-    Json object{{"balance", found.balance.layers_per_partition()},
-                {"step_ns", found.step_ns},
-                {"lower_bound_ns", found.lower_bound_ns},
-                {"optimal", found.optimal},
-                {"algorithm", to_string(found.algorithm)}};
+    Json object{
+        {"balance", found.balance.layers_per_partition()}, {"step_ns", found.step_ns},
+        {"lower_bound_ns", found.lower_bound_ns},          {"optimal", found.optimal},
+        {"algorithm", to_string(found.algorithm)},         {"ranked_by_simulation", found.ranked_by_simulation}};
     if (found.algorithm == BalanceAlgorithm::block) {
         object["repaired"] = found.repaired;
     }
@@ -91,6 +90,11 @@ std::string balance_text(const FoundBalance& found) {
         "balance {}\n\nstep time {} ({})\n", to_string(found.balance), format_duration(Nanoseconds{found.step_ns}),
         found.optimal ? "no balance is faster"
                       : "no balance is faster than " + format_duration(Nanoseconds{found.lower_bound_ns}));
+    if (found.ranked_by_simulation) {
+        text +=
+            "ranked by simulation: lanes share cores, a device, links or the process that launches, which the exact "
+            "search leaves out\n";
+    }
     if (found.repaired) {
         text += "repaired: torchgpipe's method left a partition empty, layers were moved to fill it\n";
     }

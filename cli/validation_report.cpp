@@ -33,6 +33,8 @@ Json candidate_json(const ValidatedCandidate& candidate) {
             {"bubble_error", errors.bubble_error},
             {"peak_error", or_null(errors.peak_error)},
             {"band_coverage", or_null(errors.band_coverage)},
+            {"replay_error", or_null(errors.replay_error)},
+            {"replay_with_gaps_error", or_null(errors.replay_with_gaps_error)},
             {"spread", errors.spread}};
 }
 
@@ -50,6 +52,11 @@ Json validation_json(std::span<const ValidatedCandidate> candidates) {
     object["step_error"] = mean_and_max(summary.step_error);
     object["bubble_error"] = mean_and_max(summary.bubble_error);
     object["peak_error"] = summary.peak_error ? mean_and_max(*summary.peak_error) : Json(nullptr);
+    const auto errors_or_null = [](const std::optional<MeanAndMax>& errors) {
+        return errors ? mean_and_max(*errors) : Json(nullptr);
+    };
+    object["replay_error"] = errors_or_null(summary.replay_error);
+    object["replay_with_gaps_error"] = errors_or_null(summary.replay_with_gaps_error);
     object["spread"] = summary.spread;
     object["rank_correlation"] = summary.rank_correlation;
     object["regret"] = summary.regret;
@@ -87,6 +94,13 @@ std::string validation_text(std::span<const ValidatedCandidate> candidates, bool
         overall.add_row(
             {"peak memory error", format_percent(summary.peak_error->mean), format_percent(summary.peak_error->max)});
     }
+    const auto add_replay = [&](const std::string& title, const std::optional<MeanAndMax>& errors) {
+        if (errors) {
+            overall.add_row({title, format_percent(errors->mean), format_percent(errors->max)});
+        }
+    };
+    add_replay("replay of measured durations", summary.replay_error);
+    add_replay("replay with measured gaps", summary.replay_with_gaps_error);
     overall.add_row({"spread of equal runs", format_percent(summary.spread), ""});
     const auto str = [markdown](const TextTable& table) { return markdown ? table.markdown() : table.str(); };
     return str(rows) + "\n" + str(overall) + "\n" +

@@ -70,6 +70,8 @@ public:
         return std::max(bound_, relaxed.empty() ? problems_.work_bound() : relaxed.front().step_ns);
     }
 
+    bool ranks_by_simulation() const { return problems_.lanes_share(); }
+
     SearchedBalance simulated(const Balance& balance) {
         PipelineOptions options = options_;
         options.balance = balance;
@@ -103,7 +105,8 @@ private:
             optimal_partitions(problems_.least());  // refuses, and says what to do
         }
         propose(shortest());
-        const std::size_t most = leaves_a_gap() || !problems_.cost_is_a_bound() ? kCandidates : 1;
+        const bool needs_several = leaves_a_gap() || problems_.lanes_share() || !problems_.cost_is_a_bound();
+        const std::size_t most = needs_several ? kCandidates : 1;
         balances.erase(balances.begin() + static_cast<std::ptrdiff_t>(std::min(most, balances.size())), balances.end());
         if (is_uneven()) {
             propose(optimal_partitions(problems_.large(), kCandidates));
@@ -367,6 +370,7 @@ SearchedBalance search_balance(const Profile& profile, const PipelineOptions& op
     SearchedBalance searched = algorithm == BalanceAlgorithm::optimal ? search.optimal() : search.of_costs(algorithm);
     FoundBalance& found = searched.found;
     found.algorithm = algorithm;
+    found.ranked_by_simulation = algorithm == BalanceAlgorithm::optimal && search.ranks_by_simulation();
     found.lower_bound_ns = std::min(search.lower_bound(), found.step_ns);
     found.optimal = found.feasible && found.step_ns == found.lower_bound_ns;
     if (!found.feasible) {

@@ -30,6 +30,7 @@ struct FoundBalance {
     std::int64_t lower_bound_ns = 0;  ///< no balance of so many partitions steps faster, within the memory limit
     bool optimal = false;             ///< step_ns is proven to be the shortest
     BalanceAlgorithm algorithm = BalanceAlgorithm::optimal;
+    bool ranked_by_simulation = false;       ///< CutProblems::lanes_share(): the closed form leaves that out
     bool repaired = false;                   ///< block only: the method left a partition empty
     std::vector<Bytes> peak_bytes;           ///< of each lane
     bool feasible = true;                    ///< every lane keeps the memory limit
@@ -54,8 +55,10 @@ struct SearchEffort {
 /// is true, and lower_bound_ns equals step_ns. Under a memory limit too: cuts that a lower bound of each lane's peak
 /// rules out are left aside, and what remains is simulated, the shortest step first, until one keeps the limit.
 /// Otherwise (and where the effort is used up before) the best of those simulated, with a bound from the smaller
-/// micro-batches without skips. If nothing keeps the limit, the balance that needs least is returned, infeasible.
-/// Throws UsageError or BalanceError for options that do not fit; a placement is refused.
+/// micro-batches without skips. So too where lanes share cores, a device or links: the closed form, which has no
+/// sharing, says which cuts to simulate, and the simulator with the sharing which is best. If nothing keeps the limit,
+/// the balance that needs least is returned, infeasible. Throws UsageError or BalanceError for options that do not fit;
+/// a placement is refused.
 FoundBalance find_balance(const Profile& profile, const PipelineOptions& options, int partitions,
                           BalanceAlgorithm algorithm, const SearchEffort& effort = {});
 

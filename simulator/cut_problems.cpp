@@ -2,6 +2,7 @@
 
 #include "balance/partition.h"
 #include "balance/partition_time.h"
+#include "simulator/contention.h"
 #include "simulator/gpipe_recurrence.h"
 
 #include <algorithm>
@@ -59,6 +60,11 @@ bool CutProblems::cost_is_a_bound() const {
     return is_known_order && (lanes_are_apart_ || profile_.co_running_slowdown.empty());
 }
 
+bool CutProblems::lanes_share() const {
+    const bool shares_link = partitions_ > 1 && options_.link.sharing != LinkSharing::none;
+    return !lanes_are_apart_ || shares_link || (partitions_ > 1 && profile_.launch_ns > 0);
+}
+
 bool CutProblems::lanes_depend_on_one_side() const {
     return cost_is_a_bound() && lanes_are_apart_ && tables_.large.skips.empty();
 }
@@ -94,7 +100,8 @@ bool CutProblems::is_free(int boundary) const {
     return device_of(options_, LaneId{boundary}) == device_of(options_, LaneId{boundary + 1});
 }
 std::int64_t CutProblems::loss_ns() const {
-    const double loss = interpolate(profile_.samples, profile_.loss_ns, static_cast<double>(replica_batch(options_))).value;
+    const double loss =
+        interpolate(profile_.samples, profile_.loss_ns, static_cast<double>(replica_batch(options_))).value;
     return rounded_time(loss, speed_of(options_, LaneId{partitions_ - 1}));
 }
 
@@ -160,7 +167,9 @@ std::int64_t CutProblems::work_bound() const {
     }
     double fastest = 0;
     for (int lane = 0; lane < partitions_; ++lane) {
-        fastest = std::max(fastest, speed_of(options_, LaneId{lane}));
+        // A lane that the profile saw slowed down by others may run alone here.
+        const double alone = std::max(1.0, speed_alone(profile_, options_, LaneId{lane}));
+        fastest = std::max(fastest, speed_of(options_, LaneId{lane}) * alone);
     }
     // Two roundings a micro-batch, half a nanosecond each.
     return std::max<std::int64_t>(

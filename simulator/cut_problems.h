@@ -31,6 +31,9 @@ public:
 
     /// Whether least() bounds the step of the options' schedule.
     bool cost_is_a_bound() const;
+    /// Whether lanes of the options may slow each other down: they share a device, the host's cores or a link, or one
+    /// process launches for several. Then simulating says more than the closed form.
+    bool lanes_share() const;
     /// Whether what a lane holds depends, in the forward phase, on the partitions before it only, and in the backward
     /// phase on those behind.
     bool lanes_depend_on_one_side() const;

@@ -15,6 +15,8 @@ constexpr std::size_t kTaskBudget = 2'000'000;
 /// the bits, Box and Muller's transform the shape.
 class Normals {
 public:
+    explicit Normals(std::uint64_t seed = kSeed) : state_(seed) {}
+
     double next() {
         if (has_spare_) {
             has_spare_ = false;
@@ -38,7 +40,7 @@ private:
         return static_cast<double>((bits >> 11) + 1) * 0x1.0p-53;
     }
 
-    std::uint64_t state_ = kSeed;
+    std::uint64_t state_;
     double spare_ = 0;
     bool has_spare_ = false;
 };
@@ -53,8 +55,8 @@ double quantile(const std::vector<double>& sorted, double share) {
 }  // namespace
 
 std::optional<NoiseBand> noise_band(StepClock& clock, std::span<const std::int64_t> durations,
-                                    std::span<const double> cvs, std::span<const char> counts) {
-    if (std::none_of(cvs.begin(), cvs.end(), [](double cv) { return cv > 0; })) {
+                                    std::span<const double> cvs, std::span<const char> counts, double common_cv) {
+    if (!(common_cv > 0) && std::none_of(cvs.begin(), cvs.end(), [](double cv) { return cv > 0; })) {
         return std::nullopt;
     }
     const std::size_t count = clock.num_tasks();
@@ -65,6 +67,8 @@ std::optional<NoiseBand> noise_band(StepClock& clock, std::span<const std::int64
     std::vector<double> ends(count);
     std::vector<double> steps(std::clamp<std::size_t>(kTaskBudget / count, 100, 1000));
     Normals normals;
+    Normals common(~kSeed);
+    const double common_sigma = std::sqrt(std::log1p(common_cv * common_cv));
     for (double& step : steps) {
         for (std::size_t task = 0; task < count; ++task) {
             drawn[task] = static_cast<double>(durations[task]);
@@ -81,7 +85,7 @@ std::optional<NoiseBand> noise_band(StepClock& clock, std::span<const std::int64
                 last = std::max(last, ends[task]);
             }
         }
-        step = last - first;
+        step = (last - first) * std::exp(common_sigma * common.next() - common_sigma * common_sigma / 2);
     }
     std::sort(steps.begin(), steps.end());
     const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());

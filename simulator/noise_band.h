@@ -15,11 +15,12 @@ struct NoiseBand {
 };
 
 /// Monte Carlo over the recurrence, or the event engine where lanes share something: every task's duration is
-/// multiplied by its own lognormal factor of mean 1 and the task's cv, independent of all others. The mean lies above
-/// the step of mean durations, since every wait takes the later of two; a simulator fed with means alone is biased low.
-/// Draws as many steps as a fixed budget of tasks allows, 100 to 1000. Same input, same band.
+/// multiplied by its own lognormal factor of mean 1 and the task's cv, independent of all others, and the whole step by
+/// one with `common_cv`. Independent noise averages out over hundreds of tasks; what is common to a step does not. The
+/// mean lies above the step of mean durations, since every wait takes the later of two; a simulator fed with means
+/// alone is biased low. Draws as many steps as a fixed budget of tasks allows, 100 to 1000. Same input, same band.
 /// Nothing if no cv is above 0. Precondition: both spans are as long as the clock has tasks.
 /// The step is from the first start to the last end of the tasks that `counts` marks.
 std::optional<NoiseBand> noise_band(StepClock& clock, std::span<const std::int64_t> durations,
-                                    std::span<const double> cvs, std::span<const char> counts);
+                                    std::span<const double> cvs, std::span<const char> counts, double common_cv = 0);
 }  // namespace pipescope

@@ -29,6 +29,7 @@ public:
 
     void fill_in(PartitionMemory& memory) {
         gradients_ = {{memory.output, end_ - 1}};  // the output's, which the lane holds already
+        live_ = {kTop};
         std::size_t current = 0;
         Bytes freed = 0;
         for (std::size_t l = end_; l-- > first_;) {
@@ -72,9 +73,7 @@ private:
         // What a stash's gradient is added to becomes a storage of its own, which the transient bytes hold till then.
         const bool is_own = sums || !(layer.passes_gradient || layer.aliases_input);
         if (l > 0 && is_own) {
-            below = gradients_.size();
-            gradients_.push_back(
-                {sized_.output[l - 1], l, false, !sums || !(layer.passes_gradient || layer.aliases_input)});
+            below = take({sized_.output[l - 1], l, false, !sums || !(layer.passes_gradient || layer.aliases_input)});
         }
         if (l > first_) {
             gradients_[below].needed_by = std::min(gradients_[below].needed_by, l - 1);
@@ -85,10 +84,7 @@ private:
             if (!skip.popped_here || skip.pop != l) {
                 continue;
             }
-            const std::size_t held = layer.passes_gradient ? current : gradients_.size();
-            if (held == gradients_.size()) {
-                gradients_.push_back({sized_.skips[skip.index], l, false, true});
-            }
+            const std::size_t held = layer.passes_gradient ? current : take({sized_.skips[skip.index], l, false, true});
             if (skip.stashed_here) {
                 gradients_[held].needed_by = std::min(gradients_[held].needed_by, skip.stash);
             } else {
@@ -101,10 +97,16 @@ private:
         return below;
     }
 
+    std::size_t take(const Gradient& gradient) {
+        live_.push_back(gradients_.size());
+        gradients_.push_back(gradient);
+        return live_.back();
+    }
+
     void look(const PartitionMemory& memory, std::size_t l, Bytes freed) {
         Bytes live = sized_.transient[l];
-        for (std::size_t g = 1; g < gradients_.size(); ++g) {
-            live += gradients_[g].is_new ? gradients_[g].bytes : 0;
+        for (const std::size_t g : live_) {
+            live += g != kTop && gradients_[g].is_new ? gradients_[g].bytes : 0;
         }
         const Bytes top = top_is_gone_ ? -memory.output : 0;
         keep_highest(of_own_, {0, -freed, top, live});
@@ -118,14 +120,13 @@ private:
 
     /// Lets go of what only layer l needed.
     void end_layer(PartitionMemory& memory, std::size_t l) {
-        for (std::size_t g = 0; g < gradients_.size(); ++g) {
+        std::erase_if(live_, [&](std::size_t g) {
             Gradient& gradient = gradients_[g];
             gradient.is_new = true;
-            if (!gradient.handed_on && gradient.needed_by >= l) {
-                gradient.bytes = 0;
-                top_is_gone_ = top_is_gone_ || g == kTop;
-            }
-        }
+            const bool goes = !gradient.handed_on && gradient.needed_by >= l;
+            top_is_gone_ = top_is_gone_ || (goes && g == kTop);
+            return goes;
+        });
         for (const Skip& skip : skips_) {
             if (skip.stashed_here && !skip.popped_here && skip.stash == l) {
                 close_part(memory, skip.index);
@@ -171,6 +172,7 @@ private:
     const std::vector<Bytes>& let_go_;
     std::vector<Skip> skips_;  // with an end in the range
     std::vector<Gradient> gradients_;
+    std::vector<std::size_t> live_;                               // of them: few at a time
     std::vector<std::pair<std::size_t, std::size_t>> handed_on_;  // skip, and the gradient that holds its storage
     std::optional<WorkPeak> of_own_;                              // of the part so far
     std::optional<WorkPeak> of_view_;

@@ -40,7 +40,10 @@ struct Simulation {
     double utilization = 0;
     double speedup = 0;  ///< against the same layers one after the other on the fastest lane, loss inside, no recompute
     double samples_per_second = 0;  ///< batch / step_time: the optimizer is outside, as in step_time
-    std::optional<std::pair<Nanoseconds, Nanoseconds>> step_band;  ///< 5 and 95 % with the profile's noise
+    /// Between these 5 and 95 % lies a step of a run: with the layers' noise, and what the profile's step_cv says of
+    /// the machine, whose mood the profile had once and the run has again. A load that comes between the two is not in
+    /// it.
+    std::optional<std::pair<Nanoseconds, Nanoseconds>> step_band;
     std::optional<Nanoseconds>
         step_mean;  ///< with the profile's noise: above step_time, since every wait takes a maximum
     std::optional<double>

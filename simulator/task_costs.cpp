@@ -13,14 +13,14 @@ namespace pipescope {
 namespace {
 constexpr double kMostTotal = 4e18;  // well inside 64 bits, in ns 126 years
 
-/// Deviation of the sum of independent layers over the sum.
-double combined_cv(const std::vector<double>& times, LayerRange layers, const auto& cv_of) {
+/// Deviation of the sum of independent layers over the sum. What they have in common is not for a task to vary by.
+double combined_cv(const std::vector<double>& times, LayerRange layers, double common_cv, const auto& cv_of) {
     double sum = 0;
     double variance = 0;
     for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
         sum += times[l];
-        const double deviation = times[l] * cv_of(l);
-        variance += deviation * deviation;
+        const double own = std::max(0.0, cv_of(l) * cv_of(l) - common_cv * common_cv);
+        variance += times[l] * times[l] * own;
     }
     return sum > 0 ? std::sqrt(variance) / sum : 0;
 }
@@ -126,9 +126,9 @@ TaskCosts::PartitionTimes TaskCosts::partition_times(const Profile& profile, con
         times.backward_weight.push_back(splits ? of(at.backward_weight) : 0);
         times.backward.back() -= times.backward_weight.back();
         times.all_reduce.push_back(all_reduce_time(profile, layers));
-        times.forward_cv.push_back(combined_cv(at.forward, layers, forward_cv));
-        times.recompute_cv.push_back(combined_cv(at.recompute, layers, forward_cv));
-        times.backward_cv.push_back(combined_cv(at.backward, layers, backward_cv));
+        times.forward_cv.push_back(combined_cv(at.forward, layers, profile.step_cv, forward_cv));
+        times.recompute_cv.push_back(combined_cv(at.recompute, layers, profile.step_cv, forward_cv));
+        times.backward_cv.push_back(combined_cv(at.backward, layers, profile.step_cv, backward_cv));
     }
     return times;
 }

@@ -45,6 +45,13 @@ std::vector<double> ranks_of(std::span<const double> values) {
     return ranks;
 }
 
+/// The value furthest from 0.
+std::optional<double> furthest(const std::vector<double>& values) {
+    const auto found =
+        std::max_element(values.begin(), values.end(), [](double a, double b) { return std::abs(a) < std::abs(b); });
+    return found == values.end() ? std::nullopt : std::optional(*found);
+}
+
 MeanAndMax mean_and_max(const std::vector<double>& errors) {
     MeanAndMax result;
     for (const double error : errors) {
@@ -66,7 +73,7 @@ CandidateErrors errors_of(const ValidatedCandidate& candidate) {
         throw Error("a candidate has no run; its errors are medians over runs; run it at least once");
     }
     std::vector<Nanoseconds> measured, simulated;
-    std::vector<double> step_errors, bubble_errors, peak_errors;
+    std::vector<double> step_errors, bubble_errors, peak_errors, replay_errors, replay_with_gaps_errors;
     std::size_t steps = 0;
     std::size_t inside = 0;
     for (const ValidatedRun& run : candidate.runs) {
@@ -77,6 +84,10 @@ CandidateErrors errors_of(const ValidatedCandidate& candidate) {
         bubble_errors.push_back(comparison.simulated_bubble_fraction - comparison.measured_bubble_fraction);
         if (const auto error = peak_error_of(comparison)) {
             peak_errors.push_back(*error);
+        }
+        if (comparison.replay) {
+            replay_errors.push_back(comparison.replay->error);
+            replay_with_gaps_errors.push_back(comparison.replay->with_gaps_error);
         }
         if (run.band) {
             steps += run.measured_steps.size();
@@ -90,6 +101,10 @@ CandidateErrors errors_of(const ValidatedCandidate& candidate) {
     errors.bubble_error = median(bubble_errors);
     if (!peak_errors.empty()) {
         errors.peak_error = median(peak_errors);
+    }
+    if (replay_errors.size() == candidate.runs.size()) {
+        errors.replay_error = furthest(replay_errors);
+        errors.replay_with_gaps_error = furthest(replay_with_gaps_errors);
     }
     if (steps > 0) {
         errors.band_coverage = static_cast<double>(inside) / static_cast<double>(steps);
@@ -105,6 +120,7 @@ ValidationSummary summarize(std::span<const ValidatedCandidate> candidates) {
         throw Error("there is no candidate; a validation compares at least one; name one");
     }
     std::vector<double> step_errors, bubble_errors, peak_errors, measured_rates, simulated_rates;
+    std::vector<double> replay_errors, replay_with_gaps_errors;
     ValidationSummary summary;
     std::size_t with_band = 0;
     double coverage = 0;
@@ -114,6 +130,10 @@ ValidationSummary summarize(std::span<const ValidatedCandidate> candidates) {
         bubble_errors.push_back(errors.bubble_error);
         if (errors.peak_error) {
             peak_errors.push_back(*errors.peak_error);
+        }
+        if (errors.replay_error) {
+            replay_errors.push_back(*errors.replay_error);
+            replay_with_gaps_errors.push_back(*errors.replay_with_gaps_error);
         }
         if (errors.band_coverage) {
             coverage += *errors.band_coverage;
@@ -128,6 +148,10 @@ ValidationSummary summarize(std::span<const ValidatedCandidate> candidates) {
     summary.bubble_error = mean_and_max(bubble_errors);
     if (!peak_errors.empty()) {
         summary.peak_error = mean_and_max(peak_errors);
+    }
+    if (!replay_errors.empty()) {
+        summary.replay_error = mean_and_max(replay_errors);
+        summary.replay_with_gaps_error = mean_and_max(replay_with_gaps_errors);
     }
     if (with_band > 0) {
         summary.band_coverage = coverage / static_cast<double>(with_band);

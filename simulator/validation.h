@@ -30,6 +30,8 @@ struct CandidateErrors {
     double bubble_error = 0;              ///< difference of fractions, simulated - measured
     std::optional<double> peak_error;     ///< of the lane that is furthest off, with its sign
     std::optional<double> band_coverage;  ///< share of measured steps inside the predicted band
+    std::optional<double> replay_error;   ///< Replay::error of the run furthest off; nothing unless all have one
+    std::optional<double> replay_with_gaps_error;  ///< the same of Replay::with_gaps_error
     double spread = 0;  ///< how far equal runs differ: (slowest - quickest) / median of their measured step times
 };
 /// Throws Error for a candidate without a run.
@@ -45,6 +47,8 @@ struct ValidationSummary {
     MeanAndMax step_error;
     MeanAndMax bubble_error;
     std::optional<MeanAndMax> peak_error;
+    std::optional<MeanAndMax> replay_error;  ///< of the candidates that have one
+    std::optional<MeanAndMax> replay_with_gaps_error;
     double spread = 0;            ///< mean
     double rank_correlation = 0;  ///< of predicted and measured throughput
     double regret = 0;            ///< how much slower the candidate predicted quickest is than the quickest measured

@@ -65,6 +65,7 @@ public:
             MeasuredPart measured = measure_part(part_of(part, std::move(starts)), part_options(part, count, profile));
             starts = std::move(measured.ends);
             profile.optimizer_ns += measured.optimizer_ns;
+            profile.step_cv = std::max(profile.step_cv, measured.step_cv);
             profile.loss_ns = std::move(measured.loss_ns);  // the last part's stays
             profile.loss_transient_bytes = std::move(measured.loss_transient_bytes);
             std::move(measured.layers.begin(), measured.layers.end(), std::back_inserter(profile.layers));

@@ -51,6 +51,20 @@ struct SizeTimes {
         recompute_ns = recompute.medians_to_sum();
         backward_ns = backward.medians_to_sum();
     }
+    /// Of forward and backward together, each by its share of the time.
+    double common_variation() const {
+        double time = 0;
+        double variation = 0;
+        for (const Repeats* repeats : {&forward, &backward}) {
+            double mean = 0;
+            for (std::size_t layer = 0; layer < forward_ns.size(); ++layer) {
+                mean += repeats->mean(layer);
+            }
+            time += mean;
+            variation += mean * repeats->common_variation();
+        }
+        return time > 0 ? variation / time : 0;
+    }
     double relative_error() const {
         return std::max({forward.relative_error(), recompute.relative_error(), backward.relative_error()});
     }
@@ -152,6 +166,7 @@ private:
         for (std::size_t layer = 0; layer < chain_.size(); ++layer) {
             measured.layers.push_back(assemble_layer(layer));
         }
+        measured.step_cv = times_.back().common_variation();
         return measured;
     }
 

@@ -30,6 +30,7 @@ struct MeasuredPart {
     PerSize loss_ns;
     PerSize loss_transient_bytes;
     double optimizer_ns = 0;
+    double step_cv = 0;            ///< of whole passes over the part, beyond the layers' own
     std::vector<Activation> ends;  ///< what stands behind the part, by size
 };
 

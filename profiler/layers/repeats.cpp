@@ -73,6 +73,22 @@ double Repeats::coefficient_of_variation(std::size_t layer) const {
     return center > 0 ? standard_deviation(layer) / center : 0;
 }
 
+double Repeats::common_variation() const {
+    if (rounds_.size() < 2) {
+        return 0;
+    }
+    Repeats sums;
+    double variances = 0;
+    for (const auto& round : rounds_) {
+        sums.add({std::accumulate(round.begin(), round.end(), 0.0)});
+    }
+    for (std::size_t layer = 0; layer < rounds_.front().size(); ++layer) {
+        variances += standard_deviation(layer) * standard_deviation(layer);
+    }
+    const double beyond = sums.standard_deviation(0) * sums.standard_deviation(0) - variances;
+    return beyond > 0 && sums.mean(0) > 0 ? std::sqrt(beyond) / sums.mean(0) : 0;
+}
+
 double Repeats::relative_error() const {
     if (rounds_.size() < 2) {
         return std::numeric_limits<double>::infinity();

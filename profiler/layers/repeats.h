@@ -23,6 +23,9 @@ public:
     double standard_deviation(std::size_t layer) const;
     /// Standard deviation over mean; 0 where the mean is 0.
     double coefficient_of_variation(std::size_t layer) const;
+    /// What the layers' variations have in common: the variance of the rounds' sums beyond the sum of the layers' own
+    /// variances, as a standard deviation over the mean sum. 0 where there is none, or fewer than two rounds.
+    double common_variation() const;
     /// Standard error of the mean over the mean, both summed over the layers, as if the layers' errors never cancelled.
     double relative_error() const;
 

@@ -210,5 +210,26 @@ TEST(FindBalance, RefusesWhatCannotBe) {
     EXPECT_THAT([] { parse_balance_algorithm("best"); },
                 ThrowsMessage<UsageError>(HasSubstr("optimal, minmax, variance, block")));
 }
+TEST(FindBalance, SimulatesSeveralCutsWhereLanesShareWhatTheClosedFormLeavesOut) {
+    // Lanes 0 and 1 take turns on one device, lane 2 has one of its own: it has to get more than a third of the layers.
+    PipelineOptions options;
+    options.chunks = options.batch = 8;
+    options.checkpoint = Checkpoint::never;
+    options.devices = {"cuda:0", "cuda:0", "cuda:1"};
+    const FoundBalance shared = find_balance(uniform_profile(12), options, 3, BalanceAlgorithm::optimal);
+    EXPECT_TRUE(shared.ranked_by_simulation);
+    std::int64_t best = shared.step_ns;
+    for_every_balance(12, 3, [&](const Balance& balance) {
+        options.balance = balance;
+        best = std::min<std::int64_t>(best, simulate(uniform_profile(12), options).step_time.count());
+    });
+    EXPECT_EQ(shared.step_ns, best);
+    EXPECT_LE(shared.lower_bound_ns, best);
+
+    options.devices = {"cuda:0", "cuda:1", "cuda:2"};
+    EXPECT_FALSE(find_balance(uniform_profile(12), options, 3, BalanceAlgorithm::optimal).ranked_by_simulation);
+    options.link = {1e9, 100, LinkSharing::all};
+    EXPECT_TRUE(find_balance(uniform_profile(12), options, 3, BalanceAlgorithm::optimal).ranked_by_simulation);
+}
 }  // namespace
 }  // namespace pipescope

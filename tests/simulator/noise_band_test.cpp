@@ -1,8 +1,15 @@
 #include "simulator/noise_band.h"
+#include "simulator/pipeline_graph.h"
 #include "simulator/simulation.h"
+#include "simulator/task_clock.h"
+#include "simulator/task_costs.h"
 #include "tests/simulator/profiles.h"
 
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <random>
 
 namespace pipescope {
 namespace {
@@ -49,6 +56,58 @@ TEST(NoiseBand, IsThatOfASumOnASingleLane) {
     EXPECT_NEAR(static_cast<double>(simulation.step_mean->count()), 150000, 200);
     EXPECT_NEAR(static_cast<double>(simulation.step_band->first.count()), 150000 - 1.645 * 1581, 300);
     EXPECT_NEAR(static_cast<double>(simulation.step_band->second.count()), 150000 + 1.645 * 1581, 300);
+}
+
+TEST(NoiseBand, OfWhatAStepHasInCommonDoesNotAverageOut) {
+    // Profile and run each vary by 3 %: 1.645 sqrt(2) 3 % either way.
+    Profile profile = uniform_profile(8);
+    profile.step_cv = 0.03;
+    const Simulation simulation = simulate(profile, options_for(8, 32));
+    const auto step = static_cast<double>(simulation.step_time.count());
+    EXPECT_NEAR(static_cast<double>(simulation.step_band->first.count()) / step, 1 - 0.0698, 0.008);
+    EXPECT_NEAR(static_cast<double>(simulation.step_band->second.count()) / step, 1 + 0.0698, 0.008);
+}
+
+/// Steps of a machine whose speed changes from step to step, and whose tasks vary on their own; predicted from a
+/// profile that was taken in one such step. Nine in ten have to lie in the band, whatever it is that varies.
+TEST(NoiseBand, CoversNineInTenStepsOfARunPredictedFromAProfile) {
+    for (const auto& [own, common] : {std::pair{0.1, 0.0}, std::pair{0.0, 0.03}, std::pair{0.05, 0.02}}) {
+        std::mt19937 random(5);
+        std::normal_distribution<double> normal;
+        const auto factor = [&](double cv) {
+            const double sigma = std::sqrt(std::log1p(cv * cv));
+            return std::exp(sigma * normal(random) - sigma * sigma / 2);
+        };
+        const PipelineOptions options = options_for(4, 8);
+        const TaskCosts costs(noisy(4, own), options);
+        const TaskGraph graph = pipeline_graph(options, costs);
+        const TaskClock clock(graph);
+        int inside = 0;
+        constexpr int kProfiles = 60;
+        constexpr int kSteps = 25;
+        for (int k = 0; k < kProfiles; ++k) {
+            Profile profile = noisy(4, std::hypot(own, common));  // the repeats of a layer show both
+            profile.step_cv = common;
+            const double mood = factor(common);
+            for (LayerProfile& layer : profile.layers) {
+                layer.forward_ns[0] *= mood;
+                layer.backward_ns[0] *= mood;
+            }
+            const auto band = *simulate(profile, options).step_band;
+            for (int step = 0; step < kSteps; ++step) {
+                std::vector<double> durations;
+                for (const Task& task : graph.tasks()) {
+                    durations.push_back(static_cast<double>(costs.duration(task)) * factor(own));
+                }
+                std::vector<double> ends(durations.size());
+                clock.run(std::span<const double>(durations), ends);
+                const double time = *std::max_element(ends.begin(), ends.end()) * factor(common);
+                const auto in_ns = static_cast<double>(band.first.count());
+                inside += in_ns <= time && time <= static_cast<double>(band.second.count()) ? 1 : 0;
+            }
+        }
+        EXPECT_NEAR(static_cast<double>(inside) / (kProfiles * kSteps), 0.9, 0.05) << own << " " << common;
+    }
 }
 
 TEST(NoiseBand, AveragesOutOverThePartitionsLayers) {

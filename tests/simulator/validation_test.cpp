@@ -98,5 +98,23 @@ TEST(Summarize, ChoosingTheBestLeavesNoRegret) {
 TEST(Summarize, RefusesAnEmptyList) {
     EXPECT_THROW(summarize({}), Error);
 }
+TEST(Validation, TakesTheWorstReplayOfACandidatesRuns) {
+    std::vector<ValidatedCandidate> candidates(2);
+    for (ValidatedCandidate& each : candidates) {
+        each.options.batch = 1;
+        for (const double error : {-0.001, -0.004}) {
+            ValidatedRun run;
+            run.comparison.measured_step_time = run.comparison.simulated_step_time = Nanoseconds{1000};
+            run.comparison.replay = Replay{Nanoseconds{999}, error, error / 10, {}};
+            each.runs.push_back(run);
+        }
+    }
+    EXPECT_DOUBLE_EQ(*errors_of(candidates[0]).replay_error, -0.004);
+    candidates[1].runs[0].comparison.replay.reset();
+    EXPECT_FALSE(errors_of(candidates[1]).replay_error) << "a run that could not be replayed is no good run";
+    const ValidationSummary summary = summarize(candidates);
+    EXPECT_DOUBLE_EQ(summary.replay_error->max, 0.004);
+    EXPECT_DOUBLE_EQ(summary.replay_with_gaps_error->mean, 0.0004);
+}
 }  // namespace
 }  // namespace pipescope

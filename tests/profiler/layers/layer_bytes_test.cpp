@@ -159,6 +159,24 @@ LayerSpec pair_function(const std::string& name, std::function<Tensors(const Ten
     return {name, [apply] { return std::make_unique<FunctionLayer>(apply); }};
 }
 
+// Of an addition both gradients are the output's own; of a concatenation they are views of it.
+TEST_F(LayerBytesTest, TellsWhereTheGradientIsTheOutputs) {
+    const std::vector<std::pair<std::string, bool>> cases = {{"add", true}, {"multiply", false}};
+    for (const auto& [name, passes] : cases) {
+        const auto bytes = measure({function(name, [passes](const at::Tensor& x) { return passes ? x + 1 : x * 2; })});
+        EXPECT_EQ(bytes[1].passes_gradient, passes) << name;
+    }
+    const ModelSpec unet = make_model("unet:B=1,C=2,size=32");
+    LayerChain chain(unet, 0);
+    const auto bytes = measure_bytes(chain, unet.make_batch(1, 0)).layers;
+    int concatenations = 0;
+    for (const LayerBytes& each : bytes) {
+        EXPECT_TRUE(each.pop.empty() || each.passes_gradient);
+        concatenations += each.pop.empty() ? 0 : 1;
+    }
+    EXPECT_EQ(concatenations, 5);
+}
+
 // A skip that travels in the tuple costs once, at the layer that keeps it.
 TEST_F(LayerBytesTest, CountsSkipsInATupleOnce) {
     ModelSpec model;

@@ -37,6 +37,14 @@ TEST(Repeats, SpreadIsRelativeToTheMean) {
     EXPECT_EQ(repeats.coefficient_of_variation(1), 0);
 }
 
+// Both layers take a tenth more in the second round and a tenth less in the third; then each on its own.
+TEST(Repeats, CommonVariationIsWhatLayersShare) {
+    // Sums 20, 22, 18: variance 4; the layers' own 1 each.
+    EXPECT_DOUBLE_EQ(repeats_of({{10, 10}, {11, 11}, {9, 9}}).common_variation(), std::sqrt(2.0) / 20);
+    EXPECT_EQ(repeats_of({{10, 10}, {11, 9}, {9, 11}}).common_variation(), 0);
+    EXPECT_EQ(repeats_of({{10, 10}}).common_variation(), 0);
+}
+
 // Deviations sqrt(8) and sqrt(2) over sqrt(2) rounds: errors 2 and 1, over means 10 and 5.
 TEST(Repeats, ErrorCountsEveryLayerByItsShare) {
     EXPECT_DOUBLE_EQ(repeats_of({{8, 6}, {12, 4}}).relative_error(), 3.0 / 15);
