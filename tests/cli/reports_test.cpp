@@ -69,8 +69,8 @@ TEST(BalanceReport, HasTheDocumentedKeysInTheirOrder) {
     found.balance = Balance({2, 1});
     found.step_ns = 1'500'000;
     found.peak_bytes = {4096, 1024};
-    EXPECT_THAT(keys_of(balance_json(found)),
-                ElementsAre("balance", "step_ns", "lower_bound_ns", "optimal", "algorithm", "peak_bytes"));
+    EXPECT_THAT(keys_of(balance_json(found)), ElementsAre("balance", "step_ns", "lower_bound_ns", "optimal",
+                                                          "algorithm", "ranked_by_simulation", "peak_bytes"));
     EXPECT_THAT(balance_text(found), HasSubstr("1.50 ms"));
     found.algorithm = BalanceAlgorithm::block;
     found.repaired = true;
@@ -105,11 +105,14 @@ TEST(ComparisonReport, HasTheDocumentedKeysInTheirOrder) {
     const auto object = comparison_json(small_comparison());
     EXPECT_THAT(keys_of(object),
                 ElementsAre("steps", "measured_step_ns", "simulated_step_ns", "step_error", "measured_bubble_fraction",
-                            "simulated_bubble_fraction", "measured_wall_step_ns", "tasks_matched", "tasks_unmatched",
-                            "lanes", "worst", "drops", "warnings", "refused"));
-    EXPECT_THAT(keys_of(object.at("lanes").at(0)),
-                ElementsAre("measured_busy_ns", "simulated_busy_ns", "measured_bubble_fraction",
-                            "simulated_bubble_fraction", "measured_peak_bytes", "simulated_peak_bytes"));
+                            "simulated_bubble_fraction", "measured_wall_step_ns", "replay_step_ns", "replay_error",
+                            "replay_with_gaps_error", "tasks_matched", "tasks_unmatched", "lanes", "worst", "drops",
+                            "warnings", "refused"));
+    EXPECT_THAT(
+        keys_of(object.at("lanes").at(0)),
+        ElementsAre("measured_busy_ns", "simulated_busy_ns", "measured_bubble_fraction", "simulated_bubble_fraction",
+                    "measured_peak_bytes", "simulated_peak_bytes", "replayed_peak_bytes"));
+    EXPECT_TRUE(object.at("replay_error").is_null()) << "the comparison has no replay";
     EXPECT_TRUE(object.at("lanes").at(0).at("measured_peak_bytes").is_null());
     EXPECT_EQ(object.at("worst").at(0).at("task"), "step 2 backward (0, 1)");
     EXPECT_THAT(comparison_text(small_comparison()), HasSubstr("-5.00 %"));
