@@ -21,12 +21,23 @@ std::int64_t parse_positive(const std::string& text, std::string_view number, co
     return value;
 }
 
+/// Factor by factor, so that only a batch with a huge prime factor takes long.
 std::set<std::int64_t> divisors_of(std::int64_t batch) {
-    std::set<std::int64_t> divisors;
-    for (std::int64_t each = 1; each <= batch / each; ++each) {
-        if (batch % each == 0) {
-            divisors.insert({each, batch / each});
+    std::set<std::int64_t> divisors{1};
+    const auto times = [&](std::int64_t factor) {
+        const std::set<std::int64_t> before = divisors;
+        for (const std::int64_t each : before) {
+            divisors.insert(each * factor);
         }
+    };
+    std::int64_t left = batch;
+    for (std::int64_t factor = 2; factor <= left / factor; ++factor) {
+        for (; left % factor == 0; left /= factor) {
+            times(factor);
+        }
+    }
+    if (left > 1) {
+        times(left);
     }
     return divisors;
 }
