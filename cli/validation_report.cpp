@@ -32,6 +32,7 @@ Json candidate_json(const ValidatedCandidate& candidate) {
             {"step_error", errors.step_error},
             {"bubble_error", errors.bubble_error},
             {"peak_error", or_null(errors.peak_error)},
+            {"replayed_peak_error", or_null(errors.replayed_peak_error)},
             {"band_coverage", or_null(errors.band_coverage)},
             {"replay_error", or_null(errors.replay_error)},
             {"replay_with_gaps_error", or_null(errors.replay_with_gaps_error)},
@@ -55,6 +56,7 @@ Json validation_json(std::span<const ValidatedCandidate> candidates) {
     const auto errors_or_null = [](const std::optional<MeanAndMax>& errors) {
         return errors ? mean_and_max(*errors) : Json(nullptr);
     };
+    object["replayed_peak_error"] = errors_or_null(summary.replayed_peak_error);
     object["replay_error"] = errors_or_null(summary.replay_error);
     object["replay_with_gaps_error"] = errors_or_null(summary.replay_with_gaps_error);
     object["spread"] = summary.spread;
@@ -99,6 +101,7 @@ std::string validation_text(std::span<const ValidatedCandidate> candidates, bool
             overall.add_row({title, format_percent(errors->mean), format_percent(errors->max)});
         }
     };
+    add_replay("peak memory error at the measured instants", summary.replayed_peak_error);
     add_replay("replay of measured durations", summary.replay_error);
     add_replay("replay with measured gaps", summary.replay_with_gaps_error);
     overall.add_row({"spread of equal runs", format_percent(summary.spread), ""});

@@ -164,7 +164,10 @@ private:
 
     void start_backward(const Task& task) {
         const bool is_last = task.key.partition == last();
-        WorkPeak work = backward_peak(task.key.micro_batch, task.key.partition, is_last && loss_is_gathered());
+        // Where a skip's gradient holds the output's too, or the mini-batch's does, it is not this task's to let go.
+        const bool of_view =
+            is_last ? loss_is_gathered() : received_gradient(task.key.micro_batch, task.key.partition) == 0;
+        WorkPeak work = backward_peak(task.key.micro_batch, task.key.partition, of_view);
         if (splits_backward(schedule_)) {
             work = {0, 0, 0, work.transient};  // what the backward of the weights needs stays
         }

@@ -10,20 +10,31 @@
 
 namespace pipescope {
 namespace {
-/// Of the lane that is furthest off; nothing where memory was not recorded.
-std::optional<double> peak_error_of(const Comparison& comparison) {
-    std::optional<double> worst;
-    for (const ComparedLane& lane : comparison.lanes) {
-        if (!lane.measured_peak_bytes || *lane.measured_peak_bytes == 0) {
-            continue;
-        }
-        const double error =
-            static_cast<double>(lane.simulated_peak_bytes) / static_cast<double>(*lane.measured_peak_bytes) - 1;
-        if (!worst || std::abs(error) > std::abs(*worst)) {
-            worst = error;
+/// The value furthest from 0.
+std::optional<double> furthest(const std::vector<double>& values) {
+    const auto found =
+        std::max_element(values.begin(), values.end(), [](double a, double b) { return std::abs(a) < std::abs(b); });
+    return found == values.end() ? std::nullopt : std::optional(*found);
+}
+
+/// Of the lane that is furthest off; nothing where memory was not recorded. `peaks`: what is predicted, by lane.
+std::optional<double> peak_error_of(const Comparison& comparison, std::span<const Bytes> peaks) {
+    std::vector<double> errors;
+    for (std::size_t lane = 0; lane < std::min(comparison.lanes.size(), peaks.size()); ++lane) {
+        const Bytes measured = comparison.lanes[lane].measured_peak_bytes.value_or(0);
+        if (measured > 0) {
+            errors.push_back(static_cast<double>(peaks[lane]) / static_cast<double>(measured) - 1);
         }
     }
-    return worst;
+    return furthest(errors);
+}
+
+std::vector<Bytes> simulated_peaks(const Comparison& comparison) {
+    std::vector<Bytes> peaks;
+    for (const ComparedLane& lane : comparison.lanes) {
+        peaks.push_back(lane.simulated_peak_bytes);
+    }
+    return peaks;
 }
 
 /// Ranks from 1, equal values sharing the mean of theirs.
@@ -43,13 +54,6 @@ std::vector<double> ranks_of(std::span<const double> values) {
         }
     }
     return ranks;
-}
-
-/// The value furthest from 0.
-std::optional<double> furthest(const std::vector<double>& values) {
-    const auto found =
-        std::max_element(values.begin(), values.end(), [](double a, double b) { return std::abs(a) < std::abs(b); });
-    return found == values.end() ? std::nullopt : std::optional(*found);
 }
 
 MeanAndMax mean_and_max(const std::vector<double>& errors) {
@@ -74,6 +78,7 @@ CandidateErrors errors_of(const ValidatedCandidate& candidate) {
     }
     std::vector<Nanoseconds> measured, simulated;
     std::vector<double> step_errors, bubble_errors, peak_errors, replay_errors, replay_with_gaps_errors;
+    std::vector<double> replayed_peak_errors;
     std::size_t steps = 0;
     std::size_t inside = 0;
     for (const ValidatedRun& run : candidate.runs) {
@@ -82,11 +87,14 @@ CandidateErrors errors_of(const ValidatedCandidate& candidate) {
         simulated.push_back(comparison.simulated_step_time);
         step_errors.push_back(comparison.step_error);
         bubble_errors.push_back(comparison.simulated_bubble_fraction - comparison.measured_bubble_fraction);
-        if (const auto error = peak_error_of(comparison)) {
+        if (const auto error = peak_error_of(comparison, simulated_peaks(comparison))) {
             peak_errors.push_back(*error);
         }
         if (comparison.replay) {
             replay_errors.push_back(comparison.replay->error);
+            if (const auto error = peak_error_of(comparison, comparison.replay->peak_bytes)) {
+                replayed_peak_errors.push_back(*error);
+            }
             replay_with_gaps_errors.push_back(comparison.replay->with_gaps_error);
         }
         if (run.band) {
@@ -105,6 +113,7 @@ CandidateErrors errors_of(const ValidatedCandidate& candidate) {
     if (replay_errors.size() == candidate.runs.size()) {
         errors.replay_error = furthest(replay_errors);
         errors.replay_with_gaps_error = furthest(replay_with_gaps_errors);
+        errors.replayed_peak_error = furthest(replayed_peak_errors);
     }
     if (steps > 0) {
         errors.band_coverage = static_cast<double>(inside) / static_cast<double>(steps);
@@ -120,7 +129,7 @@ ValidationSummary summarize(std::span<const ValidatedCandidate> candidates) {
         throw Error("there is no candidate; a validation compares at least one; name one");
     }
     std::vector<double> step_errors, bubble_errors, peak_errors, measured_rates, simulated_rates;
-    std::vector<double> replay_errors, replay_with_gaps_errors;
+    std::vector<double> replay_errors, replay_with_gaps_errors, replayed_peak_errors;
     ValidationSummary summary;
     std::size_t with_band = 0;
     double coverage = 0;
@@ -134,6 +143,9 @@ ValidationSummary summarize(std::span<const ValidatedCandidate> candidates) {
         if (errors.replay_error) {
             replay_errors.push_back(*errors.replay_error);
             replay_with_gaps_errors.push_back(*errors.replay_with_gaps_error);
+        }
+        if (errors.replayed_peak_error) {
+            replayed_peak_errors.push_back(*errors.replayed_peak_error);
         }
         if (errors.band_coverage) {
             coverage += *errors.band_coverage;
@@ -152,6 +164,9 @@ ValidationSummary summarize(std::span<const ValidatedCandidate> candidates) {
     if (!replay_errors.empty()) {
         summary.replay_error = mean_and_max(replay_errors);
         summary.replay_with_gaps_error = mean_and_max(replay_with_gaps_errors);
+    }
+    if (!replayed_peak_errors.empty()) {
+        summary.replayed_peak_error = mean_and_max(replayed_peak_errors);
     }
     if (with_band > 0) {
         summary.band_coverage = coverage / static_cast<double>(with_band);

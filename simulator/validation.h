@@ -26,11 +26,12 @@ struct ValidatedCandidate {
 struct CandidateErrors {
     Nanoseconds measured_step_time{0};
     Nanoseconds simulated_step_time{0};
-    double step_error = 0;                ///< simulated / measured - 1
-    double bubble_error = 0;              ///< difference of fractions, simulated - measured
-    std::optional<double> peak_error;     ///< of the lane that is furthest off, with its sign
-    std::optional<double> band_coverage;  ///< share of measured steps inside the predicted band
-    std::optional<double> replay_error;   ///< Replay::error of the run furthest off; nothing unless all have one
+    double step_error = 0;                      ///< simulated / measured - 1
+    double bubble_error = 0;                    ///< difference of fractions, simulated - measured
+    std::optional<double> peak_error;           ///< of the lane that is furthest off, with its sign
+    std::optional<double> replayed_peak_error;  ///< the same of the memory model at the measured instants
+    std::optional<double> band_coverage;        ///< share of measured steps inside the predicted band
+    std::optional<double> replay_error;         ///< Replay::error of the run furthest off; nothing unless all have one
     std::optional<double> replay_with_gaps_error;  ///< the same of Replay::with_gaps_error
     double spread = 0;  ///< how far equal runs differ: (slowest - quickest) / median of their measured step times
 };
@@ -47,6 +48,7 @@ struct ValidationSummary {
     MeanAndMax step_error;
     MeanAndMax bubble_error;
     std::optional<MeanAndMax> peak_error;
+    std::optional<MeanAndMax> replayed_peak_error;
     std::optional<MeanAndMax> replay_error;  ///< of the candidates that have one
     std::optional<MeanAndMax> replay_with_gaps_error;
     double spread = 0;            ///< mean

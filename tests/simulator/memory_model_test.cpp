@@ -119,6 +119,21 @@ TEST(MemoryModel, ChargesTheWholeStorageOfASkipsGradientThatIsAView) {
     EXPECT_EQ(most_skip_bytes(simulate(concatenation(true), options), LaneId{0}), 10) << "a copy holds what it copies";
 }
 
+TEST(MemoryModel, LeavesAnOutputsGradientWhereASkipsGradientHoldsItToo) {
+    // Cut before the concatenation: both its gradients go to lane 0, in one storage of 20, charged once and there until
+    // layer 1 has used the skip's. Layer 2 is the peak, or layer 1.
+    PipelineOptions options = two_lanes(1, Checkpoint::always);
+    options.balance = Balance({3, 2});
+    options.devices = {"cpu", "cpu"};
+    for (const std::size_t layer : {std::size_t{1}, std::size_t{2}}) {
+        Profile profile = concatenation(true);
+        profile.layers[layer].transient_bytes = {100};
+        const Simulation simulation = simulate(profile, options);
+        EXPECT_EQ(simulation.lanes[0].peak.at("skip"), 20);
+        EXPECT_EQ(simulation.lanes[0].peak.at("copy"), 0) << "neither charged twice nor let go of what is not charged";
+    }
+}
+
 TEST(MemoryModel, KeepsAGradientAsLongAsAViewOfItIsNeededInThePartition) {
     // One lane, one micro-batch; every output is 10 but the concatenation's 20. In the backward of layer 1 live: the
     // gradient of the model's output, 10; of layer 1's output and input, 10 each; the skip, 10, and its gradient: 10,

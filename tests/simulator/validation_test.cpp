@@ -105,11 +105,18 @@ TEST(Validation, TakesTheWorstReplayOfACandidatesRuns) {
         for (const double error : {-0.001, -0.004}) {
             ValidatedRun run;
             run.comparison.measured_step_time = run.comparison.simulated_step_time = Nanoseconds{1000};
-            run.comparison.replay = Replay{Nanoseconds{999}, error, error / 10, {}};
+            run.comparison.replay = Replay{Nanoseconds{999}, error, error / 10, {1000, 990}};
+            run.comparison.lanes.resize(2);
+            for (ComparedLane& lane : run.comparison.lanes) {
+                lane.measured_peak_bytes = 1000;
+                lane.simulated_peak_bytes = 900;
+            }
             each.runs.push_back(run);
         }
     }
     EXPECT_DOUBLE_EQ(*errors_of(candidates[0]).replay_error, -0.004);
+    EXPECT_NEAR(*errors_of(candidates[0]).peak_error, -0.1, 1e-12);
+    EXPECT_NEAR(*errors_of(candidates[0]).replayed_peak_error, -0.01, 1e-12);
     candidates[1].runs[0].comparison.replay.reset();
     EXPECT_FALSE(errors_of(candidates[1]).replay_error) << "a run that could not be replayed is no good run";
     const ValidationSummary summary = summarize(candidates);
