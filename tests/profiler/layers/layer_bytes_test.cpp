@@ -166,7 +166,7 @@ TEST_F(LayerBytesTest, TellsWhereTheGradientIsTheOutputs) {
         const auto bytes = measure({function(name, [passes](const at::Tensor& x) { return passes ? x + 1 : x * 2; })});
         EXPECT_EQ(bytes[1].passes_gradient, passes) << name;
     }
-    const ModelSpec unet = make_model("unet:B=1,C=2,size=32");
+    const ModelSpec unet = make_model("unet:B=1,C=2,size=64");
     LayerChain chain(unet, 0);
     const auto bytes = measure_bytes(chain, unet.make_batch(1, 0)).layers;
     int concatenations = 0;
