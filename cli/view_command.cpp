@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
+#include <utility>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -17,8 +19,24 @@ struct ViewFlags {
     std::string file;
     std::string render;
     std::string size;
+    std::string range;
+    std::string mode;
+    std::string align;
+    std::string step;
+    std::string theme;
+    bool all = false;
+    bool critical_path = false;
     bool force = false;
 };
+
+/// What pipescope-gui understands by the same name and checks itself; empty: not given.
+std::vector<std::pair<std::string, std::string>> picture_options(const ViewFlags& flags) {
+    return {{"--size", flags.size},
+            {"--range", flags.range},
+            {"--mode", flags.mode},
+            {"--align", flags.align},
+            {"--step", flags.step}};
+}
 
 bool has_display() {
     for (const char* variable : {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}) {
@@ -35,8 +53,13 @@ ExitCode view_command(const ViewFlags& flags) {
         throw Error(
             fmt::format("{} does not exist; view opens a trace; record one with 'pipescope run --trace'", flags.file));
     }
-    if (flags.render.empty() && !flags.size.empty()) {
-        throw UsageError(fmt::format("--size is {}; it is the size of a picture; add --render out.png", flags.size));
+    for (const auto& [name, value] : picture_options(flags)) {
+        if (flags.render.empty() && !value.empty()) {
+            throw UsageError(fmt::format("{} is {}; it is about a picture; add --render out.png", name, value));
+        }
+    }
+    if (flags.render.empty() && (flags.all || flags.critical_path)) {
+        throw UsageError("--all and --critical-path are about a picture; add --render out.png");
     }
     if (flags.render.empty() && !has_display()) {
         throw Error(
@@ -56,8 +79,19 @@ ExitCode view_command(const ViewFlags& flags) {
     if (!flags.render.empty()) {
         arguments.insert(arguments.end(), {"--render", flags.render});
     }
-    if (!flags.size.empty()) {
-        arguments.insert(arguments.end(), {"--size", flags.size});
+    for (const auto& [name, value] : picture_options(flags)) {
+        if (!value.empty()) {
+            arguments.push_back(name + "=" + value);  // a range may begin with a minus
+        }
+    }
+    if (!flags.theme.empty()) {
+        arguments.insert(arguments.end(), {"--theme", flags.theme});
+    }
+    if (flags.all) {
+        arguments.emplace_back("--all");
+    }
+    if (flags.critical_path) {
+        arguments.emplace_back("--critical-path");
     }
     if (flags.force) {
         arguments.emplace_back("--force");
@@ -71,12 +105,29 @@ void add_view_command(Program& program) {
     CLI::App* command = program.add_command(
         "view", "Look at a trace: measured timeline above the simulated one",
         "Examples:\n  pipescope view out.sqlite\n  pipescope view out.sqlite --render out.png --size 1600x900\n"
+        "  pipescope view out.sqlite --render late.svg --mode difference --step 3 --range 10ms:25ms\n"
         "--render needs no display.");
-    command->add_option("FILE", flags->file, "Trace of 'run --trace' or 'simulate --trace'")->required();
-    command->add_option("--render", flags->render, "Write the window's picture here and exit")
+    command
+        ->add_option("FILE", flags->file,
+                     "Trace of 'run --trace' or 'simulate --trace', an export of nsys, JSON of PyTorch's profiler or "
+                     "any Chrome trace, or a profile")
+        ->required();
+    command->add_option("--render", flags->render, "Write the window's picture here (.png, .svg or .pdf) and exit")
         ->type_name("FILE")
         ->group("Output");
     command->add_option("--size", flags->size, "Of the picture, in pixels")->type_name("WxH")->group("Output");
+    command->add_option("--mode", flags->mode, "side-by-side, overlay or difference")->group("Output");
+    command->add_option("--align", flags->align, "Where the simulated step stands: first-task or step")
+        ->group("Output");
+    command->add_option("--step", flags->step, "Measured step to compare; default: the one of median duration")
+        ->group("Output");
+    command
+        ->add_option("--range", flags->range, "Times since the start of the step, as 12ms:30ms; plain numbers are ns")
+        ->type_name("FROM:TO")
+        ->group("Output");
+    command->add_flag("--all", flags->all, "Show the whole recording, not one step")->group("Output");
+    command->add_flag("--critical-path", flags->critical_path, "Mark the critical path")->group("Output");
+    command->add_option("--theme", flags->theme, "system, light or dark");
     add_force_flag(*command, flags->force);
     program.set_action(command, [flags] { return view_command(*flags); });
 }

@@ -10,6 +10,8 @@ namespace pipescope {
 namespace {
 constexpr int kSwatchWidth = 22;
 constexpr int kGap = 16;
+constexpr int kTextGap = 6;
+constexpr int kMargin = 6;
 
 void drawSwatch(QPainter& painter, const QRect& box, const QColor& color, Pattern pattern,
                 const TimelineColors& colors) {
@@ -43,43 +45,96 @@ Legend::Legend(QWidget* parent) : QWidget(parent) {
 
 void Legend::setKinds(std::vector<TaskKind> kinds) {
     kinds_ = std::move(kinds);
+    fit();
+}
+
+void Legend::setEntries(std::vector<LegendEntry> entries, bool instead) {
+    if (entries != entries_ || instead != instead_) {
+        entries_ = std::move(entries);
+        instead_ = instead;
+        fit();
+    }
+}
+
+void Legend::fit() {
     QStringList names;
-    for (const TaskKind kind : kinds_) {
-        names << styleOf(kind).name;
+    for (const Item& item : items()) {
+        names << item.entry.name;
     }
     setAccessibleDescription(names.join(QStringLiteral(", ")));
+    setFixedHeight(heightForWidth(width()));
     update();
 }
 
+void Legend::resizeEvent(QResizeEvent*) {
+    setFixedHeight(heightForWidth(width()));
+}
+
+std::vector<Legend::Item> Legend::items() const {
+    const TimelineColors colors = timelineColors(palette());
+    std::vector<Item> items;
+    for (const TaskKind kind : kinds_) {
+        const KindStyle& style = styleOf(kind);
+        const QString name =
+            style.letter.isEmpty() ? style.name : QStringLiteral("%1 %2").arg(style.letter, style.name);
+        if (!instead_ || is_copy(kind)) {
+            items.push_back({{style.color, Qt::NoBrush, name}, style.pattern, is_copy(kind) ? 6 : 12});
+        }
+    }
+    if (!kinds_.empty() && entries_.empty()) {
+        items.push_back({{colors.bubble, Qt::NoBrush, tr("bubble")}, Pattern::dotted, 12});
+    }
+    for (const LegendEntry& entry : entries_) {
+        items.push_back({entry, Pattern::plain, 12});
+    }
+    return items;
+}
+
+template <class Place>
+int Legend::layOut(int width, Place&& place) const {
+    int x = kMargin;
+    int line = 0;
+    for (const Item& item : items()) {
+        const int needed = kSwatchWidth + kTextGap + fontMetrics().horizontalAdvance(item.entry.name);
+        if (x > kMargin && x + needed > width - kMargin) {
+            x = kMargin;
+            ++line;
+        }
+        place(item, x, line);
+        x += needed + kGap;
+    }
+    return line + 1;
+}
+
+int Legend::lineHeight() const {
+    return fontMetrics().height() + 4;
+}
+
+int Legend::heightForWidth(int width) const {
+    return layOut(width, [](const Item&, int, int) {}) * lineHeight() + 4;
+}
+
 QSize Legend::sizeHint() const {
-    return {600, fontMetrics().height() + 8};
+    return {600, heightForWidth(std::max(width(), 600))};
 }
 
 QSize Legend::minimumSizeHint() const {
-    return {0, sizeHint().height()};
+    return {0, lineHeight() + 4};
 }
 
 void Legend::paintEvent(QPaintEvent*) {
     QPainter painter(this);
     const TimelineColors colors = timelineColors(palette());
-    int x = 6;
-    const auto entry = [&](const QColor& color, Pattern pattern, int height, const QString& name) {
-        const QRect box(x, (rect().height() - height) / 2, kSwatchWidth, height);
-        drawSwatch(painter, box, color, pattern, colors);
-        x += kSwatchWidth + 6;
+    layOut(width(), [&](const Item& item, int x, int line) {
+        const int top = 2 + line * lineHeight();
+        const QRect box(x, top + (lineHeight() - item.height) / 2, kSwatchWidth, item.height);
+        drawSwatch(painter, box, item.entry.ground, item.pattern, colors);
+        if (item.entry.over.style() != Qt::NoBrush) {
+            painter.fillRect(box.adjusted(1, 1, 0, 0), item.entry.over);
+        }
         painter.setPen(colors.text);
-        const int width = painter.fontMetrics().horizontalAdvance(name);
-        painter.drawText(QRect(x, 0, width + 2, rect().height()), Qt::AlignVCenter | Qt::AlignLeft, name);
-        x += width + kGap;
-    };
-    for (const TaskKind kind : kinds_) {
-        const KindStyle& style = styleOf(kind);
-        const QString name =
-            style.letter.isEmpty() ? style.name : QStringLiteral("%1 %2").arg(style.letter, style.name);
-        entry(style.color, style.pattern, is_copy(kind) ? 6 : 12, name);
-    }
-    if (!kinds_.empty()) {
-        entry(colors.bubble, Pattern::dotted, 12, tr("bubble"));
-    }
+        painter.drawText(QRect(x + kSwatchWidth + kTextGap, top, width(), lineHeight()),
+                         Qt::AlignVCenter | Qt::AlignLeft, item.entry.name);
+    });
 }
 }  // namespace pipescope

@@ -1,26 +1,60 @@
 #pragma once
 
+#include "gui/style/task_style.h"
 #include "schedule/task_key.h"
 
+#include <QBrush>
+#include <QColor>
+#include <QString>
 #include <QWidget>
 
 #include <vector>
 
 namespace pipescope {
-/// What colours and patterns mean: a swatch and a name for each kind that occurs, and for the bubble.
+/// One more line of the legend.
+struct LegendEntry {
+    QColor ground;
+    QBrush over;  ///< a pattern drawn on the ground; Qt::NoBrush: none
+    QString name;
+
+    friend bool operator==(const LegendEntry&, const LegendEntry&) = default;
+};
+
+/// What colours and patterns mean: a swatch and a name for each kind that occurs, and for the bubble. Wraps into as
+/// many lines as it needs.
 class Legend : public QWidget {
     Q_OBJECT
 
 public:
     explicit Legend(QWidget* parent = nullptr);
     void setKinds(std::vector<TaskKind> kinds);
+    /// What a view says beyond kinds: causes of bubbles, or how late tasks are. `instead`: the kinds' colours are not
+    /// used now, so they are left out.
+    void setEntries(std::vector<LegendEntry> entries, bool instead);
     QSize sizeHint() const override;
     QSize minimumSizeHint() const override;
+    bool hasHeightForWidth() const override { return true; }
+    int heightForWidth(int width) const override;
 
 protected:
     void paintEvent(QPaintEvent* event) override;
+    void resizeEvent(QResizeEvent* event) override;
 
 private:
+    struct Item {
+        LegendEntry entry;
+        Pattern pattern = Pattern::plain;
+        int height = 12;
+    };
+    std::vector<Item> items() const;
+    /// Calls `place(item, x, line)` for each; returns the number of lines.
+    template <class Place>
+    int layOut(int width, Place&& place) const;
+    int lineHeight() const;
+    void fit();
+
     std::vector<TaskKind> kinds_;
+    std::vector<LegendEntry> entries_;
+    bool instead_ = false;
 };
 }  // namespace pipescope

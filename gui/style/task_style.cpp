@@ -69,6 +69,7 @@ TimelineColors timelineColors(const QPalette& palette) {
     colors.faintText = QColor::fromRgb(dark ? 0xB4B9BE : 0x5A5A5A);
     colors.selection = QColor::fromRgb(dark ? 0xFFFFFF : 0x000000);
     colors.limit = QColor::fromRgb(dark ? 0xFF6B5E : 0xC62828);
+    colors.critical = QColor::fromRgb(dark ? 0xFF7FD0 : 0xB0006E);
     return colors;
 }
 

@@ -38,6 +38,7 @@ struct TimelineColors {
     QColor faintText;
     QColor selection;
     QColor limit;
+    QColor critical;  ///< the critical path
 };
 bool isDark(const QPalette& palette);
 TimelineColors timelineColors(const QPalette& palette);

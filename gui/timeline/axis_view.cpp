@@ -1,5 +1,7 @@
 #include "gui/timeline/axis_view.h"
 
+#include "gui/style/number_format.h"
+
 #include <QFontMetrics>
 #include <QKeyEvent>
 #include <QMouseEvent>
@@ -43,6 +45,7 @@ AxisView::AxisView(TimeAxisModel& axis, QWidget* parent)
     connect(&axis_, &TimeAxisModel::cursorChanged, this, repaint);
     connect(&axis_, &TimeAxisModel::selectionChanged, this, repaint);
     connect(&axis_, &TimeAxisModel::marksChanged, this, repaint);
+    connect(&axis_, &TimeAxisModel::rangeChanged, this, repaint);
     connect(verticalScrollBar(), &QScrollBar::valueChanged, this, repaint);
 }
 
@@ -128,6 +131,37 @@ void AxisView::paintCursor(QPainter& painter) const {
     }
 }
 
+void AxisView::paintRange(QPainter& painter, bool label) const {
+    if (!axis_.range()) {
+        return;
+    }
+    const QRect lanes = lanesRect();
+    const TimeRange& range = *axis_.range();
+    const double left = std::max<double>(lanes.left() - 2, pixelAtTime(range.start));
+    const double right = std::min<double>(lanes.right() + 3, pixelAtTime(range.end));
+    if (right < lanes.left() || left > lanes.right()) {
+        return;
+    }
+    painter.save();
+    painter.setClipRect(QRect(lanes.left(), 0, lanes.width(), viewport()->height()), Qt::IntersectClip);
+    QColor shade = palette().color(QPalette::Highlight);
+    shade.setAlpha(50);
+    painter.fillRect(QRectF(left, 0, std::max(1.0, right - left), viewport()->height()), shade);
+    painter.setPen(QPen(palette().color(QPalette::Highlight), 1));
+    painter.drawLine(QPointF(left, 0), QPointF(left, viewport()->height()));
+    painter.drawLine(QPointF(right, 0), QPointF(right, viewport()->height()));
+    if (label && range.length() > 0) {
+        const QString text = formatDuration(range.length());
+        QRectF plate(0, 1, painter.fontMetrics().horizontalAdvance(text) + 10, painter.fontMetrics().height() + 2);
+        plate.moveLeft(std::clamp((left + right - plate.width()) / 2, double(lanes.left()),
+                                  std::max<double>(lanes.left(), lanes.right() - plate.width())));
+        painter.fillRect(plate, palette().color(QPalette::Highlight));
+        painter.setPen(palette().color(QPalette::HighlightedText));
+        painter.drawText(plate, Qt::AlignCenter, text);
+    }
+    painter.restore();
+}
+
 void AxisView::resizeEvent(QResizeEvent*) {
     relayout();
 }
@@ -158,7 +192,8 @@ void AxisView::wheelEvent(QWheelEvent* event) {
 
 void AxisView::mousePressEvent(QMouseEvent* event) {
     if (event->button() == Qt::LeftButton || event->button() == Qt::MiddleButton) {
-        drag_ = Drag{event->position().toPoint(), axis_.window(), verticalScrollBar()->value()};
+        const bool measures = event->button() == Qt::LeftButton && event->modifiers() & Qt::ShiftModifier;
+        drag_ = Drag{event->position().toPoint(), axis_.window(), verticalScrollBar()->value(), false, measures};
     }
 }
 
@@ -171,7 +206,10 @@ void AxisView::mouseMoveEvent(QMouseEvent* event) {
     }
     const QPoint moved = position - drag_->from;
     drag_->moved = drag_->moved || moved.manhattanLength() >= kDragStart;
-    if (drag_->moved) {
+    if (drag_->moved && drag_->measures) {
+        axis_.setCursor(timeAtPixel(position.x()));
+        axis_.setRange(TimeRange{timeAtPixel(drag_->from.x()), timeAtPixel(position.x())});
+    } else if (drag_->moved) {
         viewport()->setCursor(Qt::ClosedHandCursor);
         axis_.scrollTo(panned(drag_->window, -static_cast<double>(moved.x()) / lanesRect().width()));
         verticalScrollBar()->setValue(drag_->scroll - moved.y());
@@ -216,6 +254,7 @@ bool AxisView::moveByKey(const QKeyEvent& event) {
         case Qt::Key_Left: axis_.pan(-pan); return true;
         case Qt::Key_D:
         case Qt::Key_Right: axis_.pan(pan); return true;
+        case Qt::Key_R: axis_.markRangeEnd(); return true;
         case Qt::Key_Up: verticalScrollBar()->triggerAction(QAbstractSlider::SliderSingleStepSub); return true;
         case Qt::Key_Down: verticalScrollBar()->triggerAction(QAbstractSlider::SliderSingleStepAdd); return true;
         case Qt::Key_PageUp: verticalScrollBar()->triggerAction(QAbstractSlider::SliderPageStepSub); return true;

@@ -50,6 +50,8 @@ protected:
     void paintLaneName(QPainter& painter, const LaneInfo& lane, std::size_t index, int top, int height) const;
     /// The marks too.
     void paintCursor(QPainter& painter) const;
+    /// The measured range, shaded over the content; with `label` its duration above it.
+    void paintRange(QPainter& painter, bool label) const;
 
     void resizeEvent(QResizeEvent* event) override;
     void changeEvent(QEvent* event) override;
@@ -66,6 +68,7 @@ private:
         TimeWindow window;
         int scroll = 0;
         bool moved = false;
+        bool measures = false;  // with Shift: it marks a range and moves nothing
     };
     bool moveByKey(const QKeyEvent& event);
     void paintMarks(QPainter& painter) const;

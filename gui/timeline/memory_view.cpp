@@ -9,6 +9,7 @@
 #include <QToolTip>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace pipescope {
@@ -23,6 +24,40 @@ const MemoryTrack* trackOf(const std::vector<MemoryTrack>* tracks, std::size_t l
     return tracks != nullptr && lane < tracks->size() && !(*tracks)[lane].empty() ? &(*tracks)[lane] : nullptr;
 }
 }  // namespace
+
+QBrush brushOf(MemoryCategory category) {
+    struct Style {
+        QRgb color;
+        Qt::BrushStyle pattern;
+    };
+    // Neighbours in the stack differ in colour and in pattern.
+    static constexpr std::array<Style, kNumMemoryCategories> kStyles{{{0x0072B2, Qt::SolidPattern},
+                                                                      {0x56B4E9, Qt::BDiagPattern},
+                                                                      {0x999999, Qt::SolidPattern},
+                                                                      {0xE69F00, Qt::SolidPattern},
+                                                                      {0x009E73, Qt::FDiagPattern},
+                                                                      {0xF0E442, Qt::SolidPattern},
+                                                                      {0xCC79A7, Qt::BDiagPattern},
+                                                                      {0xD55E00, Qt::SolidPattern},
+                                                                      {0x7FCEB9, Qt::DiagCrossPattern}}};
+    const Style& style = kStyles.at(static_cast<std::size_t>(category));
+    return {QColor::fromRgb(style.color), style.pattern};
+}
+
+QString nameOf(MemoryCategory category) {
+    switch (category) {
+        case MemoryCategory::parameters: return MemoryView::tr("parameters");
+        case MemoryCategory::gradients: return MemoryView::tr("gradients");
+        case MemoryCategory::optimizer: return MemoryView::tr("optimizer state");
+        case MemoryCategory::boundary: return MemoryView::tr("kept inputs");
+        case MemoryCategory::saved: return MemoryView::tr("saved for backward");
+        case MemoryCategory::skip: return MemoryView::tr("skips");
+        case MemoryCategory::transient: return MemoryView::tr("while a task runs");
+        case MemoryCategory::copy: return MemoryView::tr("copies under way");
+        case MemoryCategory::output: return MemoryView::tr("output");
+    }
+    return {};
+}
 
 MemoryView::MemoryView(TimeAxisModel& axis, QWidget* parent) : AxisView(axis, parent) {
     setAccessibleName(tr("Memory of each lane"));
@@ -42,6 +77,23 @@ bool MemoryView::empty() const {
         }
     }
     return true;
+}
+
+bool MemoryView::composed() const {
+    for (std::size_t lane = 0; lane < scene_.lanes.size(); ++lane) {
+        for (const auto* tracks : {scene_.measured, scene_.simulated}) {
+            const MemoryTrack* track = trackOf(tracks, lane);
+            if (track != nullptr && track->composed()) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+void MemoryView::setStacked(bool stacked) {
+    stacked_ = stacked;
+    viewport()->update();
 }
 
 QSize MemoryView::sizeHint() const {
@@ -111,6 +163,7 @@ void MemoryView::paintEvent(QPaintEvent*) {
         paintLaneName(painter, {scene_.lanes[lane].name, peakOf(lane)}, lane,
                       kGap + static_cast<int>(lane) * (laneHeight_ + kGap), laneHeight_);
     }
+    paintRange(painter, false);
     paintCursor(painter);
 }
 
@@ -119,11 +172,18 @@ void MemoryView::paintLane(QPainter& painter, std::size_t lane) const {
     painter.save();
     painter.setClipRect(scale.box.intersected(lanesRect()).adjusted(0, -1, 0, 1), Qt::IntersectClip);
     painter.fillRect(scale.box, colors().lane);
-    if (const MemoryTrack* track = trackOf(scene_.measured, lane)) {
-        paintArea(painter, *track, scale);
+    const MemoryTrack* measured = trackOf(scene_.measured, lane);
+    const MemoryTrack* simulated = trackOf(scene_.simulated, lane);
+    const bool stacksMeasured = stacked_ && measured != nullptr && measured->composed();
+    if (stacksMeasured) {
+        paintStack(painter, *measured, 0, scale);
+    } else if (measured != nullptr) {
+        paintArea(painter, *measured, scale);
+    } else if (stacked_ && simulated != nullptr && simulated->composed()) {
+        paintStack(painter, *simulated, scene_.simulatedShift, scale);
     }
-    if (const MemoryTrack* track = trackOf(scene_.simulated, lane)) {
-        paintLine(painter, *track, scale);
+    if (simulated != nullptr) {
+        paintLine(painter, *simulated, scale);
     }
     if (showsLimit()) {
         const double y = std::round(scale.y(*scene_.limit)) + 0.5;
@@ -155,6 +215,40 @@ void MemoryView::paintArea(QPainter& painter, const MemoryTrack& track, const Sc
         painter.fillRect(QRectF(left, scale.y(columns[x].peak), width, floor - scale.y(columns[x].peak)), light);
         painter.fillRect(QRectF(left, scale.y(columns[x].allocated), width, floor - scale.y(columns[x].allocated)),
                          kMeasured);
+        x = end;
+    }
+}
+
+void MemoryView::paintStack(QPainter& painter, const MemoryTrack& track, std::int64_t shift, const Scale& scale) const {
+    // Column by column, as of its last ns; equal columns are one rectangle.
+    const double floor = scale.box.bottom() + 1;
+    const auto compositionOf = [&](int x) {
+        const std::int64_t end = timeAtPixel(scale.box.left() + x + 1) - shift;
+        return end < track.range().start || timeAtPixel(scale.box.left() + x) - shift > track.range().end
+                   ? MemoryBreakdown{}
+                   : track.compositionAt(end);
+    };
+    for (int x = 0; x < scale.box.width();) {
+        const MemoryBreakdown composition = compositionOf(x);
+        int end = x + 1;
+        while (end < scale.box.width() && compositionOf(end) == composition) {
+            ++end;
+        }
+        Bytes below = 0;
+        for (std::size_t k = 0; k < kNumMemoryCategories && composition.known(); ++k) {
+            const auto category = static_cast<MemoryCategory>(k);
+            const Bytes bytes = std::max<Bytes>(0, composition[category]);
+            const double top = scale.y(below + bytes);
+            const QRectF rect(scale.box.left() + x, top, end - x, (below == 0 ? floor : scale.y(below)) - top);
+            const QBrush brush = brushOf(category);
+            if (bytes > 0 && brush.style() != Qt::SolidPattern) {
+                painter.fillRect(rect, brush.color().lighter(150));
+            }
+            if (bytes > 0) {
+                painter.fillRect(rect, brush);
+            }
+            below += bytes;
+        }
         x = end;
     }
 }
@@ -219,6 +313,18 @@ bool MemoryView::viewportEvent(QEvent* event) {
         text = QString::fromStdString(scene_.lanes[lane].name).toHtmlEscaped();
         add(tr("measured"), trackOf(scene_.measured, lane), 0);
         add(tr("simulated"), trackOf(scene_.simulated, lane), scene_.simulatedShift);
+        const auto consists = [&](const QString& name, const MemoryTrack* track, std::int64_t shift) {
+            const MemoryBreakdown composition =
+                track != nullptr ? track->compositionAt(timeAtPixel(help->pos().x()) - shift) : MemoryBreakdown{};
+            for (std::size_t k = 0; k < kNumMemoryCategories && composition.known(); ++k) {
+                const auto category = static_cast<MemoryCategory>(k);
+                if (composition[category] > 0) {
+                    text += tr("<br>%1, %2: %3").arg(name, nameOf(category), formatBytes(composition[category]));
+                }
+            }
+        };
+        consists(tr("measured"), trackOf(scene_.measured, lane), 0);
+        consists(tr("simulated"), trackOf(scene_.simulated, lane), scene_.simulatedShift);
         if (scene_.limit) {
             text += tr("<br>limit: %1").arg(formatBytes(*scene_.limit));
         }

@@ -3,11 +3,18 @@
 #include "gui/timeline/axis_view.h"
 #include "gui/timeline/memory_track.h"
 
+#include <QBrush>
+#include <QString>
+
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace pipescope {
+/// How the bytes of a category are filled, and what they are, for people.
+QBrush brushOf(MemoryCategory category);
+QString nameOf(MemoryCategory category);
+
 /// What MemoryView draws. Tracks are borrowed and must outlive their time in the view.
 struct MemoryScene {
     std::vector<LaneInfo> lanes;
@@ -27,6 +34,11 @@ public:
 
     void setScene(MemoryScene scene);
     bool empty() const;
+    /// Whether any track says what its bytes consist of.
+    bool composed() const;
+    /// Shows the measured bytes stacked by what they are for, the simulated ones where nothing was measured.
+    void setStacked(bool stacked);
+    bool stacked() const { return stacked_; }
     /// The limit is near enough to what is held to stand on the scale.
     bool showsLimit() const;
     QSize sizeHint() const override;
@@ -50,11 +62,13 @@ private:
     Scale scaleOf(std::size_t lane) const;
     void paintLane(QPainter& painter, std::size_t lane) const;
     void paintArea(QPainter& painter, const MemoryTrack& track, const Scale& scale) const;
+    void paintStack(QPainter& painter, const MemoryTrack& track, std::int64_t shift, const Scale& scale) const;
     void paintLine(QPainter& painter, const MemoryTrack& track, const Scale& scale) const;
     void paintPeak(QPainter& painter, const MemoryTrack& track, std::int64_t shift, const Scale& scale,
                    bool below) const;
 
     MemoryScene scene_;
     int laneHeight_ = 24;
+    bool stacked_ = false;
 };
 }  // namespace pipescope

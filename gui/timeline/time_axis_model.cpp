@@ -1,6 +1,7 @@
 #include "gui/timeline/time_axis_model.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pipescope {
 TimeAxisModel::TimeAxisModel(QObject* parent) : QObject(parent), window_(windowOf(total_)) {}
@@ -41,6 +42,24 @@ void TimeAxisModel::setMarks(std::vector<TimeMark> marks) {
         marks_ = std::move(marks);
         Q_EMIT marksChanged();
     }
+}
+
+void TimeAxisModel::setRange(std::optional<TimeRange> range) {
+    marked_.reset();
+    if (range && range->end < range->start) {
+        std::swap(range->start, range->end);
+    }
+    if (range != range_) {
+        range_ = range;
+        Q_EMIT rangeChanged();
+    }
+}
+
+void TimeAxisModel::markRangeEnd() {
+    const std::int64_t here = cursor_.value_or(window_.start + static_cast<std::int64_t>(window_.length / 2));
+    const std::optional<std::int64_t> first = marked_;
+    setRange(TimeRange{first.value_or(here), here});
+    marked_ = first ? std::nullopt : std::optional(here);
 }
 
 void TimeAxisModel::zoom(double anchor, double factor) {

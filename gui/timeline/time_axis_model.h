@@ -47,12 +47,19 @@ public:
     /// By time.
     const std::vector<TimeMark>& marks() const { return marks_; }
 
+    /// The range that is measured, if any: its duration and what lanes did in it are shown.
+    const std::optional<TimeRange>& range() const { return range_; }
+
     /// Shows all of `total` and forgets the history.
     void setTotal(const TimeRange& total);
     void setOrigin(std::int64_t origin);
     void setCursor(std::optional<std::int64_t> time);
     void select(const std::optional<TaskSelection>& selection);
     void setMarks(std::vector<TimeMark> marks);
+    /// Either end may come first.
+    void setRange(std::optional<TimeRange> range);
+    /// The cursor becomes the one end of the range, and at the next call the other.
+    void markRangeEnd();
 
     /// `anchor` is the place that keeps its time, 0 left edge, 1 right edge; `factor` < 1 zooms in.
     void zoom(double anchor, double factor);
@@ -73,6 +80,7 @@ Q_SIGNALS:
     void cursorChanged();
     void selectionChanged();
     void marksChanged();
+    void rangeChanged();
 
 private:
     // A row of wheel clicks is one step of history, so that going back undoes the gesture and not its last click.
@@ -85,6 +93,8 @@ private:
     std::optional<std::int64_t> cursor_;
     std::optional<TaskSelection> selection_;
     std::vector<TimeMark> marks_;
+    std::optional<TimeRange> range_;
+    std::optional<std::int64_t> marked_;  // the first end, while the second is to come
     Gesture lastGesture_ = Gesture::none;
     std::vector<TimeWindow> past_;
     std::vector<TimeWindow> future_;

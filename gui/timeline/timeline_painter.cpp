@@ -1,5 +1,7 @@
 #include "gui/timeline/timeline_painter.h"
 
+#include "gui/timeline/marks_painter.h"
+
 #include <QFontMetricsF>
 #include <QPainter>
 #include <QThread>
@@ -40,14 +42,6 @@ std::size_t visibleSlices(const TimelineScene& scene) {
     return static_cast<std::size_t>(count);
 }
 
-QRectF rectOf(const TimelineScene& scene, const Band& band, std::int64_t start, std::int64_t end) {
-    const double width = scene.lanes.width();
-    const double left = scene.lanes.left() + std::max(-8.0, pixelOf(scene.window, width, start));
-    const double right = scene.lanes.left() + std::min(width + 8, pixelOf(scene.window, width, end));
-    return {left, static_cast<double>(scene.lanes.top() + band.top - scene.scroll), right - left,
-            static_cast<double>(band.height)};
-}
-
 void hatch(QPainter& painter, const QRectF& rect, const QColor& color) {
     painter.save();
     painter.setClipRect(rect, Qt::IntersectClip);
@@ -59,9 +53,17 @@ void hatch(QPainter& painter, const QRectF& rect, const QColor& color) {
 }
 }  // namespace
 
+QRectF rectAt(const TimelineScene& scene, const Band& band, std::int64_t start, std::int64_t end) {
+    const double width = scene.lanes.width();
+    const double left = scene.lanes.left() + std::max(-8.0, pixelOf(scene.window, width, start));
+    const double right = scene.lanes.left() + std::min(width + 8, pixelOf(scene.window, width, end));
+    return {left, static_cast<double>(scene.lanes.top() + band.top - scene.scroll), right - left,
+            static_cast<double>(band.height)};
+}
+
 QRectF sliceRect(const TimelineScene& scene, SliceRef ref) {
     const StoredRow& row = scene.store->rows().at(ref.row);
-    return rectOf(scene, scene.layout.bandOf(ref.row), row.start.at(ref.index), row.end.at(ref.index));
+    return rectAt(scene, scene.layout.bandOf(ref.row), row.start.at(ref.index), row.end.at(ref.index));
 }
 
 void visitVisible(const TimelineScene& scene, const RowBand& band, double least,
@@ -75,7 +77,7 @@ void visitVisible(const TimelineScene& scene, const RowBand& band, double least,
     const auto shortest = static_cast<std::int64_t>(least * ns_per_pixel);
     for (auto i = static_cast<std::size_t>(range.first); i < static_cast<std::size_t>(range.end); ++i) {
         if (row.end[i] - row.start[i] >= shortest) {
-            visit(rectOf(scene, band.band, row.start[i], row.end[i]), i);
+            visit(rectAt(scene, band.band, row.start[i], row.end[i]), i);
         }
     }
 }
@@ -103,7 +105,12 @@ void TimelinePainter::paint(QPainter& painter, const TimelineScene& scene) {
         refreshStrips(scene, scale);
         paintStrips(painter, scene, scale);
     }
-    paintLabels(painter, scene);
+    const bool recoloured = scene.marks != nullptr && !scene.marks->differences.empty();
+    if (!recoloured) {
+        paintLabels(painter, scene);
+    }
+    paintUnderLabels(painter, scene, colors_);
+    paintOverLabels(painter, scene, colors_);
     paintMarks(painter, scene);
     painter.restore();
 }
@@ -187,12 +194,12 @@ void TimelinePainter::paintStrips(QPainter& painter, const TimelineScene& scene,
 void TimelinePainter::paintVector(QPainter& painter, const TimelineScene& scene) const {
     for (const LaneBand& lane : scene.layout.lanes) {
         for (const RowBand& row : lane.rows) {
-            const QRectF all = rectOf(scene, row.band, scene.window.start - 1,
+            const QRectF all = rectAt(scene, row.band, scene.window.start - 1,
                                       scene.window.start + static_cast<std::int64_t>(scene.window.length) + 2);
             painter.fillRect(all, colors_.lane);
             const bool copies = scene.store->rows()[row.row].copies;
             for (const StepSpan& step : scene.store->steps()) {
-                const QRectF bubble = rectOf(scene, row.band, step.range().start, step.range().end);
+                const QRectF bubble = rectAt(scene, row.band, step.range().start, step.range().end);
                 if (!copies && bubble.width() > 0) {
                     painter.fillRect(bubble, colors_.bubble);
                 }

@@ -17,6 +17,8 @@
 class QPainter;
 
 namespace pipescope {
+struct TimelineMarks;
+
 /// What a pane shows at one moment.
 struct TimelineScene {
     const TimelineStore* store = nullptr;
@@ -27,6 +29,7 @@ struct TimelineScene {
     std::optional<SliceRef> selected;
     bool selectedIsTwin = false;
     std::optional<SliceRef> hovered;
+    const TimelineMarks* marks = nullptr;  ///< null: none
 };
 
 /// Draws lane bodies, bar labels and marks. Bodies are an image that is kept between paints, so that a moving mark
@@ -61,6 +64,8 @@ private:
     std::vector<Strip> strips_;
 };
 
+/// Where a time of a band stands in the widget; far beyond the edges it is cut off.
+QRectF rectAt(const TimelineScene& scene, const Band& band, std::int64_t start, std::int64_t end);
 /// Where a slice stands in the widget.
 QRectF sliceRect(const TimelineScene& scene, SliceRef ref);
 /// Calls `visit` with each slice of the row that is at least `least` pixels wide and within the window. Where a row is

@@ -62,10 +62,66 @@ std::optional<SliceRef> TimelineStore::sliceAt(std::uint32_t row, std::int64_t t
     return nearest;
 }
 
+namespace {
+/// Of one row, whose slices do not overlap.
+std::int64_t busyOf(const StoredRow& row, const TimeRange& range) {
+    const auto first =
+        static_cast<std::size_t>(std::upper_bound(row.end.begin(), row.end.end(), range.start) - row.end.begin());
+    const auto end =
+        static_cast<std::size_t>(std::lower_bound(row.start.begin(), row.start.end(), range.end) - row.start.begin());
+    const auto part = [&](std::size_t i) {
+        const bool counts = is_compute(static_cast<TaskKind>(row.kind[i]));
+        return counts ? std::min(range.end, row.end[i]) - std::max(range.start, row.start[i]) : std::int64_t{0};
+    };
+    std::int64_t busy = 0;
+    std::size_t i = first;
+    for (; i < end; ++i) {
+        const std::size_t block = i / kBusyBlock;
+        if (i % kBusyBlock == 0 && i > first && (block + 1) * kBusyBlock < end) {
+            const std::size_t last = (end - 1) / kBusyBlock;  // whole blocks, of which none is cut by the range
+            busy += row.busy[last] - row.busy[block];
+            i = last * kBusyBlock;
+        }
+        busy += part(i);
+    }
+    return busy;
+}
+}  // namespace
+
+std::int64_t TimelineStore::busyIn(LaneId lane, const TimeRange& range) const {
+    std::vector<const StoredRow*> rows;
+    for (const StoredRow& row : rows_) {
+        if (row.lane == lane && !row.copies) {
+            rows.push_back(&row);
+        }
+    }
+    if (rows.size() == 1) {
+        return busyOf(*rows.front(), range);
+    }
+    std::vector<TimeRange> pieces;
+    for (const StoredRow* row : rows) {
+        const auto first = std::upper_bound(row->end.begin(), row->end.end(), range.start) - row->end.begin();
+        for (auto i = static_cast<std::size_t>(first); i < row->start.size() && row->start[i] < range.end; ++i) {
+            if (is_compute(static_cast<TaskKind>(row->kind[i]))) {
+                pieces.push_back({std::max(range.start, row->start[i]), std::min(range.end, row->end[i])});
+            }
+        }
+    }
+    std::sort(pieces.begin(), pieces.end(), [](const TimeRange& a, const TimeRange& b) { return a.start < b.start; });
+    std::int64_t busy = 0;
+    std::int64_t covered = range.start;
+    for (const TimeRange& piece : pieces) {
+        busy += std::max<std::int64_t>(0, piece.end - std::max(covered, piece.start));
+        covered = std::max(covered, piece.end);
+    }
+    return busy;
+}
+
 std::size_t TimelineStore::sizeBytes() const {
     std::size_t bytes = 0;
     for (const StoredRow& row : rows_) {
-        bytes += (row.start.size() + row.end.size() + row.key.size() + row.bytes.size()) * sizeof(std::int64_t) +
+        bytes += (row.start.size() + row.end.size() + row.key.size() + row.bytes.size() + row.busy.size()) *
+                     sizeof(std::int64_t) +
                  row.kind.size() + (row.pyramid ? row.pyramid->sizeBytes() : 0);
     }
     return bytes;

@@ -26,6 +26,9 @@ struct StepSpan {
     TimeRange range() const { return {statistics.start.count(), statistics.end.count()}; }
 };
 
+/// Slices between two numbers of StoredRow::busy.
+inline constexpr std::size_t kBusyBlock = 64;
+
 /// One row of a drawn timeline: slices of one lane that do not overlap, in columns (25 bytes a slice, plus the
 /// pyramid).
 struct StoredRow {
@@ -37,6 +40,7 @@ struct StoredRow {
     std::vector<std::uint8_t> kind;
     std::vector<std::uint64_t> key;       ///< pack()ed
     std::vector<std::int64_t> bytes;      ///< empty if all are 0
+    std::vector<std::int64_t> busy;       ///< ns in compute tasks before every 64th slice
     std::vector<TaskKind> kinds;          ///< that occur, ascending
     std::optional<SharePyramid> pyramid;  ///< nothing where the row is short enough to be read through
 
@@ -68,6 +72,9 @@ public:
     std::optional<SliceRef> find(const TaskKey& key) const;
     /// The slice of the row that covers `time`, or is nearest to it within `reach` ns.
     std::optional<SliceRef> sliceAt(std::uint32_t row, std::int64_t time, std::int64_t reach) const;
+    /// Time in which the lane computed within the range, exactly, as busy is counted in a bubble fraction; where tasks
+    /// of the lane overlap, what they share counts once. Cost: O(log slices), or O(slices in the range) where they do.
+    std::int64_t busyIn(LaneId lane, const TimeRange& range) const;
     std::size_t sizeBytes() const;
 
 private:

@@ -32,6 +32,14 @@ void indexRow(StoredRow& row) {
     row.key.shrink_to_fit();
     row.bytes.shrink_to_fit();
     row.kinds = kindsIn(row.kind);
+    row.busy.reserve(row.start.size() / kBusyBlock + 1);
+    std::int64_t busy = 0;
+    for (std::size_t i = 0; i < row.start.size(); ++i) {
+        if (i % kBusyBlock == 0) {
+            row.busy.push_back(busy);
+        }
+        busy += is_compute(static_cast<TaskKind>(row.kind[i])) ? row.end[i] - row.start[i] : 0;
+    }
     if (row.start.size() >= kSlicesWorthAPyramid) {
         row.pyramid.emplace(row.columns());
     }

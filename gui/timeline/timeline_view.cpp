@@ -1,6 +1,8 @@
 #include "gui/timeline/timeline_view.h"
 
+#include "gui/style/number_format.h"
 #include "gui/timeline/time_ruler.h"
+#include "gui/timeline/timeline_marks.h"
 
 #include <QFontMetrics>
 #include <QHelpEvent>
@@ -28,12 +30,18 @@ TimelineView::TimelineView(Source source, TimeAxisModel& axis, QWidget* parent)
 void TimelineView::setStore(std::shared_ptr<const TimelineStore> store) {
     store_ = std::move(store);
     hovered_.reset();
+    marks_.reset();  // they name slices of the other store
     updateGeometry();
     relayout();
 }
 
 void TimelineView::setShift(std::int64_t ns) {
     shift_ = ns;
+    viewport()->update();
+}
+
+void TimelineView::setMarks(std::shared_ptr<const TimelineMarks> marks) {
+    marks_ = std::move(marks);
     viewport()->update();
 }
 
@@ -66,6 +74,7 @@ TimelineScene TimelineView::scene() const {
         scene.selectedIsTwin = selection->source != source_;
     }
     scene.hovered = hovered_;
+    scene.marks = marks_.get();
     return scene;
 }
 
@@ -101,6 +110,8 @@ void TimelineView::paintEvent(QPaintEvent*) {
     painter_.paint(painter, scene());
     paintRuler(painter);
     paintGutter(painter);
+    paintRange(painter, true);
+    paintShares(painter);
     paintCursor(painter);
 }
 
@@ -137,6 +148,29 @@ void TimelineView::paintGutter(QPainter& painter) const {
     for (const LaneBand& lane : layout_.lanes) {
         paintLaneName(painter, store_->lanes()[lane.lane.index()], lane.lane.index(), lane.band.top, lane.band.height);
     }
+}
+
+void TimelineView::paintShares(QPainter& painter) const {
+    const std::optional<TimeRange>& range = axis().range();
+    if (!range || range->length() == 0 || !store_) {
+        return;
+    }
+    const QRect lanes = lanesRect();
+    const TimeRange own{range->start - shift_, range->end - shift_};
+    painter.save();
+    painter.setClipRect(lanes, Qt::IntersectClip);
+    for (const LaneBand& lane : layout_.lanes) {
+        const double share = static_cast<double>(store_->busyIn(lane.lane, own)) / static_cast<double>(range->length());
+        const QString text = tr("%1 busy").arg(formatShare(share));
+        QRectF plate(0, 0, painter.fontMetrics().horizontalAdvance(text) + 8, painter.fontMetrics().height());
+        plate.moveCenter({(pixelAtTime(range->start) + pixelAtTime(range->end)) / 2,
+                          lanes.top() + lane.band.top - verticalScrollBar()->value() + lane.band.height / 2.0});
+        plate.moveLeft(std::clamp(plate.left(), double(lanes.left()), lanes.right() - plate.width()));
+        painter.fillRect(plate, colors().paper);
+        painter.setPen(colors().text);
+        painter.drawText(plate, Qt::AlignCenter, text);
+    }
+    painter.restore();
 }
 
 void TimelineView::hover(std::optional<QPoint> position) {

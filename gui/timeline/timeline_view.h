@@ -21,6 +21,10 @@ public:
     const TimelineStore* store() const { return store_.get(); }
     /// Added to the store's times: a simulated step starts at 0 and is drawn where the measured one started.
     void setShift(std::int64_t ns);
+    std::int64_t shift() const { return shift_; }
+    /// What stands on top of the bars; null: nothing.
+    void setMarks(std::shared_ptr<const TimelineMarks> marks);
+    const TimelineMarks* marks() const { return marks_.get(); }
     /// The text of a slice's tooltip, as HTML.
     void setDescription(std::function<QString(SliceRef)> describe) { describe_ = std::move(describe); }
 
@@ -53,10 +57,13 @@ private:
     TimelineScene scene() const;
     void paintRuler(QPainter& painter) const;
     void paintGutter(QPainter& painter) const;
+    /// How busy each lane was in the measured range.
+    void paintShares(QPainter& painter) const;
 
     Source source_;
     std::shared_ptr<const TimelineStore> store_;
     std::int64_t shift_ = 0;
+    std::shared_ptr<const TimelineMarks> marks_;
     TimelineLayout layout_;
     TimelinePainter painter_;
     std::function<QString(SliceRef)> describe_;

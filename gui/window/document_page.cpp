@@ -7,8 +7,11 @@
 #include "gui/style/number_format.h"
 #include "gui/tables/task_details.h"
 #include "gui/timeline/memory_view.h"
+#include "gui/timeline/minimap.h"
 #include "gui/timeline/timeline_pane.h"
+#include "gui/window/compare_bar.h"
 
+#include <QCheckBox>
 #include <QComboBox>
 #include <QFileInfo>
 #include <QLabel>
@@ -82,8 +85,12 @@ void DocumentPage::connectViews() {
             view(selection->source)
                 .setAccessibleDescription(spoken(taskFacts(*document_, *selection, step_), selection->source));
         }
+        if (analysis_) {
+            refreshMarks();
+        }
         Q_EMIT selectionChanged();
     });
+    connect(compareBar_, &CompareBar::choiceChanged, this, [this] { setChoice(compareBar_->choice()); });
     connect(stepChoice_, &QComboBox::currentIndexChanged, this, [this](int index) {
         if (index >= 0) {
             selectStep(stepChoice_->itemData(index).toInt());
@@ -109,6 +116,7 @@ void DocumentPage::setDocument(std::shared_ptr<const TraceDocument> document, Ke
     const std::optional<TaskSelection> selected = axis_->selection();
     const TimeWindow window = axis_->window();
     const std::int64_t origin = axis_->origin();
+    analysis_ = nullptr;  // it is about the document before
     axis_->select(std::nullopt);
 
     const bool hasStep = document_->measured && document_->measured->step(step_) != nullptr;
@@ -116,7 +124,6 @@ void DocumentPage::setDocument(std::shared_ptr<const TraceDocument> document, Ke
     view(Source::measured).setStore(document_->measured);
     view(Source::simulated).setStore(document_->simulated);
     measured_->setVisible(document_->measured != nullptr);
-    simulated_->setVisible(document_->simulated != nullptr);
     legend_->setKinds(kindsOf(*document_));
     alignGutters();
     fillSteps();
@@ -193,13 +200,9 @@ void DocumentPage::selectStep(std::int32_t step) {
 
 void DocumentPage::refresh() {
     const StepSpan* span = document_->measured ? document_->measured->step(step_) : nullptr;
-    const std::int64_t shift = simulatedShift(*document_, step_);
     axis_->setOrigin(span != nullptr ? span->range().start : 0);
-    view(Source::simulated).setShift(shift);
-    measured_->setFacts(measuredHeadline(*document_, step_));
-    simulated_->setFacts(simulatedHeadline(*document_, step_));
     summary_->setText(comparisonHeadline(*document_));
-    refreshMemory(shift);
+    analyse();
 }
 
 void DocumentPage::refreshMemory(std::int64_t shift) {
@@ -212,7 +215,18 @@ void DocumentPage::refreshMemory(std::int64_t shift) {
         limit = memory_->showsLimit() ? tr(", red: limit of %1 per lane").arg(bytes)
                                       : tr("; the limit of %1 per lane is above the scale").arg(bytes);
     }
-    memoryTitle_->setText(tr("<b>MEMORY</b>&nbsp;&nbsp; area: measured, line: simulated, ▼ peak%1").arg(limit));
+    composition_->setVisible(memory_->composed());
+    QString legend = tr("area: measured, line: simulated, ▼ peak");
+    if (memory_->stacked() && memory_->composed()) {
+        QStringList swatches;
+        for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+            const auto category = static_cast<MemoryCategory>(k);
+            swatches << QStringLiteral("<span style='color:%1'>■</span> %2")
+                            .arg(brushOf(category).color().name(), nameOf(category));
+        }
+        legend = tr("from below: %1; line: simulated").arg(swatches.join(QLatin1Char(' ')));
+    }
+    memoryTitle_->setText(tr("<b>MEMORY</b>&nbsp;&nbsp; %1%2").arg(legend, limit));
     memoryPane_->setVisible(memoryShown_ && !memory_->empty());
 }
 

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gui/document/step_analysis.h"
 #include "gui/document/trace_document.h"
 #include "gui/timeline/timeline_store.h"
 
@@ -8,16 +9,19 @@
 #include <memory>
 #include <optional>
 
+class QCheckBox;
 class QComboBox;
 class QLabel;
 class QSplitter;
 class QStackedWidget;
 
 namespace pipescope {
+class CompareBar;
 class ElidedLabel;
 class Legend;
 class MemoryView;
 class MessageBar;
+class Minimap;
 class TimeAxisModel;
 class TimelinePane;
 class TimelineView;
@@ -70,11 +74,17 @@ public:
     void setMemoryShown(bool shown);
     /// Paints the notes anew, in the colours of a new theme.
     void refreshNotes();
+    /// How measured and simulated are compared, and what is marked on top of them.
+    void setChoice(const MarkChoice& choice);
+    const MarkChoice& choice() const { return choice_; }
+    /// Of the step; null until the file is read.
+    const StepAnalysis* analysis() const { return analysis_.get(); }
 
     TimeAxisModel& axis() const { return *axis_; }
     TimelinePane& pane(Source source) const;
     TimelineView& view(Source source) const;
     MemoryView& memory() const { return *memory_; }
+    Minimap& minimap() const { return *minimap_; }
     MessageBar& messages() const { return *messages_; }
     /// Keys go to the first timeline there is.
     void focusTimeline();
@@ -93,6 +103,10 @@ private:
     void showNotes();
     void fillSteps();
     void refresh();
+    /// Looks into the step anew; document_page_marks.cpp.
+    void analyse();
+    /// Shows what was found, as the choice and the selection want it.
+    void refreshMarks();
     void refreshMemory(std::int64_t shift);
     /// From the start to the end of the selected task and its twin, on the axis; nothing is selected: nothing.
     std::optional<TimeRange> selectedRange() const;
@@ -105,12 +119,16 @@ private:
     std::shared_ptr<const TraceDocument> document_;
     std::int32_t step_ = 0;
     bool memoryShown_ = true;
+    MarkChoice choice_;
+    std::shared_ptr<const StepAnalysis> analysis_;
     TimeAxisModel* axis_;
     QStackedWidget* stack_ = nullptr;
     QLabel* opening_ = nullptr;
     QWidget* content_ = nullptr;
     QComboBox* stepChoice_ = nullptr;
     ElidedLabel* summary_ = nullptr;
+    CompareBar* compareBar_ = nullptr;
+    Minimap* minimap_ = nullptr;
     Legend* legend_ = nullptr;
     MessageBar* messages_ = nullptr;
     QSplitter* splitter_ = nullptr;
@@ -119,5 +137,6 @@ private:
     QWidget* memoryPane_ = nullptr;
     QLabel* memoryTitle_ = nullptr;
     MemoryView* memory_ = nullptr;
+    QCheckBox* composition_ = nullptr;
 };
 }  // namespace pipescope

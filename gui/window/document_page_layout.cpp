@@ -2,10 +2,13 @@
 #include "gui/style/legend.h"
 #include "gui/style/message_bar.h"
 #include "gui/timeline/memory_view.h"
+#include "gui/timeline/minimap.h"
 #include "gui/timeline/timeline_layout.h"
 #include "gui/timeline/timeline_pane.h"
+#include "gui/window/compare_bar.h"
 #include "gui/window/document_page.h"
 
+#include <QCheckBox>
 #include <QComboBox>
 #include <QHBoxLayout>
 #include <QLabel>
@@ -30,6 +33,8 @@ QWidget* DocumentPage::createTop(QWidget* parent) {
     line->addWidget(stepChoice_);
     line->addSpacing(12);
     line->addWidget(summary_, 1);
+    compareBar_ = new CompareBar(top);
+    line->addWidget(compareBar_);
     return top;
 }
 
@@ -41,7 +46,16 @@ QWidget* DocumentPage::createMemoryPane(QWidget* parent) {
     memoryTitle_ = new QLabel(pane);
     memoryTitle_->setContentsMargins(8, 3, 8, 3);
     memory_ = new MemoryView(*axis_, pane);
-    layout->addWidget(memoryTitle_);
+    auto* title = new QHBoxLayout;
+    composition_ = new QCheckBox(tr("C&omposition"), pane);
+    composition_->setToolTip(tr("Stack the bytes by what they are for"));
+    connect(composition_, &QCheckBox::toggled, this, [this](bool on) {
+        memory_->setStacked(on);
+        refreshMemory(view(Source::simulated).shift());
+    });
+    title->addWidget(memoryTitle_, 1);
+    title->addWidget(composition_);
+    layout->addLayout(title);
     layout->addWidget(memory_, 1);
     return pane;
 }
@@ -54,6 +68,8 @@ QWidget* DocumentPage::createContent() {
     layout->addWidget(createTop(content));
     legend_ = new Legend(content);
     layout->addWidget(legend_);
+    minimap_ = new Minimap(*axis_, content);
+    layout->addWidget(minimap_);
 
     splitter_ = new QSplitter(Qt::Vertical, content);
     splitter_->setChildrenCollapsible(false);
@@ -78,7 +94,7 @@ void DocumentPage::shareHeight() {
         return store != nullptr ? lines + layoutRows(*store, 0).height : 0;
     };
     const int measured = needOf(Source::measured);
-    const int simulated = needOf(Source::simulated);
+    const int simulated = simulated_->isVisibleTo(this) ? needOf(Source::simulated) : 0;
     const TimelineStore* names = document_->measured ? document_->measured.get() : document_->simulated.get();
     const int lanes = names != nullptr ? static_cast<int>(names->lanes().size()) : 0;
     const int rest = splitter_->height() - measured - simulated - 2 * splitter_->handleWidth();
@@ -96,6 +112,7 @@ void DocumentPage::alignGutters() {
     for (AxisView* each : views) {
         each->setGutter(gutter);
     }
+    minimap_->setGutter(gutter);
 }
 
 void DocumentPage::syncScrollBars() {

@@ -71,7 +71,7 @@ std::optional<TimeRange> DocumentPage::selectedRange() const {
     if (!document_ || !selection) {
         return std::nullopt;
     }
-    const std::int64_t shift = simulatedShift(*document_, step_);
+    const std::int64_t shift = view(Source::simulated).shift();
     const auto rangeOf = [&](Source source, SliceRef slice) {
         const Slice found = document_->store(source)->slice(slice);
         const std::int64_t by = source == Source::simulated ? shift : 0;
@@ -145,7 +145,7 @@ void DocumentPage::addMark() {
     if (axis_->cursor()) {
         place = *axis_->cursor();
     } else if (const std::optional<TaskSelection>& selection = axis_->selection()) {
-        const std::int64_t shift = selection->source == Source::simulated ? simulatedShift(*document_, step_) : 0;
+        const std::int64_t shift = selection->source == Source::simulated ? view(Source::simulated).shift() : 0;
         place = document_->store(selection->source)->slice(selection->slice).start.count() + shift;
     }
     std::vector<TimeMark> marks = axis_->marks();

@@ -127,6 +127,8 @@ private:
     void createActions();
     void createFileMenu();
     void createViewMenu();
+    /// Modes of comparison, and what is marked on top of the bars.
+    void addCompareActions(QMenu& menu);
     void createHelpMenu();
     /// An action on the current page whose keys act only while a timeline has the focus, so that they may be letters.
     QAction* addViewAction(QMenu& menu, const QString& text, const QList<QKeySequence>& keys,

@@ -51,6 +51,8 @@ void MainWindow::createViewMenu() {
     QMenu& menu = *menuBar()->addMenu(tr("&View"));
     addZoomActions(menu);
     menu.addSeparator();
+    addCompareActions(menu);
+    menu.addSeparator();
     showMemory_ = menu.addAction(tr("&Memory"));
     showMemory_->setCheckable(true);
     showMemory_->setChecked(true);
@@ -64,6 +66,24 @@ void MainWindow::createViewMenu() {
     }
     menu.addSeparator();
     createThemeMenu(menu);
+}
+
+void MainWindow::addCompareActions(QMenu& menu) {
+    const auto choose = [](auto change) {
+        return [change](DocumentPage& page) {
+            MarkChoice choice = page.choice();
+            change(choice);
+            page.setChoice(choice);
+        };
+    };
+    addViewAction(menu, tr("Side by &side"), {Qt::Key_1},
+                  choose([](MarkChoice& c) { c.mode = CompareMode::side_by_side; }));
+    addViewAction(menu, tr("O&verlay"), {Qt::Key_2}, choose([](MarkChoice& c) { c.mode = CompareMode::overlay; }));
+    addViewAction(menu, tr("&Difference"), {Qt::Key_3},
+                  choose([](MarkChoice& c) { c.mode = CompareMode::difference; }));
+    addViewAction(menu, tr("Causes of &bubbles"), {Qt::Key_B}, choose([](MarkChoice& c) { c.causes = !c.causes; }));
+    addViewAction(menu, tr("&Critical path"), {Qt::Key_C},
+                  choose([](MarkChoice& c) { c.criticalPath = !c.criticalPath; }));
 }
 
 void MainWindow::createHelpMenu() {

@@ -57,7 +57,11 @@ void MainWindow::createGoMenu() {
     addViewAction(menu, tr("Previous task of the &lane"), {Qt::Key_Comma}, [](Page& p) { p.moveSelection(-1); });
     addViewAction(menu, tr("&Next task of the kind"), {Qt::Key_N}, [](Page& p) { p.selectOfKind(1); });
     addViewAction(menu, tr("&Previous task of the kind"), {Qt::Key_P}, [](Page& p) { p.selectOfKind(-1); });
-    addViewAction(menu, tr("&Clear the selection"), {Qt::Key_Escape}, [](Page& p) { p.axis().select(std::nullopt); });
+    addViewAction(menu, tr("&Clear the selection"), {Qt::Key_Escape}, [](Page& p) {
+        p.axis().select(std::nullopt);
+        p.axis().setRange(std::nullopt);
+    });
+    addViewAction(menu, tr("Begin or end a measured &range"), {Qt::Key_R}, [](Page& p) { p.axis().markRangeEnd(); });
     menu.addSeparator();
     addViewAction(menu, tr("&Mark this place"), {Qt::Key_M}, [](Page& p) { p.addMark(); });
     addViewAction(menu, tr("Next m&ark"), {Qt::Key_BracketRight}, [](Page& p) { p.goToMark(1); });

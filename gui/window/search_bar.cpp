@@ -50,7 +50,7 @@ std::vector<FoundRange> findRanges(const QString& path, const QString& text,
 }
 
 SearchHits findIn(const std::shared_ptr<const TraceDocument>& document, std::int32_t step, const QString& text,
-                const std::shared_ptr<std::atomic<bool>>& cancelled) {
+                  const std::shared_ptr<std::atomic<bool>>& cancelled) {
     SearchHits hits;
     if (const std::optional<TaskQuery> query = parseTaskQuery(text, *document)) {
         const Source source = document->measured ? Source::measured : Source::simulated;

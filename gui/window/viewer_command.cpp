@@ -16,9 +16,13 @@
 #include <QLocale>
 #include <QSettings>
 
+#include <array>
+#include <charconv>
+#include <cmath>
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -33,6 +37,10 @@ struct ViewerArguments {
     std::string theme = "system";
     std::optional<std::int32_t> step;
     bool all = false;
+    std::string range;
+    std::string mode = "side-by-side";
+    std::string align = "first-task";
+    bool criticalPath = false;
     bool force = false;
 };
 
@@ -44,6 +52,13 @@ void declare(CLI::App& app, ViewerArguments& arguments) {
     app.add_option("--size", arguments.size, "Size of the picture in pixels, WIDTHxHEIGHT")->capture_default_str();
     app.add_option("--step", arguments.step, "Measured step to compare; default: the one of median duration");
     app.add_flag("--all", arguments.all, "Show the whole recording, not one step");
+    app.add_option("--range", arguments.range,
+                   "What to show, FROM:TO since the start of the step, as 12ms:30ms; plain numbers are ns")
+        ->excludes("--all");
+    app.add_option("--mode", arguments.mode, "side-by-side, overlay or difference")->capture_default_str();
+    app.add_option("--align", arguments.align, "Where the simulated step stands: first-task or step")
+        ->capture_default_str();
+    app.add_flag("--critical-path", arguments.criticalPath, "Mark the critical path");
     app.add_option("--theme", arguments.theme, "system, light or dark")->capture_default_str();
     app.add_flag("--force", arguments.force, "Replace the picture if there is one");
 }
@@ -60,10 +75,44 @@ QSize parseSize(const std::string& text) {
     return size;
 }
 
+/// A time with its unit, ns without one.
+std::int64_t parseTime(const std::string& text) {
+    static constexpr std::array kUnits{std::pair{"ns", 1e0}, std::pair{"us", 1e3}, std::pair{"ms", 1e6},
+                                       std::pair{"s", 1e9}};
+    double value = 0;
+    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const std::string unit(rest, text.data() + text.size());
+    for (const auto& [name, ns] : kUnits) {
+        if (error == std::errc() && (unit == name || (unit.empty() && ns == 1)) && std::abs(value * ns) < 9e18) {
+            return static_cast<std::int64_t>(std::llround(value * ns));
+        }
+    }
+    throw UsageError("--range holds '" + text + "', which is no time; write a number and ns, us, ms or s, as 12.5ms");
+}
+
+TimeRange parseRange(const std::string& text) {
+    const std::size_t colon = text.find(':');
+    if (colon == std::string::npos) {
+        throw UsageError("--range is '" + text + "', but must be FROM:TO, two times; try 0ms:10ms");
+    }
+    const TimeRange range{parseTime(text.substr(0, colon)), parseTime(text.substr(colon + 1))};
+    if (range.length() <= 0) {
+        throw UsageError("--range is '" + text + "', but must end after it starts; swap the two times");
+    }
+    return range;
+}
+
 /// Everything that can be wrong before a file is read.
 void check(const ViewerArguments& arguments) {
     parseSize(arguments.size);
     parseTheme(QString::fromStdString(arguments.theme));
+    parseCompareMode(QString::fromStdString(arguments.mode));
+    if (parseAlignment(QString::fromStdString(arguments.align)) == Alignment::task) {
+        throw UsageError("--align is 'task', but a picture has no selected task; choose first-task or step");
+    }
+    if (!arguments.range.empty()) {
+        parseRange(arguments.range);
+    }
     if (arguments.render.empty()) {
         return;
     }
@@ -116,8 +165,21 @@ int renderWindow(const ViewerArguments& arguments) {
     if (arguments.step) {
         window.selectStep(*arguments.step);
     }
+    MarkChoice choice;
+    choice.mode = parseCompareMode(QString::fromStdString(arguments.mode));
+    choice.alignment = parseAlignment(QString::fromStdString(arguments.align));
+    choice.criticalPath = arguments.criticalPath;
+    if (choice.mode != CompareMode::side_by_side && !(document->measured && document->simulated)) {
+        throw Error("--mode is " + arguments.mode + ", but '" + arguments.files.front() +
+                    "' has only one timeline; such a picture needs a measured and a simulated one, leave --mode out");
+    }
+    window.page()->setChoice(choice);
     if (arguments.all) {
         window.axis().showAll();
+    } else if (!arguments.range.empty()) {
+        const TimeRange range = parseRange(arguments.range);
+        const std::int64_t origin = window.axis().origin();
+        window.axis().show({origin + range.start, origin + range.end});
     }
     QApplication::processEvents();  // layouts, and the scroll bars that follow from them
     QApplication::processEvents();

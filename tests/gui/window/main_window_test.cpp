@@ -8,6 +8,7 @@
 #include "gui/tables/task_table.h"
 #include "gui/tables/task_table_model.h"
 #include "gui/timeline/memory_view.h"
+#include "gui/timeline/timeline_marks.h"
 #include "gui/timeline/timeline_pane.h"
 #include "gui/window/marks_panel.h"
 #include "gui/window/search_bar.h"
@@ -100,6 +101,9 @@ TEST_F(MainWindowTest, PaintsATaskInItsColourAtItsComputedPlace) {
 
 TEST_F(MainWindowTest, ShadesTheBubbleBetweenTheLastForwardAndTheFirstBackward) {
     open("bubble.sqlite");
+    MarkChoice plain;
+    plain.causes = false;
+    window_.page()->setChoice(plain);
     const QRectF forward = measured().rectOf(slice(Source::measured, {window_.step(), TaskKind::forward, 0, 3, -1}));
     const QRectF backward = measured().rectOf(slice(Source::measured, {window_.step(), TaskKind::backward, 0, 3, -1}));
     const QPoint middle(static_cast<int>((forward.right() + backward.left()) / 2), static_cast<int>(forward.top()));
@@ -114,6 +118,54 @@ TEST_F(MainWindowTest, ShadesTheBubbleBetweenTheLastForwardAndTheFirstBackward) 
         }
     }
     EXPECT_GT(bubble, 100);
+}
+
+TEST_F(MainWindowTest, ComparesInOneTimelineByKeyboard) {
+    open("modes.sqlite");
+    QTest::keyClick(&measured(), Qt::Key_2);
+    EXPECT_EQ(window_.page()->choice().mode, CompareMode::overlay);
+    EXPECT_FALSE(simulated().isVisible());
+    ASSERT_TRUE(measured().marks());
+    EXPECT_EQ(measured().marks()->ghosts, window_.document()->simulated);
+    QTest::keyClick(&measured(), Qt::Key_3);
+    EXPECT_EQ(measured().marks()->differences.size(), window_.document()->simulated->numSlices());
+    QTest::keyClick(&measured(), Qt::Key_C);
+    EXPECT_FALSE(measured().marks()->critical.empty());
+    EXPECT_TRUE(window_.pane(Source::measured).facts().contains(QStringLiteral("critical path")));
+    QTest::keyClick(&measured(), Qt::Key_1);
+    EXPECT_TRUE(simulated().isVisible());
+    EXPECT_TRUE(measured().marks()->differences.empty());
+}
+
+TEST_F(MainWindowTest, AlignsTheSelectedTaskWithItsTwin) {
+    open("align.sqlite");
+    window_.select(Source::measured, slice(Source::measured, task_));
+    MarkChoice choice;
+    choice.alignment = Alignment::task;
+    window_.page()->setChoice(choice);
+    const SliceRef twin = slice(Source::simulated, twin_);
+    EXPECT_NEAR(measured().rectOf(slice(Source::measured, task_)).left(), simulated().rectOf(twin).left(), 0.01);
+    choice.alignment = Alignment::step;
+    window_.page()->setChoice(choice);
+    // The sample's step begins 1 us before its first task; the simulated one then begins there.
+    EXPECT_EQ(simulated().shift(), window_.document()->measured->step(1)->range().start - 1000);
+}
+
+TEST_F(MainWindowTest, DrawsArrowsOfTheSelectedTaskInBothTimelines) {
+    open("arrows.sqlite");
+    window_.select(Source::measured, slice(Source::measured, task_));
+    ASSERT_FALSE(measured().marks()->arrows.empty());
+    EXPECT_EQ(measured().marks()->arrows.size(), simulated().marks()->arrows.size());
+    window_.select(Source::measured, std::nullopt);
+    EXPECT_TRUE(measured().marks()->arrows.empty());
+}
+
+TEST_F(MainWindowTest, MatchesEveryTaskOfTheStep) {
+    open("matching.sqlite");
+    ASSERT_TRUE(window_.page()->analysis());
+    const TaskMatching& matching = window_.page()->analysis()->matching();
+    EXPECT_EQ(matching.pairs.size(), window_.document()->simulated->numSlices());
+    EXPECT_TRUE(matching.unmatched.empty());
 }
 
 TEST_F(MainWindowTest, KeepsTheTimeUnderThePointerWhileZooming) {

@@ -6,6 +6,7 @@
 #include <QImage>
 #include <QProcess>
 #include <QProcessEnvironment>
+#include <QSet>
 
 namespace pipescope {
 namespace {
@@ -63,6 +64,40 @@ TEST_F(ViewerCommand, DrawsTheSamePictureTwice) {
     }
 }
 
+TEST_F(ViewerCommand, DrawsEachModeAndRangeAsAskedAndTheSameTwice) {
+    const QString file = trace();
+    QSet<QByteArray> pictures;
+    const QList<QStringList> wanted{{},
+                                    {QStringLiteral("--mode=overlay")},
+                                    {QStringLiteral("--mode=difference")},
+                                    {QStringLiteral("--range=5ms:20ms")},
+                                    {QStringLiteral("--align=step"), QStringLiteral("--critical-path")},
+                                    {QStringLiteral("--step=2")}};
+    for (const QStringList& options : wanted) {
+        QByteArray first;
+        for (int i = 0; i < 2; ++i) {
+            const QString out = path("mode.png");
+            const Outcome outcome =
+                view(QStringList{file, QStringLiteral("--render"), out, QStringLiteral("--force")} + options);
+            ASSERT_EQ(outcome.code, 0) << outcome.error.toStdString();
+            first = i == 0 ? read(out) : first;
+            EXPECT_EQ(read(out), first) << options.join(QLatin1Char(' ')).toStdString();
+        }
+        pictures.insert(first);
+    }
+    EXPECT_EQ(pictures.size(), wanted.size());  // each option changes something
+}
+
+TEST_F(ViewerCommand, RefusesAModeThatNeedsTwoTimelines) {
+    SampleRun run;
+    run.profile = false;
+    writeSampleTrace(temporaryPath("single.sqlite"), run);
+    const Outcome outcome = view(
+        {path("single.sqlite"), QStringLiteral("--render"), path("never.png"), QStringLiteral("--mode=difference")});
+    EXPECT_EQ(outcome.code, 1);
+    EXPECT_TRUE(outcome.error.contains(QStringLiteral("only one timeline"))) << outcome.error.toStdString();
+}
+
 TEST_F(ViewerCommand, ReplacesAPictureOnlyWhenForced) {
     const QString out = path("there.png");
     QFile file(out);
@@ -85,6 +120,12 @@ TEST_F(ViewerCommand, RefusesWrongUsageWithCodeTwo) {
         {file, QStringLiteral("--render"), out, QStringLiteral("--size"), QStringLiteral("10x10")},
         {file, QStringLiteral("--render"), out, QStringLiteral("--size"), QStringLiteral("big")},
         {file, QStringLiteral("--render"), out, QStringLiteral("--theme"), QStringLiteral("pink")},
+        {file, QStringLiteral("--render"), out, QStringLiteral("--mode=sideways")},
+        {file, QStringLiteral("--render"), out, QStringLiteral("--align=task")},
+        {file, QStringLiteral("--render"), out, QStringLiteral("--range=5ms")},
+        {file, QStringLiteral("--render"), out, QStringLiteral("--range=5ms:2ms")},
+        {file, QStringLiteral("--render"), out, QStringLiteral("--range=soon:late")},
+        {file, QStringLiteral("--render"), out, QStringLiteral("--range=1ms:2ms"), QStringLiteral("--all")},
         {file, file, QStringLiteral("--render"), out},
         {QStringLiteral("--render"), out},
         {QStringLiteral("--nonsense")}};

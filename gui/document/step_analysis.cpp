@@ -1,0 +1,145 @@
+#include "gui/document/step_analysis.h"
+
+#include "gui/style/number_format.h"
+#include "gui/timeline/time_axis_model.h"
+
+#include <QCoreApplication>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+// A loss waits for every micro-batch; more arrows than this are a brush and not an answer.
+constexpr std::size_t kMostArrows = 24;
+
+bool worthLookingInto(const TimelineStore& store) {
+    const std::size_t steps = std::max<std::size_t>(1, store.steps().size());
+    return !store.steps().empty() && store.numSlices() / steps <= StepAnalysis::kMostTasks;
+}
+}  // namespace
+
+StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::int32_t step)
+    : document_(std::move(document)), step_(step) {
+    const auto fill = [](Side& side, const TimelineStore& store, std::int32_t number) {
+        side.tasks.emplace(store, number);
+        side.bubbles = bubblePieces(*side.tasks);
+        side.critical = criticalPath(*side.tasks);
+    };
+    const TimelineStore* measured = document_->measured.get();
+    const TimelineStore* simulated = document_->simulated.get();
+    const bool hasMeasured = measured != nullptr && worthLookingInto(*measured) && measured->step(step) != nullptr;
+    const bool hasSimulated = simulated != nullptr && worthLookingInto(*simulated);
+    if (hasMeasured) {
+        fill(measured_, *measured, step);
+    }
+    if (hasSimulated) {
+        fill(simulated_, *simulated, simulated->steps().front().step);
+    }
+    if (hasMeasured && hasSimulated) {
+        matching_ = matchTasks(*measured, step, *simulated);
+    }
+}
+
+const StepTasks* StepAnalysis::tasks(Source source) const {
+    return side(source).tasks ? &*side(source).tasks : nullptr;
+}
+
+const std::vector<BubblePiece>& StepAnalysis::bubbles(Source source) const {
+    return side(source).bubbles;
+}
+
+const CriticalPath& StepAnalysis::critical(Source source) const {
+    return side(source).critical;
+}
+
+std::int64_t StepAnalysis::shift(Alignment alignment, const std::optional<TaskSelection>& selection) const {
+    const std::int64_t byFirstTask = simulatedShift(*document_, step_);
+    if (alignment == Alignment::task && selection && selection->twin) {
+        const std::optional<SliceRef> measured = selection->in(Source::measured);
+        const std::optional<SliceRef> simulated = selection->in(Source::simulated);
+        return document_->measured->slice(*measured).start.count() -
+               document_->simulated->slice(*simulated).start.count();
+    }
+    if (alignment == Alignment::step) {
+        for (const StepRecord& record : document_->steps) {
+            if (record.step == step_ && record.wall_end > record.wall_start) {
+                return record.wall_start.count();  // the simulated step begins at 0
+            }
+        }
+    }
+    return byFirstTask;
+}
+
+void StepAnalysis::addArrows(Source source, SliceRef slice, TimelineMarks& marks) const {
+    const StepTasks& tasks = *side(source).tasks;
+    const StepTaskIndex index = tasks.indexOf(slice);
+    if (index == kNoTask) {
+        return;
+    }
+    std::vector<StepTaskIndex> before = tasks.dependencies(index);
+    // The last ones to end are what it waited for.
+    std::stable_sort(before.begin(), before.end(),
+                     [&](StepTaskIndex a, StepTaskIndex b) { return tasks.task(a).end > tasks.task(b).end; });
+    const auto add = [&](StepTaskIndex from, StepTaskIndex to) {
+        if (marks.arrows.size() < kMostArrows) {
+            marks.arrows.emplace_back(tasks.task(from).slice, tasks.task(to).slice);
+        }
+    };
+    for (const StepTaskIndex each : before) {
+        add(each, index);
+    }
+    for (const StepTaskIndex each : tasks.dependents(index)) {
+        add(index, each);
+    }
+}
+
+std::shared_ptr<const TimelineMarks> StepAnalysis::marks(Source source, const MarkChoice& choice,
+                                                         const std::optional<TaskSelection>& selection) const {
+    if (!side(source).tasks) {
+        return nullptr;
+    }
+    auto marks = std::make_shared<TimelineMarks>();
+    if (choice.causes) {
+        marks->bubbles = side(source).bubbles;
+    }
+    if (choice.criticalPath) {
+        for (const StepTaskIndex index : side(source).critical.tasks) {
+            marks->critical.push_back(side(source).tasks->task(index).slice);
+        }
+    }
+    if (source == Source::measured && simulated_.tasks) {
+        if (choice.mode == CompareMode::overlay) {
+            marks->ghosts = document_->simulated;
+            marks->ghostShift = shift(choice.alignment, selection);
+        }
+        if (choice.mode == CompareMode::difference) {
+            marks->differences = matching_.pairs;
+            // Late is late against where the simulated task is drawn.
+            const std::int64_t moved = simulatedShift(*document_, step_) - shift(choice.alignment, selection);
+            for (TaskPair& pair : marks->differences) {
+                pair.startChange += moved;
+                pair.endChange += moved;
+            }
+            marks->differenceScale = differenceScaleOf(marks->differences);
+        }
+    }
+    if (selection) {
+        if (const std::optional<SliceRef> slice = selection->in(source)) {
+            addArrows(source, *slice, *marks);
+        }
+    }
+    return marks;
+}
+
+QString StepAnalysis::criticalPathText(Source source) const {
+    const CriticalPath& path = critical(source);
+    if (path.tasks.empty()) {
+        return {};
+    }
+    return QCoreApplication::translate("StepAnalysis",
+                                       "critical path %1: %2 computing, %3 copying, %4 waiting, %5 tasks")
+        .arg(formatDuration(path.length()), formatDuration(path.compute), formatDuration(path.copies),
+             formatDuration(path.waits))
+        .arg(path.tasks.size());
+}
+}  // namespace pipescope

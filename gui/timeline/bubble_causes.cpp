@@ -1,0 +1,109 @@
+#include "gui/timeline/bubble_causes.h"
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+/// The last of what the task waits for to end; kNoTask if it waits for nothing but its lane.
+StepTaskIndex latestDependency(const StepTasks& tasks, StepTaskIndex index) {
+    StepTaskIndex latest = kNoTask;
+    for (const StepTaskIndex each : tasks.dependencies(index)) {
+        if (tasks.task(each).lane == tasks.task(index).lane && !is_copy(tasks.task(each).key.kind)) {
+            continue;  // its own lane's work is no reason to idle
+        }
+        if (latest == kNoTask || tasks.task(each).end > tasks.task(latest).end) {
+            latest = each;
+        }
+    }
+    return latest;
+}
+
+/// The compute task whose result the dependency brings: itself, or what a copy carried.
+StepTaskIndex producerOf(const StepTasks& tasks, StepTaskIndex dependency) {
+    if (!is_copy(tasks.task(dependency).key.kind)) {
+        return dependency;
+    }
+    const std::vector<StepTaskIndex> from = tasks.dependencies(dependency);
+    return from.empty() ? kNoTask : from.front();
+}
+
+bool forwards(TaskKind kind) {
+    return kind == TaskKind::forward || kind == TaskKind::copy_forward || kind == TaskKind::skip_forward;
+}
+
+/// Whether the lane that made the result had been at work on the same phase without a break, while this lane had been
+/// through it: then it is slower, and not only earlier in the pipeline.
+bool madeBySlowerLane(const StepTasks& tasks, StepTaskIndex before, StepTaskIndex dependency) {
+    const StepTaskIndex producer = producerOf(tasks, dependency);
+    if (before == kNoTask || producer == kNoTask) {
+        return false;  // the pipeline is filling
+    }
+    const StepTaskIndex earlier = tasks.previous(producer);
+    const StepTask& made = tasks.task(producer);
+    if (earlier == kNoTask || forwards(made.key.kind) != forwards(tasks.task(before).key.kind)) {
+        return false;
+    }
+    const std::int64_t pause = made.start - tasks.task(earlier).end;
+    constexpr std::int64_t kShortPause = 20;  // a break up to a twentieth of the task is none
+    return pause * kShortPause <= made.duration();
+}
+
+BubbleCause causeOf(const StepTasks& tasks, StepTaskIndex before, StepTaskIndex dependency) {
+    const TaskKind kind = tasks.task(dependency).key.kind;
+    if (kind == TaskKind::loss) {
+        return BubbleCause::loss;
+    }
+    if (madeBySlowerLane(tasks, before, dependency)) {
+        return BubbleCause::slower_lane;
+    }
+    return forwards(kind) ? BubbleCause::previous_partition : BubbleCause::next_partition;
+}
+
+void addGap(const StepTasks& tasks, const BubblePiece& gap, StepTaskIndex before, std::vector<BubblePiece>& pieces) {
+    const StepTaskIndex dependency = latestDependency(tasks, gap.next);
+    std::int64_t ready = gap.start;
+    if (dependency != kNoTask && tasks.task(dependency).end > gap.start) {
+        ready = std::min(gap.end, tasks.task(dependency).end);
+        pieces.push_back({gap.lane, gap.start, ready, causeOf(tasks, before, dependency), gap.next, dependency});
+    }
+    if (ready < gap.end) {
+        pieces.push_back({gap.lane, ready, gap.end, BubbleCause::contention, gap.next, kNoTask});
+    }
+}
+}  // namespace
+
+std::string_view to_string(BubbleCause cause) {
+    switch (cause) {
+        case BubbleCause::previous_partition: return "previous partition";
+        case BubbleCause::next_partition: return "next partition";
+        case BubbleCause::loss: return "loss";
+        case BubbleCause::slower_lane: return "slower lane";
+        case BubbleCause::contention: return "contention";
+        case BubbleCause::finished: return "finished";
+    }
+    return "unknown";
+}
+
+std::vector<BubblePiece> bubblePieces(const StepTasks& tasks) {
+    std::vector<BubblePiece> pieces;
+    const TimeRange step = tasks.range();
+    for (std::size_t number = 0; number < tasks.numLanes(); ++number) {
+        const LaneId lane{static_cast<std::int64_t>(number)};
+        std::int64_t free = step.start;  // all before it is told
+        StepTaskIndex before = kNoTask;
+        for (const StepTaskIndex index : tasks.laneOrder(lane)) {
+            const StepTask& task = tasks.task(index);
+            const std::int64_t start = std::min(task.start, step.end);
+            if (start > free) {
+                addGap(tasks, {lane, free, start, {}, index, kNoTask}, before, pieces);
+            }
+            free = std::max(free, task.end);
+            before = index;
+        }
+        if (free < step.end) {
+            pieces.push_back({lane, free, step.end, BubbleCause::finished, kNoTask, kNoTask});
+        }
+    }
+    return pieces;
+}
+}  // namespace pipescope

@@ -1,0 +1,203 @@
+#include "gui/timeline/marks_painter.h"
+
+#include "gui/style/number_format.h"
+
+#include <QFontMetricsF>
+#include <QPainter>
+#include <QPainterPath>
+
+#include <algorithm>
+#include <cmath>
+
+namespace pipescope {
+namespace {
+constexpr double kLeastPattern = 3;         // pixels; narrower bars are too small for a hatch
+constexpr double kLeastGhost = 2;           // pixels; narrower outlines would hide what they surround
+constexpr double kTallGhost = 20;           // pixels; lower bars are outlined whole
+constexpr double kHeadLength = 7;           // of an arrow
+constexpr std::size_t kMostMarks = 20'000;  // on screen at once; beyond, they are a blur that takes long to draw
+
+QRectF clippedTo(const TimelineScene& scene, QRectF rect) {
+    rect.setLeft(std::max(rect.left(), scene.lanes.left() - 2.0));
+    rect.setRight(std::min(rect.right(), scene.lanes.right() + 3.0));
+    return rect;
+}
+
+/// The row of the lane's tasks (or copies) at this depth, or at the top where there is none so deep.
+std::optional<std::uint32_t> rowOf(const TimelineStore& store, const StoredRow& like) {
+    std::optional<std::uint32_t> found;
+    for (std::uint32_t row = 0; row < store.rows().size(); ++row) {
+        const StoredRow& each = store.rows()[row];
+        if (each.lane == like.lane && each.copies == like.copies && (!found || each.depth == like.depth)) {
+            found = row;
+        }
+    }
+    return found;
+}
+
+void paintBubbles(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
+    const QFontMetricsF metrics(painter.font());
+    std::int64_t lane = -1;
+    Band band;
+    for (const BubblePiece& piece : scene.marks->bubbles) {
+        if (piece.lane.value() != lane) {
+            lane = piece.lane.value();
+            for (const LaneBand& each : scene.layout.lanes) {
+                band = each.lane == piece.lane && !each.rows.empty() ? each.rows.front().band : band;
+            }
+        }
+        const QRectF rect = clippedTo(scene, rectAt(scene, band, piece.start, piece.end));
+        if (rect.width() < 1 || !rect.intersects(scene.lanes)) {
+            continue;
+        }
+        painter.fillRect(rect, colors.bubble);
+        painter.fillRect(rect, brushOf(piece.cause, colors));
+        const QString name = nameOf(piece.cause);
+        const double width = metrics.horizontalAdvance(name) + 8;
+        if (width < rect.width() && metrics.height() < rect.height()) {
+            QRectF plate(0, 0, width, metrics.height());
+            plate.moveCenter(rect.center());
+            painter.fillRect(plate, colors.bubble);
+            painter.setPen(colors.text);
+            painter.drawText(plate, Qt::AlignCenter, name);
+        }
+    }
+}
+
+void paintDifferences(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
+    const QFontMetricsF metrics(painter.font());
+    for (const TaskPair& pair : scene.marks->differences) {
+        const QRectF rect = clippedTo(scene, sliceRect(scene, pair.measured));
+        if (rect.width() <= 0 || !rect.intersects(scene.lanes)) {
+            continue;
+        }
+        const LatenessStyle style = styleOf(latenessOf(pair.endChange, scene.marks->differenceScale), colors);
+        painter.fillRect(rect, style.color);
+        if (style.pattern != Qt::SolidPattern && rect.width() >= kLeastPattern) {
+            painter.fillRect(rect, QBrush(style.color.darker(125), style.pattern));
+        }
+        if (rect.width() >= kLeastPattern + 1) {
+            painter.setPen(QPen(colors.border, 0));
+            painter.drawLine(QPointF(std::floor(rect.left()), rect.top()),
+                             QPointF(std::floor(rect.left()), rect.bottom() - 1));
+        }
+    }
+}
+
+void paintDifferenceLabels(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
+    const QFontMetricsF metrics(painter.font());
+    // Asking for a width of each text costs more than all else here; nothing is narrower than this.
+    const double least = metrics.horizontalAdvance(QStringLiteral("F0"));
+    for (const TaskPair& pair : scene.marks->differences) {
+        const QRectF rect = clippedTo(scene, sliceRect(scene, pair.measured));
+        if (rect.width() < least || rect.height() < metrics.ascent() || !rect.intersects(scene.lanes)) {
+            continue;
+        }
+        const LatenessStyle style = styleOf(latenessOf(pair.endChange, scene.marks->differenceScale), colors);
+        const QString name = barLabel(pair.key);
+        const QString full = name + QLatin1Char(' ') + formatDurationChange(pair.endChange);
+        const QString label = metrics.horizontalAdvance(full) + 4 <= rect.width() ? full : name;
+        const double width = metrics.horizontalAdvance(label);
+        if (label.isEmpty() || width + 2 > rect.width()) {
+            continue;
+        }
+        QRectF plate(0, 0, width + 2, metrics.ascent());
+        plate.moveCenter(rect.center());
+        painter.fillRect(plate, style.color);
+        painter.setPen(textOn(style.color));
+        painter.drawText(plate.adjusted(-4, -4, 4, 4), Qt::AlignCenter | Qt::TextSingleLine, label);
+    }
+}
+
+void paintGhosts(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
+    const TimelineStore& ghosts = *scene.marks->ghosts;
+    std::size_t drawn = 0;
+    painter.setBrush(Qt::NoBrush);
+    for (const StoredRow& row : ghosts.rows()) {
+        const std::optional<std::uint32_t> here = rowOf(*scene.store, row);
+        if (!here) {
+            continue;
+        }
+        const Band band = scene.layout.bandOf(*here);
+        for (std::size_t i = 0; i < row.start.size() && drawn < kMostMarks; ++i) {
+            const QRectF rect = clippedTo(scene, rectAt(scene, band, row.start[i] + scene.marks->ghostShift,
+                                                        row.end[i] + scene.marks->ghostShift));
+            if (rect.width() < kLeastGhost || !rect.intersects(scene.lanes)) {
+                continue;
+            }
+            ++drawn;
+            // In the lower part of a bar, so that its label stays readable.
+            const double top = row.copies || rect.height() < kTallGhost ? 0.5 : std::round(rect.height() * 0.62) + 0.5;
+            const QRectF frame = rect.adjusted(0.5, top, -0.5, -1.5);
+            QColor inside = colors.paper;
+            inside.setAlpha(110);
+            painter.fillRect(frame, inside);
+            painter.setPen(QPen(colors.selection, 1));
+            painter.drawRect(frame);
+        }
+    }
+}
+
+void paintCriticalPath(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
+    std::optional<QRectF> before;
+    for (const SliceRef slice : scene.marks->critical) {
+        const QRectF rect = sliceRect(scene, slice);
+        const QRectF line(rect.left(), rect.bottom() - std::min(4.0, rect.height()), std::max(2.0, rect.width()),
+                          std::min(4.0, rect.height()));
+        if (before) {
+            painter.setPen(QPen(colors.paper, 4));
+            painter.drawLine(QPointF(before->right(), before->center().y()), QPointF(line.left(), line.center().y()));
+            painter.setPen(QPen(colors.critical, 2));
+            painter.drawLine(QPointF(before->right(), before->center().y()), QPointF(line.left(), line.center().y()));
+        }
+        painter.fillRect(clippedTo(scene, line.adjusted(0, -1, 0, 0)), colors.paper);
+        painter.fillRect(clippedTo(scene, line), colors.critical);
+        before = line;
+    }
+}
+
+void paintArrow(QPainter& painter, const QPointF& from, const QPointF& to, const TimelineColors& colors) {
+    QPainterPath path(from);
+    const double reach = std::max(12.0, std::abs(to.x() - from.x()) / 2);
+    path.cubicTo(from + QPointF(reach, 0), to - QPointF(reach, 0), to);
+    painter.setBrush(Qt::NoBrush);
+    painter.setPen(QPen(colors.paper, 4));
+    painter.drawPath(path);
+    painter.setPen(QPen(colors.selection, 1.5));
+    painter.drawPath(path);
+    painter.setBrush(colors.selection);
+    painter.setPen(QPen(colors.paper, 1));
+    painter.drawPolygon(
+        QPolygonF({to, to + QPointF(-kHeadLength, -kHeadLength / 2), to + QPointF(-kHeadLength, kHeadLength / 2)}));
+}
+}  // namespace
+
+void paintUnderLabels(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
+    if (!scene.marks) {
+        return;
+    }
+    painter.save();
+    paintBubbles(painter, scene, colors);
+    paintDifferences(painter, scene, colors);
+    paintDifferenceLabels(painter, scene, colors);
+    painter.restore();
+}
+
+void paintOverLabels(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
+    if (!scene.marks) {
+        return;
+    }
+    painter.save();
+    if (scene.marks->ghosts) {
+        paintGhosts(painter, scene, colors);
+    }
+    paintCriticalPath(painter, scene, colors);
+    painter.setRenderHint(QPainter::Antialiasing);
+    for (const auto& [from, to] : scene.marks->arrows) {
+        const QRectF left = sliceRect(scene, from);
+        const QRectF right = sliceRect(scene, to);
+        paintArrow(painter, {left.right(), left.center().y()}, {right.left(), right.center().y()}, colors);
+    }
+    painter.restore();
+}
+}  // namespace pipescope

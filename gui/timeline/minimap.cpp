@@ -1,0 +1,205 @@
+#include "gui/timeline/minimap.h"
+
+#include <QKeyEvent>
+#include <QMouseEvent>
+#include <QPainter>
+#include <QWheelEvent>
+
+#include <algorithm>
+#include <cmath>
+
+namespace pipescope {
+namespace {
+constexpr int kLowest = 14;
+constexpr int kTallest = 40;
+constexpr int kLane = 4;
+constexpr double kEdge = 5;        // pixels from an edge of the frame that still hold it
+constexpr double kLeastFrame = 4;  // a frame over ten million tasks is thinner than a pixel
+constexpr double kZoomPerNotch = 0.8;
+constexpr double kNotch = 120;
+}  // namespace
+
+Minimap::Minimap(TimeAxisModel& axis, QWidget* parent) : QWidget(parent), axis_(axis) {
+    setAccessibleName(tr("Overview"));
+    setAccessibleDescription(tr("The whole trace; the frame is what is visible. Arrows move it."));
+    setToolTip(tr("The whole trace. Drag the frame, or its edges."));
+    setFocusPolicy(Qt::TabFocus);
+    setMouseTracking(true);
+    setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Fixed);
+    setAttribute(Qt::WA_OpaquePaintEvent);
+    connect(&axis_, &TimeAxisModel::windowChanged, this, qOverload<>(&QWidget::update));
+}
+
+void Minimap::setStore(std::shared_ptr<const TimelineStore> store, std::int64_t shift) {
+    store_ = std::move(store);
+    shift_ = shift;
+    image_ = {};
+    updateGeometry();
+    update();
+}
+
+void Minimap::setGutter(int width) {
+    gutter_ = width;
+    image_ = {};
+    update();
+}
+
+QRect Minimap::lanesRect() const {
+    return {gutter_, 2, std::max(1, width() - gutter_), std::max(1, height() - 4)};
+}
+
+double Minimap::scale() const {
+    return std::max(1.0, static_cast<double>(axis_.total().length())) / lanesRect().width();
+}
+
+QRectF Minimap::frame() const {
+    const QRect lanes = lanesRect();
+    const double left =
+        lanes.left() +
+        (static_cast<double>(axis_.window().start - axis_.total().start) + axis_.window().fraction) / scale();
+    const double width = axis_.window().length / scale();
+    const double more = std::max(0.0, kLeastFrame - width);
+    return {left - more / 2, static_cast<double>(lanes.top()), width + more, static_cast<double>(lanes.height())};
+}
+
+QSize Minimap::sizeHint() const {
+    const int lanes = store_ ? static_cast<int>(store_->lanes().size()) : 2;
+    return {600, std::clamp(lanes * kLane, kLowest, kTallest) + 4};
+}
+
+QSize Minimap::minimumSizeHint() const {
+    return {100, sizeHint().height()};
+}
+
+void Minimap::drawImage() {
+    const QRect lanes = lanesRect();
+    const double scale = devicePixelRatioF();
+    const QSize size(static_cast<int>(std::lround(lanes.width() * scale)),
+                     static_cast<int>(std::lround(lanes.height() * scale)));
+    if (image_.size() == size && imageRange_ == axis_.total()) {
+        return;
+    }
+    imageRange_ = axis_.total();
+    image_ = QImage(size, QImage::Format_RGB32);
+    const TimelineColors colors = timelineColors(palette());
+    image_.fill(colors.paper);
+    if (!store_) {
+        return;
+    }
+    std::vector<std::uint32_t> rows;
+    for (std::uint32_t row = 0; row < store_->rows().size(); ++row) {
+        if (!store_->rows()[row].copies && store_->rows()[row].depth == 0) {
+            rows.push_back(row);
+        }
+    }
+    LaneRaster raster(colors);
+    const TimeWindow window = shifted(windowOf(axis_.total()), -shift_);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+        const int top = static_cast<int>(i * static_cast<std::size_t>(size.height()) / rows.size());
+        const int bottom = static_cast<int>((i + 1) * static_cast<std::size_t>(size.height()) / rows.size());
+        if (bottom > top) {
+            raster.draw(*store_, window, {rows[i], top, std::max(1, bottom - top - (bottom - top > 2 ? 1 : 0))},
+                        image_);
+        }
+    }
+    image_.setDevicePixelRatio(scale);
+}
+
+void Minimap::paintEvent(QPaintEvent*) {
+    drawImage();
+    QPainter painter(this);
+    painter.setFont(font());
+    const QRect lanes = lanesRect();
+    const TimelineColors colors = timelineColors(palette());
+    painter.fillRect(rect(), palette().color(QPalette::Window));
+    painter.setPen(colors.faintText);
+    painter.drawText(QRect(4, 0, lanes.left() - 10, height()), Qt::AlignVCenter | Qt::AlignRight, tr("overview"));
+    painter.drawImage(lanes.topLeft(), image_);
+    const QRectF visible = frame();
+    QColor veil = colors.paper;
+    veil.setAlpha(150);
+    painter.fillRect(QRectF(lanes.left(), lanes.top(), std::max(0.0, visible.left() - lanes.left()), lanes.height()),
+                     veil);
+    painter.fillRect(
+        QRectF(visible.right(), lanes.top(), std::max(0.0, lanes.right() + 1 - visible.right()), lanes.height()), veil);
+    painter.setBrush(Qt::NoBrush);
+    painter.setPen(QPen(colors.paper, 3));
+    painter.drawRect(visible.adjusted(0.5, 0.5, -0.5, -0.5));
+    painter.setPen(QPen(hasFocus() ? palette().color(QPalette::Highlight) : colors.selection, hasFocus() ? 2 : 1));
+    painter.drawRect(visible.adjusted(0.5, 0.5, -0.5, -0.5));
+}
+
+void Minimap::resizeEvent(QResizeEvent*) {
+    image_ = {};
+}
+
+void Minimap::changeEvent(QEvent* event) {
+    QWidget::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange) {
+        image_ = {};
+        update();
+    }
+}
+
+std::optional<Minimap::Grip> Minimap::gripAt(double x) const {
+    const QRectF visible = frame();
+    const bool wide = visible.width() > 4 * kEdge;  // a narrow frame is all grip to move it by
+    if (wide && std::abs(x - visible.left()) <= kEdge) {
+        return Grip::left;
+    }
+    if (wide && std::abs(x - visible.right()) <= kEdge) {
+        return Grip::right;
+    }
+    return x >= visible.left() - kEdge && x <= visible.right() + kEdge ? std::optional(Grip::move) : std::nullopt;
+}
+
+void Minimap::mousePressEvent(QMouseEvent* event) {
+    if (event->button() != Qt::LeftButton) {
+        return;
+    }
+    const double x = event->position().x();
+    std::optional<Grip> grip = gripAt(x);
+    if (!grip) {
+        axis_.scrollTo(panned(axis_.window(), (x - frame().center().x()) * scale() / axis_.window().length));
+        grip = Grip::move;
+    }
+    drag_ = Drag{*grip, x, axis_.window()};
+}
+
+void Minimap::mouseMoveEvent(QMouseEvent* event) {
+    const double x = event->position().x();
+    if (!drag_) {
+        const std::optional<Grip> grip = gripAt(x);
+        setCursor(!grip ? Qt::PointingHandCursor : *grip == Grip::move ? Qt::OpenHandCursor : Qt::SizeHorCursor);
+        return;
+    }
+    const double moved = (x - drag_->from) * scale();
+    const TimeWindow& from = drag_->window;
+    switch (drag_->grip) {
+        case Grip::move: axis_.scrollTo(panned(from, moved / from.length)); break;
+        case Grip::left: axis_.scrollTo(zoomed(from, 1, std::max(1.0, from.length - moved) / from.length)); break;
+        case Grip::right: axis_.scrollTo(zoomed(from, 0, std::max(1.0, from.length + moved) / from.length)); break;
+    }
+}
+
+void Minimap::mouseReleaseEvent(QMouseEvent*) {
+    drag_.reset();
+}
+
+void Minimap::wheelEvent(QWheelEvent* event) {
+    axis_.zoom(0.5, std::pow(kZoomPerNotch, event->angleDelta().y() / kNotch));
+    event->accept();
+}
+
+void Minimap::keyPressEvent(QKeyEvent* event) {
+    switch (event->key()) {
+        case Qt::Key_Left: axis_.pan(-0.5); break;
+        case Qt::Key_Right: axis_.pan(0.5); break;
+        case Qt::Key_Up:
+        case Qt::Key_Plus: axis_.zoom(0.5, kZoomPerNotch); break;
+        case Qt::Key_Down:
+        case Qt::Key_Minus: axis_.zoom(0.5, 1 / kZoomPerNotch); break;
+        default: QWidget::keyPressEvent(event);
+    }
+}
+}  // namespace pipescope

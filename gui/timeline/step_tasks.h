@@ -1,0 +1,81 @@
+#pragma once
+
+#include "gui/timeline/timeline_store.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+namespace pipescope {
+struct StepTask {
+    TaskKey key;
+    SliceRef slice;
+    LaneId lane;
+    std::int64_t start = 0;
+    std::int64_t end = 0;
+
+    std::int64_t duration() const { return end - start; }
+};
+
+/// Position of a task in StepTasks.
+using StepTaskIndex = std::size_t;
+inline constexpr StepTaskIndex kNoTask = std::numeric_limits<StepTaskIndex>::max();
+
+/// The tasks of one step of a timeline, and what each had to wait for. What depends on what is read off the keys, so it
+/// is known of any trace, also of one whose options are not: as in schedule/task_graph.h, but for the task that a skip
+/// ends in, which its key does not tell.
+/// Cost: O(slices within the step). Threading: immutable once built.
+class StepTasks {
+public:
+    StepTasks(const TimelineStore& store, std::int32_t step);
+
+    std::int32_t step() const { return step_; }
+    /// By start, then lane. A task that ran a second time is there twice; only the first one is found by its key.
+    std::span<const StepTask> tasks() const { return tasks_; }
+    const StepTask& task(StepTaskIndex index) const { return tasks_.at(index); }
+    /// The step of the key is ignored.
+    StepTaskIndex find(const TaskKey& key) const;
+    StepTaskIndex indexOf(SliceRef slice) const;
+    /// What the task's data comes from, as far as it ran.
+    std::vector<StepTaskIndex> dependencies(StepTaskIndex index) const;
+    std::vector<StepTaskIndex> dependents(StepTaskIndex index) const;
+    /// The task before it on its lane, or for a copy the copy of that kind before it; kNoTask for the first.
+    StepTaskIndex previous(StepTaskIndex index) const { return previous_.at(index); }
+    /// The compute tasks and losses of a lane, by start.
+    std::span<const StepTaskIndex> laneOrder(LaneId lane) const;
+    std::size_t numLanes() const { return lanes_.size(); }
+    /// First forward's start to last backward's end.
+    TimeRange range() const { return range_; }
+
+private:
+    void order();
+    void link();
+    StepTaskIndex firstOf(std::initializer_list<TaskKey> keys) const;
+    StepTaskIndex lossOf(std::int32_t micro_batch) const;
+
+    std::int32_t step_;
+    TimeRange range_;
+    std::int32_t lastPartition_ = -1;
+    std::vector<StepTask> tasks_;
+    std::unordered_map<std::uint64_t, StepTaskIndex> byKey_;  // packed, step 0
+    std::vector<StepTaskIndex> previous_;
+    std::vector<std::vector<StepTaskIndex>> dependents_;
+    std::vector<std::vector<StepTaskIndex>> lanes_;
+};
+
+/// The chain of tasks that made the step as long as it was: from its last task back, each time to whatever ended last
+/// of what the task waited for, data or its lane.
+struct CriticalPath {
+    std::vector<StepTaskIndex> tasks;  ///< from the step's start to its end
+    std::int64_t compute = 0;          ///< ns in forward, recompute, backward and loss
+    std::int64_t copies = 0;           ///< ns in copies and skips
+    std::int64_t waits = 0;            ///< ns between one's end and the next one's start
+
+    std::int64_t length() const { return compute + copies + waits; }
+};
+CriticalPath criticalPath(const StepTasks& tasks);
+}  // namespace pipescope

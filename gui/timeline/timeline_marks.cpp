@@ -1,0 +1,106 @@
+#include "gui/timeline/timeline_marks.h"
+
+#include "gui/style/number_format.h"
+
+#include <QCoreApplication>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+
+namespace pipescope {
+namespace {
+QString text(const char* source) {
+    return QCoreApplication::translate("TimelineMarks", source);
+}
+
+bool isDarkGround(const TimelineColors& colors) {
+    return colors.bubble.lightness() < 128;
+}
+
+QColor mixed(const QColor& ground, const QColor& color, double share) {
+    const auto channel = [&](int a, int b) { return static_cast<int>(a + (b - a) * share); };
+    return QColor(channel(ground.red(), color.red()), channel(ground.green(), color.green()),
+                  channel(ground.blue(), color.blue()));
+}
+}  // namespace
+
+QBrush brushOf(BubbleCause cause, const TimelineColors& colors) {
+    struct Style {
+        QRgb color;
+        Qt::BrushStyle pattern;
+    };
+    // Okabe and Ito's colours again, but as lines on the bubble's own ground: bars stay what catches the eye.
+    static constexpr std::array<Style, kNumBubbleCauses> kStyles{{{0xE69F00, Qt::BDiagPattern},
+                                                                  {0x0072B2, Qt::FDiagPattern},
+                                                                  {0xD55E00, Qt::DiagCrossPattern},
+                                                                  {0xCC79A7, Qt::VerPattern},
+                                                                  {0x009E73, Qt::CrossPattern},
+                                                                  {0x808080, Qt::Dense7Pattern}}};
+    const Style& style = kStyles.at(static_cast<std::size_t>(cause));
+    const QColor ground = isDarkGround(colors) ? mixed(colors.bubble, QColor::fromRgb(style.color), 0.85)
+                                               : mixed(colors.bubble, QColor::fromRgb(style.color), 0.7);
+    return {ground, style.pattern};
+}
+
+QString nameOf(BubbleCause cause) {
+    switch (cause) {
+        case BubbleCause::previous_partition:
+            return text(QT_TRANSLATE_NOOP("TimelineMarks", "waits for the previous partition"));
+        case BubbleCause::next_partition:
+            return text(QT_TRANSLATE_NOOP("TimelineMarks", "waits for the next partition"));
+        case BubbleCause::loss: return text(QT_TRANSLATE_NOOP("TimelineMarks", "waits for the loss"));
+        case BubbleCause::slower_lane: return text(QT_TRANSLATE_NOOP("TimelineMarks", "waits for a slower lane"));
+        case BubbleCause::contention: return text(QT_TRANSLATE_NOOP("TimelineMarks", "began late: contention"));
+        case BubbleCause::finished: return text(QT_TRANSLATE_NOOP("TimelineMarks", "has finished"));
+    }
+    return {};
+}
+
+Lateness latenessOf(std::int64_t ns, std::int64_t scale) {
+    if (std::abs(ns) * 10 <= scale) {
+        return Lateness::as_simulated;
+    }
+    const bool very = std::abs(ns) * 2 >= scale;
+    return ns < 0 ? (very ? Lateness::very_early : Lateness::early) : (very ? Lateness::very_late : Lateness::late);
+}
+
+LatenessStyle styleOf(Lateness lateness, const TimelineColors& colors) {
+    switch (lateness) {
+        case Lateness::very_early: return {QColor::fromRgb(0x0072B2), Qt::FDiagPattern};
+        case Lateness::early: return {QColor::fromRgb(0x9CCFEE), Qt::FDiagPattern};
+        case Lateness::as_simulated:
+            return {isDarkGround(colors) ? QColor::fromRgb(0x7A7F84) : QColor::fromRgb(0xB4B4B4), Qt::SolidPattern};
+        case Lateness::late: return {QColor::fromRgb(0xF3C871), Qt::BDiagPattern};
+        case Lateness::very_late: return {QColor::fromRgb(0xD55E00), Qt::BDiagPattern};
+    }
+    return {};
+}
+
+QString describe(Lateness lateness, std::int64_t scale) {
+    const QString small = formatDuration(scale / 10);
+    const QString large = formatDuration(scale / 2);
+    switch (lateness) {
+        case Lateness::very_early: return text(QT_TRANSLATE_NOOP("TimelineMarks", "early by %1 or more")).arg(large);
+        case Lateness::early: return text(QT_TRANSLATE_NOOP("TimelineMarks", "early by %1 to %2")).arg(small, large);
+        case Lateness::as_simulated: return text(QT_TRANSLATE_NOOP("TimelineMarks", "within %1")).arg(small);
+        case Lateness::late: return text(QT_TRANSLATE_NOOP("TimelineMarks", "late by %1 to %2")).arg(small, large);
+        case Lateness::very_late: return text(QT_TRANSLATE_NOOP("TimelineMarks", "late by %1 or more")).arg(large);
+    }
+    return {};
+}
+
+std::int64_t differenceScaleOf(const std::vector<TaskPair>& pairs) {
+    std::int64_t most = 1;
+    for (const TaskPair& pair : pairs) {
+        most = std::max(most, std::abs(pair.endChange));
+    }
+    for (std::int64_t power = 1;; power *= 10) {
+        for (const std::int64_t factor : {1, 2, 5}) {
+            if (factor * power >= most || power > most) {
+                return factor * power;
+            }
+        }
+    }
+}
+}  // namespace pipescope

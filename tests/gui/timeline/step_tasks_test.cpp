@@ -1,0 +1,264 @@
+#include "gui/timeline/step_tasks.h"
+#include "gui/timeline/bubble_causes.h"
+#include "gui/timeline/task_matching.h"
+#include "schedule/schedules.h"
+#include "tests/gui/sample_trace.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <random>
+
+namespace pipescope {
+namespace {
+Slice slice(TaskKind kind, int partition, int micro_batch, int start, int end, int lane = -1) {
+    return {{0, kind, partition, micro_batch, -1},
+            LaneId{lane < 0 ? partition : lane},
+            Nanoseconds{start},
+            Nanoseconds{end},
+            0};
+}
+
+Timeline timelineOf(int lanes, std::vector<Slice> slices) {
+    Timeline timeline{Source::measured, {}, std::move(slices)};
+    for (int lane = 0; lane < lanes; ++lane) {
+        timeline.lanes.push_back({"lane " + std::to_string(lane), "cpu"});
+    }
+    sort_slices(timeline);
+    return timeline;
+}
+
+// One micro-batch on two partitions; the copy begins 5 ns after the forward, lane 1 10 ns after the copy:
+//
+//     lane 0   F0 0..100                                              B0 350..550
+//     copies       105..120                            340..350
+//     lane 1                 F0 130..200  L 200..220  B0 220..340
+Timeline chain() {
+    return timelineOf(2, {slice(TaskKind::forward, 0, 0, 0, 100), slice(TaskKind::copy_forward, 0, 0, 105, 120),
+                          slice(TaskKind::forward, 1, 0, 130, 200), slice(TaskKind::loss, 1, -1, 200, 220),
+                          slice(TaskKind::backward, 1, 0, 220, 340), slice(TaskKind::copy_backward, 0, 0, 340, 350, 1),
+                          slice(TaskKind::backward, 0, 0, 350, 550)});
+}
+
+std::vector<TaskKey> keysOf(const StepTasks& tasks, const std::vector<StepTaskIndex>& indexes) {
+    std::vector<TaskKey> keys;
+    for (const StepTaskIndex index : indexes) {
+        keys.push_back(tasks.task(index).key);
+    }
+    return keys;
+}
+
+TEST(StepTasks, KnowsWhatEachTaskWaitsFor) {
+    const TimelineStore store(chain());
+    const StepTasks tasks(store, 0);
+    const auto before = [&](const TaskKey& key) { return keysOf(tasks, tasks.dependencies(tasks.find(key))); };
+    using testing::ElementsAre;
+    const TaskKey f0{0, TaskKind::forward, 0, 0, -1};
+    const TaskKey f1{0, TaskKind::forward, 1, 0, -1};
+    const TaskKey copy{0, TaskKind::copy_forward, 0, 0, -1};
+    const TaskKey loss{0, TaskKind::loss, 1, -1, -1};
+    const TaskKey b1{0, TaskKind::backward, 1, 0, -1};
+    const TaskKey back{0, TaskKind::copy_backward, 0, 0, -1};
+    EXPECT_TRUE(before(f0).empty());
+    EXPECT_THAT(before(copy), ElementsAre(f0));
+    EXPECT_THAT(before(f1), ElementsAre(copy));
+    EXPECT_THAT(before(loss), ElementsAre(f1));
+    EXPECT_THAT(before(b1), ElementsAre(loss));
+    EXPECT_THAT(before(back), ElementsAre(b1));
+    EXPECT_THAT(before({0, TaskKind::backward, 0, 0, -1}), ElementsAre(back));
+    EXPECT_THAT(keysOf(tasks, tasks.dependents(tasks.find(f0))), ElementsAre(copy));
+}
+
+TEST(StepTasks, ReadsTheSameDependenciesOffTheKeysAsTheTaskGraphHas) {
+    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zero_bubble_h1}) {
+        PipelineShape shape;
+        shape.num_partitions = 3;
+        shape.num_micro_batches = 4;
+        const TaskGraph graph = make_schedule(schedule, shape);
+        Timeline timeline{Source::simulated, {{"0", ""}, {"1", ""}, {"2", ""}}, {}};
+        for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
+            const Task& task = graph.tasks()[i];
+            timeline.slices.push_back({task.key, task.lane, Nanoseconds{10 * i}, Nanoseconds{10 * i + 10}, 0});
+        }
+        const TimelineStore store(timeline);
+        const StepTasks tasks(store, 0);
+        ASSERT_EQ(tasks.tasks().size(), graph.tasks().size());
+        for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
+            std::vector<TaskKey> found = keysOf(tasks, tasks.dependencies(tasks.find(graph.tasks()[i].key)));
+            for (const TaskIndex wanted : graph.dependencies(i)) {
+                // A backward waits for its own forward, which is on its lane and long done.
+                const TaskKey& key = graph.tasks()[wanted].key;
+                if (key.kind == TaskKind::forward && graph.tasks()[wanted].lane == graph.tasks()[i].lane) {
+                    continue;
+                }
+                if (key.kind == TaskKind::loss && key.micro_batch < 0) {
+                    continue;  // of each lane the first task alone waits for it in the graph
+                }
+                EXPECT_THAT(found, testing::Contains(key))
+                    << to_string(graph.tasks()[i].key) << " in " << to_string(schedule);
+            }
+        }
+    }
+}
+
+TEST(CriticalPath, FollowsTheChainAndSaysWhatItConsistsOf) {
+    const TimelineStore store(chain());
+    const StepTasks tasks(store, 0);
+    const CriticalPath path = criticalPath(tasks);
+    EXPECT_EQ(path.tasks.size(), 7U);
+    EXPECT_EQ(path.compute, 100 + 70 + 20 + 120 + 200);
+    EXPECT_EQ(path.copies, 15 + 10);
+    EXPECT_EQ(path.waits, 5 + 10);
+    EXPECT_EQ(path.length(), 550);
+}
+
+TEST(CriticalPath, IsAsLongAsTheStepOnTheVirtualClock) {
+    // On the virtual clock a task begins when what it waits for ends: the path has no gap, and covers the step.
+    for (const int partitions : {1, 2, 4}) {
+        SampleRun run;
+        run.partitions = partitions;
+        run.chunks = 6;
+        const Simulation simulation = simulate(sampleProfile(run), sampleOptions(run));
+        const TimelineStore store(simulation.timeline);
+        const StepTasks tasks(store, 0);
+        const CriticalPath path = criticalPath(tasks);
+        EXPECT_EQ(path.length(), simulation.step_time.count()) << partitions;
+        EXPECT_EQ(path.waits, 0) << partitions;
+    }
+}
+
+TEST(BubbleCauses, NameWhatTheLaneWaitedFor) {
+    const TimelineStore store(chain());
+    const StepTasks tasks(store, 0);
+    const std::vector<BubblePiece> pieces = bubblePieces(tasks);
+    const auto has = [&](int lane, std::int64_t start, std::int64_t end, BubbleCause cause) {
+        return std::any_of(pieces.begin(), pieces.end(), [&](const BubblePiece& piece) {
+            return piece.lane == LaneId{lane} && piece.start == start && piece.end == end && piece.cause == cause;
+        });
+    };
+    EXPECT_TRUE(has(0, 100, 350, BubbleCause::next_partition));
+    EXPECT_TRUE(has(1, 0, 120, BubbleCause::previous_partition));
+    EXPECT_TRUE(has(1, 120, 130, BubbleCause::contention));
+    EXPECT_TRUE(has(1, 340, 550, BubbleCause::finished));
+    EXPECT_EQ(pieces.size(), 4U);
+}
+
+TEST(BubbleCauses, NameASlowerLaneAndTheLoss) {
+    // Lane 0 takes 100 for each forward and never pauses, lane 1 only 30: it waits for a slower lane. Lane 0's backward
+    // of the last micro-batch can only follow lane 1's; its recompute waits for the loss.
+    const TimelineStore store(
+        timelineOf(2, {slice(TaskKind::forward, 0, 0, 0, 100), slice(TaskKind::forward, 0, 1, 100, 200),
+                       slice(TaskKind::forward, 1, 0, 100, 130), slice(TaskKind::forward, 1, 1, 200, 230),
+                       slice(TaskKind::loss, 1, -1, 230, 250), slice(TaskKind::recompute, 0, 0, 250, 350),
+                       slice(TaskKind::backward, 1, 1, 250, 310), slice(TaskKind::backward, 1, 0, 310, 370),
+                       slice(TaskKind::backward, 0, 0, 370, 570)}));
+    const StepTasks tasks(store, 0);
+    std::map<std::pair<std::int64_t, std::int64_t>, BubbleCause> causes;
+    for (const BubblePiece& piece : bubblePieces(tasks)) {
+        causes[{piece.lane.value(), piece.start}] = piece.cause;
+    }
+    EXPECT_EQ(causes.at({1, 0}), BubbleCause::previous_partition);  // the pipeline fills
+    EXPECT_EQ(causes.at({1, 130}), BubbleCause::slower_lane);
+    EXPECT_EQ(causes.at({0, 200}), BubbleCause::loss);
+    EXPECT_EQ(causes.at({0, 350}), BubbleCause::slower_lane);
+    EXPECT_EQ(causes.at({1, 370}), BubbleCause::finished);
+}
+
+TEST(BubbleCauses, CoverExactlyTheTimeInWhichALaneRanNothing) {
+    SampleRun run;
+    run.partitions = 4;
+    run.chunks = 8;
+    const TimelineStore store(sampleTimeline(run));
+    for (int step = 0; step < run.steps; ++step) {
+        const StepTasks tasks(store, step);
+        const std::vector<BubblePiece> pieces = bubblePieces(tasks);
+        for (std::int64_t lane = 0; lane < run.partitions; ++lane) {
+            std::int64_t idle = 0;
+            std::int64_t end = tasks.range().start;
+            for (const BubblePiece& piece : pieces) {
+                if (piece.lane == LaneId{lane}) {
+                    EXPECT_GE(piece.start, end);
+                    EXPECT_GT(piece.length(), 0);
+                    end = piece.end;
+                    idle += piece.length();
+                }
+            }
+            EXPECT_LE(end, tasks.range().end);
+            std::int64_t ran = 0;
+            for (const StepTaskIndex index : tasks.laneOrder(LaneId{lane})) {
+                ran += tasks.task(index).duration();
+            }
+            EXPECT_EQ(idle + ran, tasks.range().length()) << "lane " << lane << " of step " << step;
+        }
+    }
+}
+
+TEST(TaskMatching, PairsEveryTaskOfARunWithItsTwin) {
+    SampleRun run;
+    run.partitions = 4;
+    const Simulation simulation = simulate(sampleProfile(run), sampleOptions(run));
+    const TimelineStore simulated(simulation.timeline);
+    const TimelineStore measured(sampleTimeline(run));
+    const TaskMatching matching = matchTasks(measured, 1, simulated);
+    EXPECT_EQ(matching.pairs.size(), simulated.numSlices());
+    EXPECT_TRUE(matching.unmatched.empty());
+    for (const TaskPair& pair : matching.pairs) {
+        const Slice ours = measured.slice(pair.measured);
+        const Slice theirs = simulated.slice(pair.simulated);
+        EXPECT_EQ(ours.key.kind, theirs.key.kind);
+        EXPECT_EQ(pair.durationChange, (ours.duration() - theirs.duration()).count());
+        EXPECT_EQ(pair.endChange - pair.startChange, pair.durationChange);
+    }
+}
+
+TEST(TaskMatching, ListsTheRestWithTheReason) {
+    Timeline measured = chain();
+    measured.slices.push_back(slice(TaskKind::forward, 0, 0, 560, 600));     // a second time
+    measured.slices.push_back(slice(TaskKind::optimizer, 0, -1, 600, 650));  // after the step
+    measured.slices.push_back(slice(TaskKind::recompute, 1, 0, 225, 226));   // not simulated
+    std::erase_if(measured.slices, [](const Slice& each) { return each.key.kind == TaskKind::copy_backward; });
+    sort_slices(measured);
+    Timeline simulated = chain();
+    simulated.source = Source::simulated;
+    const TaskMatching matching = matchTasks(TimelineStore(measured), 0, TimelineStore(simulated));
+    EXPECT_EQ(matching.pairs.size(), 6U);
+    std::map<UnmatchedReason, TaskKind> rest;
+    for (const UnmatchedTask& each : matching.unmatched) {
+        rest[each.reason] = each.key.kind;
+        EXPECT_FALSE(describe(each.reason).isEmpty());
+    }
+    EXPECT_EQ(matching.unmatched.size(), 4U);
+    EXPECT_EQ(rest.at(UnmatchedReason::repeated), TaskKind::forward);
+    EXPECT_EQ(rest.at(UnmatchedReason::outside_the_step), TaskKind::optimizer);
+    EXPECT_EQ(rest.at(UnmatchedReason::not_in_the_schedule), TaskKind::recompute);
+    EXPECT_EQ(rest.at(UnmatchedReason::not_recorded), TaskKind::copy_backward);
+}
+
+TEST(TimelineStore, CountsBusyTimeInARangeExactly) {
+    std::mt19937 random(5);
+    Timeline timeline{Source::measured, {{"lane 0", "cpu"}}, {}};
+    std::int64_t time = 0;
+    for (int i = 0; i < 1000; ++i) {
+        const std::int64_t start = time + static_cast<int>(random() % 40);
+        time = start + 1 + static_cast<int>(random() % 90);
+        const TaskKind kind = i % 5 == 0 ? TaskKind::loss : TaskKind::forward;
+        timeline.slices.push_back({{0, kind, 0, i, -1}, LaneId{0}, Nanoseconds{start}, Nanoseconds{time}, 0});
+    }
+    const TimelineStore store(timeline);
+    for (int i = 0; i < 300; ++i) {
+        const auto a = static_cast<std::int64_t>(random() % static_cast<unsigned>(time));
+        const TimeRange range{a, a + static_cast<int>(random() % 30'000)};
+        std::int64_t expected = 0;
+        for (const Slice& each : timeline.slices) {
+            if (is_compute(each.key.kind)) {
+                expected += std::max<std::int64_t>(
+                    0, std::min(range.end, each.end.count()) - std::max(range.start, each.start.count()));
+            }
+        }
+        EXPECT_EQ(store.busyIn(LaneId{0}, range), expected);
+    }
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,240 @@
+#include "gui/timeline/timeline_marks.h"
+#include "gui/timeline/compare_mode.h"
+#include "gui/timeline/minimap.h"
+#include "gui/timeline/timeline_view.h"
+#include "schedule/error.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <QApplication>
+#include <QSignalSpy>
+#include <QTest>
+
+#include <set>
+
+namespace pipescope {
+namespace {
+Slice slice(TaskKind kind, int partition, int micro_batch, int start, int end) {
+    return {{0, kind, partition, micro_batch, -1}, LaneId{partition}, Nanoseconds{start}, Nanoseconds{end}, 0};
+}
+
+// lane 0: F0 0..200, idle, B0 600..1000;  lane 1: idle, F0 200..400, B0 400..600, idle
+std::shared_ptr<const TimelineStore> sampleStore() {
+    const Timeline timeline{Source::measured,
+                            {{"lane 0", "cpu"}, {"lane 1", "cpu"}},
+                            {slice(TaskKind::forward, 0, 0, 0, 200), slice(TaskKind::forward, 1, 0, 200, 400),
+                             slice(TaskKind::backward, 1, 0, 400, 600), slice(TaskKind::backward, 0, 0, 600, 1000)}};
+    return std::make_shared<const TimelineStore>(timeline);
+}
+
+class TimelineMarksTest : public testing::Test {
+protected:
+    TimelineMarksTest() : view_(Source::measured, axis_) {
+        view_.resize(1080, 240);
+        view_.setGutter(80);
+        view_.setStore(store_);
+        axis_.setTotal(store_->range());
+        view_.show();
+        QApplication::processEvents();
+    }
+
+    QImage draw() { return view_.grab().toImage(); }
+    /// The colours of the lane's row between two times, well inside of them.
+    std::set<QRgb> colorsOf(const QImage& image, int lane, std::int64_t from, std::int64_t to) const {
+        const StoredRow& row = store_->rows()[static_cast<std::size_t>(lane)];
+        const QRectF any = view_.rectOf({static_cast<std::uint32_t>(lane), 0});
+        std::set<QRgb> found;
+        EXPECT_FALSE(row.start.empty());
+        for (int x = static_cast<int>(view_.pixelAtTime(from)) + 2; x < static_cast<int>(view_.pixelAtTime(to)) - 2;
+             ++x) {
+            for (int y = static_cast<int>(any.top()) + 1; y < static_cast<int>(any.bottom()) - 1; ++y) {
+                found.insert(image.pixel(x, y));
+            }
+        }
+        return found;
+    }
+
+    const std::shared_ptr<const TimelineStore> store_ = sampleStore();
+    const TimelineColors colors_ = timelineColors(QApplication::palette());
+    TimeAxisModel axis_;
+    TimelineView view_;
+};
+
+TEST_F(TimelineMarksTest, ShadesEachPieceOfTheBubbleByItsCause) {
+    auto marks = std::make_shared<TimelineMarks>();
+    marks->bubbles = bubblePieces(StepTasks(*store_, 0));
+    view_.setMarks(marks);
+    const QImage image = draw();
+    const auto colorOf = [&](BubbleCause cause) { return brushOf(cause, colors_).color().rgb(); };
+    const std::set<QRgb> waits = colorsOf(image, 0, 200, 600);
+    EXPECT_TRUE(waits.contains(colorOf(BubbleCause::next_partition)));
+    EXPECT_FALSE(waits.contains(colorOf(BubbleCause::previous_partition)));
+    EXPECT_TRUE(colorsOf(image, 1, 0, 200).contains(colorOf(BubbleCause::previous_partition)));
+    EXPECT_TRUE(colorsOf(image, 1, 600, 1000).contains(colorOf(BubbleCause::finished)));
+    EXPECT_FALSE(colorsOf(image, 0, 0, 200).contains(colorOf(BubbleCause::next_partition)));  // a task is none
+}
+
+TEST_F(TimelineMarksTest, TellsCausesApartWithoutTheirColour) {
+    std::set<Qt::BrushStyle> patterns;
+    std::set<QString> names;
+    for (int cause = 0; cause < kNumBubbleCauses; ++cause) {
+        patterns.insert(brushOf(static_cast<BubbleCause>(cause), colors_).style());
+        names.insert(nameOf(static_cast<BubbleCause>(cause)));
+    }
+    EXPECT_EQ(patterns.size(), static_cast<std::size_t>(kNumBubbleCauses));
+    EXPECT_EQ(names.size(), static_cast<std::size_t>(kNumBubbleCauses));
+}
+
+TEST_F(TimelineMarksTest, ColoursATaskByHowLateItEnded) {
+    auto marks = std::make_shared<TimelineMarks>();
+    marks->differences = {{{0, 0}, {0, 0}, {0, TaskKind::forward, 0, 0, -1}, 0, 0, 0},
+                          {{0, 1}, {0, 1}, {0, TaskKind::backward, 0, 0, -1}, 0, 90, 90},
+                          {{1, 0}, {1, 0}, {0, TaskKind::forward, 1, 0, -1}, 0, -30, -30}};
+    marks->differenceScale = 100;
+    view_.setMarks(marks);
+    const QImage image = draw();
+    const auto colorOf = [&](Lateness lateness) { return styleOf(lateness, colors_).color.rgb(); };
+    EXPECT_TRUE(colorsOf(image, 0, 0, 200).contains(colorOf(Lateness::as_simulated)));
+    EXPECT_TRUE(colorsOf(image, 0, 600, 1000).contains(colorOf(Lateness::very_late)));
+    EXPECT_FALSE(colorsOf(image, 0, 600, 1000).contains(styleOf(TaskKind::backward).color.rgb()));
+    EXPECT_TRUE(colorsOf(image, 1, 200, 400).contains(colorOf(Lateness::early)));
+    EXPECT_TRUE(colorsOf(image, 1, 400, 600).contains(styleOf(TaskKind::backward).color.rgb()));  // it has no twin
+}
+
+TEST_F(TimelineMarksTest, OutlinesTheOtherTimelinesTasksWhereTheyStand) {
+    const QImage before = draw();
+    auto marks = std::make_shared<TimelineMarks>();
+    marks->ghosts = store_;
+    marks->ghostShift = 50;
+    view_.setMarks(marks);
+    const QImage after = draw();
+    // The left edge of lane 1's F0, 50 ns later, is a line; in the middle between two edges nothing changed.
+    const QRectF row = view_.rectOf({1, 0});
+    const int y = static_cast<int>(row.bottom()) - 6;
+    const int edge = static_cast<int>(std::floor(view_.pixelAtTime(250)));
+    EXPECT_EQ(after.pixel(edge, y), colors_.selection.rgb());
+    EXPECT_NE(before.pixel(edge, y), after.pixel(edge, y));
+    EXPECT_EQ(before.pixel(edge, static_cast<int>(row.top()) + 3), after.pixel(edge, static_cast<int>(row.top()) + 3));
+}
+
+TEST_F(TimelineMarksTest, UnderlinesTheCriticalPath) {
+    auto marks = std::make_shared<TimelineMarks>();
+    marks->critical = {{0, 0}, {1, 0}};
+    view_.setMarks(marks);
+    const QImage image = draw();
+    EXPECT_TRUE(colorsOf(image, 0, 0, 200).contains(colors_.critical.rgb()));
+    EXPECT_TRUE(colorsOf(image, 1, 200, 400).contains(colors_.critical.rgb()));
+    EXPECT_FALSE(colorsOf(image, 1, 400, 600).contains(colors_.critical.rgb()));
+}
+
+TEST_F(TimelineMarksTest, DrawsArrowsFromWhatWasWaitedFor) {
+    const QImage before = draw();
+    auto marks = std::make_shared<TimelineMarks>();
+    marks->arrows = {{{1, 1}, {0, 1}}};  // lane 1's backward to lane 0's
+    view_.setMarks(marks);
+    const QImage after = draw();
+    const QRectF target = view_.rectOf({0, 1});
+    const int x = static_cast<int>(target.left()) - 3;
+    const int y = static_cast<int>(target.center().y());
+    EXPECT_NE(before.pixel(x, y), after.pixel(x, y));
+}
+
+TEST_F(TimelineMarksTest, MeasuresARangeByShiftAndDrag) {
+    QWidget* viewport = view_.viewport();
+    const auto at = [&](std::int64_t time) {
+        return QPoint(static_cast<int>(std::lround(view_.pixelAtTime(time))), 100);
+    };
+    const TimeWindow window = axis_.window();
+    QTest::mousePress(viewport, Qt::LeftButton, Qt::ShiftModifier, at(100));
+    QTest::mouseMove(viewport, at(300));
+    QMouseEvent move(QEvent::MouseMove, at(500), viewport->mapToGlobal(at(500)), Qt::NoButton, Qt::LeftButton,
+                     Qt::ShiftModifier);
+    QApplication::sendEvent(viewport, &move);
+    QTest::mouseRelease(viewport, Qt::LeftButton, Qt::ShiftModifier, at(500));
+    ASSERT_TRUE(axis_.range());
+    EXPECT_NEAR(axis_.range()->start, 100, 1);
+    EXPECT_NEAR(axis_.range()->end, 500, 1);
+    EXPECT_EQ(axis_.window(), window);  // nothing moved
+    EXPECT_EQ(store_->busyIn(LaneId{0}, {100, 500}), 100);
+    EXPECT_EQ(store_->busyIn(LaneId{1}, {100, 500}), 300);
+}
+
+TEST_F(TimelineMarksTest, MeasuresARangeByKeyboard) {
+    axis_.setCursor(700);
+    QTest::keyClick(&view_, Qt::Key_R);
+    axis_.setCursor(300);
+    QTest::keyClick(&view_, Qt::Key_R);
+    EXPECT_EQ(axis_.range(), (TimeRange{300, 700}));
+    axis_.setCursor(10);
+    QTest::keyClick(&view_, Qt::Key_R);  // a new range begins
+    EXPECT_EQ(axis_.range(), (TimeRange{10, 10}));
+}
+
+TEST(CompareMode, IsNamedOnTheCommandLine) {
+    for (const CompareMode mode : {CompareMode::side_by_side, CompareMode::overlay, CompareMode::difference}) {
+        EXPECT_EQ(parseCompareMode(nameOf(mode)), mode);
+    }
+    EXPECT_THAT([] { parseCompareMode(QStringLiteral("sideways")); },
+                testing::ThrowsMessage<UsageError>(
+                    testing::AllOf(testing::HasSubstr("sideways"), testing::HasSubstr("overlay"))));
+}
+
+TEST(Lateness, GrowsWithTheChangeAndKnowsItsScale) {
+    EXPECT_EQ(latenessOf(0, 1000), Lateness::as_simulated);
+    EXPECT_EQ(latenessOf(100, 1000), Lateness::as_simulated);
+    EXPECT_EQ(latenessOf(101, 1000), Lateness::late);
+    EXPECT_EQ(latenessOf(-101, 1000), Lateness::early);
+    EXPECT_EQ(latenessOf(500, 1000), Lateness::very_late);
+    EXPECT_EQ(latenessOf(-900, 1000), Lateness::very_early);
+    std::vector<TaskPair> pairs(1);
+    pairs[0].endChange = -1'700'000;
+    EXPECT_EQ(differenceScaleOf(pairs), 2'000'000);
+}
+
+class MinimapTest : public testing::Test {
+protected:
+    MinimapTest() : map_(axis_) {
+        map_.resize(1080, 30);
+        map_.setGutter(80);
+        map_.setStore(store_);
+        axis_.setTotal(TimeRange{0, 1'000'000});
+        axis_.show({200'000, 400'000});
+        map_.show();
+    }
+    static QPoint at(double x) { return {static_cast<int>(x), 15}; }
+    void drag(double from, double to) {
+        QTest::mousePress(&map_, Qt::LeftButton, {}, at(from));
+        QMouseEvent move(QEvent::MouseMove, at(to), map_.mapToGlobal(at(to)), Qt::NoButton, Qt::LeftButton, {});
+        QApplication::sendEvent(&map_, &move);
+        QTest::mouseRelease(&map_, Qt::LeftButton, {}, at(to));
+    }
+
+    const std::shared_ptr<const TimelineStore> store_ = sampleStore();
+    TimeAxisModel axis_;
+    Minimap map_;
+};
+
+TEST_F(MinimapTest, FramesWhatIsVisible) {
+    EXPECT_NEAR(map_.frame().left(), 80 + 200, 0.01);  // 1000 pixels for a million ns
+    EXPECT_NEAR(map_.frame().width(), 200, 0.01);
+}
+
+TEST_F(MinimapTest, MovesTheWindowByDraggingTheFrame) {
+    drag(380, 480);
+    EXPECT_EQ(axis_.window().start, 300'000);
+    EXPECT_NEAR(axis_.window().length, 200'000, 1);
+}
+
+TEST_F(MinimapTest, ZoomsByDraggingAnEdge) {
+    drag(480, 580);
+    EXPECT_EQ(axis_.window().start, 200'000);
+    EXPECT_NEAR(axis_.window().length, 300'000, 1);
+}
+
+TEST_F(MinimapTest, BringsTheFrameToAClick) {
+    QTest::mouseClick(&map_, Qt::LeftButton, {}, at(880));
+    EXPECT_NEAR(map_.frame().center().x(), 880, 1);
+}
+}  // namespace
+}  // namespace pipescope
