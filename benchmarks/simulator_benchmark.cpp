@@ -8,6 +8,7 @@
 
 #include <benchmark/benchmark.h>
 
+#include <algorithm>
 #include <random>
 
 namespace pipescope {
@@ -115,6 +116,9 @@ void event_engine_with_sharing(benchmark::State& state) {
         benchmark::DoNotOptimize(ends.data());
     }
     state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(durations.size()));
+    const auto timed = std::count_if(durations.begin(), durations.end(), [](double each) { return each > 0; });
+    state.counters["timed_events"] =
+        benchmark::Counter(static_cast<double>(state.iterations() * timed), benchmark::Counter::kIsRate);
 }
 BENCHMARK(event_engine_with_sharing)->Args({8, 32, 1})->Args({8, 32, 4})->Args({64, 512, 4});
 

@@ -28,7 +28,9 @@ EventEngine::EventEngine(const TaskGraph& graph, SharedResources resources)
         server_of_.push_back(servers_.size());
         servers_.push_back({.speeds = {1}, .active = {}});
     }
-    next_end_.resize(2 * std::bit_ceil(servers_.size()));
+    next_end_.reserve(2 * std::bit_ceil(servers_.size()));
+    server_of_leaf_.reserve(servers_.size());
+    leaf_of_.resize(servers_.size());
     const std::size_t count = worker_of_.size();
     missing_.resize(count);
     taken_.resize(count);
@@ -118,7 +120,6 @@ void EventEngine::prepare() {
     std::fill(busy_.begin(), busy_.end(), 0);
     std::fill(taken_.begin(), taken_.end(), 0);
     std::fill(is_in_.begin(), is_in_.end(), 0);
-    std::fill(next_end_.begin(), next_end_.end(), kNever);
     for (Server& server : servers_) {
         server.active.clear();
         server.work = server.since = 0;
@@ -135,6 +136,7 @@ void EventEngine::run(std::span<const double> durations, std::span<double> start
     for (std::size_t launch = num_tasks_; launch < work_.size(); ++launch) {
         work_[launch] = resources_.launch_ns[dependents_[dependents_first_[launch]]];
     }
+    prepare_tournament();
     for (Index worker = 0; worker < position_.size(); ++worker) {
         try_start(worker);
     }
@@ -146,17 +148,33 @@ void EventEngine::run(std::span<const double> durations, std::span<double> start
             throw Error("the step can never end with at most " + std::to_string(resources_.most_in_flight) +
                         " micro-batches in flight; the schedule needs more of them at once; raise the limit");
         }
-        const std::size_t leaves = next_end_.size() / 2;
         std::size_t node = 1;
-        while (node < leaves) {
+        while (node < num_leaves_) {
             node = next_end_[2 * node] <= next_end_[2 * node + 1] ? 2 * node : 2 * node + 1;
         }
-        end_next_on(node - leaves);
+        end_next_on(server_of_leaf_[node - num_leaves_]);
         finish_instant_tasks();
         refresh_changed();
     }
     std::copy_n(start_.begin(), num_tasks_, starts.begin());
     std::copy_n(end_.begin(), num_tasks_, ends.begin());
+}
+
+/// Only servers that get a task which takes time take part: often few, since copies within a device are free.
+void EventEngine::prepare_tournament() {
+    std::fill(leaf_of_.begin(), leaf_of_.end(), 0);
+    for (std::size_t task = 0; task < work_.size(); ++task) {
+        leaf_of_[server_of_[worker_of_[task]]] |= work_[task] > 0 ? 1 : 0;
+    }
+    server_of_leaf_.clear();
+    for (std::size_t server = 0; server < servers_.size(); ++server) {
+        if (leaf_of_[server] != 0) {
+            leaf_of_[server] = static_cast<Index>(server_of_leaf_.size());
+            server_of_leaf_.push_back(server);
+        }
+    }
+    num_leaves_ = std::bit_ceil(std::max<std::size_t>(1, server_of_leaf_.size()));
+    next_end_.assign(2 * num_leaves_, kNever);
 }
 
 /// The task the worker would run now, or kNoTask. Under a limit it passes over the micro-batches that are not let in.
@@ -295,7 +313,7 @@ void EventEngine::refresh(std::size_t index) {
 }
 
 void EventEngine::set_next_end(std::size_t server, double time) {
-    std::size_t node = next_end_.size() / 2 + server;
+    std::size_t node = num_leaves_ + leaf_of_[server];
     next_end_[node] = time;
     for (node /= 2; node > 0; node /= 2) {
         const double least = std::min(next_end_[2 * node], next_end_[2 * node + 1]);

@@ -61,6 +61,7 @@ private:
     void build_launches(const TaskGraph& graph);
     void build_dependents(const TaskGraph& graph);
     void prepare();
+    void prepare_tournament();
     Index next_of(Index worker) const;
     void try_start(Index worker);
     void start(Index task);
@@ -89,13 +90,16 @@ private:
 
     // Of a run.
     std::vector<Server> servers_;
-    std::vector<double> next_end_;  // a tournament: leaves are the servers', each node the least below it
-    std::vector<Index> missing_;    // by task
-    std::vector<Index> position_;   // by worker, in order_
-    std::vector<char> busy_;        // by worker
-    std::vector<char> taken_;       // by task; where most_in_flight lets workers leave their order
-    std::vector<char> is_in_;       // by micro-batch
-    std::vector<Index> instant_;    // tasks of no duration that just started
+    std::vector<double> next_end_;  // a tournament: leaves are the used servers', each node the least below it
+    std::size_t num_leaves_ = 1;
+    std::vector<Index> leaf_of_;  // by server that is used
+    std::vector<std::size_t> server_of_leaf_;
+    std::vector<Index> missing_;   // by task
+    std::vector<Index> position_;  // by worker, in order_
+    std::vector<char> busy_;       // by worker
+    std::vector<char> taken_;      // by task; where most_in_flight lets workers leave their order
+    std::vector<char> is_in_;      // by micro-batch
+    std::vector<Index> instant_;   // tasks of no duration that just started
     std::vector<std::size_t> changed_;
     std::vector<double> work_, start_, end_;  // by task, launches included
     std::size_t finished_ = 0;
