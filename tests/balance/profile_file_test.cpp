@@ -20,13 +20,13 @@ const char* const kSmallest = R"({"format": "pipescope.profile", "version": 1, "
 
 const char* const kEverything = R"({"format": "pipescope.profile", "version": 1,
     "model": "unet", "device": "cpu", "dtype": "float64", "threads": 2, "co_running_lanes": 3, "host_cores": 4,
-    "co_running_slowdown": [1, 1.25], "estimated": true,
+    "co_running_slowdown": [1, 1.25], "step_cv": 0.01, "estimated": true,
     "samples": [1, 2], "input_bytes": [4, 8], "loss_ns": [1, 2], "loss_transient_bytes": [3, 5], "optimizer_ns": 5, "launch_ns": 6, "later": {"z": 1, "a": [2]},
     "layers": [
       {"name": "encoder", "parameter_bytes": 1, "gradient_bytes": 2, "buffer_bytes": 3, "forward_ns": [1, 2],
        "recompute_ns": [3, 4], "backward_ns": [5, 6], "forward_cv": 0.02, "backward_cv": 0.03, "output_bytes": [7, 8],
        "saved_bytes": [9, 10], "transient_bytes": [11, 12], "flops": [1e12, 2e12], "keeps_input": false, "keeps_output": true,
-       "aliases_input": true, "stash": {"skip_0": [13, 14]}, "tape": [null, {"blocks": [["output", 8], ["own", 64]], "forward": [2, 1], "backward": [-2]}], "note": "kept"},
+       "aliases_input": true, "passes_gradient": true, "stash": {"skip_0": [13, 14]}, "tape": [null, {"blocks": [["output", 8], ["own", 64]], "forward": [2, 1], "backward": [-2]}], "note": "kept"},
       {"name": "decoder", "forward_ns": [1, 2], "backward_ns": [5, 6], "output_bytes": [7, 8], "pop": ["skip_0"]}]})";
 
 /// `text` with one part replaced.
@@ -60,6 +60,7 @@ TEST(ProfileFile, ReadsEveryField) {
     EXPECT_EQ(profile.host_cores, 4);
     EXPECT_EQ(profile.co_running_slowdown, (PerLane{1, 1.25}));
     EXPECT_TRUE(profile.estimated);
+    EXPECT_EQ(profile.step_cv, 0.01);
     EXPECT_EQ(profile.input_bytes, (PerSize{4, 8}));
     EXPECT_EQ(profile.loss_ns, (PerSize{1, 2}));
     EXPECT_EQ(profile.loss_transient_bytes, (PerSize{3, 5}));
@@ -76,6 +77,8 @@ TEST(ProfileFile, ReadsEveryField) {
     EXPECT_FALSE(layer.keeps_input);
     EXPECT_TRUE(layer.keeps_output);
     EXPECT_TRUE(layer.aliases_input);
+    EXPECT_TRUE(layer.passes_gradient);
+    EXPECT_FALSE(profile.layers.at(1).passes_gradient);
     EXPECT_EQ(layer.stash.at("skip_0"), (PerSize{13, 14}));
     EXPECT_EQ(profile.layers.at(1).pop, (std::vector<std::string>{"skip_0"}));
 }
@@ -117,6 +120,8 @@ std::vector<BadProfile> bad_profiles() {
         {"Array", "[1, 2]", "$ is [1,2]", "an object"},
         {"NaN", with(kSmallest, "[20, 40.5]", "[20, NaN]"), "layers[0].backward_ns[1] is not valid JSON", "line"},
         {"Infinite", with(kSmallest, "40.5", "1e999"), "layers[0].backward_ns[1] is no usable number", "2^53"},
+        {"NegativeStepCv", with(kSmallest, "\"version\": 1,", "\"version\": 1, \"step_cv\": -0.5,"), "step_cv is -0.5",
+         "not negative"},
         {"Negative", with(kSmallest, "40.5", "-1"), "layers[0].backward_ns[1] is -1", "not negative"},
         {"Huge", with(kSmallest, "128", "1e300"), "layers[0].output_bytes[1] is 1", "2^53"},
         {"HugeParameters", with(kSmallest, "12}", "9223372036854775807}"), "layers[0].parameter_bytes", "2^53"},
