@@ -54,6 +54,15 @@ LaneLink::LaneLink(c10::Device from, c10::Device to) : to_(to), copies_(from != 
     }
 }
 
+LaneLink::LaneLink(const LaneDevice& from, const LaneDevice& to)
+    : to_(to.device()), copies_(from.device() != to.device()) {
+    if (copies_) {
+        source_ = from.stream();
+        destination_ = to.stream();
+        pins_ = (!source_ || !destination_) && can_pin();
+    }
+}
+
 Arrival LaneLink::send(const Tensors& tensors, const StreamEvent& produced) const {
     if (!copies_) {
         return {tensors, produced, false};

@@ -23,11 +23,16 @@ struct Arrival {
 class LaneLink {
 public:
     LaneLink(c10::Device from, c10::Device to);
+    /// Copies on the lanes' own streams, between what they compute: what copy streams are measured against.
+    LaneLink(const LaneDevice& from, const LaneDevice& to);
 
     /// Enqueues the copies, after `produced`. Undefined tensors stay undefined; requires_grad stays as it is.
     Arrival send(const Tensors& tensors, const StreamEvent& produced) const;
     /// What this link does next comes after the event. Links from a device need no call: `produced` orders them.
     void wait(const StreamEvent& event) const;
+
+    /// What reads the sent tensors; nothing where they are on the host, or handed over.
+    const std::optional<c10::Stream>& source() const noexcept { return source_; }
 
 private:
     at::Tensor copy(const at::Tensor& tensor) const;

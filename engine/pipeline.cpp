@@ -113,6 +113,11 @@ const std::vector<ModelLayer>& checked_layers(const GPipeOptions& options, const
                          " with driver autograd; an order hidden in the autograd graph can only be GPipe's; use "
                          "driver scheduled");
     }
+    if (options.driver == Driver::autograd && !options.placement.empty()) {
+        throw UsageError(
+            "a placement is given with driver autograd, which runs partition j on lane j; leave it out, or use driver "
+            "scheduled");
+    }
     return layers;
 }
 
@@ -144,12 +149,8 @@ Pipeline::Pipeline(std::vector<ModelLayer> layers, GPipeOptions options)
       skips_(declared_skips(layers), balance_),
       shape_(shape_of(options_, balance_, skips_)) {
     check_devices(options_.devices, shape_);
-    devices_ = std::make_unique<PipelineDevices>(options_.devices);
-    if (options_.driver == Driver::autograd && !devices_->on_host()) {
-        throw UsageError(
-            "driver autograd is asked for on an accelerator; its copies have no streams there yet; use driver "
-            "scheduled, or lanes on the cpu");
-    }
+    devices_ = std::make_unique<PipelineDevices>(
+        options_.devices, options_.driver == Driver::scheduled || options_.autograd.copy_streams);
     for (std::size_t k = 0; k < options_.devices.size(); ++k) {
         options_.devices[k] = devices_->of(LaneId{static_cast<std::int64_t>(k)}).device().str();
     }

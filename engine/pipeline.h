@@ -51,8 +51,15 @@ public:
     /// not shift those of the training steps.
     StepNumber take_number(bool trains) noexcept;
 
-    std::optional<Failure> last_failure() const { return last_failure_; }
-    void set_last_failure(Failure failure) { last_failure_ = std::move(failure); }
+    /// From any thread: autograd's threads recompute, too.
+    std::optional<Failure> last_failure() const {
+        const std::lock_guard lock(failure_mutex_);
+        return last_failure_;
+    }
+    void set_last_failure(Failure failure) {
+        const std::lock_guard lock(failure_mutex_);
+        last_failure_ = std::move(failure);
+    }
     /// What is told of a task that threw while `running` ran; -1: before or behind the layers.
     Failure failure_at(const TaskKey& key, LaneId lane, LayerId running) const;
 
@@ -69,7 +76,8 @@ private:
     bool training_ = true;
     std::int32_t next_step_ = 0;
     std::int64_t next_inference_ = 0;
-    std::optional<Failure> last_failure_;
-    std::unique_ptr<Lanes> lanes_;  // last: its threads use all of the above
+    mutable std::mutex failure_mutex_;
+    std::optional<Failure> last_failure_;  // guarded by failure_mutex_
+    std::unique_ptr<Lanes> lanes_;         // last: its threads use all of the above
 };
 }  // namespace pipescope

@@ -13,7 +13,8 @@ void add_once(std::vector<c10::Device>& devices, c10::Device device) {
 }
 }  // namespace
 
-PipelineDevices::PipelineDevices(const std::vector<std::string>& names) : kept_(names.size()) {
+PipelineDevices::PipelineDevices(const std::vector<std::string>& names, bool copy_streams)
+    : copy_streams_(copy_streams), kept_(names.size()) {
     for (const std::string& name : names) {
         lanes_.emplace_back(usable_device(name));
         add_once(accelerators_, lanes_.back().device());
@@ -21,19 +22,22 @@ PipelineDevices::PipelineDevices(const std::vector<std::string>& names) : kept_(
 }
 
 const LaneLink& PipelineDevices::link(LaneId from, LaneId to) {
-    return link_between({from.value(), to.value()}, of(from).device(), of(to).device());
+    return made_once({from.value(), to.value()}, [&] {
+        return copy_streams_ ? LaneLink(of(from).device(), of(to).device()) : LaneLink(of(from), of(to));
+    });
 }
 
 const LaneLink& PipelineDevices::entrance(c10::Device from, LaneId to) {
     // One for each device the caller may use, beside those between lanes.
-    return link_between({-1 - (from.is_cpu() ? 0 : 1 + from.index()), to.value()}, from, of(to).device());
+    return made_once({-1 - (from.is_cpu() ? 0 : 1 + from.index()), to.value()},
+                     [&] { return LaneLink(from, of(to).device()); });
 }
 
-const LaneLink& PipelineDevices::link_between(std::pair<int, int> key, c10::Device from, c10::Device to) {
+const LaneLink& PipelineDevices::made_once(std::pair<int, int> key, const std::function<LaneLink()>& make) {
     const std::lock_guard lock(links_mutex_);
     std::unique_ptr<LaneLink>& link = links_[key];
     if (!link) {
-        link = std::make_unique<LaneLink>(from, to);
+        link = std::make_unique<LaneLink>(make());
         for (const auto& [device, moment] : started_) {
             link->wait(moment);
         }

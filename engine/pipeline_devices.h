@@ -5,6 +5,7 @@
 #include "engine/lane_link.h"
 #include "schedule/ids.h"
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -26,8 +27,9 @@ namespace pipescope {
 /// lane; kept(k) by lane k.
 class PipelineDevices {
 public:
-    /// Throws EngineError as usable_device() does.
-    explicit PipelineDevices(const std::vector<std::string>& names);
+    /// Without `copy_streams`, copies between lanes run on the lanes' own streams. Throws EngineError as
+    /// usable_device() does.
+    explicit PipelineDevices(const std::vector<std::string>& names, bool copy_streams = true);
 
     /// Every lane is on the CPU: nothing here needs to be called, and nothing here costs time.
     bool on_host() const noexcept { return accelerators_.empty(); }
@@ -47,8 +49,9 @@ public:
     void abandon();
 
 private:
-    const LaneLink& link_between(std::pair<int, int> key, c10::Device from, c10::Device to);
+    const LaneLink& made_once(std::pair<int, int> key, const std::function<LaneLink()>& make);
 
+    const bool copy_streams_;
     std::vector<LaneDevice> lanes_;
     std::vector<c10::Device> accelerators_;                     // of the lanes, each once
     std::vector<KeptTensors> kept_;                             // per lane

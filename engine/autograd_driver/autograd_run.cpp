@@ -22,14 +22,6 @@
 
 namespace pipescope {
 namespace {
-void tell_moved(TaskObserver* observer, const Tensors& tensors, LaneId to) {
-    for (const at::Tensor& tensor : tensors) {
-        if (observer != nullptr && tensor.defined()) {
-            observer->moved(tensor, to);
-        }
-    }
-}
-
 LaneId lane_of(int partition) {
     return LaneId{partition};
 }
@@ -43,7 +35,7 @@ AutogradRun::AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& inpu
     forward_ = std::make_shared<const AutogradForward>(AutogradForward{
         std::move(pipeline), std::make_shared<at::ThreadLocalState>(), number.step, number.random_step});
     for (Tensors& part : split(input, sizes)) {
-        fronts_.push_back({std::move(part), Tensors(pipeline_.skips().skips().size()), {}, nullptr});
+        fronts_.push_back({.tensors = std::move(part), .skips = std::vector<Skip>(pipeline_.skips().skips().size())});
     }
 }
 
@@ -52,6 +44,9 @@ bool AutogradRun::is_checkpointed(int micro_batch) const {
 }
 
 Tensors AutogradRun::forward() {
+    if (!pipeline_.devices().on_host()) {
+        pipeline_.devices().begin(fronts_[0].tensors);
+    }
     const int n = static_cast<int>(pipeline_.partitions().size());
     for (const std::vector<CycleTask>& cycle : clock_cycles(m_, n)) {
         std::vector<int> micro_batch_of(static_cast<std::size_t>(n), -1);
@@ -70,11 +65,24 @@ Tensors AutogradRun::forward() {
             finish(static_cast<int>(task.micro_batch.value()), static_cast<int>(task.partition.value()));
         }
     }
+    hand_over();
     std::vector<Tensors> outputs;
     for (Front& front : fronts_) {
         outputs.push_back(std::move(front.tensors));
     }
     return gather(std::move(outputs));
+}
+
+/// What follows is the caller's: its streams, and its memory.
+void AutogradRun::hand_over() {
+    if (pipeline_.devices().on_host()) {
+        return;
+    }
+    pipeline_.devices().end();
+    for (const Front& front : fronts_) {
+        hand_to_caller(front.tensors);
+    }
+    input_read_.synchronize();
 }
 
 at::Tensor AutogradRun::step(const Tensors& target, const GPipe::LossFunction& loss) {
@@ -84,8 +92,13 @@ at::Tensor AutogradRun::step(const Tensors& target, const GPipe::LossFunction& l
         leaves.push_back(output.detach().set_requires_grad(output.requires_grad()));
     }
     const std::vector<std::int64_t> whole_batch;
-    StepLoss step_loss(target, loss, LossScope::mini_batch, pipeline_.options().reduction, whole_batch);
     const PartitionId last{static_cast<std::int64_t>(pipeline_.partitions().size()) - 1};
+    Tensors own_target;
+    for (const at::Tensor& tensor : target) {
+        own_target.push_back(tensor.defined() ? tensor.to(pipeline_.devices().of(pipeline_.lane_of(last)).device())
+                                              : tensor);
+    }
+    StepLoss step_loss(own_target, loss, LossScope::mini_batch, pipeline_.options().reduction, whole_batch);
     const TaskKey key = forward_->key(TaskKind::loss, MicroBatchId{-1}, last);
     torch::autograd::variable_list roots, gradients;
     try {
@@ -102,6 +115,9 @@ at::Tensor AutogradRun::step(const Tensors& target, const GPipe::LossFunction& l
         throw;
     }
     torch::autograd::backward(roots, gradients);
+    if (!pipeline_.devices().on_host()) {
+        pipeline_.devices().end();
+    }
     return step_loss.value();
 }
 
@@ -115,55 +131,63 @@ void AutogradRun::tie_to_previous(int micro_batch) {
 }
 
 void AutogradRun::bring_to(int partition, int micro_batch) {
-    if (partition == 0) {
-        return;
-    }
     Front& front = fronts_[static_cast<std::size_t>(micro_batch)];
-    const TaskKey copy = forward_->key(TaskKind::copy_forward, MicroBatchId{micro_batch}, PartitionId{partition - 1});
-    if (pipeline_.options().autograd.portals) {
-        front.tensors = moved(front.tensors, copy, lane_of(partition - 1), lane_of(partition));
-        bring_skips_to(partition, micro_batch);
-        return;
+    if (partition > 0) {
+        if (pipeline_.options().autograd.portals) {
+            bring_skips_to(partition, micro_batch);
+        }
+        bring_all_to(partition, micro_batch);
+    } else {
+        front.arrivals = std::make_shared<GradientArrivals>();
+        if (!pipeline_.devices().on_host()) {
+            Crossed entered = enter(forward_, lane_of(0), front.tensors);
+            front.tensors = std::move(entered.tensors);
+            input_read_ = std::move(entered.ready);
+        }
     }
-    // Without portals what is stashed travels with the batch, through every partition between.
-    Tensors all = front.skips;
-    all.insert(all.end(), front.tensors.begin(), front.tensors.end());
-    all = moved(all, copy, lane_of(partition - 1), lane_of(partition));
-    const auto skips_end = all.begin() + static_cast<std::ptrdiff_t>(front.skips.size());
-    front.skips.assign(all.begin(), skips_end);
-    front.tensors.assign(skips_end, all.end());
 }
 
+Crossing AutogradRun::crossing_of(TaskKind kind, int micro_batch, int from, int to) const {
+    const TaskKey key = forward_->key(kind, MicroBatchId{micro_batch}, PartitionId{from});
+    return {.forward = key, .from = lane_of(from), .to = lane_of(to), .back_to = {}, .receiver = nullptr};
+}
+
+/// Over one boundary; without portals what is stashed travels with the batch, through every partition between.
+void AutogradRun::bring_all_to(int partition, int micro_batch) {
+    Front& front = fronts_[static_cast<std::size_t>(micro_batch)];
+    Crossing crossing = crossing_of(TaskKind::copy_forward, micro_batch, partition - 1, partition);
+    const std::size_t num_skips = pipeline_.options().autograd.portals ? 0 : front.skips.size();
+    Tensors all;
+    for (std::size_t skip = 0; skip < num_skips; ++skip) {
+        all.push_back(front.skips[skip].tensor);
+    }
+    all.insert(all.end(), front.tensors.begin(), front.tensors.end());
+    crossing.back_to.assign(all.size(), front.arrivals);
+    front.arrivals = std::make_shared<GradientArrivals>();
+    crossing.receiver = front.arrivals;
+    Crossed crossed = cross(forward_, std::move(crossing), all, front.ready);
+    for (std::size_t skip = 0; skip < num_skips; ++skip) {
+        front.skips[skip].tensor = std::move(crossed.tensors[skip]);
+        front.skips[skip].ready = crossed.ready;
+    }
+    front.tensors.assign(crossed.tensors.begin() + static_cast<std::ptrdiff_t>(num_skips), crossed.tensors.end());
+    front.ready = std::move(crossed.ready);
+}
+
+/// Straight from where they were stashed.
 void AutogradRun::bring_skips_to(int partition, int micro_batch) {
     Front& front = fronts_[static_cast<std::size_t>(micro_batch)];
-    for (const std::size_t skip : pipeline_.skips().of(PartitionId{partition}).incoming) {
-        const PartitionId from = pipeline_.skips().routes()[skip].from;
-        TaskKey key = forward_->key(TaskKind::skip_forward, MicroBatchId{micro_batch}, from);
-        key.skip = static_cast<int>(skip);
-        front.skips[skip] =
-            moved({front.skips[skip]}, key, lane_of(static_cast<int>(from.value())), lane_of(partition))[0];
+    for (const std::size_t k : pipeline_.skips().of(PartitionId{partition}).incoming) {
+        Skip& skip = front.skips[k];
+        const auto from = static_cast<int>(pipeline_.skips().routes()[k].from.value());
+        Crossing crossing = crossing_of(TaskKind::skip_forward, micro_batch, from, partition);
+        crossing.forward.skip = static_cast<int>(k);
+        crossing.back_to = {skip.arrivals};
+        crossing.receiver = std::make_shared<GradientArrivals>();  // a popped skip goes no further
+        Crossed crossed = cross(forward_, std::move(crossing), {skip.tensor}, skip.ready);
+        skip.tensor = std::move(crossed.tensors[0]);
+        skip.ready = std::move(crossed.ready);
     }
-}
-
-Tensors AutogradRun::moved(const Tensors& tensors, const TaskKey& forward, LaneId from, LaneId to) {
-    TaskObserver* const observer = pipeline_.observer();
-    {
-        const TaskSpan span(forward, from, false, observer);
-        tell_moved(observer, tensors, to);
-    }
-    if (!any_requires_grad(tensors)) {
-        return tensors;
-    }
-    TaskKey backward = forward;
-    backward.kind = forward.kind == TaskKind::skip_forward ? TaskKind::skip_backward : TaskKind::copy_backward;
-    return send_through(
-        "Copy",
-        [=](const Tensors& gradients) {
-            close_backward_span();
-            const TaskSpan span(backward, to, false, observer);
-            tell_moved(observer, gradients, from);
-        },
-        tensors);
 }
 
 void AutogradRun::run_on_lane(LaneId lane, const std::vector<int>& micro_batch_of) {
@@ -175,10 +199,18 @@ void AutogradRun::run_on_lane(LaneId lane, const std::vector<int>& micro_batch_o
     at::autocast::set_autocast_cache_enabled(false);  // its casts would outlive the micro-batch
     const TaskKey key = forward_->key(TaskKind::forward, MicroBatchId{micro_batch},
                                       PartitionId{static_cast<std::int64_t>(lane.value())});
+    const LaneDevice& device = pipeline_.devices().of(lane);
+    const OnLaneDevice on_device(device);
+    Front& front = fronts_[static_cast<std::size_t>(micro_batch)];
     LayerId running{-1};
     try {
+        device.wait(front.ready);
+        for (const std::size_t skip : pipeline_.skips().of(PartitionId{key.partition}).incoming) {
+            device.wait(front.skips[skip].ready);
+        }
         const TaskSpan span(key, lane, is_checkpointed(micro_batch), pipeline_.observer());
         run_forward(micro_batch, key.partition, running);
+        front.ready = device.record();
     } catch (...) {  // whatever a layer throws goes to the caller as it is
         failure_.add(graph_->find(key).value(), std::current_exception(), pipeline_.failure_at(key, lane, running));
     }
@@ -216,6 +248,7 @@ void AutogradRun::run_forward(int micro_batch, int partition, LayerId& running) 
             front.outputs = attach_checkpoint(front.recomputation, inputs, front.outputs);
         }
     }
+    front.outputs = wait_for_gradients(forward_, lane_of(partition), front.arrivals, front.outputs);
     if (micro_batch == m_ - 1) {
         layers.end_mini_batch();
     }
@@ -225,7 +258,7 @@ Tensors AutogradRun::inputs_of(int micro_batch, int partition) const {
     const Front& front = fronts_[static_cast<std::size_t>(micro_batch)];
     Tensors inputs;
     for (const std::size_t skip : pipeline_.skips().of(PartitionId{partition}).incoming) {
-        inputs.push_back(front.skips[skip]);
+        inputs.push_back(front.skips[skip].tensor);
     }
     inputs.insert(inputs.end(), front.tensors.begin(), front.tensors.end());
     return inputs;
@@ -240,11 +273,11 @@ void AutogradRun::finish(int micro_batch, int partition) {
     }
     const PartitionSkips& skips = pipeline_.skips().of(PartitionId{partition});
     for (const std::size_t skip : skips.incoming) {
-        front.skips[skip] = at::Tensor();
+        front.skips[skip] = {};
     }
     const auto tensors = outputs.begin() + static_cast<std::ptrdiff_t>(skips.outgoing.size());
     for (std::size_t k = 0; k < skips.outgoing.size(); ++k) {
-        front.skips[skips.outgoing[k]] = std::move(outputs[k]);
+        front.skips[skips.outgoing[k]] = {std::move(outputs[k]), front.ready, front.arrivals};
     }
     front.tensors.assign(std::make_move_iterator(tensors), std::make_move_iterator(outputs.end()));
 }
@@ -252,6 +285,9 @@ void AutogradRun::finish(int micro_batch, int partition) {
 void AutogradRun::rethrow_first_failure() {
     std::exception_ptr exception;
     if (auto failure = failure_.take(exception)) {
+        if (!pipeline_.devices().on_host()) {
+            pipeline_.devices().abandon();
+        }
         fronts_.clear();
         pipeline_.set_last_failure(std::move(*failure));
         std::rethrow_exception(exception);

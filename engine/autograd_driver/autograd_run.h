@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/autograd_driver/crossing.h"
 #include "engine/autograd_driver/recomputation.h"
 #include "engine/first_failure.h"
 #include "engine/gpipe.h"
@@ -19,7 +20,7 @@ class Pipeline;
 /// recomputes before it waits for its gradient.
 ///
 /// On a CPU autograd runs a graph in the thread that called backward(), so lanes overlap in the forward only; on
-/// accelerators each device's autograd thread overlaps with the others.
+/// accelerators each device's autograd thread only issues, and the lanes' streams overlap.
 /// Threading: as StepRun. Errors: the first failing task's exception in schedule order, unchanged.
 /// Source: torchgpipe (arXiv 2004.09910), sections 3.2 and 3.3.
 class AutogradRun {
@@ -33,22 +34,32 @@ public:
     at::Tensor step(const Tensors& target, const GPipe::LossFunction& loss);
 
 private:
+    /// A skip under way: where it was stashed, or, without portals, where the micro-batch is.
+    struct Skip {
+        at::Tensor tensor;
+        StreamEvent ready;
+        std::shared_ptr<GradientArrivals> arrivals;  ///< of the partition that stashed it
+    };
     /// A micro-batch at the boundary it has reached.
     struct Front {
         Tensors tensors;
-        Tensors skips;                                 ///< by SkipLayout::skips(); those under way
-        Tensors outputs;                               ///< of the partition just run: outgoing skips, then tensors
-        std::shared_ptr<Recomputation> recomputation;  ///< null where its graph was kept
+        std::vector<Skip> skips = {};                            ///< by SkipLayout::skips(); those under way
+        Tensors outputs = {};                                    ///< of the partition just run: skips, then tensors
+        std::shared_ptr<Recomputation> recomputation = nullptr;  ///< null where its graph was kept
+        StreamEvent ready = {};                                  ///< of the tensors, and of skips that came with them
+        std::shared_ptr<GradientArrivals> arrivals = nullptr;    ///< of the partition it is on, or has left
     };
 
     void tie_to_previous(int micro_batch);
     void bring_to(int partition, int micro_batch);
     void bring_skips_to(int partition, int micro_batch);
+    void bring_all_to(int partition, int micro_batch);
     void run_on_lane(LaneId lane, const std::vector<int>& micro_batch_of);
     void run_forward(int micro_batch, int partition, LayerId& running);
     Tensors inputs_of(int micro_batch, int partition) const;
     void finish(int micro_batch, int partition);
-    Tensors moved(const Tensors& tensors, const TaskKey& forward, LaneId from, LaneId to);
+    Crossing crossing_of(TaskKind kind, int micro_batch, int from, int to) const;
+    void hand_over();
     void rethrow_first_failure();
     bool is_checkpointed(int micro_batch) const;
 
@@ -57,6 +68,7 @@ private:
     int m_;
     std::shared_ptr<const TaskGraph> graph_;
     std::vector<Front> fronts_;  // by micro-batch
+    StreamEvent input_read_;
     FirstFailure failure_;
 };
 }  // namespace pipescope

@@ -11,10 +11,24 @@
 #include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/engine.h>
 
+#include <exception>
 #include <utility>
 
 namespace pipescope {
+namespace {
+bool is_standard(const std::exception_ptr& exception) {
+    try {
+        std::rethrow_exception(exception);
+    } catch (const std::exception&) {
+        return true;
+    } catch (...) {
+        return false;
+    }
+}
+}  // namespace
+
 RandomPlace AutogradForward::place(MicroBatchId micro_batch) const {
     return {pipeline->options().seed, random_step, micro_batch};
 }
@@ -43,6 +57,7 @@ void Recomputation::recompute() {
     const TaskKey key = forward_->key(TaskKind::recompute, micro_batch_, partition_);
     const TaskSpan span(key, lane, false, pipeline.observer());
     const at::ThreadLocalStateGuard as_caller(*forward_->caller);
+    const OnLaneDevice on_device(pipeline.devices().of(lane));
     at::autocast::set_autocast_cache_enabled(false);
     const at::AutoGradMode grad_mode(true);
     Tensors inputs = graph_.open(std::exchange(inputs_, {}));
@@ -52,6 +67,11 @@ void Recomputation::recompute() {
         graph_.close(partition.recompute(std::move(inputs), forward_->place(micro_batch_), running));
     } catch (...) {
         pipeline.set_last_failure(pipeline.failure_at(key, lane, running));
+        if (pipeline.devices().of(lane).is_accelerator() && !is_standard(std::current_exception())) {
+            throw EngineError(
+                "a layer threw something that is no std::exception while it was recomputed; autograd's thread of a "
+                "device would end the program; throw a std::exception, or use driver scheduled");
+        }
         throw;
     }
     state_ = State::recomputed;
@@ -71,7 +91,14 @@ Tensors Recomputation::backward(Tensors gradients) {
                         forward_->pipeline->lane_of(partition_), false, forward_->pipeline->observer());
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
     state_ = State::used;
-    return std::exchange(graph_, {}).backward(std::move(gradients));
+    Tensors input_gradients = std::exchange(graph_, {}).backward(std::move(gradients));
+    if (const LaneDevice& lane = forward_->pipeline->devices().of(forward_->pipeline->lane_of(partition_));
+        lane.is_accelerator()) {
+        // The inner graph's leaves are on the lane's stream; those who called backward() are on another.
+        torch::autograd::Engine::get_default_engine().queue_callback(
+            [done = lane.record(), device = lane.device()] { done.block(current_stream(device)); });
+    }
+    return input_gradients;
 }
 
 void Recomputation::release() {

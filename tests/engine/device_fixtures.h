@@ -1,24 +1,53 @@
 #pragma once
 
+#include "tests/engine/engine_fixtures.h"
 #include "tests/fake_accelerator/fake_device.h"
 
 #include <c10/core/Device.h>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
+
+#include <array>
+#include <string>
+#include <vector>
 
 namespace pipescope::testing_support {
 inline c10::Device on(c10::DeviceIndex device) {
     return {c10::DeviceType::PrivateUse1, device};
 }
 
-/// Leaves the fake accelerator as quick and correct as it was.
+/// Leaves the fake accelerator as quick and correct as it was. A test that expects races takes them itself.
 class DeviceTest : public ::testing::Test {
 protected:
     void SetUp() override { fake_accelerator::install(); }
     void TearDown() override {
-        fake_accelerator::behaviour().kernel_delay_us = 0;
-        fake_accelerator::behaviour().copy_delay_us = 0;
-        fake_accelerator::behaviour().ignores_waits = false;
+        fake_accelerator::behaviour().reset();
         fake_accelerator::synchronize();
+        EXPECT_THAT(fake_accelerator::take_races(), ::testing::IsEmpty());
     }
 };
+
+using Names = std::vector<std::string>;
+inline constexpr std::array kModes = {Checkpoint::always, Checkpoint::except_last, Checkpoint::never};
+
+/// Eight layers, 6 in and 4 out, a skip over four of them; no random numbers, so that the CPU's are comparable.
+std::vector<LayerSpec> skip_chain();
+/// As many layers on each lane, the rest on the last; four micro-batches.
+GPipeOptions on_lanes(const Names& lanes, std::size_t num_layers, Checkpoint mode);
+/// "always fake:0 cpu"
+std::string name_of(const Names& lanes, Checkpoint mode);
+/// Mean square of the first output.
+at::Tensor first_mean_square(const Tensors& output, const Tensors& target);
+NamedTensors on_cpu(NamedTensors tensors);
+/// Late kernels, later copies: what does not wait reads NaN.
+void be_slow();
+
+struct Plain {
+    at::Tensor input = samples(7);
+    at::Tensor target = samples(7, 4);
+    at::Tensor input_gradient;
+    NamedTensors gradients;
+    double loss = 0;
+};
+/// Two steps of the plain skip_chain() on the CPU, in four micro-batches, weights from torch's seed 1.
+Plain plain_steps();
 }  // namespace pipescope::testing_support

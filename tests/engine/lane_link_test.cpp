@@ -51,6 +51,7 @@ TEST_F(LaneLinkTest, NeedsItsReceiverToWait) {
     behaviour().copy_delay_us = 20'000;
     const Arrival arrival = LaneLink(on(0), on(1)).send({made.tensor}, made.event);
     EXPECT_NE(sum_on(to, arrival.tensors[0]), 4) << "the fake accelerator must show a missing wait";
+    EXPECT_THAT(fake_accelerator::take_races(), ::testing::ElementsAre(::testing::HasSubstr("aten::sum")));
 }
 
 TEST_F(LaneLinkTest, LetsBothLanesComputeMeanwhile) {
@@ -99,7 +100,8 @@ TEST_F(LaneLinkTest, BringsADevicesMemoryToTheHost) {
 TEST_F(LaneLinkTest, KeepsWhatATensorIs) {
     const at::Tensor number = torch::ones({3, 2}, doubles_on(on(0))).t().requires_grad_();
     const at::Tensor mask = torch::zeros({2}, torch::TensorOptions().dtype(torch::kBool).device(on(0)));
-    const Arrival arrival = LaneLink(on(0), on(1)).send({number, at::Tensor(), mask}, {});
+    const StreamEvent made = StreamEvent::record(current_stream(on(0)));
+    const Arrival arrival = LaneLink(on(0), on(1)).send({number, at::Tensor(), mask}, made);
     arrival.ready.synchronize();
     EXPECT_TRUE(arrival.tensors[0].requires_grad());
     EXPECT_TRUE(arrival.tensors[0].is_leaf());

@@ -2,6 +2,7 @@
 // what one micro-batch takes (GPipe, arXiv 1811.06965, section 2.3). A program of its own: the tracking allocator
 // replaces torch's for the whole process.
 
+#include "engine/current_task.h"
 #include "profiler/memory/lane_memory.h"
 #include "profiler/memory/tracking_allocator.h"
 #include "tests/engine/engine_fixtures.h"
@@ -10,7 +11,11 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <array>
+#include <chrono>
+#include <condition_variable>
 #include <mutex>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -21,6 +26,7 @@ constexpr std::int64_t kSamples = 4;  // of a micro-batch
 constexpr std::int64_t kWidth = 64;
 constexpr Bytes kBoundary = kSamples * kWidth * static_cast<Bytes>(sizeof(double));
 constexpr Bytes kOutputs = 2 * kChunks * kSamples * static_cast<Bytes>(sizeof(double));  // and gathered; one value each
+constexpr std::size_t kLanes = 3;
 
 // Wide inside, narrow at its ends: activations are 16 boundaries a layer. A sigmoid saves its output.
 Tensors widen(const Tensors& in) {
@@ -29,6 +35,9 @@ Tensors widen(const Tensors& in) {
 Tensors sigmoid(const Tensors& in) {
     return {in[0].sigmoid()};
 }
+Tensors fold(const Tensors& in) {
+    return {in[0].view({-1, 16, kWidth}).sum(1)};
+}
 Tensors narrow(const Tensors& in) {
     return {in[0].sum(1, true)};
 }
@@ -36,42 +45,84 @@ at::Tensor sum_of(const at::Tensor& output, const at::Tensor&) {
     return output.sum();
 }
 
-/// Peak of one micro-batch's forward and backward through the second partition, its input apart.
-Bytes peak_of_one_micro_batch() {
+/// Peak of one micro-batch's forward and backward through a partition, its input apart; `end` is its last layer.
+Bytes peak_of_one_micro_batch(Tensors (*end)(const Tensors&)) {
     const at::Tensor input = torch::ones({kSamples, kWidth}, torch::kFloat64).requires_grad_();
     const int before = tracking_allocator::set_owner(tracking_allocator::kMeasuredOwner);
     tracking_allocator::reset_peak(tracking_allocator::kMeasuredOwner);
-    narrow(sigmoid(sigmoid(sigmoid(widen({input})))))[0].sum().backward();
+    {
+        const at::Tensor output = end(sigmoid(sigmoid(sigmoid(widen({input})))))[0];
+        output.backward(torch::ones_like(output));
+    }
     tracking_allocator::set_owner(before);
     return tracking_allocator::peak(tracking_allocator::kMeasuredOwner);
 }
 
-Bytes peak_of_the_last_lane(Checkpoint mode) {
+/// Keeps a lane from recomputing micro-batch i before the lane in front of it recomputes i + 1, as in the paper's
+/// clock: else gradients that come early would wait in the other lane's memory.
+class Lockstep {
+public:
+    void recompute(std::size_t lane, int micro_batch) {
+        std::unique_lock lock(mutex_);
+        reached_[lane] = micro_batch;
+        moved_.notify_all();
+        EXPECT_TRUE(moved_.wait_for(lock, std::chrono::seconds(30),
+                                    [&] { return lane == 0 || reached_[lane - 1] <= micro_batch + 1; }));
+    }
+
+private:
+    std::mutex mutex_;
+    std::condition_variable moved_;
+    std::array<int, kLanes> reached_{kChunks, kChunks, kChunks};  // by lane; micro-batches are taken last first
+};
+
+/// Of a step through three lanes that do the same, but for the last layer of all.
+std::vector<Bytes> peaks_of_lanes(Checkpoint mode) {
     std::mutex mutex;
-    Bytes peak = 0;
+    std::vector<Bytes> peaks(kLanes);
     LaneMemory memory([] { return Nanoseconds{0}; },
                       [&](const MemorySample& sample) {
                           const std::lock_guard lock(mutex);
-                          if (sample.lane == LaneId{1}) {
-                              peak = std::max(peak, sample.peak);
-                          }
+                          Bytes& peak = peaks.at(sample.lane.index());
+                          peak = std::max(peak, sample.peak);
                       });
-    GPipe model({function_layer("copy", [](const Tensors& in) { return Tensors{in[0] * 1}; }),
-                 function_layer("widen", widen), function_layer("sigmoid", sigmoid), function_layer("sigmoid", sigmoid),
-                 function_layer("sigmoid", sigmoid), function_layer("narrow", narrow)},
-                {.balance = {1, 5}, .devices = cpus(2), .chunks = kChunks, .checkpoint = mode, .observer = &memory});
+    Lockstep lockstep;
+    std::vector<LayerSpec> layers;
+    for (std::size_t lane = 0; lane < kLanes; ++lane) {
+        layers.push_back(function_layer("widen", [&lockstep, lane](const Tensors& in) {
+            if (is_recomputing()) {
+                lockstep.recompute(lane, current_task()->key.micro_batch);
+            }
+            return widen(in);
+        }));
+        layers.insert(layers.end(), 3, function_layer("sigmoid", sigmoid));
+        layers.push_back(lane + 1 < kLanes ? function_layer("fold", fold) : function_layer("narrow", narrow));
+    }
+    GPipe model(
+        layers,
+        {.balance = {5, 5, 5}, .devices = cpus(kLanes), .chunks = kChunks, .checkpoint = mode, .observer = &memory});
     const at::Tensor input = torch::ones({kChunks * kSamples, kWidth}, torch::kFloat64).requires_grad_();
     model.step(input, {}, sum_of);
-    return peak;
+    return peaks;
 }
 
 TEST(LanePeak, IsTheBoundaryInputsAndOneMicroBatchWhereAllAreCheckpointed) {
     tracking_allocator::install();
-    const Bytes one = peak_of_one_micro_batch();
-    EXPECT_GE(one, 3 * 16 * kBoundary) << "three layers' outputs are saved";
-    EXPECT_LE(peak_of_the_last_lane(Checkpoint::always), kChunks * kBoundary + one + kOutputs);
-    EXPECT_GT(peak_of_the_last_lane(Checkpoint::never), kChunks * 3 * 16 * kBoundary)
-        << "all micro-batches' activations";
+    const Bytes between = peak_of_one_micro_batch(fold);
+    const Bytes at_the_end = peak_of_one_micro_batch(narrow);
+    EXPECT_GE(at_the_end, 3 * 16 * kBoundary) << "three layers' outputs are saved";
+    const std::vector<Bytes> peaks = peaks_of_lanes(Checkpoint::always);
+    // The first lane's inputs are parts of the caller's, but the gradients of all of them are its own in the end.
+    EXPECT_LE(peaks[0], kChunks * kBoundary + between);
+    EXPECT_LE(peaks[1], kChunks * kBoundary + between + kBoundary) << "a gradient may come one task early";
+    EXPECT_LE(peaks[2], kChunks * kBoundary + at_the_end + kOutputs);
+}
+
+TEST(LanePeak, IsAllMicroBatchesWhereNoneIsCheckpointed) {
+    tracking_allocator::install();
+    for (const Bytes peak : peaks_of_lanes(Checkpoint::never)) {
+        EXPECT_GT(peak, kChunks * 3 * 16 * kBoundary);
+    }
 }
 }  // namespace
 }  // namespace pipescope

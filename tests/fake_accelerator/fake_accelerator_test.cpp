@@ -8,10 +8,9 @@ namespace {
 class FakeAccelerator : public ::testing::Test {
 protected:
     void TearDown() override {
-        behaviour().kernel_delay_us = 0;
-        behaviour().copy_delay_us = 0;
-        behaviour().ignores_waits = false;
+        behaviour().reset();
         synchronize();
+        take_races();
     }
 };
 
@@ -120,6 +119,77 @@ TEST_F(FakeAccelerator, CopiesFromPinnedMemoryWhileTheHostGoesOn) {
     const at::Tensor x = pinned.to(kFirst, /*non_blocking=*/true);
     EXPECT_FALSE(current_stream(0).is_idle());
     EXPECT_EQ(x.sum().item<double>(), 4);
+}
+
+// Whatever the timing:
+
+TEST_F(FakeAccelerator, FindsAReadThatNoEventOrders) {
+    const at::Tensor x = torch::ones({4}, torch::kFloat64).to(kFirst);
+    const at::Tensor y = x * 2;
+    const auto* const guard = c10::impl::getDeviceGuardImpl(c10::kPrivateUse1);
+    const c10::Stream other = guard->getStreamFromGlobalPool(kFirst);
+    {
+        const c10::StreamGuard elsewhere(other);
+        const at::Tensor z = y + 1;
+    }
+    const std::vector<std::string> races = take_races();
+    ASSERT_EQ(races.size(), 1U);
+    EXPECT_NE(races[0].find("aten::add"), std::string::npos) << races[0];
+    EXPECT_NE(races[0].find("reads what aten::mul"), std::string::npos) << races[0];
+}
+
+TEST_F(FakeAccelerator, FindsAWriteToWhatAnotherStreamReads) {
+    const at::Tensor x = torch::ones({4}, torch::kFloat64).to(kFirst);
+    const auto* const guard = c10::impl::getDeviceGuardImpl(c10::kPrivateUse1);
+    const c10::Stream other = guard->getStreamFromGlobalPool(kFirst);
+    {
+        const c10::StreamGuard elsewhere(other);  // the copy to the device has ended: the host waited for it
+        const at::Tensor z = x + 1;
+    }
+    x.zero_();
+    const std::vector<std::string> races = take_races();
+    ASSERT_EQ(races.size(), 1U);
+    EXPECT_NE(races[0].find("zero"), std::string::npos) << races[0];
+}
+
+TEST_F(FakeAccelerator, FindsMemoryThatIsGivenOutWhileAnotherStreamReadsIt) {
+    const auto* const guard = c10::impl::getDeviceGuardImpl(c10::kPrivateUse1);
+    const c10::Stream other = guard->getStreamFromGlobalPool(kFirst);
+    behaviour().kernel_delay_us = 5'000;
+    for (const bool recorded : {false, true}) {
+        at::Tensor x = torch::ones({3, 77}, torch::kFloat64).to(kFirst);
+        {
+            const c10::StreamGuard elsewhere(other);
+            const at::Tensor z = x + 1;
+        }
+        if (recorded) {
+            guard->recordDataPtrOnStream(x.storage().data_ptr(), other);
+        }
+        x = at::Tensor();
+        const at::Tensor again = torch::empty({3, 77}, at::TensorOptions(kFirst).dtype(torch::kFloat64));
+        EXPECT_EQ(take_races().size(), recorded ? 0U : 1U);
+        synchronize();
+    }
+}
+
+TEST_F(FakeAccelerator, FindsNothingWhereEventsOrOneThreadsWaitsOrder) {
+    const at::Tensor x = torch::ones({4}, torch::kFloat64).to(kFirst);
+    const at::Tensor y = x * 2;
+    const auto* const guard = c10::impl::getDeviceGuardImpl(c10::kPrivateUse1);
+    c10::Event made(c10::kPrivateUse1);
+    made.record(guard->getStream(kFirst));
+    const c10::Stream other = guard->getStreamFromGlobalPool(kFirst);
+    made.block(other);
+    {
+        const c10::StreamGuard elsewhere(other);
+        const at::Tensor z = y + 1;
+    }
+    current_stream(0).synchronize();
+    {
+        const c10::StreamGuard elsewhere(guard->getStreamFromGlobalPool(kFirst));
+        const at::Tensor z = y + 1;
+    }
+    EXPECT_TRUE(take_races().empty());
 }
 }  // namespace
 }  // namespace pipescope::fake_accelerator

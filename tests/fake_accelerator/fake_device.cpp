@@ -14,11 +14,20 @@
 namespace pipescope::fake_accelerator {
 namespace {
 constexpr c10::DeviceType kType = c10::DeviceType::PrivateUse1;
-constexpr std::size_t kStreamsPerDevice = 33;  // the default one, and a pool of 32, handed out in turn
+constexpr std::size_t kPool = 16;                         // streams, handed out in turn
+constexpr std::size_t kStreamsPerDevice = 1 + 2 * kPool;  // the default one, and a pool for each priority
+static_assert(kNumDevices * kStreamsPerDevice <= kMostStreams);
 
 struct Device {
+    Device() {
+        for (std::size_t k = 0; k < kPool; ++k) {
+            streams.at(1 + k).set_role(Role::lane);
+            streams.at(1 + kPool + k).set_role(Role::copies);
+        }
+    }
     std::array<Stream, kStreamsPerDevice> streams;
-    std::atomic<std::size_t> next{0};
+    std::atomic<std::size_t> next_ordinary{0};
+    std::atomic<std::size_t> next_of_high_priority{0};
 };
 
 /// Never destroyed: threads of streams and tensors of static storage outlive main().
@@ -54,10 +63,11 @@ public:
         return make(valid(device), current_streams.at(static_cast<std::size_t>(valid(device).index())));
     }
     c10::Stream getDefaultStream(c10::Device device) const override { return make(valid(device), 0); }
-    c10::Stream getStreamFromGlobalPool(c10::Device device, bool /*high_priority*/) const override {
+    c10::Stream getStreamFromGlobalPool(c10::Device device, bool high_priority) const override {
         const c10::Device on = valid(device);
-        const std::size_t turn = devices().at(static_cast<std::size_t>(on.index())).next++;
-        return make(on, static_cast<c10::StreamId>(1 + turn % (kStreamsPerDevice - 1)));
+        Device& streams = devices().at(static_cast<std::size_t>(on.index()));
+        const std::size_t turn = high_priority ? streams.next_of_high_priority++ : streams.next_ordinary++;
+        return make(on, static_cast<c10::StreamId>(1 + (high_priority ? kPool : 0) + turn % kPool));
     }
     c10::Stream getNewStream(c10::Device device, int priority) const override {
         return getStreamFromGlobalPool(device, priority != 0);
@@ -90,7 +100,7 @@ public:
     bool queryEvent(void* event) const override { return event == nullptr || (*static_cast<Event*>(event))->passed(); }
     void synchronizeEvent(void* event) const override {
         if (event != nullptr) {
-            (*static_cast<Event*>(event))->wait();
+            wait_on_host(**static_cast<Event*>(event));
         }
     }
     void destroyEvent(void* event, c10::DeviceIndex) const noexcept override { delete static_cast<Event*>(event); }

@@ -41,6 +41,13 @@ at::Tensor on_meta(const at::Tensor& tensor) {
                              tensor.options().device(c10::kMeta).requires_grad(false));
 }
 
+/// Notes the device memory behind a tensor.
+void add_memory(std::vector<void*>& to, const at::Tensor& tensor) {
+    if (tensor.defined() && tensor.device().type() == kType && tensor.storage().data_ptr().get_context() != nullptr) {
+        to.push_back(tensor.storage().data_ptr().get_context());
+    }
+}
+
 /// Replaces every tensor of an argument, in lists too.
 template <class Replace>
 c10::IValue with_tensors(const c10::IValue& value, const Replace& replace) {
@@ -175,12 +182,28 @@ c10::IValue to_device(const c10::IValue& value, c10::Device device) {
     });
 }
 
-void launch(const c10::OperatorHandle& op, c10::Device device, torch::jit::Stack stack, const IValues& new_results) {
+/// What the operator reads and writes, by its schema; results that are new are not among the arguments.
+Stream::Uses uses_of(const c10::FunctionSchema& schema, const IValues& arguments) {
+    Stream::Uses uses;
+    for (std::size_t k = 0; k < arguments.size(); ++k) {
+        const c10::AliasInfo* const alias = schema.arguments()[k].alias_info();
+        std::vector<void*>& to = alias != nullptr && alias->isWrite() ? uses.writes : uses.reads;
+        with_tensors(arguments[k], [&to](const at::Tensor& tensor) {
+            add_memory(to, tensor);
+            return tensor;
+        });
+    }
+    return uses;
+}
+
+void launch(const c10::OperatorHandle& op, c10::Device device, Stream::Uses uses, torch::jit::Stack stack,
+            const IValues& new_results) {
     std::vector<at::Tensor> to;
     for (const c10::IValue& value : new_results) {
         to.push_back(value.toTensor().defined() ? on_host(value.toTensor()) : at::Tensor());
+        add_memory(uses.writes, value.toTensor());
     }
-    current_stream(device.index()).enqueue([op, stack = std::move(stack), to = std::move(to)]() mutable {
+    const auto kernel = [op, stack = std::move(stack), to = std::move(to)]() mutable {
         delay(behaviour().kernel_delay_us);
         try {
             run_on_host(op, stack);
@@ -192,7 +215,8 @@ void launch(const c10::OperatorHandle& op, c10::Device device, torch::jit::Stack
         } catch (const std::exception& error) {
             fail(op, error);
         }
-    });
+    };
+    current_stream(device.index()).launch(op.schema().name(), uses, kernel);
 }
 
 void run_any(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -206,18 +230,20 @@ void run_any(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     for (const c10::IValue& value : arguments) {
         on_cpu.push_back(argument_for_kernel(value));
     }
+    Stream::Uses uses = uses_of(schema, arguments);
     const std::vector<int> sources = results_in_arguments(schema);
     const bool all_are_arguments = std::all_of(sources.begin(), sources.end(), [](int source) { return source >= 0; });
     IValues results;
     if (all_are_arguments) {
-        launch(op, device, std::move(on_cpu), {});
+        launch(op, device, std::move(uses), std::move(on_cpu), {});
         for (const int source : sources) {
             results.push_back(arguments[static_cast<std::size_t>(source)]);
         }
     } else if (auto shaped = results_by_meta(op, arguments, device)) {
         results = std::move(*shaped);
-        launch(op, device, std::move(on_cpu), results);
+        launch(op, device, std::move(uses), std::move(on_cpu), results);
     } else {
+        current_stream(device.index()).launch(schema.name(), uses, [] {});
         current_stream(device.index()).synchronize();
         run_on_host(op, on_cpu);
         for (const c10::IValue& value : on_cpu) {
@@ -260,6 +286,9 @@ const at::Tensor& resize(const at::Tensor& tensor, at::IntArrayRef sizes, std::o
 }
 
 at::Scalar local_scalar_dense(const at::Tensor& tensor) {
+    Stream::Uses uses;
+    add_memory(uses.reads, tensor);
+    current_stream(tensor.device().index()).launch("item", uses, [] {});
     current_stream(tensor.device().index()).synchronize();
     return on_host(tensor).item();
 }
@@ -293,7 +322,13 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_bloc
     const at::Tensor source = from_host ? from.detach() : on_host(from);
     const at::Tensor target = to_host ? to.detach() : on_host(to);
     const bool within = !from_host && !to_host && destination == &stream;
-    stream.enqueue([source, target, within] {
+    Stream::Uses uses;
+    add_memory(uses.reads, from);
+    add_memory(uses.writes, to);
+    stream.launch("copy", uses, [source, target, within] {
+        if (!within) {
+            behaviour().holds_copies.wait(true);
+        }
         delay(within ? behaviour().kernel_delay_us : behaviour().copy_delay_us);
         const at::AutoDispatchBelowADInplaceOrView below;
         target.copy_(source);

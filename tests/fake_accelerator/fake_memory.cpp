@@ -25,6 +25,8 @@ struct Block {
     c10::Stream home;                                // what it was allocated for, and where it is free again
     std::vector<c10::Stream> users;                  // recorded on it besides
     std::vector<std::shared_ptr<Moment>> last_uses;  // of users, when it was freed
+    MemoryUses uses = {};
+    Clock passed = {};  // what had passed when it was freed
 };
 
 class DeviceMemory final : public c10::DeviceAllocator {
@@ -38,20 +40,15 @@ public:
         const c10::Stream home = guard->getStream(device);
         const std::size_t rounded = (size + 511) / 512 * 512;
         const std::lock_guard lock(mutex_);
-        Block* block = nullptr;
-        std::vector<Block*>& free = free_[{home.hash(), rounded}];
-        if (free.empty()) {
-            block = new Block{c10::alloc_cpu(rounded), rounded, home, {}, {}};
+        Block* block = take_unused(free_[{home.hash(), rounded}]);
+        if (block == nullptr) {
+            block = new Block{c10::alloc_cpu(rounded), rounded, home, {}, {}, {}, {}};
             std::memset(block->data, kPoison, rounded);
             stats(device.index()).reserved_bytes[0].increase(rounded);
         } else {
-            block = free.back();
-            free.pop_back();
-            Stream& stream = stream_of(home);
-            for (std::shared_ptr<Moment>& use : std::exchange(block->last_uses, {})) {
-                stream.wait_for(std::move(use));
-            }
-            stream.enqueue([data = block->data, rounded] { std::memset(data, kPoison, rounded); });
+            stream_of(home).launch(
+                "giving out memory again", {.reads = {}, .writes = {block}},
+                [data = block->data, rounded] { std::memset(data, kPoison, rounded); }, block->passed);
         }
         stats(device.index()).allocated_bytes[0].increase(rounded);
         return {block->data, block, &DeviceMemory::release, device};
@@ -85,10 +82,27 @@ public:
 
 private:
     static void release(void* context);
+    /// One whose recorded users are past it, as CUDA's allocator sees to; null if there is none.
+    static Block* take_unused(std::vector<Block*>& free) {
+        const auto found = std::find_if(free.rbegin(), free.rend(), [](const Block* block) {
+            return std::all_of(block->last_uses.begin(), block->last_uses.end(),
+                               [](const std::shared_ptr<Moment>& use) { return use->passed(); });
+        });
+        if (found == free.rend()) {
+            return nullptr;
+        }
+        Block* const block = *found;
+        free.erase(std::next(found).base());
+        for (const std::shared_ptr<Moment>& use : std::exchange(block->last_uses, {})) {
+            block->passed.merge(use->clock());
+        }
+        return block;
+    }
     void take_back(Block* block) {
         for (const c10::Stream& user : std::exchange(block->users, {})) {
             block->last_uses.push_back(stream_of(user).record());
         }
+        block->passed = seen_by_any();
         const std::lock_guard lock(mutex_);
         stats(block->home.device_index()).allocated_bytes[0].decrease(block->size);
         free_[{block->home.hash(), block->size}].push_back(block);
@@ -115,6 +129,7 @@ class PinnedMemory final : public at::HostAllocator {
 public:
     c10::DataPtr allocate(std::size_t size) override {
         void* const data = c10::alloc_cpu(std::max<std::size_t>(size, 1));
+        std::memset(data, kPoison, size);
         const std::lock_guard lock(mutex_);
         live_.emplace(data, std::max<std::size_t>(size, 1));
         ++blocks_;
@@ -163,6 +178,12 @@ void PinnedMemory::release(void* data) {
     c10::free_cpu(data);
 }
 }  // namespace
+
+void use_memory(void* context, const std::function<void(MemoryUses&)>& look) {
+    static auto* const mutex = new std::mutex;
+    const std::lock_guard lock(*mutex);
+    look(static_cast<Block*>(context)->uses);
+}
 
 c10::DeviceAllocator* device_allocator() {
     return &device_memory();

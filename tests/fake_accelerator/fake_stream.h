@@ -1,5 +1,7 @@
 #pragma once
 
+#include "tests/fake_accelerator/fake_races.h"
+
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
@@ -8,24 +10,51 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <string>
+#include <vector>
 
 namespace pipescope::fake_accelerator {
 /// How badly the fake accelerator behaves; for every stream of the process.
 struct Behaviour {
     std::atomic<std::int64_t> kernel_delay_us = 0;  ///< before each kernel
     std::atomic<std::int64_t> copy_delay_us = 0;    ///< before each copy between devices or from and to the host
+    std::atomic<bool> holds_copies = false;         ///< until release_copies()
     std::atomic<bool> ignores_waits = false;        ///< streams do not wait for events: shows that a test would notice
+    /// Which of the next waits to leave out, from 0; -1: none. Of copies: those of a stream for copies for a lane's,
+    /// and of a lane's stream for one for copies. Of the host: those of a thread for the event of a copy.
+    std::atomic<std::int64_t> left_out_copy_wait = -1;
+    std::atomic<std::int64_t> left_out_host_wait = -1;
+
+    /// As quick and correct as at the start.
+    void reset();
 };
 Behaviour& behaviour();
 
-/// A moment in a stream: passed once the stream has got there. Copyable; threads may share it.
+void release_copies();
+
+/// Such waits since the last reset(), left out or not.
+std::int64_t copy_waits();
+std::int64_t host_waits();
+
+/// What a stream is taken for. A program gets the others' default stream, lanes compute on ordinary ones, and copies
+/// run on those of high priority.
+enum class Role { caller, lane, copies };
+
+/// A moment in a stream: passed once the stream has got there.
 class Moment {
 public:
+    Moment(Role role, const Clock& clock) : role_(role), clock_(clock) {}
+
     void pass();
     bool passed();
     void wait();
 
+    Role role() const noexcept { return role_; }
+    const Clock& clock() const noexcept { return clock_; }
+
 private:
+    const Role role_;
+    const Clock clock_;
     std::mutex mutex_;
     std::condition_variable rung_;
     bool passed_ = false;  // guarded by mutex_
@@ -37,25 +66,41 @@ private:
 class Stream {
 public:
     using Kernel = std::function<void()>;
+    /// The device memory that a kernel uses, by the contexts of its data pointers.
+    struct Uses {
+        std::vector<void*> reads;
+        std::vector<void*> writes;
+    };
 
     Stream();
     Stream(const Stream&) = delete;
     Stream& operator=(const Stream&) = delete;
 
-    void enqueue(Kernel kernel);
+    std::size_t number() const noexcept { return number_; }
+    void set_role(Role role) { role_ = role; }
+
+    /// `knows_too`: of what else the kernel may be sure.
+    void launch(const std::string& name, const Uses& uses, Kernel kernel, const Clock& knows_too = {});
     /// The moment after all that is enqueued so far.
     std::shared_ptr<Moment> record();
-    void wait_for(std::shared_ptr<Moment> moment);
+    void wait_for(const std::shared_ptr<Moment>& moment);
     /// Blocks the caller until all that is enqueued so far has run.
-    void synchronize() { record()->wait(); }
+    void synchronize();
     bool is_idle();
 
 private:
+    void enqueue(Kernel kernel);
     [[noreturn]] void run();
 
+    const std::size_t number_;
+    Role role_ = Role::caller;
     std::mutex mutex_;
     std::condition_variable enqueued_;
     std::deque<Kernel> kernels_;  // guarded by mutex_
     bool running_ = false;        // guarded by mutex_: a kernel was taken and has not ended
+    Clock knows_;                 // guarded by mutex_: what the next kernel starts after
 };
+
+/// Blocks the calling thread, unless this wait is to be left out.
+void wait_on_host(Moment& moment);
 }  // namespace pipescope::fake_accelerator

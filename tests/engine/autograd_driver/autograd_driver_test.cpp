@@ -220,6 +220,15 @@ TEST(AutogradDriver, RefusesAScheduleItCannotHideInAGraph) {
         ThrowsMessage<UsageError>(AllOf(HasSubstr("1f1b"), HasSubstr("driver scheduled"))));
 }
 
+TEST(AutogradDriver, RefusesAPlacement) {
+    EXPECT_THAT(
+        [] {
+            GPipe(dropout_mlp(),
+                  {.balance = {3, 3}, .devices = cpus(2), .placement = {1, 0}, .driver = Driver::autograd});
+        },
+        ThrowsMessage<UsageError>(AllOf(HasSubstr("placement"), HasSubstr("driver scheduled"))));
+}
+
 TEST(AutogradDriver, PassesALayersExceptionOnAndCanBeUsedAgain) {
     bool fails = true;
     int calls = 0;

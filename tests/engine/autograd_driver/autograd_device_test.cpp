@@ -1,0 +1,157 @@
+// The paper's driver on an accelerator: copies on streams of their own, which autograd's threads only issue.
+
+#include "engine/engine_error.h"
+#include "engine/lane_device.h"
+#include "tests/engine/device_fixtures.h"
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <atomic>
+#include <memory>
+#include <stdexcept>
+
+namespace pipescope {
+namespace {
+using namespace testing_support;
+using fake_accelerator::behaviour;
+
+using AutogradDeviceTest = DeviceTest;
+
+const std::vector<Names> kLanes = {{"fake:0"},
+                                   {"fake:0", "fake:1"},
+                                   {"fake:0", "fake:0"},
+                                   {"cpu", "fake:0"},
+                                   {"fake:1", "cpu"},
+                                   {"cpu", "fake:0", "fake:0", "fake:1"},
+                                   {"fake:1", "cpu", "cpu", "fake:0"}};
+
+GPipe pipeline(const std::vector<LayerSpec>& layers, const Names& lanes, Checkpoint mode, AutogradParts parts = {}) {
+    torch::manual_seed(1);
+    GPipeOptions options = on_lanes(lanes, layers.size(), mode);
+    options.driver = Driver::autograd;
+    options.autograd = parts;
+    return GPipe(layers, options);
+}
+
+void expect_plain_steps(const Plain& plain, const Names& lanes, Checkpoint mode, AutogradParts parts = {}) {
+    const ::testing::ScopedTrace trace(__FILE__, __LINE__, name_of(lanes, mode));
+    GPipe pipe = pipeline(skip_chain(), lanes, mode, parts);
+    for (int step = 0; step < 2; ++step) {
+        EXPECT_NEAR(pipe.step({plain.input}, {plain.target}, first_mean_square).item<double>(), plain.loss, 1e-12);
+    }
+    expect_equal_norm_wise(on_cpu(gradients_of(pipe.named_parameters())), plain.gradients);
+}
+
+TEST_F(AutogradDeviceTest, StepsWithTheGradientsOfTheCpu) {
+    const Plain plain = plain_steps();
+    be_slow();
+    for (const Names& lanes : kLanes) {
+        for (const Checkpoint mode : kModes) {
+            expect_plain_steps(plain, lanes, mode);
+        }
+    }
+}
+
+TEST_F(AutogradDeviceTest, StepsSoWithoutItsParts) {
+    const Plain plain = plain_steps();
+    be_slow();
+    for (const Names& lanes : std::vector<Names>{{"fake:0", "fake:1"}, {"fake:1", "cpu", "fake:0", "fake:1"}}) {
+        for (const Checkpoint mode : kModes) {
+            expect_plain_steps(plain, lanes, mode, {.dependency = false, .copy_streams = false, .portals = false});
+            expect_plain_steps(plain, lanes, mode, {.copy_streams = false});
+            expect_plain_steps(plain, lanes, mode, {.portals = false});
+        }
+    }
+}
+
+TEST_F(AutogradDeviceTest, GoesBackwardFromTheCallersLoss) {
+    const Plain plain = plain_steps();
+    be_slow();
+    for (const Names& lanes : kLanes) {
+        for (const Checkpoint mode : kModes) {
+            const ::testing::ScopedTrace trace(__FILE__, __LINE__, name_of(lanes, mode));
+            GPipe pipe = pipeline(skip_chain(), lanes, mode);
+            const at::Tensor input = plain.input.clone().requires_grad_();
+            for (int step = 0; step < 2; ++step) {
+                const at::Tensor output = pipe.forward(input);
+                EXPECT_EQ(output.device().str(), pipe.devices().back());
+                mean_square(output, plain.target.to(output.device())).backward();
+            }
+            expect_equal_norm_wise(on_cpu(gradients_of(pipe.named_parameters())), plain.gradients);
+            EXPECT_TRUE(input.grad().is_cpu());
+            expect_equal_norm_wise({{"input", input.grad()}}, {{"input", plain.input_gradient}});
+        }
+    }
+}
+
+TEST_F(AutogradDeviceTest, IsDoneWithTheInputWhenItReturns) {
+    be_slow();
+    GPipe pipe = pipeline(skip_chain(), {"fake:0", "fake:1"}, Checkpoint::never);
+    const at::Tensor pinned =
+        torch::empty({7, 6}, torch::TensorOptions().dtype(torch::kFloat64).pinned_memory(true)).copy_(samples(7));
+    const at::Tensor expected = pipe.forward(pinned).detach().cpu();
+    behaviour().copy_delay_us = 20'000;
+    const at::Tensor output = pipe.forward(pinned);
+    pinned.zero_();
+    EXPECT_TRUE(torch::equal(output.detach().cpu(), expected));
+}
+
+TEST_F(AutogradDeviceTest, OverlapsCopiesWithComputingByTheirStreams) {
+    for (const bool copy_streams : {true, false}) {
+        std::vector<StreamEvent> computed;  // on the first lane, by micro-batch
+        const auto first = function_layer("first", [&](const Tensors& x) {
+            const Tensors y{x[0] * 2.0};
+            computed.push_back(StreamEvent::record(current_stream(x[0].device())));
+            return y;
+        });
+        GPipe pipe =
+            pipeline({first, tanh_layer()}, {"fake:0", "fake:1"}, Checkpoint::never, {.copy_streams = copy_streams});
+        const at::Tensor input = samples(8).to(on(0)).requires_grad_();
+        behaviour().holds_copies = true;
+        pipe.forward(input);
+        if (copy_streams) {
+            computed.back().synchronize();  // though no copy has ended: without their streams this would never end
+        }
+        EXPECT_EQ(computed.back().has_passed(), copy_streams);
+        fake_accelerator::release_copies();
+        fake_accelerator::synchronize();
+    }
+}
+
+TEST_F(AutogradDeviceTest, PassesAnExceptionOnAndWorksAfterwards) {
+    be_slow();
+    auto fails = std::make_shared<std::atomic<bool>>(false);
+    const auto failing = function_layer("failing", [fails](const Tensors& x) {
+        if (*fails) {
+            throw std::domain_error("no");
+        }
+        return x;
+    });
+    GPipe pipe =
+        pipeline({linear(6, 8), tanh_layer(), failing, linear(8, 4)}, {"fake:0", "fake:1"}, Checkpoint::always);
+    const at::Tensor input = samples(7);
+    const at::Tensor target = samples(7, 4);
+    const double before = pipe.step({input}, {target}, first_mean_square).item<double>();
+    *fails = true;
+    EXPECT_THROW(pipe.step({input}, {target}, first_mean_square), std::domain_error);
+    *fails = false;
+    EXPECT_NEAR(pipe.step({input}, {target}, first_mean_square).item<double>(), before, 1e-12);
+}
+
+TEST_F(AutogradDeviceTest, SurvivesARecomputeThatThrowsNoStandardException) {
+    int calls = 0;
+    const auto failing = function_layer("failing", [&calls](const Tensors& x) {
+        if (++calls == 5) {  // the first four are forwards
+            throw 42;
+        }
+        return Tensors{x[0] * 1.0};
+    });
+    GPipe pipe = pipeline({linear(6, 4), failing}, {"fake:0", "fake:1"}, Checkpoint::always);
+    EXPECT_THROW(pipe.step({samples(8)}, {samples(8, 4)}, first_mean_square), EngineError);
+    ASSERT_TRUE(pipe.last_failure());
+    EXPECT_EQ(pipe.last_failure()->layer_name, "failing");
+    EXPECT_NO_THROW(pipe.step({samples(8)}, {samples(8, 4)}, first_mean_square));
+}
+}  // namespace
+}  // namespace pipescope
