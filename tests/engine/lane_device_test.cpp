@@ -57,7 +57,7 @@ TEST_F(LaneDeviceTest, ComputesOnItsStream) {
     EXPECT_EQ(x.device(), on(1));
     EXPECT_FALSE(fake_accelerator::stream_of(*lane.stream()).is_idle());
     EXPECT_TRUE(fake_accelerator::current_stream(1).is_idle()) << "the caller's stream is current again";
-    lane.record().synchronize();
+    lane.record().block(current_stream(on(1)));
     EXPECT_EQ(x.sum().item<double>(), 8);
 }
 

@@ -48,7 +48,7 @@ TEST_F(FakeAccelerator, GoesOnWhileKernelsRun) {
 }
 
 TEST_F(FakeAccelerator, ShowsAReadThatDidNotWait) {
-    behaviour().kernel_delay_us = 2'000;
+    behaviour().kernel_delay_us = 200'000;
     const at::Tensor x = torch::ones({4}, torch::kFloat64).to(kFirst);
     const at::Tensor y = x * 2;
     const auto* const guard = c10::impl::getDeviceGuardImpl(c10::kPrivateUse1);
