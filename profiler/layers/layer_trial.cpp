@@ -1,5 +1,7 @@
 #include "profiler/layers/layer_trial.h"
 
+#include "engine/graph_walk.h"
+
 #include <torch/csrc/autograd/engine.h>
 #include <torch/torch.h>
 
@@ -118,10 +120,11 @@ Tensors TrialGraph::output_gradients() const {
 }
 
 void TrialGraph::backward(Tensors gradients) {
-    if (!ends_->edges.empty()) {
-        torch::autograd::Engine::get_default_engine().execute(std::exchange(ends_->edges, {}), gradients,
-                                                              /*keep_graph=*/false, /*create_graph=*/false,
-                                                              /*accumulate_grad=*/true);
+    const torch::autograd::edge_list edges = std::exchange(ends_->edges, {});
+    // As a lane does, which lets go of an output's gradient as soon as the layer has used it; the engine would not.
+    if (!edges.empty() && !walk_backward(edges, gradients)) {
+        torch::autograd::Engine::get_default_engine().execute(edges, gradients, /*keep_graph=*/false,
+                                                              /*create_graph=*/false, /*accumulate_grad=*/true);
     }
 }
 }  // namespace pipescope
