@@ -112,11 +112,14 @@ void DocumentPage::focusTimeline() {
 
 void DocumentPage::setDocument(std::shared_ptr<const TraceDocument> document, Keep keep) {
     const std::shared_ptr<const TraceDocument> before = std::exchange(document_, std::move(document));
-    const bool keeps = keep == Keep::view && before != nullptr;
+    // The first measured tasks of a live trace are worth looking at, wherever the simulated step stood.
+    const bool measuredAppears = before != nullptr && !before->measured && document_->measured;
+    const bool keeps = keep == Keep::view && before != nullptr && !measuredAppears;
     const std::optional<TaskSelection> selected = axis_->selection();
     const TimeWindow window = axis_->window();
     const std::int64_t origin = axis_->origin();
     analysis_ = nullptr;  // it is about the document before
+    const bool follows = keeps && atTheEnd();
     axis_->select(std::nullopt);
 
     const bool hasStep = document_->measured && document_->measured->step(step_) != nullptr;
@@ -139,6 +142,9 @@ void DocumentPage::setDocument(std::shared_ptr<const TraceDocument> document, Ke
     } else {
         axis_->show(stepRange(*document_, step_));
         QMetaObject::invokeMethod(this, &DocumentPage::shareHeight, Qt::QueuedConnection);  // once the docks stand
+    }
+    if (follows) {
+        scrollToTheEnd();
     }
     syncScrollBars();
     Q_EMIT documentChanged();

@@ -9,11 +9,13 @@
 #include <memory>
 #include <optional>
 
+class QAbstractButton;
 class QCheckBox;
 class QComboBox;
 class QLabel;
 class QSplitter;
 class QStackedWidget;
+class QToolButton;
 
 namespace pipescope {
 class CompareBar;
@@ -72,6 +74,14 @@ public:
     /// Brings the next (1) or previous (-1) mark on screen.
     void goToMark(int by);
     void setMemoryShown(bool shown);
+    /// Says that the file has nothing to show yet, but is being written.
+    void showWaiting();
+    enum class Live { no, following, ended };
+    /// Puts a badge beside the step; while it is pressed, a page whose right end is in view stays there as its document
+    /// grows.
+    void setLive(Live live);
+    Live live() const { return live_; }
+    QAbstractButton& followButton() const;
     /// Paints the notes anew, in the colours of a new theme.
     void refreshNotes();
     /// How measured and simulated are compared, and what is marked on top of them.
@@ -101,6 +111,9 @@ private:
     void connectViews();
     /// What the document lacks, and why.
     void showNotes();
+    /// Whether the newest is in view, so that what comes next shall be too.
+    bool atTheEnd() const;
+    void scrollToTheEnd();
     void fillSteps();
     void refresh();
     /// Looks into the step anew; document_page_marks.cpp.
@@ -121,6 +134,8 @@ private:
     bool memoryShown_ = true;
     MarkChoice choice_;
     std::shared_ptr<const StepAnalysis> analysis_;
+    Live live_ = Live::no;
+    QToolButton* badge_ = nullptr;
     TimeAxisModel* axis_;
     QStackedWidget* stack_ = nullptr;
     QLabel* opening_ = nullptr;

@@ -13,6 +13,7 @@
 #include <QHBoxLayout>
 #include <QLabel>
 #include <QSplitter>
+#include <QToolButton>
 #include <QVBoxLayout>
 
 #include <algorithm>
@@ -35,6 +36,11 @@ QWidget* DocumentPage::createTop(QWidget* parent) {
     line->addWidget(summary_, 1);
     compareBar_ = new CompareBar(top);
     line->addWidget(compareBar_);
+    badge_ = new QToolButton(top);
+    badge_->setCheckable(true);
+    badge_->setChecked(true);
+    badge_->hide();
+    line->addWidget(badge_);
     return top;
 }
 

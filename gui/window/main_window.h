@@ -10,6 +10,7 @@
 #include <memory>
 #include <optional>
 
+class QAbstractItemModel;
 class QAction;
 class QDockWidget;
 class QMenu;
@@ -49,6 +50,8 @@ public:
     /// Shows a document in the tab of its file, which is made if there is none, and makes it the current one.
     void setDocument(std::shared_ptr<const TraceDocument> document);
     void closePage(DocumentPage* page);
+    /// Writes the report of the current page, with a picture of it, as HTML or PDF; an error is shown in the bar.
+    void exportReport(const QString& path);
     /// Opens what was open when the last window was closed.
     void restoreSession();
     void showError(const QString& text);
@@ -104,9 +107,15 @@ private:
     void showFailed(DocumentPage& page, const QString& error);
     void askForFile();
     void askForExport();
+    void askForReport();
+    void askForTable(const QAbstractItemModel& model, const QString& name);
     void reload();
     void remember(const QString& path);
     void fillRecentFiles();
+
+    // main_window_live.cpp
+    void followIfLive(DocumentPage& page);
+    void resumeFollowing(DocumentPage& page);
 
     // main_window_state.cpp
     void savePage(const DocumentPage& page) const;

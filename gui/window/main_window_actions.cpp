@@ -1,4 +1,12 @@
+#include "gui/console/sql_console.h"
+#include "gui/tables/difference_table_model.h"
+#include "gui/tables/lane_table_model.h"
+#include "gui/tables/statistics_model.h"
+#include "gui/tables/statistics_panel.h"
+#include "gui/tables/task_table.h"
+#include "gui/tables/task_table_model.h"
 #include "gui/window/main_window.h"
+#include "gui/window/marks_panel.h"
 
 #include <QDockWidget>
 #include <QMenuBar>
@@ -23,14 +31,27 @@ void MainWindow::createFileMenu() {
     QAction* reload = file->addAction(tr("Re&load"), this, &MainWindow::reload);
     reload->setShortcuts(QKeySequence::Refresh);
     file->addSeparator();
-    QAction* image = file->addAction(tr("&Export image…"), this, &MainWindow::askForExport);
+    QMenu* exports = file->addMenu(tr("&Export"));
+    QAction* image = exports->addAction(tr("&Image…"), this, &MainWindow::askForExport);
     image->setShortcut(QKeySequence(Qt::CTRL | Qt::Key_E));
+    QAction* report = exports->addAction(tr("&Report…"), this, &MainWindow::askForReport);
+    report->setShortcut(QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_E));
+    exports->addSeparator();
+    const auto addTable = [&](const QString& text, QAbstractItemModel* model, const QString& name) {
+        pageActions_ << exports->addAction(text, this, [this, model, name] { askForTable(*model, name); });
+    };
+    addTable(tr("&Tasks…"), &tasks_->model(), tr("tasks.csv"));
+    addTable(tr("&Statistics…"), &statistics_->model(), tr("statistics.csv"));
+    addTable(tr("&Lanes…"), laneModel_, tr("lanes.csv"));
+    addTable(tr("Largest &differences…"), differenceModel_, tr("differences.csv"));
+    addTable(tr("Mar&ks…"), &marks_->model(), tr("marks.csv"));
+    addTable(tr("Rows of the S&QL query…"), &console_->results(), tr("query.csv"));
     file->addSeparator();
     QAction* close = file->addAction(tr("&Close tab"), this, [this] { closePage(page()); });
     close->setShortcuts(QKeySequence::Close);
     QAction* quit = file->addAction(tr("&Quit"), this, &QWidget::close);
     quit->setShortcuts(QKeySequence::Quit);
-    pageActions_ << reload << image << close;
+    pageActions_ << reload << image << report << close;
 }
 
 QAction* MainWindow::addViewAction(QMenu& menu, const QString& text, const QList<QKeySequence>& keys,

@@ -1,6 +1,8 @@
 #include "gui/document/document_loader.h"
+#include "gui/report/report.h"
 #include "gui/style/image_export.h"
 #include "gui/style/message_bar.h"
+#include "gui/tables/table_export.h"
 #include "gui/window/main_window.h"
 #include "gui/window/window_settings.h"
 #include "schedule/error.h"
@@ -67,9 +69,14 @@ void MainWindow::load(DocumentPage& page) {
                 }
                 const Loaded result = watcher->resultAt(index);
                 result.document ? showLoaded(*of, result.document) : showFailed(*of, result.error);
-                if (!result.document || !result.document->complete) {
+                if (result.document && !result.document->complete) {
                     return;
                 }
+                resumeFollowing(*of);
+                if (!result.document) {
+                    return;
+                }
+                followIfLive(*of);
                 if (opens) {
                     restorePage(*of);
                 }
@@ -91,6 +98,11 @@ void MainWindow::showLoaded(DocumentPage& page, std::shared_ptr<const TraceDocum
 
 void MainWindow::showFailed(DocumentPage& page, const QString& error) {
     if (!page.document()) {
+        followIfLive(page);
+        if (page.live() == DocumentPage::Live::following) {
+            page.showWaiting();
+            return;
+        }
         closePage(&page);
     }
     showError(error);
@@ -104,10 +116,41 @@ void MainWindow::reload() {
 }
 
 void MainWindow::askForFile() {
-    const QStringList paths =
-        QFileDialog::getOpenFileNames(this, tr("Open a trace"), {}, tr("Traces (*.sqlite *.db);;All files (*)"));
+    const QStringList paths = QFileDialog::getOpenFileNames(
+        this, tr("Open traces or profiles"), {},
+        tr("Traces and profiles (*.sqlite *.db *.sqlite3 *.json *.json.gz *.gz);;All files (*)"));
     for (const QString& path : paths) {
         open(path);
+    }
+}
+
+void MainWindow::askForReport() {
+    const QString path =
+        QFileDialog::getSaveFileName(this, tr("Export a report"), tr("report.html"), tr("Reports (*.html *.pdf)"));
+    if (!path.isEmpty()) {
+        exportReport(path);
+    }
+}
+
+void MainWindow::exportReport(const QString& path) {
+    try {
+        Report report = makeReport(*document(), step());
+        report.picture = drawImage(*page(), ImageFormat::png);
+        saveReport(report, path);
+    } catch (const Error& error) {
+        showError(QString::fromUtf8(error.what()));
+    }
+}
+
+void MainWindow::askForTable(const QAbstractItemModel& model, const QString& name) {
+    const QString path = QFileDialog::getSaveFileName(this, tr("Export a table"), name, tr("Tables (*.csv *.json)"));
+    if (path.isEmpty()) {
+        return;
+    }
+    try {
+        saveTable(model, path);
+    } catch (const Error& error) {
+        showError(QString::fromUtf8(error.what()));
     }
 }
 

@@ -80,7 +80,7 @@ Timeline sampleTimeline(const SampleRun& run) {
     return measured;
 }
 
-void writeSampleTrace(const std::filesystem::path& path, const SampleRun& run) {
+void writeSampleTrace(const std::filesystem::path& path, const SampleRun& run, std::int64_t dropped) {
     const Timeline measured = sampleTimeline(run);
     const Simulation simulation = simulate(sampleProfile(run), sampleOptions(run));
     TraceWriter writer(path, IfExists::replace);
@@ -103,6 +103,9 @@ void writeSampleTrace(const std::filesystem::path& path, const SampleRun& run) {
                 writer.add_memory(sample);
             }
         }
+    }
+    if (dropped > 0) {
+        writer.add_drop({"nvtx", 1, static_cast<std::int64_t>(measured.slices.size()), dropped, 0, 0});
     }
     writer.close();
 }

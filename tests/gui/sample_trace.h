@@ -25,7 +25,8 @@ Profile sampleProfile(const SampleRun& run);
 PipelineOptions sampleOptions(const SampleRun& run);
 /// Deterministic.
 Timeline sampleTimeline(const SampleRun& run);
-void writeSampleTrace(const std::filesystem::path& path, const SampleRun& run = {});
+/// With a thread whose ring lost `dropped` ranges.
+void writeSampleTrace(const std::filesystem::path& path, const SampleRun& run = {}, std::int64_t dropped = 0);
 
 /// A path below a folder of this process that is removed when it ends.
 std::filesystem::path temporaryPath(const std::string& name);

@@ -21,6 +21,7 @@
 #include <QDialog>
 #include <QDockWidget>
 #include <QDropEvent>
+#include <QFile>
 #include <QLabel>
 #include <QLineEdit>
 #include <QMenuBar>
@@ -505,6 +506,18 @@ TEST_F(MainWindowTest, TurnsDarkAndLightWhileItIsOpen) {
     EXPECT_FALSE(isDark(measured().palette()));
     EXPECT_GT(pixel(measured(), {measured().width() - 3, 3}).lightness(), 150);
     choose(QStringLiteral("&System"));
+}
+
+TEST_F(MainWindowTest, WritesAReportWithAPictureOfTheTimelines) {
+    open("reported.sqlite");
+    const QString path = QString::fromStdString(temporaryPath("window_report.html").string());
+    window_.exportReport(path);
+    EXPECT_FALSE(window_.messages().isVisible());
+    QFile file(path);
+    ASSERT_TRUE(file.open(QIODevice::ReadOnly));
+    EXPECT_TRUE(file.readAll().contains("data:image/png;base64,"));
+    window_.exportReport(QStringLiteral("/nowhere/report.html"));
+    EXPECT_TRUE(window_.messages().isVisible());
 }
 
 TEST(MainWindowSettings, BringsBackTabsZoomStepAndMarks) {

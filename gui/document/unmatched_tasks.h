@@ -1,0 +1,21 @@
+#pragma once
+
+#include "gui/document/trace_document.h"
+
+#include <QString>
+
+#include <cstddef>
+#include <vector>
+
+namespace pipescope {
+/// Tasks without a twin that share a reason.
+struct UnmatchedTasks {
+    QString reason;
+    std::size_t count = 0;
+    std::vector<TaskKey> examples;  ///< the first few, in order of time
+};
+
+/// Every task that only one timeline has, over all measured steps, by reason; empty without two timelines to compare.
+/// Cost: O(slices), so call it in a worker for a large trace.
+std::vector<UnmatchedTasks> unmatchedTasks(const TraceDocument& document);
+}  // namespace pipescope

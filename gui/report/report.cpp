@@ -1,0 +1,162 @@
+#include "gui/report/report.h"
+
+#include "gui/document/headlines.h"
+#include "gui/document/unmatched_tasks.h"
+#include "gui/report/run_facts.h"
+#include "gui/style/number_format.h"
+#include "gui/style/task_style.h"
+
+#include <QCoreApplication>
+#include <QFileInfo>
+#include <QLocale>
+
+#include <map>
+
+namespace pipescope {
+namespace {
+const QString kUnknown = QStringLiteral("–");
+
+QString tr(const char* text) {
+    return QCoreApplication::translate("Report", text);
+}
+
+template <class T, class Format>
+QString orUnknown(const std::optional<T>& value, Format format) {
+    return value ? format(*value) : kUnknown;
+}
+
+QString number(std::int64_t value) {
+    return QLocale().toString(static_cast<qlonglong>(value));
+}
+
+bool lossy(const TraceDocument& document) {
+    return document.droppedRanges > 0;
+}
+
+ReportTable configuration(const TraceDocument& document) {
+    ReportTable table{tr("Configuration"), {tr("Setting"), tr("Value")}, {}, {}};
+    const auto add = [&](const QString& name, const QString& value) { table.rows.push_back({name, value}); };
+    add(tr("File"), QFileInfo(document.path).fileName());
+    add(tr("Model"), document.model.isEmpty() ? kUnknown : document.model);
+    if (!document.simulation) {
+        table.note = tr("The file does not say how the run was configured.");
+        return table;
+    }
+    const PipelineOptions& options = document.simulation->options;
+    add(tr("Schedule"), QString::fromStdString(options.schedule));
+    add(tr("Balance (layers per partition)"), QString::fromStdString(to_string(options.balance)));
+    add(tr("Micro-batches"), number(document.simulation->micro_batches));
+    add(tr("Mini-batch"), tr("%1 samples").arg(number(options.batch)));
+    add(tr("Checkpoint"), QString::fromStdString(to_string(options.checkpoint)));
+    add(tr("Optimizer"), QString::fromStdString(options.optimizer));
+    add(tr("Memory limit per lane"), orUnknown(options.memory_limit, formatBytes));
+    return table;
+}
+
+ReportTable totals(const TraceDocument& document) {
+    ReportTable table{
+        tr("Measured and simulated"), {tr("Figure"), tr("Measured"), tr("Simulated"), tr("Difference")}, {}, {}};
+    if (!document.comparison) {
+        table.note = tr("There are no two timelines to compare.");
+        return table;
+    }
+    const Comparison& found = *document.comparison;
+    table.rows.push_back({tr("Step time, median"), formatDuration(found.measured_step_time.count()),
+                          formatDuration(found.simulated_step_time.count()), formatShareChange(found.step_error)});
+    const double points = found.simulated_bubble_fraction - found.measured_bubble_fraction;
+    table.rows.push_back(
+        {tr("Bubble fraction"),
+         lossy(document) ? tr("refused: ranges were lost") : formatShare(found.measured_bubble_fraction),
+         formatShare(found.simulated_bubble_fraction), lossy(document) ? kUnknown : formatPoints(points)});
+    const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
+    table.rows.push_back({tr("Whole step with the host's part"), orUnknown(found.measured_wall_step_time, duration),
+                          kUnknown, kUnknown});
+    table.rows.push_back({tr("Tasks with a twin"), number(found.tasks_matched), number(found.tasks_matched), kUnknown});
+    table.rows.push_back({tr("Tasks without"), number(found.tasks_unmatched), kUnknown, kUnknown});
+    table.note = tr("Medians over %1 steps; warm-up is left out.").arg(found.steps.size());
+    return table;
+}
+
+ReportTable lanes(const TraceDocument& document, std::int32_t step) {
+    ReportTable table{tr("Lanes in step %1").arg(step),
+                      {tr("Lane"), tr("Busy measured"), tr("simulated"), tr("Bubble measured"), tr("simulated"),
+                       tr("Peak memory measured"), tr("simulated")},
+                      {},
+                      {}};
+    const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
+    for (const LaneFacts& each : laneFacts(document, step)) {
+        table.rows.push_back({each.lane, orUnknown(each.measuredBusy, duration),
+                              orUnknown(each.simulatedBusy, duration),
+                              lossy(document) ? tr("refused") : orUnknown(each.measuredBubble, formatShare),
+                              orUnknown(each.simulatedBubble, formatShare), orUnknown(each.measuredPeak, formatBytes),
+                              orUnknown(each.simulatedPeak, formatBytes)});
+    }
+    return table;
+}
+
+ReportTable largest(const TraceDocument& document) {
+    ReportTable table{tr("Tasks whose durations differ most"),
+                      {tr("Task"), tr("Measured"), tr("Simulated"), tr("Difference")},
+                      {},
+                      {}};
+    if (document.comparison) {
+        for (const ComparedTask& each : document.comparison->worst) {
+            table.rows.push_back({tr("step %1: %2").arg(each.task.step).arg(taskName(each.task)),
+                                  formatDuration(each.measured.count()), formatDuration(each.simulated.count()),
+                                  formatDurationChange((each.simulated - each.measured).count())});
+        }
+    }
+    return table;
+}
+
+ReportTable unmatched(const TraceDocument& document) {
+    ReportTable table{tr("Tasks without a twin"), {tr("Reason"), tr("Tasks"), tr("Such as")}, {}, {}};
+    for (const UnmatchedTasks& each : unmatchedTasks(document)) {
+        QStringList examples;
+        for (const TaskKey& task : each.examples) {
+            examples << QString::fromStdString(to_string(task));
+        }
+        table.rows.push_back({each.reason, number(static_cast<std::int64_t>(each.count)),
+                              examples.mid(0, 2).join(QStringLiteral(", "))});
+    }
+    return table;
+}
+
+ReportTable facts(const QString& title, const QStringList& header, const std::vector<QStringList>& rows,
+                  const QString& nothing) {
+    return {title, header, rows, rows.empty() ? nothing : QString()};
+}
+}  // namespace
+
+Report makeReport(const TraceDocument& document, std::int32_t step) {
+    const RunFacts run = readRunFacts(document.path);
+    Report report;
+    report.title = document.model.isEmpty() ? QFileInfo(document.path).fileName()
+                                            : tr("%1 – %2").arg(document.model, QFileInfo(document.path).fileName());
+    report.summary = comparisonHeadline(document);
+    if (lossy(document)) {
+        report.warnings << tr("The recorder lost %1 ranges. Bubble fractions are refused, since they would count what "
+                              "was lost as idle; durations of the tasks that were recorded hold.")
+                               .arg(number(document.droppedRanges));
+    }
+    for (const QString& note : document.notes) {
+        if (!lossy(document) || !note.contains(number(document.droppedRanges))) {
+            report.warnings << note;
+        }
+    }
+    report.tables = {configuration(document), totals(document), lanes(document, step), largest(document)};
+    if (ReportTable without = unmatched(document); !without.rows.empty()) {
+        report.tables.push_back(std::move(without));
+    }
+    report.tables.push_back(facts(tr("Losses"),
+                                  {tr("Source"), tr("Recorded"), tr("Lost"), tr("Cut short"), tr("Never ended")},
+                                  run.losses, tr("Nothing was recorded, so nothing was lost.")));
+    if (!run.diagnostics.empty()) {
+        report.tables.push_back(
+            facts(tr("Diagnostics"), {tr("Severity"), tr("Source"), tr("What")}, run.diagnostics, {}));
+    }
+    report.tables.push_back(facts(tr("Environment"), {tr("Property"), tr("Value")}, run.environment,
+                                  tr("The file does not tell where it was recorded.")));
+    return report;
+}
+}  // namespace pipescope

@@ -1,0 +1,31 @@
+#include "gui/document/trace_follower.h"
+#include "gui/window/main_window.h"
+
+#include <QPointer>
+
+namespace pipescope {
+void MainWindow::followIfLive(DocumentPage& page) {
+    if (page.live() != DocumentPage::Live::no || !isBeingWritten(page.path())) {
+        return;
+    }
+    page.setLive(DocumentPage::Live::following);
+    auto* follower = new TraceFollower(page.path(), &page);
+    connect(follower, &TraceFollower::grown, this, [this, of = QPointer(&page)] {
+        if (of) {
+            load(*of);  // resumes the follower when it is shown
+        }
+    });
+    connect(follower, &TraceFollower::finished, &page, [follower, of = QPointer(&page)] {
+        if (of) {
+            of->setLive(DocumentPage::Live::ended);
+        }
+        follower->deleteLater();
+    });
+}
+
+void MainWindow::resumeFollowing(DocumentPage& page) {
+    if (auto* follower = page.findChild<TraceFollower*>()) {
+        follower->resume();
+    }
+}
+}  // namespace pipescope

@@ -1,0 +1,124 @@
+#include "gui/report/report.h"
+
+#include "gui/document/document_loader.h"
+#include "gui/document/unmatched_tasks.h"
+#include "schedule/error.h"
+#include "tests/gui/sample_trace.h"
+#include "trace/trace_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <QBuffer>
+#include <QFile>
+#include <QImage>
+
+namespace pipescope {
+namespace {
+std::shared_ptr<const TraceDocument> sample(const std::string& name, std::int64_t dropped = 0) {
+    const auto path = temporaryPath(name);
+    writeSampleTrace(path, {}, dropped);
+    return loadTrace(QString::fromStdString(path.string()));
+}
+
+QByteArray picture() {
+    QImage image(300, 100, QImage::Format_RGB32);
+    image.fill(Qt::darkGreen);
+    QBuffer buffer;
+    buffer.open(QIODevice::WriteOnly);
+    image.save(&buffer, "PNG");
+    return buffer.data();
+}
+
+TEST(Report, TellsConfigurationErrorsLossesAndEnvironment) {
+    const auto document = sample("report.sqlite");
+    const QString html = QString::fromUtf8(reportHtml(makeReport(*document, 1)));
+    for (const char* wanted : {"Configuration", "1,1", "except_last", "Step time, median", "Bubble fraction", "lane 1",
+                               "Tasks whose durations differ most", "Losses", "Environment"}) {
+        EXPECT_TRUE(html.contains(QString::fromUtf8(wanted))) << wanted;
+    }
+    EXPECT_FALSE(html.contains(QStringLiteral("refused")));
+    EXPECT_FALSE(html.contains(QStringLiteral("class=\"warning\"")));
+}
+
+TEST(Report, RefusesBubbleFiguresOfALossyTraceAndWarns) {
+    const auto document = sample("lossy.sqlite", 17);
+    const Report report = makeReport(*document, 1);
+    ASSERT_FALSE(report.warnings.isEmpty());
+    EXPECT_TRUE(report.warnings[0].contains(QStringLiteral("17")));
+    const QString html = QString::fromUtf8(reportHtml(report));
+    EXPECT_TRUE(html.contains(QStringLiteral("class=\"warning\"")));
+    EXPECT_TRUE(html.contains(QStringLiteral("refused: ranges were lost")));
+    for (const ReportTable& table : report.tables) {
+        for (const QStringList& row : table.rows) {
+            if (row[0] == QStringLiteral("Bubble fraction")) {
+                EXPECT_FALSE(row[1].contains(QLatin1Char('%')));
+                EXPECT_FALSE(row[3].contains(QStringLiteral("points")));
+            }
+        }
+    }
+}
+
+TEST(Report, IsOneFileThatRefersToNoOther) {
+    Report report = makeReport(*sample("alone.sqlite"), 1);
+    report.picture = picture();
+    const QByteArray html = reportHtml(report);
+    EXPECT_TRUE(html.contains("src=\"data:image/png;base64,"));
+    EXPECT_FALSE(html.contains("http"));
+    EXPECT_FALSE(html.contains("href"));
+    EXPECT_EQ(html.count("src="), 1);
+}
+
+TEST(Report, EscapesWhatAFileSays) {
+    Report report;
+    report.title = QStringLiteral("<script>alert(1)</script>");
+    report.warnings << QStringLiteral("a < b");
+    report.tables.push_back({QStringLiteral("<b>"), {QStringLiteral("&")}, {{QStringLiteral("<i>")}}, {}});
+    const QByteArray html = reportHtml(report);
+    EXPECT_FALSE(html.contains("<script>"));
+    EXPECT_FALSE(html.contains("<i>"));
+}
+
+TEST(Report, WritesHtmlAndPdfByTheName) {
+    Report report = makeReport(*sample("files.sqlite"), 1);
+    report.picture = picture();
+    const QString html = QString::fromStdString(temporaryPath("report.html").string());
+    const QString pdf = QString::fromStdString(temporaryPath("report.pdf").string());
+    saveReport(report, html);
+    saveReport(report, pdf);
+    QFile written(pdf);
+    ASSERT_TRUE(written.open(QIODevice::ReadOnly));
+    EXPECT_TRUE(written.read(5) == "%PDF-");
+    EXPECT_GT(QFile(html).size(), 2000);
+    EXPECT_THROW(saveReport(report, QStringLiteral("report.doc")), UsageError);
+    EXPECT_THROW(saveReport(report, QStringLiteral("/nowhere/report.html")), Error);
+}
+
+TEST(UnmatchedTasks, NamesTheReasonOfEachKind) {
+    const auto complete = sample("complete.sqlite");
+    EXPECT_TRUE(unmatchedTasks(*complete).empty());
+    // One forward was not recorded in step 1, an optimizer ran that is not simulated, a backward ran twice.
+    Timeline timeline = sampleTimeline({});
+    std::erase_if(timeline.slices, [](const Slice& slice) {
+        return slice.key == TaskKey{1, TaskKind::forward, 0, 2, -1};
+    });
+    Slice twice = timeline.slices.back();
+    twice.key = {2, TaskKind::backward, 0, 0, -1};
+    timeline.slices.push_back(twice);
+    twice.key = {2, TaskKind::optimizer, 0, -1, -1};
+    timeline.slices.push_back(twice);
+    TraceDocument document = *complete;
+    document.measured = std::make_shared<const TimelineStore>(timeline);
+    const std::vector<UnmatchedTasks> found = unmatchedTasks(document);
+    ASSERT_EQ(found.size(), 3u);
+    std::size_t missing = 0;
+    for (const UnmatchedTasks& each : found) {
+        EXPECT_EQ(each.count, 1u) << each.reason.toStdString();
+        missing += each.reason.contains(QStringLiteral("not recorded")) &&
+                           each.examples[0] == TaskKey{1, TaskKind::forward, 0, 2, -1}
+                       ? 1
+                       : 0;
+    }
+    EXPECT_EQ(missing, 1u);
+}
+}  // namespace
+}  // namespace pipescope
