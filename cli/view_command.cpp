@@ -18,6 +18,7 @@ namespace {
 struct ViewFlags {
     std::string file;
     std::string render;
+    std::string report;
     std::string size;
     std::string range;
     std::string mode;
@@ -54,20 +55,23 @@ ExitCode view_command(const ViewFlags& flags) {
             fmt::format("{} does not exist; view opens a trace; record one with 'pipescope run --trace'", flags.file));
     }
     for (const auto& [name, value] : picture_options(flags)) {
-        if (flags.render.empty() && !value.empty()) {
+        if (flags.render.empty() && flags.report.empty() && !value.empty()) {
             throw UsageError(fmt::format("{} is {}; it is about a picture; add --render out.png", name, value));
         }
     }
-    if (flags.render.empty() && (flags.all || flags.critical_path)) {
+    if (flags.render.empty() && flags.report.empty() && (flags.all || flags.critical_path)) {
         throw UsageError("--all and --critical-path are about a picture; add --render out.png");
     }
-    if (flags.render.empty() && !has_display()) {
+    if (flags.render.empty() && flags.report.empty() && !has_display()) {
         throw Error(
             "there is no display to open a window on; set DISPLAY or WAYLAND_DISPLAY, or write a picture with "
             "--render out.png");
     }
     if (!flags.render.empty()) {
         check_output(flags.render, flags.force);
+    }
+    if (!flags.report.empty()) {
+        check_output(flags.report, flags.force);
     }
     const auto program = program_beside("pipescope-gui");
     if (!program) {
@@ -78,6 +82,9 @@ ExitCode view_command(const ViewFlags& flags) {
     std::vector<std::string> arguments{flags.file};
     if (!flags.render.empty()) {
         arguments.insert(arguments.end(), {"--render", flags.render});
+    }
+    if (!flags.report.empty()) {
+        arguments.insert(arguments.end(), {"--report", flags.report});
     }
     for (const auto& [name, value] : picture_options(flags)) {
         if (!value.empty()) {
@@ -106,13 +113,17 @@ void add_view_command(Program& program) {
         "view", "Look at a trace: measured timeline above the simulated one",
         "Examples:\n  pipescope view out.sqlite\n  pipescope view out.sqlite --render out.png --size 1600x900\n"
         "  pipescope view out.sqlite --render late.svg --mode difference --step 3 --range 10ms:25ms\n"
-        "--render needs no display.");
+        "  pipescope view out.sqlite --report report.html\n"
+        "--render and --report need no display.");
     command
         ->add_option("FILE", flags->file,
                      "Trace of 'run --trace' or 'simulate --trace', an export of nsys, JSON of PyTorch's profiler or "
                      "any Chrome trace, or a profile")
         ->required();
     command->add_option("--render", flags->render, "Write the window's picture here (.png, .svg or .pdf) and exit")
+        ->type_name("FILE")
+        ->group("Output");
+    command->add_option("--report", flags->report, "Write a report about the run here (.html or .pdf) and exit")
         ->type_name("FILE")
         ->group("Output");
     command->add_option("--size", flags->size, "Of the picture, in pixels")->type_name("WxH")->group("Output");

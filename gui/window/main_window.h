@@ -27,6 +27,7 @@ class MarksPanel;
 class SearchBar;
 class SqlConsole;
 class StatisticsPanel;
+struct Report;
 class TaskDetails;
 class TaskTable;
 
@@ -52,6 +53,8 @@ public:
     void closePage(DocumentPage* page);
     /// Writes the report of the current page, with a picture of it, as HTML or PDF; an error is shown in the bar.
     void exportReport(const QString& path);
+    /// Of the current page, whose document must be there, with a picture of it as it stands.
+    Report report() const;
     /// Opens what was open when the last window was closed.
     void restoreSession();
     void showError(const QString& text);

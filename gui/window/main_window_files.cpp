@@ -134,12 +134,18 @@ void MainWindow::askForReport() {
 
 void MainWindow::exportReport(const QString& path) {
     try {
-        Report report = makeReport(*document(), step());
-        report.picture = drawImage(*page(), ImageFormat::png);
-        saveReport(report, path);
+        if (document() != nullptr) {
+            saveReport(report(), path);
+        }
     } catch (const Error& error) {
         showError(QString::fromUtf8(error.what()));
     }
+}
+
+Report MainWindow::report() const {
+    Report report = makeReport(*document(), step());
+    report.picture = drawImage(*page(), ImageFormat::png);
+    return report;
 }
 
 void MainWindow::askForTable(const QAbstractItemModel& model, const QString& name) {

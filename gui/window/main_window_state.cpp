@@ -17,6 +17,7 @@ void MainWindow::savePage(const DocumentPage& page) const {
     state.step = page.step();
     state.visible = {window.start, window.start + static_cast<std::int64_t>(window.length)};
     state.marks = page.axis().marks();
+    state.mode = nameOf(page.choice().mode);
     saveViewState(*settings_, page.path(), state);
 }
 
@@ -27,6 +28,13 @@ void MainWindow::restorePage(DocumentPage& page) const {
     }
     page.selectStep(state->step);
     page.axis().setMarks(state->marks);
+    MarkChoice choice = page.choice();
+    for (const CompareMode mode : {CompareMode::side_by_side, CompareMode::overlay, CompareMode::difference}) {
+        choice.mode = nameOf(mode) == state->mode ? mode : choice.mode;
+    }
+    if (page.document()->measured && page.document()->simulated) {
+        page.setChoice(choice);
+    }
     const TimeRange& total = page.axis().total();
     if (state->visible.start < total.end && state->visible.end > total.start) {  // else another run has this name now
         page.axis().show(state->visible);

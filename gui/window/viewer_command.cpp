@@ -1,6 +1,7 @@
 #include "gui/window/viewer_command.h"
 
 #include "gui/document/document_loader.h"
+#include "gui/report/report.h"
 #include "gui/style/image_export.h"
 #include "gui/style/theme.h"
 #include "gui/timeline/time_axis_model.h"
@@ -33,6 +34,7 @@ constexpr int kMostSide = 16384;
 struct ViewerArguments {
     std::vector<std::string> files;
     std::string render;
+    std::string report;
     std::string size = "1600x900";
     std::string theme = "system";
     std::optional<std::int32_t> step;
@@ -44,10 +46,18 @@ struct ViewerArguments {
     bool force = false;
 };
 
+/// Nothing is shown: a picture or a report is written.
+bool headless(const ViewerArguments& arguments) {
+    return !arguments.render.empty() || !arguments.report.empty();
+}
+
 void declare(CLI::App& app, ViewerArguments& arguments) {
     app.add_option("FILE", arguments.files, "Traces to show, each in a tab; default: those of the last time");
     app.add_option("--render", arguments.render,
                    "Draw the window into OUT.png, OUT.svg or OUT.pdf instead of showing it; needs no display")
+        ->type_name("OUT");
+    app.add_option("--report", arguments.report,
+                   "Write a report about the run to OUT.html or OUT.pdf instead of showing a window; needs no display")
         ->type_name("OUT");
     app.add_option("--size", arguments.size, "Size of the picture in pixels, WIDTHxHEIGHT")->capture_default_str();
     app.add_option("--step", arguments.step, "Measured step to compare; default: the one of median duration");
@@ -113,18 +123,24 @@ void check(const ViewerArguments& arguments) {
     if (!arguments.range.empty()) {
         parseRange(arguments.range);
     }
-    if (arguments.render.empty()) {
+    if (!headless(arguments)) {
         return;
     }
     if (arguments.files.size() != 1) {
-        throw UsageError("--render draws one trace, but " + std::to_string(arguments.files.size()) +
+        throw UsageError("--render and --report are about one trace, but " + std::to_string(arguments.files.size()) +
                          " were named; name exactly one FILE");
     }
-    const QString target = QString::fromStdString(arguments.render);
-    imageFormatOf(target);
-    if (QFileInfo::exists(target) && !arguments.force) {
-        throw Error("'" + arguments.render +
-                    "' exists already and is not replaced; use --force to replace it, or another name");
+    if (!arguments.render.empty()) {
+        imageFormatOf(QString::fromStdString(arguments.render));
+    }
+    if (!arguments.report.empty()) {
+        requireReportName(QString::fromStdString(arguments.report));
+    }
+    for (const std::string& target : {arguments.render, arguments.report}) {
+        if (!target.empty() && QFileInfo::exists(QString::fromStdString(target)) && !arguments.force) {
+            throw Error("'" + target +
+                        "' exists already and is not replaced; use --force to replace it, or another name");
+        }
     }
 }
 
@@ -183,7 +199,12 @@ int renderWindow(const ViewerArguments& arguments) {
     }
     QApplication::processEvents();  // layouts, and the scroll bars that follow from them
     QApplication::processEvents();
-    saveImage(window, QString::fromStdString(arguments.render));
+    if (!arguments.render.empty()) {
+        saveImage(window, QString::fromStdString(arguments.render));
+    }
+    if (!arguments.report.empty()) {
+        saveReport(window.report(), QString::fromStdString(arguments.report));
+    }
     return 0;
 }
 
@@ -217,7 +238,7 @@ int runViewer(int argc, char** argv) {
     try {
         app.parse(argc, argv);
         check(arguments);
-        choosePlatform(!arguments.render.empty());
+        choosePlatform(headless(arguments));
     } catch (const CLI::ParseError& error) {
         return app.exit(error) == 0 ? 0 : 2;
     } catch (const UsageError& error) {
@@ -225,7 +246,7 @@ int runViewer(int argc, char** argv) {
     } catch (const Error& error) {
         return report(error, 1);
     }
-    if (!arguments.render.empty()) {
+    if (headless(arguments)) {
         qInstallMessageHandler(dropPlatformNoise);
         QHashSeed::setDeterministicGlobalSeed();           // a PDF lists its fonts in the order of a hash table
         QApplication::setStyle(QStringLiteral("Fusion"));  // the same picture on every desktop
@@ -234,7 +255,7 @@ int runViewer(int argc, char** argv) {
     QApplication::setApplicationName(QStringLiteral("PipeScope"));
     applyTheme(parseTheme(QString::fromStdString(arguments.theme)));
     try {
-        return arguments.render.empty() ? showWindows(arguments) : renderWindow(arguments);
+        return headless(arguments) ? renderWindow(arguments) : showWindows(arguments);
     } catch (const Error& error) {
         return report(error, 1);
     }

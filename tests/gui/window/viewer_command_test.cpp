@@ -98,6 +98,19 @@ TEST_F(ViewerCommand, RefusesAModeThatNeedsTwoTimelines) {
     EXPECT_TRUE(outcome.error.contains(QStringLiteral("only one timeline"))) << outcome.error.toStdString();
 }
 
+TEST_F(ViewerCommand, WritesAReportWithoutADisplay) {
+    const QString html = path("headless.html");
+    const QString pdf = path("headless.pdf");
+    for (const QString& out : {html, pdf}) {
+        const Outcome outcome = view({trace(), QStringLiteral("--report"), out});
+        ASSERT_EQ(outcome.code, 0) << outcome.error.toStdString();
+    }
+    EXPECT_TRUE(read(html).contains("data:image/png;base64,"));
+    EXPECT_TRUE(read(pdf).startsWith("%PDF-"));
+    EXPECT_EQ(view({trace(), QStringLiteral("--report"), html}).code, 1);  // it exists
+    EXPECT_EQ(view({trace(), QStringLiteral("--report"), path("headless.doc")}).code, 2);
+}
+
 TEST_F(ViewerCommand, ReplacesAPictureOnlyWhenForced) {
     const QString out = path("there.png");
     QFile file(out);
