@@ -98,6 +98,19 @@ TEST_F(ViewerCommand, RefusesAModeThatNeedsTwoTimelines) {
     EXPECT_TRUE(outcome.error.contains(QStringLiteral("only one timeline"))) << outcome.error.toStdString();
 }
 
+TEST_F(ViewerCommand, ScalesWithTheDesktop) {
+    for (const auto& [factor, size] :
+         {std::pair{"1", QSize(1280, 800)}, {"1.5", QSize(1920, 1200)}, {"2", QSize(2560, 1600)}}) {
+        qputenv("QT_SCALE_FACTOR", factor);
+        const QString out = path("scaled.png");
+        const Outcome outcome = view({trace(), QStringLiteral("--render"), out, QStringLiteral("--size"),
+                                      QStringLiteral("1280x800"), QStringLiteral("--force")});
+        qunsetenv("QT_SCALE_FACTOR");
+        ASSERT_EQ(outcome.code, 0) << outcome.error.toStdString();
+        EXPECT_EQ(QImage(out).size(), size) << factor;
+    }
+}
+
 TEST_F(ViewerCommand, WritesAReportWithoutADisplay) {
     const QString html = path("headless.html");
     const QString pdf = path("headless.pdf");
