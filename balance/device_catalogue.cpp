@@ -219,6 +219,7 @@ Profile retimed(const Profile& profile, const DeviceType& device) {
     }
     // Plain SGD reads parameters and gradients and writes parameters; the loss goes over the output a few times.
     other.optimizer_ns = estimated_ns(device, profile.dtype, {0, 3 * parameters, 1});
+    other.loss_batch = {};
     other.loss_ns.assign(sizes, 0);
     for (std::size_t k = 0; k < sizes; ++k) {
         const double output = at(profile.layers.back().output_bytes, k);

@@ -115,6 +115,24 @@ void check_co_running(const Profile& profile) {
     }
 }
 
+void check_batch_loss(const BatchLoss& loss) {
+    if (loss.samples.size() != loss.ns.size()) {
+        throw ProfileError("loss_batch.ns has " + std::to_string(loss.ns.size()) +
+                           " entries; one is needed for each of " + std::to_string(loss.samples.size()) +
+                           " entries of loss_batch.samples; add or remove some");
+    }
+    std::int64_t before = 0;
+    for (std::size_t k = 0; k < loss.samples.size(); ++k) {
+        const std::string entry = "[" + std::to_string(k) + "]";
+        if (loss.samples[k] <= before) {
+            throw ProfileError("loss_batch.samples" + entry + " is " + std::to_string(loss.samples[k]) +
+                               "; sizes ascend from 1 up, each once; sort them");
+        }
+        before = loss.samples[k];
+        require_number(loss.ns[k], "loss_batch.ns" + entry);
+    }
+}
+
 /// A skip that nobody pops would travel nowhere; one popped before its stash would never arrive.
 void check_skips(const std::vector<LayerProfile>& layers) {
     std::map<std::string, std::string> waiting;  // stashed and not yet popped, to the path of its stash
@@ -152,6 +170,7 @@ void check_profile(const Profile& profile) {
     const std::size_t samples = profile.samples.size();
     require_per_size(profile.input_bytes, samples, false, "input_bytes");
     require_per_size(profile.loss_ns, samples, false, "loss_ns");
+    check_batch_loss(profile.loss_batch);
     require_per_size(profile.loss_transient_bytes, samples, false, "loss_transient_bytes");
     require_number(profile.optimizer_ns, "optimizer_ns");
     require_number(profile.step_cv, "step_cv");
@@ -190,5 +209,25 @@ Interpolated interpolate(const std::vector<std::int64_t>& samples, const PerSize
         std::clamp<std::size_t>(static_cast<std::size_t>(above - samples.begin()), 1, samples.size() - 1);
     const double slope = (values.at(hi) - values.at(hi - 1)) / (x(hi) - x(hi - 1));
     return {std::max(0.0, values[hi - 1] + slope * (at - x(hi - 1))), outside};
+}
+
+Interpolated loss_time(const Profile& profile, double samples) {
+    if (profile.loss_batch.samples.empty()) {
+        return interpolate(profile.samples, profile.loss_ns, samples);
+    }
+    std::map<std::int64_t, double> known;
+    for (std::size_t k = 0; k < profile.loss_ns.size(); ++k) {
+        known[profile.samples[k]] = profile.loss_ns[k];
+    }
+    for (std::size_t k = 0; k < profile.loss_batch.samples.size(); ++k) {
+        known[profile.loss_batch.samples[k]] = profile.loss_batch.ns[k];
+    }
+    std::vector<std::int64_t> sizes;
+    PerSize times;
+    for (const auto& [size, ns] : known) {
+        sizes.push_back(size);
+        times.push_back(ns);
+    }
+    return interpolate(sizes, times, samples);
 }
 }  // namespace pipescope

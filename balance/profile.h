@@ -49,6 +49,15 @@ struct LayerProfile {
     friend bool operator==(const LayerProfile&, const LayerProfile&) = default;
 };
 
+/// What the loss and its gradient take at sizes beyond the micro-batches', since a schedule may compute it once, on the
+/// whole mini-batch.
+struct BatchLoss {
+    std::vector<std::int64_t> samples;  ///< ascending; may hold a size of Profile::samples, and then counts there
+    PerSize ns;                         ///< one for each
+
+    friend bool operator==(const BatchLoss&, const BatchLoss&) = default;
+};
+
 /// The contract between profiler, balance, simulator and viewer.
 /// Invariant (checked on loading): samples ascending and positive, at least one layer, every PerSize as long as samples
 /// and made of finite, non-negative numbers.
@@ -65,6 +74,7 @@ struct Profile {
     std::vector<std::int64_t> samples;  ///< micro-batch sizes measured
     PerSize input_bytes;
     PerSize loss_ns;
+    BatchLoss loss_batch;          ///< empty: not measured
     PerSize loss_transient_bytes;  ///< peak while the loss and its gradient run, besides the output and its gradient
     double optimizer_ns = 0;
     double launch_ns = 0;
@@ -87,4 +97,7 @@ struct Interpolated {
 /// Between two measured sizes linear; outside, the line through the two nearest, never below zero, flagged; with one
 /// size proportional to the samples (flagged unless it is that size). An empty `values` is 0 everywhere.
 Interpolated interpolate(const std::vector<std::int64_t>& samples, const PerSize& values, double at);
+
+/// The loss and its gradient in ns, for that many samples: read off loss_ns and loss_batch together.
+Interpolated loss_time(const Profile& profile, double samples);
 }  // namespace pipescope

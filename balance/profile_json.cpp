@@ -181,6 +181,25 @@ LayerProfile parse_layer(const Json& json, const std::string& path, std::size_t 
     return layer;
 }
 
+std::vector<std::int64_t> parse_sizes(const Json& json, const std::string& path) {
+    if (!json.is_array()) {
+        wrong_type(path, json, "an array of sizes in samples");
+    }
+    std::vector<std::int64_t> sizes;
+    for (std::size_t k = 0; k < json.size(); ++k) {
+        sizes.push_back(whole_number_of(json[k], path + "[" + std::to_string(k) + "]"));
+    }
+    return sizes;
+}
+
+BatchLoss parse_batch_loss(const Json& json) {
+    Fields fields(json, "loss_batch");
+    BatchLoss loss;
+    loss.samples = parse_sizes(fields.require("samples"), fields.path_of("samples"));
+    loss.ns = Fields::per_size(fields.require("ns"), fields.path_of("ns"));
+    return loss;
+}
+
 void check_format(Fields& fields) {
     if (const Json format = fields.require("format"); format != kFormat) {
         wrong_type("format", format, "\"" + std::string(kFormat) + "\": the file is something else");
@@ -267,13 +286,7 @@ Profile parse_profile(std::string_view text) {
     Fields fields(parse_json_with_path(text), "");
     check_format(fields);
     Profile profile;
-    const Json samples = fields.require("samples");
-    if (!samples.is_array()) {
-        wrong_type("samples", samples, "an array of micro-batch sizes");
-    }
-    for (std::size_t k = 0; k < samples.size(); ++k) {
-        profile.samples.push_back(whole_number_of(samples[k], "samples[" + std::to_string(k) + "]"));
-    }
+    profile.samples = parse_sizes(fields.require("samples"), "samples");
     fields.read("model", profile.model);
     fields.read("device", profile.device);
     fields.read("dtype", profile.dtype);
@@ -286,6 +299,9 @@ Profile parse_profile(std::string_view text) {
     profile.input_bytes = profile.loss_ns = PerSize(profile.samples.size(), 0);
     fields.read("input_bytes", profile.input_bytes);
     fields.read("loss_ns", profile.loss_ns);
+    if (const auto loss = fields.take("loss_batch")) {
+        profile.loss_batch = parse_batch_loss(*loss);
+    }
     fields.read("loss_transient_bytes", profile.loss_transient_bytes);
     fields.read("optimizer_ns", profile.optimizer_ns);
     fields.read("launch_ns", profile.launch_ns);
@@ -319,6 +335,9 @@ std::string to_json(const Profile& profile) {
     json["samples"] = profile.samples;
     add_array(json, "input_bytes", profile.input_bytes);
     add_array(json, "loss_ns", profile.loss_ns);
+    if (!profile.loss_batch.samples.empty()) {
+        json["loss_batch"] = {{"samples", profile.loss_batch.samples}, {"ns", to_array(profile.loss_batch.ns)}};
+    }
     add_array(json, "loss_transient_bytes", profile.loss_transient_bytes);
     json["optimizer_ns"] = to_number(profile.optimizer_ns);
     json["launch_ns"] = to_number(profile.launch_ns);

@@ -202,7 +202,7 @@ ModelSpec emulated_model(const Profile& profile) {
     };
     model.loss = [shared](const Tensors& output, const Tensors&) {
         const auto samples = static_cast<double>(output.at(0).size(0));
-        return EmulateLoss::apply(output.at(0), interpolate(shared->samples, shared->loss_ns, samples).value);
+        return EmulateLoss::apply(output.at(0), loss_time(*shared, samples).value);
     };
     return model;
 }

@@ -100,8 +100,7 @@ bool CutProblems::is_free(int boundary) const {
     return device_of(options_, LaneId{boundary}) == device_of(options_, LaneId{boundary + 1});
 }
 std::int64_t CutProblems::loss_ns() const {
-    const double loss =
-        interpolate(profile_.samples, profile_.loss_ns, static_cast<double>(replica_batch(options_))).value;
+    const double loss = loss_time(profile_, static_cast<double>(replica_batch(options_))).value;
     return rounded_time(loss, speed_of(options_, LaneId{partitions_ - 1}));
 }
 

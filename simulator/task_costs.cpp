@@ -35,7 +35,7 @@ TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options, int
         sized_.push_back(at_size(profile, sizes_.back()));
     }
     const auto batch = static_cast<double>(replica_batch(options));
-    const double loss = interpolate(profile.samples, profile.loss_ns, batch).value;
+    const double loss = loss_time(profile, batch).value;
     double fastest = 0;
     for (int lane = 0; lane < num_lanes(options); ++lane) {
         fastest = std::max(fastest, speed_of(options, LaneId{lane}));
@@ -51,9 +51,7 @@ TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options, int
     const LaneId last = options.placement.empty()
                             ? LaneId{static_cast<std::int64_t>(options.balance.num_partitions()) - 1}
                             : options.placement.back();
-    const auto loss_of = [&](std::int64_t samples) {
-        return interpolate(profile.samples, profile.loss_ns, static_cast<double>(samples)).value;
-    };
+    const auto loss_of = [&](std::int64_t samples) { return loss_time(profile, static_cast<double>(samples)).value; };
     loss_ns_ = rounded_time(loss_of(replica_batch(options)), speed_of(options, last));
     for (const SizedProfile& at : sized_) {
         times_.push_back(partition_times(profile, at));

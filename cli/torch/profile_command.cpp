@@ -7,6 +7,7 @@
 #include "cli/text_table.h"
 #include "cli/torch/torch_program.h"
 #include "cli/units.h"
+#include "engine/lane_device.h"
 #include "models/zoo.h"
 #include "profiler/layers/host_device.h"
 #include "profiler/layers/layer_profiler.h"
@@ -29,11 +30,13 @@ struct ProfileFlags {
     std::string model;
     std::string output;
     std::string sizes = "1,2,4";
+    std::string batches;
     int co_running = ProfileOptions{}.co_running_lanes;
     std::string time_limit = "30s";
     std::string device = "cpu";
     std::string device_type = kThisHost;
     std::string catalogue;
+    std::string memory_limit;
     bool tapes = false;
     bool one_layer_at_a_time = false;
     std::uint64_t seed = 0;
@@ -41,11 +44,15 @@ struct ProfileFlags {
     bool json = false;
 };
 
-std::vector<std::int64_t> sizes_of(const ProfileFlags& flags) {
-    std::vector<std::int64_t> sizes = parse_whole_numbers(flags.sizes, "--micro-batch-sizes", 1);
+std::vector<std::int64_t> ascending(const std::string& text, const char* flag) {
+    std::vector<std::int64_t> sizes = parse_whole_numbers(text, flag, 1);
     std::sort(sizes.begin(), sizes.end());
     sizes.erase(std::unique(sizes.begin(), sizes.end()), sizes.end());
     return sizes;
+}
+
+std::vector<std::int64_t> sizes_of(const ProfileFlags& flags) {
+    return ascending(flags.sizes, "--micro-batch-sizes");
 }
 
 ProfileOptions profile_options(const ProfileFlags& flags) {
@@ -58,6 +65,13 @@ ProfileOptions profile_options(const ProfileFlags& flags) {
     options.co_running_lanes = flags.co_running;
     options.time_limit_s = parse_duration_ns(flags.time_limit, "--time-limit") / 1e9;
     options.seed = flags.seed;
+    options.device = flags.device;
+    if (!flags.batches.empty()) {
+        options.batches = ascending(flags.batches, "--batch");
+    }
+    if (!flags.memory_limit.empty()) {
+        options.memory_limit = parse_bytes(flags.memory_limit, "--memory-limit");
+    }
     options.tapes = flags.tapes;
     options.one_layer_at_a_time = flags.one_layer_at_a_time;
     return options;
@@ -72,21 +86,37 @@ DeviceType estimated_device(const ProfileFlags& flags) {
                        flags.device_type);
 }
 
-void check_device(const ProfileFlags& flags, bool has_device_type) {
-    if (flags.device != "cpu" && flags.device != "meta") {
+bool estimates(const ProfileFlags& flags) {
+    return flags.device == "meta";
+}
+
+void check_device(const ProfileFlags& flags, bool has_device_type, bool has_co_running) {
+    const bool measures_only = flags.tapes || flags.one_layer_at_a_time || !flags.batches.empty();
+    if (estimates(flags) && measures_only) {
         throw UsageError(
-            fmt::format("--device is '{}'; layers are measured on 'cpu', or described without memory on "
-                        "'meta'; for an accelerator's times use --device meta --device-type NAME",
+            "--tapes, --one-layer-at-a-time and --batch measure, and --device meta does not; leave out one of them");
+    }
+    if (!estimates(flags) && (has_device_type || !flags.catalogue.empty())) {
+        throw UsageError(
+            fmt::format("--device-type and --catalogue say for what device times are estimated, and "
+                        "--device {} measures them; add --device meta",
                         flags.device));
     }
-    if (flags.device == "meta" && (flags.tapes || flags.one_layer_at_a_time)) {
-        throw UsageError(
-            "--tapes and --one-layer-at-a-time measure, and --device meta does not; leave out one of them");
+    if (estimates(flags)) {
+        return;
     }
-    if (flags.device == "cpu" && (has_device_type || !flags.catalogue.empty())) {
+    const bool is_host = usable_device(flags.device).is_cpu();  // or says what devices there are
+    if (!is_host && has_co_running && flags.co_running > 1) {
         throw UsageError(
-            "--device-type and --catalogue say for what device times are estimated, and --device cpu "
-            "measures them; add --device meta");
+            fmt::format("--co-running is {} on {}; what lanes of one accelerator take from each other is "
+                        "simulated; leave it out",
+                        flags.co_running, flags.device));
+    }
+    if (!is_host && flags.tapes) {
+        throw UsageError(
+            fmt::format("--tapes with --device {}; what is allocated there is not told block by block; "
+                        "record tapes with --device cpu",
+                        flags.device));
     }
 }
 
@@ -94,11 +124,12 @@ Profile make_profile(const ProfileFlags& flags) {
     const ModelSpec model = make_model(flags.model);
     ProgressBar bar("profiling " + flags.model);
     const auto progress = [&](double done) { bar.show(done); };
-    if (flags.device == "meta") {
+    if (estimates(flags)) {
         return profile_on_meta(model, {sizes_of(flags), progress}, estimated_device(flags));
     }
     ProfileOptions options = profile_options(flags);
     options.progress = progress;
+    options.announce = [](const std::string& sentence) { std::cerr << "pipescope: " << sentence << '\n'; };
     return profile_model(model, options);
 }
 
@@ -120,11 +151,16 @@ std::string profile_text(const Profile& profile) {
                        format_duration(whole(layer.backward_ns[last])), format_bytes(layer.parameter_bytes),
                        bytes_at(layer.output_bytes), bytes_at(layer.saved_bytes)});
     }
-    return text + table.str();
+    text += table.str();
+    if (profile.co_running_slowdown.size() > 1) {
+        text += fmt::format("\nWith {} lanes busy a layer takes {:.2f} times as long as alone.\n",
+                            profile.co_running_slowdown.size(), profile.co_running_slowdown.back());
+    }
+    return text;
 }
 
-ExitCode profile_command(const ProfileFlags& flags, bool has_device_type) {
-    check_device(flags, has_device_type);
+ExitCode profile_command(const ProfileFlags& flags, bool has_device_type, bool has_co_running) {
+    check_device(flags, has_device_type, has_co_running);
     profile_options(flags);  // refuses what makes no sense before a model is made
     if (!flags.output.empty()) {
         check_output(flags.output, flags.force);
@@ -153,13 +189,23 @@ void add_profile_command(Program& program) {
     command->add_option("--micro-batch-sizes", flags->sizes, "Samples per micro-batch to measure; default 1,2,4")
         ->type_name("LIST");
     command
-        ->add_option("--co-running", flags->co_running,
-                     "Lanes busy at the same time, the measured one included, as in the pipeline to come; default 2")
-        ->type_name("N");
+        ->add_option(
+            "--batch", flags->batches,
+            "Mini-batches to measure the loss at too, since a step may compute it once for all; default: 8 and "
+            "32 times the largest micro-batch")
+        ->type_name("LIST");
+    CLI::Option* co_running =
+        command
+            ->add_option("--co-running", flags->co_running,
+                         "Lanes busy at the same time, the measured one included, as in the pipeline to come; how much "
+                         "they slow each other down is measured too; default 2, at most the cores")
+            ->type_name("N");
     command->add_option("--time-limit", flags->time_limit, "For the whole profile; default 30s")->type_name("TIME");
     command
-        ->add_option("--device", flags->device,
-                     "cpu (default) measures; meta gives shapes, bytes and flops without memory, and estimated times")
+        ->add_option(
+            "--device", flags->device,
+            "cpu (default) or an accelerator such as cuda:0 measures; meta gives shapes, bytes and flops without "
+            "memory, and estimated times")
         ->type_name("DEVICE");
     CLI::Option* device_type =
         command
@@ -173,11 +219,17 @@ void add_profile_command(Program& program) {
     command->add_flag("--tapes", flags->tapes,
                       "Record every allocation of a layer too, for exact replay of its memory");
     command->add_flag("--one-layer-at-a-time", flags->one_layer_at_a_time,
-                      "Make, measure and free each layer by itself: for a model larger than memory");
+                      "Make, measure and free each layer by itself; done unasked for a model larger than memory");
+    command
+        ->add_option("--memory-limit", flags->memory_limit,
+                     "What parameters and gradients of the busy lanes may take as a whole; default: what is free")
+        ->type_name("SIZE");
     command->add_option("--seed", flags->seed, "Of the initial weights and the data; default 0")->type_name("N");
     command->add_option("-o,--output", flags->output, "Profile file to write")->type_name("FILE")->group("Output");
     add_force_flag(*command, flags->force);
     command->add_flag("--json", flags->json, "Print the profile itself, as the file holds it")->group("Output");
-    program.set_action(command, [flags, device_type] { return profile_command(*flags, device_type->count() > 0); });
+    program.set_action(command, [flags, device_type, co_running] {
+        return profile_command(*flags, device_type->count() > 0, co_running->count() > 0);
+    });
 }
 }  // namespace pipescope

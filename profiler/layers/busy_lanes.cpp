@@ -1,27 +1,76 @@
 #include "profiler/layers/busy_lanes.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace pipescope {
 BusyLanes::BusyLanes(const ModelSpec& model, const std::vector<MeasuredSize>& sizes, std::uint64_t seed, int count)
-    : sizes_(sizes) {
+    : sizes_(sizes), busy_(static_cast<std::size_t>(count)) {
     for (int lane = 0; lane < count; ++lane) {
-        chains_.push_back(std::make_unique<LayerChain>(model, seed + 1 + static_cast<std::uint64_t>(lane)));
+        const std::uint64_t lane_seed = seed + 1 + static_cast<std::uint64_t>(lane);
+        lanes_.push_back({std::make_unique<LayerChain>(model, lane_seed), false});
     }
-    for (const auto& chain : chains_) {
-        threads_.emplace_back([this, &chain](const std::stop_token& stop) { work(stop, *chain); });
+    for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
+        threads_.emplace_back([this, lane] { work(lane); });
     }
 }
 
-void BusyLanes::work(const std::stop_token& stop, LayerChain& chain) {
-    run_on_one_thread();
-    try {
-        while (!stop.stop_requested()) {
-            const MeasuredSize& size = sizes_[size_];
-            chain.run(size.start, size.target, size.segments, stop);
-        }
-    } catch (...) {
+BusyLanes::~BusyLanes() {
+    {
         const std::lock_guard lock(mutex_);
-        failure_ = std::current_exception();
+        is_over_ = true;
+        pass_.request_stop();
     }
+    changed_.notify_all();
+}
+
+void BusyLanes::work(std::size_t lane) {
+    run_on_one_thread();
+    std::unique_lock lock(mutex_);
+    while (true) {
+        changed_.wait(lock, [&] { return is_over_ || lane < busy_; });
+        if (is_over_) {
+            return;
+        }
+        lanes_[lane].runs = true;
+        const MeasuredSize& size = sizes_[size_];
+        const std::stop_token stop = pass_.get_token();
+        lock.unlock();
+        std::exception_ptr failure;
+        try {
+            lanes_[lane].chain->run(size.start, size.target, size.segments, stop);
+        } catch (...) {
+            failure = std::current_exception();
+        }
+        lock.lock();
+        lanes_[lane].runs = false;
+        changed_.notify_all();
+        if (failure) {
+            failure_ = failure;
+            return;
+        }
+    }
+}
+
+void BusyLanes::set_size(std::size_t index) {
+    const std::lock_guard lock(mutex_);
+    size_ = index;
+}
+
+void BusyLanes::set_busy(int count) {
+    std::unique_lock lock(mutex_);
+    const std::size_t before = std::exchange(busy_, static_cast<std::size_t>(count));
+    if (busy_ < before) {
+        pass_.request_stop();
+        pass_ = std::stop_source();
+    }
+    changed_.notify_all();
+    changed_.wait(lock, [&] { return others_stopped(); });
+}
+
+bool BusyLanes::others_stopped() const {
+    return std::none_of(lanes_.begin() + static_cast<std::ptrdiff_t>(std::min(busy_, lanes_.size())), lanes_.end(),
+                        [](const Lane& lane) { return lane.runs; });
 }
 
 void BusyLanes::check() {

@@ -2,9 +2,11 @@
 
 #include "profiler/layers/layer_chain.h"
 
-#include <atomic>
+#include <condition_variable>
 #include <exception>
+#include <memory>
 #include <mutex>
+#include <stop_token>
 #include <thread>
 #include <vector>
 
@@ -17,28 +19,41 @@ struct MeasuredSize {
 };
 
 /// Lanes that run their own copies of the model over and over, so that the measured one has the caches, the memory
-/// bandwidth and the clock rate of a lane among busy lanes.
-/// Threading: start and stop from one thread; the sizes must outlive the object.
+/// bandwidth and the clock rate of a lane among busy lanes. All are busy from the start.
+/// Threading: everything from one thread; the sizes must outlive the object.
 class BusyLanes {
 public:
     BusyLanes(const ModelSpec& model, const std::vector<MeasuredSize>& sizes, std::uint64_t seed, int count);
-    ~BusyLanes() = default;  // the threads stop within a layer
+    ~BusyLanes();  // the threads stop within a layer
     BusyLanes(const BusyLanes&) = delete;
     BusyLanes& operator=(const BusyLanes&) = delete;
 
+    int count() const noexcept { return static_cast<int>(lanes_.size()); }
     /// The size the lanes run from their next pass on.
-    void set_size(std::size_t index) { size_ = index; }
+    void set_size(std::size_t index);
+    /// Only the first `count` lanes go on; returns when the others have stopped, within a layer.
+    void set_busy(int count);
     /// Throws what a lane failed with.
     void check();
 
 private:
-    void work(const std::stop_token& stop, LayerChain& chain);
+    struct Lane {
+        std::unique_ptr<LayerChain> chain;
+        bool runs = false;  // guarded by mutex_
+    };
+
+    void work(std::size_t lane);
+    bool others_stopped() const;  // under mutex_
 
     const std::vector<MeasuredSize>& sizes_;
-    std::atomic<std::size_t> size_{0};
     std::mutex mutex_;
+    std::condition_variable changed_;
+    std::size_t size_ = 0;  // these four guarded by mutex_
+    std::size_t busy_ = 0;
+    bool is_over_ = false;
     std::exception_ptr failure_;
-    std::vector<std::unique_ptr<LayerChain>> chains_;
+    std::stop_source pass_;  // of the passes that run now; guarded too
+    std::vector<Lane> lanes_;
     std::vector<std::jthread> threads_;
 };
 }  // namespace pipescope

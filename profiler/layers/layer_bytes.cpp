@@ -1,6 +1,6 @@
 #include "profiler/layers/layer_bytes.h"
 
-#include "profiler/memory/tracking_allocator.h"
+#include "profiler/layers/measured_memory.h"
 
 #include <torch/torch.h>
 
@@ -9,23 +9,7 @@
 
 namespace pipescope {
 namespace {
-using tracking_allocator::kMeasuredOwner;
 using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
-
-Bytes held() {
-    return tracking_allocator::allocated(kMeasuredOwner);
-}
-
-class MeasuredOwner {
-public:
-    MeasuredOwner() : before_(tracking_allocator::set_owner(kMeasuredOwner)) {}
-    ~MeasuredOwner() { tracking_allocator::set_owner(before_); }
-    MeasuredOwner(const MeasuredOwner&) = delete;
-    MeasuredOwner& operator=(const MeasuredOwner&) = delete;
-
-private:
-    int before_;
-};
 
 Bytes total(const std::vector<BoundaryStorage>& storages) {
     Bytes sum = 0;
@@ -116,9 +100,9 @@ bool any_kept(const std::vector<BoundaryStorage>& storages) {
 LayerWalk::LayerWalk(Activation start) : activation_(as_leaves(start)) {}
 
 void LayerWalk::next(LayerChain& chain, std::size_t index) {
-    const MeasuredOwner measuring;
+    const MeasuredMemory memory(chain.device());
     const bool passes_gradient = run_once(chain, index, activation_);
-    Measured here = measure(chain, index);
+    Measured here = measure(chain, index, memory);
     here.bytes.passes_gradient = passes_gradient;
     if (below_) {
         settle(*below_, here);
@@ -129,7 +113,7 @@ void LayerWalk::next(LayerChain& chain, std::size_t index) {
     below_ = std::move(here);
 }
 
-LayerWalk::Measured LayerWalk::measure(LayerChain& chain, std::size_t layer) {
+LayerWalk::Measured LayerWalk::measure(LayerChain& chain, std::size_t layer, const MeasuredMemory& memory) {
     Measured measured;
     LayerBytes& bytes = measured.bytes;
     count_operators(chain, layer, activation_, bytes);
@@ -139,11 +123,11 @@ LayerWalk::Measured LayerWalk::measure(LayerChain& chain, std::size_t layer) {
     Tensors popped = popped_tensors(running, chain.skips(layer));
     measured.inputs = storages_of(inputs);
     const std::vector<BoundaryStorage> popped_storages = storages_of(popped);
-    const Bytes before = held();
-    tracking_allocator::reset_peak(kMeasuredOwner);
+    const Bytes before = memory.held();
+    memory.reset_peak();
     chain.forward(layer, running);
-    const Bytes growth = held() - before;
-    const Bytes forward_peak = tracking_allocator::peak(kMeasuredOwner) - before;
+    const Bytes growth = memory.held() - before;
+    const Bytes forward_peak = memory.peak() - before;
 
     Tensors outputs = running.tensors;
     Tensors stashed = stashed_tensors(running, chain.skips(layer));
@@ -183,10 +167,10 @@ LayerWalk::Measured LayerWalk::measure(LayerChain& chain, std::size_t layer) {
     mark_kept(measured.outputs, weak_outputs);
 
     Tensors gradients = graph.output_gradients();
-    const Bytes with_graph = held();
-    tracking_allocator::reset_peak(kMeasuredOwner);
+    const Bytes with_graph = memory.held();
+    memory.reset_peak();
     graph.backward(std::move(gradients));
-    const Bytes backward_peak = tracking_allocator::peak(kMeasuredOwner) - with_graph - input_gradient;
+    const Bytes backward_peak = memory.peak() - with_graph - input_gradient;
     bytes.transient = std::max({Bytes{0}, forward_peak - growth, backward_peak});
     return measured;
 }
@@ -215,7 +199,7 @@ void LayerWalk::loss(const LayerChain& chain, const Tensors& target) {
     if (!chain.has_loss()) {
         return;
     }
-    const MeasuredOwner measuring;
+    const MeasuredMemory memory(chain.device());
     {
         const Tensors leaves = as_leaves(activation_.tensors);
         OperatorCount count;
@@ -226,8 +210,8 @@ void LayerWalk::loss(const LayerChain& chain, const Tensors& target) {
         loss_.loss_work = count.take();
     }
     const Tensors leaves = as_leaves(activation_.tensors);
-    const Bytes before = held();
-    tracking_allocator::reset_peak(kMeasuredOwner);
+    const Bytes before = memory.held();
+    memory.reset_peak();
     const at::Tensor loss = chain.loss(leaves, target);
     if (loss.requires_grad()) {
         loss.backward();
@@ -236,7 +220,7 @@ void LayerWalk::loss(const LayerChain& chain, const Tensors& target) {
     for (const at::Tensor& leaf : leaves) {
         gradients += leaf.grad().defined() ? static_cast<Bytes>(leaf.grad().nbytes()) : 0;
     }
-    loss_.loss_transient = std::max<Bytes>(0, tracking_allocator::peak(kMeasuredOwner) - before - gradients);
+    loss_.loss_transient = std::max<Bytes>(0, memory.peak() - before - gradients);
 }
 
 ModelBytes LayerWalk::bytes() const {

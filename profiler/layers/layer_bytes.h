@@ -12,6 +12,8 @@
 #include <vector>
 
 namespace pipescope {
+class MeasuredMemory;
+
 /// What a layer holds, and asks of a device, at one micro-batch size, as in the profile file.
 struct LayerBytes {
     Bytes output = 0;     ///< storages that go to the next layer, each counted once; skips apart
@@ -43,6 +45,7 @@ struct ModelBytes {
 /// how long one lives is the schedule's business.
 ///
 /// Real tensors and meta tensors give the same figures, except for the transients of kernels that need scratch memory.
+/// On an accelerator the device's own allocator counts, as MeasuredMemory says.
 /// Precondition: the tracking allocator is installed. Threading: charges what the calling thread allocates meanwhile.
 class LayerWalk {
 public:
@@ -64,7 +67,7 @@ private:
         std::vector<BoundaryStorage> inputs;   // with `kept` by this layer
         std::vector<BoundaryStorage> outputs;  // the same
     };
-    Measured measure(LayerChain& chain, std::size_t layer);
+    Measured measure(LayerChain& chain, std::size_t layer, const MeasuredMemory& memory);
     static void settle(Measured& below, Measured& above);
 
     Activation activation_;

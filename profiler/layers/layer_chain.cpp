@@ -1,22 +1,24 @@
 #include "profiler/layers/layer_chain.h"
 
+#include "engine/lane_device.h"
 #include "engine/random.h"
 
 #include <ATen/Parallel.h>
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <chrono>
+#include <numeric>
 #include <optional>
 #include <tuple>
 #include <utility>
 
 namespace pipescope {
 namespace {
-using Clock = std::chrono::steady_clock;
+/// From a start to an end.
+using Span = std::pair<Instant, Instant>;
 
-double nanoseconds(Clock::time_point from, Clock::time_point to) {
-    return static_cast<double>(std::chrono::duration_cast<std::chrono::nanoseconds>(to - from).count());
+double nanoseconds(const Span& span) {
+    return DeviceClock::nanoseconds(span.first, span.second);
 }
 
 bool contains(const Tensors& tensors, const at::Tensor& tensor) {
@@ -26,15 +28,15 @@ bool contains(const Tensors& tensors, const at::Tensor& tensor) {
 /// When backward reached each layer of a segment; nothing for a layer that has no node of its own.
 class BackwardClock {
 public:
-    explicit BackwardClock(std::size_t layers) : reached_(layers) {}
+    BackwardClock(const DeviceClock& clock, std::size_t layers) : clock_(clock), reached_(layers) {}
 
     /// Hooks the outputs that the layer made; what it only handed on belongs to an earlier layer.
     void watch(std::size_t layer, const Tensors& inputs, const Tensors& outputs) {
         for (const at::Tensor& output : outputs) {
             if (output.requires_grad() && !output.is_leaf() && !contains(inputs, output)) {
-                output.register_hook([&reached = reached_[layer]](const at::Tensor&) {
+                output.register_hook([this, &reached = reached_[layer]](const at::Tensor&) {
                     if (!reached) {
-                        reached = Clock::now();
+                        reached = clock_.now();
                     }
                 });
             }
@@ -42,12 +44,12 @@ public:
     }
 
     /// Each layer's time lasts until backward reached the next one below it.
-    std::vector<double> durations(Clock::time_point end) const {
+    std::vector<double> durations(const Instant& end) const {
         std::vector<double> times(reached_.size(), 0);
-        Clock::time_point until = end;
+        Instant until = end;
         for (std::size_t layer = 0; layer < reached_.size(); ++layer) {
             if (reached_[layer]) {
-                times[layer] = std::max(0.0, nanoseconds(*reached_[layer], until));
+                times[layer] = DeviceClock::nanoseconds(*reached_[layer], until);
                 until = *reached_[layer];
             }
         }
@@ -55,7 +57,8 @@ public:
     }
 
 private:
-    std::vector<std::optional<Clock::time_point>> reached_;
+    const DeviceClock& clock_;
+    std::vector<std::optional<Instant>> reached_;
 };
 
 void backward(const Tensors& outputs, const Tensors& gradients) {
@@ -83,9 +86,10 @@ Tensors made_up_gradients(const Tensors& outputs) {
     return gradients;
 }
 
-// The gradients of the output, and how long the loss took: as in the engine, the output is joined first.
-std::pair<Tensors, double> loss_gradients(const LayerChain& chain, const Tensors& outputs, const Tensors& target) {
-    const auto start = Clock::now();
+// The gradients of the output, and when the loss ran: as in the engine, the output is joined first.
+std::pair<Tensors, Span> loss_gradients(const LayerChain& chain, const DeviceClock& clock, const Tensors& outputs,
+                                        const Tensors& target) {
+    const Instant start = clock.now();
     Tensors joined;
     for (const at::Tensor& output : outputs) {
         joined.push_back(output.detach().clone().set_requires_grad(output.requires_grad()));
@@ -98,9 +102,17 @@ std::pair<Tensors, double> loss_gradients(const LayerChain& chain, const Tensors
     for (const at::Tensor& output : joined) {
         gradients.push_back(output.grad());
     }
-    return {gradients, nanoseconds(start, Clock::now())};
+    return {gradients, {start, clock.now()}};
 }
 }  // namespace
+
+double LayerTimes::total() const {
+    double sum = 0;
+    for (const std::vector<double>* times : {&forward, &recompute, &backward}) {
+        sum = std::accumulate(times->begin(), times->end(), sum);
+    }
+    return sum;
+}
 
 void run_on_one_thread() {
     at::get_num_threads();  // a thread's first question brings the process's default back: ask before setting
@@ -123,9 +135,13 @@ Activation as_leaves(const Activation& activation) {
     return leaves;
 }
 
-LayerChain::LayerChain(const ModelSpec& model, std::uint64_t seed) : loss_(model.loss), seed_(seed) {
+LayerChain::LayerChain(const ModelSpec& model, std::uint64_t seed, c10::Device device)
+    : loss_(model.loss), seed_(seed), device_(device), clock_(device) {
     for (const LayerSpec& layer : model.layers) {
         layers_.push_back(layer.make());
+        if (!device.is_meta()) {  // there its maker puts it
+            move_layer(*layers_.back(), device);
+        }
         layers_.back()->train(true);
         skips_.push_back(layers_.back()->skips());
     }
@@ -162,32 +178,39 @@ LayerTimes LayerChain::run(const Activation& start, const Tensors& target, const
     return times;
 }
 
+double LayerChain::time_loss(const Tensors& output, const Tensors& target) const {
+    return has_loss() ? nanoseconds(loss_gradients(*this, clock_, output, target).second) : 0;
+}
+
 void LayerChain::run_segment(std::size_t first, std::size_t end, Activation& at, const Tensors& target,
                              LayerTimes& times, const std::stop_token& stop) {
+    std::vector<Span> forward_spans;  // read off when all is over: an accelerator is not waited for in between
+    std::vector<Span> recompute_spans;
     {
         const torch::NoGradGuard no_grad;
         Activation running = at;
         for (std::size_t layer = first; layer < end && !stop.stop_requested(); ++layer) {
-            const auto start = Clock::now();
+            const Instant start = clock_.now();
             forward(layer, running);
-            times.forward[layer] = nanoseconds(start, Clock::now());
+            forward_spans.emplace_back(start, clock_.now());
         }
     }
-    BackwardClock clock(end - first);
+    BackwardClock reached(clock_, end - first);
     Activation running = std::move(at);
     for (std::size_t layer = first; layer < end && !stop.stop_requested(); ++layer) {
         const Tensors inputs = running.tensors;
-        const auto start = Clock::now();
+        const Instant start = clock_.now();
         forward(layer, running);
-        times.recompute[layer] = nanoseconds(start, Clock::now());
-        clock.watch(layer - first, inputs, running.tensors);
+        recompute_spans.emplace_back(start, clock_.now());
+        reached.watch(layer - first, inputs, running.tensors);
     }
     if (stop.stop_requested()) {
         return;
     }
     Tensors gradients;
+    std::optional<Span> loss;
     if (end == size() && has_loss()) {
-        std::tie(gradients, times.loss) = loss_gradients(*this, running.tensors, target);
+        std::tie(gradients, loss) = loss_gradients(*this, clock_, running.tensors, target);
     } else {
         gradients = made_up_gradients(running.tensors);
     }
@@ -201,8 +224,12 @@ void LayerChain::run_segment(std::size_t first, std::size_t end, Activation& at,
     }
     running.skips.clear();
     backward(std::exchange(roots, {}), std::exchange(gradients, {}));
-    const std::vector<double> backward_times = clock.durations(Clock::now());
-    std::copy(backward_times.begin(), backward_times.end(),
-              times.backward.begin() + static_cast<std::ptrdiff_t>(first));
+    const std::vector<double> backward_times = reached.durations(clock_.now());
+    for (std::size_t layer = first; layer < end; ++layer) {
+        times.forward[layer] = nanoseconds(forward_spans[layer - first]);
+        times.recompute[layer] = nanoseconds(recompute_spans[layer - first]);
+        times.backward[layer] = backward_times[layer - first];
+    }
+    times.loss = loss ? nanoseconds(*loss) : times.loss;
 }
 }  // namespace pipescope

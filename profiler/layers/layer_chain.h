@@ -1,7 +1,10 @@
 #pragma once
 
 #include "engine/layer.h"
+#include "profiler/layers/device_clock.h"
 #include "profiler/layers/skip_shelf.h"
+
+#include <c10/core/Device.h>
 
 #include <cstdint>
 #include <memory>
@@ -15,6 +18,9 @@ struct LayerTimes {
     std::vector<double> recompute;  ///< with gradients
     std::vector<double> backward;
     double loss = 0;  ///< joining the output, the loss, and its gradient
+
+    /// Of all layers, the loss apart.
+    double total() const;
 };
 
 /// The model's layers, run one after the other in the way a lane runs its partition.
@@ -24,12 +30,15 @@ struct LayerTimes {
 /// never run a layer alone. A whole segment of layers runs forward as one autograd graph, with the clock read between
 /// layers, and then backward in one call; a hook on each layer's output reads the clock when backward reaches that
 /// layer. Autograd runs nodes in the reverse order of their making, so those instants cut the call into layers. Cost:
-/// the activations of a segment are alive at once; segments are as long as memory allows. Threading: one thread at a
-/// time.
+/// the activations of a segment are alive at once; segments are as long as memory allows.
+///
+/// On an accelerator the moments between layers are events in the stream (DeviceClock), so that a layer's time is what
+/// the device works for it. Where a layer's kernels end before the host has launched the next ones, the device waits,
+/// and that too is in the layer's time. Threading: one thread at a time, which has its stream for itself.
 class LayerChain {
 public:
-    /// Makes the layers, in training mode.
-    LayerChain(const ModelSpec& model, std::uint64_t seed);
+    /// Makes the layers, in training mode, and moves each to the device before it makes the next.
+    LayerChain(const ModelSpec& model, std::uint64_t seed, c10::Device device = c10::Device(c10::kCPU));
 
     /// One pass: for each segment forward, forward with gradients, backward. Adds to the parameters' .grad.
     /// `segments` are the ends of the segments, the last one the number of layers. A stopped pass returns early, with
@@ -41,6 +50,10 @@ public:
     /// there what it stashes.
     void forward(std::size_t layer, Activation& activation);
 
+    /// ns that the loss of that output takes, with its gradient; an end of the chain that has none takes 0.
+    double time_loss(const Tensors& output, const Tensors& target) const;
+
+    c10::Device device() const noexcept { return device_; }
     std::size_t size() const noexcept { return layers_.size(); }
     const Layer& layer(std::size_t index) const { return *layers_.at(index); }
     const SkipNames& skips(std::size_t index) const { return skips_.at(index); }
@@ -56,6 +69,8 @@ private:
     std::vector<SkipNames> skips_;  // of each layer
     std::function<at::Tensor(const Tensors&, const Tensors&)> loss_;
     std::uint64_t seed_;
+    c10::Device device_;
+    DeviceClock clock_;
 };
 
 /// One intra-op thread for the calling thread, as a lane has. Sets the default of threads that ask torch later, too.

@@ -1,5 +1,7 @@
 #include "profiler/layers/layer_profiler.h"
 
+#include "engine/lane_device.h"
+#include "profiler/layers/free_memory.h"
 #include "profiler/layers/layer_chain.h"
 #include "profiler/layers/part_measurement.h"
 #include "profiler/layers/profile_assembly.h"
@@ -12,7 +14,9 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <future>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -27,6 +31,15 @@ void check(const ModelSpec& model, const ProfileOptions& options) {
         throw UsageError("co-running lanes are " + std::to_string(options.co_running_lanes) +
                          "; the measured lane counts as one; give 1 or more");
     }
+    const std::vector<std::int64_t>& batches = options.batches;
+    if ((!batches.empty() && batches.front() < 1) ||
+        std::adjacent_find(batches.begin(), batches.end(), std::greater_equal<>()) != batches.end()) {
+        throw UsageError("the mini-batch sizes do not ascend from 1 up, each once; sort them");
+    }
+    if (options.tapes && !usable_device(options.device).is_cpu()) {
+        throw UsageError("tapes are asked for on '" + options.device +
+                         "'; what is allocated there is not told block by block; record them on cpu");
+    }
     if (!(options.time_limit_s > 0) || !(options.target_cv > 0)) {
         throw UsageError("the time limit is " + std::to_string(options.time_limit_s) + " s and the target error " +
                          std::to_string(options.target_cv) + "; both must be above 0; leave them at their defaults");
@@ -37,29 +50,93 @@ int usable_cores() {
     return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
+int lanes_of(const ProfileOptions& options, c10::Device device) {
+    return device.is_cpu() ? std::min(options.co_running_lanes, usable_cores()) : 1;
+}
+
+/// Why the model cannot be measured as a whole; empty if it can, for all that is known.
+std::string why_layer_by_layer(const ModelSpec& model, const ProfileOptions& options, c10::Device device) {
+    const std::optional<Bytes> parameters = parameter_bytes_of(model);
+    const std::optional<Bytes> limit =
+        options.memory_limit > 0 ? std::optional(options.memory_limit) : free_memory(device);
+    const int lanes = lanes_of(options, device);
+    constexpr Bytes kWithGradients = 2;
+    if (!parameters || !limit || kWithGradients * lanes * *parameters <= *limit) {
+        return {};
+    }
+    constexpr double kGib = 1 << 30;
+    const auto gib = [](double bytes) {
+        std::string text = std::to_string(bytes / kGib);
+        return text.substr(0, text.find('.') + 3) + " GiB";
+    };
+    return "parameters and gradients of " + std::to_string(lanes) + " busy lanes take " +
+           gib(static_cast<double>(kWithGradients * lanes * *parameters)) + " and " + gib(static_cast<double>(*limit)) +
+           " are free; measuring one layer at a time";
+}
+
+Tensors moved(const Tensors& tensors, c10::Device device) {
+    Tensors there;
+    for (const at::Tensor& tensor : tensors) {
+        there.push_back(tensor.to(device));
+    }
+    return there;
+}
+
+/// Adds what one part found to the whole model's: by its share of the time.
+class SlowdownOfParts {
+public:
+    void add(const MeasuredPart& part) {
+        if (part.co_running_slowdown.empty()) {
+            return;
+        }
+        sums_.resize(std::max(sums_.size(), part.co_running_slowdown.size()), 0);
+        const double alone_ns = part.pass_ns / part.co_running_slowdown.back();
+        weight_ += alone_ns;
+        for (std::size_t k = 0; k < part.co_running_slowdown.size(); ++k) {
+            sums_[k] += alone_ns * part.co_running_slowdown[k];
+        }
+    }
+    PerLane result() const {
+        PerLane slowdown = sums_;
+        for (double& each : slowdown) {
+            each /= weight_;
+        }
+        return weight_ > 0 ? slowdown : PerLane{};
+    }
+
+private:
+    PerLane sums_;
+    double weight_ = 0;
+};
+
 /// The model part by part, one after the other: as a whole, or layer by layer.
 class ModelMeasurement {
 public:
-    ModelMeasurement(const ModelSpec& model, const ProfileOptions& options, std::atomic<double>& done)
-        : model_(model), options_(options), done_(done) {}
+    ModelMeasurement(const ModelSpec& model, const ProfileOptions& options, c10::Device device,
+                     std::atomic<double>& done)
+        : model_(model), options_(options), device_(device), done_(done) {}
 
     /// Runs on a thread of its own, as a lane does: malloc serves it as it serves a lane, and torch's thread count is
     /// this thread's alone.
     Profile run() {
         run_on_one_thread();
+        const LaneDevice lane(device_);
+        const OnLaneDevice here(lane);
         Profile profile;
         profile.model = model_.name;
-        profile.co_running_lanes = std::min(options_.co_running_lanes, usable_cores());
+        profile.device = device_.str();
+        profile.co_running_lanes = lanes_of(options_, device_);
         profile.host_cores = usable_cores();
         profile.samples = options_.samples;
-        profile.launch_ns = measure_task_launch();
+        profile.launch_ns = measure_task_launch(device_);
         std::vector<Activation> starts;
         for (const std::int64_t size : options_.samples) {
             Batch batch = model_.make_batch(size, options_.seed);
             profile.input_bytes.push_back(input_bytes(batch.input));
-            starts.push_back({std::move(batch.input), {}});
-            targets_.push_back(std::move(batch.target));
+            starts.push_back({moved(batch.input, device_), {}});
+            targets_.push_back(moved(batch.target, device_));
         }
+        SlowdownOfParts slowdown;
         const std::size_t count = options_.one_layer_at_a_time ? model_.layers.size() : 1;
         for (std::size_t part = 0; part < count; ++part) {
             MeasuredPart measured = measure_part(part_of(part, std::move(starts)), part_options(part, count, profile));
@@ -68,8 +145,11 @@ public:
             profile.step_cv = std::max(profile.step_cv, measured.step_cv);
             profile.loss_ns = std::move(measured.loss_ns);  // the last part's stays
             profile.loss_transient_bytes = std::move(measured.loss_transient_bytes);
+            profile.loss_batch = std::move(measured.loss_batch);
+            slowdown.add(measured);
             std::move(measured.layers.begin(), measured.layers.end(), std::back_inserter(profile.layers));
         }
+        profile.co_running_slowdown = slowdown.result();
         return profile;
     }
 
@@ -87,6 +167,8 @@ private:
 
     PartOptions part_options(std::size_t part, std::size_t count, const Profile& profile) const {
         PartOptions options;
+        options.device = device_;
+        options.batches = options_.batches;
         options.lanes = profile.co_running_lanes;
         options.time_limit_s = options_.time_limit_s / static_cast<double>(count);
         options.target_error = options_.target_cv;
@@ -100,17 +182,27 @@ private:
 
     const ModelSpec& model_;
     const ProfileOptions& options_;
+    c10::Device device_;
     std::atomic<double>& done_;
     std::vector<Tensors> targets_;
 };
 }  // namespace
 
-Profile profile_model(const ModelSpec& model, const ProfileOptions& options) {
-    check(model, options);
+Profile profile_model(const ModelSpec& model, const ProfileOptions& asked) {
+    check(model, asked);
+    const c10::Device device = usable_device(asked.device);
+    ProfileOptions options = asked;
+    if (!options.one_layer_at_a_time) {
+        const std::string why = why_layer_by_layer(model, options, device);
+        options.one_layer_at_a_time = !why.empty();
+        if (!why.empty() && options.announce) {
+            options.announce(why);
+        }
+    }
     // Asked before another thread sets its own: the default of threads that start later follows whoever sets it last.
     const int threads_here = at::get_num_threads();
     std::atomic<double> done{0};
-    ModelMeasurement measurement(model, options, done);
+    ModelMeasurement measurement(model, options, device, done);
     std::future<Profile> profile = std::async(std::launch::async, [&] { return measurement.run(); });
     while (profile.wait_for(kProgressPeriod) != std::future_status::ready) {
         if (options.progress) {

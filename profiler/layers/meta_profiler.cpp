@@ -31,7 +31,7 @@ Profile profile_on_meta(const ModelSpec& model, const MetaProfileOptions& option
     check_model_and_sizes(model, options.samples);
     const MetaDevice on_meta;
     add_saving_meta_kernels();
-    LayerChain chain(model, 0);
+    LayerChain chain(model, 0, c10::Device(c10::kMeta));
     Profile profile;
     profile.model = model.name;
     profile.device = device.name;

@@ -1,6 +1,9 @@
 #include "profiler/layers/part_measurement.h"
 
+#include "engine/device_memory.h"
+#include "profiler/layers/batch_loss.h"
 #include "profiler/layers/busy_lanes.h"
+#include "profiler/layers/lane_slowdown.h"
 #include "profiler/layers/layer_bytes.h"
 #include "profiler/layers/layer_chain.h"
 #include "profiler/layers/profile_assembly.h"
@@ -11,6 +14,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <numeric>
+#include <optional>
 #include <utility>
 
 namespace pipescope {
@@ -19,6 +24,7 @@ using Clock = std::chrono::steady_clock;
 
 // Long segments are what a partition is like; the limit only keeps models profilable that do not fit as a whole.
 constexpr Bytes kSegmentBytes = Bytes{1} << 30;
+constexpr Bytes kPartOfFreeDevice = 4;
 constexpr std::size_t kMostRounds = 1000;
 constexpr std::size_t kFewestRounds = 5;
 constexpr int kOptimizerRepeats = 3;
@@ -65,6 +71,13 @@ struct SizeTimes {
         }
         return time > 0 ? variation / time : 0;
     }
+    double pass_ns() const {
+        double sum = 0;
+        for (const std::vector<double>* times : {&forward_ns, &recompute_ns, &backward_ns}) {
+            sum = std::accumulate(times->begin(), times->end(), sum);
+        }
+        return sum;
+    }
     double relative_error() const {
         return std::max({forward.relative_error(), recompute.relative_error(), backward.relative_error()});
     }
@@ -73,7 +86,11 @@ struct SizeTimes {
 class PartMeasurement {
 public:
     PartMeasurement(const ModelPart& part, const PartOptions& options)
-        : part_(part), options_(options), chain_(part.model, options.seed), start_(Clock::now()) {}
+        : part_(part),
+          options_(options),
+          chain_(part.model, options.seed, options.device),
+          start_(Clock::now()),
+          slowdown_(options.lanes) {}
 
     MeasuredPart run() {
         measure_sizes();
@@ -101,8 +118,13 @@ private:
             bytes_.push_back(walk.bytes());
             ends_.push_back(walk.activation());
             sizes_.push_back(
-                {part_.starts[size], part_.targets[size], segments_below(bytes_.back().layers, kSegmentBytes)});
+                {part_.starts[size], part_.targets[size], segments_below(bytes_.back().layers, segment_bytes())});
         }
+    }
+
+    Bytes segment_bytes() const {
+        const std::optional<DeviceMemory> memory = device_memory(options_.device);
+        return memory && memory->free > 0 ? memory->free / kPartOfFreeDevice : kSegmentBytes;
     }
 
     // Sizes and layers take turns within a round, so that a slow moment of the machine falls on all of them.
@@ -111,9 +133,15 @@ private:
         BusyLanes busy(part_.model, sizes_, options_.seed, options_.lanes - 1);
         for (std::size_t round = 0; round < kMostRounds; ++round) {
             const double round_start = elapsed();
+            double largest_ns = 0;
             for (std::size_t size = 0; size < sizes_.size(); ++size) {
                 busy.set_size(size);
-                times_[size].add(chain_.run(sizes_[size].start, sizes_[size].target, sizes_[size].segments, {}));
+                const LayerTimes times = pass(size);
+                largest_ns = times.total();
+                times_[size].add(times);
+            }
+            if (busy.count() > 0 && round % 2 == 1) {  // the first round warms up
+                run_with_fewer_busy(busy, largest_ns);
             }
             busy.check();
             const double now = elapsed();
@@ -128,6 +156,21 @@ private:
         for (SizeTimes& times : times_) {
             times.finish();
         }
+        if (chain_.has_loss()) {
+            loss_batch_ = time_batch_loss({chain_, part_.model, part_.starts.back().tensors, ends_.back().tensors},
+                                          options_.batches, options_.seed);
+        }
+        busy.check();
+    }
+
+    LayerTimes pass(std::size_t size) {
+        return chain_.run(sizes_[size].start, sizes_[size].target, sizes_[size].segments, {});
+    }
+
+    void run_with_fewer_busy(BusyLanes& busy, double all_ns) {
+        busy.set_busy(slowdown_.next_busy() - 1);
+        slowdown_.add(pass(sizes_.size() - 1).total(), all_ns);
+        busy.set_busy(busy.count());
     }
 
     double relative_error() const {
@@ -146,11 +189,12 @@ private:
             return 0;
         }
         torch::optim::SGD optimizer(parameters, torch::optim::SGDOptions(0));
+        const DeviceClock clock(options_.device);
         Repeats repeats;
         for (int repeat = 0; repeat <= kOptimizerRepeats; ++repeat) {
-            const auto start = Clock::now();
+            const Instant start = clock.now();
             optimizer.step();
-            repeats.add({std::chrono::duration<double, std::nano>(Clock::now() - start).count()});
+            repeats.add({DeviceClock::nanoseconds(start, clock.now())});
         }
         repeats.drop_warm_up();
         return repeats.median(0);
@@ -159,6 +203,9 @@ private:
     MeasuredPart assemble() {
         MeasuredPart measured;
         measured.ends = std::move(ends_);
+        measured.loss_batch = std::move(loss_batch_);
+        measured.co_running_slowdown = slowdown_.slowdown();
+        measured.pass_ns = times_.back().pass_ns();
         for (std::size_t size = 0; size < sizes_.size(); ++size) {
             measured.loss_ns.push_back(times_[size].loss.median(0));
             measured.loss_transient_bytes.push_back(static_cast<double>(bytes_[size].loss_transient));
@@ -197,6 +244,8 @@ private:
     std::vector<SizeTimes> times_;
     std::vector<std::vector<LayerTape>> tapes_;
     std::vector<Activation> ends_;
+    LaneSlowdown slowdown_;
+    BatchLoss loss_batch_;
 };
 }  // namespace
 

@@ -4,6 +4,8 @@
 #include "engine/layer.h"
 #include "profiler/layers/skip_shelf.h"
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
 #include <functional>
 #include <vector>
@@ -17,7 +19,10 @@ struct ModelPart {
 };
 
 struct PartOptions {
-    int lanes = 1;             ///< busy at the same time, the measured one included
+    c10::Device device = c10::Device(c10::kCPU);  ///< where the starts and targets are, and the layers go
+    int lanes = 1;                                ///< busy at the same time, the measured one included
+    /// Mini-batch sizes that the loss is measured at too, ascending; empty: a few that steps are likely to have.
+    std::vector<std::int64_t> batches;
     double time_limit_s = 30;  ///< kept as far as one pass over the part allows
     double target_error = 0.02;
     std::uint64_t seed = 0;
@@ -29,6 +34,9 @@ struct MeasuredPart {
     std::vector<LayerProfile> layers;
     PerSize loss_ns;
     PerSize loss_transient_bytes;
+    BatchLoss loss_batch;
+    PerLane co_running_slowdown;  ///< as in Profile
+    double pass_ns = 0;           ///< of all its layers once, at the largest size: its weight among parts
     double optimizer_ns = 0;
     double step_cv = 0;            ///< of whole passes over the part, beyond the layers' own
     std::vector<Activation> ends;  ///< what stands behind the part, by size

@@ -1,22 +1,13 @@
 #include "profiler/layers/repeats.h"
 
-#include <algorithm>
+#include "schedule/median.h"
+
 #include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
 
 namespace pipescope {
-namespace {
-double median_of(std::vector<double> values) {
-    if (values.empty()) {
-        return 0;
-    }
-    std::sort(values.begin(), values.end());
-    return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
-}
-}  // namespace
-
 void Repeats::drop_warm_up() {
     if (rounds_.size() > 1) {
         rounds_.erase(rounds_.begin());
@@ -24,11 +15,14 @@ void Repeats::drop_warm_up() {
 }
 
 double Repeats::median(std::size_t layer) const {
+    if (rounds_.empty()) {
+        return 0;
+    }
     std::vector<double> values;
     for (const auto& round : rounds_) {
         values.push_back(round.at(layer));
     }
-    return median_of(std::move(values));
+    return pipescope::median(std::move(values));
 }
 
 std::vector<double> Repeats::medians_to_sum() const {
@@ -41,7 +35,7 @@ std::vector<double> Repeats::medians_to_sum() const {
         medians.push_back(median(layer));
     }
     const double sum_of_medians = std::accumulate(medians.begin(), medians.end(), 0.0);
-    const double factor = sum_of_medians > 0 ? median_of(std::move(sums)) / sum_of_medians : 1;
+    const double factor = sum_of_medians > 0 ? pipescope::median(std::move(sums)) / sum_of_medians : 1;
     for (double& each : medians) {
         each *= factor;
     }

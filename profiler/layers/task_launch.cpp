@@ -28,9 +28,10 @@ private:
 };
 }  // namespace
 
-double measure_task_launch() {
-    GPipe pipeline(std::vector<LayerSpec>{{"add", [] { return std::make_unique<AddOne>(); }}},
-                   {.balance = {1}, .devices = {"cpu"}, .chunks = kMicroBatches, .checkpoint = Checkpoint::never});
+double measure_task_launch(c10::Device device) {
+    GPipe pipeline(
+        std::vector<LayerSpec>{{"add", [] { return std::make_unique<AddOne>(); }}},
+        {.balance = {1}, .devices = {device.str()}, .chunks = kMicroBatches, .checkpoint = Checkpoint::never});
     const at::Tensor input = at::zeros({kMicroBatches, 1});
     const auto loss = [](const at::Tensor& output, const at::Tensor&) { return output.sum(); };
     Repeats repeats;

@@ -51,6 +51,22 @@ TEST(Interpolate, TakesAnAbsentArrayAsZero) {
     EXPECT_FALSE(interpolate({1, 2}, {}, 7).extrapolated);
 }
 
+TEST(LossTime, IsReadOffAtTheMiniBatchWhereItWasMeasuredThere) {
+    Profile profile;
+    profile.samples = {1, 4};
+    profile.loss_ns = {10, 40};
+    EXPECT_DOUBLE_EQ(loss_time(profile, 64).value, 640);
+    EXPECT_TRUE(loss_time(profile, 64).extrapolated);
+    profile.loss_batch = {{4, 64}, {50, 1250}};  // caches end somewhere in between
+    EXPECT_DOUBLE_EQ(loss_time(profile, 64).value, 1250);
+    EXPECT_FALSE(loss_time(profile, 64).extrapolated);
+    EXPECT_DOUBLE_EQ(loss_time(profile, 34).value, 650);
+    EXPECT_DOUBLE_EQ(loss_time(profile, 4).value, 50);
+    EXPECT_DOUBLE_EQ(loss_time(profile, 1).value, 10);
+    profile.loss_ns.clear();
+    EXPECT_DOUBLE_EQ(loss_time(profile, 34).value, 650);
+}
+
 Profile small() {
     Profile profile;
     profile.samples = {1, 2};

@@ -39,6 +39,30 @@ TEST_F(FakeAccelerator, ComputesWhatTheCpuComputes) {
     }
 }
 
+TEST_F(FakeAccelerator, ComputesLossesThatTheCpuResizesOrAddsUpOnTheSide) {
+    const at::Tensor x = torch::randn({6, 5});
+    const at::Tensor y = torch::randn({6, 5});
+    const at::Tensor classes = torch::randint(5, {6}, torch::kLong);
+    const at::Tensor tokens = torch::randint(7, {6, 3}, torch::kLong);
+    const at::Tensor table = torch::randn({7, 5});
+    const auto on = [&](c10::Device device) {
+        const at::Tensor input = x.clone().to(device).set_requires_grad(true);
+        const at::Tensor rows = table.clone().to(device).set_requires_grad(true);
+        const at::Tensor embedded = torch::embedding(rows, tokens.to(device)).sum(1);
+        const at::Tensor loss =
+            torch::mse_loss(input, y.to(device)) + torch::cross_entropy_loss(input + embedded, classes.to(device));
+        loss.backward();
+        return std::vector<at::Tensor>{loss.detach().cpu(), input.grad().cpu(), rows.grad().cpu()};
+    };
+    const std::vector<at::Tensor> expected = on(c10::kCPU);
+    for (int round = 0; round < 20; ++round) {
+        const std::vector<at::Tensor> found = on(kFirst);
+        for (std::size_t k = 0; k < expected.size(); ++k) {
+            EXPECT_TRUE(torch::allclose(found[k], expected[k])) << k;
+        }
+    }
+}
+
 TEST_F(FakeAccelerator, GoesOnWhileKernelsRun) {
     behaviour().kernel_delay_us = 20'000;
     const at::Tensor x = torch::ones({4}, torch::kFloat64).to(kFirst);

@@ -103,6 +103,10 @@ public:
             wait_on_host(**static_cast<Event*>(event));
         }
     }
+    double elapsedTime(void* from, void* to, const c10::DeviceIndex) const override {
+        const auto time = [](void* event) { return (*static_cast<Event*>(event))->time(); };
+        return std::chrono::duration<double, std::milli>(time(to) - time(from)).count();
+    }
     void destroyEvent(void* event, c10::DeviceIndex) const noexcept override { delete static_cast<Event*>(event); }
     void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override {
         c10::getDeviceAllocator(kType)->recordStream(data, stream);

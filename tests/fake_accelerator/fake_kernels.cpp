@@ -205,6 +205,7 @@ void launch(const c10::OperatorHandle& op, c10::Device device, Stream::Uses uses
     }
     const auto kernel = [op, stack = std::move(stack), to = std::move(to)]() mutable {
         delay(behaviour().kernel_delay_us);
+        const torch::jit::Stack held = stack;  // out= operators of several results refer to them when they are gone
         try {
             run_on_host(op, stack);
             for (std::size_t k = 0; k < to.size(); ++k) {
@@ -217,6 +218,19 @@ void launch(const c10::OperatorHandle& op, c10::Device device, Stream::Uses uses
         }
     };
     current_stream(device.index()).launch(op.schema().name(), uses, kernel);
+}
+
+/// An out= operator of the CPU may resize its result on the way (mse_loss does), and borrowed memory has one size: it
+/// gets tensors of its own, which are copied over. Whether it is such an operator.
+bool give_own_results(const c10::FunctionSchema& schema, const std::vector<int>& sources, torch::jit::Stack& on_cpu) {
+    const bool is_out = !sources.empty() && std::all_of(sources.begin(), sources.end(), [&](int source) {
+        return schema.arguments()[static_cast<std::size_t>(source)].is_out();
+    });
+    for (const int source : is_out ? sources : std::vector<int>{}) {
+        c10::IValue& result = on_cpu[static_cast<std::size_t>(source)];
+        result = at::empty({0}, result.toTensor().options());
+    }
+    return is_out;
 }
 
 void run_any(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
@@ -235,10 +249,11 @@ void run_any(const c10::OperatorHandle& op, torch::jit::Stack* stack) {
     const bool all_are_arguments = std::all_of(sources.begin(), sources.end(), [](int source) { return source >= 0; });
     IValues results;
     if (all_are_arguments) {
-        launch(op, device, std::move(uses), std::move(on_cpu), {});
         for (const int source : sources) {
             results.push_back(arguments[static_cast<std::size_t>(source)]);
         }
+        const bool fills_results = give_own_results(schema, sources, on_cpu);
+        launch(op, device, std::move(uses), std::move(on_cpu), fills_results ? results : IValues{});
     } else if (auto shaped = results_by_meta(op, arguments, device)) {
         results = std::move(*shaped);
         launch(op, device, std::move(uses), std::move(on_cpu), results);

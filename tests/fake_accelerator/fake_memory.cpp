@@ -22,6 +22,7 @@ constexpr int kPoison = 0xff;  // every floating-point number of it is NaN
 struct Block {
     void* data;
     std::size_t size;
+    std::size_t asked_for;
     c10::Stream home;                                // what it was allocated for, and where it is free again
     std::vector<c10::Stream> users;                  // recorded on it besides
     std::vector<std::shared_ptr<Moment>> last_uses;  // of users, when it was freed
@@ -42,7 +43,7 @@ public:
         const std::lock_guard lock(mutex_);
         Block* block = take_unused(free_[{home.hash(), rounded}]);
         if (block == nullptr) {
-            block = new Block{c10::alloc_cpu(rounded), rounded, home, {}, {}, {}, {}};
+            block = new Block{c10::alloc_cpu(rounded), rounded, size, home, {}, {}, {}, {}};
             std::memset(block->data, kPoison, rounded);
             stats(device.index()).reserved_bytes[0].increase(rounded);
         } else {
@@ -50,7 +51,9 @@ public:
                 "giving out memory again", {.reads = {}, .writes = {block}},
                 [data = block->data, rounded] { std::memset(data, kPoison, rounded); }, block->passed);
         }
+        block->asked_for = size;
         stats(device.index()).allocated_bytes[0].increase(rounded);
+        stats(device.index()).requested_bytes[0].increase(size);
         return {block->data, block, &DeviceMemory::release, device};
     }
     c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
@@ -72,6 +75,7 @@ public:
     void resetPeakStats(c10::DeviceIndex device) override {
         const std::lock_guard lock(mutex_);
         stats(device).allocated_bytes[0].reset_peak();
+        stats(device).requested_bytes[0].reset_peak();
         stats(device).reserved_bytes[0].reset_peak();
     }
     std::pair<std::size_t, std::size_t> getMemoryInfo(c10::DeviceIndex device) override {
@@ -105,6 +109,7 @@ private:
         block->passed = seen_by_any();
         const std::lock_guard lock(mutex_);
         stats(block->home.device_index()).allocated_bytes[0].decrease(block->size);
+        stats(block->home.device_index()).requested_bytes[0].decrease(block->asked_for);
         free_[{block->home.hash(), block->size}].push_back(block);
     }
     c10::CachingDeviceAllocator::DeviceStats& stats(c10::DeviceIndex device) {

@@ -50,6 +50,7 @@ void Moment::pass() {
     {
         const std::lock_guard lock(mutex_);
         passed_ = true;
+        time_ = std::chrono::steady_clock::now();
     }
     rung_.notify_all();
 }
@@ -63,6 +64,11 @@ bool Moment::passed() {
     }
     see(clock_);
     return true;
+}
+
+std::chrono::steady_clock::time_point Moment::time() {
+    const std::lock_guard lock(mutex_);
+    return time_;
 }
 
 void Moment::wait() {

@@ -48,6 +48,8 @@ public:
     void pass();
     bool passed();
     void wait();
+    /// When it passed. Precondition: passed().
+    std::chrono::steady_clock::time_point time();
 
     Role role() const noexcept { return role_; }
     const Clock& clock() const noexcept { return clock_; }
@@ -58,6 +60,7 @@ private:
     std::mutex mutex_;
     std::condition_variable rung_;
     bool passed_ = false;  // guarded by mutex_
+    std::chrono::steady_clock::time_point time_;
 };
 
 /// A queue of kernels that one thread runs in order, like a stream of a real accelerator: whoever enqueues goes on at

@@ -9,9 +9,12 @@
 #include <torch/torch.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <map>
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace pipescope {
@@ -101,6 +104,69 @@ TEST_F(LayerProfilerTest, FindsTheCostsOfAnEmulatedModel) {
     }
 }
 
+// The loss of the whole mini-batch is another one than that of micro-batches added up.
+TEST_F(LayerProfilerTest, MeasuresTheLossAtTheSizeOfMiniBatches) {
+    Profile truth;
+    truth.samples = {1, 2};
+    truth.input_bytes = {64, 128};
+    truth.loss_ns = {1e6, 1e6};
+    truth.loss_batch = {{16, 64}, {2e6, 20e6}};
+    LayerProfile layer;
+    layer.forward_ns = layer.backward_ns = {1e5, 1e5};
+    layer.output_bytes = {400, 800};
+    truth.layers = {layer, layer};
+    ProfileOptions options = quick();
+    options.co_running_lanes = 1;
+    const Profile found = profile_model(emulated_model(truth), options);
+    ASSERT_EQ(found.loss_batch.samples, (std::vector<std::int64_t>{16, 64}));
+    expect_time(found.loss_batch.ns[0], 2e6);
+    expect_time(found.loss_batch.ns[1], 20e6);
+    options.batches = {5};
+    EXPECT_EQ(profile_model(emulated_model(truth), options).loss_batch.samples, (std::vector<std::int64_t>{5}));
+    options.batches = {5, 5};
+    EXPECT_THROW(profile_model(emulated_model(truth), options), UsageError);
+}
+
+// Takes three times as long while another one of its kind runs.
+class CrowdedLayer : public Layer {
+public:
+    Tensors forward(const Tensors& inputs) override {
+        const bool is_alone = running_++ == 0;
+        std::this_thread::sleep_for(std::chrono::milliseconds(is_alone ? 2 : 6));
+        --running_;
+        return {inputs.at(0) * weight_};
+    }
+    NamedTensors parameters() const override { return {{"weight", weight_}}; }
+    NamedTensors buffers() const override { return {}; }
+    void train(bool) override {}
+    void to(at::ScalarType) override {}
+
+private:
+    inline static std::atomic<int> running_ = 0;
+    at::Tensor weight_ = torch::ones({16}).set_requires_grad(true);
+};
+
+TEST_F(LayerProfilerTest, MeasuresHowMuchBusyLanesSlowEachOtherDown) {
+    if (std::thread::hardware_concurrency() < 2) {
+        GTEST_SKIP() << "lanes are not busy at once on one core";
+    }
+    ModelSpec model = make_model("mlp:layers=1,width=16");
+    model.layers = {{"crowded", [] { return std::make_unique<CrowdedLayer>(); }}};
+    for (const bool one_at_a_time : {false, true}) {
+        ProfileOptions options = quick();
+        options.one_layer_at_a_time = one_at_a_time;
+        const Profile profile = profile_model(model, options);
+        ASSERT_EQ(profile.co_running_lanes, 2);
+        ASSERT_EQ(profile.co_running_slowdown.size(), 2U);
+        EXPECT_EQ(profile.co_running_slowdown[0], 1);
+        EXPECT_GT(profile.co_running_slowdown[1], 1.2);  // 2 or so: the lane that came first is not slowed
+        EXPECT_LT(profile.co_running_slowdown[1], 6);
+    }
+    ProfileOptions alone = quick();
+    alone.co_running_lanes = 1;
+    EXPECT_TRUE(profile_model(model, alone).co_running_slowdown.empty());
+}
+
 TEST_F(LayerProfilerTest, ProfilesAModelWithSkipsAndOneWithTokens) {
     for (const char* name :
          {"unet:B=1,C=4,size=64", "transformer:layers=2,width=16,heads=2,sequence=8,vocabulary=20"}) {
@@ -163,6 +229,26 @@ TEST_F(LayerProfilerTest, HoldsOneLayerAtATimeIfAskedTo) {
         EXPECT_EQ(profile.layers[layer].saved_bytes, whole.layers[layer].saved_bytes);
         EXPECT_EQ(profile.layers[layer].flops, whole.layers[layer].flops);
     }
+}
+
+TEST_F(LayerProfilerTest, GoesLayerByLayerWhereTheModelDoesNotFitAndSaysSo) {
+    int alive = 0;
+    int most = 0;
+    const ModelSpec model = counted_model(5, alive, most);
+    ProfileOptions options = quick();
+    options.co_running_lanes = 1;
+    std::vector<std::string> said;
+    options.announce = [&](const std::string& sentence) { said.push_back(sentence); };
+    options.memory_limit = 2 * 5 * 16 * 16 * 4;  // parameters and gradients: it fits
+    profile_model(model, options);
+    EXPECT_EQ(most, 5);
+    EXPECT_TRUE(said.empty());
+    most = 0;
+    --options.memory_limit;
+    EXPECT_EQ(profile_model(model, options).layers.size(), 5U);
+    EXPECT_EQ(most, 1);
+    ASSERT_EQ(said.size(), 1U);
+    EXPECT_THAT(said[0], HasSubstr("one layer at a time"));
 }
 
 // Stashes its input past the layers behind it.

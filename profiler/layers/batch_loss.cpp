@@ -1,0 +1,65 @@
+#include "profiler/layers/batch_loss.h"
+
+#include "profiler/layers/profile_assembly.h"
+#include "profiler/layers/repeats.h"
+
+#include <ATen/Functions.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace pipescope {
+namespace {
+constexpr std::int64_t kLikelyMicroBatches[] = {8, 32};
+constexpr double kMostBytes = double{1 << 28};
+constexpr int kRepeats = 5;
+
+/// As large as the batch: the micro-batch's tensors again and again, and the rest of one.
+Tensors repeated(const Tensors& micro_batch, std::int64_t batch) {
+    Tensors joined;
+    for (const at::Tensor& tensor : micro_batch) {
+        const std::int64_t samples = tensor.size(0);
+        std::vector<at::Tensor> parts(static_cast<std::size_t>(batch / samples), tensor.detach());
+        if (batch % samples > 0) {
+            parts.push_back(tensor.detach().narrow(0, 0, batch % samples));
+        }
+        joined.push_back(at::cat(parts).set_requires_grad(tensor.requires_grad()));
+    }
+    return joined;
+}
+
+std::vector<std::int64_t> likely_sizes(const ModelEnd& end) {
+    const std::int64_t samples = end.output.at(0).size(0);
+    const double bytes = std::max(input_bytes(end.input), input_bytes(end.output));
+    std::vector<std::int64_t> sizes;
+    for (const std::int64_t count : kLikelyMicroBatches) {
+        if (bytes * static_cast<double>(count) <= kMostBytes) {
+            sizes.push_back(count * samples);
+        }
+    }
+    return sizes;
+}
+}  // namespace
+
+BatchLoss time_batch_loss(const ModelEnd& end, std::vector<std::int64_t> sizes, std::uint64_t seed) {
+    if (sizes.empty()) {
+        sizes = likely_sizes(end);
+    }
+    BatchLoss loss;
+    for (const std::int64_t size : sizes) {
+        const Tensors output = repeated(end.output, size);
+        Tensors target = end.model.make_batch(size, seed).target;
+        for (at::Tensor& tensor : target) {
+            tensor = tensor.to(end.chain.device());
+        }
+        Repeats repeats;
+        for (int repeat = 0; repeat <= kRepeats; ++repeat) {
+            repeats.add({end.chain.time_loss(output, target)});
+        }
+        repeats.drop_warm_up();
+        loss.samples.push_back(size);
+        loss.ns.push_back(repeats.median(0));
+    }
+    return loss;
+}
+}  // namespace pipescope

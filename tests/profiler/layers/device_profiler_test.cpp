@@ -1,0 +1,133 @@
+// Layers measured on an accelerator, on the fake one.
+
+#include "models/zoo.h"
+#include "profiler/layers/device_clock.h"
+#include "profiler/layers/layer_profiler.h"
+#include "profiler/layers/measured_memory.h"
+#include "profiler/memory/tracking_allocator.h"
+#include "schedule/error.h"
+#include "tests/fake_accelerator/fake_device.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/torch.h>
+
+#include <string>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+class DeviceProfilerTest : public testing::Test {
+protected:
+    static void SetUpTestSuite() {
+        fake_accelerator::install();
+        tracking_allocator::install();
+    }
+    void TearDown() override {
+        fake_accelerator::behaviour().kernel_delay_us = 0;
+        fake_accelerator::synchronize();
+    }
+
+    static ProfileOptions quick(const std::string& device) {
+        ProfileOptions options;
+        options.samples = {1, 2};
+        options.time_limit_s = 0.2;
+        options.co_running_lanes = 1;
+        options.device = device;
+        return options;
+    }
+};
+
+TEST_F(DeviceProfilerTest, FindsTheBytesThatTheCpuFinds) {
+    // The fake accelerator has no convolution.
+    for (const std::string name :
+         {"mlp:layers=3,width=16", "transformer:layers=2,width=16,heads=2,sequence=8,vocabulary=20"}) {
+        const ModelSpec model = make_model(name);
+        const Profile host = profile_model(model, quick("cpu"));
+        const Profile device = profile_model(model, quick("fake:1"));
+        EXPECT_EQ(device.device, "fake:1");
+        EXPECT_EQ(device.input_bytes, host.input_bytes) << name;
+        ASSERT_EQ(device.layers.size(), host.layers.size()) << name;
+        for (std::size_t index = 0; index < host.layers.size(); ++index) {
+            const LayerProfile& found = device.layers[index];
+            const LayerProfile& truth = host.layers[index];
+            SCOPED_TRACE(name + " " + truth.name);
+            EXPECT_EQ(found.parameter_bytes, truth.parameter_bytes);
+            EXPECT_EQ(found.gradient_bytes, truth.gradient_bytes);
+            EXPECT_EQ(found.buffer_bytes, truth.buffer_bytes);
+            EXPECT_EQ(found.output_bytes, truth.output_bytes);
+            if (name.starts_with("mlp")) {  // dropout and attention are other operators there, which save other things
+                EXPECT_EQ(found.saved_bytes, truth.saved_bytes);
+                EXPECT_EQ(found.keeps_input, truth.keeps_input);
+                EXPECT_EQ(found.keeps_output, truth.keeps_output);
+            }
+            EXPECT_EQ(found.flops, truth.flops);
+        }
+        EXPECT_NO_THROW(check_profile(device));
+    }
+}
+
+// Kernels are issued at once and run late: the host's clock would see next to nothing.
+TEST_F(DeviceProfilerTest, TimesWhatTheDeviceWorksAndNotTheIssuing) {
+    fake_accelerator::behaviour().kernel_delay_us = 2'000;
+    const Profile profile = profile_model(make_model("mlp:layers=3,width=16"), quick("fake:0"));
+    constexpr double kOneKernel = 2e6;
+    for (const LayerProfile& layer : profile.layers) {
+        SCOPED_TRACE(layer.name);
+        EXPECT_GE(layer.forward_ns[1], kOneKernel);
+        EXPECT_GE(layer.recompute_ns[1], kOneKernel);
+        EXPECT_GE(layer.backward_ns[1], kOneKernel);
+    }
+    EXPECT_GE(profile.loss_ns[1], kOneKernel);
+    EXPECT_GE(profile.loss_batch.ns.at(0), kOneKernel);
+    EXPECT_GE(profile.optimizer_ns, kOneKernel);
+    EXPECT_GT(profile.launch_ns, 0);
+    EXPECT_EQ(profile.co_running_lanes, 1);
+    EXPECT_TRUE(profile.co_running_slowdown.empty());
+}
+
+TEST_F(DeviceProfilerTest, GoesLayerByLayerWhereTheDeviceIsTooSmall) {
+    ProfileOptions options = quick("fake:0");
+    options.memory_limit = 1;
+    int said = 0;
+    options.announce = [&](const std::string&) { ++said; };
+    EXPECT_EQ(profile_model(make_model("mlp:layers=3,width=16"), options).layers.size(), 3U);
+    EXPECT_EQ(said, 1);
+}
+
+TEST_F(DeviceProfilerTest, SaysWhatDevicesThereAre) {
+    const ModelSpec model = make_model("mlp:layers=1,width=16");
+    EXPECT_THAT([&] { profile_model(model, quick("fake:7")); },
+                ThrowsMessage<Error>(AllOf(HasSubstr("\"fake:7\" is not there"), HasSubstr("fake:0, fake:1"))));
+    ProfileOptions options = quick("fake:0");
+    options.tapes = true;
+    EXPECT_THAT([&] { profile_model(model, options); },
+                ThrowsMessage<UsageError>(AllOf(HasSubstr("'fake:0'"), HasSubstr("on cpu"))));
+}
+
+TEST_F(DeviceProfilerTest, CountsBytesAsAskedForWhereTheAllocatorTells) {
+    const c10::Device device("fake:0");
+    const MeasuredMemory memory(device);
+    const Bytes before = memory.held();
+    memory.reset_peak();
+    {
+        const at::Tensor small = torch::empty({1}, device);
+        EXPECT_EQ(memory.held() - before, 4);
+    }
+    EXPECT_EQ(memory.held(), before);
+    EXPECT_EQ(memory.peak() - before, 4);
+}
+
+TEST_F(DeviceProfilerTest, WaitsForTheMomentsItMeasuresBetween) {
+    const DeviceClock clock(c10::Device("fake:0"));
+    at::Tensor x = torch::ones({4}, c10::Device("fake:0"));
+    fake_accelerator::behaviour().kernel_delay_us = 20'000;
+    const Instant start = clock.now();
+    x = x + 1;
+    EXPECT_GE(DeviceClock::nanoseconds(start, clock.now()), 20e6);
+}
+}  // namespace
+}  // namespace pipescope
