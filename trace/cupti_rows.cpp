@@ -254,8 +254,16 @@ std::int64_t CuptiRows::rows() const {
 }
 
 void add_named_resource(SQLite::Database& db, const NamedResource& resource) {
-    SQLite::Statement row(db, "INSERT INTO PIPESCOPE_RESOURCE (kind, domainId, identifier, name) VALUES (?,?,?,?)");
-    insert(row, resource.kind, resource.domain, same_bits(resource.identifier), resource.name);
+    SQLite::Statement row(
+        db, "INSERT INTO PIPESCOPE_RESOURCE (kind, domainId, identifier, name, streamId) VALUES (?,?,?,?,?)");
+    row.bind(1, resource.kind);
+    row.bind(2, resource.domain);
+    row.bind(3, same_bits(resource.identifier));
+    row.bind(4, resource.name);
+    if (resource.stream) {
+        row.bind(5, *resource.stream);
+    }
+    row.exec();
 }
 
 const char* create_cupti_tables_sql() {
@@ -289,7 +297,8 @@ CREATE TABLE IF NOT EXISTS PIPESCOPE_TASK_DEVICE (
     taskId INTEGER NOT NULL PRIMARY KEY, kernels INTEGER NOT NULL, copies INTEGER NOT NULL, start INTEGER NOT NULL,
     end INTEGER NOT NULL, busy INTEGER NOT NULL, gap INTEGER NOT NULL, launchDelay INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS PIPESCOPE_RESOURCE (
-    kind TEXT NOT NULL, domainId INTEGER NOT NULL, identifier INTEGER NOT NULL, name TEXT NOT NULL);
+    kind TEXT NOT NULL, domainId INTEGER NOT NULL, identifier INTEGER NOT NULL, name TEXT NOT NULL,
+    streamId INTEGER);
 CREATE TABLE IF NOT EXISTS ENUM_NSYS_EVENT_CLASS (id INTEGER NOT NULL PRIMARY KEY, name TEXT, label TEXT);
 CREATE TABLE IF NOT EXISTS ENUM_CUDA_KERNEL_LAUNCH_TYPE (id INTEGER NOT NULL PRIMARY KEY, name TEXT, label TEXT);
 CREATE TABLE IF NOT EXISTS ENUM_CUDA_DEV_MEM_EVENT_OPER (id INTEGER NOT NULL PRIMARY KEY, name TEXT, label TEXT);

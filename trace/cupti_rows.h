@@ -191,6 +191,7 @@ struct NamedResource {
     std::int64_t domain = 0;
     std::uint64_t identifier = 0;  ///< address, handle or number
     std::string name;
+    std::optional<std::uint32_t> stream;  ///< of a CUDA stream: streamId of its kernels and copies, where known
 };
 /// Throws SQLite::Exception.
 void add_named_resource(SQLite::Database& db, const NamedResource& resource);

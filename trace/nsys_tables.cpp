@@ -144,6 +144,14 @@ private:
                 device_names_[rows.is_null(2) ? rows.integer(0) : rows.integer(2)] = rows.text(1);
             }
         }
+        const Table resources(db_, "PIPESCOPE_RESOURCE");
+        if (resources.has({"kind", "name", "streamId"})) {  // older traces of ours have no streamId
+            Rows rows(db_,
+                      resources.select({"streamId", "name"}) + " WHERE kind = 'CUDA stream' AND streamId NOT NULL");
+            while (rows.next()) {
+                names_of_streams_[rows.integer(0)] = rows.text(1);
+            }
+        }
     }
 
     static std::string with_name(std::string what, const std::map<std::int64_t, std::string>& names, std::int64_t id) {
@@ -170,7 +178,7 @@ private:
         if (fresh) {
             found->second.kind = Kind::stream;
             found->second.group = with_name(fmt::format("GPU {}", row.integer(2)), device_names_, row.integer(2));
-            found->second.name = fmt::format("stream {}", row.integer(4));
+            found->second.name = with_name(fmt::format("stream {}", row.integer(4)), names_of_streams_, row.integer(4));
             if (!stream_names_.emplace(found->second.group, found->second.name).second) {
                 found->second.name +=
                     fmt::format(" (process {}, context {})", process_of(row.integer(5)), row.integer(3));
@@ -330,6 +338,7 @@ private:
     std::map<std::int64_t, std::string> thread_names_;
     std::map<std::int64_t, std::string> process_names_;
     std::map<std::int64_t, std::string> device_names_;
+    std::map<std::int64_t, std::string> names_of_streams_;        // given by NVTX
     std::set<std::pair<std::string, std::string>> stream_names_;  // group, name
     std::map<std::int64_t, std::uint32_t> string_numbers_;
     NameTable names_;

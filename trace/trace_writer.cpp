@@ -1,17 +1,12 @@
 #include "trace/trace_writer.h"
 
-#include "trace/sqlite_guard.h"
-#include "trace/trace_file.h"
-#include "trace/trace_schema.h"
+#include "trace/trace_connection.h"
 
 #include <fmt/chrono.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <chrono>
 #include <ctime>
-#include <unordered_map>
 
 namespace pipescope {
 namespace {
@@ -33,48 +28,6 @@ void bind_optional(SQLite::Statement& statement, int index, const std::optional<
     }
 }
 
-/// Executes and makes ready for the next row, also after a failure: SQLite refuses to bind a statement that stands at a
-/// row, and that second error would hide the first.
-void run_once(SQLite::Statement& statement) {
-    try {
-        statement.exec();
-    } catch (...) {
-        statement.tryReset();
-        throw;
-    }
-    statement.reset();
-}
-
-struct StringHash {
-    using is_transparent = void;
-    std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
-};
-
-/// The statements of the hot tables, prepared once.
-struct Statements {
-    explicit Statements(SQLite::Database& db)
-        : task(db,
-               "INSERT INTO PIPESCOPE_TASK (step, kind, partition, microBatch, skip, lane, device, start, end, "
-               "source, nvtxId, bytes) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"),
-          range(db,
-                "INSERT INTO NVTX_EVENTS (start, end, eventType, rangeId, category, color, text, globalTid, "
-                "endGlobalTid, textId, domainId, uint64Value, int64Value, doubleValue, uint32Value, int32Value, "
-                "floatValue) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"),
-          string(db, "INSERT INTO StringIds (id, value) VALUES (?,?)"),
-          memory(db,
-                 "INSERT INTO PIPESCOPE_MEMORY (lane, time, allocated, peak, reserved, taskId, parameters, gradients, "
-                 "optimizer, boundary, saved, skip, transient, copy, output) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"),
-          step(db,
-               "INSERT INTO PIPESCOPE_STEP (step, start, end, wallStart, wallEnd, trainingLoss, warmup) "
-               "VALUES (?,?,?,?,?,?,?)") {}
-
-    SQLite::Statement task;
-    SQLite::Statement range;
-    SQLite::Statement string;
-    SQLite::Statement memory;
-    SQLite::Statement step;
-};
-
 nlohmann::json to_json(const std::vector<LaneInfo>& lanes) {
     nlohmann::json list = nlohmann::json::array();
     for (const LaneInfo& lane : lanes) {
@@ -88,151 +41,16 @@ std::string iso_time(const std::tm& time, std::int64_t nanoseconds) {
 }
 }  // namespace
 
-struct TraceWriter::Impl {
-    Impl(const std::filesystem::path& target, IfExists if_exists)
-        : path(create_trace_file(target, if_exists)),
-          // One owner, so SQLite's locks around every bind are left out: they cost a fifth of the write rate.
-          db(guard_sqlite("create", path,
-                          [&] { return SQLite::Database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_NOMUTEX); })) {
-        guard_sqlite("create", path, [&] {
-            db.setBusyTimeout(kBusyMilliseconds);
-            // A log of 8,000 pages, 32 MB, is folded in at once: each page then is copied about one time.
-            db.exec("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=8000");
-            statements.emplace(db);
-        });
-    }
-
-    /// Every change goes through here: it opens the transaction and translates SQLite's errors.
-    template <class Change>
-    auto write(Change&& change) {
-        if (closed) {
-            throw TraceError("trace " + quoted(path) + " is closed; nothing can be added; open another one");
-        }
-        if (broken) {
-            throw TraceError(loss + "; nothing more is written to it");
-        }
-        try {
-            return guard_sqlite("write", path, [&] {
-                if (!in_transaction) {
-                    db.exec("BEGIN IMMEDIATE");  // so that another writer shows before anything is accepted
-                    in_transaction = true;
-                }
-                ++rows_in_transaction;
-                return change();
-            });
-        } catch (const TraceError& error) {
-            note_loss(error.what());
-            throw;
-        }
-    }
-
-    void commit() {
-        if (!in_transaction) {
-            return;
-        }
-        try {
-            guard_sqlite("write", path, [&] { db.exec("COMMIT"); });
-        } catch (const TraceError& error) {
-            note_loss(error.what());
-            throw;
-        }
-        in_transaction = false;
-        rows_in_transaction = 0;
-    }
-
-    /// After a failure inside a transaction SQLite may have taken it back, with rows that were accepted. It is taken
-    /// back for certain then, and nothing more is accepted, so that what is missing can be counted.
-    void note_loss(const std::string& what) {
-        loss = loss.empty() ? what : loss;
-        lost_rows += std::max<std::int64_t>(rows_in_transaction, 1);
-        rows_in_transaction = 0;
-        if (in_transaction) {
-            broken = true;
-            in_transaction = false;
-            db.tryExec("ROLLBACK");  // fails where it was taken back already
-        }
-    }
-
-    std::int64_t intern(std::string_view text) {
-        const auto found = strings.find(text);
-        if (found != strings.end()) {
-            return found->second;
-        }
-        const auto id = static_cast<std::int64_t>(strings.size());
-        const auto inserted = strings.emplace(text, id).first;
-        statements->string.bind(1, id);
-        statements->string.bindNoCopy(2, inserted->first);
-        run_once(statements->string);
-        return id;
-    }
-
-    void set_run(std::string_view key, const std::string& json) {
-        SQLite::Statement statement(db, "INSERT OR REPLACE INTO PIPESCOPE_RUN (key, value) VALUES (?,?)");
-        statement.bind(1, std::string(key));
-        statement.bind(2, json);
-        statement.exec();
-    }
+struct TraceWriter::Impl : TraceConnection {
+    using TraceConnection::TraceConnection;
 
     void set_lanes(const std::vector<LaneInfo>& given) {
         lanes = given;
         set_run("lanes", to_json(lanes).dump());
     }
 
-    void write_loss();
-    void close();
-
-    static constexpr int kBusyMilliseconds = 2000;
-
-    std::filesystem::path path;
-    SQLite::Database db;
-    std::optional<Statements> statements;
-    std::unordered_map<std::string, std::int64_t, StringHash, std::equal_to<>> strings;
     std::vector<LaneInfo> lanes;  // for the device column
-    bool in_transaction = false;
-    bool closed = false;
-    std::int64_t rows_in_transaction = 0;
-    std::int64_t lost_rows = 0;
-    std::string loss;     // the first failure
-    bool broken = false;  // rows that were accepted are lost
 };
-
-/// A loss is a row of PIPESCOPE_DROPS, so that whoever computes idle time from the trace refuses to.
-void TraceWriter::Impl::write_loss() {
-    SQLite::Statement drop(db, "INSERT OR REPLACE INTO PIPESCOPE_DROPS VALUES ('trace', 0, 0, ?, 0, 0)");
-    drop.bind(1, lost_rows);
-    drop.exec();
-    SQLite::Statement diagnostic(db, "INSERT INTO PIPESCOPE_DIAGNOSTIC VALUES ('warning', 'trace', ?)");
-    diagnostic.bind(1, fmt::format("at least {} rows could not be written: {}", lost_rows, loss));
-    diagnostic.exec();
-}
-
-void TraceWriter::Impl::close() {
-    if (closed) {
-        return;
-    }
-    const bool was_broken = broken;
-    broken = false;  // the end is written even so, if there is room for it
-    try {
-        write([&] {
-            if (lost_rows > 0) {
-                write_loss();
-            }
-            db.exec(finish_tables_sql());
-            set_run("closed", "true");
-        });
-        commit();
-    } catch (const TraceError&) {
-        if (!was_broken) {
-            throw;
-        }
-    }
-    closed = true;
-    statements.reset();
-    guard_sqlite("write", path, [&] { make_plain_file(db); });
-    if (was_broken) {
-        throw TraceError(fmt::format("the trace is incomplete, at least {} rows are missing: {}", lost_rows, loss));
-    }
-}
 
 TraceWriter::TraceWriter(const std::filesystem::path& path, IfExists if_exists)
     : impl_(std::make_unique<Impl>(path, if_exists)) {}
@@ -367,6 +185,15 @@ std::int64_t TraceWriter::add_range(const NvtxRecord& range) {
         bind_optional(row, 17, range.float_value);
         run_once(row);
         return std::int64_t{impl_->db.getLastInsertRowid()};
+    });
+}
+
+void TraceWriter::set_range_json(std::int64_t row, std::string_view json) {
+    impl_->write([&] {
+        SQLite::Statement& update = impl_->statements->json;
+        update.bind(1, std::string(json));
+        update.bind(2, row);
+        run_once(update);
     });
 }
 

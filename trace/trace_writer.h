@@ -46,6 +46,8 @@ public:
     /// All its slices; its lanes too, where none or fewer were set.
     void add_timeline(const Timeline& timeline);
     std::int64_t add_range(const NvtxRecord& range);
+    /// Gives a range a payload of a schema: its column jsonText.
+    void set_range_json(std::int64_t row, std::string_view json);
     /// Replaces the name the thread had. A global tid is pid << 24 | tid, as in nsys.
     void add_thread_name(std::int64_t global_tid, std::string_view name);
     void add_process(std::int64_t global_pid, std::int64_t pid, std::string_view name);

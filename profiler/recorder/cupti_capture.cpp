@@ -5,11 +5,13 @@
 #include "profiler/recorder/cupti_records.h"
 #include "profiler/recorder/device_capture.h"
 #include "profiler/recorder/recording_clock.h"
+#include "profiler/recorder/stream_numbers.h"
 
 #include <fmt/format.h>
 
 #include <array>
 #include <atomic>
+#include <optional>
 
 namespace pipescope {
 namespace {
@@ -61,6 +63,17 @@ void CUPTIAPI buffer_completed(CUcontext context, std::uint32_t stream, std::uin
 
 std::uint64_t CUPTIAPI recording_timestamp() {
     return static_cast<std::uint64_t>(recording_clock_ns());
+}
+
+// CUPTI stays loaded, so a thread that still asks when the capture is over gets an answer, or a refusal.
+std::atomic<decltype(&::cuptiGetStreamIdEx)> stream_id{nullptr};
+
+std::optional<std::uint32_t> stream_number(void* stream) {
+    const auto function = stream_id.load(std::memory_order_acquire);
+    std::uint32_t number = 0;
+    const bool is_known =
+        function != nullptr && function(nullptr, static_cast<CUstream>(stream), 0, &number) == CUPTI_SUCCESS;
+    return is_known ? std::optional(number) : std::nullopt;
 }
 
 class CuptiCapture final : public DeviceCapture {
@@ -132,6 +145,8 @@ std::string CuptiCapture::enable() {
         }
     }
     running_ = true;
+    stream_id.store(f.stream_id, std::memory_order_release);
+    set_stream_number(stream_number);
     if (f.enable_runtime_api != nullptr && f.enable_driver_api != nullptr) {
         for (const auto call : kQuietRuntimeCalls) {
             f.enable_runtime_api(call, 0);
@@ -159,6 +174,7 @@ void CuptiCapture::finish(CuptiRows& rows, const ClockRecord& clocks) {
 
 void CuptiCapture::stop() {
     running_ = false;
+    set_stream_number(nullptr);
     functions().flush_all(kFlushComplete);
     for (const Kind& each : kKinds) {
         functions().disable(each.kind);

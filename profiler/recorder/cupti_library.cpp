@@ -63,6 +63,7 @@ std::string find_functions(void* library, CuptiFunctions& f) {
     find(library, "cuptiActivityEnableDriverApi", f.enable_driver_api);
     find(library, "cuptiActivityEnableAllSyncRecords", f.enable_all_sync_records);
     find(library, "cuptiActivityEnableCudaEventDeviceTimestamps", f.enable_event_timestamps);
+    find(library, "cuptiGetStreamIdEx", f.stream_id);
     find(library, "cuptiGetResultString", f.result_string);
     find(library, "cuptiGetCallbackName", f.callback_name);
     const auto missing = [&](const char* name, auto& function) { return !find(library, name, function); };

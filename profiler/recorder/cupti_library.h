@@ -25,6 +25,7 @@ struct CuptiFunctions {
     decltype(&::cuptiActivityGetNextRecord) next_record = nullptr;
     decltype(&::cuptiActivityGetNumDroppedRecords) dropped_records = nullptr;
     decltype(&::cuptiGetCallbackName) callback_name = nullptr;
+    decltype(&::cuptiGetStreamIdEx) stream_id = nullptr;
     decltype(&::cuptiGetResultString) result_string = nullptr;
 };
 

@@ -83,3 +83,8 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
     static const bool started = pipescope::start_recorder();
     return started ? 1 : 0;
 }
+
+/// The same for the payload extension, which NVTX attaches apart from the rest.
+extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t* module) {
+    return pipescope::attach_nvtx_payloads(module);
+}

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -34,6 +35,7 @@ public:
         std::uint32_t domain = 0;
         std::uint64_t identifier = 0;  ///< its address, handle or number
         std::string name;
+        std::optional<std::uint32_t> stream;  ///< the number CUPTI has for it; of a CUDA stream only
     };
     struct ThreadName {
         std::uint32_t tid = 0;

@@ -6,6 +6,7 @@
 #include "profiler/recorder/nvtx_handler.h"
 
 #include "profiler/recorder/name_registry.h"
+#include "profiler/recorder/nvtx_events.h"
 #include "profiler/recorder/nvtx_table.h"
 #include "profiler/recorder/recording.h"
 #include "profiler/recorder/recording_clock.h"
@@ -80,6 +81,30 @@ void set_message(RangeEvent& event, ThreadLog& log, const nvtxEventAttributes_t&
     }
 }
 
+/// Only for events that carry one: it costs a few µs.
+[[gnu::noinline]] void set_payload(RangeEvent& event, ThreadLog& log, PayloadSpan span, bool name_it) {
+    const EventPayload payload = payload_of(span.data, span.count);
+    event.payload_type = payload.number ? PayloadType::schema : PayloadType::none;
+    event.payload = payload.number.value_or(0);
+    if (name_it) {
+        set_text(event, log, payload.name);
+    }
+    event.truncated = event.truncated || !payload.number;
+}
+
+RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, PayloadSpan payload) {
+    RangeEvent event = make_event(type, domain, log);
+    set_payload(event, log, payload, true);
+    return event;
+}
+
+/// A text of the registry, by its number.
+RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, std::uint32_t text) {
+    RangeEvent event = make_event(type, domain, log);
+    event.text = text;
+    return event;
+}
+
 RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, const nvtxEventAttributes_t* attributes) {
     RangeEvent event = make_event(type, domain, log);
     if (attributes == nullptr) {
@@ -95,6 +120,11 @@ RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, cons
         event.payload = payload_bits(*attributes, event.payload_type);
     }
     set_message(event, log, *attributes);
+    if (attributes->payloadType == NVTX_PAYLOAD_TYPE_EXT) {
+        const auto* const data = reinterpret_cast<const nvtxPayloadData_t*>(attributes->payload.ullValue);
+        const bool is_nameless = attributes->messageType == NVTX_MESSAGE_UNKNOWN;
+        set_payload(event, log, {data, static_cast<std::size_t>(attributes->reserved0)}, is_nameless);
+    }
     return event;
 }
 
@@ -181,6 +211,31 @@ void end(nvtxRangeId_t id) {
     }
 }
 
+}  // namespace
+
+int emit_push(std::uint32_t domain, PayloadSpan payload) {
+    return push(domain, payload);
+}
+int emit_pop(std::uint32_t domain) {
+    return pop(domain);
+}
+std::uint64_t emit_start(std::uint32_t domain, PayloadSpan payload) {
+    return start(domain, payload);
+}
+void emit_end(std::uint64_t range) {
+    end(range);
+}
+void emit_mark(std::uint32_t domain, PayloadSpan payload) {
+    mark(domain, payload);
+}
+std::uint64_t emit_start(std::uint32_t domain, std::uint32_t text) {
+    return start(domain, text);
+}
+void emit_mark(std::uint32_t domain, std::uint32_t text) {
+    mark(domain, text);
+}
+
+namespace {
 // One function per callback, in the order of NVTX's tables.
 
 using Attributes = const nvtxEventAttributes_t*;
@@ -319,6 +374,7 @@ int attach_nvtx_handler(NvtxGetExportTableFunc_t get_export_table) {
     attach_core(*callbacks);
     attach_core2(*callbacks);
     attach_nvtx_resources(*callbacks);
+    attach_nvtx_sync(*callbacks);
     attached.store(true, std::memory_order_relaxed);  // a mere remark, it orders nothing
     return 1;
 }

@@ -3,8 +3,12 @@
 
 #include "profiler/recorder/name_registry.h"
 #include "profiler/recorder/nvtx_table.h"
+#include "profiler/recorder/stream_numbers.h"
 
 #include <nvtx3/nvToolsExtSync.h>
+
+#include <optional>
+#include <type_traits>
 
 namespace pipescope {
 namespace {
@@ -58,7 +62,11 @@ struct Event {
 
 template <class Kind, class Handle, class Character>
 void name(Handle handle, const Character* text) {
-    NameRegistry::of_process().name_resource({Kind::kName, 0, number_of(handle), text_of(text)});
+    std::optional<std::uint32_t> stream;
+    if constexpr (std::is_same_v<Kind, Stream>) {
+        stream = number_of_stream(handle);  // now, while it surely exists
+    }
+    NameRegistry::of_process().name_resource({Kind::kName, 0, number_of(handle), text_of(text), stream});
 }
 
 // Of nvToolsExtCuda.h and nvToolsExtCudaRt.h, which include cuda.h; a build without CUDA has none.
@@ -104,7 +112,7 @@ nvtxResourceHandle_t resource_create(nvtxDomainHandle_t domain, nvtxResourceAttr
     NameRegistry& registry = NameRegistry::of_process();
     const std::uint64_t identifier = resource->identifier.ullValue;
     const std::string text = message_of(*resource);
-    registry.name_resource({kind_of(resource->identifierType), from_handle(domain), identifier, text});
+    registry.name_resource({kind_of(resource->identifierType), from_handle(domain), identifier, text, std::nullopt});
     if (resource->identifierType == NVTX_RESOURCE_TYPE_GENERIC_THREAD_NATIVE) {
         registry.name_thread(static_cast<std::uint32_t>(identifier), text);
     }

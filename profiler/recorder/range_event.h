@@ -8,8 +8,9 @@ namespace pipescope {
 /// nsys' event types.
 enum class RangeType : std::uint8_t { mark = 34, push_pop = 59, start_end = 60 };
 
-/// NVTX's payload types; the numbers are those of nvtxPayloadType_t.
-enum class PayloadType : std::uint8_t { none = 0, u64 = 1, i64 = 2, f64 = 3, u32 = 4, i32 = 5, f32 = 6 };
+/// NVTX's payload types; the numbers are those of nvtxPayloadType_t. `schema`: the payload is the number of a text of
+/// PayloadSchemas.
+enum class PayloadType : std::uint8_t { none = 0, u64 = 1, i64 = 2, f64 = 3, u32 = 4, i32 = 5, f32 = 6, schema = 7 };
 
 /// One range or mark as it travels from the thread that emitted it to the drain thread. Texts and domains are numbers
 /// of the NameRegistry. Times: recording_clock_ns().

@@ -2,6 +2,7 @@
 
 #include "profiler/recorder/device_recording.h"
 #include "profiler/recorder/nvtx_handler.h"
+#include "profiler/recorder/payload_schemas.h"
 #include "profiler/recorder/range_sink.h"
 #include "profiler/recorder/recording.h"
 #include "profiler/recorder/recording_clock.h"
@@ -293,6 +294,7 @@ void Recorder::Impl::finish() {
         write_left_open(range);
     }
     sink.write_counts();
+    PayloadSchemas::of_process().forget_waiting();  // of ranges that were lost
     if (devices) {
         devices->finish();
     }

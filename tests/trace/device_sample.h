@@ -39,7 +39,7 @@ inline void add_device_sample(TraceWriter& writer) {
     rows.finish();
     writer.change([](SQLite::Database& db) {
         attribute_device_work(db);
-        add_named_resource(db, {"CUDA stream", 0, 13, "compute"});
+        add_named_resource(db, {"CUDA stream", 0, 13, "compute", 13});
     });
 }
 }  // namespace pipescope

@@ -59,7 +59,7 @@ TEST(OpenTrace, GivesAllATraceHoldsAndTheRangesOfItsThreadsAndStreams) {
     EXPECT_EQ(trace.dropped(), 2);
     ASSERT_EQ(trace.tracks.size(), 3u);
     EXPECT_EQ(trace.tracks[0].group, "GPU 0");
-    EXPECT_EQ(trace.tracks[0].name, "stream 13");
+    EXPECT_EQ(trace.tracks[0].name, "stream 13 (compute)");
     EXPECT_THAT(rows_of(trace, trace.tracks[0]), ElementsAre("add@0"));
     EXPECT_EQ(trace.tracks[1].group, "process 7 (trainer)");
     EXPECT_EQ(trace.tracks[1].name, "thread 9 (main)");

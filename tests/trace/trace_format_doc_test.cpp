@@ -55,7 +55,10 @@ TEST(TraceFormatPage, GivesQueriesThatRunOnATrace) {
         writer.add_diagnostic({"info", "nvtx", "text"});
         NvtxRecord range;
         range.text = "r";
-        writer.add_range(range);
+        range.end = 5;
+        writer.set_range_json(writer.add_range(range), R"({"bytes": 4096})");
+        writer.add_overhead({"drain thread", "cpu_ns", 5});
+        writer.add_overhead({"drain thread", "rows", 1});
         add_device_sample(writer);
         writer.close();
     }

@@ -1,6 +1,7 @@
 #include "profiler/recorder/device_capture.h"
 
 #include "../../trace/temporary_folder.h"
+#include "trace/open_trace.h"
 #include "trace/trace_reader.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -13,6 +14,7 @@
 #include <cstdlib>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -108,6 +110,21 @@ TEST(DeviceCapture, KeepsWhatTheRecordsSay) {
               1);
     EXPECT_EQ(trace.text("SELECT label FROM TARGET_INFO_CUDA_STREAM JOIN ENUM_CUPTI_STREAM_TYPE ON id = flag"),
               "Non-blocking stream");
+}
+
+TEST(DeviceCapture, CallsStreamsByTheNamesTheyWereGiven) {
+    const DeviceTrace trace(kBoth);
+    EXPECT_EQ(
+        trace.text("SELECT name FROM PIPESCOPE_RESOURCE JOIN CUPTI_ACTIVITY_KIND_KERNEL USING (streamId) LIMIT 1"),
+        "copies");
+    EXPECT_EQ(trace.number("SELECT streamId IS NULL FROM PIPESCOPE_RESOURCE WHERE name = 'unknown to CUPTI'"), 1);
+    std::vector<std::string> names;
+    for (const RangeTrack& track : open_trace(trace.path()).tracks) {
+        if (track.kind == RangeTrack::Kind::stream) {
+            names.push_back(track.name);
+        }
+    }
+    EXPECT_EQ(names, (std::vector<std::string>{"stream 13 (copies)"}));
 }
 
 TEST(DeviceCapture, KnowsEachTasksKernels) {

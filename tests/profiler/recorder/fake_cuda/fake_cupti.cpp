@@ -203,6 +203,15 @@ CUptiResult CUPTIAPI cuptiGetCallbackName(CUpti_CallbackDomain domain, std::uint
     return CUPTI_ERROR_INVALID_PARAMETER;
 }
 
+// Handle 0x1000 + n is stream n; others it does not know.
+CUptiResult CUPTIAPI cuptiGetStreamIdEx(CUcontext, CUstream stream, std::uint8_t, std::uint32_t* number) {
+    const auto handle = reinterpret_cast<std::uintptr_t>(stream);
+    if (handle < 0x1000) {
+        return CUPTI_ERROR_INVALID_STREAM;
+    }
+    *number = static_cast<std::uint32_t>(handle - 0x1000);
+    return CUPTI_SUCCESS;
+}
 CUptiResult CUPTIAPI cuptiGetResultString(CUptiResult result, const char** text) {
     *text = result == CUPTI_ERROR_NOT_COMPATIBLE ? "CUPTI_ERROR_NOT_COMPATIBLE" : "CUPTI_ERROR_UNKNOWN";
     return CUPTI_SUCCESS;

@@ -1,0 +1,129 @@
+#include "trace/trace_connection.h"
+
+#include "trace/trace_file.h"
+#include "trace/trace_schema.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+constexpr int kBusyMilliseconds = 2000;
+}  // namespace
+
+void run_once(SQLite::Statement& statement) {
+    try {
+        statement.exec();
+    } catch (...) {
+        statement.tryReset();
+        throw;
+    }
+    statement.reset();
+}
+
+TraceConnection::TraceConnection(const std::filesystem::path& target, IfExists if_exists)
+    : path_(create_trace_file(target, if_exists)),
+      // One owner, so SQLite's locks around every bind are left out: they cost a fifth of the write rate.
+      db(guard_sqlite("create", path_,
+                      [&] { return SQLite::Database(path_, SQLite::OPEN_READWRITE | SQLite::OPEN_NOMUTEX); })) {
+    guard_sqlite("create", path_, [&] {
+        db.setBusyTimeout(kBusyMilliseconds);
+        // A log of 8,000 pages, 32 MB, is folded in at once: each page then is copied about one time.
+        db.exec("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=8000");
+        statements.emplace(db);
+    });
+}
+
+void TraceConnection::begin() const {
+    if (closed_) {
+        throw TraceError("trace " + quoted(path_) + " is closed; nothing can be added; open another one");
+    }
+    if (broken_) {
+        throw TraceError(loss_ + "; nothing more is written to it");
+    }
+}
+
+void TraceConnection::commit() {
+    if (!in_transaction_) {
+        return;
+    }
+    try {
+        guard_sqlite("write", path_, [&] { db.exec("COMMIT"); });
+    } catch (const TraceError& error) {
+        note_loss(error.what());
+        throw;
+    }
+    in_transaction_ = false;
+    rows_in_transaction_ = 0;
+}
+
+void TraceConnection::note_loss(const std::string& what) {
+    loss_ = loss_.empty() ? what : loss_;
+    lost_rows_ += std::max<std::int64_t>(rows_in_transaction_, 1);
+    rows_in_transaction_ = 0;
+    if (in_transaction_) {
+        broken_ = true;
+        in_transaction_ = false;
+        db.tryExec("ROLLBACK");  // fails where it was taken back already
+    }
+}
+
+std::int64_t TraceConnection::intern(std::string_view text) {
+    const auto found = strings_.find(text);
+    if (found != strings_.end()) {
+        return found->second;
+    }
+    const auto id = static_cast<std::int64_t>(strings_.size());
+    const auto inserted = strings_.emplace(text, id).first;
+    statements->string.bind(1, id);
+    statements->string.bindNoCopy(2, inserted->first);
+    run_once(statements->string);
+    return id;
+}
+
+void TraceConnection::set_run(std::string_view key, const std::string& json) {
+    SQLite::Statement statement(db, "INSERT OR REPLACE INTO PIPESCOPE_RUN (key, value) VALUES (?,?)");
+    statement.bind(1, std::string(key));
+    statement.bind(2, json);
+    statement.exec();
+}
+
+// A loss is a row of PIPESCOPE_DROPS, so that whoever computes idle time from the trace refuses to.
+void TraceConnection::write_loss() {
+    SQLite::Statement drop(db, "INSERT OR REPLACE INTO PIPESCOPE_DROPS VALUES ('trace', 0, 0, ?, 0, 0)");
+    drop.bind(1, lost_rows_);
+    drop.exec();
+    SQLite::Statement diagnostic(db, "INSERT INTO PIPESCOPE_DIAGNOSTIC VALUES ('warning', 'trace', ?)");
+    diagnostic.bind(1, fmt::format("at least {} rows could not be written: {}", lost_rows_, loss_));
+    diagnostic.exec();
+}
+
+void TraceConnection::close() {
+    if (closed_) {
+        return;
+    }
+    const bool was_broken = broken_;
+    broken_ = false;  // the end is written even so, if there is room for it
+    try {
+        write([&] {
+            if (lost_rows_ > 0) {
+                write_loss();
+            }
+            db.exec(finish_tables_sql());
+            set_run("closed", "true");
+        });
+        commit();
+    } catch (const TraceError&) {
+        if (!was_broken) {
+            throw;
+        }
+    }
+    closed_ = true;
+    statements.reset();
+    guard_sqlite("write", path_, [&] { make_plain_file(db); });
+    if (was_broken) {
+        throw TraceError(fmt::format("the trace is incomplete, at least {} rows are missing: {}", lost_rows_, loss_));
+    }
+}
+}  // namespace pipescope
