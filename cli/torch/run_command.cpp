@@ -13,6 +13,7 @@
 #include "models/zoo.h"
 #include "schedule/error.h"
 #include "schedule/schedules.h"
+#include "trace/trace_records.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -157,7 +158,7 @@ std::string run_text(const TrainingResult& result, const std::string& trace) {
     text += result.bubble_fraction ? fmt::format("bubble fraction {} (median, warm-up left out)\n",
                                                  format_percent(*result.bubble_fraction))
                                    : "the recorder lost ranges: no bubble fraction\n";
-    if (!trace.empty()) {
+    if (!trace.empty() && result.trace_failure.empty()) {
         text += fmt::format("trace {}; next: 'pipescope compare {}' or 'pipescope view {}'\n", trace, trace, trace);
     }
     return text;
@@ -175,9 +176,13 @@ ExitCode run_command(const RunFlags& flags) {
     {
         ProgressBar bar("training " + flags.model);
         options.progress = [&](double done) { bar.show(done); };
+        options.survive_trace_failure = true;
         result = train_recorded(model, options);
     }
     std::cout << (flags.json ? dump(run_json(result, flags.trace)) : run_text(result, flags.trace));
+    if (!result.trace_failure.empty()) {
+        throw TraceError("the training went on, and its trace is incomplete: " + result.trace_failure);
+    }
     return ExitCode::success;
 }
 

@@ -81,14 +81,15 @@ void describe_lanes(Recorder& recorder, const GPipe& model, std::int64_t batch) 
     recorder.set_pipeline(lanes, model.task_graph(batch)->shape());
 }
 
-/// The training loop. Everything it measures goes into the recording.
-void train(const ModelSpec& model, const TrainingOptions& options, Recorder& recorder) {
+/// The training loop. Everything it measures goes into the recording; the steps are returned too.
+std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& options, Recorder& recorder) {
     LaneMemory memory([&] { return recorder.now(); }, [&](const MemorySample& sample) { recorder.add_memory(sample); });
     StepClock clock(memory, [&] { return recorder.now(); });
     torch::manual_seed(options.seed);
     GPipe pipeline(model, engine_options(options, &clock));
     describe_lanes(recorder, pipeline, options.pipeline.batch);
     LaneOptimizers optimizers(pipeline, options.pipeline.optimizer, options.learning_rate);
+    std::vector<StepRecord> steps;
     for (std::int64_t i = 0; i < options.steps; ++i) {
         const Batch batch = model.make_batch(options.pipeline.batch, options.seed + static_cast<std::uint64_t>(i));
         StepRecord record;
@@ -107,10 +108,22 @@ void train(const ModelSpec& model, const TrainingOptions& options, Recorder& rec
         record.start = bounds.start.value_or(record.wall_start);
         record.end = bounds.end.value_or(record.wall_end);
         recorder.add_step(record);
+        steps.push_back(record);
         if (options.progress) {
             options.progress(static_cast<double>(i + 1) / static_cast<double>(options.steps));
         }
     }
+    return steps;
+}
+
+TrainingResult result_without_trace(const std::vector<StepRecord>& steps, const std::string& failure) {
+    TrainingResult result;
+    for (const StepRecord& record : steps) {
+        result.steps.push_back(
+            {record.training_loss, record.end - record.start, record.wall_end - record.wall_start, record.warmup});
+    }
+    result.trace_failure = failure;
+    return result;
 }
 
 /// Highest of each lane after the warm-up ended, and what it consisted of.
@@ -228,8 +241,15 @@ TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& opt
     {
         Recorder recorder({.path = path, .if_exists = options.force ? IfExists::replace : IfExists::refuse});
         describe(recorder, model, options);
-        train(model, options, recorder);
-        recorder.stop();
+        const std::vector<StepRecord> steps = train(model, options, recorder);
+        try {
+            recorder.stop();
+        } catch (const TraceError& error) {
+            if (!options.survive_trace_failure) {
+                throw;
+            }
+            return result_without_trace(steps, error.what());
+        }
     }
     return read_result(path, options.pipeline.devices.size());
 }

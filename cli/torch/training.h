@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace pipescope {
@@ -25,6 +26,9 @@ struct TrainingOptions {
     std::filesystem::path trace;     ///< empty: recorded all the same, into a temporary file
     bool force = false;              ///< replace an existing trace
     std::optional<Profile> profile;  ///< kept in the trace
+    /// Where the trace cannot be written to its end, as to a full disk: return what was trained, and say so in
+    /// trace_failure, instead of throwing.
+    bool survive_trace_failure = false;
     std::function<void(double done)> progress;
 };
 
@@ -47,6 +51,7 @@ struct TrainingResult {
     /// Median over the steps after the warm-up; nothing if the recorder lost ranges, since it would be wrong.
     std::optional<double> bubble_fraction;
     std::vector<TrainedLane> lanes;
+    std::string trace_failure;  ///< empty: the trace is whole. Else the steps are the loop's own, and lanes are unknown
 };
 
 /// Step times of the steps after the warm-up.
