@@ -1,12 +1,16 @@
 #include "sample_trace.h"
 #include "temporary_folder.h"
 
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
+#include <sstream>
+#include <string>
 
 namespace pipescope {
 namespace {
@@ -14,10 +18,9 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-/// What docs/examples/read_trace.py prints, stderr included.
-std::string read_by_python(const std::filesystem::path& path) {
-    const std::string command = "python3 " PIPESCOPE_DOCS "/examples/read_trace.py '" + path.string() + "' 2>&1";
-    FILE* pipe = popen(command.c_str(), "r");
+/// What the shell's command prints, stderr included.
+std::string output_of(const std::string& command) {
+    FILE* pipe = popen((command + " 2>&1").c_str(), "r");
     std::string output;
     std::array<char, 4096> bytes{};
     while (pipe != nullptr && fgets(bytes.data(), bytes.size(), pipe) != nullptr) {
@@ -27,6 +30,62 @@ std::string read_by_python(const std::filesystem::path& path) {
         pclose(pipe);
     }
     return output;
+}
+
+/// What docs/examples/read_trace.py prints.
+std::string read_by_python(const std::filesystem::path& path) {
+    return output_of("python3 " PIPESCOPE_DOCS "/examples/read_trace.py '" + path.string() + "'");
+}
+
+/// The block with pandas in docs/python.md.
+std::string pandas_block() {
+    std::ifstream file(PIPESCOPE_DOCS "/python.md");
+    std::stringstream page;
+    page << file.rdbuf();
+    const std::string text = page.str();
+    const std::string start = "```python\n";
+    const std::size_t begin = text.find(start);
+    return begin == std::string::npos
+               ? std::string()
+               : text.substr(begin + start.size(), text.find("```", begin + 3) - begin - start.size());
+}
+
+void write_example(const TemporaryFolder& folder) {
+    TraceWriter writer(folder / "out.sqlite", IfExists::refuse);
+    writer.add_timeline(sample_timeline(Source::measured));
+    writer.add_timeline(sample_timeline(Source::simulated));
+    writer.add_memory({LaneId{0}, Nanoseconds{1}, 2, 3, 4, -1});
+    writer.close();
+    std::ofstream(folder / "profile.json") << R"({"layers": [{"name": "linear", "forward_ns": [2000000]}]})";
+}
+
+TEST(PythonExample, RunsWithPandasAsThePageSays) {
+    if (std::system("python3 -c 'import sqlite3, pandas' >/dev/null 2>&1") != 0) {
+        GTEST_SKIP() << "there is no python3 with pandas";
+    }
+    const TemporaryFolder folder;
+    write_example(folder);
+    std::ofstream(folder / "page.py") << pandas_block();
+    const std::string output = output_of("cd '" + (folder / "").string() + "' && python3 page.py");
+    EXPECT_THAT(output, AllOf(HasSubstr("measured"), HasSubstr("linear"), Not(HasSubstr("Traceback"))));
+}
+
+// Also where there is no pandas.
+TEST(PythonExample, AsksWithPandasWhatTheTraceAnswers) {
+    const TemporaryFolder folder;
+    write_example(folder);
+    const SQLite::Database db(folder / "out.sqlite");
+    const std::string block = pandas_block();
+    const std::string call = "pd.read_sql(";
+    int asked = 0;
+    for (std::size_t at = block.find(call); at != std::string::npos; at = block.find(call, at + 1)) {
+        const std::size_t begin = at + call.size();
+        const std::string sql = block.substr(begin + 1, block.find(block[begin], begin + 1) - begin - 1);
+        SQLite::Statement query(db, sql);
+        EXPECT_TRUE(query.executeStep()) << sql;
+        ++asked;
+    }
+    EXPECT_EQ(asked, 2);
 }
 
 TEST(PythonExample, ReadsATraceAndItsProfileWithoutOtherPackages) {
