@@ -30,6 +30,7 @@ class StatisticsPanel;
 struct Report;
 class TaskDetails;
 class TaskTable;
+class UnmatchedTableModel;
 
 /// The viewer: a tab for each open document, and around them docks and menus that follow the current one.
 ///
@@ -129,6 +130,8 @@ private:
     void createDocks();
     void connectTables();
     void createTaskTables();
+    void createUnmatchedTable();
+    void refreshUnmatched();
     void createConsole();
     QDockWidget* addDock(const QString& title, const char* name, QWidget* content);
     void showDocks();
@@ -162,6 +165,7 @@ private:
     QTableView* differenceTable_ = nullptr;
     SqlConsole* console_ = nullptr;
     TaskTable* tasks_ = nullptr;
+    UnmatchedTableModel* unmatched_ = nullptr;
     StatisticsPanel* statistics_ = nullptr;
     MarksPanel* marks_ = nullptr;
     SearchBar* search_ = nullptr;

@@ -5,6 +5,7 @@
 #include "gui/tables/statistics_panel.h"
 #include "gui/tables/task_table.h"
 #include "gui/tables/task_table_model.h"
+#include "gui/tables/unmatched_table_model.h"
 #include "gui/window/main_window.h"
 #include "gui/window/marks_panel.h"
 
@@ -44,6 +45,7 @@ void MainWindow::createFileMenu() {
     addTable(tr("&Statistics…"), &statistics_->model(), tr("statistics.csv"));
     addTable(tr("&Lanes…"), laneModel_, tr("lanes.csv"));
     addTable(tr("Largest &differences…"), differenceModel_, tr("differences.csv"));
+    addTable(tr("Tasks &without a twin…"), unmatched_, tr("unmatched.csv"));
     addTable(tr("Mar&ks…"), &marks_->model(), tr("marks.csv"));
     addTable(tr("Rows of the S&QL query…"), &console_->results(), tr("query.csv"));
     file->addSeparator();

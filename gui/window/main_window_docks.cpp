@@ -5,6 +5,7 @@
 #include "gui/tables/statistics_panel.h"
 #include "gui/tables/task_details.h"
 #include "gui/tables/task_table.h"
+#include "gui/tables/unmatched_table_model.h"
 #include "gui/timeline/time_axis_model.h"
 #include "gui/window/main_window.h"
 #include "gui/window/marks_panel.h"
@@ -55,6 +56,7 @@ void MainWindow::createDocks() {
     addDock(tr("Largest differences"), "differences", differenceTable_);
     connectTables();
     createTaskTables();
+    createUnmatchedTable();
     createConsole();
 }
 
@@ -87,6 +89,27 @@ void MainWindow::createTaskTables() {
         tasks_->select(selection ? selection->source : Source::measured,
                        selection ? std::optional(selection->slice) : std::nullopt);
     });
+}
+
+void MainWindow::createUnmatchedTable() {
+    unmatched_ = new UnmatchedTableModel(this);
+    QTableView* table = createTable(*unmatched_, tr("Tasks without a twin"), this);
+    addDock(tr("Without twin"), "unmatched", table);
+    connect(this, &MainWindow::pageChanged, this, &MainWindow::refreshUnmatched);
+    connect(this, &MainWindow::stepChanged, this, &MainWindow::refreshUnmatched);
+    const auto go = [this](const QModelIndex& index) {
+        if (const std::optional<UnmatchedTask> task = unmatched_->taskAt(index.row()); task && page() != nullptr) {
+            page()->select(task->source, task->slice);
+            page()->showSelection();
+        }
+    };
+    connect(table, &QTableView::clicked, this, go);
+    connect(table, &QTableView::activated, this, go);
+}
+
+void MainWindow::refreshUnmatched() {
+    const StepAnalysis* analysis = document() != nullptr ? page()->analysis() : nullptr;
+    unmatched_->setTasks(analysis != nullptr ? analysis->matching().unmatched : std::vector<UnmatchedTask>{});
 }
 
 void MainWindow::createConsole() {

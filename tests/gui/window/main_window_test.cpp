@@ -508,6 +508,26 @@ TEST_F(MainWindowTest, TurnsDarkAndLightWhileItIsOpen) {
     choose(QStringLiteral("&System"));
 }
 
+TEST_F(MainWindowTest, ListsTasksWithoutATwin) {
+    open("unmatched.sqlite");
+    auto* table = qobject_cast<QTableView*>(window_.findChild<QDockWidget*>(QStringLiteral("unmatched"))->widget());
+    ASSERT_NE(table, nullptr);
+    EXPECT_EQ(table->model()->rowCount(), 0);  // each task of the sample has one
+    Timeline timeline = sampleTimeline({});
+    std::erase_if(timeline.slices, [&](const Slice& each) {
+        return each.key == TaskKey{window_.step(), TaskKind::forward, 0, 2, -1};
+    });
+    auto document = std::make_shared<TraceDocument>(*window_.document());
+    document->measured = std::make_shared<const TimelineStore>(timeline);
+    window_.setDocument(document);
+    ASSERT_EQ(table->model()->rowCount(), 1);
+    EXPECT_EQ(table->model()->index(0, 0).data().toString(), QStringLiteral("forward of micro-batch 2 on partition 0"));
+    EXPECT_FALSE(table->model()->index(0, 2).data().toString().isEmpty());
+    Q_EMIT table->clicked(table->model()->index(0, 0));
+    ASSERT_TRUE(window_.axis().selection());
+    EXPECT_EQ(window_.axis().selection()->source, Source::simulated);
+}
+
 TEST_F(MainWindowTest, WritesAReportWithAPictureOfTheTimelines) {
     open("reported.sqlite");
     const QString path = QString::fromStdString(temporaryPath("window_report.html").string());
