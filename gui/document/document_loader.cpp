@@ -3,6 +3,7 @@
 #include "balance/automatic_balance.h"
 #include "balance/profile_file.h"
 #include "gui/document/task_loading.h"
+#include "gui/document/track_loading.h"
 #include "trace/open_trace.h"
 #include "trace/trace_reader.h"
 
@@ -261,6 +262,12 @@ public:
         if (document_.measured && simulation_ && !stop_.stop_requested()) {
             compareWith(document_, *simulation_);
         }
+        if (!small) {
+            publish_(std::make_shared<const TraceDocument>(document_));
+        }
+        if (!stop_.stop_requested()) {
+            document_.tracks = tracksOf(open_trace(document_.path.toStdString(), {.tracks = true, .tasks = false}));
+        }
         document_.complete = true;
         publish_(std::make_shared<const TraceDocument>(document_));
     }
@@ -362,7 +369,8 @@ TraceDocument documentOf(const QString& path, OpenedTrace trace) {
     if (document.measured && simulation) {
         compareWith(document, *simulation);
     }
-    if (!document.measured && !document.simulated) {
+    document.tracks = tracksOf(trace);
+    if (!document.measured && !document.simulated && !document.tracks) {
         refuseEmpty(path);
     }
     return document;

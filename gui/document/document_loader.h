@@ -17,7 +17,7 @@ using PublishDocument = std::function<void(std::shared_ptr<const TraceDocument>)
 /// it, and compares the two. What cannot be had becomes a note of the document.
 ///
 /// A large trace is published in parts, each a document that can be shown: the first steps after a fifth of a second,
-/// all tasks (read on every core, at 25 bytes each) a few seconds later, then memory and comparison. Small ones come
+/// all tasks (read on every core, at 25 bytes each) a few seconds later, then memory, comparison and tracks. Small ones come
 /// once.
 /// Threading: any thread. Stops early, with what was published so far, once `stop` is requested. Throws Error for a
 /// file that cannot be read, is none of these, or holds nothing to draw.

@@ -1,7 +1,6 @@
 #include "gui/document/task_loading.h"
 
-#include <QThread>
-#include <QtConcurrentMap>
+#include "gui/timeline/every_core.h"
 
 #include <algorithm>
 
@@ -42,13 +41,14 @@ void TaskLoading::readFor(std::chrono::milliseconds limit) {
 void TaskLoading::readRest(const std::stop_token& stop) {
     const RowIds rest{next_, ids_.last};
     const auto scans = std::clamp<std::int64_t>(rest.size() / kRowsWorthAScan, 1,
-                                                std::clamp(QThread::idealThreadCount(), 1, kMostScans));
+                                                std::min(static_cast<int>(mostWorkers()), kMostScans));
     std::vector<Part> parts;
     for (std::int64_t i = 0; i < scans; ++i) {
         parts.push_back({{rest.first + rest.size() * i / scans, rest.first + rest.size() * (i + 1) / scans - 1},
                          TimelineStoreBuilder(source_, lanes_)});
     }
-    QtConcurrent::blockingMap(parts, [&](Part& part) {
+    onEveryCore(parts.size(), [&](std::size_t i, std::size_t) {
+        Part& part = parts[i];
         TaskScan(path_).read(source_, part.ids, [&](std::span<const Slice> slices) {
             part.builder.add(slices);
             return !stop.stop_requested();

@@ -71,8 +71,11 @@ std::int64_t simulatedShift(const TraceDocument& document, std::int32_t step) {
 }
 
 TimeRange wholeRange(const TraceDocument& document, std::int32_t step) {
+    if (!document.measured && !document.simulated) {
+        return withMargin(document.tracks ? document.tracks->range() : TimeRange{0, 1});
+    }
     if (!document.simulated) {
-        return withMargin(document.measured ? document.measured->range() : TimeRange{0, 1});
+        return withMargin(document.measured->range());
     }
     const TimeRange simulated = simulatedRange(document, step);
     return withMargin(document.measured ? united(document.measured->range(), simulated) : simulated);

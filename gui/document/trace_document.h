@@ -3,6 +3,7 @@
 #include "balance/profile.h"
 #include "gui/timeline/memory_track.h"
 #include "gui/timeline/timeline_store.h"
+#include "gui/timeline/track_store.h"
 #include "simulator/comparison.h"
 #include "simulator/simulation.h"
 #include "trace/trace_records.h"
@@ -28,6 +29,7 @@ struct TraceDocument {
     /// Per lane, or empty; never null. Shared, since a document whose simulated half changes holds the same.
     std::shared_ptr<const std::vector<MemoryTrack>> measuredMemory = std::make_shared<std::vector<MemoryTrack>>();
     std::vector<MemoryTrack> simulatedMemory;
+    std::shared_ptr<const TrackStore> tracks;  ///< threads and streams; null if the file has none
     std::optional<Bytes> memoryLimit;
     std::int64_t droppedRanges = 0;  ///< lost by the recorder: bubbles would count them as idle
     QStringList notes;               ///< why something is missing, for people

@@ -4,6 +4,7 @@
 #include "gui/style/number_format.h"
 #include "gui/tables/statistics_model.h"
 #include "gui/tables/table_export.h"
+#include "gui/timeline/every_core.h"
 
 #include <QComboBox>
 #include <QFileDialog>
@@ -160,7 +161,7 @@ void StatisticsPanel::count() {
             Q_EMIT counted();
         }
     });
-    watcher->setFuture(QtConcurrent::run(countIn, store, in, cancelled_));
+    watcher->setFuture(QtConcurrent::run(&workPool(), countIn, store, in, cancelled_));
 }
 
 void StatisticsPanel::showEvent(QShowEvent* event) {

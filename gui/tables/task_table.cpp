@@ -4,6 +4,7 @@
 #include "gui/style/task_style.h"
 #include "gui/tables/table_export.h"
 #include "gui/tables/task_table_model.h"
+#include "gui/timeline/every_core.h"
 
 #include <QComboBox>
 #include <QFileDialog>
@@ -199,7 +200,7 @@ void TaskTable::restart() {
             showRows(watcher->result());
         }
     });
-    watcher->setFuture(QtConcurrent::run(makeRows, document_, source(), step_, *query, order, cancelled_));
+    watcher->setFuture(QtConcurrent::run(&workPool(), makeRows, document_, source(), step_, *query, order, cancelled_));
 }
 
 void TaskTable::showRows(std::shared_ptr<const TaskRows> rows) {

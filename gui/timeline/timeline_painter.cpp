@@ -1,14 +1,12 @@
 #include "gui/timeline/timeline_painter.h"
 
+#include "gui/timeline/every_core.h"
 #include "gui/timeline/marks_painter.h"
 
 #include <QFontMetricsF>
 #include <QPainter>
-#include <QThread>
-#include <QtConcurrentMap>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 
 namespace pipescope {
@@ -149,24 +147,23 @@ void TimelinePainter::refreshStrips(const TimelineScene& scene, double scale) {
         }
     }
     const bool many = stale.size() * static_cast<std::size_t>(width) >= kColumnsWorthThreads;
-    const auto threads = static_cast<std::size_t>(many ? std::max(1, QThread::idealThreadCount()) : 1);
+    const std::size_t threads = many ? mostWorkers() : 1;
     while (rasters_.size() < threads) {
         rasters_.emplace_back(colors_);
     }
     // Rows are dealt out one by one: their costs differ with what is in them.
-    std::atomic<std::size_t> next = 0;
-    const auto work = [&](LaneRaster& raster) {
-        for (std::size_t i = next++; i < stale.size(); i = next++) {
-            const bool copies = scene.store->rows()[stale[i]].copies;
-            raster.draw(*scene.store, scene.window,
-                        {stale[i], 0, LaneRaster::kPatternPeriod, copies ? 0 : kLeastBorderWidth * scale},
-                        strips_[stale[i]].image);
-        }
+    const auto work = [&](std::size_t i, std::size_t worker) {
+        const bool copies = scene.store->rows()[stale[i]].copies;
+        rasters_[worker].draw(*scene.store, scene.window,
+                              {stale[i], 0, LaneRaster::kPatternPeriod, copies ? 0 : kLeastBorderWidth * scale},
+                              strips_[stale[i]].image);
     };
-    if (threads == 1) {
-        work(rasters_.front());
-    } else {
-        QtConcurrent::blockingMap(rasters_, work);
+    if (many) {
+        onEveryCore(stale.size(), work);
+        return;
+    }
+    for (std::size_t i = 0; i < stale.size(); ++i) {
+        work(i, 0);
     }
 }
 

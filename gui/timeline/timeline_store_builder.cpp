@@ -1,11 +1,11 @@
 #include "gui/timeline/timeline_store_builder.h"
 
+#include "gui/timeline/every_core.h"
 #include "gui/timeline/step_spans.h"
-
-#include <QtConcurrentMap>
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -172,17 +172,10 @@ TimelineStore TimelineStoreBuilder::finish() {
     while (store.lanes_.size() < lanes_.size()) {
         store.lanes_.push_back({"lane " + std::to_string(store.lanes_.size()), ""});
     }
-    std::vector<std::size_t> numbers(lanes_.size());
-    std::iota(numbers.begin(), numbers.end(), std::size_t{0});
     std::vector<Finished> finished(lanes_.size());
-    const auto work = [&](std::size_t lane) {
+    onEveryCore(lanes_.size(), [&](std::size_t lane, std::size_t) {
         finished[lane] = finishLane(std::move(lanes_[lane]), LaneId{static_cast<std::int64_t>(lane)});
-    };
-    if (size_ < kSlicesWorthAPyramid) {
-        std::for_each(numbers.begin(), numbers.end(), work);
-    } else {
-        QtConcurrent::blockingMap(numbers, work);
-    }
+    });
     store.numHidden_ = std::exchange(hidden_, 0);
     for (Finished& each : finished) {
         store.numHidden_ += each.hidden;

@@ -1,5 +1,6 @@
 #include "gui/what_if/scenario_model.h"
 
+#include "gui/timeline/every_core.h"
 #include "schedule/micro_batches.h"
 
 #include <QFutureWatcher>
@@ -196,7 +197,7 @@ void ScenarioModel::simulateInWorker() {
         }
     });
     watcher->setFuture(
-        QtConcurrent::run([profile = timed_, scenario = scenario_] { return timed(*profile, scenario); }));
+        QtConcurrent::run(&workPool(), [profile = timed_, scenario = scenario_] { return timed(*profile, scenario); }));
 }
 
 void ScenarioModel::show(int generation, std::shared_ptr<const SimulatedScenario> result) {
@@ -229,7 +230,7 @@ void ScenarioModel::applyBalance(BalanceAlgorithm algorithm) {
         startGesture();
         change(next, what);
     });
-    watcher->setFuture(QtConcurrent::run(searchFor, timed_, scenario_, algorithm));
+    watcher->setFuture(QtConcurrent::run(&workPool(), searchFor, timed_, scenario_, algorithm));
 }
 
 void ScenarioModel::searchOptimal() {
@@ -252,6 +253,6 @@ void ScenarioModel::searchOptimal() {
         optimal_ = std::get<Balance>(result);
         Q_EMIT optimalBalanceChanged();
     });
-    watcher->setFuture(QtConcurrent::run(searchFor, timed_, scenario_, BalanceAlgorithm::optimal));
+    watcher->setFuture(QtConcurrent::run(&workPool(), searchFor, timed_, scenario_, BalanceAlgorithm::optimal));
 }
 }  // namespace pipescope

@@ -9,6 +9,7 @@
 #include "gui/timeline/memory_view.h"
 #include "gui/timeline/minimap.h"
 #include "gui/timeline/timeline_pane.h"
+#include "gui/timeline/track_view.h"
 #include "gui/window/compare_bar.h"
 
 #include <QCheckBox>
@@ -76,6 +77,7 @@ void DocumentPage::connectViews() {
         });
     }
     connect(memory_, &AxisView::overflowChanged, this, &DocumentPage::syncScrollBars, Qt::QueuedConnection);
+    connect(tracks_, &AxisView::overflowChanged, this, &DocumentPage::syncScrollBars, Qt::QueuedConnection);
     QScrollBar* upper = measured_->view().verticalScrollBar();
     QScrollBar* lower = simulated_->view().verticalScrollBar();
     connect(upper, &QScrollBar::valueChanged, lower, &QScrollBar::setValue);
@@ -126,6 +128,8 @@ void DocumentPage::setDocument(std::shared_ptr<const TraceDocument> document, Ke
     step_ = keeps && hasStep ? step_ : typicalStep(*document_);
     view(Source::measured).setStore(document_->measured);
     view(Source::simulated).setStore(document_->simulated);
+    tracks_->setStore(document_->tracks);
+    trackPane_->setVisible(document_->tracks != nullptr);
     measured_->setVisible(document_->measured != nullptr);
     legend_->setKinds(kindsOf(*document_));
     alignGutters();

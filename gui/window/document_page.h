@@ -27,6 +27,7 @@ class Minimap;
 class TimeAxisModel;
 class TimelinePane;
 class TimelineView;
+class TrackView;
 struct TaskSelection;
 
 /// What survives when a page's document gives way to another one.
@@ -95,6 +96,7 @@ public:
     TimelineView& view(Source source) const;
     MemoryView& memory() const { return *memory_; }
     Minimap& minimap() const { return *minimap_; }
+    TrackView& tracks() const { return *tracks_; }
     MessageBar& messages() const { return *messages_; }
     /// Keys go to the first timeline there is.
     void focusTimeline();
@@ -108,6 +110,7 @@ private:
     QWidget* createContent();
     QWidget* createTop(QWidget* parent);
     QWidget* createMemoryPane(QWidget* parent);
+    QWidget* createTrackPane(QWidget* parent);
     void connectViews();
     /// What the document lacks, and why.
     void showNotes();
@@ -153,5 +156,7 @@ private:
     QLabel* memoryTitle_ = nullptr;
     MemoryView* memory_ = nullptr;
     QCheckBox* composition_ = nullptr;
+    QWidget* trackPane_ = nullptr;
+    TrackView* tracks_ = nullptr;
 };
 }  // namespace pipescope

@@ -5,6 +5,7 @@
 #include "gui/timeline/minimap.h"
 #include "gui/timeline/timeline_layout.h"
 #include "gui/timeline/timeline_pane.h"
+#include "gui/timeline/track_view.h"
 #include "gui/window/compare_bar.h"
 #include "gui/window/document_page.h"
 
@@ -66,6 +67,20 @@ QWidget* DocumentPage::createMemoryPane(QWidget* parent) {
     return pane;
 }
 
+QWidget* DocumentPage::createTrackPane(QWidget* parent) {
+    auto* pane = new QWidget(parent);
+    auto* layout = new QVBoxLayout(pane);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(0);
+    auto* title = new QLabel(tr("<b>THREADS AND STREAMS</b>&nbsp;&nbsp; ranges, calls and kernels"), pane);
+    title->setContentsMargins(8, 3, 8, 3);
+    tracks_ = new TrackView(*axis_, pane);
+    layout->addWidget(title);
+    layout->addWidget(tracks_, 1);
+    pane->hide();
+    return pane;
+}
+
 QWidget* DocumentPage::createContent() {
     auto* content = new QWidget(this);
     auto* layout = new QVBoxLayout(content);
@@ -82,7 +97,8 @@ QWidget* DocumentPage::createContent() {
     measured_ = new TimelinePane(Source::measured, *axis_, splitter_);
     simulated_ = new TimelinePane(Source::simulated, *axis_, splitter_);
     memoryPane_ = createMemoryPane(splitter_);
-    for (int i = 0; i < 3; ++i) {
+    trackPane_ = createTrackPane(splitter_);
+    for (int i = 0; i < 4; ++i) {
         splitter_->setStretchFactor(i, i < 2 ? 3 : 2);
     }
     layout->addWidget(splitter_, 1);
@@ -103,15 +119,16 @@ void DocumentPage::shareHeight() {
     const int simulated = simulated_->isVisibleTo(this) ? needOf(Source::simulated) : 0;
     const TimelineStore* names = document_->measured ? document_->measured.get() : document_->simulated.get();
     const int lanes = names != nullptr ? static_cast<int>(names->lanes().size()) : 0;
-    const int rest = splitter_->height() - measured - simulated - 2 * splitter_->handleWidth();
+    const int tracks = tracks_->empty() ? 0 : lines / 2 + tracks_->sizeHint().height();
+    const int rest = splitter_->height() - measured - simulated - tracks - 3 * splitter_->handleWidth();
     const int memory = memoryPane_->isVisible() ? std::clamp(rest, 3 * lines / 2, lines + lanes * 18) : 0;
     const int share = std::max(0, rest - memory) / 5;
-    splitter_->setSizes({measured + 2 * share, simulated + 2 * share, memory + share});
+    splitter_->setSizes({measured + 2 * share, simulated + 2 * share, memory + share, tracks});
 }
 
 void DocumentPage::alignGutters() {
-    const std::array<AxisView*, 3> views{&measured_->view(), &simulated_->view(), memory_};
-    int gutter = 0;
+    const std::array<AxisView*, 4> views{&measured_->view(), &simulated_->view(), memory_, tracks_};
+    int gutter = document_->tracks ? memory_->gutterFor({}) : 0;  // room for a thread's name
     for (const auto& store : {document_->measured, document_->simulated}) {
         gutter = store ? std::max(gutter, memory_->gutterFor(store->lanes())) : gutter;
     }
@@ -123,7 +140,7 @@ void DocumentPage::alignGutters() {
 
 void DocumentPage::syncScrollBars() {
     // A scroll bar in one view only would shift its axis against the others'.
-    const std::array<AxisView*, 3> views{&measured_->view(), &simulated_->view(), memory_};
+    const std::array<AxisView*, 4> views{&measured_->view(), &simulated_->view(), memory_, tracks_};
     const bool any = std::any_of(views.begin(), views.end(),
                                  [](const AxisView* each) { return each->isVisible() && each->overflows(); });
     for (AxisView* each : views) {

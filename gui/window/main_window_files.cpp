@@ -3,6 +3,7 @@
 #include "gui/style/image_export.h"
 #include "gui/style/message_bar.h"
 #include "gui/tables/table_export.h"
+#include "gui/timeline/every_core.h"
 #include "gui/window/main_window.h"
 #include "gui/window/window_settings.h"
 #include "schedule/error.h"
@@ -83,7 +84,7 @@ void MainWindow::load(DocumentPage& page) {
                 remember(of->path());
                 Q_EMIT loaded();
             });
-    watcher->setFuture(QtConcurrent::run(tryLoad, page.path(), stop->get_token()));
+    watcher->setFuture(QtConcurrent::run(&workPool(), tryLoad, page.path(), stop->get_token()));
 }
 
 void MainWindow::showLoaded(DocumentPage& page, std::shared_ptr<const TraceDocument> document) {

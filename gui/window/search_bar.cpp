@@ -2,6 +2,7 @@
 
 #include "gui/style/elided_label.h"
 #include "gui/style/task_style.h"
+#include "gui/timeline/every_core.h"
 #include "gui/timeline/time_axis_model.h"
 #include "gui/window/document_page.h"
 #include "trace/sql_query.h"
@@ -155,7 +156,7 @@ void SearchBar::search() {
             take(watcher->result());
         }
     });
-    watcher->setFuture(QtConcurrent::run(findIn, page_->document(), page_->step(), text, cancelled_));
+    watcher->setFuture(QtConcurrent::run(&workPool(), findIn, page_->document(), page_->step(), text, cancelled_));
 }
 
 void SearchBar::take(SearchHits hits) {

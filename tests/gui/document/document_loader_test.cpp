@@ -134,6 +134,20 @@ TEST(DocumentLoader, ReadsAChromeExportBackWithItsComparison) {
     EXPECT_EQ(document->measured->range(), original->measured->range());
 }
 
+TEST(DocumentLoader, ShowsAnotherProfilersJsonByItsTracks) {
+    const auto document =
+        loadTrace(pathOf("kineto.json", R"({"schemaVersion": 1, "deviceProperties": [], "traceEvents": [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 2, "ts": 10, "dur": 30},
+        {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 1, "tid": 2, "ts": 15, "dur": 5},
+        {"ph": "X", "cat": "kernel", "name": "gemm", "pid": 0, "tid": 7, "ts": 20, "dur": 12}]})"));
+    EXPECT_FALSE(document->measured);
+    EXPECT_FALSE(document->simulated);
+    ASSERT_TRUE(document->tracks);
+    EXPECT_EQ(document->tracks->numRanges(), 3U);
+    EXPECT_EQ(wholeRange(*document, 0).length() / 1000, document->tracks->range().length() / 1000 + 1);
+    EXPECT_THAT(document->notes.join(QLatin1Char(' ')).toStdString(), HasSubstr("holds no profile"));
+}
+
 TEST(DocumentLoader, PublishesALargeTraceInPartsThatGrow) {
     const auto path = temporaryPath("large.sqlite");
     SampleRun run;

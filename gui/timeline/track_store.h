@@ -1,0 +1,51 @@
+#pragma once
+
+#include "gui/timeline/time_window.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+/// One row of a thread's or a stream's ranges: by start, none overlapping. 20 bytes a range.
+struct TrackRow {
+    std::string group;  ///< "process 17 (python)", "GPU 0 (NVIDIA H200)"
+    std::string name;   ///< "thread 18 (main)", "stream 7"
+    int depth = 0;      ///< ranges inside others stand one row lower
+    std::vector<std::int64_t> start;
+    std::vector<std::int64_t> end;
+    std::vector<std::uint32_t> text;  ///< index into TrackStore::texts
+};
+
+/// What threads and streams did besides the schedule's tasks: calls, ranges, kernels, copies.
+/// Threading: immutable once built; shared between threads.
+struct TrackStore {
+    std::vector<TrackRow> rows;
+    std::vector<std::string> texts;
+
+    TimeRange range() const;
+    std::size_t numRanges() const;
+};
+
+/// Names one range.
+struct TrackRef {
+    std::size_t row = 0;
+    std::size_t index = 0;
+
+    friend bool operator==(const TrackRef&, const TrackRef&) = default;
+};
+/// The range of the row that covers `time`, or begins or ends within `reach` ns of it.
+std::optional<TrackRef> rangeAt(const TrackStore& store, std::size_t row, std::int64_t time, std::int64_t reach);
+
+/// A run of ranges that one rectangle stands for: one range, or several that share a pixel.
+struct TrackRun {
+    double left = 0;  ///< pixels
+    double right = 0;
+    std::size_t index = 0;  ///< of the range, or of the first of them
+    bool folded = false;    ///< several
+};
+/// What a row shows in a window `width` pixels wide. Cost: O(pixels times log ranges), however many ranges there are.
+std::vector<TrackRun> visibleRuns(const TrackRow& row, const TimeWindow& window, int width);
+}  // namespace pipescope
