@@ -24,7 +24,7 @@ FOLDERS = {
     "gui/timeline": ["schedule", "gui/style"],
     "gui/document": CORE + ["gui/style", "gui/timeline"],
     "gui/what_if": CORE + ["gui/style", "gui/timeline", "gui/document"],
-    "gui/plan": CORE + ["gui/style", "gui/document"],
+    "gui/plan": CORE + ["gui/style", "gui/document", "gui/tables"],
     "gui/tables": CORE + ["gui/style", "gui/timeline", "gui/document"],
     "gui/console": CORE + ["gui/style", "gui/document", "gui/tables"],
     "gui/report": CORE + ["gui/style", "gui/timeline", "gui/document"],

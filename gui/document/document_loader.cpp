@@ -1,7 +1,7 @@
 #include "gui/document/document_loader.h"
 
-#include "balance/automatic_balance.h"
 #include "balance/profile_file.h"
+#include "gui/document/scenario.h"
 #include "gui/document/task_loading.h"
 #include "gui/document/track_loading.h"
 #include "trace/open_trace.h"
@@ -83,18 +83,6 @@ std::optional<Simulation> simulateRecorded(const Profile& profile, const std::ma
         notes << text(QT_TRANSLATE_NOOP("DocumentLoader", "No simulation: %1")).arg(QString::fromUtf8(error.what()));
         return std::nullopt;
     }
-}
-
-/// How to run a profile of which nobody said how: a few equal micro-batches on a few lanes, as a place to start from.
-PipelineOptions optionsFor(const Profile& profile) {
-    constexpr std::size_t kLanes = 4;
-    constexpr std::int64_t kChunks = 8;
-    PipelineOptions options;
-    const std::int64_t samples = profile.samples.empty() ? 1 : profile.samples.back();
-    options.chunks = kChunks;
-    options.batch = kChunks * samples;
-    options.balance = balance_by_time(static_cast<int>(std::min(kLanes, profile.layers.size())), profile, samples);
-    return options;
 }
 
 /// Steps to compare: warm-up left out while there are others, and evenly chosen where there are too many to join.
@@ -343,12 +331,12 @@ TraceDocument documentOf(const QString& path, OpenedTrace trace) {
     }
     std::optional<Simulation> simulation;
     if (bare && document.profile) {
-        simulation = simulate(*document.profile, optionsFor(*document.profile));
+        simulation = simulate(*document.profile, defaultScenario(*document.profile).options);
         document.model = QString::fromStdString(document.profile->model);
         document.notes << text(QT_TRANSLATE_NOOP(
                                    "DocumentLoader",
                                    "A profile: nothing was measured, so this is a simulation of %1 micro-batches on %2 "
-                                   "lanes, balanced by time."))
+                                   "lanes. Change it in the what-if panel."))
                               .arg(simulation->micro_batches)
                               .arg(simulation->lanes.size());
     } else if (document.profile) {

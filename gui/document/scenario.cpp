@@ -222,18 +222,6 @@ std::optional<Comparison> compareWithMeasured(const TraceDocument& document, con
     }
 }
 
-std::shared_ptr<const TraceDocument> documentOfProfile(const QString& path, Profile profile) {
-    TraceDocument document;
-    document.path = path;
-    document.model = QString::fromStdString(profile.model);
-    document.profile = std::make_shared<const Profile>(std::move(profile));
-    const SimulatedScenario simulated = simulateScenario(*document.profile, defaultScenario(*document.profile));
-    if (!simulated.runs()) {
-        throw Error(path.toStdString() + ": " + simulated.messages.front().text.toStdString());
-    }
-    return withScenario(document, simulated);
-}
-
 QString scenarioName(const Scenario& scenario) {
     const PipelineOptions& options = scenario.options;
     const int lanes = lanesOf(scenario);

@@ -85,8 +85,6 @@ std::shared_ptr<const TraceDocument> withScenario(const TraceDocument& document,
 /// Cost: of the order of all measured slices. Threading: any thread.
 std::optional<Comparison> compareWithMeasured(const TraceDocument& document, const SimulatedScenario& simulated);
 
-/// A document of a profile alone: nothing measured, the default scenario simulated. Throws Error if that cannot run.
-std::shared_ptr<const TraceDocument> documentOfProfile(const QString& path, Profile profile);
 /// "8 lanes, 32 micro-batches, batch 64, checkpoint except_last, 1f1b": what tells scenarios apart in a list.
 QString scenarioName(const Scenario& scenario);
 }  // namespace pipescope

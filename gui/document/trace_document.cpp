@@ -30,6 +30,15 @@ const TimelineStore* TraceDocument::store(Source source) const {
     return source == Source::measured ? measured.get() : simulated.get();
 }
 
+const TimelineStore* storeOfMostLanes(const TraceDocument& document) {
+    const TimelineStore* measured = document.measured.get();
+    const TimelineStore* simulated = document.simulated.get();
+    if (measured == nullptr || simulated == nullptr) {
+        return measured != nullptr ? measured : simulated;
+    }
+    return simulated->lanes().size() > measured->lanes().size() ? simulated : measured;
+}
+
 std::vector<StepSpan> stepsOf(const TraceDocument& document) {
     if (document.measured) {
         return document.measured->steps();
@@ -93,7 +102,7 @@ TimeRange stepRange(const TraceDocument& document, std::int32_t step) {
 std::vector<LaneFacts> laneFacts(const TraceDocument& document, std::int32_t step) {
     const StepSpan* measured = document.measured ? document.measured->step(step) : nullptr;
     const StepSpan* simulated = simulatedStep(document);
-    const TimelineStore* names = document.measured ? document.measured.get() : document.simulated.get();
+    const TimelineStore* names = storeOfMostLanes(document);
     std::vector<LaneFacts> facts(names != nullptr ? names->lanes().size() : 0);
     for (std::size_t lane = 0; lane < facts.size(); ++lane) {
         LaneFacts& each = facts[lane];

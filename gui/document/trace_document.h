@@ -40,6 +40,8 @@ struct TraceDocument {
     const TimelineStore* store(Source source) const;
 };
 
+/// The timeline that names every lane: the measured one, unless the simulated one has more; null without any.
+const TimelineStore* storeOfMostLanes(const TraceDocument& document);
 /// The steps that can be chosen, in order of time: the measured ones, else the simulated one.
 std::vector<StepSpan> stepsOf(const TraceDocument& document);
 /// The step to show first: the one of median duration, warm-up left out.

@@ -12,7 +12,7 @@ TimelinePane::TimelinePane(Source source, TimeAxisModel& axis, QWidget* parent)
     : QWidget(parent),
       source_(source),
       header_(new QWidget(this)),
-      title_(new QLabel(source == Source::measured ? tr("MEASURED") : tr("SIMULATED"), header_)),
+      title_(new QLabel(ownTitle(), header_)),
       facts_(new ElidedLabel(header_)),
       view_(new TimelineView(source, axis, this)) {
     QFont bold = title_->font();
@@ -30,6 +30,18 @@ TimelinePane::TimelinePane(Source source, TimeAxisModel& axis, QWidget* parent)
     layout->addWidget(header_);
     layout->addWidget(view_, 1);
     tint();
+}
+
+QString TimelinePane::ownTitle() const {
+    return source_ == Source::measured ? tr("MEASURED") : tr("SIMULATED");
+}
+
+void TimelinePane::setTitle(const QString& title) {
+    title_->setText(title.isEmpty() ? ownTitle() : title);
+}
+
+QString TimelinePane::title() const {
+    return title_->text();
 }
 
 void TimelinePane::setFacts(const QString& facts) {

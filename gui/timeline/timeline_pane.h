@@ -18,6 +18,9 @@ public:
     TimelinePane(Source source, TimeAxisModel& axis, QWidget* parent = nullptr);
 
     TimelineView& view() const { return *view_; }
+    /// In place of MEASURED or SIMULATED; empty: that again.
+    void setTitle(const QString& title);
+    QString title() const;
     /// "step time 1.23 s · bubble 21.3 %"
     void setFacts(const QString& facts);
     QString facts() const;
@@ -26,6 +29,7 @@ protected:
     void changeEvent(QEvent* event) override;
 
 private:
+    QString ownTitle() const;
     void tint();
 
     Source source_;

@@ -32,6 +32,7 @@ BalanceEditor::BalanceEditor(ScenarioModel& model, QWidget* parent)
     layout->addWidget(createTop());
     layout->addWidget(bar_, 1);
     layout->addWidget(hint_);
+    setFocusProxy(bar_);
     connect(bar_, &BalanceBar::gestureStarted, &model_, &ScenarioModel::startGesture);
     connect(bar_, &BalanceBar::cutMoved, this, [this](std::size_t cut, std::int64_t layer) {
         Scenario next = model_.scenario();

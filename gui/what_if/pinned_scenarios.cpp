@@ -107,6 +107,7 @@ PinnedScenarios::PinnedScenarios(QWidget* parent)
     layout->setSpacing(0);
     layout->addLayout(line);
     layout->addWidget(split, 1);
+    setFocusProxy(table_);
     connect(remove_, &QPushButton::clicked, this, &PinnedScenarios::removeSelected);
     connect(open_, &QPushButton::clicked, this, &PinnedScenarios::openSelected);
     connect(table_, &QTableView::doubleClicked, this, &PinnedScenarios::openSelected);

@@ -79,7 +79,9 @@ ScenarioModel::ScenarioModel(QObject* parent)
 
 ScenarioModel::~ScenarioModel() = default;
 
-void ScenarioModel::setProfile(std::shared_ptr<const Profile> profile, std::optional<Scenario> recorded) {
+void ScenarioModel::setProfile(std::shared_ptr<const Profile> profile, std::optional<Scenario> recorded,
+                               bool isRecording) {
+    hasRecording_ = isRecording && recorded.has_value();
     profile_ = std::move(profile);
     timed_ = profile_;
     timedFor_.clear();

@@ -29,7 +29,7 @@ public:
 
     /// Starts afresh with a profile and what was recorded, or the default where nothing was. Null: nothing to play
     /// with.
-    void setProfile(std::shared_ptr<const Profile> profile, std::optional<Scenario> recorded);
+    void setProfile(std::shared_ptr<const Profile> profile, std::optional<Scenario> recorded, bool isRecording = true);
     /// The profiled device's; null where there is nothing to play with.
     const std::shared_ptr<const Profile>& profile() const { return profile_; }
     bool isEmpty() const { return profile_ == nullptr; }
@@ -38,6 +38,8 @@ public:
     /// What to go back to.
     const Scenario& recorded() const { return recorded_; }
     bool isAsRecorded() const { return scenario_ == recorded_; }
+    /// False: nothing was recorded, what to go back to is the default for a bare profile.
+    bool hasRecording() const { return hasRecording_; }
     /// Of the recorded scenario, to compare with.
     const std::shared_ptr<const SimulatedScenario>& recordedResult() const { return recordedResult_; }
     /// Of the latest scenario that was simulated; null before the first.
@@ -98,6 +100,7 @@ private:
     QTimer* searchTimer_;
     std::chrono::nanoseconds patience_;
     double nsPerTask_;  // of the latest simulation
+    bool hasRecording_ = false;
     int gesture_ = 0;
     int generation_ = 0;       // counts scenarios
     int shownGeneration_ = 0;  // whose result is shown

@@ -12,6 +12,7 @@
 
 namespace pipescope {
 namespace {
+constexpr int kBoxCharacters = 17;
 constexpr int kPages = 10;  // Page Up and Page Down cross a slider in so many steps
 }  // namespace
 
@@ -24,6 +25,7 @@ ValueSlider::ValueSlider(const QString& name, ValueRange range, QWidget* parent)
     box_->setAccessibleName(tr("%1, exactly").arg(name));
     box_->setKeyboardTracking(false);  // a half-typed number is no wish
     box_->setAlignment(Qt::AlignRight);
+    box_->setFixedWidth(fontMetrics().averageCharWidth() * kBoxCharacters);  // sliders of a form end in one line
     box_->installEventFilter(this);
     auto* layout = new QHBoxLayout(this);
     layout->setContentsMargins(0, 0, 0, 0);

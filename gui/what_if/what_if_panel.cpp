@@ -79,6 +79,7 @@ WhatIfPanel::WhatIfPanel(ScenarioModel& model, QWidget* parent) : QWidget(parent
     layout->setContentsMargins(0, 0, 0, 0);
     layout->addWidget(empty_, 1);
     layout->addWidget(content_, 1);
+    setFocusProxy(partitions_);
     connectControls();
     connect(&model_, &ScenarioModel::profileChanged, this, &WhatIfPanel::showProfile);
     connect(&model_, &ScenarioModel::scenarioChanged, this, &WhatIfPanel::showScenario);
@@ -325,7 +326,15 @@ void WhatIfPanel::showScenario() {
     memoryLimit_->setValue(static_cast<double>(options.memory_limit.value_or(0)) / kGiB);
     speeds_->setSpeeds(options.speeds, lanesOf(scenario));
     back_->setEnabled(!model_.isAsRecorded());
-    title_->setText(model_.isAsRecorded() ? tr("<b>As recorded</b>") : tr("<b>What if</b> – changed since recorded"));
+    if (model_.hasRecording()) {
+        back_->setText(tr("&As recorded"));
+        title_->setText(model_.isAsRecorded() ? tr("<b>As recorded</b>")
+                                              : tr("<b>What if</b> – in the last column: against what was recorded"));
+    } else {
+        back_->setText(tr("De&fault"));
+        title_->setText(model_.isAsRecorded() ? tr("<b>A default scenario</b>")
+                                              : tr("<b>What if</b> – in the last column: against the default"));
+    }
 }
 
 void WhatIfPanel::showResult() {

@@ -113,6 +113,7 @@ void DocumentPage::focusTimeline() {
 }
 
 void DocumentPage::setDocument(std::shared_ptr<const TraceDocument> document, Keep keep) {
+    recorded_ = document;
     const std::shared_ptr<const TraceDocument> before = std::exchange(document_, std::move(document));
     // The first measured tasks of a live trace are worth looking at, wherever the simulated step stood.
     const bool measuredAppears = before != nullptr && !before->measured && document_->measured;
@@ -131,7 +132,8 @@ void DocumentPage::setDocument(std::shared_ptr<const TraceDocument> document, Ke
     tracks_->setStore(document_->tracks);
     trackPane_->setVisible(document_->tracks != nullptr);
     measured_->setVisible(document_->measured != nullptr);
-    legend_->setKinds(kindsOf(*document_));
+    simulated_->setTitle({});
+    refreshLegend();
     alignGutters();
     fillSteps();
     stack_->setCurrentWidget(content_);
@@ -161,6 +163,10 @@ void DocumentPage::selectAgain(const TaskSelection& selected, const TraceDocumen
     if (slice) {
         axis_->select(TaskSelection{selected.source, *slice, twinOf(*document_, selected.source, *slice, step_)});
     }
+}
+
+void DocumentPage::refreshLegend() {
+    legend_->setKinds(kindsOf(*document_));
 }
 
 void DocumentPage::showNotes() {
@@ -216,7 +222,7 @@ void DocumentPage::refresh() {
 }
 
 void DocumentPage::refreshMemory(std::int64_t shift) {
-    const TimelineStore* names = document_->measured ? document_->measured.get() : document_->simulated.get();
+    const TimelineStore* names = storeOfMostLanes(*document_);
     memory_->setScene({names != nullptr ? names->lanes() : std::vector<LaneInfo>{}, document_->measuredMemory.get(),
                        &document_->simulatedMemory, shift, document_->memoryLimit});
     QString limit;
@@ -246,7 +252,11 @@ void DocumentPage::setMemoryShown(bool shown) {
 }
 
 void DocumentPage::select(Source source, std::optional<SliceRef> slice) {
-    if (!slice || !document_) {
+    const TimelineStore* store = document_ ? document_->store(source) : nullptr;
+    // A list that is still of the scenario before may name a slice that is gone.
+    const bool there = slice && store != nullptr && slice->row < store->rows().size() &&
+                       slice->index < store->rows()[slice->row].start.size();
+    if (!there) {
         axis_->select(std::nullopt);
         return;
     }

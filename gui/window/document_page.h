@@ -28,6 +28,7 @@ class TimeAxisModel;
 class TimelinePane;
 class TimelineView;
 class TrackView;
+struct SimulatedScenario;
 struct TaskSelection;
 
 /// What survives when a page's document gives way to another one.
@@ -50,6 +51,14 @@ public:
     /// Null until the file is read.
     const std::shared_ptr<const TraceDocument>& document() const { return document_; }
     void setDocument(std::shared_ptr<const TraceDocument> document, Keep keep = Keep::nothing);
+    /// What the file holds, whatever is played with; null until it is read.
+    const std::shared_ptr<const TraceDocument>& recorded() const { return recorded_; }
+    /// Shows another simulated half, until showRecorded(). The measured half stays as it is, and so does the zoom. Of a
+    /// scenario that cannot run only the title tells.
+    void showScenario(const SimulatedScenario& scenario);
+    void showRecorded();
+    /// Adds how the shown scenario compares with what was measured, which takes longer than to simulate it.
+    void showComparison(const SimulatedScenario& scenario, const Comparison& comparison);
 
     /// The measured step that is compared. Ignored if the document has no such step.
     void selectStep(std::int32_t step);
@@ -103,6 +112,8 @@ public:
 
 Q_SIGNALS:
     void documentChanged();
+    /// The document's simulated half is another, and nothing else.
+    void simulationChanged();
     void stepChanged();
     void selectionChanged();
 
@@ -117,6 +128,8 @@ private:
     /// Whether the newest is in view, so that what comes next shall be too.
     bool atTheEnd() const;
     void scrollToTheEnd();
+    void replaceSimulated(std::shared_ptr<const TraceDocument> document, const QString& title);
+    void refreshLegend();
     void fillSteps();
     void refresh();
     /// Looks into the step anew; document_page_marks.cpp.
@@ -133,6 +146,7 @@ private:
 
     QString path_;
     std::shared_ptr<const TraceDocument> document_;
+    std::shared_ptr<const TraceDocument> recorded_;
     std::int32_t step_ = 0;
     bool memoryShown_ = true;
     MarkChoice choice_;

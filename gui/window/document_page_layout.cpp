@@ -117,7 +117,7 @@ void DocumentPage::shareHeight() {
     };
     const int measured = needOf(Source::measured);
     const int simulated = simulated_->isVisibleTo(this) ? needOf(Source::simulated) : 0;
-    const TimelineStore* names = document_->measured ? document_->measured.get() : document_->simulated.get();
+    const TimelineStore* names = storeOfMostLanes(*document_);
     const int lanes = names != nullptr ? static_cast<int>(names->lanes().size()) : 0;
     const int tracks = tracks_->empty() ? 0 : lines / 2 + tracks_->sizeHint().height();
     const int rest = splitter_->height() - measured - simulated - tracks - 3 * splitter_->handleWidth();

@@ -126,6 +126,11 @@ void MainWindow::follow(DocumentPage& page) {
             refreshWindow();
         }
     });
+    connect(&page, &DocumentPage::simulationChanged, this, [this, &page] {
+        if (&page == this->page()) {
+            Q_EMIT simulationChanged();
+        }
+    });
     connect(&page, &DocumentPage::stepChanged, this, [this, &page] {
         if (&page == this->page()) {
             Q_EMIT stepChanged();

@@ -18,6 +18,7 @@ class QSettings;
 class QStackedWidget;
 class QTabWidget;
 class QTableView;
+class QUndoGroup;
 
 namespace pipescope {
 class DifferenceTableModel;
@@ -25,6 +26,7 @@ class LaneTableModel;
 class MessageBar;
 class MarksPanel;
 class SearchBar;
+class ScenarioTools;
 class SqlConsole;
 class StatisticsPanel;
 struct Report;
@@ -64,6 +66,8 @@ public:
     DocumentPage* page() const;
     QList<DocumentPage*> pages() const;
     MessageBar& messages() const { return *messages_; }
+    /// What the current page's profile can be played with; null while there is no document.
+    ScenarioTools* scenarioTools();
     TaskDetails& details() const { return *details_; }
     SqlConsole& console() const { return *console_; }
     TaskTable& tasks() const { return *tasks_; }
@@ -87,6 +91,8 @@ Q_SIGNALS:
     /// Another page is the current one, or the current one's document is another; page() may be null now, and so may
     /// its document.
     void pageChanged();
+    /// Of the current page: its document has another simulated half, as at every move of a slider.
+    void simulationChanged();
     /// Of the current page.
     void stepChanged();
     void selectionChanged();
@@ -138,6 +144,11 @@ private:
     void refreshTables();
     void refreshDetails();
 
+    // main_window_scenarios.cpp
+    void createScenarioDocks();
+    void refreshScenarioDocks();
+    void createWhatIfMenu();
+
     // main_window_actions.cpp
     void createActions();
     void createFileMenu();
@@ -169,6 +180,11 @@ private:
     StatisticsPanel* statistics_ = nullptr;
     MarksPanel* marks_ = nullptr;
     SearchBar* search_ = nullptr;
+    QDockWidget* whatIfDock_ = nullptr;
+    QDockWidget* balanceDock_ = nullptr;
+    QDockWidget* pinsDock_ = nullptr;
+    QDockWidget* planDock_ = nullptr;
+    QUndoGroup* undo_ = nullptr;
     QList<QDockWidget*> docks_;
     bool docksShown_ = false;
     QAction* showMemory_ = nullptr;

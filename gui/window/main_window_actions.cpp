@@ -19,6 +19,7 @@ void MainWindow::createActions() {
     createFileMenu();
     createViewMenu();
     createGoMenu();
+    createWhatIfMenu();
     createHelpMenu();
 }
 

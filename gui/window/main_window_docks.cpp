@@ -16,9 +16,11 @@
 #include <QHeaderView>
 #include <QSettings>
 #include <QTableView>
+#include <QTimer>
 
 namespace pipescope {
 namespace {
+constexpr int kSliderRest = 150;  // ms
 constexpr int kNarrowWindow = 1200;  // tables do not fit beside each other
 
 QTableView* createTable(QAbstractItemModel& model, const QString& name, QWidget* parent) {
@@ -58,6 +60,7 @@ void MainWindow::createDocks() {
     createTaskTables();
     createUnmatchedTable();
     createConsole();
+    createScenarioDocks();
 }
 
 void MainWindow::createTaskTables() {
@@ -84,6 +87,12 @@ void MainWindow::createTaskTables() {
     };
     connect(this, &MainWindow::pageChanged, this, refresh);
     connect(this, &MainWindow::stepChanged, this, refresh);
+    // Lists of tasks are made anew when a slider rests, not at every move.
+    auto* rest = new QTimer(this);
+    rest->setSingleShot(true);
+    rest->setInterval(kSliderRest);
+    connect(rest, &QTimer::timeout, this, refresh);
+    connect(this, &MainWindow::simulationChanged, rest, qOverload<>(&QTimer::start));
     connect(this, &MainWindow::selectionChanged, tasks_, [this] {
         const std::optional<TaskSelection>& selection = axis().selection();
         tasks_->select(selection ? selection->source : Source::measured,
@@ -156,6 +165,7 @@ QDockWidget* MainWindow::addDock(const QString& title, const char* name, QWidget
 void MainWindow::connectTables() {
     connect(this, &MainWindow::pageChanged, this, &MainWindow::refreshTables);
     connect(this, &MainWindow::stepChanged, this, &MainWindow::refreshTables);
+    connect(this, &MainWindow::simulationChanged, this, &MainWindow::refreshTables);
     connect(this, &MainWindow::selectionChanged, this, &MainWindow::refreshDetails);
     connect(differenceTable_, &QTableView::clicked, this, [this](const QModelIndex& index) {
         if (const std::optional<TaskKey> task = differenceModel_->taskOf(index)) {

@@ -61,11 +61,10 @@ TEST(Scenario, OfABareProfileRuns) {
     for (const int layers : {1, 2, 3, 9}) {
         SampleRun run;
         run.partitions = layers;
-        const auto document = documentOfProfile(QStringLiteral("p.json"), sampleProfile(run));
-        EXPECT_FALSE(document->measured);
-        ASSERT_TRUE(document->simulated && document->simulation);
-        EXPECT_EQ(document->simulation->lanes.size(), static_cast<std::size_t>(std::min(layers, 4)));
-        EXPECT_EQ(recordedScenario(*document)->options, document->simulation->options);
+        const Profile profile = sampleProfile(run);
+        const Scenario scenario = defaultScenario(profile);
+        EXPECT_EQ(lanesOf(scenario), std::min(layers, 4));
+        EXPECT_TRUE(simulateScenario(profile, scenario).runs());
     }
 }
 

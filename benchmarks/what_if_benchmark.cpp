@@ -1,0 +1,118 @@
+// From a slider's move to the new simulated timeline on screen: simulation, memory tracks, timeline store, panel and
+// the painted window, at n partitions, m micro-batches and 200 layers, in CPU time of the thread that does it all. The
+// counters p50_ms and p95_ms are what the reader looks for; 16 ms is a frame.
+#include "gui/document/trace_document.h"
+#include "gui/timeline/timeline_pane.h"
+#include "gui/what_if/scenario_model.h"
+#include "gui/what_if/value_slider.h"
+#include "gui/what_if/what_if_panel.h"
+#include "gui/window/main_window.h"
+#include "gui/window/scenario_tools.h"
+
+#include <benchmark/benchmark.h>
+
+#include <QApplication>
+#include <QSlider>
+
+#include <algorithm>
+#include <ctime>
+#include <memory>
+#include <random>
+#include <vector>
+
+namespace pipescope {
+namespace {
+constexpr int kLayers = 200;
+
+Profile randomProfile() {
+    std::mt19937 random(1);
+    std::uniform_real_distribution<double> around(0.5, 1.5);
+    Profile profile;
+    profile.model = "benchmark";
+    profile.samples = {1};
+    profile.input_bytes = {1e6};
+    profile.loss_ns = {1e5};
+    for (int l = 0; l < kLayers; ++l) {
+        LayerProfile layer;
+        layer.name = "layer" + std::to_string(l);
+        layer.forward_ns = {around(random) * 1e5};
+        layer.backward_ns = {layer.forward_ns[0] * 2};
+        layer.output_bytes = {1e6};
+        layer.saved_bytes = {4e6};
+        layer.transient_bytes = {1e6};
+        layer.parameter_bytes = layer.gradient_bytes = 1'000'000;
+        profile.layers.push_back(layer);
+    }
+    return profile;
+}
+
+std::shared_ptr<const TraceDocument> documentOf(int n, int m) {
+    TraceDocument document;
+    document.path = QStringLiteral("benchmark.json");
+    document.profile = std::make_shared<const Profile>(randomProfile());
+    Scenario scenario = defaultScenario(*document.profile);
+    scenario.options.devices.clear();
+    scenario.options.chunks = scenario.options.batch = m;
+    scenario.options.link = {16e9, 5'000};
+    scenario.options.memory_limit = Bytes{1} << 30;
+    scenario = withLanes(*document.profile, scenario, n, 1);
+    return withScenario(document, simulateScenario(*document.profile, scenario));
+}
+
+double cpuMilliseconds() {
+    timespec now{};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+    return static_cast<double>(now.tv_sec) * 1e3 + static_cast<double>(now.tv_nsec) / 1e6;
+}
+
+void move_slider(benchmark::State& state) {
+    MainWindow window(nullptr);
+    window.resize(1920, 1080);
+    window.show();
+    window.setDocument(documentOf(static_cast<int>(state.range(0)), static_cast<int>(state.range(1))));
+    ScenarioTools& tools = *window.scenarioTools();
+    tools.model().setPatience(std::chrono::hours(1));  // all of it in this thread, to be measured
+    QApplication::processEvents();
+    QSlider& slider = tools.panel().bandwidth().slider();
+    std::vector<double> times;
+    int direction = 1;
+    for (auto _ : state) {
+        if (slider.value() + direction > slider.maximum() || slider.value() + direction < 1) {
+            direction = -direction;
+        }
+        const TimelineStore* before = window.view(Source::simulated).store();
+        const double start = cpuMilliseconds();
+        slider.setValue(slider.value() + direction);
+        QApplication::processEvents();  // paints what changed, as on screen
+        times.push_back(cpuMilliseconds() - start);
+        if (window.view(Source::simulated).store() == before) {
+            state.SkipWithError("the timeline did not follow");
+        }
+    }
+    std::sort(times.begin(), times.end());
+    state.counters["p50_ms"] = times[times.size() / 2];
+    state.counters["p95_ms"] = times[times.size() * 95 / 100];
+    state.counters["worst_ms"] = times.back();
+}
+BENCHMARK(move_slider)->Args({8, 32})->Args({4, 16})->Args({16, 64})->Iterations(200)->Unit(benchmark::kMillisecond);
+
+/// The simulation alone.
+void simulate_scenario(benchmark::State& state) {
+    const auto document = documentOf(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)));
+    const Scenario scenario = *recordedScenario(*document);
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(simulateScenario(*document->profile, scenario).timeline.get());
+    }
+}
+BENCHMARK(simulate_scenario)->Args({8, 32})->Unit(benchmark::kMillisecond);
+}  // namespace
+}  // namespace pipescope
+
+int main(int argc, char** argv) {
+    qputenv("QT_QPA_PLATFORM", "offscreen");
+    QApplication application(argc, argv);
+    benchmark::Initialize(&argc, argv);
+    benchmark::RunSpecifiedBenchmarks();
+    benchmark::Shutdown();
+    return 0;
+}

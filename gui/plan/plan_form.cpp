@@ -1,0 +1,147 @@
+#include "gui/plan/plan_form.h"
+
+#include "balance/device_catalogue.h"
+#include "schedule/schedules.h"
+#include "simulator/number_ranges.h"
+
+#include <QComboBox>
+#include <QDoubleSpinBox>
+#include <QFormLayout>
+#include <QLineEdit>
+#include <QListWidget>
+#include <QSpinBox>
+
+#include <algorithm>
+#include <cmath>
+
+namespace pipescope {
+namespace {
+constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
+
+void addTick(QListWidget& list, const std::string& name, bool ticked) {
+    auto* item = new QListWidgetItem(QString::fromStdString(name), &list);
+    item->setFlags(Qt::ItemIsEnabled | Qt::ItemIsSelectable | Qt::ItemIsUserCheckable);
+    item->setCheckState(ticked ? Qt::Checked : Qt::Unchecked);
+}
+
+QListWidget* createTicks(const QString& name, int rows, QWidget* parent) {
+    auto* list = new QListWidget(parent);
+    list->setAccessibleName(name);
+    list->setTabKeyNavigation(false);
+    list->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    list->setFixedHeight(rows * (list->fontMetrics().height() + 4) + 6);
+    return list;
+}
+
+std::vector<std::string> ticked(const QListWidget& list) {
+    std::vector<std::string> names;
+    for (int row = 0; row < list.count(); ++row) {
+        if (list.item(row)->checkState() == Qt::Checked) {
+            names.push_back(list.item(row)->text().toStdString());
+        }
+    }
+    return names;
+}
+
+void requireSome(const char* what, const std::vector<std::string>& names) {
+    if (names.empty()) {
+        throw UsageError(std::string("no ") + what + " is ticked; a plan tries 1 or more; tick some");
+    }
+}
+}  // namespace
+
+PlanForm::PlanForm(QWidget* parent)
+    : QWidget(parent),
+      partitions_(new QLineEdit(QStringLiteral("1..8"), this)),
+      chunks_(new QLineEdit(QStringLiteral("1..64"), this)),
+      batch_(new QSpinBox(this)),
+      memoryLimit_(new QDoubleSpinBox(this)),
+      algorithm_(new QComboBox(this)),
+      checkpoints_(createTicks(tr("Checkpoint modes to try"), 3, this)),
+      schedules_(createTicks(tr("Schedules to try"), 3, this)),
+      devices_(createTicks(tr("Device types to try; none: the profiled device"), 4, this)) {
+    partitions_->setToolTip(tr("Such as 4, 1,2,4 or 1..8"));
+    chunks_->setToolTip(
+        tr("Such as 8, 4,8,12 or 1..64; of a range its ends, the powers of two and the batch's "
+           "divisors"));
+    batch_->setRange(1, 1'000'000);
+    memoryLimit_->setDecimals(3);
+    memoryLimit_->setRange(0, 1e6);
+    memoryLimit_->setSuffix(QStringLiteral(" GiB"));
+    memoryLimit_->setSpecialValueText(tr("no limit"));
+    for (const BalanceAlgorithm each : {BalanceAlgorithm::optimal, BalanceAlgorithm::minmax, BalanceAlgorithm::block}) {
+        algorithm_->addItem(QString::fromStdString(to_string(each)));
+    }
+    for (const Checkpoint mode : {Checkpoint::never, Checkpoint::except_last, Checkpoint::always}) {
+        addTick(*checkpoints_, to_string(mode), true);
+    }
+    for (const Schedule each : all_schedules()) {
+        // Interleaved wants its partitions dealt out over fewer lanes, which a plan does not do.
+        if (each != Schedule::interleaved_1f1b) {
+            addTick(*schedules_, to_string(each), each == Schedule::gpipe);
+        }
+    }
+    for (const DeviceType& type : device_catalogue()) {
+        addTick(*devices_, type.name, false);
+    }
+    auto* form = new QFormLayout(this);
+    form->setContentsMargins(8, 4, 8, 4);
+    form->setVerticalSpacing(3);
+    form->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
+    form->addRow(tr("&Partitions"), partitions_);
+    form->addRow(tr("Micro-&batches"), chunks_);
+    form->addRow(tr("Ba&tch"), batch_);
+    form->addRow(tr("Memory &limit"), memoryLimit_);
+    form->addRow(tr("B&alance"), algorithm_);
+    form->addRow(tr("&Checkpoint"), checkpoints_);
+    form->addRow(tr("&Schedules"), schedules_);
+    form->addRow(tr("&Devices"), devices_);
+}
+
+void PlanForm::setOptions(const PipelineOptions& options) {
+    options_ = options;
+    batch_->setValue(static_cast<int>(std::min<std::int64_t>(options.batch, batch_->maximum())));
+    memoryLimit_->setValue(static_cast<double>(options.memory_limit.value_or(0)) / kGiB);
+}
+
+PlanRequest PlanForm::request(const Profile& profile) const {
+    PlanRequest request;
+    request.options = options_;
+    request.options.balance = PipelineOptions{}.balance;  // planned, and its lanes are not those of the candidates
+    request.options.placement.clear();
+    request.options.batch = batch_->value();
+    request.options.replicas = 1;
+    request.options.memory_limit.reset();
+    if (memoryLimit_->value() > 0) {
+        request.options.memory_limit = std::max<Bytes>(1, std::llround(memoryLimit_->value() * kGiB));
+    }
+    request.partitions =
+        partitions_to_try(parse_ranges(partitions_->text().toStdString(), "partitions"), profile.layers.size());
+    request.chunks = chunks_to_try(parse_ranges(chunks_->text().toStdString(), "micro-batches"), request.options.batch);
+    request.algorithm = parse_balance_algorithm(algorithm_->currentText().toStdString());
+    const std::vector<std::string> modes = ticked(*checkpoints_);
+    requireSome("checkpoint mode", modes);
+    request.checkpoints.clear();
+    for (const std::string& mode : modes) {
+        request.checkpoints.push_back(parse_checkpoint(mode));
+    }
+    request.schedules = ticked(*schedules_);
+    requireSome("schedule", request.schedules);
+    const std::vector<DeviceType> catalogue = device_catalogue();
+    for (const std::string& name : ticked(*devices_)) {
+        request.device_types.push_back(find_device(catalogue, name));
+    }
+    // Further lanes are like the last one; another kind of device has lanes of its own.
+    const auto most = static_cast<std::size_t>(*std::max_element(request.partitions.begin(), request.partitions.end()));
+    const auto stretch = [&](auto& perLane) {
+        if (!request.device_types.empty()) {
+            perLane.clear();
+        } else if (!perLane.empty() && perLane.size() < most) {
+            perLane.resize(most, perLane.back());
+        }
+    };
+    stretch(request.options.devices);
+    stretch(request.options.speeds);
+    return request;
+}
+}  // namespace pipescope

@@ -1,0 +1,96 @@
+#include "gui/plan/plan_reasons.h"
+
+#include "gui/style/number_format.h"
+
+#include <QCoreApplication>
+
+#include <algorithm>
+#include <optional>
+#include <tuple>
+
+namespace pipescope {
+namespace {
+QString text(const char* source) {
+    return QCoreApplication::translate("PlanReasons", source);
+}
+
+/// What a Pareto front weighs; smaller is better in each.
+auto merits(const PlanCandidate& candidate) {
+    return std::tuple(-candidate.simulation.samples_per_second, candidate.simulation.lanes.size(),
+                      highest_peak(candidate.simulation), candidate.cost);
+}
+
+bool beats(const PlanCandidate& a, const PlanCandidate& b) {
+    const auto [slowA, lanesA, bytesA, costA] = merits(a);
+    const auto [slowB, lanesB, bytesB, costB] = merits(b);
+    return slowA <= slowB && lanesA <= lanesB && bytesA <= bytesB && costA <= costB && merits(a) != merits(b);
+}
+
+QString overTheLimit(const PlanCandidate& candidate) {
+    const Simulation& simulation = candidate.simulation;
+    const auto fullest =
+        std::max_element(simulation.lanes.begin(), simulation.lanes.end(),
+                         [](const SimulatedLane& a, const SimulatedLane& b) { return a.peak_bytes < b.peak_bytes; });
+    return text(QT_TRANSLATE_NOOP("PlanReasons", "does not fit: lane %1 needs %2 of %3"))
+        .arg(fullest - simulation.lanes.begin())
+        .arg(formatBytes(fullest->peak_bytes), formatBytes(simulation.options.memory_limit.value_or(0)));
+}
+
+/// What a slower candidate has that the best one lacks.
+QString trade(const PlanCandidate& candidate, const PlanCandidate& best) {
+    QStringList gains;
+    if (candidate.simulation.lanes.size() < best.simulation.lanes.size()) {
+        gains << text(QT_TRANSLATE_NOOP("PlanReasons", "%1 lanes instead of %2"))
+                     .arg(candidate.simulation.lanes.size())
+                     .arg(best.simulation.lanes.size());
+    }
+    if (candidate.cost < best.cost) {
+        gains
+            << text(QT_TRANSLATE_NOOP("PlanReasons", "%1 cost")).arg(formatShareChange(candidate.cost / best.cost - 1));
+    }
+    const auto bytes = static_cast<double>(highest_peak(candidate.simulation));
+    const auto most = static_cast<double>(highest_peak(best.simulation));
+    if (bytes < most) {
+        gains << text(QT_TRANSLATE_NOOP("PlanReasons", "%1 memory")).arg(formatShareChange(bytes / most - 1));
+    }
+    const double slower = candidate.simulation.samples_per_second / best.simulation.samples_per_second - 1;
+    return text(QT_TRANSLATE_NOOP("PlanReasons", "a trade: %1, for %2 samples/s"))
+        .arg(gains.join(QStringLiteral(", ")), formatShareChange(slower));
+}
+
+QString beaten(const PlanCandidate& candidate, const PlanCandidate& by, std::size_t rank) {
+    const double quicker = by.simulation.samples_per_second / candidate.simulation.samples_per_second - 1;
+    return text(QT_TRANSLATE_NOOP("PlanReasons", "beaten by %1: %2 samples/s, nothing worse"))
+        .arg(rank + 1)
+        .arg(formatShareChange(quicker));
+}
+}  // namespace
+
+std::vector<QString> planReasons(const Plan& plan) {
+    std::vector<QString> reasons;
+    std::vector<std::size_t> front;
+    for (std::size_t k = 0; k < plan.candidates.size(); ++k) {
+        if (plan.candidates[k].pareto) {
+            front.push_back(k);
+        }
+    }
+    for (std::size_t k = 0; k < plan.candidates.size(); ++k) {
+        const PlanCandidate& each = plan.candidates[k];
+        if (!each.simulation.feasible) {
+            reasons.push_back(overTheLimit(each));
+            continue;
+        }
+        if (plan.best == k) {
+            reasons.push_back(text(QT_TRANSLATE_NOOP("PlanReasons", "the quickest that fits")));
+            continue;
+        }
+        // Whoever is beaten at all is beaten by one of the front.
+        const auto by =
+            std::find_if(front.begin(), front.end(), [&](std::size_t f) { return beats(plan.candidates[f], each); });
+        reasons.push_back(by != front.end() ? beaten(each, plan.candidates[*by], *by)
+                          : plan.best       ? trade(each, plan.candidates[*plan.best])
+                                            : QString());
+    }
+    return reasons;
+}
+}  // namespace pipescope

@@ -1,0 +1,159 @@
+#include "gui/plan/plan_table_model.h"
+
+#include "gui/plan/plan_reasons.h"
+#include "gui/style/number_format.h"
+#include "gui/tables/table_export.h"
+
+#include <QCoreApplication>
+#include <QLocale>
+
+#include <algorithm>
+#include <array>
+
+namespace pipescope {
+namespace {
+struct ColumnInfo {
+    const char* title;
+    const char* key;  // of `pipescope plan --json` where that has it
+    bool number;
+};
+constexpr std::array<ColumnInfo, PlanTableModel::numColumns> kColumns{{
+    {QT_TRANSLATE_NOOP("PlanTable", "#"), "rank", true},
+    {QT_TRANSLATE_NOOP("PlanTable", "Device"), "device_type", false},
+    {QT_TRANSLATE_NOOP("PlanTable", "Lanes"), "lanes", true},
+    {QT_TRANSLATE_NOOP("PlanTable", "Balance"), "balance", false},
+    {QT_TRANSLATE_NOOP("PlanTable", "Micro-batches"), "micro_batches", true},
+    {QT_TRANSLATE_NOOP("PlanTable", "Checkpoint"), "checkpoint", false},
+    {QT_TRANSLATE_NOOP("PlanTable", "Schedule"), "schedule", false},
+    {QT_TRANSLATE_NOOP("PlanTable", "Step time"), "step_ns", true},
+    {QT_TRANSLATE_NOOP("PlanTable", "Samples/s"), "samples_per_second", true},
+    {QT_TRANSLATE_NOOP("PlanTable", "Bubble"), "bubble_fraction", true},
+    {QT_TRANSLATE_NOOP("PlanTable", "Peak memory"), "peak_bytes", true},
+    {QT_TRANSLATE_NOOP("PlanTable", "Cost"), "cost", true},
+    {QT_TRANSLATE_NOOP("PlanTable", "Pareto"), "pareto", false},
+    {QT_TRANSLATE_NOOP("PlanTable", "Reason"), "reason", false},
+}};
+}  // namespace
+
+void PlanTableModel::setPlan(std::shared_ptr<const Plan> plan) {
+    beginResetModel();
+    plan_ = std::move(plan);
+    reasons_ = plan_ ? planReasons(*plan_) : std::vector<QString>{};
+    endResetModel();
+}
+
+int PlanTableModel::rowCount(const QModelIndex& parent) const {
+    return parent.isValid() || !plan_ ? 0 : static_cast<int>(plan_->candidates.size());
+}
+
+int PlanTableModel::columnCount(const QModelIndex& parent) const {
+    return parent.isValid() ? 0 : numColumns;
+}
+
+QString PlanTableModel::shown(const PlanCandidate& candidate, int row, int column) const {
+    const Simulation& simulation = candidate.simulation;
+    switch (column) {
+        case device:
+            return candidate.device_type.empty() ? tr("as profiled") : QString::fromStdString(candidate.device_type);
+        case stepTime: return formatDuration(simulation.step_time.count());
+        case samplesPerSecond: return QLocale().toString(simulation.samples_per_second, 'g', 4);
+        case bubble: return formatShare(simulation.bubble_fraction);
+        case peak:
+            return (simulation.feasible ? QString() : QStringLiteral("▲ ")) + formatBytes(highest_peak(simulation));
+        case cost: return QLocale().toString(candidate.cost, 'g', 4);
+        case pareto: return candidate.pareto ? tr("yes") : QString();
+        default: return value(candidate, row, column).toString();
+    }
+}
+
+QVariant PlanTableModel::value(const PlanCandidate& candidate, int row, int column) const {
+    const Simulation& simulation = candidate.simulation;
+    const PipelineOptions& options = simulation.options;
+    switch (column) {
+        case rank: return row + 1;
+        case device: return QString::fromStdString(candidate.device_type);
+        case lanes: return static_cast<int>(simulation.lanes.size());
+        case balance: return QString::fromStdString(to_string(options.balance));
+        case microBatches: return static_cast<qlonglong>(simulation.micro_batches);
+        case checkpoint: return QString::fromStdString(to_string(options.checkpoint));
+        case schedule: return QString::fromStdString(options.schedule);
+        case stepTime: return static_cast<qlonglong>(simulation.step_time.count());
+        case samplesPerSecond: return simulation.samples_per_second;
+        case bubble: return simulation.bubble_fraction;
+        case peak: return static_cast<qlonglong>(highest_peak(simulation));
+        case cost: return candidate.cost;
+        case pareto: return candidate.pareto ? 1 : 0;
+        case reason: return reasons_[static_cast<std::size_t>(row)];
+        default: return {};
+    }
+}
+
+QVariant PlanTableModel::data(const QModelIndex& index, int role) const {
+    if (!index.isValid() || index.row() >= rowCount()) {
+        return {};
+    }
+    const PlanCandidate& candidate = plan_->candidates[static_cast<std::size_t>(index.row())];
+    switch (role) {
+        case Qt::DisplayRole: return shown(candidate, index.row(), index.column());
+        case kExportRole: return value(candidate, index.row(), index.column());
+        case Qt::TextAlignmentRole:
+            return QVariant(
+                (kColumns[static_cast<std::size_t>(index.column())].number ? Qt::AlignRight : Qt::AlignLeft) |
+                Qt::AlignVCenter);
+        case Qt::ToolTipRole:
+            return index.column() == balance || index.column() == reason ? value(candidate, index.row(), index.column())
+                                                                         : QVariant();
+        default: return {};
+    }
+}
+
+QVariant PlanTableModel::headerData(int section, Qt::Orientation orientation, int role) const {
+    if (orientation != Qt::Horizontal || section < 0 || section >= numColumns) {
+        return QAbstractTableModel::headerData(section, orientation, role);
+    }
+    const ColumnInfo& column = kColumns[static_cast<std::size_t>(section)];
+    switch (role) {
+        case Qt::DisplayRole: return QCoreApplication::translate("PlanTable", column.title);
+        case kExportRole: return QString::fromLatin1(column.key);
+        case Qt::ToolTipRole:
+            return section == cost ? tr("Of the lanes for a million samples; lane-hours where no price is known")
+                   : section == pareto
+                       ? tr("None is at least as good in samples/s, lanes, memory and cost, and better in one")
+                       : QVariant();
+        default: return QAbstractTableModel::headerData(section, orientation, role);
+    }
+}
+
+PlanFilter::PlanFilter(QObject* parent) : QSortFilterProxyModel(parent) {
+    setSortRole(kExportRole);
+}
+
+void PlanFilter::setText(const QString& text) {
+    words_ = text.simplified().split(QLatin1Char(' '), Qt::SkipEmptyParts);
+    invalidateFilter();
+}
+
+void PlanFilter::setFeasibleOnly(bool on) {
+    feasibleOnly_ = on;
+    invalidateFilter();
+}
+
+void PlanFilter::setParetoOnly(bool on) {
+    paretoOnly_ = on;
+    invalidateFilter();
+}
+
+bool PlanFilter::filterAcceptsRow(int row, const QModelIndex& parent) const {
+    const auto* model = static_cast<const PlanTableModel*>(sourceModel());
+    const PlanCandidate& candidate = model->plan()->candidates[static_cast<std::size_t>(row)];
+    if ((feasibleOnly_ && !candidate.simulation.feasible) || (paretoOnly_ && !candidate.pareto)) {
+        return false;
+    }
+    QString all;
+    for (int column = 0; column < model->columnCount(); ++column) {
+        all += model->index(row, column, parent).data().toString() + QLatin1Char('\n');
+    }
+    return std::all_of(words_.begin(), words_.end(),
+                       [&](const QString& word) { return all.contains(word, Qt::CaseInsensitive); });
+}
+}  // namespace pipescope

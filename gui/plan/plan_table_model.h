@@ -1,0 +1,74 @@
+#pragma once
+
+#include "simulator/planner.h"
+
+#include <QAbstractTableModel>
+#include <QSortFilterProxyModel>
+#include <QString>
+
+#include <memory>
+#include <vector>
+
+namespace pipescope {
+/// The candidates of a plan, one a row, best first. Values to sort by and to export stand under kExportRole.
+class PlanTableModel : public QAbstractTableModel {
+    Q_OBJECT
+
+public:
+    enum Column {
+        rank,
+        device,
+        lanes,
+        balance,
+        microBatches,
+        checkpoint,
+        schedule,
+        stepTime,
+        samplesPerSecond,
+        bubble,
+        peak,
+        cost,
+        pareto,
+        reason,
+        numColumns
+    };
+
+    using QAbstractTableModel::QAbstractTableModel;
+
+    /// Null: nothing was planned yet.
+    void setPlan(std::shared_ptr<const Plan> plan);
+    const Plan* plan() const { return plan_.get(); }
+
+    int rowCount(const QModelIndex& parent = {}) const override;
+    int columnCount(const QModelIndex& parent = {}) const override;
+    QVariant data(const QModelIndex& index, int role) const override;
+    QVariant headerData(int section, Qt::Orientation orientation, int role) const override;
+
+private:
+    QString shown(const PlanCandidate& candidate, int row, int column) const;
+    QVariant value(const PlanCandidate& candidate, int row, int column) const;
+
+    std::shared_ptr<const Plan> plan_;
+    std::vector<QString> reasons_;
+};
+
+/// Which rows are shown, and in which order: by a text that stands in any column, those that fit, those of the front.
+class PlanFilter : public QSortFilterProxyModel {
+    Q_OBJECT
+
+public:
+    explicit PlanFilter(QObject* parent = nullptr);
+    /// Every word must stand in some column.
+    void setText(const QString& text);
+    void setFeasibleOnly(bool on);
+    void setParetoOnly(bool on);
+
+protected:
+    bool filterAcceptsRow(int row, const QModelIndex& parent) const override;
+
+private:
+    QStringList words_;
+    bool feasibleOnly_ = false;
+    bool paretoOnly_ = false;
+};
+}  // namespace pipescope

@@ -1,0 +1,276 @@
+#include "gui/plan/plan_view.h"
+
+#include "gui/plan/pareto_chart.h"
+#include "gui/plan/plan_form.h"
+#include "gui/plan/plan_runner.h"
+#include "gui/plan/plan_table_model.h"
+#include "gui/style/image_export.h"
+#include "gui/style/number_format.h"
+#include "gui/tables/table_export.h"
+
+#include <QCheckBox>
+#include <QFileDialog>
+#include <QHBoxLayout>
+#include <QHeaderView>
+#include <QKeyEvent>
+#include <QLabel>
+#include <QLineEdit>
+#include <QProgressBar>
+#include <QPushButton>
+#include <QScrollArea>
+#include <QSplitter>
+#include <QTableView>
+#include <QVBoxLayout>
+
+namespace pipescope {
+PlanView::PlanView(QWidget* parent)
+    : QWidget(parent),
+      runner_(new PlanRunner(this)),
+      model_(new PlanTableModel(this)),
+      filter_(new PlanFilter(this)),
+      chart_(new ParetoChart(this)) {
+    filter_->setSourceModel(model_);
+    createTable();
+    auto* right = new QWidget(this);
+    auto* column = new QVBoxLayout(right);
+    column->setContentsMargins(0, 0, 0, 0);
+    column->setSpacing(2);
+    column->addWidget(createTop());
+    auto* results = new QSplitter(Qt::Horizontal, right);
+    results->addWidget(table_);
+    results->addWidget(chart_);
+    results->setStretchFactor(0, 3);
+    results->setStretchFactor(1, 2);
+    column->addWidget(results, 1);
+    auto* split = new QSplitter(Qt::Horizontal, this);
+    split->addWidget(createSide());
+    split->addWidget(right);
+    split->setStretchFactor(1, 1);
+    split->setChildrenCollapsible(false);
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->addWidget(split);
+    setFocusProxy(&form_->partitions());
+    connectAll();
+    setProfile(nullptr, {});
+}
+
+PlanView::~PlanView() = default;
+
+void PlanView::createTable() {
+    table_ = new QTableView(this);
+    table_->setModel(filter_);
+    table_->setAccessibleName(tr("Candidates of the plan"));
+    table_->setSortingEnabled(true);
+    table_->sortByColumn(PlanTableModel::rank, Qt::AscendingOrder);
+    table_->setSelectionBehavior(QAbstractItemView::SelectRows);
+    table_->setSelectionMode(QAbstractItemView::SingleSelection);
+    table_->setTabKeyNavigation(false);
+    table_->setAlternatingRowColors(true);
+    table_->setShowGrid(false);
+    table_->setFrameShape(QFrame::NoFrame);
+    table_->verticalHeader()->hide();
+    table_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 4);
+    table_->horizontalHeader()->setHighlightSections(false);
+    table_->horizontalHeader()->setStretchLastSection(true);
+    table_->installEventFilter(this);
+}
+
+QWidget* PlanView::createSide() {
+    auto* side = new QWidget(this);
+    auto* layout = new QVBoxLayout(side);
+    layout->setContentsMargins(0, 0, 0, 0);
+    form_ = new PlanForm(side);
+    auto* scroll = new QScrollArea(side);
+    scroll->setFrameShape(QFrame::NoFrame);
+    scroll->setWidgetResizable(true);
+    scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    scroll->setWidget(form_);
+    scroll->setMinimumWidth(form_->sizeHint().width() + 16);
+    run_ = new QPushButton(tr("&Plan"), side);
+    progress_ = new QProgressBar(side);
+    progress_->setRange(0, 1000);
+    progress_->setAccessibleName(tr("Progress of the plan"));
+    auto* line = new QHBoxLayout();
+    line->setContentsMargins(8, 0, 8, 4);
+    line->addWidget(run_);
+    line->addWidget(progress_, 1);
+    layout->addWidget(scroll, 1);
+    layout->addLayout(line);
+    return side;
+}
+
+QWidget* PlanView::createTop() {
+    auto* top = new QWidget(this);
+    auto* line = new QHBoxLayout(top);
+    line->setContentsMargins(4, 2, 4, 0);
+    message_ = new QLabel(top);
+    message_->setWordWrap(true);
+    message_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    filterText_ = new QLineEdit(top);
+    filterText_->setPlaceholderText(tr("filter, such as: always 1f1b"));
+    filterText_->setAccessibleName(tr("Filter of the candidates"));
+    filterText_->setClearButtonEnabled(true);
+    filterText_->setMaximumWidth(fontMetrics().averageCharWidth() * 30);
+    auto* fits = new QCheckBox(tr("&fits"), top);
+    auto* pareto = new QCheckBox(tr("Paret&o"), top);
+    connect(fits, &QCheckBox::toggled, filter_, &PlanFilter::setFeasibleOnly);
+    connect(pareto, &QCheckBox::toggled, filter_, &PlanFilter::setParetoOnly);
+    auto* saveTableAs = new QPushButton(tr("Save &table…"), top);
+    auto* saveChartAs = new QPushButton(tr("Save &chart…"), top);
+    connect(saveTableAs, &QPushButton::clicked, this, [this] { askForExport(false); });
+    connect(saveChartAs, &QPushButton::clicked, this, [this] { askForExport(true); });
+    line->addWidget(message_, 1);
+    line->addWidget(filterText_);
+    line->addWidget(fits);
+    line->addWidget(pareto);
+    line->addWidget(saveTableAs);
+    line->addWidget(saveChartAs);
+    return top;
+}
+
+void PlanView::connectAll() {
+    connect(run_, &QPushButton::clicked, this, [this] { runner_->isRunning() ? cancel() : start(); });
+    connect(runner_, &PlanRunner::progressed, this,
+            [this](double done) { progress_->setValue(static_cast<int>(done * 1000)); });
+    connect(runner_, &PlanRunner::planned, this, &PlanView::showPlan);
+    connect(runner_, &PlanRunner::failed, this, [this](const QString& text) {
+        showRunning(false);
+        message_->setText(text);
+        Q_EMIT finished();
+    });
+    connect(filterText_, &QLineEdit::textChanged, filter_, &PlanFilter::setText);
+    connect(table_, &QTableView::doubleClicked, this, &PlanView::openRow);
+    connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
+            [this](const QModelIndex& row) { chart_->select(candidateOf(row)); });
+    connect(chart_, &ParetoChart::picked, this, &PlanView::selectCandidate);
+    connect(chart_, &ParetoChart::activated, this, &PlanView::openCandidate);
+}
+
+void PlanView::setProfile(std::shared_ptr<const Profile> profile, const PipelineOptions& options) {
+    runner_->drop();
+    profile_ = std::move(profile);
+    form_->setOptions(options);
+    model_->setPlan(nullptr);
+    chart_->setPlan(nullptr);
+    run_->setEnabled(profile_ != nullptr);
+    showRunning(false);
+    message_->setText(profile_ ? tr("Plan tries every combination with its best balance.")
+                               : tr("Nothing to plan: this file holds no profile."));
+}
+
+void PlanView::start() {
+    if (!profile_) {
+        return;
+    }
+    try {
+        runner_->start(profile_, form_->request(*profile_));
+    } catch (const Error& error) {
+        message_->setText(QString::fromUtf8(error.what()));
+        return;
+    }
+    message_->setText(tr("Planning…"));
+    showRunning(true);
+}
+
+void PlanView::cancel() {
+    runner_->cancel();
+}
+
+void PlanView::showRunning(bool running) {
+    run_->setText(running ? tr("&Cancel") : tr("&Plan"));
+    progress_->setVisible(running);
+    progress_->setValue(0);
+}
+
+QString PlanView::summary(const Plan& plan) const {
+    QString text;
+    if (plan.best) {
+        const Simulation& best = plan.candidates[*plan.best].simulation;
+        text = tr("Best: %1 lanes, %2 micro-batches, checkpoint %3, step %4.")
+                   .arg(best.lanes.size())
+                   .arg(best.micro_batches)
+                   .arg(QString::fromStdString(to_string(best.options.checkpoint)),
+                        formatDuration(best.step_time.count()));
+    } else if (plan.infeasible_because) {
+        text = tr("Nothing fits: %1.").arg(QString::fromStdString(*plan.infeasible_because));
+    }
+    text += tr(" %n candidate(s).", nullptr, static_cast<int>(plan.candidates.size()));
+    return plan.cancelled ? tr("Cancelled. %1").arg(text.trimmed()) : text.trimmed();
+}
+
+void PlanView::showPlan(std::shared_ptr<const Plan> plan) {
+    showRunning(false);
+    message_->setText(summary(*plan));
+    model_->setPlan(plan);
+    chart_->setPlan(std::move(plan));
+    table_->resizeColumnsToContents();
+    table_->setColumnWidth(PlanTableModel::balance, std::min(table_->columnWidth(PlanTableModel::balance),
+                                                             fontMetrics().averageCharWidth() * 24));
+    if (filter_->rowCount() > 0) {
+        table_->selectRow(0);
+    }
+    Q_EMIT finished();
+}
+
+std::optional<std::size_t> PlanView::candidateOf(const QModelIndex& row) const {
+    return row.isValid() ? std::optional(static_cast<std::size_t>(filter_->mapToSource(row).row())) : std::nullopt;
+}
+
+void PlanView::openRow(const QModelIndex& row) {
+    if (const std::optional<std::size_t> candidate = candidateOf(row)) {
+        openCandidate(*candidate);
+    }
+}
+
+void PlanView::openCandidate(std::size_t candidate) {
+    const PlanCandidate& each = model_->plan()->candidates[candidate];
+    Q_EMIT opened(Scenario{each.simulation.options, each.device_type});
+}
+
+void PlanView::selectCandidate(std::size_t candidate) {
+    const QModelIndex row = filter_->mapFromSource(model_->index(static_cast<int>(candidate), 0));
+    if (row.isValid()) {
+        table_->selectRow(row.row());
+        table_->scrollTo(row);
+    }
+}
+
+void PlanView::exportTable(const QString& path) const {
+    saveTable(*filter_, path);
+}
+
+void PlanView::exportChart(const QString& path) const {
+    saveImage(*chart_, path);
+}
+
+void PlanView::askForExport(bool chart) {
+    const QString path = QFileDialog::getSaveFileName(
+        this, chart ? tr("Save the chart") : tr("Save the table"), chart ? tr("plan.png") : tr("plan.csv"),
+        chart ? tr("Images (*.png *.svg *.pdf)") : tr("Tables (*.csv *.json)"));
+    if (path.isEmpty()) {
+        return;
+    }
+    try {
+        chart ? exportChart(path) : exportTable(path);
+        message_->setText(tr("Saved %1.").arg(path));
+    } catch (const Error& error) {
+        message_->setText(QString::fromUtf8(error.what()));
+    }
+}
+
+QString PlanView::message() const {
+    return message_->text();
+}
+
+bool PlanView::eventFilter(QObject* watched, QEvent* event) {
+    if (watched == table_ && event->type() == QEvent::KeyPress) {
+        const int key = static_cast<const QKeyEvent*>(event)->key();
+        if (key == Qt::Key_Return || key == Qt::Key_Enter) {
+            openRow(table_->currentIndex());
+            return true;
+        }
+    }
+    return QWidget::eventFilter(watched, event);
+}
+}  // namespace pipescope

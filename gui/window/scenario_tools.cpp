@@ -1,0 +1,116 @@
+#include "gui/window/scenario_tools.h"
+
+#include "gui/plan/plan_view.h"
+#include "gui/what_if/balance_editor.h"
+#include "gui/what_if/pinned_scenarios.h"
+#include "gui/what_if/scenario_model.h"
+#include "gui/what_if/what_if_panel.h"
+#include "gui/window/document_page.h"
+
+#include <QFutureWatcher>
+#include <QTimer>
+#include <QUndoStack>
+#include <QWidget>
+#include <QtConcurrentRun>
+
+#include <optional>
+
+namespace pipescope {
+namespace {
+constexpr int kCompareDelay = 200;  // ms without a change before tasks are joined with the measured ones
+}  // namespace
+
+ScenarioTools::ScenarioTools(DocumentPage& page, QWidget* panelParent)
+    : QObject(&page),
+      page_(page),
+      model_(new ScenarioModel(this)),
+      panel_(new WhatIfPanel(*model_, panelParent)),
+      balance_(new BalanceEditor(*model_, panelParent)),
+      pins_(new PinnedScenarios(panelParent)),
+      plan_(new PlanView(panelParent)),
+      compareTimer_(new QTimer(this)) {
+    panels_ = {panel_, balance_, pins_, plan_};
+    compareTimer_->setSingleShot(true);
+    compareTimer_->setInterval(kCompareDelay);
+    connect(compareTimer_, &QTimer::timeout, this, &ScenarioTools::compare);
+    connect(model_, &ScenarioModel::simulated, this, &ScenarioTools::show);
+    connect(panel_, &WhatIfPanel::pinRequested, this, &ScenarioTools::pin);
+    connect(pins_, &PinnedScenarios::opened, this,
+            [this](const Scenario& scenario) { open(scenario, tr("pinned scenario")); });
+    connect(plan_, &PlanView::opened, this,
+            [this](const Scenario& scenario) { open(scenario, tr("candidate of the plan")); });
+    refresh();
+}
+
+ScenarioTools::~ScenarioTools() {
+    // They refer to the model, which goes now; docks that hold them may live on.
+    for (const QPointer<QWidget>& panel : panels_) {
+        delete panel.data();
+    }
+}
+
+void ScenarioTools::refresh() {
+    const std::shared_ptr<const TraceDocument>& document = page_.recorded();
+    const std::shared_ptr<const Profile> profile = document ? document->profile : nullptr;
+    const std::optional<Scenario> recorded = document ? recordedScenario(*document) : std::nullopt;
+    const bool same = profile && model_->profile() && *profile == *model_->profile() &&
+                      (!recorded || *recorded == model_->recorded());
+    if (same) {
+        if (!model_->isAsRecorded() && model_->result() && page_.document() == page_.recorded()) {
+            show();  // the file was read again, or further
+        }
+        return;
+    }
+    if (!profile && model_->isEmpty()) {
+        return;
+    }
+    pins_->clear();
+    numPinned_ = 0;
+    model_->setProfile(profile, recorded, document && document->measured);
+    plan_->setProfile(profile, model_->recorded().options);
+}
+
+void ScenarioTools::show() {
+    if (model_->isAsRecorded() && page_.recorded() && page_.recorded()->simulated) {
+        page_.showRecorded();
+        compareTimer_->stop();
+        return;
+    }
+    page_.showScenario(*model_->result());
+    if (page_.recorded() && page_.recorded()->measured) {
+        compareTimer_->start();
+    }
+}
+
+void ScenarioTools::compare() {
+    const std::shared_ptr<const SimulatedScenario> result = model_->result();
+    const std::shared_ptr<const TraceDocument> document = page_.recorded();
+    if (!document || !document->measured || !result || !result->runs()) {
+        return;
+    }
+    using Compared = std::optional<Comparison>;
+    auto* watcher = new QFutureWatcher<Compared>(this);
+    connect(watcher, &QFutureWatcher<Compared>::finished, this, [this, watcher, result] {
+        watcher->deleteLater();
+        if (const Compared comparison = watcher->result()) {
+            page_.showComparison(*result, *comparison);
+        }
+    });
+    watcher->setFuture(QtConcurrent::run([document, result] { return compareWithMeasured(*document, *result); }));
+}
+
+void ScenarioTools::pin() {
+    const QString name = model_->isAsRecorded() ? (model_->hasRecording() ? tr("As recorded") : tr("Default"))
+                                                : tr("Scenario %1").arg(numPinned_ + 1);
+    const std::size_t before = pins_->scenarios().size();
+    pins_->pin(model_->result(), name);
+    numPinned_ += pins_->scenarios().size() > before && !model_->isAsRecorded() ? 1 : 0;
+    Q_EMIT pinned();
+}
+
+void ScenarioTools::open(const Scenario& scenario, const QString& what) {
+    model_->startGesture();
+    model_->change(scenario, what);
+    Q_EMIT opened();
+}
+}  // namespace pipescope

@@ -1,0 +1,162 @@
+#include "gui/plan/plan_view.h"
+
+#include "gui/plan/pareto_chart.h"
+#include "gui/plan/plan_form.h"
+#include "gui/plan/plan_runner.h"
+#include "gui/plan/plan_table_model.h"
+#include "schedule/error.h"
+#include "tests/gui/sample_trace.h"
+
+#include <gtest/gtest.h>
+
+#include <QApplication>
+#include <QDoubleSpinBox>
+#include <QFile>
+#include <QLineEdit>
+#include <QListWidget>
+#include <QPushButton>
+#include <QSignalSpy>
+#include <QSpinBox>
+#include <QTableView>
+#include <QTest>
+
+namespace pipescope {
+namespace {
+constexpr int kPatience = 60'000;  // ms
+
+class PlanViewTest : public testing::Test {
+protected:
+    void SetUp() override {
+        SampleRun run;
+        run.partitions = 8;
+        profile_ = std::make_shared<Profile>(sampleProfile(run));
+        PipelineOptions options = sampleOptions(run);
+        options.batch = 16;
+        options.devices.assign(2, "cpu");
+        view_.setProfile(profile_, options);
+        view_.resize(1200, 400);
+        view_.show();
+        view_.form().partitions().setText(QStringLiteral("1..4"));
+        view_.form().chunks().setText(QStringLiteral("1,4,16"));
+    }
+
+    void planNow() {
+        QSignalSpy finished(&view_, &PlanView::finished);
+        view_.start();
+        ASSERT_TRUE(finished.wait(kPatience));
+        QApplication::processEvents();
+    }
+
+    int rows() { return view_.table().model()->rowCount(); }
+
+    std::shared_ptr<Profile> profile_;
+    PlanView view_;
+};
+
+TEST_F(PlanViewTest, FillsTableAndChart) {
+    planNow();
+    EXPECT_EQ(rows(), 4 * 3 * 3);
+    EXPECT_TRUE(view_.message().startsWith(QStringLiteral("Best:"))) << view_.message().toStdString();
+    EXPECT_TRUE(view_.chart().candidateAt(view_.chart().pointOf(0)));
+    view_.filterText().setText(QStringLiteral("always"));
+    EXPECT_EQ(rows(), 4 * 3);
+}
+
+TEST_F(PlanViewTest, OpensACandidateByDoubleClickAndByEnter) {
+    planNow();
+    QSignalSpy opened(&view_, &PlanView::opened);
+    view_.table().selectRow(3);
+    QTest::keyClick(&view_.table(), Qt::Key_Return);
+    ASSERT_EQ(opened.count(), 1);
+    const QModelIndex row = view_.table().model()->index(3, PlanTableModel::lanes);
+    const QPoint at = view_.table().visualRect(row).center();
+    QTest::mouseClick(view_.table().viewport(), Qt::LeftButton, {}, at);
+    QTest::mouseDClick(view_.table().viewport(), Qt::LeftButton, {}, at);
+    ASSERT_EQ(opened.count(), 2);
+    const auto scenario = opened.back().front().value<Scenario>();
+    EXPECT_EQ(scenario, opened.front().front().value<Scenario>());
+    // It is the candidate: simulated again it gives the figures of its row.
+    const SimulatedScenario simulated = simulateScenario(*profile_, scenario);
+    ASSERT_TRUE(simulated.runs());
+    EXPECT_EQ(QString::number(simulated.simulation.lanes.size()), row.data().toString());
+    const QModelIndex step = view_.table().model()->index(3, PlanTableModel::stepTime);
+    EXPECT_EQ(simulated.simulation.step_time.count(), step.data(Qt::UserRole + 100).toLongLong());
+}
+
+TEST_F(PlanViewTest, MarksTheSameCandidateInTableAndChart) {
+    planNow();
+    view_.chart().setFocus();
+    QTest::keyClick(&view_.chart(), Qt::Key_Right);
+    QTest::keyClick(&view_.chart(), Qt::Key_Right);
+    EXPECT_EQ(view_.table().currentIndex().siblingAtColumn(PlanTableModel::rank).data().toString(),
+              QStringLiteral("3"));
+}
+
+TEST_F(PlanViewTest, SavesTableAndChart) {
+    planNow();
+    view_.filterText().setText(QStringLiteral("never"));
+    const QString csv = QString::fromStdString(temporaryPath("plan.csv").string());
+    const QString json = QString::fromStdString(temporaryPath("plan.json").string());
+    const QString svg = QString::fromStdString(temporaryPath("plan.svg").string());
+    view_.exportTable(csv);
+    view_.exportTable(json);
+    view_.exportChart(svg);
+    QFile file(csv);
+    ASSERT_TRUE(file.open(QIODevice::ReadOnly));
+    EXPECT_TRUE(file.readLine().startsWith("rank,device_type,lanes,balance"));
+    EXPECT_EQ(file.readAll().count('\n'), rows());
+    EXPECT_TRUE(QFile::exists(json) && QFile::exists(svg));
+    EXPECT_THROW(view_.exportTable(QStringLiteral("plan.doc")), UsageError);
+    EXPECT_THROW(view_.exportChart(QStringLiteral("/no/such/folder/plan.png")), Error);
+}
+
+TEST_F(PlanViewTest, SaysWhatIsWrongWithTheForm) {
+    view_.form().partitions().setText(QStringLiteral("4..two"));
+    view_.start();
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("two"))) << view_.message().toStdString();
+    view_.form().partitions().setText(QStringLiteral("1..4"));
+    for (int k = 0; k < view_.form().checkpoints().count(); ++k) {
+        view_.form().checkpoints().item(k)->setCheckState(Qt::Unchecked);
+    }
+    view_.start();
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("no checkpoint mode")));
+    EXPECT_EQ(rows(), 0);
+}
+
+TEST_F(PlanViewTest, SaysWhatADeviceTypeNeeds) {
+    view_.form().devices().item(0)->setCheckState(Qt::Checked);  // the sample profile has no flops
+    planNow();
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("flops"))) << view_.message().toStdString();
+}
+
+TEST_F(PlanViewTest, TellsWhyNothingFits) {
+    view_.form().memoryLimit().setValue(0.01);
+    planNow();
+    EXPECT_TRUE(view_.message().startsWith(QStringLiteral("Nothing fits"))) << view_.message().toStdString();
+    EXPECT_EQ(rows(), 36);
+}
+
+TEST_F(PlanViewTest, IsCancelledAndKeepsWhatItFound) {
+    view_.form().partitions().setText(QStringLiteral("1..8"));
+    view_.form().batch().setValue(4096);
+    view_.form().chunks().setText(QStringLiteral("1..2048"));
+    QSignalSpy finished(&view_, &PlanView::finished);
+    view_.start();
+    view_.cancel();
+    ASSERT_TRUE(finished.wait(kPatience));
+    EXPECT_TRUE(view_.message().startsWith(QStringLiteral("Cancelled")));
+    EXPECT_LT(rows(), 200);
+}
+
+TEST_F(PlanViewTest, ForgetsAPlanOfAnotherProfile) {
+    view_.start();
+    view_.setProfile(nullptr, {});
+    QSignalSpy finished(&view_, &PlanView::finished);
+    QTest::qWait(100);
+    EXPECT_EQ(finished.count(), 0);
+    EXPECT_EQ(rows(), 0);
+    view_.start();  // nothing to plan
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("no profile")));
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,245 @@
+#include "gui/window/scenario_tools.h"
+
+#include "balance/profile_file.h"
+#include "gui/plan/plan_form.h"
+#include "gui/plan/plan_view.h"
+#include "gui/tables/table_export.h"
+#include "gui/timeline/memory_view.h"
+#include "gui/timeline/time_axis_model.h"
+#include "gui/timeline/timeline_pane.h"
+#include "gui/what_if/balance_bar.h"
+#include "gui/what_if/balance_editor.h"
+#include "gui/what_if/pinned_scenarios.h"
+#include "gui/what_if/scenario_model.h"
+#include "gui/what_if/value_slider.h"
+#include "gui/what_if/what_if_panel.h"
+#include "gui/window/main_window.h"
+#include "tests/gui/sample_trace.h"
+
+#include <gtest/gtest.h>
+
+#include <QApplication>
+#include <QDockWidget>
+#include <QDoubleSpinBox>
+#include <QLineEdit>
+#include <QSignalSpy>
+#include <QSlider>
+#include <QTableView>
+#include <QTest>
+#include <QUndoStack>
+
+#include <fstream>
+
+namespace pipescope {
+namespace {
+using namespace std::chrono_literals;
+constexpr int kPatience = 30'000;  // ms
+
+class ScenarioToolsTest : public testing::Test {
+protected:
+    void SetUp() override {
+        window_.resize(1400, 900);
+        window_.show();
+    }
+
+    void open(const std::string& name, const std::string& content = {}) {
+        const auto path = temporaryPath(name);
+        if (content.empty()) {
+            SampleRun run;
+            run.partitions = 4;
+            writeSampleTrace(path, run);
+        } else {
+            std::ofstream(path, std::ios::binary) << content;
+        }
+        QSignalSpy loaded(&window_, &MainWindow::loaded);
+        window_.open(QString::fromStdString(path.string()));
+        ASSERT_TRUE(loaded.wait(kPatience));
+        QApplication::processEvents();
+        ASSERT_NE(window_.scenarioTools(), nullptr);
+        model().setPatience(1h);
+    }
+
+    ScenarioModel& model() { return window_.scenarioTools()->model(); }
+    WhatIfPanel& panel() { return window_.scenarioTools()->panel(); }
+    const Simulation& simulation() { return *window_.document()->simulation; }
+    QDockWidget& dock(const char* name) { return *window_.findChild<QDockWidget*>(QString::fromLatin1(name)); }
+    bool selectKey(Qt::Key key, Qt::KeyboardModifiers modifiers = Qt::ControlModifier) {
+        QTest::keyClick(&window_, key, modifiers);
+        QApplication::processEvents();
+        return true;
+    }
+
+    MainWindow window_{nullptr};
+};
+
+TEST_F(ScenarioToolsTest, TheSimulatedTimelineFollowsTheSlider) {
+    open("follow.sqlite");
+    const auto recorded = window_.document()->simulated;
+    const auto measured = window_.document()->measured;
+    QSlider& slider = panel().latency().slider();
+    for (int k = 0; k < 5; ++k) {
+        const auto before = window_.document()->simulated;
+        QTest::keyClick(&slider, Qt::Key_Right);
+        EXPECT_NE(window_.document()->simulated, before);
+        EXPECT_EQ(window_.view(Source::simulated).store(), window_.document()->simulated.get());
+        EXPECT_EQ(window_.view(Source::measured).store(), measured.get());
+    }
+    EXPECT_TRUE(window_.pane(Source::simulated).title().contains(QStringLiteral("WHAT IF")));
+    EXPECT_GT(simulation().options.link.latency_ns, 50'000);
+    selectKey(Qt::Key_0);  // back to as recorded
+    EXPECT_EQ(window_.document()->simulated, recorded);
+    EXPECT_EQ(window_.pane(Source::simulated).title(), QStringLiteral("SIMULATED"));
+    selectKey(Qt::Key_Z);
+    EXPECT_NE(window_.document()->simulated, recorded);
+}
+
+TEST_F(ScenarioToolsTest, KeepsTheScaleAndTheSelectedTask) {
+    open("scale.sqlite");
+    window_.axis().zoom(0.5, 0.5);
+    const TimeWindow window = window_.axis().window();
+    const TaskKey task{1, TaskKind::backward, 1, 2, -1};
+    ASSERT_TRUE(window_.page()->goTo(Source::measured, task));
+    const TimeWindow at = window_.axis().window();
+    panel().bandwidth().slider().setFocus();
+    QTest::keyClick(&panel().bandwidth().slider(), Qt::Key_Right);
+    EXPECT_EQ(window_.axis().window(), at);
+    ASSERT_TRUE(window_.axis().selection());
+    EXPECT_TRUE(window_.axis().selection()->twin);
+    EXPECT_NE(window, at);
+}
+
+TEST_F(ScenarioToolsTest, ShowsLanesThatTheRunDidNotHave) {
+    open("lanes.sqlite");
+    selectKey(Qt::Key_I);
+    panel().partitions().slider().setFocus();
+    QTest::keyClick(&panel().partitions().slider(), Qt::Key_Home);
+    EXPECT_EQ(lanesOf(model().scenario()), 1);
+    ASSERT_TRUE(model().result()->runs()) << panel().messages().toStdString();
+    EXPECT_EQ(window_.document()->simulated->lanes().size(), 1U);
+    EXPECT_EQ(laneFacts(*window_.document(), window_.step()).size(), 4U);
+    window_.grab();
+    model().undoStack().undo();
+    EXPECT_TRUE(model().isAsRecorded());
+    window_.grab();
+}
+
+TEST_F(ScenarioToolsTest, ComparesAScenarioWithWhatWasMeasuredOnceItRests) {
+    open("compare.sqlite");
+    const double before = window_.document()->comparison->step_error;
+    selectKey(Qt::Key_I);
+    panel().latency().slider().setFocus();
+    QTest::keyClick(&panel().latency().slider(), Qt::Key_End);  // 10 ms a copy
+    ASSERT_TRUE(QTest::qWaitFor([&] { return window_.document()->comparison.has_value(); }, kPatience));
+    EXPECT_GT(window_.document()->comparison->step_error, before + 0.1);
+}
+
+TEST_F(ScenarioToolsTest, OpensABareProfileWithThePanel) {
+    SampleRun run;
+    run.partitions = 12;
+    open("bare.json", to_json(sampleProfile(run)));
+    EXPECT_FALSE(window_.document()->measured);
+    EXPECT_TRUE(window_.document()->simulated);
+    EXPECT_TRUE(dock("whatIf").isVisible());
+    EXPECT_TRUE(panel().microBatches().isVisible());
+    // A longer step stays in sight.
+    panel().partitions().slider().setFocus();
+    QTest::keyClick(&panel().partitions().slider(), Qt::Key_Home);
+    EXPECT_EQ(window_.document()->simulated->lanes().size(), 1U);
+    const TimeWindow shown = window_.axis().window();
+    EXPECT_GE(static_cast<double>(shown.start) + shown.length,
+              static_cast<double>(window_.document()->simulated->range().end));
+    window_.grab();
+}
+
+TEST_F(ScenarioToolsTest, EachTabHasItsOwnScenario) {
+    open("first.sqlite");
+    ScenarioTools* first = window_.scenarioTools();
+    panel().batch().box().setValue(77);
+    SampleRun run;
+    open("second.json", to_json(sampleProfile(run)));
+    EXPECT_NE(window_.scenarioTools(), first);
+    EXPECT_TRUE(model().isAsRecorded());
+    EXPECT_TRUE(panel().isVisible());
+    EXPECT_FALSE(first->panel().isVisible());
+    window_.closePage(window_.page());
+    QApplication::sendPostedEvents(nullptr, QEvent::DeferredDelete);
+    QApplication::processEvents();
+    EXPECT_EQ(window_.scenarioTools(), first);
+    EXPECT_EQ(simulation().options.batch, 77);
+    window_.closePage(window_.page());
+    QApplication::sendPostedEvents(nullptr, QEvent::DeferredDelete);
+    QApplication::processEvents();
+    EXPECT_EQ(window_.scenarioTools(), nullptr);
+}
+
+TEST_F(ScenarioToolsTest, ReadingTheFileAgainKeepsTheScenario) {
+    open("reload.sqlite");
+    panel().batch().box().setValue(9);
+    const Scenario scenario = model().scenario();
+    QSignalSpy loaded(&window_, &MainWindow::loaded);
+    window_.open(window_.page()->path());
+    ASSERT_TRUE(loaded.wait(kPatience));
+    QApplication::processEvents();
+    EXPECT_EQ(model().scenario(), scenario);
+    EXPECT_EQ(simulation().options.batch, 9);
+}
+
+TEST_F(ScenarioToolsTest, PinsAndOpensAgain) {
+    open("pin.sqlite");
+    selectKey(Qt::Key_D);
+    EXPECT_TRUE(dock("scenarios").isVisible());
+    panel().batch().box().setValue(9);
+    selectKey(Qt::Key_D);
+    PinnedScenarios& pins = window_.scenarioTools()->pins();
+    ASSERT_EQ(pins.scenarios().size(), 2U);
+    pins.table().selectRow(0);
+    QTest::keyClick(&pins.table(), Qt::Key_Return);
+    EXPECT_TRUE(model().isAsRecorded());
+}
+
+TEST_F(ScenarioToolsTest, OpensACandidateOfThePlanAsTheSimulatedTimeline) {
+    open("plan.sqlite");
+    selectKey(Qt::Key_P);
+    EXPECT_TRUE(dock("plan").isVisible());
+    PlanView& plan = window_.scenarioTools()->plan();
+    plan.form().partitions().setText(QStringLiteral("2"));
+    plan.form().chunks().setText(QStringLiteral("2"));
+    QSignalSpy finished(&plan, &PlanView::finished);
+    plan.start();
+    ASSERT_TRUE(finished.wait(kPatience));
+    plan.table().selectRow(0);
+    QTest::keyClick(&plan.table(), Qt::Key_Return);
+    EXPECT_EQ(window_.document()->simulated->lanes().size(), 2U);
+    EXPECT_EQ(simulation().step_time.count(), plan.table().model()->index(0, 7).data(kExportRole).toLongLong());
+    model().undoStack().undo();
+    EXPECT_EQ(window_.document()->simulated->lanes().size(), 4U);
+}
+
+TEST_F(ScenarioToolsTest, MovesACutInTheDock) {
+    SampleRun run;
+    run.partitions = 12;
+    open("cuts.json", to_json(sampleProfile(run)));
+    selectKey(Qt::Key_B);
+    BalanceBar& bar = window_.scenarioTools()->balance().bar();
+    EXPECT_TRUE(bar.isVisible());
+    const Balance before = simulation().options.balance;
+    bar.setFocus();
+    QTest::keyClick(&bar, Qt::Key_Right);
+    EXPECT_NE(simulation().options.balance, before);
+}
+
+TEST_F(ScenarioToolsTest, SaysSoWithoutAProfile) {
+    SampleRun run;
+    run.profile = false;
+    const auto path = temporaryPath("no_profile_tools.sqlite");
+    writeSampleTrace(path, run);
+    QSignalSpy loaded(&window_, &MainWindow::loaded);
+    window_.open(QString::fromStdString(path.string()));
+    ASSERT_TRUE(loaded.wait(kPatience));
+    EXPECT_TRUE(model().isEmpty());
+    selectKey(Qt::Key_D);
+    selectKey(Qt::Key_0);
+    window_.grab();
+}
+}  // namespace
+}  // namespace pipescope
