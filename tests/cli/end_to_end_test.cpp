@@ -50,8 +50,8 @@ TEST_F(EndToEnd, FromProfileToPicture) {
     EXPECT_EQ(profile.at("samples"), (nlohmann::json{2, 4}));
 
     const auto balanced = user.succeeds("balance p.json -n 2 -m 4 --batch 16 --json").json();
-    EXPECT_THAT(keys_of(balanced),
-                ElementsAre("balance", "step_ns", "lower_bound_ns", "optimal", "algorithm", "peak_bytes"));
+    EXPECT_THAT(keys_of(balanced), ElementsAre("balance", "step_ns", "lower_bound_ns", "optimal", "algorithm",
+                                               "ranked_by_simulation", "peak_bytes"));
     const auto& cut = balanced.at("balance");
     ASSERT_EQ(cut.size(), 2u);
     const std::string pipeline = "--balance " + std::to_string(cut.at(0).get<int>()) + "," +
@@ -165,7 +165,8 @@ TEST_F(EndToEnd, TheTraceOfAKilledRunIsRecovered) {
 TEST_F(EndToEnd, ValidatePredictsRunsAndComparesASpreadOfPipelines) {
     user.writes("p.json", emulated_profile(0.5));
     const auto object = user.succeeds("validate emulated:p.json --rounds 2 --steps 1 --json").json();
-    EXPECT_THAT(keys_of(object), ElementsAre("candidates", "step_error", "bubble_error", "peak_error", "spread",
+    EXPECT_THAT(keys_of(object), ElementsAre("candidates", "step_error", "bubble_error", "peak_error",
+                                             "replayed_peak_error", "replay_error", "replay_with_gaps_error", "spread",
                                              "rank_correlation", "regret", "band_coverage"));
     ASSERT_EQ(object.at("candidates").size(), 9u);
     for (const auto& candidate : object.at("candidates")) {
