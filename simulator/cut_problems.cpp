@@ -13,13 +13,23 @@
 #include <utility>
 
 namespace pipescope {
+namespace {
+/// What the options' own balance says of lanes is not about these partitions.
+PipelineOptions cut_anyhow(PipelineOptions options, int partitions, std::size_t layers) {
+    std::vector<std::int64_t> parts(static_cast<std::size_t>(partitions), 1);
+    parts.back() += static_cast<std::int64_t>(layers) - partitions;
+    options.balance = Balance(std::move(parts));
+    return options;
+}
+}  // namespace
+
 CutProblems::CutProblems(const Profile& profile, const PipelineOptions& options, int partitions,
                          const SearchTables& tables)
     : profile_(profile),
-      options_(options),
+      options_(cut_anyhow(options, partitions, profile.layers.size())),
       partitions_(partitions),
       tables_(tables),
-      bounds_(profile, options, partitions, tables.ranges) {
+      bounds_(profile, options_, partitions, tables.ranges) {
     std::set<std::string> devices;
     for (int lane = 0; lane < partitions_; ++lane) {
         devices.insert(device_of(options_, LaneId{lane}));

@@ -56,7 +56,7 @@ private:
     std::int64_t loss_ns() const;
 
     const Profile& profile_;
-    const PipelineOptions& options_;
+    PipelineOptions options_;  ///< with some cut into `partitions`: their lanes are asked for
     int partitions_;
     const SearchTables& tables_;
     bool lanes_are_apart_ = true;  // each on a device of its own

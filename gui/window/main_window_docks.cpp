@@ -21,7 +21,8 @@
 namespace pipescope {
 namespace {
 constexpr int kSliderRest = 150;  // ms
-constexpr int kNarrowWindow = 1200;  // tables do not fit beside each other
+constexpr int kNarrowWindow = 1200;  // nothing fits beside a table
+constexpr int kWideWindow = 2400;    // a third of it is wide enough for the widest, the plan
 
 QTableView* createTable(QAbstractItemModel& model, const QString& name, QWidget* parent) {
     auto* table = new QTableView(parent);
@@ -198,8 +199,8 @@ void MainWindow::showDocks() {
         return;  // from now on the user decides
     }
     docksShown_ = true;
-    // Beside each other what tells of the selection and the lanes; the other tables share the third place.
-    const qsizetype places = width() < kNarrowWindow ? 1 : 3;
+    // Beside each other the selection, and in a wide window the lanes; the others share the last place.
+    const qsizetype places = width() < kNarrowWindow ? 1 : width() < kWideWindow ? 2 : 3;
     for (qsizetype i = places; i < docks_.size(); ++i) {
         tabifyDockWidget(docks_[places - 1], docks_[i]);
     }
@@ -210,7 +211,8 @@ void MainWindow::showDocks() {
     const QByteArray state =
         settings_ != nullptr ? settings_->value(QString(kWindowStateKey)).toByteArray() : QByteArray();
     if (!restoreState(state, kWindowStateVersion)) {
-        resizeDocks(docks_.mid(0, 3), {360, 640, 560}, Qt::Horizontal);
+        const QList<int> widths = {300, places < 3 ? 1200 : 500, 800};
+        resizeDocks(docks_.mid(0, places), widths.mid(0, places), Qt::Horizontal);
         resizeDocks({docks_.front()}, {fontMetrics().height() * 12}, Qt::Vertical);
     }
 }

@@ -154,6 +154,16 @@ DeviceType device_of(const std::string& name, double flops, Bytes memory) {
     return type;
 }
 
+TEST(Plan, DoesNotMindTheCutThatTheOptionsHold) {
+    PlanRequest request = request_of(3, 16);
+    request.options.devices = {"cpu", "cpu", "cpu"};
+    const Plan without = plan(eight_layers(), request);
+    request.options.balance = Balance({2, 2, 2, 2});
+    const Plan with = plan(eight_layers(), request);
+    ASSERT_EQ(with.candidates.size(), without.candidates.size());
+    EXPECT_EQ(with.candidates[*with.best].simulation.step_time, without.candidates[*without.best].simulation.step_time);
+}
+
 TEST(Plan, ChoosesAmongDeviceTypesByTheirSpeedMemoryAndPrice) {
     PlanRequest request = request_of(2, 16);
     request.device_types = {device_of("small", 2e12, 5000), device_of("large", 1e12, 1'000'000)};
