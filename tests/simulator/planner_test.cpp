@@ -117,12 +117,15 @@ TEST(Plan, StopsWhenToldTo) {
         last = done;
         return done < 0.5;
     };
-    const Plan result = plan(eight_layers(), request);
-    EXPECT_TRUE(result.cancelled);
-    EXPECT_LT(result.candidates.size(), 4u * 3 * 3);
+    // What the other thread has done by then is a matter of luck: it may be all.
+    request.threads = 2;
+    EXPECT_TRUE(plan(eight_layers(), request).cancelled);
+
     request.threads = 1;
     last = -1;
-    EXPECT_EQ(plan(eight_layers(), request).candidates.size(), 18u);
+    const Plan alone = plan(eight_layers(), request);
+    EXPECT_TRUE(alone.cancelled);
+    EXPECT_EQ(alone.candidates.size(), 4u * 3 * 3 / 2);
 }
 
 TEST(Plan, UsesTheFirstDevicesAndSpeedsForFewerLanes) {
