@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -40,6 +41,10 @@ at::Tensor first_mean_square(const Tensors& output, const Tensors& target);
 NamedTensors on_cpu(NamedTensors tensors);
 /// Late kernels, later copies: what does not wait reads NaN.
 void be_slow();
+
+/// A layer's exception reaches the caller of step(), and the pipeline that `make` gives on two lanes trains on as
+/// before.
+void expect_use_after_an_exception(const std::function<GPipe(const std::vector<LayerSpec>&)>& make);
 
 struct Plain {
     at::Tensor input = samples(7);
