@@ -258,12 +258,3 @@ BENCHMARK(opening)->Iterations(1)->Unit(benchmark::kMillisecond);
 BENCHMARK(redraw)->Args({1920, 1080})->Args({3840, 2160})->Iterations(3)->Unit(benchmark::kMillisecond);
 }  // namespace
 }  // namespace pipescope
-
-int main(int argc, char** argv) {
-    qputenv("QT_QPA_PLATFORM", "offscreen");
-    QApplication application(argc, argv);
-    benchmark::Initialize(&argc, argv);
-    benchmark::RunSpecifiedBenchmarks();
-    benchmark::Shutdown();
-    return 0;
-}

@@ -107,12 +107,3 @@ void simulate_scenario(benchmark::State& state) {
 BENCHMARK(simulate_scenario)->Args({8, 32})->Unit(benchmark::kMillisecond);
 }  // namespace
 }  // namespace pipescope
-
-int main(int argc, char** argv) {
-    qputenv("QT_QPA_PLATFORM", "offscreen");
-    QApplication application(argc, argv);
-    benchmark::Initialize(&argc, argv);
-    benchmark::RunSpecifiedBenchmarks();
-    benchmark::Shutdown();
-    return 0;
-}

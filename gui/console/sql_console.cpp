@@ -1,9 +1,10 @@
 #include "gui/console/sql_console.h"
 
-#include "gui/style/elided_label.h"
 #include "gui/console/sql_examples.h"
 #include "gui/console/sql_highlighter.h"
+#include "gui/style/elided_label.h"
 #include "gui/style/task_style.h"
+#include "gui/style/work_pool.h"
 #include "gui/tables/table_export.h"
 
 #include <QComboBox>
@@ -256,7 +257,7 @@ void SqlConsole::run() {
         }
         Q_EMIT finished();
     });
-    watcher->setFuture(QtConcurrent::run(ask, path_, asked_.toStdString(), cancelled_));
+    watcher->setFuture(QtConcurrent::run(&workPool(), ask, path_, asked_.toStdString(), cancelled_));
 }
 
 void SqlConsole::cancel() {
@@ -357,7 +358,7 @@ void SqlConsole::findTask(std::int64_t id) {
             Q_EMIT taskPicked(found.source, *found.key);
         }
     });
-    watcher->setFuture(QtConcurrent::run(findTaskIn, path_, id));
+    watcher->setFuture(QtConcurrent::run(&workPool(), findTaskIn, path_, id));
 }
 
 void SqlConsole::exportRows() {

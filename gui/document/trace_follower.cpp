@@ -1,5 +1,7 @@
 #include "gui/document/trace_follower.h"
 
+#include "gui/style/work_pool.h"
+
 #include "trace/sql_query.h"
 
 #include <QFileInfo>
@@ -60,7 +62,7 @@ void TraceFollower::look() {
         watcher->deleteLater();
         take(watcher->result());
     });
-    watcher->setFuture(QtConcurrent::run(stampOf, path_));
+    watcher->setFuture(QtConcurrent::run(&workPool(), stampOf, path_));
 }
 
 void TraceFollower::take(const std::optional<TraceStamp>& stamp) {

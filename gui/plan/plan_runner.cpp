@@ -1,5 +1,7 @@
 #include "gui/plan/plan_runner.h"
 
+#include "gui/style/work_pool.h"
+
 #include <QFutureWatcher>
 #include <QTimer>
 #include <QtConcurrentRun>
@@ -58,13 +60,14 @@ void PlanRunner::start(std::shared_ptr<const Profile> profile, PlanRequest reque
             Q_EMIT failed(outcome.error);
         }
     });
-    watcher->setFuture(QtConcurrent::run([profile = std::move(profile), request = std::move(request)]() -> Outcome {
-        try {
-            return {std::make_shared<const Plan>(plan(*profile, request)), {}};
-        } catch (const std::exception& error) {
-            return {nullptr, QString::fromUtf8(error.what())};
-        }
-    }));
+    watcher->setFuture(
+        QtConcurrent::run(&workPool(), [profile = std::move(profile), request = std::move(request)]() -> Outcome {
+            try {
+                return {std::make_shared<const Plan>(plan(*profile, request)), {}};
+            } catch (const std::exception& error) {
+                return {nullptr, QString::fromUtf8(error.what())};
+            }
+        }));
 }
 
 void PlanRunner::cancel() {

@@ -2,9 +2,9 @@
 
 #include "gui/style/elided_label.h"
 #include "gui/style/number_format.h"
+#include "gui/style/work_pool.h"
 #include "gui/tables/statistics_model.h"
 #include "gui/tables/table_export.h"
-#include "gui/timeline/every_core.h"
 
 #include <QComboBox>
 #include <QFileDialog>

@@ -2,9 +2,9 @@
 
 #include "gui/style/elided_label.h"
 #include "gui/style/task_style.h"
+#include "gui/style/work_pool.h"
 #include "gui/tables/table_export.h"
 #include "gui/tables/task_table_model.h"
-#include "gui/timeline/every_core.h"
 
 #include <QComboBox>
 #include <QFileDialog>

@@ -1,5 +1,7 @@
 #include "gui/timeline/every_core.h"
 
+#include "gui/style/work_pool.h"
+
 #include <QSemaphore>
 #include <QThread>
 #include <QThreadPool>
@@ -10,11 +12,6 @@
 #include <mutex>
 
 namespace pipescope {
-QThreadPool& workPool() {
-    static QThreadPool pool;
-    return pool;
-}
-
 std::size_t mostWorkers() {
     return static_cast<std::size_t>(std::max(1, QThread::idealThreadCount()));
 }

@@ -1,6 +1,6 @@
 #include "gui/what_if/scenario_model.h"
 
-#include "gui/timeline/every_core.h"
+#include "gui/style/work_pool.h"
 #include "schedule/micro_batches.h"
 
 #include <QFutureWatcher>

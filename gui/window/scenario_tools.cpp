@@ -1,6 +1,7 @@
 #include "gui/window/scenario_tools.h"
 
 #include "gui/plan/plan_view.h"
+#include "gui/style/work_pool.h"
 #include "gui/what_if/balance_editor.h"
 #include "gui/what_if/pinned_scenarios.h"
 #include "gui/what_if/scenario_model.h"
@@ -96,7 +97,8 @@ void ScenarioTools::compare() {
             page_.showComparison(*result, *comparison);
         }
     });
-    watcher->setFuture(QtConcurrent::run([document, result] { return compareWithMeasured(*document, *result); }));
+    watcher->setFuture(
+        QtConcurrent::run(&workPool(), [document, result] { return compareWithMeasured(*document, *result); }));
 }
 
 void ScenarioTools::pin() {

@@ -2,7 +2,7 @@
 
 #include "gui/style/elided_label.h"
 #include "gui/style/task_style.h"
-#include "gui/timeline/every_core.h"
+#include "gui/style/work_pool.h"
 #include "gui/timeline/time_axis_model.h"
 #include "gui/window/document_page.h"
 #include "trace/sql_query.h"

@@ -1,5 +1,7 @@
 #include "gui/timeline/every_core.h"
 
+#include "gui/style/work_pool.h"
+
 #include <gtest/gtest.h>
 
 #include <QSemaphore>
@@ -42,11 +44,12 @@ TEST(EveryCore, DoesNotWaitForABusyPool) {
 }
 
 TEST(EveryCore, PassesAnExceptionOn) {
-    EXPECT_THROW(onEveryCore(50, [](std::size_t i, std::size_t) {
-        if (i == 7) {
-            throw std::runtime_error("seven");
-        }
-    }),
+    EXPECT_THROW(onEveryCore(50,
+                             [](std::size_t i, std::size_t) {
+                                 if (i == 7) {
+                                     throw std::runtime_error("seven");
+                                 }
+                             }),
                  std::runtime_error);
 }
 }  // namespace
