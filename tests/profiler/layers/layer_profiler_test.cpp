@@ -127,12 +127,12 @@ TEST_F(LayerProfilerTest, MeasuresTheLossAtTheSizeOfMiniBatches) {
     EXPECT_THROW(profile_model(emulated_model(truth), options), UsageError);
 }
 
-// Takes three times as long while another one of its kind runs.
+// Takes ten times as long while another one of its kind runs.
 class CrowdedLayer : public Layer {
 public:
     Tensors forward(const Tensors& inputs) override {
         const bool is_alone = running_++ == 0;
-        std::this_thread::sleep_for(std::chrono::milliseconds(is_alone ? 2 : 6));
+        std::this_thread::sleep_for(std::chrono::milliseconds(is_alone ? 2 : 20));
         --running_;
         return {inputs.at(0) * weight_};
     }
@@ -159,8 +159,8 @@ TEST_F(LayerProfilerTest, MeasuresHowMuchBusyLanesSlowEachOtherDown) {
         ASSERT_EQ(profile.co_running_lanes, 2);
         ASSERT_EQ(profile.co_running_slowdown.size(), 2U);
         EXPECT_EQ(profile.co_running_slowdown[0], 1);
-        EXPECT_GT(profile.co_running_slowdown[1], 1.2);  // 2 or so: the lane that came first is not slowed
-        EXPECT_LT(profile.co_running_slowdown[1], 6);
+        EXPECT_GT(profile.co_running_slowdown[1], 1.2);  // 5 or so: the lane that came first is not slowed
+        EXPECT_LT(profile.co_running_slowdown[1], 20);
     }
     ProfileOptions alone = quick();
     alone.co_running_lanes = 1;
