@@ -1,6 +1,11 @@
-// What recording costs a training step, end to end: the same model trained in turns with everything recorded (ranges,
-// memory of each lane, SQLite beside it) and with nothing. Pairs of short blocks in random order, so that a slow moment
-// of the machine falls on both; the confidence interval is that of the median of the pairs' ratios, by bootstrap.
+// What recording costs a training step, end to end: one pipeline in one process, whose steps take turns with everything
+// recorded (ranges, each lane's memory and its composition, SQLite) and with nothing, torch's own allocator included.
+// A pair is two neighbouring steps in random order, so that a slow moment of the machine falls on both; the figure is
+// the trimmed mean of the pairs' logarithms of ratios, its confidence interval by bootstrap.
+//
+// The drain thread writes when a recorded step has ended, once a step: so each step bears its own rows and no other's,
+// and their cost is told apart. Processor time takes in all threads. Step and writing together is what a step would
+// take if the drain thread had no core of its own and no idle moment of the lanes: the most that recording can cost.
 //
 //     recording_cost_benchmark [MODEL [PAIRS]]
 
@@ -10,41 +15,37 @@
 #include "profiler/memory/lane_memory.h"
 #include "profiler/memory/tracking_allocator.h"
 #include "profiler/recorder/recorder.h"
+#include "profiler/recorder/recording.h"
 #include "schedule/median.h"
 
-#include <ATen/Parallel.h>
+#include <c10/core/CPUAllocator.h>
+
+#include <time.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <numeric>
 #include <random>
 #include <string>
 #include <vector>
 
 namespace pipescope {
 namespace {
-using Clock = std::chrono::steady_clock;
+constexpr int kWarmUpPairs = 10;
+constexpr int kResamples = 2000;
+constexpr std::int64_t kBatch = 32;
 
-constexpr int kStepsPerBlock = 4;
-constexpr int kResamples = 10'000;
+double seconds_of(clockid_t clock) {
+    timespec time{};
+    clock_gettime(clock, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
 
-struct Setting {
-    ModelSpec model;
-    std::int64_t batch = 32;
-    std::filesystem::path trace = std::filesystem::temp_directory_path() / "pipescope-recording-cost.sqlite";
-
-    GPipeOptions options(TaskObserver* observer) const {
-        const auto half = static_cast<std::int64_t>(model.layers.size() / 2);
-        return {.balance = {half, static_cast<std::int64_t>(model.layers.size()) - half},
-                .devices = {"cpu", "cpu"},
-                .chunks = 8,
-                .observer = observer};
-    }
-};
-
-/// Hears of tasks only while recording: one pipeline serves both, with the same threads and the same memory.
+/// Hears of tasks only in recorded steps.
 class Switched : public TaskObserver {
 public:
     explicit Switched(TaskObserver& next) : next_(next) {}
@@ -72,87 +73,124 @@ private:
     std::atomic<bool> is_on_{false};  // changes between steps only
 };
 
-double seconds_a_step(GPipe& pipeline, const Batch& batch, const ModelSpec& model) {
-    pipeline.step(batch.input, batch.target, model.loss);  // a recorder's first rows, and what the turn changed
-    const auto start = Clock::now();
-    for (int step = 0; step < kStepsPerBlock; ++step) {
-        pipeline.step(batch.input, batch.target, model.loss);
+/// Seconds a step took.
+struct StepCost {
+    double step = 0;       ///< of the wall clock, until the step returned
+    double written = 0;    ///< the same, until its rows were in the file too
+    double processor = 0;  ///< of all threads, until then
+};
+
+class Trainer {
+public:
+    explicit Trainer(const std::string& model) : model_(make_model(model)) {}
+    ~Trainer() {
+        recorder_.stop();
+        std::filesystem::remove(path());
     }
-    return std::chrono::duration<double>(Clock::now() - start).count() / kStepsPerBlock;
+    Trainer(const Trainer&) = delete;
+    Trainer& operator=(const Trainer&) = delete;
+
+    StepCost step(bool recorded) {
+        // Blocks know who frees them, so the allocators can change places between steps.
+        c10::SetCPUAllocator(recorded ? tracking_ : c10::GetDefaultCPUAllocator(), /*priority=*/1);
+        observer_.set_on(recorded);
+        running_recording = recorded ? recording_ : 0;  // as before a recorder was made: nobody listens
+        StepCost cost;
+        const double processor = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
+        const double start = seconds_of(CLOCK_MONOTONIC);
+        const Nanoseconds step_start = recorder_.now();
+        pipeline_.step(batch_.input, batch_.target, model_.loss);
+        cost.step = seconds_of(CLOCK_MONOTONIC) - start;
+        if (recorded) {
+            recorder_.add_step({.step = static_cast<std::int32_t>(steps_++), .start = step_start});
+            recorder_.flush();
+        }
+        cost.written = seconds_of(CLOCK_MONOTONIC) - start;
+        cost.processor = seconds_of(CLOCK_PROCESS_CPUTIME_ID) - processor;
+        return cost;
+    }
+
+private:
+    static std::filesystem::path path() {
+        return std::filesystem::temp_directory_path() / "pipescope-recording-cost.sqlite";
+    }
+    GPipeOptions options() {
+        const auto half = static_cast<std::int64_t>(model_.layers.size() / 2);
+        return {.balance = {half, static_cast<std::int64_t>(model_.layers.size()) - half},
+                .devices = {"cpu", "cpu"},
+                .chunks = 8,
+                .observer = &observer_};
+    }
+
+    ModelSpec model_;
+    c10::Allocator* const tracking_ = c10::GetCPUAllocator();
+    Recorder recorder_{
+        {.path = path(), .if_exists = IfExists::replace, .drain_period = std::chrono::hours{1}}};  // flush() drains
+    const std::uint64_t recording_ = running_recording;
+    LaneMemory memory_{[this] { return recorder_.now(); },
+                       [this](const MemorySample& sample) { recorder_.add_memory(sample); }};
+    Switched observer_{memory_};
+    GPipe pipeline_{model_, options()};
+    const Batch batch_ = model_.make_batch(kBatch, 0);
+    std::int64_t steps_ = 0;
+};
+
+/// The mean of the middle half: as robust as a median against steps that other programs cut short, and closer.
+double trimmed_mean(std::vector<double> values) {
+    std::sort(values.begin(), values.end());
+    const auto cut = static_cast<std::ptrdiff_t>(values.size() / 4);
+    const double sum = std::accumulate(values.begin() + cut, values.end() - cut, 0.0);
+    return sum / static_cast<double>(values.size() - 2 * static_cast<std::size_t>(cut));
 }
 
-double recorded_block(const Setting& setting, GPipe& pipeline, Switched& observer, Recorder*& current,
-                      const Batch& batch) {
-    Recorder recorder({.path = setting.trace, .if_exists = IfExists::replace});
-    current = &recorder;
-    observer.set_on(true);
-    const double seconds = seconds_a_step(pipeline, batch, setting.model);
-    observer.set_on(false);
-    current = nullptr;
-    recorder.stop();
-    return seconds;
-}
-
-void report(const std::vector<double>& plain, const std::vector<double>& recorded) {
+void report(const char* name, const std::vector<StepCost>& plain, const std::vector<StepCost>& recorded,
+            double StepCost::*without, double StepCost::*with) {
+    std::vector<double> plain_values;
     std::vector<double> ratios;
     for (std::size_t k = 0; k < plain.size(); ++k) {
-        ratios.push_back(recorded[k] / plain[k] - 1);
+        plain_values.push_back(plain[k].*without);
+        ratios.push_back(std::log(recorded[k].*with / plain[k].*without));
     }
     std::mt19937_64 random(1);
     std::uniform_int_distribution<std::size_t> pick(0, ratios.size() - 1);
-    std::vector<double> medians;
+    std::vector<double> means;
     for (int resample = 0; resample < kResamples; ++resample) {
         std::vector<double> sample(ratios.size());
         std::generate(sample.begin(), sample.end(), [&] { return ratios[pick(random)]; });
-        medians.push_back(median(std::move(sample)));
+        means.push_back(trimmed_mean(std::move(sample)));
     }
-    std::sort(medians.begin(), medians.end());
-    std::printf("step, nothing recorded   %.3f ms (median of %zu blocks of %d steps)\n", 1e3 * median(plain),
-                plain.size(), kStepsPerBlock);
-    std::printf("step, all recorded       %.3f ms\n", 1e3 * median(recorded));
-    std::printf("cost of recording        %+.2f %%, 95 %% confidence %+.2f to %+.2f %% (goal: at most 1 %%)\n",
-                100 * median(ratios), 100 * medians[kResamples / 40], 100 * medians[kResamples - kResamples / 40]);
+    std::sort(means.begin(), means.end());
+    const auto percent = [](double log_ratio) { return 100 * std::expm1(log_ratio); };
+    std::printf("%-36s %8.3f ms  %+.2f %%, 95 %% confidence %+.2f to %+.2f %%\n", name, 1e3 * median(plain_values),
+                percent(trimmed_mean(ratios)), percent(means[kResamples / 40]),
+                percent(means[kResamples - kResamples / 40]));
 }
 
 void run(const std::string& model, int pairs) {
     tracking_allocator::install();
-    at::get_num_threads();
-    const Setting setting{make_model(model)};
-    Recorder* current = nullptr;
-    LaneMemory memory([&] { return current == nullptr ? Nanoseconds{0} : current->now(); },
-                      [&](const MemorySample& sample) {
-                          if (current != nullptr) {
-                              current->add_memory(sample);
-                          }
-                      });
-    Switched observer(memory);
-    GPipe pipeline(setting.model, setting.options(&observer));
-    const Batch batch = setting.model.make_batch(setting.batch, 0);
+    Trainer trainer(model);
     std::mt19937_64 random(0);
-    std::vector<double> plain_seconds;
-    std::vector<double> recorded_seconds;
-    for (int pair = -2; pair < pairs; ++pair) {  // the first two warm up
-        double first = 0;
-        double second = 0;
-        if (random() % 2 == 0) {
-            first = seconds_a_step(pipeline, batch, setting.model);
-            second = recorded_block(setting, pipeline, observer, current, batch);
-        } else {
-            second = recorded_block(setting, pipeline, observer, current, batch);
-            first = seconds_a_step(pipeline, batch, setting.model);
-        }
+    std::vector<StepCost> plain;
+    std::vector<StepCost> recorded;
+    for (int pair = -kWarmUpPairs; pair < pairs; ++pair) {
+        const bool first_recorded = random() % 2 == 0;
+        const StepCost first = trainer.step(first_recorded);
+        const StepCost second = trainer.step(!first_recorded);
         if (pair >= 0) {
-            plain_seconds.push_back(first);
-            recorded_seconds.push_back(second);
+            recorded.push_back(first_recorded ? first : second);
+            plain.push_back(first_recorded ? second : first);
         }
     }
-    std::filesystem::remove(setting.trace);
-    report(plain_seconds, recorded_seconds);
+    std::printf("%s, %d pairs of steps           plain  cost of recording (goal: at most 1 %%)\n", model.c_str(),
+                pairs);
+    report("step", plain, recorded, &StepCost::step, &StepCost::step);
+    report("step, and the writing after it", plain, recorded, &StepCost::step, &StepCost::written);
+    report("processor time, writing included", plain, recorded, &StepCost::processor, &StepCost::processor);
 }
 }  // namespace
 }  // namespace pipescope
 
 int main(int argc, char** argv) {
     const std::string model = argc > 1 ? argv[1] : "transformer:layers=4,width=128,sequence=32";
-    pipescope::run(model, argc > 2 ? std::stoi(argv[2]) : 100);
+    pipescope::run(model, argc > 2 ? std::stoi(argv[2]) : 2000);
 }

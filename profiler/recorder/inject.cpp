@@ -86,5 +86,5 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
 
 /// The same for the payload extension, which NVTX attaches apart from the rest.
 extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t* module) {
-    return pipescope::attach_nvtx_payloads(module);
+    return pipescope::attach_nvtx_extension(module);
 }

@@ -34,10 +34,27 @@ std::uint64_t emit_start(std::uint32_t domain, PayloadSpan payload);
 void emit_end(std::uint64_t range);
 void emit_mark(std::uint32_t domain, PayloadSpan payload);
 
+/// A number with a name: what a counter shows.
+struct NamedNumber {
+    std::uint32_t text = 0;  ///< of the registry
+    PayloadType type = PayloadType::none;
+    std::uint64_t bits = 0;
+};
+void emit_mark(std::uint32_t domain, NamedNumber number);
+/// Bytes with a name of the registry instead of their schema's.
+struct NamedPayload {
+    std::uint32_t text = 0;
+    PayloadSpan payload;
+};
+void emit_mark(std::uint32_t domain, NamedPayload payload);
+
 // The same with a text of the registry.
 
 std::uint64_t emit_start(std::uint32_t domain, std::uint32_t text);
 void emit_mark(std::uint32_t domain, std::uint32_t text);
+
+/// Counters (nvToolsExtCounters.h); nvtx_counters.cpp. Returns 1, or 0 where the module is another one.
+int attach_nvtx_counters(nvtxExtModuleInfo_t& module);
 
 /// The functions of synchronization objects a program made itself; nvtx_sync.cpp.
 void attach_nvtx_sync(const NvtxExportTableCallbacks& callbacks);

@@ -105,6 +105,19 @@ RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, std:
     return event;
 }
 
+RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, NamedNumber number) {
+    RangeEvent event = make_event(type, domain, log, number.text);
+    event.payload_type = number.type;
+    event.payload = number.bits;
+    return event;
+}
+
+RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, NamedPayload payload) {
+    RangeEvent event = make_event(type, domain, log, payload.text);
+    set_payload(event, log, payload.payload, false);
+    return event;
+}
+
 RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, const nvtxEventAttributes_t* attributes) {
     RangeEvent event = make_event(type, domain, log);
     if (attributes == nullptr) {
@@ -226,6 +239,12 @@ void emit_end(std::uint64_t range) {
     end(range);
 }
 void emit_mark(std::uint32_t domain, PayloadSpan payload) {
+    mark(domain, payload);
+}
+void emit_mark(std::uint32_t domain, NamedNumber number) {
+    mark(domain, number);
+}
+void emit_mark(std::uint32_t domain, NamedPayload payload) {
     mark(domain, payload);
 }
 std::uint64_t emit_start(std::uint32_t domain, std::uint32_t text) {

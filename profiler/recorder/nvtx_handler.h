@@ -9,7 +9,7 @@ namespace pipescope {
 /// it expects of one: 1, or 0 for "leave me out".
 int attach_nvtx_handler(const void* (*get_export_table)(std::uint32_t));
 /// The same for NVTX's payload extension (nvtx_payload.cpp); 0 for a module that is none.
-int attach_nvtx_payloads(nvtxExtModuleInfo_t* module);
+int attach_nvtx_extension(nvtxExtModuleInfo_t* module);
 /// Whether NVTX has handed its functions to us: it does so at the program's first NVTX call, once per executable and
 /// shared library, unless the environment names another tool.
 bool nvtx_handler_attached();

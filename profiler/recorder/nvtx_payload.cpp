@@ -25,7 +25,8 @@ std::uint64_t register_schema(nvtxDomainHandle_t, const nvtxPayloadSchemaAttr_t*
     schema.name = has(NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME) ? text_of(attributes->name) : std::string{};
     schema.size = has(NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE) ? attributes->payloadStaticSize : 0;
     schema.align = has(NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ALIGNMENT) ? attributes->packAlign : 0;
-    schema.is_union = attributes->type == NVTX_PAYLOAD_SCHEMA_TYPE_UNION;
+    schema.is_union = attributes->type == NVTX_PAYLOAD_SCHEMA_TYPE_UNION ||
+                      attributes->type == NVTX_PAYLOAD_SCHEMA_TYPE_UNION_WITH_INTERNAL_SELECTOR;
     for (std::size_t k = 0; k < attributes->numEntries; ++k) {
         const nvtxPayloadSchemaEntry_t& entry = attributes->entries[k];
         schema.entries.push_back(
@@ -92,7 +93,10 @@ EventPayload payload_of(const nvtxPayloadData_t* data, std::size_t count) {
     return payload;
 }
 
-int attach_nvtx_payloads(nvtxExtModuleInfo_t* module) {
+int attach_nvtx_extension(nvtxExtModuleInfo_t* module) {
+    if (module != nullptr && attach_nvtx_counters(*module) == 1) {
+        return 1;
+    }
     if (module == nullptr || module->moduleId != NVTX_EXT_PAYLOAD_MODULEID || module->segmentsCount < 1) {
         return 0;
     }
@@ -116,5 +120,5 @@ int attach_nvtx_payloads(nvtxExtModuleInfo_t* module) {
 }  // namespace pipescope
 
 extern "C" {
-NvtxExtInitializeInjectionFunc_t InitializeInjectionNvtxExtension_fnptr = pipescope::attach_nvtx_payloads;
+NvtxExtInitializeInjectionFunc_t InitializeInjectionNvtxExtension_fnptr = pipescope::attach_nvtx_extension;
 }

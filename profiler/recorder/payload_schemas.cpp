@@ -1,9 +1,8 @@
 #include "profiler/recorder/payload_schemas.h"
 
-#include "profiler/recorder/name_registry.h"
 #include "profiler/recorder/nvtx_table.h"
+#include "profiler/recorder/payload_scalars.h"
 
-#include <fmt/format.h>
 #include <nvtx3/nvToolsExtPayload.h>
 #include <nlohmann/json.hpp>
 
@@ -14,111 +13,13 @@ namespace pipescope {
 namespace {
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kDeepest = 16;         // schemas in schemas: one may hold itself
-constexpr std::size_t kMostElements = 1000;  // of an array; the rest is left out
-
-struct Scalar {
-    std::size_t size = 0;  // 0: no scalar
-    Json (*read)(const std::byte*) = nullptr;
-};
+constexpr std::size_t kDeepest = 16;  // schemas in schemas: one may hold itself
 
 template <class Value>
 Value value_at(const std::byte* at) {
     Value value;
     std::memcpy(&value, at, sizeof(value));
     return value;
-}
-
-template <class Value>
-Scalar number() {
-    return {sizeof(Value), [](const std::byte* at) { return Json(value_at<Value>(at)); }};
-}
-
-Json hexadecimal(const std::byte* bytes, std::size_t size) {
-    std::string text = "0x";
-    for (std::size_t k = 0; k < std::min(size, kMostElements); ++k) {
-        text += fmt::format("{:02x}", static_cast<unsigned>(bytes[k]));
-    }
-    return text;
-}
-
-template <std::size_t size>
-Scalar opaque() {
-    return {size, [](const std::byte* at) { return hexadecimal(at, size); }};
-}
-
-Json characters(const char* text, std::size_t most) {
-    const std::string_view all(text, strnlen(text, most));
-    return std::string(cut_text(all));
-}
-
-Scalar scalar_of(std::uint64_t type) {
-    switch (type) {
-        case NVTX_PAYLOAD_ENTRY_TYPE_CHAR:
-        case NVTX_PAYLOAD_ENTRY_TYPE_CHAR8:
-            return {1, [](const std::byte* at) { return characters(reinterpret_cast<const char*>(at), 1); }};
-        case NVTX_PAYLOAD_ENTRY_TYPE_UCHAR:
-        case NVTX_PAYLOAD_ENTRY_TYPE_BYTE:
-        case NVTX_PAYLOAD_ENTRY_TYPE_UINT8: return number<std::uint8_t>();
-        case NVTX_PAYLOAD_ENTRY_TYPE_INT8: return number<std::int8_t>();
-        case NVTX_PAYLOAD_ENTRY_TYPE_SHORT:
-        case NVTX_PAYLOAD_ENTRY_TYPE_INT16: return number<std::int16_t>();
-        case NVTX_PAYLOAD_ENTRY_TYPE_USHORT:
-        case NVTX_PAYLOAD_ENTRY_TYPE_CHAR16:
-        case NVTX_PAYLOAD_ENTRY_TYPE_UINT16: return number<std::uint16_t>();
-        case NVTX_PAYLOAD_ENTRY_TYPE_INT:
-        case NVTX_PAYLOAD_ENTRY_TYPE_INT32: return number<std::int32_t>();
-        case NVTX_PAYLOAD_ENTRY_TYPE_UINT:
-        case NVTX_PAYLOAD_ENTRY_TYPE_UINT32:
-        case NVTX_PAYLOAD_ENTRY_TYPE_CHAR32:
-        case NVTX_PAYLOAD_ENTRY_TYPE_WCHAR:
-        case NVTX_PAYLOAD_ENTRY_TYPE_CATEGORY:
-        case NVTX_PAYLOAD_ENTRY_TYPE_COLOR_ARGB:
-        case NVTX_PAYLOAD_ENTRY_TYPE_PID_UINT32:
-        case NVTX_PAYLOAD_ENTRY_TYPE_TID_UINT32: return number<std::uint32_t>();
-        case NVTX_PAYLOAD_ENTRY_TYPE_LONG:
-        case NVTX_PAYLOAD_ENTRY_TYPE_LONGLONG:
-        case NVTX_PAYLOAD_ENTRY_TYPE_INT64: return number<std::int64_t>();
-        case NVTX_PAYLOAD_ENTRY_TYPE_ULONG:
-        case NVTX_PAYLOAD_ENTRY_TYPE_ULONGLONG:
-        case NVTX_PAYLOAD_ENTRY_TYPE_UINT64:
-        case NVTX_PAYLOAD_ENTRY_TYPE_SIZE:
-        case NVTX_PAYLOAD_ENTRY_TYPE_SCOPE_ID:
-        case NVTX_PAYLOAD_ENTRY_TYPE_PID_UINT64:
-        case NVTX_PAYLOAD_ENTRY_TYPE_TID_UINT64:
-        case NVTX_PAYLOAD_ENTRY_TYPE_ADDRESS: return number<std::uint64_t>();
-        case NVTX_PAYLOAD_ENTRY_TYPE_FLOAT:
-        case NVTX_PAYLOAD_ENTRY_TYPE_FLOAT32:
-        case NVTX_PAYLOAD_ENTRY_TYPE_TF32: return number<float>();
-        case NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE:
-        case NVTX_PAYLOAD_ENTRY_TYPE_FLOAT64: return number<double>();
-        case NVTX_PAYLOAD_ENTRY_TYPE_FLOAT16:
-        case NVTX_PAYLOAD_ENTRY_TYPE_BF16: return opaque<2>();
-        case NVTX_PAYLOAD_ENTRY_TYPE_LONGDOUBLE:
-        case NVTX_PAYLOAD_ENTRY_TYPE_INT128:
-        case NVTX_PAYLOAD_ENTRY_TYPE_UINT128:
-        case NVTX_PAYLOAD_ENTRY_TYPE_FLOAT128: return opaque<16>();
-        case NVTX_PAYLOAD_ENTRY_TYPE_CSTRING:
-        case NVTX_PAYLOAD_ENTRY_TYPE_CSTRING_UTF8:
-            return {sizeof(char*), [](const std::byte* at) {
-                        const char* text = value_at<const char*>(at);
-                        return text == nullptr ? Json(nullptr) : characters(text, NameRegistry::kLongestText + 1);
-                    }};
-        case NVTX_PAYLOAD_ENTRY_TYPE_NVTX_REGISTERED_STRING_HANDLE:
-            return {sizeof(void*), [](const std::byte* at) {
-                        const auto texts =
-                            NameRegistry::of_process().texts_after(from_handle(value_at<const void*>(at)));
-                        return texts.empty() ? Json(nullptr) : Json(texts.front());
-                    }};
-        case NVTX_PAYLOAD_ENTRY_TYPE_CSTRING_UTF16:
-        case NVTX_PAYLOAD_ENTRY_TYPE_CSTRING_UTF32: return opaque<sizeof(void*)>();
-        default: return {};
-    }
-}
-
-bool is_text(std::uint64_t type) {
-    return type == NVTX_PAYLOAD_ENTRY_TYPE_CHAR || type == NVTX_PAYLOAD_ENTRY_TYPE_CHAR8 ||
-           type == NVTX_PAYLOAD_ENTRY_TYPE_CSTRING || type == NVTX_PAYLOAD_ENTRY_TYPE_CSTRING_UTF8;
 }
 
 std::size_t up_to_multiple(std::size_t offset, std::size_t align) {
@@ -136,14 +37,14 @@ public:
         if (schema != all_.schemas_.end()) {
             return object(schema->second, at, size == SIZE_MAX ? size_of(type, 0).size : size, 0);
         }
-        if (is_text(type)) {  // a payload that is a text, not a pointer to one
-            return characters(reinterpret_cast<const char*>(at), std::min(size, NameRegistry::kLongestText + 1));
+        if (character_bytes(type) > 0) {  // a payload that is a text, not a pointer to one
+            return payload_text(type, at, size / character_bytes(type));
         }
         const Extent extent = size_of(type, 0);
         if (extent.size > 0 && size >= extent.size) {
             return value(type, at, 0);
         }
-        return size == SIZE_MAX ? Json(nullptr) : hexadecimal(at, size);
+        return size == SIZE_MAX ? Json(nullptr) : payload_bytes(at, size);
     }
 
 private:
@@ -151,6 +52,8 @@ private:
         std::size_t size = 0;
         std::size_t align = 1;
     };
+    /// What the entries so far hold, where it is a number: lengths of arrays, selected members of unions.
+    using Numbers = std::vector<std::optional<std::uint64_t>>;
 
     Extent size_of(std::uint64_t type, std::size_t depth) const {
         if (const auto values = all_.enums_.find(type); values != all_.enums_.end()) {
@@ -158,7 +61,7 @@ private:
         }
         const auto schema = all_.schemas_.find(type);
         if (schema == all_.schemas_.end() || depth > kDeepest) {
-            const Scalar scalar = scalar_of(type);
+            const PayloadScalar scalar = payload_scalar(type);
             return {scalar.size, std::max<std::size_t>(scalar.size, 1)};
         }
         Extent whole;
@@ -174,23 +77,39 @@ private:
         return whole;
     }
 
+    /// One element of an entry: of a string in the payload itself, one of its characters.
+    Extent element_of(const PayloadEntry& entry, std::size_t depth) const {
+        const std::size_t character = is_embedded_string(entry) ? character_bytes(entry.type) : 0;
+        return character > 0 ? Extent{character, character} : size_of(entry.type, depth);
+    }
+
+    /// An array of a length that only the payload tells counts as empty.
     Extent extent_of(const PayloadEntry& entry, const PayloadSchema& schema, std::size_t depth) const {
-        const std::uint64_t array = NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_TYPE(entry.flags);
-        Extent extent = size_of(entry.type, depth);
-        if ((entry.flags & NVTX_PAYLOAD_ENTRY_FLAG_POINTER) != 0) {
+        Extent extent = element_of(entry, depth);
+        if (is_pointer(entry)) {
             extent = {sizeof(void*), alignof(void*)};
-        } else if (array == NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_FIXED_SIZE) {
+        } else if (is_of_fixed_length(entry)) {
             extent.size *= entry.length;
-        } else if (array != 0) {
-            extent.size = 0;  // of a length that only the payload tells; nothing follows whose place we know
+        } else if (array_of(entry) != 0) {
+            extent.size = 0;
         }
         extent.align = schema.align != 0 ? std::min(extent.align, schema.align) : extent.align;
         return extent;
     }
 
+    static std::uint64_t array_of(const PayloadEntry& entry) { return NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_TYPE(entry.flags); }
+    static bool is_pointer(const PayloadEntry& entry) { return (entry.flags & NVTX_PAYLOAD_ENTRY_FLAG_POINTER) != 0; }
+    static bool is_embedded_string(const PayloadEntry& entry) {
+        return is_string(entry.type) && !is_pointer(entry) && (array_of(entry) != 0 || entry.length > 0);
+    }
+    static bool is_of_fixed_length(const PayloadEntry& entry) {
+        return array_of(entry) == NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_FIXED_SIZE ||
+               (array_of(entry) == 0 && is_embedded_string(entry));
+    }
+
     Json object(const PayloadSchema& schema, const std::byte* at, std::size_t size, std::size_t depth) const {
         Json result = Json::object();
-        std::vector<std::uint64_t> numbers;  // of the entries so far, where they are any: lengths of arrays
+        Numbers numbers;
         std::size_t end = 0;
         for (const PayloadEntry& entry : schema.entries) {
             const Extent extent = extent_of(entry, schema, depth);
@@ -200,52 +119,102 @@ private:
             const std::string name = entry.name.empty() ? std::to_string(numbers.size()) : entry.name;
             if (offset > size || extent.size > size - offset) {
                 result[name] = nullptr;  // the payload ends before it
-                numbers.push_back(0);
+                numbers.emplace_back();
                 continue;
             }
-            end = offset + extent.size;
-            result[name] = member(entry, at + offset, size - offset, numbers, depth);
-            const bool is_number = result[name].is_number_integer() && result[name] >= 0;
-            numbers.push_back(is_number ? result[name].get<std::uint64_t>() : 0);
+            const std::size_t left = size - offset;
+            end = offset + std::max(extent.size, is_pointer(entry) ? 0 : bytes_of(entry, at + offset, left, numbers));
+            result[name] = member(entry, at + offset, left, numbers, depth);
+            numbers.push_back(number_in(entry, at + offset, result[name]));
         }
         return result;
     }
 
-    Json member(const PayloadEntry& entry, const std::byte* at, std::size_t left,
-                const std::vector<std::uint64_t>& numbers, std::size_t depth) const {
-        const std::uint64_t array = NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_TYPE(entry.flags);
-        if ((entry.flags & NVTX_PAYLOAD_ENTRY_FLAG_POINTER) != 0) {
+    /// As a length or a selector: of several dimensions their product.
+    std::optional<std::uint64_t> number_in(const PayloadEntry& entry, const std::byte* at, const Json& json) const {
+        if (const auto values = all_.enums_.find(entry.type); values != all_.enums_.end() && entry.flags == 0) {
+            return raw(values->second, at);
+        }
+        std::uint64_t product = 1;
+        for (const Json& each : json.is_array() ? json : Json::array({json})) {
+            if (!each.is_number_integer() || each < 0) {
+                return std::nullopt;
+            }
+            product *= each.get<std::uint64_t>();
+        }
+        return product;
+    }
+
+    /// Elements of an array, of which at most `left` bytes may be read.
+    std::size_t length_of(const PayloadEntry& entry, const std::byte* at, std::size_t left,
+                          const Numbers& numbers) const {
+        const std::size_t size = std::max<std::size_t>(element_of(entry, 0).size, 1);
+        if (is_of_fixed_length(entry)) {
+            return std::min(entry.length, left / size);
+        }
+        if (array_of(entry) == NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_LENGTH_INDEX) {
+            const auto length = entry.length < numbers.size() ? numbers[entry.length] : std::nullopt;
+            return std::min<std::uint64_t>(length.value_or(0), left / size);
+        }
+        const auto is_zero = [&](std::size_t k) {
+            return std::all_of(at + k * size, at + (k + 1) * size, [](std::byte byte) { return byte == std::byte{0}; });
+        };
+        std::size_t length = 0;
+        while (length < std::min(kMostPayloadElements, left / size) && !is_zero(length)) {
+            ++length;
+        }
+        return length;
+    }
+
+    /// Of an array in the payload itself, the zero at its end included.
+    std::size_t bytes_of(const PayloadEntry& entry, const std::byte* at, std::size_t left,
+                         const Numbers& numbers) const {
+        if (array_of(entry) == 0) {
+            return 0;
+        }
+        const bool has_zero = array_of(entry) == NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_ZERO_TERMINATED;
+        return (length_of(entry, at, left, numbers) + (has_zero ? 1 : 0)) * element_of(entry, 0).size;
+    }
+
+    Json member(const PayloadEntry& entry, const std::byte* at, std::size_t left, const Numbers& numbers,
+                std::size_t depth) const {
+        if (is_pointer(entry)) {
             at = value_at<const std::byte*>(at);
             if (at == nullptr || (entry.flags & NVTX_PAYLOAD_ENTRY_FLAG_DEEP_COPY) == 0) {
                 return at == nullptr ? Json(nullptr) : Json(reinterpret_cast<std::uintptr_t>(at));
             }
             left = SIZE_MAX;
         }
-        if (array == 0) {
-            return value(entry.type, at, depth);
+        if (is_embedded_string(entry)) {
+            return payload_text(entry.type, at, length_of(entry, at, left, numbers));
         }
-        std::size_t length = entry.length;
-        if (array == NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_ZERO_TERMINATED) {
-            length = left;
-        } else if (array != NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_FIXED_SIZE) {
-            length = entry.length < numbers.size() ? numbers[entry.length] : 0;
+        if (array_of(entry) == 0) {
+            return selected(entry, at, numbers, depth);
         }
-        return elements(entry.type, at, length, left, depth);
-    }
-
-    Json elements(std::uint64_t type, const std::byte* at, std::size_t length, std::size_t left,
-                  std::size_t depth) const {
-        if (type == NVTX_PAYLOAD_ENTRY_TYPE_CHAR || type == NVTX_PAYLOAD_ENTRY_TYPE_CHAR8) {
-            const std::size_t most = std::min({length, left, NameRegistry::kLongestText + 1});
-            return characters(reinterpret_cast<const char*>(at), most);
+        const std::size_t length = length_of(entry, at, left, numbers);
+        if (character_bytes(entry.type) > 0 && !is_string(entry.type)) {
+            return payload_text(entry.type, at, length);
         }
         Json list = Json::array();
-        const std::size_t size = size_of(type, depth).size;
-        const std::size_t fits = size == 0 ? 0 : std::min({length, left / size, kMostElements});
-        for (std::size_t k = 0; k < fits; ++k) {
-            list.push_back(value(type, at + k * size, depth));
+        const std::size_t size = size_of(entry.type, depth).size;
+        for (std::size_t k = 0; size > 0 && k < std::min(length, kMostPayloadElements); ++k) {
+            list.push_back(value(entry.type, at + k * size, depth));
         }
         return list;
+    }
+
+    /// A value; of a union only the member that its selector names, where that is a number of one.
+    Json selected(const PayloadEntry& entry, const std::byte* at, const Numbers& numbers, std::size_t depth) const {
+        const auto schema = all_.schemas_.find(entry.type);
+        if (schema != all_.schemas_.end() && schema->second.is_union && entry.length < numbers.size()) {
+            const std::optional<std::uint64_t> selector = numbers[entry.length];
+            if (selector && *selector < schema->second.entries.size() && depth < kDeepest) {
+                PayloadSchema one = schema->second;
+                one.entries = {schema->second.entries[*selector]};
+                return object(one, at, size_of(entry.type, depth).size, depth + 1);
+            }
+        }
+        return value(entry.type, at, depth);
     }
 
     /// One value of a size that was looked at.
@@ -256,14 +225,19 @@ private:
         if (const auto values = all_.enums_.find(type); values != all_.enums_.end()) {
             return enumerator(values->second, at);
         }
-        const Scalar scalar = scalar_of(type);
+        const PayloadScalar scalar = payload_scalar(type);
         return scalar.size == 0 ? Json(nullptr) : scalar.read(at);
+    }
+
+    static std::uint64_t raw(const PayloadEnum& values, const std::byte* at) {
+        std::uint64_t number = 0;
+        std::memcpy(&number, at, std::min(values.size, sizeof(number)));
+        return number;
     }
 
     /// By name where it has one; "a|b" for flags.
     static Json enumerator(const PayloadEnum& values, const std::byte* at) {
-        std::uint64_t number = 0;
-        std::memcpy(&number, at, std::min(values.size, sizeof(number)));
+        const std::uint64_t number = raw(values, at);
         std::string flags;
         for (const auto& [name, value] : values.values) {
             if (value == number) {

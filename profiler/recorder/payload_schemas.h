@@ -18,7 +18,7 @@ struct PayloadEntry {
     std::uint64_t type = 0;  ///< of the value, or the schema or enum it is of
     std::uint64_t flags = 0;
     std::string name;
-    std::uint64_t length = 0;  ///< of a fixed array; or which entry holds the length
+    std::uint64_t length = 0;  ///< of a fixed array or string; or which entry holds the length, or a union's selector
     std::uint64_t offset = 0;  ///< 0: behind the entry before, as a compiler would place it
 };
 struct PayloadSchema {

@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nvtx3/nvToolsExt.h>
+#include <nvtx3/nvToolsExtCounters.h>
 #include <nvtx3/nvToolsExtPayload.h>
 #include <nvtx3/nvToolsExtSync.h>
 
@@ -38,13 +39,14 @@ nvtxPayloadSchemaEntry_t entry(std::uint64_t type, const char* name, std::uint64
 
 template <std::size_t size>
 std::uint64_t register_schema(nvtxDomainHandle_t domain, const char* name,
-                              const std::array<nvtxPayloadSchemaEntry_t, size>& entries, std::size_t bytes) {
+                              const std::array<nvtxPayloadSchemaEntry_t, size>& entries, std::size_t bytes,
+                              std::uint64_t type = NVTX_PAYLOAD_SCHEMA_TYPE_STATIC) {
     nvtxPayloadSchemaAttr_t schema{};
     schema.fieldMask = NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NAME | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_TYPE |
                        NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_ENTRIES | NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_NUM_ENTRIES |
                        NVTX_PAYLOAD_SCHEMA_ATTR_FIELD_STATIC_SIZE;
     schema.name = name;
-    schema.type = NVTX_PAYLOAD_SCHEMA_TYPE_STATIC;
+    schema.type = type;
     schema.entries = entries.data();
     schema.numEntries = size;
     schema.payloadStaticSize = bytes;
@@ -170,6 +172,114 @@ TEST(Payload, HoldsArraysBehindPointersOfTheLengthItTells) {
         nvtxMarkPayload(domain, &data, 1);
     });
     EXPECT_EQ(trace.text("SELECT jsonText FROM NVTX_EVENTS WHERE eventType = 34"), R"({"count":2,"ranks":[7,-8]})");
+}
+
+/// The JSON of a mark with these bytes.
+template <class Bytes>
+std::string json_of(nvtxDomainHandle_t domain, std::uint64_t schema, const Bytes& bytes) {
+    const RecordedTrace trace([&](Recorder&) {
+        const nvtxPayloadData_t data{schema, sizeof(bytes), &bytes};
+        nvtxMarkPayload(domain, &data, 1);
+    });
+    return trace.text("SELECT jsonText FROM NVTX_EVENTS WHERE eventType = 34");
+}
+
+TEST(Payload, HoldsHalfPrecisionAsNumbers) {
+    const nvtxDomainHandle_t domain = nvtxDomainCreateA("payloads");
+    constexpr auto kThree = NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_FIXED_SIZE;
+    const std::uint64_t schema = register_schema(domain, "halves",
+                                                 std::array{entry(NVTX_PAYLOAD_ENTRY_TYPE_FLOAT16, "half", kThree, 3),
+                                                            entry(NVTX_PAYLOAD_ENTRY_TYPE_BF16, "brain", kThree, 3)},
+                                                 12);
+    // 1 + 2^-10, -2, the smallest above zero; 1, -2, 3.140625
+    const std::array<std::uint16_t, 6> numbers = {0x3c01, 0xc000, 0x0001, 0x3f80, 0xc000, 0x4049};
+    EXPECT_EQ(json_of(domain, schema, numbers),
+              R"({"half":[1.0009765625,-2.0,5.960464477539063e-08],"brain":[1.0,-2.0,3.140625]})");
+}
+
+TEST(Payload, ShowsOfAUnionTheMemberThatItsSelectorNames) {
+    const nvtxDomainHandle_t domain = nvtxDomainCreateA("payloads");
+    struct Tagged {
+        std::uint32_t which;
+        union {
+            float number;
+            std::uint32_t bits;
+        };
+    };
+    const std::uint64_t members = register_schema(
+        domain, "members",
+        std::array{entry(NVTX_PAYLOAD_ENTRY_TYPE_FLOAT, "number"), entry(NVTX_PAYLOAD_ENTRY_TYPE_UINT32, "bits")}, 4,
+        NVTX_PAYLOAD_SCHEMA_TYPE_UNION);
+    const std::uint64_t schema = register_schema(
+        domain, "tagged", std::array{entry(NVTX_PAYLOAD_ENTRY_TYPE_UINT32, "which"), entry(members, "value", 0, 0)}, 8);
+    Tagged tagged{0, {1.5F}};
+    EXPECT_EQ(json_of(domain, schema, tagged), R"({"which":0,"value":{"number":1.5}})");
+    tagged = {1, {}};
+    tagged.bits = 7;
+    EXPECT_EQ(json_of(domain, schema, tagged), R"({"which":1,"value":{"bits":7}})");
+    tagged.which = 2;  // names none: both stand there
+    EXPECT_THAT(json_of(domain, schema, tagged), testing::HasSubstr(R"("bits":7)"));
+}
+
+TEST(Payload, HoldsTextsAndWhatFollowsThem) {
+    const nvtxDomainHandle_t domain = nvtxDomainCreateA("payloads");
+    const std::uint64_t schema = register_schema(
+        domain, "texts",
+        std::array{entry(NVTX_PAYLOAD_ENTRY_TYPE_CSTRING, "fixed", 0, 4),
+                   entry(NVTX_PAYLOAD_ENTRY_TYPE_CSTRING, "open", NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_ZERO_TERMINATED),
+                   entry(NVTX_PAYLOAD_ENTRY_TYPE_UINT8, "length"),
+                   entry(NVTX_PAYLOAD_ENTRY_TYPE_CSTRING, "told", NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_LENGTH_INDEX, 2),
+                   entry(NVTX_PAYLOAD_ENTRY_TYPE_UINT8, "numbers", NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_ZERO_TERMINATED),
+                   entry(NVTX_PAYLOAD_ENTRY_TYPE_UINT8, "last")},
+        0, NVTX_PAYLOAD_SCHEMA_TYPE_DYNAMIC);
+    const std::array<char, 17> bytes = {'f', 'o', 'u', 'r', 'o', 'p', 'e', 'n', 0, 2, 'a', 'b', 8, 9, 0, 77, 0};
+    EXPECT_EQ(json_of(domain, schema, bytes),
+              R"({"fixed":"four","open":"open","length":2,"told":"ab","numbers":[8,9],"last":77})");
+}
+
+TEST(Payload, ReadsWideTexts) {
+    const nvtxDomainHandle_t domain = nvtxDomainCreateA("payloads");
+    struct Wide {
+        const char16_t* narrow;
+        const char32_t* wide;
+    };
+    const std::uint64_t schema = register_schema(domain, "wide",
+                                                 std::array{entry(NVTX_PAYLOAD_ENTRY_TYPE_CSTRING_UTF16, "utf16"),
+                                                            entry(NVTX_PAYLOAD_ENTRY_TYPE_CSTRING_UTF32, "utf32")},
+                                                 sizeof(Wide));
+    EXPECT_EQ(json_of(domain, schema, Wide{u"zw\u00f6lf \U0001f600", U"\u03c0"}),
+              "{\"utf16\":\"zw\u00f6lf \U0001f600\",\"utf32\":\"\u03c0\"}");
+}
+
+TEST(Counter, IsAMarkOfItsNameForEachSample) {
+    const nvtxDomainHandle_t domain = nvtxDomainCreateA("counters");
+    const RecordedTrace trace([&](Recorder&) {
+        nvtxCounterAttr_t attributes{};
+        attributes.structSize = sizeof(attributes);
+        attributes.schemaId = NVTX_PAYLOAD_ENTRY_TYPE_INT64;
+        attributes.name = "queue length";
+        const std::uint64_t length = nvtxCounterRegister(domain, &attributes);
+        attributes.name = "load";
+        attributes.schemaId = NVTX_PAYLOAD_ENTRY_TYPE_DOUBLE;
+        const std::uint64_t load = nvtxCounterRegister(domain, &attributes);
+        attributes.name = "place";
+        attributes.schemaId = register_schema(
+            domain, "point",
+            std::array{entry(NVTX_PAYLOAD_ENTRY_TYPE_FLOAT, "x"), entry(NVTX_PAYLOAD_ENTRY_TYPE_FLOAT, "y")},
+            sizeof(Point));
+        const std::uint64_t place = nvtxCounterRegister(domain, &attributes);
+        nvtxCounterSampleInt64(domain, length, -3);
+        nvtxCounterSampleNoValue(domain, length, NVTX_COUNTER_SAMPLE_UNAVAILABLE);
+        nvtxCounterSampleNoValue(domain, length, NVTX_COUNTER_SAMPLE_ZERO);
+        nvtxCounterSampleFloat64(domain, load, 0.5);
+        const Point at{1, 2};
+        nvtxCounterSample(domain, place, &at, sizeof(at));
+    });
+    EXPECT_EQ(trace.text("SELECT group_concat(n) FROM (SELECT coalesce(int64Value, 'none') AS n FROM NVTX_EVENTS WHERE "
+                         "text = 'queue length' AND eventType = 34 ORDER BY rowid)"),
+              "-3,none,0");
+    EXPECT_EQ(trace.text("SELECT doubleValue FROM NVTX_EVENTS WHERE text = 'load'"), "0.5");
+    EXPECT_EQ(trace.text("SELECT jsonText FROM NVTX_EVENTS WHERE text = 'place'"), R"({"x":1.0,"y":2.0})");
 }
 
 TEST(UserSynchronization, ShowsWhoWaitedAndForWhat) {

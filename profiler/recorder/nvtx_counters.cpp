@@ -1,0 +1,95 @@
+// The counter extension of NVTX (nvToolsExtCounters.h). A sample is a mark of the counter's name: a number stands in
+// the mark's payload, a group of counters in its JSON. Batches are not taken: their times are of clocks of the
+// program's own.
+
+#include "profiler/recorder/name_registry.h"
+#include "profiler/recorder/nvtx_events.h"
+#include "profiler/recorder/nvtx_table.h"
+
+#include <nvtx3/nvToolsExtCounters.h>
+
+#include <bit>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string_view>
+
+namespace pipescope {
+namespace {
+struct Counter {
+    std::uint32_t name = 0;  // of the registry
+    std::uint64_t schema = 0;
+};
+
+/// Of the process, since NVTX's C functions carry no context; never destroyed. Numbers are unique across domains.
+class Counters {
+public:
+    static Counters& of_process() {
+        static Counters& one = *std::make_unique<Counters>().release();
+        return one;
+    }
+    std::uint64_t add(Counter counter, std::uint64_t id) {
+        const std::scoped_lock lock(mutex_);
+        id = id == NVTX_COUNTER_ID_NONE ? ++last_ : id;
+        counters_[id] = counter;
+        return id;
+    }
+    Counter find(std::uint64_t id) const {
+        const std::scoped_lock lock(mutex_);
+        const auto found = counters_.find(id);
+        return found == counters_.end() ? Counter{NameRegistry::of_process().text("counter"), 0} : found->second;
+    }
+
+private:
+    mutable std::mutex mutex_;
+    std::map<std::uint64_t, Counter> counters_;
+    std::uint64_t last_ = NVTX_COUNTER_ID_DYNAMIC_START;
+};
+
+std::uint64_t register_counter(nvtxDomainHandle_t, const nvtxCounterAttr_t* attributes) {
+    if (attributes == nullptr) {
+        return NVTX_COUNTER_ID_NONE;
+    }
+    const std::string_view name = attributes->name == nullptr ? "" : attributes->name;
+    return Counters::of_process().add({NameRegistry::of_process().text(cut_text(name)), attributes->schemaId},
+                                      attributes->counterId);
+}
+
+void sample_int64(nvtxDomainHandle_t domain, std::uint64_t id, std::int64_t value) {
+    emit_mark(from_handle(domain),
+              NamedNumber{Counters::of_process().find(id).name, PayloadType::i64, std::bit_cast<std::uint64_t>(value)});
+}
+void sample_float64(nvtxDomainHandle_t domain, std::uint64_t id, double value) {
+    emit_mark(from_handle(domain),
+              NamedNumber{Counters::of_process().find(id).name, PayloadType::f64, std::bit_cast<std::uint64_t>(value)});
+}
+void sample(nvtxDomainHandle_t domain, std::uint64_t id, const void* value, std::size_t size) {
+    const Counter counter = Counters::of_process().find(id);
+    const nvtxPayloadData_t data{counter.schema, size, value};
+    emit_mark(from_handle(domain), NamedPayload{counter.name, {&data, 1}});
+}
+/// Only "zero" is a value; that a counter stayed as it was, or could not be read, is a mark without one.
+void sample_no_value(nvtxDomainHandle_t domain, std::uint64_t id, std::uint8_t reason) {
+    const PayloadType type = reason == NVTX_COUNTER_SAMPLE_ZERO ? PayloadType::i64 : PayloadType::none;
+    emit_mark(from_handle(domain), NamedNumber{Counters::of_process().find(id).name, type, 0});
+}
+}  // namespace
+
+int attach_nvtx_counters(nvtxExtModuleInfo_t& module) {
+    if (module.moduleId != NVTX_EXT_COUNTERS_MODULEID || module.segmentsCount < 1) {
+        return 0;
+    }
+    const nvtxExtModuleSegment_t& slots = module.segments[0];
+    const auto set = [&](std::size_t id, auto* function) {
+        if (id < slots.slotCount) {
+            slots.functionSlots[id] = reinterpret_cast<std::intptr_t>(function);
+        }
+    };
+    set(NVTX3EXT_CBID_nvtxCounterRegister, &register_counter);
+    set(NVTX3EXT_CBID_nvtxCounterSampleInt64, &sample_int64);
+    set(NVTX3EXT_CBID_nvtxCounterSampleFloat64, &sample_float64);
+    set(NVTX3EXT_CBID_nvtxCounterSample, &sample);
+    set(NVTX3EXT_CBID_nvtxCounterSampleNoValue, &sample_no_value);
+    return 1;
+}
+}  // namespace pipescope
