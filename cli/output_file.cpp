@@ -19,7 +19,7 @@ fs::path folder_of(const fs::path& path) {
 }
 }  // namespace
 
-void check_output(const fs::path& path, bool force) {
+void check_output_name(const fs::path& path, bool force) {
     std::error_code ignored;
     if (fs::is_directory(path, ignored)) {
         throw Error(fmt::format("{} is a folder; the output must be a file; add a file name", path.string()));
@@ -33,6 +33,11 @@ void check_output(const fs::path& path, bool force) {
         throw Error(fmt::format("{} cannot be written; the folder {} does not exist; make it first", path.string(),
                                 folder.string()));
     }
+}
+
+void check_output(const fs::path& path, bool force) {
+    check_output_name(path, force);
+    const fs::path folder = folder_of(path);
     if (access(folder.c_str(), W_OK | X_OK) != 0) {
         throw Error(fmt::format("{} cannot be written; the folder {} is not writable ({}); choose another",
                                 path.string(), folder.string(), std::strerror(errno)));

@@ -4,15 +4,18 @@
 
 #include <algorithm>
 #include <iostream>
+#include <utility>
 
 namespace pipescope {
-namespace {
-std::string loss_sentence(const std::vector<DropRecord>& drops) {
+std::string loss_warning(const std::vector<DropRecord>& drops) {
     std::int64_t lost = 0;
     std::int64_t all = 0;
     for (const DropRecord& drop : drops) {
         lost += drop.dropped;
         all += drop.recorded + drop.dropped + drop.open_at_exit;
+    }
+    if (lost <= 0) {
+        return {};
     }
     const auto threads =
         std::count_if(drops.begin(), drops.end(), [](const DropRecord& drop) { return drop.dropped > 0; });
@@ -21,12 +24,11 @@ std::string loss_sentence(const std::vector<DropRecord>& drops) {
         "known and not shown; record again with fewer steps",
         lost, all, threads, drops.size());
 }
-}  // namespace
 
 std::vector<std::string> trace_warnings(const OpenedTrace& trace) {
     std::vector<std::string> warnings;
-    if (trace.dropped() > 0) {
-        warnings.push_back(loss_sentence(trace.drops));
+    if (std::string loss = loss_warning(trace.drops); !loss.empty()) {
+        warnings.push_back(std::move(loss));
     }
     if (trace.run.contains("format") && !trace.run.contains("closed")) {
         warnings.emplace_back(

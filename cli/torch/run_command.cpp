@@ -9,6 +9,7 @@
 #include "cli/torch/self_profile.h"
 #include "cli/torch/torch_program.h"
 #include "cli/torch/training.h"
+#include "cli/trace_warnings.h"
 #include "cli/units.h"
 #include "models/zoo.h"
 #include "schedule/error.h"
@@ -126,7 +127,7 @@ std::string breakdown_text(const MemoryBreakdown& breakdown) {
     return text;
 }
 
-Json run_json(const TrainingResult& result, const std::string& trace) {
+Json run_json(const TrainingResult& result) {
     Json object{{"steps", Json::array()},
                 {"bubble_fraction", result.bubble_fraction ? Json(*result.bubble_fraction) : Json(nullptr)},
                 {"lanes", Json::array()}};
@@ -138,11 +139,11 @@ Json run_json(const TrainingResult& result, const std::string& trace) {
         object["lanes"].push_back(
             {{"peak_bytes", lane.peak_bytes}, {"peak", breakdown_json(lane.peak)}, {"busy_ns", lane.busy.count()}});
     }
-    object["trace"] = trace.empty() ? Json(nullptr) : Json(trace);
+    object["trace"] = result.trace.empty() ? Json(nullptr) : Json(result.trace.string());
     return object;
 }
 
-std::string run_text(const TrainingResult& result, const std::string& trace) {
+std::string run_text(const TrainingResult& result) {
     TextTable steps({{"step"}, {"loss"}, {"step time"}, {"wall step time"}, {"", Align::left}});
     for (std::size_t i = 0; i < result.steps.size(); ++i) {
         const TrainedStep& step = result.steps[i];
@@ -157,8 +158,8 @@ std::string run_text(const TrainingResult& result, const std::string& trace) {
     std::string text = steps.str() + "\n" + lanes.str() + "\n";
     text += result.bubble_fraction ? fmt::format("bubble fraction {} (median, warm-up left out)\n",
                                                  format_percent(*result.bubble_fraction))
-                                   : "the recorder lost ranges: no bubble fraction\n";
-    if (!trace.empty() && result.trace_failure.empty()) {
+                                   : "bubble fraction not known: the recording is not whole\n";
+    if (const std::string trace = result.trace.string(); !trace.empty() && result.trace_failure.empty()) {
         text += fmt::format("trace {}; next: 'pipescope compare {}' or 'pipescope view {}'\n", trace, trace, trace);
     }
     return text;
@@ -169,7 +170,7 @@ ExitCode run_command(const RunFlags& flags) {
     const ModelSpec model = make_model(flags.model);
     check_training(model, options);
     if (!flags.trace.empty()) {
-        check_output(flags.trace, flags.force);
+        check_output_name(flags.trace, flags.force);  // in a folder that cannot be written it trains all the same
     }
     options.profile = profile_for(flags, model, options);
     TrainingResult result;
@@ -179,9 +180,12 @@ ExitCode run_command(const RunFlags& flags) {
         options.survive_trace_failure = true;
         result = train_recorded(model, options);
     }
-    std::cout << (flags.json ? dump(run_json(result, flags.trace)) : run_text(result, flags.trace));
+    std::cout << (flags.json ? dump(run_json(result)) : run_text(result));
+    if (!result.loss.empty()) {
+        print_warnings({result.loss});
+    }
     if (!result.trace_failure.empty()) {
-        throw TraceError("the training went on, and its trace is incomplete: " + result.trace_failure);
+        throw TraceError("the training went on, and " + result.trace_failure);
     }
     return ExitCode::success;
 }

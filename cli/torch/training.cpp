@@ -6,6 +6,7 @@
 #include "cli/torch/lane_optimizers.h"
 #include "cli/torch/step_clock.h"
 #include "cli/torch/temporary_trace.h"
+#include "cli/trace_warnings.h"
 #include "engine/gpipe.h"
 #include "profiler/memory/lane_memory.h"
 #include "profiler/recorder/recorder.h"
@@ -116,13 +117,12 @@ std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& opt
     return steps;
 }
 
-TrainingResult result_without_trace(const std::vector<StepRecord>& steps, const std::string& failure) {
+TrainingResult result_without_trace(const std::vector<StepRecord>& steps) {
     TrainingResult result;
     for (const StepRecord& record : steps) {
         result.steps.push_back(
             {record.training_loss, record.end - record.start, record.wall_end - record.wall_start, record.warmup});
     }
-    result.trace_failure = failure;
     return result;
 }
 
@@ -160,9 +160,8 @@ TrainingResult read_result(const fs::path& path, std::size_t num_lanes) {
             busy[lane].push_back(statistics.lanes[lane].busy);
         }
     }
-    const std::vector<DropRecord> drops = reader.drops();
-    const auto is_lossy = [](const DropRecord& drop) { return drop.dropped > 0; };
-    if (!bubbles.empty() && std::none_of(drops.begin(), drops.end(), is_lossy)) {
+    result.loss = loss_warning(reader.drops());
+    if (!bubbles.empty() && result.loss.empty()) {
         result.bubble_fraction = median(bubbles);
     }
     for (std::size_t lane = 0; lane < num_lanes; ++lane) {
@@ -187,6 +186,45 @@ void check_schedule(const PipelineOptions& pipeline) {
                    .checkpoint = pipeline.checkpoint,
                    .placement = pipeline.placement});
 }
+
+/// Where the figures are read from if the trace itself cannot be made.
+class RecordedFile {
+public:
+    explicit RecordedFile(const TrainingOptions& options) : options_(options) {}
+
+    Recorder open() {
+        if (options_.trace.empty()) {
+            return open_temporary();
+        }
+        check_output_name(options_.trace, options_.force);
+        try {
+            path_ = options_.trace;
+            return Recorder({.path = path_, .if_exists = options_.force ? IfExists::replace : IfExists::refuse});
+        } catch (const TraceError& error) {
+            if (!options_.survive_trace_failure) {
+                throw;
+            }
+            has_trace_ = false;
+            failure_ = fmt::format("there is no trace of it: {}", error.what());
+            return open_temporary();
+        }
+    }
+    const fs::path& path() const { return path_; }
+    const std::string& failure() const { return failure_; }
+    fs::path trace() const { return has_trace_ ? options_.trace : fs::path(); }
+
+private:
+    Recorder open_temporary() {
+        path_ = temporary_.emplace().path();
+        return Recorder({.path = path_});
+    }
+
+    const TrainingOptions& options_;
+    std::optional<TemporaryTrace> temporary_;
+    fs::path path_;
+    std::string failure_;
+    bool has_trace_ = true;
+};
 }  // namespace
 
 std::vector<Nanoseconds> measured_step_times(const TrainingResult& result) {
@@ -231,15 +269,9 @@ void check_training(const ModelSpec& model, const TrainingOptions& options) {
 
 TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& options) {
     check_training(model, options);
-    std::optional<TemporaryTrace> temporary;
-    fs::path path = options.trace;
-    if (path.empty()) {
-        path = temporary.emplace().path();
-    } else {
-        check_output(path, options.force);
-    }
+    RecordedFile file(options);
     {
-        Recorder recorder({.path = path, .if_exists = options.force ? IfExists::replace : IfExists::refuse});
+        Recorder recorder = file.open();
         describe(recorder, model, options);
         const std::vector<StepRecord> steps = train(model, options, recorder);
         try {
@@ -248,9 +280,15 @@ TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& opt
             if (!options.survive_trace_failure) {
                 throw;
             }
-            return result_without_trace(steps, error.what());
+            TrainingResult result = result_without_trace(steps);
+            result.trace = file.trace();
+            result.trace_failure = fmt::format("its trace is incomplete: {}", error.what());
+            return result;
         }
     }
-    return read_result(path, options.pipeline.devices.size());
+    TrainingResult result = read_result(file.path(), options.pipeline.devices.size());
+    result.trace = file.trace();
+    result.trace_failure = file.failure();
+    return result;
 }
 }  // namespace pipescope

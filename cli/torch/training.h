@@ -26,8 +26,8 @@ struct TrainingOptions {
     std::filesystem::path trace;     ///< empty: recorded all the same, into a temporary file
     bool force = false;              ///< replace an existing trace
     std::optional<Profile> profile;  ///< kept in the trace
-    /// Where the trace cannot be written to its end, as to a full disk: return what was trained, and say so in
-    /// trace_failure, instead of throwing.
+    /// Where the trace cannot be made, as in a read-only folder, or not be written to its end, as to a full disk:
+    /// return what was trained, and say so in trace_failure, instead of throwing.
     bool survive_trace_failure = false;
     std::function<void(double done)> progress;
 };
@@ -51,7 +51,11 @@ struct TrainingResult {
     /// Median over the steps after the warm-up; nothing if the recorder lost ranges, since it would be wrong.
     std::optional<double> bubble_fraction;
     std::vector<TrainedLane> lanes;
-    std::string trace_failure;  ///< empty: the trace is whole. Else the steps are the loop's own, and lanes are unknown
+    std::filesystem::path trace;  ///< where it was kept; empty: nowhere
+    std::string loss;             ///< a sentence about the ranges the recorder lost; empty: none
+    /// Empty: the trace is whole. Else a clause that says why not; where the recording broke off, the steps are the
+    /// loop's own, and the lanes are unknown.
+    std::string trace_failure;
 };
 
 /// Step times of the steps after the warm-up.

@@ -6,6 +6,7 @@
 #include "profiler/recorder/range_sink.h"
 #include "profiler/recorder/recording.h"
 #include "profiler/recorder/recording_clock.h"
+#include "profiler/recorder/write_requests.h"
 
 #include <fmt/format.h>
 #include <pthread.h>
@@ -16,7 +17,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
-#include <functional>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -37,41 +37,6 @@ std::string process_name() {
 struct Emitter {
     std::shared_ptr<ThreadLog> log;
     std::uint64_t dropped_counted = 0;
-};
-
-/// What the program wants written beside its ranges, in the order of the calls.
-class Requests {
-public:
-    using Request = std::function<void(TraceWriter&, RangeSink&)>;
-
-    void add(Request request) {
-        const std::scoped_lock lock(mutex_);
-        others_.push_back(std::move(request));
-    }
-    void add(const MemorySample& sample) {
-        const std::scoped_lock lock(mutex_);
-        memory_.push_back(sample);
-    }
-    void write(TraceWriter& writer, RangeSink& sink) {
-        std::vector<Request> others;
-        std::vector<MemorySample> memory;
-        {
-            const std::scoped_lock lock(mutex_);
-            others = std::exchange(others_, {});
-            memory = std::exchange(memory_, {});
-        }
-        for (const Request& request : others) {
-            request(writer, sink);
-        }
-        for (const MemorySample& sample : memory) {
-            writer.add_memory(sample);
-        }
-    }
-
-private:
-    std::mutex mutex_;
-    std::vector<Request> others_;
-    std::vector<MemorySample> memory_;
 };
 }  // namespace
 
@@ -105,7 +70,7 @@ struct Recorder::Impl {
     const std::int64_t origin = recording_clock_ns();
     RangeSink sink;
     std::optional<DeviceRecording> devices;
-    Requests requests;
+    WriteRequests requests;
 
     // The drain thread's own.
     std::vector<Emitter> emitters;
@@ -217,6 +182,8 @@ void Recorder::Impl::fetch_new_logs() {
 void Recorder::Impl::write_pass() {
     ++passes;
     fetch_new_logs();
+    // Steps before heads: a step that has a row has all its ranges in the file, also where a kill ends it here.
+    const std::vector<StepRecord> steps = requests.take_steps();
     // Heads first, requests and names second: what was asked for or named before a range began is then known when the
     // range is written.
     std::vector<std::optional<ThreadLog::Snapshot>> ended;
@@ -237,6 +204,9 @@ void Recorder::Impl::write_pass() {
         }
     }
     emitters = std::move(living);
+    for (const StepRecord& step : steps) {
+        writer.add_step(step);
+    }
     write_clocks_when_due();
     if (devices) {
         devices->write_when_due(recording_clock_ns());
@@ -292,6 +262,9 @@ void Recorder::Impl::finish() {
     }
     for (const RangeEvent& range : open_across_threads) {
         write_left_open(range);
+    }
+    for (const StepRecord& step : requests.take_steps()) {
+        writer.add_step(step);
     }
     sink.write_counts();
     PayloadSchemas::of_process().forget_waiting();  // of ranges that were lost
@@ -378,7 +351,7 @@ void Recorder::set_profile(std::string_view json) {
 }
 
 void Recorder::add_step(const StepRecord& step) {
-    impl_->requests.add([=](TraceWriter& writer, RangeSink&) { writer.add_step(step); });
+    impl_->requests.add(step);
 }
 
 void Recorder::add_memory(const MemorySample& sample) {

@@ -101,22 +101,6 @@ TEST_F(EndToEnd, ARecordedRunProfilesItselfSoThatItsTraceNeedsNothingElse) {
     EXPECT_GT(user.succeeds("compare out.sqlite --json").json().at("simulated_step_ns").get<std::int64_t>(), 0);
 }
 
-// What the disk does not take is said, and costs the exit code; the training and its figures are kept.
-TEST_F(EndToEnd, TrainsOnWhereTheDiskIsFullAndSaysSo) {
-    const std::string run = "timeout 120 '" PIPESCOPE_BIN_FOLDER "/pipescope' run " + kModel +
-                            " --balance 2,2 -m 4 --batch 8 --steps 300 --profile p.json --trace full.sqlite --json "
-                            ">.stdout 2>.stderr";
-    user.succeeds("profile " + kModel + " -o p.json --micro-batch-sizes 2 --time-limit 1s");
-    // No file may grow beyond 600 KiB: to SQLite that is a disk that takes no more.
-    const CommandResult full = user.types_to_shell("trap '' XFSZ; ulimit -f 1200; " + run);
-    EXPECT_EQ(full.code, 1);
-    EXPECT_EQ(full.json().at("steps").size(), 300u);
-    EXPECT_TRUE(full.json().at("bubble_fraction").is_null());
-    EXPECT_THAT(full.err, AllOf(HasSubstr("trace is incomplete"), HasSubstr("full.sqlite")));
-    const CommandResult exported = user.types("export full.sqlite --format csv -o full.csv");
-    EXPECT_THAT(exported.err, HasSubstr("warning"));
-}
-
 TEST_F(EndToEnd, TrainingLowersTheLossAndRepeatsExactly) {
     const std::string line = "run " + kModel + " --balance 1,3 -m 4 --batch 16 --steps 30 --json";
     const auto steps = user.succeeds(line).json().at("steps");

@@ -1,0 +1,124 @@
+// A recording that was overloaded, through every command that shows figures of a trace: each says what was lost, and
+// none shows a bubble fraction that the lost ranges would have changed.
+
+#include "profiler/recorder/recorder.h"
+#include "schedule/schedules.h"
+#include "simulator/pipeline_options.h"
+#include "tests/cli/user.h"
+
+#include <gmock/gmock.h>
+#include <nvtx3/nvToolsExt.h>
+
+#include <chrono>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::ContainsRegex;
+using testing::HasSubstr;
+using testing::Not;
+
+constexpr std::size_t kRing = 1024;
+
+constexpr const char* kProfile = R"({"format": "pipescope.profile", "version": 1, "samples": [1], "layers": [
+    {"name": "a", "forward_ns": [1000], "backward_ns": [2000], "output_bytes": [8]},
+    {"name": "b", "forward_ns": [1000], "backward_ns": [2000], "output_bytes": [8]}]})";
+
+PipelineOptions two_lanes() {
+    PipelineOptions options;
+    options.balance = Balance({1, 1});
+    options.chunks = 2;
+    options.batch = 2;
+    return options;
+}
+
+/// The ranges of a step, as an engine with one thread would emit them.
+void emit_step(const TaskGraph& graph, std::int32_t step) {
+    static const nvtxDomainHandle_t domain = nvtxDomainCreateA("pipescope");
+    for (const Task& task : graph.tasks()) {
+        TaskKey key = task.key;
+        key.step = step;
+        nvtxEventAttributes_t event{};
+        event.version = NVTX_VERSION;
+        event.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+        event.messageType = NVTX_MESSAGE_TYPE_ASCII;
+        event.message.ascii = "task";
+        event.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64;
+        event.payload.ullValue = pack(key);
+        nvtxDomainRangePushEx(domain, &event);
+        nvtxDomainRangePop(domain);
+    }
+}
+
+/// Three steps of a pipeline of two lanes, and marks of a program beside it: as many as the ring takes, or more.
+void record(const std::filesystem::path& path, std::size_t marks) {
+    const PipelineOptions options = two_lanes();
+    const TaskGraph graph =
+        make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 2, .checkpoint = options.checkpoint});
+    Recorder recorder({.path = path, .ring_entries = kRing, .drain_period = std::chrono::hours{1}, .devices = false});
+    recorder.set_run("configuration", to_json(options));
+    recorder.set_profile(kProfile);
+    recorder.set_pipeline({{"lane 0", "cpu"}, {"lane 1", "cpu"}}, graph.shape());
+    for (std::int32_t step = 0; step < 3; ++step) {
+        const Nanoseconds start = recorder.now();
+        emit_step(graph, step);
+        recorder.add_step({.step = step, .start = start, .end = recorder.now()});
+        recorder.flush();
+    }
+    for (std::size_t k = 0; k < marks; ++k) {
+        nvtxMarkA("mark");
+    }
+    recorder.stop();
+}
+
+class LossyTrace : public testing::Test {
+protected:
+    LossyTrace() {
+        record(user.folder() / "whole.sqlite", kRing / 2);
+        record(user.folder() / "lossy.sqlite", 3 * kRing);
+    }
+
+    User user;
+};
+
+TEST_F(LossyTrace, IsComparedWithoutMeasuredBubbles) {
+    const auto whole = user.succeeds("compare whole.sqlite --json").json();
+    EXPECT_TRUE(whole.at("measured_bubble_fraction").is_number());
+    EXPECT_TRUE(whole.at("lanes").at(0).at("measured_bubble_fraction").is_number());
+    EXPECT_TRUE(whole.at("warnings").empty());
+
+    const auto lossy = user.succeeds("compare lossy.sqlite --json").json();
+    EXPECT_EQ(lossy.at("tasks_unmatched"), 0) << "what was lost are marks; nobody knows that";
+    EXPECT_TRUE(lossy.at("measured_bubble_fraction").is_null());
+    EXPECT_TRUE(lossy.at("lanes").at(1).at("measured_bubble_fraction").is_null());
+    EXPECT_GT(lossy.at("drops").at(0).at("dropped").get<std::size_t>(), kRing);
+    EXPECT_THAT(lossy.at("warnings").at(0).get<std::string>(), HasSubstr("the recorder lost"));
+    EXPECT_EQ(lossy.at("refused").size(), 2u);
+
+    EXPECT_THAT(user.succeeds("compare whole.sqlite").out, Not(HasSubstr("warning")));
+    EXPECT_THAT(user.succeeds("compare lossy.sqlite").out,
+                AllOf(HasSubstr("warning: the recorder lost"), ContainsRegex("bubble fraction +lost")));
+}
+
+TEST_F(LossyTrace, IsExportedAndRecoveredWithAWarning) {
+    for (const std::string format : {"csv", "chrome"}) {
+        EXPECT_THAT(user.succeeds("export whole.sqlite --format " + format).err, Not(HasSubstr("warning")));
+        EXPECT_THAT(user.succeeds("export lossy.sqlite --format " + format).err, HasSubstr("the recorder lost"));
+    }
+    // The loss is in the file that Chrome shows too, and comes back with it.
+    EXPECT_TRUE(user.succeeds("compare lossy.chrome.json --json").json().at("measured_bubble_fraction").is_null());
+    EXPECT_EQ(user.succeeds("recover whole.sqlite --json").json().at("dropped"), 0);
+    EXPECT_GT(user.succeeds("recover lossy.sqlite --json").json().at("dropped").get<std::size_t>(), kRing);
+}
+
+TEST_F(LossyTrace, IsReportedByTheViewerWithoutMeasuredBubbles) {
+    if (!is_installed("pipescope-gui")) {
+        GTEST_SKIP() << "this build has no pipescope-gui";
+    }
+    user.succeeds("view whole.sqlite --report whole.html");
+    EXPECT_THAT(user.reads("whole.html"), Not(HasSubstr("refused: ranges were lost")));
+    user.succeeds("view lossy.sqlite --report lossy.html");
+    EXPECT_THAT(user.reads("lossy.html"), HasSubstr("refused: ranges were lost"));
+}
+}  // namespace
+}  // namespace pipescope

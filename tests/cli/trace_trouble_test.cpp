@@ -1,0 +1,152 @@
+// What becomes of a training whose trace cannot be written: the training goes on, the loss is said, and costs the exit
+// code.
+
+#include "tests/cli/user.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <gmock/gmock.h>
+#include <unistd.h>
+
+#include <future>
+#include <optional>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+const std::string kModel = "mlp:layers=4,width=64";
+
+// Two layers that wait 1 ms forward and 2 ms backward: a step of two micro-batches takes 9 ms on whatever machine.
+constexpr const char* kProfile = R"({"format": "pipescope.profile", "version": 1, "samples": [1], "layers": [
+    {"name": "a", "forward_ns": [1000000], "backward_ns": [2000000], "output_bytes": [8],
+     "parameter_bytes": 4096},
+    {"name": "b", "forward_ns": [1000000], "backward_ns": [2000000], "output_bytes": [8],
+     "parameter_bytes": 4096}]})";
+
+/// A training in the background, which somebody else's connection to its trace gets in the way of.
+class RunWithOnlooker {
+public:
+    RunWithOnlooker(const User& user, int steps)
+        : user_(user), result_(std::async(std::launch::async, [&user, steps] {
+              return user.types(
+                  "run emulated:e.json --balance 1,1 -m 2 --batch 2 --warmup 1 --trace t.sqlite --force "
+                  "--json --steps " +
+                  std::to_string(steps));
+          })) {}
+
+    /// Opens the trace once tasks are in it, and begins a transaction. Nothing where the recording was over by then.
+    std::optional<SQLite::Database> look(const char* begin) {
+        while (result_.wait_for(std::chrono::milliseconds{10}) != std::future_status::ready) {
+            try {
+                SQLite::Database db(user_.folder() / "t.sqlite", SQLite::OPEN_READWRITE, kBusyMilliseconds);
+                if (db.execAndGet("SELECT count(*) FROM PIPESCOPE_TASK").getInt() > 0) {
+                    db.exec(begin);
+                    const char* closed = "SELECT count(*) FROM PIPESCOPE_RUN WHERE key = 'closed'";
+                    return db.execAndGet(closed).getInt() == 0 ? std::optional(std::move(db)) : std::nullopt;
+                }
+            } catch (const SQLite::Exception&) {
+                // not there yet
+            }
+        }
+        return std::nullopt;
+    }
+    CommandResult ends() { return result_.get(); }
+
+private:
+    static constexpr int kBusyMilliseconds = 60'000;
+    const User& user_;
+    std::future<CommandResult> result_;
+};
+
+class TraceTroubleOfARun : public testing::Test {
+protected:
+    TraceTroubleOfARun() { user.writes("e.json", kProfile); }
+
+    /// Runs again with more steps where the recording was over before the onlooker came.
+    void run_beside(const char* begin,
+                    const std::function<void(int steps, SQLite::Database&, RunWithOnlooker&)>& check) {
+        for (int steps = 300; steps <= 300 << 4; steps *= 2) {
+            RunWithOnlooker run(user, steps);
+            if (auto onlooker = run.look(begin)) {
+                check(steps, *onlooker, run);
+                return;
+            }
+            ASSERT_EQ(run.ends().code, 0);
+        }
+        FAIL() << "no run could be looked at while it went on";
+    }
+
+    User user;
+};
+
+// What the disk does not take is said, and costs the exit code; the training and its figures are kept.
+TEST_F(TraceTroubleOfARun, TrainsOnWhereTheDiskIsFullAndSaysSo) {
+    const std::string run = "timeout 120 '" PIPESCOPE_BIN_FOLDER "/pipescope' run " + kModel +
+                            " --balance 2,2 -m 4 --batch 8 --steps 300 --profile p.json --trace full.sqlite --json "
+                            ">.stdout 2>.stderr";
+    user.succeeds("profile " + kModel + " -o p.json --micro-batch-sizes 2 --time-limit 1s");
+    // No file may grow beyond 600 KiB: to SQLite that is a disk that takes no more.
+    const CommandResult full = user.types_to_shell("trap '' XFSZ; ulimit -f 1200; " + run);
+    EXPECT_EQ(full.code, 1);
+    EXPECT_EQ(full.json().at("steps").size(), 300u);
+    EXPECT_TRUE(full.json().at("bubble_fraction").is_null());
+    EXPECT_THAT(full.err, AllOf(HasSubstr("trace is incomplete"), HasSubstr("full.sqlite")));
+    const CommandResult exported = user.types("export full.sqlite --format csv -o full.csv");
+    EXPECT_THAT(exported.err, HasSubstr("warning"));
+}
+
+// Nobody may write into the folder; root may write into any, until it gives that right away.
+TEST_F(TraceTroubleOfARun, TrainsOnWhereTheFolderIsReadOnlyAndSaysSo) {
+    const std::string unprivileged = geteuid() == 0 ? "setpriv --bounding-set=-dac_override " : "";
+    user.types_to_shell("mkdir there && chmod 555 there");
+    if (user.types_to_shell(unprivileged + "true 2>.stderr").code != 0 ||
+        user.types_to_shell(unprivileged + "touch there/a 2>.stderr").code == 0) {
+        GTEST_SKIP() << "this user may write everywhere, and cannot give that up";
+    }
+    const CommandResult run = user.types_to_shell(
+        unprivileged + "timeout 120 '" PIPESCOPE_BIN_FOLDER
+                       "/pipescope' run emulated:e.json --balance 1,1 -m 2 --batch 2 --steps 4 --trace "
+                       "there/t.sqlite --json >.stdout 2>.stderr");
+    EXPECT_EQ(run.code, 1);
+    EXPECT_EQ(run.json().at("steps").size(), 4u);
+    EXPECT_TRUE(run.json().at("bubble_fraction").is_number()) << "the figures were recorded elsewhere";
+    EXPECT_TRUE(run.json().at("trace").is_null());
+    EXPECT_THAT(run.err, AllOf(HasSubstr("the training went on"), HasSubstr("there/t.sqlite"),
+                               HasSubstr("its folder may not be written; choose another")));
+    EXPECT_TRUE(std::filesystem::is_empty(user.folder() / "there"));
+}
+
+TEST_F(TraceTroubleOfARun, LosesNothingToAReaderThatKeepsTheFileOpen) {
+    run_beside("BEGIN", [&](int steps, SQLite::Database& reader, RunWithOnlooker& run) {
+        const char* tasks = "SELECT count(*) FROM PIPESCOPE_TASK";
+        const int seen = reader.execAndGet(tasks).getInt();
+        const CommandResult result = run.ends();
+        EXPECT_EQ(result.code, 0) << result.err;
+        EXPECT_THAT(result.err, Not(HasSubstr("warning")));
+        EXPECT_EQ(result.json().at("steps").size(), static_cast<std::size_t>(steps));
+        EXPECT_TRUE(result.json().at("bubble_fraction").is_number());
+        EXPECT_EQ(reader.execAndGet(tasks).getInt(), seen) << "as it was when the reader began";
+        reader.exec("COMMIT");
+        EXPECT_EQ(reader.execAndGet("SELECT count(*) FROM PIPESCOPE_STEP").getInt(), steps);
+        EXPECT_EQ(reader.execAndGet("SELECT count(*) FROM PIPESCOPE_RUN WHERE key = 'closed'").getInt(), 1);
+    });
+}
+
+TEST_F(TraceTroubleOfARun, TrainsOnWhereAnotherProgramLocksTheFileAndSaysSo) {
+    run_beside("BEGIN IMMEDIATE", [&](int steps, SQLite::Database& locker, RunWithOnlooker& run) {
+        const CommandResult result = run.ends();
+        EXPECT_EQ(result.code, 1);
+        EXPECT_EQ(result.json().at("steps").size(), static_cast<std::size_t>(steps));
+        EXPECT_TRUE(result.json().at("bubble_fraction").is_null());
+        EXPECT_THAT(result.err, AllOf(HasSubstr("the training went on"), HasSubstr("trace is incomplete"),
+                                      HasSubstr("t.sqlite"), HasSubstr("another process has it open")));
+        locker.exec("ROLLBACK");
+    });
+    const CommandResult exported = user.types("export t.sqlite --format csv -o t.csv");
+    EXPECT_EQ(exported.code, 0);
+    EXPECT_THAT(exported.err, HasSubstr("warning: the recording was not closed"));
+}
+}  // namespace
+}  // namespace pipescope
