@@ -1,46 +1,64 @@
 #include "simulator/lane_ledger.h"
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 namespace pipescope {
-Bytes LaneLedger::total(const Categories& categories) {
-    return std::accumulate(categories.begin(), categories.end(), Bytes{0});
-}
-
-Bytes LaneLedger::held() const {
-    return total(held_);
-}
-
 void LaneLedger::add(MemoryCategory category, Bytes bytes, Nanoseconds now) {
+    pass_to(now);
+    look();
     held_[static_cast<std::size_t>(category)] += bytes;
-    look(now);
+    total_ += bytes;
+    since_ = now;
+    look();
 }
 
-void LaneLedger::start_work(const WorkPeak& work, MemoryCategory gradient, Nanoseconds now) {
-    Categories more{};
-    more[static_cast<std::size_t>(MemoryCategory::boundary)] = work.boundary;
-    more[static_cast<std::size_t>(MemoryCategory::saved)] = work.saved;
-    more[static_cast<std::size_t>(gradient)] += work.gradient;
-    more[static_cast<std::size_t>(MemoryCategory::transient)] = work.transient;
-    more[static_cast<std::size_t>(MemoryCategory::skip)] = work.skip;
-    work_ = more;
-    look(now);
+void LaneLedger::start_work(std::span<const WorkSpan> spans, MemoryCategory gradient, Nanoseconds now) {
+    spans_.assign(spans.begin(), spans.end());
+    current_ = 0;
+    gradient_ = gradient;
+    since_ = now;
+    look();
 }
 
-/// The running task's peak may be at any instant of it, so it counts with everything that arrives meanwhile.
-void LaneLedger::look(Nanoseconds now) {
-    Categories here = held_;
-    if (work_ && total(*work_) > 0) {
-        std::transform(held_.begin(), held_.end(), work_->begin(), here.begin(), std::plus<>());
+void LaneLedger::end_work() {
+    for (; current_ < spans_.size(); ++current_) {
+        look();
+        since_ = std::max(since_, spans_[current_].until);
     }
-    const Bytes bytes = total(here);
+    spans_.clear();
+    current_ = 0;
+}
+
+/// Books the spans that are over before `now`.
+void LaneLedger::pass_to(Nanoseconds now) {
+    while (current_ < spans_.size() && spans_[current_].until < now) {
+        look();
+        since_ = std::max(since_, spans_[current_].until);
+        ++current_;
+    }
+}
+
+void LaneLedger::look() {
+    const bool works = current_ < spans_.size() && spans_[current_].work.total() > 0;
+    const Bytes bytes = total_ + (works ? spans_[current_].work.total() : 0);
     peak_since_sample_ = std::max(peak_since_sample_, bytes);
-    if (bytes > peak_bytes_) {
-        peak_bytes_ = bytes;
-        peak_ = here;
-        peak_time_ = now;
+    if (bytes <= peak_bytes_) {
+        return;
+    }
+    peak_bytes_ = bytes;
+    peak_ = held_;
+    peak_time_ = since_;
+    if (works) {
+        const WorkPeak& work = spans_[current_].work;
+        const auto charge = [&](MemoryCategory category, Bytes more) {
+            peak_[static_cast<std::size_t>(category)] += more;
+        };
+        charge(MemoryCategory::boundary, work.boundary);
+        charge(MemoryCategory::saved, work.saved);
+        charge(gradient_, work.gradient);
+        charge(MemoryCategory::transient, work.transient);
+        charge(MemoryCategory::skip, work.skip);
     }
 }
 

@@ -3,9 +3,9 @@
 #include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
 #include "simulator/lane_ledger.h"
-#include "simulator/partition_memory.h"
 #include "simulator/reserved_memory.h"
-#include "simulator/sized_profile.h"
+#include "simulator/skip_memory.h"
+#include "simulator/step_memories.h"
 
 #include <algorithm>
 #include <cmath>
@@ -27,26 +27,20 @@ public:
           costs_(costs),
           graph_(graph),
           schedule_(parse_schedule(options.schedule)),
-          ledgers_(static_cast<std::size_t>(graph.num_lanes())) {
-        const auto m = static_cast<int>(costs.micro_batches().size());
-        for (int j = 0; j < graph.shape().num_partitions; ++j) {
-            const LayerRange layers = options.balance.layers_of(PartitionId{j});
-            const int versions = is_synchronous(schedule_) ? 1 : graph.shape().num_partitions - j;
-            add_constants(profile, layers, lane_of(j), versions);
-            largest_.push_back(partition_memory(profile, costs.sized(0), layers));
-            smallest_.push_back(partition_memory(profile, costs.sized(m - 1), layers));
+          memories_(profile, options, costs, graph),
+          skips_(profile, options, memories_),
+          ledgers_(static_cast<std::size_t>(graph.num_lanes())),
+          backwards_left_(static_cast<int>(costs.micro_batches().size())) {
+        for (int j = 0; j <= last(); ++j) {
+            const int versions = is_synchronous(schedule_) ? 1 : last() + 1 - j;
+            add_constants(options.balance.layers_of(PartitionId{j}), lane_of(j), versions);
         }
-        backwards_left_ = m;
         const std::size_t one_batch = micro_batch_sizes(replica_batch(options), options.chunks).size();
         for (int i = 0; i < static_cast<int>(one_batch); ++i) {
             batch_output_ += memory(i, last()).output;
-            if (!is_host(lane_of(0))) {
+            if (!memories_.is_host(lane_of(0))) {
                 ledger(lane_of(0)).add(boundary, memory(i, 0).input, Nanoseconds{0});
             }
-        }
-        for (const NamedSkip& skip : skips_of(profile)) {
-            const PartitionId partition = options.balance.partition_of(skip.stash);
-            kept_as_value_.push_back(is_kept_as_value(skip, options.balance.layers_of(partition)));
         }
         if (with_reserved) {
             reserved_.emplace(profile, options, costs, graph);
@@ -78,6 +72,7 @@ public:
             if (reserved_) {
                 instant.is_end ? reserved_->end(task) : reserved_->start(task);
             }
+            task_end_ = Nanoseconds{ends[instant.task]};
             instant.is_end ? end(task) : start(task);
         }
     }
@@ -93,42 +88,18 @@ public:
     }
 
 private:
-    int last() const { return graph_.shape().num_partitions - 1; }
-    LaneId lane_of(int j) const { return graph_.shape().lane_of(PartitionId{j}); }
+    int last() const { return memories_.last(); }
+    LaneId lane_of(int j) const { return memories_.lane_of(j); }
     LaneLedger& ledger(LaneId lane) { return ledgers_[lane.index()]; }
-    bool is_host(LaneId lane) const { return device_of(options_, lane) == "cpu"; }
-    bool shares_storage(LaneId a, LaneId b) const { return device_of(options_, a) == device_of(options_, b); }
+    bool shares_storage(LaneId a, LaneId b) const { return memories_.shares_storage(a, b); }
     bool loss_is_gathered() const { return graph_.shape().loss == LossScope::mini_batch; }
-    const PartitionMemory& memory(int i, int j) const {
-        const bool is_largest = costs_.micro_batches()[static_cast<std::size_t>(i)] == costs_.micro_batches().front();
-        return (is_largest ? largest_ : smallest_)[static_cast<std::size_t>(j)];
-    }
-    bool checkpointed(int i) const {
-        return is_checkpointed(options_.checkpoint, MicroBatchId{i}, graph_.shape().num_micro_batches);
-    }
-    Bytes skip_bytes(int i, std::size_t k) const { return costs_.sized(i).skips[k]; }
-    /// What the gradient of a popped skip holds where it was made.
-    Bytes skip_gradient(int i, std::size_t k) const {
-        const int popping = static_cast<int>(graph_.shape().skips[k].to.value());
-        for (const SkipGradient& each : memory(i, popping).skip_gradients) {
-            if (each.skip == k) {
-                return each.bytes;
-            }
-        }
-        return skip_bytes(i, k);
-    }
-    /// And where it is stashed.
-    Bytes received_skip_gradient(int i, std::size_t k) const {
-        const auto [from, to] = graph_.shape().skips[k];
-        const bool shares =
-            shares_storage(lane_of(static_cast<int>(from.value())), lane_of(static_cast<int>(to.value())));
-        return shares ? skip_gradient(i, k) : skip_bytes(i, k);
-    }
+    const PartitionMemory& memory(int i, int j) const { return memories_.memory(i, j); }
+    bool checkpointed(int i) const { return memories_.is_checkpointed(i); }
 
-    void add_constants(const Profile& profile, LayerRange layers, LaneId lane, int versions) {
+    void add_constants(LayerRange layers, LaneId lane, int versions) {
         const double factor = optimizer_state_factor(options_.optimizer);
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
-            const LayerProfile& layer = profile.layers[l];
+            const LayerProfile& layer = profile_.layers[l];
             ledger(lane).add(parameters, versions * layer.parameter_bytes + layer.buffer_bytes, Nanoseconds{0});
             ledger(lane).add(gradients, layer.gradient_bytes, Nanoseconds{0});
             ledger(lane).add(optimizer, std::llround(factor * static_cast<double>(layer.gradient_bytes)),
@@ -137,15 +108,9 @@ private:
     }
 
     void start(const Task& task) {
-        const int i = task.key.micro_batch;
-        const int j = task.key.partition;
-        LaneLedger& here = ledger(task.lane);
         switch (task.key.kind) {
             case TaskKind::forward:
-                here.start_work(checkpointed(i) ? memory(i, j).checkpointed_forward : graph_building_forward(i, j),
-                                copy, now_);
-                break;
-            case TaskKind::recompute: here.start_work(graph_building_forward(i, j), copy, now_); break;
+            case TaskKind::recompute: start_forward(task); break;
             case TaskKind::backward: start_backward(task); break;
             case TaskKind::loss: start_loss(task); break;
             case TaskKind::copy_forward: arrive(task, boundary, costs_.bytes(task.key)); break;
@@ -156,8 +121,39 @@ private:
         }
     }
 
-    const WorkPeak& graph_building_forward(int i, int j) const {
-        return owns_input(i, j) ? memory(i, j).forward_of_own_input : memory(i, j).forward;
+    /// A forward or a recompute.
+    void start_forward(const Task& task) {
+        const int i = task.key.micro_batch;
+        const int j = task.key.partition;
+        const PartitionWork& work = memories_.work(i, j);
+        if (task.key.kind == TaskKind::forward && checkpointed(i)) {
+            start_work(task, work.checkpointed_forward, &WorkPart::handed_stays, [](std::size_t) { return Bytes{0}; });
+            return;
+        }
+        start_work(task, task.key.kind == TaskKind::forward ? work.forward : work.recompute,
+                   owns_input(i, j) ? &WorkPart::handed_goes : &WorkPart::handed_stays,
+                   [&](std::size_t k) { return pops_for_good(i, k) ? skips_.bytes(i, k) : 0; });
+    }
+    /// Puts a task's parts on the clock. `freed` says what goes with a skip that is not used any more.
+    template <class Freed>
+    void start_work(const Task& task, const std::vector<WorkPart>& parts, WorkPeak WorkPart::*peak, Freed freed) {
+        const auto duration = static_cast<double>((task_end_ - now_).count());
+        Bytes gone = 0;
+        spans_.clear();
+        for (const WorkPart& part : parts) {
+            WorkPeak work = part.*peak;
+            if (task.key.kind == TaskKind::backward && splits_backward(schedule_)) {
+                work = {0, 0, 0, work.transient};  // what the backward of the weights needs stays
+            } else {
+                work.skip -= gone;
+            }
+            spans_.push_back({now_ + Nanoseconds{std::llround(part.end * duration)}, work});
+            for (const std::size_t skip : part.skips_used) {
+                gone += freed(skip);
+            }
+        }
+        const bool is_last = task.key.kind == TaskKind::backward && task.key.partition == last();
+        ledger(task.lane).start_work(spans_, is_last ? output : copy, now_);
     }
     /// Whether the input of (i, j) is this lane's to let go: not the mini-batch, nor what the sender's graph keeps.
     bool owns_input(int i, int j) const { return j > 0 && !outlives_receiver(i, j - 1); }
@@ -167,34 +163,17 @@ private:
         // Where a skip's gradient holds the output's too, or the mini-batch's does, it is not this task's to let go.
         const bool of_view =
             is_last ? loss_is_gathered() : received_gradient(task.key.micro_batch, task.key.partition) == 0;
-        WorkPeak work = backward_peak(task.key.micro_batch, task.key.partition, of_view);
-        if (splits_backward(schedule_)) {
-            work = {0, 0, 0, work.transient};  // what the backward of the weights needs stays
-        }
-        ledger(task.lane).start_work(work, is_last ? output : copy, now_);
-    }
-
-    /// With the gradients of stashed skips gone as the layers use them.
-    WorkPeak backward_peak(int i, int j, bool of_view) const {
-        const PartitionMemory& each = memory(i, j);
-        WorkPeak highest = of_view ? each.backward_of_view : each.backward;
-        Bytes freed = 0;
-        for (const BackwardPart& part : each.backward_parts) {
-            WorkPeak here = of_view ? part.of_view : part.of_own;
-            here.skip = -freed;
-            if (&part == &each.backward_parts.front() || here.total() > highest.total()) {
-                highest = here;
-            }
-            freed += part.frees ? received_skip_gradient(i, *part.frees) : 0;
-        }
-        return highest;
+        const int i = task.key.micro_batch;
+        start_work(task, memories_.work(i, task.key.partition).backward,
+                   of_view ? &WorkPart::handed_stays : &WorkPart::handed_goes,
+                   [&](std::size_t k) { return skips_.received_gradient(i, k); });
     }
 
     void start_loss(const Task& task) {
         const int i = task.key.micro_batch;
         if (!loss_is_gathered()) {
             ledger(task.lane).add(output, memory(i, last()).output, now_);  // its gradient
-            ledger(task.lane).start_work({0, 0, 0, loss_transient(costs_.sized(i).samples)}, output, now_);
+            start_loss_work(task.lane, costs_.sized(i).samples);
             return;
         }
         if (graph_.shape().num_micro_batches > 1) {
@@ -202,11 +181,13 @@ private:
             free_outputs(task.lane);  // once they are gathered; a single one is handed through
         }
         ledger(task.lane).add(output, batch_output_, now_);  // its gradient
-        ledger(task.lane).start_work({0, 0, 0, loss_transient(replica_batch(options_))}, output, now_);
+        start_loss_work(task.lane, replica_batch(options_));
     }
-    Bytes loss_transient(std::int64_t samples) const {
-        return std::llround(
+    void start_loss_work(LaneId lane, std::int64_t samples) {
+        const Bytes transient_bytes = std::llround(
             interpolate(profile_.samples, profile_.loss_transient_bytes, static_cast<double>(samples)).value);
+        const WorkSpan whole{task_end_, {0, 0, 0, transient_bytes}};
+        ledger(lane).start_work({&whole, 1}, output, now_);
     }
 
     /// On a device of its own the receiver allocates when the copy starts; else it takes the charge over at the end.
@@ -220,7 +201,7 @@ private:
         const int i = task.key.micro_batch;
         switch (task.key.kind) {
             case TaskKind::copy_backward: return memory(i, task.key.partition + 1).input_gradient;
-            case TaskKind::skip_backward: return skip_gradient(i, static_cast<std::size_t>(task.key.skip));
+            case TaskKind::skip_backward: return skips_.gradient(i, static_cast<std::size_t>(task.key.skip));
             default: return costs_.bytes(task.key);
         }
     }
@@ -228,7 +209,7 @@ private:
         const Bytes bytes = held_for(task);
         const bool stays =
             task.key.kind == TaskKind::copy_forward && kept_by_graph_too(task.key.micro_batch, task.key.partition);
-        ledger(task.lane).remove(from, stays ? 0 : bytes);
+        ledger(task.lane).remove(from, stays ? 0 : bytes, now_);
         if (shares_storage(task.lane, task.receiver)) {
             ledger(task.receiver).add(to, bytes, now_);
         }
@@ -259,11 +240,12 @@ private:
         LaneLedger& here = ledger(task.lane);
         here.end_work();
         if (!checkpointed(i)) {
-            here.add(saved, each.graph + skips_inside(i, j) - stashes_given_away(i, j), now_);
+            here.add(saved, each.graph + skips_.inside(i, j) - skips_.given_away(i, j), now_);
             here.add(saved, keeps_own_output(j) && each.output_kept ? each.output : 0, now_);
             if (!each.input_kept) {
                 free_input(i, j);
             }
+            free_popped(i, j);
         }
         if (j == last()) {
             here.add(output, kept_by_graph_too(i, j) ? 0 : each.output, now_);
@@ -287,10 +269,11 @@ private:
         const PartitionMemory& each = memory(i, j);
         ledger(task.lane).end_work();
         // The recomputed output is a new storage: kept by the graph here, whatever became of the first.
-        ledger(task.lane).add(saved, each.graph + skips_inside(i, j) + (each.output_kept ? each.output : 0), now_);
+        ledger(task.lane).add(saved, each.graph + skips_.inside(i, j) + (each.output_kept ? each.output : 0), now_);
         if (!each.input_kept) {
             free_input(i, j);
         }
+        free_popped(i, j);
     }
 
     void end_backward(const Task& task) {
@@ -314,21 +297,23 @@ private:
         const PartitionMemory& each = memory(i, j);
         LaneLedger& here = ledger(task.lane);
         const bool own_output = checkpointed(i) || keeps_own_output(j);
-        here.remove(saved, each.graph + skips_inside(i, j) - stashes_given_away(i, j) +
-                               (own_output && each.output_kept ? each.output : 0));
+        here.remove(saved,
+                    each.graph + skips_.inside(i, j) - skips_.given_away(i, j) +
+                        (own_output && each.output_kept ? each.output : 0),
+                    now_);
         if (each.input_kept) {
             free_input(i, j);
         }
         if (j < last() && outlives_receiver(i, j)) {
-            ledger(lane_of(j + 1)).remove(boundary, memory(i, j + 1).input);
+            ledger(lane_of(j + 1)).remove(boundary, memory(i, j + 1).input, now_);
             sample(lane_of(j + 1), now_, {0, TaskKind::backward, j, i, -1});
         }
         if (j < last()) {
-            here.remove(copy, received_gradient(i, j));
+            here.remove(copy, received_gradient(i, j), now_);
         } else if (!loss_is_gathered()) {
-            here.remove(output, each.output);
+            here.remove(output, each.output, now_);
         } else if (--backwards_left_ == 0) {
-            here.remove(output, batch_output_);
+            here.remove(output, batch_output_, now_);
         }
     }
 
@@ -339,7 +324,7 @@ private:
 
     void free_input(int i, int j) {
         if (owns_input(i, j)) {
-            ledger(lane_of(j)).remove(boundary, memory(i, j).input);
+            ledger(lane_of(j)).remove(boundary, memory(i, j).input, now_);
         }
     }
     /// Whether the graph of (i, j) holds on to the storage that (i, j + 1) got as its input.
@@ -352,11 +337,11 @@ private:
         here.end_work();
         const int i = task.key.micro_batch;
         if (!loss_is_gathered()) {
-            here.remove(output, kept_by_graph_too(i, last()) ? 0 : memory(i, last()).output);
+            here.remove(output, kept_by_graph_too(i, last()) ? 0 : memory(i, last()).output, now_);
             return;
         }
         if (graph_.shape().num_micro_batches > 1) {
-            here.remove(output, batch_output_);
+            here.remove(output, batch_output_, now_);
         } else {
             free_outputs(task.lane);
         }
@@ -364,82 +349,45 @@ private:
     /// Of the last partition, where its graph does not keep them.
     void free_outputs(LaneId lane) {
         for (int i = 0; i < graph_.shape().num_micro_batches; ++i) {
-            ledger(lane).remove(output, kept_by_graph_too(i, last()) ? 0 : memory(i, last()).output);
+            ledger(lane).remove(output, kept_by_graph_too(i, last()) ? 0 : memory(i, last()).output, now_);
         }
     }
 
-    // Skips. Inside a partition they are part of its graph; between lanes they travel.
-    /// What is stashed and popped within the partition, where the graph does not keep the same storage anyway.
-    Bytes skips_inside(int i, int j) const {
-        Bytes bytes = 0;
-        for (std::size_t k = 0; k < graph_.shape().skips.size(); ++k) {
-            const auto [from, to] = graph_.shape().skips[k];
-            bytes += from.value() == j && to.value() == j && !kept_as_value_[k] ? skip_bytes(i, k) : 0;
-        }
-        return bytes;
-    }
-    /// Stashes that the partition's graph keeps, but whose storage is charged to another lane of the host, which pops
-    /// them. What a recompute makes again stays here.
-    Bytes stashes_given_away(int i, int j) const {
-        Bytes bytes = 0;
-        for (std::size_t k = 0; !checkpointed(i) && k < graph_.shape().skips.size(); ++k) {
-            const auto [from, to] = graph_.shape().skips[k];
-            const bool given = from.value() == j && from != to && kept_as_value_[k] &&
-                               shares_storage(lane_of(j), lane_of(static_cast<int>(to.value())));
-            bytes += given ? skip_bytes(i, k) : 0;
-        }
-        return bytes;
-    }
-    /// Whether a stash is the storage of its layer's output (the layer only hands it on), and a layer of the same
-    /// partition keeps that as its input or output.
-    bool is_kept_as_value(const NamedSkip& skip, LayerRange partition) const {
-        const std::vector<LayerProfile>& layers = profile_.layers;
-        std::size_t maker = skip.stash.index();
-        if (!layers[maker].aliases_input) {
-            return false;
-        }
-        while (maker > partition.first.index() && layers[maker].aliases_input) {
-            --maker;
-        }
-        if (layers[maker].aliases_input) {
-            return false;  // the partition's own input, which is charged apart
-        }
-        for (std::size_t l = maker + 1; l < partition.end.index(); ++l) {
-            if (layers[l].keeps_input) {
-                return true;
-            }
-            if (!layers[l].aliases_input) {
-                break;
-            }
-        }
-        return layers[maker].keeps_output;
-    }
-    /// Calls each(k, from, to) for the skips between different partitions.
-    template <class Each>
-    void for_skips_between_partitions(Each each) {
-        for (std::size_t k = 0; k < graph_.shape().skips.size(); ++k) {
-            const auto [from, to] = graph_.shape().skips[k];
-            if (from != to) {
-                each(k, from.value(), to.value());
-            }
-        }
-    }
     void stash_skips(int i, int j) {
-        for_skips_between_partitions([&](std::size_t k, int from, int) {
+        skips_.for_each_between_partitions([&](std::size_t k, int from, int) {
             if (from == j) {
-                ledger(lane_of(j)).add(skip, skip_bytes(i, k), now_);
+                ledger(lane_of(j)).add(skip, skips_.bytes(i, k), now_);
             }
         });
     }
-    /// After backward (i, j): a popped skip goes and its gradient comes; at the stashing side the gradient goes.
+    /// Whether nothing keeps a popped skip behind the layer that pops it, where a graph is built.
+    bool pops_for_good(int i, std::size_t k) const {
+        return !skips_.is_kept_by_popper(k) && !skips_.is_kept_by_stasher(i, k);
+    }
+    void free_popped(int i, int j) {
+        skips_.for_each_between_partitions([&](std::size_t k, int, int to) {
+            if (to == j && pops_for_good(i, k)) {
+                ledger(lane_of(j)).remove(skip, skips_.bytes(i, k), now_);
+            }
+        });
+    }
+    /// After backward (i, j): a popped skip goes, if it is still there and nobody else's, and its gradient comes; at
+    /// the stashing side the gradient goes, and with it what the graph there kept of the skip.
     void free_skips(int i, int j) {
-        for_skips_between_partitions([&](std::size_t k, int from, int to) {
+        skips_.for_each_between_partitions([&](std::size_t k, int from, int to) {
+            const bool kept_by_stasher = skips_.is_kept_by_stasher(i, k);
             if (from == j) {
-                ledger(lane_of(j)).remove(skip, received_skip_gradient(i, k));
+                ledger(lane_of(j)).remove(skip, skips_.received_gradient(i, k), now_);
+                if (kept_by_stasher) {
+                    ledger(lane_of(to)).remove(skip, skips_.bytes(i, k), now_);
+                    sample(lane_of(to), now_, {0, TaskKind::backward, j, i, -1});
+                }
             }
             if (to == j) {
-                ledger(lane_of(j)).remove(skip, skip_bytes(i, k));
-                ledger(lane_of(j)).add(skip, skip_gradient(i, k), now_);
+                if (skips_.is_kept_by_popper(k) && !kept_by_stasher) {
+                    ledger(lane_of(j)).remove(skip, skips_.bytes(i, k), now_);
+                }
+                ledger(lane_of(j)).add(skip, skips_.gradient(i, k), now_);
             }
         });
     }
@@ -459,13 +407,14 @@ private:
     const TaskCosts& costs_;
     const TaskGraph& graph_;
     Schedule schedule_;
+    StepMemories memories_;
+    SkipMemory skips_;
     std::vector<LaneLedger> ledgers_;
     std::optional<ReservedMemory> reserved_;
-    std::vector<PartitionMemory> largest_;   // by partition, of the larger micro-batches
-    std::vector<PartitionMemory> smallest_;  // of the smaller ones
-    Bytes batch_output_ = 0;                 // the last partition's output of the whole mini-batch
-    int backwards_left_ = 0;                 // of the last partition
-    std::vector<bool> kept_as_value_;        // by skip: is_kept_as_value()
+    Bytes batch_output_ = 0;       // the last partition's output of the whole mini-batch
+    int backwards_left_;           // of the last partition
+    std::vector<WorkSpan> spans_;  // of the task that starts
+    Nanoseconds task_end_{0};      // of the task at hand
     Nanoseconds now_{0};
     std::vector<MemorySample> samples_;
 };

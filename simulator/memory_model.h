@@ -14,7 +14,8 @@
 namespace pipescope {
 struct LaneMemoryUse {
     Bytes peak_bytes = 0;
-    Nanoseconds peak_time{0};  ///< when the task at whose peak it happened started, or when a tensor arrived meanwhile
+    Nanoseconds peak_time{
+        0};  ///< when the layer at whose peak it happened started, or when something changed meanwhile
     MemoryComposition peak;
     Bytes peak_reserved_bytes = 0;  ///< 0 on the host, and unless asked for
 };
@@ -43,12 +44,16 @@ struct MemoryUse {
 //             then the kept input and the gradient of the output stay as long too. A kept output that was handed to a
 //             lane of the same device stays charged to that lane, as boundary, to the end of this backward.
 // skip        A skip between lanes: on the stashing lane from its forward's end to the end of its copy, on the popping
-//             lane from the copy's start (same device: end) to the end of its backward; its gradient the other way
-//             round, to the backward of the layer that stashed it. A gradient that is a view holds the whole storage,
-//             also of a lane of the same device; a copy to another device does not. A skip inside a partition counts as
-//             saved, one between partitions of one lane lives on that lane from forward to backward.
+//             lane from the copy's start (same device: end) until the layer that pops it is through, in the recompute
+//             of what is checkpointed and in the forward of what is not; to the end of the backward if that layer needs
+//             it there (it does not if it passes_gradient); to the end of the stashing partition's backward if the
+//             graph there keeps the same storage. Its gradient the other way round, to the backward of the layer that
+//             stashed it. A gradient that is a view holds the whole storage, also of a lane of the same device; a copy
+//             to another device does not. A skip inside a partition counts as saved, one between partitions of one lane
+//             lives on that lane from forward to backward.
 // transient   While a task runs: layer inputs and outputs that nothing keeps, gradients inside the partition, and the
-//             layers' own transient_bytes; the largest point of its walk through the layers.
+//             layers' own transient_bytes. Layers take their shares of the task's time, so that what arrives or leaves
+//             meanwhile meets what the layers behind it, or before it, need.
 // copy        Outputs that wait for their copy to end, gradients of inputs likewise, gradients of outputs from their
 //             copy's start (same device: end) to the end of the backward that takes them.
 // output      On the last lane: outputs of the last partition up to the loss; the gathered output while the loss runs

@@ -5,7 +5,6 @@
 #include "simulator/sized_profile.h"
 
 #include <cstddef>
-#include <optional>
 #include <vector>
 
 namespace pipescope {
@@ -20,11 +19,22 @@ struct WorkPeak {
     Bytes total() const { return boundary + saved + gradient + transient + skip; }
 };
 
-/// A backward up to where a skip's gradient, which came from another partition, is used and let go.
-struct BackwardPart {
-    WorkPeak of_own;                   ///< as PartitionMemory::backward, all skips' gradients still held
-    WorkPeak of_view;                  ///< as PartitionMemory::backward_of_view
-    std::optional<std::size_t> frees;  ///< the skip's index; nothing in the last part
+/// One layer's part of a task.
+struct WorkPart {
+    double end = 1;         ///< share of the task's time that is over when it ends
+    WorkPeak handed_stays;  ///< its highest point where what the task was handed is not its to let go
+    WorkPeak handed_goes;   ///< the same where that, an input or an output's gradient, goes when no layer needs it
+    /// Skips from elsewhere that no later part works on: values in a forward, gradients in a backward. All of them
+    /// count as held in both peaks; who holds them knows when they go.
+    std::vector<std::size_t> skips_used;
+};
+
+/// The tasks of a partition, layer by layer in the order they run.
+struct PartitionWork {
+    std::vector<WorkPart> checkpointed_forward;  ///< keeps its inputs
+    std::vector<WorkPart> forward;               ///< of one that keeps its graph
+    std::vector<WorkPart> recompute;
+    std::vector<WorkPart> backward;
 };
 
 /// The gradient of a skip popped in a partition and stashed in another.
@@ -53,11 +63,11 @@ struct PartitionMemory {
     WorkPeak backward_of_view;  ///< where that gradient is a view of a larger one, which stays
     Bytes input_gradient = 0;   ///< storage of the gradient of T(first - 1); 0 where a skip's gradient holds the same
     std::vector<SkipGradient> skip_gradients;
-    std::vector<BackwardPart> backward_parts;  ///< empty where no skip's gradient comes from another partition
 };
 
 /// Where every layer has an allocation tape, `graph`, what is kept and the peaks come from playing them in order, which
 /// is exact; else from the layers' bytes by the rules above. Precondition: `sized` was read off from `profile`, the
-/// range is one of its layers. Cost: O(layers).
-PartitionMemory partition_memory(const Profile& profile, const SizedProfile& sized, LayerRange layers);
+/// range is one of its layers. `work`, if asked for, gets the tasks' parts. Cost: O(layers).
+PartitionMemory partition_memory(const Profile& profile, const SizedProfile& sized, LayerRange layers,
+                                 PartitionWork* work = nullptr);
 }  // namespace pipescope

@@ -21,13 +21,14 @@ public:
         for (std::size_t l = 0; l < layers_.size(); ++l) {
             count_holders(l);
         }
-        out_.input_needed_forward = play_forward(&LayerTape::forward, true);
-        play_forward(&LayerTape::checkpointed_forward, false);
-        out_.input_needed_recompute = play_forward(&LayerTape::recompute, true);
+        out_.input_needed_forward = play_forward(&LayerTape::forward, true, out_.forward_ends);
+        play_forward(&LayerTape::checkpointed_forward, false, out_.checkpointed_ends);
+        out_.input_needed_recompute = play_forward(&LayerTape::recompute, true, out_.recompute_ends);
         for (std::size_t l = layers_.size(); l-- > 0;) {
             if (!play_backward(l)) {
                 return std::nullopt;
             }
+            out_.backward_ends.push_back(out_.tape.backward.size());
         }
         return std::move(out_);
     }
@@ -96,7 +97,7 @@ private:
     }
 
     /// Returns how many events there are when the partition's input is not worked on any more.
-    std::size_t play_forward(Numbers LayerTape::*phase, bool keeps_graph) {
+    std::size_t play_forward(Numbers LayerTape::*phase, bool keeps_graph, std::vector<std::size_t>& ends) {
         Numbers& events = out_.tape.*phase;
         std::size_t input_needed = 0;
         for (std::size_t l = 0; l < layers_.size(); ++l) {
@@ -118,6 +119,7 @@ private:
                     return block(number).role == Role::input || block(number).role == Role::passed;
                 });
             input_needed = works_on_input ? events.size() : input_needed;
+            ends.push_back(events.size());
         }
         return input_needed;
     }

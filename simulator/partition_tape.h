@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <optional>
+#include <vector>
 
 namespace pipescope {
 /// The tapes of a partition's layers played one after the other, as one tape: what a layer hands to the next becomes a
@@ -15,6 +16,11 @@ struct PartitionTape {
     std::size_t input_needed_forward =
         0;  ///< events of `tape.forward` up to where no layer works on the input any more
     std::size_t input_needed_recompute = 0;  ///< the same of `tape.recompute`
+    // How many events are over when each layer is, in the order the layers run.
+    std::vector<std::size_t> forward_ends;
+    std::vector<std::size_t> checkpointed_ends;
+    std::vector<std::size_t> recompute_ends;
+    std::vector<std::size_t> backward_ends;
 };
 
 /// A layer's tape at the sized profile's size: the one recorded there, or one between two recorded sizes whose events

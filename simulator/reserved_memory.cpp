@@ -187,6 +187,9 @@ void ReservedMemory::end(const Task& task) {
             if ((task.key.kind == TaskKind::recompute || !is_checkpointed_here(i)) && !keeps_input()) {
                 let_go(cell(i, j).input);
             }
+            if (task.key.kind == TaskKind::recompute || !is_checkpointed_here(i)) {
+                let_go_of_popped(i, j);
+            }
             if (task.key.kind == TaskKind::forward && j < last() && lane_of(j + 1) == task.lane) {
                 std::vector<Storage>& outputs = cell(i, j).outputs;
                 if (!outputs.empty()) {
@@ -203,6 +206,18 @@ void ReservedMemory::end(const Task& task) {
                 end_copy(task);
             }
             break;
+    }
+}
+
+/// Of skips from other partitions, those that no backward needs: a layer that passes its gradient through.
+void ReservedMemory::let_go_of_popped(int i, int j) {
+    const SizedProfile& sized = costs_.sized(i);
+    for (auto& [skip, storage] : cell(i, j).skips) {
+        const auto k = static_cast<std::size_t>(skip);
+        const bool is_popped = graph_.shape().skips[k].to.value() == j && graph_.shape().skips[k].from.value() != j;
+        if (is_popped && profile_.layers[sized.popped_by[k].index()].passes_gradient) {
+            let_go(storage);
+        }
     }
 }
 

@@ -58,6 +58,7 @@ private:
     bool is_checkpointed_here(int i) const;
     void play_forward(int i, int j, const std::vector<std::int32_t>& events, bool keeps_graph, bool hands_on);
     void play_backward(int i, int j);
+    void let_go_of_popped(int i, int j);
     void end_backward(int i, int j);
     void start_loss(int i);
     void end_loss(int i);

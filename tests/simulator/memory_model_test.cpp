@@ -164,6 +164,71 @@ TEST(MemoryModel, LetsASkipsGradientGoWhenTheLayerThatStashedItIsThrough) {
     EXPECT_EQ(simulate(early, options).lanes[0].peak.at("skip"), 20);
 }
 
+/// What the popping lane of a pipeline of two holds of skips when that micro-batch's task of that kind ends.
+Bytes skips_behind(const Simulation& simulation, TaskKind kind, std::int32_t micro_batch) {
+    for (const MemorySample& sample : simulation.memory) {
+        const bool is_task = sample.task == static_cast<std::int64_t>(pack({0, kind, 1, micro_batch, -1}));
+        if (sample.lane == LaneId{1} && is_task) {
+            return sample.composition[MemoryCategory::skip];
+        }
+    }
+    ADD_FAILURE() << "no such task";
+    return -1;
+}
+
+TEST(MemoryModel, LetsAPoppedSkipGoWhereNoBackwardNeedsIt) {
+    PipelineOptions options = two_lanes(2, Checkpoint::always);
+    options.balance = Balance({3, 2});
+    options.devices = {"cpu", "cpu"};
+    const auto behind = [&](bool passes_gradient, TaskKind kind, std::int32_t micro_batch) {
+        return skips_behind(simulate(concatenation(passes_gradient), options), kind, micro_batch);
+    };
+    // Micro-batch 0's skip of 10 stays behind the recompute of 1, whose own is gone, or kept for a product's backward.
+    EXPECT_EQ(behind(true, TaskKind::forward, 1), 20) << "both are there to be recomputed from";
+    EXPECT_EQ(behind(true, TaskKind::recompute, 1), 10);
+    EXPECT_EQ(behind(false, TaskKind::recompute, 1), 20);
+    options.checkpoint = Checkpoint::never;
+    EXPECT_EQ(behind(true, TaskKind::forward, 1), 0);
+    EXPECT_EQ(behind(false, TaskKind::forward, 1), 20);
+}
+
+TEST(MemoryModel, HoldsAPoppedSkipAsLongAsTheGraphThatStashedItKeepsIt) {
+    PipelineOptions options = two_lanes(1, Checkpoint::never);
+    options.balance = Balance({3, 1});
+    const auto held_behind_backward = [&](const std::string& other) {
+        options.devices = {"cpu", other};
+        const Simulation simulation = simulate(kept_stash(), options);
+        Bytes held = -1;  // before the step ends, with lane 0's backward
+        for (const MemorySample& sample : simulation.memory) {
+            const bool is_before = sample.lane == LaneId{1} && sample.time < simulation.step_time;
+            held = is_before ? sample.composition[MemoryCategory::skip] : held;
+        }
+        return held;
+    };
+    EXPECT_EQ(held_behind_backward("cpu"), 10) << "lane 0 goes backward later, and its graph holds the storage";
+    EXPECT_EQ(held_behind_backward("device 1"), 0) << "a copy of its own";
+}
+
+TEST(MemoryModel, LetsWhatArrivesMeetOnlyTheLayersThatAreStillToRun) {
+    // Lane 0 runs two layers of 1000 ns and 10 bytes; lane 1 hands back gradients of 10 while lane 0 recomputes.
+    Profile profile = profile_of({linear(0), linear(0), linear(0)});
+    profile.layers[2].forward_ns = profile.layers[2].recompute_ns = {10};
+    profile.layers[2].backward_ns = {1500};  // in the second layer of lane 0's recompute
+    PipelineOptions options = two_lanes(1, Checkpoint::always);
+    options.balance = Balance({2, 1});
+    options.devices = {"cpu", "cpu"};
+    const auto peak = [&](std::size_t layer) {
+        Profile needy = profile;
+        needy.layers[layer].transient_bytes = {1000};
+        needy.layers[layer].backward_ns = {1};
+        return simulate(needy, options).lanes[0].peak_bytes;
+    };
+    // Of layer 0 the transient bytes meet its output of 10 alone, in the backward layer 1's gradient too. Of layer 1
+    // they meet input and output and the arrived gradient.
+    EXPECT_EQ(peak(1), 1000 + 10 + 10 + 10);
+    EXPECT_EQ(peak(0), 1000 + 10);
+}
+
 TEST(MemoryModel, CountsATwoLanePipelineByHand) {
     // m = 3, sizes of one micro-batch: input 6, T0 10, T1 4. Lane 0 holds the mini-batch, 18, on its own device.
     const Simulation simulation = simulate(two_linears(), two_lanes(3, Checkpoint::never));
