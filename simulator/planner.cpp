@@ -6,7 +6,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <condition_variable>
 #include <exception>
+#include <mutex>
 #include <set>
 #include <thread>
 #include <tuple>
@@ -139,10 +141,15 @@ public:
                                        static_cast<int>(std::min<std::size_t>(jobs_.size(), 64)));
         {
             std::vector<std::jthread> others;
+            others_at_work_ = threads - 1;
             for (int k = 1; k < threads; ++k) {
-                others.emplace_back([this] { work(false); });
+                others.emplace_back([this] {
+                    const Leaving leaving(*this);
+                    work(false);
+                });
             }
             work(true);
+            tell_of_the_others();
         }  // joins
         if (progress_failure_) {
             std::rethrow_exception(progress_failure_);
@@ -173,6 +180,22 @@ private:
         std::exception_ptr failure;
     };
 
+    /// Counts a thread as at work until it ends.
+    class Leaving {
+    public:
+        explicit Leaving(PlanRun& run) : run_(run) {}
+        Leaving(const Leaving&) = delete;
+        Leaving& operator=(const Leaving&) = delete;
+        ~Leaving() {
+            const std::scoped_lock lock(run_.mutex_);
+            --run_.others_at_work_;
+            run_.changed_.notify_one();
+        }
+
+    private:
+        PlanRun& run_;
+    };
+
     void work(bool is_caller) {
         for (std::size_t k = next_++; k < jobs_.size() && !stop_; k = next_++) {
             try {
@@ -182,10 +205,19 @@ private:
                 stop_ = true;
             }
         }
-        // The caller has no job left, but may still be told of the others'.
-        if (is_caller) {
+    }
+
+    /// The caller has no job left. It waits, tells of what the others do, and hears when they shall stop.
+    void tell_of_the_others() {
+        std::unique_lock lock(mutex_);
+        while (others_at_work_ > 0) {
+            lock.unlock();
             tell();
+            lock.lock();
+            changed_.wait(lock, [&] { return others_at_work_ == 0 || (!stop_ && done_ >= told_); });
         }
+        lock.unlock();
+        tell();
     }
 
     void do_job(Job& job, bool is_caller) {
@@ -204,20 +236,27 @@ private:
                     }
                     job.candidates.push_back(candidate_for(
                         variant, options_for(variant.options, n, job.chunks, checkpoint, schedule), n, tables));
-                    ++done_;
+                    count_candidate();
                 }
             }
         }
     }
 
+    void count_candidate() {
+        const std::scoped_lock lock(mutex_);
+        ++done_;
+        changed_.notify_one();
+    }
+
     void tell() {
         const std::size_t done = done_;
-        if (!request_.progress || stop_ || done < told_) {
+        if (stop_ || done < told_) {
             return;
         }
         told_ = done + 1;
         try {
-            if (!request_.progress(static_cast<double>(done) / static_cast<double>(per_job_ * jobs_.size()))) {
+            if (request_.progress &&
+                !request_.progress(static_cast<double>(done) / static_cast<double>(per_job_ * jobs_.size()))) {
                 stop_ = true;
             }
         } catch (...) {
@@ -252,6 +291,9 @@ private:
     std::size_t per_job_ = 0;
     std::size_t told_ = 0;                 // by the calling thread alone
     std::exception_ptr progress_failure_;  // likewise
+    std::mutex mutex_;
+    std::condition_variable changed_;  // a candidate is done, or a thread
+    int others_at_work_ = 0;           // under mutex_, but before the threads start
     std::atomic<std::size_t> next_ = 0;
     std::atomic<std::size_t> done_ = 0;
     std::atomic<bool> stop_ = false;

@@ -128,6 +128,23 @@ TEST(Plan, StopsWhenToldTo) {
     EXPECT_EQ(alone.candidates.size(), 4u * 3 * 3 / 2);
 }
 
+TEST(Plan, TellsOfOtherThreadsUntilTheyAreDone) {
+    PlanRequest request = request_of(4, 16);
+    request.threads = 3;
+    for (int round = 0; round < 20; ++round) {
+        double last = -1;
+        request.progress = [&](double done) {
+            EXPECT_GT(done, last);
+            last = done;
+            return true;
+        };
+        EXPECT_FALSE(plan(eight_layers(), request).cancelled);
+        EXPECT_EQ(last, 1) << "whoever did the last candidate";
+    }
+    request.progress = [](double done) { return done < 1; };
+    EXPECT_TRUE(plan(eight_layers(), request).cancelled) << "heard even with the last candidate";
+}
+
 TEST(Plan, UsesTheFirstDevicesAndSpeedsForFewerLanes) {
     PlanRequest request = request_of(2, 4);
     request.options.speeds = {1, 2};
