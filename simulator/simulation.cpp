@@ -154,17 +154,19 @@ double serial_time(const Profile& profile, const PipelineOptions& options, const
     return costs.serial_time() / speed_alone(profile, options, fastest);
 }
 
-/// A step of a run against a profile that was taken in another mood of the machine: both vary by the profile's step_cv.
+/// A step of a run against a profile that was taken in another mood of the machine: both vary by the profile's step_cv,
+/// and the simulator is not the machine.
 void fill_in_noise(Simulation& simulation, const TaskGraph& graph, StepClock& clock, const TaskCosts& costs,
-                   std::span<const std::int64_t> durations, double step_cv) {
+                   std::span<const std::int64_t> durations, const Profile& profile) {
+    const bool is_of_a_machine = profile.host_cores > 0 || profile.step_cv > 0;
+    const double common_cv = std::hypot(std::numbers::sqrt2 * profile.step_cv, is_of_a_machine ? kPredictionCv : 0);
     std::vector<double> cvs;
     std::vector<char> counts;
     for (const Task& task : graph.tasks()) {
         cvs.push_back(costs.cv(task));
         counts.push_back(is_compute(task.key.kind) || task.key.kind == TaskKind::all_reduce ? 1 : 0);
     }
-    if (const std::optional<NoiseBand> band =
-            noise_band(clock, durations, cvs, counts, std::numbers::sqrt2 * step_cv)) {
+    if (const std::optional<NoiseBand> band = noise_band(clock, durations, cvs, counts, common_cv)) {
         const auto rounded = [](double ns) { return Nanoseconds{std::llround(ns)}; };
         simulation.step_band = {rounded(band->low), rounded(band->high)};
         simulation.step_mean = rounded(band->mean);
@@ -211,7 +213,7 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     fill_in_statistics(simulation, serial_time(profile, options, costs),
                        window ? std::optional(window->period()) : std::nullopt);
     if (detail.noise && drains) {
-        fill_in_noise(simulation, graph, clock, costs, times.durations, profile.step_cv);
+        fill_in_noise(simulation, graph, clock, costs, times.durations, profile);
     }
     if (detail.memory) {
         fill_in_memory(simulation,

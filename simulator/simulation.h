@@ -13,6 +13,10 @@
 #include <vector>
 
 namespace pipescope {
+/// How far steps predicted from a profile of a real machine are off beyond what the profile itself knows of its noise:
+/// standard deviation over mean, as validated pipelines on a quiet machine were (docs/accuracy.md).
+inline constexpr double kPredictionCv = 0.03;
+
 struct SimulatedPartition {
     LayerRange layers;
     LaneId lane;
@@ -26,7 +30,7 @@ struct SimulatedLane {
     Bytes peak_bytes = 0;
     Bytes peak_reserved_bytes = 0;  ///< of the caching allocator; 0 on the host, and unless asked for
     MemoryComposition peak;         ///< sums to peak_bytes
-    Nanoseconds peak_time{0};       ///< start of the task at whose peak it was, or a tensor's arrival during it
+    Nanoseconds peak_time{0};       ///< start of the layer at whose peak it was, or of what changed meanwhile
 };
 
 /// One step of the pipeline on the virtual clock.
@@ -41,8 +45,8 @@ struct Simulation {
     double speedup = 0;  ///< against the same layers one after the other on the fastest lane, loss inside, no recompute
     double samples_per_second = 0;  ///< batch / step_time: the optimizer is outside, as in step_time
     /// Between these 5 and 95 % lies a step of a run: with the layers' noise, and what the profile's step_cv says of
-    /// the machine, whose mood the profile had once and the run has again. A load that comes between the two is not in
-    /// it.
+    /// the machine, whose mood the profile had once and the run has again. Where host_cores or step_cv is known, the
+    /// machine was a real one, and kPredictionCv comes on top. A load that comes between profile and run is not in it.
     std::optional<std::pair<Nanoseconds, Nanoseconds>> step_band;
     std::optional<Nanoseconds>
         step_mean;  ///< with the profile's noise: above step_time, since every wait takes a maximum

@@ -59,17 +59,19 @@ TEST(NoiseBand, IsThatOfASumOnASingleLane) {
 }
 
 TEST(NoiseBand, OfWhatAStepHasInCommonDoesNotAverageOut) {
-    // Profile and run each vary by 3 %: 1.645 sqrt(2) 3 % either way.
+    // Profile, run and what is not known of the machine each vary by 3 %: 1.645 sqrt(3) 3 % either way.
+    static_assert(kPredictionCv == 0.03);
     Profile profile = uniform_profile(8);
     profile.step_cv = 0.03;
     const Simulation simulation = simulate(profile, options_for(8, 32));
     const auto step = static_cast<double>(simulation.step_time.count());
-    EXPECT_NEAR(static_cast<double>(simulation.step_band->first.count()) / step, 1 - 0.0698, 0.008);
-    EXPECT_NEAR(static_cast<double>(simulation.step_band->second.count()) / step, 1 + 0.0698, 0.008);
+    EXPECT_NEAR(static_cast<double>(simulation.step_band->first.count()) / step, 1 - 0.0855, 0.01);
+    EXPECT_NEAR(static_cast<double>(simulation.step_band->second.count()) / step, 1 + 0.0855, 0.01);
 }
 
 /// Steps of a machine whose speed changes from step to step, and whose tasks vary on their own; predicted from a
-/// profile that was taken in one such step. Nine in ten have to lie in the band, whatever it is that varies.
+/// profile that was taken in one such step, and, if it is a real machine, by a simulator that is off. Nine in ten have
+/// to lie in the band, whatever it is that varies.
 TEST(NoiseBand, CoversNineInTenStepsOfARunPredictedFromAProfile) {
     for (const auto& [own, common] : {std::pair{0.1, 0.0}, std::pair{0.0, 0.03}, std::pair{0.05, 0.02}}) {
         std::mt19937 random(5);
@@ -83,12 +85,12 @@ TEST(NoiseBand, CoversNineInTenStepsOfARunPredictedFromAProfile) {
         const TaskGraph graph = pipeline_graph(options, costs);
         const TaskClock clock(graph);
         int inside = 0;
-        constexpr int kProfiles = 60;
+        constexpr int kProfiles = 120;
         constexpr int kSteps = 25;
         for (int k = 0; k < kProfiles; ++k) {
             Profile profile = noisy(4, std::hypot(own, common));  // the repeats of a layer show both
             profile.step_cv = common;
-            const double mood = factor(common);
+            const double mood = factor(common) * (common > 0 ? factor(kPredictionCv) : 1);
             for (LayerProfile& layer : profile.layers) {
                 layer.forward_ns[0] *= mood;
                 layer.backward_ns[0] *= mood;
@@ -108,6 +110,18 @@ TEST(NoiseBand, CoversNineInTenStepsOfARunPredictedFromAProfile) {
         }
         EXPECT_NEAR(static_cast<double>(inside) / (kProfiles * kSteps), 0.9, 0.05) << own << " " << common;
     }
+}
+
+TEST(NoiseBand, IsNoNarrowerThanPredictionsAreOffOnARealMachine) {
+    Profile profile = noisy(8, 0.01);  // whole passes varied as their layers did: step_cv is 0
+    const auto width = [&] {
+        const Simulation simulation = simulate(profile, options_for(8, 32));
+        return static_cast<double>((simulation.step_band->second - simulation.step_band->first).count()) /
+               static_cast<double>(simulation.step_time.count());
+    };
+    EXPECT_LT(width(), 0.01) << "made up: its noise is all there is";
+    profile.host_cores = 8;
+    EXPECT_NEAR(width(), 2 * 1.645 * kPredictionCv, 0.01);
 }
 
 TEST(NoiseBand, AveragesOutOverThePartitionsLayers) {
