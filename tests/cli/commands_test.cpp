@@ -221,6 +221,34 @@ TEST_F(Commands, DoctorSucceedsHereAndTellsWhatItSaw) {
     EXPECT_THAT(user.succeeds("doctor").out, HasSubstr("trace store"));
 }
 
+#ifdef FAKE_CUDA_FOLDERS
+/// What doctor says of CUPTI in such an environment, as "ok: detail".
+std::string cupti_check(const User& user, const std::string& environment) {
+    const CommandResult result =
+        user.types_to_shell("unset PIPESCOPE_CUPTI; " + environment +
+                            " '" PIPESCOPE_BIN_FOLDER "/pipescope' doctor --json >.stdout 2>.stderr");
+    const auto object = result.json();
+    for (const auto& check : object.at("checks")) {
+        if (check.at("name") == "cupti") {
+            return std::string(check.at("ok").get<bool>() ? "ok: " : "off: ") + check.at("detail").get<std::string>();
+        }
+    }
+    return "no check";
+}
+
+TEST_F(Commands, DoctorNamesWhyDevicesAreNotRecorded) {
+    const std::string fake = "LD_LIBRARY_PATH='" FAKE_CUDA_FOLDERS "' ";
+    EXPECT_THAT(cupti_check(user, fake), StartsWith("ok: "));
+    EXPECT_THAT(cupti_check(user, fake + "FAKE_CUDA_DEVICES=0"), AllOf(StartsWith("off: "), HasSubstr("no device")));
+    EXPECT_THAT(cupti_check(user, fake + "FAKE_CUDA_INIT=100"), HasSubstr("cuInit gives 100"));
+    EXPECT_THAT(cupti_check(user, fake + "PIPESCOPE_CUPTI=/nowhere/c.so"), HasSubstr("/nowhere/c.so is not found"));
+    EXPECT_THAT(cupti_check(user, fake + "FAKE_CUPTI_VERSION=140000"), HasSubstr("version 140000"));
+    EXPECT_THAT(cupti_check(user, fake + "FAKE_CUPTI_SUBSCRIBE=39 FAKE_CUPTI_HOLDER=Nsight"),
+                HasSubstr("CUPTI is held by Nsight"));
+    EXPECT_THAT(cupti_check(user, fake + "PIPESCOPE_CUPTI=off"), HasSubstr("PIPESCOPE_CUPTI is off"));
+}
+#endif
+
 TEST_F(Commands, EveryCommandExplainsItself) {
     const std::string help = user.succeeds("--help").out;
     for (const std::string command : {"simulate", "plan", "export", "view", "recover", "doctor"}) {

@@ -112,6 +112,30 @@ TEST(DeviceCapture, KeepsWhatTheRecordsSay) {
               "Non-blocking stream");
 }
 
+// CUPTI counts memory kinds and operations from 1, nsys from 0.
+TEST(DeviceCapture, NumbersKindsAsNsysDoes) {
+    const DeviceTrace trace(kBoth);
+    EXPECT_EQ(trace.text("SELECT group_concat(c.label || ', ' || s.label || ' to ' || d.label || ', ' || bytes, '; ') "
+                         "FROM CUPTI_ACTIVITY_KIND_MEMCPY JOIN ENUM_CUDA_MEMCPY_OPER AS c ON c.id = copyKind JOIN "
+                         "ENUM_CUDA_MEM_KIND AS s ON s.id = srcKind JOIN ENUM_CUDA_MEM_KIND AS d ON d.id = dstKind"),
+              "Host-to-Device, Pinned to Device, 4096; Peer-to-Peer, Device to Device, 8192");
+    EXPECT_EQ(trace.text("SELECT group_concat(coalesce(dstDeviceId, 'none')) FROM CUPTI_ACTIVITY_KIND_MEMCPY"),
+              "none,1");
+    EXPECT_EQ(trace.text("SELECT k.label || ' ' || value || ' ' || bytes FROM CUPTI_ACTIVITY_KIND_MEMSET JOIN "
+                         "ENUM_CUDA_MEM_KIND AS k ON k.id = memKind"),
+              "Device 171 64");
+    EXPECT_EQ(trace.text("SELECT o.label || ' ' || k.label || ' ' || bytes FROM CUDA_GPU_MEMORY_USAGE_EVENTS JOIN "
+                         "ENUM_CUDA_DEV_MEM_EVENT_OPER AS o ON o.id = memoryOperationType JOIN ENUM_CUDA_MEM_KIND AS k "
+                         "ON k.id = memKind"),
+              "Allocation Device 1048576");
+    EXPECT_EQ(trace.text("SELECT label FROM CUPTI_ACTIVITY_KIND_SYNCHRONIZATION JOIN ENUM_CUPTI_SYNC_TYPE ON id = "
+                         "syncType"),
+              "Stream wait sync");
+    EXPECT_EQ(trace.text("SELECT label FROM CUPTI_ACTIVITY_KIND_OVERHEAD JOIN ENUM_CUPTI_OVERHEAD_TYPE ON id = "
+                         "overheadType"),
+              "Buffer flush");
+}
+
 TEST(DeviceCapture, CallsStreamsByTheNamesTheyWereGiven) {
     const DeviceTrace trace(kBoth);
     EXPECT_EQ(
@@ -196,8 +220,9 @@ TEST(DeviceCaptureOff, SaysThatThereIsNoCupti) {
 }
 
 TEST(DeviceCaptureOff, SaysWhichNameOfCuptiIsNotFound) {
-    if (dlopen("libcupti.so.13", RTLD_LAZY) != nullptr) {
-        GTEST_SKIP() << "this machine has CUPTI in the loader's reach";
+    if (dlopen("libcupti.so.13", RTLD_LAZY) != nullptr ||
+        std::filesystem::exists("/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13")) {
+        GTEST_SKIP() << "this machine has CUPTI where it is looked for";
     }
     EXPECT_THAT(reason(kDriver), HasSubstr("libcupti.so.13 is not found"));
 }

@@ -121,6 +121,8 @@ void emit_copies() {
     emit(copy);
     auto peer = spanning<CUpti_ActivityMemcpyPtoP4>(CUPTI_ACTIVITY_KIND_MEMCPY2);
     peer.copyKind = CUPTI_ACTIVITY_MEMCPY_KIND_PTOP;
+    peer.srcKind = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
+    peer.dstKind = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
     peer.bytes = 8192;
     peer.dstDeviceId = 1;
     emit(peer);
