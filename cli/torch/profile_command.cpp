@@ -7,6 +7,7 @@
 #include "cli/text_table.h"
 #include "cli/torch/torch_program.h"
 #include "cli/units.h"
+#include "engine/engine_error.h"
 #include "engine/lane_device.h"
 #include "models/zoo.h"
 #include "profiler/layers/host_device.h"
@@ -90,6 +91,15 @@ bool estimates(const ProfileFlags& flags) {
     return flags.device == "meta";
 }
 
+/// Or says what devices there are.
+c10::Device device_of(const ProfileFlags& flags) {
+    try {
+        return usable_device(flags.device);
+    } catch (const EngineError& error) {
+        throw UsageError(error.what());
+    }
+}
+
 void check_device(const ProfileFlags& flags, bool has_device_type, bool has_co_running) {
     const bool measures_only = flags.tapes || flags.one_layer_at_a_time || !flags.batches.empty();
     if (estimates(flags) && measures_only) {
@@ -105,7 +115,7 @@ void check_device(const ProfileFlags& flags, bool has_device_type, bool has_co_r
     if (estimates(flags)) {
         return;
     }
-    const bool is_host = usable_device(flags.device).is_cpu();  // or says what devices there are
+    const bool is_host = device_of(flags).is_cpu();
     if (!is_host && has_co_running && flags.co_running > 1) {
         throw UsageError(
             fmt::format("--co-running is {} on {}; what lanes of one accelerator take from each other is "

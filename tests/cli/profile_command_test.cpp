@@ -1,0 +1,104 @@
+// `pipescope profile` as a user types it: estimates for devices one does not have, and what it refuses.
+
+#include "tests/cli/user.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <map>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::HasSubstr;
+
+// A product of matrices large enough that no device is held up by its launches.
+const std::string kWide = "mlp:layers=2,width=4096";
+
+class ProfileCommand : public testing::Test {
+protected:
+    nlohmann::ordered_json estimate(const std::string& device_type) const {
+        const std::string device = device_type.empty() ? "" : " --device-type " + device_type;
+        return user.succeeds("profile " + kWide + " --device meta --micro-batch-sizes 8,16 --json" + device).json();
+    }
+    static double forward_ns(const nlohmann::ordered_json& profile) {
+        return profile.at("layers").at(1).at("forward_ns").at(1).get<double>();
+    }
+    std::string refused(int code, const std::string& line) const {
+        const CommandResult result = user.types("profile " + line);
+        EXPECT_EQ(result.code, code) << line << "\n" << result.err;
+        EXPECT_EQ(result.out, "") << line;
+        EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+        return result.err;
+    }
+
+    User user;
+};
+
+TEST_F(ProfileCommand, EstimatesForEveryDeviceOfTheCatalogueWithoutHavingIt) {
+    std::map<std::string, double> times;
+    for (const std::string device : {"P40", "P100", "V100", "A100", "H100", "H200"}) {
+        const auto profile = estimate(device);
+        EXPECT_EQ(profile.at("device"), device);
+        EXPECT_EQ(profile.at("estimated"), true);
+        const auto& layer = profile.at("layers").at(1);
+        EXPECT_EQ(layer.at("parameter_bytes"), (4096 * 4096 + 4096) * 4);
+        EXPECT_GE(layer.at("flops").at(1).get<double>(), 2.0 * 16 * 4096 * 4096);
+        EXPECT_EQ(layer.at("output_bytes").at(1), 16 * 4096 * 4);
+        EXPECT_GT(layer.at("backward_ns").at(1).get<double>(), 0);
+        times[device] = forward_ns(profile);
+    }
+    // By the bandwidth their parameters are read with.
+    EXPECT_GT(times["P40"], times["P100"]);
+    EXPECT_GT(times["P100"], times["V100"]);
+    EXPECT_GT(times["V100"], times["A100"]);
+    EXPECT_GT(times["A100"], times["H100"]);
+    EXPECT_GT(times["H100"], times["H200"]);
+    EXPECT_EQ(forward_ns(estimate("v100")), times["V100"]) << "letters of either case, and the same each time";
+}
+
+TEST_F(ProfileCommand, EstimatesForThisMachineByACalibration) {
+    const auto profile = estimate("");
+    EXPECT_EQ(profile.at("estimated"), true);
+    EXPECT_GT(forward_ns(profile), 1e3) << "16 x 4096 x 4096 products take no core a microsecond";
+    EXPECT_EQ(user.succeeds("profile mlp:layers=1,width=64 --device meta --micro-batch-sizes 1 -o p.json").err, "");
+    EXPECT_EQ(user.succeeds("simulate p.json --balance 1 -m 1 --batch 1 --json").json().at("estimated"), true);
+}
+
+TEST_F(ProfileCommand, TakesAnotherCatalogue) {
+    user.writes("c.json", R"({"format": "pipescope.devices", "version": 1, "devices": [{"name": "Mine",
+        "flops_per_second": {"float32": 1e12}, "memory_bytes": 1e9, "memory_bytes_per_second": 1e9}]})");
+    const std::string meta = kWide + " --device meta --catalogue c.json";
+    EXPECT_EQ(user.succeeds("profile " + meta + " --device-type mine --json").json().at("device"), "Mine");
+    EXPECT_THAT(refused(2, meta + " --device-type V100"), AllOf(HasSubstr("V100"), HasSubstr("Mine")));
+    user.writes("c.json", "{}");
+    EXPECT_THAT(refused(1, meta + " --device-type Mine"), HasSubstr("c.json"));
+}
+
+TEST_F(ProfileCommand, EndsAtItsTimeLimitWithEveryLayerMeasured) {
+    const auto profile = user.succeeds("profile mlp:layers=3,width=32 --time-limit 1ms --json").json();
+    EXPECT_EQ(profile.at("samples"), (nlohmann::ordered_json{1, 2, 4}));
+    for (const auto& layer : profile.at("layers")) {
+        for (const std::string field : {"forward_ns", "recompute_ns", "backward_ns"}) {
+            EXPECT_GT(layer.at(field).at(2).get<double>(), 0) << field;
+        }
+    }
+}
+
+TEST_F(ProfileCommand, RefusesWhatMakesNoSenseAndWritesNothing) {
+    const std::string model = "mlp:layers=1,width=16 -o p.json ";
+    EXPECT_THAT(refused(2, model + "--micro-batch-sizes 0,1"), HasSubstr("at least 1"));
+    EXPECT_THAT(refused(2, model + "--micro-batch-sizes one"), HasSubstr("one"));
+    EXPECT_THAT(refused(2, model + "--co-running 0"), HasSubstr("use 1 or more"));
+    EXPECT_THAT(refused(2, model + "--time-limit -1s"), HasSubstr("--time-limit"));
+    EXPECT_THAT(refused(2, model + "--memory-limit 1Gb"), HasSubstr("GiB"));
+    EXPECT_THAT(refused(2, model + "--device tpu"), HasSubstr("tpu"));
+    EXPECT_THAT(refused(2, model + "--device-type V100"), HasSubstr("add --device meta"));
+    EXPECT_THAT(refused(2, model + "--device meta --tapes"), HasSubstr("leave out one"));
+    EXPECT_THAT(refused(2, model + "--device meta --device-type Z80"), AllOf(HasSubstr("Z80"), HasSubstr("H200")));
+    EXPECT_THAT(refused(2, "nosuchmodel"), HasSubstr("nosuchmodel"));
+    EXPECT_THAT(refused(1, "mlp:layers=1 -o none/p.json"), HasSubstr("none"));
+    EXPECT_FALSE(user.has("p.json"));
+}
+}  // namespace
+}  // namespace pipescope
