@@ -3,8 +3,8 @@
 #include "schedule/micro_batches.h"
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 namespace pipescope {
@@ -34,11 +34,11 @@ bool shares_gradient(const LayerProfile& layer) {
 
 RangeMemories::RangeMemories(const Profile& profile, const SizedProfile& large, const SizedProfile& small,
                              double optimizer_factor)
-    : profile_(profile), large_(large), small_(small) {
+    : profile_(profile), large_(large), small_(small), plain_large_(profile, large), plain_small_(profile, small) {
     const std::size_t layers = profile.layers.size();
     constants_ = saved_ = outputs_ = least_saved_ = {0};
     inputs_ = {std::max(large.input, small.input)};
-    work_.emplace_back();
+    std::vector<Bytes> work;
     for (std::size_t l = 0; l < layers; ++l) {
         const LayerProfile& layer = profile.layers[l];
         constants_.push_back(constants_.back() + layer.parameter_bytes + layer.buffer_bytes + layer.gradient_bytes +
@@ -47,7 +47,7 @@ RangeMemories::RangeMemories(const Profile& profile, const SizedProfile& large, 
         least_saved_.push_back(least_saved_.back() + std::min(large.saved[l], small.saved[l]));
         inputs_.push_back(std::max(large.output[l], small.output[l]));
         outputs_.push_back(outputs_.back() + inputs_.back());
-        work_[0].push_back(inputs_[l] + inputs_[l + 1] + std::max(large.transient[l], small.transient[l]));
+        work.push_back(inputs_[l] + inputs_[l + 1] + std::max(large.transient[l], small.transient[l]));
     }
     gradients_ = inputs_;
     for (std::size_t l = layers; l-- > 0;) {
@@ -55,19 +55,11 @@ RangeMemories::RangeMemories(const Profile& profile, const SizedProfile& large, 
             gradients_[l] = std::max(gradients_[l], gradients_[l + 1]);
         }
     }
-    for (std::size_t width = 1; 2 * width <= layers; width *= 2) {
-        const std::vector<Bytes>& half = work_.back();
-        std::vector<Bytes> whole;
-        for (std::size_t l = 0; l + 2 * width <= layers; ++l) {
-            whole.push_back(std::max(half[l], half[l + width]));
-        }
-        work_.push_back(std::move(whole));
-    }
+    work_ = RangeMaxima(std::move(work));
 }
 
 Bytes RangeMemories::largest_work(LayerRange layers) const {
-    const auto level = static_cast<std::size_t>(std::bit_width(layers.size()) - 1);
-    return std::max(work_[level][layers.first.index()], work_[level][layers.end.index() - (std::size_t{1} << level)]);
+    return work_.largest(layers.first.index(), layers.end.index());
 }
 
 Bytes RangeMemories::given_away(LayerRange layers) const {
@@ -100,9 +92,13 @@ const RangeMemories::Range& RangeMemories::range(LayerRange layers) {
     std::unique_ptr<const Range>& cached =
         ranges_[layers.first.index() * (profile_.layers.size() + 1) + layers.end.index()];
     if (!cached) {
-        const PartitionMemory large = partition_memory(profile_, large_, layers);
+        const auto memory = [&](const PlainRanges& plain, const SizedProfile& sized) {
+            const std::optional<PartitionMemory> quick = plain.memory(layers);
+            return quick ? *quick : partition_memory(profile_, sized, layers);
+        };
+        const PartitionMemory large = memory(plain_large_, large_);
         const bool is_even = large_.samples == small_.samples;
-        const PartitionMemory small = is_even ? large : partition_memory(profile_, small_, layers);
+        const PartitionMemory small = is_even ? large : memory(plain_small_, small_);
         cached = std::make_unique<const Range>(
             Range{constant(layers), combine(large, small, [](Bytes a, Bytes b) { return std::min(a, b); }),
                   combine(large, small, [](Bytes a, Bytes b) { return std::max(a, b); })});

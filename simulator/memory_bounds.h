@@ -3,6 +3,7 @@
 #include "balance/profile.h"
 #include "simulator/partition_memory.h"
 #include "simulator/pipeline_options.h"
+#include "simulator/plain_ranges.h"
 #include "simulator/sized_profile.h"
 
 #include <memory>
@@ -55,7 +56,8 @@ private:
     std::vector<Bytes> constants_, saved_, outputs_, least_saved_;  // of all layers before
     std::vector<Bytes> inputs_;                                     // of each layer; the model's output at the end
     std::vector<Bytes> gradients_;  // the same of their gradients: at most, with all they may share a storage with
-    std::vector<std::vector<Bytes>> work_;              // [k][l]: largest of 2^k layers from l on
+    PlainRanges plain_large_, plain_small_;
+    RangeMaxima work_;                                  // of input, output and transient bytes
     std::vector<std::unique_ptr<const Range>> ranges_;  // by first layer and end; filled as they are asked for
 };
 
