@@ -98,9 +98,8 @@ TEST_F(DevicePipelineTest, WouldNoticeAMissingWait) {
     be_slow();
     behaviour().ignores_waits = true;
     GPipe pipe = pipeline(skip_chain(), {"fake:0", "fake:1"}, Checkpoint::never);
-    const at::Tensor loss = pipe.step({plain.input}, {plain.target}, first_mean_square);
+    pipe.step({plain.input}, {plain.target}, first_mean_square);
     fake_accelerator::synchronize();
-    EXPECT_NE(loss.item<double>(), plain.loss);
     EXPECT_THAT(fake_accelerator::take_races(), ::testing::Not(::testing::IsEmpty()));
 }
 
@@ -108,10 +107,12 @@ TEST_F(DevicePipelineTest, IssuesTasksWithoutWaitingForTheDevice) {
     GPipe pipe = pipeline(skip_chain(), {"fake:0"}, Checkpoint::never, 2);
     const at::Tensor input = samples(4);
     pipe.forward(input);
-    behaviour().kernel_delay_us = 20'000;
+    fake_accelerator::synchronize();  // what this one enqueued is not to be held: the next waits for it
+    behaviour().holds_kernels = true;
     pipe.train(false);
     const at::Tensor output = pipe.forward(input);
     EXPECT_FALSE(fake_accelerator::current_stream(0).is_idle()) << "the caller's stream waits for the lanes'";
+    fake_accelerator::release();
     EXPECT_TRUE(std::isfinite(output.sum().item<double>()));
 }
 

@@ -48,7 +48,7 @@ TEST_F(LaneDeviceTest, GivesEachLaneOfADeviceAStreamOfItsOwn) {
 
 TEST_F(LaneDeviceTest, ComputesOnItsStream) {
     const LaneDevice lane(on(1));
-    fake_accelerator::behaviour().kernel_delay_us = 10'000;
+    fake_accelerator::behaviour().holds_kernels = true;
     at::Tensor x;
     {
         const OnLaneDevice here(lane);
@@ -57,19 +57,22 @@ TEST_F(LaneDeviceTest, ComputesOnItsStream) {
     EXPECT_EQ(x.device(), on(1));
     EXPECT_FALSE(fake_accelerator::stream_of(*lane.stream()).is_idle());
     EXPECT_TRUE(fake_accelerator::current_stream(1).is_idle()) << "the caller's stream is current again";
+    fake_accelerator::release();
     lane.record().block(current_stream(on(1)));
     EXPECT_EQ(x.sum().item<double>(), 8);
 }
 
 TEST_F(LaneDeviceTest, MakesACpuLaneWaitForADevice) {
     const LaneDevice lane(on(0));
-    fake_accelerator::behaviour().kernel_delay_us = 10'000;
+    fake_accelerator::behaviour().holds_kernels = true;
+    fake_accelerator::behaviour().kernel_delay_us = 10'000;  // once it goes on
     {
         const OnLaneDevice here(lane);
         torch::ones({4}, torch::TensorOptions().device("fake"));
     }
     const StreamEvent done = lane.record();
     EXPECT_FALSE(done.has_passed());
+    fake_accelerator::release();
     LaneDevice(c10::kCPU).wait(done);
     EXPECT_TRUE(done.has_passed());
 }

@@ -64,17 +64,20 @@ TEST_F(FakeAccelerator, ComputesLossesThatTheCpuResizesOrAddsUpOnTheSide) {
 }
 
 TEST_F(FakeAccelerator, GoesOnWhileKernelsRun) {
-    behaviour().kernel_delay_us = 20'000;
     const at::Tensor x = torch::ones({4}, torch::kFloat64).to(kFirst);
+    behaviour().holds_kernels = true;
     const at::Tensor y = x + 1;
     EXPECT_FALSE(current_stream(0).is_idle());
+    release();
     EXPECT_EQ(y.sum().item<double>(), 8);
 }
 
 TEST_F(FakeAccelerator, ShowsAReadThatDidNotWait) {
-    behaviour().kernel_delay_us = 200'000;
     const at::Tensor x = torch::ones({4}, torch::kFloat64).to(kFirst);
-    const at::Tensor y = x * 2;
+    at::Tensor y = torch::empty_like(x);
+    current_stream(0).synchronize();  // or memory given out again might not be NaN yet
+    behaviour().holds_kernels = true;
+    torch::mul_out(y, x, x);
     const auto* const guard = c10::impl::getDeviceGuardImpl(c10::kPrivateUse1);
     const c10::StreamGuard elsewhere(guard->getStreamFromGlobalPool(kFirst));
     EXPECT_TRUE(y.cpu().isnan().all().item<bool>());
@@ -96,15 +99,17 @@ TEST_F(FakeAccelerator, OrdersStreamsByEvents) {
 TEST_F(FakeAccelerator, PoisonsMemoryThatWasLetGoOfTooEarly) {
     at::Tensor x = torch::ones({4}, torch::kFloat64).to(kFirst);
     synchronize();
-    behaviour().kernel_delay_us = 5'000;
+    behaviour().holds_kernels = true;
     const auto* const guard = c10::impl::getDeviceGuardImpl(c10::kPrivateUse1);
     at::Tensor y;
     {
         const c10::StreamGuard elsewhere(guard->getStreamFromGlobalPool(kFirst));
-        y = x * 2;  // reads 5 ms from now
+        y = x * 2;  // reads later
     }
     x = at::Tensor();
     const at::Tensor in_its_place = torch::empty_like(y);
+    current_stream(0).synchronize();
+    release();
     synchronize();
     EXPECT_TRUE(y.cpu().isnan().all().item<bool>());
 }
@@ -139,10 +144,21 @@ TEST_F(FakeAccelerator, DrawsRandomNumbersByAGenerator) {
 TEST_F(FakeAccelerator, CopiesFromPinnedMemoryWhileTheHostGoesOn) {
     const at::Tensor pinned = torch::ones({4}, torch::TensorOptions().dtype(torch::kFloat64).pinned_memory(true));
     ASSERT_TRUE(pinned.is_pinned());
-    behaviour().copy_delay_us = 20'000;
+    behaviour().holds_copies = true;
     const at::Tensor x = pinned.to(kFirst, /*non_blocking=*/true);
     EXPECT_FALSE(current_stream(0).is_idle());
+    release();
     EXPECT_EQ(x.sum().item<double>(), 4);
+}
+
+TEST_F(FakeAccelerator, CopiesToTheHostNoEarlierThanAskedTo) {
+    behaviour().copies_late = true;
+    const at::Tensor pinned = torch::empty({4}, torch::TensorOptions().dtype(torch::kFloat64).pinned_memory(true));
+    const at::Tensor x = torch::ones({4}, torch::kFloat64).to(kFirst);
+    pinned.copy_(x, /*non_blocking=*/true);
+    EXPECT_TRUE(pinned.isnan().all().item<bool>());
+    current_stream(0).synchronize();
+    EXPECT_EQ(pinned.sum().item<double>(), 4);
 }
 
 // Whatever the timing:

@@ -204,6 +204,7 @@ void launch(const c10::OperatorHandle& op, c10::Device device, Stream::Uses uses
         add_memory(uses.writes, value.toTensor());
     }
     const auto kernel = [op, stack = std::move(stack), to = std::move(to)]() mutable {
+        behaviour().holds_kernels.wait(true);
         delay(behaviour().kernel_delay_us);
         const torch::jit::Stack held = stack;  // out= operators of several results refer to them when they are gone
         try {
@@ -340,14 +341,17 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_bloc
     Stream::Uses uses;
     add_memory(uses.reads, from);
     add_memory(uses.writes, to);
-    stream.launch("copy", uses, [source, target, within] {
-        if (!within) {
-            behaviour().holds_copies.wait(true);
-        }
+    const auto kernel = [source, target, within] {
+        (within ? behaviour().holds_kernels : behaviour().holds_copies).wait(true);
         delay(within ? behaviour().kernel_delay_us : behaviour().copy_delay_us);
         const at::AutoDispatchBelowADInplaceOrView below;
         target.copy_(source);
-    });
+    };
+    if (to_host && asynchronous && behaviour().copies_late) {
+        stream.launch_late("copy", uses, kernel);
+    } else {
+        stream.launch("copy", uses, kernel);
+    }
     if (destination != &stream) {
         destination->wait_for(stream.record());
     }

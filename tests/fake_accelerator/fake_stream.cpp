@@ -20,7 +20,8 @@ bool is_left_out(Role waits, Role waited_for) {
 void Behaviour::reset() {
     kernel_delay_us = 0;
     copy_delay_us = 0;
-    release_copies();
+    copies_late = false;
+    release();
     ignores_waits = false;
     left_out_copy_wait = -1;
     left_out_host_wait = -1;
@@ -33,9 +34,11 @@ Behaviour& behaviour() {
     return one;
 }
 
-void release_copies() {
-    behaviour().holds_copies = false;
-    behaviour().holds_copies.notify_all();
+void release() {
+    for (std::atomic<bool>* const holds : {&behaviour().holds_kernels, &behaviour().holds_copies}) {
+        *holds = false;
+        holds->notify_all();
+    }
 }
 
 std::int64_t copy_waits() {
@@ -72,6 +75,10 @@ std::chrono::steady_clock::time_point Moment::time() {
 }
 
 void Moment::wait() {
+    for (const Demand& demand : late_) {
+        *demand = true;
+        demand->notify_all();
+    }
     {
         std::unique_lock lock(mutex_);
         rung_.wait(lock, [this] { return passed_; });
@@ -120,12 +127,25 @@ void Stream::launch(const std::string& name, const Uses& uses, Kernel kernel, co
     enqueue(std::move(kernel));
 }
 
+void Stream::launch_late(const std::string& name, const Uses& uses, Kernel kernel) {
+    const auto demand = std::make_shared<std::atomic<bool>>(false);
+    {
+        const std::lock_guard lock(mutex_);
+        late_.push_back(demand);
+    }
+    launch(name, uses, [demand, kernel = std::move(kernel)] {
+        demand->wait(false);
+        kernel();
+    });
+}
+
 std::shared_ptr<Moment> Stream::record() {
     std::shared_ptr<Moment> moment;
     {
         const std::lock_guard lock(mutex_);
         knows_.merge(known_to_thread());
-        moment = std::make_shared<Moment>(role_, knows_);
+        std::erase_if(late_, [](const Demand& demand) { return demand->load(); });
+        moment = std::make_shared<Moment>(role_, knows_, late_);
     }
     enqueue([moment] { moment->pass(); });
     return moment;

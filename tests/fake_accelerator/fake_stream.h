@@ -11,6 +11,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace pipescope::fake_accelerator {
@@ -18,7 +19,9 @@ namespace pipescope::fake_accelerator {
 struct Behaviour {
     std::atomic<std::int64_t> kernel_delay_us = 0;  ///< before each kernel
     std::atomic<std::int64_t> copy_delay_us = 0;    ///< before each copy between devices or from and to the host
-    std::atomic<bool> holds_copies = false;         ///< until release_copies()
+    std::atomic<bool> holds_kernels = false;        ///< until release(): none ends; copies between memories apart
+    std::atomic<bool> holds_copies = false;         ///< until release(): no copy between memories ends
+    std::atomic<bool> copies_late = false;          ///< to the host: each when it is waited for, and no earlier
     std::atomic<bool> ignores_waits = false;        ///< streams do not wait for events: shows that a test would notice
     /// Which of the next waits to leave out, from 0; -1: none. Of copies: those of a stream for copies for a lane's,
     /// and of a lane's stream for one for copies. Of the host: those of a thread for the event of a copy.
@@ -30,7 +33,8 @@ struct Behaviour {
 };
 Behaviour& behaviour();
 
-void release_copies();
+/// Lets everything go on that was held.
+void release();
 
 /// Such waits since the last reset(), left out or not.
 std::int64_t copy_waits();
@@ -40,10 +44,14 @@ std::int64_t host_waits();
 /// run on those of high priority.
 enum class Role { caller, lane, copies };
 
+/// Whether somebody waits for a kernel that runs late.
+using Demand = std::shared_ptr<std::atomic<bool>>;
+
 /// A moment in a stream: passed once the stream has got there.
 class Moment {
 public:
-    Moment(Role role, const Clock& clock) : role_(role), clock_(clock) {}
+    Moment(Role role, const Clock& clock, std::vector<Demand> late)
+        : role_(role), clock_(clock), late_(std::move(late)) {}
 
     void pass();
     bool passed();
@@ -57,6 +65,7 @@ public:
 private:
     const Role role_;
     const Clock clock_;
+    const std::vector<Demand> late_;  // kernels before it that wait until somebody waits for them
     std::mutex mutex_;
     std::condition_variable rung_;
     bool passed_ = false;  // guarded by mutex_
@@ -84,6 +93,8 @@ public:
 
     /// `knows_too`: of what else the kernel may be sure.
     void launch(const std::string& name, const Uses& uses, Kernel kernel, const Clock& knows_too = {});
+    /// So, but the kernel runs when something after it is waited for, and no earlier.
+    void launch_late(const std::string& name, const Uses& uses, Kernel kernel);
     /// The moment after all that is enqueued so far.
     std::shared_ptr<Moment> record();
     void wait_for(const std::shared_ptr<Moment>& moment);
@@ -100,6 +111,7 @@ private:
     std::mutex mutex_;
     std::condition_variable enqueued_;
     std::deque<Kernel> kernels_;  // guarded by mutex_
+    std::vector<Demand> late_;    // guarded by mutex_: kernels that run late
     bool running_ = false;        // guarded by mutex_: a kernel was taken and has not ended
     Clock knows_;                 // guarded by mutex_: what the next kernel starts after
 };

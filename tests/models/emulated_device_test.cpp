@@ -64,8 +64,11 @@ TEST(EmulatedOnADevice, LetsTheHostGoOn) {
     const ModelSpec model = emulated_model(two_layers());
     GPipe pipe(model, {.balance = {2}, .devices = {"fake:0"}, .chunks = 1});
     pipe.train(false);
+    fake_accelerator::synchronize();
+    fake_accelerator::behaviour().holds_kernels = true;
     const Tensors output = pipe.forward(model.make_batch(2, 0).input);
     EXPECT_FALSE(fake_accelerator::current_stream(0).is_idle());
+    fake_accelerator::release();
     EXPECT_EQ(output[0].device().str(), "fake:0");
     fake_accelerator::synchronize();
 }

@@ -5,7 +5,9 @@
 #include <thread>
 
 extern "C" int pipescope_spin(void* stream, unsigned long long nanoseconds) {
-    static_cast<pipescope::fake_accelerator::Stream*>(stream)->launch(
-        "spin", {}, [nanoseconds] { std::this_thread::sleep_for(std::chrono::nanoseconds(nanoseconds)); });
+    static_cast<pipescope::fake_accelerator::Stream*>(stream)->launch("spin", {}, [nanoseconds] {
+        pipescope::fake_accelerator::behaviour().holds_kernels.wait(true);
+        std::this_thread::sleep_for(std::chrono::nanoseconds(nanoseconds));
+    });
     return 0;
 }
