@@ -1,14 +1,19 @@
 #include "engine/graph_walk.h"
 
 #include <ATen/core/grad_mode.h>
+#include <dlfcn.h>
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 
+#include <algorithm>
+#include <mutex>
 #include <optional>
 #include <queue>
 #include <string>
+#include <typeinfo>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -20,6 +25,46 @@ using torch::autograd::Node;
 bool has_hooks(Node& node) {
     return !node.pre_hooks().empty() || !node.post_hooks().empty() || !node.tensor_pre_hooks().empty() ||
            !node.retains_grad_hooks().empty() || node.tensor_post_acc_grad_hooks() != nullptr;
+}
+
+/// The shared library or program that an address is in.
+const void* module_of(const void* address) {
+    Dl_info info{};
+    return dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
+}
+
+/// Types of nodes that are not LibTorch's and do not need the engine. Process-wide, as types are.
+class WalkedTypes {
+public:
+    void add(const std::type_info& type) {
+        const std::lock_guard lock(mutex_);
+        types_.push_back(&type);
+    }
+    bool has(const std::type_info& type) {
+        const std::lock_guard lock(mutex_);
+        return std::any_of(types_.begin(), types_.end(), [&type](const auto* each) { return *each == type; });
+    }
+
+private:
+    std::mutex mutex_;
+    std::vector<const std::type_info*> types_;
+};
+WalkedTypes& walked_types() {
+    static WalkedTypes one;
+    return one;
+}
+
+/// Users' nodes may not: a torch::autograd::Function is a type of theirs.
+bool may_walk(const Node& node) {
+    thread_local std::unordered_map<const std::type_info*, bool> known;
+    const std::type_info& type = typeid(node);
+    const auto [found, is_new] = known.try_emplace(&type);
+    if (is_new) {
+        static const void* const libtorch =
+            module_of(reinterpret_cast<const void*>(&torch::autograd::Engine::get_default_engine));
+        found->second = module_of(&type) == libtorch || walked_types().has(type);
+    }
+    return found->second;
 }
 
 class GraphWalk {
@@ -74,7 +119,7 @@ bool GraphWalk::count(const Edge& edge) {
     if (is_new) {
         found_.push_back(node);
     }
-    return !is_new || (node->device().is_cpu() && !has_hooks(*node));
+    return !is_new || (node->device().is_cpu() && !has_hooks(*node) && may_walk(*node));
 }
 
 void GraphWalk::run(const edge_list& ends, Tensors& gradients) {
@@ -117,6 +162,10 @@ void GraphWalk::run(Visit& visit) {
     }
 }
 }  // namespace
+
+void let_walk(const std::type_info& node) {
+    walked_types().add(node);
+}
 
 bool walk_backward(const edge_list& ends, Tensors& gradients) {
     if (torch::autograd::AnomalyMode::is_enabled() || torch::autograd::get_current_graph_task_exec_info() != nullptr) {

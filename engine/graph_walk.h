@@ -2,6 +2,8 @@
 
 #include "engine/layer.h"
 
+#include <typeinfo>
+
 namespace torch::autograd {
 struct Edge;
 }
@@ -15,8 +17,13 @@ namespace pipescope {
 /// each node waits for, sum what reaches it twice, check shapes, free what was saved), in the engine's order.
 ///
 /// `gradients` belong to `ends`, which keep the graph alive. Adds to the parameters' .grad.
-/// Returns false, with nothing touched, where only the engine will do: nodes on other devices, hooks (which may ask
-/// what backward they run in), anomaly detection, or a backward already under way in this thread.
+/// Returns false, with nothing touched, where only the engine will do: nodes on other devices, hooks and nodes that are
+/// not LibTorch's (which may ask what backward they run in, or queue a callback for its end), anomaly detection, or a
+/// backward already under way in this thread.
 /// Errors: what a node throws, unchanged.
 bool walk_backward(const std::vector<torch::autograd::Edge>& ends, Tensors& gradients);
+
+/// Says that nodes of a type that is not LibTorch's do not mind in what backward they run. For the rest of the process;
+/// call it before the first of them goes backward. Any thread.
+void let_walk(const std::type_info& node);
 }  // namespace pipescope

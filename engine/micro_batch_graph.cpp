@@ -1,31 +1,42 @@
 #include "engine/micro_batch_graph.h"
 
 #include "engine/graph_walk.h"
+#include "engine/hidden_order.h"
 
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <typeinfo>
 #include <utility>
 
 namespace pipescope {
 /// The node before a partition's inputs: keeps their gradients.
 class GradientCatcher final : public torch::autograd::Node {
 public:
-    explicit GradientCatcher(std::size_t num_inputs) : gradients_(num_inputs) {}
+    explicit GradientCatcher(std::size_t num_inputs) : gradients_(num_inputs) { tell_handed_over(this); }
 
     torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+        tell_taken_over(this);
         gradients_ = std::move(gradients);
+        tell_handed_over(this);
         return {};
     }
     std::string name() const override { return "PartitionInput"; }
 
-    Tensors take() { return std::exchange(gradients_, {}); }
+    Tensors take() {
+        tell_taken_over(this);
+        return std::exchange(gradients_, {});
+    }
 
 private:
     Tensors gradients_;
 };
+
+namespace {
+const bool catchers_may_be_walked = (let_walk(typeid(GradientCatcher)), true);
+}  // namespace
 
 Tensors MicroBatchGraph::open(const Tensors& inputs) {
     catcher_ = std::shared_ptr<GradientCatcher>(new GradientCatcher(inputs.size()), torch::autograd::deleteNode);

@@ -4,6 +4,7 @@
 
 #include "balance/profile.h"
 #include "engine/current_task.h"
+#include "engine/graph_walk.h"
 #include "models/emulated_device_wait.h"
 #include "models/emulated_wait.h"
 #include "models/zoo.h"
@@ -190,6 +191,12 @@ struct EmulateLoss : torch::autograd::Function<EmulateLoss> {
 }  // namespace
 
 ModelSpec emulated_model(const Profile& profile) {
+    static const bool may_be_walked = [] {
+        let_walk(typeid(torch::autograd::CppNode<Emulate>));
+        let_walk(typeid(torch::autograd::CppNode<EmulateLoss>));
+        return true;
+    }();
+    static_cast<void>(may_be_walked);
     const auto shared = std::make_shared<const Profile>(profile);
     ModelSpec model;
     model.name = profile.model;

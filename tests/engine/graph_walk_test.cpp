@@ -1,6 +1,7 @@
 #include "engine/graph_walk.h"
 
 #include <gmock/gmock.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/torch.h>
 
 #include <memory>
@@ -46,6 +47,12 @@ struct Throwing : torch::autograd::Function<Throwing> {
         throw 42;
     }
 };
+
+const bool own_nodes_may_be_walked = [] {
+    let_walk(typeid(torch::autograd::CppNode<Logged>));
+    let_walk(typeid(torch::autograd::CppNode<Throwing>));
+    return true;
+}();
 
 struct Graph {
     Tensors leaves;
@@ -169,6 +176,36 @@ TEST(GraphWalk, LeavesHooksOnAccumulatedGradientsToTheEngine) {
     torch::autograd::impl::set_post_acc_grad_hooks(x, std::make_unique<CountsAccumulations>(count));
     expect_left_to_the_engine({x * 3}, x);
     EXPECT_EQ(count, 1);
+}
+
+/// y = x, and backward has something to do at its end.
+struct QueuesCallback : torch::autograd::Function<QueuesCallback> {
+    static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, std::int64_t count) {
+        context->saved_data["count"] = count;
+        return x.clone();
+    }
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                   torch::autograd::variable_list gradients) {
+        auto* const count = reinterpret_cast<int*>(context->saved_data["count"].toInt());
+        torch::autograd::Engine::get_default_engine().queue_callback([count] { ++*count; });
+        return {gradients[0], at::Tensor()};
+    }
+};
+
+TEST(GraphWalk, LeavesNodesThatAreNotLibTorchsToTheEngineForTheyMayQueueCallbacks) {
+    int count = 0;
+    const at::Tensor x = torch::ones({2}, torch::requires_grad());
+    const at::Tensor y = QueuesCallback::apply(x, reinterpret_cast<std::int64_t>(&count)) * 3;
+    expect_left_to_the_engine({y}, x);
+    EXPECT_EQ(count, 1);
+}
+
+TEST(GraphWalk, WalksLibTorchsOwnNodes) {
+    const at::Tensor x = torch::ones({2, 2}, torch::requires_grad());
+    Tensors gradients{torch::ones({2, 2})};
+    const at::Tensor y = torch::dropout(torch::conv1d(x.mm(x).tanh(), torch::ones({2, 2, 1})), 0.5, true);
+    EXPECT_TRUE(walk_backward(edges_of({y}), gradients));
+    EXPECT_TRUE(x.grad().defined());
 }
 
 TEST(GraphWalk, LeavesOtherDevicesToTheEngine) {

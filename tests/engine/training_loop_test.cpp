@@ -4,8 +4,10 @@
 
 #include <ATen/autocast_mode.h>
 #include <gmock/gmock.h>
+#include <torch/csrc/autograd/engine.h>
 #include <torch/torch.h>
 
+#include <atomic>
 #include <functional>
 
 namespace pipescope {
@@ -89,6 +91,37 @@ TEST(TrainingLoop, CallsHooksOfParametersWithTensorsOnly) {
     model.parameters()[0].register_hook([&](const at::Tensor& gradient) { sum += gradient; });
     model.forward(samples(4)).sum().backward();
     EXPECT_TRUE(torch::allclose(sum, model.parameters()[0].grad()));
+}
+
+/// y = 2x, counting what it queued for the end of backward.
+struct QueuesCallback : torch::autograd::Function<QueuesCallback> {
+    static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, std::int64_t count) {
+        context->saved_data["count"] = count;
+        return x * 2;
+    }
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                   torch::autograd::variable_list gradients) {
+        auto* const count = reinterpret_cast<std::atomic<int>*>(context->saved_data["count"].toInt());
+        torch::autograd::Engine::get_default_engine().queue_callback([count] { ++*count; });
+        return {gradients[0] * 2, at::Tensor()};
+    }
+};
+
+TEST(TrainingLoop, LetsLayersQueueCallbacksForTheEndOfBackward) {
+    for (const Driver driver : {Driver::scheduled, Driver::autograd}) {
+        for (const auto mode : kModes) {
+            std::atomic<int> count = 0;
+            const auto queues = function_layer("queues", [&](const Tensors& in) {
+                return Tensors{QueuesCallback::apply(in[0], reinterpret_cast<std::int64_t>(&count))};
+            });
+            GPipe model({linear(6, 6), queues},
+                        {.balance = {1, 1}, .devices = cpus(2), .chunks = 3, .checkpoint = mode, .driver = driver});
+            model.step(samples(6), samples(6), mean_square);
+            EXPECT_EQ(count, 3) << to_string(mode);
+            mean_square(model.forward(samples(6)), samples(6)).backward();
+            EXPECT_EQ(count, 6) << to_string(mode);
+        }
+    }
 }
 
 TEST(TrainingLoop, TrainsTwoModelsInTurn) {
