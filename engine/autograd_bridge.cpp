@@ -1,6 +1,7 @@
 #include "engine/autograd_bridge.h"
 
 #include "engine/engine_error.h"
+#include "engine/hidden_order.h"
 #include "engine/lane_device.h"
 #include "engine/step_run.h"
 
@@ -25,19 +26,24 @@ class PipelineBackward final : public Node {
 public:
     /// `edges` lead to the inputs, then to the parameters.
     PipelineBackward(std::shared_ptr<StepRun> run, torch::autograd::edge_list edges, std::vector<at::Tensor> parameters)
-        : Node(std::move(edges)), run_(std::move(run)), parameters_(std::move(parameters)) {}
+        : Node(std::move(edges)), run_(std::move(run)), parameters_(std::move(parameters)) {
+        tell_handed_over(this);
+    }
 
     /// Called on the thread of the output's device: on its stream, by now, the gradients are there.
     void set_gradients(variable_list gradients) {
+        tell_taken_over(this);
         for (const at::Tensor& gradient : gradients) {
             if (gradient.defined() && !gradient.is_cpu()) {
                 arrived_.emplace_back(gradient.device(), StreamEvent::record(current_stream(gradient.device())));
             }
         }
         gradients_ = std::move(gradients);
+        tell_handed_over(this);
     }
 
     variable_list apply(variable_list&& /*token*/) override {
+        tell_taken_over(this);
         const auto* const only_for = torch::autograd::get_current_graph_task_exec_info();
         if (only_for != nullptr && !only_for->empty()) {
             throw EngineError(
@@ -78,9 +84,12 @@ private:
 class OutputGate final : public Node {
 public:
     OutputGate(std::shared_ptr<PipelineBackward> pipeline, torch::autograd::edge_list token)
-        : Node(std::move(token)), pipeline_(std::move(pipeline)) {}
+        : Node(std::move(token)), pipeline_(std::move(pipeline)) {
+        tell_handed_over(this);
+    }
 
     variable_list apply(variable_list&& gradients) override {
+        tell_taken_over(this);
         if (at::GradMode::is_enabled()) {
             throw EngineError(
                 "create_graph is on; a pipeline has no gradient of its gradients; turn it off, or use the "

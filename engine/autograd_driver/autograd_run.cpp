@@ -4,6 +4,7 @@
 #include "engine/autograd_driver/dependency.h"
 #include "engine/autograd_driver/graph_node.h"
 #include "engine/gradient_needs.h"
+#include "engine/hidden_order.h"
 #include "engine/mini_batch.h"
 #include "engine/pipeline.h"
 #include "engine/step_loss.h"
@@ -32,8 +33,9 @@ AutogradRun::AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& inpu
     m_ = static_cast<int>(sizes.size());
     graph_ = pipeline_.graph(m_, true);
     const StepNumber number = pipeline_.take_number(true);
-    forward_ = std::make_shared<const AutogradForward>(AutogradForward{
-        std::move(pipeline), std::make_shared<at::ThreadLocalState>(), number.step, number.random_step});
+    forward_ = std::make_shared<const AutogradForward>(
+        AutogradForward{std::move(pipeline), std::make_shared<at::ThreadLocalState>(), number.step, number.random_step,
+                        std::make_shared<OddException>()});
     for (Tensors& part : split(input, sizes)) {
         fronts_.push_back({.tensors = std::move(part), .skips = std::vector<Skip>(pipeline_.skips().skips().size())});
     }
@@ -114,7 +116,15 @@ at::Tensor AutogradRun::step(const Tensors& target, const GPipe::LossFunction& l
         pipeline_.set_last_failure(pipeline_.failure_at(key, pipeline_.lane_of(last), LayerId{-1}));
         throw;
     }
-    torch::autograd::backward(roots, gradients);
+    try {
+        torch::autograd::backward(roots, gradients);
+    } catch (...) {
+        tell_taken_over(forward_.get());
+        if (const std::exception_ptr thrown = forward_->odd_exception->take()) {
+            std::rethrow_exception(thrown);
+        }
+        throw;
+    }
     if (!pipeline_.devices().on_host()) {
         pipeline_.devices().end();
     }
@@ -245,7 +255,8 @@ void AutogradRun::run_forward(int micro_batch, int partition, LayerId& running) 
             front.outputs = layers.forward(inputs, place, running);
         }
         if (front.recomputation) {
-            front.outputs = attach_checkpoint(front.recomputation, inputs, front.outputs);
+            front.outputs = attach_checkpoint(front.recomputation, pipeline_.devices().of(lane_of(partition)).device(),
+                                              inputs, front.outputs);
         }
     }
     front.outputs = wait_for_gradients(forward_, lane_of(partition), front.arrivals, front.outputs);

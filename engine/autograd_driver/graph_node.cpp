@@ -1,5 +1,7 @@
 #include "engine/autograd_driver/graph_node.h"
 
+#include "engine/hidden_order.h"
+
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
@@ -12,13 +14,20 @@ namespace {
 class FunctionNode final : public torch::autograd::Node {
 public:
     FunctionNode(GraphNode functions, torch::autograd::edge_list inputs)
-        : Node(std::move(inputs)), functions_(std::move(functions)) {}
+        : Node(std::move(inputs)), functions_(std::move(functions)) {
+        tell_handed_over(this);
+    }
+    ~FunctionNode() override { tell_taken_over(this); }
 
     torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
-        return functions_.backward(std::move(gradients));
+        tell_taken_over(this);
+        torch::autograd::variable_list passed_on = functions_.backward(std::move(gradients));
+        tell_handed_over(this);
+        return passed_on;
     }
     std::string name() const override { return functions_.name; }
     void release_variables() override {
+        tell_taken_over(this);
         if (functions_.release) {
             functions_.release();
         }

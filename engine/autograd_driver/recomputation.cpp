@@ -5,13 +5,15 @@
 #include "engine/autograd_driver/graph_node.h"
 #include "engine/engine_error.h"
 #include "engine/gradient_needs.h"
+#include "engine/hidden_order.h"
 #include "engine/pipeline.h"
 #include "engine/task_span.h"
 
 #include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
-#include <torch/csrc/autograd/engine.h>
+#include <ATen/ops/empty.h>
+#include <torch/csrc/autograd/graph_task.h>
 
 #include <exception>
 #include <utility>
@@ -28,6 +30,16 @@ bool is_standard(const std::exception_ptr& exception) {
     }
 }
 }  // namespace
+
+void OddException::keep(std::exception_ptr exception) {
+    const std::lock_guard lock(mutex_);
+    exception_ = std::move(exception);
+}
+
+std::exception_ptr OddException::take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(exception_, nullptr);
+}
 
 RandomPlace AutogradForward::place(MicroBatchId micro_batch) const {
     return {pipeline->options().seed, random_step, micro_batch};
@@ -46,6 +58,28 @@ Recomputation::Recomputation(std::shared_ptr<const AutogradForward> forward, Mic
 }
 
 void Recomputation::recompute() {
+    tell_taken_over(this);  // its nodes may be on different devices, and so in different threads
+    try {
+        compute_again();
+    } catch (...) {
+        fail();
+    }
+    tell_handed_over(this);
+}
+
+void Recomputation::fail() const {
+    std::exception_ptr exception = std::current_exception();
+    if (!is_standard(exception)) {
+        forward_->odd_exception->keep(std::move(exception));
+        exception = std::make_exception_ptr(EngineError(
+            "a layer threw something that is no std::exception while autograd ran it, which passes on nothing else; "
+            "throw a std::exception, call step(), or use driver scheduled"));
+    }
+    tell_handed_over(forward_.get());  // the exception, to AutogradRun::step()
+    std::rethrow_exception(exception);
+}
+
+void Recomputation::compute_again() {
     if (state_ == State::used) {
         throw EngineError(
             "backward runs through this output a second time; a checkpointed micro-batch is freed as it goes "
@@ -67,56 +101,69 @@ void Recomputation::recompute() {
         graph_.close(partition.recompute(std::move(inputs), forward_->place(micro_batch_), running));
     } catch (...) {
         pipeline.set_last_failure(pipeline.failure_at(key, lane, running));
-        if (pipeline.devices().of(lane).is_accelerator() && !is_standard(std::current_exception())) {
-            throw EngineError(
-                "a layer threw something that is no std::exception while it was recomputed; autograd's thread of a "
-                "device would end the program; throw a std::exception, or use driver scheduled");
-        }
         throw;
     }
     state_ = State::recomputed;
 }
 
 Tensors Recomputation::backward(Tensors gradients) {
+    tell_taken_over(this);
     if (at::GradMode::is_enabled()) {
         throw EngineError(
             "create_graph is on; a checkpointed micro-batch has no gradient of its gradients; turn it off, or use "
             "checkpoint never");
     }
+    const auto* const only_for = torch::autograd::get_current_graph_task_exec_info();
+    if (only_for != nullptr && !only_for->empty()) {
+        throw EngineError(
+            "autograd::grad and backward(inputs) cannot pass through a checkpointed micro-batch; its backward adds to "
+            "every parameter's .grad; call backward() and read .grad, or use checkpoint never");
+    }
     if (state_ != State::recomputed) {
         recompute();
     }
     close_backward_span();
-    const TaskSpan span(forward_->key(TaskKind::backward, micro_batch_, partition_),
-                        forward_->pipeline->lane_of(partition_), false, forward_->pipeline->observer());
+    Pipeline& pipeline = *forward_->pipeline;
+    const LaneId lane = pipeline.lane_of(partition_);
+    const TaskKey key = forward_->key(TaskKind::backward, micro_batch_, partition_);
+    const TaskSpan span(key, lane, false, pipeline.observer());
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
     state_ = State::used;
-    Tensors input_gradients = std::exchange(graph_, {}).backward(std::move(gradients));
-    if (const LaneDevice& lane = forward_->pipeline->devices().of(forward_->pipeline->lane_of(partition_));
-        lane.is_accelerator()) {
-        // The inner graph's leaves are on the lane's stream; those who called backward() are on another.
-        torch::autograd::Engine::get_default_engine().queue_callback(
-            [done = lane.record(), device = lane.device()] { done.block(current_stream(device)); });
+    try {
+        return std::exchange(graph_, {}).backward(std::move(gradients));
+    } catch (...) {
+        pipeline.set_last_failure(pipeline.failure_at(key, lane, LayerId{-1}));
+        fail();
     }
-    return input_gradients;
 }
 
 void Recomputation::release() {
+    tell_taken_over(this);
     state_ = State::used;
     inputs_.clear();
     graph_ = {};
 }
 
-Tensors attach_checkpoint(const std::shared_ptr<Recomputation>& recomputation, const Tensors& inputs,
+Tensors attach_checkpoint(const std::shared_ptr<Recomputation>& recomputation, c10::Device lane, Tensors inputs,
                           const Tensors& outputs) {
+    // Autograd makes those who called backward() wait for the streams on which its graph ends. The inner graph ends on
+    // this one, which autograd knows by a node without gradients behind the checkpoint's.
+    if (!lane.is_cpu()) {
+        const at::Tensor phony = at::empty({0}, at::TensorOptions(lane).dtype(at::kFloat));
+        inputs.push_back(attach({"LaneEnd", [](const Tensors&) { return Tensors{}; }}, {}, {phony}, {true})[0]);
+    }
     std::vector<bool> differentiable;
     for (const at::Tensor& output : outputs) {
         differentiable.push_back(can_carry_gradient(output));
     }
-    return attach(
-        {"Checkpoint", [recomputation](Tensors gradients) { return recomputation->backward(std::move(gradients)); },
-         [recomputation] { recomputation->release(); }},
-        inputs, outputs, differentiable);
+    return attach({"Checkpoint",
+                   [recomputation, count = inputs.size()](Tensors gradients) {
+                       Tensors of_inputs = recomputation->backward(std::move(gradients));
+                       of_inputs.resize(count);
+                       return of_inputs;
+                   },
+                   [recomputation] { recomputation->release(); }},
+                  inputs, outputs, differentiable);
 }
 
 Tensors attach_recompute(const std::shared_ptr<Recomputation>& recomputation, const Tensors& outputs) {

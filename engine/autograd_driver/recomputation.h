@@ -6,8 +6,12 @@
 #include "schedule/ids.h"
 #include "schedule/task_key.h"
 
+#include <c10/core/Device.h>
+
 #include <cstdint>
+#include <exception>
 #include <memory>
+#include <mutex>
 
 namespace at {
 class ThreadLocalState;
@@ -16,6 +20,19 @@ class ThreadLocalState;
 namespace pipescope {
 class Pipeline;
 
+/// What a layer threw while backward ran it, where that is no std::exception: torch's engine can only pass on those, so
+/// it gets a stand-in. Any thread.
+class OddException {
+public:
+    void keep(std::exception_ptr exception);
+    /// Null where there is none.
+    std::exception_ptr take();
+
+private:
+    std::mutex mutex_;
+    std::exception_ptr exception_;
+};
+
 /// What all nodes of one forward share.
 struct AutogradForward {
     std::shared_ptr<Pipeline> pipeline;
@@ -23,6 +40,7 @@ struct AutogradForward {
     std::shared_ptr<const at::ThreadLocalState> caller;
     std::int32_t step;
     std::int64_t random_step;  ///< as RandomPlace counts them
+    std::shared_ptr<OddException> odd_exception;
 
     RandomPlace place(MicroBatchId micro_batch) const;
     TaskKey key(TaskKind kind, MicroBatchId micro_batch, PartitionId partition) const;
@@ -42,6 +60,10 @@ public:
     void release();
 
 private:
+    void compute_again();
+    /// From a catch block: throws what torch's engine can pass on.
+    [[noreturn]] void fail() const;
+
     std::shared_ptr<const AutogradForward> forward_;
     MicroBatchId micro_batch_;
     PartitionId partition_;
@@ -52,7 +74,8 @@ private:
 
 /// Puts the checkpoint's node behind what a forward without gradients returned: its backward runs the recomputed
 /// graph. Without a graph nobody knows which output would require a gradient; any that can does.
-Tensors attach_checkpoint(const std::shared_ptr<Recomputation>& recomputation, const Tensors& inputs,
+/// `lane` is its device; call on its stream.
+Tensors attach_checkpoint(const std::shared_ptr<Recomputation>& recomputation, c10::Device lane, Tensors inputs,
                           const Tensors& outputs);
 
 /// Ties the recompute's node to the outputs, so that backward computes again before it goes through the checkpoint, and

@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
+#include <atomic>
+
 namespace pipescope {
 namespace {
 using namespace testing_support;
@@ -110,7 +112,7 @@ TEST_F(AutogradDeviceTest, OverlapsCopiesWithComputingByTheirStreams) {
             computed.back().synchronize();  // though no copy has ended: without their streams this would never end
         }
         EXPECT_EQ(computed.back().has_passed(), copy_streams);
-        fake_accelerator::release_copies();
+        fake_accelerator::release();
         fake_accelerator::synchronize();
     }
 }
@@ -123,7 +125,7 @@ TEST_F(AutogradDeviceTest, PassesAnExceptionOnAndWorksAfterwards) {
 }
 
 TEST_F(AutogradDeviceTest, SurvivesARecomputeThatThrowsNoStandardException) {
-    int calls = 0;
+    std::atomic<int> calls = 0;  // lanes and autograd's thread of the device call it
     const auto failing = function_layer("failing", [&calls](const Tensors& x) {
         if (++calls == 5) {  // the first four are forwards
             throw 42;
@@ -131,7 +133,7 @@ TEST_F(AutogradDeviceTest, SurvivesARecomputeThatThrowsNoStandardException) {
         return Tensors{x[0] * 1.0};
     });
     GPipe pipe = pipeline({linear(6, 4), failing}, {"fake:0", "fake:1"}, Checkpoint::always);
-    EXPECT_THROW(pipe.step({samples(8)}, {samples(8, 4)}, first_mean_square), EngineError);
+    EXPECT_THROW(pipe.step({samples(8)}, {samples(8, 4)}, first_mean_square), int);
     ASSERT_TRUE(pipe.last_failure());
     EXPECT_EQ(pipe.last_failure()->layer_name, "failing");
     EXPECT_NO_THROW(pipe.step({samples(8)}, {samples(8, 4)}, first_mean_square));

@@ -1,5 +1,6 @@
 // The paper's driver against the plain model, and the order it tells autograd.
 
+#include "engine/current_task.h"
 #include "engine/engine_error.h"
 #include "engine/reference.h"
 #include "engine/skippable.h"
@@ -202,6 +203,16 @@ TEST(AutogradDriver, MakesOneConnectedGraphSoThatGradWorksWithoutCheckpoints) {
     }
 }
 
+TEST(AutogradDriver, RefusesAutogradGradThroughACheckpointAndAddsNothingInSilence) {
+    GPipe model = pipeline_of(dropout_mlp(), {3, 3}, 2, Checkpoint::always);
+    const at::Tensor input = samples(4).requires_grad_();
+    EXPECT_THAT([&] { torch::autograd::grad({mean_square(model.forward(input), samples(4, 4))}, {input}); },
+                ThrowsMessage<EngineError>(AllOf(HasSubstr("autograd::grad"), HasSubstr("checkpoint never"))));
+    for (const at::Tensor& parameter : model.parameters()) {
+        EXPECT_FALSE(parameter.grad().defined());
+    }
+}
+
 TEST(AutogradDriver, RefusesASecondBackwardThroughACheckpoint) {
     GPipe model = pipeline_of(dropout_mlp(), {3, 3}, 2, Checkpoint::always);
     const at::Tensor loss = mean_square(model.forward(samples(4)), samples(4, 4));
@@ -261,6 +272,87 @@ TEST(AutogradDriver, PassesAnExceptionOfARecomputeOn) {
     EXPECT_EQ(model.last_failure()->task.kind, TaskKind::recompute);
     EXPECT_EQ(model.last_failure()->layer_name, "fuse");
     EXPECT_NO_THROW(model.step({samples(4)}, {samples(4, 4)}, kLoss));
+}
+
+TEST(AutogradDriver, PassesIntegersAndTensorsWithoutGradientThroughEveryMode) {
+    for (const auto mode : kModes) {
+        const auto split = function_layer("split", [](const Tensors& in) {
+            return Tensors{in[0] * 2, (in[0] > 0).to(torch::kLong), in[0].detach()};
+        });
+        const auto merge = function_layer("merge", [](const Tensors& in) {
+            EXPECT_EQ(in[1].scalar_type(), torch::kLong);
+            return Tensors{in[0] * in[1] + in[2], in[1]};
+        });
+        GPipe model = pipeline_of({split, merge}, {1, 1}, 3, mode);
+        const at::Tensor input = samples(7).requires_grad_();
+        const Tensors output = model.forward(Tensors{input});
+        EXPECT_FALSE(output[1].requires_grad());
+        output[0].sum().backward();
+        EXPECT_TRUE(torch::equal(input.grad(), 2.0 * (input.detach() > 0))) << to_string(mode);
+    }
+}
+
+TEST(AutogradDriver, TakesSkipsThatAreUndefinedOrLeftUnused) {
+    const auto spec = [](std::string name, SkipNames names, SkipForward forward) {
+        return LayerSpec{std::move(name), [=] { return skippable_layer(nullptr, names, forward); }};
+    };
+    const SkipNames names{.stash = {{"", "none"}, {"", "unused"}}};
+    for (const bool portals : {true, false}) {
+        for (const auto mode : kModes) {
+            GPipe model = pipeline_of({spec("stash", names,
+                                            [](const Tensors& in, SkipContext& skips) {
+                                                skips.stash("none", at::Tensor());
+                                                skips.stash("unused", in[0] * 5);
+                                                return Tensors{in[0] * 2};
+                                            }),
+                                       tanh_layer(),
+                                       spec("pop", {.pop = names.stash},
+                                            [](const Tensors& in, SkipContext& skips) {
+                                                EXPECT_FALSE(skips.pop("none").defined());
+                                                skips.pop("unused");
+                                                return Tensors{in[0] * 3};
+                                            })},
+                                      {1, 1, 1}, 2, mode, {.portals = portals});
+            for (int step = 0; step < 2; ++step) {
+                const at::Tensor input = samples(4).requires_grad_();
+                model.forward(input).sum().backward();
+                const at::Tensor expected = 6 * (1 - (2 * input.detach()).tanh().pow(2));
+                EXPECT_TRUE(torch::allclose(input.grad(), expected)) << to_string(mode);
+            }
+        }
+    }
+}
+
+TEST(AutogradDriver, TracksMiniBatchesWithDeferredBatchNorm) {
+    for (const auto mode : kModes) {
+        const auto norm = std::make_shared<torch::nn::BatchNorm1dImpl>(6);
+        const auto plain = std::make_shared<torch::nn::BatchNorm1dImpl>(6);
+        GPipe model(torch::nn::Sequential(norm, torch::nn::Tanh()), {.balance = {1, 1},
+                                                                     .devices = cpus(2),
+                                                                     .chunks = 4,
+                                                                     .checkpoint = mode,
+                                                                     .driver = Driver::autograd,
+                                                                     .deferred_batch_norm = true});
+        for (const std::int64_t batch : {11, 8}) {
+            const at::Tensor input = torch::randn({batch, 6}) + 3;
+            plain->forward(input);
+            model.forward(input).sum().backward();
+        }
+        EXPECT_TRUE(torch::allclose(norm->running_mean, plain->running_mean));
+        EXPECT_TRUE(torch::allclose(norm->running_var, plain->running_var));
+        EXPECT_EQ(norm->num_batches_tracked.item<std::int64_t>(), 2);
+    }
+}
+
+TEST(AutogradDriver, TellsLayersThatTheyAreCheckpointedOrRecomputed) {
+    std::vector<std::string> seen;
+    const auto probe = function_layer("probe", [&](const Tensors& in) {
+        seen.push_back(std::to_string(current_micro_batch().value().value()) +
+                       (is_checkpointing() ? " checkpointing" : "") + (is_recomputing() ? " recomputing" : ""));
+        return Tensors{in[0] * 1.0};
+    });
+    pipeline_of({linear(6, 4), probe}, {2}, 2, Checkpoint::except_last).step({samples(4)}, {samples(4, 4)}, kLoss);
+    EXPECT_THAT(seen, ElementsAre("0 checkpointing", "1", "0 recomputing"));
 }
 
 TEST(AutogradDriver, WithoutGradientsRunsLikeAnyForward) {
