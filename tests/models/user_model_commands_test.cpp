@@ -1,0 +1,44 @@
+// Models of users through the commands: profile, balance and run take a library or a TorchScript file as they take a
+// model of the zoo.
+
+#include "tests/cli/user.h"
+#include "tests/models/script_file.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace pipescope {
+namespace {
+/// Profiles the model, balances it for two lanes and trains it so.
+void expect_whole_way(const std::string& model, std::size_t num_layers) {
+    const User user;
+    user.succeeds("profile '" + model + "' -o p.json --micro-batch-sizes 2,4 --time-limit 2s");
+    ASSERT_TRUE(user.has("p.json"));
+    EXPECT_EQ(nlohmann::json::parse(user.reads("p.json")).at("layers").size(), num_layers);
+    const auto balanced = user.succeeds("balance p.json -n 2 -m 2 --batch 8 --json").json();
+    const auto cut = balanced.at("balance").get<std::vector<int>>();
+    ASSERT_EQ(cut.size(), 2U);
+    EXPECT_EQ(cut[0] + cut[1], static_cast<int>(num_layers));
+    const auto ran = user.succeeds("run '" + model + "' --balance " + std::to_string(cut[0]) + "," +
+                                   std::to_string(cut[1]) + " -m 2 --batch 8 --steps 3 --json")
+                         .json();
+    EXPECT_EQ(ran.at("steps").size(), 3U);
+    EXPECT_EQ(ran.at("lanes").size(), 2U);
+}
+
+TEST(UserModelCommands, TakeATorchScriptFile) {
+    ScriptFile file("commands");
+    file.linear(6, 16);
+    file.child("torch.relu(x)");
+    file.linear(16, 16);
+    file.child("torch.tanh(x)");
+    file.linear(16, 3);
+    expect_whole_way(file.write() + ":input=6,loss=cross_entropy", 5);
+}
+
+TEST(UserModelCommands, TakeALibrary) {
+    expect_whole_way(PIPESCOPE_EXAMPLE_LIBRARY ":width=16,blocks=3", 5);
+}
+}  // namespace
+}  // namespace pipescope
