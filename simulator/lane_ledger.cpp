@@ -6,11 +6,15 @@
 namespace pipescope {
 void LaneLedger::add(MemoryCategory category, Bytes bytes, Nanoseconds now) {
     pass_to(now);
-    look();
+    if (bytes < 0) {
+        look();  // before it goes; after that there is less
+    }
     held_[static_cast<std::size_t>(category)] += bytes;
     total_ += bytes;
     since_ = now;
-    look();
+    if (bytes >= 0) {
+        look();
+    }
 }
 
 void LaneLedger::start_work(std::span<const WorkSpan> spans, MemoryCategory gradient, Nanoseconds now) {

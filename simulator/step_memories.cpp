@@ -7,12 +7,15 @@ StepMemories::StepMemories(const Profile& profile, const PipelineOptions& option
                            const TaskGraph& graph)
     : options_(options), costs_(costs), graph_(graph) {
     const auto m = static_cast<int>(costs.micro_batches().size());
+    const bool is_even = costs.micro_batches().front() == costs.micro_batches().back();
     for (int j = 0; j < graph.shape().num_partitions; ++j) {
         const LayerRange layers = options.balance.layers_of(PartitionId{j});
         Held& large = largest_.emplace_back();
         large.memory = partition_memory(profile, costs.sized(0), layers, &large.work);
-        Held& small = smallest_.emplace_back();
-        small.memory = partition_memory(profile, costs.sized(m - 1), layers, &small.work);
+        if (!is_even) {
+            Held& small = smallest_.emplace_back();
+            small.memory = partition_memory(profile, costs.sized(m - 1), layers, &small.work);
+        }
     }
 }
 

@@ -40,6 +40,6 @@ private:
     const TaskCosts& costs_;
     const TaskGraph& graph_;
     std::vector<Held> largest_;   // by partition, of the larger micro-batches
-    std::vector<Held> smallest_;  // of the smaller ones
+    std::vector<Held> smallest_;  // of the smaller ones; empty if there are none
 };
 }  // namespace pipescope
