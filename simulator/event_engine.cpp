@@ -11,6 +11,7 @@ namespace pipescope {
 namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::size_t kNoTask = std::numeric_limits<std::uint32_t>::max();
+constexpr std::size_t kFewLeaves = 8;  // looked through one by one, which is quicker than a tournament
 }  // namespace
 
 EventEngine::EventEngine(const TaskGraph& graph, SharedResources resources)
@@ -20,13 +21,16 @@ EventEngine::EventEngine(const TaskGraph& graph, SharedResources resources)
     order_first_.push_back(static_cast<Index>(order_.size()));
     build_dependents(graph);
     for (const std::vector<double>& speeds : resources_.speeds) {
-        servers_.push_back({.speeds = speeds, .active = {}});
-        servers_.back().active.reserve(speeds.size());
+        Server& server = servers_.emplace_back(Server{.speeds = speeds, .paces = {}, .active = {}});
+        for (const double speed : speeds) {
+            server.paces.push_back(1 / speed);
+        }
+        server.active.reserve(speeds.size());
     }
     // A launcher has a server of its own.
     for (std::size_t worker = server_of_.size(); worker + 1 < order_first_.size(); ++worker) {
         server_of_.push_back(servers_.size());
-        servers_.push_back({.speeds = {1}, .active = {}});
+        servers_.push_back({.speeds = {1}, .paces = {1}, .active = {}});
     }
     next_end_.reserve(2 * std::bit_ceil(servers_.size()));
     server_of_leaf_.reserve(servers_.size());
@@ -34,9 +38,11 @@ EventEngine::EventEngine(const TaskGraph& graph, SharedResources resources)
     const std::size_t count = worker_of_.size();
     missing_.resize(count);
     taken_.resize(count);
-    work_.resize(count);
-    start_.resize(count);
-    end_.resize(count);
+    if (count > num_tasks_) {
+        own_work_.resize(count);
+        own_start_.resize(count);
+        own_end_.resize(count);
+    }
     position_.resize(order_first_.size() - 1);
     busy_.resize(order_first_.size() - 1);
 }
@@ -118,7 +124,9 @@ void EventEngine::prepare() {
     std::copy(needs_.begin(), needs_.end(), missing_.begin());
     std::copy(order_first_.begin(), order_first_.end() - 1, position_.begin());
     std::fill(busy_.begin(), busy_.end(), 0);
-    std::fill(taken_.begin(), taken_.end(), 0);
+    if (resources_.most_in_flight != 0) {
+        std::fill(taken_.begin(), taken_.end(), 0);
+    }
     std::fill(is_in_.begin(), is_in_.end(), 0);
     for (Server& server : servers_) {
         server.active.clear();
@@ -132,10 +140,16 @@ void EventEngine::prepare() {
 
 void EventEngine::run(std::span<const double> durations, std::span<double> starts, std::span<double> ends) {
     prepare();
-    std::copy(durations.begin(), durations.end(), work_.begin());
-    for (std::size_t launch = num_tasks_; launch < work_.size(); ++launch) {
-        work_[launch] = resources_.launch_ns[dependents_[dependents_first_[launch]]];
+    const bool launches = !own_work_.empty();
+    if (launches) {
+        std::copy(durations.begin(), durations.end(), own_work_.begin());
+        for (std::size_t launch = num_tasks_; launch < own_work_.size(); ++launch) {
+            own_work_[launch] = resources_.launch_ns[dependents_[dependents_first_[launch]]];
+        }
     }
+    work_ = launches ? std::span<const double>(own_work_) : durations;
+    start_ = launches ? std::span<double>(own_start_) : starts;
+    end_ = launches ? std::span<double>(own_end_) : ends;
     prepare_tournament();
     for (Index worker = 0; worker < position_.size(); ++worker) {
         try_start(worker);
@@ -143,28 +157,30 @@ void EventEngine::run(std::span<const double> durations, std::span<double> start
     finish_instant_tasks();
     refresh_changed();
     while (finished_ < worker_of_.size()) {
-        now_ = next_end_[1];
+        const std::size_t leaf = next_leaf();
+        now_ = next_end_[num_leaves_ + leaf];
         if (now_ == kNever) {
             throw Error("the step can never end with at most " + std::to_string(resources_.most_in_flight) +
                         " micro-batches in flight; the schedule needs more of them at once; raise the limit");
         }
-        std::size_t node = 1;
-        while (node < num_leaves_) {
-            node = next_end_[2 * node] <= next_end_[2 * node + 1] ? 2 * node : 2 * node + 1;
-        }
-        end_next_on(server_of_leaf_[node - num_leaves_]);
+        end_next_on(server_of_leaf_[leaf]);
         finish_instant_tasks();
         refresh_changed();
     }
-    std::copy_n(start_.begin(), num_tasks_, starts.begin());
-    std::copy_n(end_.begin(), num_tasks_, ends.begin());
+    if (launches) {
+        std::copy_n(own_start_.begin(), num_tasks_, starts.begin());
+        std::copy_n(own_end_.begin(), num_tasks_, ends.begin());
+    }
 }
 
 /// Only servers that get a task which takes time take part: often few, since copies within a device are free.
 void EventEngine::prepare_tournament() {
     std::fill(leaf_of_.begin(), leaf_of_.end(), 0);
-    for (std::size_t task = 0; task < work_.size(); ++task) {
-        leaf_of_[server_of_[worker_of_[task]]] |= work_[task] > 0 ? 1 : 0;
+    for (std::size_t worker = 0; worker < server_of_.size(); ++worker) {
+        const auto first = order_.begin() + order_first_[worker];
+        const auto end = order_.begin() + order_first_[worker + 1];
+        const bool takes_time = std::any_of(first, end, [&](Index task) { return work_[task] > 0; });
+        leaf_of_[server_of_[worker]] |= takes_time ? 1 : 0;
     }
     server_of_leaf_.clear();
     for (std::size_t server = 0; server < servers_.size(); ++server) {
@@ -175,6 +191,19 @@ void EventEngine::prepare_tournament() {
     }
     num_leaves_ = std::bit_ceil(std::max<std::size_t>(1, server_of_leaf_.size()));
     next_end_.assign(2 * num_leaves_, kNever);
+}
+
+/// The one whose server ends a task first; the lowest of several.
+std::size_t EventEngine::next_leaf() const {
+    if (num_leaves_ <= kFewLeaves) {
+        const double* const first = next_end_.data() + num_leaves_;
+        return static_cast<std::size_t>(std::min_element(first, first + num_leaves_) - first);
+    }
+    std::size_t node = 1;
+    while (node < num_leaves_) {
+        node = next_end_[2 * node] <= next_end_[2 * node + 1] ? 2 * node : 2 * node + 1;
+    }
+    return node - num_leaves_;
 }
 
 /// The task the worker would run now, or kNoTask. Under a limit it passes over the micro-batches that are not let in.
@@ -248,7 +277,7 @@ void EventEngine::finish(Index task) {
             try_start(worker_of_[dependent]);
         }
     }
-    if (leaves_[task] != 0 && resources_.most_in_flight != 0) {
+    if (resources_.most_in_flight != 0 && leaves_[task] != 0) {
         --in_flight_;
         try_start(entry_lane_);
     }
@@ -309,12 +338,15 @@ void EventEngine::refresh(std::size_t index) {
     }
     server.first = first;
     const double left = server.active[first].until - server.work;
-    set_next_end(index, server.since + std::max(left, 0.0) / server.speeds[server.active.size() - 1]);
+    set_next_end(index, server.since + std::max(left, 0.0) * server.paces[server.active.size() - 1]);
 }
 
 void EventEngine::set_next_end(std::size_t server, double time) {
     std::size_t node = num_leaves_ + leaf_of_[server];
     next_end_[node] = time;
+    if (num_leaves_ <= kFewLeaves) {
+        return;
+    }
     for (node /= 2; node > 0; node /= 2) {
         const double least = std::min(next_end_[2 * node], next_end_[2 * node + 1]);
         if (next_end_[node] == least) {

@@ -29,9 +29,9 @@ struct SharedResources {
 /// Idea: processor sharing by virtual work. All tasks on a server progress equally fast, so a server keeps one counter
 /// of work done for each; a task ends when the counter reaches the value at its start plus its own work, and a change
 /// of how many share it changes the counter's speed only. Events are ends of tasks; the next one is the least of the
-/// servers', kept in a tournament. Cost: O(events (dependents + active on the server + log servers)), no allocation
-/// after the first run. Threading: one thread at a time; it keeps its state.
-/// Source: processor sharing as in SimGrid's model of CPUs and links (LMM with equal weights).
+/// servers', kept in a tournament where there are many. Cost: O(events (dependents + active on the server + log
+/// servers)), no allocation after the first run. Threading: one thread at a time; it keeps its state. Source: processor
+/// sharing as in SimGrid's model of CPUs and links (LMM with equal weights).
 class EventEngine {
 public:
     /// Precondition: `resources` fits the graph; the graph outlives nothing, it is copied into flat arrays.
@@ -50,6 +50,7 @@ private:
     };
     struct Server {
         std::vector<double> speeds;
+        std::vector<double> paces;  ///< 1 / speed
         std::vector<Active> active;
         double work = 0;        ///< done for each task since the server was last idle
         double since = 0;       ///< when `work` was right
@@ -62,6 +63,7 @@ private:
     void build_dependents(const TaskGraph& graph);
     void prepare();
     void prepare_tournament();
+    std::size_t next_leaf() const;
     Index next_of(Index worker) const;
     void try_start(Index worker);
     void start(Index task);
@@ -101,7 +103,9 @@ private:
     std::vector<char> is_in_;      // by micro-batch
     std::vector<Index> instant_;   // tasks of no duration that just started
     std::vector<std::size_t> changed_;
-    std::vector<double> work_, start_, end_;  // by task, launches included
+    std::vector<double> own_work_, own_start_, own_end_;  // by task; empty where there are no launches
+    std::span<const double> work_;                        // by task, launches included: the caller's or the above
+    std::span<double> start_, end_;                       // likewise
     std::size_t finished_ = 0;
     int in_flight_ = 0;
     double now_ = 0;
