@@ -3,8 +3,10 @@
 #include "gui/style/number_format.h"
 
 #include <QFontMetrics>
+#include <QGestureEvent>
 #include <QKeyEvent>
 #include <QMouseEvent>
+#include <QNativeGestureEvent>
 #include <QPainter>
 #include <QScrollBar>
 #include <QWheelEvent>
@@ -20,6 +22,7 @@ constexpr double kPanPerStep = 0.1;
 constexpr double kNotch = 120;  // QWheelEvent: eighths of a degree, 15 degrees a notch
 constexpr int kScrollPerStep = 20;
 constexpr int kDragStart = 4;
+constexpr double kLeastPinch = 0.1;  // of one event; a driver's outlier must not turn the view over
 constexpr int kWidestGutter = 200;
 constexpr int kGutterMargin = 14;
 
@@ -35,6 +38,7 @@ AxisView::AxisView(TimeAxisModel& axis, QWidget* parent)
     setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     setFocusPolicy(Qt::StrongFocus);
     viewport()->setMouseTracking(true);
+    viewport()->grabGesture(Qt::PinchGesture);
     // Views paint every pixel of themselves; Qt need not fill the ground twice before.
     setAttribute(Qt::WA_OpaquePaintEvent);
     viewport()->setAttribute(Qt::WA_OpaquePaintEvent);
@@ -174,15 +178,23 @@ void AxisView::changeEvent(QEvent* event) {
     QAbstractScrollArea::changeEvent(event);
 }
 
+void AxisView::zoomAbout(double x, double factor) {
+    const QRect lanes = lanesRect();
+    axis_.zoom(std::clamp((x - lanes.left()) / lanes.width(), 0.0, 1.0), factor);
+}
+
 void AxisView::wheelEvent(QWheelEvent* event) {
     const QPoint delta = event->angleDelta();
-    const QRect lanes = lanesRect();
+    const QPoint pixels = event->pixelDelta();  // of a touchpad: two fingers move the content as they move
+    const bool along = event->modifiers() & Qt::ShiftModifier || std::abs(delta.x()) > std::abs(delta.y());
     if (event->modifiers() & Qt::ControlModifier) {
-        const double anchor = (event->position().x() - lanes.left()) / lanes.width();
-        axis_.zoom(std::clamp(anchor, 0.0, 1.0), std::pow(kZoomPerNotch, delta.y() / kNotch));
-    } else if (event->modifiers() & Qt::ShiftModifier || std::abs(delta.x()) > std::abs(delta.y())) {
-        const int along = delta.x() != 0 ? delta.x() : delta.y();
-        axis_.pan(-kPanPerStep * along / kNotch);
+        zoomAbout(event->position().x(), std::pow(kZoomPerNotch, delta.y() / kNotch));
+    } else if (along && !pixels.isNull()) {
+        axis_.pan(-static_cast<double>(pixels.x() != 0 ? pixels.x() : pixels.y()) / lanesRect().width());
+    } else if (along) {
+        axis_.pan(-kPanPerStep * (delta.x() != 0 ? delta.x() : delta.y()) / kNotch);
+    } else if (!pixels.isNull()) {
+        verticalScrollBar()->setValue(verticalScrollBar()->value() - pixels.y());
     } else {
         const double down = -delta.y() / kNotch * 2 * kScrollPerStep;
         verticalScrollBar()->setValue(verticalScrollBar()->value() + static_cast<int>(std::lround(down)));
@@ -225,7 +237,36 @@ void AxisView::mouseReleaseEvent(QMouseEvent* event) {
     }
 }
 
+bool AxisView::pinch(QEvent& event) {
+    if (event.type() == QEvent::NativeGesture) {  // of a touchpad
+        const auto& gesture = static_cast<QNativeGestureEvent&>(event);
+        if (gesture.gestureType() == Qt::ZoomNativeGesture) {
+            zoomAbout(gesture.position().x(), 1 / std::max(kLeastPinch, 1 + gesture.value()));
+            return true;
+        }
+        return gesture.gestureType() == Qt::BeginNativeGesture || gesture.gestureType() == Qt::EndNativeGesture;
+    }
+    if (event.type() != QEvent::Gesture) {
+        return false;
+    }
+    auto& gestures = static_cast<QGestureEvent&>(event);
+    const auto* fingers = static_cast<QPinchGesture*>(gestures.gesture(Qt::PinchGesture));  // on a touch screen
+    if (fingers == nullptr) {
+        return false;
+    }
+    if (fingers->changeFlags() & QPinchGesture::ScaleFactorChanged) {
+        const QPoint centre = viewport()->mapFromGlobal(fingers->centerPoint().toPoint());
+        zoomAbout(centre.x(), 1 / std::max(kLeastPinch, fingers->scaleFactor()));
+    }
+    gestures.accept(gestures.gesture(Qt::PinchGesture));
+    return true;
+}
+
 bool AxisView::viewportEvent(QEvent* event) {
+    if (pinch(*event)) {
+        event->accept();
+        return true;
+    }
     if (event->type() == QEvent::Leave) {
         axis_.setCursor(std::nullopt);
         hover(std::nullopt);

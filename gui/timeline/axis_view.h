@@ -11,8 +11,8 @@
 class QPainter;
 
 namespace pipescope {
-/// A view whose content stands on the shared time axis, right of a column of lane names. Wheel, drag and keys move the
-/// TimeAxisModel, and with it every view on it. What is drawn belongs to the subclasses.
+/// A view whose content stands on the shared time axis, right of a column of lane names. Wheel, drag, pinch and keys move
+/// the TimeAxisModel, and with it every view on it. What is drawn belongs to the subclasses.
 class AxisView : public QAbstractScrollArea {
     Q_OBJECT
 
@@ -70,6 +70,10 @@ private:
         bool moved = false;
         bool measures = false;  // with Shift: it marks a range and moves nothing
     };
+    /// Lengthens the window by the factor, with the time at a viewport pixel in its place.
+    void zoomAbout(double x, double factor);
+    /// Two fingers on a touchpad or a touch screen; whether the event was one of theirs.
+    bool pinch(QEvent& event);
     bool moveByKey(const QKeyEvent& event);
     void paintMarks(QPainter& painter) const;
 

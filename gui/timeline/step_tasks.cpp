@@ -35,6 +35,7 @@ StepTasks::StepTasks(const TimelineStore& store, std::int32_t step) : step_(step
         }
     }
     order();
+    findPoppingPartitions();
     link();
 }
 
@@ -57,6 +58,51 @@ void StepTasks::order() {
             }
         }
     }
+}
+
+std::optional<std::int32_t> StepTasks::producerPartition(const StepTask& skip_backward) const {
+    constexpr std::ptrdiff_t kMostSeen = 256;  // a damaged trace must not cost the square of its tasks
+    const std::vector<StepTaskIndex>& order = lanes_[skip_backward.lane.index()];
+    const auto later = std::partition_point(order.begin(), order.end(), [&](StepTaskIndex index) {
+        return tasks_[index].start < skip_backward.start;
+    });
+    for (auto i = later; i != order.begin() && later - i < kMostSeen;) {
+        const StepTask& task = tasks_[*--i];
+        if (task.key.kind == TaskKind::backward && task.key.micro_batch == skip_backward.key.micro_batch &&
+            task.key.partition > skip_backward.key.partition && task.end <= skip_backward.start) {
+            return task.key.partition;
+        }
+    }
+    return std::nullopt;
+}
+
+void StepTasks::findPoppingPartitions() {
+    // Where a lane has several partitions, a copy may have waited for its link until the next of them was through; most
+    // have not.
+    std::map<std::int32_t, std::map<std::int32_t, int>> votes;
+    std::map<std::int32_t, std::int32_t> from;
+    for (const StepTask& task : tasks_) {
+        if (task.key.kind != TaskKind::skip_backward) {
+            continue;
+        }
+        if (const std::optional<std::int32_t> partition = producerPartition(task)) {
+            ++votes[task.key.skip][*partition];
+            from[task.key.skip] = task.key.partition;
+        }
+    }
+    for (const auto& [skip, partitions] : votes) {
+        const auto most = std::max_element(partitions.begin(), partitions.end(),
+                                           [](const auto& a, const auto& b) { return a.second < b.second; });
+        stashed_.emplace(from[skip], skips_.size());
+        popped_.emplace(most->first, skips_.size());
+        skips_.push_back({skip, from[skip], most->first});
+    }
+}
+
+std::optional<std::int32_t> StepTasks::poppingPartition(std::int32_t skip) const {
+    const auto found =
+        std::lower_bound(skips_.begin(), skips_.end(), skip, [](const SkipEnds& a, std::int32_t b) { return a.skip < b; });
+    return found != skips_.end() && found->skip == skip ? std::optional(found->to) : std::nullopt;
 }
 
 void StepTasks::link() {
@@ -111,6 +157,10 @@ std::vector<StepTaskIndex> StepTasks::dependencies(StepTaskIndex index) const {
     switch (key.kind) {
         case TaskKind::forward:
             add(firstOf({with(key, TaskKind::copy_forward, j - 1), with(key, TaskKind::forward, j - 1)}));
+            for (auto [at, end] = popped_.equal_range(j); at != end; ++at) {
+                const SkipEnds& ends = skips_[at->second];
+                add(find(with(key, TaskKind::skip_forward, ends.from, ends.skip)));
+            }
             break;
         case TaskKind::copy_forward:
         case TaskKind::skip_forward: add(find(with(key, TaskKind::forward, j))); break;
@@ -135,10 +185,17 @@ std::vector<StepTaskIndex> StepTasks::dependencies(StepTaskIndex index) const {
             add(j == lastPartition_
                     ? lossOf(key.micro_batch)
                     : firstOf({with(key, TaskKind::copy_backward, j), with(key, TaskKind::backward, j + 1)}));
+            for (auto [at, end] = stashed_.equal_range(j); at != end; ++at) {
+                add(find(with(key, TaskKind::skip_backward, j, skips_[at->second].skip)));
+            }
             break;
         case TaskKind::copy_backward: add(find(with(key, TaskKind::backward, j + 1))); break;
         case TaskKind::backward_weight: add(find(with(key, TaskKind::backward, j))); break;
         case TaskKind::skip_backward:
+            if (const std::optional<std::int32_t> to = poppingPartition(key.skip)) {
+                add(find(with(key, TaskKind::backward, *to)));
+            }
+            break;
         case TaskKind::optimizer:
         case TaskKind::all_reduce: break;
     }

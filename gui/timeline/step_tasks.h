@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -26,8 +27,9 @@ using StepTaskIndex = std::size_t;
 inline constexpr StepTaskIndex kNoTask = std::numeric_limits<StepTaskIndex>::max();
 
 /// The tasks of one step of a timeline, and what each had to wait for. What depends on what is read off the keys, so it
-/// is known of any trace, also of one whose options are not: as in schedule/task_graph.h, but for the task that a skip
-/// ends in, which its key does not tell.
+/// is known of any trace, also of one whose options are not: as in schedule/task_graph.h. A skip's key tells where it
+/// was stashed; where it is popped is read off the step, since that partition's lane sends the gradient back. In a step
+/// without a backward phase a skip's copy therefore ends nowhere.
 /// Cost: O(slices within the step). Threading: immutable once built.
 class StepTasks {
 public:
@@ -45,6 +47,8 @@ public:
     std::vector<StepTaskIndex> dependents(StepTaskIndex index) const;
     /// The task before it on its lane, or for a copy the copy of that kind before it; kNoTask for the first.
     StepTaskIndex previous(StepTaskIndex index) const { return previous_.at(index); }
+    /// The partition in which the skip of this number ends; nothing if the step does not tell.
+    std::optional<std::int32_t> poppingPartition(std::int32_t skip) const;
     /// The compute tasks and losses of a lane, by start.
     std::span<const StepTaskIndex> laneOrder(LaneId lane) const;
     std::size_t numLanes() const { return lanes_.size(); }
@@ -53,6 +57,8 @@ public:
 
 private:
     void order();
+    void findPoppingPartitions();
+    std::optional<std::int32_t> producerPartition(const StepTask& skip_backward) const;
     void link();
     StepTaskIndex firstOf(std::initializer_list<TaskKey> keys) const;
     StepTaskIndex lossOf(std::int32_t micro_batch) const;
@@ -65,6 +71,14 @@ private:
     std::vector<StepTaskIndex> previous_;
     std::vector<std::vector<StepTaskIndex>> dependents_;
     std::vector<std::vector<StepTaskIndex>> lanes_;
+    struct SkipEnds {
+        std::int32_t skip = 0;
+        std::int32_t from = 0;
+        std::int32_t to = 0;
+    };
+    std::vector<SkipEnds> skips_;  // those whose end is known, by number
+    std::multimap<std::int32_t, std::size_t> stashed_;  // positions in skips_, by partition
+    std::multimap<std::int32_t, std::size_t> popped_;
 };
 
 /// The chain of tasks that made the step as long as it was: from its last task back, each time to whatever ended last

@@ -76,6 +76,7 @@ TEST(StepTasks, ReadsTheSameDependenciesOffTheKeysAsTheTaskGraphHas) {
         PipelineShape shape;
         shape.num_partitions = 3;
         shape.num_micro_batches = 4;
+        shape.skips = {{PartitionId{0}, PartitionId{2}}, {PartitionId{0}, PartitionId{1}}};
         const TaskGraph graph = make_schedule(schedule, shape);
         Timeline timeline{Source::simulated, {{"0", ""}, {"1", ""}, {"2", ""}}, {}};
         for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
@@ -127,6 +128,54 @@ TEST(CriticalPath, IsAsLongAsTheStepOnTheVirtualClock) {
         EXPECT_EQ(path.length(), simulation.step_time.count()) << partitions;
         EXPECT_EQ(path.waits, 0) << partitions;
     }
+}
+
+TEST(CriticalPath, GoesThroughTheCopiesOfSkipsThatTakeLongest) {
+    // A skip so large that its copies, and not the layers between, make the step as long as it is.
+    SampleRun run;
+    run.partitions = 3;
+    run.chunks = 1;
+    Profile profile = sampleProfile(run);
+    profile.layers.front().stash["wide"] = {4e9};
+    profile.layers.back().pop = {"wide"};
+    const Simulation simulation = simulate(profile, sampleOptions(run));
+    const TimelineStore store(simulation.timeline);
+    const StepTasks tasks(store, 0);
+    const CriticalPath path = criticalPath(tasks);
+    std::vector<TaskKind> kinds;
+    for (const StepTaskIndex index : path.tasks) {
+        kinds.push_back(tasks.task(index).key.kind);
+    }
+    EXPECT_THAT(kinds, testing::IsSupersetOf({TaskKind::skip_forward, TaskKind::skip_backward}));
+    EXPECT_EQ(path.length(), simulation.step_time.count());
+    EXPECT_EQ(path.waits, 0);
+}
+
+TEST(StepTasks, ReadsWhereASkipEndsOffTheLaneThatSendsItsGradientBack) {
+    // Lane 1 has partitions 1 and 3. Of two micro-batches one gradient is sent late, after partition 1 was through too.
+    const auto skip = [](TaskKind kind, int micro_batch, int start, int lane) {
+        Slice copy = slice(kind, 0, micro_batch, start, start + 5, lane);
+        copy.key.skip = 7;
+        return copy;
+    };
+    const auto backward = [](int partition, int micro_batch, int start) {
+        return slice(TaskKind::backward, partition, micro_batch, start, start + 10, partition % 2);
+    };
+    const TimelineStore store(timelineOf(
+        2, {slice(TaskKind::forward, 0, 0, 0, 10), skip(TaskKind::skip_forward, 0, 10, 0),
+            slice(TaskKind::forward, 3, 0, 30, 40, 1), backward(3, 0, 100), skip(TaskKind::skip_backward, 0, 110, 1),
+            backward(3, 1, 110), skip(TaskKind::skip_backward, 1, 121, 1), backward(1, 0, 130), backward(1, 1, 140),
+            backward(3, 2, 150), backward(1, 2, 160), skip(TaskKind::skip_backward, 2, 171, 1), backward(0, 0, 200)}));
+    const StepTasks tasks(store, 0);
+    EXPECT_EQ(tasks.poppingPartition(7), 3);
+    EXPECT_EQ(tasks.poppingPartition(8), std::nullopt);
+    const auto before = [&](const TaskKey& key) { return keysOf(tasks, tasks.dependencies(tasks.find(key))); };
+    EXPECT_THAT(before({0, TaskKind::forward, 3, 0, -1}),
+                testing::ElementsAre(TaskKey{0, TaskKind::skip_forward, 0, 0, 7}));
+    EXPECT_THAT(before({0, TaskKind::skip_backward, 0, 0, 7}),
+                testing::ElementsAre(TaskKey{0, TaskKind::backward, 3, 0, -1}));
+    EXPECT_THAT(before({0, TaskKind::backward, 0, 0, -1}),
+                testing::Contains(TaskKey{0, TaskKind::skip_backward, 0, 0, 7}));
 }
 
 TEST(BubbleCauses, NameWhatTheLaneWaitedFor) {
