@@ -79,7 +79,11 @@ QString comparisonHeadline(const TraceDocument& document) {
         return document.complete ? QString() : text(QT_TRANSLATE_NOOP("Headlines", "Reading memory, comparing …"));
     }
     const Comparison& comparison = *document.comparison;
-    const QString steps = comparison.steps.size() == 1
+    const bool some = comparison.steps.size() < document.comparableSteps;
+    const QString steps = some ? text(QT_TRANSLATE_NOOP("Headlines", "Median of %1 of %2 steps, evenly chosen"))
+                                     .arg(comparison.steps.size())
+                                     .arg(document.comparableSteps)
+                          : comparison.steps.size() == 1
                               ? text(QT_TRANSLATE_NOOP("Headlines", "One step compared"))
                               : text(QT_TRANSLATE_NOOP("Headlines", "Median of %1 steps")).arg(comparison.steps.size());
     QString line = steps + text(QT_TRANSLATE_NOOP("Headlines", ": step time %1 measured, %2 simulated (%3)"))

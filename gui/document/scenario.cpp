@@ -2,6 +2,7 @@
 
 #include "balance/device_catalogue.h"
 #include "balance/partition.h"
+#include "gui/document/compared_steps.h"
 #include "gui/document/scenario_messages.h"
 #include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
@@ -10,7 +11,6 @@
 #include <QCoreApplication>
 
 #include <algorithm>
-#include <set>
 
 namespace pipescope {
 namespace {
@@ -18,7 +18,6 @@ constexpr int kDefaultLanes = 4;
 constexpr int kDefaultMicroBatchesPerLane = 4;
 constexpr std::size_t kMostLayersSearched = 1000;  // the tables of an exact search grow with the square
 constexpr std::int64_t kMostForwards = 200'000;    // of a simulation that someone watches: a few hundred MB
-constexpr std::size_t kMostSlicesCompared = 2'000'000;
 
 bool interleaves(const PipelineOptions& options) {
     return options.schedule == to_string(Schedule::interleaved_1f1b);
@@ -59,20 +58,6 @@ void checkSize(const PipelineOptions& options) {
                          " micro-batches are more than the " + std::to_string(kMostForwards) +
                          " forwards that are simulated here; use fewer, or pipescope simulate");
     }
-}
-
-Timeline timelineOf(const TimelineStore& store, const std::set<std::int32_t>* steps) {
-    Timeline timeline{store.source(), store.lanes(), {}};
-    for (std::uint32_t row = 0; row < store.rows().size(); ++row) {
-        for (std::uint32_t index = 0; index < store.rows()[row].start.size(); ++index) {
-            Slice slice = store.slice({row, index});
-            if (steps == nullptr || steps->contains(slice.key.step)) {
-                timeline.slices.push_back(std::move(slice));
-            }
-        }
-    }
-    sort_slices(timeline);
-    return timeline;
 }
 }  // namespace
 
@@ -186,6 +171,19 @@ Balance foundBalance(const Profile& profile, const Scenario& scenario, BalanceAl
     }
 }
 
+std::optional<StepBand> stepBand(const Profile& profile, const Scenario& scenario) {
+    try {
+        checkSize(scenario.options);
+        const Simulation simulation = simulate(profile, scenario.options, {.noise = true, .memory = false});
+        if (!simulation.step_band || !simulation.step_mean) {
+            return std::nullopt;
+        }
+        return StepBand{simulation.step_band->first, simulation.step_band->second, *simulation.step_mean};
+    } catch (const Error&) {
+        return std::nullopt;  // it cannot run, which its simulation says
+    }
+}
+
 std::shared_ptr<const TraceDocument> withScenario(const TraceDocument& document, const SimulatedScenario& simulated) {
     auto changed = std::make_shared<TraceDocument>(document);
     changed->simulated = simulated.timeline;
@@ -200,20 +198,19 @@ std::shared_ptr<const TraceDocument> withScenario(const TraceDocument& document,
 }
 
 std::optional<Comparison> compareWithMeasured(const TraceDocument& document, const SimulatedScenario& simulated) {
-    if (!document.measured || !simulated.runs() || document.measured->numSlices() > kMostSlicesCompared) {
+    if (!document.measured || !simulated.runs()) {
         return std::nullopt;
     }
-    std::set<std::int32_t> steps;
+    const ComparedSteps compared = stepsToCompare(document);
+    const Timeline timeline = timelineOf(*document.measured, compared.steps);
     std::vector<Nanoseconds> wallTimes;
-    for (const StepRecord& step : document.steps) {
-        if (!step.warmup) {
-            steps.insert(step.step);
+    for (const StepRecord& step : compared.steps) {
+        if (step.wall_end > step.wall_start) {
             wallTimes.push_back(step.wall_end - step.wall_start);
         }
     }
-    const Timeline timeline = timelineOf(*document.measured, steps.empty() ? nullptr : &steps);
     Simulation simulation = simulated.simulation;
-    simulation.timeline = timelineOf(*simulated.timeline, nullptr);
+    simulation.timeline = timelineOf(*simulated.timeline);
     const std::vector<MemorySample> noMemory;  // what lanes measured stands in the recorded comparison
     try {
         return compare({timeline, noMemory, steps_of(timeline), wallTimes}, simulation);

@@ -71,6 +71,18 @@ std::shared_ptr<const Profile> profileOn(const std::shared_ptr<const Profile>& p
 /// throws: what is wrong with the scenario becomes a message. Threading: any thread. Deterministic.
 SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scenario);
 
+/// Where the steps of a run lie, by the variation that the profile tells of.
+struct StepBand {
+    Nanoseconds low{0};   ///< 5 % of steps are shorter
+    Nanoseconds high{0};  ///< 5 % of steps are longer
+    Nanoseconds mean{0};
+
+    friend bool operator==(const StepBand&, const StepBand&) = default;
+};
+/// Nothing for a profile that tells of no variation, a schedule that never drains, or a scenario that cannot run.
+/// Cost: some hundred simulations. Threading: any thread. Deterministic.
+std::optional<StepBand> stepBand(const Profile& profile, const Scenario& scenario);
+
 /// Layers cut into `partitions` so that the largest has the least to do, at the scenario's micro-batches and checkpoint
 /// mode. Quick. Throws BalanceError unless there are as many layers.
 Balance evenBalance(const Profile& profile, const Scenario& scenario, int partitions);
@@ -82,7 +94,7 @@ Balance foundBalance(const Profile& profile, const Scenario& scenario, BalanceAl
 /// The document with its simulated half replaced. Everything large is shared with the original.
 std::shared_ptr<const TraceDocument> withScenario(const TraceDocument& document, const SimulatedScenario& simulated);
 /// The medians of measured against the scenario's simulated step, joined task by task; nothing without measured steps.
-/// Cost: of the order of all measured slices. Threading: any thread.
+/// Of a long run some steps, as compared_steps.h says. Threading: any thread.
 std::optional<Comparison> compareWithMeasured(const TraceDocument& document, const SimulatedScenario& simulated);
 
 /// "8 lanes, 32 micro-batches, batch 64, checkpoint except_last, 1f1b": what tells scenarios apart in a list.

@@ -38,6 +38,18 @@ void TaskLoading::readFor(std::chrono::milliseconds limit) {
     next_ = last + 1;
 }
 
+void TaskLoading::readMore(const std::stop_token& stop) {
+    const RowIds now = TaskScan(path_).ids();
+    if (ids_.size() == 0) {
+        ids_ = now;
+        next_ = now.first;
+    }
+    ids_.last = std::max(ids_.last, now.last);
+    if (!finished()) {
+        readRest(stop);
+    }
+}
+
 void TaskLoading::readRest(const std::stop_token& stop) {
     const RowIds rest{next_, ids_.last};
     const auto scans = std::clamp<std::int64_t>(rest.size() / kRowsWorthAScan, 1,

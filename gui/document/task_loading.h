@@ -18,6 +18,8 @@ public:
     /// Reads from the front until the time is over.
     void readFor(std::chrono::milliseconds limit);
     void readRest(const std::stop_token& stop);
+    /// Reads what was written since. The rows of a trace stay as they are once written.
+    void readMore(const std::stop_token& stop);
 
     bool finished() const { return next_ > ids_.last; }
     std::size_t size() const { return builder_.size(); }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "balance/profile.h"
+#include "gui/timeline/kernel_store.h"
 #include "gui/timeline/memory_track.h"
 #include "gui/timeline/timeline_store.h"
 #include "gui/timeline/track_store.h"
@@ -11,6 +12,7 @@
 #include <QString>
 #include <QStringList>
 
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -24,12 +26,15 @@ struct TraceDocument {
     std::shared_ptr<const TimelineStore> simulated;  ///< null if nothing could be simulated; one step, from time 0
     std::optional<Simulation> simulation;            ///< its timeline and memory moved to `simulated` and the tracks
     std::optional<Comparison> comparison;
+    /// Steps that could be compared; `comparison` tells which were.
+    std::size_t comparableSteps = 0;
     std::vector<StepRecord> steps;
     std::shared_ptr<const Profile> profile;  ///< null if the file holds none: then nothing can be simulated anew
     /// Per lane, or empty; never null. Shared, since a document whose simulated half changes holds the same.
     std::shared_ptr<const std::vector<MemoryTrack>> measuredMemory = std::make_shared<std::vector<MemoryTrack>>();
     std::vector<MemoryTrack> simulatedMemory;
-    std::shared_ptr<const TrackStore> tracks;  ///< threads and streams; null if the file has none
+    std::shared_ptr<const KernelStore> kernels;  ///< of measured tasks; null if no device worked for them
+    std::shared_ptr<const TrackStore> tracks;    ///< threads and streams; null if the file has none
     std::optional<Bytes> memoryLimit;
     std::int64_t droppedRanges = 0;  ///< lost by the recorder: bubbles would count them as idle
     QStringList notes;               ///< why something is missing, for people

@@ -72,8 +72,13 @@ ReportTable totals(const TraceDocument& document) {
     table.rows.push_back({tr("Whole step with the host's part"), orUnknown(found.measured_wall_step_time, duration),
                           kUnknown, kUnknown});
     table.rows.push_back({tr("Tasks with a twin"), number(found.tasks_matched), number(found.tasks_matched), kUnknown});
-    table.rows.push_back({tr("Tasks without (the optimizer aside)"), number(found.tasks_unmatched), kUnknown, kUnknown});
-    table.note = tr("Medians over %1 steps; warm-up is left out.").arg(found.steps.size());
+    table.rows.push_back(
+        {tr("Tasks without (the optimizer aside)"), number(found.tasks_unmatched), kUnknown, kUnknown});
+    table.note = found.steps.size() < document.comparableSteps
+                     ? tr("Medians over %1 of %2 steps, evenly chosen; warm-up is left out.")
+                           .arg(found.steps.size())
+                           .arg(document.comparableSteps)
+                     : tr("Medians over %1 steps; warm-up is left out.").arg(found.steps.size());
     return table;
 }
 

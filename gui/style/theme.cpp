@@ -4,8 +4,8 @@
 
 #include <QApplication>
 #include <QPalette>
-#include <QStyle>
 #include <QString>
+#include <QStyle>
 #include <QStyleFactory>
 
 namespace pipescope {

@@ -62,6 +62,10 @@ TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selectio
     facts.where +=
         QStringLiteral(" · ") + tr("step %1").arg(selection.source == Source::measured ? slice.key.step : step);
     facts.bytes = slice.bytes > 0 ? formatBytes(slice.bytes) : QString();
+    const bool measured_task = selection.source == Source::measured && document.kernels;
+    if (const auto work = measured_task ? document.kernels->workOf(slice.key) : std::nullopt) {
+        facts.device = describe(*work);
+    }
     facts.picked = timesOf(slice, origin);
     if (!selection.twin) {
         facts.whyNoTwin = whyNoTwin(document, selection.source);
@@ -90,6 +94,9 @@ QString toolTipOf(const TaskFacts& facts, Source source) {
     html += tr("<br>%1: %2, from %3 of the step").arg(nameOf(source), facts.picked.duration, facts.picked.start);
     if (!facts.bytes.isEmpty()) {
         html += tr("<br>moves %1").arg(facts.bytes);
+    }
+    if (!facts.device.isEmpty()) {
+        html += QStringLiteral("<br>") + facts.device.toHtmlEscaped();
     }
     if (facts.twin) {
         const Source other = source == Source::measured ? Source::simulated : Source::measured;
@@ -160,7 +167,9 @@ void TaskDetails::clear() {
 void TaskDetails::setFacts(const TaskFacts& facts, Source source) {
     title_->setText(facts.title);
     where_->setText(facts.bytes.isEmpty() ? facts.where : tr("%1 · moves %2").arg(facts.where, facts.bytes));
-    note_->setText(facts.whyNoTwin);
+    QStringList notes{facts.device, facts.whyNoTwin};
+    notes.removeAll(QString());
+    note_->setText(notes.join(QLatin1Char('\n')));
     const TaskFacts::Times none{QStringLiteral("–"), QStringLiteral("–"), QStringLiteral("–")};
     const TaskFacts::Times twin = facts.twin.value_or(none);
     const bool measured = source == Source::measured;

@@ -13,9 +13,10 @@ class QLabel;
 namespace pipescope {
 /// A task and its twin, in words.
 struct TaskFacts {
-    QString title;  ///< "forward of micro-batch 3 on partition 1"
-    QString where;  ///< "lane 1 · cpu · step 4"
-    QString bytes;  ///< of a copy, else empty
+    QString title;   ///< "forward of micro-batch 3 on partition 1"
+    QString where;   ///< "lane 1 · cpu · step 4"
+    QString bytes;   ///< of a copy, else empty
+    QString device;  ///< what a device did for it; empty if none did
     struct Times {
         QString start;  ///< since the start of the step
         QString end;

@@ -25,11 +25,6 @@ constexpr int kDragStart = 4;
 constexpr double kLeastPinch = 0.1;  // of one event; a driver's outlier must not turn the view over
 constexpr int kWidestGutter = 200;
 constexpr int kGutterMargin = 14;
-
-QString laneTitle(const LaneInfo& lane, std::size_t index) {
-    const QString name = lane.name.empty() ? AxisView::tr("lane %1").arg(index) : QString::fromStdString(lane.name);
-    return lane.device.empty() ? name : name + QStringLiteral(" · ") + QString::fromStdString(lane.device);
-}
 }  // namespace
 
 AxisView::AxisView(TimeAxisModel& axis, QWidget* parent)
@@ -53,6 +48,11 @@ AxisView::AxisView(TimeAxisModel& axis, QWidget* parent)
     connect(verticalScrollBar(), &QScrollBar::valueChanged, this, repaint);
 }
 
+QString AxisView::titleOf(const LaneInfo& lane, std::size_t index) {
+    const QString name = lane.name.empty() ? tr("lane %1").arg(index) : QString::fromStdString(lane.name);
+    return lane.device.empty() ? name : name + QStringLiteral(" · ") + QString::fromStdString(lane.device);
+}
+
 QRect AxisView::lanesRect() const {
     const int top = topMargin();
     return {gutter_, top, std::max(1, viewport()->width() - gutter_), std::max(0, viewport()->height() - top)};
@@ -67,7 +67,7 @@ int AxisView::gutterFor(const std::vector<LaneInfo>& lanes) const {
     // Room for a lane's peak memory too.
     int widest = fontMetrics().horizontalAdvance(tr("lane 88 · 888 MiB")) + kGutterMargin;
     for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
-        widest = std::max(widest, fontMetrics().horizontalAdvance(laneTitle(lanes[lane], lane)) + kGutterMargin);
+        widest = std::max(widest, fontMetrics().horizontalAdvance(titleOf(lanes[lane], lane)) + kGutterMargin);
     }
     return std::min(widest, kWidestGutter);
 }
@@ -101,7 +101,7 @@ void AxisView::paintLaneName(QPainter& painter, const LaneInfo& lane, std::size_
     const QRect box(4, lanes.top() + top - verticalScrollBar()->value(), lanes.left() - 10, height);
     painter.setPen(colors_.text);
     painter.drawText(box, Qt::AlignVCenter | Qt::AlignRight,
-                     painter.fontMetrics().elidedText(laneTitle(lane, index), Qt::ElideRight, box.width()));
+                     painter.fontMetrics().elidedText(titleOf(lane, index), Qt::ElideRight, box.width()));
     painter.setPen(QPen(colors_.grid, 0));
     painter.drawLine(0, box.bottom() + 3, lanes.left(), box.bottom() + 3);
     painter.restore();

@@ -11,8 +11,8 @@
 class QPainter;
 
 namespace pipescope {
-/// A view whose content stands on the shared time axis, right of a column of lane names. Wheel, drag, pinch and keys move
-/// the TimeAxisModel, and with it every view on it. What is drawn belongs to the subclasses.
+/// A view whose content stands on the shared time axis, right of a column of lane names. Wheel, drag, pinch and keys
+/// move the TimeAxisModel, and with it every view on it. What is drawn belongs to the subclasses.
 class AxisView : public QAbstractScrollArea {
     Q_OBJECT
 
@@ -30,6 +30,8 @@ public:
     void setGutter(int width);
     /// What the widest of these names needs, within reason.
     int gutterFor(const std::vector<LaneInfo>& lanes) const;
+    /// "lane 0 · cuda:0"
+    static QString titleOf(const LaneInfo& lane, std::size_t index);
     /// The content is higher than the view.
     bool overflows() const { return overflows_; }
 

@@ -142,10 +142,14 @@ bool MemoryView::showsLimit() const {
     return scene_.limit && *scene_.limit <= highest() + highest() / 2;
 }
 
-MemoryView::Scale MemoryView::scaleOf(std::size_t lane) const {
+Bytes MemoryView::bytesAtTop() const {
     // One scale for all lanes, so that heights compare.
     const Bytes most = showsLimit() ? std::max(highest(), *scene_.limit) : highest();
-    return {most + most / 16, laneBox(lane)};
+    return most + most / 16;
+}
+
+MemoryView::Scale MemoryView::scaleOf(std::size_t lane) const {
+    return {bytesAtTop(), laneBox(lane)};
 }
 
 void MemoryView::paintEvent(QPaintEvent*) {

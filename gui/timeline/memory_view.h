@@ -39,6 +39,9 @@ public:
     /// Shows the measured bytes stacked by what they are for, the simulated ones where nothing was measured.
     void setStacked(bool stacked);
     bool stacked() const { return stacked_; }
+    /// Where a lane stands in viewport pixels: from no bytes at its bottom to bytesAtTop().
+    QRect laneBox(std::size_t lane) const;
+    Bytes bytesAtTop() const;
     /// The limit is near enough to what is held to stand on the scale.
     bool showsLimit() const;
     QSize sizeHint() const override;
@@ -57,7 +60,6 @@ private:
     };
     /// The measured peak, else the simulated one, for people.
     std::string peakOf(std::size_t lane) const;
-    QRect laneBox(std::size_t lane) const;
     Bytes highest() const;
     Scale scaleOf(std::size_t lane) const;
     void paintLane(QPainter& painter, std::size_t lane) const;

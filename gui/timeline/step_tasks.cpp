@@ -63,9 +63,8 @@ void StepTasks::order() {
 std::optional<std::int32_t> StepTasks::producerPartition(const StepTask& skip_backward) const {
     constexpr std::ptrdiff_t kMostSeen = 256;  // a damaged trace must not cost the square of its tasks
     const std::vector<StepTaskIndex>& order = lanes_[skip_backward.lane.index()];
-    const auto later = std::partition_point(order.begin(), order.end(), [&](StepTaskIndex index) {
-        return tasks_[index].start < skip_backward.start;
-    });
+    const auto later = std::partition_point(
+        order.begin(), order.end(), [&](StepTaskIndex index) { return tasks_[index].start < skip_backward.start; });
     for (auto i = later; i != order.begin() && later - i < kMostSeen;) {
         const StepTask& task = tasks_[*--i];
         if (task.key.kind == TaskKind::backward && task.key.micro_batch == skip_backward.key.micro_batch &&
@@ -100,8 +99,8 @@ void StepTasks::findPoppingPartitions() {
 }
 
 std::optional<std::int32_t> StepTasks::poppingPartition(std::int32_t skip) const {
-    const auto found =
-        std::lower_bound(skips_.begin(), skips_.end(), skip, [](const SkipEnds& a, std::int32_t b) { return a.skip < b; });
+    const auto found = std::lower_bound(skips_.begin(), skips_.end(), skip,
+                                        [](const SkipEnds& a, std::int32_t b) { return a.skip < b; });
     return found != skips_.end() && found->skip == skip ? std::optional(found->to) : std::nullopt;
 }
 

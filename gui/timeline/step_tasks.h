@@ -76,7 +76,7 @@ private:
         std::int32_t from = 0;
         std::int32_t to = 0;
     };
-    std::vector<SkipEnds> skips_;  // those whose end is known, by number
+    std::vector<SkipEnds> skips_;                       // those whose end is known, by number
     std::multimap<std::int32_t, std::size_t> stashed_;  // positions in skips_, by partition
     std::multimap<std::int32_t, std::size_t> popped_;
 };

@@ -1,15 +1,16 @@
 #include "gui/timeline/task_matching.h"
 
-#include "gui/timeline/step_tasks.h"
-
 #include <QCoreApplication>
 
 #include <algorithm>
 
 namespace pipescope {
 namespace {
-bool outsideStep(TaskKind kind) {
-    return kind == TaskKind::optimizer || kind == TaskKind::all_reduce;
+UnmatchedReason whyNotSimulated(TaskKind kind) {
+    if (kind == TaskKind::optimizer || kind == TaskKind::all_reduce) {
+        return UnmatchedReason::outside_the_step;
+    }
+    return is_copy(kind) ? UnmatchedReason::copy_not_simulated : UnmatchedReason::not_in_the_schedule;
 }
 }  // namespace
 
@@ -22,45 +23,47 @@ QString describe(UnmatchedReason reason) {
             return text(QT_TRANSLATE_NOOP("TaskMatching",
                                           "it is outside the simulated step, which ends with the last "
                                           "backward"));
+        case UnmatchedReason::copy_not_simulated:
+            return text(QT_TRANSLATE_NOOP("TaskMatching",
+                                          "a copy that is not simulated: there its lanes share a device, or no link "
+                                          "is given"));
         case UnmatchedReason::not_in_the_schedule:
-            return text(QT_TRANSLATE_NOOP("TaskMatching", "the simulated schedule has no such task"));
+            return text(QT_TRANSLATE_NOOP("TaskMatching",
+                                          "the simulated schedule has no such task: it has another balance, another "
+                                          "number of micro-batches or another checkpoint mode"));
         case UnmatchedReason::not_recorded:
             return text(QT_TRANSLATE_NOOP("TaskMatching", "it was not recorded in this step"));
+        case UnmatchedReason::lost:
+            return text(QT_TRANSLATE_NOOP("TaskMatching", "it was not recorded: ranges were lost"));
     }
     return {};
 }
 
-TaskMatching matchTasks(const TimelineStore& measured, std::int32_t step, const TimelineStore& simulated) {
+TaskMatching matchTasks(const StepTasks& measured, const StepTasks& simulated, bool lossy) {
     TaskMatching matching;
-    if (simulated.steps().empty()) {
-        return matching;
-    }
-    const StepTasks ours(measured, step);
-    const StepTasks theirs(simulated, simulated.steps().front().step);
-    std::vector<bool> taken(theirs.tasks().size(), false);
-    for (StepTaskIndex i = 0; i < ours.tasks().size(); ++i) {
-        const StepTask& task = ours.task(i);
-        const StepTaskIndex twin = theirs.find(task.key);
-        if (ours.find(task.key) != i) {
+    std::vector<bool> taken(simulated.tasks().size(), false);
+    for (StepTaskIndex i = 0; i < measured.tasks().size(); ++i) {
+        const StepTask& task = measured.task(i);
+        const StepTaskIndex twin = simulated.find(task.key);
+        if (measured.find(task.key) != i) {
             matching.unmatched.push_back({Source::measured, task.slice, task.key, UnmatchedReason::repeated});
         } else if (twin == kNoTask) {
-            const UnmatchedReason reason =
-                outsideStep(task.key.kind) ? UnmatchedReason::outside_the_step : UnmatchedReason::not_in_the_schedule;
-            matching.unmatched.push_back({Source::measured, task.slice, task.key, reason});
+            matching.unmatched.push_back({Source::measured, task.slice, task.key, whyNotSimulated(task.key.kind)});
         } else {
-            const StepTask& other = theirs.task(twin);
+            const StepTask& other = simulated.task(twin);
             taken[twin] = true;
-            const std::int64_t start = (task.start - ours.range().start) - (other.start - theirs.range().start);
+            const std::int64_t start = (task.start - measured.range().start) - (other.start - simulated.range().start);
             const std::int64_t change = task.duration() - other.duration();
             matching.pairs.push_back({task.slice, other.slice, task.key, start, start + change, change});
         }
     }
-    for (StepTaskIndex i = 0; i < theirs.tasks().size(); ++i) {
-        const StepTask& task = theirs.task(i);
+    const UnmatchedReason missing = lossy ? UnmatchedReason::lost : UnmatchedReason::not_recorded;
+    for (StepTaskIndex i = 0; i < simulated.tasks().size(); ++i) {
+        const StepTask& task = simulated.task(i);
         if (!taken[i]) {
-            const bool repeated = theirs.find(task.key) != i;
-            matching.unmatched.push_back({Source::simulated, task.slice, task.key,
-                                          repeated ? UnmatchedReason::repeated : UnmatchedReason::not_recorded});
+            const bool repeated = simulated.find(task.key) != i;
+            matching.unmatched.push_back(
+                {Source::simulated, task.slice, task.key, repeated ? UnmatchedReason::repeated : missing});
         }
     }
     return matching;

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gui/timeline/step_tasks.h"
 #include "gui/timeline/timeline_store.h"
 
 #include <QString>
@@ -12,8 +13,10 @@ namespace pipescope {
 enum class UnmatchedReason {
     repeated,             ///< a task of this key ran in this step before
     outside_the_step,     ///< the optimizer, or the sum over replicas, which no simulated step contains
+    copy_not_simulated,   ///< measured, but the simulation's lanes share a device, or it has no link
     not_in_the_schedule,  ///< measured, but the simulated schedule has no such task
     not_recorded,         ///< simulated, but the step does not have it
+    lost,                 ///< the same, of a trace that lost ranges
 };
 QString describe(UnmatchedReason reason);
 
@@ -39,5 +42,6 @@ struct TaskMatching {
     std::vector<TaskPair> pairs;           ///< by measured start
     std::vector<UnmatchedTask> unmatched;  ///< measured ones first
 };
-TaskMatching matchTasks(const TimelineStore& measured, std::int32_t step, const TimelineStore& simulated);
+/// `lossy`: the recorder lost ranges, so that what is missing may have run.
+TaskMatching matchTasks(const StepTasks& measured, const StepTasks& simulated, bool lossy = false);
 }  // namespace pipescope

@@ -1,28 +1,51 @@
 #include "gui/timeline/timeline_layout.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace pipescope {
 namespace {
 constexpr int kLaneGap = 4;
 constexpr int kCopyRow = 7;
+constexpr int kKernelRow = 11;
 constexpr int kRowGap = 1;
+
+std::optional<RowBand> bandAt(const std::vector<RowBand>& rows, int y) {
+    const auto found = std::find_if(rows.begin(), rows.end(), [&](const RowBand& row) { return row.band.contains(y); });
+    return found == rows.end() ? std::nullopt : std::optional(*found);
+}
+
+/// Rows of kernels below their lanes; a lane without kernels has none.
+int addKernelRows(const TimelineStore& kernels, TimelineLayout& layout) {
+    int height = 0;
+    for (std::uint32_t row = 0; row < kernels.rows().size(); ++row) {
+        const StoredRow& stored = kernels.rows()[row];
+        const auto lane = std::find_if(layout.lanes.begin(), layout.lanes.end(),
+                                       [&](const LaneBand& each) { return each.lane == stored.lane; });
+        if (!stored.start.empty() && lane != layout.lanes.end()) {
+            lane->kernels.push_back({row, {}});
+            height += kKernelRow + kRowGap;
+        }
+    }
+    return height;
+}
 }  // namespace
 
-TimelineLayout layoutRows(const TimelineStore& store, int available_height) {
+TimelineLayout layoutRows(const TimelineStore& store, int available_height, const TimelineStore* kernels) {
     TimelineLayout layout;
     int task_rows = 0;
     int fixed = kLaneGap;
     for (std::uint32_t row = 0; row < store.rows().size(); ++row) {
         const StoredRow& stored = store.rows()[row];
         if (layout.lanes.empty() || layout.lanes.back().lane != stored.lane) {
-            layout.lanes.push_back({stored.lane, {}, {}});
+            layout.lanes.push_back({stored.lane, {}, {}, {}});
             fixed += kLaneGap;
         }
         layout.lanes.back().rows.push_back({row, {}});
         fixed += stored.copies ? kCopyRow + kRowGap : 0;
         task_rows += stored.copies ? 0 : 1;
     }
+    fixed += kernels != nullptr ? addKernelRows(*kernels, layout) : 0;
     const int task_row =
         std::clamp((available_height - fixed) / std::max(1, task_rows), kLowestTaskRow, kTallestTaskRow);
     int y = kLaneGap;
@@ -34,6 +57,10 @@ TimelineLayout layoutRows(const TimelineStore& store, int available_height) {
             row.band = {y, copies ? kCopyRow : task_row};
             y += row.band.height;
         }
+        for (RowBand& row : lane.kernels) {
+            row.band = {y + kRowGap, kKernelRow};
+            y = row.band.bottom();
+        }
         lane.band.height = y - lane.band.top;
         y += kLaneGap;
     }
@@ -43,13 +70,28 @@ TimelineLayout layoutRows(const TimelineStore& store, int available_height) {
 
 std::optional<RowBand> TimelineLayout::rowAt(int y) const {
     for (const LaneBand& lane : lanes) {
-        for (const RowBand& row : lane.rows) {
-            if (row.band.contains(y)) {
-                return row;
-            }
+        if (const std::optional<RowBand> row = bandAt(lane.rows, y)) {
+            return row;
         }
     }
     return std::nullopt;
+}
+
+std::optional<RowBand> TimelineLayout::kernelRowAt(int y) const {
+    for (const LaneBand& lane : lanes) {
+        if (const std::optional<RowBand> row = bandAt(lane.kernels, y)) {
+            return row;
+        }
+    }
+    return std::nullopt;
+}
+
+TimelineLayout kernelLayout(const TimelineLayout& layout) {
+    TimelineLayout kernels = layout;
+    for (LaneBand& lane : kernels.lanes) {
+        lane.rows = std::exchange(lane.kernels, {});
+    }
+    return kernels;
 }
 
 Band TimelineLayout::bandOf(std::uint32_t row) const {

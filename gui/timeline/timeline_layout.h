@@ -24,8 +24,9 @@ struct RowBand {
 
 struct LaneBand {
     LaneId lane;
-    Band band;                  ///< all rows of the lane
-    std::vector<RowBand> rows;  ///< tasks above copies
+    Band band;                          ///< all rows of the lane
+    std::vector<RowBand> rows;          ///< tasks above copies
+    std::vector<RowBand> kernels = {};  ///< below them; their rows are those of the store of kernels
 };
 
 /// Where the rows of a store stand. Lanes share the available height evenly, within what is readable.
@@ -34,11 +35,15 @@ struct TimelineLayout {
     int height = 0;  ///< of everything; more than what was available means scrolling
 
     std::optional<RowBand> rowAt(int y) const;
+    std::optional<RowBand> kernelRowAt(int y) const;
     Band bandOf(std::uint32_t row) const;
 };
 
 inline constexpr int kLowestTaskRow = 16;
 inline constexpr int kTallestTaskRow = 64;
 
-TimelineLayout layoutRows(const TimelineStore& store, int available_height);
+/// `kernels`: rows that stand below those of the same lane; null: none.
+TimelineLayout layoutRows(const TimelineStore& store, int available_height, const TimelineStore* kernels = nullptr);
+/// The same lanes with their rows of kernels in place of their tasks.
+TimelineLayout kernelLayout(const TimelineLayout& layout);
 }  // namespace pipescope

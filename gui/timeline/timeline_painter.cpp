@@ -12,6 +12,8 @@
 namespace pipescope {
 namespace {
 constexpr double kLeastBorderWidth = 4;
+constexpr int kKernelText = 9;           // pixels high
+constexpr double kLeastKernelName = 30;  // pixels wide
 // Fewer columns are drawn sooner than other threads wake up.
 constexpr std::size_t kColumnsWorthThreads = 20'000;
 constexpr std::size_t kMostVectorSlices = 50'000;
@@ -88,7 +90,7 @@ void TimelinePainter::setColors(const TimelineColors& colors) {
     invalidate();
 }
 
-void TimelinePainter::paint(QPainter& painter, const TimelineScene& scene) {
+void TimelinePainter::paint(QPainter& painter, const TimelineScene& scene, const std::function<void()>& between) {
     if (scene.store == nullptr || scene.lanes.isEmpty()) {
         painter.fillRect(scene.lanes, colors_.paper);
         return;
@@ -96,12 +98,9 @@ void TimelinePainter::paint(QPainter& painter, const TimelineScene& scene) {
     painter.save();
     painter.setClipRect(scene.lanes, Qt::IntersectClip);
     paintGaps(painter, scene);
-    if (isVector(painter) && visibleSlices(scene) <= kMostVectorSlices) {
-        paintVector(painter, scene);
-    } else {
-        const double scale = painter.device()->devicePixelRatioF();
-        refreshStrips(scene, scale);
-        paintStrips(painter, scene, scale);
+    paintBodies(painter, scene);
+    if (between) {
+        between();
     }
     const bool recoloured = scene.marks != nullptr && !scene.marks->differences.empty();
     if (!recoloured) {
@@ -110,6 +109,44 @@ void TimelinePainter::paint(QPainter& painter, const TimelineScene& scene) {
     paintUnderLabels(painter, scene, colors_);
     paintOverLabels(painter, scene, colors_);
     paintMarks(painter, scene);
+    painter.restore();
+}
+
+void TimelinePainter::paintBodies(QPainter& painter, const TimelineScene& scene) {
+    if (isVector(painter) && visibleSlices(scene) <= kMostVectorSlices) {
+        paintVector(painter, scene);
+    } else {
+        const double scale = painter.device()->devicePixelRatioF();
+        refreshStrips(scene, scale);
+        paintStrips(painter, scene, scale);
+    }
+}
+
+void TimelinePainter::paintKernels(QPainter& painter, const TimelineScene& scene,
+                                   const std::function<QString(SliceRef)>& nameOf) {
+    painter.save();
+    painter.setClipRect(scene.lanes, Qt::IntersectClip);
+    paintBodies(painter, scene);
+    QFont font = painter.font();
+    font.setPixelSize(kKernelText);
+    painter.setFont(font);
+    const QFontMetricsF metrics(font);
+    for (const LaneBand& lane : scene.layout.lanes) {
+        for (const RowBand& row : lane.rows) {
+            visitVisible(scene, row, kLeastKernelName, [&](const QRectF& bar, std::size_t index) {
+                const QRectF visible = bar.intersected(scene.lanes).adjusted(3, 0, -1, 0);
+                const SliceRef slice{row.row, static_cast<std::uint32_t>(index)};
+                const auto kind = static_cast<TaskKind>(scene.store->rows()[row.row].kind[index]);
+                painter.setPen(textOn(styleOf(kind).color));
+                painter.drawText(visible, Qt::AlignVCenter | Qt::AlignLeft | Qt::TextSingleLine,
+                                 metrics.elidedText(nameOf(slice), Qt::ElideRight, visible.width()));
+            });
+        }
+    }
+    if (scene.hovered) {
+        painter.setPen(QPen(colors_.selection, 1));
+        painter.drawRect(sliceRect(scene, *scene.hovered).adjusted(0, 0, -1, -1));
+    }
     painter.restore();
 }
 

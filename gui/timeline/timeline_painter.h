@@ -39,7 +39,11 @@ public:
     explicit TimelinePainter(const TimelineColors& colors);
 
     void setColors(const TimelineColors& colors);
-    void paint(QPainter& painter, const TimelineScene& scene);
+    /// `between` paints what belongs above the bars and below what is marked.
+    void paint(QPainter& painter, const TimelineScene& scene, const std::function<void()>& between = {});
+    /// Only the bars, over what was painted before, with a name in each that `nameOf` gives one and that is wide
+    /// enough.
+    void paintKernels(QPainter& painter, const TimelineScene& scene, const std::function<QString(SliceRef)>& nameOf);
     /// The next paint draws the bodies again.
     void invalidate() { strips_.clear(); }
 
@@ -47,6 +51,7 @@ private:
     /// Brings the strips up to date, `scale` device pixels per pixel.
     void refreshStrips(const TimelineScene& scene, double scale);
     void paintStrips(QPainter& painter, const TimelineScene& scene, double scale) const;
+    void paintBodies(QPainter& painter, const TimelineScene& scene);
     void paintGaps(QPainter& painter, const TimelineScene& scene) const;
     void paintVector(QPainter& painter, const TimelineScene& scene) const;
     void paintLabels(QPainter& painter, const TimelineScene& scene);

@@ -1,6 +1,7 @@
 #include "gui/timeline/timeline_view.h"
 
 #include "gui/style/number_format.h"
+#include "gui/timeline/lane_accessible.h"
 #include "gui/timeline/time_ruler.h"
 #include "gui/timeline/timeline_marks.h"
 
@@ -14,6 +15,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 
 namespace pipescope {
 namespace {
@@ -22,15 +24,25 @@ constexpr int kPreferredLane = 32;
 }  // namespace
 
 TimelineView::TimelineView(Source source, TimeAxisModel& axis, QWidget* parent)
-    : AxisView(axis, parent), source_(source), painter_(colors()) {
+    : AxisView(axis, parent), source_(source), painter_(colors()), kernelPainter_(colors()) {
+    describeLanesToScreenReaders();
     setAccessibleName(source == Source::measured ? tr("Measured timeline") : tr("Simulated timeline"));
     setAccessibleDescription(tr("Tasks of each lane over time. Comma and full stop move between tasks."));
 }
 
 void TimelineView::setStore(std::shared_ptr<const TimelineStore> store) {
     store_ = std::move(store);
+    kernels_.reset();  // they stand below the other store's lanes
     hovered_.reset();
+    hoveredKernel_.reset();
     marks_.reset();  // they name slices of the other store
+    updateGeometry();
+    relayout();
+}
+
+void TimelineView::setKernels(std::shared_ptr<const KernelStore> kernels) {
+    kernels_ = std::move(kernels);
+    hoveredKernel_.reset();
     updateGeometry();
     relayout();
 }
@@ -49,17 +61,38 @@ QRectF TimelineView::rectOf(SliceRef slice) const {
     return store_ ? sliceRect(scene(), slice) : QRectF();
 }
 
-std::optional<SliceRef> TimelineView::sliceAt(const QPoint& position) const {
+QRectF TimelineView::kernelRect(SliceRef kernel) const {
+    return kernels_ ? sliceRect(kernelScene(), kernel) : QRectF();
+}
+
+std::optional<SliceRef> TimelineView::storedAt(const TimelineStore& store, const std::optional<RowBand>& row,
+                                               const QPoint& position) const {
     const QRect lanes = lanesRect();
-    if (!store_ || !lanes.contains(position)) {
-        return std::nullopt;
-    }
-    const std::optional<RowBand> row = layout_.rowAt(position.y() - lanes.top() + verticalScrollBar()->value());
-    if (!row) {
+    if (!row || !lanes.contains(position)) {
         return std::nullopt;
     }
     const auto reach = static_cast<std::int64_t>(kReach * axis().window().length / lanes.width());
-    return store_->sliceAt(row->row, timeAtPixel(position.x() + 0.5) - shift_, reach);
+    return store.sliceAt(row->row, timeAtPixel(position.x() + 0.5) - shift_, reach);
+}
+
+std::optional<SliceRef> TimelineView::sliceAt(const QPoint& position) const {
+    const int y = position.y() - lanesRect().top() + verticalScrollBar()->value();
+    return store_ ? storedAt(*store_, layout_.rowAt(y), position) : std::nullopt;
+}
+
+std::optional<SliceRef> TimelineView::kernelAt(const QPoint& position) const {
+    const int y = position.y() - lanesRect().top() + verticalScrollBar()->value();
+    return kernels_ ? storedAt(kernels_->slices(), layout_.kernelRowAt(y), position) : std::nullopt;
+}
+
+QRect TimelineView::laneRect(LaneId lane) const {
+    for (const LaneBand& each : layout_.lanes) {
+        if (each.lane == lane) {
+            const int top = lanesRect().top() + each.band.top - verticalScrollBar()->value();
+            return {0, top, viewport()->width(), each.band.height};
+        }
+    }
+    return {};
 }
 
 TimelineScene TimelineView::scene() const {
@@ -78,6 +111,39 @@ TimelineScene TimelineView::scene() const {
     return scene;
 }
 
+QString TimelineView::laneTitle(LaneId lane) const {
+    return titleOf(store_->lanes().at(lane.index()), lane.index());
+}
+
+QString TimelineView::laneDescription(LaneId lane) const {
+    const TimeWindow window = ownWindow();
+    const TimeRange shown{window.start, window.start + std::max<std::int64_t>(1, std::llround(window.length))};
+    std::ptrdiff_t tasks = 0;
+    for (const StoredRow& row : store_->rows()) {
+        if (row.lane == lane && !row.copies) {
+            const auto first = std::upper_bound(row.end.begin(), row.end.end(), shown.start) - row.end.begin();
+            const auto end = std::lower_bound(row.start.begin(), row.start.end(), shown.end) - row.start.begin();
+            tasks += std::max<std::ptrdiff_t>(0, end - first);
+        }
+    }
+    const double share = static_cast<double>(store_->busyIn(lane, shown)) / static_cast<double>(shown.length());
+    return tr("%1 long in view, tasks: %2, busy %3")
+        .arg(formatDuration(shown.length()))
+        .arg(tasks)
+        .arg(formatShare(share));
+}
+
+TimelineScene TimelineView::kernelScene() const {
+    TimelineScene scene;
+    scene.store = &kernels_->slices();
+    scene.window = ownWindow();
+    scene.layout = kernelLayout(layout_);
+    scene.lanes = lanesRect();
+    scene.scroll = verticalScrollBar()->value();
+    scene.hovered = hoveredKernel_;
+    return scene;
+}
+
 int TimelineView::topMargin() const {
     return fontMetrics().height() + 8;
 }
@@ -92,8 +158,10 @@ QSize TimelineView::minimumSizeHint() const {
 }
 
 void TimelineView::relayout() {
-    layout_ = store_ ? layoutRows(*store_, lanesRect().height()) : TimelineLayout{};
+    const TimelineStore* kernels = kernels_ ? &kernels_->slices() : nullptr;
+    layout_ = store_ ? layoutRows(*store_, lanesRect().height(), kernels) : TimelineLayout{};
     painter_.invalidate();
+    kernelPainter_.invalidate();
     setContentHeight(layout_.height);
 }
 
@@ -101,13 +169,20 @@ void TimelineView::changeEvent(QEvent* event) {
     AxisView::changeEvent(event);
     if (event->type() == QEvent::PaletteChange) {
         painter_.setColors(colors());
+        kernelPainter_.setColors(colors());
     }
 }
 
 void TimelineView::paintEvent(QPaintEvent*) {
     QPainter painter(viewport());
     painter.setFont(font());
-    painter_.paint(painter, scene());
+    painter_.paint(painter, scene(), [&] {
+        if (kernels_) {
+            kernelPainter_.paintKernels(painter, kernelScene(), [this](SliceRef kernel) {
+                return QString::fromStdString(kernels_->kernel(kernel).name);
+            });
+        }
+    });
     paintRuler(painter);
     paintGutter(painter);
     paintRange(painter, true);
@@ -175,19 +250,39 @@ void TimelineView::paintShares(QPainter& painter) const {
 
 void TimelineView::hover(std::optional<QPoint> position) {
     const std::optional<SliceRef> hovered = position ? sliceAt(*position) : std::nullopt;
-    if (hovered != hovered_) {
+    const std::optional<SliceRef> kernel = position ? kernelAt(*position) : std::nullopt;
+    if (hovered != hovered_ || kernel != hoveredKernel_) {
         hovered_ = hovered;
+        hoveredKernel_ = kernel;
         viewport()->update();
     }
 }
 
 void TimelineView::click(const QPoint& position) {
+    if (const std::optional<SliceRef> kernel = kernelAt(position)) {
+        Q_EMIT picked(store_->find(kernels_->kernel(*kernel).task));
+        return;
+    }
     Q_EMIT picked(sliceAt(position));
 }
 
+QString TimelineView::kernelToolTip(SliceRef kernel) const {
+    const Kernel found = kernels_->kernel(kernel);
+    QString text = tr("<b>%1</b><br>%2, from %3 of the step<br>began %4 after its launch<br>launched by %5")
+                       .arg(QString::fromStdString(found.name).toHtmlEscaped(), formatDuration(found.end - found.start),
+                            formatDuration(found.start - axis().origin()), formatDuration(found.launchDelay),
+                            taskName(found.task).toHtmlEscaped());
+    if (const std::optional<TaskDeviceWork> work = kernels_->workOf(found.task)) {
+        text += QStringLiteral("<br>") + describe(*work).toHtmlEscaped();
+    }
+    return text;
+}
+
 void TimelineView::mouseDoubleClickEvent(QMouseEvent* event) {
-    if (const std::optional<SliceRef> slice = sliceAt(event->position().toPoint())) {
-        const Slice found = store_->slice(*slice);
+    const std::optional<SliceRef> kernel = kernelAt(event->position().toPoint());
+    const std::optional<SliceRef> slice = kernel ? kernel : sliceAt(event->position().toPoint());
+    if (slice) {
+        const Slice found = kernel ? kernels_->slices().slice(*slice) : store_->slice(*slice);
         const std::int64_t margin = found.duration().count();
         axis().show({found.start.count() + shift_ - margin, found.end.count() + shift_ + margin});
     }
@@ -197,7 +292,11 @@ bool TimelineView::viewportEvent(QEvent* event) {
     if (event->type() == QEvent::ToolTip) {
         const auto* help = static_cast<QHelpEvent*>(event);
         const std::optional<SliceRef> slice = sliceAt(help->pos());
-        QToolTip::showText(help->globalPos(), slice && describe_ ? describe_(*slice) : QString(), viewport());
+        QString text = slice && describe_ ? describe_(*slice) : QString();
+        if (const std::optional<SliceRef> kernel = kernelAt(help->pos())) {
+            text = kernelToolTip(*kernel);
+        }
+        QToolTip::showText(help->globalPos(), text, viewport());
         return true;
     }
     return AxisView::viewportEvent(event);

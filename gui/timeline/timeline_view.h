@@ -1,6 +1,7 @@
 #pragma once
 
 #include "gui/timeline/axis_view.h"
+#include "gui/timeline/kernel_store.h"
 #include "gui/timeline/timeline_painter.h"
 #include "gui/timeline/timeline_store.h"
 
@@ -19,6 +20,9 @@ public:
     /// Null: nothing to show.
     void setStore(std::shared_ptr<const TimelineStore> store);
     const TimelineStore* store() const { return store_.get(); }
+    /// What devices did for the tasks of each lane, in rows below them; null: nothing.
+    void setKernels(std::shared_ptr<const KernelStore> kernels);
+    const KernelStore* kernels() const { return kernels_.get(); }
     /// Added to the store's times: a simulated step starts at 0 and is drawn where the measured one started.
     void setShift(std::int64_t ns);
     std::int64_t shift() const { return shift_; }
@@ -30,6 +34,14 @@ public:
 
     QRectF rectOf(SliceRef slice) const;
     std::optional<SliceRef> sliceAt(const QPoint& position) const;
+    /// Of the store of kernels.
+    std::optional<SliceRef> kernelAt(const QPoint& position) const;
+    QRectF kernelRect(SliceRef kernel) const;
+    /// Of lanes, in viewport pixels; empty where the store has no such lane.
+    QRect laneRect(LaneId lane) const;
+    QString laneTitle(LaneId lane) const;
+    /// What is in view of the lane, as a screen reader says it.
+    QString laneDescription(LaneId lane) const;
     /// Picks the slice `by` places later on the row of the selected one; without one, the first that is visible.
     void moveSelection(int by);
     /// Scrolls up or down so that the slice is on screen; the time axis stays.
@@ -55,6 +67,10 @@ protected:
 private:
     TimeWindow ownWindow() const { return shifted(axis().window(), -shift_); }
     TimelineScene scene() const;
+    TimelineScene kernelScene() const;
+    std::optional<SliceRef> storedAt(const TimelineStore& store, const std::optional<RowBand>& row,
+                                     const QPoint& position) const;
+    QString kernelToolTip(SliceRef kernel) const;
     void paintRuler(QPainter& painter) const;
     void paintGutter(QPainter& painter) const;
     /// How busy each lane was in the measured range.
@@ -62,11 +78,14 @@ private:
 
     Source source_;
     std::shared_ptr<const TimelineStore> store_;
+    std::shared_ptr<const KernelStore> kernels_;
     std::int64_t shift_ = 0;
     std::shared_ptr<const TimelineMarks> marks_;
     TimelineLayout layout_;
     TimelinePainter painter_;
+    TimelinePainter kernelPainter_;
     std::function<QString(SliceRef)> describe_;
     std::optional<SliceRef> hovered_;
+    std::optional<SliceRef> hoveredKernel_;
 };
 }  // namespace pipescope

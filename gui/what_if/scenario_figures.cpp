@@ -114,8 +114,29 @@ ScenarioFigures::ScenarioFigures(QWidget* parent) : QWidget(parent) {
         grid->addWidget(row.change, line, 2);
         rows_.push_back(row);
     }
+    band_ = new QLabel(this);
+    band_->setAlignment(Qt::AlignRight);
+    band_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    const QString help =
+        tr("Nine steps of ten lie between these, as much as layers and machine varied when the profile was made. The "
+           "mean lies above the step time, since every wait is for the later of two.");
+    auto* name = new QLabel(tr("5–95 % of steps"), this);
+    for (QLabel* label : {name, band_}) {
+        label->setToolTip(help);
+    }
+    grid->addWidget(name, static_cast<int>(names.size()), 0);
+    grid->addWidget(band_, static_cast<int>(names.size()), 1, 1, 2);
+    setBand(std::nullopt);
     grid->setColumnStretch(1, 1);
     grid->setColumnMinimumWidth(2, fontMetrics().horizontalAdvance(QStringLiteral("−00.0 points")));
+}
+
+void ScenarioFigures::setBand(const std::optional<StepBand>& band) {
+    band_->setText(band ? tr("%1 to %2, mean %3")
+                              .arg(formatDuration(band->low.count()), formatDuration(band->high.count()),
+                                   formatDuration(band->mean.count()))
+                        : kUnknown);
+    band_->setAccessibleName(tr("5 to 95 percent of steps: %1").arg(band_->text()));
 }
 
 void ScenarioFigures::setScenario(const SimulatedScenario& scenario, const SimulatedScenario* reference) {

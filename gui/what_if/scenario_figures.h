@@ -4,6 +4,7 @@
 
 #include <QWidget>
 
+#include <optional>
 #include <vector>
 
 class QLabel;
@@ -29,6 +30,8 @@ class ScenarioFigures : public QWidget {
 public:
     explicit ScenarioFigures(QWidget* parent = nullptr);
     void setScenario(const SimulatedScenario& scenario, const SimulatedScenario* reference);
+    /// Where the scenario's steps lie; nothing: it is not known, or not yet.
+    void setBand(const std::optional<StepBand>& band);
 
 private:
     struct Row {
@@ -37,5 +40,6 @@ private:
         QLabel* change;
     };
     std::vector<Row> rows_;
+    QLabel* band_;
 };
 }  // namespace pipescope

@@ -16,6 +16,7 @@ namespace {
 constexpr std::chrono::milliseconds kFrame{12};  // of the 16 of a frame: the rest is for drawing
 constexpr double kFirstGuess = 3'000;            // ns a task
 constexpr int kSearchDelay = 150;                // ms without a change before cuts are looked for
+constexpr int kBandDelay = 250;                  // ms without a change before the variation of steps is
 
 /// A balance, or why there is none.
 using SearchResult = std::variant<Balance, QString>;
@@ -69,12 +70,16 @@ ScenarioModel::ScenarioModel(QObject* parent)
     : QObject(parent),
       undo_(new QUndoStack(this)),
       searchTimer_(new QTimer(this)),
+      bandTimer_(new QTimer(this)),
       patience_(kFrame),
       nsPerTask_(kFirstGuess) {
     qRegisterMetaType<std::shared_ptr<const SimulatedScenario>>();
     searchTimer_->setSingleShot(true);
     searchTimer_->setInterval(kSearchDelay);
     connect(searchTimer_, &QTimer::timeout, this, &ScenarioModel::searchOptimal);
+    bandTimer_->setSingleShot(true);
+    bandTimer_->setInterval(kBandDelay);
+    connect(bandTimer_, &QTimer::timeout, this, &ScenarioModel::findBand);
 }
 
 ScenarioModel::~ScenarioModel() = default;
@@ -90,6 +95,8 @@ void ScenarioModel::setProfile(std::shared_ptr<const Profile> profile, std::opti
     result_.reset();
     recordedResult_.reset();
     optimal_.reset();
+    band_.reset();
+    bandTimer_->stop();
     shownGeneration_ = ++generation_;
     recorded_ = profile_ ? recorded.value_or(defaultScenario(*profile_)) : Scenario{};
     scenario_ = recorded_;
@@ -119,9 +126,12 @@ void ScenarioModel::apply(const Scenario& scenario) {
     scenario_ = scenario;
     ++generation_;
     optimal_.reset();
+    band_.reset();
     searchTimer_->start();
+    bandTimer_->start();
     Q_EMIT scenarioChanged();
     Q_EMIT optimalBalanceChanged();
+    Q_EMIT bandChanged();
     if (!prepareDevice()) {
         return;
     }
@@ -256,5 +266,28 @@ void ScenarioModel::searchOptimal() {
         Q_EMIT optimalBalanceChanged();
     });
     watcher->setFuture(QtConcurrent::run(&workPool(), searchFor, timed_, scenario_, BalanceAlgorithm::optimal));
+}
+
+void ScenarioModel::findBand() {
+    if (isEmpty()) {
+        return;
+    }
+    if (banding_) {
+        bandTimer_->start();
+        return;
+    }
+    banding_ = true;
+    using Band = std::optional<StepBand>;
+    auto* watcher = new QFutureWatcher<Band>(this);
+    connect(watcher, &QFutureWatcher<Band>::finished, this, [this, watcher, generation = generation_] {
+        banding_ = false;
+        watcher->deleteLater();
+        if (generation == generation_) {
+            band_ = watcher->result();
+            Q_EMIT bandChanged();
+        }
+    });
+    watcher->setFuture(QtConcurrent::run(
+        &workPool(), [profile = timed_, scenario = scenario_] { return stepBand(*profile, scenario); }));
 }
 }  // namespace pipescope

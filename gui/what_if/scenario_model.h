@@ -57,6 +57,8 @@ public:
 
     /// Looks for a balance in a worker and changes to it. Overtaken by any other change of the scenario meanwhile.
     void applyBalance(BalanceAlgorithm algorithm);
+    /// Where the steps of the present scenario lie; nothing while it is worked out, or where there is none.
+    const std::optional<StepBand>& band() const { return band_; }
     /// The best balance of the present scenario's partitions; nothing while it is looked for.
     const std::optional<Balance>& optimalBalance() const { return optimal_; }
 
@@ -69,6 +71,7 @@ Q_SIGNALS:
     void scenarioChanged();
     void simulated(std::shared_ptr<const pipescope::SimulatedScenario> result);
     void optimalBalanceChanged();
+    void bandChanged();
     /// Something that was asked for cannot be had.
     void failed(const QString& text);
 
@@ -87,6 +90,8 @@ private:
     bool prepareDevice();
     double expectedCost() const;
     void searchOptimal();
+    /// In a worker, once the scenario rests.
+    void findBand();
 
     std::shared_ptr<const Profile> profile_;
     std::shared_ptr<const Profile> timed_;  // of the scenario's device
@@ -96,8 +101,10 @@ private:
     std::shared_ptr<const SimulatedScenario> recordedResult_;
     std::shared_ptr<const SimulatedScenario> result_;
     std::optional<Balance> optimal_;
+    std::optional<StepBand> band_;
     QUndoStack* undo_;
     QTimer* searchTimer_;
+    QTimer* bandTimer_;
     std::chrono::nanoseconds patience_;
     double nsPerTask_;  // of the latest simulation
     bool hasRecording_ = false;
@@ -106,5 +113,6 @@ private:
     int shownGeneration_ = 0;  // whose result is shown
     bool working_ = false;
     bool searching_ = false;
+    bool banding_ = false;
 };
 }  // namespace pipescope

@@ -84,6 +84,7 @@ WhatIfPanel::WhatIfPanel(ScenarioModel& model, QWidget* parent) : QWidget(parent
     connect(&model_, &ScenarioModel::profileChanged, this, &WhatIfPanel::showProfile);
     connect(&model_, &ScenarioModel::scenarioChanged, this, &WhatIfPanel::showScenario);
     connect(&model_, &ScenarioModel::simulated, this, &WhatIfPanel::showResult);
+    connect(&model_, &ScenarioModel::bandChanged, this, [this] { figures_->setBand(model_.band()); });
     connect(&model_, &ScenarioModel::failed, this, &WhatIfPanel::say);
     showProfile();
 }

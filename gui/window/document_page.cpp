@@ -128,6 +128,7 @@ void DocumentPage::setDocument(std::shared_ptr<const TraceDocument> document, Ke
     const bool hasStep = document_->measured && document_->measured->step(step_) != nullptr;
     step_ = keeps && hasStep ? step_ : typicalStep(*document_);
     view(Source::measured).setStore(document_->measured);
+    view(Source::measured).setKernels(document_->kernels);
     view(Source::simulated).setStore(document_->simulated);
     tracks_->setStore(document_->tracks);
     trackPane_->setVisible(document_->tracks != nullptr);

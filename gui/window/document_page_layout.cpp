@@ -113,7 +113,9 @@ void DocumentPage::shareHeight() {
     const int lines = 2 * (fontMetrics().height() + 8);  // header and ruler
     const auto needOf = [&](Source source) {
         const TimelineStore* store = document_->store(source);
-        return store != nullptr ? lines + layoutRows(*store, 0).height : 0;
+        const bool kernels = source == Source::measured && document_->kernels;
+        const TimelineStore* below = kernels ? &document_->kernels->slices() : nullptr;
+        return store != nullptr ? lines + layoutRows(*store, 0, below).height : 0;
     };
     const int measured = needOf(Source::measured);
     const int simulated = simulated_->isVisibleTo(this) ? needOf(Source::simulated) : 0;

@@ -22,6 +22,7 @@ class QUndoGroup;
 
 namespace pipescope {
 class DifferenceTableModel;
+class GrowingTrace;
 class LaneTableModel;
 class MessageBar;
 class MarksPanel;
@@ -112,7 +113,8 @@ private:
     void setTitle();
 
     // main_window_files.cpp
-    void load(DocumentPage& page);
+    /// Reads the page's file; with `growing` only what came since the last time.
+    void load(DocumentPage& page, const std::shared_ptr<GrowingTrace>& growing = nullptr);
     void showLoaded(DocumentPage& page, std::shared_ptr<const TraceDocument> document);
     void showFailed(DocumentPage& page, const QString& error);
     void askForFile();

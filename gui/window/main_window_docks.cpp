@@ -20,7 +20,7 @@
 
 namespace pipescope {
 namespace {
-constexpr int kSliderRest = 150;  // ms
+constexpr int kSliderRest = 150;     // ms
 constexpr int kNarrowWindow = 1200;  // nothing fits beside a table
 constexpr int kWideWindow = 2400;    // a third of it is wide enough for the widest, the plan
 

@@ -33,8 +33,13 @@ struct Loaded {
 };
 
 /// A large file gives several documents, each fuller than the one before.
-void tryLoad(QPromise<Loaded>& promise, const QString& path, const std::stop_token& stop) {
+void tryLoad(QPromise<Loaded>& promise, const QString& path, const std::shared_ptr<GrowingTrace>& growing,
+             const std::stop_token& stop) {
     try {
+        if (growing) {
+            promise.addResult(Loaded{growing->next(stop), {}});
+            return;
+        }
         loadDocument(
             path,
             [&](std::shared_ptr<const TraceDocument> document) {
@@ -56,7 +61,7 @@ void MainWindow::open(const QString& path) {
     load(*of);
 }
 
-void MainWindow::load(DocumentPage& page) {
+void MainWindow::load(DocumentPage& page, const std::shared_ptr<GrowingTrace>& growing) {
     // The worker outlives neither the window nor a closed tab; what it read for a closed one is dropped.
     auto* watcher = new QFutureWatcher<Loaded>(this);
     const auto stop = std::make_shared<std::stop_source>();
@@ -84,7 +89,7 @@ void MainWindow::load(DocumentPage& page) {
                 remember(of->path());
                 Q_EMIT loaded();
             });
-    watcher->setFuture(QtConcurrent::run(&workPool(), tryLoad, page.path(), stop->get_token()));
+    watcher->setFuture(QtConcurrent::run(&workPool(), tryLoad, page.path(), growing, stop->get_token()));
 }
 
 void MainWindow::showLoaded(DocumentPage& page, std::shared_ptr<const TraceDocument> document) {

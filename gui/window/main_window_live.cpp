@@ -1,3 +1,4 @@
+#include "gui/document/document_loader.h"
 #include "gui/document/trace_follower.h"
 #include "gui/window/main_window.h"
 
@@ -10,9 +11,10 @@ void MainWindow::followIfLive(DocumentPage& page) {
     }
     page.setLive(DocumentPage::Live::following);
     auto* follower = new TraceFollower(page.path(), &page);
-    connect(follower, &TraceFollower::grown, this, [this, of = QPointer(&page)] {
+    const auto growing = std::make_shared<GrowingTrace>(page.path());
+    connect(follower, &TraceFollower::grown, this, [this, follower, growing, of = QPointer(&page)] {
         if (of) {
-            load(*of);  // resumes the follower when it is shown
+            load(*of, follower->ended() ? nullptr : growing);  // resumes the follower when it is shown
         }
     });
     connect(follower, &TraceFollower::finished, &page, [follower, of = QPointer(&page)] {

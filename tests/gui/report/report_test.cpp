@@ -120,5 +120,15 @@ TEST(UnmatchedTasks, NamesTheReasonOfEachKind) {
     }
     EXPECT_EQ(missing, 1u);
 }
+
+TEST(Report, SaysOfHowManyStepsTheMediansAre) {
+    TraceDocument document = *sample("some_steps.sqlite");
+    const auto says = [&](const QString& wanted) {
+        return QString::fromUtf8(reportHtml(makeReport(document, 1))).count(wanted);
+    };
+    EXPECT_EQ(says(QStringLiteral("evenly chosen")), 0);
+    document.comparableSteps = 4000;  // of which the sample's two were taken
+    EXPECT_EQ(says(QStringLiteral("2 of 4000 steps, evenly chosen")), 2) << "in the summary and below the table";
+}
 }  // namespace
 }  // namespace pipescope

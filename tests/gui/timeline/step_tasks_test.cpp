@@ -250,7 +250,7 @@ TEST(TaskMatching, PairsEveryTaskOfARunWithItsTwin) {
     const Simulation simulation = simulate(sampleProfile(run), sampleOptions(run));
     const TimelineStore simulated(simulation.timeline);
     const TimelineStore measured(sampleTimeline(run));
-    const TaskMatching matching = matchTasks(measured, 1, simulated);
+    const TaskMatching matching = matchTasks(StepTasks(measured, 1), StepTasks(simulated, 0));
     EXPECT_EQ(matching.pairs.size(), simulated.numSlices());
     EXPECT_TRUE(matching.unmatched.empty());
     for (const TaskPair& pair : matching.pairs) {
@@ -271,7 +271,9 @@ TEST(TaskMatching, ListsTheRestWithTheReason) {
     sort_slices(measured);
     Timeline simulated = chain();
     simulated.source = Source::simulated;
-    const TaskMatching matching = matchTasks(TimelineStore(measured), 0, TimelineStore(simulated));
+    const TimelineStore ours(measured);
+    const TimelineStore theirs(simulated);
+    const TaskMatching matching = matchTasks(StepTasks(ours, 0), StepTasks(theirs, 0));
     EXPECT_EQ(matching.pairs.size(), 6U);
     std::map<UnmatchedReason, TaskKind> rest;
     for (const UnmatchedTask& each : matching.unmatched) {

@@ -127,5 +127,32 @@ TEST_F(ScenarioModelTest, SaysWhatIsWrongInsteadOfThrowing) {
     model_.undoStack().undo();
     EXPECT_TRUE(model_.result()->runs());
 }
+
+TEST_F(ScenarioModelTest, WorksOutWhereStepsLieOnceTheScenarioRests) {
+    auto profile = std::make_shared<Profile>(*model_.profile());
+    for (LayerProfile& layer : profile->layers) {
+        layer.forward_cv = 0.1;
+        layer.backward_cv = 0.1;
+    }
+    profile->step_cv = 0.05;
+    model_.setProfile(profile, std::nullopt);
+    model_.change(withChunks(6), QStringLiteral("micro-batches"));
+    EXPECT_FALSE(model_.band());  // that of the scenario before is not shown for this one
+    ASSERT_TRUE(QTest::qWaitFor([&] { return model_.band().has_value(); }, kPatience));
+    const Nanoseconds step = model_.result()->simulation.step_time;
+    EXPECT_LT(model_.band()->low, step);
+    EXPECT_GT(model_.band()->high, step);
+    EXPECT_GE(model_.band()->mean, step);
+    EXPECT_EQ(model_.band(), stepBand(*profile, model_.scenario()));
+    model_.undoStack().undo();
+    EXPECT_FALSE(model_.band());
+}
+
+TEST_F(ScenarioModelTest, HasNoBandForAProfileThatTellsOfNoVariation) {
+    EXPECT_EQ(stepBand(*model_.profile(), model_.scenario()), std::nullopt);
+    Scenario impossible = model_.scenario();
+    impossible.options.chunks = 0;
+    EXPECT_EQ(stepBand(*model_.profile(), impossible), std::nullopt);
+}
 }  // namespace
 }  // namespace pipescope

@@ -15,19 +15,23 @@ struct Outcome {
     QString error;
 };
 
-/// Runs pipescope-gui without a display and without a platform chosen, as on a server.
-Outcome view(const QStringList& arguments) {
+/// Runs a program without a display and without a platform chosen, as on a server.
+Outcome run(const QString& program, const QStringList& arguments) {
     QProcess process;
     QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
     for (const char* name : {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}) {
         environment.remove(QString::fromLatin1(name));
     }
     process.setProcessEnvironment(environment);
-    process.start(QStringLiteral(PIPESCOPE_GUI_PROGRAM), arguments);
+    process.start(program, arguments);
     if (!process.waitForFinished(40'000) || process.exitStatus() != QProcess::NormalExit) {
         return {-1, QStringLiteral("did not end by itself")};
     }
     return {process.exitCode(), QString::fromUtf8(process.readAllStandardError())};
+}
+
+Outcome view(const QStringList& arguments) {
+    return run(QStringLiteral(PIPESCOPE_GUI_PROGRAM), arguments);
 }
 
 class ViewerCommand : public testing::Test {
@@ -177,6 +181,46 @@ TEST_F(ViewerCommand, SaysThatAWindowNeedsADisplay) {
     const Outcome outcome = view({trace()});
     EXPECT_EQ(outcome.code, 1);
     EXPECT_TRUE(outcome.error.contains(QStringLiteral("--render"))) << outcome.error.toStdString();
+}
+
+TEST_F(ViewerCommand, GetsAllThatPipescopeViewIsAskedFor) {
+    const QString file = trace();
+    const auto options = [&](const QString& out) {
+        return QStringList{file,
+                           QStringLiteral("--render"),
+                           out,
+                           QStringLiteral("--size"),
+                           QStringLiteral("1100x700"),
+                           QStringLiteral("--step"),
+                           QStringLiteral("1"),
+                           QStringLiteral("--range=-1ms:30ms"),
+                           QStringLiteral("--mode"),
+                           QStringLiteral("difference"),
+                           QStringLiteral("--align"),
+                           QStringLiteral("step"),
+                           QStringLiteral("--critical-path"),
+                           QStringLiteral("--theme"),
+                           QStringLiteral("dark")};
+    };
+    ASSERT_EQ(view(options(path("asked_gui.png"))).code, 0);
+    const QString program = QStringLiteral(PIPESCOPE_PROGRAM);
+    const Outcome forwarded = run(program, QStringList{QStringLiteral("view")} + options(path("asked_cli.png")));
+    ASSERT_EQ(forwarded.code, 0) << forwarded.error.toStdString();
+    EXPECT_EQ(QImage(path("asked_cli.png")).size(), QSize(1100, 700));
+    EXPECT_EQ(read(path("asked_cli.png")), read(path("asked_gui.png")));
+
+    ASSERT_EQ(view({file, QStringLiteral("--render"), path("all_gui.png"), QStringLiteral("--all")}).code, 0);
+    const QStringList all{QStringLiteral("view"),     file,
+                          QStringLiteral("--render"), path("all_cli.png"),
+                          QStringLiteral("--all"),    QStringLiteral("--report"),
+                          path("all_cli.html"),       QStringLiteral("--force")};
+    ASSERT_EQ(run(program, all).code, 0);
+    EXPECT_EQ(read(path("all_cli.png")), read(path("all_gui.png")));
+    EXPECT_TRUE(read(path("all_cli.html")).startsWith("<!DOCTYPE html>"));
+    EXPECT_EQ(run(program, {QStringLiteral("view"), file, QStringLiteral("--render"), path("bad.png"),
+                            QStringLiteral("--mode"), QStringLiteral("sideways")})
+                  .code,
+              2);
 }
 }  // namespace
 }  // namespace pipescope

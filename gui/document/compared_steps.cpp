@@ -1,0 +1,58 @@
+#include "gui/document/compared_steps.h"
+
+#include <algorithm>
+#include <unordered_set>
+
+namespace pipescope {
+ComparedSteps stepsToCompare(const TraceDocument& document) {
+    std::vector<StepRecord> steps;
+    for (const StepRecord& step : document.steps) {
+        if (!step.warmup && document.measured->step(step.step) != nullptr) {
+            steps.push_back(step);
+        }
+    }
+    if (steps.empty()) {
+        for (const StepSpan& span : document.measured->steps()) {
+            steps.push_back({span.step, {}, {}, {}, {}, 0, false});
+        }
+    }
+    const std::size_t all = std::max<std::size_t>(1, document.measured->steps().size());
+    const std::size_t tasks = std::max<std::size_t>(1, document.measured->numSlices() / all);
+    const std::size_t most = std::max<std::size_t>(1, ComparedSteps::kMostTasks / tasks);
+    ComparedSteps compared{{}, steps.size()};
+    const std::size_t count = std::min(steps.size(), most);
+    for (std::size_t i = 0; i < count; ++i) {
+        compared.steps.push_back(steps[i * steps.size() / count]);
+    }
+    return compared;
+}
+
+namespace {
+template <class Wanted>
+Timeline slicesOf(const TimelineStore& store, const Wanted& wanted) {
+    Timeline timeline{store.source(), store.lanes(), {}};
+    for (std::uint32_t row = 0; row < store.rows().size(); ++row) {
+        const std::vector<std::uint64_t>& keys = store.rows()[row].key;
+        for (std::uint32_t i = 0; i < keys.size(); ++i) {
+            if (wanted(keys[i])) {
+                timeline.slices.push_back(store.slice({row, i}));
+            }
+        }
+    }
+    sort_slices(timeline);
+    return timeline;
+}
+}  // namespace
+
+Timeline timelineOf(const TimelineStore& store, const std::vector<StepRecord>& steps) {
+    std::unordered_set<std::int32_t> wanted;
+    for (const StepRecord& step : steps) {
+        wanted.insert(step.step);
+    }
+    return slicesOf(store, [&](std::uint64_t key) { return wanted.contains(unpack(key).value_or(TaskKey{}).step); });
+}
+
+Timeline timelineOf(const TimelineStore& store) {
+    return slicesOf(store, [](std::uint64_t) { return true; });
+}
+}  // namespace pipescope

@@ -1,0 +1,159 @@
+#include "gui/document/own_trace.h"
+
+#include "gui/document/document_parts.h"
+#include "gui/document/kernel_loading.h"
+#include "gui/document/memory_loading.h"
+#include "gui/document/track_loading.h"
+#include "trace/open_trace.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace pipescope {
+OwnTrace::OwnTrace(const QString& path, TraceReader reader)
+    : reader_(std::move(reader)), lanes_(reader_.lanes()), tasks_(path.toStdString(), Source::measured, lanes_) {
+    document_.path = path;
+}
+
+void OwnTrace::load(const PublishDocument& publish, const std::stop_token& stop) {
+    // Long enough to read a small trace whole, short enough for a first paint within half a second.
+    constexpr std::chrono::milliseconds kFirstPart{120};
+    constexpr std::size_t kSmall = 100'000;
+    readHead();
+    tasks_.readFor(kFirstPart);
+    const bool small = tasks_.finished() && tasks_.size() <= kSmall;
+    if (!tasks_.finished()) {
+        publish(firstPart());
+        tasks_.readRest(stop);
+    }
+    if (stop.stop_requested()) {
+        return;
+    }
+    if (tasks_.size() > 0) {
+        document_.measured = std::make_shared<const TimelineStore>(tasks_.finish());
+    }
+    takeTasks();
+    if (!small) {
+        document_.complete = false;
+        publish(std::make_shared<const TraceDocument>(document_));
+    }
+    readMemory();
+    if (!stop.stop_requested()) {
+        compareBoth();
+    }
+    if (!small) {
+        publish(std::make_shared<const TraceDocument>(document_));
+    }
+    readRanges(stop);
+    document_.complete = true;
+    publish(std::make_shared<const TraceDocument>(document_));
+}
+
+std::shared_ptr<const TraceDocument> OwnTrace::loadMore(const std::stop_token& stop) {
+    constexpr std::chrono::milliseconds kQuick{100};
+    TraceDocument before = std::exchange(document_, {});
+    document_.path = before.path;
+    simulation_.reset();
+    readHead();
+    if (std::vector<LaneInfo> lanes = reader_.lanes(); lanes != lanes_) {  // they have names by now
+        lanes_ = std::move(lanes);
+        tasks_ = TaskLoading(document_.path.toStdString(), Source::measured, lanes_);
+    }
+    tasks_.readMore(stop);
+    if (tasks_.size() > 0) {
+        document_.measured = std::make_shared<const TimelineStore>(tasks_.snapshot());
+    }
+    takeTasks();
+    readNewMemory();
+    if (!stop.stop_requested()) {
+        compareBoth();
+    }
+    document_.kernels = before.kernels;
+    document_.tracks = before.tracks;
+    if (rangesTook_ < kQuick) {
+        const auto start = std::chrono::steady_clock::now();
+        readRanges(stop);
+        rangesTook_ = std::chrono::steady_clock::now() - start;
+    }
+    return std::make_shared<const TraceDocument>(document_);
+}
+
+void OwnTrace::readHead() {
+    const std::map<std::string, std::string> run = reader_.run();
+    document_.model = modelName(run);
+    document_.steps = reader_.steps();
+    document_.profile = profileOf(reader_.profile_json(), document_.notes);
+    if (document_.profile) {
+        if (std::optional<Simulation> simulation = simulateRecorded(*document_.profile, run, document_.notes)) {
+            simulation_ = adopt(std::move(*simulation), document_);
+        }
+    }
+    addDrops(reader_.drops(), reader_.diagnostics(), document_);
+}
+
+std::shared_ptr<const TraceDocument> OwnTrace::firstPart() const {
+    TraceDocument first = document_;
+    first.measured = std::make_shared<const TimelineStore>(tasks_.snapshot());
+    first.loaded = tasks_.part();
+    first.complete = false;
+    return std::make_shared<const TraceDocument>(std::move(first));
+}
+
+void OwnTrace::takeTasks() {
+    if (!document_.measured && !document_.simulated) {
+        readSimulated();
+    }
+    addHidden(document_);
+}
+
+void OwnTrace::compareBoth() {
+    if (document_.measured && simulation_) {
+        compareWith(document_, *simulation_);
+    }
+}
+
+void OwnTrace::readRanges(const std::stop_token& stop) {
+    if (document_.measured) {
+        document_.kernels = kernelsOf(document_.path, document_.measured->lanes(), stop);
+    }
+    if (!stop.stop_requested()) {
+        document_.tracks = tracksOf(open_trace(document_.path.toStdString(), {.tracks = true, .tasks = false}));
+    }
+}
+
+void OwnTrace::readSimulated() {
+    const Timeline stored = reader_.timeline(Source::simulated);
+    if (stored.slices.empty()) {
+        refuseEmpty(document_.path);
+    }
+    document_.simulated = std::make_shared<const TimelineStore>(stored);
+}
+
+void OwnTrace::readMemory() {
+    if (!document_.measured) {
+        return;
+    }
+    std::vector<MemoryTrack> tracks(document_.measured->lanes().size());
+    bool any = false;
+    reader_.for_each_memory([&](const MemorySample& sample) {
+        if (sample.lane.index() < tracks.size()) {
+            tracks[sample.lane.index()].add(sample);
+            any = true;
+        }
+    });
+    if (any) {
+        document_.measuredMemory = std::make_shared<const std::vector<MemoryTrack>>(std::move(tracks));
+    }
+}
+
+void OwnTrace::readNewMemory() {
+    if (!document_.measured) {
+        return;
+    }
+    memory_.resize(std::max(memory_.size(), document_.measured->lanes().size()));
+    lastSample_ = addMemorySince(document_.path, lastSample_, memory_);
+    if (lastSample_ > 0) {
+        document_.measuredMemory = std::make_shared<const std::vector<MemoryTrack>>(memory_);
+    }
+}
+}  // namespace pipescope

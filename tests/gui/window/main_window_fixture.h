@@ -1,0 +1,57 @@
+#pragma once
+
+#include "gui/timeline/timeline_view.h"
+#include "gui/window/main_window.h"
+#include "tests/gui/sample_trace.h"
+
+#include <gtest/gtest.h>
+
+#include <QApplication>
+#include <QSignalSpy>
+#include <QWheelEvent>
+
+#include <string>
+
+namespace pipescope {
+inline constexpr int kPatience = 20'000;  // ms; a loaded machine may need some
+
+/// A window on a screen that is not there, with a sample run in it.
+class MainWindowTest : public testing::Test {
+protected:
+    void SetUp() override {
+        window_.resize(1400, 900);
+        window_.show();
+    }
+
+    void open(const std::string& name, const SampleRun& run = {}) {
+        const auto path = temporaryPath(name);
+        writeSampleTrace(path, run);
+        QSignalSpy loaded(&window_, &MainWindow::loaded);
+        window_.open(QString::fromStdString(path.string()));
+        ASSERT_TRUE(loaded.wait(kPatience));
+        settle();
+    }
+
+    void settle() {
+        QApplication::processEvents();
+        QApplication::processEvents();
+    }
+
+    TimelineView& measured() { return window_.view(Source::measured); }
+    TimelineView& simulated() { return window_.view(Source::simulated); }
+
+    void wheel(TimelineView& view, const QPointF& at, int delta, Qt::KeyboardModifiers modifiers) {
+        QWheelEvent event(at, view.viewport()->mapToGlobal(at), {}, {0, delta}, Qt::NoButton, modifiers,
+                          Qt::NoScrollPhase, false);
+        QApplication::sendEvent(view.viewport(), &event);
+    }
+
+    SliceRef slice(Source source, const TaskKey& key) { return *window_.document()->store(source)->find(key); }
+
+    QColor pixel(TimelineView& view, const QPoint& at) { return view.viewport()->grab().toImage().pixelColor(at); }
+
+    MainWindow window_{nullptr};
+    const TaskKey task_{1, TaskKind::backward, 1, 2, -1};
+    const TaskKey twin_{0, TaskKind::backward, 1, 2, -1};
+};
+}  // namespace pipescope

@@ -1,0 +1,192 @@
+#include "gui/style/message_bar.h"
+#include "gui/style/task_style.h"
+#include "gui/tables/task_details.h"
+#include "gui/timeline/memory_view.h"
+#include "gui/timeline/timeline_marks.h"
+#include "gui/timeline/timeline_pane.h"
+#include "tests/gui/window/main_window_fixture.h"
+
+#include <gtest/gtest.h>
+
+#include <QLabel>
+#include <QTest>
+
+namespace pipescope {
+namespace {
+using WindowTimelines = MainWindowTest;
+
+TEST_F(WindowTimelines, ShowsBothTimelinesOnOneAxis) {
+    open("axis.sqlite");
+    EXPECT_TRUE(measured().isVisible());
+    EXPECT_TRUE(simulated().isVisible());
+    EXPECT_EQ(measured().lanesRect().left(), simulated().lanesRect().left());
+    EXPECT_EQ(measured().lanesRect().width(), simulated().lanesRect().width());
+    EXPECT_EQ(measured().lanesRect().width(), window_.memory().lanesRect().width());
+    // The simulated step is drawn where the measured one starts.
+    const SliceRef first = slice(Source::measured, {window_.step(), TaskKind::forward, 0, 0, -1});
+    const SliceRef simulatedFirst = slice(Source::simulated, {0, TaskKind::forward, 0, 0, -1});
+    EXPECT_NEAR(measured().rectOf(first).left(), simulated().rectOf(simulatedFirst).left(), 1.0);
+}
+
+TEST_F(WindowTimelines, PaintsATaskInItsColourAtItsComputedPlace) {
+    open("pixels.sqlite");
+    for (const TaskKind kind : {TaskKind::forward, TaskKind::backward}) {
+        const QRectF bar = measured().rectOf(slice(Source::measured, {window_.step(), kind, 0, 1, -1}));
+        const QPoint inside(static_cast<int>(bar.left() + 3), static_cast<int>(bar.top() + 2));
+        EXPECT_EQ(pixel(measured(), inside), styleOf(kind).color) << static_cast<int>(kind);
+    }
+}
+
+TEST_F(WindowTimelines, ShadesTheBubbleBetweenTheLastForwardAndTheFirstBackward) {
+    open("bubble.sqlite");
+    MarkChoice plain;
+    plain.causes = false;
+    window_.page()->setChoice(plain);
+    const QRectF forward = measured().rectOf(slice(Source::measured, {window_.step(), TaskKind::forward, 0, 3, -1}));
+    const QRectF backward = measured().rectOf(slice(Source::measured, {window_.step(), TaskKind::backward, 0, 3, -1}));
+    const QPoint middle(static_cast<int>((forward.right() + backward.left()) / 2), static_cast<int>(forward.top()));
+    const TimelineColors colors = timelineColors(window_.palette());
+    int bubble = 0;
+    const QImage image = measured().viewport()->grab().toImage();
+    for (int x = -8; x < 8; ++x) {
+        for (int y = 2; y < 10; ++y) {
+            const QColor color = image.pixelColor(middle + QPoint(x, y));
+            EXPECT_TRUE(color == colors.bubble || color == colors.bubbleDot);
+            bubble += color == colors.bubble ? 1 : 0;
+        }
+    }
+    EXPECT_GT(bubble, 100);
+}
+
+TEST_F(WindowTimelines, ComparesInOneTimelineByKeyboard) {
+    open("modes.sqlite");
+    QTest::keyClick(&measured(), Qt::Key_2);
+    EXPECT_EQ(window_.page()->choice().mode, CompareMode::overlay);
+    EXPECT_FALSE(simulated().isVisible());
+    ASSERT_TRUE(measured().marks());
+    EXPECT_EQ(measured().marks()->ghosts, window_.document()->simulated);
+    QTest::keyClick(&measured(), Qt::Key_3);
+    EXPECT_EQ(measured().marks()->differences.size(), window_.document()->simulated->numSlices());
+    QTest::keyClick(&measured(), Qt::Key_C);
+    EXPECT_FALSE(measured().marks()->critical.empty());
+    EXPECT_TRUE(window_.pane(Source::measured).facts().contains(QStringLiteral("critical path")));
+    QTest::keyClick(&measured(), Qt::Key_1);
+    EXPECT_TRUE(simulated().isVisible());
+    EXPECT_TRUE(measured().marks()->differences.empty());
+}
+
+TEST_F(WindowTimelines, AlignsTheSelectedTaskWithItsTwin) {
+    open("align.sqlite");
+    window_.select(Source::measured, slice(Source::measured, task_));
+    MarkChoice choice;
+    choice.alignment = Alignment::task;
+    window_.page()->setChoice(choice);
+    const SliceRef twin = slice(Source::simulated, twin_);
+    EXPECT_NEAR(measured().rectOf(slice(Source::measured, task_)).left(), simulated().rectOf(twin).left(), 0.01);
+    choice.alignment = Alignment::step;
+    window_.page()->setChoice(choice);
+    // The sample's step begins 1 us before its first task; the simulated one then begins there.
+    EXPECT_EQ(simulated().shift(), window_.document()->measured->step(1)->range().start - 1000);
+}
+
+TEST_F(WindowTimelines, DrawsArrowsOfTheSelectedTaskInBothTimelines) {
+    open("arrows.sqlite");
+    window_.select(Source::measured, slice(Source::measured, task_));
+    ASSERT_FALSE(measured().marks()->arrows.empty());
+    EXPECT_EQ(measured().marks()->arrows.size(), simulated().marks()->arrows.size());
+    window_.select(Source::measured, std::nullopt);
+    EXPECT_TRUE(measured().marks()->arrows.empty());
+}
+
+TEST_F(WindowTimelines, MatchesEveryTaskOfTheStep) {
+    open("matching.sqlite");
+    ASSERT_TRUE(window_.page()->analysis());
+    const TaskMatching& matching = window_.page()->analysis()->matching();
+    EXPECT_EQ(matching.pairs.size(), window_.document()->simulated->numSlices());
+    EXPECT_TRUE(matching.unmatched.empty());
+}
+
+TEST_F(WindowTimelines, MarksTheTwinOfAClickedTask) {
+    open("twin.sqlite");
+    window_.selectStep(1);
+    settle();
+    const SliceRef twin = slice(Source::simulated, twin_);
+    const QRectF place = simulated().rectOf(twin);
+    const QImage before = simulated().viewport()->grab().toImage();
+    const QPoint click = measured().rectOf(slice(Source::measured, task_)).center().toPoint();
+    QTest::mouseClick(measured().viewport(), Qt::LeftButton, {}, click);
+    ASSERT_TRUE(window_.axis().selection());
+    EXPECT_EQ(window_.axis().selection()->slice, slice(Source::measured, task_));
+    EXPECT_EQ(window_.axis().selection()->twin, twin);
+    const QImage after = simulated().viewport()->grab().toImage();
+    int framed = 0;
+    for (int x = static_cast<int>(place.left()); x < static_cast<int>(place.right()); ++x) {
+        const QPoint above(x, static_cast<int>(place.top()) - 1);
+        framed += before.pixel(above) != after.pixel(above) ? 1 : 0;
+    }
+    EXPECT_GT(framed, place.width() / 3);  // dashes
+    // and the details tell both
+    const QList<QLabel*> labels = window_.details().findChildren<QLabel*>();
+    EXPECT_TRUE(std::any_of(labels.begin(), labels.end(), [](const QLabel* label) {
+        return label->text() == QStringLiteral("backward of micro-batch 2 on partition 1");
+    }));
+}
+
+TEST_F(WindowTimelines, MovesTheSimulatedStepToTheStepOfTheSelectedTask) {
+    open("steps.sqlite");
+    window_.selectStep(2);
+    window_.select(Source::measured, slice(Source::measured, task_));
+    EXPECT_EQ(window_.step(), 1);
+    const SliceRef first = slice(Source::measured, {1, TaskKind::forward, 0, 0, -1});
+    const SliceRef simulatedFirst = slice(Source::simulated, {0, TaskKind::forward, 0, 0, -1});
+    EXPECT_NEAR(measured().rectOf(first).left(), simulated().rectOf(simulatedFirst).left(), 1.0);
+    EXPECT_TRUE(window_.pane(Source::measured).facts().contains(QStringLiteral("step 1")));
+}
+
+TEST_F(WindowTimelines, AlignsTheAxesWhenLanesNeedScrolling) {
+    SampleRun run;
+    run.partitions = 16;
+    run.chunks = 4;
+    run.steps = 1;
+    window_.resize(900, 560);
+    open("scroll.sqlite", run);
+    settle();
+    EXPECT_TRUE(measured().overflows());
+    EXPECT_EQ(measured().lanesRect().width(), simulated().lanesRect().width());
+    EXPECT_EQ(measured().lanesRect().width(), window_.memory().lanesRect().width());
+    wheel(measured(), {300, 60}, -120, Qt::NoModifier);
+    const SliceRef any = slice(Source::measured, {0, TaskKind::forward, 0, 0, -1});
+    EXPECT_LT(measured().rectOf(any).top(), measured().lanesRect().top());
+    EXPECT_EQ(measured().rectOf(any).top(),
+              simulated().rectOf(slice(Source::simulated, {0, TaskKind::forward, 0, 0, -1})).top());
+}
+
+TEST_F(WindowTimelines, ShowsTheMeasuredSideAloneAndWhy) {
+    SampleRun run;
+    run.profile = false;
+    open("alone.sqlite", run);
+    EXPECT_TRUE(measured().isVisible());
+    EXPECT_FALSE(simulated().isVisible());
+    EXPECT_TRUE(window_.page()->messages().isVisible());
+}
+
+TEST_F(WindowTimelines, TurnsDarkAndLightWhileItIsOpen) {
+    open("theme.sqlite");
+    const auto choose = [&](const QString& text) {
+        for (QAction* action : window_.findChildren<QAction*>()) {
+            if (action->text() == text) {
+                action->trigger();
+            }
+        }
+        settle();
+    };
+    choose(QStringLiteral("&Dark"));
+    EXPECT_TRUE(isDark(measured().palette()));
+    EXPECT_LT(pixel(measured(), {measured().width() - 3, 3}).lightness(), 100);
+    choose(QStringLiteral("&Light"));
+    EXPECT_FALSE(isDark(measured().palette()));
+    EXPECT_GT(pixel(measured(), {measured().width() - 3, 3}).lightness(), 150);
+    choose(QStringLiteral("&System"));
+}
+}  // namespace
+}  // namespace pipescope
