@@ -51,6 +51,19 @@ TEST(Dependency, HoldsTheForkedGradientBackUntilTheJoinWasReached) {
     EXPECT_THAT(order_of_two_branches(true), ElementsAre("joined", "forked"));
 }
 
+TEST(Dependency, KeepsNothingAliveBehindAForkOnceItWentBackward) {
+    const at::Tensor x = torch::ones({2}, torch::requires_grad());
+    at::Tensor kept = torch::ones({2});
+    const auto storage = kept.storage().getWeakStorageImpl();
+    const Forked forked = fork({x * kept});  // the product saves what it multiplies by
+    kept = at::Tensor();
+    const Tensors joined = join({x * 1.0}, forked.phony);
+    const at::Tensor sum = (forked.tensors[0] + joined[0]).sum();
+    EXPECT_FALSE(storage.expired());
+    sum.backward();
+    EXPECT_TRUE(storage.expired()) << "though the forked and the joined tensors live on";
+}
+
 TEST(Dependency, GivesNoPhonyWithoutGradients) {
     const at::Tensor x = torch::ones({2}, torch::requires_grad());
     const at::NoGradGuard no_grad;
