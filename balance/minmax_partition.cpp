@@ -50,6 +50,22 @@ double smallest_bound(std::span<const double> costs, std::size_t n) {
     return std::bit_cast<double>(low);
 }
 
+/// Where each of n parts ends at the earliest if the parts behind it keep the bound, give or take how the last bits are
+/// rounded when a sum is added up from its other end.
+std::vector<std::size_t> earliest_ends(std::span<const double> costs, std::size_t n, double bound) {
+    constexpr double kSlack = 1e-9;
+    std::vector<std::size_t> ends(n, costs.size());
+    std::size_t start = costs.size();
+    for (std::size_t part = n; --part > 0;) {
+        double sum = 0;
+        while (start > part && sum + costs[start - 1] <= bound * (1 + kSlack)) {
+            sum += costs[--start];
+        }
+        ends[part - 1] = start;
+    }
+    return ends;
+}
+
 /// best[part][end]: smallest sum of squares of the parts up to `part`, the last one ending at `end`.
 struct Choice {
     double squares = std::numeric_limits<double>::infinity();
@@ -58,9 +74,10 @@ struct Choice {
 
 Balance evenest_within(std::span<const double> costs, std::size_t n, double bound) {
     const std::vector<std::size_t> latest = latest_ends(costs, n, bound);
+    const std::vector<std::size_t> earliest = earliest_ends(costs, n, bound);
     std::vector<std::vector<Choice>> best(n, std::vector<Choice>(costs.size() + 1));
     for (std::size_t part = 0; part < n; ++part) {
-        const std::size_t first = part == 0 ? 0 : part;
+        const std::size_t first = part == 0 ? 0 : earliest[part - 1];
         const std::size_t last = part == 0 ? 0 : latest[part - 1];
         for (std::size_t start = first; start <= last; ++start) {
             const double before = part == 0 ? 0 : best[part - 1][start].squares;
@@ -70,6 +87,9 @@ Balance evenest_within(std::span<const double> costs, std::size_t n, double boun
             double sum = 0;
             for (std::size_t end = start + 1; end <= latest[part] && sum + costs[end - 1] <= bound; ++end) {
                 sum += costs[end - 1];
+                if (end < earliest[part]) {
+                    continue;
+                }
                 // Scaled by the bound, the square of a huge cost stays finite.
                 const double scaled =
                     bound > 0 ? sum / bound : static_cast<double>(end - start) / static_cast<double>(costs.size());
