@@ -240,12 +240,9 @@ private:
         LaneLedger& here = ledger(task.lane);
         here.end_work();
         if (!checkpointed(i)) {
+            free_what_no_backward_needs(i, j);
             here.add(saved, each.graph + skips_.inside(i, j) - skips_.given_away(i, j), now_);
             here.add(saved, keeps_own_output(j) && each.output_kept ? each.output : 0, now_);
-            if (!each.input_kept) {
-                free_input(i, j);
-            }
-            free_popped(i, j);
         }
         if (j == last()) {
             here.add(output, kept_by_graph_too(i, j) ? 0 : each.output, now_);
@@ -268,9 +265,14 @@ private:
         const int j = task.key.partition;
         const PartitionMemory& each = memory(i, j);
         ledger(task.lane).end_work();
+        free_what_no_backward_needs(i, j);
         // The recomputed output is a new storage: kept by the graph here, whatever became of the first.
         ledger(task.lane).add(saved, each.graph + skips_.inside(i, j) + (each.output_kept ? each.output : 0), now_);
-        if (!each.input_kept) {
+    }
+
+    /// It went while the task ran, so before what the task leaves is booked.
+    void free_what_no_backward_needs(int i, int j) {
+        if (!memory(i, j).input_kept) {
             free_input(i, j);
         }
         free_popped(i, j);

@@ -330,6 +330,17 @@ TEST(MemoryModel, LetsGoOfAnInputThatNoLayerKept) {
     EXPECT_EQ(boundary(Checkpoint::except_last), 30) << "those to recompute from";
 }
 
+TEST(MemoryModel, NeverHoldsAnInputThatWentBesideWhatTheTaskLeaves) {
+    // Lane 1 gets 100 and has let go of it before its second layer saves 60. Its forward holds 110 at most, its
+    // backward the gradients of 10 and 100 in the first layer, and the output's of 10 (a view, which stays).
+    Profile profile = profile_of({linear(0, 100), linear(0), linear(0)});
+    profile.layers[1].keeps_input = false;
+    profile.layers[2].saved_bytes = {60};
+    PipelineOptions options = two_lanes(1, Checkpoint::never);
+    options.balance = Balance({1, 2});
+    EXPECT_EQ(simulate(profile, options).lanes[1].peak_bytes, 10 + 100 + 10);
+}
+
 TEST(MemoryModel, PilesUpOutputsBehindASlowLink) {
     PipelineOptions options = two_lanes(4, Checkpoint::never);
     options.link.latency_ns = 1'000'000;
