@@ -1,10 +1,13 @@
 #include "cli/reports.h"
 
+#include "cli/trace_warnings.h"
+
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
 namespace pipescope {
 namespace {
+using testing::AllOf;
 using testing::ContainsRegex;
 using testing::ElementsAre;
 using testing::HasSubstr;
@@ -132,6 +135,12 @@ TEST(ComparisonReport, RefusesBubbleFiguresWhereRangesWereLost) {
     compared.warnings = {"the recorder lost 3 of 103 ranges"};
     EXPECT_THAT(comparison_text(compared), StartsWith("warning: the recorder lost 3 of 103 ranges\n"));
     EXPECT_THAT(comparison_text(compared), ContainsRegex("bubble fraction +lost"));
+}
+
+TEST(LossWarning, TellsHowManyRangesWereLostAndIsSilentWhereNoneWere) {
+    EXPECT_EQ(loss_warning({{"nvtx", 7, 100, 0, 2, 1}}), "");
+    EXPECT_THAT(loss_warning({{"nvtx", 7, 100, 3, 0, 0}, {"nvtx", 8, 50, 0, 0, 1}}),
+                AllOf(HasSubstr("lost 3 of 154 ranges, on 1 of 2 threads"), HasSubstr("not shown")));
 }
 
 TEST(Reports, SameObjectGivesTheSameBytes) {
