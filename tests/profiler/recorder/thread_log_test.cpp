@@ -60,7 +60,8 @@ TEST(ThreadLog, DropsTheNewestOfAFullRingAndRemembersWhen) {
 
 TEST(ThreadLog, RemembersTextsWithoutAskingTwice) {
     ThreadLog log(1, "t", 4);
-    static int asked = 0;
+    static int asked = 0;  // the function takes no context
+    asked = 0;
     const auto intern = [](std::string_view text) {
         ++asked;
         return static_cast<std::uint32_t>(text.size());
