@@ -22,6 +22,7 @@
 #include <QVBoxLayout>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 #include <utility>
 
@@ -80,8 +81,8 @@ void DocumentPage::connectViews() {
     connect(tracks_, &AxisView::overflowChanged, this, &DocumentPage::syncScrollBars, Qt::QueuedConnection);
     QScrollBar* upper = measured_->view().verticalScrollBar();
     QScrollBar* lower = simulated_->view().verticalScrollBar();
-    connect(upper, &QScrollBar::valueChanged, lower, &QScrollBar::setValue);
-    connect(lower, &QScrollBar::valueChanged, upper, &QScrollBar::setValue);
+    connect(upper, &QScrollBar::valueChanged, this, [this, upper, lower] { scrollAlong(*upper, *lower); });
+    connect(lower, &QScrollBar::valueChanged, this, [this, upper, lower] { scrollAlong(*lower, *upper); });
     connect(axis_, &TimeAxisModel::selectionChanged, this, [this] {
         if (const std::optional<TaskSelection>& selection = axis_->selection()) {
             view(selection->source)
@@ -98,6 +99,19 @@ void DocumentPage::connectViews() {
             selectStep(stepChoice_->itemData(index).toInt());
         }
     });
+}
+
+void DocumentPage::scrollAlong(const QScrollBar& moved, QScrollBar& other) {
+    if (scrolling_) {
+        return;  // it moves because this one did
+    }
+    scrolling_ = true;
+    // Lanes with kernels below them are higher than those of the other timeline; else they stand beside each other.
+    const bool scaled = document_ && document_->kernels && moved.maximum() > 0;
+    other.setValue(
+        scaled ? static_cast<int>(std::lround(static_cast<double>(moved.value()) * other.maximum() / moved.maximum()))
+               : moved.value());
+    scrolling_ = false;
 }
 
 TimelinePane& DocumentPage::pane(Source source) const {

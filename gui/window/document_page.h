@@ -13,6 +13,7 @@ class QAbstractButton;
 class QCheckBox;
 class QComboBox;
 class QLabel;
+class QScrollBar;
 class QSplitter;
 class QStackedWidget;
 class QToolButton;
@@ -143,12 +144,15 @@ private:
     void shareHeight();
     void alignGutters();
     void syncScrollBars();
+    /// Keeps the lanes of both timelines together while one is scrolled.
+    void scrollAlong(const QScrollBar& moved, QScrollBar& other);
 
     QString path_;
     std::shared_ptr<const TraceDocument> document_;
     std::shared_ptr<const TraceDocument> recorded_;
     std::int32_t step_ = 0;
     bool memoryShown_ = true;
+    bool scrolling_ = false;
     MarkChoice choice_;
     std::shared_ptr<const StepAnalysis> analysis_;
     Live live_ = Live::no;
