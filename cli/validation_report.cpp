@@ -36,7 +36,7 @@ Json candidate_json(const ValidatedCandidate& candidate) {
             {"band_coverage", or_null(errors.band_coverage)},
             {"replay_error", or_null(errors.replay_error)},
             {"replay_with_gaps_error", or_null(errors.replay_with_gaps_error)},
-            {"spread", errors.spread}};
+            {"spread", or_null(errors.spread)}};
 }
 
 std::string percent_or_nothing(const std::optional<double>& fraction) {
@@ -59,7 +59,7 @@ Json validation_json(std::span<const ValidatedCandidate> candidates) {
     object["replayed_peak_error"] = errors_or_null(summary.replayed_peak_error);
     object["replay_error"] = errors_or_null(summary.replay_error);
     object["replay_with_gaps_error"] = errors_or_null(summary.replay_with_gaps_error);
-    object["spread"] = summary.spread;
+    object["spread"] = or_null(summary.spread);
     object["rank_correlation"] = summary.rank_correlation;
     object["regret"] = summary.regret;
     object["band_coverage"] = or_null(summary.band_coverage);
@@ -84,7 +84,7 @@ std::string validation_text(std::span<const ValidatedCandidate> candidates, bool
                       format_duration(errors.simulated_step_time), format_error_percent(errors.step_error),
                       format_points(errors.bubble_error),
                       errors.peak_error ? format_error_percent(*errors.peak_error) : "",
-                      percent_or_nothing(errors.band_coverage), format_percent(errors.spread)});
+                      percent_or_nothing(errors.band_coverage), percent_or_nothing(errors.spread)});
     }
     const ValidationSummary summary = summarize(candidates);
     TextTable overall({{"overall", Align::left}, {"mean"}, {"worst"}});
@@ -104,7 +104,9 @@ std::string validation_text(std::span<const ValidatedCandidate> candidates, bool
     add_replay("peak memory error at the measured instants", summary.replayed_peak_error);
     add_replay("replay of measured durations", summary.replay_error);
     add_replay("replay with measured gaps", summary.replay_with_gaps_error);
-    overall.add_row({"spread of equal runs", format_percent(summary.spread), ""});
+    if (summary.spread) {
+        overall.add_row({"spread of equal runs", format_percent(*summary.spread), ""});
+    }
     const auto str = [markdown](const TextTable& table) { return markdown ? table.markdown() : table.str(); };
     return str(rows) + "\n" + str(overall) + "\n" +
            fmt::format(

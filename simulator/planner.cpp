@@ -1,7 +1,9 @@
 #include "simulator/planner.h"
 
 #include "schedule/error.h"
+#include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
+#include "simulator/interleaved_search.h"
 
 #include <algorithm>
 #include <atomic>
@@ -106,6 +108,10 @@ std::vector<Variant> variants_of(const Profile& profile, const PlanRequest& requ
     return variants;
 }
 
+bool is_interleaved(const std::string& schedule) {
+    return schedule == to_string(Schedule::interleaved_1f1b);
+}
+
 /// The options for n lanes.
 PipelineOptions options_for(PipelineOptions options, int n, std::int64_t chunks, Checkpoint checkpoint,
                             const std::string& schedule) {
@@ -129,10 +135,17 @@ public:
         // The most micro-batches first: they take longest, and none should be left for one thread at the end.
         for (auto m = chunks.rbegin(); m != chunks.rend(); ++m) {
             for (const Variant& variant : variants) {
-                jobs_.push_back({&variant, *m, {}, nullptr});
+                Job job{&variant, *m, wanted(variant, *m), {}, nullptr};
+                num_wanted_ += job.wanted.size();
+                if (!job.wanted.empty()) {
+                    jobs_.push_back(std::move(job));
+                }
             }
         }
-        per_job_ = partitions_.size() * request.checkpoints.size() * request.schedules.size();
+        if (jobs_.empty()) {
+            throw UsageError("there is no candidate: schedule interleaved needs " + kInterleavedNeeds +
+                             "; allow other partitions or micro-batches, or another schedule");
+        }
     }
 
     void run() {
@@ -173,12 +186,36 @@ public:
     }
 
 private:
+    struct Wanted {
+        std::string schedule;
+        int lanes;
+        Checkpoint checkpoint;
+    };
+
     struct Job {
         const Variant* variant;
         std::int64_t chunks;
+        std::vector<Wanted> wanted;
         std::vector<PlanCandidate> candidates;
         std::exception_ptr failure;
     };
+
+    std::vector<Wanted> wanted(const Variant& variant, std::int64_t chunks) const {
+        const std::size_t micro_batches = micro_batch_sizes(replica_batch(variant.options), chunks).size();
+        std::vector<Wanted> all;
+        for (const std::string& schedule : request_.schedules) {
+            for (const int n : partitions_) {
+                if (is_interleaved(schedule) &&
+                    !can_interleave(n, static_cast<std::int64_t>(micro_batches), variant.profile.layers.size())) {
+                    continue;
+                }
+                for (const Checkpoint checkpoint : request_.checkpoints) {
+                    all.push_back({schedule, n, checkpoint});
+                }
+            }
+        }
+        return all;
+    }
 
     /// Counts a thread as at work until it ends.
     class Leaving {
@@ -225,20 +262,16 @@ private:
         PipelineOptions widest = variant.options;
         widest.chunks = job.chunks;
         const SearchTables tables(variant.profile, widest);
-        for (const std::string& schedule : request_.schedules) {
-            for (const int n : partitions_) {
-                for (const Checkpoint checkpoint : request_.checkpoints) {
-                    if (is_caller) {
-                        tell();
-                    }
-                    if (stop_) {
-                        return;
-                    }
-                    job.candidates.push_back(candidate_for(
-                        variant, options_for(variant.options, n, job.chunks, checkpoint, schedule), n, tables));
-                    count_candidate();
-                }
+        for (const auto& [schedule, lanes, checkpoint] : job.wanted) {
+            if (is_caller) {
+                tell();
             }
+            if (stop_) {
+                return;
+            }
+            job.candidates.push_back(candidate_for(
+                variant, options_for(variant.options, lanes, job.chunks, checkpoint, schedule), lanes, tables));
+            count_candidate();
         }
     }
 
@@ -255,8 +288,7 @@ private:
         }
         told_ = done + 1;
         try {
-            if (request_.progress &&
-                !request_.progress(static_cast<double>(done) / static_cast<double>(per_job_ * jobs_.size()))) {
+            if (request_.progress && !request_.progress(static_cast<double>(done) / static_cast<double>(num_wanted_))) {
                 stop_ = true;
             }
         } catch (...) {
@@ -267,14 +299,20 @@ private:
 
     PlanCandidate candidate_for(const Variant& variant, const PipelineOptions& options, int n,
                                 const SearchTables& tables) const {
-        SearchedBalance searched = search_balance(variant.profile, options, n, request_.algorithm, kEffort, tables);
         PlanCandidate candidate;
-        candidate.simulation = std::move(searched.simulation);
+        if (is_interleaved(options.schedule)) {
+            candidate.simulation = simulate(
+                variant.profile, interleaved_options(variant.profile, options, n, request_.algorithm, kEffort, tables),
+                {.noise = false, .memory = true});
+        } else {
+            SearchedBalance searched = search_balance(variant.profile, options, n, request_.algorithm, kEffort, tables);
+            candidate.simulation = std::move(searched.simulation);
+            candidate.balance_is_optimal = searched.found.optimal;
+            candidate.lower_bound_ns = searched.found.lower_bound_ns;
+        }
         candidate.simulation.timeline.slices = {};
         candidate.simulation.memory = {};
         candidate.device_type = variant.device_type;
-        candidate.balance_is_optimal = searched.found.optimal;
-        candidate.lower_bound_ns = searched.found.lower_bound_ns;
         if (candidate.simulation.samples_per_second > 0) {
             const double hours = 1e6 / candidate.simulation.samples_per_second / 3600;
             candidate.cost = variant.price_per_hour * hours * n;
@@ -288,7 +326,7 @@ private:
     const PlanRequest& request_;
     std::vector<int> partitions_;
     std::vector<Job> jobs_;
-    std::size_t per_job_ = 0;
+    std::size_t num_wanted_ = 0;           // candidates of all jobs
     std::size_t told_ = 0;                 // by the calling thread alone
     std::exception_ptr progress_failure_;  // likewise
     std::mutex mutex_;
@@ -348,7 +386,9 @@ std::string why_infeasible(const std::vector<Variant>& variants, const std::vect
     const auto n = static_cast<int>(options.balance.num_partitions());
     SearchEffort effort;
     effort.explain_infeasible = true;
-    const FoundBalance found = find_balance(variant->profile, options, n, algorithm, effort);
+    const FoundBalance found = is_interleaved(options.schedule)
+                                   ? FoundBalance{}
+                                   : find_balance(variant->profile, options, n, algorithm, effort);
     const Bytes bytes =
         std::min(found.smallest_limit.value_or(highest_peak(least->simulation)), highest_peak(least->simulation));
     return "memory_limit is " + std::to_string(*options.memory_limit) + "; the least that any candidate needs is " +
@@ -373,9 +413,10 @@ Plan plan(const Profile& profile, const PlanRequest& request) {
     const std::vector<Variant> variants = variants_of(profile, request);
     for (const Variant& variant : variants) {
         // Refuses, in one place and before any thread starts, whatever a simulation would.
+        const std::string& first = request.schedules.front();
         find_balance(variant.profile,
                      options_for(variant.options, *partitions.begin(), *chunks.begin(), request.checkpoints.front(),
-                                 request.schedules.front()),
+                                 is_interleaved(first) ? to_string(Schedule::gpipe) : first),
                      *partitions.begin(), BalanceAlgorithm::minmax);
     }
     PlanRun run(request, variants, partitions, chunks);

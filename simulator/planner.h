@@ -14,7 +14,7 @@
 namespace pipescope {
 /// What to choose from.
 struct PlanRequest {
-    std::vector<int> partitions = {1, 2, 3, 4, 5, 6, 7, 8};
+    std::vector<int> partitions = {1, 2, 3, 4, 5, 6, 7, 8};  ///< on a lane each; with schedule interleaved, lanes
     std::vector<std::int64_t> chunks = {1, 2, 4, 8, 16, 32, 64};
     std::vector<Checkpoint> checkpoints = {Checkpoint::never, Checkpoint::except_last, Checkpoint::always};
     std::vector<std::string> schedules = {"gpipe"};
@@ -36,7 +36,7 @@ struct PlanCandidate {
     Simulation simulation;    ///< without timeline and memory over time
     std::string device_type;  ///< empty: the profiled device
     bool balance_is_optimal = false;
-    std::int64_t lower_bound_ns = 0;  ///< no balance steps faster
+    std::int64_t lower_bound_ns = 0;  ///< no balance steps faster; 0 with schedule interleaved, where none is known
     bool pareto = false;  ///< feasible, and none is at least as good in samples/s, lanes, memory and cost, and better
     double cost = 0;      ///< per million samples, in the request's price; optimizer and host outside
 };
@@ -50,9 +50,10 @@ struct Plan {
 
 /// Tries every device type, schedule, number of partitions, micro-batches and checkpoint mode, each with its best
 /// balance. Chunks beyond the batch would give the same micro-batches again and are tried once. Partitions beyond the
-/// layers are left out. Where a proof of the best balance would take long it is left out, and balance_is_optimal false.
-/// Throws UsageError, BalanceError or ProfileError for a request that holds no candidate at all. Deterministic, however
-/// many threads. Threading: starts threads of its own and ends them before it returns.
+/// layers are left out, and what can_interleave() refuses with schedule interleaved. Where a proof of the best balance
+/// would take long it is left out, and balance_is_optimal false. Throws UsageError, BalanceError or ProfileError for a
+/// request that holds no candidate at all. Deterministic, however many threads. Threading: starts threads of its own
+/// and ends them before it returns.
 Plan plan(const Profile& profile, const PlanRequest& request);
 
 /// What the lane that needs most needs, in bytes.

@@ -3,6 +3,7 @@
 #include "schedule/error.h"
 #include "schedule/schedules.h"
 #include "simulator/balance_search.h"
+#include "simulator/interleaved_search.h"
 
 #include <algorithm>
 #include <set>
@@ -45,20 +46,14 @@ public:
     /// Two partitions on each lane.
     void add_interleaved() {
         const std::string name = to_string(Schedule::interleaved_1f1b);
-        const int partitions = 2 * lanes_;
-        if (lanes_ < 2 || profile_.layers.size() < static_cast<std::size_t>(partitions) || m_ % lanes_ != 0) {
-            result_.left_out.push_back(
-                {name, "it needs 2 lanes or more, 2 layers for each, and a multiple of the lanes as micro-batches"});
+        if (!can_interleave(lanes_, m_, profile_.layers.size())) {
+            result_.left_out.push_back({name, "it needs " + kInterleavedNeeds});
             return;
         }
-        PipelineOptions options = with_partitions(partitions, {});
-        options.schedule = name;
-        for (int j = 0; j < partitions; ++j) {
-            options.placement.emplace_back(j % lanes_);
-        }
-        options.devices = options_.devices;
-        options.speeds = options_.speeds;
-        add(name, options, "two partitions a lane");
+        add(name,
+            interleaved_options(profile_, options_, lanes_, BalanceAlgorithm::optimal, {},
+                                SearchTables(profile_, options_)),
+            "two partitions a lane");
     }
 
     /// `replicas` pipelines of lanes / replicas partitions, each with its part of the mini-batch.

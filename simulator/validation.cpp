@@ -118,9 +118,11 @@ CandidateErrors errors_of(const ValidatedCandidate& candidate) {
     if (steps > 0) {
         errors.band_coverage = static_cast<double>(inside) / static_cast<double>(steps);
     }
-    const auto [quickest, slowest] = std::minmax_element(measured.begin(), measured.end());
-    errors.spread = static_cast<double>((*slowest - *quickest).count()) /
-                    static_cast<double>(std::max<std::int64_t>(1, errors.measured_step_time.count()));
+    if (measured.size() > 1) {
+        const auto [quickest, slowest] = std::minmax_element(measured.begin(), measured.end());
+        errors.spread = static_cast<double>((*slowest - *quickest).count()) /
+                        static_cast<double>(std::max<std::int64_t>(1, errors.measured_step_time.count()));
+    }
     return errors;
 }
 
@@ -129,7 +131,7 @@ ValidationSummary summarize(std::span<const ValidatedCandidate> candidates) {
         throw Error("there is no candidate; a validation compares at least one; name one");
     }
     std::vector<double> step_errors, bubble_errors, peak_errors, measured_rates, simulated_rates;
-    std::vector<double> replay_errors, replay_with_gaps_errors, replayed_peak_errors;
+    std::vector<double> replay_errors, replay_with_gaps_errors, replayed_peak_errors, spreads;
     ValidationSummary summary;
     std::size_t with_band = 0;
     double coverage = 0;
@@ -151,10 +153,15 @@ ValidationSummary summarize(std::span<const ValidatedCandidate> candidates) {
             coverage += *errors.band_coverage;
             ++with_band;
         }
-        summary.spread += errors.spread / static_cast<double>(candidates.size());
+        if (errors.spread) {
+            spreads.push_back(*errors.spread);
+        }
         const auto samples = static_cast<double>(candidate.options.batch);
         measured_rates.push_back(samples / static_cast<double>(errors.measured_step_time.count()));
         simulated_rates.push_back(samples / static_cast<double>(errors.simulated_step_time.count()));
+    }
+    if (!spreads.empty()) {
+        summary.spread = mean_and_max(spreads).mean;
     }
     summary.step_error = mean_and_max(step_errors);
     summary.bubble_error = mean_and_max(bubble_errors);

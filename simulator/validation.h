@@ -33,7 +33,8 @@ struct CandidateErrors {
     std::optional<double> band_coverage;        ///< share of measured steps inside the predicted band
     std::optional<double> replay_error;         ///< Replay::error of the run furthest off; nothing unless all have one
     std::optional<double> replay_with_gaps_error;  ///< the same of Replay::with_gaps_error
-    double spread = 0;  ///< how far equal runs differ: (slowest - quickest) / median of their measured step times
+    /// How far equal runs differ: (slowest - quickest) / median of their measured step times; nothing of a single run.
+    std::optional<double> spread;
 };
 /// Throws Error for a candidate without a run.
 CandidateErrors errors_of(const ValidatedCandidate& candidate);
@@ -51,9 +52,9 @@ struct ValidationSummary {
     std::optional<MeanAndMax> replayed_peak_error;
     std::optional<MeanAndMax> replay_error;  ///< of the candidates that have one
     std::optional<MeanAndMax> replay_with_gaps_error;
-    double spread = 0;            ///< mean
-    double rank_correlation = 0;  ///< of predicted and measured throughput
-    double regret = 0;            ///< how much slower the candidate predicted quickest is than the quickest measured
+    std::optional<double> spread;  ///< mean of the candidates that have one
+    double rank_correlation = 0;   ///< of predicted and measured throughput
+    double regret = 0;             ///< how much slower the candidate predicted quickest is than the quickest measured
     std::optional<double> band_coverage;
 };
 /// Throws Error for an empty list.

@@ -76,10 +76,7 @@ PlanForm::PlanForm(QWidget* parent)
         addTick(*checkpoints_, to_string(mode), true);
     }
     for (const Schedule each : all_schedules()) {
-        // Interleaved wants its partitions dealt out over fewer lanes, which a plan does not do.
-        if (each != Schedule::interleaved_1f1b) {
-            addTick(*schedules_, to_string(each), each == Schedule::gpipe);
-        }
+        addTick(*schedules_, to_string(each), each == Schedule::gpipe);
     }
     for (const DeviceType& type : device_catalogue()) {
         addTick(*devices_, type.name, false);

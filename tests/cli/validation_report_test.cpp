@@ -39,6 +39,18 @@ TEST(ValidationReport, JsonHasEachCandidateAndTheWhole) {
     EXPECT_TRUE(object["band_coverage"].is_null());
 }
 
+TEST(ValidationReport, SpreadNeedsASecondRun) {
+    std::vector<ValidatedCandidate> candidates = two_candidates();
+    EXPECT_TRUE(validation_json(candidates)["spread"].is_null());
+    EXPECT_TRUE(validation_json(candidates)["candidates"][0]["spread"].is_null());
+    EXPECT_THAT(validation_text(candidates, false), testing::Not(HasSubstr("spread of equal runs")));
+
+    candidates[1].runs.push_back(candidates[1].runs[0]);
+    candidates[1].runs[1].comparison.measured_step_time = std::chrono::milliseconds(220);
+    EXPECT_NEAR(validation_json(candidates)["spread"].get<double>(), 20.0 / 210, 1e-12);
+    EXPECT_THAT(validation_text(candidates, false), HasSubstr("spread of equal runs"));
+}
+
 TEST(ValidationReport, TextNamesCandidatesAndErrors) {
     const std::string text = validation_text(two_candidates(), false);
     EXPECT_THAT(text, HasSubstr("+2.00 %"));

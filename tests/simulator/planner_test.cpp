@@ -145,6 +145,57 @@ TEST(Plan, TellsOfOtherThreadsUntilTheyAreDone) {
     EXPECT_TRUE(plan(eight_layers(), request).cancelled) << "heard even with the last candidate";
 }
 
+// 2 or 4 lanes with two partitions each: 3 lanes do not divide 4 or 16 micro-batches, nor do any 1.
+TEST(Plan, DealsOutTwoPartitionsALaneWhereInterleaved) {
+    PlanRequest request = request_of(4, 16);
+    request.schedules = {"interleaved"};
+    const Plan result = plan(eight_layers(), request);
+    ASSERT_EQ(result.candidates.size(), 2u * 2 * 3);
+    for (const PlanCandidate& each : result.candidates) {
+        const PipelineOptions& options = each.simulation.options;
+        const std::size_t lanes = each.simulation.lanes.size();
+        ASSERT_EQ(options.balance.num_partitions(), 2 * lanes);
+        EXPECT_EQ(options.schedule, "interleaved");
+        EXPECT_EQ(options.placement.at(lanes), LaneId{0});
+        EXPECT_EQ(options.placement.at(lanes + 1), LaneId{1});
+    }
+    // With nothing on the links, twice the partitions halve the ends of the pipeline.
+    request.schedules = {"1f1b", "interleaved"};
+    request.partitions = {4};
+    request.chunks = {4};
+    request.checkpoints = {Checkpoint::never};
+    const Plan both = plan(eight_layers(), request);
+    ASSERT_EQ(both.candidates.size(), 2u);
+    EXPECT_EQ(both.candidates[0].simulation.options.schedule, "interleaved");
+    EXPECT_NEAR(both.candidates[0].simulation.bubble_fraction, 3.0 / (2 * 4 + 3), 1e-9);
+    EXPECT_NEAR(both.candidates[1].simulation.bubble_fraction, 3.0 / (4 + 3), 1e-9);
+}
+
+TEST(Plan, KeepsSpeedsDevicesAndTheLimitWhereInterleaved) {
+    PlanRequest request = request_of(2, 16);
+    request.schedules = {"interleaved"};
+    request.options.speeds = {2, 1};
+    request.options.devices = {"cuda:0", "cuda:1"};
+    request.options.memory_limit = 100;
+    const Plan none = plan(eight_layers(), request);
+    ASSERT_EQ(none.candidates.size(), 2u * 3);
+    EXPECT_EQ(none.candidates[0].simulation.options.speeds, (std::vector<double>{2, 1}));
+    EXPECT_GT(none.candidates[0].simulation.options.balance.layers_of(PartitionId{0}).size(),
+              none.candidates[0].simulation.options.balance.layers_of(PartitionId{1}).size())
+        << "lane 0 is twice as quick";
+    EXPECT_FALSE(none.best);
+    EXPECT_THAT(none.infeasible_because.value_or(""), HasSubstr("memory_limit is 100"));
+}
+
+TEST(Plan, RefusesInterleavedWhereNothingCanBe) {
+    PlanRequest request = request_of(1, 16);
+    request.schedules = {"interleaved"};
+    EXPECT_THAT([&] { plan(eight_layers(), request); },
+                ThrowsMessage<UsageError>(AllOf(HasSubstr("needs 2 lanes or more"), HasSubstr("allow other"))));
+    request.schedules = {"interleaved", "gpipe"};
+    EXPECT_EQ(plan(eight_layers(), request).candidates.size(), 3u * 3) << "gpipe alone";
+}
+
 TEST(Plan, UsesTheFirstDevicesAndSpeedsForFewerLanes) {
     PlanRequest request = request_of(2, 4);
     request.options.speeds = {1, 2};

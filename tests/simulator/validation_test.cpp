@@ -48,7 +48,7 @@ TEST(ErrorsOf, TakesMediansOverTheRuns) {
     const CandidateErrors errors = errors_of(candidate);
     EXPECT_EQ(errors.measured_step_time, microseconds(100));
     EXPECT_NEAR(errors.step_error, 0.02, 1e-12);
-    EXPECT_NEAR(errors.spread, 0.2, 1e-12);
+    EXPECT_NEAR(errors.spread.value(), 0.2, 1e-12);
     EXPECT_FALSE(errors.peak_error);
     EXPECT_FALSE(errors.band_coverage);
 }
