@@ -4,6 +4,7 @@
 #include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
 #include "simulator/interleaved_search.h"
+#include "simulator/plan_ranking.h"
 
 #include <algorithm>
 #include <atomic>
@@ -13,17 +14,8 @@
 #include <mutex>
 #include <set>
 #include <thread>
-#include <tuple>
 
 namespace pipescope {
-Bytes highest_peak(const Simulation& simulation) {
-    Bytes most = 0;
-    for (const SimulatedLane& lane : simulation.lanes) {
-        most = std::max(most, lane.peak_bytes);
-    }
-    return most;
-}
-
 namespace {
 /// Ascending, each once, none beyond the layers.
 std::set<int> partitions_of(const PlanRequest& request, std::size_t layers) {
@@ -337,42 +329,6 @@ private:
     std::atomic<bool> stop_ = false;
 };
 
-/// Better first: feasible, quick, few lanes, little memory.
-auto rank(const PlanCandidate& candidate) {
-    const Simulation& simulation = candidate.simulation;
-    return std::tuple(!simulation.feasible, -simulation.samples_per_second, simulation.lanes.size(),
-                      highest_peak(simulation), candidate.cost);
-}
-
-/// What a Pareto front weighs; smaller is better in each.
-struct Merits {
-    double slowness;
-    std::size_t lanes;
-    Bytes bytes;
-    double cost;
-
-    bool beats(const Merits& other) const {
-        return slowness <= other.slowness && lanes <= other.lanes && bytes <= other.bytes && cost <= other.cost &&
-               std::tie(slowness, lanes, bytes, cost) != std::tie(other.slowness, other.lanes, other.bytes, other.cost);
-    }
-};
-
-void mark_pareto(std::vector<PlanCandidate>& candidates) {
-    std::vector<Merits> feasible;
-    std::vector<std::size_t> index;
-    for (std::size_t k = 0; k < candidates.size(); ++k) {
-        const Simulation& each = candidates[k].simulation;
-        if (each.feasible) {
-            feasible.push_back({-each.samples_per_second, each.lanes.size(), highest_peak(each), candidates[k].cost});
-            index.push_back(k);
-        }
-    }
-    for (std::size_t k = 0; k < feasible.size(); ++k) {
-        candidates[index[k]].pareto = std::none_of(feasible.begin(), feasible.end(),
-                                                   [&](const Merits& other) { return other.beats(feasible[k]); });
-    }
-}
-
 /// From the candidate that needs least, with all the effort a single search has.
 std::string why_infeasible(const std::vector<Variant>& variants, const std::vector<PlanCandidate>& candidates,
                            BalanceAlgorithm algorithm) {
@@ -424,9 +380,7 @@ Plan plan(const Profile& profile, const PlanRequest& request) {
     Plan plan;
     plan.cancelled = run.cancelled();
     plan.candidates = run.take_candidates();
-    mark_pareto(plan.candidates);
-    std::stable_sort(plan.candidates.begin(), plan.candidates.end(),
-                     [](const PlanCandidate& a, const PlanCandidate& b) { return rank(a) < rank(b); });
+    rank_candidates(plan.candidates);
     if (!plan.candidates.empty() && plan.candidates.front().simulation.feasible) {
         plan.best = 0;
     } else if (!plan.candidates.empty() && !plan.cancelled) {

@@ -5,6 +5,7 @@
 #include "schedule/schedules.h"
 #include "simulator/pipeline_options.h"
 #include "tests/cli/user.h"
+#include "tests/profiler/recorder/task_range.h"
 
 #include <gmock/gmock.h>
 #include <nvtx3/nvToolsExt.h>
@@ -34,19 +35,10 @@ PipelineOptions two_lanes() {
 
 /// The ranges of a step, as an engine with one thread would emit them.
 void emit_step(const TaskGraph& graph, std::int32_t step) {
-    static const nvtxDomainHandle_t domain = nvtxDomainCreateA("pipescope");
     for (const Task& task : graph.tasks()) {
         TaskKey key = task.key;
         key.step = step;
-        nvtxEventAttributes_t event{};
-        event.version = NVTX_VERSION;
-        event.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
-        event.messageType = NVTX_MESSAGE_TYPE_ASCII;
-        event.message.ascii = "task";
-        event.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64;
-        event.payload.ullValue = pack(key);
-        nvtxDomainRangePushEx(domain, &event);
-        nvtxDomainRangePop(domain);
+        const TaskRange range(key);
     }
 }
 

@@ -5,6 +5,7 @@
 #include "profiler/recorder/device_recording.h"
 #include "profiler/recorder/recorder.h"
 #include "profiler/recorder/recording_clock.h"
+#include "task_range.h"
 
 #include <dlfcn.h>
 #include <nvtx3/nvToolsExt.h>
@@ -67,18 +68,9 @@ void launch_kernel(std::uint32_t correlation, std::uint64_t delay, std::uint64_t
 }
 
 void run_task(const TaskKey& key, std::uint32_t first_correlation) {
-    const nvtxDomainHandle_t domain = nvtxDomainCreateA("pipescope");
-    nvtxEventAttributes_t event{};
-    event.version = NVTX_VERSION;
-    event.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
-    event.messageType = NVTX_MESSAGE_TYPE_ASCII;
-    event.message.ascii = "task";
-    event.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64;
-    event.payload.ullValue = pack(key);
-    nvtxDomainRangePushEx(domain, &event);
+    const TaskRange range(key);
     launch_kernel(first_correlation, 5000, 1000);
     launch_kernel(first_correlation + 1, 7000, 2000);
-    nvtxDomainRangePop(domain);
 }
 
 void emit_device() {

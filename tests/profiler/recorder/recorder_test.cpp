@@ -3,6 +3,7 @@
 #include "profiler/recorder/recording_clock.h"
 #include "range_emitter.h"
 #include "recorded_trace.h"
+#include "task_range.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -28,16 +29,8 @@ nvtxEventAttributes_t attributes(const char* text) {
     return event;
 }
 
-/// Runs a task as the engine does: domain "pipescope", a registered string, the key in the payload.
 void emit_task(const TaskKey& key) {
-    const nvtxDomainHandle_t domain = nvtxDomainCreateA("pipescope");
-    nvtxEventAttributes_t event = attributes(nullptr);
-    event.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
-    event.message.registered = nvtxDomainRegisterStringA(domain, std::string(to_string(key.kind)).c_str());
-    event.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64;
-    event.payload.ullValue = pack(key);
-    nvtxDomainRangePushEx(domain, &event);
-    nvtxDomainRangePop(domain);
+    const TaskRange range(key);
 }
 
 std::int64_t global_tid() {

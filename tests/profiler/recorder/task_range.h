@@ -1,0 +1,30 @@
+#pragma once
+
+#include "schedule/task_key.h"
+
+#include <nvtx3/nvToolsExt.h>
+
+#include <string>
+
+namespace pipescope {
+/// A task as the engine runs it: a range of domain "pipescope", a registered string, the key in the payload.
+class TaskRange {
+public:
+    explicit TaskRange(const TaskKey& key) : domain_(nvtxDomainCreateA("pipescope")) {
+        nvtxEventAttributes_t event{};
+        event.version = NVTX_VERSION;
+        event.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
+        event.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+        event.message.registered = nvtxDomainRegisterStringA(domain_, std::string(to_string(key.kind)).c_str());
+        event.payloadType = NVTX_PAYLOAD_TYPE_UNSIGNED_INT64;
+        event.payload.ullValue = pack(key);
+        nvtxDomainRangePushEx(domain_, &event);
+    }
+    ~TaskRange() { nvtxDomainRangePop(domain_); }
+    TaskRange(const TaskRange&) = delete;
+    TaskRange& operator=(const TaskRange&) = delete;
+
+private:
+    nvtxDomainHandle_t domain_;
+};
+}  // namespace pipescope
