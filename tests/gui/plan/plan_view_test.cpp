@@ -83,6 +83,25 @@ TEST_F(PlanViewTest, OpensACandidateByDoubleClickAndByEnter) {
     EXPECT_EQ(simulated.simulation.step_time.count(), step.data(Qt::UserRole + 100).toLongLong());
 }
 
+TEST_F(PlanViewTest, OpensAnInterleavedCandidateWithItsPartitionsDealtOut) {
+    view_.form().partitions().setText(QStringLiteral("2"));
+    view_.form().chunks().setText(QStringLiteral("4"));
+    const QList<QListWidgetItem*> ticks =
+        view_.form().schedules().findItems(QStringLiteral("interleaved"), Qt::MatchExactly);
+    ASSERT_EQ(ticks.size(), 1);
+    view_.form().schedules().findItems(QStringLiteral("gpipe"), Qt::MatchExactly)[0]->setCheckState(Qt::Unchecked);
+    ticks[0]->setCheckState(Qt::Checked);
+    planNow();
+    ASSERT_EQ(rows(), 3);
+    QSignalSpy opened(&view_, &PlanView::opened);
+    view_.table().selectRow(0);
+    QTest::keyClick(&view_.table(), Qt::Key_Return);
+    ASSERT_EQ(opened.count(), 1);
+    const auto scenario = opened[0][0].value<Scenario>();
+    EXPECT_EQ(scenario.options.balance.num_partitions(), 4U);
+    EXPECT_EQ(scenario.options.placement, (std::vector<LaneId>{LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}}));
+}
+
 TEST_F(PlanViewTest, MarksTheSameCandidateInTableAndChart) {
     planNow();
     view_.chart().setFocus();
