@@ -2,6 +2,7 @@
 
 #include "schedule/error.h"
 
+#include <QAbstractTextDocumentLayout>
 #include <QBuffer>
 #include <QCoreApplication>
 #include <QFileInfo>
@@ -9,6 +10,8 @@
 #include <QPageSize>
 #include <QPdfWriter>
 #include <QSaveFile>
+#include <QTextBlock>
+#include <QTextCursor>
 #include <QTextDocument>
 #include <QUrl>
 
@@ -24,19 +27,40 @@ QString tr(const char* text) {
     return QCoreApplication::translate("Report", text);
 }
 
+/// What paper and screen have alike; a sheet has its margins already.
 const char* style() {
-    return "body{font-family:sans-serif;color:#222;background:#fff;max-width:1100px;margin:1.5em auto;padding:0 1em}"
+    return "body{font-family:sans-serif;color:#222;background:#fff}"
            "h1{font-size:1.5em}h2{font-size:1.1em;margin-top:1.4em}"
            "table{border-collapse:collapse;width:100%}th,td{text-align:left;padding:3px 8px;border-bottom:1px solid "
            "#ddd;"
-           "vertical-align:top}th{background:#f3f3f3}.number{text-align:right;white-space:nowrap}"
+           "vertical-align:top}th{background:#f3f3f3}.number{text-align:right}td.number{white-space:nowrap}"
            ".warning{background:#fbdcd9;border-left:4px solid #d55e00;padding:6px 10px;margin:6px 0}"
            "img{max-width:100%;border:1px solid #ccc}.note{color:#555}";
 }
 
-/// A cell that begins with a digit or a sign stands right, under its like.
+const char* screenStyle() {
+    return "body{max-width:1100px;margin:1.5em auto;padding:0 1em}";
+}
+
+/// Begins with a digit or a sign, or stands for a figure that there is not.
 bool isNumber(const QString& cell) {
-    return !cell.isEmpty() && (cell[0].isDigit() || cell[0] == QChar(0x2212) || cell[0] == QLatin1Char('+'));
+    return cell.isEmpty() || cell[0].isDigit() || cell[0] == QChar(0x2212) || cell[0] == QChar(0x2013) ||
+           cell[0] == QLatin1Char('+');
+}
+
+/// Columns of figures stand right, under their titles; the first one names its row.
+bool isOfNumbers(const ReportTable& table, qsizetype column) {
+    return column > 0 && std::all_of(table.rows.begin(), table.rows.end(), [column](const QStringList& row) {
+               return column >= row.size() || isNumber(row[column]);
+           });
+}
+
+QString cellHtml(const char* element, const QString& text, bool number) {
+    // Qt's rich text takes a heading's alignment from the attribute alone.
+    return QStringLiteral("<%1%2>%3</%1>")
+        .arg(QLatin1String(element),
+             number ? QStringLiteral(" class=\"number\" align=\"right\"") : QStringLiteral(" align=\"left\""),
+             text.toHtmlEscaped());
 }
 
 QString tableHtml(const ReportTable& table, bool paper) {
@@ -45,16 +69,14 @@ QString tableHtml(const ReportTable& table, bool paper) {
         // Qt's rich text knows no border-collapse.
         html += paper ? QStringLiteral("<table width=\"100%\" cellspacing=\"0\" cellpadding=\"3\">\n<tr>")
                       : QStringLiteral("<table>\n<tr>");
-        for (const QString& each : table.header) {
-            html += QStringLiteral("<th align=\"left\">%1</th>").arg(each.toHtmlEscaped());
+        for (qsizetype i = 0; i < table.header.size(); ++i) {
+            html += cellHtml("th", table.header[i], isOfNumbers(table, i));
         }
         html += QStringLiteral("</tr>\n");
         for (const QStringList& row : table.rows) {
             html += QStringLiteral("<tr>");
             for (qsizetype i = 0; i < row.size(); ++i) {
-                html += QStringLiteral("<td%1>%2</td>")
-                            .arg(i > 0 && isNumber(row[i]) ? QStringLiteral(" class=\"number\"") : QString(),
-                                 row[i].toHtmlEscaped());
+                html += cellHtml("td", row[i], isOfNumbers(table, i));
             }
             html += QStringLiteral("</tr>\n");
         }
@@ -69,7 +91,9 @@ QString page(const Report& report, const QString& image, bool paper) {
     QString html = QStringLiteral(
                        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<title>%1</title>\n"
                        "<style>%2</style>\n</head>\n<body>\n<h1>%1</h1>\n<p>%3</p>\n")
-                       .arg(report.title.toHtmlEscaped(), QString::fromLatin1(style()), report.summary.toHtmlEscaped());
+                       .arg(report.title.toHtmlEscaped(),
+                            QString::fromLatin1(style()) + QString::fromLatin1(paper ? "" : screenStyle()),
+                            report.summary.toHtmlEscaped());
     for (const QString& warning : report.warnings) {
         html += QStringLiteral("<p class=\"warning\"><b>⚠</b> %1</p>\n").arg(warning.toHtmlEscaped());
     }
@@ -90,6 +114,23 @@ QByteArray reportHtml(const Report& report) {
     return page(report, image, false).toUtf8();
 }
 
+namespace {
+/// Headings at the foot of a page go to the next one, with what they stand above.
+void keepHeadings(QTextDocument& document) {
+    const double height = document.pageSize().height();
+    const auto pageOf = [&](const QTextBlock& block) {
+        return static_cast<int>(document.documentLayout()->blockBoundingRect(block).top() / height);
+    };
+    for (QTextBlock block = document.begin(); block.isValid(); block = block.next()) {
+        if (block.blockFormat().headingLevel() > 1 && block.next().isValid() && pageOf(block) < pageOf(block.next())) {
+            QTextBlockFormat format;
+            format.setPageBreakPolicy(QTextFormat::PageBreak_AlwaysBefore);
+            QTextCursor(block).mergeBlockFormat(format);
+        }
+    }
+}
+}  // namespace
+
 QByteArray reportPdf(const Report& report) {
     QBuffer buffer;
     buffer.open(QIODevice::WriteOnly);
@@ -104,11 +145,13 @@ QByteArray reportPdf(const Report& report) {
         QString image;
         if (!picture.isNull()) {
             document.addResource(QTextDocument::ImageResource, QUrl(kPictureName), picture);
-            const int width = std::min(picture.width(), writer.width() - 2 * kPageMargin);
+            const int width = std::min(picture.width(), writer.width());
             image = QStringLiteral("<p><img src=\"%1\" width=\"%2\"></p>").arg(kPictureName).arg(width);
         }
+        document.setDocumentMargin(0);
         document.setPageSize(QSizeF(writer.width(), writer.height()));
         document.setHtml(page(report, image, true));
+        keepHeadings(document);
         document.print(&writer);
     }
     return buffer.data();

@@ -11,6 +11,7 @@
 #include <QBuffer>
 #include <QFile>
 #include <QImage>
+#include <QRegularExpression>
 
 namespace pipescope {
 namespace {
@@ -76,6 +77,24 @@ TEST(Report, EscapesWhatAFileSays) {
     const QByteArray html = reportHtml(report);
     EXPECT_FALSE(html.contains("<script>"));
     EXPECT_FALSE(html.contains("<i>"));
+}
+
+TEST(Report, AlignsAColumnOfFiguresRightWithItsTitleAndAMixedOneLeft) {
+    Report report;
+    const auto words = [](const char* text) { return QString::fromUtf8(text).split(QLatin1Char(',')); };
+    report.tables.push_back({{}, words("name,figure,mixed"), {words("1,5 ms,6 ms"), words("b,–,seven")}, {}});
+    const QString html = QString::fromUtf8(reportHtml(report));
+    const auto aligned = [&](const char* element, const char* text, const char* side) {
+        return QRegularExpression(QStringLiteral("<%1[^>]*align=\"%3\"[^>]*>%2</%1>")
+                                      .arg(QLatin1String(element), QLatin1String(text), QLatin1String(side)))
+            .match(html)
+            .hasMatch();
+    };
+    EXPECT_TRUE(aligned("th", "figure", "right"));
+    EXPECT_TRUE(aligned("td", "5 ms", "right"));
+    EXPECT_TRUE(aligned("th", "mixed", "left"));
+    EXPECT_TRUE(aligned("td", "6 ms", "left"));
+    EXPECT_TRUE(aligned("td", "1", "left")) << "the first column names the row";
 }
 
 TEST(Report, WritesHtmlAndPdfByTheName) {
