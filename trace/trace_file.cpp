@@ -67,10 +67,13 @@ private:
     fs::path path_;
 };
 
+constexpr int kBusyMilliseconds = 5000;
+
 void fill_new_file(const fs::path& path) {
     guard_sqlite("create", path, [&] {
-        SQLite::Database db(path, SQLite::OPEN_READWRITE);
-        db.exec("BEGIN");
+        // Somebody may look at the file already, and only waits or is waited for.
+        SQLite::Database db(path, SQLite::OPEN_READWRITE, kBusyMilliseconds);
+        db.exec("BEGIN EXCLUSIVE");
         db.exec(create_tables_sql());
         db.exec(create_cupti_tables_sql());
         db.exec(fill_enums_sql());

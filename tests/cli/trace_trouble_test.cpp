@@ -73,7 +73,8 @@ protected:
                 check(steps, *onlooker, run);
                 return;
             }
-            ASSERT_EQ(run.ends().code, 0);
+            const CommandResult alone = run.ends();
+            ASSERT_EQ(alone.code, 0) << alone.err;
         }
         FAIL() << "no run could be looked at while it went on";
     }

@@ -12,9 +12,12 @@
 #include <unistd.h>
 #include <nlohmann/json.hpp>
 
+#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <limits>
+#include <stop_token>
+#include <thread>
 
 namespace pipescope {
 namespace {
@@ -144,6 +147,31 @@ TEST(TraceWriter, LeavesOnePlainFileWhenClosed) {
     EXPECT_EQ(files, 1);
     SQLite::Database db(folder / "t.sqlite");
     EXPECT_EQ(db.execAndGet("PRAGMA journal_mode").getString(), "delete");
+}
+
+// Somebody who opens the file as soon as it is there, and reads what there is.
+TEST(TraceWriter, IsMadeUnderTheEyesOfAnother) {
+    const TemporaryFolder folder;
+    for (int round = 0; round < 50; ++round) {
+        const auto path = folder / ("trace" + std::to_string(round) + ".sqlite");
+        const std::jthread onlooker([&](const std::stop_token& stop) {
+            while (!stop.stop_requested()) {
+                try {
+                    SQLite::Database db(path, SQLite::OPEN_READWRITE);
+                    db.exec("BEGIN");
+                    db.execAndGet("SELECT count(*) FROM sqlite_master").getInt();
+                    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+                } catch (const SQLite::Exception&) {
+                    // not there yet, or locked
+                }
+            }
+        });
+        EXPECT_NO_THROW({
+            TraceWriter writer(path, IfExists::refuse);
+            writer.set_run("model", "\"m\"");
+            writer.close();
+        });
+    }
 }
 
 TEST(TraceWriter, RefusesAnExistingFileAndLeavesItAsItWas) {
