@@ -98,4 +98,33 @@ Plain plain_steps() {
     plain.input_gradient = input.grad();
     return plain;
 }
+
+void expect_plain_steps(GPipe& pipe, const Plain& plain) {
+    for (int step = 0; step < 2; ++step) {
+        EXPECT_NEAR(pipe.step({plain.input}, {plain.target}, first_mean_square).item<double>(), plain.loss, 1e-12);
+    }
+    expect_equal_norm_wise(on_cpu(gradients_of(pipe.named_parameters())), plain.gradients);
+}
+
+void expect_plain_gradients_of_the_callers_loss(GPipe& pipe, const Plain& plain) {
+    const at::Tensor input = plain.input.clone().requires_grad_();
+    for (int step = 0; step < 2; ++step) {
+        const at::Tensor output = pipe.forward(input);
+        EXPECT_EQ(output.device().str(), pipe.devices().back());
+        mean_square(output, plain.target.to(output.device())).backward();
+    }
+    expect_equal_norm_wise(on_cpu(gradients_of(pipe.named_parameters())), plain.gradients);
+    EXPECT_TRUE(input.grad().is_cpu()) << "a gradient belongs where its tensor is";
+    expect_equal_norm_wise({{"input", input.grad()}}, {{"input", plain.input_gradient}});
+}
+
+void expect_done_with_the_input(GPipe& pipe) {
+    const at::Tensor pinned =
+        torch::empty({7, 6}, torch::TensorOptions().dtype(torch::kFloat64).pinned_memory(true)).copy_(samples(7));
+    const at::Tensor expected = pipe.forward(pinned).detach().cpu();
+    behaviour().copy_delay_us = 20'000;
+    const at::Tensor output = pipe.forward(pinned);
+    pinned.zero_();
+    EXPECT_TRUE(torch::equal(output.detach().cpu(), expected));
+}
 }  // namespace pipescope::testing_support

@@ -28,6 +28,14 @@ protected:
 };
 
 using Names = std::vector<std::string>;
+/// One device, two, one twice, with the CPU before, behind and between.
+inline const std::vector<Names> kLanes = {{"fake:0"},
+                                          {"fake:0", "fake:1"},
+                                          {"fake:0", "fake:0"},
+                                          {"cpu", "fake:0"},
+                                          {"fake:1", "cpu"},
+                                          {"cpu", "fake:0", "fake:0", "fake:1"},
+                                          {"fake:1", "cpu", "cpu", "fake:0"}};
 inline constexpr std::array kModes = {Checkpoint::always, Checkpoint::except_last, Checkpoint::never};
 
 /// Eight layers, 6 in and 4 out, a skip over four of them; no random numbers, so that the CPU's are comparable.
@@ -55,4 +63,13 @@ struct Plain {
 };
 /// Two steps of the plain skip_chain() on the CPU, in four micro-batches, weights from torch's seed 1.
 Plain plain_steps();
+
+// What a pipeline of skip_chain() with the same weights must do, whichever driver and lanes it has.
+
+/// Two calls of step() give the plain steps' loss and gradients.
+void expect_plain_steps(GPipe& pipe, const Plain& plain);
+/// So do two forwards with a backward of the caller's own loss, the input's gradient included.
+void expect_plain_gradients_of_the_callers_loss(GPipe& pipe, const Plain& plain);
+/// The caller may overwrite its pinned input once forward() returned, however long the copies take.
+void expect_done_with_the_input(GPipe& pipe);
 }  // namespace pipescope::testing_support

@@ -15,15 +15,6 @@ using namespace testing_support;
 using fake_accelerator::behaviour;
 
 using DevicePipelineTest = DeviceTest;
-const std::vector<Names> kLanes = {
-    {"fake:0"},
-    {"fake:0", "fake:1"},
-    {"fake:0", "fake:0"},
-    {"cpu", "fake:0"},
-    {"fake:1", "cpu"},
-    {"cpu", "fake:0", "fake:0", "fake:1"},
-    {"fake:1", "cpu", "cpu", "fake:0"},
-};
 
 GPipe pipeline(const std::vector<LayerSpec>& layers, const Names& lanes, Checkpoint mode, std::int64_t chunks = 4) {
     torch::manual_seed(1);
@@ -39,9 +30,7 @@ TEST_F(DevicePipelineTest, StepsWithTheGradientsOfTheCpu) {
         for (const Checkpoint mode : kModes) {
             const ::testing::ScopedTrace trace(__FILE__, __LINE__, name_of(lanes, mode));
             GPipe pipe = pipeline(skip_chain(), lanes, mode);
-            EXPECT_NEAR(pipe.step({plain.input}, {plain.target}, first_mean_square).item<double>(), plain.loss, 1e-12);
-            EXPECT_NEAR(pipe.step({plain.input}, {plain.target}, first_mean_square).item<double>(), plain.loss, 1e-12);
-            expect_equal_norm_wise(on_cpu(gradients_of(pipe.named_parameters())), plain.gradients);
+            expect_plain_steps(pipe, plain);
         }
     }
 }
@@ -53,15 +42,7 @@ TEST_F(DevicePipelineTest, GoesBackwardFromTheCallersLossWithoutADeadlock) {
         for (const Checkpoint mode : kModes) {
             const ::testing::ScopedTrace trace(__FILE__, __LINE__, name_of(lanes, mode));
             GPipe pipe = pipeline(skip_chain(), lanes, mode);
-            const at::Tensor input = plain.input.clone().requires_grad_();
-            for (int step = 0; step < 2; ++step) {
-                const at::Tensor output = pipe.forward(input);
-                EXPECT_EQ(output.device().str(), pipe.devices().back());
-                mean_square(output, plain.target.to(output.device())).backward();
-            }
-            expect_equal_norm_wise(on_cpu(gradients_of(pipe.named_parameters())), plain.gradients);
-            EXPECT_TRUE(input.grad().is_cpu()) << "a gradient belongs where its tensor is";
-            expect_equal_norm_wise({{"input", input.grad()}}, {{"input", plain.input_gradient}});
+            expect_plain_gradients_of_the_callers_loss(pipe, plain);
         }
     }
 }
@@ -84,13 +65,7 @@ TEST_F(DevicePipelineTest, IsDoneWithTheInputWhenItReturns) {
     be_slow();
     GPipe pipe = pipeline(skip_chain(), {"fake:0", "fake:1"}, Checkpoint::never);
     pipe.train(false);
-    const at::Tensor pinned =
-        torch::empty({7, 6}, torch::TensorOptions().dtype(torch::kFloat64).pinned_memory(true)).copy_(samples(7));
-    const at::Tensor expected = pipe.forward(pinned).cpu();
-    behaviour().copy_delay_us = 20'000;
-    const at::Tensor output = pipe.forward(pinned);
-    pinned.zero_();
-    EXPECT_TRUE(torch::equal(output.cpu(), expected));
+    expect_done_with_the_input(pipe);
 }
 
 TEST_F(DevicePipelineTest, WouldNoticeAMissingWait) {

@@ -16,14 +16,6 @@ using fake_accelerator::behaviour;
 
 using AutogradDeviceTest = DeviceTest;
 
-const std::vector<Names> kLanes = {{"fake:0"},
-                                   {"fake:0", "fake:1"},
-                                   {"fake:0", "fake:0"},
-                                   {"cpu", "fake:0"},
-                                   {"fake:1", "cpu"},
-                                   {"cpu", "fake:0", "fake:0", "fake:1"},
-                                   {"fake:1", "cpu", "cpu", "fake:0"}};
-
 GPipe pipeline(const std::vector<LayerSpec>& layers, const Names& lanes, Checkpoint mode, AutogradParts parts = {}) {
     torch::manual_seed(1);
     GPipeOptions options = on_lanes(lanes, layers.size(), mode);
@@ -35,10 +27,7 @@ GPipe pipeline(const std::vector<LayerSpec>& layers, const Names& lanes, Checkpo
 void expect_plain_steps(const Plain& plain, const Names& lanes, Checkpoint mode, AutogradParts parts = {}) {
     const ::testing::ScopedTrace trace(__FILE__, __LINE__, name_of(lanes, mode));
     GPipe pipe = pipeline(skip_chain(), lanes, mode, parts);
-    for (int step = 0; step < 2; ++step) {
-        EXPECT_NEAR(pipe.step({plain.input}, {plain.target}, first_mean_square).item<double>(), plain.loss, 1e-12);
-    }
-    expect_equal_norm_wise(on_cpu(gradients_of(pipe.named_parameters())), plain.gradients);
+    testing_support::expect_plain_steps(pipe, plain);
 }
 
 TEST_F(AutogradDeviceTest, StepsWithTheGradientsOfTheCpu) {
@@ -70,15 +59,7 @@ TEST_F(AutogradDeviceTest, GoesBackwardFromTheCallersLoss) {
         for (const Checkpoint mode : kModes) {
             const ::testing::ScopedTrace trace(__FILE__, __LINE__, name_of(lanes, mode));
             GPipe pipe = pipeline(skip_chain(), lanes, mode);
-            const at::Tensor input = plain.input.clone().requires_grad_();
-            for (int step = 0; step < 2; ++step) {
-                const at::Tensor output = pipe.forward(input);
-                EXPECT_EQ(output.device().str(), pipe.devices().back());
-                mean_square(output, plain.target.to(output.device())).backward();
-            }
-            expect_equal_norm_wise(on_cpu(gradients_of(pipe.named_parameters())), plain.gradients);
-            EXPECT_TRUE(input.grad().is_cpu());
-            expect_equal_norm_wise({{"input", input.grad()}}, {{"input", plain.input_gradient}});
+            expect_plain_gradients_of_the_callers_loss(pipe, plain);
         }
     }
 }
@@ -86,13 +67,7 @@ TEST_F(AutogradDeviceTest, GoesBackwardFromTheCallersLoss) {
 TEST_F(AutogradDeviceTest, IsDoneWithTheInputWhenItReturns) {
     be_slow();
     GPipe pipe = pipeline(skip_chain(), {"fake:0", "fake:1"}, Checkpoint::never);
-    const at::Tensor pinned =
-        torch::empty({7, 6}, torch::TensorOptions().dtype(torch::kFloat64).pinned_memory(true)).copy_(samples(7));
-    const at::Tensor expected = pipe.forward(pinned).detach().cpu();
-    behaviour().copy_delay_us = 20'000;
-    const at::Tensor output = pipe.forward(pinned);
-    pinned.zero_();
-    EXPECT_TRUE(torch::equal(output.detach().cpu(), expected));
+    expect_done_with_the_input(pipe);
 }
 
 TEST_F(AutogradDeviceTest, OverlapsCopiesWithComputingByTheirStreams) {
