@@ -14,12 +14,6 @@
 
 namespace pipescope {
 namespace {
-constexpr int kBusyMilliseconds = 5000;
-
-SQLite::Database open_database(const std::filesystem::path& path) {
-    return SQLite::Database(path, SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, kBusyMilliseconds);
-}
-
 OpenedTrace read_own(const std::filesystem::path& path, const OpenOptions& options) {
     OpenedTrace trace;
     const TraceReader reader(path);
@@ -37,7 +31,7 @@ OpenedTrace read_own(const std::filesystem::path& path, const OpenOptions& optio
     trace.overheads = reader.overheads();
     trace.utc_epoch_ns = reader.utc_epoch_ns();
     if (options.tracks) {
-        SQLite::Database db = open_database(path);
+        SQLite::Database db = open_to_read(path);
         read_nsys_tables(db, trace);
     }
     return trace;
@@ -73,7 +67,7 @@ OpenedTrace open_trace(const std::filesystem::path& path, const OpenOptions& opt
     }
     require_sqlite_file(path);
     return guard_sqlite("read", path, [&] {
-        SQLite::Database db = open_database(path);
+        SQLite::Database db = open_to_read(path);
         if (!db.tableExists("PIPESCOPE_RUN") && has_nsys_tables(db)) {
             return read_nsys(db, options);
         }

@@ -8,7 +8,6 @@
 
 namespace pipescope {
 namespace {
-constexpr int kBusyMilliseconds = 5000;
 /// More lanes than any schedule can name; a larger number comes from a damaged file.
 constexpr std::int64_t kMostLanes = 1 << 16;
 }  // namespace
@@ -29,7 +28,7 @@ struct TaskScan::Impl {
     explicit Impl(const std::filesystem::path& file)
         : path(file), db(guard_sqlite("open", file, [&] {
               require_sqlite_file(file);
-              return SQLite::Database(file, SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, kBusyMilliseconds);
+              return open_to_read(file);
           })) {
         guard_sqlite("read", path, [&] { show_as_current(db, require_trace_format(db, path)); });
     }

@@ -200,6 +200,10 @@ void make_plain_file(SQLite::Database& db) {
     }
 }
 
+SQLite::Database open_to_read(const fs::path& path) {
+    return SQLite::Database(path, SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, kBusyMilliseconds);
+}
+
 void require_sqlite_file(const fs::path& path) {
     std::error_code ignored;
     const fs::file_status status = fs::status(path, ignored);

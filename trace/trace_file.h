@@ -17,6 +17,9 @@ std::filesystem::path create_trace_file(const std::filesystem::path& target, IfE
 /// reader has the file open it stays in WAL mode, complete all the same.
 void make_plain_file(SQLite::Database& db);
 
+/// For one thread to read from; waits some seconds for whoever holds a lock. Throws SQLite::Exception.
+SQLite::Database open_to_read(const std::filesystem::path& path);
+
 /// Throws TraceFormatError unless `path` is an SQLite file with something in it; says what it seems to be instead.
 void require_sqlite_file(const std::filesystem::path& path);
 /// The format version of the open database. Throws TraceFormatError unless it is a trace of a version we know.

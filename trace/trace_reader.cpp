@@ -13,7 +13,7 @@ struct TraceReader::Impl {
     explicit Impl(const std::filesystem::path& file)
         : path(file), db(guard_sqlite("open", file, [&] {
               require_sqlite_file(file);
-              return SQLite::Database(file, SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, kBusyMilliseconds);
+              return open_to_read(file);
           })) {
         guard_sqlite("read", path, [&] { show_as_current(db, require_trace_format(db, path)); });
     }
@@ -32,8 +32,6 @@ struct TraceReader::Impl {
     [[noreturn]] void damaged(const std::string& what) const {
         throw TraceFormatError("trace " + quoted(path) + " is damaged: " + what + "; record it again");
     }
-
-    static constexpr int kBusyMilliseconds = 5000;
 
     std::filesystem::path path;
     SQLite::Database db;
