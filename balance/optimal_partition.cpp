@@ -81,6 +81,11 @@ public:
 
     std::vector<RankedBalance> run(std::size_t most) {
         std::vector<RankedBalance> found = min_max_cuts();
+        if (found.empty() && problem_.memory_limit) {
+            if (const std::optional<Balance> balance = min_max_within_limit()) {
+                found.push_back({*balance, *step_of(*balance)});
+            }
+        }
         for (const RankedBalance& each : found) {
             incumbent_ = std::min(incumbent_, each.step_ns);
         }
@@ -128,6 +133,42 @@ private:
             }
         }
         return found;
+    }
+
+    /// Of the cuts that keep the limit, the one whose heaviest partition, of forward and backward together, is
+    /// lightest.
+    std::optional<Balance> min_max_within_limit() const {
+        std::vector<std::int64_t> heaviest((n_ + 1) * (layers_ + 1), kNever);  // of partition p and those behind it
+        std::vector<std::size_t> chosen(heaviest.size());
+        const auto at = [&](std::size_t p, std::size_t first) { return p * (layers_ + 1) + first; };
+        heaviest[at(n_, layers_)] = 0;
+        for (std::size_t p = n_; p-- > 0;) {
+            const auto [first_from, first_to] = starts(p);
+            for (std::size_t first = first_from; first <= first_to; ++first) {
+                std::int64_t& least = heaviest[at(p, first)];
+                const auto [from, to] = ends(p, first);
+                for (std::size_t end = from; end <= to; ++end) {
+                    const IntervalTimes& times = table_.at(p, first, end);
+                    const std::int64_t work = times.forward + table_.backward_work(times);
+                    if (work >= least || exceeds(p, first, end)) {
+                        break;  // longer ones are heavier still
+                    }
+                    const std::int64_t most = std::max(work, heaviest[at(p + 1, end)]);
+                    if (most < least && allows(p, first, end)) {
+                        least = most;
+                        chosen[at(p, first)] = end;
+                    }
+                }
+            }
+        }
+        if (heaviest[at(0, 0)] >= kNever) {
+            return std::nullopt;
+        }
+        std::vector<std::int64_t> parts;
+        for (std::size_t p = 0, first = 0; p < n_; first = chosen[at(p, first)], ++p) {
+            parts.push_back(static_cast<std::int64_t>(chosen[at(p, first)] - first));
+        }
+        return Balance(parts);
     }
 
     /// Layers that may stand before partition p: one for each partition before, one left for each from p on.

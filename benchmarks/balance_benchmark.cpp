@@ -8,6 +8,7 @@
 
 #include <numeric>
 #include <random>
+#include <string>
 
 namespace pipescope {
 namespace {
@@ -81,6 +82,32 @@ void find_balance_within_a_limit(benchmark::State& state) {
     }
 }
 BENCHMARK(find_balance_within_a_limit)->Unit(benchmark::kMillisecond);
+
+/// Five layers on the way down stash what they hand on, five on the way up pop it.
+Profile u_net(std::size_t layers) {
+    Profile profile = random_profile(layers);
+    for (std::size_t k = 1; k <= 5; ++k) {
+        const std::string skip = std::to_string(k);
+        LayerProfile& stashing = profile.layers[k * layers / 11];
+        stashing.aliases_input = true;
+        stashing.stash[skip] = {1e6};
+        LayerProfile& popping = profile.layers[layers - k * layers / 11];
+        popping.passes_gradient = true;
+        popping.pop = {skip};
+    }
+    return profile;
+}
+
+/// What ranges of layers hold has to be known for millions of them.
+void find_balance_of_a_u_net_within_a_limit(benchmark::State& state) {
+    const Profile profile = u_net(static_cast<std::size_t>(state.range(0)));
+    PipelineOptions options = options_for(32);
+    options.memory_limit = state.range(0) * 1'000'000;
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(find_balance(profile, options, 8, BalanceAlgorithm::optimal));
+    }
+}
+BENCHMARK(find_balance_of_a_u_net_within_a_limit)->Arg(2000)->Unit(benchmark::kMillisecond);
 
 /// 200 layers, up to 16 partitions, 16 numbers of micro-batches, three modes.
 void plan_768(benchmark::State& state) {

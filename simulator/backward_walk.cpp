@@ -5,7 +5,8 @@
 
 namespace pipescope {
 namespace {
-/// A range of layers walked backward: which gradients are there, and who shares a storage.
+/// A range of layers walked backward: which gradients are there, and who shares a storage. What it finds at a layer
+/// does not depend on where the range begins, for gradients that leave the range there outlive the layers above.
 class BackwardWalk {
 public:
     /// `let_go`: by layer of the range, what its backward frees of kept storages. Borrowed, as the others are.
@@ -17,19 +18,16 @@ public:
             const bool stashed_here = contains(sized.stashed_by[k]);
             if (popped_here || stashed_here) {
                 skips_.push_back(
-                    {k, sized.stashed_by[k].index(), sized.popped_by[k].index(), stashed_here, popped_here});
+                    {k, sized.stashed_by[k].index(), sized.popped_by[k].index(), stashed_here, popped_here, kNone});
             }
         }
+        gradients_ = {{sized.output[end - 1], end - 1}};  // the output's, which the lane holds already
+        live_ = {kTop};
     }
 
     void fill_in(PartitionMemory& memory, std::vector<WorkPart>* parts) {
-        gradients_ = {{memory.output, end_ - 1}};  // the output's, which the lane holds already
-        live_ = {kTop};
-        std::size_t current = 0;
-        Bytes freed = 0;
         for (std::size_t l = end_; l-- > first_;) {
-            const std::size_t below = gradients_below(l, current);
-            const WorkPart here = look(memory, l, freed);
+            const WorkPart here = step_down(l);
             if (l + 1 == end_ || here.handed_goes.total() > memory.backward.total()) {
                 memory.backward = here.handed_goes;
             }
@@ -39,11 +37,28 @@ public:
             if (parts != nullptr) {
                 parts->push_back(here);
             }
-            freed += sized_.saved[l] + let_go_[l - first_];
-            end_layer(l);
-            current = below;
         }
-        hand_on(memory, current);
+        memory.input_gradient = input_gradient(first_);
+        hand_on(memory);
+    }
+
+    /// Goes through the next layer further down.
+    WorkPart step_down(std::size_t l) {
+        const std::size_t below = gradients_below(l, current_);
+        const WorkPart here = look(l);
+        freed_ += sized_.saved[l] + let_go_[l - first_];
+        end_layer(l);
+        current_ = below;
+        return here;
+    }
+
+    /// Of a range that begins with layer l, which is the last one walked.
+    Bytes input_gradient(std::size_t l) const {
+        const bool lies_in_a_skip = std::any_of(skips_.begin(), skips_.end(), [&](const Skip& skip) {
+            return skip.popped_here && skip.stash < l && skip.pop >= l && skip.held == current_;
+        });
+        // A storage is never smaller than what lies in it, whatever the profile says.
+        return l == 0 || lies_in_a_skip ? 0 : std::max(gradients_[current_].bytes, sized_.output[l - 1]);
     }
 
 private:
@@ -53,6 +68,7 @@ private:
         std::size_t pop;
         bool stashed_here;
         bool popped_here;
+        std::size_t held;  ///< the gradient that its own lies in, from its pop on
     };
     struct Gradient {
         Bytes bytes = 0;
@@ -80,11 +96,12 @@ private:
         } else if (l > 0) {
             gradients_[below].handed_on = true;
         }
-        for (const Skip& skip : skips_) {
+        for (Skip& skip : skips_) {
             if (!skip.popped_here || skip.pop != l) {
                 continue;
             }
-            const std::size_t held = layer.passes_gradient ? current : take({sized_.skips[skip.index], l, false, true});
+            const std::size_t held = skip.held =
+                layer.passes_gradient ? current : take({sized_.skips[skip.index], l, false, true});
             if (skip.stashed_here) {
                 gradients_[held].needed_by = std::min(gradients_[held].needed_by, skip.stash);
             } else {
@@ -103,14 +120,14 @@ private:
         return live_.back();
     }
 
-    WorkPart look(const PartitionMemory& memory, std::size_t l, Bytes freed) const {
+    WorkPart look(std::size_t l) const {
         Bytes live = sized_.transient[l];
         for (const std::size_t g : live_) {
             live += g != kTop && gradients_[g].is_new ? gradients_[g].bytes : 0;
         }
         WorkPart part;
-        part.handed_stays = {0, -freed, 0, live};
-        part.handed_goes = {0, -freed, top_is_gone_ ? -memory.output : 0, live};
+        part.handed_stays = {0, -freed_, 0, live};
+        part.handed_goes = {0, -freed_, top_is_gone_ ? -gradients_[kTop].bytes : 0, live};
         return part;
     }
 
@@ -125,15 +142,10 @@ private:
         });
     }
 
-    void hand_on(PartitionMemory& memory, std::size_t input) const {
-        // A storage is never smaller than what lies in it, whatever the profile says.
-        memory.input_gradient = first_ == 0 ? 0 : std::max(gradients_[input].bytes, memory.input);
+    void hand_on(PartitionMemory& memory) const {
         for (const auto& [skip, held] : handed_on_) {
             const Bytes bytes = held == kNone ? 0 : std::max(gradients_[held].bytes, sized_.skips[skip]);
             memory.skip_gradients.push_back({skip, bytes});
-            if (held == input) {
-                memory.input_gradient = 0;
-            }
         }
     }
 
@@ -147,6 +159,8 @@ private:
     std::vector<Skip> skips_;  // with an end in the range
     std::vector<Gradient> gradients_;
     std::vector<std::size_t> live_;                               // of them: few at a time
+    std::size_t current_ = kTop;                                  // the gradient of the last walked layer's input
+    Bytes freed_ = 0;                                             // of the graph
     std::vector<std::pair<std::size_t, std::size_t>> handed_on_;  // skip, and the gradient that holds its storage
     bool top_is_gone_ = false;
 };
@@ -155,5 +169,16 @@ private:
 void walk_backward_layers(const Profile& profile, const SizedProfile& sized, LayerRange layers,
                           const std::vector<Bytes>& let_go, PartitionMemory& memory, std::vector<WorkPart>* parts) {
     BackwardWalk(profile, sized, layers.first.index(), layers.end.index(), let_go).fill_in(memory, parts);
+}
+
+std::vector<BackwardLook> walk_backward_from(const Profile& profile, const SizedProfile& sized, LayerId end,
+                                             const std::vector<Bytes>& let_go) {
+    BackwardWalk walk(profile, sized, 0, end.index(), let_go);
+    std::vector<BackwardLook> looks(end.index());
+    for (std::size_t l = end.index(); l-- > 0;) {
+        const WorkPart here = walk.step_down(l);
+        looks[l] = {here.handed_stays.total(), here.handed_goes.total(), walk.input_gradient(l)};
+    }
+    return looks;
 }
 }  // namespace pipescope

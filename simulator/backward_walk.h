@@ -9,4 +9,14 @@ namespace pipescope {
 /// layer of the range, what its backward frees of kept storages. Needs memory.input and memory.output. O(layers).
 void walk_backward_layers(const Profile& profile, const SizedProfile& sized, LayerRange layers,
                           const std::vector<Bytes>& let_go, PartitionMemory& memory, std::vector<WorkPart>* parts);
+
+/// A layer of a range that ends somewhere above it, in the backward.
+struct BackwardLook {
+    Bytes handed_stays = 0;    ///< highest point, as in WorkPart
+    Bytes handed_goes = 0;     ///< likewise
+    Bytes input_gradient = 0;  ///< PartitionMemory's, of the range that begins with this layer
+};
+/// All layers before `end`, as parts of a range that ends there. `let_go`: as above, by layer of the model. O(layers).
+std::vector<BackwardLook> walk_backward_from(const Profile& profile, const SizedProfile& sized, LayerId end,
+                                             const std::vector<Bytes>& let_go);
 }  // namespace pipescope

@@ -4,28 +4,24 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 #include <utility>
 
 namespace pipescope {
 namespace {
 /// Each number the smaller (larger) of two, by `pick`.
 template <class Pick>
-PartitionMemory combine(const PartitionMemory& a, const PartitionMemory& b, Pick pick) {
-    PartitionMemory result = a;
-    result.input = pick(a.input, b.input);
-    result.output = pick(a.output, b.output);
-    result.graph = pick(a.graph, b.graph);
-    result.input_gradient = pick(a.input_gradient, b.input_gradient);
-    const auto work = [&](const WorkPeak& x, const WorkPeak& y) {
-        return WorkPeak{0, 0, 0, pick(x.total(), y.total())};
-    };
-    result.checkpointed_forward = work(a.checkpointed_forward, b.checkpointed_forward);
-    result.forward = work(a.forward, b.forward);
-    result.forward_of_own_input = work(a.forward_of_own_input, b.forward_of_own_input);
-    result.backward = work(a.backward, b.backward);
-    result.backward_of_view = work(a.backward_of_view, b.backward_of_view);
-    return result;
+RangePeaks combine(const RangePeaks& a, const RangePeaks& b, Pick pick) {
+    return {pick(a.input, b.input),
+            a.input_kept,
+            pick(a.output, b.output),
+            a.output_kept,
+            pick(a.graph, b.graph),
+            pick(a.checkpointed_forward, b.checkpointed_forward),
+            pick(a.forward, b.forward),
+            pick(a.forward_of_own_input, b.forward_of_own_input),
+            pick(a.backward, b.backward),
+            pick(a.backward_of_view, b.backward_of_view),
+            pick(a.input_gradient, b.input_gradient)};
 }
 bool shares_gradient(const LayerProfile& layer) {
     return layer.passes_gradient || layer.aliases_input;
@@ -34,7 +30,7 @@ bool shares_gradient(const LayerProfile& layer) {
 
 RangeMemories::RangeMemories(const Profile& profile, const SizedProfile& large, const SizedProfile& small,
                              double optimizer_factor)
-    : profile_(profile), large_(large), small_(small), plain_large_(profile, large), plain_small_(profile, small) {
+    : profile_(profile), large_(large), small_(small), table_large_(profile, large_), table_small_(profile, small_) {
     const std::size_t layers = profile.layers.size();
     constants_ = saved_ = outputs_ = least_saved_ = {0};
     inputs_ = {std::max(large.input, small.input)};
@@ -87,23 +83,14 @@ Bytes RangeMemories::skips() const {
     return bytes;
 }
 
-const RangeMemories::Range& RangeMemories::range(LayerRange layers) {
-    ranges_.resize(profile_.layers.size() * (profile_.layers.size() + 1));
-    std::unique_ptr<const Range>& cached =
-        ranges_[layers.first.index() * (profile_.layers.size() + 1) + layers.end.index()];
-    if (!cached) {
-        const auto memory = [&](const PlainRanges& plain, const SizedProfile& sized) {
-            const std::optional<PartitionMemory> quick = plain.memory(layers);
-            return quick ? *quick : partition_memory(profile_, sized, layers);
-        };
-        const PartitionMemory large = memory(plain_large_, large_);
-        const bool is_even = large_.samples == small_.samples;
-        const PartitionMemory small = is_even ? large : memory(plain_small_, small_);
-        cached = std::make_unique<const Range>(
-            Range{constant(layers), combine(large, small, [](Bytes a, Bytes b) { return std::min(a, b); }),
-                  combine(large, small, [](Bytes a, Bytes b) { return std::max(a, b); })});
+RangeMemories::Range RangeMemories::range(LayerRange layers) {
+    const RangePeaks large = table_large_.at(layers);
+    if (large_.samples == small_.samples) {
+        return {constant(layers), large, large};
     }
-    return *cached;
+    const RangePeaks small = table_small_.at(layers);
+    return {constant(layers), combine(large, small, [](Bytes a, Bytes b) { return std::min(a, b); }),
+            combine(large, small, [](Bytes a, Bytes b) { return std::max(a, b); })};
 }
 
 MemoryBounds::MemoryBounds(const Profile& profile, const PipelineOptions& options, int partitions,
@@ -145,8 +132,8 @@ bool MemoryBounds::shares(int lane, int other) const {
 }
 
 Bytes MemoryBounds::at_least(PartitionId partition, LayerRange layers) {
-    const Range& each = ranges_->range(layers);
-    const PartitionMemory& low = each.low;
+    const Range each = ranges_->range(layers);
+    const RangePeaks& low = each.low;
     const int j = partition.value();
     const bool is_last = j + 1 == partitions_;
     const bool keeps_own_output = low.output_kept && (is_last || !shares(j, j + 1));
@@ -162,13 +149,13 @@ Bytes MemoryBounds::at_least(PartitionId partition, LayerRange layers) {
         return is_last ? (made - (low.output_kept ? with_graph : 0)) * low.output : 0;
     };
     const Bytes batch_output = is_last ? m * low.output : 0;
-    const Bytes building_graph = (j == 0 ? low.forward : low.forward_of_own_input).total();
+    const Bytes building_graph = j == 0 ? low.forward : low.forward_of_own_input;
 
     // Before the last forward; its own input is there.
     const Bytes graphs_before = std::max<Bytes>(0, kept_graphs - 1);
     const Bytes last_forward = constant + (m - std::max<Bytes>(kept_graphs, 1)) * input + graphs_before * one_graph +
                                input + outputs(m - 1, graphs_before) +
-                               std::max<Bytes>(0, kept_graphs == 0 ? low.checkpointed_forward.total() : building_graph);
+                               std::max<Bytes>(0, kept_graphs == 0 ? low.checkpointed_forward : building_graph);
     const Bytes held_at_loss = constant + (m - kept_graphs) * input + kept_graphs * one_graph;
     const Bytes loss = held_at_loss + batch_output +
                        (m > 1 ? std::max(outputs(m, kept_graphs), batch_output) : outputs(m, kept_graphs));
@@ -178,7 +165,7 @@ Bytes MemoryBounds::at_least(PartitionId partition, LayerRange layers) {
     const Bytes recomputed_graph = graph + kept_input - input + (low.output_kept ? low.output : 0);
     const Bytes backward = held_at_loss + (kept_graphs == 0 ? recomputed_graph : 0) +
                            (is_last ? batch_output : gradient) +
-                           std::max<Bytes>(0, (is_last ? low.backward_of_view : low.backward).total());
+                           std::max<Bytes>(0, is_last ? low.backward_of_view : low.backward);
     const Bytes in_loss =
         held_at_loss + batch_output + (m > 1 ? batch_output : outputs(m, kept_graphs)) + loss_transient_;
     return std::max({last_forward, is_last ? std::max(loss, in_loss) : 0, recompute, backward});
@@ -195,8 +182,8 @@ Bytes MemoryBounds::kept_graphs_at_loss() const {
 }
 
 Bytes MemoryBounds::at_most(PartitionId partition, LayerRange layers) {
-    const Range& each = ranges_->range(layers);
-    const PartitionMemory& high = each.high;
+    const Range each = ranges_->range(layers);
+    const RangePeaks& high = each.high;
     const int j = partition.value();
     const bool is_first = j == 0;
     const bool is_last = j + 1 == partitions_;
@@ -211,7 +198,7 @@ Bytes MemoryBounds::at_most(PartitionId partition, LayerRange layers) {
     bytes += !is_last && waits(j, j + 1) ? m * high.output : 0;                    // outputs that wait for the link
     const Bytes gradient = std::max(high.input_gradient, ranges_->most_gradient(layers.first));
     bytes += is_first ? 0 : waits(j, j - 1) ? m * gradient : gradient;  // that leaves
-    return bytes + std::max({is_last ? loss_transient_ : 0, high.forward.total(), high.checkpointed_forward.total(),
-                             high.backward.total(), high.backward_of_view.total()});
+    return bytes + std::max({is_last ? loss_transient_ : 0, high.forward, high.checkpointed_forward, high.backward,
+                             high.backward_of_view});
 }
 }  // namespace pipescope

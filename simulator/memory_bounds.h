@@ -1,9 +1,9 @@
 #pragma once
 
 #include "balance/profile.h"
-#include "simulator/partition_memory.h"
 #include "simulator/pipeline_options.h"
-#include "simulator/plain_ranges.h"
+#include "simulator/range_maxima.h"
+#include "simulator/range_table.h"
 #include "simulator/sized_profile.h"
 
 #include <memory>
@@ -17,14 +17,16 @@ public:
     /// Precondition: check_profile() passes; large and small were read off from it. Borrows the profile.
     RangeMemories(const Profile& profile, const SizedProfile& large, const SizedProfile& small,
                   double optimizer_factor);
+    RangeMemories(const RangeMemories&) = delete;
+    RangeMemories& operator=(const RangeMemories&) = delete;
 
     /// A range of layers: its constants, and the smaller and larger of each number over the micro-batch sizes.
     struct Range {
         Bytes constant = 0;
-        PartitionMemory low;
-        PartitionMemory high;
+        RangePeaks low;
+        RangePeaks high;
     };
-    const Range& range(LayerRange layers);
+    Range range(LayerRange layers);
 
     // At once, from running sums. With the larger micro-batches unless said otherwise.
     Bytes constant(LayerRange layers) const {
@@ -51,14 +53,13 @@ public:
 
 private:
     const Profile& profile_;
-    SizedProfile large_;
-    SizedProfile small_;
+    const SizedProfile large_;
+    const SizedProfile small_;
     std::vector<Bytes> constants_, saved_, outputs_, least_saved_;  // of all layers before
     std::vector<Bytes> inputs_;                                     // of each layer; the model's output at the end
     std::vector<Bytes> gradients_;  // the same of their gradients: at most, with all they may share a storage with
-    PlainRanges plain_large_, plain_small_;
-    RangeMaxima work_;                                  // of input, output and transient bytes
-    std::vector<std::unique_ptr<const Range>> ranges_;  // by first layer and end; filled as they are asked for
+    RangeTable table_large_, table_small_;
+    RangeMaxima work_;  // of input, output and transient bytes
 };
 
 /// What the lane of one partition holds at its peak of a GPipe step, without knowing the other partitions: between what
