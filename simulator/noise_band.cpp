@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numbers>
 #include <numeric>
 
@@ -55,7 +54,7 @@ double quantile(const std::vector<double>& sorted, double share) {
 }  // namespace
 
 std::optional<NoiseBand> noise_band(StepClock& clock, std::span<const std::int64_t> durations,
-                                    std::span<const double> cvs, std::span<const char> counts, double common_cv) {
+                                    std::span<const double> cvs, const StepOfTimes& step, double common_cv) {
     if (!(common_cv > 0) && std::none_of(cvs.begin(), cvs.end(), [](double cv) { return cv > 0; })) {
         return std::nullopt;
     }
@@ -69,7 +68,7 @@ std::optional<NoiseBand> noise_band(StepClock& clock, std::span<const std::int64
     Normals normals;
     Normals common(~kSeed);
     const double common_sigma = std::sqrt(std::log1p(common_cv * common_cv));
-    for (double& step : steps) {
+    for (double& each : steps) {
         for (std::size_t task = 0; task < count; ++task) {
             drawn[task] = static_cast<double>(durations[task]);
             if (sigma[task] > 0) {
@@ -77,15 +76,7 @@ std::optional<NoiseBand> noise_band(StepClock& clock, std::span<const std::int64
             }
         }
         clock.run(drawn, starts, ends);
-        double first = std::numeric_limits<double>::infinity();
-        double last = 0;
-        for (std::size_t task = 0; task < count; ++task) {
-            if (counts[task] != 0) {
-                first = std::min(first, starts[task]);
-                last = std::max(last, ends[task]);
-            }
-        }
-        step = (last - first) * std::exp(common_sigma * common.next() - common_sigma * common_sigma / 2);
+        each = step(starts, ends) * std::exp(common_sigma * common.next() - common_sigma * common_sigma / 2);
     }
     std::sort(steps.begin(), steps.end());
     const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numbers>
 
@@ -154,19 +155,42 @@ double serial_time(const Profile& profile, const PipelineOptions& options, const
     return costs.serial_time() / speed_alone(profile, options, fastest);
 }
 
+/// From the first start to the last end of what a step counts, or a steady state's period.
+StepOfTimes step_of(const TaskGraph& graph, std::optional<SteadyTasks> steady) {
+    if (steady) {
+        return [steady = *steady](std::span<const double>, std::span<const double> ends) {
+            return ends[steady.last] - ends[steady.before];
+        };
+    }
+    std::vector<TaskIndex> counted;
+    for (TaskIndex task = 0; task < graph.tasks().size(); ++task) {
+        const TaskKind kind = graph.tasks()[task].key.kind;
+        if (is_compute(kind) || kind == TaskKind::all_reduce) {
+            counted.push_back(task);
+        }
+    }
+    return [counted](std::span<const double> starts, std::span<const double> ends) {
+        double first = std::numeric_limits<double>::infinity();
+        double last = 0;
+        for (const TaskIndex task : counted) {
+            first = std::min(first, starts[task]);
+            last = std::max(last, ends[task]);
+        }
+        return last - first;
+    };
+}
+
 /// A step of a run against a profile that was taken in another mood of the machine: both vary by the profile's step_cv,
 /// and the simulator is not the machine.
 void fill_in_noise(Simulation& simulation, const TaskGraph& graph, StepClock& clock, const TaskCosts& costs,
-                   std::span<const std::int64_t> durations, const Profile& profile) {
+                   std::span<const std::int64_t> durations, const Profile& profile, const StepOfTimes& step) {
     const bool is_of_a_machine = profile.host_cores > 0 || profile.step_cv > 0;
     const double common_cv = std::hypot(std::numbers::sqrt2 * profile.step_cv, is_of_a_machine ? kPredictionCv : 0);
     std::vector<double> cvs;
-    std::vector<char> counts;
     for (const Task& task : graph.tasks()) {
         cvs.push_back(costs.cv(task));
-        counts.push_back(is_compute(task.key.kind) || task.key.kind == TaskKind::all_reduce ? 1 : 0);
     }
-    if (const std::optional<NoiseBand> band = noise_band(clock, durations, cvs, counts, common_cv)) {
+    if (const std::optional<NoiseBand> band = noise_band(clock, durations, cvs, step, common_cv)) {
         const auto rounded = [](double ns) { return Nanoseconds{std::llround(ns)}; };
         simulation.step_band = {rounded(band->low), rounded(band->high)};
         simulation.step_mean = rounded(band->mean);
@@ -205,15 +229,17 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     simulation.estimated = profile.estimated;
     simulation.partitions = partitions_of(profile, options);
     simulation.timeline = timeline_of(options, graph, costs, times);
+    std::optional<SteadyTasks> steady;
     std::optional<SteadyWindow> window;
     if (!drains) {
-        window = steady_window(graph, times.ends, mini_batches);
+        steady = steady_tasks(graph, mini_batches);
+        window = {Nanoseconds{times.ends[steady->before]}, Nanoseconds{times.ends[steady->last]}};
         simulation.timeline = cut_to(simulation.timeline, *window, m);
     }
     fill_in_statistics(simulation, serial_time(profile, options, costs),
                        window ? std::optional(window->period()) : std::nullopt);
-    if (detail.noise && drains) {
-        fill_in_noise(simulation, graph, clock, costs, times.durations, profile);
+    if (detail.noise) {
+        fill_in_noise(simulation, graph, clock, costs, times.durations, profile, step_of(graph, steady));
     }
     if (detail.memory) {
         fill_in_memory(simulation,

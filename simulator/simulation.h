@@ -69,7 +69,7 @@ struct SimulationDetail {
 
 /// Runs the options' task graph with the profile's costs. Lanes that share a device or the host's cores slow each other
 /// down as contention.h says. A schedule that never drains (pipedream) is shown for one period of its steady state, as
-/// steady_state.h says: then the timeline holds parts of several steps, and there is no noise band.
+/// steady_state.h says: then the timeline holds parts of several steps, and the noise band is that of the period.
 /// Throws ProfileError, UsageError or BalanceError for a profile or options that do not fit. Deterministic.
 Simulation simulate(const Profile& profile, const PipelineOptions& options, const SimulationDetail& detail = {});
 }  // namespace pipescope

@@ -21,16 +21,15 @@ int mini_batches_to_settle(int n, int m) {
     return 2 + (4 * n + m - 1) / m;
 }
 
-SteadyWindow steady_window(const TaskGraph& graph, std::span<const std::int64_t> ends, int mini_batches) {
+SteadyTasks steady_tasks(const TaskGraph& graph, int mini_batches) {
     const int m = graph.shape().num_micro_batches / mini_batches;
     const int n = graph.shape().num_partitions;
     // The last mini-batch that is through before the lanes run out of forwards.
     const int last = std::max(1, mini_batches - 1 - (n + m - 1) / m);
-    const auto end_of = [&](int step) {
-        const auto task = graph.find({0, TaskKind::backward, 0, (step + 1) * m - 1, -1});
-        return Nanoseconds{ends[task.value()]};
+    const auto last_of = [&](int step) {
+        return graph.find({0, TaskKind::backward, 0, (step + 1) * m - 1, -1}).value();
     };
-    return {end_of(last - 1), end_of(last)};
+    return {last_of(last - 1), last_of(last)};
 }
 
 Timeline cut_to(const Timeline& timeline, const SteadyWindow& window, int m) {

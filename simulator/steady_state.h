@@ -22,9 +22,13 @@ struct SteadyWindow {
     Nanoseconds period() const { return end - start; }
 };
 
-/// From the end of one mini-batch's last backward on partition 0 to that of the next. Of a graph whose micro-batches
-/// are those of `mini_batches` mini-batches in a row.
-SteadyWindow steady_window(const TaskGraph& graph, std::span<const std::int64_t> ends, int mini_batches);
+/// The last backwards on partition 0 of two mini-batches in a row, once the pipeline is full: the window is from the end
+/// of the one to that of the other. Of a graph whose micro-batches are those of `mini_batches` mini-batches in a row.
+struct SteadyTasks {
+    TaskIndex before;
+    TaskIndex last;
+};
+SteadyTasks steady_tasks(const TaskGraph& graph, int mini_batches);
 
 /// What of the timeline and the samples lies in the window: slices cut at its edges, times from its start,
 /// micro-batches numbered within their mini-batch, which are steps 0, 1, ..

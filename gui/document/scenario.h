@@ -79,7 +79,7 @@ struct StepBand {
 
     friend bool operator==(const StepBand&, const StepBand&) = default;
 };
-/// Nothing for a profile that tells of no variation, a schedule that never drains, or a scenario that cannot run.
+/// Nothing for a profile that tells of no variation, or a scenario that cannot run.
 /// Cost: some hundred simulations. Threading: any thread. Deterministic.
 std::optional<StepBand> stepBand(const Profile& profile, const Scenario& scenario);
 

@@ -58,6 +58,25 @@ TEST(NoiseBand, IsThatOfASumOnASingleLane) {
     EXPECT_NEAR(static_cast<double>(simulation.step_band->second.count()), 150000 + 1.645 * 1581, 300);
 }
 
+TEST(NoiseBand, IsThatOfThePeriodWhereAScheduleNeverDrains) {
+    // On one lane again the 100 tasks of a mini-batch, whatever came before them.
+    PipelineOptions alone = options_for(1, 50);
+    alone.schedule = "pipedream";
+    const Simulation one = simulate(noisy(1, 0.1), alone);
+    EXPECT_NEAR(static_cast<double>(one.step_mean->count()), 150000, 200);
+    EXPECT_NEAR(static_cast<double>(one.step_band->first.count()), 150000 - 1.645 * 1581, 500);
+    EXPECT_NEAR(static_cast<double>(one.step_band->second.count()), 150000 + 1.645 * 1581, 500);
+
+    // On eight lanes that wait for each other a period is longer than that of means.
+    PipelineOptions options = options_for(8, 32);
+    options.schedule = "pipedream";
+    const Simulation several = simulate(noisy(8, 0.1), options);
+    EXPECT_EQ(several.step_time.count(), 32 * 3000);
+    EXPECT_GT(several.step_mean->count(), 32 * 3000 * 1.02);
+    EXPECT_LT(several.step_band->first, *several.step_mean);
+    EXPECT_LT(*several.step_mean, several.step_band->second);
+}
+
 TEST(NoiseBand, OfWhatAStepHasInCommonDoesNotAverageOut) {
     // Profile, run and what is not known of the machine each vary by 3 %: 1.645 sqrt(3) 3 % either way.
     static_assert(kPredictionCv == 0.03);
