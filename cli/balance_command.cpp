@@ -3,6 +3,8 @@
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "cli/reports.h"
+#include "schedule/error.h"
+#include "schedule/schedules.h"
 #include "simulator/balance_search.h"
 
 #include <fmt/format.h>
@@ -30,6 +32,11 @@ std::string fewer_micro_batches(const PipelineOptions& options) {
 
 ExitCode balance_command(const BalanceFlags& flags) {
     const PipelineOptions options = pipeline_options(flags.pipeline);
+    if (parse_schedule(options.schedule) == Schedule::interleaved_1f1b) {
+        throw UsageError(
+            "--schedule is " + options.schedule +
+            "; balance gives each partition a lane of its own; use plan, which deals out two to each lane");
+    }
     const BalanceAlgorithm algorithm = parse_balance_algorithm(flags.algorithm);
     const FoundBalance found = find_balance(load_profile(flags.profile), options, flags.partitions, algorithm);
     std::cout << (flags.json ? dump(balance_json(found)) : balance_text(found) + fewer_micro_batches(options));
@@ -51,6 +58,13 @@ void add_balance_command(Program& program) {
         ->group("Pipeline");
     add_algorithm_option(*command, flags->algorithm);
     add_batch_options(*command, flags->pipeline);
+    command
+        ->add_option(
+            "--schedule", flags->pipeline.schedule,
+            "gpipe (default), whose best balance is proven; or 1f1b, zero-bubble-h1, pipedream, model-parallel, "
+            "whose cuts are simulated")
+        ->type_name("NAME")
+        ->group("Pipeline");
     add_hardware_options(*command, flags->pipeline);
     add_optimizer_option(*command, flags->pipeline);
     add_json_flag(*command, flags->json);

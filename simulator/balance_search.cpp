@@ -57,6 +57,8 @@ public:
         }
         if (problems_.cost_is_a_bound() && (effort_.prove_uneven || !leaves_a_gap())) {
             enumerate();
+        } else if (!problems_.cost_is_a_bound() && effort_.prove_uneven) {
+            climb();
         }
         return best_ ? *std::move(best_) : least_memory();
     }
@@ -182,6 +184,27 @@ private:
                 searched.simulation = {};  // nothing to learn from it
             }
             refused_.push_back(std::move(searched));
+        }
+    }
+
+    /// Moves cuts, and pairs of cuts, of the best so far by up to two layers while that helps, where nothing but the
+    /// simulator knows what a cut costs.
+    void climb() {
+        std::vector<std::int64_t> from;
+        while (best_ && from != best_->found.balance.layers_per_partition()) {
+            from = best_->found.balance.layers_per_partition();
+            for (std::size_t giver = 0; giver < from.size(); ++giver) {
+                for (std::size_t taker = 0; taker < from.size(); ++taker) {
+                    for (std::int64_t layers = 1; layers <= 2 && giver != taker; ++layers) {
+                        std::vector<std::int64_t> moved = best_->found.balance.layers_per_partition();
+                        moved[giver] -= layers;
+                        moved[taker] += layers;
+                        if (moved[giver] > 0 && tasks_left_ > 0) {
+                            try_cut(Balance(moved));
+                        }
+                    }
+                }
+            }
         }
     }
 
@@ -342,27 +365,6 @@ std::string why_infeasible(const FoundBalance& found, const PipelineOptions& opt
     return text + "; use more partitions, more micro-batches, checkpoint always, or a larger limit";
 }
 }  // namespace
-
-std::string to_string(BalanceAlgorithm algorithm) {
-    switch (algorithm) {
-        case BalanceAlgorithm::optimal: return "optimal";
-        case BalanceAlgorithm::minmax: return "minmax";
-        case BalanceAlgorithm::variance: return "variance";
-        case BalanceAlgorithm::block: return "block";
-    }
-    return "unknown";
-}
-
-BalanceAlgorithm parse_balance_algorithm(std::string_view name) {
-    for (const BalanceAlgorithm algorithm :
-         {BalanceAlgorithm::optimal, BalanceAlgorithm::minmax, BalanceAlgorithm::variance, BalanceAlgorithm::block}) {
-        if (to_string(algorithm) == name) {
-            return algorithm;
-        }
-    }
-    throw UsageError("algorithm '" + std::string(name) +
-                     "' is not known; it must be one of optimal, minmax, variance, block; use optimal when unsure");
-}
 
 SearchedBalance search_balance(const Profile& profile, const PipelineOptions& options, int partitions,
                                BalanceAlgorithm algorithm, const SearchEffort& effort, const SearchTables& tables) {

@@ -45,6 +45,14 @@ TEST_F(Commands, SimulateGivesTheStepOfEqualPartitions) {
     EXPECT_EQ(object.at("feasible"), true);
 }
 
+TEST_F(Commands, BalanceLooksForTheStepOfTheScheduleNamed) {
+    const auto found = user.succeeds("balance p.json -n 2 -m 4 --batch 4 --schedule 1f1b --json").json();
+    const auto simulated = user.succeeds("simulate p.json --balance 2,2 -m 4 --batch 4 --schedule 1f1b --json").json();
+    EXPECT_EQ(found.at("balance"), (nlohmann::ordered_json{2, 2}));
+    EXPECT_EQ(found.at("step_ns"), simulated.at("step_ns"));
+    EXPECT_EQ(found.at("peak_bytes").at(1), simulated.at("lanes").at(1).at("peak_bytes"));
+}
+
 TEST_F(Commands, SameInputGivesTheSameBytes) {
     const std::string line = "simulate p.json --balance 1,3 -m 3 --batch 7 --link-bandwidth 1GB/s --json";
     EXPECT_EQ(user.succeeds(line).out, user.succeeds(line).out);
@@ -150,6 +158,8 @@ TEST_F(Commands, WrongRequestsAreUsageErrorsThatSayWhatToDo) {
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --cores -1"), HasSubstr("cores is -1"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --replicas 3"), HasSubstr("replicas is 3"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --in-flight 1"), HasSubstr("1f1b"));
+    EXPECT_THAT(refused(2, "balance p.json -n 2 -m 2 --batch 2 --schedule interleaved"), HasSubstr("use plan"));
+    EXPECT_THAT(refused(2, "balance p.json -n 2 -m 2 --batch 2 --schedule zigzag"), HasSubstr("zigzag"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --link-sharing some"), HasSubstr("sender"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --backward up"), HasSubstr("first-first"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2"), HasSubstr("--batch is required"));

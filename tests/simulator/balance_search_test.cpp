@@ -210,6 +210,95 @@ TEST(FindBalance, RefusesWhatCannotBe) {
     EXPECT_THAT([] { parse_balance_algorithm("best"); },
                 ThrowsMessage<UsageError>(HasSubstr("optimal, minmax, variance, block")));
 }
+
+/// Pipelines small enough to try every cut, and what their lanes share or in which order they work.
+class SmallPipeline {
+public:
+    explicit SmallPipeline(unsigned seed) : random_(seed) {}
+
+    void draw() {
+        n = 2 + static_cast<int>(random_() % 3);
+        profile = random_profile(random_, 6 + random_() % 6, false);
+        for (LayerProfile& layer : profile.layers) {
+            for (PerSize* times : {&layer.forward_ns, &layer.backward_ns}) {
+                (*times)[0] += 50;
+                (*times)[1] += 150;
+            }
+        }
+        options = {};
+        options.chunks = options.batch = 1 + static_cast<std::int64_t>(random_() % 8);
+        options.checkpoint = static_cast<Checkpoint>(random_() % 3);
+    }
+    void put_on(const std::string& device, int lanes_each) {
+        for (int lane = 0; lane < n; ++lane) {
+            options.devices.push_back(device + (lanes_each > 0 ? std::to_string(lane / lanes_each) : ""));
+        }
+    }
+    std::int64_t best_step() const { return brute_force(profile, options, n).step_ns; }
+    FoundBalance found() const { return find_balance(profile, options, n, BalanceAlgorithm::optimal); }
+
+    Profile profile;
+    PipelineOptions options;
+    int n = 2;
+
+private:
+    std::mt19937 random_;
+};
+
+TEST(FindBalance, IsTheBestOfAllCutsWhereLanesShareDevicesOrLinks) {
+    SmallPipeline small(41);
+    for (int round = 0; round < 240; ++round) {
+        small.draw();
+        switch (round % 6) {
+            case 0: small.put_on("cuda:", 2); break;
+            case 1: small.put_on("cuda:", 3); break;
+            case 2:
+                small.put_on("cpu", 0);
+                small.options.host_cores = 1;
+                break;
+            case 3: small.options.link = {1e8, 100, LinkSharing::all}; break;
+            case 4: small.options.link = {1e8, 100, LinkSharing::sender}; break;
+            default:
+                small.put_on("cuda:", 1);
+                small.profile.launch_ns = 200;
+                break;
+        }
+        const FoundBalance found = small.found();
+        ASSERT_EQ(found.step_ns, small.best_step()) << "round " << round;
+        EXPECT_TRUE(found.optimal) << "round " << round;
+    }
+}
+
+TEST(FindBalance, ComesCloseToTheBestOfAllCutsWhereItHasNoBound) {
+    SmallPipeline small(42);
+    double excess = 0;
+    int exact = 0;
+    constexpr int kRounds = 200;
+    for (int round = 0; round < kRounds; ++round) {
+        small.draw();
+        switch (round % 4) {
+            case 0: small.options.schedule = "1f1b"; break;
+            case 1:
+                small.options.schedule = "1f1b";
+                small.options.link = {1e8, 100};
+                break;
+            case 2: small.options.backward_order = BackwardOrder::first_first; break;
+            default:
+                small.put_on("cpu", 0);
+                small.profile.co_running_lanes = small.profile.host_cores = 2;
+                small.profile.co_running_slowdown = {1, 1.3};
+                break;
+        }
+        const FoundBalance found = small.found();
+        const std::int64_t best = small.best_step();
+        ASSERT_LE(found.lower_bound_ns, best) << "round " << round;
+        excess += static_cast<double>(found.step_ns) / static_cast<double>(best) - 1;
+        exact += found.step_ns == best ? 1 : 0;
+    }
+    EXPECT_LT(excess / kRounds, 0.0015) << "the closed form's own eight proposals are 0.7 % off";
+    EXPECT_GT(exact, kRounds * 9 / 10);
+}
+
 TEST(FindBalance, SimulatesSeveralCutsWhereLanesShareWhatTheClosedFormLeavesOut) {
     // Lanes 0 and 1 take turns on one device, lane 2 has one of its own: it has to get more than a third of the layers.
     PipelineOptions options;
