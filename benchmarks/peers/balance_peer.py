@@ -16,6 +16,7 @@ import subprocess
 import tempfile
 import time
 
+
 def solver(path):
     spec = importlib.util.spec_from_file_location("blockpartition", path)
     module = importlib.util.module_from_spec(spec)
