@@ -1,5 +1,7 @@
 #include "balance/json_path.h"
 
+#include "balance/printable.h"
+
 namespace pipescope {
 namespace {
 constexpr std::size_t kMostNesting = 64;
@@ -49,7 +51,7 @@ std::string JsonPathTracker::path() const {
         if (frame.is_array) {
             path += "[" + std::to_string(frame.index) + "]";
         } else if (!frame.key.empty()) {
-            path += (path.empty() ? "" : ".") + frame.key;
+            path += (path.empty() ? "" : ".") + printable(frame.key);
         }
     }
     return path.empty() ? "$" : path;

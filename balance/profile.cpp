@@ -1,5 +1,7 @@
 #include "balance/profile.h"
 
+#include "balance/printable.h"
+
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -61,7 +63,7 @@ void check_samples(const std::vector<std::int64_t>& samples) {
 
 std::string stash_path(const std::string& layer, const std::string& skip) {
     std::string path = layer;
-    return path.append(".stash.").append(skip);
+    return path.append(".stash.").append(printable(skip));
 }
 
 void check_layer(const LayerProfile& layer, std::size_t samples, const std::string& path) {
@@ -143,7 +145,7 @@ void check_skips(const std::vector<LayerProfile>& layers) {
             const std::string& skip = layers[l].pop[k];
             if (waiting.erase(skip) == 0) {
                 std::string fault = path;
-                fault.append(".pop[").append(std::to_string(k)).append("] is '").append(skip);
+                fault.append(".pop[").append(std::to_string(k)).append("] is '").append(printable(skip));
                 throw ProfileError(
                     fault + "'; a skip is popped once, by a layer after the one that stashes it; correct the name");
             }

@@ -1,5 +1,6 @@
 #include "balance/json_path.h"
 #include "balance/layer_tape_json.h"
+#include "balance/printable.h"
 #include "balance/profile_file.h"
 
 #include <cmath>
@@ -104,6 +105,11 @@ public:
     void read(const std::string& key, PerSize& into) {
         if (const auto value = take(key)) {
             into = per_size(*value, path_of(key));
+            if (into.empty()) {
+                throw ProfileError(
+                    path_of(key) +
+                    " is []; an array holds one number for each size, or lane; fill it, or leave it out");
+            }
         }
     }
     static PerSize per_size(const Json& value, const std::string& path) {
@@ -160,7 +166,7 @@ LayerProfile parse_layer(const Json& json, const std::string& path, std::size_t 
             wrong_type(fields.path_of("stash"), *stash, "an object of skip names and their bytes");
         }
         for (const auto& [skip, bytes] : stash->items()) {
-            layer.stash[skip] = Fields::per_size(bytes, fields.path_of("stash") + "." + skip);
+            layer.stash[skip] = Fields::per_size(bytes, fields.path_of("stash") + "." + printable(skip));
         }
     }
     if (const auto pop = fields.take("pop")) {

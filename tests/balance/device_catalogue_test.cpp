@@ -34,6 +34,36 @@ TEST(DeviceCatalogue, HoldsTheTypesPeopleRent) {
                 ThrowsMessage<UsageError>(HasSubstr("'B200' is not in the catalogue; it holds P40, P100")));
 }
 
+TEST(DeviceCatalogue, ItsRatesAreThoseOfTheChipsUnitsAndClocks) {
+    struct Chip {
+        const char* name;
+        double units, clock;                     ///< of single precision; Hz
+        const char* fast_dtype;                  ///< empty: float32 is all it has
+        double fast_per_cycle, fast_clock;       ///< multiplies and adds of that dtype
+        double bus_bits, bits_per_second_a_pin;  ///< of the memory
+    };
+    const std::vector<DeviceType> catalogue = device_catalogue();
+    for (const Chip& chip : {Chip{"P40", 3840, 1.531e9, "", 0, 0, 384, 7.2e9},
+                             Chip{"P100", 3584, 1.303e9, "float16", 2 * 3584, 1.303e9, 4096, 1.43e9},
+                             Chip{"V100", 5120, 1.53e9, "float16", 640 * 64, 1.53e9, 4096, 1.752e9},
+                             Chip{"A100", 6912, 1.41e9, "bfloat16", 432 * 256, 1.41e9, 5120, 3.186e9},
+                             Chip{"H100", 16896, 1.98e9, "bfloat16", 528 * 512, 1.83e9, 5120, 5.23e9},
+                             Chip{"H200", 16896, 1.98e9, "bfloat16", 528 * 512, 1.83e9, 6144, 6.25e9}}) {
+        const DeviceType& device = find_device(catalogue, chip.name);
+        const auto expect_rate = [&](double rate, double of_chip) {
+            EXPECT_NEAR(rate / of_chip, 1, 0.005) << chip.name << " " << rate;
+        };
+        expect_rate(device.flops_per_second.at("float32"), 2 * chip.units * chip.clock);
+        expect_rate(device.memory_bytes_per_second, chip.bus_bits / 8 * chip.bits_per_second_a_pin);
+        if (*chip.fast_dtype != 0) {
+            expect_rate(device.flops_per_second.at(chip.fast_dtype), 2 * chip.fast_per_cycle * chip.fast_clock);
+        }
+        if (const auto tf32 = device.flops_per_second.find("tf32"); tf32 != device.flops_per_second.end()) {
+            expect_rate(tf32->second, chip.fast_per_cycle * chip.fast_clock);
+        }
+    }
+}
+
 TEST(DeviceCatalogue, EstimatesByTheSlowerOfComputingAndMovingAndLaunching) {
     const DeviceType device = simple_device();
     // 1e9 operations at 0.5e12 a second; 8e7 bytes at 0.8e11.

@@ -2,9 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <random>
 
 namespace pipescope {
@@ -134,6 +137,8 @@ std::vector<BadProfile> bad_profiles() {
         {"Short", with(kSmallest, "[10, 20]", "[10]"), "layers[0].forward_ns holds 1 numbers", "2 entries"},
         {"Long", with(kSmallest, "[10, 20]", "[1, 2, 3]"), "layers[0].forward_ns holds 3 numbers", "2 entries"},
         {"EmptyArray", with(kSmallest, "[10, 20]", "[]"), "layers[0].forward_ns holds 0 numbers", "2 entries"},
+        {"EmptyOptionalArray", with(kSmallest, "\"name\"", "\"saved_bytes\": [], \"name\""),
+         "layers[0].saved_bytes is []", "leave it out"},
         {"NoForward", with(kSmallest, "\"forward_ns\": [10, 20],", ""), "layers[0].forward_ns is missing", "add it"},
         {"NoBackward", with(kSmallest, "\"backward_ns\": [20, 40.5],", ""), "layers[0].backward_ns is missing",
          "add it"},
@@ -224,6 +229,56 @@ TEST(ProfileFile, SurvivesAnyDamageToItsText) {
         }
     }
     EXPECT_GT(refused, 1000);
+}
+
+/// A value, the rule and what to do, in one line that starts with a JSON path.
+bool is_one_sentence_with_a_path(const std::string& message) {
+    const std::size_t path = message.find(' ');
+    return path != std::string::npos && path > 0 && std::count(message.begin(), message.end(), ';') >= 2 &&
+           std::none_of(message.begin(), message.end(), [](char each) { return each >= 0 && each < 32; });
+}
+
+TEST(ProfileFile, SaysWhereAndWhatIsWrongWhateverValueStandsWhereItShouldNot) {
+    using Json = nlohmann::json;
+    std::mt19937 random(8);
+    const std::vector<Json> others = {nullptr,          true,      -1,         0,     0.5,   1e18,
+                                      9007199254740993, 1e308,     "x",        "\n;", "s;k", Json::array(),
+                                      Json::object(),   {1, 2, 3}, {{"a", 1}}, -0.0};
+    int refused = 0;
+    constexpr int kRounds = 3000;
+    for (int round = 0; round < kRounds; ++round) {
+        Json damaged = Json::parse(kEverything);
+        std::vector<Json*> nodes;
+        const std::function<void(Json&)> collect = [&](Json& node) {
+            nodes.push_back(&node);
+            for (Json& each : node) {
+                if (node.is_structured()) {
+                    collect(each);
+                }
+            }
+        };
+        collect(damaged);
+        Json& node = *nodes[random() % nodes.size()];
+        if (node.is_array() && !node.empty() && random() % 2 == 0) {
+            const Json first = node.front();
+            if (random() % 2 == 0) {
+                node.erase(node.begin());
+            } else {
+                node.push_back(first);
+            }
+        } else {
+            node = others[random() % others.size()];
+        }
+        try {
+            const Profile profile = parse_profile(damaged.dump());
+            EXPECT_EQ(parse_profile(to_json(profile)), profile) << damaged.dump();
+        } catch (const ProfileError& fault) {
+            ++refused;
+            EXPECT_TRUE(is_one_sentence_with_a_path(fault.what())) << fault.what();
+        }
+    }
+    EXPECT_GT(refused, kRounds / 2);
+    EXPECT_LT(refused, kRounds);
 }
 
 class ProfileOnDisk : public ::testing::Test {
