@@ -6,6 +6,7 @@
 #include "simulator/reserved_memory.h"
 #include "simulator/skip_memory.h"
 #include "simulator/step_memories.h"
+#include "simulator/storage_owners.h"
 
 #include <algorithm>
 #include <cmath>
@@ -29,6 +30,7 @@ public:
           schedule_(parse_schedule(options.schedule)),
           memories_(profile, options, costs, graph),
           skips_(profile, options, memories_),
+          owners_(memories_, skips_),
           ledgers_(static_cast<std::size_t>(graph.num_lanes())),
           backwards_left_(static_cast<int>(costs.micro_batches().size())) {
         for (int j = 0; j <= last(); ++j) {
@@ -131,8 +133,8 @@ private:
             return;
         }
         start_work(task, task.key.kind == TaskKind::forward ? work.forward : work.recompute,
-                   owns_input(i, j) ? &WorkPart::handed_goes : &WorkPart::handed_stays,
-                   [&](std::size_t k) { return pops_for_good(i, k) ? skips_.bytes(i, k) : 0; });
+                   owners_.owns_input(i, j) ? &WorkPart::handed_goes : &WorkPart::handed_stays,
+                   [&](std::size_t k) { return owners_.pops_for_good(i, k) ? skips_.bytes(i, k) : 0; });
     }
     /// Puts a task's parts on the clock. `freed` says what goes with a skip that is not used any more.
     template <class Freed>
@@ -155,14 +157,11 @@ private:
         const bool is_last = task.key.kind == TaskKind::backward && task.key.partition == last();
         ledger(task.lane).start_work(spans_, is_last ? output : copy, now_);
     }
-    /// Whether the input of (i, j) is this lane's to let go: not the mini-batch, nor what the sender's graph keeps.
-    bool owns_input(int i, int j) const { return j > 0 && !outlives_receiver(i, j - 1); }
-
     void start_backward(const Task& task) {
         const bool is_last = task.key.partition == last();
         // Where a skip's gradient holds the output's too, or the mini-batch's does, it is not this task's to let go.
         const bool of_view =
-            is_last ? loss_is_gathered() : received_gradient(task.key.micro_batch, task.key.partition) == 0;
+            is_last ? loss_is_gathered() : owners_.received_gradient(task.key.micro_batch, task.key.partition) == 0;
         const int i = task.key.micro_batch;
         start_work(task, memories_.work(i, task.key.partition).backward,
                    of_view ? &WorkPart::handed_stays : &WorkPart::handed_goes,
@@ -196,19 +195,10 @@ private:
             ledger(task.receiver).add(category, bytes, now_);
         }
     }
-    /// What the sender holds for a copy's sake: of a gradient the storage, which may be more than what is copied.
-    Bytes held_for(const Task& task) const {
-        const int i = task.key.micro_batch;
-        switch (task.key.kind) {
-            case TaskKind::copy_backward: return memory(i, task.key.partition + 1).input_gradient;
-            case TaskKind::skip_backward: return skips_.gradient(i, static_cast<std::size_t>(task.key.skip));
-            default: return costs_.bytes(task.key);
-        }
-    }
     void leave(const Task& task, MemoryCategory from, MemoryCategory to) {
-        const Bytes bytes = held_for(task);
-        const bool stays =
-            task.key.kind == TaskKind::copy_forward && kept_by_graph_too(task.key.micro_batch, task.key.partition);
+        const Bytes bytes = owners_.held_for(task);
+        const bool stays = task.key.kind == TaskKind::copy_forward &&
+                           owners_.output_is_kept_by_graph_too(task.key.micro_batch, task.key.partition);
         ledger(task.lane).remove(from, stays ? 0 : bytes, now_);
         if (shares_storage(task.lane, task.receiver)) {
             ledger(task.receiver).add(to, bytes, now_);
@@ -242,22 +232,16 @@ private:
         if (!checkpointed(i)) {
             free_what_no_backward_needs(i, j);
             here.add(saved, each.graph + skips_.inside(i, j) - skips_.given_away(i, j), now_);
-            here.add(saved, keeps_own_output(j) && each.output_kept ? each.output : 0, now_);
+            here.add(saved, owners_.keeps_own_output(j) && each.output_kept ? each.output : 0, now_);
         }
         if (j == last()) {
-            here.add(output, kept_by_graph_too(i, j) ? 0 : each.output, now_);
+            here.add(output, owners_.output_is_kept_by_graph_too(i, j) ? 0 : each.output, now_);
         } else if (lane_of(j + 1) == task.lane) {
             here.add(boundary, each.output, now_);
         } else {
-            here.add(copy, kept_by_graph_too(i, j) ? 0 : each.output, now_);
+            here.add(copy, owners_.output_is_kept_by_graph_too(i, j) ? 0 : each.output, now_);
         }
         stash_skips(i, j);
-    }
-
-    /// Whether the storage of a kept output stays charged to this lane: not if another lane of the device gets it.
-    bool keeps_own_output(int j) const { return j == last() || !shares_storage(lane_of(j), lane_of(j + 1)); }
-    bool kept_by_graph_too(int i, int j) const {
-        return !checkpointed(i) && keeps_own_output(j) && memory(i, j).output_kept;
     }
 
     void end_recompute(const Task& task) {
@@ -298,7 +282,7 @@ private:
         const int j = task.key.partition;
         const PartitionMemory& each = memory(i, j);
         LaneLedger& here = ledger(task.lane);
-        const bool own_output = checkpointed(i) || keeps_own_output(j);
+        const bool own_output = checkpointed(i) || owners_.keeps_own_output(j);
         here.remove(saved,
                     each.graph + skips_.inside(i, j) - skips_.given_away(i, j) +
                         (own_output && each.output_kept ? each.output : 0),
@@ -306,12 +290,12 @@ private:
         if (each.input_kept) {
             free_input(i, j);
         }
-        if (j < last() && outlives_receiver(i, j)) {
+        if (j < last() && owners_.outlives_receiver(i, j)) {
             ledger(lane_of(j + 1)).remove(boundary, memory(i, j + 1).input, now_);
             sample(lane_of(j + 1), now_, {0, TaskKind::backward, j, i, -1});
         }
         if (j < last()) {
-            here.remove(copy, received_gradient(i, j), now_);
+            here.remove(copy, owners_.received_gradient(i, j), now_);
         } else if (!loss_is_gathered()) {
             here.remove(output, each.output, now_);
         } else if (--backwards_left_ == 0) {
@@ -319,27 +303,17 @@ private:
         }
     }
 
-    /// What the gradient of (i, j)'s output holds on this lane: the storage it was made in, or a copy of its own.
-    Bytes received_gradient(int i, int j) const {
-        return shares_storage(lane_of(j), lane_of(j + 1)) ? memory(i, j + 1).input_gradient : memory(i, j).output;
-    }
-
     void free_input(int i, int j) {
-        if (owns_input(i, j)) {
+        if (owners_.owns_input(i, j)) {
             ledger(lane_of(j)).remove(boundary, memory(i, j).input, now_);
         }
     }
-    /// Whether the graph of (i, j) holds on to the storage that (i, j + 1) got as its input.
-    bool outlives_receiver(int i, int j) const {
-        return !checkpointed(i) && memory(i, j).output_kept && shares_storage(lane_of(j), lane_of(j + 1));
-    }
-
     void end_loss(const Task& task) {
         LaneLedger& here = ledger(task.lane);
         here.end_work();
         const int i = task.key.micro_batch;
         if (!loss_is_gathered()) {
-            here.remove(output, kept_by_graph_too(i, last()) ? 0 : memory(i, last()).output, now_);
+            here.remove(output, owners_.output_is_kept_by_graph_too(i, last()) ? 0 : memory(i, last()).output, now_);
             return;
         }
         if (graph_.shape().num_micro_batches > 1) {
@@ -351,7 +325,8 @@ private:
     /// Of the last partition, where its graph does not keep them.
     void free_outputs(LaneId lane) {
         for (int i = 0; i < graph_.shape().num_micro_batches; ++i) {
-            ledger(lane).remove(output, kept_by_graph_too(i, last()) ? 0 : memory(i, last()).output, now_);
+            ledger(lane).remove(output, owners_.output_is_kept_by_graph_too(i, last()) ? 0 : memory(i, last()).output,
+                                now_);
         }
     }
 
@@ -362,13 +337,9 @@ private:
             }
         });
     }
-    /// Whether nothing keeps a popped skip behind the layer that pops it, where a graph is built.
-    bool pops_for_good(int i, std::size_t k) const {
-        return !skips_.is_kept_by_popper(k) && !skips_.is_kept_by_stasher(i, k);
-    }
     void free_popped(int i, int j) {
         skips_.for_each_between_partitions([&](std::size_t k, int, int to) {
-            if (to == j && pops_for_good(i, k)) {
+            if (to == j && owners_.pops_for_good(i, k)) {
                 ledger(lane_of(j)).remove(skip, skips_.bytes(i, k), now_);
             }
         });
@@ -411,6 +382,7 @@ private:
     Schedule schedule_;
     StepMemories memories_;
     SkipMemory skips_;
+    StorageOwners owners_;
     std::vector<LaneLedger> ledgers_;
     std::optional<ReservedMemory> reserved_;
     Bytes batch_output_ = 0;       // the last partition's output of the whole mini-batch
