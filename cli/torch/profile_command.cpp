@@ -122,12 +122,6 @@ void check_device(const ProfileFlags& flags, bool has_device_type, bool has_co_r
                         "simulated; leave it out",
                         flags.co_running, flags.device));
     }
-    if (!is_host && flags.tapes) {
-        throw UsageError(
-            fmt::format("--tapes with --device {}; what is allocated there is not told block by block; "
-                        "record tapes with --device cpu",
-                        flags.device));
-    }
 }
 
 Profile make_profile(const ProfileFlags& flags) {

@@ -8,6 +8,7 @@
 #include "cli/torch/temporary_trace.h"
 #include "cli/trace_warnings.h"
 #include "engine/gpipe.h"
+#include "profiler/memory/device_listening.h"
 #include "profiler/memory/lane_memory.h"
 #include "profiler/recorder/recorder.h"
 #include "schedule/error.h"
@@ -84,6 +85,7 @@ void describe_lanes(Recorder& recorder, const GPipe& model, std::int64_t batch) 
 
 /// The training loop. Everything it measures goes into the recording; the steps are returned too.
 std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& options, Recorder& recorder) {
+    const DeviceListening listening;
     LaneMemory memory([&] { return recorder.now(); }, [&](const MemorySample& sample) { recorder.add_memory(sample); });
     StepClock clock(memory, [&] { return recorder.now(); });
     torch::manual_seed(options.seed);

@@ -36,10 +36,6 @@ void check(const ModelSpec& model, const ProfileOptions& options) {
         std::adjacent_find(batches.begin(), batches.end(), std::greater_equal<>()) != batches.end()) {
         throw UsageError("the mini-batch sizes do not ascend from 1 up, each once; sort them");
     }
-    if (options.tapes && !usable_device(options.device).is_cpu()) {
-        throw UsageError("tapes are asked for on '" + options.device +
-                         "'; what is allocated there is not told block by block; record them on cpu");
-    }
     if (!(options.time_limit_s > 0) || !(options.target_cv > 0)) {
         throw UsageError("the time limit is " + std::to_string(options.time_limit_s) + " s and the target error " +
                          std::to_string(options.target_cv) + "; both must be above 0; leave them at their defaults");

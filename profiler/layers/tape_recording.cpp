@@ -2,7 +2,7 @@
 
 #include "balance/profile.h"
 #include "profiler/layers/layer_trial.h"
-#include "profiler/memory/tracking_allocator.h"
+#include "profiler/memory/allocation_log.h"
 
 #include <ATen/core/grad_mode.h>
 
@@ -29,8 +29,11 @@ public:
     void is_again(std::int64_t logged, std::int32_t number) { numbers_.emplace(logged, number); }
     std::int32_t number_of(std::int64_t logged) const { return numbers_.at(logged); }
     bool knows(std::int64_t logged) const { return numbers_.contains(logged); }
-    void set_role(std::int64_t logged, Role role) { role_of(logged) = role; }
-    Role& role_of(std::int64_t logged) { return tape_.blocks[static_cast<std::size_t>(numbers_.at(logged) - 1)].role; }
+    /// What crosses the layer's border has the bytes of its storage: an accelerator's allocator rounds its blocks up.
+    void set_role(std::int64_t logged, Role role, const at::Tensor& tensor) {
+        tape_.blocks[index_of(logged)] = {role, static_cast<Bytes>(tensor.storage().nbytes())};
+    }
+    Role role_of(std::int64_t logged) const { return tape_.blocks[index_of(logged)].role; }
 
     std::vector<std::int32_t> events(const std::vector<AllocationEvent>& logged) {
         std::vector<std::int32_t> events;
@@ -45,6 +48,8 @@ public:
     LayerTape& tape() { return tape_; }
 
 private:
+    std::size_t index_of(std::int64_t logged) const { return static_cast<std::size_t>(number_of(logged) - 1); }
+
     LayerTape tape_;
     std::map<std::int64_t, std::int32_t> numbers_;
 };
@@ -52,7 +57,7 @@ private:
 class TapeRun {
 public:
     TapeRun(LayerChain& chain, std::size_t index, const Activation& before)
-        : chain_(chain), index_(index), before_(before) {}
+        : chain_(chain), index_(index), before_(before), log_(chain.device()) {}
 
     LayerTape run() {
         forward_and_backward();
@@ -96,7 +101,7 @@ private:
         for (const at::Tensor& skip : stashed_tensors(after, chain_.skips(index_))) {
             const std::int64_t block = log_.block_of(skip);
             if (block != 0 && builder_.role_of(block) == Role::own) {
-                builder_.set_role(block, Role::skip);
+                builder_.set_role(block, Role::skip, skip);
             }
         }
         for (const at::Tensor& output : after.tensors) {
@@ -104,8 +109,9 @@ private:
             if (block == 0) {
                 continue;
             }
-            Role& role = builder_.role_of(block);
-            role = role == Role::input || role == Role::passed ? Role::passed : Role::output;
+            const Role role = builder_.role_of(block);
+            const bool was_given = role == Role::input || role == Role::passed;
+            builder_.set_role(block, was_given ? Role::passed : Role::output, output);
         }
     }
 
@@ -181,8 +187,8 @@ private:
         if (block == 0 || !builder_.knows(block)) {
             return;
         }
-        Role& role = builder_.role_of(block);
-        role = role == Role::output_gradient ? Role::passed_gradient : Role::input_gradient;
+        const bool was_given = builder_.role_of(block) == Role::output_gradient;
+        builder_.set_role(block, was_given ? Role::passed_gradient : Role::input_gradient, gradient);
     }
 
     LayerChain& chain_;

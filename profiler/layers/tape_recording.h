@@ -9,7 +9,7 @@ namespace pipescope {
 /// Runs the chain's layer `index` on the activation before it, forward with and without gradients and backward, and
 /// writes down block by block what it allocates and frees. The layer must have run before, so that gradients and
 /// caches exist. An empty tape where the layer does not give back what it took (it keeps a cache of its own, say): no
-/// replay of such a tape could be exact.
-/// Precondition: the tracking allocator is installed.
+/// replay of such a tape could be exact. On an accelerator a layer's own blocks have the bytes that the allocator
+/// rounds them up to. Throws Error as AllocationLog does. Precondition: the tracking allocator is installed.
 LayerTape record_tape(LayerChain& chain, std::size_t index, const Activation& before);
 }  // namespace pipescope

@@ -1,6 +1,9 @@
 #include "profiler/memory/lane_memory.h"
 
 #include "engine/device_memory.h"
+#include "profiler/memory/charged_block.h"
+#include "profiler/memory/device_blocks.h"
+#include "profiler/memory/device_listening.h"
 #include "profiler/memory/tracking_allocator.h"
 
 #include <algorithm>
@@ -31,6 +34,7 @@ MemoryCategory left_by(TaskKind kind) {
 struct Outside {
     int owner = 0;
     MemoryCategory later = MemoryCategory::saved;
+    std::optional<DeviceListening> listening = {};  // while a task runs on an accelerator
 };
 thread_local Outside outside;
 
@@ -49,6 +53,7 @@ Bytes sum_of(const MemoryBreakdown& composition) {
 
 LaneMemory::LaneMemory(std::function<Nanoseconds()> now, std::function<void(const MemorySample&)> record)
     : now_(std::move(now)), record_(std::move(record)) {
+    device_blocks::sweep();
     for (int lane = 0; lane < kMostPartitions; ++lane) {
         // Another model of this process may have used the lanes before.
         MemoryAccount& account = tracking_allocator::account(owner_of(LaneId{lane}));
@@ -57,36 +62,74 @@ LaneMemory::LaneMemory(std::function<Nanoseconds()> now, std::function<void(cons
     }
 }
 
+LaneMemory::~LaneMemory() {
+    const DeviceListening listening;  // the last to hold a parameter may be this
+    placed_.clear();
+}
+
+LaneMemory::Placed* LaneMemory::placed_on(LaneId lane) {
+    return lane.index() < placed_.size() ? &placed_[lane.index()] : nullptr;
+}
+
 void LaneMemory::placed(const at::Tensor& tensor, LaneId lane) {
     if (!tensor.defined()) {
         return;
     }
     tracking_allocator::recharge(tensor, owner_of(lane), MemoryCategory::parameters);
-    placed_.resize(std::max(placed_.size(), lane.index() + 1));
-    placed_[lane.index()].push_back(tensor);
+    while (placed_.size() <= lane.index()) {
+        placed_.emplace_back();
+    }
+    placed_[lane.index()].tensors.push_back(tensor);
 }
 
 void LaneMemory::task_started(const TaskKey& key, LaneId lane) {
-    outside = {tracking_allocator::set_owner(owner_of(lane)), tracking_allocator::set_later(left_by(key.kind))};
+    begin_step(key.step);
+    const Charge charge{.owner = owner_of(lane), .later = left_by(key.kind)};
+    outside.owner = tracking_allocator::set_owner(charge.owner);
+    outside.later = tracking_allocator::set_later(charge.later);
+    if (const Placed* const placed = placed_on(lane); placed != nullptr && placed->on_accelerator()) {
+        outside.listening.emplace(charge);
+    }
 }
 
 void LaneMemory::task_ended(const TaskKey& key, LaneId lane) {
     tracking_allocator::set_owner(outside.owner);
     tracking_allocator::set_later(outside.later);
-    if (key.kind == TaskKind::backward || key.kind == TaskKind::backward_weight) {
-        categorize_gradients(lane);
+    Placed* const placed = placed_on(lane);
+    const bool is_backward = key.kind == TaskKind::backward || key.kind == TaskKind::backward_weight;
+    if (placed != nullptr && is_backward) {
+        categorize_gradients(*placed, lane);
     }
     MemorySample sample;
     sample.lane = lane;
     sample.time = now_();
     sample.task = static_cast<std::int64_t>(pack(key));
-    if (record_accelerator(sample)) {
-        return;
+    if (placed != nullptr && placed->on_accelerator()) {
+        if (!DeviceListening::hears()) {
+            placed->is_heard = false;
+        }
+        outside.listening.reset();
+        if (key.kind == TaskKind::forward) {  // always on the lane's own thread
+            charge_inputs_to(owner_of(lane));
+        }
+        const c10::Device device = placed->tensors.front().device();
+        const std::optional<Bytes> reserved = device_blocks::reserved(device);
+        if ((!placed->is_heard || !reserved) && record_device(sample, device)) {
+            return;
+        }
+        sample.reserved = reserved.value_or(0);
     }
-    record_host(sample, left_by(key.kind));
+    record_account(sample, left_by(key.kind));
 }
 
-void LaneMemory::record_host(MemorySample& sample, MemoryCategory left) {
+/// Once a step: what was freed meanwhile where nobody listened.
+void LaneMemory::begin_step(std::int32_t step) {
+    if (step_.exchange(step) != step) {
+        device_blocks::sweep();
+    }
+}
+
+void LaneMemory::record_account(MemorySample& sample, MemoryCategory left) {
     MemoryAccount& account = tracking_allocator::account(owner_of(sample.lane));
     account.end_task(left);
     sample.composition = account.composition();
@@ -108,13 +151,8 @@ void LaneMemory::record_host(MemorySample& sample, MemoryCategory left) {
     record_(sample);
 }
 
-// The device's own allocator counts there, lanes that share a device together.
-bool LaneMemory::record_accelerator(MemorySample& sample) const {
-    const std::size_t lane = sample.lane.index();
-    if (lane >= placed_.size() || placed_[lane].empty() || placed_[lane].front().is_cpu()) {
-        return false;
-    }
-    const c10::Device device = placed_[lane].front().device();
+/// Of the device's allocator, for lanes that share a device together.
+bool LaneMemory::record_device(MemorySample& sample, c10::Device device) const {
     const std::optional<DeviceMemory> memory = device_memory(device);
     if (!memory) {
         return false;
@@ -133,11 +171,8 @@ void LaneMemory::moved(const at::Tensor& tensor, LaneId to) {
 }
 
 // Autograd makes a parameter's gradient inside a backward and keeps it: in steady state this finds nothing new.
-void LaneMemory::categorize_gradients(LaneId lane) const {
-    if (lane.index() >= placed_.size()) {
-        return;
-    }
-    for (const at::Tensor& parameter : placed_[lane.index()]) {
+void LaneMemory::categorize_gradients(const Placed& placed, LaneId lane) {
+    for (const at::Tensor& parameter : placed.tensors) {
         if (const at::Tensor& gradient = parameter.grad(); gradient.defined()) {
             tracking_allocator::recharge(gradient, owner_of(lane), MemoryCategory::gradients);
         }

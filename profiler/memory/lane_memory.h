@@ -4,6 +4,9 @@
 #include "schedule/memory_category.h"
 #include "schedule/timeline.h"
 
+#include <atomic>
+#include <cstdint>
+#include <deque>
 #include <functional>
 #include <vector>
 
@@ -19,12 +22,17 @@ namespace pipescope {
 /// backward, copy (gradients that wait to be handed on); of the loss, output; of the optimizer, its state. So an output
 /// that waits for its copy, or on the last lane for the loss, counts as saved.
 ///
-/// A lane on an accelerator reports what the device's allocator holds, reserved bytes too, without a composition; lanes
-/// that share a device all report the device's.
+/// A lane on an accelerator is told its blocks by the device's allocator (device_listening.h), with reserved bytes,
+/// which are the whole device's. What its tasks take and free is heard; what a thread of the caller's frees, only where
+/// that one listens too: a training loop holds a DeviceListening. Then also the inputs that a lane copies to its device
+/// are its boundary. Where a profiler of torch's has the place of the listener, or a backend's allocator reports to
+/// nobody, such a lane reports from then on what the device's statistics say of all its lanes together, without a
+/// composition.
 class LaneMemory : public TaskObserver {
 public:
     /// `record` is called on worker threads; it must be thread-safe.
     LaneMemory(std::function<Nanoseconds()> now, std::function<void(const MemorySample&)> record);
+    ~LaneMemory() override;
 
     void placed(const at::Tensor& tensor, LaneId lane) override;
     void task_started(const TaskKey& key, LaneId lane) override;
@@ -32,12 +40,23 @@ public:
     void moved(const at::Tensor& tensor, LaneId to) override;
 
 private:
-    void categorize_gradients(LaneId lane) const;
-    void record_host(MemorySample& sample, MemoryCategory left);
-    bool record_accelerator(MemorySample& sample) const;
+    struct Placed {
+        std::vector<at::Tensor> tensors;
+        std::atomic<bool> is_heard{true};
+
+        bool on_accelerator() const { return !tensors.empty() && !tensors.front().is_cpu(); }
+    };
+    /// Null for a lane without parameters and buffers.
+    Placed* placed_on(LaneId lane);
+
+    void begin_step(std::int32_t step);
+    static void categorize_gradients(const Placed& placed, LaneId lane);
+    void record_account(MemorySample& sample, MemoryCategory left);
+    bool record_device(MemorySample& sample, c10::Device device) const;
 
     std::function<Nanoseconds()> now_;
     std::function<void(const MemorySample&)> record_;
-    std::vector<std::vector<at::Tensor>> placed_;  // by lane; filled before tasks run
+    std::deque<Placed> placed_;  // by lane; filled before tasks run
+    std::atomic<std::int32_t> step_{-1};
 };
 }  // namespace pipescope

@@ -9,6 +9,8 @@
 
 #include "profiler/memory/tracking_allocator.h"
 
+#include "profiler/memory/charged_block.h"
+#include "profiler/memory/device_blocks.h"
 #include "schedule/error.h"
 
 #include <c10/core/Allocator.h>
@@ -18,10 +20,8 @@
 
 #include <malloc.h>
 
-#include <array>
 #include <atomic>
 #include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <new>
 #include <string>
@@ -32,57 +32,19 @@ namespace tracking_allocator {
 namespace {
 constexpr std::size_t kHeaderBytes = 64;
 
-struct Header {
-    Bytes bytes;
-    std::int64_t block;  // its number in the log of that serial number
-    std::uint64_t log;
-    std::atomic<int> owner;
-    std::atomic<std::uint32_t> task;
-    std::atomic<MemoryCategory> later;
-
-    MemoryAccount::Place place() const {
-        return {later.load(std::memory_order_relaxed), task.load(std::memory_order_relaxed)};
-    }
-    void set_place(MemoryAccount::Place place) {
-        later.store(place.later, std::memory_order_relaxed);
-        task.store(place.task, std::memory_order_relaxed);
-    }
-};
-static_assert(sizeof(Header) <= kHeaderBytes);
+static_assert(sizeof(ChargedBlock) <= kHeaderBytes);
 static_assert(kHeaderBytes % c10::gAlignment == 0);
 
-// Process-wide because torch has one CPU allocator; constant-initialised, so it works before and after main().
-constinit std::array<MemoryAccount, kNumOwners> accounts{};
 constinit std::atomic<bool> is_installed{false};
-thread_local int thread_owner = 0;
-thread_local MemoryCategory thread_later = MemoryCategory::saved;
-thread_local AllocationLog* thread_log = nullptr;
+thread_local Charge thread_charge;
 
-MemoryAccount& account_of(const Header& header) {
-    return accounts[static_cast<std::size_t>(header.owner.load(std::memory_order_relaxed))];
+void close(ChargedBlock& block) {
+    block.let_go(thread_charge.log);
+    block.~ChargedBlock();
 }
 
-// Charges the calling thread's owner.
-void open(void* at, std::size_t bytes) {
-    MemoryAccount& account = accounts[static_cast<std::size_t>(thread_owner)];
-    const MemoryAccount::Place place{thread_later, account.task()};
-    const auto size = static_cast<Bytes>(bytes);
-    const std::int64_t block = thread_log == nullptr ? 0 : thread_log->taken(size);
-    new (at) Header{size,           block,        thread_log == nullptr ? 0 : thread_log->serial(),
-                    {thread_owner}, {place.task}, {place.later}};
-    account.add(size, place);
-}
-
-void close(Header& header) {
-    account_of(header).subtract(header.bytes, header.place());
-    if (thread_log != nullptr && header.log == thread_log->serial()) {
-        thread_log->freed(header.block, header.bytes);
-    }
-    header.~Header();
-}
-
-Header& header_of(void* data) {
-    return *std::launder(reinterpret_cast<Header*>(static_cast<std::byte*>(data) - kHeaderBytes));
+ChargedBlock& header_of(void* data) {
+    return *std::launder(reinterpret_cast<ChargedBlock*>(static_cast<std::byte*>(data) - kHeaderBytes));
 }
 
 void release(void* data) {
@@ -95,7 +57,7 @@ void release(void* data) {
 
 // A meta tensor has no data: its header is all there is, and stands as the context.
 void release_meta(void* context) {
-    auto* const header = static_cast<Header*>(context);
+    auto* const header = static_cast<ChargedBlock*>(context);
     close(*header);
     ::operator delete(header);
 }
@@ -118,7 +80,7 @@ struct TrackingAllocator final : c10::Allocator {
             return {nullptr, nullptr, &release, c10::Device(c10::DeviceType::CPU)};
         }
         auto* block = static_cast<std::byte*>(c10::alloc_cpu(bytes + kHeaderBytes));
-        open(block, bytes);
+        new (block) ChargedBlock(static_cast<Bytes>(bytes), thread_charge);
         void* data = block + kHeaderBytes;
         c10::profiledCPUMemoryReporter().New(data, bytes);  // torch's own memory profiler goes on working
         return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
@@ -129,38 +91,36 @@ struct TrackingAllocator final : c10::Allocator {
 
 struct TrackingMetaAllocator final : c10::Allocator {
     c10::DataPtr allocate(std::size_t bytes) override {
-        void* const header = ::operator new(sizeof(Header));
-        open(header, bytes);
+        void* const header = ::operator new(sizeof(ChargedBlock));
+        new (header) ChargedBlock(static_cast<Bytes>(bytes), thread_charge);
         return {nullptr, header, &release_meta, c10::Device(c10::DeviceType::Meta)};
     }
     c10::DeleterFnPtr raw_deleter() const override { return nullptr; }  // data and context are not the same
     void copy_data(void*, const void*, std::size_t) const override {}
 };
 
-Header* header_of(const at::Tensor& tensor) {
-    if (!tensor.defined() || !tensor.has_storage()) {
-        return nullptr;
-    }
+/// On the host; null where this allocator did not make it.
+ChargedBlock* host_block_of(const at::Tensor& tensor) {
     // Ours is told by its deleter: whatever else made the storage, its context may be no header of ours.
     const c10::DataPtr& data = tensor.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks();
     if (data.get_deleter() == &release_meta) {
-        return static_cast<Header*>(data.get_context());
+        return static_cast<ChargedBlock*>(data.get_context());
     }
     return data.get_deleter() == &release && data.get_context() != nullptr ? &header_of(data.get_context()) : nullptr;
 }
 
-void move_to(Header& header, int owner, MemoryAccount::Place place) {
-    MemoryAccount& from = account_of(header);
-    const MemoryAccount::Place before = header.place();
-    MemoryAccount& to = accounts[static_cast<std::size_t>(owner)];
-    if (&from == &to) {
-        to.recount(header.bytes, before, place);
-    } else {
-        to.add(header.bytes, place);
-        from.subtract(header.bytes, before);
-        header.owner.store(owner, std::memory_order_relaxed);
+bool is_on_host(const at::Tensor& tensor) {
+    return tensor.is_cpu() || tensor.is_meta();
+}
+
+/// The same; an accelerator's block that nobody saw being taken is charged to the owner.
+ChargedBlock* block_charged_to(const at::Tensor& tensor, int owner, MemoryCategory category) {
+    if (!tensor.defined() || !tensor.has_storage()) {
+        return nullptr;
     }
-    header.set_place(place);
+    return is_on_host(tensor)
+               ? host_block_of(tensor)
+               : device_blocks::find_or_charge(tensor, {.owner = owner, .later = category, .in_task = false});
 }
 }  // namespace
 
@@ -182,44 +142,55 @@ MemoryAccount& account(int owner) {
         throw Error("owner " + std::to_string(owner) + " of memory does not exist; owners are 0 to " +
                     std::to_string(kNumOwners - 1) + "; lane k is owner k + 1");
     }
-    return accounts[static_cast<std::size_t>(owner)];
+    return account_of_owner(owner);
 }
 
 int set_owner(int owner) {
     account(owner);  // checks the number
-    return std::exchange(thread_owner, owner);
+    return std::exchange(thread_charge.owner, owner);
 }
 
 MemoryCategory set_later(MemoryCategory later) {
-    return std::exchange(thread_later, later);
+    return std::exchange(thread_charge.later, later);
 }
 
 MemoryCategory later() {
-    return thread_later;
+    return thread_charge.later;
+}
+
+void set_log(AllocationLog* log) {
+    thread_charge.log = log;
+}
+
+ChargedBlock* block_of(const at::Tensor& tensor) {
+    if (!tensor.defined() || !tensor.has_storage()) {
+        return nullptr;
+    }
+    return is_on_host(tensor) ? host_block_of(tensor) : device_blocks::find(tensor);
 }
 
 void recharge(const at::Tensor& tensor, int owner) {
     account(owner);
-    Header* const header = header_of(tensor);
-    if (header != nullptr && header->owner.load(std::memory_order_relaxed) != owner) {
-        move_to(*header, owner, {header->place().later, 0});
+    ChargedBlock* const block = block_charged_to(tensor, owner, later());
+    if (block != nullptr && block->owner.load(std::memory_order_relaxed) != owner) {
+        block->move_to(owner, {block->place().later, 0});
     }
 }
 
 void recharge(const at::Tensor& tensor, int owner, MemoryCategory category) {
     account(owner);
-    if (Header* const header = header_of(tensor)) {
-        const MemoryAccount::Place place = header->place();
-        const bool is_there = header->owner.load(std::memory_order_relaxed) == owner;
+    if (ChargedBlock* const block = block_charged_to(tensor, owner, category)) {
+        const MemoryAccount::Place place = block->place();
+        const bool is_there = block->owner.load(std::memory_order_relaxed) == owner;
         if (!is_there || place.later != category || place.task != 0) {
-            move_to(*header, owner, {category, 0});
+            block->move_to(owner, {category, 0});
         }
     }
 }
 
 void categorize(const at::Tensor& tensor, MemoryCategory category) {
-    if (const Header* const header = header_of(tensor)) {
-        recharge(tensor, header->owner.load(std::memory_order_relaxed), category);
+    if (const ChargedBlock* const block = block_of(tensor)) {
+        recharge(tensor, block->owner.load(std::memory_order_relaxed), category);
     }
 }
 
@@ -240,30 +211,7 @@ Bytes take_window(int owner) {
 }
 }  // namespace tracking_allocator
 
-AllocationLog::AllocationLog() {
-    static std::atomic<std::uint64_t> last{0};
-    serial_ = ++last;
-    tracking_allocator::thread_log = this;
-}
-
-AllocationLog::~AllocationLog() {
-    tracking_allocator::thread_log = nullptr;
-}
-
-std::int64_t AllocationLog::taken(Bytes bytes) {
-    events_.push_back({++blocks_, bytes});
-    return blocks_;
-}
-
-std::int64_t AllocationLog::block_of(const at::Tensor& tensor) {
-    tracking_allocator::Header* const header = tracking_allocator::header_of(tensor);
-    if (header == nullptr) {
-        return 0;
-    }
-    if (header->log != serial_) {
-        header->log = serial_;
-        header->block = ++blocks_;
-    }
-    return header->block;
+Charge host_charge() {
+    return tracking_allocator::thread_charge;
 }
 }  // namespace pipescope

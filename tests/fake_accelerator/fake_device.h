@@ -15,7 +15,8 @@ namespace pipescope::fake_accelerator {
 ///   for its event reads memory that was not written yet;
 /// - memory comes from a caching allocator: freed memory goes back to the stream it was allocated for, at once. Memory
 ///   is NaN until it is written; what was used before is made NaN by its stream when it is given out again. So a tensor
-///   let go of while another stream still reads it soon shows up as NaN;
+///   let go of while another stream still reads it soon shows up as NaN. Each block given out or taken back, its size
+///   rounded up to 512 bytes, is reported to torch's memory profiler, as CUDA's allocator does;
 /// - whatever the timing, uses of memory that no event orders are found when they are enqueued (fake_races.h);
 /// - a copy between two devices runs on the current stream of the source and has a barrier with that of the
 ///   destination, a copy from pinned memory is asynchronous, one from or to other host memory blocks: as with CUDA;

@@ -54,6 +54,7 @@ public:
         block->asked_for = size;
         stats(device.index()).allocated_bytes[0].increase(rounded);
         stats(device.index()).requested_bytes[0].increase(size);
+        report(*block, static_cast<std::int64_t>(rounded));
         return {block->data, block, &DeviceMemory::release, device};
     }
     c10::DeleterFnPtr raw_deleter() const override { return nullptr; }
@@ -110,7 +111,14 @@ private:
         const std::lock_guard lock(mutex_);
         stats(block->home.device_index()).allocated_bytes[0].decrease(block->size);
         stats(block->home.device_index()).requested_bytes[0].decrease(block->asked_for);
+        report(*block, -static_cast<std::int64_t>(block->size));
         free_[{block->home.hash(), block->size}].push_back(block);
+    }
+    /// To whoever listens on this thread, under the lock: as CUDA's allocator does.
+    void report(const Block& block, std::int64_t bytes) {
+        const c10::CachingDeviceAllocator::DeviceStats& now = stats(block.home.device_index());
+        c10::reportMemoryUsageToProfiler(block.data, bytes, static_cast<std::size_t>(now.allocated_bytes[0].current),
+                                         static_cast<std::size_t>(now.reserved_bytes[0].current), block.home.device());
     }
     c10::CachingDeviceAllocator::DeviceStats& stats(c10::DeviceIndex device) {
         return stats_[static_cast<std::size_t>(device)];

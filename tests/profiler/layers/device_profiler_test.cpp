@@ -1,9 +1,12 @@
 // Layers measured on an accelerator, on the fake one.
 
+#include "engine/device_memory.h"
 #include "models/zoo.h"
 #include "profiler/layers/device_clock.h"
 #include "profiler/layers/layer_profiler.h"
+#include "profiler/layers/layer_trial.h"
 #include "profiler/layers/measured_memory.h"
+#include "profiler/layers/tape_recording.h"
 #include "profiler/memory/tracking_allocator.h"
 #include "schedule/error.h"
 #include "tests/fake_accelerator/fake_device.h"
@@ -12,7 +15,12 @@
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -102,10 +110,97 @@ TEST_F(DeviceProfilerTest, SaysWhatDevicesThereAre) {
     const ModelSpec model = make_model("mlp:layers=1,width=16");
     EXPECT_THAT([&] { profile_model(model, quick("fake:7")); },
                 ThrowsMessage<Error>(AllOf(HasSubstr("\"fake:7\" is not there"), HasSubstr("fake:0, fake:1"))));
-    ProfileOptions options = quick("fake:0");
+}
+
+constexpr Bytes kBlock = 512;  // what the fake's allocator rounds up to
+
+Bytes rounded(Bytes bytes) {
+    return (bytes + kBlock - 1) / kBlock * kBlock;
+}
+
+/// Role and bytes of each block, the layer's own as rounded: what crosses its border is as it is.
+std::vector<std::pair<std::string, Bytes>> rounded_blocks(const LayerTape& tape) {
+    std::vector<std::pair<std::string, Bytes>> blocks;
+    for (const TapeBlock& block : tape.blocks) {
+        const bool is_own = block.role == TapeBlock::Role::own;
+        blocks.emplace_back(to_string(block.role), is_own ? rounded(block.bytes) : block.bytes);
+    }
+    return blocks;
+}
+
+/// What is taken in its order, then what is let go, in that of the numbers: autograd lets go of a device's gradients
+/// later than of the host's.
+std::vector<std::int32_t> without_order_of_frees(std::vector<std::int32_t> events) {
+    std::sort(std::stable_partition(events.begin(), events.end(), [](std::int32_t event) { return event > 0; }),
+              events.end());
+    return events;
+}
+
+TEST_F(DeviceProfilerTest, RecordsTheTapesThatTheCpuHas) {
+    const ModelSpec model = make_model("mlp:layers=3,width=16");
+    ProfileOptions options = quick("cpu");
     options.tapes = true;
-    EXPECT_THAT([&] { profile_model(model, options); },
-                ThrowsMessage<UsageError>(AllOf(HasSubstr("'fake:0'"), HasSubstr("on cpu"))));
+    const Profile host = profile_model(model, options);
+    options.device = "fake:0";
+    const Profile device = profile_model(model, options);
+    EXPECT_NO_THROW(check_profile(device));
+    ASSERT_EQ(device.layers.size(), host.layers.size());
+    for (std::size_t index = 0; index < host.layers.size(); ++index) {
+        ASSERT_EQ(device.layers[index].tape.size(), options.samples.size());
+        for (std::size_t size = 0; size < options.samples.size(); ++size) {
+            SCOPED_TRACE(host.layers[index].name + " at " + std::to_string(options.samples[size]));
+            const LayerTape& found = device.layers[index].tape[size];
+            const LayerTape& truth = host.layers[index].tape[size];
+            EXPECT_FALSE(found.empty());
+            EXPECT_EQ(rounded_blocks(found), rounded_blocks(truth));
+            EXPECT_EQ(found.forward, truth.forward);
+            EXPECT_EQ(found.checkpointed_forward, truth.checkpointed_forward);
+            EXPECT_EQ(found.recompute, truth.recompute);
+            EXPECT_EQ(without_order_of_frees(found.backward), without_order_of_frees(truth.backward));
+        }
+    }
+}
+
+Bytes replayed_peak(const LayerTape& tape, const std::vector<std::int32_t>& events) {
+    Bytes held = 0;
+    Bytes peak = 0;
+    for (const std::int32_t event : events) {
+        const Bytes bytes = rounded(tape.blocks.at(static_cast<std::size_t>(std::abs(event) - 1)).bytes);
+        held += event > 0 ? bytes : -bytes;
+        peak = std::max(peak, held);
+    }
+    return peak;
+}
+
+/// Of a call, above what the device's allocator says was held before.
+template <class Call>
+Bytes measured_peak(c10::Device device, Call call) {
+    const std::int64_t before = device_memory(device)->allocated;
+    reset_device_peaks(device);
+    call();
+    return device_memory(device)->allocated_peak - before;
+}
+
+TEST_F(DeviceProfilerTest, ReplayingATapeGivesThePeakThatTheDeviceCounts) {
+    const ModelSpec model = make_model("mlp:layers=3,width=16");
+    const c10::Device device("fake:0");
+    LayerChain chain(model, 0, device);
+    Activation at{{model.make_batch(2, 0).input[0].to(device)}, {}};
+    for (std::size_t layer = 0; layer < chain.size(); ++layer) {
+        record_tape(chain, layer, at);  // parameters get their gradients
+        const LayerTape tape = record_tape(chain, layer, at);
+        SCOPED_TRACE(model.layers[layer].name);
+        Activation running = fresh_inputs(at);
+        Activation held = running;
+        EXPECT_EQ(replayed_peak(tape, tape.forward), measured_peak(device, [&] { chain.forward(layer, running); }));
+        TrialGraph graph(running.tensors);
+        at = next_activation(running);
+        running = {};
+        held = {};
+        Tensors gradients = graph.output_gradients();
+        EXPECT_EQ(replayed_peak(tape, tape.backward),
+                  measured_peak(device, [&] { graph.backward(std::move(gradients)); }));
+    }
 }
 
 TEST_F(DeviceProfilerTest, CountsBytesAsAskedForWhereTheAllocatorTells) {

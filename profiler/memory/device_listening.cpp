@@ -1,0 +1,88 @@
+#include "profiler/memory/device_listening.h"
+
+#include "profiler/memory/charged_block.h"
+#include "profiler/memory/device_blocks.h"
+
+#include <c10/util/ThreadLocalDebugInfo.h>
+#include <torch/csrc/profiler/orchestration/observer.h>
+
+#include <optional>
+
+namespace pipescope {
+namespace {
+using c10::DebugInfoKind;
+using c10::ThreadLocalDebugInfo;
+using namespace torch::profiler::impl;
+
+thread_local int inputs_owner = 0;
+
+Charge charge_of_this_thread() {
+    Charge charge = host_charge();
+    charge.log = nullptr;  // one of the host
+    if (charge.owner == 0 && inputs_owner != 0) {
+        charge = {.owner = inputs_owner, .later = MemoryCategory::boundary, .in_task = false};
+    }
+    return charge;
+}
+
+/// A profiler to torch, one that is off: torch casts whatever is in the place to its own type to ask.
+class Listener final : public ProfilerStateBase {
+public:
+    explicit Listener(std::optional<Charge> charge)
+        : ProfilerStateBase(ProfilerConfig(ProfilerState::Disabled)), charge_(charge) {}
+
+    ActiveProfilerType profilerType() override { return ActiveProfilerType::NONE; }
+
+    /// Under the lock of the device's allocator: it must not be called from here.
+    void reportMemoryUsage(void* data, std::int64_t bytes, std::size_t /*total_allocated*/, std::size_t total_reserved,
+                           c10::Device device) override {
+        if (device.is_cpu() || device.is_meta() || data == nullptr) {
+            return;
+        }
+        const Charge charge = charge_ ? *charge_ : charge_of_this_thread();
+        if (bytes > 0) {
+            device_blocks::taken(device, data, bytes, charge);
+        } else {
+            device_blocks::freed(device, data, charge.log);
+        }
+        device_blocks::set_reserved(device, static_cast<Bytes>(total_reserved));
+    }
+
+private:
+    const std::optional<Charge> charge_;
+};
+
+const Listener* current_listener() {
+    return dynamic_cast<const Listener*>(ThreadLocalDebugInfo::get(DebugInfoKind::PROFILER_STATE));
+}
+
+const void* listen(std::optional<Charge> charge) {
+    if (ThreadLocalDebugInfo::get(DebugInfoKind::PROFILER_STATE) != nullptr && current_listener() == nullptr) {
+        return nullptr;
+    }
+    const auto listener = std::make_shared<Listener>(charge);
+    ThreadLocalDebugInfo::_push(DebugInfoKind::PROFILER_STATE, listener);
+    return listener.get();
+}
+}  // namespace
+
+DeviceListening::DeviceListening() : before_(ThreadLocalDebugInfo::current()), listener_(listen({})) {}
+
+DeviceListening::DeviceListening(const Charge& charge)
+    : before_(ThreadLocalDebugInfo::current()), listener_(listen(charge)) {}
+
+DeviceListening::~DeviceListening() {
+    // Somebody else may have changed the thread's state meanwhile: autograd's threads take that of each backward.
+    if (listener_ != nullptr && current_listener() == listener_) {
+        ThreadLocalDebugInfo::_forceCurrentDebugInfo(before_);
+    }
+}
+
+bool DeviceListening::hears() {
+    return current_listener() != nullptr;
+}
+
+void charge_inputs_to(int owner) {
+    inputs_owner = owner;
+}
+}  // namespace pipescope
