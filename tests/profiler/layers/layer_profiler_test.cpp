@@ -254,6 +254,60 @@ TEST_F(LayerProfilerTest, GoesLayerByLayerWhereTheModelDoesNotFitAndSaysSo) {
     EXPECT_THAT(said[0], HasSubstr("one layer at a time"));
 }
 
+// Writes down the size of each micro-batch that comes by.
+class LoggingLayer : public Layer {
+public:
+    explicit LoggingLayer(std::vector<std::int64_t>& sizes) : sizes_(sizes) {}
+
+    Tensors forward(const Tensors& inputs) override {
+        sizes_.push_back(inputs.at(0).size(0));
+        return {inputs[0] * weight_};
+    }
+    NamedTensors parameters() const override { return {{"weight", weight_}}; }
+    NamedTensors buffers() const override { return {}; }
+    void train(bool) override {}
+    void to(at::ScalarType) override {}
+
+private:
+    std::vector<std::int64_t>& sizes_;
+    at::Tensor weight_ = torch::ones({16}, torch::requires_grad());
+};
+
+/// How often the sizes 1 and 2 take turns at most, without another size between.
+int turns(const std::vector<std::int64_t>& sizes) {
+    int most = 0;
+    int here = 0;
+    std::int64_t before = 0;
+    for (const std::int64_t size : sizes) {
+        if (size > 2) {
+            here = 0;
+        } else if (size != before) {
+            most = std::max(most, ++here);
+        }
+        before = size;
+    }
+    return most;
+}
+
+TEST_F(LayerProfilerTest, RepeatsTakeTurnsOverTheSizesUntilTheEstimateIsGoodEnough) {
+    std::vector<std::int64_t> sizes;
+    ModelSpec model = make_model("mlp:layers=1,width=16");
+    model.layers = {{"logging", [&sizes] { return std::make_unique<LoggingLayer>(sizes); }}};
+    ProfileOptions options = quick();
+    options.co_running_lanes = 1;
+    options.time_limit_s = 60;
+    options.target_cv = 1e9;  // good enough at once, which still takes the fewest rounds there are
+    profile_model(model, options);
+    const int fewest = turns(sizes);
+    EXPECT_GE(fewest, 2 * (1 + 5)) << "bytes once, then five rounds";
+    EXPECT_LT(fewest, 2 * 20);
+    sizes.clear();
+    options.time_limit_s = 1e-9;  // no more than one round, which all need
+    profile_model(model, options);
+    EXPECT_GE(turns(sizes), 2 * (1 + 1));
+    EXPECT_LT(turns(sizes), fewest);
+}
+
 // Stashes its input past the layers behind it.
 class StashingLayer : public Layer {
 public:

@@ -97,6 +97,7 @@ TEST_F(LaneMemoryTest, LeavesTheThreadsOwnMemoryAloneAfterTheTask) {
     const at::Tensor optimizer_state = torch::empty({1000});
     EXPECT_EQ(tracking_allocator::allocated(kLane.value() + 1), 0);
 }
+
 // A training step of one lane, task by task: what each leaves behind, and what it is called.
 TEST_F(LaneMemoryTest, TellsWhatALanesBytesConsistOf) {
     constexpr TaskKey kCopy{0, TaskKind::copy_forward, 4, 0, -1};
@@ -134,6 +135,25 @@ TEST_F(LaneMemoryTest, TellsWhatALanesBytesConsistOf) {
     for (const MemorySample& sample : samples) {
         EXPECT_EQ(sum_of(sample.composition), sample.allocated);
     }
+}
+
+TEST_F(LaneMemoryTest, TellsByTheKindOfTaskWhatItsBytesAreFor) {
+    const auto left_by = [&](TaskKind kind) {
+        const TaskKey key{0, kind, 5, 0, -1};
+        const at::Tensor kept = torch::empty({10});
+        memory.task_started(key, kLane);
+        const at::Tensor taken = torch::empty({10});
+        memory.moved(kept, kLane);  // what arrived, and what was made: both are of the kind
+        memory.task_ended(key, kLane);
+        return samples.back().composition;
+    };
+    EXPECT_EQ(left_by(TaskKind::optimizer)[MemoryCategory::optimizer], 80);
+    EXPECT_EQ(left_by(TaskKind::skip_forward)[MemoryCategory::skip], 80);
+    EXPECT_EQ(left_by(TaskKind::skip_backward)[MemoryCategory::skip], 80);
+    EXPECT_EQ(left_by(TaskKind::copy_forward)[MemoryCategory::boundary], 80);
+    EXPECT_EQ(left_by(TaskKind::copy_backward)[MemoryCategory::copy], 80);
+    EXPECT_EQ(left_by(TaskKind::recompute)[MemoryCategory::saved], 80);
+    EXPECT_EQ(left_by(TaskKind::loss)[MemoryCategory::output], 80);
 }
 }  // namespace
 }  // namespace pipescope
