@@ -1,5 +1,6 @@
 #include "simulator/simulation.h"
 
+#include "schedule/error.h"
 #include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
 #include "simulator/contention.h"
@@ -18,6 +19,8 @@
 
 namespace pipescope {
 namespace {
+constexpr double kLatest = 8e18;  // still fits 64 bits, in ns
+
 /// When each task runs, in whole ns.
 struct TaskTimes {
     std::vector<std::int64_t> durations;  ///< without what sharing adds
@@ -34,6 +37,12 @@ TaskTimes run_once(const TaskGraph& graph, const TaskCosts& costs, StepClock& cl
     std::vector<double> starts(durations.size());
     std::vector<double> ends(durations.size());
     clock.run(durations, starts, ends);
+    // The tasks alone fit (TaskCosts); what lanes do to each other comes on top.
+    if (const double last = *std::max_element(ends.begin(), ends.end()); !(last < kLatest)) {
+        throw UsageError("the step would take " + std::to_string(last) +
+                         " ns; it must stay below 8e18 ns; use a smaller batch, or correct the profile's launch_ns or "
+                         "co_running_slowdown");
+    }
     for (std::size_t task = 0; task < ends.size(); ++task) {
         times.starts.push_back(std::llround(starts[task]));
         times.ends.push_back(std::llround(ends[task]));
@@ -191,7 +200,7 @@ void fill_in_noise(Simulation& simulation, const TaskGraph& graph, StepClock& cl
         cvs.push_back(costs.cv(task));
     }
     if (const std::optional<NoiseBand> band = noise_band(clock, durations, cvs, step, common_cv)) {
-        const auto rounded = [](double ns) { return Nanoseconds{std::llround(ns)}; };
+        const auto rounded = [](double ns) { return Nanoseconds{std::llround(std::min(ns, kLatest))}; };
         simulation.step_band = {rounded(band->low), rounded(band->high)};
         simulation.step_mean = rounded(band->mean);
     }

@@ -258,5 +258,19 @@ TEST(Simulate, RefusesOptionsThatDoNotFit) {
     bad.batch = 1'000'000'000'000'000'000;
     refuses(bad, "batch 1000000000000000000", "smaller batch");
 }
+
+TEST(Simulate, RefusesAStepThatOutgrowsTheClockOnceLanesSlowEachOtherDown) {
+    Profile profile = profile_of({layer_of(1e13, 2e13), layer_of(1e13, 2e13)});
+    profile.co_running_slowdown = {1, 1e6};
+    PipelineOptions options;
+    options.balance = Balance({1, 1});
+    options.chunks = options.batch = 40;
+    options.devices = {"cpu", "cpu"};
+    EXPECT_THAT([&] { simulate(profile, options); },
+                ThrowsMessage<UsageError>(AllOf(HasSubstr("would take"), HasSubstr("below 8e18 ns"),
+                                                HasSubstr("correct the profile's launch_ns or co_running_slowdown"))));
+    options.devices = {"cuda:0", "cuda:1"};
+    EXPECT_GT(simulate(profile, options).step_time.count(), 0) << "apart they do not";
+}
 }  // namespace
 }  // namespace pipescope
