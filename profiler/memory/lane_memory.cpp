@@ -68,7 +68,14 @@ LaneMemory::~LaneMemory() {
 }
 
 LaneMemory::Placed* LaneMemory::placed_on(LaneId lane) {
-    return lane.index() < placed_.size() ? &placed_[lane.index()] : nullptr;
+    const bool has_any = lane.index() < placed_.size() && !placed_[lane.index()].tensors.empty();
+    return has_any ? &placed_[lane.index()] : nullptr;
+}
+
+/// Nothing tells the device of a lane that holds no tensors; listening on the host hears nothing.
+bool LaneMemory::may_be_on_accelerator(LaneId lane) {
+    const Placed* const placed = placed_on(lane);
+    return placed != nullptr ? placed->on_accelerator() : has_accelerator_;
 }
 
 void LaneMemory::placed(const at::Tensor& tensor, LaneId lane) {
@@ -80,6 +87,7 @@ void LaneMemory::placed(const at::Tensor& tensor, LaneId lane) {
         placed_.emplace_back();
     }
     placed_[lane.index()].tensors.push_back(tensor);
+    has_accelerator_ = has_accelerator_ || placed_[lane.index()].on_accelerator();
 }
 
 void LaneMemory::task_started(const TaskKey& key, LaneId lane) {
@@ -87,7 +95,7 @@ void LaneMemory::task_started(const TaskKey& key, LaneId lane) {
     const Charge charge{.owner = owner_of(lane), .later = left_by(key.kind)};
     outside.owner = tracking_allocator::set_owner(charge.owner);
     outside.later = tracking_allocator::set_later(charge.later);
-    if (const Placed* const placed = placed_on(lane); placed != nullptr && placed->on_accelerator()) {
+    if (may_be_on_accelerator(lane)) {
         outside.listening.emplace(charge);
     }
 }
@@ -100,15 +108,14 @@ void LaneMemory::task_ended(const TaskKey& key, LaneId lane) {
     if (placed != nullptr && is_backward) {
         categorize_gradients(*placed, lane);
     }
+    const bool was_heard = DeviceListening::hears();
+    outside.listening.reset();
     MemorySample sample;
     sample.lane = lane;
     sample.time = now_();
     sample.task = static_cast<std::int64_t>(pack(key));
     if (placed != nullptr && placed->on_accelerator()) {
-        if (!DeviceListening::hears()) {
-            placed->is_heard = false;
-        }
-        outside.listening.reset();
+        placed->is_heard = placed->is_heard && was_heard;
         if (key.kind == TaskKind::forward) {  // always on the lane's own thread
             charge_inputs_to(owner_of(lane));
         }

@@ -44,10 +44,11 @@ private:
         std::vector<at::Tensor> tensors;
         std::atomic<bool> is_heard{true};
 
-        bool on_accelerator() const { return !tensors.empty() && !tensors.front().is_cpu(); }
+        bool on_accelerator() const { return !tensors.front().is_cpu(); }
     };
     /// Null for a lane without parameters and buffers.
     Placed* placed_on(LaneId lane);
+    bool may_be_on_accelerator(LaneId lane);
 
     void begin_step(std::int32_t step);
     static void categorize_gradients(const Placed& placed, LaneId lane);
@@ -56,7 +57,8 @@ private:
 
     std::function<Nanoseconds()> now_;
     std::function<void(const MemorySample&)> record_;
-    std::deque<Placed> placed_;  // by lane; filled before tasks run
+    std::deque<Placed> placed_;  // by lane; filled before tasks run, as the next
+    bool has_accelerator_ = false;
     std::atomic<std::int32_t> step_{-1};
 };
 }  // namespace pipescope

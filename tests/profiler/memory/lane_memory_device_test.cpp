@@ -196,6 +196,24 @@ TEST_F(LaneMemoryDeviceTest, NothingPilesUpWhereTheCallersThreadDoesNotListen) {
     EXPECT_EQ(observed.last(0).composition[MemoryCategory::gradients], kWeight);
 }
 
+TEST_F(LaneMemoryDeviceTest, HearsALaneWithoutParametersToo) {
+    Observed observed;
+    torch::nn::Sequential layers(torch::nn::Linear(torch::nn::LinearOptions(kWidth, kWidth).bias(false)),
+                                 torch::nn::Tanh());
+    layers->to(torch::kFloat64);
+    GPipe model(layers, {.balance = {1, 1},
+                         .devices = {"fake:0", "fake:1"},
+                         .chunks = 2,
+                         .checkpoint = Checkpoint::never,
+                         .observer = &observed.memory});
+    model.forward(torch::ones({2 * kSamples, kWidth}, torch::kFloat64));
+    Bytes saved = 0;
+    for (const MemorySample& sample : observed.of(1)) {
+        saved = std::max(saved, sample.composition[MemoryCategory::saved]);
+    }
+    EXPECT_EQ(saved, 2 * kActivation);
+}
+
 TEST_F(LaneMemoryDeviceTest, ForgetsAModelThatIsGone) {
     {
         Observed observed;
