@@ -59,7 +59,8 @@ private:
     const fs::path path_;
 };
 
-/// Traces of the program's further processes: "out-123.sqlite" beside "out.sqlite".
+/// Traces of the program's further processes: "out-123.sqlite" beside "out.sqlite", "out-123-2.sqlite" of the second
+/// program that process became.
 std::set<fs::path> further_traces(const fs::path& trace) {
     std::set<fs::path> found;
     const std::string begin = trace.stem().string() + "-";
@@ -68,7 +69,7 @@ std::set<fs::path> further_traces(const fs::path& trace) {
         const std::string stem = entry.path().stem().string();
         const std::string process = stem.substr(std::min(begin.size(), stem.size()));
         if (entry.path().extension() == trace.extension() && stem.starts_with(begin) && !process.empty() &&
-            std::all_of(process.begin(), process.end(), [](char c) { return c >= '0' && c <= '9'; })) {
+            std::all_of(process.begin(), process.end(), [](char c) { return (c >= '0' && c <= '9') || c == '-'; })) {
             found.insert(entry.path());
         }
     }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <ctime>
+#include <unordered_set>
 
 namespace pipescope {
 namespace {
@@ -50,6 +51,7 @@ struct TraceWriter::Impl : TraceConnection {
     }
 
     std::vector<LaneInfo> lanes;  // for the device column
+    std::unordered_set<std::int64_t> named_threads;
 };
 
 TraceWriter::TraceWriter(const std::filesystem::path& path, IfExists if_exists)
@@ -199,9 +201,11 @@ void TraceWriter::set_range_json(std::int64_t row, std::string_view json) {
 
 void TraceWriter::add_thread_name(std::int64_t global_tid, std::string_view name) {
     impl_->write([&] {
-        SQLite::Statement old(impl_->db, "DELETE FROM ThreadNames WHERE globalTid = ?");
-        old.bind(1, global_tid);
-        old.exec();
+        if (!impl_->named_threads.insert(global_tid).second) {  // the table has no index, and may have many threads
+            SQLite::Statement old(impl_->db, "DELETE FROM ThreadNames WHERE globalTid = ?");
+            old.bind(1, global_tid);
+            old.exec();
+        }
         SQLite::Statement row(impl_->db, "INSERT INTO ThreadNames (nameId, priority, globalTid) VALUES (?,0,?)");
         row.bind(1, impl_->intern(name));
         row.bind(2, global_tid);

@@ -4,8 +4,9 @@
 //
 // PIPESCOPE_TRACE names the trace; %p in it becomes the process id, so that a program of several processes gets a trace
 // for each. Without it: pipescope-<process id>.sqlite in the current folder. A file that exists is not overwritten;
-// with PIPESCOPE_TRACE_FURTHER=1, as `pipescope record` sets it, a process that finds it taken writes out-<process
-// id>.sqlite. Other than the handler linked into a program, this one also hears shared libraries, such as libtorch.
+// with PIPESCOPE_TRACE_FURTHER=1, as `pipescope record` sets it, the name is taken as it is, and a process that finds
+// it taken writes out-<process id>.sqlite, or out-<process id>-2.sqlite and so on. Other than the handler linked into a
+// program, this one also hears shared libraries, such as libtorch.
 
 #include "profiler/recorder/nvtx_handler.h"
 #include "profiler/recorder/recorder.h"
@@ -21,6 +22,12 @@
 
 namespace pipescope {
 namespace {
+/// `pipescope record` runs us: the path is what its user typed, and further processes get names of their own.
+bool is_under_record() {
+    const char* further = std::getenv("PIPESCOPE_TRACE_FURTHER");
+    return further != nullptr && *further == '1';
+}
+
 std::string trace_path() {
     const std::string pid = std::to_string(getpid());
     const char* wanted = std::getenv("PIPESCOPE_TRACE");
@@ -28,11 +35,16 @@ std::string trace_path() {
         return "pipescope-" + pid + ".sqlite";
     }
     std::string path = wanted;
+    if (is_under_record()) {
+        return path;
+    }
     for (std::size_t at = path.find("%p"); at != std::string::npos; at = path.find("%p", at + pid.size())) {
         path.replace(at, 2, pid);
     }
     return path;
 }
+
+constexpr int kMostPrograms = 1000;  // of one process, one after the other
 
 // A global, since NVTX calls us without context and nobody owns us.
 std::unique_ptr<Recorder> recorder;
@@ -42,27 +54,30 @@ void stop_at_exit() {
     recorder.reset();
 }
 
-/// Where a program has several processes the first one to emit a range gets the file; creating it decides who is.
+/// Where a program has several processes the first one to emit a range gets the file; creating it decides who is. A
+/// process that runs one program after the other (exec) needs further names too.
 std::unique_ptr<Recorder> make_recorder() {
     const std::filesystem::path path = trace_path();
-    const char* further = std::getenv("PIPESCOPE_TRACE_FURTHER");
-    if (further == nullptr || *further != '1') {
-        return std::make_unique<Recorder>(RecorderOptions{.path = path});
-    }
-    try {
-        return std::make_unique<Recorder>(RecorderOptions{.path = path});
-    } catch (const TraceError&) {
-        if (!std::filesystem::exists(path)) {
-            throw;
+    const std::string own = path.stem().string() + "-" + std::to_string(getpid());
+    const auto name = [&](int k) {
+        std::filesystem::path further = path;
+        further.replace_filename(own + (k == 1 ? "" : "-" + std::to_string(k)) + path.extension().string());
+        return k == 0 ? path : further;
+    };
+    for (int k = 0;; ++k) {
+        try {
+            return std::make_unique<Recorder>(RecorderOptions{.path = name(k)});
+        } catch (const TraceError&) {
+            if (!is_under_record() || k == kMostPrograms || !std::filesystem::exists(name(k))) {
+                throw;
+            }
         }
     }
-    std::filesystem::path own = path;
-    own.replace_filename(path.stem().string() + "-" + std::to_string(getpid()) + path.extension().string());
-    return std::make_unique<Recorder>(RecorderOptions{.path = own});
 }
 
 /// Whether it could be started. A program must not fail because its trace cannot be written.
 bool start_recorder() {
+    announce_nvtx_handler();
     try {
         recorder = make_recorder();
         return std::atexit(stop_at_exit) == 0;
@@ -71,20 +86,23 @@ bool start_recorder() {
         return false;
     }
 }
+
+/// Starts it at the first call, before NVTX gets any function of ours: until then the other threads' first ranges wait
+/// in NVTX for this one's; with a function but no recorder they would be lost.
+bool recorder_runs() {
+    static const bool started = start_recorder();
+    return started;
+}
 }  // namespace
 }  // namespace pipescope
 
 /// NVTX calls it once for the executable and once for each shared library with ranges, at the first range of each.
 extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
     const void* (*get_export_table)(std::uint32_t)) {
-    if (pipescope::attach_nvtx_handler(get_export_table) == 0) {
-        return 0;
-    }
-    static const bool started = pipescope::start_recorder();
-    return started ? 1 : 0;
+    return pipescope::recorder_runs() ? pipescope::attach_nvtx_handler(get_export_table) : 0;
 }
 
 /// The same for the payload extension, which NVTX attaches apart from the rest.
 extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t* module) {
-    return pipescope::attach_nvtx_extension(module);
+    return pipescope::recorder_runs() ? pipescope::attach_nvtx_extension(module) : 0;
 }

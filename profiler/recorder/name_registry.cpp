@@ -1,6 +1,9 @@
 #include "profiler/recorder/name_registry.h"
 
+#include "profiler/recorder/fork_lock.h"
 #include "profiler/recorder/recording_clock.h"
+
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <memory>
@@ -11,6 +14,17 @@ template <class T>
 std::vector<T> after(const std::deque<T>& all, std::size_t seen) {
     return seen < all.size() ? std::vector<T>(all.begin() + static_cast<std::ptrdiff_t>(seen), all.end())
                              : std::vector<T>{};
+}
+
+/// Whether `key` had another value, or none; it has this one now.
+template <class Key, class Value>
+bool is_news(std::map<Key, Value>& values, const Key& key, Value value) {
+    const auto [at, is_new] = values.try_emplace(key, value);
+    if (!is_new && at->second == value) {
+        return false;
+    }
+    at->second = std::move(value);
+    return true;
 }
 }  // namespace
 
@@ -25,9 +39,18 @@ std::string_view cut_text(std::string_view text) {
     return text.substr(0, size);
 }
 
+std::string valid_text(std::string_view text) {
+    using Json = nlohmann::json;
+    if (std::all_of(text.begin(), text.end(), [](char c) { return static_cast<unsigned char>(c) < 0x80; })) {
+        return std::string(text);
+    }
+    return Json::parse(Json(text).dump(-1, ' ', false, Json::error_handler_t::replace)).get<std::string>();
+}
+
 NameRegistry::NameRegistry() {
     texts_.emplace_back("(left out: the program uses too many different texts)");
     text_numbers_.emplace(texts_.back(), kTooManyTexts);
+    hold_across_forks(mutex_, LockRank::inner);
 }
 
 NameRegistry& NameRegistry::of_process() {
@@ -63,12 +86,16 @@ std::uint32_t NameRegistry::text(std::string_view text) {
 
 void NameRegistry::name_category(std::uint32_t domain, std::uint32_t category, std::string_view name) {
     const std::scoped_lock lock(mutex_);
-    categories_.push_back({domain, category, std::string(name), recording_clock_ns()});
+    if (is_news(category_names_, std::pair(domain, category), std::string(name))) {
+        categories_.push_back({domain, category, std::string(name), recording_clock_ns()});
+    }
 }
 
 void NameRegistry::name_thread(std::uint32_t tid, std::string_view name) {
     const std::scoped_lock lock(mutex_);
-    thread_names_.push_back({tid, std::string(name)});
+    if (is_news(names_of_threads_, tid, std::string(name))) {
+        thread_names_.push_back({tid, std::string(name)});
+    }
 }
 
 void NameRegistry::destroy_domain(std::uint32_t domain) {
@@ -78,7 +105,10 @@ void NameRegistry::destroy_domain(std::uint32_t domain) {
 
 void NameRegistry::name_resource(const Resource& resource) {
     const std::scoped_lock lock(mutex_);
-    resources_.push_back(resource);
+    if (is_news(resource_names_, std::tuple(resource.kind, resource.domain, resource.identifier),
+                std::pair(resource.name, resource.stream))) {
+        resources_.push_back(resource);
+    }
 }
 
 std::vector<NameRegistry::Domain> NameRegistry::domains_after(std::size_t seen) const {

@@ -2,11 +2,14 @@
 
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -82,8 +85,18 @@ private:
     std::deque<ThreadName> thread_names_;
     std::deque<DestroyedDomain> destroyed_domains_;
     std::deque<Resource> resources_;
+
+    // What each was called last: a program that says so again and again says nothing new.
+    std::map<std::pair<std::uint32_t, std::uint32_t>, std::string> category_names_;
+    std::map<std::uint32_t, std::string> names_of_threads_;
+    std::map<std::tuple<std::string, std::uint32_t, std::uint64_t>,
+             std::pair<std::string, std::optional<std::uint32_t>>>
+        resource_names_;
 };
 
 /// The text as far as it is kept, whole UTF-8 characters only.
 std::string_view cut_text(std::string_view text);
+/// The text with U+FFFD for each byte that is no UTF-8: programs emit what they like, and readers of SQLite and JSON
+/// refuse a whole file for one such byte.
+std::string valid_text(std::string_view text);
 }  // namespace pipescope

@@ -2,6 +2,7 @@
 // the mark's payload, a group of counters in its JSON. Batches are not taken: their times are of clocks of the
 // program's own.
 
+#include "profiler/recorder/fork_lock.h"
 #include "profiler/recorder/name_registry.h"
 #include "profiler/recorder/nvtx_events.h"
 #include "profiler/recorder/nvtx_table.h"
@@ -9,6 +10,7 @@
 #include <nvtx3/nvToolsExtCounters.h>
 
 #include <bit>
+#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -24,6 +26,7 @@ struct Counter {
 /// Of the process, since NVTX's C functions carry no context; never destroyed. Numbers are unique across domains.
 class Counters {
 public:
+    Counters() { hold_across_forks(mutex_, LockRank::inner); }
     static Counters& of_process() {
         static Counters& one = *std::make_unique<Counters>().release();
         return one;
@@ -37,20 +40,24 @@ public:
     Counter find(std::uint64_t id) const {
         const std::scoped_lock lock(mutex_);
         const auto found = counters_.find(id);
-        return found == counters_.end() ? Counter{NameRegistry::of_process().text("counter"), 0} : found->second;
+        return found == counters_.end() ? unknown_ : found->second;
     }
 
 private:
     mutable std::mutex mutex_;
     std::map<std::uint64_t, Counter> counters_;
     std::uint64_t last_ = NVTX_COUNTER_ID_DYNAMIC_START;
+    const Counter unknown_{NameRegistry::of_process().text("counter"), 0};
 };
 
 std::uint64_t register_counter(nvtxDomainHandle_t, const nvtxCounterAttr_t* attributes) {
     if (attributes == nullptr) {
         return NVTX_COUNTER_ID_NONE;
     }
-    const std::string_view name = attributes->name == nullptr ? "" : attributes->name;
+    const std::string_view name =
+        attributes->name == nullptr
+            ? std::string_view{}
+            : std::string_view(attributes->name, strnlen(attributes->name, NameRegistry::kLongestText + 1));
     return Counters::of_process().add({NameRegistry::of_process().text(cut_text(name)), attributes->schemaId},
                                       attributes->counterId);
 }

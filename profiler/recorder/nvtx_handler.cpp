@@ -16,6 +16,7 @@
 #include <atomic>
 #include <bit>
 #include <cstddef>
+#include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,8 +25,9 @@ namespace pipescope {
 namespace {
 std::atomic<bool> attached{false};
 
+/// As much of it as can matter: whoever names a range after a file's contents does not wait while all of it is read.
 std::string_view view(const char* text) {
-    return text == nullptr ? std::string_view{} : std::string_view(text);
+    return text == nullptr ? std::string_view{} : std::string_view(text, strnlen(text, NameRegistry::kLongestText + 1));
 }
 
 NameRegistry& registry() {
@@ -383,6 +385,9 @@ void attach_core2(const NvtxExportTableCallbacks& callbacks) {
 
 bool nvtx_handler_attached() {
     return attached.load(std::memory_order_relaxed);
+}
+void announce_nvtx_handler() {
+    attached.store(true, std::memory_order_relaxed);
 }
 
 int attach_nvtx_handler(NvtxGetExportTableFunc_t get_export_table) {

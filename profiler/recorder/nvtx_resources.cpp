@@ -7,6 +7,7 @@
 
 #include <nvtx3/nvToolsExtSync.h>
 
+#include <cstring>
 #include <optional>
 #include <type_traits>
 
@@ -32,7 +33,7 @@ void append_utf8(std::string& text, std::uint32_t code) {
 }
 
 std::string text_of(const char* text) {
-    return text == nullptr ? std::string{} : std::string(text);
+    return text == nullptr ? std::string{} : std::string(text, strnlen(text, NameRegistry::kLongestText));
 }
 std::string text_of(const wchar_t* text) {
     return to_utf8(text);
@@ -123,7 +124,7 @@ void resource_destroy(nvtxResourceHandle_t) {}  // its name stays in the trace
 
 std::string to_utf8(const wchar_t* wide) {
     std::string text;
-    for (; wide != nullptr && *wide != 0; ++wide) {
+    for (; wide != nullptr && *wide != 0 && text.size() <= NameRegistry::kLongestText; ++wide) {
         append_utf8(text, static_cast<std::uint32_t>(*wide));
     }
     return text;

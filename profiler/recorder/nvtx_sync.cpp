@@ -1,12 +1,14 @@
 // The part of the NVTX handler for synchronization objects a program made itself (nvToolsExtSync.h): how long a thread
 // waited for one is a range "acquire NAME", that it let go of one a mark "release NAME".
 
+#include "profiler/recorder/fork_lock.h"
 #include "profiler/recorder/name_registry.h"
 #include "profiler/recorder/nvtx_events.h"
 
 #include <nvtx3/nvToolsExtSync.h>
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <mutex>
 #include <utility>
@@ -25,6 +27,7 @@ struct SyncObject {
 /// Handles are positions from 1. Never destroyed: static destructors may still use them.
 class SyncObjects {
 public:
+    SyncObjects() { hold_across_forks(mutex_, LockRank::inner); }
     static SyncObjects& of_process() {
         static auto* const one = new SyncObjects;
         return *one;
@@ -49,7 +52,11 @@ thread_local std::vector<std::pair<std::uint32_t, std::uint64_t>> waiting;
 
 std::string message_of(const nvtxSyncUserAttributes_t& attributes) {
     switch (attributes.messageType) {
-        case NVTX_MESSAGE_TYPE_ASCII: return attributes.message.ascii == nullptr ? "" : attributes.message.ascii;
+        case NVTX_MESSAGE_TYPE_ASCII:
+            return attributes.message.ascii == nullptr
+                       ? std::string{}
+                       : std::string(attributes.message.ascii,
+                                     strnlen(attributes.message.ascii, NameRegistry::kLongestText));
         case NVTX_MESSAGE_TYPE_UNICODE: return to_utf8(attributes.message.unicode);
         case NVTX_MESSAGE_TYPE_REGISTERED: {
             const auto texts = NameRegistry::of_process().texts_after(from_handle(attributes.message.registered));

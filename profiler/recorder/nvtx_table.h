@@ -40,7 +40,7 @@ std::uint32_t from_handle(Handle handle) {
     return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(handle));
 }
 
-/// UTF-8; nothing for null.
+/// UTF-8, a little more than is kept of a text at most; nothing for null.
 std::string to_utf8(const wchar_t* wide);
 
 /// The functions that name streams, events, devices, mutexes and the like; nvtx_resources.cpp.

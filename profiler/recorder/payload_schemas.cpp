@@ -1,5 +1,6 @@
 #include "profiler/recorder/payload_schemas.h"
 
+#include "profiler/recorder/fork_lock.h"
 #include "profiler/recorder/nvtx_table.h"
 #include "profiler/recorder/payload_scalars.h"
 
@@ -253,7 +254,9 @@ private:
     const PayloadSchemas& all_;
 };
 
-PayloadSchemas::PayloadSchemas() : last_id_(NVTX_PAYLOAD_SCHEMA_ID_DYNAMIC_START) {}
+PayloadSchemas::PayloadSchemas() : last_id_(NVTX_PAYLOAD_SCHEMA_ID_DYNAMIC_START) {
+    hold_across_forks(mutex_, LockRank::outer);  // a payload may hold a text of the registry
+}
 
 PayloadSchemas& PayloadSchemas::of_process() {
     static auto* const one = new PayloadSchemas;

@@ -40,7 +40,7 @@ void RangeSink::write_new_names() {
         NvtxRecord record;
         record.start = std::max<std::int64_t>(0, domain.created - origin_);  // it may be older than the recording
         record.event_type = kDomainCreateEvent;
-        record.text = domain.name;
+        record.text = valid_text(domain.name);
         record.global_tid = global_tid(0);
         record.domain_id = static_cast<std::int64_t>(domains_seen_);
         writer_.add_range(record);
@@ -50,7 +50,7 @@ void RangeSink::write_new_names() {
         NvtxRecord record;
         record.start = std::max<std::int64_t>(0, category.created - origin_);
         record.event_type = kCategoryEvent;
-        record.text = category.name;
+        record.text = valid_text(category.name);
         record.global_tid = global_tid(0);
         record.category = std::optional<std::int64_t>(category.category);
         record.domain_id = category.domain;
@@ -59,7 +59,7 @@ void RangeSink::write_new_names() {
     for (const NameRegistry::ThreadName& thread : names_.thread_names_after(thread_names_seen_)) {
         ++thread_names_seen_;
         named_threads_[thread.tid] = thread.name;
-        writer_.add_thread_name(global_tid(thread.tid), thread.name);
+        writer_.add_thread_name(global_tid(thread.tid), valid_text(thread.name));
     }
     write_resources();
 }
@@ -77,22 +77,22 @@ void RangeSink::write_resources() {
     for (const NameRegistry::Resource& resource : names_.resources_after(resources_seen_)) {
         ++resources_seen_;
         writer_.change([&](SQLite::Database& db) {
-            add_named_resource(db,
-                               {resource.kind, resource.domain, resource.identifier, resource.name, resource.stream});
+            add_named_resource(
+                db, {resource.kind, resource.domain, resource.identifier, valid_text(resource.name), resource.stream});
         });
     }
 }
 
 void RangeSink::write_thread_name(std::uint32_t tid, std::string_view name) {
     if (!named_threads_.contains(tid)) {
-        writer_.add_thread_name(global_tid(tid), name);
+        writer_.add_thread_name(global_tid(tid), valid_text(name));  // the system cuts names within a character
     }
 }
 
 const std::string& RangeSink::text(std::uint32_t number) {
     if (number >= texts_.size()) {
-        for (std::string& each : names_.texts_after(texts_.size())) {
-            texts_.push_back(std::move(each));
+        for (const std::string& each : names_.texts_after(texts_.size())) {
+            texts_.push_back(valid_text(each));
         }
     }
     // A handle that another tool gave out would be out of range.
@@ -146,6 +146,10 @@ DropRecord& RangeSink::counts_of(std::uint32_t tid) {
     counts.source = "nvtx";
     counts.thread = global_tid(tid);
     return counts;
+}
+
+void RangeSink::write_counts_of(std::uint32_t tid) {
+    writer_.add_drop(counts_of(tid));
 }
 
 void RangeSink::write_counts() {

@@ -27,8 +27,9 @@ public:
     /// `end_tid` is the thread that ended the range.
     void write(const RangeEvent& range, std::uint32_t end_tid);
     void write_thread_name(std::uint32_t tid, std::string_view name);
-    /// The counts of a thread; written by write_counts().
+    /// The counts of a thread; written by these two.
     DropRecord& counts_of(std::uint32_t tid);
+    void write_counts_of(std::uint32_t tid);
     void write_counts();
 
     std::int64_t rows() const { return rows_; }

@@ -30,7 +30,7 @@ std::string process_name() {
     std::ifstream file("/proc/self/comm");
     std::string name;
     std::getline(file, name);
-    return name;
+    return valid_text(name);
 }
 
 /// A thread's log with what the drain thread has counted of it.
@@ -226,12 +226,19 @@ void Recorder::Impl::write_records(Emitter& emitter, const ThreadLog::Snapshot& 
         write_left_open(range);
     }
     count_drops(emitter, snapshot.dropped);
+    if (snapshot.is_stuck) {
+        writer.add_diagnostic(
+            {"warning", "nvtx",
+             fmt::format("thread {} was stopped while it emitted a range: which ranges it had open is "
+                         "not known, and they are missing",
+                         tid)});
+    }
     if (snapshot.last_drop != 0) {
         writer.add_diagnostic({"warning", "nvtx",
                                fmt::format("thread {} lost {} ranges between {} and {} ns: its ring of {} entries was "
                                            "full; figures over that time are too small",
                                            tid, snapshot.dropped, snapshot.first_drop - origin,
-                                           snapshot.last_drop - origin, options.ring_entries)});
+                                           snapshot.last_drop - origin, emitter.log->ring_entries())});
     }
 }
 
@@ -239,7 +246,7 @@ void Recorder::Impl::count_drops(Emitter& emitter, std::uint64_t dropped) {
     if (dropped != emitter.dropped_counted) {
         sink.counts_of(emitter.log->tid()).dropped += static_cast<std::int64_t>(dropped - emitter.dropped_counted);
         emitter.dropped_counted = dropped;
-        sink.write_counts();  // at once, so that a killed run's trace tells too
+        sink.write_counts_of(emitter.log->tid());  // at once, so that a killed run's trace tells too
     }
 }
 

@@ -1,5 +1,6 @@
 #include "profiler/recorder/recording.h"
 
+#include "profiler/recorder/fork_lock.h"
 #include "trace/trace_records.h"
 
 #include <pthread.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <array>
 #include <mutex>
+#include <new>
 #include <unordered_map>
 #include <utility>
 
@@ -17,11 +19,13 @@ constinit std::atomic<std::uint64_t> running_recording{0};
 namespace {
 /// What the recording that runs shares with the program's threads. Outlives every recording and every thread.
 struct Shared {
+    Shared() { hold_across_forks(mutex, LockRank::inner); }
+
     std::mutex mutex;
     bool claimed = false;
     std::uint64_t last_number = 0;
-    std::size_t ring_entries = 0;
     std::vector<std::shared_ptr<ThreadLog>> new_logs;
+    std::shared_ptr<ThreadLog> main_log;  // exit handlers run on the main thread when its thread-locals are gone
     std::uint64_t last_range_id = 0;
     std::unordered_map<std::uint64_t, RangeEvent> open_ranges;  // started, to be ended by any thread
 };
@@ -31,6 +35,9 @@ Shared& shared() {
     return instance;
 }
 
+/// Of the recording that runs. Set before its number is.
+std::atomic<std::size_t> entries_of_rings{0};
+
 /// The thread's log, in a form that needs no construction and thus no check on the hot path.
 struct Current {
     std::uint64_t recording = 0;
@@ -39,7 +46,7 @@ struct Current {
 };
 thread_local constinit Current current;
 
-/// Keeps the log while the thread lives and tells the recorder when it ends.
+/// Keeps the log while the thread lives and tells the recorder when it ends. Not the main thread's.
 class LogOwner {
 public:
     ~LogOwner() {
@@ -73,26 +80,45 @@ std::string name_of_this_thread() {
     return name.data();
 }
 
+/// With as many entries as there is memory for; throws where that is next to none.
+std::shared_ptr<ThreadLog> make_log(std::size_t ring_entries) {
+    constexpr std::size_t kFewest = 64;
+    for (;; ring_entries /= 2) {
+        try {
+            return std::make_shared<ThreadLog>(static_cast<std::uint32_t>(gettid()), name_of_this_thread(),
+                                               ring_entries);
+        } catch (const std::bad_alloc&) {
+            if (ring_entries <= kFewest) {
+                throw;
+            }
+        }
+    }
+}
+
 ThreadLog* open_log(std::uint64_t recording) noexcept {
     if (current.thread_ending) {
         return nullptr;
     }
     try {
-        std::shared_ptr<ThreadLog> log;
+        const bool is_main = gettid() == getpid();
+        std::shared_ptr<ThreadLog> log = make_log(entries_of_rings.load(std::memory_order_relaxed));
         {
             const std::scoped_lock lock(shared().mutex);
             if (running_recording.load(std::memory_order_relaxed) != recording) {
                 return nullptr;
             }
-            log = std::make_shared<ThreadLog>(static_cast<std::uint32_t>(gettid()), name_of_this_thread(),
-                                              shared().ring_entries);
             shared().new_logs.push_back(log);
+            if (is_main) {
+                shared().main_log = log;  // one of an earlier recording has nobody left who reads it
+            }
         }
         current = {recording, log.get(), false};
-        owner.take(std::move(log));
+        if (!is_main) {
+            owner.take(std::move(log));
+        }
         return current.log;
     } catch (const std::exception&) {
-        return nullptr;  // no memory for a ring: training goes on, this thread is not recorded
+        return nullptr;  // no memory at all: training goes on, this thread is not recorded
     }
 }
 }  // namespace
@@ -116,7 +142,7 @@ Recording::~Recording() {
 
 void Recording::start(std::size_t ring_entries) {
     const std::scoped_lock lock(shared().mutex);
-    shared().ring_entries = ring_entries;
+    entries_of_rings.store(ring_entries, std::memory_order_relaxed);
     running_recording.store(++shared().last_number, std::memory_order_release);
 }
 

@@ -1,7 +1,9 @@
 #include "profiler/recorder/thread_log.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cstddef>
+#include <optional>
 #include <thread>
 
 namespace pipescope {
@@ -14,8 +16,7 @@ ThreadLog::ThreadLog(std::uint32_t tid, std::string thread_name, std::size_t rin
     : tid_(tid),
       thread_name_(std::move(thread_name)),
       mask_(std::bit_ceil(std::max<std::size_t>(ring_entries, 2)) - 1),
-      // Not initialised: memory a quiet thread never reaches is then never taken from the system.
-      slots_(std::make_unique_for_overwrite<RangeEvent[]>(mask_ + 1)) {}
+      slots_(mask_ + 1) {}
 
 void ThreadLog::store(Slot& slot, const RangeEvent& range) {
     const auto words = std::bit_cast<Words>(range);
@@ -125,16 +126,18 @@ std::uint32_t ThreadLog::text_number(std::string_view text, std::uint32_t (*inte
     return text_numbers_.emplace(text_key_, intern(text)).first->second;
 }
 
-ThreadLog::Snapshot ThreadLog::snapshot() const {
+ThreadLog::Snapshot ThreadLog::snapshot(std::chrono::nanoseconds patience) const {
+    using Clock = std::chrono::steady_clock;
+    std::optional<Clock::time_point> give_up;
     for (;;) {
         const std::uint64_t before = sequence_.load(std::memory_order_acquire);
+        Snapshot taken;
+        taken.head = head_.load(std::memory_order_acquire);
+        // What found no place on the stack is lost, whether it ended or not.
+        taken.dropped = dropped_.load(std::memory_order_acquire) + too_deep_.load(std::memory_order_acquire);
+        taken.first_drop = first_drop_.load(std::memory_order_acquire);
+        taken.last_drop = last_drop_.load(std::memory_order_acquire);
         if (before % 2 == 0) {
-            Snapshot taken;
-            taken.head = head_.load(std::memory_order_acquire);
-            // What found no place on the stack is lost, whether it ended or not.
-            taken.dropped = dropped_.load(std::memory_order_acquire) + too_deep_.load(std::memory_order_acquire);
-            taken.first_drop = first_drop_.load(std::memory_order_acquire);
-            taken.last_drop = last_drop_.load(std::memory_order_acquire);
             const std::uint64_t depth = depth_.load(std::memory_order_acquire);
             for (std::uint64_t k = 0; k < depth && k < kMaxDepth; ++k) {
                 taken.open.push_back(load(stack_[k]));
@@ -144,8 +147,15 @@ ThreadLog::Snapshot ThreadLog::snapshot() const {
                 return taken;
             }
         }
-        std::this_thread::yield();  // the thread is within a change, which takes some ns unless it was descheduled
-                                    // there
+        // The thread is within a change, which takes some ns unless it was descheduled there.
+        if (!give_up) {
+            give_up = Clock::now() + patience;
+        } else if (Clock::now() > *give_up) {
+            taken.open.clear();
+            taken.is_stuck = true;
+            return taken;
+        }
+        std::this_thread::yield();
     }
 }
 }  // namespace pipescope

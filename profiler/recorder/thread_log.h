@@ -1,10 +1,12 @@
 #pragma once
 
 #include "profiler/recorder/range_event.h"
+#include "profiler/recorder/ring_memory.h"
 
 #include <array>
 #include <atomic>
 #include <bit>
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -59,6 +61,7 @@ public:
 
     std::uint32_t tid() const { return tid_; }
     const std::string& thread_name() const { return thread_name_; }
+    std::size_t ring_entries() const { return mask_ + 1; }
     bool ended() const { return ended_.load(std::memory_order_acquire); }
     std::uint64_t head() const { return head_.load(std::memory_order_acquire); }
     std::uint64_t dropped() const { return dropped_.load(std::memory_order_acquire); }
@@ -72,15 +75,18 @@ public:
         }
     }
 
-    /// The state between two of the thread's changes.
+    /// The state between two of the thread's changes; where it stays within one, without its open ranges.
     struct Snapshot {
         std::uint64_t head = 0;
         std::uint64_t dropped = 0;
         std::int64_t first_drop = 0;  ///< start of the first range that was lost
         std::int64_t last_drop = 0;   ///< end of the last one
         std::vector<RangeEvent> open;
+        bool is_stuck = false;  ///< within a change all the time: how many ranges it has open is not known
     };
-    Snapshot snapshot() const;
+    /// A thread never leaves its change where a signal handler that interrupted it there ends the process. So nobody
+    /// waits for one longer than `patience`.
+    Snapshot snapshot(std::chrono::nanoseconds patience = std::chrono::seconds{2}) const;
 
 private:
     static constexpr std::size_t kMaxDepth = 128;
@@ -114,7 +120,7 @@ private:
     const std::uint32_t tid_;
     const std::string thread_name_;
     const std::uint64_t mask_;
-    const std::unique_ptr<RangeEvent[]> slots_;
+    const RingMemory slots_;
 
     // Written by the thread. On a cache line apart from what the drain thread writes.
     alignas(64) std::atomic<std::uint64_t> sequence_{0};

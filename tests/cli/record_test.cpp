@@ -98,6 +98,26 @@ TEST_F(Record, GivesEachFurtherProcessATraceOfItsOwn) {
     EXPECT_EQ(ranges_of("out-" + process + ".sqlite"), 4);
 }
 
+TEST_F(Record, GivesEachProgramThatAProcessBecomesATraceOfItsOwn) {
+    EXPECT_EQ(user.types("record -o out.sqlite -- sh -c 'echo $$ >id; exec " + kProgram + " exec 2'").code, 0);
+    std::string process = user.reads("id");
+    process.erase(process.find('\n'));
+    for (const std::string& name : {std::string("out"), "out-" + process, "out-" + process + "-2"}) {
+        ASSERT_TRUE(user.has(name + ".sqlite")) << name;
+        EXPECT_FALSE(user.has(name + ".sqlite-wal"));
+        EXPECT_EQ(trace(name + ".sqlite").run().at("closed"), "true");
+    }
+    EXPECT_FALSE(user.has("out-" + process + "-3.sqlite"));
+}
+
+TEST_F(Record, TakesNamesAsTheyAreTyped) {
+    user.types_to_shell("mkdir 'a 50%path'");
+    const std::string name = "a 50%path/%p it's \"quoted\" 100%.sqlite";
+    EXPECT_EQ(user.types("record -o 'a 50%path/%p it'\\''s \"quoted\" 100%.sqlite' -- " + kProgram).code,
+              kProgramsOwnCode);
+    EXPECT_EQ(ranges_of(name), 4);
+}
+
 TEST_F(Record, KeepsAnExistingFile) {
     user.writes("out.sqlite", "precious");
     EXPECT_THAT(refused(1, "record -o out.sqlite -- " + kProgram), HasSubstr("--force"));

@@ -13,7 +13,7 @@
 namespace pipescope {
 namespace {
 /// Runs the plain program in `folder`, PIPESCOPE_TRACE set where `trace` is not empty; returns its exit code and id.
-std::pair<int, pid_t> run_program(const TemporaryFolder& folder, const std::string& trace) {
+std::pair<int, pid_t> run_program(const TemporaryFolder& folder, const std::string& trace, const char* what = nullptr) {
     const pid_t child = fork();
     if (child == 0) {
         setenv("NVTX_INJECTION64_PATH", PIPESCOPE_INJECT_LIBRARY, 1);
@@ -23,7 +23,7 @@ std::pair<int, pid_t> run_program(const TemporaryFolder& folder, const std::stri
             setenv("PIPESCOPE_TRACE", trace.c_str(), 1);
         }
         if (chdir(folder.path().c_str()) == 0) {
-            execl(PLAIN_NVTX_PROGRAM, PLAIN_NVTX_PROGRAM, nullptr);
+            execl(PLAIN_NVTX_PROGRAM, PLAIN_NVTX_PROGRAM, what, nullptr);
         }
         _exit(127);
     }
@@ -49,6 +49,27 @@ TEST(Inject, RecordsAProgramAndItsSharedLibraries) {
                 testing::Each(testing::Field(&DiagnosticRecord::source,
                                              "cupti")));  // in particular no word of a foreign tool: it is ours
     EXPECT_EQ(reader.drops().size(), 2u);                 // two threads
+}
+
+std::int64_t ranges_called(const TemporaryFolder& folder, const std::string& text) {
+    SQLite::Database db(folder / "out.sqlite");
+    SQLite::Statement query(db, "SELECT count(*) FROM NVTX_EVENTS WHERE eventType = 59 AND text = ?");
+    query.bind(1, text);
+    query.executeStep();
+    return query.getColumn(0).getInt64();
+}
+
+// It takes the recorder some ms to start, at the first range of whichever thread; the others' ranges wait for it.
+TEST(Inject, LosesNoRangeOfThreadsThatBeginTogether) {
+    const TemporaryFolder folder;
+    EXPECT_EQ(run_program(folder, "out.sqlite", "together").first, 0);
+    EXPECT_EQ(ranges_called(folder, "together"), 16);
+}
+
+TEST(Inject, RecordsWhatExitHandlersEmit) {
+    const TemporaryFolder folder;
+    EXPECT_EQ(run_program(folder, "out.sqlite", "at-exit").first, kProgramsOwnCode);
+    EXPECT_EQ(ranges_called(folder, "at exit"), 1);
 }
 
 TEST(Inject, NamesTheTraceAfterTheProcessWhereAsked) {

@@ -4,9 +4,13 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <barrier>
 #include <cstdio>
+#include <cstdlib>
+#include <string>
 #include <string_view>
 #include <thread>
+#include <vector>
 
 namespace {
 /// A task as the engine emits it: forward of micro-batch 0 on partition 0 in step 0, without a skip.
@@ -23,12 +27,69 @@ void emit_task() {
     nvtxDomainRangePushEx(domain, &event);
     nvtxDomainRangePop(domain);
 }
+/// The first NVTX calls of the process, of many threads at the same time.
+void emit_together() {
+    constexpr int kThreads = 16;
+    std::barrier ready(kThreads);
+    std::vector<std::thread> threads;
+    threads.reserve(kThreads);
+    for (int k = 0; k < kThreads; ++k) {
+        threads.emplace_back([&] {
+            ready.arrive_and_wait();
+            nvtxRangePushA("together");
+            nvtxRangePop();
+        });
+    }
+    for (std::thread& each : threads) {
+        each.join();
+    }
+}
+
+void emit_at_exit() {
+    nvtxRangePushA("at exit");
+    nvtxRangePop();
+}
+
+/// Threads that emit as fast as they can until the process is killed.
+[[noreturn]] void emit_for_ever() {
+    const auto emit = [] {
+        for (;;) {
+            nvtxRangePushA("busy");
+            nvtxRangePop();
+        }
+    };
+    std::thread other(emit);
+    emit();
+    std::abort();
+}
+
+/// Goes on as the same program anew, `times` times.
+void become_anew(char* program, int times) {
+    nvtxMarkA("before exec");
+    if (times > 0) {
+        execl(program, program, "exec", std::to_string(times - 1).c_str(), nullptr);
+    }
+}
 }  // namespace
 
-/// plain_nvtx_program [task | abort | wait]
+/// plain_nvtx_program [task | abort | wait | together | at-exit | busy | exec TIMES]
 int main(int argc, char** argv) {
     const std::string_view what = argc > 1 ? argv[1] : "";
+    if (what == "together") {
+        emit_together();
+        return 0;
+    }
+    if (what == "busy") {
+        emit_for_ever();
+    }
+    if (what == "exec") {
+        become_anew(argv[0], std::atoi(argv[2]));
+        return 0;
+    }
     nvtxRangePushA("main");
+    if (what == "at-exit") {
+        std::atexit(emit_at_exit);
+    }
     std::thread([] {
         nvtxRangePushA("worker");
         nvtxRangePop();

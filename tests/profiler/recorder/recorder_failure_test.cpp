@@ -8,8 +8,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdlib>
 #include <fstream>
+#include <thread>
 
 namespace pipescope {
 namespace {
@@ -129,6 +131,37 @@ TEST(RecorderFailure, DoesNotHangAForkedChildThatUsesTheRecorder) {
     recorder->stop();
     SQLite::Database db(folder / "t.sqlite");
     EXPECT_EQ(db.execAndGet("SELECT count(*) FROM NVTX_EVENTS WHERE eventType = 59").getInt(), 3);
+}
+
+// A thread that was just giving a name when the process forked does not exist in the child, and its lock would stay
+// taken there.
+TEST(RecorderFailure, DoesNotHangAForkedChildThatGivesNames) {
+    constexpr std::uint32_t kNoTid = 6'000'000;  // beyond what any system numbers its threads to
+    const nvtxDomainHandle_t domain = nvtxDomainCreateA("forked");
+    const auto give_names = [&] {  // the same ones, so that the process's other recordings need not write millions
+        nvtxDomainRegisterStringA(domain, "a text");
+        nvtxNameOsThreadA(kNoTid, "a thread");
+        nvtxRangeEnd(nvtxRangeStartA("r"));
+    };
+    int hung = 0;
+    const RecordedTrace trace([&](Recorder&) {
+        std::atomic<bool> done{false};
+        std::thread busy([&] {
+            while (!done.load()) {
+                give_names();
+            }
+        });
+        for (int round = 0; round < 20 && hung == 0; ++round) {
+            const int status = in_child([&] {
+                alarm(30);
+                give_names();
+            });
+            hung += WIFEXITED(status) ? 0 : 1;
+        }
+        done = true;
+        busy.join();
+    });
+    EXPECT_EQ(hung, 0);
 }
 
 TEST(RecorderFailure, WarnsWhereAnotherToolHoldsNvtx) {

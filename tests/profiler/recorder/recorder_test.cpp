@@ -9,10 +9,13 @@
 #include <gtest/gtest.h>
 #include <nvtx3/nvToolsExt.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <unistd.h>
+#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <thread>
 
 namespace pipescope {
@@ -32,6 +35,8 @@ nvtxEventAttributes_t attributes(const char* text) {
 void emit_task(const TaskKey& key) {
     const TaskRange range(key);
 }
+
+constexpr std::uint32_t kNoTid = 5'000'000;  // beyond what any system numbers its threads to
 
 std::int64_t global_tid() {
     return std::int64_t{getpid()} << 24 | gettid();
@@ -154,6 +159,71 @@ TEST(Recorder, CutsALongTextAtAWholeCharacterAndCountsIt) {
     const RecordedTrace trace([&](Recorder&) { nvtxMarkA(text.c_str()); });
     EXPECT_EQ(trace.text("SELECT text FROM NVTX_EVENTS WHERE eventType = 34"), std::string(999, 'x'));
     EXPECT_EQ(trace.reader().drops().at(0).truncated, 1);
+}
+
+TEST(Recorder, ReadsNoMoreOfATextThanItKeeps) {
+    const auto page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+    void* memory = mmap(nullptr, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    ASSERT_EQ(mprotect(static_cast<char*>(memory) + page, page, PROT_NONE), 0);  // who reads on ends the process
+    auto* const endless = static_cast<char*>(memory);
+    std::memset(endless, 'x', page);
+    const RecordedTrace trace([&](Recorder&) {
+        nvtxMarkA(endless);
+        nvtxNameCategoryA(77, endless);
+        nvtxNameOsThreadA(kNoTid, endless);
+    });
+    EXPECT_EQ(trace.number("SELECT length(text) FROM NVTX_EVENTS WHERE eventType = 34"), 1000);
+    munmap(memory, 2 * page);
+}
+
+// Readers of SQLite and of JSON refuse a file for one byte that is no UTF-8.
+TEST(Recorder, KeepsTextsReadableWhateverBytesAreInThem) {
+    const RecordedTrace trace([&](Recorder&) {
+        const nvtxDomainHandle_t domain = nvtxDomainCreateA("domain \xff");
+        nvtxDomainNameCategoryA(domain, 1, "category \xfe");
+        nvtxEventAttributes_t event = attributes(nullptr);
+        event.messageType = NVTX_MESSAGE_TYPE_REGISTERED;
+        event.message.registered = nvtxDomainRegisterStringA(domain, "registered \xc3");
+        nvtxDomainMarkEx(domain, &event);
+        nvtxMarkA("range \xf0\x9f");
+        nvtxMarkW(L"half \xd800 a pair");
+        std::thread([] {
+            pthread_setname_np(pthread_self(), "fourteen bytes\xc3");  // as the system cuts a name
+            nvtxMarkA("x");
+        }).join();
+    });
+    SQLite::Database db(trace.path());
+    SQLite::Statement texts(db, "SELECT value FROM StringIds UNION ALL SELECT text FROM NVTX_EVENTS");
+    std::string all;
+    while (texts.executeStep()) {
+        const std::string text = texts.getColumn(0).getString();
+        EXPECT_NO_THROW(nlohmann::json(text).dump()) << text;
+        all += text + "\n";
+    }
+    EXPECT_THAT(all, HasSubstr("registered \ufffd"));
+    EXPECT_THAT(all, HasSubstr("fourteen bytes\ufffd"));
+}
+
+TEST(Recorder, KeepsANameOnceHoweverOftenItIsGiven) {
+    static int times = 0;  // names stay in the process, so each run of the test needs new things to name
+    const std::string domain_name = "of a busy namer " + std::to_string(++times);
+    const auto tid = static_cast<std::uint32_t>(kNoTid + times);
+    const nvtxDomainHandle_t domain = nvtxDomainCreateA(domain_name.c_str());
+    const RecordedTrace trace([&](Recorder&) {
+        for (const char* name : {"first", "first", "second", "second", "first"}) {
+            nvtxDomainNameCategoryA(domain, 3, name);
+            nvtxNameOsThreadA(tid, name);
+        }
+    });
+    EXPECT_EQ(trace.text("SELECT group_concat(c.text) FROM NVTX_EVENTS AS c JOIN NVTX_EVENTS AS d ON d.eventType = 75 "
+                         "AND d.domainId = c.domainId WHERE c.eventType = 33 AND d.text = '" +
+                         domain_name + "'"),
+              "first,second,first");
+    EXPECT_EQ(
+        trace.text("SELECT group_concat(value) FROM ThreadNames JOIN StringIds ON nameId = id WHERE globalTid = " +
+                   std::to_string(std::int64_t{getpid()} << 24 | tid)),
+        "first");
 }
 
 TEST(Recorder, NamesThreadsAsTheProgramDoesOrElseAsTheSystemDoes) {

@@ -266,5 +266,13 @@ TEST(RecorderThreads, MayEmitFromTheDestructorsOfTheirLocals) {
     });
     EXPECT_EQ(trace.number("SELECT count(*) FROM NVTX_EVENTS WHERE text = 'on time'"), 1);
 }
+// No system has room for so large a ring.
+TEST(RecorderThreads, TakeASmallerRingWhereTheMemoryHasNoRoom) {
+    RecorderOptions options;
+    options.ring_entries = std::size_t{1} << 50;
+    const RecordedTrace trace([](Recorder&) { nvtxMarkA("kept"); }, options);
+    EXPECT_EQ(trace.number("SELECT count(*) FROM NVTX_EVENTS WHERE text = 'kept'"), 1);
+}
+
 }  // namespace
 }  // namespace pipescope

@@ -74,6 +74,22 @@ TEST(ThreadLog, RemembersTextsWithoutAskingTwice) {
     }
 }
 
+TEST(ThreadLog, DoesNotWaitForAThreadThatStaysWithinAChange) {
+    ThreadLog log(1, "t", 8);
+    log.add_mark(range(1));
+    log.push(range(2));
+    // As a signal handler does that interrupts the thread here and ends the process.
+    log.add_ended([&] {
+        const ThreadLog::Snapshot snapshot = log.snapshot(std::chrono::milliseconds{1});
+        EXPECT_TRUE(snapshot.is_stuck);
+        EXPECT_EQ(snapshot.head, 1u);
+        EXPECT_TRUE(snapshot.open.empty());
+        return std::optional<RangeEvent>();
+    });
+    EXPECT_FALSE(log.snapshot().is_stuck);
+    EXPECT_EQ(log.snapshot().open.size(), 1u);
+}
+
 TEST(ThreadLog, GivesSnapshotsThatLieBetweenChanges) {
     // A snapshot that saw half a change would find a torn range, or one that is neither open nor ended, or both.
     ThreadLog log(1, "t", 1 << 10);

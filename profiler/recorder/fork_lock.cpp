@@ -1,0 +1,48 @@
+#include "profiler/recorder/fork_lock.h"
+
+#include <pthread.h>
+
+#include <array>
+#include <memory>
+#include <vector>
+
+namespace pipescope {
+namespace {
+/// Its own lock is taken first, so that the lists stay as they are from before the fork to after it.
+struct Held {
+    std::mutex mutex;
+    std::array<std::vector<std::mutex*>, 2> by_rank;
+};
+
+/// A global, since a fork carries no context; never destroyed.
+Held& held() {
+    static Held& one = *std::make_unique<Held>().release();
+    return one;
+}
+
+void take_all() {
+    held().mutex.lock();
+    for (const auto& rank : held().by_rank) {
+        for (std::mutex* mutex : rank) {
+            mutex->lock();
+        }
+    }
+}
+
+void give_all_back() {
+    for (const auto& rank : held().by_rank) {
+        for (std::mutex* mutex : rank) {
+            mutex->unlock();
+        }
+    }
+    held().mutex.unlock();
+}
+}  // namespace
+
+void hold_across_forks(std::mutex& mutex, LockRank rank) {
+    static const int registered = pthread_atfork(take_all, give_all_back, give_all_back);
+    static_cast<void>(registered);
+    const std::scoped_lock lock(held().mutex);
+    held().by_rank[static_cast<std::size_t>(rank)].push_back(&mutex);
+}
+}  // namespace pipescope
