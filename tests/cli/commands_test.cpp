@@ -4,6 +4,10 @@
 
 #include <gmock/gmock.h>
 
+#include <fstream>
+#include <iterator>
+#include <set>
+
 namespace pipescope {
 namespace {
 using testing::AllOf;
@@ -51,6 +55,36 @@ TEST_F(Commands, BalanceLooksForTheStepOfTheScheduleNamed) {
     EXPECT_EQ(found.at("balance"), (nlohmann::ordered_json{2, 2}));
     EXPECT_EQ(found.at("step_ns"), simulated.at("step_ns"));
     EXPECT_EQ(found.at("peak_bytes").at(1), simulated.at("lanes").at(1).at("peak_bytes"));
+}
+
+/// The keys of all objects in `json`.
+void collect_keys(const nlohmann::ordered_json& json, std::set<std::string>& keys) {
+    for (const auto& item : json.items()) {
+        if (json.is_object()) {
+            keys.insert(item.key());
+        }
+        if (item.value().is_structured()) {
+            collect_keys(item.value(), keys);
+        }
+    }
+}
+
+TEST_F(Commands, EveryKeyOfTheirJsonIsDocumented) {
+    std::ifstream file(std::string(PIPESCOPE_DOCS) + "/cli.md");
+    const std::string docs((std::istreambuf_iterator<char>(file)), {});
+    ASSERT_THAT(docs, HasSubstr("# The command line"));
+    const std::string pipeline = " p.json -m 4 --batch 4 --devices cpu,cpu --json ";
+    for (const std::string& line :
+         {"balance" + pipeline + "-n 2", "balance" + pipeline + "-n 2 --memory-limit 1B",
+          "simulate" + pipeline + "--balance 2,2 --replicas 2", "simulate" + pipeline + "--balance 2,2 --schedule all",
+          std::string("plan p.json -n 2 -m 4 --batch 4 --json")}) {
+        std::set<std::string> keys;
+        collect_keys(user.types(line).json(), keys);
+        EXPECT_GT(keys.size(), 5U) << line;
+        for (const std::string& key : keys) {
+            EXPECT_THAT(docs, HasSubstr("`" + key + "`")) << line;
+        }
+    }
 }
 
 TEST_F(Commands, SameInputGivesTheSameBytes) {
