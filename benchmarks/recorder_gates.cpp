@@ -2,6 +2,7 @@
 // under overload, and traces of killed processes. Prints a line for each and ends with 1 where a promise is broken.
 //   recorder_gates [KILLS]     (50)
 
+#include "profiler/recorder/clock_map.h"
 #include "profiler/recorder/recorder.h"
 #include "schedule/median.h"
 #include "tests/profiler/recorder/killed_recording.h"
@@ -106,6 +107,25 @@ bool check_overload() {
     return kept;
 }
 
+/// All clocks at the start, each second and at the end, and how far they drifted apart.
+bool check_clocks() {
+    RecorderOptions options;
+    options.path = scratch_file();
+    options.if_exists = IfExists::replace;
+    options.devices = false;
+    Recorder recorder(options);
+    constexpr int kSeconds = 3;
+    const timespec while_it_records{kSeconds, 0};
+    nanosleep(&while_it_records, nullptr);
+    recorder.stop();
+    const std::vector<ClockRecord> clocks = TraceReader(options.path).clocks();
+    const bool kept = clocks.size() >= kSeconds + 1;
+    fmt::print("clocks: {} tuples in {} s, {} ns of drift between the wall clock and the recording's; {}\n",
+               clocks.size(), kSeconds, clock_drift_ns(clocks), kept ? "kept" : "BROKEN");
+    remove_scratch();
+    return kept;
+}
+
 /// Half of them in the middle of large transactions: a long drain period and rings to match.
 bool check_kills(int kills) {
     std::mt19937_64 random(7);
@@ -154,5 +174,6 @@ int main(int argc, char** argv) {
     bool kept = pipescope::check_kills(kills);
     kept &= pipescope::check_exactness();
     kept &= pipescope::check_overload();
+    kept &= pipescope::check_clocks();
     return kept ? 0 : 1;
 }

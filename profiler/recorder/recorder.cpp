@@ -13,12 +13,14 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <charconv>
 #include <condition_variable>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <thread>
 #include <utility>
 
@@ -31,6 +33,24 @@ std::string process_name() {
     std::string name;
     std::getline(file, name);
     return valid_text(name);
+}
+
+/// What the user asked for, who has no options in the program's hands. Throws TraceError.
+std::size_t ring_entries(const RecorderOptions& options) {
+    const char* wanted = std::getenv("PIPESCOPE_RING_ENTRIES");
+    if (options.ring_entries != 0 || wanted == nullptr || *wanted == '\0') {
+        return options.ring_entries == 0 ? kRingEntries : options.ring_entries;
+    }
+    const std::string_view text(wanted);
+    std::size_t entries = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), entries);
+    if (error != std::errc() || end != text.data() + text.size() || entries == 0) {
+        throw TraceError(
+            fmt::format("PIPESCOPE_RING_ENTRIES is {}; it must be a whole number above 0; {} is what a thread has by "
+                        "itself",
+                        text, kRingEntries));
+    }
+    return entries;
 }
 
 /// A thread's log with what the drain thread has counted of it.
@@ -65,6 +85,7 @@ struct Recorder::Impl {
     // The claim comes before the file: a second recorder is refused before it touches anything.
     Recording recording;
     const RecorderOptions options;
+    const std::size_t entries;
     const std::int64_t owner_pid = getpid();
     TraceWriter writer;
     const std::int64_t origin = recording_clock_ns();
@@ -92,6 +113,7 @@ struct Recorder::Impl {
 
 Recorder::Impl::Impl(RecorderOptions given)
     : options(std::move(given)),
+      entries(ring_entries(options)),
       writer(options.path, options.if_exists),
       sink(writer, NameRegistry::of_process(), origin, owner_pid) {
     write_start();
@@ -106,7 +128,7 @@ Recorder::Impl::Impl(RecorderOptions given)
     pthread_sigmask(SIG_SETMASK, &all, &before);
     thread = std::thread([this] { drain_thread(); });
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    recording.start(options.ring_entries);
+    recording.start(entries);
 }
 
 Recorder::Impl::~Impl() {
@@ -234,11 +256,12 @@ void Recorder::Impl::write_records(Emitter& emitter, const ThreadLog::Snapshot& 
                          tid)});
     }
     if (snapshot.last_drop != 0) {
-        writer.add_diagnostic({"warning", "nvtx",
-                               fmt::format("thread {} lost {} ranges between {} and {} ns: its ring of {} entries was "
-                                           "full; figures over that time are too small",
-                                           tid, snapshot.dropped, snapshot.first_drop - origin,
-                                           snapshot.last_drop - origin, emitter.log->ring_entries())});
+        writer.add_diagnostic(
+            {"warning", "nvtx",
+             fmt::format("thread {} lost {} ranges between {} and {} ns: its ring of {} entries was "
+                         "full; figures over that time are too small; record with PIPESCOPE_RING_ENTRIES={}",
+                         tid, snapshot.dropped, snapshot.first_drop - origin, snapshot.last_drop - origin,
+                         emitter.log->ring_entries(), 8 * emitter.log->ring_entries())});
     }
 }
 

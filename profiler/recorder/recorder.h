@@ -10,10 +10,14 @@
 #include <string_view>
 
 namespace pipescope {
+/// Finished ranges that a thread may be ahead of the drain thread.
+inline constexpr std::size_t kRingEntries = 1 << 15;
+
 struct RecorderOptions {
     std::filesystem::path path;
     IfExists if_exists = IfExists::refuse;
-    std::size_t ring_entries = 1 << 15;  ///< per thread
+    /// Per thread; 0: what PIPESCOPE_RING_ENTRIES says, or kRingEntries.
+    std::size_t ring_entries = 0;
     Nanoseconds drain_period{20'000'000};
     /// Record what CUDA devices do too, where there are any and CUPTI is free; the trace tells if not.
     bool devices = true;

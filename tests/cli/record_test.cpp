@@ -110,6 +110,42 @@ TEST_F(Record, GivesEachProgramThatAProcessBecomesATraceOfItsOwn) {
     EXPECT_FALSE(user.has("out-" + process + "-3.sqlite"));
 }
 
+// A ring of two entries, which is emptied every 20 ms, cannot hold 10,000 ranges emitted at once.
+TEST_F(Record, SaysWhatItLost) {
+    const std::string record = "'" PIPESCOPE_BIN_FOLDER "/pipescope' record -o out.sqlite --force -- " + kProgram;
+    const CommandResult lossy = user.types_to_shell("PIPESCOPE_RING_ENTRIES=2 " + record + " many >.stdout 2>.stderr");
+    EXPECT_EQ(lossy.code, kProgramsOwnCode);
+    EXPECT_THAT(lossy.err, HasSubstr("records were lost"));
+    std::int64_t dropped = 0;
+    for (const DropRecord& drop : trace("out.sqlite").drops()) {
+        dropped += drop.dropped;
+    }
+    EXPECT_GT(dropped, 0);
+    EXPECT_EQ(ranges_of("out.sqlite") + dropped, 4 + 10'000);
+    EXPECT_THAT(user.types("export out.sqlite --format csv -o out.csv").err,
+                AllOf(HasSubstr("warning: the recorder lost"), HasSubstr("PIPESCOPE_RING_ENTRIES=16")));
+    const CommandResult enough =
+        user.types_to_shell("PIPESCOPE_RING_ENTRIES=20000 " + record + " many >.stdout 2>.stderr");
+    EXPECT_EQ(enough.code, kProgramsOwnCode);
+    EXPECT_EQ(ranges_of("out.sqlite"), 4 + 10'000);
+    const CommandResult wrong = user.types_to_shell("PIPESCOPE_RING_ENTRIES=many " + record + " >.stdout 2>.stderr");
+    EXPECT_EQ(wrong.code, kProgramsOwnCode) << "the program goes on";
+    EXPECT_THAT(wrong.err, HasSubstr("PIPESCOPE_RING_ENTRIES is many; it must be a whole number above 0"));
+}
+
+TEST_F(Record, LeavesATraceWheneverTheProgramIsKilled) {
+    for (const char* seconds : {"0.03", "0.11", "0.27"}) {
+        const CommandResult killed = user.types("record -o out.sqlite --force -- sh -c '" + kProgram +
+                                                " busy & sleep " + seconds + "; kill -9 $!; wait'");
+        EXPECT_EQ(killed.code, 0) << "the shell's; " << killed.err;
+        if (user.has("out.sqlite")) {  // it may not have begun when it was killed
+            EXPECT_EQ(trace("out.sqlite").run().at("closed"), "true") << killed.err;
+            EXPECT_FALSE(user.has("out.sqlite-wal"));
+            EXPECT_THAT(killed.err, HasSubstr("its recording was cut off"));
+        }
+    }
+}
+
 TEST_F(Record, TakesNamesAsTheyAreTyped) {
     user.types_to_shell("mkdir 'a 50%path'");
     const std::string name = "a 50%path/%p it's \"quoted\" 100%.sqlite";

@@ -159,6 +159,14 @@ TEST(DeviceCapture, KnowsEachTasksKernels) {
     EXPECT_EQ(trace.number("SELECT count(*) FROM PIPESCOPE_TASK_DEVICE WHERE launchDelay = 5000"), 2);
 }
 
+TEST(DeviceCapture, KnowsEachKernelOfAGraphATaskLaunched) {
+    const DeviceTrace trace(kBoth, {}, "graph");
+    EXPECT_EQ(trace.text("SELECT group_concat(graphNodeId) FROM CUPTI_ACTIVITY_KIND_KERNEL"), "71,72,73");
+    EXPECT_EQ(trace.text("SELECT t.kind || ' ' || d.kernels || ' ' || d.busy FROM PIPESCOPE_TASK_DEVICE AS d JOIN "
+                         "PIPESCOPE_TASK AS t ON t.id = d.taskId"),
+              "forward 3 1200");
+}
+
 TEST(DeviceCapture, TakesTimesOfTheWallClockWhereItMust) {
     const DeviceTrace trace(kBoth, {{"FAKE_CUPTI_NO_CLOCK", "1"}});
     // Each launch lies within its task's range, which was timed with another clock; the two were read microseconds

@@ -67,6 +67,29 @@ void launch_kernel(std::uint32_t correlation, std::uint64_t delay, std::uint64_t
     emit(kernel);
 }
 
+/// One launch of a CUDA graph of three kernels, as CUPTI tells it while its GRAPH_TRACE is off: a kernel for each node.
+void launch_graph(const TaskKey& key, std::uint32_t correlation) {
+    const TaskRange range(key);
+    auto call = make_record<CUpti_ActivityAPI>(CUPTI_ACTIVITY_KIND_RUNTIME);
+    call.cbid = CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000;
+    call.start = now();
+    call.end = call.start + 1;
+    call.threadId = static_cast<std::uint32_t>(gettid());
+    call.correlationId = correlation;
+    emit(call);
+    for (std::uint64_t node = 1; node <= 3; ++node) {
+        auto kernel = make_record<CUpti_ActivityKernel10>(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+        kernel.name = "_Z4nodev";
+        kernel.start = call.start + 1000 * node;
+        kernel.end = kernel.start + 400;
+        kernel.contextId = 1;
+        kernel.streamId = kStream;
+        kernel.correlationId = correlation;
+        kernel.graphNodeId = 70 + node;
+        emit(kernel);
+    }
+}
+
 void run_task(const TaskKey& key, std::uint32_t first_correlation) {
     const TaskRange range(key);
     launch_kernel(first_correlation, 5000, 1000);
@@ -174,6 +197,13 @@ void record_everything(const std::string& path) {
     recorder.stop();
 }
 
+void record_graph(const std::string& path) {
+    Recorder recorder({.path = path});
+    emit_device();
+    launch_graph({0, TaskKind::forward, 0, 0, -1}, 1);
+    recorder.stop();
+}
+
 /// More records than few small buffers hold, and nobody writes meanwhile.
 void overload(const std::string& path) {
     TraceWriter writer(path, IfExists::refuse);
@@ -198,6 +228,8 @@ int main(int argc, char** argv) {
     }
     if (std::string(argv[1]) == "overload") {
         pipescope::overload(argv[2]);
+    } else if (std::string(argv[1]) == "graph") {
+        pipescope::record_graph(argv[2]);
     } else {
         pipescope::record_everything(argv[2]);
     }

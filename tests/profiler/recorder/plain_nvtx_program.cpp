@@ -72,7 +72,7 @@ void become_anew(char* program, int times) {
 }
 }  // namespace
 
-/// plain_nvtx_program [task | abort | wait | together | at-exit | busy | exec TIMES]
+/// plain_nvtx_program [task | abort | wait | many | together | at-exit | busy | exec TIMES]
 int main(int argc, char** argv) {
     const std::string_view what = argc > 1 ? argv[1] : "";
     if (what == "together") {
@@ -96,6 +96,9 @@ int main(int argc, char** argv) {
     }).join();
     pipescope::emit_range_from_library();
     nvtxRangePop();
+    for (int k = 0; what == "many" && k < 10'000; ++k) {
+        nvtxMarkA("one of many");
+    }
     if (what == "task") {
         emit_task();
     }
