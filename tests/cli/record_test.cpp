@@ -134,15 +134,15 @@ TEST_F(Record, SaysWhatItLost) {
 }
 
 TEST_F(Record, LeavesATraceWheneverTheProgramIsKilled) {
-    for (const char* seconds : {"0.03", "0.11", "0.27"}) {
-        const CommandResult killed = user.types("record -o out.sqlite --force -- sh -c '" + kProgram +
-                                                " busy & sleep " + seconds + "; kill -9 $!; wait'");
+    for (const char* seconds : {"0", "0.03", "0.1", "0.25"}) {
+        const CommandResult killed = user.types(
+            "record -o out.sqlite --force -- sh -c '" + kProgram +
+            " busy >ready & until grep -q ready ready; do sleep 0.01; done; sleep " + seconds + "; kill -9 $!; wait'");
         EXPECT_EQ(killed.code, 0) << "the shell's; " << killed.err;
-        if (user.has("out.sqlite")) {  // it may not have begun when it was killed
-            EXPECT_EQ(trace("out.sqlite").run().at("closed"), "true") << killed.err;
-            EXPECT_FALSE(user.has("out.sqlite-wal"));
-            EXPECT_THAT(killed.err, HasSubstr("its recording was cut off"));
-        }
+        EXPECT_EQ(trace("out.sqlite").run().at("closed"), "true") << killed.err;
+        EXPECT_FALSE(user.has("out.sqlite-wal"));
+        EXPECT_THAT(killed.err, HasSubstr("its recording was cut off"));
+        user.types_to_shell("rm ready");
     }
 }
 
