@@ -5,7 +5,9 @@
 #include "gui/style/elided_label.h"
 #include "gui/style/task_style.h"
 #include "gui/style/work_pool.h"
+#include "gui/tables/filter_line.h"
 #include "gui/tables/table_export.h"
+#include "gui/tables/table_filter.h"
 
 #include <QComboBox>
 #include <QElapsedTimer>
@@ -87,7 +89,8 @@ FoundTask findTaskIn(const QString& path, std::int64_t id) {
 }
 }  // namespace
 
-SqlConsole::SqlConsole(QWidget* parent) : QWidget(parent), model_(new SqlResultModel(this)) {
+SqlConsole::SqlConsole(QWidget* parent)
+    : QWidget(parent), model_(new SqlResultModel(this)), rows_(new TableFilter(this)) {
     auto* splitter = new QSplitter(Qt::Horizontal, this);
     splitter->addWidget(createEditor());
     splitter->addWidget(createResults());
@@ -163,11 +166,16 @@ QWidget* SqlConsole::createResults() {
     status_ = new ElidedLabel(side);
     export_ = new QPushButton(tr("&Export…"), side);
     export_->setToolTip(tr("Write these rows as CSV or JSON"));
+    table_ = new QTableView(side);
+    auto* filter = new FilterLine(*table_, tr("Filter of the rows"), side);
+    filter->setMaximumWidth(fontMetrics().averageCharWidth() * 30);
+    connect(filter, &QLineEdit::textChanged, rows_, &TableFilter::setText);
     line->addWidget(status_, 1);
+    line->addWidget(filter);
     line->addWidget(export_);
     layout->addLayout(line);
-    table_ = new QTableView(side);
-    table_->setModel(model_);
+    rows_->setSourceModel(model_);
+    table_->setModel(rows_);
     table_->setAccessibleName(tr("Rows of the query"));
     table_->verticalHeader()->hide();
     table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 4);
@@ -176,8 +184,9 @@ QWidget* SqlConsole::createResults() {
     table_->setWordWrap(false);
     layout->addWidget(table_, 1);
     connect(export_, &QPushButton::clicked, this, &SqlConsole::exportRows);
-    connect(table_, &QTableView::clicked, this, &SqlConsole::follow);
-    connect(table_, &QTableView::activated, this, &SqlConsole::follow);
+    const auto go = [this](const QModelIndex& shown) { follow(rows_->mapToSource(shown)); };
+    connect(table_, &QTableView::clicked, this, go);
+    connect(table_, &QTableView::activated, this, go);
     return side;
 }
 
@@ -368,7 +377,7 @@ void SqlConsole::exportRows() {
         return;
     }
     try {
-        saveTable(*model_, path);
+        saveTable(*rows_, path);
     } catch (const Error& error) {
         showError(QString::fromUtf8(error.what()), std::nullopt);
     }

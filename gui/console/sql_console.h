@@ -18,6 +18,7 @@ class QTableView;
 namespace pipescope {
 class ElidedLabel;
 class SqlHighlighter;
+class TableFilter;
 
 /// A query on the open trace, which it can only read: editor with examples and history, results as a table whose tasks
 /// and times lead to the timeline. Queries run in a worker and can be cancelled; the window stays usable meanwhile.
@@ -86,6 +87,7 @@ private:
     QLabel* error_ = nullptr;
     ElidedLabel* status_ = nullptr;
     SqlResultModel* model_;
+    TableFilter* rows_;
     QTableView* table_ = nullptr;
 };
 }  // namespace pipescope

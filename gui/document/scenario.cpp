@@ -11,6 +11,7 @@
 #include <QCoreApplication>
 
 #include <algorithm>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -108,6 +109,26 @@ Scenario withLanes(const Profile& profile, const Scenario& scenario, int lanes, 
     fitLanes(options.speeds, lanes);
     fitLanes(options.devices, lanes);
     return changed;
+}
+
+Scenario withPlacement(const Scenario& scenario, std::vector<LaneId> placement) {
+    Scenario changed = scenario;
+    PipelineOptions& options = changed.options;
+    options.placement = std::move(placement);
+    fitLanes(options.speeds, lanesOf(changed));
+    fitLanes(options.devices, lanesOf(changed));
+    return changed;
+}
+
+bool placedInTurn(const Scenario& scenario) {
+    const std::vector<LaneId>& placement = scenario.options.placement;
+    const int lanes = std::max(1, lanesOf(scenario));
+    for (std::size_t j = 0; j < placement.size(); ++j) {
+        if (placement[j].value() != static_cast<std::int64_t>(j) % lanes) {
+            return false;
+        }
+    }
+    return true;
 }
 
 Scenario withSchedule(const Profile& profile, const Scenario& scenario, const std::string& schedule) {

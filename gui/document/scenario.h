@@ -60,6 +60,10 @@ int partitionsPerLane(const Scenario& scenario);
 /// Other numbers of lanes and partitions on each: kept within the profile's layers, cut evenly if the number of
 /// partitions changes; further lanes are like the last one.
 Scenario withLanes(const Profile& profile, const Scenario& scenario, int lanes, int perLane);
+/// Partitions on lanes of the user's choice; empty: each on its own. Further lanes are like the last one.
+Scenario withPlacement(const Scenario& scenario, std::vector<LaneId> placement);
+/// Whether partition j is on lane j modulo the number of lanes, as withLanes() puts it.
+bool placedInTurn(const Scenario& scenario);
 /// Another schedule. Interleaved puts two partitions or more on each lane; leaving it puts one there again.
 Scenario withSchedule(const Profile& profile, const Scenario& scenario, const std::string& schedule);
 

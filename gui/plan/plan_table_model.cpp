@@ -124,15 +124,6 @@ QVariant PlanTableModel::headerData(int section, Qt::Orientation orientation, in
     }
 }
 
-PlanFilter::PlanFilter(QObject* parent) : QSortFilterProxyModel(parent) {
-    setSortRole(kExportRole);
-}
-
-void PlanFilter::setText(const QString& text) {
-    words_ = text.simplified().split(QLatin1Char(' '), Qt::SkipEmptyParts);
-    invalidateFilter();
-}
-
 void PlanFilter::setFeasibleOnly(bool on) {
     feasibleOnly_ = on;
     invalidateFilter();
@@ -149,11 +140,6 @@ bool PlanFilter::filterAcceptsRow(int row, const QModelIndex& parent) const {
     if ((feasibleOnly_ && !candidate.simulation.feasible) || (paretoOnly_ && !candidate.pareto)) {
         return false;
     }
-    QString all;
-    for (int column = 0; column < model->columnCount(); ++column) {
-        all += model->index(row, column, parent).data().toString() + QLatin1Char('\n');
-    }
-    return std::all_of(words_.begin(), words_.end(),
-                       [&](const QString& word) { return all.contains(word, Qt::CaseInsensitive); });
+    return TableFilter::filterAcceptsRow(row, parent);
 }
 }  // namespace pipescope

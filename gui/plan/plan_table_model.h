@@ -1,9 +1,9 @@
 #pragma once
 
+#include "gui/tables/table_filter.h"
 #include "simulator/planner.h"
 
 #include <QAbstractTableModel>
-#include <QSortFilterProxyModel>
 #include <QString>
 
 #include <memory>
@@ -53,13 +53,11 @@ private:
 };
 
 /// Which rows are shown, and in which order: by a text that stands in any column, those that fit, those of the front.
-class PlanFilter : public QSortFilterProxyModel {
+class PlanFilter : public TableFilter {
     Q_OBJECT
 
 public:
-    explicit PlanFilter(QObject* parent = nullptr);
-    /// Every word must stand in some column.
-    void setText(const QString& text);
+    using TableFilter::TableFilter;
     void setFeasibleOnly(bool on);
     void setParetoOnly(bool on);
 
@@ -67,7 +65,6 @@ protected:
     bool filterAcceptsRow(int row, const QModelIndex& parent) const override;
 
 private:
-    QStringList words_;
     bool feasibleOnly_ = false;
     bool paretoOnly_ = false;
 };

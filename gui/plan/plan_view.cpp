@@ -6,6 +6,7 @@
 #include "gui/plan/plan_table_model.h"
 #include "gui/style/image_export.h"
 #include "gui/style/number_format.h"
+#include "gui/tables/filter_line.h"
 #include "gui/tables/table_export.h"
 
 #include <QCheckBox>
@@ -107,10 +108,8 @@ QWidget* PlanView::createTop() {
     message_ = new QLabel(top);
     message_->setWordWrap(true);
     message_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-    filterText_ = new QLineEdit(top);
+    filterText_ = new FilterLine(*table_, tr("Filter of the candidates"), top);
     filterText_->setPlaceholderText(tr("filter, such as: always 1f1b"));
-    filterText_->setAccessibleName(tr("Filter of the candidates"));
-    filterText_->setClearButtonEnabled(true);
     filterText_->setMaximumWidth(fontMetrics().averageCharWidth() * 30);
     auto* fits = new QCheckBox(tr("&fits"), top);
     auto* pareto = new QCheckBox(tr("Paret&o"), top);

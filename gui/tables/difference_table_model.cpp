@@ -2,6 +2,9 @@
 
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
+#include "gui/tables/table_export.h"
+
+#include <array>
 
 namespace pipescope {
 void DifferenceTableModel::setTasks(std::vector<ComparedTask> tasks) {
@@ -36,6 +39,15 @@ QVariant DifferenceTableModel::data(const QModelIndex& index, int role) const {
     if (role == Qt::ToolTipRole) {
         return taskName(row.task);
     }
+    if (role == kExportRole) {
+        switch (index.column()) {
+            case task: return QString::fromStdString(to_string(row.task));
+            case measured: return QVariant::fromValue<qlonglong>(row.measured.count());
+            case simulated: return QVariant::fromValue<qlonglong>(row.simulated.count());
+            case difference: return QVariant::fromValue<qlonglong>((row.simulated - row.measured).count());
+            default: return {};
+        }
+    }
     if (role != Qt::DisplayRole) {
         return {};
     }
@@ -49,8 +61,12 @@ QVariant DifferenceTableModel::data(const QModelIndex& index, int role) const {
 }
 
 QVariant DifferenceTableModel::headerData(int section, Qt::Orientation orientation, int role) const {
-    if (orientation == Qt::Vertical) {
+    if (orientation == Qt::Vertical || section < 0 || section >= kColumns) {
         return {};
+    }
+    if (role == kExportRole) {
+        constexpr std::array keys{"task", "measured_ns", "simulated_ns", "difference_ns"};
+        return QString::fromLatin1(keys[static_cast<std::size_t>(section)]);
     }
     if (role == Qt::TextAlignmentRole) {
         return static_cast<int>((section == task ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);

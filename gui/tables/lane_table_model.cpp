@@ -1,6 +1,9 @@
 #include "gui/tables/lane_table_model.h"
 
 #include "gui/style/number_format.h"
+#include "gui/tables/table_export.h"
+
+#include <array>
 
 namespace pipescope {
 namespace {
@@ -21,6 +24,26 @@ QString cell(const LaneFacts& facts, int column) {
         case LaneTableModel::simulated_bubble: return orUnknown(facts.simulatedBubble, formatShare);
         case LaneTableModel::measured_peak: return orUnknown(facts.measuredPeak, formatBytes);
         case LaneTableModel::simulated_peak: return orUnknown(facts.simulatedPeak, formatBytes);
+        default: return {};
+    }
+}
+/// Nothing where it is not known.
+QVariant plain(const LaneFacts& facts, int column) {
+    const auto number = [](const auto& value) { return value ? QVariant(*value) : QVariant::fromValue(nullptr); };
+    const auto ns = [](const std::optional<Nanoseconds>& value) {
+        return value ? QVariant::fromValue<qlonglong>(value->count()) : QVariant::fromValue(nullptr);
+    };
+    const auto bytes = [](const std::optional<Bytes>& value) {
+        return value ? QVariant::fromValue<qlonglong>(*value) : QVariant::fromValue(nullptr);
+    };
+    switch (column) {
+        case LaneTableModel::lane: return facts.lane;
+        case LaneTableModel::measured_busy: return ns(facts.measuredBusy);
+        case LaneTableModel::simulated_busy: return ns(facts.simulatedBusy);
+        case LaneTableModel::measured_bubble: return number(facts.measuredBubble);
+        case LaneTableModel::simulated_bubble: return number(facts.simulatedBubble);
+        case LaneTableModel::measured_peak: return bytes(facts.measuredPeak);
+        case LaneTableModel::simulated_peak: return bytes(facts.simulatedPeak);
         default: return {};
     }
 }
@@ -47,6 +70,9 @@ QVariant LaneTableModel::data(const QModelIndex& index, int role) const {
     if (role == Qt::DisplayRole) {
         return cell(facts_[static_cast<std::size_t>(index.row())], index.column());
     }
+    if (role == kExportRole) {
+        return plain(facts_[static_cast<std::size_t>(index.row())], index.column());
+    }
     if (role == Qt::TextAlignmentRole) {
         return static_cast<int>((index.column() == lane ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter);
     }
@@ -54,7 +80,20 @@ QVariant LaneTableModel::data(const QModelIndex& index, int role) const {
 }
 
 QVariant LaneTableModel::headerData(int section, Qt::Orientation orientation, int role) const {
-    if (orientation == Qt::Vertical || (role != Qt::DisplayRole && role != Qt::TextAlignmentRole)) {
+    if (orientation == Qt::Vertical || section < 0 || section >= kColumns) {
+        return {};
+    }
+    if (role == kExportRole) {
+        constexpr std::array keys{"lane",
+                                  "measured_busy_ns",
+                                  "simulated_busy_ns",
+                                  "measured_bubble_fraction",
+                                  "simulated_bubble_fraction",
+                                  "measured_peak_bytes",
+                                  "simulated_peak_bytes"};
+        return QString::fromLatin1(keys[static_cast<std::size_t>(section)]);
+    }
+    if (role != Qt::DisplayRole && role != Qt::TextAlignmentRole) {
         return {};
     }
     if (role == Qt::TextAlignmentRole) {

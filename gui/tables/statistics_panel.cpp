@@ -3,14 +3,16 @@
 #include "gui/style/elided_label.h"
 #include "gui/style/number_format.h"
 #include "gui/style/work_pool.h"
+#include "gui/tables/filter_line.h"
+#include "gui/tables/filtered_table.h"
 #include "gui/tables/statistics_model.h"
 #include "gui/tables/table_export.h"
+#include "gui/tables/table_filter.h"
 
 #include <QComboBox>
 #include <QFileDialog>
 #include <QFutureWatcher>
 #include <QHBoxLayout>
-#include <QHeaderView>
 #include <QLabel>
 #include <QPushButton>
 #include <QSignalBlocker>
@@ -39,6 +41,7 @@ StatisticsPanel::StatisticsPanel(QWidget* parent)
       status_(new ElidedLabel(this)),
       export_(new QPushButton(tr("&Export…"), this)),
       model_(new StatisticsModel(this)),
+      rows_(new TableFilter(this)),
       table_(new QTableView(this)) {
     rest_->setSingleShot(true);
     rest_->setInterval(kRestMilliseconds);
@@ -50,22 +53,19 @@ StatisticsPanel::StatisticsPanel(QWidget* parent)
     connect(sources_, &QComboBox::currentIndexChanged, this, &StatisticsPanel::restart);
     connect(ranges_, &QComboBox::currentIndexChanged, this, &StatisticsPanel::restart);
     connect(export_, &QPushButton::clicked, this, &StatisticsPanel::exportRows);
-    table_->setModel(model_);
+    rows_->setSourceModel(model_);
+    table_->setModel(rows_);
     table_->setAccessibleName(tr("Statistics by kind and lane"));
-    table_->verticalHeader()->hide();
-    table_->verticalHeader()->setMinimumSectionSize(table_->fontMetrics().height() + 2);
-    table_->verticalHeader()->setDefaultSectionSize(table_->fontMetrics().height() + 4);
-    table_->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
-    table_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::Stretch);
-    table_->horizontalHeader()->setHighlightSections(false);
-    table_->setAlternatingRowColors(true);
-    table_->setShowGrid(false);
-    table_->setFrameShape(QFrame::NoFrame);
-    table_->setSelectionBehavior(QAbstractItemView::SelectRows);
+    styleTable(*table_);
+    makeSortable(*table_);
+    auto* filter = new FilterLine(*table_, tr("Filter of the statistics"), this);
+    filter->setMaximumWidth(fontMetrics().averageCharWidth() * 30);
+    connect(filter, &QLineEdit::textChanged, rows_, &TableFilter::setText);
     auto* line = new QHBoxLayout;
     line->addWidget(sources_);
     line->addWidget(ranges_);
     line->addWidget(status_, 1);
+    line->addWidget(filter);
     line->addWidget(export_);
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(4, 4, 4, 0);
@@ -176,7 +176,7 @@ void StatisticsPanel::exportRows() {
         return;
     }
     try {
-        saveTable(*model_, path);
+        saveTable(*rows_, path);
     } catch (const Error& error) {
         Q_EMIT failed(QString::fromUtf8(error.what()));
     }

@@ -17,6 +17,7 @@ class QTimer;
 namespace pipescope {
 class ElidedLabel;
 class StatisticsModel;
+class TableFilter;
 
 /// How many tasks of each kind there are in the part of the time axis that is visible, how long they take and how busy
 /// they keep the lanes. Counted in a worker, a moment after the view came to rest.
@@ -30,6 +31,7 @@ public:
     /// Null: nothing is open. `step` is the measured step beside which the simulated one is drawn.
     void setDocument(std::shared_ptr<const TraceDocument> document, TimeAxisModel* axis, std::int32_t step);
     StatisticsModel& model() const { return *model_; }
+    QTableView& table() const { return *table_; }
     QComboBox& ranges() const { return *ranges_; }
 
 Q_SIGNALS:
@@ -58,6 +60,7 @@ private:
     ElidedLabel* status_;
     QPushButton* export_;
     StatisticsModel* model_;
+    TableFilter* rows_;
     QTableView* table_;
 };
 }  // namespace pipescope

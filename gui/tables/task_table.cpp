@@ -3,6 +3,7 @@
 #include "gui/style/elided_label.h"
 #include "gui/style/task_style.h"
 #include "gui/style/work_pool.h"
+#include "gui/tables/filter_line.h"
 #include "gui/tables/table_export.h"
 #include "gui/tables/task_table_model.h"
 
@@ -23,6 +24,7 @@
 namespace pipescope {
 namespace {
 constexpr int kAll = -1;
+constexpr int kChosenStep = 1;  // in the box of steps
 
 std::shared_ptr<const TaskRows> makeRows(const std::shared_ptr<const TraceDocument>& document, Source source,
                                          std::int32_t step, const TaskQuery& query, TaskOrder order,
@@ -31,7 +33,8 @@ std::shared_ptr<const TaskRows> makeRows(const std::shared_ptr<const TraceDocume
 }
 }  // namespace
 
-TaskTable::TaskTable(QWidget* parent) : QWidget(parent), model_(new TaskTableModel(this)) {
+TaskTable::TaskTable(QWidget* parent)
+    : QWidget(parent), model_(new TaskTableModel(this)), table_(new QTableView(this)) {
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(4, 4, 4, 0);
     layout->setSpacing(4);
@@ -57,9 +60,11 @@ QWidget* TaskTable::createFilters() {
     kinds_->setAccessibleName(tr("Kind of task"));
     lanes_ = new QComboBox(bar);
     lanes_->setAccessibleName(tr("Lane"));
-    filter_ = new QLineEdit(bar);
-    filter_->setAccessibleName(tr("Filter tasks"));
-    filter_->setClearButtonEnabled(true);
+    steps_ = new QComboBox(bar);
+    steps_->setAccessibleName(tr("Steps listed"));
+    steps_->addItems({tr("All steps"), tr("Chosen step")});
+    connect(steps_, &QComboBox::activated, this, [this] { stepsChosen_ = true; });
+    filter_ = new FilterLine(*table_, tr("Filter tasks"), bar);
     filter_->setPlaceholderText(tr("F3, backward 2 1, mb 4, partition 0, step 7, layer conv"));
     filter_->setToolTip(
         tr("Micro-batch first, then partition, as in backward 2 1; or words such as mb 4, partition 0, "
@@ -67,7 +72,7 @@ QWidget* TaskTable::createFilters() {
     status_ = new ElidedLabel(bar);
     export_ = new QPushButton(tr("&Export…"), bar);
     export_->setToolTip(tr("Write the listed tasks as CSV or JSON"));
-    for (QComboBox* box : {sources_, kinds_, lanes_}) {
+    for (QComboBox* box : {sources_, steps_, kinds_, lanes_}) {
         box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
         box->setMinimumContentsLength(9);
         line->addWidget(box);
@@ -82,7 +87,6 @@ QWidget* TaskTable::createFilters() {
 }
 
 void TaskTable::createTable() {
-    table_ = new QTableView(this);
     table_->setModel(model_);
     table_->setAccessibleName(tr("Tasks"));
     table_->setAlternatingRowColors(true);
@@ -131,6 +135,12 @@ void TaskTable::setDocument(std::shared_ptr<const TraceDocument> document, std::
     if (other) {
         selected_.reset();
         fillChoices();
+        if (!stepsChosen_) {
+            const QSignalBlocker blocker(steps_);
+            const bool large =
+                document_ && document_->measured && document_->measured->numSlices() > kMostListedUnasked;
+            steps_->setCurrentIndex(large ? kChosenStep : 0);
+        }
     }
     restart();
 }
@@ -164,6 +174,20 @@ void TaskTable::fillChoices() {
     }
 }
 
+TaskQuery TaskTable::withChoices(TaskQuery query) const {
+    if (kinds_->currentData().toInt() != kAll) {
+        query.keep(std::uint32_t{1} << kinds_->currentData().toUInt());
+    }
+    if (lanes_->currentData().toInt() != kAll) {
+        query.lane = lanes_->currentData().toInt();
+    }
+    // A step that is typed goes before the box; the simulated timeline has one step only.
+    if (steps_->currentIndex() == kChosenStep && source() == Source::measured && !query.step) {
+        query.step = step_;
+    }
+    return query;
+}
+
 void TaskTable::restart() {
     if (cancelled_) {
         cancelled_->store(true);
@@ -177,16 +201,10 @@ void TaskTable::restart() {
         showRows(nullptr);
         return;
     }
-    std::optional<TaskQuery> query = parseTaskQuery(filter_->text(), *document_);
+    const std::optional<TaskQuery> query = parseTaskQuery(filter_->text(), *document_);
     if (!query) {
         status_->setText(tr("“%1” names no task").arg(filter_->text()));
         return;
-    }
-    if (kinds_->currentData().toInt() != kAll) {
-        query->keep(std::uint32_t{1} << kinds_->currentData().toUInt());
-    }
-    if (lanes_->currentData().toInt() != kAll) {
-        query->lane = lanes_->currentData().toInt();
     }
     const QHeaderView& header = *table_->horizontalHeader();
     const TaskOrder order{static_cast<TaskColumn>(header.sortIndicatorSection()),
@@ -200,7 +218,8 @@ void TaskTable::restart() {
             showRows(watcher->result());
         }
     });
-    watcher->setFuture(QtConcurrent::run(&workPool(), makeRows, document_, source(), step_, *query, order, cancelled_));
+    watcher->setFuture(
+        QtConcurrent::run(&workPool(), makeRows, document_, source(), step_, withChoices(*query), order, cancelled_));
 }
 
 void TaskTable::showRows(std::shared_ptr<const TaskRows> rows) {

@@ -16,9 +16,10 @@ namespace pipescope {
 class ElidedLabel;
 class TaskTableModel;
 
-/// All tasks of the open document, sortable by every column and filtered by kind, lane and what is typed. Filtering and
-/// sorting run in a worker; what was listed stays until the new list is ready.
-/// Threading: the GUI thread.
+/// The tasks of the open document, of all its steps or of the chosen one, sortable by every column and filtered by
+/// kind, lane and what is typed. Filtering and sorting run in a worker; what was listed stays until the new list is
+/// ready. A row costs 12 bytes, 8 of them in the header of Qt's table; so a trace of millions of tasks begins with one
+/// step. Threading: the GUI thread.
 class TaskTable : public QWidget {
     Q_OBJECT
 
@@ -36,6 +37,9 @@ public:
     QLineEdit& filter() const { return *filter_; }
     QComboBox& kinds() const { return *kinds_; }
     QComboBox& lanes() const { return *lanes_; }
+    /// All steps, or the chosen one.
+    QComboBox& steps() const { return *steps_; }
+    static constexpr std::size_t kMostListedUnasked = 1'000'000;
     QString status() const;
 
 Q_SIGNALS:
@@ -52,6 +56,7 @@ private:
     QWidget* createFilters();
     void createTable();
     void fillChoices();
+    TaskQuery withChoices(TaskQuery query) const;
     Source source() const;
     void restart();
     void showRows(std::shared_ptr<const TaskRows> rows);
@@ -68,10 +73,12 @@ private:
     QComboBox* sources_ = nullptr;
     QComboBox* kinds_ = nullptr;
     QComboBox* lanes_ = nullptr;
+    QComboBox* steps_ = nullptr;
+    bool stepsChosen_ = false;  // by the user, not by the size of the trace
     QLineEdit* filter_ = nullptr;
     ElidedLabel* status_ = nullptr;
     QPushButton* export_ = nullptr;
     TaskTableModel* model_;
-    QTableView* table_ = nullptr;
+    QTableView* table_;
 };
 }  // namespace pipescope

@@ -45,6 +45,14 @@ void MemoryTrack::add(const MemorySample& sample) {
     peak_.push_back(peak);
 }
 
+void MemoryTrack::shrink() {
+    time_.shrink_to_fit();
+    allocated_.shrink_to_fit();
+    peak_.shrink_to_fit();
+    blocks_.shrink_to_fit();
+    composition_.shrink_to_fit();
+}
+
 MemoryBreakdown MemoryTrack::compositionAt(std::int64_t time) const {
     const std::size_t next = firstFrom(time + 1);
     return next == 0 || composition_.empty() ? MemoryBreakdown{} : composition_[next - 1];

@@ -23,6 +23,8 @@ public:
     explicit MemoryTrack(const std::vector<MemorySample>& samples);
     /// One more of them; while the track is being built.
     void add(const MemorySample& sample);
+    /// Gives back the room for more of them.
+    void shrink();
 
     bool empty() const { return time_.empty(); }
     /// The highest peak at all, and when its sample was taken.

@@ -2,6 +2,7 @@
 
 #include "gui/what_if/lane_speed_editor.h"
 #include "gui/what_if/peak_bars.h"
+#include "gui/what_if/placement_editor.h"
 #include "gui/what_if/presets.h"
 #include "gui/what_if/scenario_figures.h"
 #include "gui/what_if/scenario_model.h"
@@ -225,6 +226,7 @@ void WhatIfPanel::addHardwareRows(QFormLayout& form) {
     form.addRow(tr("Link bandwidth"), bandwidth_);
     form.addRow(tr("Link latency"), latency_);
     form.addRow(tr("Speed of"), speeds_);
+    placement_ = new PlacementEditor(form, *this);
     form.addRow(tr("Optimizer"), optimizer_);
     form.addRow(tr("Memory limit"), memoryLimit_);
 }
@@ -281,6 +283,14 @@ void WhatIfPanel::connectControls() {
         next.options.speeds = speeds;
         model_.change(next, tr("lane speeds"), kSpeeds);
     });
+    connect(placement_, &PlacementEditor::changed, this,
+            [this](const QString& what, const PlacementEditor::Change& change) {
+                Scenario next = model_.scenario();
+                change(next);
+                model_.startGesture();
+                model_.change(next, what);
+            });
+    connect(placement_, &PlacementEditor::failed, this, &WhatIfPanel::say);
     connectChoice(*checkpoint_, tr("checkpoint mode"),
                   [](Scenario& next, const std::string& name) { next.options.checkpoint = parse_checkpoint(name); });
     connectChoice(*schedule_, tr("schedule"), [this](Scenario& next, const std::string& name) {
@@ -311,8 +321,10 @@ void WhatIfPanel::showScenario() {
     }
     const Scenario& scenario = model_.scenario();
     const PipelineOptions& options = scenario.options;
-    const bool interleaved = partitionsPerLane(scenario) > 1 || options.schedule == "interleaved";
-    static_cast<QLabel*>(form_->labelForField(partitions_))->setText(interleaved ? tr("Lanes") : tr("Partitions K"));
+    const bool inTurn = placedInTurn(scenario);
+    const bool interleaved = inTurn && (partitionsPerLane(scenario) > 1 || options.schedule == "interleaved");
+    static_cast<QLabel*>(form_->labelForField(partitions_))
+        ->setText(interleaved || !inTurn ? tr("Lanes") : tr("Partitions K"));
     partitions_->setValue(lanesOf(scenario));
     perLane_->setValue(partitionsPerLane(scenario));
     perLane_->setVisible(interleaved);
@@ -326,6 +338,7 @@ void WhatIfPanel::showScenario() {
     latency_->setValue(options.link.latency_ns / 1e3);
     memoryLimit_->setValue(static_cast<double>(options.memory_limit.value_or(0)) / kGiB);
     speeds_->setSpeeds(options.speeds, lanesOf(scenario));
+    placement_->setOptions(options);
     back_->setEnabled(!model_.isAsRecorded());
     if (model_.hasRecording()) {
         back_->setText(tr("&As recorded"));

@@ -15,6 +15,7 @@ class QPushButton;
 namespace pipescope {
 class LaneSpeedEditor;
 class PeakBars;
+class PlacementEditor;
 class ScenarioFigures;
 class ScenarioModel;
 class ValueSlider;
@@ -39,6 +40,7 @@ public:
     QComboBox& checkpoint() const { return *checkpoint_; }
     QComboBox& schedule() const { return *schedule_; }
     LaneSpeedEditor& speeds() const { return *speeds_; }
+    PlacementEditor& placement() const { return *placement_; }
 
 Q_SIGNALS:
     /// The user wants the present scenario kept to compare with.
@@ -77,6 +79,7 @@ private:
     ValueSlider* bandwidth_ = nullptr;
     ValueSlider* latency_ = nullptr;
     LaneSpeedEditor* speeds_ = nullptr;
+    PlacementEditor* placement_ = nullptr;
     ValueSlider* memoryLimit_ = nullptr;
     QComboBox* optimizer_ = nullptr;
     PeakBars* peaks_ = nullptr;

@@ -175,7 +175,6 @@ private:
     TaskDetails* details_ = nullptr;
     LaneTableModel* laneModel_ = nullptr;
     DifferenceTableModel* differenceModel_ = nullptr;
-    QTableView* differenceTable_ = nullptr;
     SqlConsole* console_ = nullptr;
     TaskTable* tasks_ = nullptr;
     UnmatchedTableModel* unmatched_ = nullptr;

@@ -1,6 +1,7 @@
 #include "gui/console/sql_console.h"
 #include "gui/style/message_bar.h"
 #include "gui/tables/difference_table_model.h"
+#include "gui/tables/filtered_table.h"
 #include "gui/tables/lane_table_model.h"
 #include "gui/tables/statistics_panel.h"
 #include "gui/tables/task_details.h"
@@ -13,9 +14,7 @@
 
 #include <QDockWidget>
 #include <QFile>
-#include <QHeaderView>
 #include <QSettings>
-#include <QTableView>
 #include <QTimer>
 
 namespace pipescope {
@@ -23,25 +22,6 @@ namespace {
 constexpr int kSliderRest = 150;     // ms
 constexpr int kNarrowWindow = 1200;  // nothing fits beside a table
 constexpr int kWideWindow = 2400;    // a third of it is wide enough for the widest, the plan
-
-QTableView* createTable(QAbstractItemModel& model, const QString& name, QWidget* parent) {
-    auto* table = new QTableView(parent);
-    table->setModel(&model);
-    table->setAccessibleName(name);
-    table->verticalHeader()->hide();
-    table->verticalHeader()->setDefaultSectionSize(table->fontMetrics().height() + 4);
-    table->verticalHeader()->setMinimumSectionSize(table->fontMetrics().height() + 2);
-    table->horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
-    table->horizontalHeader()->setSectionResizeMode(0, QHeaderView::Stretch);
-    table->horizontalHeader()->setMinimumSectionSize(table->fontMetrics().averageCharWidth() * 8);
-    table->horizontalHeader()->setHighlightSections(false);
-    table->setAlternatingRowColors(true);
-    table->setShowGrid(false);
-    table->setFrameShape(QFrame::NoFrame);
-    table->setSelectionBehavior(QAbstractItemView::SelectRows);
-    table->setSelectionMode(QAbstractItemView::SingleSelection);
-    return table;
-}
 
 bool isDatabase(const QString& path) {
     QFile file(path);
@@ -53,10 +33,15 @@ void MainWindow::createDocks() {
     details_ = new TaskDetails(this);
     laneModel_ = new LaneTableModel(this);
     differenceModel_ = new DifferenceTableModel(this);
-    differenceTable_ = createTable(*differenceModel_, tr("Largest differences"), this);
     addDock(tr("Selected task"), "details", details_);
-    addDock(tr("Lanes"), "lanes", createTable(*laneModel_, tr("Lanes"), this));
-    addDock(tr("Largest differences"), "differences", differenceTable_);
+    addDock(tr("Lanes"), "lanes", new FilteredTable(*laneModel_, tr("Lanes"), this));
+    auto* differences = new FilteredTable(*differenceModel_, tr("Largest differences"), this);
+    addDock(tr("Largest differences"), "differences", differences);
+    connect(differences, &FilteredTable::picked, this, [this](const QModelIndex& index) {
+        if (const std::optional<TaskKey> task = differenceModel_->taskOf(index)) {
+            page()->goTo(Source::measured, *task);
+        }
+    });
     connectTables();
     createTaskTables();
     createUnmatchedTable();
@@ -103,18 +88,16 @@ void MainWindow::createTaskTables() {
 
 void MainWindow::createUnmatchedTable() {
     unmatched_ = new UnmatchedTableModel(this);
-    QTableView* table = createTable(*unmatched_, tr("Tasks without a twin"), this);
+    auto* table = new FilteredTable(*unmatched_, tr("Tasks without a twin"), this);
     addDock(tr("Without twin"), "unmatched", table);
     connect(this, &MainWindow::pageChanged, this, &MainWindow::refreshUnmatched);
     connect(this, &MainWindow::stepChanged, this, &MainWindow::refreshUnmatched);
-    const auto go = [this](const QModelIndex& index) {
+    connect(table, &FilteredTable::picked, this, [this](const QModelIndex& index) {
         if (const std::optional<UnmatchedTask> task = unmatched_->taskAt(index.row()); task && page() != nullptr) {
             page()->select(task->source, task->slice);
             page()->showSelection();
         }
-    };
-    connect(table, &QTableView::clicked, this, go);
-    connect(table, &QTableView::activated, this, go);
+    });
 }
 
 void MainWindow::refreshUnmatched() {
@@ -168,12 +151,6 @@ void MainWindow::connectTables() {
     connect(this, &MainWindow::stepChanged, this, &MainWindow::refreshTables);
     connect(this, &MainWindow::simulationChanged, this, &MainWindow::refreshTables);
     connect(this, &MainWindow::selectionChanged, this, &MainWindow::refreshDetails);
-    connect(differenceTable_, &QTableView::clicked, this, [this](const QModelIndex& index) {
-        if (const std::optional<TaskKey> task = differenceModel_->taskOf(index)) {
-            page()->goTo(Source::measured, *task);
-        }
-    });
-    connect(differenceTable_, &QTableView::activated, differenceTable_, &QTableView::clicked);
 }
 
 void MainWindow::refreshTables() {

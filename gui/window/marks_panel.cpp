@@ -1,8 +1,11 @@
 #include "gui/window/marks_panel.h"
 
 #include "gui/style/number_format.h"
+#include "gui/tables/filter_line.h"
 #include "gui/tables/table_export.h"
+#include "gui/tables/table_filter.h"
 
+#include <QHBoxLayout>
 #include <QHeaderView>
 #include <QKeyEvent>
 #include <QLabel>
@@ -86,11 +89,13 @@ QVariant MarksModel::headerData(int section, Qt::Orientation orientation, int ro
     return role == Qt::DisplayRole ? QVariant(section == time ? tr("Mark") : tr("Note")) : QVariant();
 }
 
-MarksPanel::MarksPanel(QWidget* parent) : QWidget(parent), model_(new MarksModel(this)), table_(new QTableView(this)) {
+MarksPanel::MarksPanel(QWidget* parent)
+    : QWidget(parent), model_(new MarksModel(this)), rows_(new TableFilter(this)), table_(new QTableView(this)) {
     auto* hint =
         new QLabel(tr("M sets a mark at the pointer; double click a note to write it, Delete removes the mark."), this);
     hint->setWordWrap(true);
-    table_->setModel(model_);
+    rows_->setSourceModel(model_);
+    table_->setModel(rows_);
     table_->setAccessibleName(tr("Marks"));
     table_->verticalHeader()->hide();
     table_->horizontalHeader()->setSectionResizeMode(0, QHeaderView::ResizeToContents);
@@ -101,9 +106,16 @@ MarksPanel::MarksPanel(QWidget* parent) : QWidget(parent), model_(new MarksModel
     table_->installEventFilter(this);
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(4, 4, 4, 0);
-    layout->addWidget(hint);
+    auto* filter = new FilterLine(*table_, tr("Filter of the marks"), this);
+    filter->setMaximumWidth(fontMetrics().averageCharWidth() * 30);
+    connect(filter, &QLineEdit::textChanged, rows_, &TableFilter::setText);
+    auto* line = new QHBoxLayout;
+    line->addWidget(hint, 1);
+    line->addWidget(filter);
+    layout->addLayout(line);
     layout->addWidget(table_, 1);
-    const auto go = [this](const QModelIndex& index) {
+    const auto go = [this](const QModelIndex& shown) {
+        const QModelIndex index = rows_->mapToSource(shown);
         if (const std::optional<TimeMark> mark = model_->markAt(index.row());
             mark && index.column() == MarksModel::time) {
             Q_EMIT picked(mark->time);
@@ -114,7 +126,7 @@ MarksPanel::MarksPanel(QWidget* parent) : QWidget(parent), model_(new MarksModel
 }
 
 void MarksPanel::removeSelected() {
-    model_->remove(table_->currentIndex().row());
+    model_->remove(rows_->mapToSource(table_->currentIndex()).row());
 }
 
 bool MarksPanel::eventFilter(QObject* watched, QEvent* event) {

@@ -9,6 +9,8 @@
 class QTableView;
 
 namespace pipescope {
+class TableFilter;
+
 /// The marks of a time axis: where they are, and a note that can be edited.
 class MarksModel : public QAbstractTableModel {
     Q_OBJECT
@@ -53,6 +55,7 @@ private:
     void removeSelected();
 
     MarksModel* model_;
+    TableFilter* rows_;
     QTableView* table_;
 };
 }  // namespace pipescope

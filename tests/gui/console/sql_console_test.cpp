@@ -1,6 +1,7 @@
 #include "gui/console/sql_console.h"
 
 #include "gui/console/sql_examples.h"
+#include "gui/tables/filter_line.h"
 #include "gui/tables/table_export.h"
 #include "tests/gui/sample_trace.h"
 
@@ -37,7 +38,7 @@ protected:
         ASSERT_TRUE(finished.wait(kPatience));
     }
 
-    QModelIndex cell(int row, int column) { return console_.results().index(row, column); }
+    QModelIndex cell(int row, int column) { return console_.table().model()->index(row, column); }
 
     void click(const QModelIndex& index) {
         QTest::mouseClick(console_.table().viewport(), Qt::LeftButton, {}, console_.table().visualRect(index).center());
@@ -97,6 +98,17 @@ TEST_F(SqlConsoleTest, LeadsFromATaskOrATimeToTheTimeline) {
     ASSERT_TRUE(tasks.wait(kPatience));
     EXPECT_EQ(tasks[1][0].value<Source>(), Source::measured);
     EXPECT_EQ(times.count(), 1);
+}
+
+TEST_F(SqlConsoleTest, FiltersTheRowsAndStillLeadsToWhatTheyTell) {
+    QSignalSpy times(&console_, &SqlConsole::timePicked);
+    run(QStringLiteral("SELECT 's' || step AS name, start FROM PIPESCOPE_STEP ORDER BY step"));
+    const QString third = cell(2, 1).data().toString();
+    console_.findChild<FilterLine*>()->setText(QStringLiteral("s2"));
+    ASSERT_EQ(console_.table().model()->rowCount(), 1);
+    click(cell(0, 1));
+    ASSERT_EQ(times.count(), 1);
+    EXPECT_EQ(times[0][0].toLongLong(), third.toLongLong());
 }
 
 TEST_F(SqlConsoleTest, CancelsAQueryThatNeverEnds) {

@@ -124,19 +124,61 @@ TEST_F(TaskTableTest, ExportsPlainNumbers) {
     EXPECT_TRUE(tableText(table_.model(), TableFormat::json).contains("\"step\": 1,"));
 }
 
-TEST_F(TaskTableTest, AnswersWhileAMillionTasksAreListed) {
-    constexpr int kTasks = 1'000'000;
+std::shared_ptr<const TraceDocument> longDocument(int tasks) {
     Timeline timeline{Source::measured, {{"lane 0", ""}}, {}};
-    timeline.slices.reserve(kTasks);
-    for (int k = 0; k < kTasks; ++k) {
+    timeline.slices.reserve(static_cast<std::size_t>(tasks));
+    for (int k = 0; k < tasks; ++k) {
         timeline.slices.push_back({{k / 64, TaskKind::forward, 0, k % 64, -1},
                                    LaneId{0},
                                    Nanoseconds{100 * k},
                                    Nanoseconds{100 * k + 50 + k % 50},
                                    0});
     }
-    auto large = std::make_shared<TraceDocument>();
-    large->measured = std::make_shared<const TimelineStore>(timeline);
+    auto document = std::make_shared<TraceDocument>();
+    document->measured = std::make_shared<const TimelineStore>(timeline);
+    return document;
+}
+
+TEST_F(TaskTableTest, ListsTheChosenStepOfALongTraceUntilAllIsAskedFor) {
+    constexpr int kTasks = static_cast<int>(TaskTable::kMostListedUnasked) + 1;
+    const auto document = longDocument(kTasks);
+    QSignalSpy listed(&table_, &TaskTable::listed);
+    table_.setDocument(document, 3);
+    ASSERT_TRUE(listed.wait(kPatience));
+    EXPECT_EQ(table_.model().rowCount(), 64);
+    EXPECT_EQ(table_.model().rows()->at(0).slice.key.step, 3);
+    table_.setDocument(document, 4);  // the list goes along with the chosen step
+    ASSERT_TRUE(listed.wait(kPatience));
+    EXPECT_EQ(table_.model().rows()->at(0).slice.key.step, 4);
+    type(QStringLiteral("step 7 F5"));  // what is typed goes before the box
+    ASSERT_EQ(table_.model().rowCount(), 1);
+    EXPECT_EQ(table_.model().rows()->at(0).slice.key.step, 7);
+    type(QString());
+    table_.steps().setFocus();
+    QTest::keyClick(&table_.steps(), Qt::Key_Up);
+    ASSERT_TRUE(listed.wait(kPatience));
+    EXPECT_EQ(table_.model().rowCount(), kTasks);
+}
+
+TEST_F(TaskTableTest, IsFilteredByKeyboard) {
+    ASSERT_TRUE(QTest::qWaitForWindowActive(&table_, kPatience));
+    table_.table().setFocus();
+    QTest::keyClicks(&table_.table(), QStringLiteral("/"));
+    EXPECT_TRUE(table_.filter().hasFocus());
+    QSignalSpy listed(&table_, &TaskTable::listed);
+    QTest::keyClicks(&table_.filter(), QStringLiteral("p1"));
+    QTest::keyClick(&table_.filter(), Qt::Key_Down);
+    EXPECT_TRUE(table_.table().hasFocus());
+    table_.filter().setFocus();
+    QTest::keyClick(&table_.filter(), Qt::Key_Escape);
+    EXPECT_TRUE(table_.filter().text().isEmpty());
+    QTest::keyClick(&table_.filter(), Qt::Key_Escape);
+    EXPECT_TRUE(table_.table().hasFocus());
+}
+
+TEST_F(TaskTableTest, AnswersWhileAMillionTasksAreListed) {
+    constexpr int kTasks = 1'000'000;
+    const auto large = longDocument(kTasks);
     QSignalSpy listed(&table_, &TaskTable::listed);
     QElapsedTimer timer;
     timer.start();

@@ -3,6 +3,7 @@
 #include "gui/style/task_style.h"
 #include "gui/what_if/lane_speed_editor.h"
 #include "gui/what_if/peak_bars.h"
+#include "gui/what_if/placement_editor.h"
 #include "gui/what_if/presets.h"
 #include "gui/what_if/scenario_model.h"
 #include "gui/what_if/value_slider.h"
@@ -13,6 +14,7 @@
 #include <QApplication>
 #include <QComboBox>
 #include <QDoubleSpinBox>
+#include <QLineEdit>
 #include <QMenu>
 #include <QPushButton>
 #include <QSignalSpy>
@@ -113,6 +115,55 @@ TEST_F(WhatIfPanelTest, CutsAnewForAnotherNumberOfPartitions) {
     QTest::keyClick(&panel_.partitions().slider(), Qt::Key_Home);
     EXPECT_EQ(simulation().lanes.size(), 1U);
     EXPECT_NEAR(simulation().bubble_fraction, 0, 0.02);  // the loss is no work of the lane
+}
+
+TEST_F(WhatIfPanelTest, PutsPartitionsOnLanesOfOnesChoice) {
+    QLineEdit& field = panel_.placement().placement();
+    const auto type = [&](const QString& text) {
+        field.setFocus();
+        field.selectAll();
+        QTest::keyClicks(&field, text);
+        QTest::keyClick(&field, Qt::Key_Return);
+    };
+    type(QStringLiteral("0,1,1,0"));
+    EXPECT_EQ(options().placement, (std::vector<LaneId>{LaneId{0}, LaneId{1}, LaneId{1}, LaneId{0}}));
+    EXPECT_EQ(simulation().lanes.size(), 2U);
+    EXPECT_TRUE(model_.result()->runs()) << panel_.messages().toStdString();
+    EXPECT_EQ(panel_.partitions().value(), 2);  // the slider now counts lanes
+    type(QStringLiteral("0,one"));
+    EXPECT_TRUE(panel_.messages().contains(QStringLiteral("no list of lanes"))) << panel_.messages().toStdString();
+    EXPECT_EQ(options().placement.size(), 4U);
+    type(QStringLiteral("0,1"));  // of four partitions
+    EXPECT_FALSE(model_.result()->runs());
+    EXPECT_FALSE(panel_.messages().isEmpty());
+    model_.undoStack().undo();
+    EXPECT_EQ(field.text(), QStringLiteral("0,1,1,0"));
+    type(QStringLiteral(" "));
+    EXPECT_TRUE(options().placement.empty());
+    EXPECT_EQ(simulation().lanes.size(), 4U);
+}
+
+TEST_F(WhatIfPanelTest, LetsLanesShareADeviceCoresAndLinks) {
+    const Nanoseconds apart = simulation().step_time;
+    QLineEdit& devices = panel_.placement().devices();
+    devices.setText(QStringLiteral("gpu, gpu, gpu, gpu"));
+    QTest::keyClick(&devices, Qt::Key_Return);
+    EXPECT_EQ(options().devices, (std::vector<std::string>{"gpu", "gpu", "gpu", "gpu"}));
+    EXPECT_GT(simulation().step_time, apart);  // four lanes take turns on one device
+    devices.setText(QStringLiteral("cpu,cpu,cpu,cpu"));
+    QTest::keyClick(&devices, Qt::Key_Return);
+    const Nanoseconds cores = simulation().step_time;
+    panel_.placement().cores().setFocus();
+    QTest::keyClick(&panel_.placement().cores(), Qt::Key_Up);
+    EXPECT_EQ(options().host_cores, 1);
+    EXPECT_GT(simulation().step_time, cores);
+    model_.backToRecorded();
+    EXPECT_EQ(panel_.placement().cores().value(), 0);
+    QComboBox& sharing = panel_.placement().linkSharing();
+    sharing.setFocus();
+    QTest::keyClick(&sharing, Qt::Key_End);
+    EXPECT_EQ(options().link.sharing, LinkSharing::all);
+    EXPECT_TRUE(model_.result()->runs());
 }
 
 TEST_F(WhatIfPanelTest, PutsTwoPartitionsOnALaneWhereInterleaved) {

@@ -22,7 +22,7 @@ TEST_F(WindowTables, GoesFromARowOfAQueryToItsTask) {
     console.run();
     ASSERT_TRUE(finished.wait(kPatience));
     QSignalSpy selected(&window_, &MainWindow::selectionChanged);
-    Q_EMIT console.table().clicked(console.results().index(0, 0));
+    Q_EMIT console.table().clicked(console.table().model()->index(0, 0));
     ASSERT_TRUE(selected.wait(kPatience));
     ASSERT_TRUE(window_.axis().selection());
     EXPECT_EQ(window_.axis().selection()->slice, slice(Source::measured, task_));
@@ -49,7 +49,7 @@ TEST_F(WindowTables, GoesFromARowToItsTaskAndBack) {
 
 TEST_F(WindowTables, ListsTasksWithoutATwin) {
     open("unmatched.sqlite");
-    auto* table = qobject_cast<QTableView*>(window_.findChild<QDockWidget*>(QStringLiteral("unmatched"))->widget());
+    auto* table = window_.findChild<QDockWidget*>(QStringLiteral("unmatched"))->findChild<QTableView*>();
     ASSERT_NE(table, nullptr);
     EXPECT_EQ(table->model()->rowCount(), 0);  // each task of the sample has one
     Timeline timeline = sampleTimeline({});

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include <QLabel>
+#include <QScrollBar>
 #include <QTest>
 
 namespace pipescope {
@@ -56,6 +57,40 @@ TEST_F(WindowTimelines, ShadesTheBubbleBetweenTheLastForwardAndTheFirstBackward)
         }
     }
     EXPECT_GT(bubble, 100);
+}
+
+std::shared_ptr<const TraceDocument> withKernels(const TraceDocument& document) {
+    KernelStoreBuilder kernels(document.measured->lanes());
+    for (std::uint32_t row = 0; row < document.measured->rows().size(); ++row) {
+        const Slice slice = document.measured->slice({row, 0});
+        kernels.add({"gemm", slice.key, slice.lane, slice.start.count(), slice.end.count(), 0});
+    }
+    auto changed = std::make_shared<TraceDocument>(document);
+    changed->kernels = std::make_shared<const KernelStore>(kernels.finish());
+    return changed;
+}
+
+TEST_F(WindowTimelines, ScrollTogetherLaneByLaneOrInProportionWhereKernelsMakeOneOfThemHigher) {
+    SampleRun run;
+    run.partitions = 24;
+    open("scroll.sqlite", run);
+    QScrollBar& upper = *measured().verticalScrollBar();
+    QScrollBar& lower = *simulated().verticalScrollBar();
+    ASSERT_GT(std::min(upper.maximum(), lower.maximum()), 40);
+    upper.setValue(17);
+    EXPECT_EQ(lower.value(), 17);
+    lower.setValue(31);
+    EXPECT_EQ(upper.value(), 31);
+
+    window_.setDocument(withKernels(*window_.document()));
+    settle();
+    ASSERT_GT(upper.maximum(), lower.maximum() + 40);
+    for (const double part : {0.0, 0.25, 0.5, 1.0}) {
+        upper.setValue(static_cast<int>(part * upper.maximum()));
+        EXPECT_NEAR(lower.value(), part * lower.maximum(), 1.0) << part;
+        lower.setValue(static_cast<int>((1 - part) * lower.maximum()));
+        EXPECT_NEAR(upper.value(), (1 - part) * upper.maximum(), 1.0 * upper.maximum() / lower.maximum() + 1) << part;
+    }
 }
 
 TEST_F(WindowTimelines, ComparesInOneTimelineByKeyboard) {

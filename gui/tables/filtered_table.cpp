@@ -1,0 +1,52 @@
+#include "gui/tables/filtered_table.h"
+
+#include "gui/tables/filter_line.h"
+#include "gui/tables/table_filter.h"
+
+#include <QHeaderView>
+#include <QVBoxLayout>
+
+namespace pipescope {
+void styleTable(QTableView& table) {
+    table.verticalHeader()->hide();
+    table.verticalHeader()->setMinimumSectionSize(table.fontMetrics().height() + 2);
+    table.verticalHeader()->setDefaultSectionSize(table.fontMetrics().height() + 4);
+    table.horizontalHeader()->setSectionResizeMode(QHeaderView::ResizeToContents);
+    table.horizontalHeader()->setSectionResizeMode(0, QHeaderView::Stretch);
+    table.horizontalHeader()->setMinimumSectionSize(table.fontMetrics().averageCharWidth() * 8);
+    table.horizontalHeader()->setHighlightSections(false);
+    table.setAlternatingRowColors(true);
+    table.setShowGrid(false);
+    table.setFrameShape(QFrame::NoFrame);
+    table.setTabKeyNavigation(false);
+    table.setSelectionBehavior(QAbstractItemView::SelectRows);
+    table.setSelectionMode(QAbstractItemView::SingleSelection);
+}
+
+void makeSortable(QTableView& table) {
+    table.horizontalHeader()->setSortIndicator(-1, Qt::AscendingOrder);
+    table.setSortingEnabled(true);
+}
+
+FilteredTable::FilteredTable(QAbstractItemModel& model, const QString& name, QWidget* parent)
+    : QWidget(parent),
+      rows_(new TableFilter(this)),
+      table_(new QTableView(this)),
+      line_(new FilterLine(*table_, tr("Filter: %1").arg(name), this)) {
+    rows_->setSourceModel(&model);
+    table_->setModel(rows_);
+    table_->setAccessibleName(name);
+    styleTable(*table_);
+    makeSortable(*table_);
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(4, 4, 4, 0);
+    layout->setSpacing(4);
+    layout->addWidget(line_);
+    layout->addWidget(table_, 1);
+    setFocusProxy(table_);
+    connect(line_, &QLineEdit::textChanged, rows_, &TableFilter::setText);
+    const auto pick = [this](const QModelIndex& index) { Q_EMIT picked(rows_->mapToSource(index)); };
+    connect(table_, &QTableView::clicked, this, pick);
+    connect(table_, &QTableView::activated, this, pick);
+}
+}  // namespace pipescope

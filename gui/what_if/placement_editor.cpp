@@ -1,0 +1,119 @@
+#include "gui/what_if/placement_editor.h"
+
+#include <QComboBox>
+#include <QFormLayout>
+#include <QLineEdit>
+#include <QSignalBlocker>
+#include <QSpinBox>
+
+#include <algorithm>
+#include <optional>
+
+namespace pipescope {
+namespace {
+constexpr int kMostCores = 1024;
+
+QStringList wordsOf(const QString& list) {
+    QStringList words;
+    for (const QString& word : list.split(QLatin1Char(','))) {
+        if (const QString bare = word.trimmed(); !bare.isEmpty()) {
+            words << bare;
+        }
+    }
+    return words;
+}
+
+/// Nothing if a word is no lane's number.
+std::optional<std::vector<LaneId>> lanesNamed(const QString& list) {
+    std::vector<LaneId> lanes;
+    for (const QString& word : wordsOf(list)) {
+        bool ok = false;
+        const int lane = word.toInt(&ok);
+        if (!ok || lane < 0 || lane >= kMostPartitions) {
+            return std::nullopt;
+        }
+        lanes.emplace_back(lane);
+    }
+    return lanes;
+}
+
+QString listOf(const std::vector<LaneId>& lanes) {
+    QStringList words;
+    for (const LaneId lane : lanes) {
+        words << QString::number(lane.value());
+    }
+    return words.join(QLatin1Char(','));
+}
+
+QString listOf(const std::vector<std::string>& devices) {
+    QStringList words;
+    for (const std::string& device : devices) {
+        words << QString::fromStdString(device);
+    }
+    return words.join(QLatin1Char(','));
+}
+}  // namespace
+
+PlacementEditor::PlacementEditor(QFormLayout& form, QWidget& parent)
+    : QObject(&parent),
+      placement_(new QLineEdit(&parent)),
+      devices_(new QLineEdit(&parent)),
+      cores_(new QSpinBox(&parent)),
+      linkSharing_(new QComboBox(&parent)) {
+    placement_->setPlaceholderText(tr("each on its own; or 0,1,1,0"));
+    placement_->setToolTip(tr("The lane of each partition, in order; partitions of one lane take turns"));
+    placement_->setAccessibleName(tr("Lane of each partition"));
+    devices_->setPlaceholderText(tr("all different; or cpu,cpu"));
+    devices_->setToolTip(tr("The device of each lane; lanes of one device share it, and exchange data for nothing"));
+    devices_->setAccessibleName(tr("Device of each lane"));
+    cores_->setRange(0, kMostCores);
+    cores_->setSpecialValueText(tr("one for each CPU lane"));
+    cores_->setToolTip(tr("Cores that lanes on the device cpu share"));
+    cores_->setAccessibleName(tr("Cores of the host"));
+    cores_->setKeyboardTracking(false);  // a number is taken once it is typed
+    linkSharing_->addItem(tr("nothing: a link for each pair"), static_cast<int>(LinkSharing::none));
+    linkSharing_->addItem(tr("the sender's port"), static_cast<int>(LinkSharing::sender));
+    linkSharing_->addItem(tr("one bus"), static_cast<int>(LinkSharing::all));
+    linkSharing_->setAccessibleName(tr("What copies share"));
+    linkSharing_->setToolTip(tr("Copies that share it get equal parts of the bandwidth"));
+    form.addRow(tr("Lanes of parts"), placement_);
+    form.addRow(tr("Devices"), devices_);
+    form.addRow(tr("Cores"), cores_);
+    form.addRow(tr("Copies share"), linkSharing_);
+    connect(placement_, &QLineEdit::editingFinished, this, &PlacementEditor::takePlacement);
+    connect(devices_, &QLineEdit::editingFinished, this, &PlacementEditor::takeDevices);
+    connect(cores_, &QSpinBox::valueChanged, this, [this](int cores) {
+        Q_EMIT changed(tr("cores"), [cores](Scenario& next) { next.options.host_cores = cores; });
+    });
+    connect(linkSharing_, &QComboBox::activated, this, [this](int index) {
+        const auto sharing = static_cast<LinkSharing>(linkSharing_->itemData(index).toInt());
+        Q_EMIT changed(tr("what copies share"), [sharing](Scenario& next) { next.options.link.sharing = sharing; });
+    });
+}
+
+void PlacementEditor::setOptions(const PipelineOptions& options) {
+    placement_->setText(listOf(options.placement));
+    devices_->setText(listOf(options.devices));
+    const QSignalBlocker blocker(cores_);
+    cores_->setValue(options.host_cores);
+    linkSharing_->setCurrentIndex(linkSharing_->findData(static_cast<int>(options.link.sharing)));
+}
+
+void PlacementEditor::takePlacement() {
+    const std::optional<std::vector<LaneId>> lanes = lanesNamed(placement_->text());
+    if (!lanes) {
+        Q_EMIT failed(tr("“%1” is no list of lanes; write one number for each partition, such as 0,1,1,0, or nothing")
+                          .arg(placement_->text()));
+        return;
+    }
+    Q_EMIT changed(tr("lanes of partitions"), [lanes](Scenario& next) { next = withPlacement(next, *lanes); });
+}
+
+void PlacementEditor::takeDevices() {
+    std::vector<std::string> devices;
+    for (const QString& word : wordsOf(devices_->text())) {
+        devices.push_back(word.toStdString());
+    }
+    Q_EMIT changed(tr("devices of lanes"), [devices](Scenario& next) { next.options.devices = devices; });
+}
+}  // namespace pipescope
