@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -41,9 +42,15 @@ const Slice* taskAt(const Tasks& tasks, Nanoseconds time) {
     return later != tasks.begin() && time < (*std::prev(later))->end ? *std::prev(later) : nullptr;
 }
 
-std::unordered_map<std::uint32_t, Launch> launchesOf(const OpenedTrace& trace) {
+struct Launches {
+    std::unordered_map<std::uint32_t, Launch> byTasks;  // by correlation
+    /// Calls of threads that ran no task.
+    std::unordered_map<std::uint32_t, Nanoseconds> others;
+};
+
+Launches launchesOf(const OpenedTrace& trace) {
     const std::map<std::pair<std::string, std::string>, Tasks> threads = tasksOfThreads(trace);
-    std::unordered_map<std::uint32_t, Launch> launches;
+    Launches launches;
     for (const RangeTrack& track : trace.tracks) {
         if (track.kind == RangeTrack::Kind::stream) {
             continue;
@@ -54,14 +61,83 @@ std::unordered_map<std::uint32_t, Launch> launchesOf(const OpenedTrace& trace) {
             return group == track.group && (track.name == name || track.name.starts_with(name + ","));
         });
         for (const TraceRange& call : track.ranges) {
-            const Slice* task =
-                thread != threads.end() && call.correlation != 0 ? taskAt(thread->second, call.start) : nullptr;
-            if (task != nullptr) {
-                launches.emplace(call.correlation, Launch{task, call.start});
+            if (call.correlation == 0) {
+                continue;
+            }
+            if (thread == threads.end()) {
+                launches.others.emplace(call.correlation, call.start);
+            } else if (const Slice* task = taskAt(thread->second, call.start)) {
+                launches.byTasks.emplace(call.correlation, Launch{task, call.start});
             }
         }
     }
     return launches;
+}
+
+/// Autograd launches what goes backward on a device from a thread of its own. Such a call is the backward task's that
+/// ran meanwhile on the device's lanes; where several did, or none, it is nobody's. Which lanes a device has is known
+/// from what the lanes' own threads launched there.
+class BackwardOfDevices {
+public:
+    explicit BackwardOfDevices(const Timeline& measured) {
+        for (const Slice& slice : measured.slices) {
+            if (slice.key.kind == TaskKind::backward || slice.key.kind == TaskKind::backward_weight) {
+                tasks_[slice.lane].push_back(&slice);
+            }
+        }
+        for (auto& [lane, tasks] : tasks_) {
+            std::stable_sort(tasks.begin(), tasks.end(),
+                             [](const Slice* a, const Slice* b) { return a->start < b->start; });
+        }
+    }
+    void addLane(const std::string& device, LaneId lane) { lanes_[device].insert(lane); }
+    const Slice* at(const std::string& device, Nanoseconds time) const {
+        const Slice* found = nullptr;
+        const auto lanes = lanes_.find(device);
+        for (const LaneId lane : lanes != lanes_.end() ? lanes->second : std::set<LaneId>{}) {
+            const auto tasks = tasks_.find(lane);
+            const Slice* task = tasks != tasks_.end() ? taskAt(tasks->second, time) : nullptr;
+            if (task != nullptr && found != nullptr) {
+                return nullptr;
+            }
+            found = task != nullptr ? task : found;
+        }
+        return found;
+    }
+
+private:
+    std::map<LaneId, Tasks> tasks_;
+    std::map<std::string, std::set<LaneId>> lanes_;  // of devices
+};
+
+/// Every range of a stream whose launch is known, with it.
+std::vector<std::pair<const TraceRange*, Launch>> launchedWork(const OpenedTrace& trace) {
+    const Launches launches = launchesOf(trace);
+    std::vector<std::pair<const TraceRange*, Launch>> launched;
+    BackwardOfDevices backward(trace.measured);
+    const auto eachOnAStream = [&](const auto& take) {
+        for (const RangeTrack& track : trace.tracks) {
+            for (const TraceRange& range : track.ranges) {
+                if (track.kind == RangeTrack::Kind::stream && range.correlation != 0) {
+                    take(track.group, range);
+                }
+            }
+        }
+    };
+    eachOnAStream([&](const std::string& device, const TraceRange& range) {
+        if (const auto launch = launches.byTasks.find(range.correlation); launch != launches.byTasks.end()) {
+            launched.emplace_back(&range, launch->second);
+            backward.addLane(device, launch->second.task->lane);
+        }
+    });
+    eachOnAStream([&](const std::string& device, const TraceRange& range) {
+        const auto call = launches.others.find(range.correlation);
+        const Slice* task = call != launches.others.end() ? backward.at(device, call->second) : nullptr;
+        if (task != nullptr) {
+            launched.emplace_back(&range, Launch{task, call->second});
+        }
+    });
+    return launched;
 }
 
 /// Sums up what came in by start.
@@ -96,18 +172,7 @@ private:
 }  // namespace
 
 std::shared_ptr<const KernelStore> kernelsOf(const OpenedTrace& trace) {
-    const std::unordered_map<std::uint32_t, Launch> launches = launchesOf(trace);
-    std::vector<std::pair<const TraceRange*, const Launch*>> launched;
-    for (const RangeTrack& track : trace.tracks) {
-        for (const TraceRange& range : track.ranges) {
-            const auto launch = track.kind == RangeTrack::Kind::stream && range.correlation != 0
-                                    ? launches.find(range.correlation)
-                                    : launches.end();
-            if (launch != launches.end()) {
-                launched.emplace_back(&range, &launch->second);
-            }
-        }
-    }
+    std::vector<std::pair<const TraceRange*, Launch>> launched = launchedWork(trace);
     if (launched.empty()) {
         return nullptr;
     }
@@ -116,8 +181,8 @@ std::shared_ptr<const KernelStore> kernelsOf(const OpenedTrace& trace) {
     KernelStoreBuilder builder(trace.measured.lanes);
     WorkOfTasks work;
     for (const auto& [range, launch] : launched) {
-        const Kernel kernel{trace.names.at(range->name), launch->task->key,  launch->task->lane,
-                            range->start.count(),        range->end.count(), (range->start - launch->time).count()};
+        const Kernel kernel{trace.names.at(range->name), launch.task->key,   launch.task->lane,
+                            range->start.count(),        range->end.count(), (range->start - launch.time).count()};
         builder.add(kernel);
         work.add(kernel, trace.names.at(range->category) != "kernel");
     }

@@ -4,6 +4,7 @@
 #include "gui/tables/table_filter.h"
 
 #include <QHeaderView>
+#include <QLabel>
 #include <QVBoxLayout>
 
 namespace pipescope {
@@ -28,8 +29,10 @@ void makeSortable(QTableView& table) {
     table.setSortingEnabled(true);
 }
 
-FilteredTable::FilteredTable(QAbstractItemModel& model, const QString& name, QWidget* parent)
+FilteredTable::FilteredTable(QAbstractItemModel& model, const QString& name, const QString& empty, QWidget* parent)
     : QWidget(parent),
+      empty_(empty),
+      hint_(new QLabel(this)),
       rows_(new TableFilter(this)),
       table_(new QTableView(this)),
       line_(new FilterLine(*table_, tr("Filter: %1").arg(name), this)) {
@@ -42,11 +45,26 @@ FilteredTable::FilteredTable(QAbstractItemModel& model, const QString& name, QWi
     layout->setContentsMargins(4, 4, 4, 0);
     layout->setSpacing(4);
     layout->addWidget(line_);
+    layout->addWidget(hint_);
     layout->addWidget(table_, 1);
-    setFocusProxy(table_);
+    hint_->setWordWrap(true);
+    setTabOrder(line_, table_);
     connect(line_, &QLineEdit::textChanged, rows_, &TableFilter::setText);
+    connect(line_, &QLineEdit::textChanged, this, &FilteredTable::refreshHint);
+    connect(rows_, &QAbstractItemModel::modelReset, this, &FilteredTable::refreshHint);
+    refreshHint();
     const auto pick = [this](const QModelIndex& index) { Q_EMIT picked(rows_->mapToSource(index)); };
     connect(table_, &QTableView::clicked, this, pick);
     connect(table_, &QTableView::activated, this, pick);
+}
+
+void FilteredTable::refreshHint() {
+    const bool none = rows_->sourceModel()->rowCount() == 0;
+    hint_->setText(none ? empty_ : rows_->rowCount() == 0 ? tr("No row holds all of these words.") : QString());
+    hint_->setVisible(!hint_->text().isEmpty());
+}
+
+QString FilteredTable::hint() const {
+    return hint_->text();
 }
 }  // namespace pipescope

@@ -3,6 +3,8 @@
 #include <QTableView>
 #include <QWidget>
 
+class QLabel;
+
 namespace pipescope {
 class FilterLine;
 class TableFilter;
@@ -12,11 +14,13 @@ class FilteredTable : public QWidget {
     Q_OBJECT
 
 public:
-    /// `model` must outlive the table. `name` is for screen readers.
-    FilteredTable(QAbstractItemModel& model, const QString& name, QWidget* parent = nullptr);
+    /// `model` must outlive the table. `name` is for screen readers; `empty` is said while the model has no rows.
+    FilteredTable(QAbstractItemModel& model, const QString& name, const QString& empty, QWidget* parent = nullptr);
 
     QTableView& table() const { return *table_; }
     FilterLine& line() const { return *line_; }
+    /// What is said instead of rows; empty while there are some.
+    QString hint() const;
     /// The rows shown, in their order.
     TableFilter& rows() const { return *rows_; }
 
@@ -25,6 +29,10 @@ Q_SIGNALS:
     void picked(const QModelIndex& index);
 
 private:
+    void refreshHint();
+
+    QString empty_;
+    QLabel* hint_;
     TableFilter* rows_;
     QTableView* table_;
     FilterLine* line_;

@@ -48,7 +48,7 @@ StatisticsPanel::StatisticsPanel(QWidget* parent)
     connect(rest_, &QTimer::timeout, this, &StatisticsPanel::count);
     sources_->setAccessibleName(tr("Timeline counted"));
     ranges_->setAccessibleName(tr("Range counted"));
-    ranges_->addItems({tr("Visible range"), tr("Chosen step"), tr("Whole trace")});
+    ranges_->addItems({tr("Visible range"), tr("Chosen step"), tr("Whole trace"), tr("Measured range")});
     export_->setToolTip(tr("Write the statistics as CSV or JSON"));
     connect(sources_, &QComboBox::currentIndexChanged, this, &StatisticsPanel::restart);
     connect(ranges_, &QComboBox::currentIndexChanged, this, &StatisticsPanel::restart);
@@ -92,6 +92,7 @@ void StatisticsPanel::setDocument(std::shared_ptr<const TraceDocument> document,
         axis_ = axis;
         if (axis != nullptr) {
             connect(axis, &TimeAxisModel::windowChanged, this, &StatisticsPanel::restart);
+            connect(axis, &TimeAxisModel::rangeChanged, this, &StatisticsPanel::restart);
         }
     }
     if (other) {
@@ -119,9 +120,14 @@ TimeRange StatisticsPanel::range() const {
             }
             return stepRange(*document_, step_);
         case whole_range: return axis_->total();
+        case measured_range: return *axis_->range();
         default:
             return {axis_->window().start, axis_->window().start + static_cast<std::int64_t>(axis_->window().length)};
     }
+}
+
+bool StatisticsPanel::lacksRange() const {
+    return ranges_->currentIndex() == measured_range && !axis_->range();
 }
 
 void StatisticsPanel::restart() {
@@ -137,6 +143,12 @@ void StatisticsPanel::restart() {
 void StatisticsPanel::count() {
     if (!document_ || !axis_ || sources_->count() == 0) {
         status_->setText(tr("Open a trace to count its tasks."));
+        model_->setStatistics({}, {});
+        export_->setEnabled(false);
+        return;
+    }
+    if (lacksRange()) {
+        status_->setText(tr("Shift and drag in a timeline, or R at either end, measures a range."));
         model_->setStatistics({}, {});
         export_->setEnabled(false);
         return;

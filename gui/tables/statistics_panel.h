@@ -19,8 +19,8 @@ class ElidedLabel;
 class StatisticsModel;
 class TableFilter;
 
-/// How many tasks of each kind there are in the part of the time axis that is visible, how long they take and how busy
-/// they keep the lanes. Counted in a worker, a moment after the view came to rest.
+/// How many tasks of each kind there are in a part of the time axis, such as what is visible, how long they take and
+/// how busy they keep the lanes. Counted in a worker, a moment after the view came to rest.
 class StatisticsPanel : public QWidget {
     Q_OBJECT
 
@@ -42,10 +42,11 @@ protected:
     void showEvent(QShowEvent* event) override;
 
 private:
-    enum Range { visible_range, step_range, whole_range };
+    enum Range { visible_range, step_range, whole_range, measured_range };
 
     void fillSources();
     TimeRange range() const;
+    bool lacksRange() const;
     void restart();
     void count();
     void exportRows();

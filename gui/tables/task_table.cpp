@@ -106,6 +106,7 @@ void TaskTable::createTable() {
     header->setSectionResizeMode(0, QHeaderView::Stretch);
     header->setMinimumSectionSize(table_->fontMetrics().averageCharWidth() * 8);
     header->setDefaultSectionSize(table_->fontMetrics().averageCharWidth() * 13);
+    header->resizeSection(static_cast<int>(TaskColumn::start), table_->fontMetrics().averageCharWidth() * 18);
     header->setHighlightSections(false);
     header->setSectionsClickable(true);
     header->setSortIndicatorShown(true);

@@ -220,7 +220,7 @@ void AxisView::mouseMoveEvent(QMouseEvent* event) {
     drag_->moved = drag_->moved || moved.manhattanLength() >= kDragStart;
     if (drag_->moved && drag_->measures) {
         axis_.setCursor(timeAtPixel(position.x()));
-        axis_.setRange(TimeRange{timeAtPixel(drag_->from.x()), timeAtPixel(position.x())});
+        axis_.setRange(TimeRange{placeAt(drag_->from), placeAt(position)});
     } else if (drag_->moved) {
         viewport()->setCursor(Qt::ClosedHandCursor);
         axis_.scrollTo(panned(drag_->window, -static_cast<double>(moved.x()) / lanesRect().width()));

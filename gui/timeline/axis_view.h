@@ -46,6 +46,8 @@ protected:
     /// The pointer moved without a button, or left (nothing).
     virtual void hover(std::optional<QPoint>) {}
     virtual void click(const QPoint&) {}
+    /// Where a measured range begins or ends for the pointer.
+    virtual std::int64_t placeAt(const QPoint& position) const { return timeAtPixel(position.x()); }
 
     const TimelineColors& colors() const { return colors_; }
     void setContentHeight(int height);

@@ -19,7 +19,8 @@
 
 namespace pipescope {
 namespace {
-constexpr int kReach = 3;  // pixels beside a thin slice that still hit it
+constexpr double kEdgeReach = 6;  // pixels beside an edge that a measured range keeps to
+constexpr int kReach = 3;         // pixels beside a thin slice that still hit it
 constexpr int kPreferredLane = 32;
 }  // namespace
 
@@ -264,6 +265,29 @@ void TimelineView::click(const QPoint& position) {
         return;
     }
     Q_EMIT picked(sliceAt(position));
+}
+
+std::int64_t TimelineView::placeAt(const QPoint& position) const {
+    const std::int64_t time = timeAtPixel(position.x());
+    const int y = position.y() - lanesRect().top() + verticalScrollBar()->value();
+    const std::optional<RowBand> row = store_ ? layout_.rowAt(y) : std::nullopt;
+    if (!row) {
+        return time;
+    }
+    const auto awayFrom = [own = time - shift_](std::int64_t edge) { return std::abs(edge - own); };
+    std::optional<std::int64_t> nearest;
+    const StoredRow& stored = store_->rows()[row->row];
+    for (const std::vector<std::int64_t>* edges : {&stored.start, &stored.end}) {
+        const auto after = std::lower_bound(edges->begin(), edges->end(), time - shift_);
+        if (after != edges->end() && (!nearest || awayFrom(*after) < awayFrom(*nearest))) {
+            nearest = *after;
+        }
+        if (after != edges->begin() && (!nearest || awayFrom(*(after - 1)) < awayFrom(*nearest))) {
+            nearest = *(after - 1);
+        }
+    }
+    const double reach = kEdgeReach * axis().window().length / lanesRect().width();
+    return nearest && static_cast<double>(awayFrom(*nearest)) <= reach ? *nearest + shift_ : time;
 }
 
 QString TimelineView::kernelToolTip(SliceRef kernel) const {

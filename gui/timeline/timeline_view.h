@@ -58,6 +58,8 @@ protected:
     void relayout() override;
     void hover(std::optional<QPoint> position) override;
     void click(const QPoint& position) override;
+    /// The nearest edge of a task of the row below the pointer, if one is a few pixels away.
+    std::int64_t placeAt(const QPoint& position) const override;
     void paintEvent(QPaintEvent* event) override;
     void changeEvent(QEvent* event) override;
     void mouseDoubleClickEvent(QMouseEvent* event) override;

@@ -74,9 +74,10 @@ PlacementEditor::PlacementEditor(QFormLayout& form, QWidget& parent)
     linkSharing_->addItem(tr("nothing: a link for each pair"), static_cast<int>(LinkSharing::none));
     linkSharing_->addItem(tr("the sender's port"), static_cast<int>(LinkSharing::sender));
     linkSharing_->addItem(tr("one bus"), static_cast<int>(LinkSharing::all));
+    linkSharing_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);  // no wider than the others
     linkSharing_->setAccessibleName(tr("What copies share"));
     linkSharing_->setToolTip(tr("Copies that share it get equal parts of the bandwidth"));
-    form.addRow(tr("Lanes of parts"), placement_);
+    form.addRow(tr("Placement"), placement_);
     form.addRow(tr("Devices"), devices_);
     form.addRow(tr("Cores"), cores_);
     form.addRow(tr("Copies share"), linkSharing_);

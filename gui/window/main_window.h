@@ -99,6 +99,7 @@ Q_SIGNALS:
     void selectionChanged();
 
 protected:
+    bool focusNextPrevChild(bool next) override;
     void closeEvent(QCloseEvent* event) override;
     void dragEnterEvent(QDragEnterEvent* event) override;
     void dropEvent(QDropEvent* event) override;
@@ -135,6 +136,7 @@ private:
     void saveSession() const;
 
     // main_window_docks.cpp
+    bool takesTab(const QWidget& widget) const;
     void createDocks();
     void connectTables();
     void createTaskTables();

@@ -51,9 +51,9 @@ void MainWindow::createFileMenu() {
     addTable(tr("Rows of the S&QL query…"), &console_->results(), tr("query.csv"));
     file->addSeparator();
     QAction* close = file->addAction(tr("&Close tab"), this, [this] { closePage(page()); });
-    close->setShortcuts(QKeySequence::Close);
+    close->setShortcuts({Qt::CTRL | Qt::Key_W, Qt::CTRL | Qt::Key_F4});
     QAction* quit = file->addAction(tr("&Quit"), this, &QWidget::close);
-    quit->setShortcuts(QKeySequence::Quit);
+    quit->setShortcut(Qt::CTRL | Qt::Key_Q);  // the standard key is none on some desktops
     pageActions_ << reload << image << report << close;
 }
 

@@ -17,6 +17,8 @@
 #include <QSettings>
 #include <QTimer>
 
+#include <algorithm>
+
 namespace pipescope {
 namespace {
 constexpr int kSliderRest = 150;     // ms
@@ -34,8 +36,11 @@ void MainWindow::createDocks() {
     laneModel_ = new LaneTableModel(this);
     differenceModel_ = new DifferenceTableModel(this);
     addDock(tr("Selected task"), "details", details_);
-    addDock(tr("Lanes"), "lanes", new FilteredTable(*laneModel_, tr("Lanes"), this));
-    auto* differences = new FilteredTable(*differenceModel_, tr("Largest differences"), this);
+    addDock(tr("Lanes"), "lanes",
+            new FilteredTable(*laneModel_, tr("Lanes"), tr("Open a trace to see what its lanes did."), this));
+    auto* differences =
+        new FilteredTable(*differenceModel_, tr("Largest differences"),
+                          tr("Nothing is compared: that takes a measured and a simulated timeline."), this);
     addDock(tr("Largest differences"), "differences", differences);
     connect(differences, &FilteredTable::picked, this, [this](const QModelIndex& index) {
         if (const std::optional<TaskKey> task = differenceModel_->taskOf(index)) {
@@ -88,7 +93,8 @@ void MainWindow::createTaskTables() {
 
 void MainWindow::createUnmatchedTable() {
     unmatched_ = new UnmatchedTableModel(this);
-    auto* table = new FilteredTable(*unmatched_, tr("Tasks without a twin"), this);
+    auto* table =
+        new FilteredTable(*unmatched_, tr("Tasks without a twin"), tr("No task of this step lacks its twin."), this);
     addDock(tr("Without twin"), "unmatched", table);
     connect(this, &MainWindow::pageChanged, this, &MainWindow::refreshUnmatched);
     connect(this, &MainWindow::stepChanged, this, &MainWindow::refreshUnmatched);
@@ -144,6 +150,33 @@ QDockWidget* MainWindow::addDock(const QString& title, const char* name, QWidget
     addDockWidget(Qt::BottomDockWidgetArea, dock);
     docks_ << dock;
     return dock;
+}
+
+bool MainWindow::takesTab(const QWidget& widget) const {
+    if (!(widget.focusPolicy() & Qt::TabFocus) || widget.focusProxy() != nullptr || !widget.isVisible() ||
+        !widget.isEnabled() || widget.window() != this) {
+        return false;
+    }
+    // Qt moves a panel that stands behind another's tab out of the window, and calls it visible.
+    const QList<QDockWidget*> docks = findChildren<QDockWidget*>(QString(), Qt::FindDirectChildrenOnly);
+    return std::none_of(docks.begin(), docks.end(), [&](const QDockWidget* dock) {
+        return dock->isAncestorOf(&widget) && !rect().intersects(dock->geometry());
+    });
+}
+
+// Qt's own would lead behind the tabs, and in circles: a panel that hands its focus on leads to a child of its own,
+// past all that stands between them.
+bool MainWindow::focusNextPrevChild(bool next) {
+    QWidget* const from = focusWidget() != nullptr ? focusWidget() : this;
+    QWidget* to = from;
+    do {
+        to = next ? to->nextInFocusChain() : to->previousInFocusChain();
+    } while (to != from && !takesTab(*to));
+    if (to == from) {
+        return false;
+    }
+    to->setFocus(next ? Qt::TabFocusReason : Qt::BacktabFocusReason);
+    return true;
 }
 
 void MainWindow::connectTables() {

@@ -74,6 +74,77 @@ TEST(KernelLoading, GivesNothingForARunOnTheHost) {
     EXPECT_FALSE(loadTrace(QString::fromStdString(path.string()))->kernels);
 }
 
+/// Two lanes, each on a device of its own or both on one. Each lane's own thread launches a kernel in its forward; then
+/// both lanes go backward at once, and autograd's thread launches a kernel on the first one's device.
+OpenedTrace traceOfAutograd(bool oneDevice) {
+    OpenedTrace trace;
+    trace.origin = TraceOrigin::nsys;
+    trace.names = {"", "forward", "kernel", "gemm"};
+    trace.measured.lanes = {{"lane 0", ""}, {"lane 1", ""}};
+    const auto range = [](int start, int end, std::uint32_t correlation, bool task = false) {
+        TraceRange made;
+        made.start = Nanoseconds{start};
+        made.end = Nanoseconds{end};
+        made.name = 3;
+        made.category = 2;
+        made.correlation = correlation;
+        made.is_task = task;
+        return made;
+    };
+    for (int lane = 0; lane < 2; ++lane) {
+        const int start = 1000 * lane;
+        const auto add = [&](TaskKind kind, int from, int to) {
+            trace.measured.slices.push_back(
+                {{0, kind, lane, 0, -1}, LaneId{lane}, Nanoseconds{from}, Nanoseconds{to}, 0});
+        };
+        add(TaskKind::forward, start, start + 900);
+        add(TaskKind::backward, 3000 + lane, 4000);
+        const std::string thread = "thread " + std::to_string(lane);
+        trace.tracks.push_back({RangeTrack::Kind::thread,
+                                "process 1",
+                                thread,
+                                1,
+                                {range(start, start + 900, 0, true), range(3000 + lane, 4000, 0, true)}});
+        trace.tracks.push_back({RangeTrack::Kind::calls,
+                                "process 1",
+                                thread + ", CUDA",
+                                1,
+                                {range(start + 10, start + 20, static_cast<std::uint32_t>(1 + lane))}});
+        trace.tracks.push_back({RangeTrack::Kind::stream,
+                                oneDevice ? "GPU 0" : "GPU " + std::to_string(lane),
+                                "stream " + std::to_string(lane),
+                                1,
+                                {range(start + 30, start + 50, static_cast<std::uint32_t>(1 + lane))}});
+    }
+    trace.tracks.push_back(
+        {RangeTrack::Kind::calls, "process 1", "thread 7, CUDA", 1, {range(3500, 3510, 9), range(4500, 4510, 10)}});
+    for (RangeTrack& track : trace.tracks) {
+        if (track.kind == RangeTrack::Kind::stream && track.name == "stream 0") {
+            track.ranges.push_back(range(3600, 3700, 9));
+            track.ranges.push_back(range(4600, 4700, 10));  // launched when no task ran
+        }
+    }
+    return trace;
+}
+
+TEST(LaunchedKernels, OfAutogradsThreadsBelongToTheOnlyBackwardOfTheirDevice) {
+    const auto kernels = kernelsOf(traceOfAutograd(false));
+    ASSERT_TRUE(kernels);
+    EXPECT_EQ(kernels->slices().numSlices(), 3U);
+    const std::optional<TaskDeviceWork> work = kernels->workOf({0, TaskKind::backward, 0, 0, -1});
+    ASSERT_TRUE(work);
+    EXPECT_EQ(work->kernels, 1);
+    EXPECT_EQ(work->launchDelay, 100);
+    EXPECT_FALSE(kernels->workOf({0, TaskKind::backward, 1, 0, -1}));
+}
+
+TEST(LaunchedKernels, OfAutogradsThreadsBelongToNobodyWhereSeveralLanesOfTheDeviceGoBackward) {
+    const auto kernels = kernelsOf(traceOfAutograd(true));
+    ASSERT_TRUE(kernels);
+    EXPECT_EQ(kernels->slices().numSlices(), 2U);
+    EXPECT_FALSE(kernels->workOf({0, TaskKind::backward, 0, 0, -1}));
+}
+
 TEST(KernelLoading, EndsWhenItIsToStop) {
     std::stop_source stop;
     stop.request_stop();

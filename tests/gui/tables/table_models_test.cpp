@@ -96,7 +96,7 @@ protected:
     }
 
     LaneTableModel model_;
-    FilteredTable table_{model_, QStringLiteral("Lanes")};
+    FilteredTable table_{model_, QStringLiteral("Lanes"), QStringLiteral("no lanes")};
 };
 
 TEST_F(FilteredLanes, AreThoseThatHoldEveryTypedWord) {
@@ -128,6 +128,14 @@ TEST_F(FilteredLanes, AreSortedByValueOnceAHeaderIsClicked) {
         click(LaneTableModel::simulated_peak);
         EXPECT_EQ(shown().front(), QStringLiteral("lane 1"));
     }
+}
+
+TEST_F(FilteredLanes, SayWhyThereAreNone) {
+    EXPECT_EQ(table_.hint(), QString());
+    QTest::keyClicks(&table_.line(), QStringLiteral("nonsense"));
+    EXPECT_TRUE(table_.hint().contains(QStringLiteral("No row")));
+    model_.setFacts({});
+    EXPECT_EQ(table_.hint(), QStringLiteral("no lanes"));
 }
 
 TEST_F(FilteredLanes, LeadToTheRowOfTheModel) {

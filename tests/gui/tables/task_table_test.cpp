@@ -210,6 +210,12 @@ TEST(StatisticsPanelTest, FollowsTheVisibleRange) {
     panel.ranges().setCurrentIndex(2);
     ASSERT_TRUE(counted.wait(kPatience));
     EXPECT_EQ(tasks(), 3 * 2 * 4);
+    axis.setRange(document->measured->step(2)->range());
+    panel.ranges().setCurrentIndex(3);
+    ASSERT_TRUE(counted.wait(kPatience));
+    EXPECT_EQ(tasks(), 2 * 4);
+    axis.setRange(std::nullopt);
+    ASSERT_TRUE(QTest::qWaitFor([&] { return panel.model().rowCount() == 0; }, kPatience));
 }
 }  // namespace
 }  // namespace pipescope

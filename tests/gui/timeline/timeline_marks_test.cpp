@@ -160,6 +160,24 @@ TEST_F(TimelineMarksTest, MeasuresARangeByShiftAndDrag) {
     EXPECT_EQ(store_->busyIn(LaneId{1}, {100, 500}), 300);
 }
 
+TEST_F(TimelineMarksTest, MeasuresFromEdgeToEdgeOfTheTasksBelowThePointer) {
+    QWidget* viewport = view_.viewport();
+    const SliceRef first{0, 0};
+    const Slice slice = store_->slice(first);
+    const QRectF bar = view_.rectOf(first);
+    const int y = static_cast<int>(bar.center().y());
+    const QPoint from(static_cast<int>(bar.left()) + 3, y);
+    const QPoint to(static_cast<int>(bar.right()) - 3, y);
+    ASSERT_GT(to.x() - from.x(), 10);
+    ASSERT_NE(view_.timeAtPixel(from.x()), slice.start.count());
+    QTest::mousePress(viewport, Qt::LeftButton, Qt::ShiftModifier, from);
+    QTest::mouseMove(viewport, to);
+    QMouseEvent move(QEvent::MouseMove, to, viewport->mapToGlobal(to), Qt::NoButton, Qt::LeftButton, Qt::ShiftModifier);
+    QApplication::sendEvent(viewport, &move);
+    QTest::mouseRelease(viewport, Qt::LeftButton, Qt::ShiftModifier, to);
+    EXPECT_EQ(axis_.range(), (TimeRange{slice.start.count(), slice.end.count()}));
+}
+
 TEST_F(TimelineMarksTest, MeasuresARangeByKeyboard) {
     axis_.setCursor(700);
     QTest::keyClick(&view_, Qt::Key_R);

@@ -1,4 +1,5 @@
 #include "gui/style/task_style.h"
+#include "gui/timeline/memory_view.h"
 #include "gui/window/marks_panel.h"
 #include "gui/window/search_bar.h"
 #include "gui/window/shortcut_overlay.h"
@@ -28,6 +29,28 @@ TEST_F(WindowNavigation, KeepsTheTimeUnderThePointerWhileZooming) {
         EXPECT_NEAR(simulated().pixelAtTime(under), at.x(), 1.0);
     }
     EXPECT_LT(window_.axis().window().length, before / 10);
+}
+
+TEST_F(WindowNavigation, LeadsTheFocusThroughAllThatIsSeenAndBackByTab) {
+    open("tab.sqlite");
+    ASSERT_TRUE(QTest::qWaitForWindowActive(&window_, kPatience));
+    for (const auto key : {Qt::Key_Tab, Qt::Key_Backtab}) {
+        measured().setFocus();
+        QSet<const QWidget*> passed;
+        const QWidget* back = nullptr;
+        for (int i = 0; i < 200 && back != &measured(); ++i) {
+            QTest::keyClick(QApplication::focusWidget(), key);
+            back = QApplication::focusWidget();
+            ASSERT_NE(back, nullptr);
+            const QPoint middle = back->mapTo(&window_, back->rect().center());
+            EXPECT_TRUE(back->isVisible() && window_.rect().contains(middle)) << back->metaObject()->className();
+            passed << back;
+        }
+        EXPECT_EQ(back, &measured());
+        EXPECT_TRUE(passed.contains(&simulated()));
+        EXPECT_TRUE(passed.contains(&window_.memory()));
+        EXPECT_GE(passed.size(), 12);
+    }
 }
 
 TEST_F(WindowNavigation, MovesByWheelKeysAndDrag) {
