@@ -80,6 +80,9 @@ void sample_no_value(nvtxDomainHandle_t domain, std::uint64_t id, std::uint8_t r
     const PayloadType type = reason == NVTX_COUNTER_SAMPLE_ZERO ? PayloadType::i64 : PayloadType::none;
     emit_mark(from_handle(domain), NamedNumber{Counters::of_process().find(id).name, type, 0});
 }
+void submit_samples(nvtxDomainHandle_t, const nvtxCounterBatch_t*) {
+    count_deferred_submission();
+}
 }  // namespace
 
 int attach_nvtx_counters(nvtxExtModuleInfo_t& module) {
@@ -97,6 +100,7 @@ int attach_nvtx_counters(nvtxExtModuleInfo_t& module) {
     set(NVTX3EXT_CBID_nvtxCounterSampleFloat64, &sample_float64);
     set(NVTX3EXT_CBID_nvtxCounterSample, &sample);
     set(NVTX3EXT_CBID_nvtxCounterSampleNoValue, &sample_no_value);
+    set(NVTX3EXT_CBID_nvtxCounterBatchSubmit, &submit_samples);
     return 1;
 }
 }  // namespace pipescope

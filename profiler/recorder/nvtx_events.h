@@ -34,6 +34,9 @@ std::uint64_t emit_start(std::uint32_t domain, PayloadSpan payload);
 void emit_end(std::uint64_t range);
 void emit_mark(std::uint32_t domain, PayloadSpan payload);
 
+/// Events or counters with times of the program's own clocks were handed over; nobody takes them.
+void count_deferred_submission();
+
 /// A number with a name: what a counter shows.
 struct NamedNumber {
     std::uint32_t text = 0;  ///< of the registry

@@ -24,6 +24,7 @@
 namespace pipescope {
 namespace {
 std::atomic<bool> attached{false};
+std::atomic<std::int64_t> deferred{0};
 
 /// As much of it as can matter: whoever names a range after a file's contents does not wait while all of it is read.
 std::string_view view(const char* text) {
@@ -385,6 +386,12 @@ void attach_core2(const NvtxExportTableCallbacks& callbacks) {
 
 bool nvtx_handler_attached() {
     return attached.load(std::memory_order_relaxed);
+}
+std::int64_t deferred_submissions() {
+    return deferred.load(std::memory_order_relaxed);
+}
+void count_deferred_submission() {
+    deferred.fetch_add(1, std::memory_order_relaxed);
 }
 void announce_nvtx_handler() {
     attached.store(true, std::memory_order_relaxed);

@@ -13,6 +13,8 @@ int attach_nvtx_extension(nvtxExtModuleInfo_t* module);
 /// Whether NVTX has handed its functions to us: it does so at the program's first NVTX call, once per executable and
 /// shared library, unless the environment names another tool.
 bool nvtx_handler_attached();
+/// How often the program has handed over events or counters with times of its own clocks, which are not taken.
+std::int64_t deferred_submissions();
 /// Says so beforehand: NVTX has called us and is about to get our functions.
 void announce_nvtx_handler();
 }  // namespace pipescope

@@ -74,6 +74,12 @@ void end_payload(nvtxDomainHandle_t domain, nvtxRangeId_t id, const nvtxPayloadD
     emit_mark(from_handle(domain), {data, count});
     emit_end(id);
 }
+void submit_event(nvtxDomainHandle_t, const nvtxPayloadData_t*, std::size_t) {
+    count_deferred_submission();
+}
+void submit_events(nvtxDomainHandle_t, const nvtxEventBatch_t*) {
+    count_deferred_submission();
+}
 std::uint8_t domain_is_enabled(nvtxDomainHandle_t) {
     return 1;
 }
@@ -115,6 +121,8 @@ int attach_nvtx_extension(nvtxExtModuleInfo_t* module) {
     set(NVTX3EXT_CBID_nvtxRangeStartPayload, &start_payload);
     set(NVTX3EXT_CBID_nvtxRangeEndPayload, &end_payload);
     set(NVTX3EXT_CBID_nvtxDomainIsEnabled, &domain_is_enabled);
+    set(NVTX3EXT_CBID_nvtxEventSubmit, &submit_event);
+    set(NVTX3EXT_CBID_nvtxEventBatchSubmit, &submit_events);
     return 1;
 }
 }  // namespace pipescope

@@ -90,6 +90,7 @@ struct Recorder::Impl {
     TraceWriter writer;
     const std::int64_t origin = recording_clock_ns();
     RangeSink sink;
+    const std::int64_t deferred_before = deferred_submissions();
     std::optional<DeviceRecording> devices;
     WriteRequests requests;
 
@@ -297,6 +298,12 @@ void Recorder::Impl::finish() {
         writer.add_step(step);
     }
     sink.write_counts();
+    if (const std::int64_t deferred = deferred_submissions() - deferred_before; deferred > 0) {
+        writer.add_diagnostic({"warning", "nvtx",
+                               fmt::format("the program handed over {} events or batches with times of clocks of its "
+                                           "own, which are not taken and missing here",
+                                           deferred)});
+    }
     PayloadSchemas::of_process().forget_waiting();  // of ranges that were lost
     if (devices) {
         devices->finish();

@@ -251,6 +251,20 @@ TEST(Payload, ReadsWideTexts) {
               "{\"utf16\":\"zw\u00f6lf \U0001f600\",\"utf32\":\"\u03c0\"}");
 }
 
+TEST(Payload, OfADeferredEventIsMissedWithAWord) {
+    const nvtxDomainHandle_t domain = nvtxDomainCreateA("of deferred events");
+    const RecordedTrace trace([&](Recorder&) {
+        const nvtxEventBatch_t events{};
+        nvtxEventBatchSubmit(domain, &events);
+        nvtxEventSubmit(domain, nullptr, 0);
+        const nvtxCounterBatch_t samples{};
+        nvtxCounterBatchSubmit(domain, &samples);
+    });
+    EXPECT_EQ(trace.number("SELECT count(*) FROM NVTX_EVENTS WHERE eventType = 34"), 0);
+    EXPECT_THAT(trace.text("SELECT group_concat(severity || ': ' || text) FROM PIPESCOPE_DIAGNOSTIC"),
+                testing::HasSubstr("warning: the program handed over 3 events or batches"));
+}
+
 TEST(Counter, IsAMarkOfItsNameForEachSample) {
     const nvtxDomainHandle_t domain = nvtxDomainCreateA("counters");
     const RecordedTrace trace([&](Recorder&) {
