@@ -29,7 +29,6 @@ CutOrder order_by_step(const PartitionProblem& problem, const PartitionTable& ta
     CutOrder order;
     order.layers = table.layers();
     order.partitions = static_cast<std::size_t>(problem.partitions);
-    order.repeats = problem.micro_batches - 1;
     order.constant = problem.loss_ns;
     order.always = problem.checkpoint == Checkpoint::always;
     order.cost = [&problem, &table](std::size_t p, std::size_t first, std::size_t end) -> std::optional<CutCost> {
@@ -39,8 +38,8 @@ CutOrder order_by_step(const PartitionProblem& problem, const PartitionTable& ta
         const IntervalTimes& times = table.at(p, first, end);
         const std::int64_t c = table.copy_forward(p, first);
         const std::int64_t g = table.copy_backward(p, first);
-        return CutCost{times.forward + c, times.backward + g, std::max(times.forward, c),
-                       std::max(table.backward_work(times), g), times.recompute};
+        const PartitionTable::Others others = table.others(p, first, end);
+        return CutCost{times.forward + c, times.backward + g, others.forward, others.backward, times.recompute};
     };
     add_too_long(order, problem);
     return order;
@@ -50,7 +49,6 @@ CutOrder order_by_peak(const PartitionProblem& problem) {
     CutOrder order;
     order.layers = problem.forward_ns.size();
     order.partitions = static_cast<std::size_t>(problem.partitions);
-    order.repeats = 1;
     order.cost = [&problem](std::size_t p, std::size_t first, std::size_t end) -> std::optional<CutCost> {
         return CutCost{0, 0, problem.peak_bytes(id_of(p), range_of(first, end)), 0, 0};
     };
@@ -92,7 +90,7 @@ void CutsInOrder::find_least() {
                 if (!cost) {
                     continue;
                 }
-                if (order_.repeats * std::max(before.forward, cost->forward) >= below_) {
+                if (std::max(before.forward, cost->forward) >= below_) {
                     continue;
                 }
                 Least& best = least(q + 1, end);
@@ -111,25 +109,25 @@ std::int64_t CutsInOrder::bound_of(const Node& node) {
     if (before.sum >= kNever) {
         return kNever;
     }
-    const std::int64_t forward = order_.repeats * std::max(before.forward, node.forward);
+    const std::int64_t forward = std::max(before.forward, node.forward);
     if (order_.always) {
         return order_.constant + before.forward_sum + node.forward_sum + forward + always_backward(node, before);
     }
     return order_.constant + before.sum + node.forward_sum + node.backward_sum + forward +
-           order_.repeats * std::max(before.backward, node.backward);
+           std::max(before.backward, node.backward);
 }
 
 /// The longest way through the backward phase that starts with the recompute of one of the node's partitions, or of
 /// those before.
 std::int64_t CutsInOrder::always_backward(const Node& node, const Least& before) const {
-    std::int64_t longest = before.backward_sum + order_.repeats * before.backward;
+    std::int64_t longest = before.backward_sum + before.backward;
     std::int64_t sum = before.backward_sum;
     std::int64_t bottleneck = before.backward;
     for (const Node* each = &node; each->partition < static_cast<std::int32_t>(order_.partitions);
          each = &nodes_[static_cast<std::size_t>(each->behind)]) {
         sum += each->own.backward_sum;
         bottleneck = std::max(bottleneck, each->own.backward);
-        longest = std::max(longest, each->own.recompute + sum + order_.repeats * bottleneck);
+        longest = std::max(longest, each->own.recompute + sum + bottleneck);
     }
     return longest;
 }

@@ -22,11 +22,10 @@ struct CutCost {
     std::int64_t recompute = 0;  ///< only where every micro-batch is recomputed
 };
 
-/// What to put in order. The cost of a cut is that of gpipe_step(): sums, and `repeats` times two bottlenecks.
+/// What to put in order. The cost of a cut is that of gpipe_step(): sums, and two bottlenecks.
 struct CutOrder {
     std::size_t layers = 0;
     std::size_t partitions = 1;
-    std::int64_t repeats = 0;  ///< m - 1
     std::int64_t constant = 0;
     bool always = false;  ///< mode always: a late partition's recompute may start the critical path
     /// Of a partition's range of layers; nothing if no cut may have it.

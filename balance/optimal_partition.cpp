@@ -23,7 +23,7 @@ PartitionId id_of(std::size_t partition) {
 struct Label {
     std::int64_t sum = 0;       ///< of all f, b, c, g so far
     std::int64_t path = 0;      ///< mode always: forward sum plus longest backward so far; else 0
-    std::int64_t forward = 0;   ///< bottleneck of the forward phase
+    std::int64_t forward = 0;   ///< bottleneck of the forward phase: PartitionTable::Others
     std::int64_t backward = 0;  ///< bottleneck of the backward phase
     std::int32_t before = -1;   ///< the label this one continues
     std::int32_t end = 0;       ///< layers used up
@@ -48,7 +48,6 @@ public:
           table_(table),
           n_(static_cast<std::size_t>(problem.partitions)),
           layers_(table.layers()),
-          repeats_(problem.micro_batches - 1),
           is_always_(problem.checkpoint == Checkpoint::always) {}
 
     Label append(const Label& label, std::size_t partition, std::size_t end) const {
@@ -56,20 +55,20 @@ public:
         const IntervalTimes& times = table_.at(partition, first, end);
         const std::int64_t c = table_.copy_forward(partition, first);
         const std::int64_t g = table_.copy_backward(partition, first);
+        const PartitionTable::Others others = table_.others(partition, first, end);
         Label next = label;
         next.sum += times.forward + times.backward + c + g;
-        next.forward = std::max({label.forward, times.forward, c});
-        next.backward = std::max({label.backward, table_.backward_work(times), g});
+        next.forward = std::max(label.forward, others.forward);
+        next.backward = std::max(label.backward, others.backward);
         if (is_always_) {
-            next.path = std::max(label.path + times.forward + c, next.sum + times.recompute + repeats_ * next.backward);
+            next.path = std::max(label.path + times.forward + c, next.sum + times.recompute + next.backward);
         }
         next.end = static_cast<std::int32_t>(end);
         return next;
     }
 
     std::int64_t step(const Label& label) const {
-        return problem_.loss_ns + repeats_ * label.forward +
-               (is_always_ ? label.path : label.sum + repeats_ * label.backward);
+        return problem_.loss_ns + label.forward + (is_always_ ? label.path : label.sum + label.backward);
     }
 
     bool allows(std::size_t partition, std::size_t first, std::size_t end) const {
@@ -148,8 +147,8 @@ private:
                 std::int64_t& least = heaviest[at(p, first)];
                 const auto [from, to] = ends(p, first);
                 for (std::size_t end = from; end <= to; ++end) {
-                    const IntervalTimes& times = table_.at(p, first, end);
-                    const std::int64_t work = times.forward + table_.backward_work(times);
+                    const PartitionTable::Others others = table_.others(p, first, end);
+                    const std::int64_t work = others.forward + others.backward;
                     if (work >= least || exceeds(p, first, end)) {
                         break;  // longer ones are heavier still
                     }
@@ -190,8 +189,6 @@ private:
     void find_rests() {
         rests_.assign((n_ + 1) * (layers_ + 1), Rest{});
         rest(n_, layers_) = {0, 0, 0, 0};
-        // A step is at least m - 1 times both bottlenecks, so no partition of a better one is heavier than this.
-        const std::int64_t heaviest = repeats_ == 0 ? kNever : incumbent_ / repeats_;
         for (std::size_t p = n_; p-- > 0;) {
             const auto [first_from, first_to] = starts(p);
             for (std::size_t first = first_from; first <= first_to; ++first) {
@@ -201,8 +198,10 @@ private:
                 const auto [from, to] = ends(p, first);
                 for (std::size_t end = from; end <= to; ++end) {
                     const IntervalTimes& times = table_.at(p, first, end);
-                    if (times.forward + table_.backward_work(times) > heaviest || exceeds(p, first, end)) {
-                        break;  // longer ones are heavier still
+                    const PartitionTable::Others others = table_.others(p, first, end);
+                    // A step takes at least as long as both bottlenecks; longer partitions are heavier still.
+                    if (others.forward + others.backward > incumbent_ || exceeds(p, first, end)) {
+                        break;
                     }
                     const Rest& then = rest(p + 1, end);
                     if (then.sum >= kNever || !allows(p, first, end)) {
@@ -210,8 +209,8 @@ private:
                     }
                     best.sum = std::min(best.sum, times.forward + times.backward + c + g + then.sum);
                     best.forward_sum = std::min(best.forward_sum, times.forward + c + then.forward_sum);
-                    best.forward = std::min(best.forward, std::max({times.forward, c, then.forward}));
-                    best.backward = std::min(best.backward, std::max({table_.backward_work(times), g, then.backward}));
+                    best.forward = std::min(best.forward, std::max(others.forward, then.forward));
+                    best.backward = std::min(best.backward, std::max(others.backward, then.backward));
                 }
             }
         }
@@ -223,8 +222,8 @@ private:
         if (then.sum >= kNever) {
             return kNever;
         }
-        const std::int64_t forward = repeats_ * std::max(label.forward, then.forward);
-        const std::int64_t backward = label.sum + then.sum + repeats_ * std::max(label.backward, then.backward);
+        const std::int64_t forward = std::max(label.forward, then.forward);
+        const std::int64_t backward = label.sum + then.sum + std::max(label.backward, then.backward);
         return problem_.loss_ns + forward + (is_always_ ? std::max(label.path + then.forward_sum, backward) : backward);
     }
 
@@ -254,8 +253,7 @@ private:
         for (std::size_t end = from; end <= to; ++end) {
             Label longer = append(label, partition, end);
             // Both bottlenecks only grow with the partition, so that no longer one can do better.
-            const std::int64_t least =
-                problem_.loss_ns + label.sum + remaining.sum + repeats_ * (longer.forward + longer.backward);
+            const std::int64_t least = problem_.loss_ns + label.sum + remaining.sum + longer.forward + longer.backward;
             if (least >= incumbent_) {
                 break;
             }
@@ -271,10 +269,6 @@ private:
     /// Whatever is still to be cut has bottlenecks of its own: labels that are below those are equally good, and one of
     /// them is enough. Not for the backward phase of mode always, where a partition's path ends with itself.
     void raise_to_rest(Label& label, const Rest& then) const {
-        if (repeats_ == 0) {
-            label.forward = label.backward = 0;  // nothing repeats, so bottlenecks cost nothing
-            return;
-        }
         label.forward = std::max(label.forward, then.forward);
         if (!is_always_) {
             label.backward = std::max(label.backward, then.backward);
@@ -306,7 +300,6 @@ private:
     const PartitionTable& table_;
     std::size_t n_;
     std::size_t layers_;
-    std::int64_t repeats_;  // m - 1
     bool is_always_;
     std::int64_t incumbent_ = kNever;
     std::vector<Rest> rests_;  // by partition and its first layer

@@ -15,6 +15,13 @@ inline constexpr std::size_t kMostExactLayers = 3000;
 
 class IntervalTable;
 
+/// Times of micro-batches of two sizes, the larger ones first in the step.
+struct TwoSizes {
+    std::shared_ptr<const IntervalTable> larger, smaller;
+    std::vector<std::int64_t> copy_larger_ns, copy_smaller_ns;  ///< across a cut behind each layer, either way
+    int num_larger = 0;
+};
+
 /// What to cut, and into what: one step of GPipe with m equal micro-batches, partition j on a lane of its own.
 struct PartitionProblem {
     int partitions = 1;
@@ -37,6 +44,8 @@ struct PartitionProblem {
     std::function<bool(PartitionId, LayerRange)> exceeds_limit;
     /// The times of all ranges, if another problem with the same layers and speeds has them already.
     std::shared_ptr<const IntervalTable> intervals;
+    /// Where micro-batches differ in size. The arrays above then hold whichever is less, and the step is a lower bound.
+    std::optional<TwoSizes> two_sizes;
 };
 /// Whether a partition may be made of these layers.
 bool keeps_limit(const PartitionProblem& problem, std::size_t partition, std::size_t first, std::size_t end);

@@ -84,6 +84,8 @@ std::size_t IntervalTable::speed_class(double speed) const {
 PartitionTable::PartitionTable(const PartitionProblem& problem)
     : layers_(problem.forward_ns.size()),
       recomputes_(problem.checkpoint != Checkpoint::never),
+      repeats_(problem.micro_batches - 1),
+      two_sizes_(problem.two_sizes),
       copy_forward_(problem.copy_forward_ns),
       copy_backward_(problem.copy_backward_ns),
       free_(problem.free_boundary) {

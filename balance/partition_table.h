@@ -2,8 +2,10 @@
 
 #include "balance/optimal_partition.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -56,12 +58,35 @@ public:
     std::int64_t copy_backward(std::size_t partition, std::size_t first) const {
         return copy(copy_backward_, partition, first);
     }
-    /// What counts in the backward bottleneck: recompute too, unless nothing is recomputed.
-    std::int64_t backward_work(const IntervalTimes& times) const {
-        return times.backward + (recomputes_ ? times.recompute : 0);
+    /// What the m - 1 micro-batches that at() does not count take on a partition, or on the link before it if that is
+    /// slower: the bottleneck of each phase. Recompute counts, unless nothing is recomputed.
+    struct Others {
+        std::int64_t forward = 0;
+        std::int64_t backward = 0;
+    };
+    Others others(std::size_t partition, std::size_t first, std::size_t end) const {
+        const IntervalTimes& least = at(partition, first, end);
+        const std::int64_t c = copy_forward(partition, first);
+        const std::int64_t g = copy_backward(partition, first);
+        if (!two_sizes_) {
+            return {repeats_ * std::max(least.forward, c), repeats_ * std::max(backward_work(least), g)};
+        }
+        const std::int64_t k = two_sizes_->num_larger;
+        const std::int64_t rest = repeats_ + 1 - k;
+        const IntervalTimes& larger = two_sizes_->larger->at(speed_class_[partition], first, end);
+        const IntervalTimes& smaller = two_sizes_->smaller->at(speed_class_[partition], first, end);
+        const std::int64_t copies = k * copy(two_sizes_->copy_larger_ns, partition, first) +
+                                    rest * copy(two_sizes_->copy_smaller_ns, partition, first);
+        return {std::max(k * larger.forward + rest * smaller.forward - least.forward, copies - c),
+                std::max(
+                    k * backward_work(larger) + (rest - 1) * backward_work(smaller) + smaller.backward - least.backward,
+                    copies - g)};
     }
 
 private:
+    std::int64_t backward_work(const IntervalTimes& times) const {
+        return times.backward + (recomputes_ ? times.recompute : 0);
+    }
     std::int64_t copy(const std::vector<std::int64_t>& copies, std::size_t partition, std::size_t first) const {
         const bool is_free = partition == 0 || copies.empty() || (!free_.empty() && free_[partition - 1]);
         return is_free ? 0 : copies[first - 1];
@@ -69,6 +94,8 @@ private:
 
     std::size_t layers_;
     bool recomputes_;
+    std::int64_t repeats_;  // m - 1
+    std::optional<TwoSizes> two_sizes_;
     std::vector<std::size_t> speed_class_;
     std::shared_ptr<const IntervalTable> intervals_;
     std::vector<std::int64_t> copy_forward_;

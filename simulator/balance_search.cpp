@@ -110,10 +110,6 @@ private:
         const bool needs_several = leaves_a_gap() || problems_.lanes_share() || !problems_.cost_is_a_bound();
         const std::size_t most = needs_several ? kCandidates : 1;
         balances.erase(balances.begin() + static_cast<std::ptrdiff_t>(std::min(most, balances.size())), balances.end());
-        if (is_uneven()) {
-            propose(optimal_partitions(problems_.large(), kCandidates));
-            propose(optimal_partitions(problems_.small(), kCandidates));
-        }
         return balances;
     }
 

@@ -44,13 +44,14 @@ struct SearchEffort {
 /// With equal micro-batches, schedule gpipe and no skip across a cut the optimal algorithm's answer is exact: optimal
 /// is true, and lower_bound_ns equals step_ns. Under a memory limit too: cuts that a lower bound of each lane's peak
 /// rules out are left aside, and what remains is simulated, the shortest step first, until one keeps the limit.
-/// Otherwise (and where the effort is used up before) the best of those simulated, with a bound from the smaller
-/// micro-batches without skips. So too where lanes share a device or links: the closed form, which has no sharing, is a
-/// bound, and says which cuts to simulate. Where it is none (another schedule than gpipe, or lanes that run quicker
-/// than profiled while others wait), cuts are moved from its best on as long as the simulated step gets shorter: on
-/// small models 0.05 % off the best in the mean (the tests' brute force), and the bound is that of the work. If nothing
-/// keeps the limit, the balance that needs least is returned, infeasible. Throws UsageError or BalanceError for options
-/// that do not fit; a placement is refused.
+/// Otherwise (and where the effort is used up before) the best of those simulated, with a bound that leaves
+/// skips out, and most of what the larger of two sizes of micro-batches take while the pipeline fills and drains. So
+/// too where lanes share a device or links: the closed form, which has no sharing, is a bound, and says which cuts to
+/// simulate. Where it is none (another schedule than gpipe, or lanes that run quicker than profiled while others wait),
+/// cuts are moved from its best on as long as the simulated step gets shorter: on small models 0.05 % off the best in
+/// the mean (the tests' brute force), and the bound is that of the work. If nothing keeps the limit, the balance that
+/// needs least is returned, infeasible. Throws UsageError or BalanceError for options that do not fit; a placement is
+/// refused.
 FoundBalance find_balance(const Profile& profile, const PipelineOptions& options, int partitions,
                           BalanceAlgorithm algorithm, const SearchEffort& effort = {});
 

@@ -38,14 +38,16 @@ CutProblems::CutProblems(const Profile& profile, const PipelineOptions& options,
 }
 
 PartitionProblem CutProblems::least() const {
-    return with_limit(problem_at(least_of(tables_.large, tables_.small), tables_.intervals_least),
-                      options_.memory_limit);
+    PartitionProblem problem = problem_at(least_of(tables_.large, tables_.small), tables_.intervals_least);
+    if (tables_.intervals_large != tables_.intervals_small) {
+        const auto larger = std::count(tables_.sizes.begin(), tables_.sizes.end(), tables_.sizes.front());
+        problem.two_sizes = TwoSizes{tables_.intervals_large, tables_.intervals_small, copies(tables_.large),
+                                     copies(tables_.small), static_cast<int>(larger)};
+    }
+    return with_limit(std::move(problem), options_.memory_limit);
 }
 PartitionProblem CutProblems::large() const {
     return with_limit(problem_at(tables_.large, tables_.intervals_large), options_.memory_limit);
-}
-PartitionProblem CutProblems::small() const {
-    return with_limit(problem_at(tables_.small, tables_.intervals_small), options_.memory_limit);
 }
 PartitionProblem CutProblems::within(Bytes limit) const {
     PartitionProblem problem = with_limit(problem_at(tables_.large, tables_.intervals_large), limit);
@@ -89,10 +91,7 @@ PartitionProblem CutProblems::problem_at(const SizedProfile& sized,
     problem.recompute_ns = sized.recompute;
     problem.backward_ns = sized.backward;
     problem.intervals = std::move(intervals);
-    for (std::size_t l = 0; l + 1 < sized.output.size(); ++l) {
-        problem.copy_forward_ns.push_back(copy_ns(sized.output[l]));
-    }
-    problem.copy_backward_ns = problem.copy_forward_ns;
+    problem.copy_forward_ns = problem.copy_backward_ns = copies(sized);
     for (int j = 0; j + 1 < partitions_; ++j) {
         problem.free_boundary.push_back(is_free(j));
     }
@@ -101,6 +100,13 @@ PartitionProblem CutProblems::problem_at(const SizedProfile& sized,
     return problem;
 }
 
+std::vector<std::int64_t> CutProblems::copies(const SizedProfile& sized) const {
+    std::vector<std::int64_t> copies;
+    for (std::size_t l = 0; l + 1 < sized.output.size(); ++l) {
+        copies.push_back(copy_ns(sized.output[l]));
+    }
+    return copies;
+}
 std::int64_t CutProblems::copy_ns(Bytes bytes) const {
     const Link& link = options_.link;
     const double per_byte = link.bytes_per_second > 0 ? 1e9 / link.bytes_per_second : 0;

@@ -18,12 +18,11 @@ public:
     CutProblems(const CutProblems&) = delete;
     CutProblems& operator=(const CutProblems&) = delete;
 
-    /// Every task as quick as in either size of micro-batch, skips left out, memory at its least: where
-    /// cost_is_a_bound(), no real step is shorter than this problem's, and with equal micro-batches and no skip across
-    /// a cut none is longer.
+    /// Skips left out, memory at its least; of micro-batches of two sizes one is as quick as either, the others as they
+    /// are, each on its own: where cost_is_a_bound(), no real step is shorter than this problem's, and with equal
+    /// micro-batches and no skip across a cut none is longer.
     PartitionProblem least() const;
     PartitionProblem large() const;  ///< all micro-batches of the larger size; memory at its least
-    PartitionProblem small() const;
     /// As large(), but with memory at its most, so that what keeps the limit keeps it for certain.
     PartitionProblem whatever_waits() const;
     /// To order cuts by peak_bytes, memory at its least; ranges that are over the given limit for sure are marked so.
@@ -51,8 +50,9 @@ public:
 private:
     PartitionProblem problem_at(const SizedProfile& sized, std::shared_ptr<const IntervalTable> intervals) const;
     PartitionProblem with_limit(PartitionProblem problem, std::optional<Bytes> limit) const;
-    std::int64_t copy_ns(Bytes bytes) const;  // between two devices
-    bool is_free(int boundary) const;         // between partitions `boundary` and the next
+    std::vector<std::int64_t> copies(const SizedProfile& sized) const;  ///< behind each layer but the last, in ns
+    std::int64_t copy_ns(Bytes bytes) const;                            // between two devices
+    bool is_free(int boundary) const;                                   // between partitions `boundary` and the next
     std::int64_t loss_ns() const;
 
     const Profile& profile_;

@@ -169,6 +169,25 @@ TEST(FindBalance, BoundsWhatItCannotProve) {
     }
 }
 
+TEST(FindBalance, BoundsAStepOfUnevenMicroBatchesCloselyWithoutEnumeratingCuts) {
+    // 64 samples in 48 micro-batches, two samples in 16 of them: counted as one sample each they would be a quarter
+    // less.
+    Profile profile = uniform_profile(40);
+    for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+        profile.layers[l].forward_ns[0] += 100 * static_cast<double>(l % 7);
+    }
+    PipelineOptions options;
+    options.chunks = 48;
+    options.batch = 64;
+    for (const Checkpoint checkpoint : {Checkpoint::always, Checkpoint::except_last, Checkpoint::never}) {
+        options.checkpoint = checkpoint;
+        const FoundBalance found =
+            find_balance(profile, options, 6, BalanceAlgorithm::optimal, {.prove_uneven = false});
+        EXPECT_LE(found.lower_bound_ns, found.step_ns);
+        EXPECT_GT(static_cast<double>(found.lower_bound_ns), 0.9 * static_cast<double>(found.step_ns));
+    }
+}
+
 TEST(FindBalance, NamesTheSmallestLimitThatWouldDo) {
     Profile profile = uniform_profile(4);
     for (LayerProfile& layer : profile.layers) {
