@@ -1,12 +1,16 @@
 #include "profiler/memory/device_listening.h"
 
+#include "engine/hidden_order.h"
 #include "profiler/memory/charged_block.h"
 #include "profiler/memory/device_blocks.h"
 
 #include <c10/util/ThreadLocalDebugInfo.h>
 #include <torch/csrc/profiler/orchestration/observer.h>
 
+#include <map>
+#include <mutex>
 #include <optional>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -39,6 +43,7 @@ public:
         if (device.is_cpu() || device.is_meta() || data == nullptr) {
             return;
         }
+        tell_taken_over(this);  // on a thread of autograd's, by its queue
         const Charge charge = charge_ ? *charge_ : charge_of_this_thread();
         if (bytes > 0) {
             device_blocks::taken(device, data, bytes, charge);
@@ -56,11 +61,34 @@ const Listener* current_listener() {
     return dynamic_cast<const Listener*>(ThreadLocalDebugInfo::get(DebugInfoKind::PROFILER_STATE));
 }
 
+/// The same one for each owner and category, never destroyed: threads that the place's holder started (autograd's) let
+/// go of it whenever they come to. A log's is its own.
+std::shared_ptr<Listener> listener_for(const std::optional<Charge>& charge) {
+    if (charge && charge->log != nullptr) {
+        return std::make_shared<Listener>(charge);
+    }
+    struct Kept {
+        std::mutex mutex;
+        std::map<std::pair<int, MemoryCategory>, std::shared_ptr<Listener>> listeners;
+    };
+    static auto* const kept = new Kept;
+    constexpr int kOfThread = -1;
+    const auto key =
+        charge ? std::pair(charge->owner, charge->later) : std::pair(kOfThread, MemoryCategory::parameters);
+    const std::lock_guard lock(kept->mutex);
+    std::shared_ptr<Listener>& listener = kept->listeners[key];
+    if (!listener) {
+        listener = std::make_shared<Listener>(charge);
+    }
+    return listener;
+}
+
 const void* listen(std::optional<Charge> charge) {
     if (ThreadLocalDebugInfo::get(DebugInfoKind::PROFILER_STATE) != nullptr && current_listener() == nullptr) {
         return nullptr;
     }
-    const auto listener = std::make_shared<Listener>(charge);
+    const std::shared_ptr<Listener> listener = listener_for(charge);
+    tell_handed_over(listener.get());
     ThreadLocalDebugInfo::_push(DebugInfoKind::PROFILER_STATE, listener);
     return listener.get();
 }
