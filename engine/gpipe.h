@@ -49,6 +49,9 @@ struct GPipeOptions {
     AutogradParts autograd = {};
     bool deferred_batch_norm = false;  ///< running statistics of mini-batches, not of micro-batches
     std::uint64_t seed = 0;            ///< of the random numbers drawn inside layers
+    /// Cores that lanes on "cpu" take in turns, task by task, where they are more (CoreTurns). 0: those that this
+    /// process may use. As many as lanes: the operating system shares them out, for layers that sleep or wait.
+    int host_cores = 0;
     TaskObserver* observer = nullptr;  ///< not owned; must outlive the model
 };
 

@@ -4,6 +4,7 @@
 #include "engine/stream_names.h"
 #include "engine/task_observer.h"
 #include "engine/task_ranges.h"
+#include "engine/usable_cores.h"
 #include "schedule/schedules.h"
 
 #include <ATen/Parallel.h>
@@ -121,6 +122,29 @@ const std::vector<ModelLayer>& checked_layers(const GPipeOptions& options, const
     return layers;
 }
 
+/// Nothing where there is a core for each lane on the host.
+std::unique_ptr<CoreTurns> make_core_turns(const PipelineDevices& devices, int num_lanes, int host_cores) {
+    if (host_cores < 0) {
+        throw UsageError("host_cores is " + std::to_string(host_cores) +
+                         "; it counts cores; use 0 for those that this process may use");
+    }
+    std::vector<bool> on_host;
+    for (int k = 0; k < num_lanes; ++k) {
+        on_host.push_back(devices.of(LaneId{k}).device().is_cpu());
+    }
+    std::vector<int> cores = usable_core_numbers();
+    const auto count = host_cores == 0 ? cores.size() : static_cast<std::size_t>(host_cores);
+    if (static_cast<std::size_t>(std::count(on_host.begin(), on_host.end(), true)) <= count) {
+        return nullptr;
+    }
+    const std::size_t usable = cores.size();
+    cores.resize(count);
+    for (std::size_t k = usable; k < count; ++k) {
+        cores[k] = cores[k % usable];  // more were asked for than there are
+    }
+    return std::make_unique<CoreTurns>(on_host, std::move(cores));
+}
+
 /// One intra-op thread for each lane. at::set_num_threads also sets the default of threads that ask later, so the
 /// caller's own number is asked for first and set again; and each lane asks before it sets, since its first question
 /// would bring that default back.
@@ -154,6 +178,7 @@ Pipeline::Pipeline(std::vector<ModelLayer> layers, GPipeOptions options)
     for (std::size_t k = 0; k < options_.devices.size(); ++k) {
         options_.devices[k] = devices_->of(LaneId{static_cast<std::int64_t>(k)}).device().str();
     }
+    core_turns_ = make_core_turns(*devices_, shape_.num_lanes(), options_.host_cores);
     place(std::move(layers));
     prepare_task_ranges();
     name_streams(*devices_, shape_.num_lanes());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/core_turns.h"
 #include "engine/gpipe.h"
 #include "engine/lanes.h"
 #include "engine/partition.h"
@@ -36,6 +37,8 @@ public:
     LaneId lane_of(PartitionId partition) const { return shape_.lane_of(partition); }
     Lanes& lanes() noexcept { return *lanes_; }
     PipelineDevices& devices() noexcept { return *devices_; }
+    /// Null where there is a core for each lane on the host. Only the scheduled driver asks.
+    CoreTurns* core_turns() noexcept { return core_turns_.get(); }
     TaskObserver* observer() const noexcept { return options_.observer; }
 
     bool is_training() const noexcept { return training_; }
@@ -71,6 +74,7 @@ private:
     SkipLayout skips_;
     PipelineShape shape_;  // of the schedules, the number of micro-batches apart
     std::unique_ptr<PipelineDevices> devices_;
+    std::unique_ptr<CoreTurns> core_turns_;
     std::vector<Partition> partitions_;
     std::map<std::pair<int, Schedule>, std::shared_ptr<const TaskGraph>> graphs_;  // by number of micro-batches
     bool training_ = true;

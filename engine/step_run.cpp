@@ -67,7 +67,7 @@ StepRun::Impl::Impl(std::shared_ptr<Pipeline> pipeline, const Tensors& input, st
       graph_(pipeline_->graph(static_cast<int>(sizes.size()), trains)),
       number_(pipeline_->take_number(trains)),
       tasks_(*pipeline_, {trains, number_.random_step}, input, std::move(sizes)),
-      gate_(*graph_) {
+      gate_(*graph_, pipeline_->core_turns()) {
     if (!pipeline_->devices().on_host()) {
         streams_.emplace(pipeline_->devices(), *graph_, tasks_.tensors(), trains);
     }
@@ -104,7 +104,10 @@ void StepRun::Impl::run(Part part) {
     if (streams_) {
         pipeline_->devices().begin(tasks_.tensors().input_part(0));
     }
-    pipeline_->lanes().run([this, part](LaneId lane) { run_lane(lane, part); });
+    pipeline_->lanes().run([this, part](LaneId lane) {
+        run_lane(lane, part);
+        gate_.leave(lane);
+    });
     if (streams_) {
         join_caller();
     }

@@ -34,8 +34,24 @@ int capacity_of(const PipelineOptions& options, const std::string& device) {
     return options.host_cores > 0 ? options.host_cores : lanes_on(options, device);
 }
 
+/// Lanes that work on a device at once.
+int most_at_work(const PipelineOptions& options, const std::string& device) {
+    const int lanes = lanes_on(options, device);
+    return device == kHost ? std::min(lanes, capacity_of(options, device)) : lanes;
+}
+
+bool waits(const SharedResources& resources) {
+    std::vector<std::size_t> lanes(resources.speeds.size());
+    for (const std::size_t server : resources.server_of_lane) {
+        if (++lanes[server] > resources.speeds[server].size()) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool is_alone(const SharedResources& resources) {
-    return resources.launch_ns.empty() && resources.most_in_flight == 0 &&
+    return !waits(resources) && resources.launch_ns.empty() && resources.most_in_flight == 0 &&
            std::all_of(resources.speeds.begin(), resources.speeds.end(), [](const std::vector<double>& speeds) {
                return std::all_of(speeds.begin(), speeds.end(), [](double speed) { return speed == 1; });
            });
@@ -49,7 +65,7 @@ void share_devices(const Profile& profile, const PipelineOptions& options, const
         const auto [found, is_new] = server_of_device.emplace(device, resources.speeds.size());
         if (is_new) {
             std::vector<double>& speeds = resources.speeds.emplace_back();
-            for (int busy = 1; busy <= lanes_on(options, device); ++busy) {
+            for (int busy = 1; busy <= most_at_work(options, device); ++busy) {
                 speeds.push_back(co_running_speed(profile, busy, capacity_of(options, device), device == kHost));
             }
         }
@@ -120,6 +136,26 @@ std::optional<SharedResources> shared_resources(const Profile& profile, const Pi
     launch_tasks(profile, options, graph, resources);
     resources.most_in_flight = options.most_in_flight;
     return is_alone(resources) ? std::nullopt : std::optional(std::move(resources));
+}
+
+std::optional<SharedResources> core_turns(const PipelineOptions& options, const TaskGraph& graph) {
+    SharedResources resources;
+    std::optional<std::size_t> host;
+    for (int lane = 0; lane < graph.num_lanes(); ++lane) {
+        const bool on_host = device_of(options, LaneId{lane}) == kHost;
+        if (!on_host || !host) {
+            resources.speeds.emplace_back(static_cast<std::size_t>(on_host ? most_at_work(options, kHost) : 1), 1.0);
+        }
+        if (on_host && !host) {
+            host = resources.speeds.size() - 1;
+        }
+        resources.server_of_lane.push_back(on_host ? *host : resources.speeds.size() - 1);
+    }
+    for (std::size_t k = 0; k < graph.channels().size(); ++k) {
+        resources.server_of_channel.push_back(resources.speeds.size());
+        resources.speeds.push_back({1});
+    }
+    return waits(resources) ? std::optional(std::move(resources)) : std::nullopt;
 }
 
 double speed_alone(const Profile& profile, const PipelineOptions& options, LaneId lane) {

@@ -14,20 +14,26 @@ namespace pipescope {
 // the host) then runs at
 //
 //     v(k) = 1 / S(k)                         for the k that were measured
-//     v(k) = v(L) min(1, max(L, C) / k)       beyond the L that were: cores are taken in turns
+//     v(k) = v(L) min(1, max(L, C) / k)       beyond the L that were: an accelerator is shared evenly
 //
-// and on the host never above C / k. The profile's times are those with c = co_running_lanes busy, so that a task goes
-// v(k) / v(c) times as fast as they say: slower where more lanes are at work than there are cores, and faster where
-// lanes wait that were busy during profiling, as they are in a pipeline's bubble.
+// On the host no more than C lanes are busy: a lane waits for a core and has it for a whole task, as in the engine
+// (CoreTurns). The profile's times are those with c = co_running_lanes busy, so that a task goes v(k) / v(c) times as
+// fast as they say: slower where more lanes are at work on an accelerator, and faster where lanes wait that were busy
+// during profiling, as they are in a pipeline's bubble.
 // S holds for the kind of device that was profiled, for all of its layers alike.
 
-/// v(k) / v(c) for k lanes busy on a device of this capacity; `on_host` says whether the device is the host.
+/// v(k) / v(c) for k lanes busy on a device of this capacity; `on_host` says whether the device is the host, where more
+/// lanes than the capacity share evenly what it gives: so they were profiled, if they were.
 double co_running_speed(const Profile& profile, int busy, int capacity, bool on_host);
 
 /// What the tasks share under these options, or nothing if all run as if they were alone: then TaskClock is enough.
 /// Preconditions: check_profile() and check_options() pass; the graph is that of the options.
 std::optional<SharedResources> shared_resources(const Profile& profile, const PipelineOptions& options,
                                                 const TaskGraph& graph);
+
+/// What is left of that where every task takes as long as it is said to, whatever runs beside it: lanes on the host
+/// wait for cores. Nothing where there are enough.
+std::optional<SharedResources> core_turns(const PipelineOptions& options, const TaskGraph& graph);
 
 /// Speed of a lane, against the profile's times, while no other lane runs.
 double speed_alone(const Profile& profile, const PipelineOptions& options, LaneId lane);

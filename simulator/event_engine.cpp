@@ -21,7 +21,7 @@ EventEngine::EventEngine(const TaskGraph& graph, SharedResources resources)
     order_first_.push_back(static_cast<Index>(order_.size()));
     build_dependents(graph);
     for (const std::vector<double>& speeds : resources_.speeds) {
-        Server& server = servers_.emplace_back(Server{.speeds = speeds, .paces = {}, .active = {}});
+        Server& server = servers_.emplace_back(Server{.speeds = speeds, .paces = {}, .active = {}, .waiting = {}});
         for (const double speed : speeds) {
             server.paces.push_back(1 / speed);
         }
@@ -30,7 +30,7 @@ EventEngine::EventEngine(const TaskGraph& graph, SharedResources resources)
     // A launcher has a server of its own.
     for (std::size_t worker = server_of_.size(); worker + 1 < order_first_.size(); ++worker) {
         server_of_.push_back(servers_.size());
-        servers_.push_back({.speeds = {1}, .paces = {1}, .active = {}});
+        servers_.push_back({.speeds = {1}, .paces = {1}, .active = {}, .waiting = {}});
     }
     next_end_.reserve(2 * std::bit_ceil(servers_.size()));
     server_of_leaf_.reserve(servers_.size());
@@ -130,6 +130,7 @@ void EventEngine::prepare() {
     std::fill(is_in_.begin(), is_in_.end(), 0);
     for (Server& server : servers_) {
         server.active.clear();
+        server.waiting.clear();
         server.work = server.since = 0;
         server.changed = false;
     }
@@ -154,7 +155,7 @@ void EventEngine::run(std::span<const double> durations, std::span<double> start
     for (Index worker = 0; worker < position_.size(); ++worker) {
         try_start(worker);
     }
-    finish_instant_tasks();
+    settle();
     refresh_changed();
     while (finished_ < worker_of_.size()) {
         const std::size_t leaf = next_leaf();
@@ -164,7 +165,7 @@ void EventEngine::run(std::span<const double> durations, std::span<double> start
                         " micro-batches in flight; the schedule needs more of them at once; raise the limit");
         }
         end_next_on(server_of_leaf_[leaf]);
-        finish_instant_tasks();
+        settle();
         refresh_changed();
     }
     if (launches) {
@@ -252,18 +253,27 @@ void EventEngine::start(Index task) {
     } else {
         ++position_[worker];
     }
-    start_[task] = now_;
     if (!(work_[task] > 0)) {
+        start_[task] = now_;
         instant_.push_back(task);
         return;
     }
     Server& server = servers_[server_of_[worker]];
-    advance(server);
-    server.active.push_back({server.work + work_[task], task});
+    if (server.active.size() == server.speeds.size() || !server.waiting.empty()) {
+        server.waiting.push_back(task);
+        return;
+    }
+    put_to_work(server, task);
     if (!server.changed) {
         server.changed = true;
         changed_.push_back(server_of_[worker]);
     }
+}
+
+void EventEngine::put_to_work(Server& server, Index task) {
+    advance(server);
+    start_[task] = now_;
+    server.active.push_back({server.work + work_[task], task});
 }
 
 void EventEngine::finish(Index task) {
@@ -281,14 +291,21 @@ void EventEngine::finish(Index task) {
         --in_flight_;
         try_start(entry_lane_);
     }
-    try_start(worker);
+    released_.push_back(worker);
 }
 
-void EventEngine::finish_instant_tasks() {
-    while (!instant_.empty()) {
-        const Index task = instant_.back();
-        instant_.pop_back();
-        finish(task);
+/// Starts all that can start now.
+void EventEngine::settle() {
+    while (!instant_.empty() || !released_.empty()) {
+        if (!instant_.empty()) {
+            const Index task = instant_.back();
+            instant_.pop_back();
+            finish(task);
+        } else {
+            const Index worker = released_.back();
+            released_.pop_back();
+            try_start(worker);
+        }
     }
 }
 
@@ -326,6 +343,10 @@ void EventEngine::refresh_changed() {
 void EventEngine::refresh(std::size_t index) {
     Server& server = servers_[index];
     server.changed = false;
+    while (!server.waiting.empty() && server.active.size() < server.speeds.size()) {
+        put_to_work(server, server.waiting.front());
+        server.waiting.erase(server.waiting.begin());
+    }
     if (server.active.empty()) {
         set_next_end(index, kNever);
         return;

@@ -8,10 +8,11 @@
 #include <vector>
 
 namespace pipescope {
-/// What tasks share while they run. A server is a device, a pool of cores or a link; who runs on it gets an equal part.
+/// What tasks share while they run. A server is a device, the host's cores or a link.
 struct SharedResources {
-    /// By server: entry k is the speed of each of k + 1 tasks at work, against its own duration. As long as the server
-    /// has lanes and channels. {1} is a device of one's own; {1, .5} one that two lanes take in turns.
+    /// By server: entry k is the speed of each of k + 1 tasks at work, against its own duration. As many as there are
+    /// entries are at work at once; the others wait, first come first served. {1} is a device of one's own, or one core
+    /// that lanes take in turns; {1, 1} is two cores; {1, .5} is a device that two lanes share evenly at every moment.
     std::vector<std::vector<double>> speeds;
     std::vector<std::size_t> server_of_lane;
     std::vector<std::size_t> server_of_channel;  ///< by position in TaskGraph::channels()
@@ -28,10 +29,12 @@ struct SharedResources {
 ///
 /// Idea: processor sharing by virtual work. All tasks on a server progress equally fast, so a server keeps one counter
 /// of work done for each; a task ends when the counter reaches the value at its start plus its own work, and a change
-/// of how many share it changes the counter's speed only. Events are ends of tasks; the next one is the least of the
-/// servers', kept in a tournament where there are many. Cost: O(events (dependents + active on the server + log
-/// servers)), no allocation after the first run. Threading: one thread at a time; it keeps its state. Source: processor
-/// sharing as in SimGrid's model of CPUs and links (LMM with equal weights).
+/// of how many share it changes the counter's speed only. On a full server tasks wait in the order in which the lanes
+/// of an engine ask for a core: what a task's end lets start comes before the next task of its own lane. Events are
+/// ends of tasks; the next one is the least of the servers', kept in a tournament where there are many. Cost: O(events
+/// (dependents + active on the server + log servers)), no allocation after the first run. Threading: one thread at a
+/// time; it keeps its state. Source: processor sharing as in SimGrid's model of CPUs and links (LMM with equal
+/// weights); turns as in the engine's CoreTurns.
 class EventEngine {
 public:
     /// Precondition: `resources` fits the graph; the graph outlives nothing, it is copied into flat arrays.
@@ -52,9 +55,10 @@ private:
         std::vector<double> speeds;
         std::vector<double> paces;  ///< 1 / speed
         std::vector<Active> active;
-        double work = 0;        ///< done for each task since the server was last idle
-        double since = 0;       ///< when `work` was right
-        std::size_t first = 0;  ///< of `active`, the next to end
+        std::vector<Index> waiting;  ///< for a place among them
+        double work = 0;             ///< done for each task since the server was last idle
+        double since = 0;            ///< when `work` was right
+        std::size_t first = 0;       ///< of `active`, the next to end
         bool changed = false;
     };
 
@@ -68,7 +72,8 @@ private:
     void try_start(Index worker);
     void start(Index task);
     void finish(Index task);
-    void finish_instant_tasks();
+    void put_to_work(Server& server, Index task);
+    void settle();
     void end_next_on(std::size_t server);
     void advance(Server& server) const;
     void refresh_changed();
@@ -102,6 +107,7 @@ private:
     std::vector<char> taken_;      // by task; where most_in_flight lets workers leave their order
     std::vector<char> is_in_;      // by micro-batch
     std::vector<Index> instant_;   // tasks of no duration that just started
+    std::vector<Index> released_;  // workers that just ended a task
     std::vector<std::size_t> changed_;
     std::vector<double> own_work_, own_start_, own_end_;  // by task; empty where there are no launches
     std::span<const double> work_;                        // by task, launches included: the caller's or the above

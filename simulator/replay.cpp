@@ -2,12 +2,15 @@
 
 #include "schedule/median.h"
 #include "schedule/schedules.h"
+#include "simulator/contention.h"
 #include "simulator/memory_model.h"
 #include "simulator/pipeline_graph.h"
+#include "simulator/step_clock.h"
 #include "simulator/task_clock.h"
 #include "simulator/task_costs.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <map>
 
@@ -41,7 +44,21 @@ std::int64_t makespan_of(const TaskGraph& graph, const TaskClock& clock, std::sp
     return makespan(graph, starts, ends);
 }
 
-ReplayedStep replay_step(const TaskGraph& graph, const TaskClock& clock, const MeasuredTasks& tasks) {
+/// Likewise without gaps, lanes waiting for cores where they took turns.
+std::int64_t makespan_of(const TaskGraph& graph, StepClock& clock, std::span<const std::int64_t> durations) {
+    const std::vector<double> lengths(durations.begin(), durations.end());
+    std::vector<double> starts(lengths.size());
+    std::vector<double> ends(lengths.size());
+    clock.run(lengths, starts, ends);
+    const auto rounded = [](const std::vector<double>& times) {
+        std::vector<std::int64_t> whole(times.size());
+        std::transform(times.begin(), times.end(), whole.begin(), [](double ns) { return std::llround(ns); });
+        return whole;
+    };
+    return makespan(graph, rounded(starts), rounded(ends));
+}
+
+ReplayedStep replay_step(const TaskGraph& graph, const TaskClock& clock, StepClock& turns, const MeasuredTasks& tasks) {
     const std::size_t count = tasks.ends.size();
     std::vector<std::int64_t> durations(count);
     std::vector<std::int64_t> ready(count);
@@ -52,8 +69,7 @@ ReplayedStep replay_step(const TaskGraph& graph, const TaskClock& clock, const M
         durations[task] = tasks.ends[task] - tasks.starts[task];
         gaps[task] = std::max<std::int64_t>(0, tasks.starts[task] - ready[task]);
     }
-    const std::vector<std::int64_t> none(count, 0);
-    return {makespan(graph, tasks.starts, tasks.ends), makespan_of(graph, clock, durations, none),
+    return {makespan(graph, tasks.starts, tasks.ends), makespan_of(graph, turns, durations),
             makespan_of(graph, clock, durations, gaps)};
 }
 
@@ -105,8 +121,9 @@ std::optional<std::vector<MeasuredTasks>> measured_tasks(const Timeline& timelin
     return complete && !measured.empty() ? std::optional(std::move(measured)) : std::nullopt;
 }
 
-ReplayedStep replay_step(const TaskGraph& graph, const MeasuredTasks& tasks) {
-    return replay_step(graph, TaskClock(graph), tasks);
+ReplayedStep replay_step(const TaskGraph& graph, const MeasuredTasks& tasks, std::optional<SharedResources> turns) {
+    StepClock clock(graph, std::move(turns));
+    return replay_step(graph, TaskClock(graph), clock, tasks);
 }
 
 std::optional<Replay> replay(const Measured& measured, const Profile& profile, const PipelineOptions& options) {
@@ -122,11 +139,12 @@ std::optional<Replay> replay(const Measured& measured, const Profile& profile, c
         return std::nullopt;
     }
     const TaskClock clock(graph);
+    StepClock turns(graph, core_turns(options, graph));
     std::vector<Nanoseconds> times;
     std::vector<double> errors;
     std::vector<double> errors_with_gaps;
     for (const MeasuredTasks& tasks : *steps) {
-        const ReplayedStep step = replay_step(graph, clock, tasks);
+        const ReplayedStep step = replay_step(graph, clock, turns, tasks);
         times.emplace_back(step.replayed);
         errors.push_back(error_of(step.replayed, step.measured));
         errors_with_gaps.push_back(error_of(step.with_gaps, step.measured));

@@ -10,6 +10,7 @@
 #include "cli/torch/training.h"
 #include "cli/trace_comparison.h"
 #include "cli/units.h"
+#include "engine/usable_cores.h"
 #include "models/zoo.h"
 #include "schedule/error.h"
 #include "schedule/median.h"

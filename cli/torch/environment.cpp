@@ -1,8 +1,9 @@
 #include "cli/torch/environment.h"
 
+#include "engine/usable_cores.h"
+
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
-#include <sched.h>
 #include <sys/utsname.h>
 #include <torch/version.h>
 #include <nlohmann/json.hpp>
@@ -21,14 +22,8 @@ std::string processor_name() {
     }
     return "unknown";
 }
-
 }  // namespace
 
-int usable_cores() {
-    cpu_set_t cores;
-    CPU_ZERO(&cores);
-    return sched_getaffinity(0, sizeof(cores), &cores) == 0 ? CPU_COUNT(&cores) : 1;
-}
 std::string environment_json() {
     utsname system{};
     uname(&system);

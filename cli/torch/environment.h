@@ -3,8 +3,6 @@
 #include <string>
 
 namespace pipescope {
-/// Cores this process may use.
-int usable_cores();
 /// What a run ran on, as a trace keeps it under PIPESCOPE_RUN 'environment': versions, compiler, cores, threads, CPU.
 std::string environment_json();
 }  // namespace pipescope

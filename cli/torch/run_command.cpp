@@ -5,12 +5,12 @@
 #include "cli/progress_bar.h"
 #include "cli/reports.h"
 #include "cli/text_table.h"
-#include "cli/torch/environment.h"
 #include "cli/torch/self_profile.h"
 #include "cli/torch/torch_program.h"
 #include "cli/torch/training.h"
 #include "cli/trace_warnings.h"
 #include "cli/units.h"
+#include "engine/usable_cores.h"
 #include "models/zoo.h"
 #include "schedule/error.h"
 #include "schedule/schedules.h"
@@ -38,6 +38,7 @@ struct RunFlags {
     std::optional<std::int64_t> warmup;
     double learning_rate = TrainingOptions{}.learning_rate;
     std::uint64_t seed = 0;
+    std::optional<int> cores;
     std::string trace;
     std::string profile;
     bool force = false;
@@ -74,9 +75,11 @@ TrainingOptions training_options(const RunFlags& flags) {
     options.learning_rate = flags.learning_rate;
     options.seed = flags.seed;
     options.update_parameters = !emulated_profile(flags.model).has_value();
-    if (options.update_parameters) {
-        options.pipeline.host_cores = usable_cores();  // emulated lanes wait, which takes no core
+    if (flags.cores.value_or(0) < 0) {
+        throw UsageError(fmt::format("--cores is {}; it counts cores; use 0 for one for each lane", *flags.cores));
     }
+    // Emulated lanes wait, which takes no core.
+    options.pipeline.host_cores = flags.cores.value_or(options.update_parameters ? usable_cores() : 0);
     options.trace = flags.trace;
     options.force = flags.force;
     return options;
@@ -209,6 +212,12 @@ void add_training_options(CLI::App& command, RunFlags& flags) {
         .add_option("--devices", flags.pipeline.devices,
                     "Device of each lane, such as cpu,cpu or cuda:0,cuda:1; default: every lane on the CPU")
         ->type_name("LIST")
+        ->group("Hardware");
+    command
+        .add_option("--cores", flags.cores,
+                    "Cores that lanes on cpu take in turns; 0: one for each lane; default: those this process may use, "
+                    "or 0 for an emulated model")
+        ->type_name("N")
         ->group("Hardware");
 }
 }  // namespace

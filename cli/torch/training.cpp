@@ -44,6 +44,7 @@ GPipeOptions engine_options(const TrainingOptions& options, TaskObserver* observ
             .autograd = options.autograd,
             .deferred_batch_norm = false,
             .seed = options.seed,
+            .host_cores = options.pipeline.host_cores > 0 ? options.pipeline.host_cores : num_lanes(options.pipeline),
             .observer = observer};
 }
 

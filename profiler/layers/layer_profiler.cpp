@@ -1,6 +1,7 @@
 #include "profiler/layers/layer_profiler.h"
 
 #include "engine/lane_device.h"
+#include "engine/usable_cores.h"
 #include "profiler/layers/free_memory.h"
 #include "profiler/layers/layer_chain.h"
 #include "profiler/layers/part_measurement.h"
@@ -18,7 +19,6 @@
 #include <future>
 #include <optional>
 #include <string>
-#include <thread>
 #include <utility>
 
 namespace pipescope {
@@ -40,10 +40,6 @@ void check(const ModelSpec& model, const ProfileOptions& options) {
         throw UsageError("the time limit is " + std::to_string(options.time_limit_s) + " s and the target error " +
                          std::to_string(options.target_cv) + "; both must be above 0; leave them at their defaults");
     }
-}
-
-int usable_cores() {
-    return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
 }
 
 int lanes_of(const ProfileOptions& options, c10::Device device) {

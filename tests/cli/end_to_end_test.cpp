@@ -111,6 +111,18 @@ TEST_F(EndToEnd, TrainingLowersTheLossAndRepeatsExactly) {
     }
 }
 
+TEST_F(EndToEnd, LanesTakeTheCoresInTurnsAsSimulated) {
+    const auto ran = user.succeeds("run " + kModel +
+                                   " --balance 1,1,2 -m 4 --batch 8 --cores 1 --steps 4 "
+                                   "--trace out.sqlite --json")
+                         .json();
+    EXPECT_GE(ran.at("bubble_fraction").get<double>(), 2.0 / 3) << "never two lanes at once";
+    const auto compared = user.succeeds("compare out.sqlite --json").json();
+    EXPECT_EQ(compared.at("tasks_unmatched"), 0);
+    EXPECT_GE(compared.at("simulated_bubble_fraction").get<double>(), 2.0 / 3 - 1e-6);
+    EXPECT_THAT(refused(2, "run " + kModel + " --balance 2,2 -m 2 --batch 4 --cores -1"), HasSubstr("cores is -1"));
+}
+
 TEST_F(EndToEnd, ARunOfAnotherScheduleMatchesItsSimulationTaskByTask) {
     for (const std::string flags :
          {"--schedule 1f1b --balance 2,2", "--schedule interleaved --devices cpu,cpu --balance 1,1,1,1",

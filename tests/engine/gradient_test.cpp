@@ -16,6 +16,7 @@ struct Case {
     std::int64_t chunks;
     std::int64_t batch;
     Checkpoint checkpoint;
+    int host_cores = 0;
 };
 
 std::string name_of(const Case& c) {
@@ -52,7 +53,8 @@ void expect_plain_gradients(const std::vector<LayerSpec>& layers, const Case& c)
                            .devices = cpus(c.balance.size()),
                            .chunks = c.chunks,
                            .checkpoint = c.checkpoint,
-                           .seed = 42});
+                           .seed = 42,
+                           .host_cores = c.host_cores});
     EXPECT_DOUBLE_EQ(stepped.step({input}, {target}, loss).item<double>(), first);
     EXPECT_DOUBLE_EQ(stepped.step({input}, {target}, loss).item<double>(), second);
     expect_equal_norm_wise(gradients_of(stepped.named_parameters()), gradients_of(plain.named_parameters()));
@@ -62,7 +64,8 @@ void expect_plain_gradients(const std::vector<LayerSpec>& layers, const Case& c)
                            .devices = cpus(c.balance.size()),
                            .chunks = c.chunks,
                            .checkpoint = c.checkpoint,
-                           .seed = 42});
+                           .seed = 42,
+                           .host_cores = c.host_cores});
     const at::Tensor own_input = input.clone().requires_grad_();
     for (const double expected : {first, second}) {
         const at::Tensor value = mean_square(wrapped.forward(own_input), target);
@@ -80,6 +83,12 @@ TEST(Gradients, WithDropoutEqualThePlainModelsWhateverTheBalanceAndMode) {
             const ::testing::ScopedTrace trace(__FILE__, __LINE__, name_of(c));
             expect_plain_gradients(dropout_mlp(), c);
         }
+    }
+}
+
+TEST(Gradients, EqualThePlainModelsWhereLanesTakeOneCoreInTurns) {
+    for (const auto mode : {Checkpoint::always, Checkpoint::except_last, Checkpoint::never}) {
+        expect_plain_gradients(dropout_mlp(), {{2, 2, 2}, 4, 8, mode, 1});
     }
 }
 

@@ -1,13 +1,14 @@
 #include "engine/task_gate.h"
 
 #include "engine/lanes.h"
+#include "engine/usable_cores.h"
 #include "schedule/gpipe_schedule.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <atomic>
-#include <thread>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -15,34 +16,81 @@ TaskGraph graph_of(int n, int m) {
     return gpipe_schedule({.num_partitions = n, .num_micro_batches = m, .checkpoint = Checkpoint::always});
 }
 
-TEST(TaskGate, LetsEveryTaskInOnlyBehindItsDependencies) {
-    const TaskGraph graph = graph_of(4, 8);
-    for (int repeat = 0; repeat < 20; ++repeat) {
-        TaskGate gate(graph);
-        std::vector<std::atomic<bool>> ended(graph.tasks().size());
-        std::atomic<int> early = 0;
-        Lanes lanes(graph.num_lanes(), [] {});
-        const auto run = [&](TaskIndex task) {
+/// Runs the graph on lanes of its own, copies behind what they copy; expects every task behind what it depends on.
+/// Returns how many lanes at most were in a task at once.
+int run_through(const TaskGraph& graph, CoreTurns* turns) {
+    TaskGate gate(graph, turns);
+    std::vector<std::atomic<bool>> ended(graph.tasks().size());
+    std::atomic<int> early = 0;
+    std::atomic<int> in_task = 0;
+    std::atomic<int> most = 0;
+    Lanes lanes(graph.num_lanes(), [] {});
+    const auto run = [&](TaskIndex task) {
+        const int now = ++in_task;
+        for (int seen = most; seen < now && !most.compare_exchange_weak(seen, now);) {
+        }
+        for (const TaskIndex needed : graph.dependencies(task)) {
+            early += ended[needed] ? 0 : 1;
+        }
+        ended[task] = true;
+        --in_task;
+        gate.finish(task);
+    };
+    lanes.run([&](LaneId lane) {
+        for (const TaskIndex task : graph.lane_order(lane)) {
             ASSERT_TRUE(gate.wait(task));
-            for (const TaskIndex needed : graph.dependencies(task)) {
-                early += ended[needed] ? 0 : 1;
-            }
-            ended[task] = true;
-            gate.finish(task);
-        };
-        lanes.run([&](LaneId lane) {
-            for (const TaskIndex task : graph.lane_order(lane)) {
-                run(task);
-                for (const TaskIndex next : graph.dependents(task)) {
-                    if (is_copy(graph.tasks()[next].key.kind)) {
-                        run(next);
-                    }
+            run(task);
+            for (const TaskIndex next : graph.dependents(task)) {
+                if (is_copy(graph.tasks()[next].key.kind)) {
+                    run(next);
                 }
             }
-        });
-        EXPECT_EQ(early, 0);
-        EXPECT_TRUE(std::all_of(ended.begin(), ended.end(), [](const auto& each) { return each.load(); }));
+        }
+        gate.leave(lane);
+    });
+    EXPECT_EQ(early, 0);
+    EXPECT_TRUE(std::all_of(ended.begin(), ended.end(), [](const auto& each) { return each.load(); }));
+    return most;
+}
+
+TEST(TaskGate, LetsEveryTaskInOnlyBehindItsDependencies) {
+    for (int repeat = 0; repeat < 20; ++repeat) {
+        run_through(graph_of(4, 8), nullptr);
     }
+}
+
+TEST(TaskGate, LetsNoMoreLanesInThanHaveATurn) {
+    for (const std::size_t cores : {1, 2}) {
+        CoreTurns turns(std::vector<bool>(4, true), std::vector<int>(cores, usable_core_numbers().front()),
+                        std::chrono::hours(1));
+        for (int repeat = 0; repeat < 20; ++repeat) {
+            EXPECT_LE(run_through(graph_of(4, 8), &turns), static_cast<int>(cores));
+        }
+    }
+}
+
+TEST(TaskGate, LetsLanesInThatTakeNoTurns) {
+    // Lane 1 is on an accelerator, say: it needs no core to wait for it.
+    CoreTurns turns({true, false, true}, {usable_core_numbers().front()}, std::chrono::hours(1));
+    run_through(graph_of(3, 8), &turns);
+}
+
+TEST(TaskGate, StopWakesLanesThatWaitForATurn) {
+    const TaskGraph graph = graph_of(3, 2);
+    CoreTurns turns(std::vector<bool>(3, true), {usable_core_numbers().front()}, std::chrono::hours(1));
+    TaskGate gate(graph, &turns);
+    std::atomic<int> stopped = 0;
+    Lanes lanes(3, [] {});
+    lanes.run([&](LaneId lane) {
+        if (lane == LaneId{0}) {
+            ASSERT_TRUE(gate.wait(graph.lane_order(lane).front()));
+            gate.stop();
+        } else {
+            stopped += gate.wait(graph.lane_order(lane).front()) ? 0 : 1;
+        }
+        gate.leave(lane);
+    });
+    EXPECT_EQ(stopped, 2);
 }
 
 TEST(TaskGate, StopWakesEveryWaitingLane) {

@@ -1,9 +1,14 @@
 #include "simulator/contention.h"
+#include "simulator/pipeline_graph.h"
 #include "simulator/simulation.h"
+#include "simulator/task_costs.h"
 #include "tests/simulator/profiles.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include <algorithm>
+#include <optional>
 
 namespace pipescope {
 namespace {
@@ -62,7 +67,43 @@ TEST(Contention, SlowsMoreLanesThanCoresDownToTheCoresWork) {
     EXPECT_LT(*shared.device_idle_fraction, 0.05) << "the cores are busy, whatever the lanes' bubbles say";
 }
 
-TEST(Contention, TakesTurnsOnAnAccelerator) {
+TEST(Contention, LetsALaneHaveACoreForAWholeTask) {
+    const Simulation shared = simulate(uniform_profile(3), lanes_on_host(3, 3, 2));
+    for (const Slice& slice : shared.timeline.slices) {
+        if (slice.key.kind == TaskKind::forward) {
+            EXPECT_EQ((slice.end - slice.start).count(), 1000);
+        }
+    }
+}
+
+TEST(CoreTurns, AreLeftWhereTasksTakeAsLongAsMeasured) {
+    // Two lanes on one core: their 2 x 4 x 3000 ns follow one another, co-running slowdown or not.
+    Profile profile = uniform_profile(2);
+    const PipelineOptions options = lanes_on_host(2, 4, 1);
+    const TaskCosts costs(profile, options);
+    const TaskGraph graph = pipeline_graph(options, costs);
+    std::vector<double> durations;
+    for (const Task& task : graph.tasks()) {
+        durations.push_back(is_copy(task.key.kind) || task.key.kind == TaskKind::loss ? 0
+                            : task.key.kind == TaskKind::backward                     ? 2000
+                                                                                      : 1000);
+    }
+    std::vector<double> starts(durations.size());
+    std::vector<double> ends(durations.size());
+    const std::optional<SharedResources> turns = core_turns(options, graph);
+    ASSERT_TRUE(turns);
+    EventEngine(graph, *turns).run(durations, starts, ends);
+    EXPECT_DOUBLE_EQ(*std::max_element(ends.begin(), ends.end()), 2 * 4 * 3000);
+
+    PipelineOptions enough = options;
+    enough.host_cores = 2;
+    EXPECT_FALSE(core_turns(enough, graph));
+    enough.devices = {"cuda:0", "cuda:0"};
+    enough.host_cores = 1;
+    EXPECT_FALSE(core_turns(enough, graph)) << "an accelerator takes no turns";
+}
+
+TEST(Contention, SharesAnAcceleratorEvenly) {
     PipelineOptions options = lanes_on_host(2, 4, 0);
     options.devices = {"cuda:0", "cuda:0"};
     const Simulation shared = simulate(uniform_profile(2), options);

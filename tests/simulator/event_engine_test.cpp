@@ -6,6 +6,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
 #include <numeric>
 #include <random>
 
@@ -134,6 +136,76 @@ TEST(EventEngine, NeverBeatsTheWorkOverTheCapacityNorTheRecurrence) {
         EXPECT_GE(shared, work / capacity * (1 - 1e-9));
         EXPECT_GE(shared, *std::max_element(alone.begin(), alone.end()) * (1 - 1e-9));
         EXPECT_LE(shared, std::accumulate(durations.begin(), durations.end(), 0.0) * (1 + 1e-9));
+    }
+}
+
+/// All lanes on this many cores, each of which does one task after the other.
+SharedResources cores_of(const TaskGraph& graph, std::size_t count) {
+    SharedResources resources = nothing_shared(graph);
+    resources.server_of_lane.assign(static_cast<std::size_t>(graph.num_lanes()), resources.speeds.size());
+    resources.speeds.emplace_back(count, 1.0);
+    return resources;
+}
+
+TEST(EventEngine, LetsLanesWaitForACore) {
+    // n = 3, m = 2, one core: what a task's end lets start asks for the core before the next task of its own lane.
+    const TaskGraph graph =
+        make_schedule(Schedule::gpipe, {.num_partitions = 3, .num_micro_batches = 2, .checkpoint = Checkpoint::never});
+    const EngineRun turns = run(graph, cores_of(graph, 1), uniform_durations(graph));
+    const auto start = [&](int i, int j) { return turns.starts[*graph.find({0, TaskKind::forward, j, i, -1})]; };
+    EXPECT_DOUBLE_EQ(start(0, 0), 0);
+    EXPECT_DOUBLE_EQ(start(0, 1), 1000);
+    EXPECT_DOUBLE_EQ(start(1, 0), 2000) << "it asked behind the task that micro-batch 0 let start";
+    EXPECT_DOUBLE_EQ(start(0, 2), 3000);
+    EXPECT_DOUBLE_EQ(start(1, 1), 4000);
+    EXPECT_DOUBLE_EQ(start(1, 2), 5000);
+    EXPECT_DOUBLE_EQ(turns.makespan(), 2 * 3 * 3000) << "the work of all lanes, one task after the other";
+}
+
+/// What only one task of a lane's order, or of the graph, can hold back: a core apart, each could start then.
+std::vector<double> ready_times(const TaskGraph& graph, const std::vector<double>& ends) {
+    std::vector<double> ready(ends.size(), 0);
+    for (TaskIndex task = 0; task < ends.size(); ++task) {
+        for (const TaskIndex needed : graph.dependencies(task)) {
+            ready[task] = std::max(ready[task], ends[needed]);
+        }
+    }
+    for (int lane = 0; lane < graph.num_lanes(); ++lane) {
+        const auto order = graph.lane_order(LaneId{lane});
+        for (std::size_t k = 1; k < order.size(); ++k) {
+            ready[order[k]] = std::max(ready[order[k]], ends[order[k - 1]]);
+        }
+    }
+    return ready;
+}
+
+TEST(EventEngine, NeverHasMoreTasksAtWorkThanCoresNorACoreIdleWhileOneWaits) {
+    std::mt19937 random(11);
+    for (int round = 0; round < 500; ++round) {
+        const TaskGraph graph = random_graph(random);
+        const std::vector<double> durations = random_durations(random, graph.tasks().size());
+        const std::size_t cores = 1 + random() % 3;
+        const EngineRun turns = run(graph, cores_of(graph, cores), durations);
+        const std::vector<double> ready = ready_times(graph, turns.ends);
+        std::vector<TaskIndex> working;
+        for (int lane = 0; lane < graph.num_lanes(); ++lane) {
+            std::ranges::copy_if(graph.lane_order(LaneId{lane}), std::back_inserter(working),
+                                 [&](TaskIndex task) { return durations[task] > 0; });
+        }
+        const auto at_work = [&](double time) {
+            return static_cast<std::size_t>(std::ranges::count_if(working, [&](TaskIndex task) {
+                return turns.starts[task] <= time + 1e-6 && time + 1e-6 < turns.ends[task];
+            }));
+        };
+        for (const TaskIndex task : working) {
+            ASSERT_NEAR(turns.ends[task] - turns.starts[task], durations[task], 1e-6) << "it has a core to itself";
+            ASSERT_GE(turns.starts[task], ready[task] - 1e-6);
+            ASSERT_LE(at_work(turns.starts[task]), cores);
+            if (turns.starts[task] > ready[task] + 1e-5) {
+                ASSERT_EQ(at_work(ready[task]), cores) << "task " << task << " waits from " << ready[task];
+                ASSERT_EQ(at_work(turns.starts[task] - 1e-5), cores) << "task " << task << " waits to its start";
+            }
+        }
     }
 }
 

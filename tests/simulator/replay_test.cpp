@@ -56,6 +56,26 @@ TEST_F(ReplayOfARun, GivesTheRunBackWhereNothingWasLostBetweenTasks) {
     EXPECT_EQ(replay->with_gaps_error, 0);
 }
 
+TEST(ReplayOfTurns, WaitsForTheCoreAsTheRunDid) {
+    const Profile profile = uniform_profile(3);
+    PipelineOptions options;
+    options.balance = Balance({1, 1, 1});
+    options.chunks = options.batch = 4;
+    options.devices = {"cpu", "cpu", "cpu"};
+    options.host_cores = 2;
+    const Simulation simulated = simulate(profile, options);
+    const std::optional<Replay> replay =
+        pipescope::replay({simulated.timeline, {}, {simulated.timeline.slices.front().key.step}, {}}, profile, options);
+    ASSERT_TRUE(replay);
+    EXPECT_EQ(replay->step_time, simulated.step_time);
+    EXPECT_EQ(replay->with_gaps_error, 0);
+    options.host_cores = 3;
+    const std::optional<Replay> unaware =
+        pipescope::replay({simulated.timeline, {}, {simulated.timeline.slices.front().key.step}, {}}, profile, options);
+    ASSERT_TRUE(unaware);
+    EXPECT_LT(unaware->step_time, simulated.step_time);
+}
+
 TEST_F(ReplayOfARun, IsShorterByTheHandOffsAndExactWithThem) {
     record(Nanoseconds{50});
     const auto replay = replayed();

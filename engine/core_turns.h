@@ -1,0 +1,69 @@
+#pragma once
+
+#include "schedule/ids.h"
+
+#include <pthread.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+namespace pipescope {
+/// Lets lanes on the host take cores in turns where there are more lanes than cores: a lane that has work gets a core
+/// to itself for one task, first come first served.
+///
+/// Why: the operating system would share the cores in slices as long as a task, and keep a lane waiting behind another
+/// while a core idles. So steps are shorter, tasks take as long as with few lanes, and the simulator can do the same
+/// (SharedResources). A lane's thread is pinned to the core that it is given.
+/// Threading: each method from any thread; a lane's wait() from one thread at a time. Precondition of wait(), call()
+/// and leave(): the lane takes part.
+class CoreTurns {
+public:
+    /// `takes_part`: by lane; those that do not are left alone.
+    /// `patience`: a lane that waits longer for its turn, up to twice as long, goes on without, on any core: layers
+    /// that wait for one another must not hang. Precondition: cores is not empty.
+    CoreTurns(const std::vector<bool>& takes_part, std::vector<int> cores,
+              std::chrono::nanoseconds patience = std::chrono::seconds(5));
+
+    bool takes_part(LaneId lane) const noexcept { return lanes_[lane.index()] != nullptr; }
+
+    /// Gives back the lane's core, and blocks until `ready()` holds and the lane has a core again. `ready` is called
+    /// under a lock, here and in call(): it must be quick, and what makes it true must be followed by a call().
+    void wait(LaneId lane, const std::function<bool()>& ready);
+    /// What the lane waits for may have come: if so it queues for a core.
+    void call(LaneId lane);
+    /// The lane has nothing more to do: gives its core back.
+    void leave(LaneId lane);
+
+private:
+    struct Lane {
+        const std::function<bool()>* ready = nullptr;  ///< while the lane waits and is not queued
+        bool is_queued = false;
+        bool may_run = false;
+        std::optional<std::size_t> core;       ///< which of cores_ it holds
+        std::optional<std::size_t> last_core;  ///< that its thread is pinned to
+        pthread_t thread{};
+        std::condition_variable its_turn;
+    };
+
+    // All of these with mutex_ held.
+    void queue(LaneId lane);
+    void give_back(Lane& lane);
+    void hand_out();
+    void pin(Lane& lane, std::size_t core);
+    void go_without(LaneId lane);
+
+    const std::vector<int> cores_;
+    const std::vector<int> usable_;  ///< by the maker's thread
+    const std::chrono::nanoseconds patience_;
+    std::mutex mutex_;
+    std::vector<std::unique_ptr<Lane>> lanes_;  // none for a lane that takes no part
+    std::vector<std::size_t> free_;             ///< of cores_
+    std::deque<LaneId> queue_;
+};
+}  // namespace pipescope
