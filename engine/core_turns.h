@@ -1,21 +1,20 @@
 #pragma once
 
+#include "schedule/core_queue.h"
 #include "schedule/ids.h"
 
 #include <pthread.h>
 
 #include <chrono>
 #include <condition_variable>
-#include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
-#include <optional>
 #include <vector>
 
 namespace pipescope {
 /// Lets lanes on the host take cores in turns where there are more lanes than cores: a lane that has work gets a core
-/// to itself for one task, first come first served.
+/// to itself for one task, in the order of CoreQueue.
 ///
 /// Why: the operating system would share the cores in slices as long as a task, and keep a lane waiting behind another
 /// while a core idles. So steps are shorter, tasks take as long as with few lanes, and the simulator can do the same
@@ -45,17 +44,14 @@ private:
         const std::function<bool()>* ready = nullptr;  ///< while the lane waits and is not queued
         bool is_queued = false;
         bool may_run = false;
-        std::optional<std::size_t> core;       ///< which of cores_ it holds
-        std::optional<std::size_t> last_core;  ///< that its thread is pinned to
         pthread_t thread{};
         std::condition_variable its_turn;
     };
 
     // All of these with mutex_ held.
     void queue(LaneId lane);
-    void give_back(Lane& lane);
+    void give_back(LaneId lane);
     void hand_out();
-    void pin(Lane& lane, std::size_t core);
     void go_without(LaneId lane);
 
     const std::vector<int> cores_;
@@ -63,7 +59,6 @@ private:
     const std::chrono::nanoseconds patience_;
     std::mutex mutex_;
     std::vector<std::unique_ptr<Lane>> lanes_;  // none for a lane that takes no part
-    std::vector<std::size_t> free_;             ///< of cores_
-    std::deque<LaneId> queue_;
+    CoreQueue queue_;                           // of cores_, by position
 };
 }  // namespace pipescope

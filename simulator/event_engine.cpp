@@ -21,16 +21,25 @@ EventEngine::EventEngine(const TaskGraph& graph, SharedResources resources)
     order_first_.push_back(static_cast<Index>(order_.size()));
     build_dependents(graph);
     for (const std::vector<double>& speeds : resources_.speeds) {
-        Server& server = servers_.emplace_back(Server{.speeds = speeds, .paces = {}, .active = {}, .waiting = {}});
+        Server& server = servers_.emplace_back(Server{.speeds = speeds, .paces = {}, .active = {}, .turns = {}});
         for (const double speed : speeds) {
             server.paces.push_back(1 / speed);
         }
         server.active.reserve(speeds.size());
     }
+    const std::size_t lanes = resources_.server_of_lane.size();
+    for (const std::size_t server : resources_.server_of_lane) {
+        const auto count = std::count(resources_.server_of_lane.begin(), resources_.server_of_lane.end(), server);
+        const std::size_t cores = servers_[server].speeds.size();
+        if (static_cast<std::size_t>(count) > cores && !servers_[server].turns) {
+            servers_[server].turns.emplace(lanes, cores);
+        }
+    }
+    queued_.resize(lanes);
     // A launcher has a server of its own.
     for (std::size_t worker = server_of_.size(); worker + 1 < order_first_.size(); ++worker) {
         server_of_.push_back(servers_.size());
-        servers_.push_back({.speeds = {1}, .paces = {1}, .active = {}, .waiting = {}});
+        servers_.push_back({.speeds = {1}, .paces = {1}, .active = {}, .turns = {}});
     }
     next_end_.reserve(2 * std::bit_ceil(servers_.size()));
     server_of_leaf_.reserve(servers_.size());
@@ -45,6 +54,9 @@ EventEngine::EventEngine(const TaskGraph& graph, SharedResources resources)
     }
     position_.resize(order_first_.size() - 1);
     busy_.resize(order_first_.size() - 1);
+    for (const std::size_t server : server_of_) {
+        takes_turns_.push_back(servers_[server].turns ? 1 : 0);
+    }
 }
 
 void EventEngine::build_orders(const TaskGraph& graph) {
@@ -130,7 +142,9 @@ void EventEngine::prepare() {
     std::fill(is_in_.begin(), is_in_.end(), 0);
     for (Server& server : servers_) {
         server.active.clear();
-        server.waiting.clear();
+        if (server.turns) {
+            server.turns->reset();
+        }
         server.work = server.since = 0;
         server.changed = false;
     }
@@ -259,14 +273,12 @@ void EventEngine::start(Index task) {
         return;
     }
     Server& server = servers_[server_of_[worker]];
-    if (server.active.size() == server.speeds.size() || !server.waiting.empty()) {
-        server.waiting.push_back(task);
-        return;
-    }
-    put_to_work(server, task);
-    if (!server.changed) {
-        server.changed = true;
-        changed_.push_back(server_of_[worker]);
+    if (takes_turns_[worker] != 0) {
+        queued_[worker] = task;
+        server.turns->ask(worker);
+        hand_out(server);
+    } else {
+        put_to_work(server, task);
     }
 }
 
@@ -274,13 +286,23 @@ void EventEngine::put_to_work(Server& server, Index task) {
     advance(server);
     start_[task] = now_;
     server.active.push_back({server.work + work_[task], task});
+    if (!server.changed) {
+        server.changed = true;
+        changed_.push_back(static_cast<std::size_t>(&server - servers_.data()));
+    }
+}
+
+void EventEngine::hand_out(Server& server) {
+    while (const auto grant = server.turns->grant()) {
+        put_to_work(server, queued_[grant->lane]);
+    }
 }
 
 void EventEngine::finish(Index task) {
     end_[task] = now_;
     ++finished_;
     const Index worker = worker_of_[task];
-    busy_[worker] = 0;
+    busy_[worker] = takes_turns_[worker];
     for (Index k = dependents_first_[task]; k < dependents_first_[task + 1]; ++k) {
         const Index dependent = dependents_[k];
         if (--missing_[dependent] == 0) {
@@ -291,7 +313,11 @@ void EventEngine::finish(Index task) {
         --in_flight_;
         try_start(entry_lane_);
     }
-    released_.push_back(worker);
+    if (takes_turns_[worker] != 0) {
+        released_.push_back(worker);
+    } else {
+        try_start(worker);
+    }
 }
 
 /// Starts all that can start now.
@@ -304,7 +330,11 @@ void EventEngine::settle() {
         } else {
             const Index worker = released_.back();
             released_.pop_back();
+            busy_[worker] = 0;
+            Server& server = servers_[server_of_[worker]];
+            server.turns->give_back(worker);
             try_start(worker);
+            hand_out(server);
         }
     }
 }
@@ -343,10 +373,6 @@ void EventEngine::refresh_changed() {
 void EventEngine::refresh(std::size_t index) {
     Server& server = servers_[index];
     server.changed = false;
-    while (!server.waiting.empty() && server.active.size() < server.speeds.size()) {
-        put_to_work(server, server.waiting.front());
-        server.waiting.erase(server.waiting.begin());
-    }
     if (server.active.empty()) {
         set_next_end(index, kNever);
         return;

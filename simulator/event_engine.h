@@ -1,18 +1,21 @@
 #pragma once
 
+#include "schedule/core_queue.h"
 #include "schedule/task_graph.h"
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 namespace pipescope {
 /// What tasks share while they run. A server is a device, the host's cores or a link.
 struct SharedResources {
-    /// By server: entry k is the speed of each of k + 1 tasks at work, against its own duration. As many as there are
-    /// entries are at work at once; the others wait, first come first served. {1} is a device of one's own, or one core
-    /// that lanes take in turns; {1, 1} is two cores; {1, .5} is a device that two lanes share evenly at every moment.
+    /// By server: entry k is the speed of each of k + 1 tasks at work, against its own duration. {1} is a device of
+    /// one's own; {1, .5} one that two lanes share evenly at every moment. Where lanes are more than there are entries,
+    /// the entries are cores that they take in turns, a task each, in the order of CoreQueue: {1, 1} for five lanes is
+    /// five lanes on two cores. A channel's server has as many entries as it has channels.
     std::vector<std::vector<double>> speeds;
     std::vector<std::size_t> server_of_lane;
     std::vector<std::size_t> server_of_channel;  ///< by position in TaskGraph::channels()
@@ -29,12 +32,12 @@ struct SharedResources {
 ///
 /// Idea: processor sharing by virtual work. All tasks on a server progress equally fast, so a server keeps one counter
 /// of work done for each; a task ends when the counter reaches the value at its start plus its own work, and a change
-/// of how many share it changes the counter's speed only. On a full server tasks wait in the order in which the lanes
-/// of an engine ask for a core: what a task's end lets start comes before the next task of its own lane. Events are
-/// ends of tasks; the next one is the least of the servers', kept in a tournament where there are many. Cost: O(events
+/// of how many share it changes the counter's speed only. Where lanes take cores in turns they ask in the order in
+/// which an engine's lanes do: what a task's end lets start before the next task of its own lane. Events are ends of
+/// tasks; the next one is the least of the servers', kept in a tournament where there are many. Cost: O(events
 /// (dependents + active on the server + log servers)), no allocation after the first run. Threading: one thread at a
 /// time; it keeps its state. Source: processor sharing as in SimGrid's model of CPUs and links (LMM with equal
-/// weights); turns as in the engine's CoreTurns.
+/// weights).
 class EventEngine {
 public:
     /// Precondition: `resources` fits the graph; the graph outlives nothing, it is copied into flat arrays.
@@ -55,10 +58,10 @@ private:
         std::vector<double> speeds;
         std::vector<double> paces;  ///< 1 / speed
         std::vector<Active> active;
-        std::vector<Index> waiting;  ///< for a place among them
-        double work = 0;             ///< done for each task since the server was last idle
-        double since = 0;            ///< when `work` was right
-        std::size_t first = 0;       ///< of `active`, the next to end
+        std::optional<CoreQueue> turns;  ///< of the lanes, where they are more than may be at work
+        double work = 0;                 ///< done for each task since the server was last idle
+        double since = 0;                ///< when `work` was right
+        std::size_t first = 0;           ///< of `active`, the next to end
         bool changed = false;
     };
 
@@ -73,6 +76,7 @@ private:
     void start(Index task);
     void finish(Index task);
     void put_to_work(Server& server, Index task);
+    void hand_out(Server& server);
     void settle();
     void end_next_on(std::size_t server);
     void advance(Server& server) const;
@@ -85,6 +89,7 @@ private:
     // Workers run their orders one by one: the lanes, then the channels, then the processes' launchers.
     std::vector<Index> worker_of_;        // by task
     std::vector<std::size_t> server_of_;  // by worker
+    std::vector<char> takes_turns_;       // by worker, for the cores of its server
     std::vector<Index> order_;            // all workers' tasks, one worker after the other
     std::vector<Index> order_first_;      // by worker; one more entry at the end
     std::vector<Index> dependents_;
@@ -107,7 +112,8 @@ private:
     std::vector<char> taken_;      // by task; where most_in_flight lets workers leave their order
     std::vector<char> is_in_;      // by micro-batch
     std::vector<Index> instant_;   // tasks of no duration that just started
-    std::vector<Index> released_;  // workers that just ended a task
+    std::vector<Index> released_;  // lanes that just ended a task and hold their core
+    std::vector<Index> queued_;    // by lane, the task that waits for a core
     std::vector<std::size_t> changed_;
     std::vector<double> own_work_, own_start_, own_end_;  // by task; empty where there are no launches
     std::span<const double> work_;                        // by task, launches included: the caller's or the above

@@ -148,16 +148,16 @@ SharedResources cores_of(const TaskGraph& graph, std::size_t count) {
 }
 
 TEST(EventEngine, LetsLanesWaitForACore) {
-    // n = 3, m = 2, one core: what a task's end lets start asks for the core before the next task of its own lane.
+    // n = 3, m = 2, one core: it goes on with the lane that has it, then to the one that asked first.
     const TaskGraph graph =
         make_schedule(Schedule::gpipe, {.num_partitions = 3, .num_micro_batches = 2, .checkpoint = Checkpoint::never});
     const EngineRun turns = run(graph, cores_of(graph, 1), uniform_durations(graph));
     const auto start = [&](int i, int j) { return turns.starts[*graph.find({0, TaskKind::forward, j, i, -1})]; };
     EXPECT_DOUBLE_EQ(start(0, 0), 0);
-    EXPECT_DOUBLE_EQ(start(0, 1), 1000);
-    EXPECT_DOUBLE_EQ(start(1, 0), 2000) << "it asked behind the task that micro-batch 0 let start";
-    EXPECT_DOUBLE_EQ(start(0, 2), 3000);
-    EXPECT_DOUBLE_EQ(start(1, 1), 4000);
+    EXPECT_DOUBLE_EQ(start(1, 0), 1000) << "the lane's next task is there when the core is free";
+    EXPECT_DOUBLE_EQ(start(0, 1), 2000);
+    EXPECT_DOUBLE_EQ(start(1, 1), 3000);
+    EXPECT_DOUBLE_EQ(start(0, 2), 4000);
     EXPECT_DOUBLE_EQ(start(1, 2), 5000);
     EXPECT_DOUBLE_EQ(turns.makespan(), 2 * 3 * 3000) << "the work of all lanes, one task after the other";
 }

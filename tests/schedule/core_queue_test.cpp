@@ -1,0 +1,90 @@
+#include "schedule/core_queue.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <vector>
+
+namespace pipescope {
+namespace {
+using ::testing::ElementsAre;
+
+/// All who can have a core now, in the order in which they get it.
+std::vector<std::size_t> granted(CoreQueue& queue) {
+    std::vector<std::size_t> lanes;
+    while (const auto grant = queue.grant()) {
+        lanes.push_back(grant->lane);
+    }
+    return lanes;
+}
+
+void ask(CoreQueue& queue, const std::vector<std::size_t>& lanes) {
+    for (const std::size_t lane : lanes) {
+        queue.ask(lane);
+    }
+}
+
+TEST(CoreQueue, GivesAsManyLanesACoreAsThereAreInTheOrderOfAsking) {
+    CoreQueue queue(4, 2);
+    EXPECT_FALSE(queue.grant().has_value()) << "nobody asked";
+    ask(queue, {3, 0, 1});
+    EXPECT_THAT(granted(queue), ElementsAre(3, 0));
+    queue.give_back(0);
+    EXPECT_THAT(granted(queue), ElementsAre(1));
+    queue.give_back(0);
+    EXPECT_THAT(granted(queue), ElementsAre()) << "a lane gives back only what it holds";
+}
+
+TEST(CoreQueue, PrefersTheLaneThatHadTheCoreLast) {
+    CoreQueue queue(3, 2);
+    ask(queue, {0, 1});
+    const auto first = queue.grant();
+    const auto second = queue.grant();
+    ASSERT_TRUE(first && second);
+    EXPECT_NE(first->core, second->core);
+    EXPECT_TRUE(first->moves) << "to its first core";
+    ask(queue, {2});
+    queue.give_back(1);
+    ask(queue, {1});
+    const auto again = queue.grant();
+    ASSERT_TRUE(again);
+    EXPECT_EQ(again->lane, 1U) << "lane 2 asked first, but that core was lane 1's";
+    EXPECT_EQ(again->core, second->core);
+    EXPECT_FALSE(again->moves);
+}
+
+TEST(CoreQueue, LeavesNoCoreIdleForThat) {
+    CoreQueue queue(3, 2);
+    ask(queue, {0, 1});
+    granted(queue);
+    queue.give_back(0);
+    ask(queue, {2});
+    const auto grant = queue.grant();
+    ASSERT_TRUE(grant);
+    EXPECT_EQ(grant->lane, 2U);
+    EXPECT_TRUE(grant->moves);
+}
+
+TEST(CoreQueue, ForgetsALaneThatWithdraws) {
+    CoreQueue queue(3, 1);
+    ask(queue, {0, 1, 2});
+    granted(queue);
+    queue.withdraw(1);
+    queue.give_back(0);
+    EXPECT_THAT(granted(queue), ElementsAre(2));
+}
+
+TEST(CoreQueue, StartsAnewAsTheFirstTime) {
+    CoreQueue queue(3, 2);
+    ask(queue, {2, 1, 0});
+    const auto first = queue.grant();
+    queue.reset();
+    ask(queue, {2, 1, 0});
+    const auto again = queue.grant();
+    ASSERT_TRUE(first && again);
+    EXPECT_EQ(again->lane, first->lane);
+    EXPECT_EQ(again->core, first->core);
+    EXPECT_THAT(granted(queue), ElementsAre(1));
+}
+}  // namespace
+}  // namespace pipescope
