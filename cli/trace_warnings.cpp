@@ -21,7 +21,7 @@ std::string loss_warning(const std::vector<DropRecord>& drops) {
         std::count_if(drops.begin(), drops.end(), [](const DropRecord& drop) { return drop.dropped > 0; });
     return fmt::format(
         "the recorder lost {} of {} ranges, on {} of {} threads: idle time and bubble fractions are not "
-        "known and not shown; record again with fewer steps",
+        "known and not shown; record again with fewer steps, or with larger rings by PIPESCOPE_RING_ENTRIES",
         lost, all, threads, drops.size());
 }
 

@@ -8,6 +8,8 @@
 
 namespace pipescope {
 namespace {
+using Clock = std::chrono::steady_clock;
+
 /// Best effort: a lane that may not run there runs where the system puts it.
 void set_affinity(pthread_t thread, const std::vector<int>& cores) {
     cpu_set_t set;
@@ -33,8 +35,12 @@ void CoreTurns::wait(LaneId id, const std::function<bool()>& ready) {
     std::unique_lock lock(mutex_);
     Lane& lane = *lanes_[id.index()];
     lane.thread = pthread_self();
+    const bool has_work = ready();
+    if (has_work && queue_.holds_core(id.index()) && Clock::now() - lane.granted < kCoreSlice) {
+        return;
+    }
     give_back(id);
-    if (ready()) {
+    if (has_work) {
         queue(id);
     } else {
         lane.ready = &ready;
@@ -83,6 +89,7 @@ void CoreTurns::hand_out() {
         }
         lane.is_queued = false;
         lane.may_run = true;
+        lane.granted = Clock::now();
         lane.its_turn.notify_one();
     }
 }

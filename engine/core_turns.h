@@ -31,8 +31,8 @@ public:
 
     bool takes_part(LaneId lane) const noexcept { return lanes_[lane.index()] != nullptr; }
 
-    /// Gives back the lane's core, and blocks until `ready()` holds and the lane has a core again. `ready` is called
-    /// under a lock, here and in call(): it must be quick, and what makes it true must be followed by a call().
+    /// Gives back the lane's core, unless it may keep it, and blocks until `ready()` holds and it has one. `ready` is
+    /// called under a lock, here and in call(): it must be quick, and what makes it true must be followed by a call().
     void wait(LaneId lane, const std::function<bool()>& ready);
     /// What the lane waits for may have come: if so it queues for a core.
     void call(LaneId lane);
@@ -44,6 +44,7 @@ private:
         const std::function<bool()>* ready = nullptr;  ///< while the lane waits and is not queued
         bool is_queued = false;
         bool may_run = false;
+        std::chrono::steady_clock::time_point granted;  ///< its core
         pthread_t thread{};
         std::condition_variable its_turn;
     };

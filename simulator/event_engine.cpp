@@ -11,6 +11,7 @@ namespace pipescope {
 namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::size_t kNoTask = std::numeric_limits<std::uint32_t>::max();
+constexpr double kSlice = std::chrono::duration<double, std::nano>(kCoreSlice).count();
 constexpr std::size_t kFewLeaves = 8;  // looked through one by one, which is quicker than a tournament
 }  // namespace
 
@@ -36,6 +37,7 @@ EventEngine::EventEngine(const TaskGraph& graph, SharedResources resources)
         }
     }
     queued_.resize(lanes);
+    granted_.resize(lanes);
     // A launcher has a server of its own.
     for (std::size_t worker = server_of_.size(); worker + 1 < order_first_.size(); ++worker) {
         server_of_.push_back(servers_.size());
@@ -273,7 +275,7 @@ void EventEngine::start(Index task) {
         return;
     }
     Server& server = servers_[server_of_[worker]];
-    if (takes_turns_[worker] != 0) {
+    if (takes_turns_[worker] != 0 && !server.turns->holds_core(worker)) {
         queued_[worker] = task;
         server.turns->ask(worker);
         hand_out(server);
@@ -294,6 +296,7 @@ void EventEngine::put_to_work(Server& server, Index task) {
 
 void EventEngine::hand_out(Server& server) {
     while (const auto grant = server.turns->grant()) {
+        granted_[grant->lane] = now_;
         put_to_work(server, queued_[grant->lane]);
     }
 }
@@ -332,7 +335,11 @@ void EventEngine::settle() {
             released_.pop_back();
             busy_[worker] = 0;
             Server& server = servers_[server_of_[worker]];
-            server.turns->give_back(worker);
+            const Index next = next_of(worker);
+            const bool has_work = next != kNoTask && missing_[next] == 0;
+            if (!has_work || now_ - granted_[worker] >= kSlice) {
+                server.turns->give_back(worker);
+            }
             try_start(worker);
             hand_out(server);
         }

@@ -139,8 +139,9 @@ Json run_json(const TrainingResult& result) {
             {{"loss", step.loss}, {"step_ns", step.step_time.count()}, {"wall_step_ns", step.wall_step_time.count()}});
     }
     for (const TrainedLane& lane : result.lanes) {
-        object["lanes"].push_back(
-            {{"peak_bytes", lane.peak_bytes}, {"peak", breakdown_json(lane.peak)}, {"busy_ns", lane.busy.count()}});
+        object["lanes"].push_back({{"peak_bytes", lane.peak_bytes},
+                                   {"peak", breakdown_json(lane.peak)},
+                                   {"busy_ns", lane.busy ? Json(lane.busy->count()) : Json(nullptr)}});
     }
     object["trace"] = result.trace.empty() ? Json(nullptr) : Json(result.trace.string());
     return object;
@@ -155,8 +156,9 @@ std::string run_text(const TrainingResult& result) {
     }
     TextTable lanes({{"lane"}, {"busy"}, {"peak memory"}, {"which is", Align::left}});
     for (std::size_t lane = 0; lane < result.lanes.size(); ++lane) {
-        lanes.add_row({std::to_string(lane), format_duration(result.lanes[lane].busy),
-                       format_bytes(result.lanes[lane].peak_bytes), breakdown_text(result.lanes[lane].peak)});
+        const TrainedLane& each = result.lanes[lane];
+        lanes.add_row({std::to_string(lane), each.busy ? format_duration(*each.busy) : "not known",
+                       format_bytes(each.peak_bytes), breakdown_text(each.peak)});
     }
     std::string text = steps.str() + "\n" + lanes.str() + "\n";
     text += result.bubble_fraction ? fmt::format("bubble fraction {} (median, warm-up left out)\n",

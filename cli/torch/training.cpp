@@ -146,14 +146,16 @@ TrainingResult read_result(const fs::path& path, std::size_t num_lanes) {
     const TraceReader reader(path);
     const Timeline timeline = reader.timeline(Source::measured);
     TrainingResult result;
+    result.loss = loss_warning(reader.drops());
+    const bool whole = result.loss.empty();
     result.lanes.resize(num_lanes);
     std::vector<double> bubbles;
     std::vector<std::vector<Nanoseconds>> busy(num_lanes);
     std::optional<Nanoseconds> steady_from;
     for (const StepRecord& record : reader.steps()) {
         const StepStatistics statistics = step_statistics(step_of(timeline, record.step), record.step);
-        result.steps.push_back(
-            {record.training_loss, statistics.step_time(), record.wall_end - record.wall_start, record.warmup});
+        result.steps.push_back({record.training_loss, whole ? statistics.step_time() : record.end - record.start,
+                                record.wall_end - record.wall_start, record.warmup});
         if (record.warmup) {
             continue;
         }
@@ -163,12 +165,11 @@ TrainingResult read_result(const fs::path& path, std::size_t num_lanes) {
             busy[lane].push_back(statistics.lanes[lane].busy);
         }
     }
-    result.loss = loss_warning(reader.drops());
-    if (!bubbles.empty() && result.loss.empty()) {
+    if (!bubbles.empty() && whole) {
         result.bubble_fraction = median(bubbles);
-    }
-    for (std::size_t lane = 0; lane < num_lanes; ++lane) {
-        result.lanes[lane].busy = busy[lane].empty() ? Nanoseconds{0} : median(busy[lane]);
+        for (std::size_t lane = 0; lane < num_lanes; ++lane) {
+            result.lanes[lane].busy = busy[lane].empty() ? Nanoseconds{0} : median(busy[lane]);
+        }
     }
     read_peaks(reader.memory(), steady_from.value_or(Nanoseconds{0}), result.lanes);
     return result;

@@ -42,10 +42,13 @@ struct TrainedStep {
 struct TrainedLane {
     Bytes peak_bytes = 0;  ///< highest after the warm-up
     MemoryBreakdown peak;  ///< what it consisted of; not known if it fell between two tasks
-    Nanoseconds busy{0};   ///< median over the steps after the warm-up
+    /// Median over the steps after the warm-up; nothing where that is not known: ranges were lost, or no trace was
+    /// read.
+    std::optional<Nanoseconds> busy;
 };
 
-/// Read back from the recording: the figures are those a comparison or the viewer shows.
+/// Read back from the recording: the figures are those a comparison or the viewer shows. Where ranges were lost, step
+/// times are the loop's own.
 struct TrainingResult {
     std::vector<TrainedStep> steps;
     /// Median over the steps after the warm-up; nothing if the recorder lost ranges, since it would be wrong.

@@ -119,6 +119,23 @@ TEST_F(TraceTroubleOfARun, TrainsOnWhereTheFolderIsReadOnlyAndSaysSo) {
     EXPECT_TRUE(std::filesystem::is_empty(user.folder() / "there"));
 }
 
+TEST_F(TraceTroubleOfARun, TrainsOnWhereItsRingsAreTooSmallAndShowsNoFigureThatWouldBeWrong) {
+    const CommandResult lossy =
+        user.types_to_shell("PIPESCOPE_RING_ENTRIES=2 timeout 120 '" PIPESCOPE_BIN_FOLDER "/pipescope' run " + kModel +
+                            " --balance 2,2 -m 8 --batch 16 --steps 40 --trace t.sqlite --json >.stdout 2>.stderr");
+    ASSERT_EQ(lossy.code, 0) << lossy.err;
+    EXPECT_THAT(lossy.err, AllOf(HasSubstr("warning: the recorder lost"), HasSubstr("PIPESCOPE_RING_ENTRIES")));
+    const auto run = lossy.json();
+    ASSERT_EQ(run.at("steps").size(), 40U);
+    for (const auto& step : run.at("steps")) {
+        EXPECT_GT(step.at("step_ns").get<std::int64_t>(), 0) << "the loop's own clock saw every step";
+    }
+    EXPECT_TRUE(run.at("bubble_fraction").is_null());
+    for (const auto& lane : run.at("lanes")) {
+        EXPECT_TRUE(lane.at("busy_ns").is_null());
+    }
+}
+
 TEST_F(TraceTroubleOfARun, LosesNothingToAReaderThatKeepsTheFileOpen) {
     run_beside("BEGIN", [&](int steps, SQLite::Database& reader, RunWithOnlooker& run) {
         const char* tasks = "SELECT count(*) FROM PIPESCOPE_TASK";

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <iterator>
 #include <numeric>
 #include <random>
@@ -160,6 +161,26 @@ TEST(EventEngine, LetsLanesWaitForACore) {
     EXPECT_DOUBLE_EQ(start(0, 2), 4000);
     EXPECT_DOUBLE_EQ(start(1, 2), 5000);
     EXPECT_DOUBLE_EQ(turns.makespan(), 2 * 3 * 3000) << "the work of all lanes, one task after the other";
+}
+
+TEST(EventEngine, ChangesLanesWithEveryTaskOnlyWhereTasksAreLong) {
+    // n = 2, m = 4, one core: behind the last lane's first backward both lanes have one to do.
+    const TaskGraph graph =
+        make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 4, .checkpoint = Checkpoint::never});
+    const double slice = std::chrono::duration<double, std::nano>(kCoreSlice).count();
+    const auto first_lane_waits = [&](double duration) {
+        std::vector<double> durations(graph.tasks().size(), 0);
+        for (TaskIndex task = 0; task < durations.size(); ++task) {
+            const TaskKind kind = graph.tasks()[task].key.kind;
+            durations[task] = kind == TaskKind::forward || kind == TaskKind::backward ? duration : 0;
+        }
+        const EngineRun turns = run(graph, cores_of(graph, 1), durations);
+        EXPECT_NEAR(turns.makespan(), 16 * duration, 1e-6);
+        const auto start = [&](int i, int j) { return turns.starts[*graph.find({0, TaskKind::backward, j, i, -1})]; };
+        return start(3, 0) > start(2, 1);
+    };
+    EXPECT_FALSE(first_lane_waits(slice)) << "it asked first";
+    EXPECT_TRUE(first_lane_waits(slice / 100)) << "the last lane keeps the core for a slice";
 }
 
 /// What only one task of a lane's order, or of the graph, can hold back: a core apart, each could start then.
