@@ -34,6 +34,9 @@ void prepare_task_ranges() {
 }
 
 void name_thread_for_profilers(const std::string& name) {
+    if (!task_ranges_enabled.load(std::memory_order_acquire)) {
+        return;
+    }
     nvtxNameOsThreadA(static_cast<std::uint32_t>(syscall(SYS_gettid)), name.c_str());
 }
 
