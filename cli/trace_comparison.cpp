@@ -35,7 +35,9 @@ TraceComparison compare_run(const std::filesystem::path& path, const OpenedTrace
         comparison.replay = replay(measured, profile, options);
         return {std::move(simulation), std::move(comparison), trace.drops, trace_warnings(trace)};
     } catch (const Error& error) {
-        refuse(path, fmt::format("holds a run that cannot be simulated: {}", error.what()));
+        const std::string loss = loss_warning(trace.drops);  // the likely reason, where there is one
+        refuse(path, fmt::format("holds a run that cannot be simulated: {}{}{}", error.what(), loss.empty() ? "" : "; ",
+                                 loss));
     }
 }
 

@@ -134,6 +134,7 @@ TEST_F(TraceTroubleOfARun, TrainsOnWhereItsRingsAreTooSmallAndShowsNoFigureThatW
     for (const auto& lane : run.at("lanes")) {
         EXPECT_TRUE(lane.at("busy_ns").is_null());
     }
+    EXPECT_THAT(user.types("compare t.sqlite").err, HasSubstr("the recorder lost")) << "compared or refused";
 }
 
 TEST_F(TraceTroubleOfARun, LosesNothingToAReaderThatKeepsTheFileOpen) {
