@@ -23,13 +23,6 @@ struct BalanceFlags {
     bool json = false;
 };
 
-/// Said where it happens: the engine cuts a mini-batch into one sample each at most.
-std::string fewer_micro_batches(const PipelineOptions& options) {
-    return options.chunks <= options.batch ? ""
-                                           : fmt::format("\n{} micro-batches were asked for; {} samples make {}\n",
-                                                         options.chunks, options.batch, options.batch);
-}
-
 ExitCode balance_command(const BalanceFlags& flags) {
     const PipelineOptions options = pipeline_options(flags.pipeline);
     if (parse_schedule(options.schedule) == Schedule::interleaved_1f1b) {

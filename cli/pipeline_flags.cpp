@@ -99,6 +99,11 @@ void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
         ->type_name("LIST")
         ->group("Hardware");
     command
+        .add_option("--cores", flags.cores,
+                    "Cores that lanes on 'cpu' take in turns, a task at a time; default: a core for each such lane")
+        ->type_name("N")
+        ->group("Hardware");
+    command
         .add_option("--link-bandwidth", flags.link_bandwidth,
                     "Of the link from each device to each other, such as 12GB/s; default: copies are free")
         ->type_name("RATE")
@@ -181,6 +186,7 @@ PipelineOptions pipeline_options(const PipelineFlags& flags) {
         options.memory_limit = parse_bytes(flags.memory_limit, "--memory-limit");
     }
     options.optimizer = flags.optimizer;
+    options.host_cores = flags.cores;
     return options;
 }
 }  // namespace pipescope

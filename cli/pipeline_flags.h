@@ -23,6 +23,7 @@ struct PipelineFlags {
     std::string link_latency;
     std::string speed;
     std::string memory_limit;
+    int cores = 0;
     std::string optimizer = "sgd";
 };
 
@@ -31,7 +32,7 @@ void add_balance_option(CLI::App& command, PipelineFlags& flags);  ///< --balanc
 void add_batch_options(CLI::App& command, PipelineFlags& flags);   ///< -m --chunks and --batch, required; --checkpoint
 void add_mini_batch_option(CLI::App& command, PipelineFlags& flags);  ///< --batch alone, required
 void add_algorithm_option(CLI::App& command, std::string& algorithm);
-void add_hardware_options(CLI::App& command, PipelineFlags& flags);  ///< --devices, links, --speed, --memory-limit
+void add_hardware_options(CLI::App& command, PipelineFlags& flags);  ///< --devices, --cores, links, --speed, ..
 void add_schedule_options(CLI::App& command, PipelineFlags& flags);  ///< --schedule, --placement
 void add_optimizer_option(CLI::App& command, PipelineFlags& flags);
 /// --json, with the same words everywhere.

@@ -147,6 +147,12 @@ Json simulation_json(const Simulation& simulation) {
     return object;
 }
 
+std::string fewer_micro_batches(const PipelineOptions& options) {
+    return options.chunks <= options.batch ? ""
+                                           : fmt::format("\n{} micro-batches were asked for; {} samples make {}\n",
+                                                         options.chunks, options.batch, options.batch);
+}
+
 std::string simulation_text(const Simulation& simulation) {
     const PipelineOptions& options = simulation.options;
     std::string text = fmt::format("balance {}, {} micro-batches of {} samples, checkpoint {}, schedule {}\n\n",

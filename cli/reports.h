@@ -15,6 +15,9 @@ namespace pipescope {
 
 nlohmann::ordered_json balance_json(const FoundBalance& found);
 std::string balance_text(const FoundBalance& found);
+/// A line where more micro-batches were asked for than there are samples: the engine cuts a mini-batch into one sample
+/// each at most. Else nothing.
+std::string fewer_micro_batches(const PipelineOptions& options);
 
 nlohmann::ordered_json simulation_json(const Simulation& simulation);
 std::string simulation_text(const Simulation& simulation);

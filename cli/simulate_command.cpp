@@ -22,7 +22,6 @@ constexpr const char* kAllSchedules = "all";
 
 /// What `simulate` knows beyond the flags it shares with the other commands.
 struct SharingFlags {
-    int cores = 0;
     int replicas = 1;
     int most_in_flight = 0;
     std::string link_sharing = "none";
@@ -41,11 +40,6 @@ struct SimulateFlags {
 };
 
 void add_sharing_options(CLI::App& command, SharingFlags& flags) {
-    command
-        .add_option("--cores", flags.cores,
-                    "Cores that lanes on 'cpu' share, taking them in turns; default: a core for each such lane")
-        ->type_name("N")
-        ->group("Hardware");
     command
         .add_option("--link-sharing", flags.link_sharing,
                     "Which copies share a link's bandwidth: none (default; a link for each pair of lanes), sender (one "
@@ -85,7 +79,6 @@ PipelineOptions options_of(const SimulateFlags& flags) {
     if (options.schedule == kAllSchedules) {
         options.schedule = "gpipe";
     }
-    options.host_cores = flags.sharing.cores;
     options.replicas = flags.sharing.replicas;
     options.most_in_flight = flags.sharing.most_in_flight;
     options.link.sharing = parse_link_sharing(flags.sharing.link_sharing);

@@ -13,6 +13,7 @@
 #include "engine/usable_cores.h"
 #include "models/zoo.h"
 #include "schedule/error.h"
+#include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
 #include "trace/trace_records.h"
 
@@ -130,8 +131,9 @@ std::string breakdown_text(const MemoryBreakdown& breakdown) {
     return text;
 }
 
-Json run_json(const TrainingResult& result) {
-    Json object{{"steps", Json::array()},
+Json run_json(const TrainingResult& result, std::size_t micro_batches) {
+    Json object{{"micro_batches", micro_batches},
+                {"steps", Json::array()},
                 {"bubble_fraction", result.bubble_fraction ? Json(*result.bubble_fraction) : Json(nullptr)},
                 {"lanes", Json::array()}};
     for (const TrainedStep& step : result.steps) {
@@ -185,7 +187,12 @@ ExitCode run_command(const RunFlags& flags) {
         options.survive_trace_failure = true;
         result = train_recorded(model, options);
     }
-    std::cout << (flags.json ? dump(run_json(result)) : run_text(result));
+    const std::size_t micro_batches = micro_batch_sizes(options.pipeline.batch, options.pipeline.chunks).size();
+    if (flags.json) {
+        std::cout << dump(run_json(result, micro_batches));
+    } else {
+        std::cout << run_text(result) << fewer_micro_batches(options.pipeline);
+    }
     if (!result.loss.empty()) {
         print_warnings({result.loss});
     }

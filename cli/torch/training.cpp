@@ -142,11 +142,35 @@ void read_peaks(const std::vector<MemorySample>& samples, Nanoseconds from, std:
     }
 }
 
+/// Why the recording does not hold every task of the steps; empty: it does. Another tool may have got the ranges.
+std::string what_is_missing(const TraceReader& reader, const Timeline& timeline) {
+    if (std::string loss = loss_warning(reader.drops()); !loss.empty()) {
+        return loss;
+    }
+    const std::vector<std::int32_t> heard = steps_of(timeline);
+    const std::vector<StepRecord> steps = reader.steps();
+    const auto silent = std::count_if(steps.begin(), steps.end(), [&](const StepRecord& step) {
+        return std::find(heard.begin(), heard.end(), step.step) == heard.end();
+    });
+    if (silent == 0) {
+        return {};
+    }
+    std::string text =
+        fmt::format("no task of {} of {} steps was recorded: busy times and the bubble fraction are not known", silent,
+                    steps.size());
+    for (const DiagnosticRecord& diagnostic : reader.diagnostics()) {
+        if (diagnostic.severity == "warning" || diagnostic.severity == "error") {
+            text += "; " + diagnostic.source + ": " + diagnostic.text;
+        }
+    }
+    return text;
+}
+
 TrainingResult read_result(const fs::path& path, std::size_t num_lanes) {
     const TraceReader reader(path);
     const Timeline timeline = reader.timeline(Source::measured);
     TrainingResult result;
-    result.loss = loss_warning(reader.drops());
+    result.loss = what_is_missing(reader, timeline);
     const bool whole = result.loss.empty();
     result.lanes.resize(num_lanes);
     std::vector<double> bubbles;

@@ -55,7 +55,7 @@ struct TrainingResult {
     std::optional<double> bubble_fraction;
     std::vector<TrainedLane> lanes;
     std::filesystem::path trace;  ///< where it was kept; empty: nowhere
-    std::string loss;             ///< a sentence about the ranges the recorder lost; empty: none
+    std::string loss;             ///< a sentence about ranges that were lost or not heard; empty: none
     /// Empty: the trace is whole. Else a clause that says why not; where the recording broke off, the steps are the
     /// loop's own, and the lanes are unknown.
     std::string trace_failure;

@@ -116,6 +116,33 @@ TEST_F(Commands, SimulateTakesCoresInTurns) {
     EXPECT_EQ(user.succeeds(line + " --cores 2").json().at("step_ns"), 300'000'000);
 }
 
+TEST_F(Commands, BalanceAndPlanTakeCoresInTurnsToo) {
+    const std::string lanes = " --batch 4 --checkpoint never --devices cpu,cpu --json";
+    const auto own = user.succeeds("balance p.json -n 2 -m 4" + lanes).json();
+    const auto turns = user.succeeds("balance p.json -n 2 -m 4 --cores 1" + lanes).json();
+    EXPECT_EQ(own.at("step_ns"), 300'000'000);
+    EXPECT_EQ(turns.at("step_ns"), 480'000'000) << "the work of both lanes";
+    const auto plan = user.succeeds(
+                              "plan p.json -n 2 -m 4 --batch 4 --checkpoint never --devices cpu,cpu --cores 1 "
+                              "--json")
+                          .json();
+    EXPECT_EQ(plan.at("candidates").at(0).at("step_ns"), 480'000'000);
+    EXPECT_THAT(refused(2, "balance p.json -n 2 -m 4 --cores -1" + lanes), HasSubstr("cores is -1"));
+}
+
+TEST_F(Commands, SimulateLimitsTheMicroBatchesInFlight) {
+    const std::string line = "simulate p.json --balance 2,2 -m 4 --batch 4 --checkpoint never --schedule 1f1b --json";
+    const auto free = user.succeeds(line).json().at("step_ns").get<std::int64_t>();
+    EXPECT_GT(user.succeeds(line + " --in-flight 1").json().at("step_ns").get<std::int64_t>(), free)
+        << "one micro-batch at a time";
+}
+
+TEST_F(Commands, BalanceExitsWith3WhereNothingFitsAndSaysWhatWould) {
+    const CommandResult result = user.types("balance p.json -n 2 -m 4 --batch 4 --memory-limit 1B --json");
+    EXPECT_EQ(result.code, 3);
+    EXPECT_GT(result.json().at("smallest_memory_limit").get<std::int64_t>(), 1);
+}
+
 TEST_F(Commands, SimulateSaysWhereThereAreFewerSamplesThanMicroBatches) {
     EXPECT_THAT(user.succeeds("simulate p.json --balance 2,2 -m 8 --batch 3").out,
                 HasSubstr("asked for 8 micro-batches of 3 samples: there are 3"));

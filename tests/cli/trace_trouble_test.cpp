@@ -137,6 +137,23 @@ TEST_F(TraceTroubleOfARun, TrainsOnWhereItsRingsAreTooSmallAndShowsNoFigureThatW
     EXPECT_THAT(user.types("compare t.sqlite").err, HasSubstr("the recorder lost")) << "compared or refused";
 }
 
+TEST_F(TraceTroubleOfARun, ShowsNoFigureWhereAnotherToolHasTheRanges) {
+    const CommandResult deaf = user.types_to_shell(
+        "NVTX_INJECTION64_PATH=/nowhere/tool.so timeout 120 '" PIPESCOPE_BIN_FOLDER "/pipescope' run " + kModel +
+        " --balance 2,2 -m 2 --batch 4 --steps 4 --json >.stdout 2>.stderr");
+    ASSERT_EQ(deaf.code, 0) << deaf.err;
+    EXPECT_THAT(deaf.err, AllOf(HasSubstr("no task of 4 of 4 steps was recorded"), HasSubstr("/nowhere/tool.so"),
+                                HasSubstr("unset NVTX_INJECTION64_PATH")));
+    const auto run = deaf.json();
+    EXPECT_TRUE(run.at("bubble_fraction").is_null());
+    for (const auto& step : run.at("steps")) {
+        EXPECT_GT(step.at("step_ns").get<std::int64_t>(), 0);
+    }
+    for (const auto& lane : run.at("lanes")) {
+        EXPECT_TRUE(lane.at("busy_ns").is_null());
+    }
+}
+
 TEST_F(TraceTroubleOfARun, LosesNothingToAReaderThatKeepsTheFileOpen) {
     run_beside("BEGIN", [&](int steps, SQLite::Database& reader, RunWithOnlooker& run) {
         const char* tasks = "SELECT count(*) FROM PIPESCOPE_TASK";
