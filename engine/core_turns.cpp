@@ -35,6 +35,10 @@ void CoreTurns::wait(LaneId id, const std::function<bool()>& ready) {
     std::unique_lock lock(mutex_);
     Lane& lane = *lanes_[id.index()];
     lane.thread = pthread_self();
+    if (given_up_) {
+        lane.its_turn.wait(lock, ready);
+        return;
+    }
     const bool has_work = ready();
     if (has_work && queue_.holds_core(id.index()) && Clock::now() - lane.granted < kCoreSlice) {
         return;
@@ -47,18 +51,21 @@ void CoreTurns::wait(LaneId id, const std::function<bool()>& ready) {
     }
     hand_out();
     // Patience counts from when there is work: a lane may wait for that as long as it takes.
-    for (bool was_queued = false; !lane.its_turn.wait_for(lock, patience_, [&] { return lane.may_run; });
-         was_queued = lane.is_queued) {
+    const auto may_go = [&] { return lane.may_run || (given_up_ && ready()); };
+    for (bool was_queued = false; !lane.its_turn.wait_for(lock, patience_, may_go); was_queued = lane.is_queued) {
         if (was_queued) {
-            go_without(id);
+            give_up();
         }
     }
+    lane.ready = nullptr;
 }
 
 void CoreTurns::call(LaneId id) {
     const std::lock_guard lock(mutex_);
     Lane& lane = *lanes_[id.index()];
-    if (lane.ready != nullptr && (*lane.ready)()) {
+    if (given_up_) {
+        lane.its_turn.notify_one();
+    } else if (lane.ready != nullptr && (*lane.ready)()) {
         lane.ready = nullptr;
         queue(id);
         hand_out();
@@ -82,10 +89,13 @@ void CoreTurns::give_back(LaneId lane) {
 }
 
 void CoreTurns::hand_out() {
+    if (given_up_) {
+        return;
+    }
     while (const auto grant = queue_.grant()) {
         Lane& lane = *lanes_[grant->lane];
         if (grant->moves) {
-            set_affinity(lane.thread, {cores_[grant->core]});
+            set_affinity(*lane.thread, {cores_[grant->core]});
         }
         lane.is_queued = false;
         lane.may_run = true;
@@ -94,11 +104,13 @@ void CoreTurns::hand_out() {
     }
 }
 
-void CoreTurns::go_without(LaneId id) {
-    Lane& lane = *lanes_[id.index()];
-    queue_.withdraw(id.index());
-    lane.is_queued = false;
-    lane.may_run = true;
-    set_affinity(lane.thread, usable_);
+void CoreTurns::give_up() {
+    given_up_ = true;
+    for (const auto& lane : lanes_) {
+        if (lane && lane->thread) {
+            set_affinity(*lane->thread, usable_);
+            lane->its_turn.notify_one();
+        }
+    }
 }
 }  // namespace pipescope

@@ -10,6 +10,7 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 namespace pipescope {
@@ -24,8 +25,9 @@ namespace pipescope {
 class CoreTurns {
 public:
     /// `takes_part`: by lane; those that do not are left alone.
-    /// `patience`: a lane that waits longer for its turn, up to twice as long, goes on without, on any core: layers
-    /// that wait for one another must not hang. Precondition: cores is not empty.
+    /// `patience`: once a lane has waited longer for its turn, up to twice as long, there are no more turns, and the
+    /// operating system shares the cores: layers that wait for one another must not hang. Precondition: cores is not
+    /// empty.
     CoreTurns(const std::vector<bool>& takes_part, std::vector<int> cores,
               std::chrono::nanoseconds patience = std::chrono::seconds(5));
 
@@ -45,7 +47,7 @@ private:
         bool is_queued = false;
         bool may_run = false;
         std::chrono::steady_clock::time_point granted;  ///< its core
-        pthread_t thread{};
+        std::optional<pthread_t> thread;
         std::condition_variable its_turn;
     };
 
@@ -53,13 +55,14 @@ private:
     void queue(LaneId lane);
     void give_back(LaneId lane);
     void hand_out();
-    void go_without(LaneId lane);
+    void give_up();
 
     const std::vector<int> cores_;
     const std::vector<int> usable_;  ///< by the maker's thread
     const std::chrono::nanoseconds patience_;
     std::mutex mutex_;
     std::vector<std::unique_ptr<Lane>> lanes_;  // none for a lane that takes no part
-    CoreQueue queue_;                           // of cores_, by position
+    bool given_up_ = false;
+    CoreQueue queue_;  // of cores_, by position
 };
 }  // namespace pipescope

@@ -34,6 +34,7 @@ void prepare_task_ranges() {
 }
 
 void name_thread_for_profilers(const std::string& name) {
+    prepare_task_ranges();  // one thread makes NVTX's first call: two would race in its start-up
     if (!task_ranges_enabled.load(std::memory_order_acquire)) {
         return;
     }

@@ -17,7 +17,7 @@ extern std::atomic<bool> task_ranges_enabled;
 
 /// Idempotent; any thread.
 void prepare_task_ranges();
-/// Shows `name` for the calling thread in NVTX tools. No effect while nobody listens; after prepare_task_ranges().
+/// Shows `name` for the calling thread in NVTX tools. No effect while nobody listens.
 void name_thread_for_profilers(const std::string& name);
 
 /// The range of one task, from construction to destruction on the same thread; ranges of one thread nest.

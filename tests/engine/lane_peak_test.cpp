@@ -98,9 +98,12 @@ std::vector<Bytes> peaks_of_lanes(Checkpoint mode) {
         layers.insert(layers.end(), 3, function_layer("sigmoid", sigmoid));
         layers.push_back(lane + 1 < kLanes ? function_layer("fold", fold) : function_layer("narrow", narrow));
     }
-    GPipe model(
-        layers,
-        {.balance = {5, 5, 5}, .devices = cpus(kLanes), .chunks = kChunks, .checkpoint = mode, .observer = &memory});
+    GPipe model(layers, {.balance = {5, 5, 5},
+                         .devices = cpus(kLanes),
+                         .chunks = kChunks,
+                         .checkpoint = mode,
+                         .host_cores = kLanes,
+                         .observer = &memory});
     const at::Tensor input = torch::ones({kChunks * kSamples, kWidth}, torch::kFloat64).requires_grad_();
     model.step(input, {}, sum_of);
     return peaks;
