@@ -8,7 +8,9 @@
 
 namespace pipescope {
 namespace {
-using Clock = std::chrono::steady_clock;
+double now_ns() {
+    return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
 /// Best effort: a lane that may not run there runs where the system puts it.
 void set_affinity(pthread_t thread, const std::vector<int>& cores) {
@@ -40,20 +42,20 @@ void CoreTurns::wait(LaneId id, const std::function<bool()>& ready) {
         return;
     }
     const bool has_work = ready();
-    if (has_work && queue_.holds_core(id.index()) && Clock::now() - lane.granted < kCoreSlice) {
+    if (has_work && queue_.may_keep(id.index(), now_ns())) {
         return;
     }
-    give_back(id);
+    queue_.give_back(id.index());
     if (has_work) {
-        queue(id);
+        queue_.ask(id.index());
     } else {
         lane.ready = &ready;
     }
     hand_out();
     // Patience counts from when there is work: a lane may wait for that as long as it takes.
-    const auto may_go = [&] { return lane.may_run || (given_up_ && ready()); };
-    for (bool was_queued = false; !lane.its_turn.wait_for(lock, patience_, may_go); was_queued = lane.is_queued) {
-        if (was_queued) {
+    const auto may_go = [&] { return queue_.holds_core(id.index()) || (given_up_ && ready()); };
+    for (bool asked = false; !lane.its_turn.wait_for(lock, patience_, may_go); asked = queue_.asks(id.index())) {
+        if (asked) {
             give_up();
         }
     }
@@ -67,39 +69,26 @@ void CoreTurns::call(LaneId id) {
         lane.its_turn.notify_one();
     } else if (lane.ready != nullptr && (*lane.ready)()) {
         lane.ready = nullptr;
-        queue(id);
+        queue_.ask(id.index());
         hand_out();
     }
 }
 
 void CoreTurns::leave(LaneId id) {
     const std::lock_guard lock(mutex_);
-    give_back(id);
+    queue_.give_back(id.index());
     hand_out();
-}
-
-void CoreTurns::queue(LaneId lane) {
-    lanes_[lane.index()]->is_queued = true;
-    queue_.ask(lane.index());
-}
-
-void CoreTurns::give_back(LaneId lane) {
-    lanes_[lane.index()]->may_run = false;
-    queue_.give_back(lane.index());
 }
 
 void CoreTurns::hand_out() {
     if (given_up_) {
         return;
     }
-    while (const auto grant = queue_.grant()) {
+    while (const auto grant = queue_.grant(now_ns())) {
         Lane& lane = *lanes_[grant->lane];
         if (grant->moves) {
             set_affinity(*lane.thread, {cores_[grant->core]});
         }
-        lane.is_queued = false;
-        lane.may_run = true;
-        lane.granted = Clock::now();
         lane.its_turn.notify_one();
     }
 }

@@ -44,16 +44,11 @@ public:
 private:
     struct Lane {
         const std::function<bool()>* ready = nullptr;  ///< while the lane waits and is not queued
-        bool is_queued = false;
-        bool may_run = false;
-        std::chrono::steady_clock::time_point granted;  ///< its core
         std::optional<pthread_t> thread;
         std::condition_variable its_turn;
     };
 
     // All of these with mutex_ held.
-    void queue(LaneId lane);
-    void give_back(LaneId lane);
     void hand_out();
     void give_up();
 

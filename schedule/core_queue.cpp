@@ -4,7 +4,7 @@
 
 namespace pipescope {
 CoreQueue::CoreQueue(std::size_t num_lanes, std::size_t num_cores)
-    : num_cores_(num_cores), held_(num_lanes), last_(num_lanes) {
+    : num_cores_(num_cores), held_(num_lanes), last_(num_lanes), granted_(num_lanes) {
     asking_.reserve(num_lanes);
     free_.reserve(num_cores);
     reset();
@@ -24,9 +24,13 @@ void CoreQueue::ask(std::size_t lane) {
     asking_.push_back(lane);
 }
 
-void CoreQueue::withdraw(std::size_t lane) {
-    asking_.erase(std::remove(asking_.begin(), asking_.end(), lane), asking_.end());
-    last_[lane] = kNone;
+bool CoreQueue::asks(std::size_t lane) const {
+    return std::find(asking_.begin(), asking_.end(), lane) != asking_.end();
+}
+
+bool CoreQueue::may_keep(std::size_t lane, double now) const {
+    constexpr double kSlice = std::chrono::duration<double, std::nano>(kCoreSlice).count();
+    return holds_core(lane) && now - granted_[lane] < kSlice;
 }
 
 void CoreQueue::give_back(std::size_t lane) {
@@ -40,7 +44,7 @@ bool CoreQueue::is_free(std::size_t core) const {
     return std::find(free_.begin(), free_.end(), core) != free_.end();
 }
 
-std::optional<CoreQueue::Grant> CoreQueue::grant() {
+std::optional<CoreQueue::Grant> CoreQueue::grant(double now) {
     if (free_.empty() || asking_.empty()) {
         return std::nullopt;
     }
@@ -53,6 +57,7 @@ std::optional<CoreQueue::Grant> CoreQueue::grant() {
     const std::size_t core = moves ? free_.back() : last_[lane];
     free_.erase(std::find(free_.begin(), free_.end(), core));
     held_[lane] = last_[lane] = core;
+    granted_[lane] = now;
     return Grant{lane, core, moves};
 }
 }  // namespace pipescope

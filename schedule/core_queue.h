@@ -29,13 +29,14 @@ public:
 
     /// Precondition: the lane does not ask already, and holds no core.
     void ask(std::size_t lane);
-    /// The lane asks no more, and has no core that it had last.
-    void withdraw(std::size_t lane);
+    bool asks(std::size_t lane) const;
     bool holds_core(std::size_t lane) const { return held_[lane] != kNone; }
+    /// Whether a lane that has work holds a core that it need not give back yet. `now`: ns from any one moment.
+    bool may_keep(std::size_t lane, double now) const;
     /// The lane's core is free, if it holds one.
     void give_back(std::size_t lane);
     /// The next lane to get a core, which it holds from then on; nothing where no core is free or no lane asks.
-    std::optional<Grant> grant();
+    std::optional<Grant> grant(double now);
     /// As new.
     void reset();
 
@@ -48,5 +49,6 @@ private:
     std::vector<std::size_t> free_;    ///< cores, the one freed last at the back
     std::vector<std::size_t> held_;    ///< core, by lane; kNone
     std::vector<std::size_t> last_;    ///< likewise
+    std::vector<double> granted_;      ///< when, by lane; of held_
 };
 }  // namespace pipescope

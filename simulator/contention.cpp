@@ -140,16 +140,14 @@ std::optional<SharedResources> shared_resources(const Profile& profile, const Pi
 
 std::optional<SharedResources> core_turns(const PipelineOptions& options, const TaskGraph& graph) {
     SharedResources resources;
-    std::optional<std::size_t> host;
+    resources.speeds.emplace_back(static_cast<std::size_t>(most_at_work(options, kHost)), 1.0);  // the host
     for (int lane = 0; lane < graph.num_lanes(); ++lane) {
-        const bool on_host = device_of(options, LaneId{lane}) == kHost;
-        if (!on_host || !host) {
-            resources.speeds.emplace_back(static_cast<std::size_t>(on_host ? most_at_work(options, kHost) : 1), 1.0);
+        if (device_of(options, LaneId{lane}) == kHost) {
+            resources.server_of_lane.push_back(0);
+        } else {
+            resources.server_of_lane.push_back(resources.speeds.size());
+            resources.speeds.push_back({1});
         }
-        if (on_host && !host) {
-            host = resources.speeds.size() - 1;
-        }
-        resources.server_of_lane.push_back(on_host ? *host : resources.speeds.size() - 1);
     }
     for (std::size_t k = 0; k < graph.channels().size(); ++k) {
         resources.server_of_channel.push_back(resources.speeds.size());

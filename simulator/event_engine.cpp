@@ -11,7 +11,6 @@ namespace pipescope {
 namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::size_t kNoTask = std::numeric_limits<std::uint32_t>::max();
-constexpr double kSlice = std::chrono::duration<double, std::nano>(kCoreSlice).count();
 constexpr std::size_t kFewLeaves = 8;  // looked through one by one, which is quicker than a tournament
 }  // namespace
 
@@ -37,7 +36,6 @@ EventEngine::EventEngine(const TaskGraph& graph, SharedResources resources)
         }
     }
     queued_.resize(lanes);
-    granted_.resize(lanes);
     // A launcher has a server of its own.
     for (std::size_t worker = server_of_.size(); worker + 1 < order_first_.size(); ++worker) {
         server_of_.push_back(servers_.size());
@@ -295,8 +293,7 @@ void EventEngine::put_to_work(Server& server, Index task) {
 }
 
 void EventEngine::hand_out(Server& server) {
-    while (const auto grant = server.turns->grant()) {
-        granted_[grant->lane] = now_;
+    while (const auto grant = server.turns->grant(now_)) {
         put_to_work(server, queued_[grant->lane]);
     }
 }
@@ -337,7 +334,7 @@ void EventEngine::settle() {
             Server& server = servers_[server_of_[worker]];
             const Index next = next_of(worker);
             const bool has_work = next != kNoTask && missing_[next] == 0;
-            if (!has_work || now_ - granted_[worker] >= kSlice) {
+            if (!has_work || !server.turns->may_keep(worker, now_)) {
                 server.turns->give_back(worker);
             }
             try_start(worker);

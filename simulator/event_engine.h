@@ -114,7 +114,6 @@ private:
     std::vector<Index> instant_;   // tasks of no duration that just started
     std::vector<Index> released_;  // lanes that just ended a task and hold their core
     std::vector<Index> queued_;    // by lane, the task that waits for a core
-    std::vector<double> granted_;  // by lane, when it got its core
     std::vector<std::size_t> changed_;
     std::vector<double> own_work_, own_start_, own_end_;  // by task; empty where there are no launches
     std::span<const double> work_;                        // by task, launches included: the caller's or the above

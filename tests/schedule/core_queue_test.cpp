@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <vector>
 
 namespace pipescope {
@@ -12,7 +13,7 @@ using ::testing::ElementsAre;
 /// All who can have a core now, in the order in which they get it.
 std::vector<std::size_t> granted(CoreQueue& queue) {
     std::vector<std::size_t> lanes;
-    while (const auto grant = queue.grant()) {
+    while (const auto grant = queue.grant(0)) {
         lanes.push_back(grant->lane);
     }
     return lanes;
@@ -26,7 +27,7 @@ void ask(CoreQueue& queue, const std::vector<std::size_t>& lanes) {
 
 TEST(CoreQueue, GivesAsManyLanesACoreAsThereAreInTheOrderOfAsking) {
     CoreQueue queue(4, 2);
-    EXPECT_FALSE(queue.grant().has_value()) << "nobody asked";
+    EXPECT_FALSE(queue.grant(0).has_value()) << "nobody asked";
     ask(queue, {3, 0, 1});
     EXPECT_THAT(granted(queue), ElementsAre(3, 0));
     queue.give_back(0);
@@ -38,15 +39,15 @@ TEST(CoreQueue, GivesAsManyLanesACoreAsThereAreInTheOrderOfAsking) {
 TEST(CoreQueue, PrefersTheLaneThatHadTheCoreLast) {
     CoreQueue queue(3, 2);
     ask(queue, {0, 1});
-    const auto first = queue.grant();
-    const auto second = queue.grant();
+    const auto first = queue.grant(0);
+    const auto second = queue.grant(0);
     ASSERT_TRUE(first && second);
     EXPECT_NE(first->core, second->core);
     EXPECT_TRUE(first->moves) << "to its first core";
     ask(queue, {2});
     queue.give_back(1);
     ask(queue, {1});
-    const auto again = queue.grant();
+    const auto again = queue.grant(0);
     ASSERT_TRUE(again);
     EXPECT_EQ(again->lane, 1U) << "lane 2 asked first, but that core was lane 1's";
     EXPECT_EQ(again->core, second->core);
@@ -59,28 +60,31 @@ TEST(CoreQueue, LeavesNoCoreIdleForThat) {
     granted(queue);
     queue.give_back(0);
     ask(queue, {2});
-    const auto grant = queue.grant();
+    const auto grant = queue.grant(0);
     ASSERT_TRUE(grant);
     EXPECT_EQ(grant->lane, 2U);
     EXPECT_TRUE(grant->moves);
 }
 
-TEST(CoreQueue, ForgetsALaneThatWithdraws) {
-    CoreQueue queue(3, 1);
-    ask(queue, {0, 1, 2});
-    granted(queue);
-    queue.withdraw(1);
-    queue.give_back(0);
-    EXPECT_THAT(granted(queue), ElementsAre(2));
+TEST(CoreQueue, LetsALaneKeepItsCoreForASlice) {
+    const double slice = std::chrono::duration<double, std::nano>(kCoreSlice).count();
+    CoreQueue queue(2, 1);
+    ask(queue, {0, 1});
+    ASSERT_TRUE(queue.grant(1000));
+    EXPECT_TRUE(queue.may_keep(0, 1000 + slice / 2));
+    EXPECT_FALSE(queue.may_keep(0, 1000 + slice));
+    EXPECT_FALSE(queue.may_keep(1, 1000)) << "it holds none";
+    EXPECT_TRUE(queue.asks(1));
+    EXPECT_FALSE(queue.asks(0));
 }
 
 TEST(CoreQueue, StartsAnewAsTheFirstTime) {
     CoreQueue queue(3, 2);
     ask(queue, {2, 1, 0});
-    const auto first = queue.grant();
+    const auto first = queue.grant(0);
     queue.reset();
     ask(queue, {2, 1, 0});
-    const auto again = queue.grant();
+    const auto again = queue.grant(0);
     ASSERT_TRUE(first && again);
     EXPECT_EQ(again->lane, first->lane);
     EXPECT_EQ(again->core, first->core);
