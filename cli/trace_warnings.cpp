@@ -25,6 +25,16 @@ std::string loss_warning(const std::vector<DropRecord>& drops) {
         lost, all, threads, drops.size());
 }
 
+std::vector<std::string> diagnostic_warnings(const std::vector<DiagnosticRecord>& diagnostics) {
+    std::vector<std::string> warnings;
+    for (const DiagnosticRecord& diagnostic : diagnostics) {
+        if (diagnostic.severity == "warning" || diagnostic.severity == "error") {
+            warnings.push_back(diagnostic.source + ": " + diagnostic.text);
+        }
+    }
+    return warnings;
+}
+
 std::vector<std::string> trace_warnings(const OpenedTrace& trace) {
     std::vector<std::string> warnings;
     if (std::string loss = loss_warning(trace.drops); !loss.empty()) {
@@ -36,10 +46,8 @@ std::vector<std::string> trace_warnings(const OpenedTrace& trace) {
             "missing "
             "is not known; 'pipescope recover' makes it one plain file");
     }
-    for (const DiagnosticRecord& diagnostic : trace.diagnostics) {
-        if (diagnostic.severity == "warning" || diagnostic.severity == "error") {
-            warnings.push_back(diagnostic.source + ": " + diagnostic.text);
-        }
+    for (std::string& warning : diagnostic_warnings(trace.diagnostics)) {
+        warnings.push_back(std::move(warning));
     }
     return warnings;
 }

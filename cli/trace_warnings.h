@@ -9,6 +9,8 @@ namespace pipescope {
 /// What whoever reads figures of this trace must know, one sentence each: ranges that the recorder lost, a recording
 /// that was cut off, and what the trace itself warns of. Empty for a trace that can be trusted.
 std::vector<std::string> trace_warnings(const OpenedTrace& trace);
+/// What the recording itself warned of, "source: text" each.
+std::vector<std::string> diagnostic_warnings(const std::vector<DiagnosticRecord>& diagnostics);
 /// Only about ranges that were lost; empty where none were.
 std::string loss_warning(const std::vector<DropRecord>& drops);
 /// "pipescope: warning: ..." for each, on stderr.

@@ -22,6 +22,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 namespace pipescope {
@@ -143,14 +144,13 @@ void read_peaks(const std::vector<MemorySample>& samples, Nanoseconds from, std:
 }
 
 /// Why the recording does not hold every task of the steps; empty: it does. Another tool may have got the ranges.
-std::string what_is_missing(const TraceReader& reader, const Timeline& timeline) {
+std::string what_is_missing(const TraceReader& reader, const Timeline& timeline, std::span<const StepRecord> steps) {
     if (std::string loss = loss_warning(reader.drops()); !loss.empty()) {
         return loss;
     }
     const std::vector<std::int32_t> heard = steps_of(timeline);
-    const std::vector<StepRecord> steps = reader.steps();
     const auto silent = std::count_if(steps.begin(), steps.end(), [&](const StepRecord& step) {
-        return std::find(heard.begin(), heard.end(), step.step) == heard.end();
+        return !std::binary_search(heard.begin(), heard.end(), step.step);
     });
     if (silent == 0) {
         return {};
@@ -158,10 +158,8 @@ std::string what_is_missing(const TraceReader& reader, const Timeline& timeline)
     std::string text =
         fmt::format("no task of {} of {} steps was recorded: busy times and the bubble fraction are not known", silent,
                     steps.size());
-    for (const DiagnosticRecord& diagnostic : reader.diagnostics()) {
-        if (diagnostic.severity == "warning" || diagnostic.severity == "error") {
-            text += "; " + diagnostic.source + ": " + diagnostic.text;
-        }
+    for (const std::string& warning : diagnostic_warnings(reader.diagnostics())) {
+        text += "; " + warning;
     }
     return text;
 }
@@ -170,13 +168,14 @@ TrainingResult read_result(const fs::path& path, std::size_t num_lanes) {
     const TraceReader reader(path);
     const Timeline timeline = reader.timeline(Source::measured);
     TrainingResult result;
-    result.loss = what_is_missing(reader, timeline);
+    const std::vector<StepRecord> steps = reader.steps();
+    result.loss = what_is_missing(reader, timeline, steps);
     const bool whole = result.loss.empty();
     result.lanes.resize(num_lanes);
     std::vector<double> bubbles;
     std::vector<std::vector<Nanoseconds>> busy(num_lanes);
     std::optional<Nanoseconds> steady_from;
-    for (const StepRecord& record : reader.steps()) {
+    for (const StepRecord& record : steps) {
         const StepStatistics statistics = step_statistics(step_of(timeline, record.step), record.step);
         result.steps.push_back({record.training_loss, whole ? statistics.step_time() : record.end - record.start,
                                 record.wall_end - record.wall_start, record.warmup});

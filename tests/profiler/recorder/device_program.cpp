@@ -45,17 +45,23 @@ std::uint64_t now() {
     return device == nullptr ? 0 : device->now();
 }
 
-void launch_kernel(std::uint32_t correlation, std::uint64_t delay, std::uint64_t duration) {
+/// The host's call of the runtime that launches something; returns when it began.
+std::uint64_t emit_call(CUpti_CallbackId call_id, std::uint32_t correlation) {
     auto call = make_record<CUpti_ActivityAPI>(CUPTI_ACTIVITY_KIND_RUNTIME);
-    call.cbid = CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000;
+    call.cbid = call_id;
     call.start = now();
     call.end = call.start + 1;
     call.threadId = static_cast<std::uint32_t>(gettid());
     call.correlationId = correlation;
     emit(call);
+    return call.start;
+}
+
+void launch_kernel(std::uint32_t correlation, std::uint64_t delay, std::uint64_t duration) {
+    const std::uint64_t start = emit_call(CUPTI_RUNTIME_TRACE_CBID_cudaLaunchKernel_v7000, correlation);
     auto kernel = make_record<CUpti_ActivityKernel10>(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
     kernel.name = "_ZN2at6native12_GLOBAL__N_13addIfLi4EEEvPT_i";
-    kernel.start = call.start + delay;
+    kernel.start = start + delay;
     kernel.end = kernel.start + duration;
     kernel.contextId = 1;
     kernel.streamId = kStream;
@@ -70,17 +76,11 @@ void launch_kernel(std::uint32_t correlation, std::uint64_t delay, std::uint64_t
 /// One launch of a CUDA graph of three kernels, as CUPTI tells it while its GRAPH_TRACE is off: a kernel for each node.
 void launch_graph(const TaskKey& key, std::uint32_t correlation) {
     const TaskRange range(key);
-    auto call = make_record<CUpti_ActivityAPI>(CUPTI_ACTIVITY_KIND_RUNTIME);
-    call.cbid = CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000;
-    call.start = now();
-    call.end = call.start + 1;
-    call.threadId = static_cast<std::uint32_t>(gettid());
-    call.correlationId = correlation;
-    emit(call);
+    const std::uint64_t start = emit_call(CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000, correlation);
     for (std::uint64_t node = 1; node <= 3; ++node) {
         auto kernel = make_record<CUpti_ActivityKernel10>(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
         kernel.name = "_Z4nodev";
-        kernel.start = call.start + 1000 * node;
+        kernel.start = start + 1000 * node;
         kernel.end = kernel.start + 400;
         kernel.contextId = 1;
         kernel.streamId = kStream;
