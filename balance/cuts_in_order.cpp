@@ -50,7 +50,8 @@ CutOrder order_by_peak(const PartitionProblem& problem) {
     order.layers = problem.forward_ns.size();
     order.partitions = static_cast<std::size_t>(problem.partitions);
     order.cost = [&problem](std::size_t p, std::size_t first, std::size_t end) -> std::optional<CutCost> {
-        return CutCost{0, 0, problem.peak_bytes(id_of(p), range_of(first, end)), 0, 0};
+        const Bytes gap = limit_gap(problem.memory_limits, p);
+        return CutCost{0, 0, problem.peak_bytes(id_of(p), range_of(first, end)) + gap, 0, 0};
     };
     add_too_long(order, problem);
     return order;

@@ -35,7 +35,7 @@ struct CutOrder {
 };
 /// By the step of `problem`, its memory limit kept. Both arguments are borrowed.
 CutOrder order_by_step(const PartitionProblem& problem, const PartitionTable& table);
-/// By the largest of problem.peak_bytes over the partitions. Borrowed as above.
+/// By the largest of problem.peak_bytes over the partitions, each with its lane's limit_gap(). Borrowed as above.
 CutOrder order_by_peak(const PartitionProblem& problem);
 
 /// All ways to cut, the cheapest first, one at a time: for what the cost alone does not decide, such as whether tensors

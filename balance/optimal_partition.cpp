@@ -80,7 +80,7 @@ public:
 
     std::vector<RankedBalance> run(std::size_t most) {
         std::vector<RankedBalance> found = min_max_cuts();
-        if (found.empty() && problem_.memory_limit) {
+        if (found.empty() && !problem_.memory_limits.empty()) {
             if (const std::optional<Balance> balance = min_max_within_limit()) {
                 found.push_back({*balance, *step_of(*balance)});
             }
@@ -307,8 +307,14 @@ private:
 };
 }  // namespace
 
+Bytes limit_gap(const std::vector<Bytes>& memory_limits, std::size_t lane) {
+    return memory_limits.empty() ? 0
+                                 : *std::max_element(memory_limits.begin(), memory_limits.end()) - memory_limits[lane];
+}
+
 bool keeps_limit(const PartitionProblem& problem, std::size_t partition, std::size_t first, std::size_t end) {
-    return !problem.memory_limit || problem.peak_bytes(id_of(partition), range_of(first, end)) <= *problem.memory_limit;
+    return problem.memory_limits.empty() ||
+           problem.peak_bytes(id_of(partition), range_of(first, end)) <= problem.memory_limits[partition];
 }
 
 std::vector<RankedBalance> optimal_partitions(const PartitionProblem& problem, std::size_t most) {
@@ -318,7 +324,7 @@ std::vector<RankedBalance> optimal_partitions(const PartitionProblem& problem, s
 
 std::int64_t gpipe_step(const PartitionProblem& problem, const Balance& balance) {
     PartitionProblem unlimited = problem;
-    unlimited.memory_limit.reset();
+    unlimited.memory_limits.clear();
     unlimited.exceeds_limit = nullptr;
     unlimited.partitions = static_cast<int>(balance.num_partitions());
     balance.check_covers(problem.forward_ns.size());
@@ -337,10 +343,11 @@ Bytes smallest_memory_limit(const PartitionProblem& problem, Balance* balance) {
     std::vector<std::vector<std::size_t>> start(n, std::vector<std::size_t>(layers + 1, 0));
     for (std::size_t p = 0; p < n; ++p) {
         std::vector<Bytes> next(layers + 1, kNone);
+        const Bytes gap = limit_gap(problem.memory_limits, p);
         for (std::size_t first = p; first < layers; ++first) {
             const std::size_t from = p + 1 == n ? layers : first + 1;  // the last partition ends with the model
             for (std::size_t end = from; least[first] != kNone && end <= layers - (n - p - 1); ++end) {
-                const Bytes bytes = problem.peak_bytes(id_of(p), range_of(first, end));
+                const Bytes bytes = problem.peak_bytes(id_of(p), range_of(first, end)) + gap;
                 if (const Bytes most = std::max(least[first], bytes); most < next[end]) {
                     next[end] = most;
                     start[p][end] = first;

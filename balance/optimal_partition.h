@@ -37,16 +37,19 @@ struct PartitionProblem {
     std::vector<bool> free_boundary;  ///< of partitions j and j + 1, if they share a device; empty: none is free
     std::vector<double> speeds;       ///< of each partition's lane; empty: all 1
     std::int64_t loss_ns = 0;
-    /// What the lane of a partition holds at most, and the limit for it. Both or neither.
+    /// What the lane of a partition holds at most, and the limit of each partition's lane. Both or neither.
     std::function<Bytes(PartitionId, LayerRange)> peak_bytes;
-    std::optional<Bytes> memory_limit;
-    /// A quick proof that a range of layers, and every longer one around it, is over the limit. May be empty.
+    std::vector<Bytes> memory_limits;  ///< empty: none
+    /// A quick proof that a range of layers, and every longer one around it, is over its lane's limit. May be empty.
     std::function<bool(PartitionId, LayerRange)> exceeds_limit;
     /// The times of all ranges, if another problem with the same layers and speeds has them already.
     std::shared_ptr<const IntervalTable> intervals;
     /// Where micro-batches differ in size. The arrays above then hold whichever is less, and the step is a lower bound.
     std::optional<TwoSizes> two_sizes;
 };
+/// By how much the limit of this lane is below the largest of all; 0 where there is none. What lanes need with their
+/// gaps added can be held against one limit.
+Bytes limit_gap(const std::vector<Bytes>& memory_limits, std::size_t lane);
 /// Whether a partition may be made of these layers.
 bool keeps_limit(const PartitionProblem& problem, std::size_t partition, std::size_t first, std::size_t end);
 
@@ -82,6 +85,7 @@ std::vector<RankedBalance> optimal_partitions(const PartitionProblem& problem, s
 /// the last to matter.
 std::int64_t gpipe_step(const PartitionProblem& problem, const Balance& balance);
 
-/// The smallest limit under which some cut is possible. Precondition: problem.peak_bytes is set.
+/// The smallest limit under which some cut is possible; where the problem's limits differ, that of its largest lane if
+/// all are raised, or lowered, by as many bytes. Precondition: problem.peak_bytes is set.
 Bytes smallest_memory_limit(const PartitionProblem& problem, Balance* balance = nullptr);
 }  // namespace pipescope

@@ -49,9 +49,10 @@ void optimal(benchmark::State& state) {
     problem.copy_forward_ns.assign(layers - 1, 67'500);
     problem.copy_backward_ns.assign(layers - 1, 67'500);
     if (state.range(3) != 0) {
-        problem.memory_limit = static_cast<Bytes>(layers) / state.range(1) + 2;
+        const Bytes limit = static_cast<Bytes>(layers) / state.range(1) + 2;
+        problem.memory_limits.assign(static_cast<std::size_t>(problem.partitions), limit);
         problem.peak_bytes = [](PartitionId, LayerRange range) { return static_cast<Bytes>(range.size()); };
-        problem.exceeds_limit = [most = *problem.memory_limit](PartitionId, LayerRange range) {
+        problem.exceeds_limit = [most = limit](PartitionId, LayerRange range) {
             return static_cast<Bytes>(range.size()) > most;
         };
     }

@@ -118,8 +118,9 @@ void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
         ->group("Hardware");
     command
         .add_option("--memory-limit", flags.memory_limit,
-                    "What one lane can hold, such as 16GiB; above it the answer is infeasible and the exit code 3")
-        ->type_name("SIZE")
+                    "What each lane can hold, such as 16GiB, or 16GiB,24GiB where lanes differ; above it the answer is "
+                    "infeasible and the exit code 3")
+        ->type_name("LIST")
         ->group("Hardware");
 }
 
@@ -183,7 +184,13 @@ PipelineOptions pipeline_options(const PipelineFlags& flags) {
         options.link.latency_ns = parse_duration_ns(flags.link_latency, "--link-latency");
     }
     if (!flags.memory_limit.empty()) {
-        options.memory_limit = parse_bytes(flags.memory_limit, "--memory-limit");
+        const std::vector<std::string> sizes = parse_list(flags.memory_limit, "--memory-limit");
+        for (std::size_t lane = 0; sizes.size() > 1 && lane < sizes.size(); ++lane) {
+            options.memory_limits.push_back(parse_bytes(sizes[lane], "--memory-limit"));
+        }
+        if (sizes.size() == 1) {
+            options.memory_limit = parse_bytes(sizes.front(), "--memory-limit");
+        }
     }
     options.optimizer = flags.optimizer;
     options.host_cores = flags.cores;

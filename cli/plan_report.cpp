@@ -86,11 +86,18 @@ std::string quicker_over_the_limit(const Plan& plan) {
     if (quicker == nullptr) {
         return "";
     }
+    const Simulation& over = quicker->simulation;
+    const std::vector<Bytes> limits = memory_limits_of(over.options, static_cast<int>(over.lanes.size()));
+    std::size_t fullest = 0;  // against its limit
+    for (std::size_t lane = 0; lane < limits.size(); ++lane) {
+        if (over.lanes[lane].peak_bytes - limits[lane] > over.lanes[fullest].peak_bytes - limits[fullest]) {
+            fullest = lane;
+        }
+    }
     return fmt::format(
         "{} would train {:.1f} % more samples a second, but needs {} on one lane, above the limit of {}\n",
-        name_of(*quicker), (quicker->simulation.samples_per_second / best.samples_per_second - 1) * 100,
-        format_bytes(highest_peak(quicker->simulation)),
-        format_bytes(quicker->simulation.options.memory_limit.value_or(0)));
+        name_of(*quicker), (over.samples_per_second / best.samples_per_second - 1) * 100,
+        format_bytes(over.lanes[fullest].peak_bytes), format_bytes(limits[fullest]));
 }
 }  // namespace
 

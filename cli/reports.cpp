@@ -79,6 +79,9 @@ Json balance_json(const FoundBalance& found) {
     if (!found.feasible) {
         object["feasible"] = false;
         object["smallest_memory_limit"] = found.smallest_limit ? Json(*found.smallest_limit) : Json(nullptr);
+        if (!found.smallest_limits.empty()) {
+            object["smallest_memory_limits"] = found.smallest_limits;
+        }
         object["smallest_partitions"] = found.smallest_partitions ? Json(*found.smallest_partitions) : Json(nullptr);
         object["infeasible_because"] = found.infeasible_because ? Json(*found.infeasible_because) : Json(nullptr);
     }
@@ -153,6 +156,21 @@ std::string fewer_micro_batches(const PipelineOptions& options) {
                                                          options.chunks, options.batch, options.batch);
 }
 
+namespace {
+/// Every lane whose peak is too high.
+std::string over_limit_text(const Simulation& simulation) {
+    const std::vector<Bytes> limits = memory_limits_of(simulation.options, static_cast<int>(simulation.lanes.size()));
+    std::string text;
+    for (std::size_t lane = 0; lane < limits.size(); ++lane) {
+        if (simulation.lanes[lane].peak_bytes > limits[lane]) {
+            text += fmt::format("infeasible: lane {}'s peak of {} is above its memory limit of {}\n", lane,
+                                format_bytes(simulation.lanes[lane].peak_bytes), format_bytes(limits[lane]));
+        }
+    }
+    return text.empty() ? "" : "\n" + text;
+}
+}  // namespace
+
 std::string simulation_text(const Simulation& simulation) {
     const PipelineOptions& options = simulation.options;
     std::string text = fmt::format("balance {}, {} micro-batches of {} samples, checkpoint {}, schedule {}\n\n",
@@ -198,9 +216,8 @@ std::string simulation_text(const Simulation& simulation) {
     if (simulation.estimated) {
         text += "\nestimated: the profile's times were not measured\n";
     }
-    if (!simulation.feasible && options.memory_limit) {
-        text += fmt::format("\ninfeasible: a lane's peak is above the memory limit of {}\n",
-                            format_bytes(*options.memory_limit));
+    if (!simulation.feasible) {
+        text += over_limit_text(simulation);
     }
     return text;
 }

@@ -8,6 +8,7 @@
 #include "simulator/task_costs.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <utility>
 
@@ -17,8 +18,19 @@ constexpr std::size_t kCandidates = 8;
 constexpr int kMostPartitionsTried = 64;
 constexpr int kMostFailures = 8;  // of numbers of partitions that looked possible
 
-Bytes most_bytes(const FoundBalance& found) {
-    return *std::max_element(found.peak_bytes.begin(), found.peak_bytes.end());
+/// What the largest lane would have to hold, were all limits raised, or lowered, by as many bytes: the largest peak
+/// where they are equal.
+Bytes limit_for(const FoundBalance& found, const PipelineOptions& options) {
+    const std::vector<Bytes> limits = memory_limits_of(options, static_cast<int>(found.peak_bytes.size()));
+    Bytes most = 0;
+    for (std::size_t lane = 0; lane < found.peak_bytes.size(); ++lane) {
+        most = std::max(most, found.peak_bytes[lane] + limit_gap(limits, lane));
+    }
+    return most;
+}
+
+bool lanes_differ(const std::vector<Bytes>& limits) {
+    return std::adjacent_find(limits.begin(), limits.end(), std::not_equal_to<>()) != limits.end();
 }
 
 class BalanceSearch {
@@ -31,6 +43,7 @@ public:
           effort_(effort),
           tables_(tables),
           problems_(profile, options, partitions, tables),
+          limits_(memory_limits_of(options, partitions)),
           tasks_left_(effort.most_tasks) {}
 
     /// Of the costs of each layer, by an algorithm that looks at nothing else.
@@ -49,7 +62,7 @@ public:
     /// The best by simulation of what the exact search proposes.
     SearchedBalance optimal() {
         try_in_turn(by_bound(candidates()));
-        if (!best_ && options_.memory_limit) {
+        if (!best_ && !limits_.empty()) {
             try_in_turn(frugal_candidates());
         }
         if (is_proven()) {
@@ -121,7 +134,9 @@ private:
         }
         if (!problems_.cost_is_a_bound()) {
             Balance frugal({1});
-            smallest_memory_limit(problems_.whatever_waits(), &frugal);
+            PartitionProblem problem = problems_.whatever_waits();
+            problem.memory_limits = limits_;
+            smallest_memory_limit(problem, &frugal);
             balances.push_back(frugal);
         }
         return balances;
@@ -239,7 +254,7 @@ private:
             for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
                 const SimulatedLane& each = simulation.lanes[lane];
                 const PartitionId partition{static_cast<std::int64_t>(lane)};
-                if (each.peak_bytes <= *options_.memory_limit) {
+                if (each.peak_bytes <= limits_[lane]) {
                     continue;
                 }
                 if (each.peak_time > loss) {
@@ -263,15 +278,15 @@ private:
     SearchedBalance least_memory() {
         SearchedBalance best = simulated(problems_.even_memory());
         for (const SearchedBalance& each : refused_) {
-            if (most_bytes(each.found) < most_bytes(best.found)) {
+            if (limit_for(each.found, options_) < limit_for(best.found, options_)) {
                 best = simulated(each.found.balance);
             }
         }
-        best.found.smallest_limit = most_bytes(best.found);
+        const Bytes limit = limit_for(best.found, options_);
+        best.found.smallest_limit = limit;
         if (!effort_.explain_infeasible) {
             return best;
         }
-        const Bytes limit = most_bytes(best.found);
         const PartitionProblem problem = problems_.within(limit);
         CutsInOrder cuts(order_by_peak(problem), limit, effort_.most_nodes);
         tasks_left_ = std::max<std::int64_t>(tasks_left_, effort_.most_tasks / 4);
@@ -283,8 +298,8 @@ private:
                 break;
             }
             SearchedBalance other = simulated(cut->balance);
-            if (most_bytes(other.found) < least) {
-                least = most_bytes(other.found);
+            if (const Bytes other_limit = limit_for(other.found, options_); other_limit < least) {
+                least = other_limit;
                 best = std::move(other);
             }
         }
@@ -300,6 +315,7 @@ private:
     SearchEffort effort_;
     const SearchTables& tables_;
     CutProblems problems_;
+    std::vector<Bytes> limits_;  // of each lane; empty: none
     std::int64_t tasks_left_;
     std::int64_t bound_ = 0;  // what the enumeration proved
     std::optional<SearchedBalance> best_;
@@ -327,7 +343,7 @@ void check_request(const Profile& profile, const PipelineOptions& options, int p
 /// The fewest partitions above the request's that keep the limit.
 std::optional<int> enough_partitions(const Profile& profile, const PipelineOptions& options, int partitions,
                                      const SearchTables& tables) {
-    if (!options.devices.empty() || !options.speeds.empty()) {
+    if (!options.devices.empty() || !options.speeds.empty() || !options.memory_limits.empty()) {
         return std::nullopt;  // what a further lane would be like was not said
     }
     const int most = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitionsTried));
@@ -347,14 +363,21 @@ std::optional<int> enough_partitions(const Profile& profile, const PipelineOptio
 }
 
 std::string why_infeasible(const FoundBalance& found, const PipelineOptions& options) {
-    const std::string limit = "memory_limit is " + std::to_string(*options.memory_limit);
+    const std::vector<Bytes> limits = memory_limits_of(options, static_cast<int>(found.peak_bytes.size()));
+    const Bytes largest = *std::max_element(limits.begin(), limits.end());
+    const bool differ = lanes_differ(limits);
+    const auto bytes = [&](Bytes limit) {
+        return differ ? std::to_string(limit - largest) + " bytes more" : std::to_string(limit) + " bytes";
+    };
+    const std::string limit = memory_limit_text(options);
     if (!found.smallest_limit) {
-        return limit + "; the balance " + to_string(found.balance) + " needs " + std::to_string(most_bytes(found)) +
-               " bytes on one lane; use the optimal algorithm, which keeps the limit where it can";
+        return limit + "; the balance " + to_string(found.balance) + " needs " + bytes(limit_for(found, options)) +
+               " on one lane; use the optimal algorithm, which keeps the limit where it can";
     }
     std::string text = limit + "; no balance of " + std::to_string(found.balance.num_partitions()) +
-                       " partitions that keeps it was found; " + std::to_string(*found.smallest_limit) +
-                       " bytes a lane would do" + (found.smallest_limit_is_exact ? ", and no less" : "");
+                       " partitions that keeps " + (differ ? "them" : "it") + " was found; " +
+                       bytes(*found.smallest_limit) + (differ ? " on each lane" : " a lane") + " would do" +
+                       (found.smallest_limit_is_exact ? ", and no less" : "");
     if (found.smallest_partitions) {
         text += ", or " + std::to_string(*found.smallest_partitions) + " lanes";
     }
@@ -374,6 +397,10 @@ SearchedBalance search_balance(const Profile& profile, const PipelineOptions& op
     if (!found.feasible) {
         if (effort.explain_infeasible && found.smallest_limit) {
             found.smallest_partitions = enough_partitions(profile, options, partitions, tables);
+        }
+        const std::vector<Bytes> limits = memory_limits_of(options, partitions);
+        for (std::size_t lane = 0; found.smallest_limit && lanes_differ(limits) && lane < limits.size(); ++lane) {
+            found.smallest_limits.push_back(*found.smallest_limit - limit_gap(limits, lane));
         }
         found.infeasible_because = why_infeasible(found, options);
     }

@@ -19,11 +19,14 @@ struct FoundBalance {
     std::int64_t lower_bound_ns = 0;  ///< no balance of so many partitions steps faster, within the memory limit
     bool optimal = false;             ///< step_ns is proven to be the shortest
     BalanceAlgorithm algorithm = BalanceAlgorithm::optimal;
-    bool ranked_by_simulation = false;       ///< CutProblems::lanes_share(): the closed form leaves that out
-    bool repaired = false;                   ///< block only: the method left a partition empty
-    std::vector<Bytes> peak_bytes;           ///< of each lane
-    bool feasible = true;                    ///< every lane keeps the memory limit
-    std::optional<Bytes> smallest_limit;     ///< if infeasible: the smallest limit found under which some balance fits
+    bool ranked_by_simulation = false;  ///< CutProblems::lanes_share(): the closed form leaves that out
+    bool repaired = false;              ///< block only: the method left a partition empty
+    std::vector<Bytes> peak_bytes;      ///< of each lane
+    bool feasible = true;               ///< every lane keeps the memory limit
+    /// If infeasible: the smallest limit found under which some balance fits. Where lanes' limits differ, that of the
+    /// largest lane, all being raised by as many bytes; smallest_limits then holds each lane's.
+    std::optional<Bytes> smallest_limit;
+    std::vector<Bytes> smallest_limits;
     bool smallest_limit_is_exact = false;    ///< no balance of so many partitions fits under a smaller one
     std::optional<int> smallest_partitions;  ///< if infeasible: the fewest lanes that were found to keep the limit
     std::optional<std::string> infeasible_because;  ///< names them

@@ -44,13 +44,18 @@ PartitionProblem CutProblems::least() const {
         problem.two_sizes = TwoSizes{tables_.intervals_large, tables_.intervals_small, copies(tables_.large),
                                      copies(tables_.small), static_cast<int>(larger)};
     }
-    return with_limit(std::move(problem), options_.memory_limit);
+    return with_limits(std::move(problem), memory_limits_of(options_, partitions_));
 }
 PartitionProblem CutProblems::large() const {
-    return with_limit(problem_at(tables_.large, tables_.intervals_large), options_.memory_limit);
+    return with_limits(problem_at(tables_.large, tables_.intervals_large), memory_limits_of(options_, partitions_));
 }
 PartitionProblem CutProblems::within(Bytes limit) const {
-    PartitionProblem problem = with_limit(problem_at(tables_.large, tables_.intervals_large), limit);
+    const std::vector<Bytes> given = memory_limits_of(options_, partitions_);
+    std::vector<Bytes> limits;
+    for (std::size_t lane = 0; lane < static_cast<std::size_t>(partitions_); ++lane) {
+        limits.push_back(limit - limit_gap(given, lane));
+    }
+    PartitionProblem problem = with_limits(problem_at(tables_.large, tables_.intervals_large), std::move(limits));
     problem.peak_bytes = [this](PartitionId partition, LayerRange layers) {
         return bounds_.at_least(partition, layers);
     };
@@ -120,17 +125,17 @@ std::int64_t CutProblems::loss_ns() const {
     return rounded_time(loss, speed_of(options_, LaneId{partitions_ - 1}));
 }
 
-PartitionProblem CutProblems::with_limit(PartitionProblem problem, std::optional<Bytes> limit) const {
-    if (!limit || !cost_is_a_bound()) {  // the memory bounds are those of a GPipe step too
+PartitionProblem CutProblems::with_limits(PartitionProblem problem, std::vector<Bytes> limits) const {
+    if (limits.empty() || !cost_is_a_bound()) {  // the memory bounds are those of a GPipe step too
         return problem;
     }
-    problem.memory_limit = limit;
-    problem.peak_bytes = [this, most = *limit](PartitionId partition, LayerRange layers) {
+    problem.memory_limits = limits;
+    problem.peak_bytes = [this, limits](PartitionId partition, LayerRange layers) {
         const Bytes above = bounds_.above_at_least(partition, layers);
-        return above <= most ? above : bounds_.at_least(partition, layers);
+        return above <= limits[partition.index()] ? above : bounds_.at_least(partition, layers);
     };
-    problem.exceeds_limit = [this, most = *limit](PartitionId, LayerRange layers) {
-        return bounds_.below_at_least(layers) > most;
+    problem.exceeds_limit = [this, limits](PartitionId partition, LayerRange layers) {
+        return bounds_.below_at_least(layers) > limits[partition.index()];
     };
     return problem;
 }

@@ -26,6 +26,7 @@ public:
     /// As large(), but with memory at its most, so that what keeps the limit keeps it for certain.
     PartitionProblem whatever_waits() const;
     /// To order cuts by peak_bytes, memory at its least; ranges that are over the given limit for sure are marked so.
+    /// Where the options' limits differ it is the largest lane's, and the others as far below it as theirs.
     PartitionProblem within(Bytes limit) const;
 
     /// Whether least() bounds the step of the options' schedule.
@@ -49,7 +50,7 @@ public:
 
 private:
     PartitionProblem problem_at(const SizedProfile& sized, std::shared_ptr<const IntervalTable> intervals) const;
-    PartitionProblem with_limit(PartitionProblem problem, std::optional<Bytes> limit) const;
+    PartitionProblem with_limits(PartitionProblem problem, std::vector<Bytes> limits) const;
     std::vector<std::int64_t> copies(const SizedProfile& sized) const;  ///< behind each layer but the last, in ns
     std::int64_t copy_ns(Bytes bytes) const;                            // between two devices
     bool is_free(int boundary) const;                                   // between partitions `boundary` and the next

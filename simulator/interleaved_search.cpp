@@ -22,6 +22,7 @@ PipelineOptions interleaved_options(const Profile& profile, const PipelineOption
     apart.placement.clear();
     apart.devices.clear();
     apart.memory_limit.reset();
+    apart.memory_limits.clear();
     apart.most_in_flight = 0;
     PipelineOptions interleaved = options;
     interleaved.schedule = to_string(Schedule::interleaved_1f1b);

@@ -8,6 +8,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <string_view>
 
 namespace pipescope {
@@ -74,6 +75,30 @@ std::string device_of(const PipelineOptions& options, LaneId lane) {
 
 double speed_of(const PipelineOptions& options, LaneId lane) {
     return options.speeds.empty() ? 1.0 : options.speeds.at(lane.index());
+}
+
+std::vector<Bytes> memory_limits_of(const PipelineOptions& options, int lanes) {
+    constexpr Bytes kAny = std::numeric_limits<Bytes>::max();
+    if (!options.memory_limit && options.memory_limits.empty()) {
+        return {};
+    }
+    std::vector<Bytes> limits = options.memory_limits;
+    limits.resize(static_cast<std::size_t>(lanes), kAny);
+    for (Bytes& limit : limits) {
+        limit = std::min(limit, options.memory_limit.value_or(kAny));
+    }
+    return limits;
+}
+
+std::string memory_limit_text(const PipelineOptions& options) {
+    if (options.memory_limits.empty()) {
+        return "memory_limit is " + std::to_string(*options.memory_limit);
+    }
+    std::string text;
+    for (const Bytes limit : memory_limits_of(options, static_cast<int>(options.memory_limits.size()))) {
+        text += (text.empty() ? "memory_limits are " : ",") + std::to_string(limit);
+    }
+    return text;
 }
 
 std::int64_t replica_batch(const PipelineOptions& options) {
@@ -155,6 +180,7 @@ void check_options(const PipelineOptions& options, std::size_t num_layers) {
     };
     require_per_lane("devices", options.devices.size());
     require_per_lane("speeds", options.speeds.size());
+    require_per_lane("memory_limits", options.memory_limits.size());
     for (std::size_t k = 0; k < options.speeds.size(); ++k) {
         if (!(options.speeds[k] > 0) || !std::isfinite(options.speeds[k])) {
             throw UsageError("speeds[" + std::to_string(k) + "] is " + text_of(options.speeds[k]) +
@@ -172,6 +198,12 @@ void check_options(const PipelineOptions& options, std::size_t num_layers) {
     if (options.memory_limit && *options.memory_limit < 1) {
         throw UsageError("memory_limit is " + std::to_string(*options.memory_limit) +
                          "; a lane needs at least 1 byte; leave it out for no limit");
+    }
+    for (std::size_t k = 0; k < options.memory_limits.size(); ++k) {
+        if (options.memory_limits[k] < 1) {
+            throw UsageError("memory_limits[" + std::to_string(k) + "] is " + std::to_string(options.memory_limits[k]) +
+                             "; a lane needs at least 1 byte; leave them out for no limit");
+        }
     }
     if (options.host_cores < 0) {
         throw UsageError("host_cores is " + std::to_string(options.host_cores) +

@@ -41,7 +41,8 @@ struct PipelineOptions {
     std::vector<std::string> devices;  ///< of each lane; empty: all different ("device 0", ..)
     std::vector<double> speeds;        ///< of each lane; empty: all 1
     Link link;
-    std::optional<Bytes> memory_limit;  ///< per lane
+    std::optional<Bytes> memory_limit;  ///< of every lane
+    std::vector<Bytes> memory_limits;   ///< of each lane, where they differ; the smaller of both holds
     std::string optimizer = "sgd";      ///< name, or bytes of state per byte of parameter
     int host_cores = 0;                 ///< cores that "cpu" lanes share; 0: one for each such lane
     BackwardOrder backward_order = BackwardOrder::last_first;  ///< of gpipe
@@ -60,6 +61,10 @@ void check_options(const PipelineOptions& options, std::size_t num_layers);
 int num_lanes(const PipelineOptions& options);
 std::string device_of(const PipelineOptions& options, LaneId lane);
 double speed_of(const PipelineOptions& options, LaneId lane);
+/// What each of the first `lanes` lanes may hold; empty if that is not limited.
+std::vector<Bytes> memory_limits_of(const PipelineOptions& options, int lanes);
+/// "memory_limit is 400" or "memory_limits are 400,300", for messages. Precondition: there is a limit.
+std::string memory_limit_text(const PipelineOptions& options);
 /// Samples of one replica's mini-batch: batch / replicas.
 std::int64_t replica_batch(const PipelineOptions& options);
 

@@ -128,6 +128,7 @@ std::string to_json(const PipelineOptions& options) {
     json["link"]["latency_ns"] = options.link.latency_ns;
     json["link"]["sharing"] = to_string(options.link.sharing);
     json["memory_limit"] = options.memory_limit ? Json(*options.memory_limit) : Json(nullptr);
+    json["memory_limits"] = options.memory_limits;
     json["optimizer"] = options.optimizer;
     json["host_cores"] = options.host_cores;
     json["backward_order"] = to_string(options.backward_order);
@@ -167,6 +168,11 @@ PipelineOptions parse_pipeline_options(const std::string& text) {
     read_lanes(json, options);
     if (json.contains("memory_limit") && !json["memory_limit"].is_null()) {
         options.memory_limit = whole_number_of(json["memory_limit"], "memory_limit");
+    }
+    if (json.contains("memory_limits")) {
+        for_each(json["memory_limits"], "memory_limits", [&](const Json& each, const std::string& path) {
+            options.memory_limits.push_back(whole_number_of(each, path));
+        });
     }
     if (json.contains("optimizer")) {
         options.optimizer = text_of(json["optimizer"], "optimizer");

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <tuple>
 
 namespace pipescope {
@@ -9,6 +10,15 @@ Bytes highest_peak(const Simulation& simulation) {
     Bytes most = 0;
     for (const SimulatedLane& lane : simulation.lanes) {
         most = std::max(most, lane.peak_bytes);
+    }
+    return most;
+}
+
+Bytes largest_shortfall(const Simulation& simulation) {
+    const std::vector<Bytes> limits = memory_limits_of(simulation.options, static_cast<int>(simulation.lanes.size()));
+    Bytes most = std::numeric_limits<Bytes>::min();
+    for (std::size_t lane = 0; lane < limits.size(); ++lane) {
+        most = std::max(most, simulation.lanes[lane].peak_bytes - limits[lane]);
     }
     return most;
 }

@@ -68,6 +68,7 @@ void check_lanes(const PlanRequest& request, int most_partitions) {
     };
     require_lanes("devices", request.options.devices.size());
     require_lanes("speeds", request.options.speeds.size());
+    require_lanes("memory_limits", request.options.memory_limits.size());
 }
 
 /// The profile on one kind of device, and what comes with it.
@@ -114,6 +115,7 @@ PipelineOptions options_for(PipelineOptions options, int n, std::int64_t chunks,
     const auto lanes = static_cast<std::size_t>(n);
     options.devices.resize(std::min(options.devices.size(), lanes));
     options.speeds.resize(std::min(options.speeds.size(), lanes));
+    options.memory_limits.resize(std::min(options.memory_limits.size(), lanes));
     return options;
 }
 
@@ -334,7 +336,7 @@ std::string why_infeasible(const std::vector<Variant>& variants, const std::vect
                            BalanceAlgorithm algorithm) {
     const auto least =
         std::min_element(candidates.begin(), candidates.end(), [](const PlanCandidate& a, const PlanCandidate& b) {
-            return highest_peak(a.simulation) < highest_peak(b.simulation);
+            return largest_shortfall(a.simulation) < largest_shortfall(b.simulation);
         });
     const auto variant = std::find_if(variants.begin(), variants.end(),
                                       [&](const Variant& each) { return each.device_type == least->device_type; });
@@ -345,15 +347,22 @@ std::string why_infeasible(const std::vector<Variant>& variants, const std::vect
     const FoundBalance found = is_interleaved(options.schedule)
                                    ? FoundBalance{}
                                    : find_balance(variant->profile, options, n, algorithm, effort);
-    const Bytes bytes =
-        std::min(found.smallest_limit.value_or(highest_peak(least->simulation)), highest_peak(least->simulation));
-    return "memory_limit is " + std::to_string(*options.memory_limit) + "; the least that any candidate needs is " +
-           std::to_string(bytes) + " bytes a lane, with " + std::to_string(n) + " partitions, " +
-           std::to_string(least->simulation.micro_batches) + " micro-batches and checkpoint " +
-           to_string(options.checkpoint) + (least->device_type.empty() ? "" : " on " + least->device_type) +
+    const std::vector<Bytes> limits = memory_limits_of(options, static_cast<int>(least->simulation.lanes.size()));
+    const Bytes largest = *std::max_element(limits.begin(), limits.end());
+    Bytes more = largest_shortfall(least->simulation);
+    if (found.smallest_limit) {
+        more = std::min(more, *found.smallest_limit - largest);
+    }
+    const bool differ = *std::min_element(limits.begin(), limits.end()) != largest;
+    return memory_limit_text(options) + "; the least that any candidate needs is " +
+           std::to_string(differ ? more : largest + more) + (differ ? " bytes more on each lane" : " bytes a lane") +
+           ", with " + std::to_string(n) + " partitions, " + std::to_string(least->simulation.micro_batches) +
+           " micro-batches and checkpoint " + to_string(options.checkpoint) +
+           (least->device_type.empty() ? "" : " on " + least->device_type) +
            (found.smallest_partitions ? "; " + std::to_string(*found.smallest_partitions) + " lanes would keep it"
                                       : "") +
-           "; raise the limit to that, or allow more partitions or micro-batches";
+           (differ ? "; raise the limits by that" : "; raise the limit to that") +
+           ", or allow more partitions or micro-batches";
 }
 }  // namespace
 

@@ -21,8 +21,9 @@ struct PlanRequest {
     /// Kinds of device to try, for which the profile's times are estimated (retimed()), with their links, unless the
     /// options name one, and their memory as limit, unless the options' is smaller. Empty: the profiled device.
     std::vector<DeviceType> device_types;
-    /// Batch, link, memory limit, optimizer; devices and speeds, if given, of the most lanes: fewer partitions use the
-    /// first of them. Balance, chunks, checkpoint, schedule and placement are what is planned, and ignored.
+    /// Batch, link, memory limit, optimizer; devices, speeds and limits of each lane, if given, of the most lanes:
+    /// fewer partitions use the first of them. Balance, chunks, checkpoint, schedule and placement are what is planned,
+    /// and ignored.
     PipelineOptions options;
     BalanceAlgorithm algorithm = BalanceAlgorithm::optimal;
     double price_per_lane_hour = 1;        ///< 1: the cost is lane-hours
@@ -58,4 +59,7 @@ Plan plan(const Profile& profile, const PlanRequest& request);
 
 /// What the lane that needs most needs, in bytes.
 Bytes highest_peak(const Simulation& simulation);
+/// By how many bytes a lane is above its limit, of the lane where that is most; negative where all keep theirs.
+/// Precondition: the options have a limit.
+Bytes largest_shortfall(const Simulation& simulation);
 }  // namespace pipescope

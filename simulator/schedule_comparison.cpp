@@ -68,7 +68,7 @@ public:
             return;
         }
         if (!lanes_are_alike()) {
-            result_.left_out.push_back({name, "the lanes share a device or differ in speed"});
+            result_.left_out.push_back({name, "the lanes share a device, or differ in speed or memory"});
             return;
         }
         PipelineOptions options = with_partitions(partitions, first_of(options_.devices, partitions));
@@ -92,7 +92,9 @@ private:
     bool lanes_are_alike() const {
         const std::set<std::string> devices(options_.devices.begin(), options_.devices.end());
         const std::set<double> speeds(options_.speeds.begin(), options_.speeds.end());
-        return (options_.devices.empty() || devices.size() == options_.devices.size()) && speeds.size() <= 1;
+        const std::set<Bytes> limits(options_.memory_limits.begin(), options_.memory_limits.end());
+        return (options_.devices.empty() || devices.size() == options_.devices.size()) && speeds.size() <= 1 &&
+               limits.size() <= 1;
     }
 
     PipelineOptions with_partitions(int partitions, std::vector<std::string> devices) const {
@@ -100,12 +102,14 @@ private:
         options.devices = std::move(devices);
         options.speeds.clear();
         options.memory_limit.reset();  // the table shows whether it is kept
+        options.memory_limits.clear();
         options.schedule = to_string(Schedule::gpipe);
         options.most_in_flight = 0;
         options.balance = partitions == lanes_
                               ? options_.balance
                               : find_balance(profile_, options, partitions, BalanceAlgorithm::optimal).balance;
         options.memory_limit = options_.memory_limit;
+        options.memory_limits = first_of(options_.memory_limits, partitions);
         options.most_in_flight = options_.most_in_flight;
         return options;
     }

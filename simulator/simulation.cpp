@@ -207,14 +207,14 @@ void fill_in_noise(Simulation& simulation, const TaskGraph& graph, StepClock& cl
 }
 
 void fill_in_memory(Simulation& simulation, MemoryUse use) {
+    const std::vector<Bytes> limits = memory_limits_of(simulation.options, static_cast<int>(use.lanes.size()));
     for (std::size_t lane = 0; lane < use.lanes.size(); ++lane) {
         SimulatedLane& each = simulation.lanes[lane];
         each.peak_bytes = use.lanes[lane].peak_bytes;
         each.peak_reserved_bytes = use.lanes[lane].peak_reserved_bytes;
         each.peak_time = use.lanes[lane].peak_time;
         each.peak = std::move(use.lanes[lane].peak);
-        const std::optional<Bytes> limit = simulation.options.memory_limit;
-        simulation.feasible = simulation.feasible && (!limit || each.peak_bytes <= *limit);
+        simulation.feasible = simulation.feasible && (limits.empty() || each.peak_bytes <= limits[lane]);
     }
     simulation.memory = std::move(use.samples);
 }

@@ -52,7 +52,7 @@ struct Simulation {
         step_mean;  ///< with the profile's noise: above step_time, since every wait takes a maximum
     std::optional<double>
         device_idle_fraction;  ///< where lanes share a device: 1 - busy cores / its cores, mean of devices
-    bool feasible = true;      ///< every lane's peak keeps the memory limit
+    bool feasible = true;      ///< every lane's peak keeps its memory limit
     bool extrapolated =
         false;  ///< a layer was read off outside the sizes measured (the loss, of the whole batch, apart)
     bool estimated = false;

@@ -70,15 +70,18 @@ PartitionProblem random_problem(std::mt19937& random) {
         problem.peak_bytes = [per_layer](PartitionId partition, LayerRange range) {
             return per_layer * static_cast<Bytes>(range.size()) + (partition.value() == 0 ? 7 : 0);
         };
-        problem.memory_limit = static_cast<Bytes>(random() % (layers * 10));
+        problem.memory_limits.assign(static_cast<std::size_t>(n), static_cast<Bytes>(random() % (layers * 10)));
+        for (std::size_t lane = 0; random() % 2 == 0 && lane < problem.memory_limits.size(); ++lane) {
+            problem.memory_limits[lane] += static_cast<Bytes>(random() % 40);
+        }
     }
     return problem;
 }
 
 bool fits(const PartitionProblem& problem, const Balance& balance) {
-    for (std::size_t j = 0; problem.memory_limit && j < balance.num_partitions(); ++j) {
+    for (std::size_t j = 0; !problem.memory_limits.empty() && j < balance.num_partitions(); ++j) {
         const PartitionId partition{static_cast<std::int64_t>(j)};
-        if (problem.peak_bytes(partition, balance.layers_of(partition)) > *problem.memory_limit) {
+        if (problem.peak_bytes(partition, balance.layers_of(partition)) > problem.memory_limits[j]) {
             return false;
         }
     }
@@ -137,12 +140,34 @@ TEST(OptimalPartition, NamesTheSmallestLimitThatWouldDo) {
             }
             return static_cast<Bytes>(sum);
         };
+        const auto lanes = static_cast<std::size_t>(problem.partitions);
+        problem.memory_limits.clear();
         Balance balance({1});
         const Bytes limit = smallest_memory_limit(problem, &balance);
-        problem.memory_limit = limit;
+        problem.memory_limits.assign(lanes, limit);
         EXPECT_TRUE(fits(problem, balance));
         EXPECT_FALSE(optimal_partitions(problem).empty());
-        problem.memory_limit = limit - 1;
+        problem.memory_limits.assign(lanes, limit - 1);
+        EXPECT_TRUE(optimal_partitions(problem).empty());
+
+        // Lanes that hold less than the largest: all limits move together until something fits.
+        std::vector<Bytes> gaps(lanes);
+        for (std::size_t lane = 1; lane < lanes; ++lane) {
+            gaps[lane] = static_cast<Bytes>(random() % 30);
+        }
+        const auto limits_below = [&](Bytes largest) {
+            std::vector<Bytes> limits;
+            for (const Bytes gap : gaps) {
+                limits.push_back(largest - gap);
+            }
+            return limits;
+        };
+        problem.memory_limits = limits_below(1000);
+        const Bytes largest = smallest_memory_limit(problem, &balance);
+        problem.memory_limits = limits_below(largest);
+        EXPECT_TRUE(fits(problem, balance));
+        EXPECT_FALSE(optimal_partitions(problem).empty());
+        problem.memory_limits = limits_below(largest - 1);
         EXPECT_TRUE(optimal_partitions(problem).empty());
     }
 }

@@ -76,7 +76,8 @@ TEST_F(Commands, EveryKeyOfTheirJsonIsDocumented) {
     const std::string pipeline = " p.json -m 4 --batch 4 --devices cpu,cpu --json ";
     for (const std::string& line :
          {"balance" + pipeline + "-n 2", "balance" + pipeline + "-n 2 --memory-limit 1B",
-          "simulate" + pipeline + "--balance 2,2 --replicas 2", "simulate" + pipeline + "--balance 2,2 --schedule all",
+          "balance" + pipeline + "-n 2 --memory-limit 1B,2B", "simulate" + pipeline + "--balance 2,2 --replicas 2",
+          "simulate" + pipeline + "--balance 2,2 --schedule all",
           std::string("plan p.json -n 2 -m 4 --batch 4 --json")}) {
         std::set<std::string> keys;
         collect_keys(user.types(line).json(), keys);
@@ -141,6 +142,28 @@ TEST_F(Commands, BalanceExitsWith3WhereNothingFitsAndSaysWhatWould) {
     const CommandResult result = user.types("balance p.json -n 2 -m 4 --batch 4 --memory-limit 1B --json");
     EXPECT_EQ(result.code, 3);
     EXPECT_GT(result.json().at("smallest_memory_limit").get<std::int64_t>(), 1);
+}
+
+TEST_F(Commands, MemoryLimitsMayDifferByLane) {
+    const std::string simulate = "simulate p.json --balance 1,3 -m 2 --batch 2 --json --memory-limit ";
+    const auto lanes = user.succeeds(simulate + "1MiB").json().at("lanes");
+    const auto first = lanes.at(0).at("peak_bytes").get<std::int64_t>();
+    const auto second = lanes.at(1).at("peak_bytes").get<std::int64_t>();
+    ASSERT_GT(first, second) << "layer a has all the parameters";
+    const std::string limits = std::to_string(first) + "," + std::to_string(second);
+    EXPECT_EQ(user.succeeds(simulate + limits).json().at("feasible"), true);
+    EXPECT_EQ(user.types(simulate + std::to_string(second) + "," + std::to_string(first)).code, 3);
+    EXPECT_THAT(refused(2, simulate + "1GiB,1GiB,1GiB"), HasSubstr("memory_limits names 3 lanes; the pipeline has 2"));
+
+    const CommandResult none = user.types("balance p.json -n 2 -m 2 --batch 2 --memory-limit 2B,1B --json");
+    EXPECT_EQ(none.code, 3);
+    const auto needed = none.json().at("smallest_memory_limits");
+    EXPECT_EQ(needed.at(0).get<std::int64_t>(), needed.at(1).get<std::int64_t>() + 1);
+    EXPECT_EQ(none.json().at("smallest_memory_limit"), needed.at(0));
+    user.succeeds("balance p.json -n 2 -m 2 --batch 2 --memory-limit " + needed.at(0).dump() + "," +
+                  needed.at(1).dump());
+    EXPECT_EQ(user.succeeds("plan p.json -n 2 -m 2 --batch 2 --memory-limit " + limits + " --json").json().at("best"),
+              0);
 }
 
 TEST_F(Commands, SimulateSaysWhereThereAreFewerSamplesThanMicroBatches) {

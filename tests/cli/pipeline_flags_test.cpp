@@ -51,6 +51,16 @@ TEST(PipelineFlags, LeftOutAreTheDocumentedDefaults) {
     EXPECT_FALSE(options.memory_limit.has_value());
 }
 
+TEST(PipelineFlags, LimitTheMemoryOfAllLanesAlikeOrOfEach) {
+    PipelineFlags flags = valid_flags();
+    flags.memory_limit = "1GiB,2KiB";
+    const PipelineOptions options = pipeline_options(flags);
+    EXPECT_FALSE(options.memory_limit.has_value());
+    EXPECT_THAT(options.memory_limits, ElementsAre(Bytes{1} << 30, 2048));
+    flags.memory_limit = "1GiB,much";
+    EXPECT_THAT([&] { pipeline_options(flags); }, ThrowsMessage<UsageError>(HasSubstr("--memory-limit is 'much'")));
+}
+
 TEST(PipelineFlags, RefuseWhatCannotWork) {
     PipelineFlags flags = valid_flags();
     flags.chunks = 0;

@@ -64,7 +64,8 @@ TEST(SimulationReport, TextSaysWhyItIsInfeasible) {
     EXPECT_THAT(simulation_text(simulation), Not(HasSubstr("infeasible")));
     simulation.feasible = false;
     simulation.options.memory_limit = 2048;
-    EXPECT_THAT(simulation_text(simulation), HasSubstr("above the memory limit of 2.00 KiB"));
+    EXPECT_THAT(simulation_text(simulation),
+                HasSubstr("lane 0's peak of 4.00 KiB is above its memory limit of 2.00 KiB"));
 }
 
 TEST(BalanceReport, HasTheDocumentedKeysInTheirOrder) {
@@ -91,6 +92,9 @@ TEST(BalanceReport, SaysWhyNothingFits) {
     EXPECT_EQ(object.at("feasible"), false);
     EXPECT_EQ(object.at("smallest_memory_limit"), 5368709120);
     EXPECT_TRUE(object.at("smallest_partitions").is_null());
+    EXPECT_FALSE(object.contains("smallest_memory_limits"));
+    found.smallest_limits = {4096, 5368709120};
+    EXPECT_EQ(balance_json(found).at("smallest_memory_limits"), (nlohmann::ordered_json{4096, 5368709120}));
 }
 
 TraceComparison small_comparison() {

@@ -7,6 +7,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <limits>
 
 namespace pipescope {
@@ -18,6 +20,7 @@ using ::testing::ThrowsMessage;
 struct BruteForce {
     std::int64_t step_ns = std::numeric_limits<std::int64_t>::max();  ///< of the best that keeps the limit
     Bytes least_bytes = std::numeric_limits<Bytes>::max();            ///< smallest largest peak
+    Bytes least_raise = std::numeric_limits<Bytes>::max();            ///< of all lanes' limits, until some cut fits
 };
 
 BruteForce brute_force(const Profile& profile, PipelineOptions options, int n) {
@@ -26,10 +29,14 @@ BruteForce brute_force(const Profile& profile, PipelineOptions options, int n) {
         options.balance = balance;
         const Simulation simulation = simulate(profile, options, {.noise = false, .memory = true});
         Bytes most = 0;
-        for (const SimulatedLane& lane : simulation.lanes) {
-            most = std::max(most, lane.peak_bytes);
+        Bytes raise = std::numeric_limits<Bytes>::min();
+        for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
+            const Bytes peak = simulation.lanes[lane].peak_bytes;
+            most = std::max(most, peak);
+            raise = std::max(raise, options.memory_limits.empty() ? peak : peak - options.memory_limits[lane]);
         }
         best.least_bytes = std::min(best.least_bytes, most);
+        best.least_raise = std::min(best.least_raise, raise);
         if (simulation.feasible) {
             best.step_ns = std::min(best.step_ns, simulation.step_time.count());
         }
@@ -111,6 +118,74 @@ TEST(FindBalance, IsTheBestOfAllCutsThatKeepAMemoryLimit) {
     }
     EXPECT_GT(feasible, 500);
     EXPECT_GT(infeasible, 50);
+}
+
+TEST(FindBalance, IsTheBestOfAllCutsThatKeepALimitOfEachLanesOwn) {
+    RandomSearch search(36);
+    int feasible = 0;
+    int infeasible = 0;
+    for (int round = 0; round < 800; ++round) {
+        search.draw(false);
+        const Bytes least = brute_force(search.profile, search.options, search.n).least_bytes;
+        for (int lane = 0; lane < search.n; ++lane) {
+            const Bytes limit = least - 300 + static_cast<Bytes>(search.next() % 600);
+            search.options.memory_limits.push_back(std::max<Bytes>(1, limit));
+        }
+        const BruteForce best = brute_force(search.profile, search.options, search.n);
+        const FoundBalance found = find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal);
+        ASSERT_EQ(found.feasible, best.step_ns != std::numeric_limits<std::int64_t>::max()) << "round " << round;
+        if (found.feasible) {
+            ++feasible;
+            ASSERT_EQ(found.step_ns, best.step_ns) << "round " << round;
+            EXPECT_TRUE(found.optimal);
+            continue;
+        }
+        ++infeasible;
+        const std::vector<Bytes>& limits = search.options.memory_limits;
+        const Bytes largest = *std::max_element(limits.begin(), limits.end());
+        EXPECT_EQ(found.smallest_limit, largest + best.least_raise) << "round " << round;
+        EXPECT_TRUE(found.smallest_limit_is_exact);
+        EXPECT_FALSE(found.smallest_partitions) << "what a further lane could hold was not said";
+        if (std::adjacent_find(limits.begin(), limits.end(), std::not_equal_to<>()) != limits.end()) {
+            ASSERT_EQ(found.smallest_limits.size(), limits.size());
+            for (std::size_t lane = 0; lane < limits.size(); ++lane) {
+                EXPECT_EQ(found.smallest_limits[lane], limits[lane] + best.least_raise);
+            }
+            EXPECT_THAT(
+                found.infeasible_because.value_or(""),
+                AllOf(HasSubstr("memory_limits are " + std::to_string(limits[0]) + ","),
+                      HasSubstr("; " + std::to_string(best.least_raise) + " bytes more on each lane would do")));
+            search.options.memory_limits = found.smallest_limits;
+            EXPECT_TRUE(find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal).feasible);
+        }
+    }
+    EXPECT_GT(feasible, 200);
+    EXPECT_GT(infeasible, 200);
+}
+
+TEST(FindBalance, KeepsALimitOfEachLanesOwnWhereItHasNoBoundAsWell) {
+    RandomSearch search(37);
+    int feasible = 0;
+    for (int round = 0; round < 100; ++round) {
+        search.draw(true);
+        search.options.schedule = "1f1b";
+        const Bytes least = brute_force(search.profile, search.options, search.n).least_bytes;
+        for (int lane = 0; lane < search.n; ++lane) {
+            search.options.memory_limits.push_back(
+                std::max<Bytes>(1, least - 50 + static_cast<Bytes>(search.next() % 400)));
+        }
+        const FoundBalance found = find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal);
+        bool keeps = true;
+        for (std::size_t lane = 0; lane < found.peak_bytes.size(); ++lane) {
+            keeps = keeps && found.peak_bytes[lane] <= search.options.memory_limits[lane];
+        }
+        ASSERT_EQ(found.feasible, keeps) << "round " << round;
+        feasible += keeps ? 1 : 0;
+        if (!keeps) {
+            EXPECT_GT(found.smallest_limit.value_or(0), 0);
+        }
+    }
+    EXPECT_GT(feasible, 50);
 }
 
 TEST(FindBalance, NamesTheFewestLanesThatKeepTheLimit) {

@@ -7,7 +7,9 @@
 namespace pipescope {
 namespace {
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::StartsWith;
 using ::testing::ThrowsMessage;
 
@@ -23,6 +25,7 @@ TEST(PipelineOptions, ComeBackFromTheirJson) {
     options.speeds = {1, 0.5};
     options.link = {1.6e10, 5000};
     options.memory_limit = Bytes{1} << 40;
+    options.memory_limits = {Bytes{1} << 41, Bytes{1} << 39};
     options.optimizer = "adam";
     options.host_cores = 2;
     EXPECT_EQ(parse_pipeline_options(to_json(options)), options);
@@ -53,8 +56,27 @@ TEST(PipelineOptions, NameTheKeyOfAFault) {
     refuses(R"({"devices": [1]})", "devices[0] is 1");
     refuses(R"({"speeds": ["fast"]})", "speeds[0] is \"fast\"");
     refuses(R"({"link": 5})", "link is 5");
+    refuses(R"({"memory_limits": [1, "2"]})", "memory_limits[1] is \"2\"");
     refuses(R"({"link": {"latency_ns": "1us"}})", "link.latency_ns is \"1us\"");
     refuses(R"({"optimizer": 2})", "optimizer is 2");
+}
+
+TEST(PipelineOptions, LimitEachLaneByTheSmallerOfWhatIsSaid) {
+    PipelineOptions options;
+    EXPECT_THAT(memory_limits_of(options, 3), IsEmpty());
+    options.memory_limit = 400;
+    EXPECT_THAT(memory_limits_of(options, 3), ElementsAre(400, 400, 400));
+    EXPECT_EQ(memory_limit_text(options), "memory_limit is 400");
+    options.memory_limits = {300, 500};
+    EXPECT_THAT(memory_limits_of(options, 2), ElementsAre(300, 400));
+    EXPECT_EQ(memory_limit_text(options), "memory_limits are 300,400");
+    options.memory_limit.reset();
+    EXPECT_THAT(memory_limits_of(options, 2), ElementsAre(300, 500));
+    options.balance = Balance({1, 1, 1});
+    EXPECT_THAT([&] { check_options(options, 3); },
+                ThrowsMessage<UsageError>(HasSubstr("memory_limits names 2 lanes; the pipeline has 3")));
+    options.memory_limits = {300, 0, 1};
+    EXPECT_THAT([&] { check_options(options, 3); }, ThrowsMessage<UsageError>(HasSubstr("memory_limits[1] is 0")));
 }
 
 TEST(OptimizerStateFactor, KnowsNamesAndNumbers) {

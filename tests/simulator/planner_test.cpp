@@ -257,6 +257,41 @@ TEST(Plan, ChoosesAmongDeviceTypesByTheirSpeedMemoryAndPrice) {
     EXPECT_THROW(plan(eight_layers(), request), ProfileError) << "no flops";
 }
 
+TEST(Plan, GivesEachLaneItsOwnLimitAndFewerPartitionsTheFirstOfThem) {
+    PlanRequest request = request_of(2, 16);
+    request.options.memory_limits = {1'000'000, 5000};
+    const Plan result = plan(eight_layers(), request);
+    ASSERT_TRUE(result.best);
+    for (const PlanCandidate& each : result.candidates) {
+        const Simulation& simulation = each.simulation;
+        ASSERT_EQ(simulation.options.memory_limits.size(), simulation.lanes.size());
+        EXPECT_EQ(simulation.options.memory_limits[0], 1'000'000);
+        EXPECT_EQ(simulation.feasible, simulation.lanes.size() == 1 || simulation.lanes[1].peak_bytes <= 5000);
+        if (simulation.lanes.size() == 2 && simulation.feasible) {
+            EXPECT_GT(simulation.options.balance.layers_per_partition()[0], 4) << "lane 1 holds less than half";
+        }
+    }
+    request.partitions = {2};
+    request.options.memory_limits = {100, 50};
+    EXPECT_THAT(plan(eight_layers(), request).infeasible_because.value_or(""),
+                AllOf(HasSubstr("memory_limits are 100,50"), HasSubstr(" bytes more on each lane, with 2 partitions")));
+    request.partitions = {3};
+    EXPECT_THAT([&] { plan(eight_layers(), request); },
+                ThrowsMessage<UsageError>(HasSubstr("memory_limits names 2 lanes; up to 3 are planned")));
+}
+
+TEST(Plan, TakesTheSmallerOfALanesLimitAndItsDeviceTypesMemory) {
+    PlanRequest request = request_of(2, 16);
+    request.device_types = {device_of("small", 2e12, 5000), device_of("large", 1e12, 1'000'000)};
+    request.options.memory_limits = {1'000'000, 4500};
+    for (const PlanCandidate& each : plan(eight_layers_with_flops(), request).candidates) {
+        const std::vector<Bytes> limits =
+            memory_limits_of(each.simulation.options, static_cast<int>(each.simulation.lanes.size()));
+        EXPECT_EQ(limits[0], each.device_type == "small" ? 5000 : 1'000'000);
+        EXPECT_TRUE(limits.size() == 1 || limits[1] == 4500);
+    }
+}
+
 TEST(Plan, TriesEverySchedule) {
     PlanRequest request = request_of(2, 4);
     request.schedules = {"gpipe", "1f1b"};
