@@ -51,7 +51,8 @@ void CoreTurns::wait(LaneId id, const std::function<bool()>& ready) {
     } else {
         lane.ready = &ready;
     }
-    hand_out();
+    hand_out(lock);
+    lock.lock();
     // Patience counts from when there is work: a lane may wait for that as long as it takes.
     const auto may_go = [&] { return queue_.holds_core(id.index()) || (given_up_ && ready()); };
     for (bool asked = false; !lane.its_turn.wait_for(lock, patience_, may_go); asked = queue_.asks(id.index())) {
@@ -63,33 +64,36 @@ void CoreTurns::wait(LaneId id, const std::function<bool()>& ready) {
 }
 
 void CoreTurns::call(LaneId id) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     Lane& lane = *lanes_[id.index()];
     if (given_up_) {
         lane.its_turn.notify_one();
     } else if (lane.ready != nullptr && (*lane.ready)()) {
         lane.ready = nullptr;
         queue_.ask(id.index());
-        hand_out();
+        hand_out(lock);
     }
 }
 
 void CoreTurns::leave(LaneId id) {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     queue_.give_back(id.index());
-    hand_out();
+    hand_out(lock);
 }
 
-void CoreTurns::hand_out() {
-    if (given_up_) {
-        return;
-    }
-    while (const auto grant = queue_.grant(now_ns())) {
-        Lane& lane = *lanes_[grant->lane];
-        if (grant->moves) {
-            set_affinity(*lane.thread, {cores_[grant->core]});
+void CoreTurns::hand_out(std::unique_lock<std::mutex>& lock) {
+    std::vector<Lane*> granted;
+    if (!given_up_) {
+        while (const auto grant = queue_.grant(now_ns())) {
+            granted.push_back(lanes_[grant->lane].get());
+            if (grant->moves) {
+                set_affinity(*granted.back()->thread, {cores_[grant->core]});
+            }
         }
-        lane.its_turn.notify_one();
+    }
+    lock.unlock();
+    for (Lane* const lane : granted) {
+        lane->its_turn.notify_one();
     }
 }
 

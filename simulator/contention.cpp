@@ -138,22 +138,15 @@ std::optional<SharedResources> shared_resources(const Profile& profile, const Pi
     return is_alone(resources) ? std::nullopt : std::optional(std::move(resources));
 }
 
-std::optional<SharedResources> core_turns(const PipelineOptions& options, const TaskGraph& graph) {
-    SharedResources resources;
-    resources.speeds.emplace_back(static_cast<std::size_t>(most_at_work(options, kHost)), 1.0);  // the host
-    for (int lane = 0; lane < graph.num_lanes(); ++lane) {
-        if (device_of(options, LaneId{lane}) == kHost) {
-            resources.server_of_lane.push_back(0);
-        } else {
-            resources.server_of_lane.push_back(resources.speeds.size());
-            resources.speeds.push_back({1});
-        }
+std::optional<CoresInTurn> cores_in_turn(const PipelineOptions& options) {
+    CoresInTurn turns{most_at_work(options, kHost), {}};
+    if (turns.cores == lanes_on(options, kHost)) {
+        return std::nullopt;
     }
-    for (std::size_t k = 0; k < graph.channels().size(); ++k) {
-        resources.server_of_channel.push_back(resources.speeds.size());
-        resources.speeds.push_back({1});
+    for (int lane = 0; lane < num_lanes(options); ++lane) {
+        turns.takes_turns.push_back(device_of(options, LaneId{lane}) == kHost);
     }
-    return waits(resources) ? std::optional(std::move(resources)) : std::nullopt;
+    return turns;
 }
 
 double speed_alone(const Profile& profile, const PipelineOptions& options, LaneId lane) {

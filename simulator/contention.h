@@ -5,6 +5,7 @@
 #include "simulator/pipeline_options.h"
 
 #include <optional>
+#include <vector>
 
 namespace pipescope {
 // How lanes slow each other down.
@@ -31,9 +32,12 @@ double co_running_speed(const Profile& profile, int busy, int capacity, bool on_
 std::optional<SharedResources> shared_resources(const Profile& profile, const PipelineOptions& options,
                                                 const TaskGraph& graph);
 
-/// What is left of that where every task takes as long as it is said to, whatever runs beside it: lanes on the host
-/// wait for cores. Nothing where there are enough.
-std::optional<SharedResources> core_turns(const PipelineOptions& options, const TaskGraph& graph);
+/// Lanes on the host that wait for cores; nothing where there are enough.
+struct CoresInTurn {
+    int cores = 0;
+    std::vector<bool> takes_turns;  ///< by lane
+};
+std::optional<CoresInTurn> cores_in_turn(const PipelineOptions& options);
 
 /// Speed of a lane, against the profile's times, while no other lane runs.
 double speed_alone(const Profile& profile, const PipelineOptions& options, LaneId lane);

@@ -2,17 +2,15 @@
 
 #include "schedule/median.h"
 #include "schedule/schedules.h"
-#include "simulator/contention.h"
 #include "simulator/memory_model.h"
 #include "simulator/pipeline_graph.h"
-#include "simulator/step_clock.h"
 #include "simulator/task_clock.h"
 #include "simulator/task_costs.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 
 namespace pipescope {
 namespace {
@@ -44,21 +42,50 @@ std::int64_t makespan_of(const TaskGraph& graph, const TaskClock& clock, std::sp
     return makespan(graph, starts, ends);
 }
 
-/// Likewise without gaps, lanes waiting for cores where they took turns.
-std::int64_t makespan_of(const TaskGraph& graph, StepClock& clock, std::span<const std::int64_t> durations) {
-    const std::vector<double> lengths(durations.begin(), durations.end());
-    std::vector<double> starts(lengths.size());
-    std::vector<double> ends(lengths.size());
-    clock.run(lengths, starts, ends);
-    const auto rounded = [](const std::vector<double>& times) {
-        std::vector<std::int64_t> whole(times.size());
-        std::transform(times.begin(), times.end(), whole.begin(), [](double ns) { return std::llround(ns); });
-        return whole;
-    };
-    return makespan(graph, rounded(starts), rounded(ends));
+/// The recorded order of starts, but nothing before what it waits for.
+std::vector<TaskIndex> recorded_order(const TaskClock& clock, std::span<const std::int64_t> starts) {
+    std::vector<std::int64_t> earliest(starts.begin(), starts.end());
+    for (TaskIndex task = 0; task < earliest.size(); ++task) {
+        for (const std::uint32_t needed : clock.needed(task)) {
+            earliest[task] = std::max(earliest[task], earliest[needed]);
+        }
+    }
+    std::vector<TaskIndex> order(earliest.size());
+    std::iota(order.begin(), order.end(), TaskIndex{0});
+    std::stable_sort(order.begin(), order.end(), [&](TaskIndex a, TaskIndex b) { return earliest[a] < earliest[b]; });
+    return order;
 }
 
-ReplayedStep replay_step(const TaskGraph& graph, const TaskClock& clock, StepClock& turns, const MeasuredTasks& tasks) {
+/// Of cores that are free from these times on: the one that has waited least at `ready`, else the first to be free.
+std::int64_t& core_for(std::vector<std::int64_t>& free_from, std::int64_t ready) {
+    return *std::min_element(free_from.begin(), free_from.end(),
+                             [&](std::int64_t a, std::int64_t b) { return a <= ready && b <= ready ? a > b : a < b; });
+}
+
+/// Of the graph run without gaps, lanes getting their cores in the recorded order.
+std::int64_t makespan_in_turns(const TaskGraph& graph, const TaskClock& clock, const MeasuredTasks& tasks,
+                               std::span<const std::int64_t> durations, const CoresInTurn& turns) {
+    std::vector<std::int64_t> starts(durations.size());
+    std::vector<std::int64_t> ends(durations.size());
+    std::vector<std::int64_t> free_from(static_cast<std::size_t>(turns.cores), 0);
+    for (const TaskIndex task : recorded_order(clock, tasks.starts)) {
+        for (const std::uint32_t needed : clock.needed(task)) {
+            starts[task] = std::max(starts[task], ends[needed]);
+        }
+        const Task& shape = graph.tasks()[task];
+        const bool takes_turns = is_compute(shape.key.kind) && turns.takes_turns[shape.lane.index()];
+        if (takes_turns) {
+            std::int64_t& core = core_for(free_from, starts[task]);
+            starts[task] = std::max(starts[task], core);
+            core = starts[task] + durations[task];
+        }
+        ends[task] = starts[task] + durations[task];
+    }
+    return makespan(graph, starts, ends);
+}
+
+ReplayedStep replay_step(const TaskGraph& graph, const TaskClock& clock, const std::optional<CoresInTurn>& turns,
+                         const MeasuredTasks& tasks) {
     const std::size_t count = tasks.ends.size();
     std::vector<std::int64_t> durations(count);
     std::vector<std::int64_t> ready(count);
@@ -69,8 +96,11 @@ ReplayedStep replay_step(const TaskGraph& graph, const TaskClock& clock, StepClo
         durations[task] = tasks.ends[task] - tasks.starts[task];
         gaps[task] = std::max<std::int64_t>(0, tasks.starts[task] - ready[task]);
     }
-    return {makespan(graph, tasks.starts, tasks.ends), makespan_of(graph, turns, durations),
-            makespan_of(graph, clock, durations, gaps)};
+    const std::vector<std::int64_t> none(count, 0);
+    return {
+        makespan(graph, tasks.starts, tasks.ends),
+        turns ? makespan_in_turns(graph, clock, tasks, durations, *turns) : makespan_of(graph, clock, durations, none),
+        makespan_of(graph, clock, durations, gaps)};
 }
 
 double error_of(std::int64_t replayed, std::int64_t measured) {
@@ -121,9 +151,8 @@ std::optional<std::vector<MeasuredTasks>> measured_tasks(const Timeline& timelin
     return complete && !measured.empty() ? std::optional(std::move(measured)) : std::nullopt;
 }
 
-ReplayedStep replay_step(const TaskGraph& graph, const MeasuredTasks& tasks, std::optional<SharedResources> turns) {
-    StepClock clock(graph, std::move(turns));
-    return replay_step(graph, TaskClock(graph), clock, tasks);
+ReplayedStep replay_step(const TaskGraph& graph, const MeasuredTasks& tasks, const std::optional<CoresInTurn>& turns) {
+    return replay_step(graph, TaskClock(graph), turns, tasks);
 }
 
 std::optional<Replay> replay(const Measured& measured, const Profile& profile, const PipelineOptions& options) {
@@ -139,7 +168,7 @@ std::optional<Replay> replay(const Measured& measured, const Profile& profile, c
         return std::nullopt;
     }
     const TaskClock clock(graph);
-    StepClock turns(graph, core_turns(options, graph));
+    const std::optional<CoresInTurn> turns = cores_in_turn(options);
     std::vector<Nanoseconds> times;
     std::vector<double> errors;
     std::vector<double> errors_with_gaps;

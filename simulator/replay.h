@@ -1,7 +1,7 @@
 #pragma once
 
 #include "simulator/comparison.h"
-#include "simulator/event_engine.h"
+#include "simulator/contention.h"
 #include "simulator/pipeline_options.h"
 
 #include <cstdint>
@@ -24,16 +24,16 @@ std::optional<std::vector<MeasuredTasks>> measured_tasks(const Timeline& timelin
 /// backward's end.
 struct ReplayedStep {
     std::int64_t measured = 0;
-    /// Every task starts as soon as all it waits for has ended, and a core is free where lanes take turns: what the
-    /// schedule alone makes of these durations.
+    /// Every task starts as soon as all it waits for has ended: what the schedule alone makes of these durations. Where
+    /// lanes took cores in turns, it waits for a core too, in the recorded order: which of two lanes asked first hangs
+    /// on microseconds, and the other order is another schedule, longer or shorter by some percent.
     std::int64_t replayed = 0;
     /// It starts later by its recorded gap: what went by between the end of the last task it waited for and its own
     /// start. A task recorded before what it waits for has no gap, so a graph that is not the one that ran shows.
     std::int64_t with_gaps = 0;
 };
-/// `turns`: of core_turns(), where lanes waited for cores.
 ReplayedStep replay_step(const TaskGraph& graph, const MeasuredTasks& tasks,
-                         std::optional<SharedResources> turns = std::nullopt);
+                         const std::optional<CoresInTurn>& turns = std::nullopt);
 
 /// The self-check of a recorded run: with its own durations instead of predicted ones only hand-offs between tasks are
 /// missing; with its recorded gaps nothing is, if the schedule simulated is the one that ran. The measured instants

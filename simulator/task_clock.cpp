@@ -55,8 +55,8 @@ void TaskClock::run(std::span<const double> durations, std::span<double> ends) c
 void TaskClock::ready(std::span<const std::int64_t> ends, std::int64_t begin, std::span<std::int64_t> ready) const {
     for (std::size_t task = 0; task < num_tasks(); ++task) {
         ready[task] = begin;
-        for (std::uint32_t k = first_[task]; k < first_[task + 1]; ++k) {
-            ready[task] = std::max(ready[task], ends[needed_[k]]);
+        for (const std::uint32_t before : needed(task)) {
+            ready[task] = std::max(ready[task], ends[before]);
         }
     }
 }

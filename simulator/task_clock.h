@@ -21,6 +21,10 @@ public:
     void run(std::span<const std::int64_t> durations, std::span<std::int64_t> ends) const;
     /// The same for any length, in double: for durations with noise.
     void run(std::span<const double> durations, std::span<double> ends) const;
+    /// What a task waits for, the task before it on its lane or link included; each stands before the task in tasks().
+    std::span<const std::uint32_t> needed(std::size_t task) const {
+        return std::span(needed_).subspan(first_[task], first_[task + 1] - first_[task]);
+    }
     /// When each task could have started, given when all ended: the latest end of what it waits for, or `begin`.
     void ready(std::span<const std::int64_t> ends, std::int64_t begin, std::span<std::int64_t> ready) const;
 

@@ -76,31 +76,19 @@ TEST(Contention, LetsALaneHaveACoreForAWholeTask) {
     }
 }
 
-TEST(CoreTurns, AreLeftWhereTasksTakeAsLongAsMeasured) {
-    // Two lanes on one core: their 2 x 4 x 3000 ns follow one another, co-running slowdown or not.
-    Profile profile = uniform_profile(2);
-    const PipelineOptions options = lanes_on_host(2, 4, 1);
-    const TaskCosts costs(profile, options);
-    const TaskGraph graph = pipeline_graph(options, costs);
-    std::vector<double> durations;
-    for (const Task& task : graph.tasks()) {
-        durations.push_back(is_copy(task.key.kind) || task.key.kind == TaskKind::loss ? 0
-                            : task.key.kind == TaskKind::backward                     ? 2000
-                                                                                      : 1000);
-    }
-    std::vector<double> starts(durations.size());
-    std::vector<double> ends(durations.size());
-    const std::optional<SharedResources> turns = core_turns(options, graph);
+TEST(CoresInTurn, AreTakenByLanesOnTheHostThatAreMoreThanItsCores) {
+    PipelineOptions options = lanes_on_host(3, 4, 2);
+    const std::optional<CoresInTurn> turns = cores_in_turn(options);
     ASSERT_TRUE(turns);
-    EventEngine(graph, *turns).run(durations, starts, ends);
-    EXPECT_DOUBLE_EQ(*std::max_element(ends.begin(), ends.end()), 2 * 4 * 3000);
-
-    PipelineOptions enough = options;
-    enough.host_cores = 2;
-    EXPECT_FALSE(core_turns(enough, graph));
-    enough.devices = {"cuda:0", "cuda:0"};
-    enough.host_cores = 1;
-    EXPECT_FALSE(core_turns(enough, graph)) << "an accelerator takes no turns";
+    EXPECT_EQ(turns->cores, 2);
+    EXPECT_EQ(turns->takes_turns, (std::vector<bool>{true, true, true}));
+    options.host_cores = 3;
+    EXPECT_FALSE(cores_in_turn(options));
+    options.host_cores = 1;
+    options.devices = {"cuda:0", "cpu", "cpu"};
+    EXPECT_EQ(cores_in_turn(options)->takes_turns, (std::vector<bool>{false, true, true}));
+    options.devices = {"cuda:0", "cuda:0", "cpu"};
+    EXPECT_FALSE(cores_in_turn(options)) << "an accelerator takes no turns";
 }
 
 TEST(Contention, SharesAnAcceleratorEvenly) {

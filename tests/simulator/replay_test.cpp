@@ -9,6 +9,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <limits>
+#include <random>
+#include <set>
+
 namespace pipescope {
 namespace {
 /// A run of two steps that went as simulated, but for a hand-off before each task.
@@ -74,6 +79,72 @@ TEST(ReplayOfTurns, WaitsForTheCoreAsTheRunDid) {
         pipescope::replay({simulated.timeline, {}, {simulated.timeline.slices.front().key.step}, {}}, profile, options);
     ASSERT_TRUE(unaware);
     EXPECT_LT(unaware->step_time, simulated.step_time);
+}
+
+/// A step in which `lanes` lanes got `cores` cores in some order of many: whenever a core is free, one of those that
+/// wait.
+MeasuredTasks step_in_some_order(const TaskGraph& graph, const std::vector<std::int64_t>& durations, int cores,
+                                 std::mt19937& random) {
+    const TaskClock clock(graph);
+    const std::size_t count = durations.size();
+    MeasuredTasks tasks{std::vector<std::int64_t>(count), std::vector<std::int64_t>(count, -1)};
+    std::vector<std::int64_t> free_from(static_cast<std::size_t>(cores), 0);
+    for (std::size_t done = 0; done < count; ++done) {
+        auto core = std::min_element(free_from.begin(), free_from.end());
+        std::vector<TaskIndex> first;
+        std::int64_t start = std::numeric_limits<std::int64_t>::max();
+        for (TaskIndex task = 0; task < count; ++task) {
+            const auto needed = clock.needed(task);
+            const bool may_run = tasks.ends[task] < 0 &&
+                                 std::all_of(needed.begin(), needed.end(), [&](auto k) { return tasks.ends[k] >= 0; });
+            if (!may_run) {
+                continue;
+            }
+            std::int64_t ready = is_compute(graph.tasks()[task].key.kind) ? *core : 0;
+            for (const std::uint32_t k : needed) {
+                ready = std::max(ready, tasks.ends[k]);
+            }
+            if (ready < start) {
+                start = ready;
+                first.clear();
+            }
+            if (ready == start) {
+                first.push_back(task);
+            }
+        }
+        const TaskIndex task = first[random() % first.size()];
+        tasks.starts[task] = start;
+        tasks.ends[task] = start + durations[task];
+        if (is_compute(graph.tasks()[task].key.kind)) {
+            *core = tasks.ends[task];
+        }
+    }
+    return tasks;
+}
+
+TEST(ReplayOfTurns, KeepsTheOrderInWhichLanesGotTheirCores) {
+    std::mt19937 random(11);
+    PipelineOptions options;
+    options.balance = Balance({1, 1, 1, 1});
+    options.chunks = options.batch = 6;
+    options.devices = {"cpu", "cpu", "cpu", "cpu"};
+    options.host_cores = 2;
+    const Profile profile = uniform_profile(4);
+    const TaskCosts costs(profile, options);
+    const TaskGraph graph = pipeline_graph(options, costs);
+    std::set<std::int64_t> makespans;
+    for (int trial = 0; trial < 50; ++trial) {
+        std::vector<std::int64_t> durations;
+        for (const Task& task : graph.tasks()) {
+            const std::int64_t duration = costs.duration(task);
+            durations.push_back(duration > 0 ? duration + static_cast<std::int64_t>(random() % 3) * 500 : 0);
+        }
+        const MeasuredTasks tasks = step_in_some_order(graph, durations, 2, random);
+        const ReplayedStep step = replay_step(graph, tasks, cores_in_turn(options));
+        EXPECT_EQ(step.replayed, step.measured) << "trial " << trial;
+        makespans.insert(step.measured);
+    }
+    EXPECT_GT(makespans.size(), 5U) << "the orders were not different ones";
 }
 
 TEST_F(ReplayOfARun, IsShorterByTheHandOffsAndExactWithThem) {
