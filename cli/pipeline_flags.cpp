@@ -112,6 +112,12 @@ void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
         ->type_name("TIME")
         ->group("Hardware");
     command
+        .add_option("--link-sharing", flags.link_sharing,
+                    "Which copies share a link's bandwidth: none (default; a link for each pair of lanes), sender (one "
+                    "port for each device) or all (one bus)")
+        ->type_name("NAME")
+        ->group("Hardware");
+    command
         .add_option("--speed", flags.speed,
                     "Speed of each lane against the profiled device, such as 1,1,.5; default: all 1")
         ->type_name("LIST")
@@ -183,6 +189,7 @@ PipelineOptions pipeline_options(const PipelineFlags& flags) {
     if (!flags.link_latency.empty()) {
         options.link.latency_ns = parse_duration_ns(flags.link_latency, "--link-latency");
     }
+    options.link.sharing = parse_link_sharing(flags.link_sharing);
     if (!flags.memory_limit.empty()) {
         const std::vector<std::string> sizes = parse_list(flags.memory_limit, "--memory-limit");
         for (std::size_t lane = 0; sizes.size() > 1 && lane < sizes.size(); ++lane) {

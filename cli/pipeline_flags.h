@@ -21,6 +21,7 @@ struct PipelineFlags {
     std::string devices;
     std::string link_bandwidth;
     std::string link_latency;
+    std::string link_sharing = "none";
     std::string speed;
     std::string memory_limit;
     int cores = 0;

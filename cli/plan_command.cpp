@@ -17,14 +17,17 @@
 #include <cmath>
 #include <iostream>
 #include <memory>
+#include <optional>
 
 namespace pipescope {
 namespace {
+constexpr const char* kChunks = "1..64";
+
 struct PlanFlags {
     std::string profile;
     PipelineFlags pipeline;
     std::string partitions = "1..8";
-    std::string chunks = "1..64";
+    std::optional<std::string> chunks;  ///< else kChunks, as far as there are samples
     std::string checkpoints = "never,except_last,always";
     std::string schedules = "gpipe";
     std::string device_types;
@@ -97,7 +100,7 @@ void read_device_types(const PlanFlags& flags, PlanRequest& request) {
 PlanRequest request_of(const PlanFlags& flags) {
     PlanRequest request;
     request.options = pipeline_options(flags.pipeline);
-    request.chunks = chunks_to_try(parse_ranges(flags.chunks, "--chunks"), request.options.batch);
+    request.chunks = chunks_to_try(parse_ranges(flags.chunks.value_or(kChunks), "--chunks"), request.options.batch);
     request.checkpoints = checkpoints_of(flags);
     request.algorithm = parse_balance_algorithm(flags.algorithm);
     request.schedules = parse_list(flags.schedules, "--schedule");
@@ -107,6 +110,15 @@ PlanRequest request_of(const PlanFlags& flags) {
         throw UsageError(fmt::format("--most is {}; a table has at least 1 row; write it as 10", flags.most));
     }
     return request;
+}
+
+/// Of the most micro-batches asked for, where somebody asked.
+std::string fewer_than_asked(const PlanFlags& flags) {
+    std::int64_t most = 0;
+    for (const NumberRange& range : parse_ranges(flags.chunks.value_or("1"), "--chunks")) {
+        most = std::max(most, range.last);
+    }
+    return fewer_micro_batches(most, flags.pipeline.batch);
 }
 
 ExitCode plan_command(const PlanFlags& flags) {
@@ -123,7 +135,8 @@ ExitCode plan_command(const PlanFlags& flags) {
         };
         found = plan(profile, request);
     }
-    std::cout << (flags.json ? dump(plan_json(found)) : plan_text(found, static_cast<std::size_t>(flags.most)));
+    std::cout << (flags.json ? dump(plan_json(found))
+                             : plan_text(found, static_cast<std::size_t>(flags.most)) + fewer_than_asked(flags));
     return found.best ? ExitCode::success : ExitCode::infeasible;
 }
 

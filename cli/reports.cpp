@@ -150,10 +150,13 @@ Json simulation_json(const Simulation& simulation) {
     return object;
 }
 
+std::string fewer_micro_batches(std::int64_t asked, std::int64_t samples) {
+    return asked <= samples ? ""
+                            : fmt::format("\n{} micro-batches were asked for; {} samples make {}, of a sample each\n",
+                                          asked, samples, samples);
+}
 std::string fewer_micro_batches(const PipelineOptions& options) {
-    return options.chunks <= options.batch ? ""
-                                           : fmt::format("\n{} micro-batches were asked for; {} samples make {}\n",
-                                                         options.chunks, options.batch, options.batch);
+    return fewer_micro_batches(options.chunks, replica_batch(options));
 }
 
 namespace {
@@ -176,10 +179,6 @@ std::string simulation_text(const Simulation& simulation) {
     std::string text = fmt::format("balance {}, {} micro-batches of {} samples, checkpoint {}, schedule {}\n\n",
                                    to_string(options.balance), simulation.micro_batches, options.batch,
                                    to_string(options.checkpoint), options.schedule);
-    if (simulation.micro_batches < options.chunks) {
-        text += fmt::format("asked for {} micro-batches of {} samples: there are {}, of a sample each\n\n",
-                            options.chunks, options.batch / options.replicas, simulation.micro_batches);
-    }
     if (options.replicas > 1) {
         text += fmt::format("{} replicas, {} samples each; shown is one of them\n\n", options.replicas,
                             options.batch / options.replicas);
@@ -219,7 +218,7 @@ std::string simulation_text(const Simulation& simulation) {
     if (!simulation.feasible) {
         text += over_limit_text(simulation);
     }
-    return text;
+    return text + fewer_micro_batches(options);
 }
 
 bool TraceComparison::lossy() const {

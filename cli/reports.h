@@ -7,6 +7,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,8 +16,10 @@ namespace pipescope {
 
 nlohmann::ordered_json balance_json(const FoundBalance& found);
 std::string balance_text(const FoundBalance& found);
-/// A line where more micro-batches were asked for than there are samples: the engine cuts a mini-batch into one sample
-/// each at most. Else nothing.
+/// A line where more micro-batches were asked for than there are samples: engine and simulator cut a mini-batch into
+/// one sample each at most. Else nothing.
+std::string fewer_micro_batches(std::int64_t asked, std::int64_t samples);
+/// The same for options, whose replicas share the samples.
 std::string fewer_micro_batches(const PipelineOptions& options);
 
 nlohmann::ordered_json simulation_json(const Simulation& simulation);

@@ -21,10 +21,9 @@ namespace {
 constexpr const char* kAllSchedules = "all";
 
 /// What `simulate` knows beyond the flags it shares with the other commands.
-struct SharingFlags {
+struct SimulationFlags {
     int replicas = 1;
     int most_in_flight = 0;
-    std::string link_sharing = "none";
     std::string backward = "last-first";
     std::string recompute = "early";
     bool expandable_segments = false;
@@ -33,19 +32,13 @@ struct SharingFlags {
 struct SimulateFlags {
     std::string profile;
     PipelineFlags pipeline;
-    SharingFlags sharing;
+    SimulationFlags further;
     std::string trace;
     bool force = false;
     bool json = false;
 };
 
-void add_sharing_options(CLI::App& command, SharingFlags& flags) {
-    command
-        .add_option("--link-sharing", flags.link_sharing,
-                    "Which copies share a link's bandwidth: none (default; a link for each pair of lanes), sender (one "
-                    "port for each device) or all (one bus)")
-        ->type_name("NAME")
-        ->group("Hardware");
+void add_simulation_options(CLI::App& command, SimulationFlags& flags) {
     command
         .add_flag("--expandable-segments", flags.expandable_segments,
                   "Reserved memory as with PyTorch's setting of that name")
@@ -79,12 +72,11 @@ PipelineOptions options_of(const SimulateFlags& flags) {
     if (options.schedule == kAllSchedules) {
         options.schedule = "gpipe";
     }
-    options.replicas = flags.sharing.replicas;
-    options.most_in_flight = flags.sharing.most_in_flight;
-    options.link.sharing = parse_link_sharing(flags.sharing.link_sharing);
-    options.backward_order = parse_backward_order(flags.sharing.backward);
-    options.recompute_start = parse_recompute_start(flags.sharing.recompute);
-    options.expandable_segments = flags.sharing.expandable_segments;
+    options.replicas = flags.further.replicas;
+    options.most_in_flight = flags.further.most_in_flight;
+    options.backward_order = parse_backward_order(flags.further.backward);
+    options.recompute_start = parse_recompute_start(flags.further.recompute);
+    options.expandable_segments = flags.further.expandable_segments;
     return options;
 }
 
@@ -94,7 +86,8 @@ ExitCode compare_all_schedules(const SimulateFlags& flags, const PipelineOptions
                          "' with --schedule all; a trace holds one schedule; name it, or leave out --trace");
     }
     const ScheduleComparison comparison = compare_schedules(load_profile(flags.profile), options);
-    std::cout << (flags.json ? dump(schedules_json(comparison)) : schedules_text(comparison));
+    std::cout << (flags.json ? dump(schedules_json(comparison))
+                             : schedules_text(comparison) + fewer_micro_batches(options));
     const bool any_fits = std::any_of(comparison.schedules.begin(), comparison.schedules.end(),
                                       [](const ComparedSchedule& each) { return each.simulation.feasible; });
     return any_fits ? ExitCode::success : ExitCode::infeasible;
@@ -130,7 +123,7 @@ void add_simulate_command(Program& program) {
     add_batch_options(*command, flags->pipeline);
     add_schedule_options(*command, flags->pipeline);
     add_hardware_options(*command, flags->pipeline);
-    add_sharing_options(*command, flags->sharing);
+    add_simulation_options(*command, flags->further);
     add_optimizer_option(*command, flags->pipeline);
     command
         ->add_option("--trace", flags->trace,

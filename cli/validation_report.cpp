@@ -42,9 +42,23 @@ Json candidate_json(const ValidatedCandidate& candidate) {
 std::string percent_or_nothing(const std::optional<double>& fraction) {
     return fraction ? format_percent(*fraction) : "";
 }
+
+/// Whether the goal is reached, and by which of its two numbers.
+std::string verdict(const ValidationSummary& summary, const ValidationGoal& goal) {
+    const double allowed = allowed_step_error(summary, goal);
+    const bool reached = summary.step_error.mean <= allowed;
+    std::string text =
+        fmt::format("step time error of {} in the mean: {}, {} {}\n", format_percent(summary.step_error.mean),
+                    reached ? "reached" : "not reached", format_percent(allowed),
+                    allowed > goal.step_error ? "(twice the spread of equal runs) is allowed" : "is allowed");
+    if (!summary.spread) {
+        text += "the spread of equal runs is unknown: with --rounds 1 none is equal to another\n";
+    }
+    return text;
+}
 }  // namespace
 
-Json validation_json(std::span<const ValidatedCandidate> candidates) {
+Json validation_json(std::span<const ValidatedCandidate> candidates, const ValidationGoal& goal) {
     const ValidationSummary summary = summarize(candidates);
     Json object{{"candidates", Json::array()}};
     for (const ValidatedCandidate& each : candidates) {
@@ -63,10 +77,12 @@ Json validation_json(std::span<const ValidatedCandidate> candidates) {
     object["rank_correlation"] = summary.rank_correlation;
     object["regret"] = summary.regret;
     object["band_coverage"] = or_null(summary.band_coverage);
+    object["allowed_step_error"] = allowed_step_error(summary, goal);
+    object["reached"] = summary.step_error.mean <= allowed_step_error(summary, goal);
     return object;
 }
 
-std::string validation_text(std::span<const ValidatedCandidate> candidates, bool markdown) {
+std::string validation_text(std::span<const ValidatedCandidate> candidates, const ValidationGoal& goal, bool markdown) {
     TextTable rows({{"balance", Align::left},
                     {"m"},
                     {"checkpoint", Align::left},
@@ -113,6 +129,7 @@ std::string validation_text(std::span<const ValidatedCandidate> candidates, bool
                "rank correlation {:.3f}, regret {}{}\n", summary.rank_correlation, format_percent(summary.regret),
                summary.band_coverage
                    ? fmt::format(", {} of measured steps in the 5 to 95 % band", format_percent(*summary.band_coverage))
-                   : "");
+                   : "") +
+           verdict(summary, goal);
 }
 }  // namespace pipescope

@@ -10,7 +10,7 @@
 namespace pipescope {
 // What `pipescope validate` prints. Pure.
 
-nlohmann::ordered_json validation_json(std::span<const ValidatedCandidate> candidates);
-/// As text columns, or as Markdown tables for a page.
-std::string validation_text(std::span<const ValidatedCandidate> candidates, bool markdown);
+nlohmann::ordered_json validation_json(std::span<const ValidatedCandidate> candidates, const ValidationGoal& goal);
+/// As text columns, or as Markdown tables for a page; a verdict against the goal below.
+std::string validation_text(std::span<const ValidatedCandidate> candidates, const ValidationGoal& goal, bool markdown);
 }  // namespace pipescope

@@ -83,8 +83,8 @@ std::vector<Variant> variants_of(const Profile& profile, const PlanRequest& requ
     std::vector<Variant> variants;
     for (const DeviceType& type : request.device_types) {
         Variant each{retimed(profile, type), request.options, type.name, request.price_per_lane_hour};
-        if (each.options.link == Link{}) {
-            each.options.link = {type.link_bytes_per_second * type.link_efficiency, type.link_latency_ns};
+        if (Link& link = each.options.link; link.bytes_per_second == 0 && link.latency_ns == 0) {
+            link = {type.link_bytes_per_second * type.link_efficiency, type.link_latency_ns, link.sharing};
         }
         each.options.memory_limit = std::min(each.options.memory_limit.value_or(type.memory_bytes), type.memory_bytes);
         const auto price = request.prices.find(type.name);

@@ -185,6 +185,17 @@ ValidationSummary summarize(std::span<const ValidatedCandidate> candidates) {
     return summary;
 }
 
+ValidationGoal validation_goal(bool emulated, int lanes, int cores) {
+    if (emulated) {
+        return {0.01, false};
+    }
+    return lanes > cores ? ValidationGoal{0.05, false} : ValidationGoal{0.03, true};
+}
+
+double allowed_step_error(const ValidationSummary& summary, const ValidationGoal& goal) {
+    return goal.or_twice_spread ? std::max(goal.step_error, 2 * summary.spread.value_or(0)) : goal.step_error;
+}
+
 double rank_correlation(std::span<const double> a, std::span<const double> b) {
     if (a.size() != b.size()) {
         throw Error("ranks of " + std::to_string(a.size()) + " and " + std::to_string(b.size()) +

@@ -60,6 +60,17 @@ struct ValidationSummary {
 /// Throws Error for an empty list.
 ValidationSummary summarize(std::span<const ValidatedCandidate> candidates);
 
+/// What a validation is to reach: a step-time error in the mean.
+struct ValidationGoal {
+    double step_error = 0.03;
+    /// Or twice the spread of equal runs, whichever is more: a machine that repeats itself no better hides the rest.
+    bool or_twice_spread = true;
+};
+/// 1 % where layers only wait, 3 % for real ones, 5 % for those on more lanes than cores.
+ValidationGoal validation_goal(bool emulated, int lanes, int cores);
+/// The error that is allowed: the goal's, or twice the summary's spread where that is known, counts and is more.
+double allowed_step_error(const ValidationSummary& summary, const ValidationGoal& goal);
+
 /// Spearman's: the correlation of ranks, equal values sharing the mean of theirs. 1 where fewer than two values differ
 /// on both sides alike, 0 where only one side has no differences. Throws Error unless both are equally long.
 double rank_correlation(std::span<const double> a, std::span<const double> b);

@@ -8,6 +8,7 @@
 #include "cli/torch/torch_program.h"
 #include "cli/torch/validation_runs.h"
 #include "cli/validation_report.h"
+#include "engine/usable_cores.h"
 #include "models/zoo.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
@@ -83,7 +84,10 @@ ExitCode validate_command(const ValidateFlags& flags) {
             flags.model));
     }
     const auto candidates = emulated ? validate_emulated(flags) : validate_real(flags);
-    std::cout << (flags.json ? dump(validation_json(candidates)) : validation_text(candidates, flags.markdown));
+    const ValidationGoal goal = validation_goal(emulated, flags.lanes, usable_cores());
+    std::cout << (flags.json ? dump(validation_json(candidates, goal))
+                             : validation_text(candidates, goal, flags.markdown) +
+                                   (emulated ? "" : fewer_micro_batches(flags.chunks, flags.batch)));
     return ExitCode::success;
 }
 }  // namespace

@@ -107,6 +107,7 @@ Scenario withLanes(const Profile& profile, const Scenario& scenario, int lanes, 
         options.placement.emplace_back(j % lanes);
     }
     fitLanes(options.speeds, lanes);
+    fitLanes(options.memory_limits, lanes);
     fitLanes(options.devices, lanes);
     return changed;
 }
@@ -116,6 +117,7 @@ Scenario withPlacement(const Scenario& scenario, std::vector<LaneId> placement) 
     PipelineOptions& options = changed.options;
     options.placement = std::move(placement);
     fitLanes(options.speeds, lanesOf(changed));
+    fitLanes(options.memory_limits, lanesOf(changed));
     fitLanes(options.devices, lanesOf(changed));
     return changed;
 }

@@ -14,13 +14,16 @@ QString text(const char* source) {
 }
 
 QString overTheLimit(const Simulation& simulation) {
-    const Bytes limit = simulation.options.memory_limit.value_or(0);
+    const std::vector<Bytes> limits = memory_limits_of(simulation.options, static_cast<int>(simulation.lanes.size()));
     QStringList lanes;
     Bytes most = 0;
-    for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
-        most = std::max(most, simulation.lanes[lane].peak_bytes);
-        if (simulation.lanes[lane].peak_bytes > limit) {
+    Bytes limit = 0;  // of the lane that needs most
+    for (std::size_t lane = 0; lane < limits.size(); ++lane) {
+        const Bytes peak = simulation.lanes[lane].peak_bytes;
+        if (peak > limits[lane]) {
             lanes << QString::number(lane);
+            limit = peak > most ? limits[lane] : limit;
+            most = std::max(most, peak);
         }
     }
     return text(QT_TRANSLATE_NOOP("ScenarioMessages",

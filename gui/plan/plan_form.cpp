@@ -139,6 +139,7 @@ PlanRequest PlanForm::request(const Profile& profile) const {
     };
     stretch(request.options.devices);
     stretch(request.options.speeds);
+    stretch(request.options.memory_limits);
     return request;
 }
 }  // namespace pipescope

@@ -277,6 +277,7 @@ void WhatIfPanel::connectControls() {
                   [](Scenario& next, double value) { next.options.link.latency_ns = value * 1e3; });
     connectSlider(*memoryLimit_, kMemoryLimit, tr("memory limit"), [](Scenario& next, double value) {
         next.options.memory_limit.reset();
+        next.options.memory_limits.clear();
         if (value > 0) {
             next.options.memory_limit = std::max<Bytes>(1, std::llround(value * kGiB));
         }

@@ -13,6 +13,7 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 // Four layers: forward 10 ms, backward 20 ms each, whatever the lane.
@@ -166,9 +167,52 @@ TEST_F(Commands, MemoryLimitsMayDifferByLane) {
               0);
 }
 
-TEST_F(Commands, SimulateSaysWhereThereAreFewerSamplesThanMicroBatches) {
-    EXPECT_THAT(user.succeeds("simulate p.json --balance 2,2 -m 8 --batch 3").out,
-                HasSubstr("asked for 8 micro-batches of 3 samples: there are 3"));
+TEST_F(Commands, AllSayAlikeWhereThereAreFewerSamplesThanMicroBatches) {
+    const std::string sentence = "\n8 micro-batches were asked for; 3 samples make 3, of a sample each\n";
+    for (const std::string line : {"simulate p.json --balance 2,2 -m 8 --batch 3", "balance p.json -n 2 -m 8 --batch 3",
+                                   "simulate p.json --balance 2,2 -m 8 --batch 3 --schedule all",
+                                   "simulate p.json --balance 2,2 -m 8 --batch 6 --replicas 2",
+                                   "plan p.json -n 2 -m 2,8 --batch 3", "plan p.json -n 2 -m 1..8 --batch 3"}) {
+        EXPECT_THAT(user.succeeds(line).out, HasSubstr(sentence)) << line;
+    }
+    for (const std::string line : {"simulate p.json --balance 2,2 -m 3 --batch 3", "plan p.json -n 2 --batch 3"}) {
+        EXPECT_THAT(user.succeeds(line).out, Not(HasSubstr("asked for"))) << line;
+    }
+}
+
+TEST_F(Commands, OptimizersStateIsANamesOrSoManyBytesForEachOfTheParameters) {
+    const auto state = [&](const std::string& optimizer) {
+        const auto lanes = user.succeeds("simulate p.json --balance 1,3 -m 2 --batch 2 --json --optimizer " + optimizer)
+                               .json()
+                               .at("lanes");
+        const auto& peak = lanes.at(0).at("peak");  // layer a has 4096 bytes of parameters, the others none
+        return peak.contains("optimizer") ? peak.at("optimizer").get<std::int64_t>() : 0;
+    };
+    EXPECT_EQ(state("sgd"), 0);
+    EXPECT_EQ(state("0"), 0);
+    EXPECT_EQ(state("adam"), 2 * 4096);
+    EXPECT_EQ(state("2"), 2 * 4096);
+    EXPECT_EQ(state("1.5"), 6144);
+    EXPECT_THAT(refused(2, "simulate p.json --balance 1,3 -m 2 --batch 2 --optimizer 8B"),
+                HasSubstr("optimizer '8B' is not known"));
+}
+
+TEST_F(Commands, LinkSharingChangesWhatBalanceAndPlanFind) {
+    // Copies take as long as a forward: on one bus those of three boundaries wait for each other.
+    const std::string link = " -m 4 --batch 4 --checkpoint never --link-bandwidth 100kB/s --json";
+    const auto step = [&](const std::string& line) {
+        const auto object = user.succeeds(line + link).json();
+        return (object.contains("candidates") ? object.at("candidates").at(0) : object)
+            .at("step_ns")
+            .get<std::int64_t>();
+    };
+    const std::int64_t apart = step("balance p.json -n 4");
+    const std::int64_t bus = step("balance p.json -n 4 --link-sharing all");
+    EXPECT_GT(bus, apart);
+    EXPECT_EQ(step("plan p.json -n 4"), apart);
+    EXPECT_EQ(step("plan p.json -n 4 --link-sharing all"), bus);
+    EXPECT_EQ(step("simulate p.json --balance 1,1,1,1 --link-sharing all"), bus);
+    EXPECT_THAT(refused(2, "plan p.json --batch 2 --link-sharing some"), HasSubstr("link sharing is 'some'"));
 }
 
 TEST_F(Commands, InfeasibleIsExitCode3WithTheObjectAllTheSame) {

@@ -5,7 +5,9 @@
 
 namespace pipescope {
 namespace {
+using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 
 std::vector<ValidatedCandidate> two_candidates() {
     std::vector<ValidatedCandidate> candidates;
@@ -26,7 +28,7 @@ std::vector<ValidatedCandidate> two_candidates() {
 }
 
 TEST(ValidationReport, JsonHasEachCandidateAndTheWhole) {
-    const auto object = validation_json(two_candidates());
+    const auto object = validation_json(two_candidates(), {});
     ASSERT_EQ(object["candidates"].size(), 2U);
     EXPECT_EQ(object["candidates"][0]["measured_step_ns"], 100'000'000);
     EXPECT_EQ(object["candidates"][0]["balance"], (std::vector<int>{2, 3}));
@@ -41,25 +43,51 @@ TEST(ValidationReport, JsonHasEachCandidateAndTheWhole) {
 
 TEST(ValidationReport, SpreadNeedsASecondRun) {
     std::vector<ValidatedCandidate> candidates = two_candidates();
-    EXPECT_TRUE(validation_json(candidates)["spread"].is_null());
-    EXPECT_TRUE(validation_json(candidates)["candidates"][0]["spread"].is_null());
-    EXPECT_THAT(validation_text(candidates, false), testing::Not(HasSubstr("spread of equal runs")));
+    EXPECT_TRUE(validation_json(candidates, {})["spread"].is_null());
+    EXPECT_TRUE(validation_json(candidates, {})["candidates"][0]["spread"].is_null());
+    EXPECT_THAT(validation_text(candidates, {}, false),
+                HasSubstr("the spread of equal runs is unknown: with --rounds 1"));
 
     candidates[1].runs.push_back(candidates[1].runs[0]);
     candidates[1].runs[1].comparison.measured_step_time = std::chrono::milliseconds(220);
-    EXPECT_NEAR(validation_json(candidates)["spread"].get<double>(), 20.0 / 210, 1e-12);
-    EXPECT_THAT(validation_text(candidates, false), HasSubstr("spread of equal runs"));
+    EXPECT_NEAR(validation_json(candidates, {})["spread"].get<double>(), 20.0 / 210, 1e-12);
+    EXPECT_THAT(validation_text(candidates, {}, false),
+                AllOf(HasSubstr("spread of equal runs"), Not(HasSubstr("unknown"))));
 }
 
 TEST(ValidationReport, TextNamesCandidatesAndErrors) {
-    const std::string text = validation_text(two_candidates(), false);
+    const std::string text = validation_text(two_candidates(), {}, false);
     EXPECT_THAT(text, HasSubstr("+2.00 %"));
     EXPECT_THAT(text, HasSubstr("+1.00 points"));
     EXPECT_THAT(text, HasSubstr("rank correlation 1.000, regret 0.00 %"));
 }
 
+TEST(ValidationReport, JudgesTheMeanStepErrorByTheGoalOrTwiceTheSpread) {
+    std::vector<ValidatedCandidate> candidates = two_candidates();  // 1.5 % in the mean
+    const ValidationGoal tight{0.01, true};
+    EXPECT_EQ(validation_json(candidates, {})["reached"], true);
+    EXPECT_THAT(validation_text(candidates, {}, false),
+                HasSubstr("step time error of 1.50 % in the mean: reached, 3.00 % is allowed"));
+    EXPECT_EQ(validation_json(candidates, tight)["reached"], false);
+    EXPECT_THAT(validation_text(candidates, tight, false), HasSubstr("in the mean: not reached, 1.00 % is allowed"));
+
+    // Equal runs of each candidate that differ by 2 %: twice that is more than the goal.
+    for (ValidatedCandidate& each : candidates) {
+        each.runs.resize(3, each.runs[0]);
+        each.runs[1].comparison.measured_step_time = each.runs[0].comparison.measured_step_time * 99 / 100;
+        each.runs[2].comparison.measured_step_time = each.runs[0].comparison.measured_step_time * 101 / 100;
+    }
+    EXPECT_NEAR(validation_json(candidates, tight)["allowed_step_error"].get<double>(), 0.04, 1e-12);
+    EXPECT_EQ(validation_json(candidates, tight)["reached"], true);
+    EXPECT_THAT(validation_text(candidates, tight, false),
+                HasSubstr("in the mean: reached, 4.00 % (twice the spread of equal runs) is allowed"));
+    const ValidationGoal emulated{0.01, false};
+    EXPECT_EQ(validation_json(candidates, emulated)["allowed_step_error"], 0.01);
+    EXPECT_EQ(validation_json(candidates, emulated)["reached"], false);
+}
+
 TEST(ValidationReport, MarkdownIsTables) {
-    EXPECT_THAT(validation_text(two_candidates(), true), HasSubstr("| balance |"));
+    EXPECT_THAT(validation_text(two_candidates(), {}, true), HasSubstr("| balance |"));
 }
 }  // namespace
 }  // namespace pipescope

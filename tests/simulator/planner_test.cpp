@@ -292,6 +292,15 @@ TEST(Plan, TakesTheSmallerOfALanesLimitAndItsDeviceTypesMemory) {
     }
 }
 
+TEST(Plan, TakesADeviceTypesLinkHoweverItsCopiesShareIt) {
+    PlanRequest request = request_of(2, 16);
+    request.device_types = {device_of("small", 2e12, 5000)};
+    request.options.link.sharing = LinkSharing::all;
+    const Link link = plan(eight_layers_with_flops(), request).candidates.at(0).simulation.options.link;
+    EXPECT_EQ(link.bytes_per_second, 5e9);
+    EXPECT_EQ(link.sharing, LinkSharing::all);
+}
+
 TEST(Plan, TriesEverySchedule) {
     PlanRequest request = request_of(2, 4);
     request.schedules = {"gpipe", "1f1b"};

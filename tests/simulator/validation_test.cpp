@@ -123,5 +123,14 @@ TEST(Validation, TakesTheWorstReplayOfACandidatesRuns) {
     EXPECT_DOUBLE_EQ(summary.replay_error->max, 0.004);
     EXPECT_DOUBLE_EQ(summary.replay_with_gaps_error->mean, 0.0004);
 }
+
+TEST(ValidationGoal, DependsOnWhatIsRunAndOnHowManyCores) {
+    EXPECT_EQ(validation_goal(true, 8, 2).step_error, 0.01);
+    EXPECT_FALSE(validation_goal(true, 8, 2).or_twice_spread) << "waiting repeats itself";
+    EXPECT_EQ(validation_goal(false, 2, 2).step_error, 0.03);
+    EXPECT_TRUE(validation_goal(false, 2, 2).or_twice_spread);
+    EXPECT_EQ(validation_goal(false, 3, 2).step_error, 0.05);
+    EXPECT_FALSE(validation_goal(false, 3, 2).or_twice_spread);
+}
 }  // namespace
 }  // namespace pipescope
