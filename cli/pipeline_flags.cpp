@@ -22,6 +22,18 @@ Number parse_number(const std::string& text, const std::string& item, const std:
     return value;
 }
 
+/// CLI11 takes the largest number there is for one that is larger.
+CLI::Validator fits_64_bits() {
+    return {[](std::string& text) {
+                std::int64_t value = 0;
+                const auto error = std::from_chars(text.data(), text.data() + text.size(), value).ec;
+                return error == std::errc::result_out_of_range
+                           ? text + " is too large; at most 2^63 - 1 can be counted; use less"
+                           : std::string();
+            },
+            ""};
+}
+
 std::vector<double> parse_speeds(const std::string& text) {
     std::vector<double> speeds;
     for (const std::string& item : parse_list(text, "--speed")) {
@@ -50,6 +62,7 @@ void add_batch_options(CLI::App& command, PipelineFlags& flags) {
         .add_option("-m,--chunks", flags.chunks,
                     "Micro-batches each mini-batch is cut into; with fewer samples than that, one sample each")
         ->required()
+        ->check(fits_64_bits())
         ->type_name("N")
         ->group("Pipeline");
     add_mini_batch_option(command, flags);
@@ -64,6 +77,7 @@ void add_batch_options(CLI::App& command, PipelineFlags& flags) {
 void add_mini_batch_option(CLI::App& command, PipelineFlags& flags) {
     command.add_option("--batch", flags.batch, "Samples of one mini-batch, which is one step")
         ->required()
+        ->check(fits_64_bits())
         ->type_name("N")
         ->group("Pipeline");
 }

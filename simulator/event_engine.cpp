@@ -11,129 +11,14 @@ namespace pipescope {
 namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::size_t kNoTask = std::numeric_limits<std::uint32_t>::max();
+constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
 constexpr std::size_t kFewLeaves = 8;  // looked through one by one, which is quicker than a tournament
 }  // namespace
 
-EventEngine::EventEngine(const TaskGraph& graph, SharedResources resources)
-    : resources_(std::move(resources)), num_tasks_(graph.tasks().size()) {
-    build_orders(graph);
-    build_launches(graph);
-    order_first_.push_back(static_cast<Index>(order_.size()));
-    build_dependents(graph);
-    for (const std::vector<double>& speeds : resources_.speeds) {
-        Server& server = servers_.emplace_back(Server{.speeds = speeds, .paces = {}, .active = {}, .turns = {}});
-        for (const double speed : speeds) {
-            server.paces.push_back(1 / speed);
-        }
-        server.active.reserve(speeds.size());
-    }
-    const std::size_t lanes = resources_.server_of_lane.size();
-    for (const std::size_t server : resources_.server_of_lane) {
-        const auto count = std::count(resources_.server_of_lane.begin(), resources_.server_of_lane.end(), server);
-        const std::size_t cores = servers_[server].speeds.size();
-        if (static_cast<std::size_t>(count) > cores && !servers_[server].turns) {
-            servers_[server].turns.emplace(lanes, cores);
-        }
-    }
-    queued_.resize(lanes);
-    // A launcher has a server of its own.
-    for (std::size_t worker = server_of_.size(); worker + 1 < order_first_.size(); ++worker) {
-        server_of_.push_back(servers_.size());
-        servers_.push_back({.speeds = {1}, .paces = {1}, .active = {}, .turns = {}});
-    }
-    next_end_.reserve(2 * std::bit_ceil(servers_.size()));
-    server_of_leaf_.reserve(servers_.size());
-    leaf_of_.resize(servers_.size());
-    const std::size_t count = worker_of_.size();
-    missing_.resize(count);
-    taken_.resize(count);
-    if (count > num_tasks_) {
-        own_work_.resize(count);
-        own_start_.resize(count);
-        own_end_.resize(count);
-    }
-    position_.resize(order_first_.size() - 1);
-    busy_.resize(order_first_.size() - 1);
-    for (const std::size_t server : server_of_) {
-        takes_turns_.push_back(servers_[server].turns ? 1 : 0);
-    }
-}
-
-void EventEngine::build_orders(const TaskGraph& graph) {
-    worker_of_.resize(num_tasks_);
-    enters_.assign(num_tasks_, 0);
-    leaves_.assign(num_tasks_, 0);
-    const auto add = [&](std::span<const TaskIndex> tasks, std::size_t server) {
-        order_first_.push_back(static_cast<Index>(order_.size()));
-        for (const TaskIndex task : tasks) {
-            worker_of_[task] = static_cast<Index>(order_first_.size() - 1);
-            order_.push_back(static_cast<Index>(task));
-        }
-        server_of_.push_back(server);
-    };
-    for (int lane = 0; lane < graph.num_lanes(); ++lane) {
-        add(graph.lane_order(LaneId{lane}), resources_.server_of_lane.at(static_cast<std::size_t>(lane)));
-    }
-    for (std::size_t k = 0; k < graph.channels().size(); ++k) {
-        add(graph.channels()[k].order, resources_.server_of_channel.at(k));
-    }
-    entry_lane_ = static_cast<Index>(graph.shape().lane_of(PartitionId{0}).index());
-    for (std::size_t task = 0; task < num_tasks_; ++task) {
-        const TaskKey& key = graph.tasks()[task].key;
-        enters_[task] = key.partition == 0 && key.kind == TaskKind::forward ? 1 : 0;
-        leaves_[task] = key.partition == 0 && key.kind == TaskKind::backward ? 1 : 0;
-        micro_batch_of_.push_back(key.micro_batch);
-    }
-}
-
-/// A launch is a task of its own behind those of the graph, on the process' launcher.
-void EventEngine::build_launches(const TaskGraph& graph) {
-    if (resources_.launch_ns.empty()) {
-        return;
-    }
-    const std::size_t processes =
-        1 + *std::max_element(resources_.process_of_lane.begin(), resources_.process_of_lane.end());
-    const std::size_t first_launcher = order_first_.size();
-    for (std::size_t process = 0; process < processes; ++process) {
-        order_first_.push_back(static_cast<Index>(order_.size()));
-        for (std::size_t task = 0; task < num_tasks_; ++task) {
-            const std::size_t lane = graph.tasks()[task].lane.index();
-            if (resources_.launch_ns[task] > 0 && resources_.process_of_lane[lane] == process) {
-                order_.push_back(static_cast<Index>(worker_of_.size()));
-                worker_of_.push_back(static_cast<Index>(first_launcher + process));
-                dependents_.push_back(static_cast<Index>(task));  // of the launch; put in order below
-            }
-        }
-    }
-}
-
-void EventEngine::build_dependents(const TaskGraph& graph) {
-    const std::vector<Index> launched = std::move(dependents_);
-    dependents_.clear();
-    needs_.assign(worker_of_.size(), 0);
-    for (std::size_t task = 0; task < num_tasks_; ++task) {
-        dependents_first_.push_back(static_cast<Index>(dependents_.size()));
-        needs_[task] = static_cast<Index>(graph.dependencies(task).size());
-        for (const TaskIndex dependent : graph.dependents(task)) {
-            dependents_.push_back(static_cast<Index>(dependent));
-        }
-    }
-    for (const Index task : launched) {
-        dependents_first_.push_back(static_cast<Index>(dependents_.size()));
-        dependents_.push_back(task);
-        ++needs_[task];
-    }
-    dependents_first_.push_back(static_cast<Index>(dependents_.size()));
-    for (std::size_t launch = num_tasks_; launch < worker_of_.size(); ++launch) {
-        enters_.push_back(0);
-        leaves_.push_back(0);
-        micro_batch_of_.push_back(-1);
-    }
-    is_in_.resize(static_cast<std::size_t>(graph.shape().num_micro_batches));
-}
-
 void EventEngine::prepare() {
-    std::copy(needs_.begin(), needs_.end(), missing_.begin());
+    for (std::size_t task = 0; task < tasks_.size(); ++task) {
+        tasks_[task].missing = needs_[task];
+    }
     std::copy(order_first_.begin(), order_first_.end() - 1, position_.begin());
     std::fill(busy_.begin(), busy_.end(), 0);
     if (resources_.most_in_flight != 0) {
@@ -159,19 +44,20 @@ void EventEngine::run(std::span<const double> durations, std::span<double> start
     if (launches) {
         std::copy(durations.begin(), durations.end(), own_work_.begin());
         for (std::size_t launch = num_tasks_; launch < own_work_.size(); ++launch) {
-            own_work_[launch] = resources_.launch_ns[dependents_[dependents_first_[launch]]];
+            own_work_[launch] = resources_.launch_ns[all_dependents_[all_dependents_first_[launch]]];
         }
     }
     work_ = launches ? std::span<const double>(own_work_) : durations;
     start_ = launches ? std::span<double>(own_start_) : starts;
     end_ = launches ? std::span<double>(own_end_) : ends;
+    prepare_workers();
     prepare_tournament();
     for (Index worker = 0; worker < position_.size(); ++worker) {
         try_start(worker);
     }
     settle();
     refresh_changed();
-    while (finished_ < worker_of_.size()) {
+    while (finished_ + passing_.size() < tasks_.size()) {
         const std::size_t leaf = next_leaf();
         now_ = next_end_[num_leaves_ + leaf];
         if (now_ == kNever) {
@@ -182,20 +68,66 @@ void EventEngine::run(std::span<const double> durations, std::span<double> start
         settle();
         refresh_changed();
     }
+    for (const Index copy : passing_) {
+        start_[copy] = end_[copy] = end_[source_[copy]];
+    }
     if (launches) {
         std::copy_n(own_start_.begin(), num_tasks_, starts.begin());
         std::copy_n(own_end_.begin(), num_tasks_, ends.begin());
     }
 }
 
-/// Only servers that get a task which takes time take part: often few, since copies within a device are free.
-void EventEngine::prepare_tournament() {
-    std::fill(leaf_of_.begin(), leaf_of_.end(), 0);
+/// Which workers have a task that takes time: often few, since copies within a device are free.
+void EventEngine::prepare_workers() {
+    bool changed = takes_time_.empty();
+    takes_time_.resize(server_of_.size());
     for (std::size_t worker = 0; worker < server_of_.size(); ++worker) {
         const auto first = order_.begin() + order_first_[worker];
         const auto end = order_.begin() + order_first_[worker + 1];
-        const bool takes_time = std::any_of(first, end, [&](Index task) { return work_[task] > 0; });
-        leaf_of_[server_of_[worker]] |= takes_time ? 1 : 0;
+        const char takes_time = std::any_of(first, end, [&](Index task) { return work_[task] > 0; }) ? 1 : 0;
+        changed = changed || takes_time_[worker] != takes_time;
+        takes_time_[worker] = takes_time;
+    }
+    if (changed) {
+        pass_through();
+    }
+}
+
+/// Hands what waits for a free copy on to the task that it copies from.
+void EventEngine::pass_through() {
+    const auto passes = [&](Index task) {
+        const Index worker = tasks_[task].worker;
+        return may_pass_[worker] != 0 && takes_time_[worker] == 0;
+    };
+    passing_.clear();
+    dependents_.clear();
+    const auto add = [&](Index task) {
+        for (Index k = all_dependents_first_[task]; k < all_dependents_first_[task + 1]; ++k) {
+            dependents_.push_back(all_dependents_[k]);
+        }
+    };
+    for (Index task = 0; task < tasks_.size(); ++task) {
+        tasks_[task].dependents_first = static_cast<Index>(dependents_.size());
+        if (passes(task)) {
+            passing_.push_back(task);
+        } else {
+            for (Index k = all_dependents_first_[task]; k < all_dependents_first_[task + 1]; ++k) {
+                if (const Index dependent = all_dependents_[k]; passes(dependent)) {
+                    add(dependent);
+                } else {
+                    dependents_.push_back(dependent);
+                }
+            }
+        }
+        tasks_[task].dependents_end = static_cast<Index>(dependents_.size());
+    }
+}
+
+/// Only servers that get a task which takes time take part.
+void EventEngine::prepare_tournament() {
+    std::fill(leaf_of_.begin(), leaf_of_.end(), 0);
+    for (std::size_t worker = 0; worker < server_of_.size(); ++worker) {
+        leaf_of_[server_of_[worker]] |= static_cast<Index>(takes_time_[worker]);
     }
     server_of_leaf_.clear();
     for (std::size_t server = 0; server < servers_.size(); ++server) {
@@ -247,13 +179,13 @@ void EventEngine::try_start(Index worker) {
         return;
     }
     const Index task = next_of(worker);
-    if (task != kNoTask && missing_[task] == 0) {
+    if (task != kNoTask && tasks_[task].missing == 0) {
         start(task);
     }
 }
 
 void EventEngine::start(Index task) {
-    const Index worker = worker_of_[task];
+    const Index worker = tasks_[task].worker;
     busy_[worker] = 1;
     if (resources_.most_in_flight != 0) {
         taken_[task] = 1;
@@ -285,7 +217,11 @@ void EventEngine::start(Index task) {
 void EventEngine::put_to_work(Server& server, Index task) {
     advance(server);
     start_[task] = now_;
-    server.active.push_back({server.work + work_[task], task});
+    const double until = server.work + work_[task];
+    if (server.active.empty() || (server.first != kNone && until < server.active[server.first].until)) {
+        server.first = server.active.size();
+    }
+    server.active.push_back({until, task});
     if (!server.changed) {
         server.changed = true;
         changed_.push_back(static_cast<std::size_t>(&server - servers_.data()));
@@ -301,12 +237,13 @@ void EventEngine::hand_out(Server& server) {
 void EventEngine::finish(Index task) {
     end_[task] = now_;
     ++finished_;
-    const Index worker = worker_of_[task];
+    const TaskState& ended = tasks_[task];
+    const Index worker = ended.worker;
     busy_[worker] = takes_turns_[worker];
-    for (Index k = dependents_first_[task]; k < dependents_first_[task + 1]; ++k) {
-        const Index dependent = dependents_[k];
-        if (--missing_[dependent] == 0) {
-            try_start(worker_of_[dependent]);
+    for (Index k = ended.dependents_first; k < ended.dependents_end; ++k) {
+        TaskState& dependent = tasks_[dependents_[k]];
+        if (--dependent.missing == 0) {
+            try_start(dependent.worker);
         }
     }
     if (resources_.most_in_flight != 0 && leaves_[task] != 0) {
@@ -333,7 +270,7 @@ void EventEngine::settle() {
             busy_[worker] = 0;
             Server& server = servers_[server_of_[worker]];
             const Index next = next_of(worker);
-            const bool has_work = next != kNoTask && missing_[next] == 0;
+            const bool has_work = next != kNoTask && tasks_[next].missing == 0;
             if (!has_work || !server.turns->may_keep(worker, now_)) {
                 server.turns->give_back(worker);
             }
@@ -350,6 +287,7 @@ void EventEngine::end_next_on(std::size_t index) {
     server.since = now_;
     server.active[server.first] = server.active.back();
     server.active.pop_back();
+    server.first = kNone;
     if (!server.changed) {
         server.changed = true;
         changed_.push_back(index);
@@ -381,14 +319,13 @@ void EventEngine::refresh(std::size_t index) {
         set_next_end(index, kNever);
         return;
     }
-    std::size_t first = 0;
-    for (std::size_t k = 1; k < server.active.size(); ++k) {
-        if (server.active[k].until < server.active[first].until) {
-            first = k;
+    if (server.first == kNone) {
+        server.first = 0;
+        for (std::size_t k = 1; k < server.active.size(); ++k) {
+            server.first = server.active[k].until < server.active[server.first].until ? k : server.first;
         }
     }
-    server.first = first;
-    const double left = server.active[first].until - server.work;
+    const double left = server.active[server.first].until - server.work;
     set_next_end(index, server.since + std::max(left, 0.0) * server.paces[server.active.size() - 1]);
 }
 

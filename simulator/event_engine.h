@@ -34,10 +34,11 @@ struct SharedResources {
 /// of work done for each; a task ends when the counter reaches the value at its start plus its own work, and a change
 /// of how many share it changes the counter's speed only. Where lanes take cores in turns they ask in the order in
 /// which an engine's lanes do: what a task's end lets start before the next task of its own lane. Events are ends of
-/// tasks; the next one is the least of the servers', kept in a tournament where there are many. Cost: O(events
-/// (dependents + active on the server + log servers)), no allocation after the first run. Threading: one thread at a
-/// time; it keeps its state. Source: processor sharing as in SimGrid's model of CPUs and links (LMM with equal
-/// weights).
+/// tasks; the next one is the least of the servers', kept in a tournament where there are many. A channel whose copies
+/// are all free changes nothing and is left out: what waits for a copy waits for the task that it copies from. Cost:
+/// O(events (dependents + active on the server + log servers)), no allocation after the first run. Threading: one
+/// thread at a time; it keeps its state. Source: processor sharing as in SimGrid's model of CPUs and links (LMM with
+/// equal weights).
 class EventEngine {
 public:
     /// Precondition: `resources` fits the graph; the graph outlives nothing, it is copied into flat arrays.
@@ -54,6 +55,13 @@ private:
         double until;  ///< the server's counter at the task's end
         Index task;
     };
+    /// What the clock asks of a task again and again, in one place of memory.
+    struct TaskState {
+        Index worker = 0;
+        Index missing = 0;           ///< tasks it still waits for
+        Index dependents_first = 0;  ///< in dependents_
+        Index dependents_end = 0;
+    };
     struct Server {
         std::vector<double> speeds;
         std::vector<double> paces;  ///< 1 / speed
@@ -61,14 +69,17 @@ private:
         std::optional<CoreQueue> turns;  ///< of the lanes, where they are more than may be at work
         double work = 0;                 ///< done for each task since the server was last idle
         double since = 0;                ///< when `work` was right
-        std::size_t first = 0;           ///< of `active`, the next to end
+        std::size_t first = 0;           ///< of `active`, the next to end; kNone: to be looked for
         bool changed = false;
     };
 
     void build_orders(const TaskGraph& graph);
     void build_launches(const TaskGraph& graph);
     void build_dependents(const TaskGraph& graph);
+    void build_passing(const TaskGraph& graph);
     void prepare();
+    void prepare_workers();
+    void pass_through();
     void prepare_tournament();
     std::size_t next_leaf() const;
     Index next_of(Index worker) const;
@@ -87,18 +98,25 @@ private:
     SharedResources resources_;
     std::size_t num_tasks_;  ///< of the graph; launches stand behind them
     // Workers run their orders one by one: the lanes, then the channels, then the processes' launchers.
-    std::vector<Index> worker_of_;        // by task
+    std::vector<TaskState> tasks_;        // launches included
     std::vector<std::size_t> server_of_;  // by worker
     std::vector<char> takes_turns_;       // by worker, for the cores of its server
     std::vector<Index> order_;            // all workers' tasks, one worker after the other
     std::vector<Index> order_first_;      // by worker; one more entry at the end
-    std::vector<Index> dependents_;
-    std::vector<Index> dependents_first_;
-    std::vector<Index> needs_;  // how many tasks each waits for
-    std::vector<char> enters_;  // a micro-batch with this task
+    std::vector<Index> all_dependents_;
+    std::vector<Index> all_dependents_first_;  // by task; one more entry at the end
+    std::vector<char> may_pass_;               // by worker: a channel whose copies end in the order of their sources
+    std::vector<Index> source_;                // by task: of a copy on such a channel
+    std::vector<Index> needs_;                 // how many tasks each waits for
+    std::vector<char> enters_;                 // a micro-batch with this task
     std::vector<char> leaves_;
     std::vector<std::int32_t> micro_batch_of_;  // by task; -1: all, or a launch
     Index entry_lane_ = 0;
+
+    // Of a run, and of the next one if the same workers take time.
+    std::vector<char> takes_time_;   // by worker: some task of it
+    std::vector<Index> passing_;     // tasks left out, ascending
+    std::vector<Index> dependents_;  // without those
 
     // Of a run.
     std::vector<Server> servers_;
@@ -106,7 +124,6 @@ private:
     std::size_t num_leaves_ = 1;
     std::vector<Index> leaf_of_;  // by server that is used
     std::vector<std::size_t> server_of_leaf_;
-    std::vector<Index> missing_;   // by task
     std::vector<Index> position_;  // by worker, in order_
     std::vector<char> busy_;       // by worker
     std::vector<char> taken_;      // by task; where most_in_flight lets workers leave their order

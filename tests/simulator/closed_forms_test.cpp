@@ -152,6 +152,33 @@ TEST(ClosedForms, OfOneLaneAtATimeAndOfDataParallelism) {
     }
 }
 
+TEST(ClosedForms, OfAGridOfPipelinesAreThatOfOneAndItsLanesRings) {
+    // Two replicas of two lanes, two micro-batches each. Forwards 0..3, the last lane's backwards 3..7, the
+    // first's 5..9 thousand; then each lane's ring: 2 (R - 1) (latency + bytes / R / bandwidth).
+    const auto grid = [](Bytes first, Bytes last) {
+        Profile profile = uniform_profile(2);
+        profile.layers[0].gradient_bytes = first;
+        profile.layers[1].gradient_bytes = last;
+        PipelineOptions options;
+        options.balance = Balance({1, 1});
+        options.replicas = 2;
+        options.chunks = 2;
+        options.batch = 4;
+        options.checkpoint = Checkpoint::never;
+        options.link = {1e9, 0};
+        return simulate(profile, options);
+    };
+    EXPECT_EQ(grid(0, 0).step_time.count(), 9000);
+    EXPECT_EQ(grid(50'000, 5000).step_time.count(), 9000 + 50'000);
+    EXPECT_EQ(grid(5000, 50'000).step_time.count(), 7000 + 50'000) << "the last lane begins its ring earlier";
+    for (const Slice& slice : grid(50'000, 5000).timeline.slices) {
+        if (slice.key.kind == TaskKind::all_reduce) {
+            EXPECT_EQ(slice.start.count(), slice.lane.value() == 0 ? 9000 : 7000);
+            EXPECT_EQ((slice.end - slice.start).count(), slice.lane.value() == 0 ? 50'000 : 5000);
+        }
+    }
+}
+
 /// f = b = 1000 (backward 2000 where it is split into inputs and weights), copies free.
 Simulation uniform(const std::string& schedule, int n, int m, double backward, int partitions_a_lane = 1) {
     std::vector<LayerProfile> layers;
@@ -208,6 +235,25 @@ TEST(ClosedForms, OfPipeDreamsSteadyStateIsThePaceOfTheSlowestLane) {
         const std::int64_t period = step_of(each, each.options("pipedream", Checkpoint::never));
         EXPECT_GE(period, each.m * pace) << "no lane can do more";
         EXPECT_LE(period, each.m * (sum(each.f) + sum(each.b))) << "no worse than one at a time";
+    }
+}
+
+TEST(ClosedForms, OfPipeDreamOnLanesOfUnequalPaceAreTheSlowestOnes) {
+    // The slow lane always has a forward waiting, as the quick ones are ahead by as many micro-batches as lanes behind.
+    for (const std::vector<std::int64_t>& f :
+         {std::vector<std::int64_t>{1000, 2000}, {2000, 1000}, {1000, 3000, 2000}}) {
+        Instance each;
+        each.f = each.r = f;
+        each.b = plus(f, f);
+        each.c.assign(f.size() - 1, 0);
+        each.m = 8;
+        const Simulation simulation =
+            simulate(each.profile(), each.options("pipedream", Checkpoint::never), {.noise = false, .memory = false});
+        EXPECT_EQ(simulation.step_time.count(), each.m * 3 * most(f));
+        for (std::size_t lane = 0; lane < f.size(); ++lane) {
+            EXPECT_NEAR(simulation.lanes[lane].bubble_fraction,
+                        1 - static_cast<double>(f[lane]) / static_cast<double>(most(f)), 1e-9);
+        }
     }
 }
 }  // namespace

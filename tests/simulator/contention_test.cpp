@@ -135,6 +135,34 @@ TEST(Contention, LaunchesTasksOfAcceleratorsOneAfterTheOther) {
     EXPECT_EQ(simulate(profile, options).step_time.count(), 15'000) << "a lane on the host launches nothing";
 }
 
+TEST(Contention, LaunchesATaskForEachOfItsLayers) {
+    // Two layers and one, one micro-batch: launched are F (2 layers) till 20, its copy till 30, F (1) till 40, the
+    // loss, B (1), its copy and B (2), till 90 thousand; each starts then.
+    Profile profile = uniform_profile(3);
+    profile.device = "cuda:0";
+    profile.launch_ns = 10'000;
+    PipelineOptions options;
+    options.balance = Balance({2, 1});
+    options.devices = {"cuda:0", "cuda:1"};
+    options.checkpoint = Checkpoint::never;
+    const Simulation simulation = simulate(profile, options);
+    const auto start_of = [&](TaskKind kind, int partition) {
+        for (const Slice& slice : simulation.timeline.slices) {
+            if (slice.key.kind == kind && slice.key.partition == partition) {
+                return slice.start.count();
+            }
+        }
+        return std::int64_t{-1};
+    };
+    EXPECT_EQ(start_of(TaskKind::forward, 0), 20'000);
+    EXPECT_EQ(start_of(TaskKind::copy_forward, 0), 30'000);
+    EXPECT_EQ(start_of(TaskKind::forward, 1), 40'000);
+    EXPECT_EQ(start_of(TaskKind::backward, 1), 60'000);
+    EXPECT_EQ(start_of(TaskKind::copy_backward, 0), 70'000);
+    EXPECT_EQ(start_of(TaskKind::backward, 0), 90'000);
+    EXPECT_EQ(simulation.step_time.count(), 90'000 + 4000 - 20'000);
+}
+
 TEST(Contention, SharesAPortBetweenTheCopiesThatLeaveIt) {
     Profile profile = profile_of({layer_of(1000, 2000, 1000), layer_of(1000, 2000, 1000), layer_of(1000, 2000)});
     PipelineOptions options = lanes_on_host(3, 4, 0);

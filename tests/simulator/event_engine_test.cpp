@@ -105,6 +105,67 @@ TEST(EventEngine, GivesTheRecurrencesAnswerWhereNothingIsShared) {
     }
 }
 
+/// Every other channel's copies, or all, take no time.
+void make_channels_free(const TaskGraph& graph, std::mt19937& random, std::vector<double>& durations) {
+    const bool all = random() % 2 == 0;
+    for (const Channel& channel : graph.channels()) {
+        for (const TaskIndex copy : channel.order) {
+            durations[copy] = all || channel.from.value() % 2 == 0 ? 0 : durations[copy];
+        }
+    }
+}
+
+TEST(EventEngine, PassesOverFreeCopiesAsTheRecurrenceDoes) {
+    std::mt19937 random(13);
+    for (int round = 0; round < 1000; ++round) {
+        const TaskGraph graph = random_graph(random);
+        std::vector<double> durations = random_durations(random, graph.tasks().size());
+        make_channels_free(graph, random, durations);
+        std::vector<double> expected(durations.size());
+        TaskClock(graph).run(durations, expected);
+        const EngineRun events = run(graph, nothing_shared(graph), durations);
+        for (std::size_t task = 0; task < expected.size(); ++task) {
+            ASSERT_NEAR(events.ends[task], expected[task], 1e-9 * (1 + expected[task])) << "round " << round;
+            ASSERT_NEAR(events.starts[task], expected[task] - durations[task], 1e-9 * (1 + expected[task]));
+        }
+    }
+}
+
+TEST(EventEngine, GivesFreeCopiesTheTimesOfThoseThatTakeNextToNone) {
+    std::mt19937 random(14);
+    for (int round = 0; round < 300; ++round) {
+        const TaskGraph graph = random_graph(random);
+        std::vector<double> durations = random_durations(random, graph.tasks().size());
+        for (std::size_t task = 0; task < durations.size(); ++task) {
+            durations[task] += is_copy(graph.tasks()[task].key.kind) ? 0 : 1;  // a task each, none of them free
+        }
+        make_channels_free(graph, random, durations);
+        const EngineRun free = run(graph, one_device(graph, 1), durations);
+        std::vector<double> nearly = durations;
+        for (std::size_t task = 0; task < nearly.size(); ++task) {
+            nearly[task] += durations[task] > 0 ? 0 : 1e-7;
+        }
+        const EngineRun timed = run(graph, one_device(graph, 1), nearly);
+        for (std::size_t task = 0; task < durations.size(); ++task) {
+            ASSERT_NEAR(free.ends[task], timed.ends[task], 1e-2) << "round " << round;
+        }
+    }
+}
+
+TEST(EventEngine, MayHaveFreeCopiesInOneRunAndNotInTheNext) {
+    const TaskGraph graph = make_schedule(Schedule::gpipe, {.num_partitions = 4, .num_micro_batches = 8});
+    const std::vector<double> timed(graph.tasks().size(), 100);
+    const std::vector<double> free = uniform_durations(graph);
+    EventEngine engine(graph, one_device(graph, 2));
+    EngineRun again{std::vector<double>(timed.size()), std::vector<double>(timed.size())};
+    for (const std::vector<double>& durations : {timed, free, timed, free}) {
+        engine.run(durations, again.starts, again.ends);
+        const EngineRun fresh = run(graph, one_device(graph, 2), durations);
+        EXPECT_EQ(again.ends, fresh.ends);
+        EXPECT_EQ(again.starts, fresh.starts);
+    }
+}
+
 TEST(EventEngine, HalvesTheSpeedOfTwoLanesThatWorkOnOneDevice) {
     // n = 2, m = 2 on one device:   F0 | F1 and F0' at half speed | F1' | B1' | then B0' beside B1, R0 with its turn
     //   ns      0    1000           3000   4000   6000

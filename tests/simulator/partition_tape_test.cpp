@@ -116,6 +116,35 @@ TEST(ReservedMemory, CountsWholeSegments) {
     EXPECT_EQ(simulation.memory.back().reserved, Bytes{22} << 20) << "of lane 0, whose backward is the last";
 }
 
+TEST(ReservedMemory, PlaysTheTapesInTheOrderOfTheSchedule) {
+    // One layer, one lane, in MiB: input 12 (the mini-batch, there from the start), output 14 and 30 saved; 11 more for
+    // a while in forward, 16 in backward. Nothing shares a segment: all are above 10 MiB.
+    LayerTape tape;
+    constexpr Bytes kMiB = Bytes{1} << 20;
+    tape.blocks = {{Role::input, 12 * kMiB}, {Role::output, 14 * kMiB},          {Role::own, 30 * kMiB},
+                   {Role::own, 11 * kMiB},   {Role::output_gradient, 14 * kMiB}, {Role::own, 16 * kMiB}};
+    tape.forward = tape.recompute = {3, 4, -4, 2};
+    tape.checkpointed_forward = {4, -4, 2};
+    tape.backward = {6, -3, -5, -6, -1};
+    Profile profile = profile_of({layer_of(1000, 2000, 14.0 * kMiB)});
+    profile.input_bytes = {12.0 * kMiB};
+    profile.layers[0].tape = {tape};
+    const auto reserved = [&](int m, Checkpoint checkpoint) {
+        PipelineOptions options = on_accelerators(1, m);
+        options.checkpoint = checkpoint;
+        return simulate(profile, options, {.reserved = true}).lanes[0].peak_reserved_bytes / kMiB;
+    };
+    // Input 12, saved 30, scratch 12 (11, in whole 2 MiB), output 14; the loss' gradient takes 14; backward's 16 finds
+    // no free block that holds it.
+    EXPECT_EQ(reserved(1, Checkpoint::never), 12 + 30 + 12 + 14 + 14 + 16);
+    // Two: the inputs are 24. Forwards: 30, 12, 14; 30, the 12 again, 14. The loss gathers 28 and takes 28 for their
+    // gradient; backward's 16 fits the 28 that were gathered.
+    EXPECT_EQ(reserved(2, Checkpoint::never), 24 + 30 + 12 + 14 + 30 + 14 + 28 + 28);
+    // Recomputed: forwards keep nothing but 14 each and share the 12; the loss' 28 and 28; then 30 saved, or what the
+    // 28 gathered leave: 30 does not fit them, 16 does.
+    EXPECT_EQ(reserved(2, Checkpoint::always), 24 + 12 + 14 + 14 + 28 + 28 + 30);
+}
+
 TEST(ReservedMemory, IsNothingOnTheHost) {
     PipelineOptions options = on_accelerators(2, 4);
     options.devices = {"cpu", "cpu"};

@@ -28,6 +28,12 @@ TEST(PipelineOptions, ComeBackFromTheirJson) {
     options.memory_limits = {Bytes{1} << 41, Bytes{1} << 39};
     options.optimizer = "adam";
     options.host_cores = 2;
+    options.link.sharing = LinkSharing::sender;
+    options.backward_order = BackwardOrder::first_first;
+    options.recompute_start = RecomputeStart::ordinary;
+    options.replicas = 4;
+    options.most_in_flight = 3;
+    options.expandable_segments = true;
     EXPECT_EQ(parse_pipeline_options(to_json(options)), options);
     EXPECT_EQ(parse_pipeline_options(to_json(PipelineOptions{})), PipelineOptions{});
 }

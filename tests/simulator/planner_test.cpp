@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <numeric>
 
 namespace pipescope {
@@ -89,6 +91,38 @@ TEST(Plan, MarksWhatNothingElseBeatsInSpeedLanesAndMemory) {
     EXPECT_TRUE(std::any_of(result.candidates.begin(), result.candidates.end(), [](const PlanCandidate& each) {
         return each.pareto && each.simulation.lanes.size() == 1;
     })) << "some single lane is the cheapest";
+}
+
+TEST(Plan, MarksAllThatIsUnbeatenAndNothingElse) {
+    PlanRequest request = request_of(6, 16);
+    request.options.memory_limit = 9000;
+    request.device_types = {};
+    const Plan result = plan(eight_layers(), request);
+    const auto merits = [](const PlanCandidate& each) {
+        return std::array<double, 4>{-each.simulation.samples_per_second,
+                                     static_cast<double>(each.simulation.lanes.size()),
+                                     static_cast<double>(highest_peak(each.simulation)), each.cost};
+    };
+    const auto beats = [&](const PlanCandidate& a, const PlanCandidate& b) {
+        const auto of_a = merits(a);
+        const auto of_b = merits(b);
+        return a.simulation.feasible && of_a != of_b &&
+               std::equal(of_a.begin(), of_a.end(), of_b.begin(), std::less_equal<>());
+    };
+    int marked = 0;
+    int beaten = 0;
+    int infeasible = 0;
+    for (const PlanCandidate& each : result.candidates) {
+        const bool is_beaten = std::any_of(result.candidates.begin(), result.candidates.end(),
+                                           [&](const PlanCandidate& other) { return beats(other, each); });
+        EXPECT_EQ(each.pareto, each.simulation.feasible && !is_beaten);
+        marked += each.pareto ? 1 : 0;
+        beaten += each.simulation.feasible && is_beaten ? 1 : 0;
+        infeasible += each.simulation.feasible ? 0 : 1;
+    }
+    EXPECT_GT(marked, 2);
+    EXPECT_GT(beaten, 2);
+    EXPECT_GT(infeasible, 2);
 }
 
 TEST(Plan, KeepsTheMemoryLimitAndSaysWhatWouldDo) {

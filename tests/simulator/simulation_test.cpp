@@ -78,6 +78,22 @@ TEST(Simulate, RecomputesWhileTheGradientIsStillComing) {
     EXPECT_EQ(picture(simulation, 1), "F0@1 F1@2 R1@3 B1@4 R0@6 B0@7");
 }
 
+TEST(Simulate, ExceptLastRecomputesAllButTheLastInEitherOrderEarlyOrNot) {
+    PipelineOptions options = uniform_options(2, 2, Checkpoint::except_last);
+    options.recompute_start = RecomputeStart::ordinary;  // R0 of lane 0 waits for its gradient, which is there at 8
+    const Simulation ordinary = simulate(uniform_profile(2), options);
+    EXPECT_EQ(picture(ordinary, 0), "F0@0 F1@1 B1@5 R0@8 B0@9");
+    EXPECT_EQ(picture(ordinary, 1), "F0@1 F1@2 B1@3 R0@5 B0@6");
+    options.backward_order = BackwardOrder::first_first;
+    const Simulation first = simulate(uniform_profile(2), options);
+    EXPECT_EQ(picture(first, 0), "F0@0 F1@1 R0@6 B0@7 B1@9");
+    EXPECT_EQ(picture(first, 1), "F0@1 F1@2 R0@3 B0@4 B1@6");
+    options.recompute_start = RecomputeStart::early;
+    const Simulation early = simulate(uniform_profile(2), options);
+    EXPECT_EQ(picture(early, 0), "F0@0 F1@1 R0@3 B0@6 B1@8");
+    EXPECT_EQ(picture(early, 1), "F0@1 F1@2 R0@3 B0@4 B1@6");
+}
+
 TEST(Simulate, ExceptLastWithOneMicroBatchIsNever) {
     const Profile profile = uniform_profile(3);
     EXPECT_EQ(simulate(profile, uniform_options(3, 1, Checkpoint::except_last)).timeline,

@@ -1,0 +1,223 @@
+// What balance, plan and simulate make of each of their options, as a user types them.
+
+#include "tests/cli/user.h"
+
+#include <gmock/gmock.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::AnyOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+using testing::UnorderedElementsAre;
+
+/// Layers of these forward times in ms, backward twice that; a million operations a ms.
+std::string chain(const std::vector<int>& forward_ms, int output_bytes = 1000, int saved_bytes = 0) {
+    nlohmann::ordered_json layers = nlohmann::ordered_json::array();
+    for (const int ms : forward_ms) {
+        layers.push_back({{"name", "l" + std::to_string(layers.size())},
+                          {"forward_ns", {ms * 1'000'000}},
+                          {"backward_ns", {ms * 2'000'000}},
+                          {"flops", {ms * 1'000'000}},
+                          {"output_bytes", {output_bytes}},
+                          {"saved_bytes", {saved_bytes}}});
+    }
+    return nlohmann::ordered_json{
+        {"format", "pipescope.profile"}, {"version", 1}, {"model", "chain"}, {"samples", {1}}, {"layers", layers}}
+        .dump();
+}
+
+class PlanningCommands : public testing::Test {
+protected:
+    PlanningCommands() { user.writes("p.json", chain({10, 10, 10, 10})); }
+
+    std::string refused(const std::string& line) const {
+        const CommandResult result = user.types(line);
+        EXPECT_EQ(result.code, 2) << line << "\n" << result.err;
+        EXPECT_THAT(result.err, StartsWith("pipescope: ")) << line;
+        EXPECT_EQ(result.out, "") << line;
+        return result.err;
+    }
+    std::int64_t step_of(const std::string& line) const {
+        return user.succeeds(line + " --json").json().at("step_ns").get<std::int64_t>();
+    }
+
+    User user;
+};
+
+TEST_F(PlanningCommands, BalanceCutsByTheAlgorithmNamed) {
+    user.writes("seven.json", chain({10, 10, 10, 10, 10, 10, 10}));
+    user.writes("head.json", chain({2, 2, 2, 2, 2, 14}));
+    const auto cut = [&](const std::string& profile, int n, const std::string& algorithm) {
+        const auto object = user.succeeds("balance " + profile + " -n " + std::to_string(n) +
+                                          " -m 8 --batch 8 --checkpoint never --json --algorithm " + algorithm)
+                                .json();
+        EXPECT_EQ(object.at("algorithm"), algorithm);
+        EXPECT_EQ(object.contains("repaired"), algorithm == "block");
+        return object.at("balance").get<std::vector<int>>();
+    };
+    // torchgpipe's method leaves the rest to the last partition; the others come as even as seven layers can.
+    EXPECT_THAT(cut("seven.json", 4, "block"), ElementsAre(1, 1, 1, 4));
+    EXPECT_THAT(cut("seven.json", 4, "minmax"), UnorderedElementsAre(1, 2, 2, 2));
+    EXPECT_THAT(cut("seven.json", 4, "variance"), UnorderedElementsAre(1, 2, 2, 2));
+    EXPECT_THAT(cut("seven.json", 4, "optimal"), UnorderedElementsAre(1, 2, 2, 2));
+    // Costs 6, 6, 6, 6, 6, 42 in three parts: the head is the largest part whatever is done; the least variance halves
+    // the rest.
+    EXPECT_THAT(cut("head.json", 3, "variance"), AnyOf(ElementsAre(2, 3, 1), ElementsAre(3, 2, 1)));
+    EXPECT_THAT(cut("head.json", 3, "minmax").back(), 1);
+    EXPECT_THAT(refused("balance p.json -n 2 -m 2 --batch 2 --algorithm best"), HasSubstr("variance"));
+}
+
+constexpr const char* kCatalogue = R"({"format": "pipescope.devices", "version": 1, "devices": [
+    {"name": "slow", "flops_per_second": {"float32": 1e9}, "memory_bytes": 1000000, "memory_bytes_per_second": 1e12,
+     "price_per_hour": 2},
+    {"name": "fast", "flops_per_second": {"float32": 4e9}, "memory_bytes": 2000000, "memory_bytes_per_second": 1e12}]})";
+
+TEST_F(PlanningCommands, PlanEstimatesForEachDeviceTypeOfACatalogueAndTakesItsPrice) {
+    user.writes("devices.json", kCatalogue);
+    const std::string line =
+        "plan p.json -n 1 -m 1 --batch 1 --checkpoint never --device-catalogue devices.json --device-types slow,fast ";
+    const auto cost_by_type = [&](const std::string& prices) {
+        std::map<std::string, double> costs;
+        const auto plan = user.succeeds(line + prices + " --json").json();
+        for (const auto& each : plan.at("candidates")) {
+            EXPECT_EQ(each.at("estimated"), true);
+            costs[each.at("device_type")] = each.at("cost").get<double>();
+        }
+        return costs;
+    };
+    // 40 million operations forward and, without parameters, as many backward: 80 ms on a slow one, 20 ms on a fast
+    // one. A million samples are 1e6 steps.
+    const double slow_hours = 0.080 * 1e6 / 3600;
+    EXPECT_EQ(user.succeeds(line + "--json").json().at("candidates").at(0).at("device_type"), "fast");
+    auto costs = cost_by_type("");
+    EXPECT_NEAR(costs["slow"], 2 * slow_hours, 1e-3 * slow_hours) << "the catalogue's price";
+    EXPECT_NEAR(costs["fast"], slow_hours / 4, 1e-3 * slow_hours) << "no price: lane-hours";
+    costs = cost_by_type("--price-per-lane-hour slow=1,fast=8");
+    EXPECT_NEAR(costs["slow"], slow_hours, 1e-3 * slow_hours);
+    EXPECT_NEAR(costs["fast"], 2 * slow_hours, 1e-3 * slow_hours);
+    EXPECT_THAT(refused(line + "--price-per-lane-hour medium=1"), HasSubstr("'medium' is none of the --device-types"));
+    EXPECT_THAT(refused(line + "--price-per-lane-hour slow=nan"), HasSubstr("--price-per-lane-hour is 'slow=nan'"));
+    EXPECT_THAT(refused("plan p.json --batch 1 --device-types nothing"),
+                AllOf(HasSubstr("nothing"), HasSubstr("A100")));
+    EXPECT_THAT(refused("plan p.json --batch 1 --device-catalogue devices.json"), HasSubstr("without --device-types"));
+    const CommandResult tight = user.types(line + "--memory-limit 1B --json");
+    EXPECT_EQ(tight.code, 3) << "the smaller of the device's memory and the limit given";
+}
+
+TEST_F(PlanningCommands, PlanTriesEveryScheduleNamed) {
+    std::map<std::string, int> tried;
+    const auto plan =
+        user.succeeds("plan p.json -n 2 -m 2,4 --batch 4 --checkpoint never --schedule gpipe,1f1b,interleaved --json")
+            .json();
+    for (const auto& each : plan.at("candidates")) {
+        ++tried[each.at("schedule")];
+        EXPECT_EQ(each.at("partitions").size(), each.at("schedule") == "interleaved" ? 4u : 2u);
+    }
+    EXPECT_EQ(tried, (std::map<std::string, int>{{"gpipe", 2}, {"1f1b", 2}, {"interleaved", 2}}));
+    EXPECT_THAT(refused("plan p.json --batch 4 --schedule gpipe,zigzag"), HasSubstr("zigzag"));
+}
+
+TEST_F(PlanningCommands, SimulateStartsRecomputesEarlyOrOnceTheGradientIsThere) {
+    // Two lanes of 20 + 40 ms, four micro-batches: forwards 100 ms; then 2 recomputes beside each other and 40 + 4 x
+    // 60, or every backward 60: 2 x 60 + 3 x 60.
+    const std::string line = "simulate p.json --balance 2,2 -m 4 --batch 4 --checkpoint always";
+    EXPECT_EQ(step_of(line), 380'000'000);
+    EXPECT_EQ(step_of(line + " --recompute early"), 380'000'000);
+    EXPECT_EQ(step_of(line + " --recompute ordinary"), 400'000'000);
+    EXPECT_THAT(refused(line + " --recompute late"), HasSubstr("early, ordinary"));
+}
+
+TEST_F(PlanningCommands, SimulateGoesBackwardInTheOrderAskedFor) {
+    const auto backwards = [&](const std::string& order) {
+        user.succeeds("simulate p.json --balance 4 -m 3 --batch 3 --checkpoint never --backward " + order +
+                      " --trace t.sqlite --force");
+        std::istringstream rows(user.succeeds("export t.sqlite --format csv -o -").out);
+        std::vector<std::string> found;
+        for (std::string row; std::getline(rows, row);) {
+            const std::size_t at = row.find(",backward,0,");
+            if (at != std::string::npos) {
+                found.push_back(row.substr(at + 12, 1));
+            }
+        }
+        return found;
+    };
+    EXPECT_THAT(backwards("last-first"), ElementsAre("2", "1", "0"));
+    EXPECT_THAT(backwards("first-first"), ElementsAre("0", "1", "2"));
+}
+
+TEST_F(PlanningCommands, SimulateSharesALinkAmongTheCopiesNamed) {
+    // One micro-batch on three lanes never copies two things at once; four do.
+    user.writes("wide.json", chain({1, 1, 1}, 1'000'000));
+    const std::string one =
+        "simulate wide.json --balance 1,1,1 -m 1 --batch 1 --checkpoint never --link-bandwidth 1GB/s";
+    EXPECT_EQ(step_of(one + " --link-sharing all"), step_of(one));
+    const std::string four =
+        "simulate wide.json --balance 1,1,1 -m 4 --batch 4 --checkpoint never --link-bandwidth 1GB/s";
+    EXPECT_LT(step_of(four), step_of(four + " --link-sharing all"));
+    EXPECT_LE(step_of(four), step_of(four + " --link-sharing sender"));
+    EXPECT_LE(step_of(four + " --link-sharing sender"), step_of(four + " --link-sharing all"));
+}
+
+TEST_F(PlanningCommands, SimulateDividesTheBatchAmongReplicas) {
+    const std::string line = "simulate p.json --balance 2,2 --checkpoint never -m 4 --json --batch ";
+    const auto one = user.succeeds(line + "4").json();
+    const auto two = user.succeeds(line + "8 --replicas 2").json();
+    EXPECT_EQ(two.at("replicas"), 2);
+    EXPECT_EQ(two.at("batch"), 8);
+    EXPECT_EQ(two.at("micro_batches"), 4);
+    EXPECT_EQ(two.at("step_ns"), one.at("step_ns")) << "no parameters, no sum of gradients";
+    EXPECT_NEAR(two.at("samples_per_second").get<double>(), 2 * one.at("samples_per_second").get<double>(), 1e-6);
+    EXPECT_NEAR(two.at("speedup").get<double>(), 2 * one.at("speedup").get<double>(), 1e-9);
+}
+
+TEST_F(PlanningCommands, SimulateReservesByWholePagesWithExpandableSegments) {
+    // 30 MB saved by each of four layers: a segment of 30 MiB (in whole 2 MiB) each, or pages of 20 MiB that all share.
+    user.writes("large.json", chain({1, 1, 1, 1}, 1000, 30 << 20));
+    const auto reserved = [&](const std::string& option) {
+        return user.succeeds("simulate large.json --balance 4 -m 1 --batch 1 --checkpoint never --json" + option)
+            .json()
+            .at("lanes")
+            .at(0)
+            .at("peak_reserved_bytes")
+            .get<std::int64_t>();
+    };
+    constexpr std::int64_t kMiB = 1 << 20;
+    EXPECT_EQ(reserved(""), 4 * 30 * kMiB + 2 * kMiB) << "and the small pool";
+    EXPECT_EQ(reserved(" --expandable-segments"), 120 * kMiB + 2 * kMiB);
+    user.writes("odd.json", chain({1, 1, 1, 1}, 1000, (30 << 20) + 1));
+    EXPECT_EQ(reserved(""), 4 * 30 * kMiB + 2 * kMiB);
+}
+
+TEST_F(PlanningCommands, RefuseWhatIsNoFiniteNumberAndNameTheOption) {
+    const std::string simulate = "simulate p.json --balance 2,2 -m 2 --batch 2 ";
+    for (const std::string bad : {"nan", "inf", "-inf", "1e400", "-1", ""}) {
+        const std::string quoted = "'" + bad + "'";
+        EXPECT_THAT(refused(simulate + "--speed " + (bad.empty() ? "','" : "1," + bad)), HasSubstr("--speed"));
+        EXPECT_THAT(refused(simulate + "--link-bandwidth=" + bad + "GB/s"), HasSubstr("--link-bandwidth is '" + bad));
+        EXPECT_THAT(refused(simulate + "--link-latency=" + bad + "us"), HasSubstr("--link-latency is '" + bad));
+        EXPECT_THAT(refused(simulate + "--memory-limit=" + bad + "GiB"), HasSubstr("--memory-limit is '" + bad));
+        EXPECT_THAT(refused(simulate + "--memory-limit=1GiB," + bad + "GiB"), HasSubstr("--memory-limit is '" + bad));
+        EXPECT_THAT(refused(simulate + "--optimizer=" + (bad.empty() ? "x" : bad)), HasSubstr("optimizer '"));
+        EXPECT_THAT(refused("plan p.json --batch 2 --price-per-lane-hour=" + (bad.empty() ? "x" : bad)),
+                    HasSubstr("--price-per-lane-hour is '"));
+    }
+    for (const std::string bad : {"nan", "1e3", "99999999999999999999", "1.5"}) {
+        for (const std::string option : {"--batch", "--chunks", "--cores", "--replicas", "--in-flight"}) {
+            std::string line = "simulate p.json --balance 2,2 " + option + " " + bad;
+            line += option == "--batch" ? "" : " --batch 2";
+            line += option == "--chunks" ? "" : " --chunks 2";
+            EXPECT_THAT(refused(line), AllOf(HasSubstr(option), HasSubstr(bad))) << line;
+        }
+        EXPECT_THAT(refused("plan p.json --batch 2 -n " + bad), HasSubstr("--partitions is '" + bad));
+        EXPECT_THAT(refused("simulate p.json --balance 2," + bad + " -m 2 --batch 2"), HasSubstr(bad));
+    }
+}
+}  // namespace
+}  // namespace pipescope
