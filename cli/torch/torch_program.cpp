@@ -3,12 +3,14 @@
 #include "cli/program.h"
 #include "engine/cuda_runtime.h"
 #include "profiler/memory/tracking_allocator.h"
+#include "profiler/recorder/shared_libraries.h"
 
 #include <ATen/Parallel.h>
 #include <torch/version.h>
 
 namespace pipescope {
 int run_pipescope_torch(int argc, const char* const* argv) {
+    hear_shared_libraries();  // a model's own library is loaded, and profiled, before there is a recorder
     load_cuda();
     tracking_allocator::install();
     // The loss and the optimizer run on this thread: more threads would take cores from the lanes, and the profile

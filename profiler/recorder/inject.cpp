@@ -5,8 +5,7 @@
 // PIPESCOPE_TRACE names the trace; %p in it becomes the process id, so that a program of several processes gets a trace
 // for each. Without it: pipescope-<process id>.sqlite in the current folder. A file that exists is not overwritten;
 // with PIPESCOPE_TRACE_FURTHER=1, as `pipescope record` sets it, the name is taken as it is, and a process that finds
-// it taken writes out-<process id>.sqlite, or out-<process id>-2.sqlite and so on. Other than the handler linked into a
-// program, this one also hears shared libraries, such as libtorch.
+// it taken writes out-<process id>.sqlite, or out-<process id>-2.sqlite and so on.
 
 #include "profiler/recorder/nvtx_handler.h"
 #include "profiler/recorder/recorder.h"
@@ -97,12 +96,11 @@ bool recorder_runs() {
 }  // namespace pipescope
 
 /// NVTX calls it once for the executable and once for each shared library with ranges, at the first range of each.
-extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
-    const void* (*get_export_table)(std::uint32_t)) {
+extern "C" int InitializeInjectionNvtx2(const void* (*get_export_table)(std::uint32_t)) {
     return pipescope::recorder_runs() ? pipescope::attach_nvtx_handler(get_export_table) : 0;
 }
 
 /// The same for the payload extension, which NVTX attaches apart from the rest.
-extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t* module) {
+extern "C" int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t* module) {
     return pipescope::recorder_runs() ? pipescope::attach_nvtx_extension(module) : 0;
 }

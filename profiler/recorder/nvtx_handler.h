@@ -18,3 +18,8 @@ std::int64_t deferred_submissions();
 /// Says so beforehand: NVTX has called us and is about to get our functions.
 void announce_nvtx_handler();
 }  // namespace pipescope
+
+// NVTX finds these by name; exported_handler.cpp, and inject.cpp in the library that is loaded into any program.
+extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(
+    const void* (*get_export_table)(std::uint32_t));
+extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t* module);

@@ -25,7 +25,8 @@ struct RecorderOptions {
 
 /// Records every NVTX range of the process into a trace while it lives: per-thread rings, one drain thread, SQLite.
 /// Ranges of domain "pipescope" that carry a TaskKey in their 64-bit payload become tasks too. Linked in, it needs no
-/// environment variable; it must exist before the first range it shall see, and one may exist at a time.
+/// environment variable, and sets the one that shared libraries go by (shared_libraries.h). It must exist before the
+/// first range it shall see, and one may exist at a time.
 /// Threading: the methods may be called from any thread. Errors: TraceError when the file cannot be made; a failure
 /// while recording is kept and thrown by stop().
 class Recorder {

@@ -1,0 +1,41 @@
+// Problem: every shared library with ranges has an NVTX of its own (hidden symbols), which looks for its tool in
+// NVTX_INJECTION64_PATH first, then behind a weak symbol that only the program's own objects share with our handler.
+// Idea: an empty path. dlopen("") opens the program itself, so that such an NVTX finds the function that the program
+// exports (exported_handler.cpp), and with it the one recorder there is. No second copy of the recorder, no file to be
+// found. A child process has an empty path as well: unless it is built with the recorder too, it exports no such
+// function, and its NVTX calls stay without a tool, as before.
+// Source: nvtx3/nvtxDetail/nvtxInit.h; dlopen(3) for the handle, dl_open_worker of glibc for the empty name.
+
+#include "profiler/recorder/shared_libraries.h"
+
+#include "profiler/recorder/nvtx_handler.h"
+
+#include <dlfcn.h>
+
+#include <cstdlib>
+
+namespace pipescope {
+namespace {
+constexpr const char* kVariable = "NVTX_INJECTION64_PATH";
+
+/// Whether NVTX will find us and nobody else: a recorder inside a plugin is not in the program's table of symbols.
+bool program_exports_handler() {
+    void* const program = dlopen("", RTLD_LAZY);
+    if (program == nullptr) {
+        return false;
+    }
+    const bool exports =
+        dlsym(program, "InitializeInjectionNvtx2") == reinterpret_cast<void*>(InitializeInjectionNvtx2);
+    dlclose(program);
+    return exports;
+}
+}  // namespace
+
+bool hear_shared_libraries() {
+    const char* const tool = std::getenv(kVariable);
+    if (tool != nullptr && *tool != '\0') {
+        return false;
+    }
+    return program_exports_handler() && (tool != nullptr || setenv(kVariable, "", 0) == 0);
+}
+}  // namespace pipescope
