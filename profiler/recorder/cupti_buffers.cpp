@@ -2,17 +2,17 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
 #include <utility>
 
 namespace pipescope {
 namespace {
-constexpr std::size_t kAlignment = 64;  // CUPTI wants 8
 constexpr std::size_t kOverflowBytes = std::size_t{64} << 10;
 
+/// Zeros, aligned to 16 bytes where CUPTI wants 8. A buffer's worth comes from the system as it is, untouched.
 std::uint8_t* allocate(std::size_t bytes) {
-    return static_cast<std::uint8_t*>(
-        std::aligned_alloc(kAlignment, (bytes + kAlignment - 1) / kAlignment * kAlignment));
+    return static_cast<std::uint8_t*>(std::calloc(1, bytes));
 }
 }  // namespace
 
@@ -82,8 +82,23 @@ std::vector<CuptiBuffers::Filled> CuptiBuffers::take_completed() {
 }
 
 void CuptiBuffers::give_back(std::uint8_t* data) {
+    std::memset(data, 0, buffer_bytes_);
     const std::scoped_lock lock(mutex_);
     free_.push_back(data);
+}
+
+void CuptiBuffers::free_unused() {
+    const std::scoped_lock lock(mutex_);
+    for (std::uint8_t* buffer : free_) {
+        all_.erase(std::find(all_.begin(), all_.end(), buffer));
+        std::free(buffer);
+    }
+    free_.clear();
+}
+
+std::size_t CuptiBuffers::bytes() const {
+    const std::scoped_lock lock(mutex_);
+    return all_.size() * buffer_bytes_;
 }
 
 std::int64_t CuptiBuffers::thrown_away() const {

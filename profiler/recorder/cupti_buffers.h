@@ -9,7 +9,8 @@
 
 namespace pipescope {
 /// Buffers that CUPTI fills with records, a bounded number of them. Where all are in use a small one is handed out
-/// whose records are counted and thrown away, since older versions of CUPTI crash when they get none.
+/// whose records are counted and thrown away, since older versions of CUPTI crash when they get none. All are handed
+/// out full of zeros, which CUPTI needs and would write itself, on a thread of the program's.
 /// Threading: acquire() and complete() from CUPTI's callbacks on any thread, the rest from the drain thread. The lock
 /// is held for a few moves only, never while CUPTI is called.
 class CuptiBuffers {
@@ -34,9 +35,13 @@ public:
     /// What was completed since the last call, oldest first; each must be given back.
     std::vector<Filled> take_completed();
     void give_back(std::uint8_t* data);
+    /// Frees what CUPTI does not hold. It may still complete, or ask for, a buffer afterwards.
+    void free_unused();
     /// Records of buffers that were handed out beyond the bound.
     std::int64_t thrown_away() const;
     std::size_t most_in_use() const;
+    /// Held now, bytes of overflow apart.
+    std::size_t bytes() const;
 
 private:
     bool is_overflow(const std::uint8_t* data) const;

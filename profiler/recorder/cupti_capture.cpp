@@ -12,6 +12,7 @@
 #include <array>
 #include <atomic>
 #include <optional>
+#include <string_view>
 
 namespace pipescope {
 namespace {
@@ -42,8 +43,8 @@ constexpr std::array kQuietDriverCalls = {CUPTI_DRIVER_TRACE_CBID_cuKernelGetAtt
 constexpr std::uint32_t kFlushComplete = 0;
 constexpr std::uint32_t kFlushEverything = CUPTI_ACTIVITY_FLAG_FLUSH_FORCED;
 
-// CUPTI's callbacks carry no context, so the buffers of the capture that runs are found through a global. They are
-// never freed: CUPTI may complete a buffer at any time, and a process captures once or a few times.
+// CUPTI's callbacks carry no context, so the buffers of the capture that runs are found through a global. The list
+// itself is never freed: CUPTI may complete a buffer at any time, and a process captures once or a few times.
 std::atomic<CuptiBuffers*> buffers_in_use{nullptr};
 
 void CUPTIAPI buffer_requested(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
@@ -63,6 +64,15 @@ void CUPTIAPI buffer_completed(CUcontext context, std::uint32_t stream, std::uin
 
 std::uint64_t CUPTIAPI recording_timestamp() {
     return static_cast<std::uint64_t>(recording_clock_ns());
+}
+
+/// Tells CUPTI that buffers come with zeros. Refused, it writes them once more.
+void announce_zeros(const CuptiFunctions& functions) {
+    std::uint8_t yes = 1;
+    std::size_t bytes = sizeof(yes);
+    if (functions.set_attribute != nullptr) {
+        functions.set_attribute(CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER, &bytes, &yes);
+    }
 }
 
 // CUPTI stays loaded, so a thread that still asks when the capture is over gets an answer, or a refusal.
@@ -88,9 +98,13 @@ public:
         if (running_) {
             stop();
         }
+        for (const CuptiBuffers::Filled& filled : buffers_.take_completed()) {
+            buffers_.give_back(filled.data);
+        }
+        buffers_.free_unused();
     }
 
-    /// Empty, or the kinds that cannot be recorded; `kernels` among them makes the capture useless.
+    /// Empty, or what cannot be recorded; `kernels` among it makes the capture useless.
     std::string enable();
     bool records_kernels() const { return records_kernels_; }
 
@@ -105,9 +119,13 @@ private:
     void stop();
     void write_completed(CuptiRows& rows);
     void count_dropped(CUcontext context, std::uint32_t stream);
+    void flush(std::uint32_t how);
+    /// Keeps the first of them.
+    void note(CUptiResult result, std::string_view function, std::string_view consequence);
 
     std::unique_ptr<CuptiLibrary> library_;
     CuptiBuffers& buffers_;
+    std::string fault_;  // before what follows, whose initialisation may meet one
     const bool own_clock_;
     CuptiRecords records_;
     bool running_ = false;
@@ -118,12 +136,16 @@ private:
 
 bool CuptiCapture::set_up() {
     const CuptiFunctions& f = functions();
-    f.set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM);  // gettid, as the ranges have
+    // gettid, as the ranges have.
+    note(f.set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM), "cuptiSetThreadIdType",
+         "calls and kernels are not joined to threads and tasks");
     // Before anything is enabled, so that all records have one clock: that of the ranges, which nobody sets.
     const bool own_clock =
         f.register_timestamp != nullptr && f.register_timestamp(recording_timestamp) == CUPTI_SUCCESS;
+    announce_zeros(f);
     buffers_in_use.store(&buffers_, std::memory_order_release);
-    f.register_callbacks(buffer_requested, buffer_completed);
+    note(f.register_callbacks(buffer_requested, buffer_completed), "cuptiActivityRegisterCallbacks",
+         "nothing is handed over");
     if (f.enable_all_sync_records != nullptr) {
         f.enable_all_sync_records(0);  // queries of events that had not come yet are mere noise
     }
@@ -139,7 +161,8 @@ std::string CuptiCapture::enable() {
     for (const Kind& each : kKinds) {
         const CUptiResult result = f.enable(each.kind);
         if (result != CUPTI_SUCCESS) {
-            missing += fmt::format("{}{}: {}", missing.empty() ? "" : ", ", each.name, library_->name_of(result));
+            missing += fmt::format("{}{}: {}", missing.empty() ? "CUPTI refuses to record " : ", ", each.name,
+                                   library_->name_of(result));
         } else if (each.kind == CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) {
             records_kernels_ = true;
         }
@@ -158,8 +181,19 @@ std::string CuptiCapture::enable() {
     return missing;
 }
 
+void CuptiCapture::note(CUptiResult result, std::string_view function, std::string_view consequence) {
+    if (result != CUPTI_SUCCESS && fault_.empty()) {
+        fault_ = fmt::format("{} gives {}: {}", function, library_->name_of(result), consequence);
+    }
+}
+
+void CuptiCapture::flush(std::uint32_t how) {
+    note(functions().flush_all(how), "cuptiActivityFlushAll",
+         "work on CUDA devices is missing here, how much is not known");
+}
+
 void CuptiCapture::write(CuptiRows& rows, const ClockRecord& clocks) {
-    functions().flush_all(kFlushComplete);
+    flush(kFlushComplete);
     records_.add_clocks(clocks);
     write_completed(rows);
 }
@@ -175,11 +209,11 @@ void CuptiCapture::finish(CuptiRows& rows, const ClockRecord& clocks) {
 void CuptiCapture::stop() {
     running_ = false;
     set_stream_number(nullptr);
-    functions().flush_all(kFlushComplete);
+    flush(kFlushComplete);
     for (const Kind& each : kKinds) {
         functions().disable(each.kind);
     }
-    functions().flush_all(kFlushEverything);
+    flush(kFlushEverything);
 }
 
 void CuptiCapture::write_completed(CuptiRows& rows) {
@@ -193,14 +227,14 @@ void CuptiCapture::write_completed(CuptiRows& rows) {
 
 void CuptiCapture::count_dropped(CUcontext context, std::uint32_t stream) {
     std::size_t dropped = 0;  // since the last question
-    if (functions().dropped_records(context, stream, &dropped) == CUPTI_SUCCESS) {
-        dropped_ += static_cast<std::int64_t>(dropped);
-    }
+    const CUptiResult result = functions().dropped_records(context, stream, &dropped);
+    note(result, "cuptiActivityGetNumDroppedRecords", "whether CUPTI lost records is not known");
+    dropped_ += result == CUPTI_SUCCESS ? static_cast<std::int64_t>(dropped) : 0;
 }
 
 DeviceCaptureCounts CuptiCapture::counts() const {
-    return {rows_, dropped_ + buffers_.thrown_away(), records_.incomplete(), records_.unknown(),
-            buffers_.most_in_use()};
+    return {rows_, dropped_ + buffers_.thrown_away(), records_.incomplete(), records_.unknown(), buffers_.most_in_use(),
+            fault_};
 }
 }  // namespace
 
@@ -212,10 +246,7 @@ DeviceCapture::Outcome DeviceCapture::start(const DeviceCaptureOptions& options)
     auto capture = std::make_unique<CuptiCapture>(std::move(opened.library), options);
     std::string missing = capture->enable();
     if (!capture->records_kernels()) {
-        return {nullptr, fmt::format("CUPTI refuses to record {}", missing), true};
-    }
-    if (!missing.empty()) {
-        missing = "CUPTI refuses to record " + missing;
+        return {nullptr, std::move(missing), true};
     }
     return {std::move(capture), std::move(missing), true};
 }

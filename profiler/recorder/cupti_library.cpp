@@ -58,6 +58,7 @@ void* load_library() {
 /// The name of a function that is missing; empty where none is that is needed.
 std::string find_functions(void* library, CuptiFunctions& f) {
     find(library, "cuptiSubscribe_v2", f.subscribe_v2);
+    find(library, "cuptiActivitySetAttribute", f.set_attribute);
     find(library, "cuptiActivityRegisterTimestampCallback", f.register_timestamp);
     find(library, "cuptiActivityEnableRuntimeApi", f.enable_runtime_api);
     find(library, "cuptiActivityEnableDriverApi", f.enable_driver_api);

@@ -14,6 +14,7 @@ struct CuptiFunctions {
     decltype(&::cuptiUnsubscribe) unsubscribe = nullptr;
     decltype(&::cuptiSetThreadIdType) set_thread_id_type = nullptr;
     decltype(&::cuptiActivityRegisterTimestampCallback) register_timestamp = nullptr;
+    decltype(&::cuptiActivitySetAttribute) set_attribute = nullptr;
     decltype(&::cuptiActivityRegisterCallbacks) register_callbacks = nullptr;
     decltype(&::cuptiActivityEnable) enable = nullptr;
     decltype(&::cuptiActivityDisable) disable = nullptr;

@@ -22,6 +22,7 @@ struct DeviceCaptureCounts {
     std::int64_t incomplete = 0;   ///< of work that had no end yet, so left out
     std::int64_t unknown = 0;      ///< of kinds this version does not know, or that nobody asked for
     std::size_t most_buffers = 0;  ///< in use at once
+    std::string fault{};           ///< of CUPTI's while it recorded, and what that means for the trace; empty: none
 };
 
 /// Records what CUDA devices do, through CUPTI, which is loaded at run time and left alone where another tool holds it.

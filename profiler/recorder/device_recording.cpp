@@ -59,6 +59,9 @@ void DeviceRecording::finish() {
                                             "PipeScope",
                                             counts.unknown)});
     }
+    if (!counts.fault.empty()) {
+        writer_.add_diagnostic({"warning", "cupti", counts.fault});
+    }
     writer_.add_overhead({"cupti", "records", counts.records});
     writer_.add_overhead({"cupti", "most_buffers", static_cast<std::int64_t>(counts.most_buffers)});
     write_tasks();

@@ -71,7 +71,7 @@ TEST(DeviceCapture, WritesRecordsOfEveryKind) {
     const DeviceTrace trace(kBoth);
     EXPECT_EQ(trace.rows_of("CUPTI_ACTIVITY_KIND_KERNEL"), 4);
     EXPECT_EQ(trace.rows_of("CUPTI_ACTIVITY_KIND_MEMCPY"), 2);
-    EXPECT_EQ(trace.rows_of("CUPTI_ACTIVITY_KIND_MEMSET"), 1);  // the one without an end is left out and counted
+    EXPECT_EQ(trace.rows_of("CUPTI_ACTIVITY_KIND_MEMSET"), 1);
     EXPECT_EQ(trace.rows_of("CUPTI_ACTIVITY_KIND_RUNTIME"), 5);
     EXPECT_EQ(trace.rows_of("CUPTI_ACTIVITY_KIND_SYNCHRONIZATION"), 1);
     EXPECT_EQ(trace.rows_of("CUPTI_ACTIVITY_KIND_CUDA_EVENT"), 1);
@@ -83,8 +83,8 @@ TEST(DeviceCapture, WritesRecordsOfEveryKind) {
     EXPECT_EQ(trace.rows_of("TARGET_INFO_CUDA_STREAM"), 1);
     const DropRecord counts = trace.counts();
     EXPECT_EQ(counts.dropped, 0);
-    EXPECT_EQ(counts.open_at_exit, 1);
-    EXPECT_EQ(counts.recorded, 20);  // a device stands in two tables
+    EXPECT_EQ(counts.open_at_exit, 1);  // a kernel that never ended
+    EXPECT_EQ(counts.recorded, 20);     // a device stands in two tables
     EXPECT_THAT(trace.diagnostic(), HasSubstr("info: 1 records of kinds this version does not know"));
     EXPECT_EQ(trace.text("PRAGMA integrity_check"), "ok");
 }
@@ -192,6 +192,40 @@ TEST(DeviceCapture, CountsWhatCuptiLost) {
     const DeviceTrace trace(kBoth, {{"FAKE_CUPTI_DROPPED", "5"}});
     EXPECT_EQ(trace.counts().dropped, 5);
     EXPECT_THAT(trace.diagnostic(), HasSubstr("warning: 5 records"));
+}
+
+TEST(DeviceCapture, RecordsInEveryRecordingOfAProcess) {
+    const DeviceTrace trace(kBoth, {}, "again");
+    EXPECT_EQ(trace.rows_of("CUPTI_ACTIVITY_KIND_KERNEL"), 3);
+    SQLite::Database second(trace.path().string() + ".second");
+    EXPECT_EQ(second.execAndGet("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_KERNEL").getInt(), 4);
+}
+
+TEST(DeviceCapture, WaitsForTheEndOfWorkThatStillRuns) {
+    const DeviceTrace trace(kBoth, {}, "long-kernel");
+    EXPECT_EQ(trace.rows_of("CUPTI_ACTIVITY_KIND_KERNEL"), 1);
+    EXPECT_EQ(trace.counts().open_at_exit, 0);
+}
+
+TEST(DeviceCapture, JoinsCallsToTheThreadsOfRanges) {
+    const DeviceTrace trace(kBoth);
+    EXPECT_EQ(trace.number("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME WHERE globalTid NOT IN (SELECT globalTid "
+                           "FROM NVTX_EVENTS WHERE globalTid NOT NULL)"),
+              0);
+}
+
+TEST(DeviceCapture, SaysWhatCuptiRefusedOnTheWay) {
+    const auto diagnostic = [](const char* function) {
+        return DeviceTrace(kBoth, {{"FAKE_CUPTI_FAIL", function}}).diagnostic();
+    };
+    EXPECT_THAT(diagnostic("cuptiSetThreadIdType"),
+                HasSubstr("warning: cuptiSetThreadIdType gives CUPTI_ERROR_UNKNOWN (999): calls and kernels are not "
+                          "joined to threads"));
+    EXPECT_THAT(diagnostic("cuptiActivityRegisterCallbacks"), HasSubstr("nothing is handed over"));
+    EXPECT_THAT(diagnostic("cuptiActivityFlushAll"), HasSubstr("is missing here, how much is not known"));
+    EXPECT_THAT(diagnostic("cuptiActivityGetNumDroppedRecords"), HasSubstr("whether CUPTI lost records is not known"));
+    EXPECT_THAT(diagnostic("cuptiActivitySetAttribute"), testing::Not(HasSubstr("gives")))
+        << "it fills buffers with zeros itself then, and nothing is lost";
 }
 
 TEST(DeviceCapture, SaysWhichKindIsMissing) {

@@ -40,6 +40,13 @@ void emit(const Record& record) {
     }
 }
 
+/// Of a kernel that still runs.
+void emit_unfinished(const CUpti_ActivityKernel10& kernel) {
+    if (const FakeCupti* device = fake()) {
+        device->emit_unfinished(&kernel, sizeof(kernel));
+    }
+}
+
 std::uint64_t now() {
     const FakeCupti* device = fake();
     return device == nullptr ? 0 : device->now();
@@ -146,9 +153,9 @@ void emit_copies() {
     set.bytes = 64;
     set.memoryKind = CUPTI_ACTIVITY_MEMORY_KIND_DEVICE;
     emit(set);
-    auto running = spanning<CUpti_ActivityMemset4>(CUPTI_ACTIVITY_KIND_MEMSET);
-    running.end = 0;  // not over yet
-    emit(running);
+    auto running = spanning<CUpti_ActivityKernel10>(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+    running.end = 0;
+    emit_unfinished(running);
 }
 
 void emit_the_rest() {
@@ -204,6 +211,22 @@ void record_graph(const std::string& path) {
     recorder.stop();
 }
 
+/// A kernel that still runs while the records of a period are written, twice.
+void record_long_kernel(const std::string& path) {
+    TraceWriter writer(path, IfExists::refuse);
+    DeviceRecording recording(writer, {.origin = recording_clock_ns(), .pid = getpid()});
+    auto kernel = spanning<CUpti_ActivityKernel10>(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+    kernel.end = 0;
+    emit_unfinished(kernel);
+    recording.write_when_due(std::int64_t{1} << 60);
+    recording.write_when_due(std::int64_t{1} << 61);
+    if (const FakeCupti* device = fake()) {
+        device->finish_all(device->now());
+    }
+    recording.finish();
+    writer.close();
+}
+
 /// More records than few small buffers hold, and nobody writes meanwhile.
 void overload(const std::string& path) {
     TraceWriter writer(path, IfExists::refuse);
@@ -230,6 +253,11 @@ int main(int argc, char** argv) {
         pipescope::overload(argv[2]);
     } else if (std::string(argv[1]) == "graph") {
         pipescope::record_graph(argv[2]);
+    } else if (std::string(argv[1]) == "long-kernel") {
+        pipescope::record_long_kernel(argv[2]);
+    } else if (std::string(argv[1]) == "again") {
+        pipescope::record_graph(argv[2]);
+        pipescope::record_everything(std::string(argv[2]) + ".second");
     } else {
         pipescope::record_everything(argv[2]);
     }

@@ -1,18 +1,26 @@
 // A libcupti.so.13 without a GPU: it takes the records a test emits through the buffers its client hands out. Set in
 // the environment: FAKE_CUPTI_VERSION; FAKE_CUPTI_SUBSCRIBE, what subscribing gives, with FAKE_CUPTI_HOLDER, who has
 // it; FAKE_CUPTI_NO_CLOCK, which refuses a clock of the client's; FAKE_CUPTI_REFUSE, a kind that cannot be enabled;
-// FAKE_CUPTI_DROPPED, so many records were lost inside.
+// FAKE_CUPTI_DROPPED, so many records were lost inside; FAKE_CUPTI_FAIL, a function that fails.
+//
+// As strict as the real one: the process ends where its client breaks a rule that would cost records, times or memory
+// there. Threads are told by pthread_self unless asked otherwise; a full buffer is handed over by a thread of CUPTI's
+// own; a buffer with unfinished work comes with a forced flush only.
 
 #include "fake_cupti.h"
 
+#include <pthread.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <set>
+#include <string_view>
+#include <thread>
 #include <vector>
 
 namespace {
@@ -20,10 +28,15 @@ struct Buffer {
     std::uint8_t* data = nullptr;
     std::size_t size = 0;
     std::size_t used = 0;
+    std::size_t unfinished = 0;
 };
 
 std::mutex mutex;
 Buffer current;
+std::set<const std::uint8_t*> held;  // of the client's buffers
+std::vector<CUpti_ActivityKernel10*> unfinished_kernels;
+bool zeroed_by_client = false;
+bool system_thread_ids = false;
 std::set<CUpti_ActivityKind> enabled;
 std::size_t dropped = 0;
 bool dropped_inside_told = false;
@@ -65,23 +78,73 @@ std::uint64_t now() {
     return static_cast<std::uint64_t>(time.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(time.tv_nsec);
 }
 
+[[noreturn]] void breach(const char* rule) {
+    std::fprintf(stderr, "fake CUPTI: %s\n", rule);
+    std::abort();
+}
+
+const char* setting(const char* name) {
+    return std::getenv(name);
+}
+bool fails(std::string_view function) {
+    return setting("FAKE_CUPTI_FAIL") != nullptr && function == setting("FAKE_CUPTI_FAIL");
+}
+
 /// Without the lock, since the client may call back.
 void complete() {
     Buffer full;
     {
         const std::scoped_lock lock(mutex);
         std::swap(full, current);
+        held.erase(full.data);
     }
     if (full.data != nullptr) {
         hand_over(nullptr, 0, full.data, full.size, full.used);
     }
 }
 
-void emit(const void* record, std::size_t bytes) {
+void request_buffer() {
+    constexpr std::uintptr_t kAlignment = 8;
+    std::size_t most_records = 1;
+    request(&current.data, &current.size, &most_records);
+    if (current.data == nullptr) {
+        return;
+    }
+    if (reinterpret_cast<std::uintptr_t>(current.data) % kAlignment != 0) {
+        breach("a buffer must be aligned to 8 bytes");
+    }
+    if (most_records != 0) {
+        breach("a buffer's number of records is bounded");
+    }
+    if (!held.insert(current.data).second) {
+        breach("a buffer was handed out twice");
+    }
+    if (!zeroed_by_client) {
+        std::memset(current.data, 0, current.size);
+    } else if (std::any_of(current.data, current.data + current.size, [](std::uint8_t byte) { return byte != 0; })) {
+        breach("a buffer must come with zeros, as its owner said");
+    }
+}
+
+/// The thread a call is told to be of.
+void set_thread(void* record, CUpti_ActivityKind kind) {
+    if (system_thread_ids) {
+        return;  // emitted so
+    }
+    const auto thread = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(pthread_self()));
+    if (kind == CUPTI_ACTIVITY_KIND_RUNTIME || kind == CUPTI_ACTIVITY_KIND_DRIVER) {
+        static_cast<CUpti_ActivityAPI*>(record)->threadId = thread;
+    } else if (kind == CUPTI_ACTIVITY_KIND_OVERHEAD) {
+        static_cast<CUpti_ActivityOverhead3*>(record)->objectId.pt.threadId = thread;
+    }
+}
+
+/// Where the record is now; null if it was lost or is not wanted.
+void* put(const void* record, std::size_t bytes) {
     CUpti_ActivityKind kind{};
     std::memcpy(&kind, record, sizeof(kind));
     if (request == nullptr || (!enabled.contains(kind) && kind != CUPTI_ACTIVITY_KIND_NAME)) {
-        return;
+        return nullptr;
     }
     bool full = false;
     {
@@ -89,28 +152,45 @@ void emit(const void* record, std::size_t bytes) {
         full = current.data != nullptr && current.used + aligned(bytes) > current.size;
     }
     if (full) {
-        complete();
+        std::thread(complete).join();
     }
     if (current.data == nullptr) {
-        std::size_t most_records = 1;
-        request(&current.data, &current.size, &most_records);
+        request_buffer();
     }
     const std::scoped_lock lock(mutex);
     if (current.data == nullptr || aligned(bytes) > current.size) {
         ++dropped;
-        return;
+        return nullptr;
     }
-    std::memcpy(current.data + current.used, record, bytes);
+    std::uint8_t* at = current.data + current.used;
+    std::memcpy(at, record, bytes);
+    set_thread(at, kind);
     current.used += aligned(bytes);
+    return at;
 }
 
-const char* setting(const char* name) {
-    return std::getenv(name);
+void emit(const void* record, std::size_t bytes) {
+    put(record, bytes);
+}
+
+void emit_unfinished(const void* record, std::size_t bytes) {
+    if (void* kernel = put(record, bytes)) {
+        unfinished_kernels.push_back(static_cast<CUpti_ActivityKernel10*>(kernel));
+        ++current.unfinished;
+    }
+}
+
+void finish_all(std::uint64_t end) {
+    for (CUpti_ActivityKernel10* kernel : unfinished_kernels) {
+        kernel->end = end;
+    }
+    unfinished_kernels.clear();
+    current.unfinished = 0;
 }
 }  // namespace
 
 extern "C" {
-const FakeCupti fake_cupti{emit, now, complete};
+const FakeCupti fake_cupti{emit, now, emit_unfinished, finish_all};
 
 CUptiResult CUPTIAPI cuptiGetVersion(std::uint32_t* version) {
     *version = setting("FAKE_CUPTI_VERSION") == nullptr
@@ -138,7 +218,11 @@ CUptiResult CUPTIAPI cuptiSubscribe(CUpti_SubscriberHandle*, CUpti_CallbackFunc,
 CUptiResult CUPTIAPI cuptiUnsubscribe(CUpti_SubscriberHandle) {
     return CUPTI_SUCCESS;
 }
-CUptiResult CUPTIAPI cuptiSetThreadIdType(CUpti_ActivityThreadIdType) {
+CUptiResult CUPTIAPI cuptiSetThreadIdType(CUpti_ActivityThreadIdType type) {
+    if (fails("cuptiSetThreadIdType")) {
+        return CUPTI_ERROR_UNKNOWN;
+    }
+    system_thread_ids = type == CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM;
     return CUPTI_SUCCESS;
 }
 
@@ -146,12 +230,32 @@ CUptiResult CUPTIAPI cuptiActivityRegisterTimestampCallback(CUpti_TimestampCallb
     if (setting("FAKE_CUPTI_NO_CLOCK") != nullptr) {
         return CUPTI_ERROR_UNKNOWN;
     }
+    if (!enabled.empty()) {
+        breach("a clock must be registered before any kind is enabled");
+    }
     timestamp = function;
+    return CUPTI_SUCCESS;
+}
+
+CUptiResult CUPTIAPI cuptiActivitySetAttribute(CUpti_ActivityAttribute attribute, std::size_t* bytes, void* value) {
+    if (!enabled.empty()) {
+        breach("attributes of buffers must be set before any kind is enabled");
+    }
+    if (fails("cuptiActivitySetAttribute")) {
+        return CUPTI_ERROR_UNKNOWN;
+    }
+    if (attribute != CUPTI_ACTIVITY_ATTR_ZEROED_OUT_ACTIVITY_BUFFER || *bytes != sizeof(std::uint8_t)) {
+        return CUPTI_ERROR_INVALID_PARAMETER;
+    }
+    zeroed_by_client = *static_cast<const std::uint8_t*>(value) != 0;
     return CUPTI_SUCCESS;
 }
 
 CUptiResult CUPTIAPI cuptiActivityRegisterCallbacks(CUpti_BuffersCallbackRequestFunc requested,
                                                     CUpti_BuffersCallbackCompleteFunc completed) {
+    if (fails("cuptiActivityRegisterCallbacks")) {
+        return CUPTI_ERROR_UNKNOWN;
+    }
     request = requested;
     hand_over = completed;
     return CUPTI_SUCCESS;
@@ -169,8 +273,16 @@ CUptiResult CUPTIAPI cuptiActivityDisable(CUpti_ActivityKind kind) {
     return CUPTI_SUCCESS;
 }
 
-CUptiResult CUPTIAPI cuptiActivityFlushAll(std::uint32_t) {
-    complete();
+CUptiResult CUPTIAPI cuptiActivityFlushAll(std::uint32_t flag) {
+    if (request == nullptr) {
+        return CUPTI_ERROR_INVALID_OPERATION;
+    }
+    if (fails("cuptiActivityFlushAll")) {
+        return CUPTI_ERROR_UNKNOWN;
+    }
+    if (flag == CUPTI_ACTIVITY_FLAG_FLUSH_FORCED || current.unfinished == 0) {
+        complete();
+    }
     return CUPTI_SUCCESS;
 }
 
@@ -185,6 +297,9 @@ CUptiResult CUPTIAPI cuptiActivityGetNextRecord(std::uint8_t* buffer, std::size_
 }
 
 CUptiResult CUPTIAPI cuptiActivityGetNumDroppedRecords(CUcontext, std::uint32_t, std::size_t* count) {
+    if (fails("cuptiActivityGetNumDroppedRecords")) {
+        return CUPTI_ERROR_UNKNOWN;
+    }
     const std::scoped_lock lock(mutex);
     *count = dropped;
     dropped = 0;

@@ -11,7 +11,9 @@ struct FakeCupti {
     void (*emit)(const void* record, std::size_t bytes);
     /// Now, on the clock CUPTI was told to use.
     std::uint64_t (*now)();
-    /// Completes the current buffer, as CUPTI does when one is full.
-    void (*complete)();
+    /// The same with work that still runs: until finish_all() a flush must be forced to get its buffer.
+    void (*emit_unfinished)(const void* record, std::size_t bytes);
+    /// Gives it its end.
+    void (*finish_all)(std::uint64_t end);
 };
 extern "C" const FakeCupti fake_cupti;
