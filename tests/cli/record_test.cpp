@@ -3,6 +3,7 @@
 #include "tests/cli/user.h"
 #include "trace/trace_reader.h"
 
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -45,6 +46,17 @@ TEST_F(Record, WritesATraceOfAnyProgramAndPassesItsCodeOn) {
     EXPECT_THAT(result.err, AllOf(HasSubstr("out.sqlite: 4 ranges, 0 tasks")));
     user.types("record -- " + kProgram);
     EXPECT_TRUE(user.has("plain_nvtx_program.sqlite"));
+}
+
+TEST_F(Record, TellsHowFarTheClocksDriftedApart) {
+    const CommandResult result = user.types("record -o out.sqlite -- " + kProgram);
+    SQLite::Database db(user.folder() / "out.sqlite");
+    const std::string drift = db.execAndGet(
+                                    "SELECT max(realtime - monotonic) - min(realtime - monotonic) FROM "
+                                    "PIPESCOPE_CLOCK")
+                                  .getString();
+    EXPECT_EQ(result.err, "pipescope: " + (user.folder() / "out.sqlite").string() +
+                              ": 4 ranges, 0 tasks; clock drift " + drift + " ns\n");
 }
 
 TEST_F(Record, MakesTasksOfRangesWithATaskKey) {

@@ -33,5 +33,64 @@ TEST(KilledRecording, LeavesATraceThatOpensInTheMiddleOfALargeTransaction) {
         EXPECT_NO_THROW(kill_recording(path, how));
     }
 }
+/// In memory a killed recording shares with us.
+struct PeriodProgress {
+    std::atomic<std::int64_t> emitted{0};  ///< ranges that ended
+    std::atomic<std::int64_t> written{0};  ///< of them, those that were there when the last finished period began
+};
+
+constexpr int kRangesOfAPeriod = 50'000;  // 5 MB: beyond the pages SQLite keeps in memory
+
+/// Drains when it is told to, so that a period is so many ranges, whatever the machine takes for them.
+[[noreturn]] void record_periods_until_killed(const std::filesystem::path& path, PeriodProgress& progress) {
+    RecorderOptions options;
+    options.path = path;
+    options.drain_period = std::chrono::hours{1};
+    options.ring_entries = 1 << 17;
+    options.devices = false;
+    Recorder recorder(options);
+    for (;;) {
+        for (int k = 0; k < kRangesOfAPeriod; ++k) {
+            nvtxRangePushA("range");
+            nvtxRangePop();
+            progress.emitted.fetch_add(1);
+        }
+        recorder.flush();
+        progress.written = progress.emitted.load();
+    }
+}
+
+TEST(KilledRecording, LosesAtMostTwoDrainPeriodsWhereTransactionsAreLarge) {
+    const TemporaryFolder folder;
+    std::mt19937_64 random(2);
+    void* memory = mmap(nullptr, sizeof(PeriodProgress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    ASSERT_NE(memory, MAP_FAILED);
+    for (int round = 0; round < 5; ++round) {
+        auto& progress = *new (memory) PeriodProgress;
+        const auto path = folder / (std::to_string(round) + ".sqlite");
+        const pid_t child = fork();
+        if (child == 0) {
+            record_periods_until_killed(path, progress);
+        }
+        // Anywhere in the emission or the transaction of the second period or a later one.
+        const auto from = static_cast<std::int64_t>(kRangesOfAPeriod + random() % (2 * kRangesOfAPeriod));
+        while (progress.emitted.load() < from && waitpid(child, nullptr, WNOHANG) == 0) {
+            usleep(1000);
+        }
+        usleep(static_cast<useconds_t>(random() % 100'000));
+        kill(child, SIGKILL);
+        waitpid(child, nullptr, 0);
+        const Recovery recovery = recover_trace(path);  // checks the integrity
+        EXPECT_TRUE(recovery.was_open);
+        EXPECT_EQ(recovery.dropped, 0);
+        EXPECT_GE(recovery.ranges, progress.written.load()) << "a period that was finished is lost";
+        const std::int64_t lost = progress.emitted.load() - recovery.ranges;
+        EXPECT_GE(lost, -1) << "it may have been killed before it counted a range";
+        EXPECT_LE(lost, 2 * kRangesOfAPeriod);
+        EXPECT_GE(TraceReader(path).run().size(), 1U);
+        std::filesystem::remove(path);
+    }
+    munmap(memory, sizeof(PeriodProgress));
+}
 }  // namespace
 }  // namespace pipescope

@@ -123,6 +123,67 @@ TEST(RecorderThreads, CountExactlyWhatAFullRingLoses) {
     }
 }
 
+/// Whether each range of that thread lies within the one around it: of a smaller depth, and at least as long.
+/// Ranges are called by their depth.
+void expect_valid_nesting(const RecordedTrace& trace, std::int64_t thread) {
+    struct Range {
+        std::int64_t depth = 0;
+        std::int64_t end = 0;
+    };
+    SQLite::Database db(trace.path());
+    SQLite::Statement query(db,
+                            "SELECT CAST(text AS INTEGER), start, coalesce(end, 9223372036854775807) FROM NVTX_EVENTS "
+                            "WHERE eventType = 59 AND globalTid = ? ORDER BY start, CAST(text AS INTEGER)");
+    query.bind(1, thread);
+    std::vector<Range> around;
+    std::int64_t wrong = 0;
+    while (query.executeStep()) {
+        const Range range{query.getColumn(0).getInt64(), query.getColumn(2).getInt64()};
+        const std::int64_t start = query.getColumn(1).getInt64();
+        while (!around.empty() && (around.back().end <= start || around.back().depth >= range.depth)) {
+            wrong += around.back().end > start ? 1 : 0;
+            around.pop_back();
+        }
+        wrong += range.end < start || (!around.empty() && range.end > around.back().end) ? 1 : 0;
+        around.push_back(range);
+    }
+    EXPECT_EQ(wrong, 0) << "of thread " << thread;
+}
+
+TEST(RecorderThreads, KeepNestingValidAndTheSumExactWhereARingIsFull) {
+    constexpr int kRounds = 20'000;
+    constexpr int kDepth = 3;
+    RecorderOptions options;
+    options.ring_entries = 64;
+    options.drain_period = std::chrono::milliseconds{1};
+    std::vector<std::int64_t> ids;
+    const RecordedTrace trace(
+        [&](Recorder&) {
+            ids = run_threads(2, [](int) {
+                nvtxRangePushA("0");  // stays open
+                for (int k = 0; k < kRounds; ++k) {
+                    nvtxRangePushA("1");
+                    nvtxRangePushA("2");
+                    nvtxRangePop();
+                    nvtxRangePushA("3");  // beside it
+                    nvtxRangePop();
+                    nvtxRangePop();
+                }
+            });
+        },
+        options);
+    const auto rows = rows_per_thread(trace);
+    for (const std::int64_t id : ids) {
+        const DropRecord counts = counts_of(trace, id);
+        EXPECT_GT(counts.dropped, 0);
+        EXPECT_GT(counts.recorded, 0);
+        EXPECT_EQ(counts.open_at_exit, 1);
+        EXPECT_EQ(rows.at(id), counts.recorded + counts.open_at_exit);
+        EXPECT_EQ(rows.at(id) + counts.dropped, kRounds * kDepth + 1) << "rows, dropped and open are what was emitted";
+        expect_valid_nesting(trace, id);
+    }
+}
+
 TEST(RecorderThreads, CountWhatTheyNestTooDeeply) {
     constexpr int kDepth = 300;
     const RecordedTrace trace([](Recorder&) {

@@ -1,0 +1,91 @@
+// `pipescope recover` as a user types it, on the trace of a process that ended without closing it.
+
+#include "tests/cli/user.h"
+#include "trace/trace_writer.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <functional>
+
+namespace pipescope {
+namespace {
+class Recover : public testing::Test {
+protected:
+    /// Has a process write t.sqlite that is killed before it closes it, and does not commit what comes last.
+    void leave_trace(const std::function<void(TraceWriter&)>& committed,
+                     const std::function<void(TraceWriter&)>& lost) const {
+        const pid_t child = fork();
+        if (child == 0) {
+            TraceWriter writer(user.folder() / "t.sqlite", IfExists::refuse);
+            committed(writer);
+            writer.commit();
+            lost(writer);
+            kill(getpid(), SIGKILL);
+        }
+        int status = 0;
+        waitpid(child, &status, 0);
+        ASSERT_TRUE(WIFSIGNALED(status));
+    }
+    static void add_range(TraceWriter& writer, std::int64_t start, std::int64_t end) {
+        NvtxRecord range;
+        range.start = start;
+        range.end = end;
+        range.text = "r";
+        range.global_tid = 1;
+        writer.add_range(range);
+    }
+    static void add_clock(TraceWriter& writer, std::int64_t realtime, std::int64_t monotonic) {
+        ClockRecord clock;
+        clock.realtime = realtime;
+        clock.monotonic = monotonic;
+        writer.add_clock(clock);
+    }
+    /// Ranges up to 1.5 s, one of which began first and ended last; 3 losses; clocks 250 ns apart.
+    void leave_usual_trace() const {
+        leave_trace(
+            [](TraceWriter& writer) {
+                add_range(writer, 1'000'000, 2'000'000);
+                add_range(writer, 500'000, 1'500'000'000);
+                add_range(writer, 3'000'000, 4'000'000);
+                writer.add_step({});
+                writer.add_drop({"nvtx", 1, 3, 3, 0, 0});
+                add_clock(writer, 5'000, 1'000);
+                add_clock(writer, 6'250, 2'000);
+            },
+            [](TraceWriter& writer) { add_range(writer, 2'000'000'000, 2'100'000'000); });
+    }
+
+    const User user;
+};
+
+TEST_F(Recover, SaysWhatItDidAndWhatIsLost) {
+    leave_usual_trace();
+    EXPECT_EQ(user.succeeds("recover t.sqlite").out,
+              "t.sqlite: 0 tasks, 1 steps; the run had not closed it; it is one plain file now\n"
+              "lost: what ended after 1500 ms, where the file ends; at most the last two drain periods (40 ms) before "
+              "the kill, on a machine that keeps up\n"
+              "dropped while recording: 3; wall clock against the recording's: 250 ns\n");
+    EXPECT_FALSE(user.has("t.sqlite-wal"));
+    EXPECT_EQ(user.succeeds("recover t.sqlite").out,
+              "t.sqlite: 0 tasks, 1 steps; it was closed already and is left as it is\n"
+              "dropped while recording: 3; wall clock against the recording's: 250 ns\n");
+}
+
+TEST_F(Recover, TellsUntilWhenTheFileHoldsWhatHappened) {
+    leave_usual_trace();
+    const auto recovery = user.succeeds("recover t.sqlite --json").json();
+    EXPECT_EQ(recovery.at("recorded_until_ns"), 1'500'000'000);
+    EXPECT_EQ(recovery.at("was_open"), true);
+    EXPECT_EQ(recovery.at("dropped"), 3);
+    EXPECT_EQ(recovery.at("clock_drift_ns"), 250);
+}
+
+TEST_F(Recover, TellsZeroWhereNothingHadBeenWritten) {
+    leave_trace([](TraceWriter&) {}, [](TraceWriter& writer) { add_range(writer, 5, 6); });
+    EXPECT_EQ(user.succeeds("recover t.sqlite --json").json().at("recorded_until_ns"), 0);
+}
+}  // namespace
+}  // namespace pipescope
