@@ -129,6 +129,18 @@ TEST_F(TraceSchema, HasTheEnumRowsOfAnNsysExport) {
         {"ENUM_CUDA_FUNC_CACHE_CONFIG",
          "0 CU_FUNC_CACHE_PREFER_NONE None, 1 CU_FUNC_CACHE_PREFER_SHARED Shared, 2 CU_FUNC_CACHE_PREFER_L1 L1, "
          "3 CU_FUNC_CACHE_PREFER_EQUAL Equal"},
+        {"ENUM_CUPTI_STREAM_TYPE",
+         "0 CUPTI_ACTIVITY_STREAM_CREATE_FLAG_UNKNOWN Unknown stream, "
+         "1 CUPTI_ACTIVITY_STREAM_CREATE_FLAG_DEFAULT Default stream, "
+         "2 CUPTI_ACTIVITY_STREAM_CREATE_FLAG_NON_BLOCKING Non-blocking stream, "
+         "3 CUPTI_ACTIVITY_STREAM_CREATE_FLAG_NULL Null stream"},
+        {"ENUM_CUPTI_OVERHEAD_TYPE",
+         "0 OVERHEAD_UNKNOWN Unknown, 2 OVERHEAD_DRIVER_COMPILER Driver JIT compiler, "
+         "3 OVERHEAD_CUPTI_BUFFER_FLUSH Buffer flush, 4 OVERHEAD_CUPTI_INSTRUMENTATION Instrumentation, "
+         "5 OVERHEAD_CUPTI_RESOURCE Resource, 6 OVERHEAD_RUNTIME_TRIGGERED_MODULE_LOADING Runtime module loading, "
+         "7 OVERHEAD_LAZY_FUNCTION_LOADING Lazy function loading, 8 OVERHEAD_COMMAND_BUFFER_FULL Command buffer full, "
+         "9 OVERHEAD_ACTIVITY_BUFFER_REQUEST Activity buffer request, "
+         "10 OVERHEAD_UVM_ACTIVITY_INIT UVM activity initialization"},
         {"ENUM_CUDA_SHARED_MEM_LIMIT_CONFIG",
          "0 CUDA_SHARED_MEM_LIMIT_DEFAULT Default, 1 CUDA_SHARED_MEM_LIMIT_OPTIN Opt in"}};
     SQLite::Database db(folder_ / "t.sqlite");
@@ -149,6 +161,9 @@ TEST_F(TraceSchema, HasOurOwnTablesAsDocumented) {
         {"PIPESCOPE_STEP", "step start! end! wallStart! wallEnd! trainingLoss:REAL warmup!"},
         {"PIPESCOPE_TASK",
          "id! step kind:TEXT! partition microBatch skip lane device:TEXT start! end! source:TEXT! nvtxId bytes!"},
+        {"PIPESCOPE_TASK_DEVICE", "taskId! kernels! copies! start! end! busy! gap! launchDelay!"},
+        {"PIPESCOPE_DEVICE_WORK", "taskId! activity:TEXT! activityId! launchStart! attribution:TEXT!"},
+        {"PIPESCOPE_RESOURCE", "kind:TEXT! domainId! identifier! name:TEXT! streamId"},
         {"PIPESCOPE_PROFILE", "profile:TEXT!"},
         {"PIPESCOPE_MEMORY",
          "lane! time! allocated! peak! reserved! taskId parameters gradients optimizer boundary saved skip transient "
@@ -161,6 +176,44 @@ TEST_F(TraceSchema, HasOurOwnTablesAsDocumented) {
     for (const auto& [table, columns] : expected) {
         EXPECT_EQ(columns_of(db, table), columns) << table;
     }
+}
+
+// While a run is recorded they would cost more than the rows.
+TEST(TraceSchemaIndexes, ComeWhenTheTraceIsClosed) {
+    const TemporaryFolder folder;
+    const auto indexes = [&] {
+        SQLite::Database db(folder / "t.sqlite");
+        return db
+            .execAndGet(
+                "SELECT coalesce(group_concat(sql, '; '), '') FROM (SELECT sql FROM sqlite_master WHERE type = "
+                "'index' AND sql NOT NULL ORDER BY name)")
+            .getString();
+    };
+    TraceWriter writer(folder / "t.sqlite", IfExists::refuse);
+    writer.add_step({});
+    writer.commit();
+    EXPECT_EQ(indexes(), "");
+    writer.close();
+    EXPECT_EQ(indexes(),
+              "CREATE INDEX NVTX_EVENTS_BY_TIME ON NVTX_EVENTS (start); "
+              "CREATE INDEX PIPESCOPE_MEMORY_BY_TIME ON PIPESCOPE_MEMORY (lane, time); "
+              "CREATE INDEX PIPESCOPE_TASK_BY_STEP ON PIPESCOPE_TASK (step, source); "
+              "CREATE INDEX PIPESCOPE_TASK_BY_TIME ON PIPESCOPE_TASK (source, start)");
+}
+
+TEST(TraceSchemaIndexes, ServeTheQuestionsOfReaders) {
+    const TemporaryFolder folder;
+    TraceWriter(folder / "t.sqlite", IfExists::refuse).close();
+    SQLite::Database db(folder / "t.sqlite");
+    const auto plan = [&](const std::string& sql) {
+        SQLite::Statement query(db, "EXPLAIN QUERY PLAN " + sql);
+        query.executeStep();
+        return query.getColumn(3).getString();
+    };
+    EXPECT_THAT(plan("SELECT * FROM NVTX_EVENTS WHERE start BETWEEN 1 AND 2"), testing::HasSubstr("_BY_TIME"));
+    EXPECT_THAT(plan("SELECT * FROM PIPESCOPE_TASK WHERE step = 1 AND source = 'measured'"),
+                testing::HasSubstr("_BY_STEP"));
+    EXPECT_THAT(plan("SELECT * FROM PIPESCOPE_MEMORY WHERE lane = 0 AND time > 5"), testing::HasSubstr("_BY_TIME"));
 }
 
 TEST_F(TraceSchema, StampsTheVersionItFollows) {

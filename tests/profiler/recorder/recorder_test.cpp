@@ -154,6 +154,35 @@ TEST(Recorder, KeepsCategoriesColoursAndTextsOfEveryKind) {
     EXPECT_EQ(trace.number("SELECT count(*) FROM NVTX_EVENTS WHERE eventType = 34 AND text = ''"), 2);
 }
 
+TEST(Recorder, HearsEveryFunctionThatTakesWideTexts) {
+    const nvtxDomainHandle_t domain = nvtxDomainCreateW(L"dom\u00e4ne");
+    const RecordedTrace trace([&](Recorder&) {
+        nvtxNameOsThreadW(kNoTid, L"f\u00e4den");
+        nvtxNameCategoryW(5, L"f\u00fcnf");
+        nvtxDomainNameCategoryW(domain, 6, L"s\u00e9x");
+        nvtxRangePushW(L"geschoben \u2193");
+        nvtxRangePop();
+        nvtxRangeEnd(nvtxRangeStartW(L"begonnen \u2191"));
+        nvtxMarkW(L"markiert \u2022");
+        nvtxEventAttributes_t event = attributes(nullptr);
+        event.messageType = NVTX_MESSAGE_TYPE_UNICODE;
+        event.message.unicode = L"erweitert \u20ac";
+        nvtxDomainRangePushEx(domain, &event);
+        nvtxDomainRangePop(domain);
+    });
+    EXPECT_EQ(trace.text("SELECT group_concat(text || ' ' || eventType, ', ') FROM (SELECT * FROM NVTX_EVENTS WHERE "
+                         "eventType IN (34, 59, 60) ORDER BY start)"),
+              "geschoben \u2193 59, begonnen \u2191 60, markiert \u2022 34, erweitert \u20ac 59");
+    EXPECT_EQ(trace.number("SELECT count(*) FROM NVTX_EVENTS AS r JOIN NVTX_EVENTS AS d ON d.eventType = 75 AND "
+                           "d.domainId = r.domainId WHERE r.text = 'erweitert \u20ac' AND d.text = 'dom\u00e4ne'"),
+              1);
+    EXPECT_EQ(trace.text("SELECT group_concat(category || ' ' || text) FROM (SELECT * FROM NVTX_EVENTS WHERE eventType "
+                         "= 33 AND text IN ('f\u00fcnf', 's\u00e9x') ORDER BY category)"),
+              "5 f\u00fcnf,6 s\u00e9x");
+    EXPECT_EQ(trace.number("SELECT count(*) FROM ThreadNames JOIN StringIds ON id = nameId WHERE value = 'f\u00e4den'"),
+              1);
+}
+
 TEST(Recorder, CutsALongTextAtAWholeCharacterAndCountsIt) {
     const std::string text = std::string(999, 'x') + "\u20ac and more";
     const RecordedTrace trace([&](Recorder&) { nvtxMarkA(text.c_str()); });
