@@ -60,13 +60,14 @@ void write_example(const TemporaryFolder& folder) {
 }
 
 TEST(PythonExample, RunsWithPandasAsThePageSays) {
-    if (std::system("python3 -c 'import sqlite3, pandas' >/dev/null 2>&1") != 0) {
-        GTEST_SKIP() << "there is no python3 with pandas";
+    const std::string python = "'" PIPESCOPE_PYTHON "'";
+    if (std::system((python + " -c 'import sqlite3, pandas' >/dev/null 2>&1").c_str()) != 0) {
+        GTEST_SKIP() << "there is no pandas; scripts/setup installs it";
     }
     const TemporaryFolder folder;
     write_example(folder);
     std::ofstream(folder / "page.py") << pandas_block();
-    const std::string output = output_of("cd '" + (folder / "").string() + "' && python3 page.py");
+    const std::string output = output_of("cd '" + (folder / "").string() + "' && " + python + " page.py");
     EXPECT_THAT(output, AllOf(HasSubstr("measured"), HasSubstr("linear"), Not(HasSubstr("Traceback"))));
 }
 
