@@ -121,11 +121,7 @@ double co_running_speed(const Profile& profile, int busy, int capacity, bool on_
     const PerLane slowdown = is_profiled_kind ? profile.co_running_slowdown : PerLane{};
     const int profiled = is_profiled_kind ? profile.co_running_lanes : 1;
     const int profiled_capacity = profile.host_cores > 0 && on_host ? profile.host_cores : profiled;
-    double speed = absolute_speed(slowdown, busy, capacity);
-    if (on_host && busy > capacity) {
-        speed = std::min(speed, static_cast<double>(capacity) / busy);
-    }
-    return speed / absolute_speed(slowdown, profiled, profiled_capacity);
+    return absolute_speed(slowdown, busy, capacity) / absolute_speed(slowdown, profiled, profiled_capacity);
 }
 
 std::optional<SharedResources> shared_resources(const Profile& profile, const PipelineOptions& options,

@@ -23,8 +23,8 @@ namespace pipescope {
 // during profiling, as they are in a pipeline's bubble.
 // S holds for the kind of device that was profiled, for all of its layers alike.
 
-/// v(k) / v(c) for k lanes busy on a device of this capacity; `on_host` says whether the device is the host, where more
-/// lanes than the capacity share evenly what it gives: so they were profiled, if they were.
+/// v(k) / v(c) for k lanes busy on a device of this capacity; `on_host` says whether the device is the host, where no
+/// more lanes than the capacity are. A profile may have been taken with more, which then shared the cores evenly.
 double co_running_speed(const Profile& profile, int busy, int capacity, bool on_host);
 
 /// What the tasks share under these options, or nothing if all run as if they were alone: then TaskClock is enough.
