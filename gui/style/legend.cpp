@@ -2,6 +2,7 @@
 
 #include "gui/style/task_style.h"
 
+#include <QEvent>
 #include <QPainter>
 
 #include <algorithm>
@@ -16,22 +17,7 @@ constexpr int kMargin = 6;
 void drawSwatch(QPainter& painter, const QRect& box, const QColor& color, Pattern pattern,
                 const TimelineColors& colors) {
     painter.fillRect(box, color);
-    painter.save();
-    painter.setClipRect(box, Qt::IntersectClip);
-    if (pattern == Pattern::hatched) {
-        painter.setPen(QPen(colors.hatch, 1.5));
-        for (int x = box.left() - box.height(); x < box.right(); x += 6) {
-            painter.drawLine(x, box.bottom() + 1, x + box.height(), box.top());
-        }
-    } else if (pattern == Pattern::dotted) {
-        painter.setPen(QPen(color == colors.bubble ? colors.bubbleDot : colors.border, 1));
-        for (int y = box.top() + 2; y < box.bottom(); y += 4) {
-            for (int x = box.left() + 2; x < box.right(); x += 4) {
-                painter.drawPoint(x, y);
-            }
-        }
-    }
-    painter.restore();
+    paintPattern(painter, box, pattern, color == colors.bubble ? colors.bubbleDot : inkOn(color));
     painter.setPen(QPen(colors.border, 0));
     painter.setBrush(Qt::NoBrush);
     painter.drawRect(box);
@@ -68,6 +54,13 @@ void Legend::fit() {
 
 void Legend::resizeEvent(QResizeEvent*) {
     setFixedHeight(heightForWidth(width()));
+}
+
+void Legend::changeEvent(QEvent* event) {
+    QWidget::changeEvent(event);
+    if (event->type() == QEvent::FontChange) {
+        fit();
+    }
 }
 
 std::vector<Legend::Item> Legend::items() const {

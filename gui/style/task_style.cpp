@@ -1,5 +1,7 @@
 #include "gui/style/task_style.h"
 
+#include "gui/style/okabe_ito.h"
+
 #include <QCoreApplication>
 #include <QPalette>
 
@@ -16,29 +18,29 @@ std::array<KindStyle, kNumTaskKinds> makeStyles() {
     const auto set = [&](TaskKind kind, QRgb color, Pattern pattern, const QString& letter, const QString& name) {
         styles[static_cast<std::size_t>(kind)] = {QColor::fromRgb(color), pattern, letter, name};
     };
-    set(TaskKind::forward, 0xE69F00, Pattern::plain, text(QT_TRANSLATE_NOOP("TaskStyle", "F")),
+    set(TaskKind::forward, okabe_ito::kOrange, Pattern::plain, text(QT_TRANSLATE_NOOP("TaskStyle", "F")),
         text(QT_TRANSLATE_NOOP("TaskStyle", "forward")));
-    set(TaskKind::recompute, 0xF0E442, Pattern::hatched, text(QT_TRANSLATE_NOOP("TaskStyle", "R")),
+    set(TaskKind::recompute, okabe_ito::kYellow, Pattern::hatched, text(QT_TRANSLATE_NOOP("TaskStyle", "R")),
         text(QT_TRANSLATE_NOOP("TaskStyle", "recompute")));
-    set(TaskKind::backward, 0x0072B2, Pattern::plain, text(QT_TRANSLATE_NOOP("TaskStyle", "B")),
+    set(TaskKind::backward, okabe_ito::kBlue, Pattern::lined, text(QT_TRANSLATE_NOOP("TaskStyle", "B")),
         text(QT_TRANSLATE_NOOP("TaskStyle", "backward")));
-    set(TaskKind::backward_weight, 0x56B4E9, Pattern::dotted, text(QT_TRANSLATE_NOOP("TaskStyle", "W")),
+    set(TaskKind::backward_weight, okabe_ito::kSky, Pattern::dotted, text(QT_TRANSLATE_NOOP("TaskStyle", "W")),
         text(QT_TRANSLATE_NOOP("TaskStyle", "backward of weights")));
-    set(TaskKind::copy_forward, 0x009E73, Pattern::plain, {}, text(QT_TRANSLATE_NOOP("TaskStyle", "copy forward")));
-    set(TaskKind::copy_backward, 0x009E73, Pattern::hatched, {}, text(QT_TRANSLATE_NOOP("TaskStyle", "copy backward")));
-    set(TaskKind::skip_forward, 0x7FCEB9, Pattern::plain, {}, text(QT_TRANSLATE_NOOP("TaskStyle", "skip forward")));
-    set(TaskKind::skip_backward, 0x7FCEB9, Pattern::hatched, {}, text(QT_TRANSLATE_NOOP("TaskStyle", "skip backward")));
-    set(TaskKind::loss, 0xD55E00, Pattern::plain, text(QT_TRANSLATE_NOOP("TaskStyle", "L")),
+    set(TaskKind::copy_forward, okabe_ito::kGreen, Pattern::plain, {},
+        text(QT_TRANSLATE_NOOP("TaskStyle", "copy forward")));
+    set(TaskKind::copy_backward, okabe_ito::kGreen, Pattern::hatched, {},
+        text(QT_TRANSLATE_NOOP("TaskStyle", "copy backward")));
+    set(TaskKind::skip_forward, okabe_ito::kLightGreen, Pattern::lined, {},
+        text(QT_TRANSLATE_NOOP("TaskStyle", "skip forward")));
+    set(TaskKind::skip_backward, okabe_ito::kLightGreen, Pattern::crossed, {},
+        text(QT_TRANSLATE_NOOP("TaskStyle", "skip backward")));
+    set(TaskKind::loss, okabe_ito::kVermillion, Pattern::crossed, text(QT_TRANSLATE_NOOP("TaskStyle", "L")),
         text(QT_TRANSLATE_NOOP("TaskStyle", "loss")));
-    set(TaskKind::optimizer, 0xCC79A7, Pattern::plain, text(QT_TRANSLATE_NOOP("TaskStyle", "O")),
+    set(TaskKind::optimizer, okabe_ito::kPurple, Pattern::barred, text(QT_TRANSLATE_NOOP("TaskStyle", "O")),
         text(QT_TRANSLATE_NOOP("TaskStyle", "optimizer")));
-    set(TaskKind::all_reduce, 0xD55E00, Pattern::dotted, text(QT_TRANSLATE_NOOP("TaskStyle", "A")),
+    set(TaskKind::all_reduce, okabe_ito::kVermillion, Pattern::back_hatched, text(QT_TRANSLATE_NOOP("TaskStyle", "A")),
         text(QT_TRANSLATE_NOOP("TaskStyle", "all-reduce")));
     return styles;
-}
-
-double brightness(const QColor& color) {
-    return 0.299 * color.red() + 0.587 * color.green() + 0.114 * color.blue();
 }
 }  // namespace
 
@@ -48,11 +50,11 @@ const KindStyle& styleOf(TaskKind kind) {
 }
 
 QColor textOn(const QColor& background) {
-    return brightness(background) > 135 ? Qt::black : Qt::white;
+    return isLight(background) ? Qt::black : Qt::white;
 }
 
 bool isDark(const QPalette& palette) {
-    return brightness(palette.color(QPalette::Window)) < 128;
+    return palette.color(QPalette::Window).lightness() < 128;
 }
 
 TimelineColors timelineColors(const QPalette& palette) {
@@ -63,7 +65,6 @@ TimelineColors timelineColors(const QPalette& palette) {
     colors.lane = QColor::fromRgb(dark ? 0x25282B : 0xFAFAFA);
     colors.bubble = QColor::fromRgb(dark ? 0x3A3E42 : 0xE2E2E2);
     colors.bubbleDot = QColor::fromRgb(dark ? 0x52575C : 0xC4C4C4);
-    colors.hatch = QColor::fromRgb(0x5F5A12);
     colors.border = QColor::fromRgb(dark ? 0x101214 : 0x404040);
     colors.grid = QColor::fromRgb(dark ? 0x44494E : 0xD0D0D0);
     colors.faintText = QColor::fromRgb(dark ? 0xB4B9BE : 0x5A5A5A);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "gui/style/pattern.h"
 #include "schedule/task_key.h"
 
 #include <QColor>
@@ -10,9 +11,6 @@
 class QPalette;
 
 namespace pipescope {
-/// Marks a kind beside its colour, so that nothing depends on colour alone.
-enum class Pattern { plain, hatched, dotted };
-
 struct KindStyle {
     QColor color;
     Pattern pattern = Pattern::plain;
@@ -20,7 +18,7 @@ struct KindStyle {
     QString name;    ///< for legend and details
 };
 
-/// Colours of the Okabe-Ito palette, which stay apart in every common form of colour blindness.
+/// No two kinds have the same pattern, save that copies and skips, whose bars are thin, share those of tasks.
 const KindStyle& styleOf(TaskKind kind);
 /// Black or white, whichever reads better on `background`.
 QColor textOn(const QColor& background);
@@ -31,7 +29,6 @@ struct TimelineColors {
     QColor lane;    ///< ground of a lane outside its steps
     QColor bubble;  ///< a lane's time within a step without a task
     QColor bubbleDot;
-    QColor hatch;
     QColor border;
     QColor grid;
     QColor text;

@@ -23,7 +23,7 @@ constexpr double kNotch = 120;  // QWheelEvent: eighths of a degree, 15 degrees 
 constexpr int kScrollPerStep = 20;
 constexpr int kDragStart = 4;
 constexpr double kLeastPinch = 0.1;  // of one event; a driver's outlier must not turn the view over
-constexpr int kWidestGutter = 200;
+constexpr int kWidestGutter = 30;    // average letters
 constexpr int kGutterMargin = 14;
 }  // namespace
 
@@ -69,7 +69,7 @@ int AxisView::gutterFor(const std::vector<LaneInfo>& lanes) const {
     for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
         widest = std::max(widest, fontMetrics().horizontalAdvance(titleOf(lanes[lane], lane)) + kGutterMargin);
     }
-    return std::min(widest, kWidestGutter);
+    return std::min(widest, kWidestGutter * fontMetrics().averageCharWidth());
 }
 
 std::int64_t AxisView::timeAtPixel(double x) const {

@@ -51,7 +51,8 @@ LabelForm formFor(double width, double height, const QString& letter, Pattern pa
         metrics.ascent() <= height) {
         return LabelForm::number;
     }
-    if (width < kSmallestUpright || pattern != Pattern::plain) {  // small type on a hatch cannot be read
+    const bool quiet = pattern == Pattern::plain || pattern == Pattern::lined;
+    if (width < kSmallestUpright || !quiet) {  // small type on a hatch cannot be read
         return LabelForm::none;
     }
     return QFontMetricsF(uprightFont(font, width)).horizontalAdvance(number) <= height ? LabelForm::upright

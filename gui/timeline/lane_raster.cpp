@@ -9,7 +9,6 @@ namespace {
 // A short slice alone in its column would fade into the ground without this.
 constexpr float kFaintest = 0.25F;
 constexpr float kSolid = 0.9F;
-constexpr int kHatchWidth = 2;
 // Reading the slices beats the pyramid while there are only a few of them in a column.
 constexpr std::size_t kSlicesPerColumnToRead = 4;
 
@@ -34,12 +33,12 @@ LaneRaster::LaneRaster(const TimelineColors& colors)
     : lane_(colors.lane.rgb()),
       bubble_(colors.bubble.rgb()),
       bubbleDot_(colors.bubbleDot.rgb()),
-      hatch_(colors.hatch.rgb()),
       border_(colors.border.rgb()) {
     for (int k = 0; k < kNumTaskKinds; ++k) {
         const KindStyle& style = styleOf(static_cast<TaskKind>(k));
         kindColor_[static_cast<std::size_t>(k)] = style.color.rgb();
-        kindPattern_[static_cast<std::size_t>(k)] = style.pattern;
+        kindInk_[static_cast<std::size_t>(k)] = inkOn(style.color).rgb();
+        kindTile_[static_cast<std::size_t>(k)] = tileOf(style.pattern);
     }
 }
 
@@ -67,14 +66,13 @@ void LaneRaster::draw(const TimelineStore& store, const TimeWindow& window, cons
     }
 
     const auto bytes = static_cast<std::size_t>(columns) * sizeof(QRgb);
-    // The first kPatternPeriod lines are computed, the others are copies of them.
+    // The first kLines lines are computed, the others are copies of them.
     for (int y = top; y < bottom; ++y) {
         auto* target = reinterpret_cast<QRgb*>(image.scanLine(y));
-        if (y - top >= kPatternPeriod) {
-            std::memcpy(target, image.constScanLine(y - kPatternPeriod), bytes);
+        if (y - top >= kLines) {
+            std::memcpy(target, image.constScanLine(y - kLines), bytes);
         } else {
-            std::memcpy(target, line_.data(), bytes);
-            addPattern(target, columns, y - band.top);
+            writeLine(target, columns, (y - band.top) % kLines);
         }
     }
 }
@@ -106,7 +104,8 @@ void LaneRaster::mixColumns(int columns) {
     dominant_.assign(size, -1);
     busy_.assign(size, 0);
     most_.assign(size, 0);
-    pattern_.assign(size, Pattern::plain);
+    inked_.assign(size, 0);
+    ink_.assign(size, bubbleDot_);
     for (const TaskKind kind : shares_.kinds) {  // kind by kind, which the compiler turns into vector instructions
         const float* share = shares_.of[static_cast<std::size_t>(kind)].data();
         const auto number = static_cast<std::int32_t>(kind);
@@ -118,12 +117,13 @@ void LaneRaster::mixColumns(int columns) {
     }
     for (std::size_t x = 0; x < size; ++x) {
         if (dominant_[x] < 0) {
-            pattern_[x] = inStep_[x] != 0 ? Pattern::dotted : Pattern::plain;
+            inked_[x] = inStep_[x] != 0 ? bubbleTile_[x % kLines] : 0;
             continue;
         }
         const auto kind = static_cast<std::size_t>(dominant_[x]);
         line_[x] = mix(line_[x], kindColor_[kind], std::clamp(busy_[x], kFaintest, 1.0F));
-        pattern_[x] = busy_[x] >= kSolid ? kindPattern_[kind] : Pattern::plain;
+        inked_[x] = busy_[x] >= kSolid ? kindTile_[kind][x % kLines] : 0;
+        ink_[x] = kindInk_[kind];
     }
 }
 
@@ -138,24 +138,15 @@ void LaneRaster::addBorders(const StoredRow& row, const TimeWindow& window, doub
         }
         if (x >= 0 && row.end[i] - row.start[i] >= shortest) {
             line_[static_cast<std::size_t>(x)] = border_;
-            pattern_[static_cast<std::size_t>(x)] = Pattern::plain;
+            inked_[static_cast<std::size_t>(x)] = 0;
         }
     }
 }
 
-void LaneRaster::addPattern(QRgb* target, int columns, int line) const {
-    constexpr int kDotPeriod = kPatternPeriod / 2;
-    for (int first = -(line % kPatternPeriod); first < columns; first += kPatternPeriod) {
-        for (int x = std::max(0, first); x < std::min(columns, first + kHatchWidth); ++x) {
-            if (pattern_[static_cast<std::size_t>(x)] == Pattern::hatched) {
-                target[x] = mix(line_[static_cast<std::size_t>(x)], hatch_, 0.75F);
-            }
-        }
-    }
-    for (int x = 1; x < columns && line % kDotPeriod == 1; x += kDotPeriod) {
-        if (pattern_[static_cast<std::size_t>(x)] == Pattern::dotted) {
-            target[x] = dominant_[static_cast<std::size_t>(x)] < 0 ? bubbleDot_ : border_;
-        }
+void LaneRaster::writeLine(QRgb* target, int columns, int line) const {
+    const std::uint32_t bit = 1U << line;
+    for (std::size_t x = 0; x < static_cast<std::size_t>(columns); ++x) {
+        target[x] = (inked_[x] & bit) != 0 ? ink_[x] : line_[x];
     }
 }
 }  // namespace pipescope

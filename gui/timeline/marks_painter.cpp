@@ -74,7 +74,7 @@ void paintDifferences(QPainter& painter, const TimelineScene& scene, const Timel
         const LatenessStyle style = styleOf(latenessOf(pair.endChange, scene.marks->differenceScale), colors);
         painter.fillRect(rect, style.color);
         if (style.pattern != Qt::SolidPattern && rect.width() >= kLeastPattern) {
-            painter.fillRect(rect, QBrush(style.color.darker(125), style.pattern));
+            painter.fillRect(rect, QBrush(inkOn(style.color), style.pattern));
         }
         if (rect.width() >= kLeastPattern + 1) {
             painter.setPen(QPen(colors.border, 0));

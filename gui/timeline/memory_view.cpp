@@ -1,6 +1,8 @@
 #include "gui/timeline/memory_view.h"
 
 #include "gui/style/number_format.h"
+#include "gui/style/okabe_ito.h"
+#include "gui/style/pattern.h"
 
 #include <QHelpEvent>
 #include <QPainter>
@@ -17,31 +19,32 @@ namespace {
 constexpr int kLowestLane = 14;
 constexpr int kTallestLane = 80;
 constexpr int kGap = 3;
-const QColor kMeasured = QColor::fromRgb(0x56B4E9);
-const QColor kMeasuredDark = QColor::fromRgb(0x0072B2);
+const QColor kMeasured = QColor::fromRgb(okabe_ito::kSky);
+const QColor kMeasuredDark = QColor::fromRgb(okabe_ito::kBlue);
 
 const MemoryTrack* trackOf(const std::vector<MemoryTrack>* tracks, std::size_t lane) {
     return tracks != nullptr && lane < tracks->size() && !(*tracks)[lane].empty() ? &(*tracks)[lane] : nullptr;
 }
 }  // namespace
 
-QBrush brushOf(MemoryCategory category) {
+MemoryStyle styleOf(MemoryCategory category) {
     struct Style {
         QRgb color;
         Qt::BrushStyle pattern;
     };
-    // Neighbours in the stack differ in colour and in pattern.
-    static constexpr std::array<Style, kNumMemoryCategories> kStyles{{{0x0072B2, Qt::SolidPattern},
-                                                                      {0x56B4E9, Qt::BDiagPattern},
-                                                                      {0x999999, Qt::SolidPattern},
-                                                                      {0xE69F00, Qt::SolidPattern},
-                                                                      {0x009E73, Qt::FDiagPattern},
-                                                                      {0xF0E442, Qt::SolidPattern},
-                                                                      {0xCC79A7, Qt::BDiagPattern},
-                                                                      {0xD55E00, Qt::SolidPattern},
-                                                                      {0x7FCEB9, Qt::DiagCrossPattern}}};
+    // No two share a pattern; neighbours in the stack differ in brightness too.
+    static constexpr std::array<Style, kNumMemoryCategories> kStyles{{{okabe_ito::kBlue, Qt::NoBrush},
+                                                                      {okabe_ito::kSky, Qt::BDiagPattern},
+                                                                      {okabe_ito::kGrey, Qt::Dense6Pattern},
+                                                                      {okabe_ito::kOrange, Qt::HorPattern},
+                                                                      {okabe_ito::kGreen, Qt::FDiagPattern},
+                                                                      {okabe_ito::kYellow, Qt::VerPattern},
+                                                                      {okabe_ito::kPurple, Qt::DiagCrossPattern},
+                                                                      {okabe_ito::kVermillion, Qt::CrossPattern},
+                                                                      {okabe_ito::kLightGreen, Qt::Dense4Pattern}}};
     const Style& style = kStyles.at(static_cast<std::size_t>(category));
-    return {QColor::fromRgb(style.color), style.pattern};
+    const QColor color = QColor::fromRgb(style.color);
+    return {color, QBrush(inkOn(color), style.pattern)};
 }
 
 QString nameOf(MemoryCategory category) {
@@ -112,7 +115,8 @@ std::string MemoryView::peakOf(std::size_t lane) const {
 
 void MemoryView::relayout() {
     const int lanes = std::max(1, static_cast<int>(scene_.lanes.size()));
-    laneHeight_ = std::clamp((lanesRect().height() - kGap) / lanes - kGap, kLowestLane, kTallestLane);
+    const int lowest = std::max(kLowestLane, fontMetrics().height());
+    laneHeight_ = std::clamp((lanesRect().height() - kGap) / lanes - kGap, lowest, std::max(lowest, kTallestLane));
     setContentHeight(lanes * (laneHeight_ + kGap) + kGap);
 }
 
@@ -244,12 +248,10 @@ void MemoryView::paintStack(QPainter& painter, const MemoryTrack& track, std::in
             const Bytes bytes = std::max<Bytes>(0, composition[category]);
             const double top = scale.y(below + bytes);
             const QRectF rect(scale.box.left() + x, top, end - x, (below == 0 ? floor : scale.y(below)) - top);
-            const QBrush brush = brushOf(category);
-            if (bytes > 0 && brush.style() != Qt::SolidPattern) {
-                painter.fillRect(rect, brush.color().lighter(150));
-            }
             if (bytes > 0) {
-                painter.fillRect(rect, brush);
+                const MemoryStyle style = styleOf(category);
+                painter.fillRect(rect, style.color);
+                painter.fillRect(rect, style.over);
             }
             below += bytes;
         }

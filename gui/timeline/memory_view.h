@@ -12,7 +12,11 @@
 
 namespace pipescope {
 /// How the bytes of a category are filled, and what they are, for people.
-QBrush brushOf(MemoryCategory category);
+struct MemoryStyle {
+    QColor color;
+    QBrush over;  ///< the pattern on it; Qt::NoBrush: none
+};
+MemoryStyle styleOf(MemoryCategory category);
 QString nameOf(MemoryCategory category);
 
 /// What MemoryView draws. Tracks are borrowed and must outlive their time in the view.

@@ -1,6 +1,7 @@
 #include "gui/timeline/time_axis_model.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 namespace pipescope {
@@ -27,6 +28,13 @@ void TimeAxisModel::setCursor(std::optional<std::int64_t> time) {
         cursor_ = time;
         Q_EMIT cursorChanged();
     }
+}
+
+void TimeAxisModel::moveCursor(double ratio) {
+    const double middle = window_.length / 2;
+    double place = cursor_ ? static_cast<double>(*cursor_ - window_.start) : middle;
+    place = place < 0 || place > window_.length ? middle : place + ratio * window_.length;
+    setCursor(window_.start + std::llround(std::clamp(place, 0.0, window_.length)));
 }
 
 void TimeAxisModel::select(const std::optional<TaskSelection>& selection) {

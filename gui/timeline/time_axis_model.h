@@ -54,6 +54,8 @@ public:
     void setTotal(const TimeRange& total);
     void setOrigin(std::int64_t origin);
     void setCursor(std::optional<std::int64_t> time);
+    /// Moves the cursor right by `ratio` of what is visible, within it; where none is in view it starts in the middle.
+    void moveCursor(double ratio);
     void select(const std::optional<TaskSelection>& selection);
     void setMarks(std::vector<TimeMark> marks);
     /// Either end may come first.

@@ -37,6 +37,13 @@ std::int64_t floorTo(std::int64_t value, std::int64_t step) {
 }
 }  // namespace
 
+QString cursorTime(const TimeWindow& window, double width, std::int64_t origin, std::int64_t cursor) {
+    const std::int64_t exact = divide(window.length / std::max(1.0, width)).labelled;
+    const std::int64_t left = window.start - origin;
+    const std::int64_t right = left + static_cast<std::int64_t>(std::ceil(window.length)) + 1;
+    return formatTime(cursor - origin, exact, std::max(std::abs(left), std::abs(right)));
+}
+
 Ruler makeRuler(const TimeWindow& window, double width, std::int64_t origin, double label_spacing) {
     Ruler ruler;
     if (width <= 0) {

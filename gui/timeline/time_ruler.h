@@ -21,6 +21,10 @@ struct Ruler {
     std::vector<RulerTick> ticks;
 };
 
+/// The cursor's time as a ruler with this origin tells it, in the unit of its labels, as exactly as a pixel
+/// of the window can.
+QString cursorTime(const TimeWindow& window, double width, std::int64_t origin, std::int64_t cursor);
+
 /// `origin` is time zero; labels stand `label_spacing` pixels apart or more.
 Ruler makeRuler(const TimeWindow& window, double width, std::int64_t origin, double label_spacing);
 }  // namespace pipescope

@@ -31,7 +31,7 @@ int addKernelRows(const TimelineStore& kernels, TimelineLayout& layout) {
 }
 }  // namespace
 
-TimelineLayout layoutRows(const TimelineStore& store, int available_height, const TimelineStore* kernels) {
+TimelineLayout layoutRows(const TimelineStore& store, int available_height, const TimelineStore* kernels, int lowest) {
     TimelineLayout layout;
     int task_rows = 0;
     int fixed = kLaneGap;
@@ -46,8 +46,9 @@ TimelineLayout layoutRows(const TimelineStore& store, int available_height, cons
         task_rows += stored.copies ? 0 : 1;
     }
     fixed += kernels != nullptr ? addKernelRows(*kernels, layout) : 0;
+    const int least = std::max(kLowestTaskRow, lowest);
     const int task_row =
-        std::clamp((available_height - fixed) / std::max(1, task_rows), kLowestTaskRow, kTallestTaskRow);
+        std::clamp((available_height - fixed) / std::max(1, task_rows), least, std::max(least, kTallestTaskRow));
     int y = kLaneGap;
     for (LaneBand& lane : layout.lanes) {
         lane.band.top = y;

@@ -42,8 +42,10 @@ struct TimelineLayout {
 inline constexpr int kLowestTaskRow = 16;
 inline constexpr int kTallestTaskRow = 64;
 
-/// `kernels`: rows that stand below those of the same lane; null: none.
-TimelineLayout layoutRows(const TimelineStore& store, int available_height, const TimelineStore* kernels = nullptr);
+/// `kernels`: rows that stand below those of the same lane; null: none. Rows of tasks are `lowest` pixels high or more:
+/// a line of text, where that is higher than kLowestTaskRow.
+TimelineLayout layoutRows(const TimelineStore& store, int available_height, const TimelineStore* kernels = nullptr,
+                          int lowest = kLowestTaskRow);
 /// The same lanes with their rows of kernels in place of their tasks.
 TimelineLayout kernelLayout(const TimelineLayout& layout);
 }  // namespace pipescope

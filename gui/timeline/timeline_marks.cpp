@@ -1,6 +1,7 @@
 #include "gui/timeline/timeline_marks.h"
 
 #include "gui/style/number_format.h"
+#include "gui/style/okabe_ito.h"
 
 #include <QCoreApplication>
 
@@ -31,12 +32,12 @@ QBrush brushOf(BubbleCause cause, const TimelineColors& colors) {
         Qt::BrushStyle pattern;
     };
     // Okabe and Ito's colours again, but as lines on the bubble's own ground: bars stay what catches the eye.
-    static constexpr std::array<Style, kNumBubbleCauses> kStyles{{{0xE69F00, Qt::BDiagPattern},
-                                                                  {0x0072B2, Qt::FDiagPattern},
-                                                                  {0xD55E00, Qt::DiagCrossPattern},
-                                                                  {0xCC79A7, Qt::VerPattern},
-                                                                  {0x009E73, Qt::CrossPattern},
-                                                                  {0x808080, Qt::Dense7Pattern}}};
+    static constexpr std::array<Style, kNumBubbleCauses> kStyles{{{okabe_ito::kOrange, Qt::BDiagPattern},
+                                                                  {okabe_ito::kBlue, Qt::FDiagPattern},
+                                                                  {okabe_ito::kVermillion, Qt::DiagCrossPattern},
+                                                                  {okabe_ito::kPurple, Qt::VerPattern},
+                                                                  {okabe_ito::kGreen, Qt::CrossPattern},
+                                                                  {okabe_ito::kGrey, Qt::Dense7Pattern}}};
     const Style& style = kStyles.at(static_cast<std::size_t>(cause));
     const QColor ground = isDarkGround(colors) ? mixed(colors.bubble, QColor::fromRgb(style.color), 0.85)
                                                : mixed(colors.bubble, QColor::fromRgb(style.color), 0.7);
@@ -66,13 +67,13 @@ Lateness latenessOf(std::int64_t ns, std::int64_t scale) {
 }
 
 LatenessStyle styleOf(Lateness lateness, const TimelineColors& colors) {
+    const QRgb grey = okabe_ito::tint(okabe_ito::kBlack, isDarkGround(colors) ? 0.48 : 0.7);
     switch (lateness) {
-        case Lateness::very_early: return {QColor::fromRgb(0x0072B2), Qt::FDiagPattern};
-        case Lateness::early: return {QColor::fromRgb(0x9CCFEE), Qt::FDiagPattern};
-        case Lateness::as_simulated:
-            return {isDarkGround(colors) ? QColor::fromRgb(0x7A7F84) : QColor::fromRgb(0xB4B4B4), Qt::SolidPattern};
-        case Lateness::late: return {QColor::fromRgb(0xF3C871), Qt::BDiagPattern};
-        case Lateness::very_late: return {QColor::fromRgb(0xD55E00), Qt::BDiagPattern};
+        case Lateness::very_early: return {QColor::fromRgb(okabe_ito::kBlue), Qt::HorPattern};
+        case Lateness::early: return {QColor::fromRgb(okabe_ito::kLightSky), Qt::FDiagPattern};
+        case Lateness::as_simulated: return {QColor::fromRgb(grey), Qt::SolidPattern};
+        case Lateness::late: return {QColor::fromRgb(okabe_ito::kLightOrange), Qt::BDiagPattern};
+        case Lateness::very_late: return {QColor::fromRgb(okabe_ito::kVermillion), Qt::VerPattern};
     }
     return {};
 }

@@ -34,8 +34,8 @@ struct TimelineMarks {
 QBrush brushOf(BubbleCause cause, const TimelineColors& colors);
 QString nameOf(BubbleCause cause);
 
-/// Lateness in steps that can be told apart: blue for early, orange for late, never red against green, and hatched in
-/// opposite directions.
+/// Lateness in steps that can be told apart: blue for early, orange for late, never red against green, hatched in
+/// opposite directions, and lined where it is much.
 enum class Lateness { very_early, early, as_simulated, late, very_late };
 inline constexpr int kNumLateness = 5;
 /// Within a tenth of the scale nothing is late, from a half on it is very late.

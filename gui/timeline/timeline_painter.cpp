@@ -41,16 +41,6 @@ std::size_t visibleSlices(const TimelineScene& scene) {
     }
     return static_cast<std::size_t>(count);
 }
-
-void hatch(QPainter& painter, const QRectF& rect, const QColor& color) {
-    painter.save();
-    painter.setClipRect(rect, Qt::IntersectClip);
-    painter.setPen(QPen(color, 1));
-    for (double x = rect.left() - rect.height(); x < rect.right(); x += 6) {
-        painter.drawLine(QPointF(x, rect.bottom()), QPointF(x + rect.height(), rect.top()));
-    }
-    painter.restore();
-}
 }  // namespace
 
 QRectF rectAt(const TimelineScene& scene, const Band& band, std::int64_t start, std::int64_t end) {
@@ -137,9 +127,15 @@ void TimelinePainter::paintKernels(QPainter& painter, const TimelineScene& scene
                 const QRectF visible = bar.intersected(scene.lanes).adjusted(3, 0, -1, 0);
                 const SliceRef slice{row.row, static_cast<std::uint32_t>(index)};
                 const auto kind = static_cast<TaskKind>(scene.store->rows()[row.row].kind[index]);
-                painter.setPen(textOn(styleOf(kind).color));
-                painter.drawText(visible, Qt::AlignVCenter | Qt::AlignLeft | Qt::TextSingleLine,
-                                 metrics.elidedText(nameOf(slice), Qt::ElideRight, visible.width()));
+                const KindStyle& style = styleOf(kind);
+                const QString name = metrics.elidedText(nameOf(slice), Qt::ElideRight, visible.width());
+                if (style.pattern != Pattern::plain) {  // which would cross the letters
+                    painter.fillRect(QRectF(visible.left() - 1, visible.top(), metrics.horizontalAdvance(name) + 2,
+                                            visible.height()),
+                                     style.color);
+                }
+                painter.setPen(textOn(style.color));
+                painter.drawText(visible, Qt::AlignVCenter | Qt::AlignLeft | Qt::TextSingleLine, name);
             });
         }
     }
@@ -177,7 +173,7 @@ void TimelinePainter::refreshStrips(const TimelineScene& scene, double scale) {
                 continue;
             }
             if (strip.image.width() != width) {
-                strip.image = QImage(width, LaneRaster::kPatternPeriod, QImage::Format_RGB32);
+                strip.image = QImage(width, LaneRaster::kLines, QImage::Format_RGB32);
             }
             strip.window = scene.window;
             stale.push_back(row.row);
@@ -192,7 +188,7 @@ void TimelinePainter::refreshStrips(const TimelineScene& scene, double scale) {
     const auto work = [&](std::size_t i, std::size_t worker) {
         const bool copies = scene.store->rows()[stale[i]].copies;
         rasters_[worker].draw(*scene.store, scene.window,
-                              {stale[i], 0, LaneRaster::kPatternPeriod, copies ? 0 : kLeastBorderWidth * scale},
+                              {stale[i], 0, LaneRaster::kLines, copies ? 0 : kLeastBorderWidth * scale},
                               strips_[stale[i]].image);
     };
     if (many) {
@@ -241,8 +237,8 @@ void TimelinePainter::paintVector(QPainter& painter, const TimelineScene& scene)
             visitVisible(scene, row, 0, [&](const QRectF& rect, std::size_t index) {
                 const KindStyle& style = styleOf(static_cast<TaskKind>(scene.store->rows()[row.row].kind[index]));
                 painter.fillRect(rect, style.color);
-                if (style.pattern != Pattern::plain && rect.width() > kLeastBorderWidth) {
-                    hatch(painter, rect, colors_.hatch);
+                if (rect.width() > kLeastBorderWidth) {
+                    paintPattern(painter, rect, style.pattern, inkOn(style.color));
                 }
             });
         }

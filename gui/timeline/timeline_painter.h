@@ -64,7 +64,7 @@ private:
         QImage image;
         TimeWindow window;  // it was drawn for
     };
-    // One per row of the store, LaneRaster::kPatternPeriod lines each: they stay in the cache while they are copied
+    // One per row of the store, LaneRaster::kLines lines each: they stay in the cache while they are copied
     // down their rows, which an image of the whole view would not.
     std::vector<Strip> strips_;
 };

@@ -160,7 +160,7 @@ QSize TimelineView::minimumSizeHint() const {
 
 void TimelineView::relayout() {
     const TimelineStore* kernels = kernels_ ? &kernels_->slices() : nullptr;
-    layout_ = store_ ? layoutRows(*store_, lanesRect().height(), kernels) : TimelineLayout{};
+    layout_ = store_ ? layoutRows(*store_, lanesRect().height(), kernels, fontMetrics().height()) : TimelineLayout{};
     painter_.invalidate();
     kernelPainter_.invalidate();
     setContentHeight(layout_.height);
@@ -189,6 +189,34 @@ void TimelineView::paintEvent(QPaintEvent*) {
     paintRange(painter, true);
     paintShares(painter);
     paintCursor(painter);
+    paintCursorTime(painter);
+}
+
+QString TimelineView::cursorText() const {
+    const std::optional<std::int64_t> cursor = axis().cursor();
+    return cursor ? cursorTime(axis().window(), lanesRect().width(), axis().origin(), *cursor) : QString();
+}
+
+QRectF TimelineView::cursorPlate() const {
+    const QRect lanes = lanesRect();
+    const double x = axis().cursor() ? pixelAtTime(*axis().cursor()) : -1;
+    if (x < lanes.left() || x > lanes.right() + 1) {
+        return {};
+    }
+    const QFontMetricsF metrics(font());
+    QRectF plate(0, 1, std::ceil(metrics.horizontalAdvance(cursorText())) + 10, topMargin() - 3);
+    plate.moveLeft(std::clamp<double>(std::round(x - plate.width() / 2), lanes.left(),
+                                      std::max<double>(lanes.left(), lanes.right() + 1 - plate.width())));
+    return plate;
+}
+
+void TimelineView::paintCursorTime(QPainter& painter) const {
+    const QRectF plate = cursorPlate();
+    if (!plate.isEmpty()) {
+        painter.fillRect(plate, colors().text);
+        painter.setPen(colors().paper);
+        painter.drawText(plate, Qt::AlignCenter | Qt::TextSingleLine, cursorText());
+    }
 }
 
 void TimelineView::paintRuler(QPainter& painter) const {

@@ -33,6 +33,9 @@ public:
     void setDescription(std::function<QString(SliceRef)> describe) { describe_ = std::move(describe); }
 
     QRectF rectOf(SliceRef slice) const;
+    /// The plate on the ruler that tells the cursor's time, in viewport pixels; empty while no cursor is in view.
+    QRectF cursorPlate() const;
+    QString cursorText() const;
     std::optional<SliceRef> sliceAt(const QPoint& position) const;
     /// Of the store of kernels.
     std::optional<SliceRef> kernelAt(const QPoint& position) const;
@@ -74,6 +77,8 @@ private:
                                      const QPoint& position) const;
     QString kernelToolTip(SliceRef kernel) const;
     void paintRuler(QPainter& painter) const;
+    /// The cursor's time, on a plate over the ruler.
+    void paintCursorTime(QPainter& painter) const;
     void paintGutter(QPainter& painter) const;
     /// How busy each lane was in the measured range.
     void paintShares(QPainter& painter) const;

@@ -1,6 +1,7 @@
 #include "gui/timeline/track_view.h"
 
 #include "gui/style/number_format.h"
+#include "gui/style/okabe_ito.h"
 
 #include <QFontMetrics>
 #include <QHelpEvent>
@@ -20,7 +21,8 @@ constexpr std::int64_t kReachPixels = 3;
 
 /// The same text, the same colour. Neighbours of one colour are told apart by their edges and names.
 QColor colorOf(std::uint32_t text) {
-    static constexpr std::array<QRgb, 6> kColors{0x56B4E9, 0xE69F00, 0x009E73, 0xCC79A7, 0xF0E442, 0x999999};
+    static constexpr std::array kColors{okabe_ito::kSky,    okabe_ito::kOrange, okabe_ito::kGreen,
+                                        okabe_ito::kPurple, okabe_ito::kYellow, okabe_ito::kGrey};
     return QColor::fromRgb(kColors.at((text * 2654435761U >> 16) % kColors.size()));
 }
 }  // namespace

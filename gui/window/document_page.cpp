@@ -249,14 +249,9 @@ void DocumentPage::refreshMemory(std::int64_t shift) {
     composition_->setVisible(memory_->composed());
     QString legend = tr("area: measured, line: simulated, ▼ peak");
     if (memory_->stacked() && memory_->composed()) {
-        QStringList swatches;
-        for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
-            const auto category = static_cast<MemoryCategory>(k);
-            swatches << QStringLiteral("<span style='color:%1'>■</span> %2")
-                            .arg(brushOf(category).color().name(), nameOf(category));
-        }
-        legend = tr("from below: %1; line: simulated").arg(swatches.join(QLatin1Char(' ')));
+        legend = tr("line: simulated; from below:");
     }
+    memoryLegend_->setVisible(memory_->stacked() && memory_->composed());
     memoryTitle_->setText(tr("<b>MEMORY</b>&nbsp;&nbsp; %1%2").arg(legend, limit));
     memoryPane_->setVisible(memoryShown_ && !memory_->empty());
 }

@@ -174,6 +174,7 @@ private:
     QLabel* memoryTitle_ = nullptr;
     MemoryView* memory_ = nullptr;
     QCheckBox* composition_ = nullptr;
+    Legend* memoryLegend_ = nullptr;
     QWidget* trackPane_ = nullptr;
     TrackView* tracks_ = nullptr;
 };

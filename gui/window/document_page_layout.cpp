@@ -63,6 +63,17 @@ QWidget* DocumentPage::createMemoryPane(QWidget* parent) {
     title->addWidget(memoryTitle_, 1);
     title->addWidget(composition_);
     layout->addLayout(title);
+    memoryLegend_ = new Legend(pane);
+    memoryLegend_->setAccessibleName(tr("Legend of the memory's composition"));
+    std::vector<LegendEntry> entries;
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        const auto category = static_cast<MemoryCategory>(k);
+        const MemoryStyle style = styleOf(category);
+        entries.push_back({style.color, style.over, nameOf(category)});
+    }
+    memoryLegend_->setEntries(std::move(entries), true);
+    memoryLegend_->hide();
+    layout->addWidget(memoryLegend_);
     layout->addWidget(memory_, 1);
     return pane;
 }
@@ -115,7 +126,7 @@ void DocumentPage::shareHeight() {
         const TimelineStore* store = document_->store(source);
         const bool kernels = source == Source::measured && document_->kernels;
         const TimelineStore* below = kernels ? &document_->kernels->slices() : nullptr;
-        return store != nullptr ? lines + layoutRows(*store, 0, below).height : 0;
+        return store != nullptr ? lines + layoutRows(*store, 0, below, fontMetrics().height()).height : 0;
     };
     const int measured = needOf(Source::measured);
     const int simulated = simulated_->isVisibleTo(this) ? needOf(Source::simulated) : 0;

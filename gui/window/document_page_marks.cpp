@@ -35,7 +35,7 @@ std::vector<LegendEntry> latenessEntries(std::int64_t scale, const TimelineColor
         const auto lateness = static_cast<Lateness>(i);
         const LatenessStyle style = styleOf(lateness, colors);
         const bool plain = style.pattern == Qt::SolidPattern;
-        entries.push_back({style.color, plain ? QBrush(Qt::NoBrush) : QBrush(style.color.darker(125), style.pattern),
+        entries.push_back({style.color, plain ? QBrush(Qt::NoBrush) : QBrush(inkOn(style.color), style.pattern),
                            describe(lateness, scale)});
     }
     return entries;

@@ -16,6 +16,7 @@ namespace pipescope {
 namespace {
 constexpr double kZoom = 0.7;
 constexpr double kPan = 0.1;
+constexpr double kCursorStep = 0.01;  // of what is visible
 
 /// Keys zoom about the pointer where it is in a timeline.
 void zoomAbout(TimeAxisModel& axis, double factor) {
@@ -61,6 +62,10 @@ void MainWindow::createGoMenu() {
         p.axis().select(std::nullopt);
         p.axis().setRange(std::nullopt);
     });
+    addViewAction(menu, tr("Move the cursor left"), {Qt::CTRL | Qt::Key_Left},
+                  [](Page& p) { p.axis().moveCursor(-kCursorStep); });
+    addViewAction(menu, tr("Move the cursor right"), {Qt::CTRL | Qt::Key_Right},
+                  [](Page& p) { p.axis().moveCursor(kCursorStep); });
     addViewAction(menu, tr("Begin or end a measured &range"), {Qt::Key_R}, [](Page& p) { p.axis().markRangeEnd(); });
     menu.addSeparator();
     addViewAction(menu, tr("&Mark this place"), {Qt::Key_M}, [](Page& p) { p.addMark(); });

@@ -5,6 +5,8 @@
 #include <QApplication>
 #include <QPalette>
 
+#include <set>
+
 namespace pipescope {
 namespace {
 Slice slice(TaskKind kind, int micro_batch, int start, int end) {
@@ -87,6 +89,43 @@ TEST_F(LaneRasterTest, HatchesRecomputeSoThatColourIsNotAlone) {
     }
     EXPECT_EQ(hatched, 100);                                                                    // 2 of 8 columns
     EXPECT_NE(image.pixel(0, 2) == image.pixel(0, 3), image.pixel(1, 2) == image.pixel(1, 3));  // and it is diagonal
+}
+
+/// Where a bar of the kind has ink, in a tile of the band.
+QByteArray inkOf(const QImage& image, TaskKind kind) {
+    QByteArray ink;
+    for (int y = 2; y < 2 + LaneRaster::kLines; ++y) {
+        for (int x = 0; x < LaneRaster::kLines; ++x) {
+            ink.append(image.pixel(x, y) == styleOf(kind).color.rgb() ? '.' : '#');
+        }
+    }
+    return ink;
+}
+
+TEST_F(LaneRasterTest, DrawsKindsOfOneShapeInDifferentPatterns) {
+    for (const bool copies : {false, true}) {
+        std::set<QByteArray> drawn;
+        std::size_t kinds = 0;
+        for (int k = 0; k < kNumTaskKinds; ++k) {
+            const auto kind = static_cast<TaskKind>(k);
+            if (is_copy(kind) != copies) {
+                continue;
+            }
+            // A row of copies is the second one, below a lane's tasks.
+            Timeline one{Source::measured, {{"lane 0", "cpu"}}, {slice(kind, 0, 0, 400)}};
+            const TimelineStore store(one);
+            std::uint32_t row = 0;
+            while (store.rows()[row].start.empty()) {
+                ++row;
+            }
+            QImage image(400, 16, QImage::Format_RGB32);
+            LaneRaster(colors_).draw(store, {0, 0, 400}, {row, 2, 12}, image);
+            drawn.insert(inkOf(image, kind));
+            EXPECT_EQ(inkOf(image, kind).contains('#'), styleOf(kind).pattern != Pattern::plain) << k;
+            ++kinds;
+        }
+        EXPECT_EQ(drawn.size(), kinds) << (copies ? "copies" : "tasks");
+    }
 }
 }  // namespace
 }  // namespace pipescope

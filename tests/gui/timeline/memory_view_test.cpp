@@ -4,6 +4,9 @@
 
 #include <QApplication>
 
+#include <cmath>
+#include <set>
+
 namespace pipescope {
 namespace {
 constexpr Bytes kMiB = Bytes{1} << 20;
@@ -47,11 +50,11 @@ protected:
     }
     /// Of the column at `time`: whether each line from `from` to `to` bytes has a colour of the category.
     void expectFilled(const QImage& image, std::int64_t time, Bytes from, Bytes to, MemoryCategory category) {
-        const QColor color = brushOf(category).color();
+        const MemoryStyle style = styleOf(category);
         const int x = static_cast<int>(view_.pixelAtTime(time));
         for (int y = static_cast<int>(lineOf(to)) + 2; y < static_cast<int>(lineOf(from)) - 1; ++y) {
             const QColor found = image.pixelColor(x, y);
-            EXPECT_TRUE(found.rgb() == color.rgb() || found.rgb() == color.lighter(150).rgb())
+            EXPECT_TRUE(found.rgb() == style.color.rgb() || found.rgb() == style.over.color().rgb())
                 << found.name().toStdString() << " at line " << y << ", " << nameOf(category).toStdString();
         }
     }
@@ -82,7 +85,130 @@ TEST_F(MemoryViewTest, ShowsOneAreaUntilAskedForTheStack) {
     const int x = static_cast<int>(view_.pixelAtTime(250));
     const QRgb low = image.pixel(x, static_cast<int>(lineOf(20 * kMiB)));
     EXPECT_EQ(image.pixel(x, static_cast<int>(lineOf(50 * kMiB))), low);
-    EXPECT_NE(low, brushOf(MemoryCategory::parameters).color().rgb());
+    EXPECT_NE(low, styleOf(MemoryCategory::parameters).color.rgb());
+}
+
+TEST_F(MemoryViewTest, TellsCategoriesApartWithoutTheirColour) {
+    std::set<Qt::BrushStyle> patterns;
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        patterns.insert(styleOf(static_cast<MemoryCategory>(k)).over.style());
+    }
+    EXPECT_EQ(patterns.size(), kNumMemoryCategories);
+
+    // And so they are painted: where a stack of all of them has ink differs from one to the next.
+    MemorySample all = sampleAt(0, 0, 0, 0);
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        all.composition[static_cast<MemoryCategory>(k)] = kMiB;
+    }
+    all.allocated = all.peak = static_cast<Bytes>(kNumMemoryCategories) * kMiB;
+    MemorySample last = all;
+    last.time = Nanoseconds{1000};
+    tracks_ = {MemoryTrack({all, last})};
+    view_.resize(1080, 600);
+    view_.setScene({{{"lane 0", "cpu"}}, &tracks_, nullptr, 0, std::nullopt});
+    QApplication::processEvents();
+    const QImage image = view_.grab().toImage();
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        const MemoryStyle style = styleOf(static_cast<MemoryCategory>(k));
+        const int y = static_cast<int>(lineOf(static_cast<Bytes>(k) * kMiB + kMiB / 2));
+        int inked = 0;
+        for (int x = 300; x < 364; ++x) {
+            for (int line = y - 2; line < y + 2; ++line) {
+                const QRgb found = image.pixel(x, line);
+                EXPECT_TRUE(found == style.color.rgb() || found == style.over.color().rgb()) << k;
+                inked += found != style.color.rgb() ? 1 : 0;
+            }
+        }
+        EXPECT_EQ(inked > 0, style.over.style() != Qt::NoBrush && style.over.style() != Qt::HorPattern) << k;
+    }
+}
+
+/// Of one lane: 60 MiB measured at first, 100 from the middle on; simulated 40, then 80; peaks at the middle and,
+/// simulated, at three quarters.
+class MemoryLines : public MemoryViewTest {
+protected:
+    MemoryLines() {
+        // A sample's peak is that of the time since the one before.
+        tracks_ = {MemoryTrack({sampleAt(0, 60 * kMiB, 0, 0), sampleAt(499, 60 * kMiB, 0, 0),
+                                sampleAt(500, 100 * kMiB, 0, 0), sampleAt(1000, 90 * kMiB, 0, 0)})};
+        simulated_ = {MemoryTrack({sampleAt(0, 40 * kMiB, 0, 0), sampleAt(749, 40 * kMiB, 0, 0),
+                                   sampleAt(750, 80 * kMiB, 0, 0), sampleAt(1000, 80 * kMiB, 0, 0)})};
+        view_.setStacked(false);
+        show(110 * kMiB);
+    }
+    void show(std::optional<Bytes> limit) {
+        view_.setScene({{{"lane 0", "cpu"}}, &tracks_, &simulated_, 0, limit});
+        QApplication::processEvents();
+        image_ = view_.grab().toImage();
+    }
+    int lineNear(Bytes bytes) const { return static_cast<int>(std::round(lineOf(bytes))); }
+    QRgb at(std::int64_t time, int line) const { return image_.pixel(static_cast<int>(view_.pixelAtTime(time)), line); }
+    /// How many of the columns of a span of time have this colour on a line.
+    int columnsOf(QRgb color, std::int64_t from, std::int64_t to, int line) const {
+        int found = 0;
+        for (auto x = static_cast<int>(view_.pixelAtTime(from)); x < static_cast<int>(view_.pixelAtTime(to)); ++x) {
+            found += image_.pixel(x, line) == color ? 1 : 0;
+        }
+        return found;
+    }
+
+    const TimelineColors colors_ = timelineColors(QApplication::palette());
+    std::vector<MemoryTrack> simulated_;
+    QImage image_;
+};
+
+TEST_F(MemoryLines, DrawTheLimitInRedAtItsBytesAndNowhereElse) {
+    ASSERT_TRUE(view_.showsLimit());
+    const QRgb red = colors_.limit.rgb();
+    EXPECT_GT(qRed(red), 2 * std::max(qGreen(red), qBlue(red)));
+    const QRect box = view_.laneBox(0);
+    for (int line = box.top(); line <= box.bottom(); ++line) {
+        const int columns = columnsOf(red, 10, 990, line);
+        if (line == lineNear(110 * kMiB)) {
+            EXPECT_GT(columns, 400);  // dashes
+        } else {
+            EXPECT_EQ(columns, 0) << line;
+        }
+    }
+    show(std::nullopt);
+    for (int line = box.top(); line <= box.bottom(); ++line) {
+        EXPECT_EQ(columnsOf(red, 10, 990, line), 0) << line;
+    }
+    show(10'000 * kMiB);  // far above all that is held: it would flatten the tracks
+    EXPECT_FALSE(view_.showsLimit());
+}
+
+TEST_F(MemoryLines, DrawTheSimulatedTrackAsALineAtItsBytes) {
+    const QRgb ink = colors_.text.rgb();
+    EXPECT_GT(columnsOf(ink, 10, 740, lineNear(40 * kMiB)), 700);
+    EXPECT_GT(columnsOf(ink, 770, 980, lineNear(80 * kMiB)), 200);
+    EXPECT_EQ(columnsOf(ink, 10, 480, lineNear(80 * kMiB)), 0);
+    // The step between them is upright.
+    const int middle = lineNear(60 * kMiB);
+    EXPECT_EQ(columnsOf(ink, 745, 756, middle), 1);
+}
+
+TEST_F(MemoryLines, FillTheMeasuredTrackUpToItsBytes) {
+    const QRgb ground = colors_.lane.rgb();
+    for (const auto& [time, bytes] : {std::pair<int, Bytes>{250, 60 * kMiB}, {900, 100 * kMiB}}) {
+        EXPECT_EQ(at(time, lineNear(bytes) - 2), ground) << time;
+        EXPECT_NE(at(time, lineNear(bytes) + 2), ground) << time;
+    }
+}
+
+TEST_F(MemoryLines, MarkThePeaksWhereAndWhenTheyWere) {
+    // Triangles below the peak, the measured one blue and the simulated one in the colour of its line.
+    const QRgb blue = QColor(QStringLiteral("#0072B2")).rgb();
+    EXPECT_EQ(at(500, lineNear(100 * kMiB) + 2), blue);
+    EXPECT_NE(at(520, lineNear(100 * kMiB) + 2), blue);
+    EXPECT_NE(at(500, lineNear(100 * kMiB) + 12), blue);
+    EXPECT_EQ(at(750, lineNear(80 * kMiB) + 2), colors_.text.rgb());
+    // Out of view it is not marked.
+    axis_.show({600, 1000});
+    image_ = view_.grab().toImage();
+    for (int x = 80; x < 1080; ++x) {
+        EXPECT_NE(image_.pixel(x, lineNear(100 * kMiB) + 2), blue) << x;
+    }
 }
 }  // namespace
 }  // namespace pipescope

@@ -1,0 +1,77 @@
+#include "gui/style/legend.h"
+
+#include <gtest/gtest.h>
+
+#include <QApplication>
+#include <QImage>
+
+#include <set>
+
+namespace pipescope {
+namespace {
+std::vector<TaskKind> allKinds() {
+    std::vector<TaskKind> kinds;
+    for (int k = 0; k < kNumTaskKinds; ++k) {
+        kinds.push_back(static_cast<TaskKind>(k));
+    }
+    return kinds;
+}
+
+/// The only swatch of a legend: where its pixels differ from the most frequent colour inside its frame.
+QByteArray inkOf(TaskKind kind) {
+    Legend legend;
+    legend.setKinds({kind});
+    legend.resize(400, 40);
+    const QImage image = legend.grab().toImage();
+    const int height = is_copy(kind) ? 6 : 12;
+    const int top = 2 + (legend.fontMetrics().height() + 4 - height) / 2;
+    const QColor ground = styleOf(kind).color;
+    QByteArray ink;
+    for (int y = top + 1; y < top + height; ++y) {
+        for (int x = 7; x < 27; ++x) {
+            ink.append(image.pixelColor(x, y) == ground ? '.' : '#');
+        }
+    }
+    return ink;
+}
+
+TEST(Legend, ShowsKindsOfOneShapeInDifferentPatterns) {
+    for (const bool copies : {false, true}) {
+        std::set<QByteArray> swatches;
+        std::size_t kinds = 0;
+        for (const TaskKind kind : allKinds()) {
+            if (is_copy(kind) == copies) {
+                swatches.insert(inkOf(kind));
+                ++kinds;
+                EXPECT_EQ(inkOf(kind).contains('#'), styleOf(kind).pattern != Pattern::plain);
+            }
+        }
+        EXPECT_EQ(swatches.size(), kinds) << (copies ? "copies" : "tasks");
+    }
+}
+
+TEST(Legend, WrapsSoThatNoNameIsCutOffWhateverTheFont) {
+    for (const int percent : {100, 150, 200}) {
+        Legend legend;
+        legend.setKinds(allKinds());
+        legend.resize(420, 10);
+        legend.show();
+        QFont font = legend.font();
+        font.setPointSizeF(font.pointSizeF() * percent / 100);
+        legend.setFont(font);
+        QApplication::processEvents();
+        EXPECT_EQ(legend.height(), legend.heightForWidth(420)) << percent;
+        EXPECT_GT(legend.height(), 2 * legend.fontMetrics().height()) << percent;
+        // The last column of pixels stays free: nothing runs out of the widget.
+        const QImage image = legend.grab().toImage();
+        const QRgb ground = image.pixel(0, 0);
+        for (int y = 0; y < image.height(); ++y) {
+            EXPECT_EQ(image.pixel(image.width() - 1, y), ground) << percent << " % at line " << y;
+        }
+        for (int x = 0; x < image.width(); ++x) {
+            EXPECT_EQ(image.pixel(x, image.height() - 1), ground) << percent << " % at column " << x;
+        }
+    }
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,112 @@
+#include "gui/style/task_style.h"
+#include "gui/style/okabe_ito.h"
+
+#include <gtest/gtest.h>
+
+#include <QImage>
+#include <QPainter>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <set>
+
+namespace pipescope {
+namespace {
+constexpr std::array kPatterns{Pattern::plain, Pattern::hatched, Pattern::back_hatched, Pattern::crossed,
+                               Pattern::lined, Pattern::barred,  Pattern::dotted};
+
+std::vector<TaskKind> allKinds() {
+    std::vector<TaskKind> kinds;
+    for (int k = 0; k < kNumTaskKinds; ++k) {
+        kinds.push_back(static_cast<TaskKind>(k));
+    }
+    return kinds;
+}
+
+/// Of WCAG: 1 for equal colours, 21 for black on white.
+double contrast(const QColor& a, const QColor& b) {
+    const auto luminance = [](const QColor& color) {
+        const auto linear = [](double channel) {
+            return channel <= 0.03928 ? channel / 12.92 : std::pow((channel + 0.055) / 1.055, 2.4);
+        };
+        return 0.2126 * linear(color.redF()) + 0.7152 * linear(color.greenF()) + 0.0722 * linear(color.blueF());
+    };
+    const auto [low, high] = std::minmax({luminance(a), luminance(b)});
+    return (high + 0.05) / (low + 0.05);
+}
+
+TEST(TaskStyle, KindsOfOneShapeDifferInPattern) {
+    // Bars of copies are thin and below the lane's tasks: they are told from those by their shape.
+    for (const bool copies : {false, true}) {
+        std::set<Pattern> patterns;
+        std::size_t kinds = 0;
+        for (const TaskKind kind : allKinds()) {
+            if (is_copy(kind) == copies) {
+                patterns.insert(styleOf(kind).pattern);
+                ++kinds;
+            }
+        }
+        EXPECT_EQ(patterns.size(), kinds) << (copies ? "copies" : "tasks");
+    }
+}
+
+TEST(TaskStyle, KindsHaveColoursOfOkabeAndItoOrATint) {
+    std::set<QRgb> allowed(okabe_ito::kAll.begin(), okabe_ito::kAll.end());
+    allowed.insert(okabe_ito::tint(okabe_ito::kGreen, 0.5));
+    for (const TaskKind kind : allKinds()) {
+        EXPECT_TRUE(allowed.contains(styleOf(kind).color.rgb())) << styleOf(kind).name.toStdString();
+    }
+    EXPECT_EQ(okabe_ito::tint(okabe_ito::kGreen, 0.5), 0xFF7FCEB9);
+    EXPECT_EQ(okabe_ito::tint(okabe_ito::kBlack, 1), 0xFFFFFFFF);
+}
+
+TEST(TaskStyle, LabelsAndPatternsStandOutOnTheirGround) {
+    for (const TaskKind kind : allKinds()) {
+        const QColor& ground = styleOf(kind).color;
+        EXPECT_GE(contrast(ground, textOn(ground)), 4.5) << styleOf(kind).name.toStdString();
+        EXPECT_GE(contrast(ground, textOn(ground)),
+                  std::max(contrast(ground, Qt::black), contrast(ground, Qt::white)) - 0.01);
+        EXPECT_GT(contrast(ground, inkOn(ground)), 1.6) << styleOf(kind).name.toStdString();
+    }
+}
+
+TEST(Pattern, TilesDifferAndLeaveMostOfTheGround) {
+    std::set<PatternTile> tiles;
+    for (const Pattern pattern : kPatterns) {
+        const PatternTile tile = tileOf(pattern);
+        int ink = 0;
+        for (const std::uint8_t column : tile) {
+            ink += std::popcount(column);
+        }
+        EXPECT_EQ(ink == 0, pattern == Pattern::plain);
+        EXPECT_LT(ink, kPatternPeriod * kPatternPeriod / 2);
+        tiles.insert(tile);
+    }
+    EXPECT_EQ(tiles.size(), kPatterns.size());
+}
+
+TEST(Pattern, IsPaintedWithinItsRectangleAndUnlikeTheOthers) {
+    std::set<QByteArray> pictures;
+    for (const Pattern pattern : kPatterns) {
+        QImage image(48, 32, QImage::Format_RGB32);
+        image.fill(Qt::white);
+        QPainter painter(&image);
+        paintPattern(painter, QRectF(8, 8, 32, 16), pattern, Qt::black);
+        painter.end();
+        int inside = 0;
+        for (int y = 0; y < image.height(); ++y) {
+            for (int x = 0; x < image.width(); ++x) {
+                const bool in = QRect(8, 8, 32, 16).contains(x, y);
+                const bool inked = image.pixel(x, y) != QColor(Qt::white).rgb();
+                EXPECT_FALSE(!in && inked) << x << " " << y;
+                inside += in && inked ? 1 : 0;
+            }
+        }
+        EXPECT_EQ(inside > 0, pattern != Pattern::plain);
+        pictures.insert(QByteArray(reinterpret_cast<const char*>(image.constBits()), image.sizeInBytes()));
+    }
+    EXPECT_EQ(pictures.size(), kPatterns.size());
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,125 @@
+#include "gui/timeline/bar_labels.h"
+#include "gui/style/task_style.h"
+
+#include <gtest/gtest.h>
+
+#include <QApplication>
+#include <QFontInfo>
+#include <QFontMetricsF>
+#include <QImage>
+#include <QPainter>
+
+namespace pipescope {
+namespace {
+constexpr double kHeight = 40;
+
+TaskKey key(TaskKind kind, int micro_batch = 3) {
+    return {0, kind, 0, micro_batch, -1};
+}
+
+QFont scaled(int percent) {
+    QFont font = QApplication::font();
+    font.setPointSizeF(font.pointSizeF() * percent / 100);
+    return font;
+}
+
+LabelForm formOf(TaskKind kind, double width, const QFont& font, int micro_batch = 3) {
+    const std::vector<VisibleBar> bars{{QRectF(0, 0, width, kHeight), key(kind, micro_batch)}};
+    return chooseLabelForms(bars, font)[static_cast<std::size_t>(kind)];
+}
+
+/// The width from which on "F3" fits.
+double fullWidth(TaskKind kind, const QFont& font) {
+    return QFontMetricsF(font).horizontalAdvance(barLabel(key(kind))) + 2;
+}
+
+TEST(BarLabels, AreAsRichAsTheWidthAllows) {
+    for (const int percent : {100, 150, 200}) {
+        const QFont font = scaled(percent);
+        for (const TaskKind kind : {TaskKind::forward, TaskKind::recompute, TaskKind::backward}) {
+            const double full = fullWidth(kind, font);
+            EXPECT_EQ(formOf(kind, full, font), LabelForm::full);
+            EXPECT_EQ(formOf(kind, 10 * full, font), LabelForm::full);
+            EXPECT_EQ(formOf(kind, full - 0.5, font), LabelForm::number);
+            EXPECT_EQ(formOf(kind, 4, font), LabelForm::none);
+            EXPECT_EQ(formOf(kind, 0, font), LabelForm::none);
+            // Never richer where there is less room.
+            for (double width = 1; width < full; width += 0.25) {
+                EXPECT_GE(formOf(kind, width, font), formOf(kind, width + 0.25, font)) << width;
+            }
+        }
+    }
+}
+
+TEST(BarLabels, ShrinkTheNumberAFifthBeforeItTurns) {
+    const QFont font = scaled(100);
+    QFont small = font;
+    small.setPixelSize(static_cast<int>(0.8 * QFontInfo(font).pixelSize()));
+    const double least = QFontMetricsF(small).horizontalAdvance(QStringLiteral("188"));
+    EXPECT_EQ(formOf(TaskKind::forward, least + 1, font, 188), LabelForm::number);
+    EXPECT_EQ(formOf(TaskKind::forward, least - 1, font, 188), LabelForm::upright);
+    EXPECT_EQ(formOf(TaskKind::backward, least - 1, font, 188), LabelForm::upright);
+    EXPECT_EQ(formOf(TaskKind::recompute, least - 1, font, 188), LabelForm::none);  // small type on a hatch
+    EXPECT_EQ(formOf(TaskKind::forward, 8, font, 188), LabelForm::upright);
+    EXPECT_EQ(formOf(TaskKind::forward, 7, font, 188), LabelForm::none);
+}
+
+TEST(BarLabels, AreTheSameForNeighboursOfAKind) {
+    const QFont font = scaled(100);
+    const double full = fullWidth(TaskKind::forward, font);
+    std::vector<VisibleBar> bars;
+    for (int i = 0; i < 20; ++i) {  // one in twenty is too narrow
+        bars.push_back({QRectF(0, 0, i == 7 ? 2 : full + 1, kHeight), key(TaskKind::forward, i % 10)});
+    }
+    EXPECT_EQ(chooseLabelForms(bars, font)[static_cast<std::size_t>(TaskKind::forward)], LabelForm::full);
+    for (int i = 0; i < 5; ++i) {
+        bars[static_cast<std::size_t>(i)].rect.setWidth(full - 1);
+    }
+    EXPECT_EQ(chooseLabelForms(bars, font)[static_cast<std::size_t>(TaskKind::forward)], LabelForm::number);
+}
+
+struct Ink {
+    int inside = 0;
+    int outside = 0;
+};
+
+/// What the label of a bar in the middle of a picture leaves there.
+Ink paint(const QRectF& bar, const TaskKey& task, LabelForm form, const QFont& font, double scale) {
+    QImage image((QSizeF(200, 80) * scale).toSize(), QImage::Format_RGB32);
+    image.setDevicePixelRatio(scale);
+    image.fill(styleOf(task.kind).color);
+    QPainter painter(&image);
+    LabelPainter labels;
+    labels.begin(font);
+    labels.paint(painter, bar, task, form);
+    painter.end();
+    Ink ink;
+    for (int y = 0; y < image.height(); ++y) {
+        for (int x = 0; x < image.width(); ++x) {
+            const bool in = bar.adjusted(-1, -1, 1, 1).contains(QPointF(x, y) / scale);
+            const int inked = image.pixel(x, y) != styleOf(task.kind).color.rgb() ? 1 : 0;
+            (in ? ink.inside : ink.outside) += inked;
+        }
+    }
+    return ink;
+}
+
+TEST(BarLabels, StayInTheirBarsAtEveryWidthAndScale) {
+    for (const int percent : {100, 150, 200}) {
+        const QFont font = scaled(percent);
+        for (const double scale : {1.0, 1.5, 2.0}) {
+            for (const TaskKind kind : {TaskKind::forward, TaskKind::recompute, TaskKind::backward}) {
+                for (double width = 1; width < 90; width += 3.5) {
+                    const QRectF bar(60, 20, width, kHeight);
+                    const LabelForm form = formOf(kind, width, font, 27);
+                    const Ink ink = paint(bar, key(kind, 27), form, font, scale);
+                    EXPECT_EQ(ink.outside, 0) << percent << " % x " << scale << ", " << width << " pixels";
+                    EXPECT_EQ(ink.inside > 0, form != LabelForm::none)
+                        << percent << " % x " << scale << ", " << width << " pixels";
+                }
+            }
+        }
+    }
+}
+}  // namespace
+}  // namespace pipescope
