@@ -196,7 +196,7 @@ std::string ChromeTracks::group_of(const ChromeId& id, bool exact) const {
 
 void ChromeTracks::finish_track(Track& track, const TrackKey& key, bool exact) {
     for (TraceRange& range : track.track.ranges) {
-        if (range.open) {
+        if (range.open && !exact) {  // our own export tells where the trace ends for them
             range.end = last_;
         }
     }

@@ -48,6 +48,19 @@ std::vector<std::string> rows_of(const OpenedTrace& trace, const RangeTrack& tra
     return rows;
 }
 
+/// Everything of each range, its texts instead of their numbers.
+std::vector<std::string> ranges_of(const OpenedTrace& trace, const RangeTrack& track) {
+    std::vector<std::string> ranges;
+    for (const TraceRange& range : track.ranges) {
+        std::ostringstream text;
+        text << trace.names[range.name] << " of " << trace.names[range.category] << ": " << range.start.count()
+             << " to " << range.end.count() << (range.open ? " (open)" : "") << ", row " << range.row
+             << ", correlation " << range.correlation << (range.is_task ? ", a task" : "");
+        ranges.push_back(text.str());
+    }
+    return ranges;
+}
+
 TEST(OpenTrace, GivesAllATraceHoldsAndTheRangesOfItsThreadsAndStreams) {
     const TemporaryFolder folder;
     write_sample_trace(folder / "t.sqlite");
@@ -76,6 +89,11 @@ TEST(OpenTrace, GivesAllATraceHoldsAndTheRangesOfItsThreadsAndStreams) {
 TEST(OpenTrace, GivesAPipeScopeTraceBackFromItsChromeExport) {
     const TemporaryFolder folder;
     write_sample_trace(folder / "t.sqlite");
+    SQLite::Database(folder / "t.sqlite", SQLite::OPEN_READWRITE)
+        .exec(
+            "INSERT INTO CUDA_GPU_MEMORY_USAGE_EVENTS (start, globalPid, deviceId, contextId, address, pc, bytes, "
+            "memKind, memoryOperationType) VALUES (5, 117440512, 0, 1, 64, 0, 4096, 2, 0), "
+            "(1000001, 117440512, 0, 1, 128, 0, 512, 2, 0), (2000003, 117440512, 0, 1, 64, 0, 4096, 2, 1)");
     const OpenedTrace original = open_trace(folder / "t.sqlite");
     const std::string json = chrome_of(original);
     const OpenedTrace back = open_trace(file_with(folder, "t.json", json));
@@ -97,10 +115,12 @@ TEST(OpenTrace, GivesAPipeScopeTraceBackFromItsChromeExport) {
         EXPECT_EQ(back.tracks[k].group, original.tracks[k].group);
         EXPECT_EQ(back.tracks[k].name, original.tracks[k].name);
         EXPECT_EQ(back.tracks[k].kind, original.tracks[k].kind);
-        EXPECT_EQ(rows_of(back, back.tracks[k]), rows_of(original, original.tracks[k]));
-        EXPECT_EQ(back.tracks[k].ranges.back().open, original.tracks[k].ranges.back().open);
-        EXPECT_EQ(back.tracks[k].ranges.front().correlation, original.tracks[k].ranges.front().correlation);
+        EXPECT_EQ(back.tracks[k].rows, original.tracks[k].rows);
+        EXPECT_EQ(ranges_of(back, back.tracks[k]), ranges_of(original, original.tracks[k]));
     }
+    ASSERT_EQ(original.counters.size(), 1U);
+    EXPECT_EQ(original.counters[0].points.size(), 3U);
+    EXPECT_EQ(back.counters, original.counters);
     // and once more through JSON: nothing is lost step by step
     const OpenedTrace again = open_trace(file_with(folder, "again.json", chrome_of(back)));
     EXPECT_EQ(again.measured, original.measured);
