@@ -11,6 +11,7 @@
 
 namespace pipescope {
 namespace {
+using testing::AllOf;
 using testing::HasSubstr;
 using Kind = ScenarioMessage::Kind;
 
@@ -113,14 +114,17 @@ TEST(Scenario, EitherRunsOrSaysWhyForRandomChanges) {
     }
 }
 
-TEST(Scenario, KeepsSpeedsAndDevicesWhenLanesAreAdded) {
+TEST(Scenario, KeepsSpeedsDevicesAndLimitsWhenLanesAreAdded) {
     const Profile profile = unevenProfile();
     Scenario scenario = scenarioOf(profile);
     scenario.options.speeds = {1, 1, 1, 0.5};
     scenario.options.devices = {"a", "b", "c", "c"};
+    scenario.options.memory_limits = {4, 3, 2, 1};
     const Scenario more = withLanes(profile, scenario, 6, 1);
     EXPECT_EQ(more.options.speeds, (std::vector<double>{1, 1, 1, 0.5, 0.5, 0.5}));
     EXPECT_EQ(more.options.devices, (std::vector<std::string>{"a", "b", "c", "c", "c", "c"}));
+    EXPECT_EQ(more.options.memory_limits, (std::vector<Bytes>{4, 3, 2, 1, 1, 1}));
+    EXPECT_EQ(withLanes(profile, scenario, 2, 1).options.memory_limits, (std::vector<Bytes>{4, 3}));
     EXPECT_EQ(withLanes(profile, scenario, 2, 1).options.speeds, (std::vector<double>{1, 1}));
     EXPECT_EQ(withLanes(profile, scenario, 4, 1).options.balance, scenario.options.balance);
 }
@@ -136,6 +140,11 @@ TEST(Scenario, SaysWhatItCannotDo) {
     EXPECT_TRUE(tight.runs());
     EXPECT_THAT(textOf(tight), HasSubstr("Does not fit"));
     EXPECT_EQ(tight.messages.front().kind, Kind::warning);
+    scenario = scenarioOf(profile);
+    scenario.options.memory_limits.assign(4, Bytes{1} << 40);
+    scenario.options.memory_limits[2] = 1024;
+    EXPECT_THAT(textOf(simulateScenario(profile, scenario)),
+                AllOf(HasSubstr("above the limit of 1.00"), HasSubstr("(lanes 2)")));
     scenario = scenarioOf(profile);
     scenario.options.chunks = 0;
     const SimulatedScenario none = simulateScenario(profile, scenario);
