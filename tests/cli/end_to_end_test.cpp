@@ -168,9 +168,11 @@ TEST_F(EndToEnd, TheTraceOfAKilledRunIsRecovered) {
 TEST_F(EndToEnd, ValidatePredictsRunsAndComparesASpreadOfPipelines) {
     user.writes("p.json", emulated_profile(0.5));
     const auto object = user.succeeds("validate emulated:p.json --rounds 2 --steps 1 --json").json();
-    EXPECT_THAT(keys_of(object), ElementsAre("candidates", "step_error", "bubble_error", "peak_error",
-                                             "replayed_peak_error", "replay_error", "replay_with_gaps_error", "spread",
-                                             "rank_correlation", "regret", "band_coverage"));
+    EXPECT_THAT(keys_of(object),
+                ElementsAre("candidates", "step_error", "bubble_error", "peak_error", "replayed_peak_error",
+                            "replay_error", "replay_with_gaps_error", "spread", "rank_correlation", "regret",
+                            "band_coverage", "allowed_step_error", "reached"));
+    EXPECT_EQ(object.at("allowed_step_error"), 0.01) << "layers that only wait";
     ASSERT_EQ(object.at("candidates").size(), 9u);
     for (const auto& candidate : object.at("candidates")) {
         EXPECT_EQ(candidate.at("runs"), 2);
