@@ -10,6 +10,8 @@ constexpr std::size_t kBetweenQuestions = 1 << 16;
 struct Durations {
     std::vector<std::int64_t> all;
     std::int64_t inside = 0;  // ns within the range
+    std::int64_t most = -1;
+    SliceRef longest;
 };
 
 /// The smallest value that at least `share` of the values do not exceed.
@@ -28,6 +30,7 @@ KindStatistics summary(TaskKind kind, std::optional<LaneId> lane, Durations& dur
     for (const std::int64_t each : durations.all) {
         statistics.total += each;
     }
+    statistics.longest = durations.longest;
     statistics.median = quantile(durations.all, 0.5);
     statistics.p95 = quantile(durations.all, 0.95);
     statistics.busyShare = available > 0 ? static_cast<double>(durations.inside) / available : 0;
@@ -39,7 +42,8 @@ std::vector<KindStatistics> taskStatistics(const TimelineStore& store, const Tim
                                            const std::function<bool()>& cancelled) {
     std::map<std::pair<TaskKind, std::int64_t>, Durations> byLane;
     std::size_t seen = 0;
-    for (const StoredRow& row : store.rows()) {
+    for (std::uint32_t number = 0; number < store.rows().size(); ++number) {
+        const StoredRow& row = store.rows()[number];
         const auto first = std::upper_bound(row.end.begin(), row.end.end(), range.start) - row.end.begin();
         for (auto i = static_cast<std::size_t>(first); i < row.start.size() && row.start[i] < range.end; ++i) {
             if (++seen % kBetweenQuestions == 0 && cancelled && cancelled()) {
@@ -48,6 +52,10 @@ std::vector<KindStatistics> taskStatistics(const TimelineStore& store, const Tim
             Durations& durations = byLane[{static_cast<TaskKind>(row.kind[i]), row.lane.value()}];
             durations.all.push_back(row.end[i] - row.start[i]);
             durations.inside += std::min(row.end[i], range.end) - std::max(row.start[i], range.start);
+            if (durations.all.back() > durations.most) {
+                durations.most = durations.all.back();
+                durations.longest = {number, static_cast<std::uint32_t>(i)};
+            }
         }
     }
     const auto length = static_cast<double>(range.length());
@@ -60,6 +68,10 @@ std::vector<KindStatistics> taskStatistics(const TimelineStore& store, const Tim
         for (; each != byLane.end() && each->first.first == kind; ++each) {
             together.all.insert(together.all.end(), each->second.all.begin(), each->second.all.end());
             together.inside += each->second.inside;
+            if (each->second.most > together.most) {
+                together.most = each->second.most;
+                together.longest = each->second.longest;
+            }
             ofLanes.push_back(summary(kind, LaneId{each->first.second}, each->second, length));
         }
         statistics.push_back(summary(kind, std::nullopt, together, length * lanes));

@@ -16,6 +16,7 @@ struct KindStatistics {
     std::int64_t total = 0;  ///< of whole tasks, also where they reach beyond the range
     std::int64_t median = 0;
     std::int64_t p95 = 0;  ///< the smallest duration that 95 % of the tasks do not exceed
+    SliceRef longest;      ///< the first of them, where several are as long
     double busyShare = 0;  ///< of the range; of all lanes: the mean over the store's lanes
 
     double mean() const { return count > 0 ? static_cast<double>(total) / static_cast<double>(count) : 0; }

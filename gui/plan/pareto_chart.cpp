@@ -104,7 +104,7 @@ QSize ParetoChart::sizeHint() const {
 }
 
 QSize ParetoChart::minimumSizeHint() const {
-    return {180, 120};
+    return {180, 80};
 }
 
 QRectF ParetoChart::plotRect() const {
@@ -147,7 +147,8 @@ void ParetoChart::paintEvent(QPaintEvent*) {
     painter.fillRect(rect(), colors.paper);
     if (!plan_ || plan_->candidates.empty()) {
         painter.setPen(colors.faintText);
-        painter.drawText(rect(), Qt::AlignCenter, tr("Step time against peak memory of each candidate"));
+        painter.drawText(rect(), Qt::AlignCenter | Qt::TextWordWrap,
+                         tr("Step time against peak memory of each candidate"));
         return;
     }
     painter.setRenderHint(QPainter::Antialiasing);

@@ -83,6 +83,7 @@ QWidget* PlanView::createSide() {
     layout->setContentsMargins(0, 0, 0, 0);
     form_ = new PlanForm(side);
     auto* scroll = new QScrollArea(side);
+    scroll->setAccessibleName(tr("What is planned"));
     scroll->setFrameShape(QFrame::NoFrame);
     scroll->setWidgetResizable(true);
     scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);

@@ -17,6 +17,10 @@ void StatisticsModel::setStatistics(std::vector<KindStatistics> statistics, std:
     endResetModel();
 }
 
+std::optional<KindStatistics> StatisticsModel::statisticsAt(int row) const {
+    return row >= 0 && row < rowCount() ? std::optional(statistics_[static_cast<std::size_t>(row)]) : std::nullopt;
+}
+
 int StatisticsModel::rowCount(const QModelIndex& parent) const {
     return parent.isValid() ? 0 : static_cast<int>(statistics_.size());
 }

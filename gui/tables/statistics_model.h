@@ -17,6 +17,9 @@ public:
     using QAbstractTableModel::QAbstractTableModel;
     void setStatistics(std::vector<KindStatistics> statistics, std::vector<LaneInfo> lanes);
 
+    /// Of a row of the model; nothing beyond its end.
+    std::optional<KindStatistics> statisticsAt(int row) const;
+
     int rowCount(const QModelIndex& parent = {}) const override;
     int columnCount(const QModelIndex& parent = {}) const override;
     QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;

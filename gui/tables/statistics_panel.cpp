@@ -58,6 +58,9 @@ StatisticsPanel::StatisticsPanel(QWidget* parent)
     table_->setAccessibleName(tr("Statistics by kind and lane"));
     styleTable(*table_);
     makeSortable(*table_);
+    table_->setToolTip(tr("A click on a row leads to the longest of its tasks"));
+    connect(table_, &QTableView::clicked, this, &StatisticsPanel::pick);
+    connect(table_, &QTableView::activated, this, &StatisticsPanel::pick);
     auto* filter = new FilterLine(*table_, tr("Filter of the statistics"), this);
     filter->setMaximumWidth(fontMetrics().averageCharWidth() * 30);
     connect(filter, &QLineEdit::textChanged, rows_, &TableFilter::setText);
@@ -112,6 +115,17 @@ void StatisticsPanel::fillSources() {
     }
 }
 
+Source StatisticsPanel::source() const {
+    return static_cast<Source>(sources_->currentData().toInt());
+}
+
+void StatisticsPanel::pick(const QModelIndex& shown) {
+    const std::optional<KindStatistics> row = model_->statisticsAt(rows_->mapToSource(shown).row());
+    if (row && sources_->count() > 0) {
+        Q_EMIT picked(source(), row->longest);
+    }
+}
+
 TimeRange StatisticsPanel::range() const {
     switch (ranges_->currentIndex()) {
         case step_range:
@@ -153,7 +167,7 @@ void StatisticsPanel::count() {
         export_->setEnabled(false);
         return;
     }
-    const auto source = static_cast<Source>(sources_->currentData().toInt());
+    const Source source = this->source();
     const std::shared_ptr<const TimelineStore> store =
         source == Source::measured ? document_->measured : document_->simulated;
     TimeRange in = range();

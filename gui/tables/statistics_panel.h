@@ -36,6 +36,8 @@ public:
 
 Q_SIGNALS:
     void counted();
+    /// A click or Return on a row: the longest of its tasks in the counted range.
+    void picked(pipescope::Source source, pipescope::SliceRef slice);
     void failed(const QString& text);
 
 protected:
@@ -45,7 +47,9 @@ private:
     enum Range { visible_range, step_range, whole_range, measured_range };
 
     void fillSources();
+    Source source() const;
     TimeRange range() const;
+    void pick(const QModelIndex& shown);
     bool lacksRange() const;
     void restart();
     void count();

@@ -69,6 +69,9 @@ public:
     /// Selects the task and brings it on screen. A simulated one that is only simulated in step 0 is found whatever
     /// its step. Returns whether there is such a task.
     bool goTo(Source source, const TaskKey& task);
+    /// Selects the lane's first task of the step and shows all that the lane did in it; of a lane without measured
+    /// tasks the simulated ones.
+    void goToLane(LaneId lane);
     /// Brings a time of the recording on screen, as near as it is now, and puts the cursor there.
     void goToTime(std::int64_t ns);
     /// Shows the selected task and its twin; without one the step.
@@ -117,6 +120,9 @@ Q_SIGNALS:
     void simulationChanged();
     void stepChanged();
     void selectionChanged();
+
+protected:
+    void changeEvent(QEvent* event) override;
 
 private:
     QWidget* createContent();

@@ -38,6 +38,7 @@ QWidget* DocumentPage::createTop(QWidget* parent) {
     compareBar_ = new CompareBar(top);
     line->addWidget(compareBar_);
     badge_ = new QToolButton(top);
+    badge_->setAccessibleName(tr("Follow the recording"));
     badge_->setCheckable(true);
     badge_->setChecked(true);
     badge_->hide();

@@ -6,6 +6,7 @@
 #include "gui/window/compare_bar.h"
 #include "gui/window/document_page.h"
 
+#include <QEvent>
 #include <QPalette>
 
 #include <array>
@@ -55,6 +56,13 @@ void DocumentPage::setChoice(const MarkChoice& choice) {
     refreshMarks();
     if (other) {
         QMetaObject::invokeMethod(this, &DocumentPage::shareHeight, Qt::QueuedConnection);
+    }
+}
+
+void DocumentPage::changeEvent(QEvent* event) {
+    QWidget::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange && analysis_) {
+        refreshMarks();  // the legend's swatches have the theme's ground
     }
 }
 

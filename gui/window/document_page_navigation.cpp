@@ -7,6 +7,37 @@ namespace pipescope {
 namespace {
 constexpr double kNarrowestSeen = 4;  // pixels of a task that counts as visible
 constexpr double kWidestSeen = 0.9;   // of the view
+constexpr std::int64_t kLaneMargin = 50;
+
+struct LaneExtent {
+    SliceRef first;
+    TimeRange range;
+};
+
+/// From the lane's first task to its last one, of the step where one is given; nothing without a task.
+std::optional<LaneExtent> extentOf(const TimelineStore& store, LaneId lane, const StepSpan* step) {
+    std::optional<LaneExtent> extent;
+    for (std::uint32_t row = 0; row < store.rows().size(); ++row) {
+        const StoredRow& each = store.rows()[row];
+        if (each.lane != lane || each.copies) {
+            continue;
+        }
+        const std::int64_t from = step != nullptr ? step->range().start : store.range().start;
+        const std::int64_t to = step != nullptr ? step->range().end : store.range().end;
+        const auto first = std::lower_bound(each.start.begin(), each.start.end(), from) - each.start.begin();
+        const auto end = std::lower_bound(each.start.begin(), each.start.end(), to) - each.start.begin();
+        if (first < end) {
+            const auto index = static_cast<std::size_t>(first);
+            const TimeRange range{each.start[index], each.end[static_cast<std::size_t>(end) - 1]};
+            if (!extent || range.start < extent->range.start) {
+                extent = LaneExtent{{row, static_cast<std::uint32_t>(index)},
+                                    {range.start, std::max(range.end, extent ? extent->range.end : range.end)}};
+            }
+            extent->range.end = std::max(extent->range.end, range.end);
+        }
+    }
+    return extent;
+}
 
 /// The next slice of the kind on the lane, by start, in any of the lane's rows.
 std::optional<SliceRef> nextOfKind(const TimelineStore& store, SliceRef from, int by) {
@@ -55,6 +86,22 @@ bool DocumentPage::goTo(Source source, const TaskKey& task) {
         fitSelection();
     }
     return slice.has_value();
+}
+
+void DocumentPage::goToLane(LaneId lane) {
+    for (const Source source : {Source::measured, Source::simulated}) {
+        const TimelineStore* store = document_ ? document_->store(source) : nullptr;
+        const std::optional<LaneExtent> extent =
+            store != nullptr ? extentOf(*store, lane, source == Source::measured ? store->step(step_) : nullptr)
+                             : std::nullopt;
+        if (extent) {
+            const std::int64_t shift = view(source).shift();
+            const std::int64_t margin = extent->range.length() / kLaneMargin;
+            select(source, extent->first);
+            axis_->show({extent->range.start + shift - margin, extent->range.end + shift + margin});
+            return;
+        }
+    }
 }
 
 void DocumentPage::goToTime(std::int64_t ns) {

@@ -36,8 +36,11 @@ void MainWindow::createDocks() {
     laneModel_ = new LaneTableModel(this);
     differenceModel_ = new DifferenceTableModel(this);
     addDock(tr("Selected task"), "details", details_);
-    addDock(tr("Lanes"), "lanes",
-            new FilteredTable(*laneModel_, tr("Lanes"), tr("Open a trace to see what its lanes did."), this));
+    auto* lanes = new FilteredTable(*laneModel_, tr("Lanes"), tr("Open a trace to see what its lanes did."), this);
+    addDock(tr("Lanes"), "lanes", lanes);
+    connect(lanes, &FilteredTable::picked, this, [this](const QModelIndex& index) {
+        page()->goToLane(LaneId{index.row()});  // the model has a row for each, in their order
+    });
     auto* differences =
         new FilteredTable(*differenceModel_, tr("Largest differences"),
                           tr("Nothing is compared: that takes a measured and a simulated timeline."), this);
@@ -61,12 +64,14 @@ void MainWindow::createTaskTables() {
     addDock(tr("Tasks"), "tasks", tasks_);
     addDock(tr("Statistics"), "statistics", statistics_);
     addDock(tr("Marks"), "marks", marks_);
-    connect(tasks_, &TaskTable::picked, this, [this](Source source, SliceRef slice) {
+    const auto show = [this](Source source, SliceRef slice) {
         if (page() != nullptr) {
             page()->select(source, slice);
             page()->showSelection();
         }
-    });
+    };
+    connect(tasks_, &TaskTable::picked, this, show);
+    connect(statistics_, &StatisticsPanel::picked, this, show);
     connect(tasks_, &TaskTable::failed, this, &MainWindow::showError);
     connect(statistics_, &StatisticsPanel::failed, this, &MainWindow::showError);
     connect(marks_, &MarksPanel::picked, this, [this](std::int64_t time) { page()->goToTime(time); });

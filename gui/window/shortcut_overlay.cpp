@@ -84,6 +84,7 @@ QDialog* createShortcutOverlay(const QMenuBar& menus, QWidget* parent) {
         columns->addWidget(label, 1, Qt::AlignTop);
     }
     auto* scroll = new QScrollArea(dialog);
+    scroll->setAccessibleName(tr("Keys and what they do"));
     scroll->setWidget(content);
     scroll->setWidgetResizable(true);
     scroll->setFrameShape(QFrame::NoFrame);

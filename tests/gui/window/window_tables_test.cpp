@@ -1,16 +1,34 @@
 #include "gui/console/sql_console.h"
+#include "gui/tables/statistics_panel.h"
 #include "gui/tables/task_table.h"
 #include "gui/tables/task_table_model.h"
 #include "tests/gui/window/main_window_fixture.h"
 
 #include <gtest/gtest.h>
 
+#include <QComboBox>
 #include <QDockWidget>
 #include <QTableView>
+#include <QTest>
 
 namespace pipescope {
 namespace {
-using WindowTables = MainWindowTest;
+class WindowTables : public MainWindowTest {
+protected:
+    /// The table of a panel, in front.
+    QTableView& panel(const char* name) {
+        auto* dock = window_.findChild<QDockWidget*>(QString::fromLatin1(name));
+        dock->raise();
+        settle();
+        return *dock->findChild<QTableView*>();
+    }
+    void click(QTableView& table, int row) {
+        settle();
+        const QPoint at = table.visualRect(table.model()->index(row, 0)).center();
+        ASSERT_TRUE(table.viewport()->rect().contains(at));
+        QTest::mouseClick(table.viewport(), Qt::LeftButton, {}, at);
+    }
+};
 
 TEST_F(WindowTables, GoesFromARowOfAQueryToItsTask) {
     open("query.sqlite");
@@ -45,6 +63,70 @@ TEST_F(WindowTables, GoesFromARowToItsTaskAndBack) {
     window_.select(Source::measured, slice(Source::measured, task_));
     const auto row = static_cast<std::size_t>(window_.tasks().table().currentIndex().row());
     EXPECT_EQ(window_.tasks().model().rows()->at(row).slice.key, task_);
+}
+
+TEST_F(WindowTables, LeadsFromALaneToWhatItDidInTheStep) {
+    open("lanes.sqlite");
+    window_.selectStep(1);
+    window_.axis().showAll();
+    QTableView& table = panel("lanes");
+    click(table, 1);
+    ASSERT_TRUE(window_.axis().selection());
+    const Slice first = window_.document()->measured->slice(window_.axis().selection()->slice);
+    EXPECT_EQ(first.key, (TaskKey{1, TaskKind::forward, 1, 0, -1}));
+    const QRectF last = measured().rectOf(slice(Source::measured, {1, TaskKind::backward, 1, 0, -1}));
+    const QRect lanes = measured().lanesRect();
+    EXPECT_NEAR(measured().rectOf(window_.axis().selection()->slice).left(), lanes.left() + lanes.width() / 52.0, 2);
+    EXPECT_NEAR(last.right(), lanes.left() + lanes.width() * 51 / 52.0, 2);
+}
+
+TEST_F(WindowTables, LeadsFromAStatisticToItsLongestTask) {
+    open("statistics.sqlite");
+    QSignalSpy counted(&window_.statistics(), &StatisticsPanel::counted);
+    window_.findChild<QDockWidget*>(QStringLiteral("statistics"))->raise();
+    window_.statistics().ranges().setCurrentIndex(2);  // the whole trace
+    ASSERT_TRUE(counted.wait(kPatience));
+    QTableView& table = window_.statistics().table();
+    ASSERT_EQ(table.model()->index(0, 0).data().toString(), QStringLiteral("forward"));
+    click(table, 0);
+    ASSERT_TRUE(window_.axis().selection());
+    const SliceRef selected = window_.axis().selection()->slice;
+    const TimelineStore& store = *window_.document()->measured;
+    EXPECT_EQ(store.slice(selected).key.kind, TaskKind::forward);
+    for (std::uint32_t row = 0; row < store.rows().size(); ++row) {
+        for (std::uint32_t i = 0; i < store.rows()[row].start.size(); ++i) {
+            const Slice each = store.slice({row, i});
+            EXPECT_TRUE(each.key.kind != TaskKind::forward || each.duration() <= store.slice(selected).duration());
+        }
+    }
+    EXPECT_TRUE(measured().lanesRect().contains(measured().rectOf(selected).center().toPoint()));
+}
+
+TEST_F(WindowTables, LeadsFromADifferenceToItsTask) {
+    open("differences.sqlite");
+    QTableView& table = panel("differences");
+    ASSERT_GT(table.model()->rowCount(), 2);
+    window_.axis().showAll();
+    click(table, 2);
+    ASSERT_TRUE(window_.axis().selection());
+    const SliceRef selected = window_.axis().selection()->slice;
+    const TaskKey key = window_.document()->measured->slice(selected).key;
+    EXPECT_EQ(key, window_.document()->comparison->worst.at(2).task);
+    EXPECT_GT(measured().rectOf(selected).width(), measured().lanesRect().width() / 5);
+}
+
+TEST_F(WindowTables, LeadsFromAMarkToItsPlace) {
+    open("marks.sqlite");
+    const std::int64_t place = window_.document()->measured->range().end - 1000;
+    window_.axis().setMarks({{window_.document()->measured->range().start, {}}, {place, QStringLiteral("end")}});
+    window_.axis().show({0, 1'000'000});
+    QTableView& table = panel("marks");
+    ASSERT_EQ(table.model()->rowCount(), 2);
+    click(table, 1);
+    EXPECT_EQ(window_.axis().cursor(), place);
+    const double x = measured().pixelAtTime(place);
+    EXPECT_GT(x, measured().lanesRect().left());
+    EXPECT_LT(x, measured().lanesRect().right());
 }
 
 TEST_F(WindowTables, ListsTasksWithoutATwin) {

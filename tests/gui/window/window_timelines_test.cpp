@@ -1,3 +1,4 @@
+#include "gui/style/legend.h"
 #include "gui/style/message_bar.h"
 #include "gui/style/task_style.h"
 #include "gui/tables/task_details.h"
@@ -215,7 +216,23 @@ TEST_F(WindowTimelines, TurnsDarkAndLightWhileItIsOpen) {
         }
         settle();
     };
+    Legend& legend = *window_.page()->findChild<Legend*>();
+    const auto swatchesOn = [&](const QColor& ground) {
+        const QImage image = legend.grab().toImage();
+        int found = 0;
+        for (int y = 0; y < image.height(); ++y) {
+            for (int x = 0; x < image.width(); ++x) {
+                found += image.pixelColor(x, y) == ground ? 1 : 0;
+            }
+        }
+        return found;
+    };
+    choose(QStringLiteral("&Light"));
+    const QColor lightBubble = timelineColors(measured().palette()).bubble;
+    EXPECT_GT(swatchesOn(lightBubble), 100);
     choose(QStringLiteral("&Dark"));
+    EXPECT_LT(swatchesOn(lightBubble), 50);  // an edge of a letter may have it
+    EXPECT_GT(swatchesOn(timelineColors(measured().palette()).bubble), 100);
     EXPECT_TRUE(isDark(measured().palette()));
     EXPECT_LT(pixel(measured(), {measured().width() - 3, 3}).lightness(), 100);
     choose(QStringLiteral("&Light"));
