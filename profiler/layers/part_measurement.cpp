@@ -25,8 +25,6 @@ using Clock = std::chrono::steady_clock;
 // Long segments are what a partition is like; the limit only keeps models profilable that do not fit as a whole.
 constexpr Bytes kSegmentBytes = Bytes{1} << 30;
 constexpr Bytes kPartOfFreeDevice = 4;
-constexpr std::size_t kMostRounds = 1000;
-constexpr std::size_t kFewestRounds = 5;
 constexpr int kOptimizerRepeats = 3;
 
 /// What the repeats at one micro-batch size gave.
@@ -131,28 +129,9 @@ private:
     void measure_times() {
         times_.resize(sizes_.size());
         BusyLanes busy(part_.model, sizes_, options_.seed, options_.lanes - 1);
-        for (std::size_t round = 0; round < kMostRounds; ++round) {
-            const double round_start = elapsed();
-            double largest_ns = 0;
-            for (std::size_t size = 0; size < sizes_.size(); ++size) {
-                busy.set_size(size);
-                const LayerTimes times = pass(size);
-                largest_ns = times.total();
-                times_[size].add(times);
-            }
-            if (busy.count() > 0 && round % 2 == 1) {  // the first round warms up
-                run_with_fewer_busy(busy, largest_ns);
-            }
-            busy.check();
-            const double now = elapsed();
-            if (options_.progress) {
-                options_.progress(std::min(1.0, now / options_.time_limit_s));
-            }
-            const bool no_time_left = now + (now - round_start) > options_.time_limit_s;
-            if (no_time_left || (round + 1 >= kFewestRounds && relative_error() < options_.target_error)) {
-                break;
-            }
-        }
+        repeat_rounds(
+            {.target_error = options_.target_error, .time_limit_s = options_.time_limit_s}, [&] { return elapsed(); },
+            [&](std::size_t round) { measure_round(round, busy); }, [&] { return relative_error(); });
         for (SizeTimes& times : times_) {
             times.finish();
         }
@@ -161,6 +140,23 @@ private:
                                           options_.batches, options_.seed);
         }
         busy.check();
+    }
+
+    void measure_round(std::size_t round, BusyLanes& busy) {
+        double largest_ns = 0;
+        for (std::size_t size = 0; size < sizes_.size(); ++size) {
+            busy.set_size(size);
+            const LayerTimes times = pass(size);
+            largest_ns = times.total();
+            times_[size].add(times);
+        }
+        if (busy.count() > 0 && round % 2 == 1) {  // the first round warms up
+            run_with_fewer_busy(busy, largest_ns);
+        }
+        busy.check();
+        if (options_.progress) {
+            options_.progress(std::min(1.0, elapsed() / options_.time_limit_s));
+        }
     }
 
     LayerTimes pass(std::size_t size) {

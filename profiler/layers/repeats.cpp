@@ -95,4 +95,20 @@ double Repeats::relative_error() const {
     }
     return sum > 0 ? error / sum : 0;
 }
+
+std::size_t repeat_rounds(const RepeatGoal& goal, const std::function<double()>& elapsed_s,
+                          const std::function<void(std::size_t)>& round,
+                          const std::function<double()>& relative_error) {
+    std::size_t done = 0;
+    while (done < goal.most) {
+        const double start = elapsed_s();
+        round(done);
+        ++done;
+        const double now = elapsed_s();
+        if (now + (now - start) > goal.time_limit_s || (done >= goal.fewest && relative_error() < goal.target_error)) {
+            break;
+        }
+    }
+    return done;
+}
 }  // namespace pipescope

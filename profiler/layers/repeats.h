@@ -3,6 +3,7 @@
 #include "balance/profile.h"
 
 #include <cstddef>
+#include <functional>
 #include <vector>
 
 namespace pipescope {
@@ -32,4 +33,17 @@ public:
 private:
     std::vector<std::vector<double>> rounds_;
 };
+
+/// When an estimate is good enough, and when it must do.
+struct RepeatGoal {
+    double target_error = 0.02;  ///< Repeats::relative_error below this is good enough
+    double time_limit_s = 30;    ///< no further round where one like the last would end later
+    std::size_t fewest = 5;      ///< rounds, unless the time ends before
+    std::size_t most = 1000;
+};
+
+/// Runs rounds until their estimate is good enough; returns how many. `elapsed_s` is the time since the start,
+/// `relative_error` that of the rounds so far.
+std::size_t repeat_rounds(const RepeatGoal& goal, const std::function<double()>& elapsed_s,
+                          const std::function<void(std::size_t)>& round, const std::function<double()>& relative_error);
 }  // namespace pipescope

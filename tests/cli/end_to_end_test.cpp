@@ -3,10 +3,12 @@
 
 #include "tests/cli/user.h"
 
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 
 #include <cmath>
 #include <fstream>
+#include <map>
 
 namespace pipescope {
 namespace {
@@ -108,6 +110,70 @@ TEST_F(EndToEnd, TrainingLowersTheLossAndRepeatsExactly) {
     const auto again = user.succeeds(line).json().at("steps");
     for (std::size_t i = 0; i < steps.size(); ++i) {
         EXPECT_EQ(steps.at(i).at("loss"), again.at(i).at("loss"));
+    }
+}
+
+/// The loss of each step.
+std::vector<double> losses(const nlohmann::ordered_json& run) {
+    std::vector<double> all;
+    for (const auto& step : run.at("steps")) {
+        all.push_back(step.at("loss").get<double>());
+    }
+    return all;
+}
+
+TEST_F(EndToEnd, RecordingChangesNothingOfTheTraining) {
+    user.succeeds("profile " + kModel + " -o p.json --micro-batch-sizes 4 --time-limit 1ms");
+    const std::string line = "run " + kModel + " --balance 1,3 -m 4 --batch 16 --steps 5 --json";
+    const std::string recorded = line + " --profile p.json --trace ";
+    const std::vector<double> plain = losses(user.succeeds(line).json());
+    EXPECT_EQ(losses(user.succeeds(recorded + "t.sqlite").json()), plain);
+#ifdef FAKE_CUPTI
+    // Somebody else has CUPTI, or it is not there at all.
+    const std::string driver = "LD_LIBRARY_PATH='" FAKE_DRIVER_FOLDER "' ";
+    const std::string held =
+        driver + "PIPESCOPE_CUPTI='" FAKE_CUPTI "' FAKE_CUPTI_SUBSCRIBE=39 FAKE_CUPTI_HOLDER=Nsight ";
+    const std::map<std::string, std::string> reasons = {
+        {held, "CUPTI is held by Nsight"},
+        {driver + "PIPESCOPE_CUPTI=/nowhere/cupti.so ", "/nowhere/cupti.so is not found"}};
+    for (const auto& [environment, reason] : reasons) {
+        const std::string program = environment + "timeout 120 '" PIPESCOPE_BIN_FOLDER "/pipescope' ";
+        const CommandResult run = user.types_to_shell(program + recorded + "other.sqlite --force >.stdout 2>.stderr");
+        ASSERT_EQ(run.code, 0) << run.err;
+        EXPECT_EQ(losses(run.json()), plain);
+        EXPECT_TRUE(run.json().at("bubble_fraction").is_number()) << "nothing of the ranges is missing";
+        SQLite::Database trace(user.folder() / "other.sqlite");
+        EXPECT_THAT(trace.execAndGet("SELECT text FROM PIPESCOPE_DIAGNOSTIC WHERE source = 'cupti'").getString(),
+                    HasSubstr(reason));
+        EXPECT_THAT(user.types_to_shell(program + "doctor >.stdout 2>.stderr").out, HasSubstr(reason));
+    }
+#endif
+}
+
+TEST_F(EndToEnd, ARunTellsWhatEachLanesPeakConsistsOf) {
+    const auto lanes = [&](const std::string& optimizer) {
+        return user
+            .succeeds("run " + kModel + " --balance 2,2 -m 2 --batch 8 --steps 4 --json --optimizer " + optimizer)
+            .json()
+            .at("lanes");
+    };
+    constexpr std::int64_t kParameters = 2 * (64 * 64 + 64) * 4;  // of a lane's two layers
+    for (const auto& lane : lanes("adam")) {
+        const auto& peak = lane.at("peak");
+        EXPECT_THAT(keys_of(peak), ElementsAre("parameters", "gradients", "optimizer", "boundary", "saved", "skip",
+                                               "transient", "copy", "output"));
+        std::int64_t sum = 0;
+        for (const auto& [category, bytes] : peak.items()) {
+            sum += bytes.get<std::int64_t>();
+        }
+        EXPECT_EQ(sum, lane.at("peak_bytes"));
+        EXPECT_EQ(peak.at("parameters"), kParameters);
+        EXPECT_EQ(peak.at("gradients"), kParameters);
+        EXPECT_GE(peak.at("optimizer"), 2 * kParameters) << "two moments of each";
+        EXPECT_LT(peak.at("optimizer"), 3 * kParameters);
+    }
+    for (const auto& lane : lanes("sgd")) {
+        EXPECT_EQ(lane.at("peak").at("optimizer"), 0);
     }
 }
 

@@ -3,8 +3,13 @@
 #include "tests/cli/user.h"
 
 #include <gmock/gmock.h>
+#include <pty.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <map>
 
 namespace pipescope {
@@ -73,6 +78,65 @@ TEST_F(ProfileCommand, TakesAnotherCatalogue) {
     EXPECT_THAT(refused(2, meta + " --device-type V100"), AllOf(HasSubstr("V100"), HasSubstr("Mine")));
     user.writes("c.json", "{}");
     EXPECT_THAT(refused(1, meta + " --device-type Mine"), HasSubstr("c.json"));
+}
+
+TEST_F(ProfileCommand, RecordsTapesWhereAskedTo) {
+    const std::string line = "profile mlp:layers=2,width=16 --micro-batch-sizes 1,2 --time-limit 1ms";
+    const auto plain = user.succeeds(line + " --json").json();
+    user.succeeds(line + " --tapes -o p.json");
+    const auto taped = nlohmann::ordered_json::parse(user.reads("p.json"));
+    ASSERT_EQ(taped.at("layers").size(), 2U);
+    for (std::size_t layer = 0; layer < 2; ++layer) {
+        EXPECT_FALSE(plain.at("layers").at(layer).contains("tape"));
+        const auto& tape = taped.at("layers").at(layer).at("tape");
+        ASSERT_EQ(tape.size(), 2U) << "one for each size";
+        EXPECT_FALSE(tape.at(0).empty());
+        EXPECT_FALSE(tape.at(1).empty());
+    }
+    EXPECT_GT(user.succeeds("simulate p.json --balance 1,1 -m 2 --batch 4 --json").json().at("step_ns"), 0);
+}
+
+TEST_F(ProfileCommand, TellsHowMuchItsTimesVary) {
+    const auto profile =
+        user.succeeds("profile mlp:layers=2,width=16 --micro-batch-sizes 1 --time-limit 1s --json").json();
+    const double most = std::sqrt(1000.0);  // of as many rounds as there may be
+    for (const auto& layer : profile.at("layers")) {
+        for (const std::string field : {"forward_cv", "backward_cv"}) {
+            EXPECT_GE(layer.at(field).get<double>(), 0) << field;
+            EXPECT_LE(layer.at(field).get<double>(), most) << field;
+        }
+    }
+    const auto together = profile.value("step_cv", 0.0);  // left out where nothing is common to the layers
+    EXPECT_GE(together, 0);
+    EXPECT_LE(together, most);
+}
+
+// Two layers that wait: five rounds take two seconds on whatever machine, and after the first the bar is shown.
+TEST_F(ProfileCommand, ShowsItsProgressOnATerminal) {
+    user.writes("e.json", R"({"format": "pipescope.profile", "version": 1, "samples": [1], "layers": [
+        {"name": "a", "forward_ns": [50000000], "backward_ns": [100000000], "output_bytes": [8]},
+        {"name": "b", "forward_ns": [50000000], "backward_ns": [100000000], "output_bytes": [8]}]})");
+    int terminal = -1;
+    const pid_t child = forkpty(&terminal, nullptr, nullptr, nullptr);
+    if (child == 0) {
+        alarm(100);
+        if (chdir(user.folder().path().c_str()) == 0) {
+            execl(PIPESCOPE_BIN_FOLDER "/pipescope", "pipescope", "profile", "emulated:e.json", "--micro-batch-sizes",
+                  "1", "-o", "p.json", nullptr);
+        }
+        _exit(127);
+    }
+    std::string shown;
+    std::array<char, 4096> bytes{};
+    for (ssize_t count = 0; (count = read(terminal, bytes.data(), bytes.size())) > 0;) {
+        shown.append(bytes.data(), static_cast<std::size_t>(count));
+    }
+    close(terminal);
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << shown;
+    EXPECT_THAT(shown, testing::ContainsRegex("profiling emulated:e.json \\[[#.]+\\] +[0-9]+ %"));
+    EXPECT_TRUE(user.has("p.json"));
 }
 
 TEST_F(ProfileCommand, EndsAtItsTimeLimitWithEveryLayerMeasured) {

@@ -98,6 +98,23 @@ TEST_F(TraceTroubleOfARun, TrainsOnWhereTheDiskIsFullAndSaysSo) {
     EXPECT_THAT(exported.err, HasSubstr("warning"));
 }
 
+// The same where the file system itself says that it is full (SQLITE_FULL).
+TEST_F(TraceTroubleOfARun, TrainsOnWhereTheFileSystemHasNoRoomLeftAndSaysSo) {
+    const std::string run = "timeout 120 '" PIPESCOPE_BIN_FOLDER
+                            "/pipescope' run emulated:e.json --balance 1,1 -m 2 --batch 2 --steps 100 --trace "
+                            "full.sqlite --json >.stdout 2>.stderr";
+    const CommandResult full = user.types_to_shell("FULL_DISK_BYTES=300000 LD_PRELOAD='" FULL_DISK "' " + run);
+    EXPECT_EQ(full.code, 1);
+    EXPECT_EQ(full.json().at("steps").size(), 100U);
+    for (const auto& step : full.json().at("steps")) {
+        EXPECT_GT(step.at("step_ns").get<std::int64_t>(), 0);
+    }
+    EXPECT_TRUE(full.json().at("bubble_fraction").is_null());
+    EXPECT_THAT(full.err, AllOf(HasSubstr("the training went on"), HasSubstr("trace is incomplete"),
+                                HasSubstr("full.sqlite"), HasSubstr("free some space")));
+    EXPECT_THAT(user.types("export full.sqlite --format csv -o full.csv").err, HasSubstr("warning"));
+}
+
 // Nobody may write into the folder; root may write into any, until it gives that right away.
 TEST_F(TraceTroubleOfARun, TrainsOnWhereTheFolderIsReadOnlyAndSaysSo) {
     const std::string unprivileged = geteuid() == 0 ? "setpriv --bounding-set=-dac_override " : "";

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <map>
 #include <memory>
 #include <string>
@@ -306,6 +307,41 @@ TEST_F(LayerProfilerTest, RepeatsTakeTurnsOverTheSizesUntilTheEstimateIsGoodEnou
     profile_model(model, options);
     EXPECT_GE(turns(sizes), 2 * (1 + 1));
     EXPECT_LT(turns(sizes), fewest);
+}
+
+/// Takes 1 and 6 ms in turns, so that no two rounds are alike.
+class UnsteadyLayer : public Layer {
+public:
+    Tensors forward(const Tensors& inputs) override {
+        std::this_thread::sleep_for(std::chrono::milliseconds{++calls_ % 2 == 0 ? 1 : 6});
+        return inputs;
+    }
+    NamedTensors parameters() const override { return {}; }
+    NamedTensors buffers() const override { return {}; }
+    void train(bool) override {}
+    void to(at::ScalarType) override {}
+
+private:
+    int calls_ = 0;
+};
+
+TEST_F(LayerProfilerTest, TellsHowMuchItsTimesVary) {
+    ModelSpec model = make_model("mlp:layers=2,width=16");
+    model.layers.insert(model.layers.begin() + 1, {"unsteady", [] { return std::make_unique<UnsteadyLayer>(); }});
+    ProfileOptions options = quick();
+    options.time_limit_s = 60;
+    options.target_cv = 1e9;  // five rounds
+    const Profile profile = profile_model(model, options);
+    const double most = std::sqrt(5.0);  // of five values, where all but one are zero
+    for (const LayerProfile& layer : profile.layers) {
+        EXPECT_GE(layer.forward_cv, 0) << layer.name;
+        EXPECT_LT(layer.forward_cv, most) << layer.name;
+        EXPECT_GE(layer.backward_cv, 0) << layer.name;
+        EXPECT_LT(layer.backward_cv, most) << layer.name;
+    }
+    EXPECT_GT(profile.layers[1].forward_cv, 0);
+    EXPECT_GE(profile.step_cv, 0);
+    EXPECT_LT(profile.step_cv, most);
 }
 
 // Stashes its input past the layers behind it.

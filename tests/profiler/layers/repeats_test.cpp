@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <functional>
 
 namespace pipescope {
 namespace {
@@ -58,6 +59,47 @@ TEST(Repeats, WarmUpIsForgottenUnlessItIsAllThereIs) {
     Repeats single = repeats_of({{100}});
     single.drop_warm_up();
     EXPECT_EQ(single.median(0), 100);
+}
+/// How many rounds of two layers are run whose times are those of `times_of` a round, each taking a second.
+std::size_t rounds_until_good(const RepeatGoal& goal, const std::function<std::vector<double>(std::size_t)>& times_of) {
+    Repeats repeats;
+    double now = 0;
+    return repeat_rounds(
+        goal, [&] { return now; },
+        [&](std::size_t round) {
+            now += 1;
+            repeats.add(times_of(round));
+        },
+        [&] { return repeats.relative_error(); });
+}
+
+std::vector<double> steady(std::size_t) {
+    return {100, 200};
+}
+/// The second layer takes 40 % longer every other time.
+std::vector<double> noisy(std::size_t round) {
+    return {100, round % 2 == 0 ? 200.0 : 280.0};
+}
+
+TEST(RepeatRounds, EndAfterTheFewestWhereLayersAreSteady) {
+    EXPECT_EQ(rounds_until_good({.target_error = 0.02, .time_limit_s = 1e6, .fewest = 5}, steady), 5U);
+    EXPECT_EQ(rounds_until_good({.target_error = 0.02, .time_limit_s = 1e6, .fewest = 9}, steady), 9U);
+}
+
+// After n rounds the second layer's deviation is 40 and a little, the mean of both 340: 40 / (340 sqrt(n)) is below 2 %
+// from 35 rounds on.
+TEST(RepeatRounds, GoOnUntilANoisyLayersEstimateIsGoodEnough) {
+    const RepeatGoal goal{.target_error = 0.02, .time_limit_s = 1e6};
+    const std::size_t rounds = rounds_until_good(goal, noisy);
+    EXPECT_GE(rounds, 35U);
+    EXPECT_LE(rounds, 37U);
+    EXPECT_GT(rounds_until_good({.target_error = 0.01, .time_limit_s = 1e6}, noisy), 3 * rounds);
+}
+
+TEST(RepeatRounds, EndWhereTheNextOneWouldBeLate) {
+    EXPECT_EQ(rounds_until_good({.target_error = 1e-9, .time_limit_s = 10}, noisy), 10U);
+    EXPECT_EQ(rounds_until_good({.target_error = 1e-9, .time_limit_s = 1e-9}, noisy), 1U);
+    EXPECT_EQ(rounds_until_good({.target_error = 1e-9, .time_limit_s = 1e6, .most = 50}, noisy), 50U);
 }
 }  // namespace
 }  // namespace pipescope
