@@ -4,6 +4,7 @@
 #include "tests/cli/user.h"
 #include "tests/models/script_file.h"
 
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
 
 #include <string>
@@ -39,6 +40,23 @@ TEST(UserModelCommands, TakeATorchScriptFile) {
 
 TEST(UserModelCommands, TakeALibrary) {
     expect_whole_way(PIPESCOPE_EXAMPLE_LIBRARY ":width=16,blocks=3", 5);
+}
+// Two layers, two micro-batches, three steps; recomputed but for the last micro-batch. The library's ranges before the
+// recording, when its layers were profiled, are none of it.
+TEST(UserModelCommands, RecordTheRangesOfALibrary) {
+    const User user;
+    user.succeeds("run '" PIPESCOPE_RANGING_LIBRARY
+                  "' --balance 1,1 -m 2 --batch 4 --steps 3 --checkpoint except_last --trace t.sqlite");
+    SQLite::Database trace(user.folder() / "t.sqlite");
+    EXPECT_EQ(trace.execAndGet("SELECT count(*) FROM NVTX_EVENTS WHERE text = 'of the model''s library'").getInt(),
+              3 * 2 * (2 + 1));
+    EXPECT_EQ(trace
+                  .execAndGet("SELECT count(*) FROM NVTX_EVENTS AS r WHERE r.text = 'of the model''s library' AND NOT "
+                              "EXISTS (SELECT 1 FROM NVTX_EVENTS AS t JOIN PIPESCOPE_TASK ON nvtxId = t.rowid WHERE "
+                              "t.globalTid = r.globalTid AND t.start <= r.start AND r.end <= t.end)")
+                  .getInt(),
+              0)
+        << "each lies within its task's";
 }
 }  // namespace
 }  // namespace pipescope

@@ -1,0 +1,45 @@
+// A model's library whose layers emit NVTX ranges of their own.
+
+#include "models/user_model.h"
+
+#include <nvtx3/nvToolsExt.h>
+#include <torch/torch.h>
+
+#include <memory>
+#include <string>
+
+namespace {
+/// Scales its input, under a range.
+class RangingLayer : public pipescope::Layer {
+public:
+    pipescope::Tensors forward(const pipescope::Tensors& inputs) override {
+        nvtxRangePushA("of the model's library");
+        pipescope::Tensors outputs{inputs.at(0) * scale_};
+        nvtxRangePop();
+        return outputs;
+    }
+    pipescope::NamedTensors parameters() const override { return {{"scale", scale_}}; }
+    pipescope::NamedTensors buffers() const override { return {}; }
+    void train(bool) override {}
+    void to(at::ScalarType) override {}
+
+private:
+    const at::Tensor scale_ = torch::ones({4}, torch::requires_grad());
+};
+
+pipescope::ModelSpec make(const std::string&) {
+    pipescope::ModelSpec model;
+    for (const char* name : {"first", "second"}) {
+        model.layers.push_back({name, [] { return std::make_unique<RangingLayer>(); }});
+    }
+    model.make_batch = [](std::int64_t batch, std::uint64_t) {
+        return pipescope::Batch{{torch::ones({batch, 4})}, {torch::zeros({batch, 4})}};
+    };
+    model.loss = [](const pipescope::Tensors& output, const pipescope::Tensors& target) {
+        return torch::mse_loss(output[0], target[0]);
+    };
+    return model;
+}
+}  // namespace
+
+PIPESCOPE_USER_MODEL(make)
