@@ -253,6 +253,12 @@ TEST_F(EndToEnd, ValidatePredictsRunsAndComparesASpreadOfPipelines) {
     EXPECT_THAT(refused(2, "validate " + kModel + " --emulated"), HasSubstr("emulated:PROFILE"));
 }
 
+TEST_F(EndToEnd, ValidateJudgesAndSaysWhereSamplesAreFewerThanMicroBatches) {
+    const std::string text = user.succeeds("validate mlp:layers=2,width=16 -m 8 --batch 4 --rounds 1 --steps 1").out;
+    EXPECT_THAT(text, AllOf(HasSubstr("reached, 3.00 % is allowed"), HasSubstr("unknown: with --rounds 1"),
+                            HasSubstr("8 micro-batches were asked for; 4 samples make 4, of a sample each")));
+}
+
 TEST_F(EndToEnd, AblationMeasuresThePaperDriversPartsAndSaysWhatACpuCannotShow) {
     const auto object =
         user.succeeds("ablation " + kModel + " --balance 2,2 --batch 4 -m 2 --rounds 1 --steps 1 --json").json();
