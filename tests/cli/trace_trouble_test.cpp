@@ -103,7 +103,7 @@ TEST_F(TraceTroubleOfARun, TrainsOnWhereTheFileSystemHasNoRoomLeftAndSaysSo) {
     const std::string run = "timeout 120 '" PIPESCOPE_BIN_FOLDER
                             "/pipescope' run emulated:e.json --balance 1,1 -m 2 --batch 2 --steps 100 --trace "
                             "full.sqlite --json >.stdout 2>.stderr";
-    const CommandResult full = user.types_to_shell("FULL_DISK_BYTES=300000 LD_PRELOAD='" FULL_DISK "' " + run);
+    const CommandResult full = user.types_to_shell("FULL_DISK_BYTES=400000 LD_PRELOAD='" FULL_DISK "' " + run);
     EXPECT_EQ(full.code, 1);
     EXPECT_EQ(full.json().at("steps").size(), 100U);
     for (const auto& step : full.json().at("steps")) {
