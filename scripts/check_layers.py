@@ -23,7 +23,7 @@ FOLDERS = {
     "gui/style": ["schedule"],
     "gui/timeline": ["schedule", "gui/style"],
     "gui/document": CORE + ["gui/style", "gui/timeline"],
-    "gui/what_if": CORE + ["gui/style", "gui/timeline", "gui/document"],
+    "gui/what_if": CORE + ["gui/style", "gui/timeline", "gui/document", "gui/tables"],
     "gui/plan": CORE + ["gui/style", "gui/document", "gui/tables"],
     "gui/tables": CORE + ["gui/style", "gui/timeline", "gui/document"],
     "gui/console": CORE + ["gui/style", "gui/document", "gui/tables"],

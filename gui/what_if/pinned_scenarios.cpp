@@ -1,5 +1,6 @@
 #include "gui/what_if/pinned_scenarios.h"
 
+#include "gui/tables/table_export.h"
 #include "gui/what_if/scenario_figures.h"
 
 #include <QHBoxLayout>
@@ -46,7 +47,11 @@ QVariant PinnedTableModel::data(const QModelIndex& index, int role) const {
             .arg(scenarioName(pinned.simulated->scenario),
                  QString::fromStdString(to_string(pinned.simulated->scenario.options.balance)));
     }
-    if (role != Qt::DisplayRole) {
+    if (role == kExportRole && index.column() >= kNameColumns) {
+        return scenarioFigures(*pinned.simulated, nullptr)[static_cast<std::size_t>(index.column() - kNameColumns)]
+            .plain;
+    }
+    if (role != Qt::DisplayRole && role != kExportRole) {
         return {};
     }
     if (index.column() < kNameColumns) {
@@ -59,14 +64,17 @@ QVariant PinnedTableModel::data(const QModelIndex& index, int role) const {
 }
 
 QVariant PinnedTableModel::headerData(int section, Qt::Orientation orientation, int role) const {
-    if (orientation != Qt::Horizontal || (role != Qt::DisplayRole && role != Qt::ToolTipRole)) {
+    if (orientation != Qt::Horizontal || (role != Qt::DisplayRole && role != Qt::ToolTipRole && role != kExportRole)) {
         return QAbstractTableModel::headerData(section, orientation, role);
+    }
+    if (section < kNameColumns && role == kExportRole) {
+        return section == 0 ? QStringLiteral("scenario") : QStringLiteral("configuration");
     }
     if (section < kNameColumns) {
         return section == 0 ? tr("Scenario") : tr("Configuration");
     }
     const ScenarioFigure figure = scenarioFigures({}, nullptr)[static_cast<std::size_t>(section - kNameColumns)];
-    return role == Qt::ToolTipRole ? figure.help : figure.name;
+    return role == kExportRole ? figure.key : role == Qt::ToolTipRole ? figure.help : figure.name;
 }
 
 PinnedScenarios::PinnedScenarios(QWidget* parent)

@@ -1,6 +1,7 @@
 #include "gui/what_if/scenario_figures.h"
 
 #include "gui/style/number_format.h"
+#include "gui/what_if/figure_table_model.h"
 
 #include <QCoreApplication>
 #include <QGridLayout>
@@ -8,6 +9,7 @@
 #include <QLocale>
 
 #include <algorithm>
+#include <array>
 
 namespace pipescope {
 namespace {
@@ -29,7 +31,79 @@ QString peakText(const SimulatedScenario& scenario) {
     const std::optional<Bytes> limit = scenario.scenario.options.memory_limit;
     return limit ? text(QT_TRANSLATE_NOOP("ScenarioFigures", "%1 of %2")).arg(peak, formatBytes(*limit)) : peak;
 }
+/// Bubble and utilization change by points, not by a share of a share.
+bool isShare(std::size_t figure) {
+    return figure == 1 || figure == 2;
+}
+
+std::vector<ScenarioFigure> figuresWithoutValues() {
+    const auto figure = [](const char* name, const char* help, const char* key) {
+        return ScenarioFigure{text(name), kUnknown, {}, text(help), QString::fromLatin1(key), {}, {}};
+    };
+    return {
+        figure(QT_TRANSLATE_NOOP("ScenarioFigures", "Step time"),
+               QT_TRANSLATE_NOOP("ScenarioFigures",
+                                 "From the first forward to the end of the last backward; the optimizer is outside"),
+               "step_time_ns"),
+        figure(QT_TRANSLATE_NOOP("ScenarioFigures", "Bubble"),
+               QT_TRANSLATE_NOOP("ScenarioFigures", "Share of the step in which a lane is idle, mean of all lanes"),
+               "bubble_fraction"),
+        figure(QT_TRANSLATE_NOOP("ScenarioFigures", "Utilization"),
+               QT_TRANSLATE_NOOP("ScenarioFigures", "Share of the step in which a lane works: 1 − bubble"),
+               "utilization"),
+        figure(QT_TRANSLATE_NOOP("ScenarioFigures", "Speedup"),
+               QT_TRANSLATE_NOOP("ScenarioFigures",
+                                 "Against the same layers one after the other on one lane, without recompute"),
+               "speedup"),
+        figure(QT_TRANSLATE_NOOP("ScenarioFigures", "Samples/s"),
+               QT_TRANSLATE_NOOP("ScenarioFigures", "Samples of the mini-batch over the step time"),
+               "samples_per_second"),
+        figure(QT_TRANSLATE_NOOP("ScenarioFigures", "Peak memory"),
+               QT_TRANSLATE_NOOP("ScenarioFigures", "Of the lane that needs most"), "peak_bytes")};
+}
+
+/// In the order of the figures.
+std::array<QVariant, 6> plainFigures(const SimulatedScenario& scenario) {
+    const Simulation& one = scenario.simulation;
+    return {static_cast<qlonglong>(one.step_time.count()),
+            one.bubble_fraction,
+            one.utilization,
+            one.speedup,
+            one.samples_per_second,
+            static_cast<qlonglong>(highestPeakOf(scenario))};
+}
 }  // namespace
+
+std::vector<ScenarioFigure> scenarioFigures(const SimulatedScenario& scenario, const SimulatedScenario* reference) {
+    std::vector<ScenarioFigure> figures = figuresWithoutValues();
+    if (reference != nullptr && reference->runs()) {
+        const std::array plain = plainFigures(*reference);
+        for (std::size_t k = 0; k < figures.size(); ++k) {
+            figures[k].reference = plain[k];
+        }
+    }
+    if (!scenario.runs()) {
+        return figures;
+    }
+    const Simulation& one = scenario.simulation;
+    const std::array<QString, 6> values{formatDuration(one.step_time.count()),
+                                        formatShare(one.bubble_fraction),
+                                        formatShare(one.utilization),
+                                        QLocale().toString(one.speedup, 'f', 2) + QStringLiteral("×"),
+                                        QLocale().toString(one.samples_per_second, 'g', 4),
+                                        peakText(scenario)};
+    const std::array plain = plainFigures(scenario);
+    for (std::size_t k = 0; k < figures.size(); ++k) {
+        figures[k].value = values[k];
+        figures[k].plain = plain[k];
+        if (figures[k].reference.isValid()) {
+            const double now = plain[k].toDouble();
+            const double before = figures[k].reference.toDouble();
+            figures[k].change = isShare(k) ? formatPoints(now - before) : changeOf(now, before);
+        }
+    }
+    return figures;
+}
 
 Bytes highestPeakOf(const SimulatedScenario& scenario) {
     Bytes most = 0;
@@ -39,59 +113,7 @@ Bytes highestPeakOf(const SimulatedScenario& scenario) {
     return most;
 }
 
-std::vector<ScenarioFigure> scenarioFigures(const SimulatedScenario& scenario, const SimulatedScenario* reference) {
-    std::vector<ScenarioFigure> figures{
-        {text(QT_TRANSLATE_NOOP("ScenarioFigures", "Step time")),
-         kUnknown,
-         {},
-         text(QT_TRANSLATE_NOOP("ScenarioFigures",
-                                "From the first forward to the end of the last backward; the optimizer is outside"))},
-        {text(QT_TRANSLATE_NOOP("ScenarioFigures", "Bubble")),
-         kUnknown,
-         {},
-         text(QT_TRANSLATE_NOOP("ScenarioFigures", "Share of the step in which a lane is idle, mean of all lanes"))},
-        {text(QT_TRANSLATE_NOOP("ScenarioFigures", "Utilization")),
-         kUnknown,
-         {},
-         text(QT_TRANSLATE_NOOP("ScenarioFigures", "Share of the step in which a lane works: 1 − bubble"))},
-        {text(QT_TRANSLATE_NOOP("ScenarioFigures", "Speedup")),
-         kUnknown,
-         {},
-         text(QT_TRANSLATE_NOOP("ScenarioFigures",
-                                "Against the same layers one after the other on one lane, without recompute"))},
-        {text(QT_TRANSLATE_NOOP("ScenarioFigures", "Samples/s")),
-         kUnknown,
-         {},
-         text(QT_TRANSLATE_NOOP("ScenarioFigures", "Samples of the mini-batch over the step time"))},
-        {text(QT_TRANSLATE_NOOP("ScenarioFigures", "Peak memory")),
-         kUnknown,
-         {},
-         text(QT_TRANSLATE_NOOP("ScenarioFigures", "Of the lane that needs most"))}};
-    if (!scenario.runs()) {
-        return figures;
-    }
-    const Simulation& one = scenario.simulation;
-    figures[0].value = formatDuration(one.step_time.count());
-    figures[1].value = formatShare(one.bubble_fraction);
-    figures[2].value = formatShare(one.utilization);
-    figures[3].value = QLocale().toString(one.speedup, 'f', 2) + QStringLiteral("×");
-    figures[4].value = QLocale().toString(one.samples_per_second, 'g', 4);
-    figures[5].value = peakText(scenario);
-    if (reference != nullptr && reference->runs()) {
-        const Simulation& other = reference->simulation;
-        figures[0].change =
-            changeOf(static_cast<double>(one.step_time.count()), static_cast<double>(other.step_time.count()));
-        figures[1].change = formatPoints(one.bubble_fraction - other.bubble_fraction);
-        figures[2].change = formatPoints(one.utilization - other.utilization);
-        figures[3].change = changeOf(one.speedup, other.speedup);
-        figures[4].change = changeOf(one.samples_per_second, other.samples_per_second);
-        figures[5].change =
-            changeOf(static_cast<double>(highestPeakOf(scenario)), static_cast<double>(highestPeakOf(*reference)));
-    }
-    return figures;
-}
-
-ScenarioFigures::ScenarioFigures(QWidget* parent) : QWidget(parent) {
+ScenarioFigures::ScenarioFigures(QWidget* parent) : QWidget(parent), model_(new FigureTableModel(this)) {
     auto* grid = new QGridLayout(this);
     grid->setContentsMargins(0, 0, 0, 0);
     grid->setHorizontalSpacing(12);
@@ -132,6 +154,7 @@ ScenarioFigures::ScenarioFigures(QWidget* parent) : QWidget(parent) {
 }
 
 void ScenarioFigures::setBand(const std::optional<StepBand>& band) {
+    model_->setBand(band);
     band_->setText(band ? tr("%1 to %2, mean %3")
                               .arg(formatDuration(band->low.count()), formatDuration(band->high.count()),
                                    formatDuration(band->mean.count()))
@@ -141,11 +164,20 @@ void ScenarioFigures::setBand(const std::optional<StepBand>& band) {
 
 void ScenarioFigures::setScenario(const SimulatedScenario& scenario, const SimulatedScenario* reference) {
     const std::vector<ScenarioFigure> figures = scenarioFigures(scenario, reference);
+    model_->setFigures(figures, scenario.scenario.options.memory_limit);
     for (std::size_t k = 0; k < figures.size(); ++k) {
         rows_[k].value->setText(figures[k].value);
         rows_[k].change->setText(figures[k].change);
         rows_[k].value->setAccessibleName(
             QStringLiteral("%1 %2 %3").arg(figures[k].name, figures[k].value, figures[k].change).trimmed());
     }
+}
+
+QString ScenarioFigures::shownValue(std::size_t figure) const {
+    return rows_.at(figure).value->text();
+}
+
+QString ScenarioFigures::shownChange(std::size_t figure) const {
+    return rows_.at(figure).change->text();
 }
 }  // namespace pipescope

@@ -2,6 +2,7 @@
 
 #include "gui/document/scenario.h"
 
+#include <QVariant>
 #include <QWidget>
 
 #include <optional>
@@ -10,12 +11,17 @@
 class QLabel;
 
 namespace pipescope {
+class FigureTableModel;
+
 /// One figure of a scenario, for people.
 struct ScenarioFigure {
     QString name;
     QString value;
     QString change;  ///< against the reference; empty without one
     QString help;
+    QString key;         ///< in a file, such as "step_time_ns"
+    QVariant plain;      ///< in a file: ns, bytes and shares as numbers; invalid while not known
+    QVariant reference;  ///< the same of the reference
 };
 /// Step time, bubble, utilization, speedup, samples per second, peak memory. `reference` may be null. A scenario that
 /// cannot run has dashes.
@@ -32,6 +38,11 @@ public:
     void setScenario(const SimulatedScenario& scenario, const SimulatedScenario* reference);
     /// Where the scenario's steps lie; nothing: it is not known, or not yet.
     void setBand(const std::optional<StepBand>& band);
+    /// The figures as rows for a file, those of the reference beside them.
+    FigureTableModel& model() const { return *model_; }
+    /// What stands on screen for a figure of scenarioFigures(): value and change.
+    QString shownValue(std::size_t figure) const;
+    QString shownChange(std::size_t figure) const;
 
 private:
     struct Row {
@@ -40,6 +51,7 @@ private:
         QLabel* change;
     };
     std::vector<Row> rows_;
+    FigureTableModel* model_;
     QLabel* band_;
 };
 }  // namespace pipescope

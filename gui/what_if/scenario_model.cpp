@@ -29,6 +29,12 @@ SearchResult searchFor(const std::shared_ptr<const Profile>& profile, const Scen
         return QString::fromUtf8(error.what());
     }
 }
+
+bool differInCutsOnly(const Scenario& one, Scenario other) {
+    const bool asMany = one.options.balance.num_partitions() == other.options.balance.num_partitions();
+    other.options.balance = one.options.balance;
+    return asMany && one == other;
+}
 }  // namespace
 
 /// From one scenario to another, and back.
@@ -123,11 +129,15 @@ void ScenarioModel::backToRecorded() {
 }
 
 void ScenarioModel::apply(const Scenario& scenario) {
+    // Where the best cuts are does not depend on where they are now: they stay in sight while one is dragged.
+    const bool sameBest = optimal_ && differInCutsOnly(scenario_, scenario);
     scenario_ = scenario;
     ++generation_;
-    optimal_.reset();
     band_.reset();
-    searchTimer_->start();
+    if (!sameBest) {
+        optimal_.reset();
+        searchTimer_->start();
+    }
     bandTimer_->start();
     Q_EMIT scenarioChanged();
     Q_EMIT optimalBalanceChanged();

@@ -41,6 +41,8 @@ public:
     QComboBox& schedule() const { return *schedule_; }
     LaneSpeedEditor& speeds() const { return *speeds_; }
     PlacementEditor& placement() const { return *placement_; }
+    ScenarioFigures& figures() const { return *figures_; }
+    PeakBars& peaks() const { return *peaks_; }
 
 Q_SIGNALS:
     /// The user wants the present scenario kept to compare with.

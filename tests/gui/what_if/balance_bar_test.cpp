@@ -1,5 +1,6 @@
 #include "gui/what_if/balance_bar.h"
 
+#include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
 #include "gui/what_if/balance_editor.h"
 #include "gui/what_if/scenario_model.h"
@@ -10,8 +11,12 @@
 #include <QApplication>
 #include <QHBoxLayout>
 #include <QLineEdit>
+#include <QPushButton>
 #include <QTest>
 #include <QUndoStack>
+
+#include <algorithm>
+#include <set>
 
 namespace pipescope {
 namespace {
@@ -56,6 +61,63 @@ TEST_F(BalanceBarTest, MovesACutByDraggingItInOneStepOfUndo) {
     EXPECT_EQ(balance(), Balance({6, 2, 4}));  // released is released
     model_.undoStack().undo();
     EXPECT_EQ(balance(), Balance({4, 4, 4}));
+}
+
+TEST_F(BalanceBarTest, TellsCostAndMemoryOfEveryPlaceThatADraggedCutPasses) {
+    open(12, Balance({8, 2, 2}));
+    ASSERT_TRUE(QTest::qWaitFor([&] { return bar().ghostX(0).has_value(); }, kPatience));
+    const double ghost = *bar().ghostX(0);
+    const Profile& profile = *model_.profile();
+    const QPoint from = on(0);
+    QTest::mousePress(&bar(), Qt::LeftButton, {}, from);
+    std::set<std::int64_t> passed;
+    for (int moved = 0; moved <= from.x() / 2; moved += 15) {
+        QTest::mouseMove(&bar(), from - QPoint(moved, 0));
+        const std::int64_t layers = balance().layers_per_partition()[0];
+        passed.insert(layers);
+        // Each layer costs the same: a forward, a recompute where it is done, a backward.
+        const LayerSums sums = layerSums(profile, model_.scenario());
+        std::int64_t longest = 0;
+        const Simulation own = simulate(profile, model_.scenario().options);
+        for (std::size_t j = 0; j < 3; ++j) {
+            const double time = sums.timeOf(balance().layers_of(PartitionId{static_cast<int>(j)}));
+            longest = std::max(longest, static_cast<std::int64_t>(time));
+            const QStringList facts = bar().partitionFacts(j);
+            ASSERT_EQ(facts.size(), 3);
+            EXPECT_TRUE(facts[0].startsWith(QString::number(balance().layers_per_partition()[j])));
+            EXPECT_TRUE(facts[1].contains(formatDuration(static_cast<std::int64_t>(time))));
+            EXPECT_TRUE(facts[2].contains(formatBytes(own.lanes[j].peak_bytes))) << facts[2].toStdString();
+        }
+        EXPECT_TRUE(editor_.facts().contains(formatDuration(longest))) << editor_.facts().toStdString();
+        ASSERT_TRUE(bar().ghostX(0)) << "the best cuts are gone while one is dragged";
+        EXPECT_EQ(*bar().ghostX(0), ghost);
+    }
+    QTest::mouseRelease(&bar(), Qt::LeftButton, {}, from - QPoint(from.x() / 2, 0));
+    EXPECT_GE(passed.size(), 4U);
+    const Balance dragged = balance();
+    model_.undoStack().undo();
+    EXPECT_EQ(balance(), Balance({8, 2, 2}));
+    EXPECT_EQ(model_.result()->scenario.options.balance, balance());
+    model_.undoStack().redo();
+    EXPECT_EQ(balance(), dragged);
+    EXPECT_TRUE(bar().partitionFacts(0)[0].startsWith(QString::number(dragged.layers_per_partition()[0])));
+}
+
+TEST_F(BalanceBarTest, TakesTheBestCutsAtAPressOfTheButton) {
+    open(12, Balance({8, 2, 2}));
+    ASSERT_TRUE(QTest::qWaitFor([&] { return bar().ghostX(0).has_value(); }, kPatience));
+    const Balance best = *model_.optimalBalance();
+    EXPECT_NE(best, balance());
+    const Nanoseconds before = model_.result()->simulation.step_time;
+    QTest::mouseClick(editor_.findChild<QPushButton*>(), Qt::LeftButton);
+    ASSERT_TRUE(QTest::qWaitFor([&] { return balance() == best; }, kPatience));
+    EXPECT_LT(model_.result()->simulation.step_time, before);
+    for (std::size_t cut = 0; cut < 2; ++cut) {
+        EXPECT_NEAR(bar().cutX(cut), bar().ghostX(cut).value_or(bar().cutX(cut)), 1);
+    }
+    EXPECT_TRUE(editor_.facts().contains(QStringLiteral("these are the best cuts"))) << editor_.facts().toStdString();
+    model_.undoStack().undo();
+    EXPECT_EQ(balance(), Balance({8, 2, 2}));
 }
 
 TEST_F(BalanceBarTest, LeavesCutsAloneWhereNoneIsGrabbed) {

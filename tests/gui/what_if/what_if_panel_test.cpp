@@ -1,10 +1,12 @@
 #include "gui/what_if/what_if_panel.h"
 
+#include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
 #include "gui/what_if/lane_speed_editor.h"
 #include "gui/what_if/peak_bars.h"
 #include "gui/what_if/placement_editor.h"
 #include "gui/what_if/presets.h"
+#include "gui/what_if/scenario_figures.h"
 #include "gui/what_if/scenario_model.h"
 #include "gui/what_if/value_slider.h"
 #include "tests/gui/sample_trace.h"
@@ -23,9 +25,14 @@
 #include <QToolButton>
 #include <QUndoStack>
 
+#include <algorithm>
+#include <map>
+#include <set>
+
 namespace pipescope {
 namespace {
 using namespace std::chrono_literals;
+constexpr int kPatience = 20'000;  // ms
 
 class WhatIfPanelTest : public testing::Test {
 protected:
@@ -37,7 +44,8 @@ protected:
         recorded.options.chunks = 8;
         recorded.options.batch = 32;
         model_.setPatience(1h);
-        model_.setProfile(std::make_shared<Profile>(sampleProfile(run)), recorded);
+        profile_ = sampleProfile(run);
+        model_.setProfile(std::make_shared<Profile>(profile_), recorded);
         panel_.resize(360, 800);
         panel_.show();
         QApplication::processEvents();
@@ -46,6 +54,34 @@ protected:
     const PipelineOptions& options() { return model_.scenario().options; }
     const Simulation& simulation() { return model_.result()->simulation; }
 
+    /// What stands in the panel, against a simulation of its own.
+    void expectFiguresOf(const Simulation& own) {
+        Bytes peak = 0;
+        for (const SimulatedLane& lane : own.lanes) {
+            peak = std::max(peak, lane.peak_bytes);
+        }
+        const ScenarioFigures& shown = panel_.figures();
+        EXPECT_EQ(shown.shownValue(0), formatDuration(own.step_time.count()));
+        EXPECT_EQ(shown.shownValue(1), formatShare(own.bubble_fraction));
+        EXPECT_EQ(shown.shownValue(2), formatShare(own.utilization));
+        EXPECT_EQ(shown.shownValue(3), QLocale().toString(own.speedup, 'f', 2) + QStringLiteral("×"));
+        EXPECT_EQ(shown.shownValue(4), QLocale().toString(own.samples_per_second, 'g', 4));
+        EXPECT_TRUE(shown.shownValue(5).startsWith(formatBytes(peak))) << shown.shownValue(5).toStdString();
+        const SimulatedScenario& recorded = *model_.recordedResult();
+        const double longer =
+            static_cast<double>(own.step_time.count()) / static_cast<double>(recorded.simulation.step_time.count()) - 1;
+        EXPECT_EQ(shown.shownChange(0), model_.isAsRecorded() ? QString() : formatShareChange(longer));
+    }
+
+    double widest(const PeakBars& peaks) {
+        double right = 0;
+        for (std::size_t lane = 0; lane < simulation().lanes.size(); ++lane) {
+            right = std::max(right, peaks.barOf(lane).right());
+        }
+        return right;
+    }
+
+    Profile profile_;
     ScenarioModel model_;
     WhatIfPanel panel_{model_};
 };
@@ -76,6 +112,131 @@ TEST_F(WhatIfPanelTest, SimulatesAtEveryStepOfASlider) {
     EXPECT_EQ(model_.undoStack().count(), 5);  // a key press each
     model_.undoStack().undo();
     EXPECT_EQ(panel_.microBatches().value(), 12);  // the slider follows
+}
+
+TEST_F(WhatIfPanelTest, ShowsTheFiguresOfEveryPlaceThatASliderPasses) {
+    QSlider& slider = panel_.microBatches().slider();
+    const QPoint from(slider.width() * slider.sliderPosition() / slider.maximum(), slider.height() / 2);
+    QTest::mousePress(&slider, Qt::LeftButton, {}, from);
+    ASSERT_TRUE(slider.isSliderDown());
+    std::set<std::int64_t> passed;
+    for (int x = from.x(); x < slider.width() - 10; x += 9) {
+        QTest::mouseMove(&slider, {x, from.y()});
+        passed.insert(options().chunks);
+        expectFiguresOf(simulate(profile_, options()));
+    }
+    QTest::mouseRelease(&slider, Qt::LeftButton, {}, {slider.width() - 10, from.y()});
+    EXPECT_GT(passed.size(), 5U);
+    for (ValueSlider* each : {&panel_.partitions(), &panel_.batch(), &panel_.bandwidth(), &panel_.latency()}) {
+        model_.backToRecorded();
+        for (const Qt::Key key : {Qt::Key_Left, Qt::Key_Left, Qt::Key_Right, Qt::Key_PageUp}) {
+            QTest::keyClick(&each->slider(), key);
+            SCOPED_TRACE(each->slider().accessibleName().toStdString());
+            expectFiguresOf(simulate(profile_, options()));
+        }
+    }
+}
+
+TEST_F(WhatIfPanelTest, MovesTheRedLimitWithItsSlider) {
+    const PeakBars& peaks = panel_.peaks();
+    QSlider& slider = panel_.memoryLimit().slider();
+    std::optional<double> before;
+    int shown = 0;
+    int over = 0;
+    while (slider.value() > 1) {  // 0: no limit
+        QTest::keyClick(&slider, Qt::Key_Left);
+        ASSERT_TRUE(options().memory_limit);
+        const QString limit = formatBytes(*options().memory_limit);
+        EXPECT_TRUE(panel_.figures().shownValue(5).endsWith(limit)) << panel_.figures().shownValue(5).toStdString();
+        const bool fits = highestPeakOf(*model_.result()) <= *options().memory_limit;
+        EXPECT_EQ(panel_.messages().contains(QStringLiteral("Does not fit")), !fits);
+        over += fits ? 0 : 1;
+        if (!peaks.limitX()) {
+            continue;  // far above the peaks
+        }
+        ++shown;
+        EXPECT_TRUE(fits || *peaks.limitX() < widest(peaks));
+        EXPECT_TRUE(!before || *peaks.limitX() < *before);
+        before = peaks.limitX();
+    }
+    EXPECT_GT(shown, 3);
+    EXPECT_GT(over, 2);
+    QTest::keyClick(&slider, Qt::Key_Home);
+    EXPECT_FALSE(options().memory_limit);
+    EXPECT_FALSE(peaks.limitX());
+}
+
+TEST_F(WhatIfPanelTest, RecomputesAsTheCheckpointBoxSays) {
+    QComboBox& box = panel_.checkpoint();
+    ASSERT_EQ(box.count(), 3);
+    std::map<Checkpoint, Simulation> simulated;
+    for (const Qt::Key key : {Qt::Key_Home, Qt::Key_Down, Qt::Key_Down}) {
+        box.setFocus();
+        QTest::keyClick(&box, key);
+        EXPECT_EQ(to_string(options().checkpoint), box.currentText().toStdString());
+        simulated[options().checkpoint] = simulation();
+        expectFiguresOf(simulate(profile_, options()));
+    }
+    ASSERT_EQ(simulated.size(), 3U);
+    EXPECT_GT(simulated[Checkpoint::always].step_time, simulated[Checkpoint::never].step_time);
+    EXPECT_LT(simulated[Checkpoint::always].lanes[0].peak_bytes, simulated[Checkpoint::never].lanes[0].peak_bytes);
+    model_.undoStack().undo();
+    EXPECT_EQ(to_string(options().checkpoint), box.currentText().toStdString());
+}
+
+TEST_F(WhatIfPanelTest, CutsAnewAtAPressOfEachBalanceButton) {
+    Scenario uneven = model_.scenario();
+    uneven.options.balance = Balance({5, 1, 1, 1});
+    for (const char* text : {"&Optimal", "&Even", "B&lock"}) {
+        model_.startGesture();
+        model_.change(uneven, QStringLiteral("balance"));
+        const int changes = model_.undoStack().count();
+        QPushButton* button = nullptr;
+        for (auto* each : panel_.findChildren<QPushButton*>()) {
+            button = each->text() == QString::fromUtf8(text) ? each : button;
+        }
+        ASSERT_NE(button, nullptr) << text;
+        QTest::mouseClick(button, Qt::LeftButton);
+        ASSERT_TRUE(QTest::qWaitFor([&] { return options().balance != uneven.options.balance; }, kPatience)) << text;
+        PipelineOptions even = options();
+        even.balance = Balance({2, 2, 2, 2});
+        EXPECT_LE(simulation().step_time, simulate(profile_, even).step_time) << text;
+        EXPECT_EQ(model_.undoStack().count(), changes + 1);
+        model_.undoStack().undo();
+        EXPECT_EQ(options().balance, uneven.options.balance);
+        model_.undoStack().redo();
+        EXPECT_NE(options().balance, uneven.options.balance);
+    }
+}
+
+TEST_F(WhatIfPanelTest, UndoesAndRedoesChangesOfEveryControl) {
+    std::vector<Scenario> passed{model_.scenario()};
+    const auto note = [&] { passed.push_back(model_.scenario()); };
+    for (ValueSlider* each : {&panel_.partitions(), &panel_.microBatches(), &panel_.batch(), &panel_.bandwidth(),
+                              &panel_.latency(), &panel_.memoryLimit()}) {
+        QTest::keyClick(&each->slider(), Qt::Key_Left);
+        note();
+    }
+    for (QComboBox* each : {&panel_.checkpoint(), &panel_.schedule()}) {
+        QTest::keyClick(each, each->currentIndex() == 0 ? Qt::Key_Down : Qt::Key_Up);
+        note();
+    }
+    panel_.speeds().slider().box().setValue(0.5);
+    note();
+    ASSERT_EQ(model_.undoStack().count(), static_cast<int>(passed.size()) - 1);
+    for (std::size_t k = passed.size() - 1; k-- > 0;) {
+        EXPECT_NE(model_.scenario(), passed[k]);
+        model_.undoStack().undo();
+        EXPECT_EQ(model_.scenario(), passed[k]) << k;
+        EXPECT_EQ(model_.result()->scenario, passed[k]) << k;
+        EXPECT_EQ(panel_.microBatches().value(), static_cast<double>(passed[k].options.chunks));
+    }
+    EXPECT_TRUE(model_.isAsRecorded());
+    for (std::size_t k = 1; k < passed.size(); ++k) {
+        model_.undoStack().redo();
+        EXPECT_EQ(model_.result()->scenario, passed[k]) << k;
+    }
+    EXPECT_FALSE(model_.undoStack().canRedo());
 }
 
 TEST_F(WhatIfPanelTest, TakesADragAsOneStepOfUndo) {
