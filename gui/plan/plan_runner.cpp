@@ -23,7 +23,8 @@ struct PlanRunner::State {
     std::atomic<bool> stop = false;
 };
 
-PlanRunner::PlanRunner(QObject* parent) : QObject(parent), timer_(new QTimer(this)) {
+PlanRunner::PlanRunner(QObject* parent, Planner planner)
+    : QObject(parent), timer_(new QTimer(this)), planner_(std::move(planner)) {
     timer_->setInterval(kProgressPeriod);
     connect(timer_, &QTimer::timeout, this, [this] {
         if (state_) {
@@ -60,10 +61,10 @@ void PlanRunner::start(std::shared_ptr<const Profile> profile, PlanRequest reque
             Q_EMIT failed(outcome.error);
         }
     });
-    watcher->setFuture(
-        QtConcurrent::run(&workPool(), [profile = std::move(profile), request = std::move(request)]() -> Outcome {
+    watcher->setFuture(QtConcurrent::run(
+        &workPool(), [profile = std::move(profile), request = std::move(request), planner = planner_]() -> Outcome {
             try {
-                return {std::make_shared<const Plan>(plan(*profile, request)), {}};
+                return {std::make_shared<const Plan>(planner(*profile, request)), {}};
             } catch (const std::exception& error) {
                 return {nullptr, QString::fromUtf8(error.what())};
             }

@@ -5,6 +5,7 @@
 #include <QObject>
 #include <QString>
 
+#include <functional>
 #include <memory>
 
 class QTimer;
@@ -16,7 +17,10 @@ class PlanRunner : public QObject {
     Q_OBJECT
 
 public:
-    explicit PlanRunner(QObject* parent = nullptr);
+    /// As plan(): calls the request's `progress` now and then, and ends soon once that returns false.
+    using Planner = std::function<Plan(const Profile&, const PlanRequest&)>;
+
+    explicit PlanRunner(QObject* parent = nullptr, Planner planner = plan);
     /// Cancels; the worker ends by itself soon after.
     ~PlanRunner() override;
 
@@ -37,5 +41,6 @@ private:
     struct State;
     std::shared_ptr<State> state_;  // shared with the worker; null while none runs
     QTimer* timer_;
+    Planner planner_;
 };
 }  // namespace pipescope

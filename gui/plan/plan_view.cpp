@@ -2,7 +2,6 @@
 
 #include "gui/plan/pareto_chart.h"
 #include "gui/plan/plan_form.h"
-#include "gui/plan/plan_runner.h"
 #include "gui/plan/plan_table_model.h"
 #include "gui/style/image_export.h"
 #include "gui/style/number_format.h"
@@ -24,9 +23,9 @@
 #include <QVBoxLayout>
 
 namespace pipescope {
-PlanView::PlanView(QWidget* parent)
+PlanView::PlanView(QWidget* parent, PlanRunner::Planner planner)
     : QWidget(parent),
-      runner_(new PlanRunner(this)),
+      runner_(new PlanRunner(this, std::move(planner))),
       model_(new PlanTableModel(this)),
       filter_(new PlanFilter(this)),
       chart_(new ParetoChart(this)) {
@@ -257,6 +256,10 @@ void PlanView::askForExport(bool chart) {
     } catch (const Error& error) {
         message_->setText(QString::fromUtf8(error.what()));
     }
+}
+
+bool PlanView::hasPlan() const {
+    return model_->plan() != nullptr;
 }
 
 QString PlanView::message() const {

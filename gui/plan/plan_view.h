@@ -1,6 +1,7 @@
 #pragma once
 
 #include "gui/document/scenario.h"
+#include "gui/plan/plan_runner.h"
 #include "simulator/planner.h"
 
 #include <QWidget>
@@ -19,7 +20,6 @@ namespace pipescope {
 class ParetoChart;
 class PlanFilter;
 class PlanForm;
-class PlanRunner;
 class PlanTableModel;
 
 /// What to rent and how to run it: a form, a run in the background, the table of candidates and their chart. A double
@@ -28,7 +28,8 @@ class PlanView : public QWidget {
     Q_OBJECT
 
 public:
-    explicit PlanView(QWidget* parent = nullptr);
+    /// `planner` does the work, in a worker.
+    explicit PlanView(QWidget* parent = nullptr, PlanRunner::Planner planner = plan);
     ~PlanView() override;
 
     /// Null: nothing to plan. `options` is what the form starts from.
@@ -44,7 +45,11 @@ public:
     QTableView& table() const { return *table_; }
     ParetoChart& chart() const { return *chart_; }
     QLineEdit& filterText() const { return *filterText_; }
+    /// Plans, and cancels while it plans.
+    QPushButton& button() const { return *run_; }
+    QProgressBar& progress() const { return *progress_; }
     QString message() const;
+    bool hasPlan() const;
 
 Q_SIGNALS:
     void opened(const pipescope::Scenario& scenario);

@@ -14,7 +14,9 @@
 #include <QFile>
 #include <QLineEdit>
 #include <QListWidget>
+#include <QProgressBar>
 #include <QPushButton>
+#include <QSemaphore>
 #include <QSignalSpy>
 #include <QSpinBox>
 #include <QTableView>
@@ -165,6 +167,86 @@ TEST_F(PlanViewTest, IsCancelledAndKeepsWhatItFound) {
     ASSERT_TRUE(finished.wait(kPatience));
     EXPECT_TRUE(view_.message().startsWith(QStringLiteral("Cancelled")));
     EXPECT_LT(rows(), 200);
+}
+
+/// Plans on, one candidate after another, as far as the test lets it.
+class PlanInStepsTest : public testing::Test {
+protected:
+    void SetUp() override {
+        SampleRun run;
+        run.partitions = 4;
+        profile_ = std::make_shared<Profile>(sampleProfile(run));
+        view_.setProfile(profile_, sampleOptions(run));
+        view_.resize(1200, 400);
+        view_.show();
+    }
+
+    ~PlanInStepsTest() override { allowed_.release(kSteps); }  // whatever failed, the worker ends
+
+    Plan planInSteps(const Profile& profile, const PlanRequest& request) {
+        PlanRequest all = request;
+        all.progress = {};
+        Plan made = plan(profile, all);
+        for (int step = 1; step <= kSteps; ++step) {
+            allowed_.acquire();
+            if (!request.progress(static_cast<double>(step) / kSteps)) {
+                made.cancelled = true;
+                made.candidates.resize(1);
+                made.best.reset();
+                return made;
+            }
+        }
+        allowed_.acquire();  // done, but not told yet
+        return made;
+    }
+
+    bool shows(int thousandths) {
+        return QTest::qWaitFor([&] { return view_.progress().value() == thousandths; }, kPatience);
+    }
+
+    static constexpr int kSteps = 4;
+    QSemaphore allowed_;
+    std::shared_ptr<Profile> profile_;
+    PlanView view_{
+        nullptr, [this](const Profile& profile, const PlanRequest& request) { return planInSteps(profile, request); }};
+};
+
+TEST_F(PlanInStepsTest, ShowsHowFarItIsWhileTheWindowAnswers) {
+    EXPECT_FALSE(view_.progress().isVisible());
+    QSignalSpy finished(&view_, &PlanView::finished);
+    QTest::mouseClick(&view_.button(), Qt::LeftButton);
+    EXPECT_TRUE(view_.progress().isVisible());
+    EXPECT_EQ(view_.progress().value(), 0);
+    EXPECT_EQ(view_.button().text(), QStringLiteral("&Cancel"));
+    EXPECT_EQ(view_.message(), QStringLiteral("Planning…"));
+    for (int step = 1; step <= kSteps; ++step) {
+        allowed_.release();
+        EXPECT_TRUE(shows(step * 1000 / kSteps)) << view_.progress().value();
+        view_.filterText().setText(QString::number(step));  // typed meanwhile
+    }
+    EXPECT_TRUE(finished.isEmpty());
+    view_.filterText().clear();
+    allowed_.release();
+    ASSERT_TRUE(finished.wait(kPatience));
+    EXPECT_FALSE(view_.progress().isVisible());
+    EXPECT_EQ(view_.button().text(), QStringLiteral("&Plan"));
+    EXPECT_TRUE(view_.message().startsWith(QStringLiteral("Best:"))) << view_.message().toStdString();
+    EXPECT_GT(view_.table().model()->rowCount(), 1);
+}
+
+TEST_F(PlanInStepsTest, IsCancelledByTheButtonInTheMidst) {
+    QSignalSpy finished(&view_, &PlanView::finished);
+    view_.button().setFocus();
+    QTest::keyClick(&view_.button(), Qt::Key_Space);
+    allowed_.release(2);
+    ASSERT_TRUE(shows(500)) << view_.progress().value();
+    QTest::keyClick(&view_.button(), Qt::Key_Space);
+    allowed_.release();  // the worker asks, and is told to stop
+    ASSERT_TRUE(finished.wait(kPatience));
+    EXPECT_TRUE(view_.message().startsWith(QStringLiteral("Cancelled."))) << view_.message().toStdString();
+    EXPECT_EQ(view_.table().model()->rowCount(), 1);
+    EXPECT_FALSE(view_.progress().isVisible());
+    EXPECT_EQ(view_.button().text(), QStringLiteral("&Plan"));
 }
 
 TEST_F(PlanViewTest, ForgetsAPlanOfAnotherProfile) {
