@@ -32,7 +32,7 @@ Report makeReport(const TraceDocument& document, std::int32_t step);
 
 /// One HTML page without references to other files.
 QByteArray reportHtml(const Report& report);
-/// A4, as many pages as it takes.
+/// One page as wide as A4, and longer than it where a run has much to tell.
 QByteArray reportPdf(const Report& report);
 /// Whether the name ends in .html or .pdf. Throws UsageError otherwise.
 void requireReportName(const QString& path);

@@ -2,16 +2,14 @@
 
 #include "schedule/error.h"
 
-#include <QAbstractTextDocumentLayout>
 #include <QBuffer>
 #include <QCoreApplication>
 #include <QFileInfo>
 #include <QImage>
+#include <QPageLayout>
 #include <QPageSize>
 #include <QPdfWriter>
 #include <QSaveFile>
-#include <QTextBlock>
-#include <QTextCursor>
 #include <QTextDocument>
 #include <QUrl>
 
@@ -20,6 +18,7 @@
 namespace pipescope {
 namespace {
 constexpr int kPdfResolution = 96;
+constexpr double kPointsPerInch = 72;
 constexpr int kPageMargin = 12;  // mm
 const QString kPictureName = QStringLiteral("timelines.png");
 
@@ -114,23 +113,6 @@ QByteArray reportHtml(const Report& report) {
     return page(report, image, false).toUtf8();
 }
 
-namespace {
-/// Headings at the foot of a page go to the next one, with what they stand above.
-void keepHeadings(QTextDocument& document) {
-    const double height = document.pageSize().height();
-    const auto pageOf = [&](const QTextBlock& block) {
-        return static_cast<int>(document.documentLayout()->blockBoundingRect(block).top() / height);
-    };
-    for (QTextBlock block = document.begin(); block.isValid(); block = block.next()) {
-        if (block.blockFormat().headingLevel() > 1 && block.next().isValid() && pageOf(block) < pageOf(block.next())) {
-            QTextBlockFormat format;
-            format.setPageBreakPolicy(QTextFormat::PageBreak_AlwaysBefore);
-            QTextCursor(block).mergeBlockFormat(format);
-        }
-    }
-}
-}  // namespace
-
 QByteArray reportPdf(const Report& report) {
     QBuffer buffer;
     buffer.open(QIODevice::WriteOnly);
@@ -149,9 +131,16 @@ QByteArray reportPdf(const Report& report) {
             image = QStringLiteral("<p><img src=\"%1\" width=\"%2\"></p>").arg(kPictureName).arg(width);
         }
         document.setDocumentMargin(0);
-        document.setPageSize(QSizeF(writer.width(), writer.height()));
         document.setHtml(page(report, image, true));
-        keepHeadings(document);
+        document.setTextWidth(writer.width());
+        // One page about one run: as long as it takes, so that no table is torn apart. Printers fit it to their paper.
+        const QSizeF paper = writer.pageLayout().fullRect(QPageLayout::Point).size();
+        const double lacking = document.size().height() + 1 - writer.height();
+        if (lacking > 0) {
+            writer.setPageSize(QPageSize(paper + QSizeF(0, lacking * kPointsPerInch / kPdfResolution), QPageSize::Point,
+                                         {}, QPageSize::ExactMatch));
+        }
+        document.setPageSize(QSizeF(writer.width(), writer.height()));
         document.print(&writer);
     }
     return buffer.data();

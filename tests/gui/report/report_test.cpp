@@ -3,9 +3,11 @@
 #include "gui/document/document_loader.h"
 #include "gui/document/unmatched_tasks.h"
 #include "schedule/error.h"
+#include "tests/gui/report/pdf_text.h"
 #include "tests/gui/sample_trace.h"
 #include "trace/trace_writer.h"
 
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
 
 #include <QBuffer>
@@ -110,6 +112,45 @@ TEST(Report, WritesHtmlAndPdfByTheName) {
     EXPECT_GT(QFile(html).size(), 2000);
     EXPECT_THROW(saveReport(report, QStringLiteral("report.doc")), UsageError);
     EXPECT_THROW(saveReport(report, QStringLiteral("/nowhere/report.html")), Error);
+}
+
+TEST(Report, TellsInThePdfWhatItTellsInTheHtmlOnOnePage) {
+    const auto path = temporaryPath("pdf.sqlite");
+    for (const int partitions : {2, 48}) {
+        SampleRun run;
+        run.partitions = partitions;
+        run.chunks = partitions == 2 ? 4 : 2;
+        writeSampleTrace(path, run, 17);
+        {
+            SQLite::Database db(path.string(), SQLite::OPEN_READWRITE);
+            db.exec(R"(INSERT INTO PIPESCOPE_RUN (key, value) VALUES ('environment', '{"cpu": "Abacus 9000"}'))");
+        }
+        Report report = makeReport(*loadTrace(QString::fromStdString(path.string())), 1);
+        report.picture = picture();
+        const PdfText pdf = pdfText(reportPdf(report));
+        EXPECT_EQ(pdf.pages, 1) << partitions << " partitions";
+        const QString text = pdf.text.simplified();
+        const auto tells = [&](const QString& wanted) {
+            EXPECT_TRUE(text.contains(wanted.simplified().normalized(QString::NormalizationForm_KC)))
+                << wanted.toStdString() << " is not in\n"
+                << text.left(3000).toStdString();
+        };
+        for (const char* wanted :
+             {"Configuration", "except_last", "Measured and simulated", "Step time, median", "Bubble fraction",
+              "refused: ranges were lost", "The recorder lost 17 ranges", "Lanes in step 1",
+              "Tasks whose durations differ most", "Losses", "nvtx", "Environment", "Abacus 9000"}) {
+            tells(QString::fromUtf8(wanted));
+        }
+        tells(report.title);
+        for (const ReportTable& table : report.tables) {
+            tells(table.title);
+            for (const QStringList& row : table.rows) {
+                tells(row.first());
+            }
+        }
+        tells(report.tables[1].rows[0][1]);  // the step time measured
+        tells(report.tables[1].rows[0][2]);  // and simulated
+    }
 }
 
 TEST(UnmatchedTasks, NamesTheReasonOfEachKind) {
