@@ -129,6 +129,16 @@ Simulation adopt(Simulation simulation, TraceDocument& document) {
     return simulation;
 }
 
+void requireTracks(TraceDocument& document) {
+    if (!document.tracks) {
+        refuseEmpty(document.path);
+    }
+    document.notes << text(QT_TRANSLATE_NOOP(
+        "DocumentLoader",
+        "This trace holds no task of a pipeline, so only its threads and streams are shown. Tasks are recorded where "
+        "the model runs in a PipeScope pipeline."));
+}
+
 void refuseEmpty(const QString& path) {
     throw Error(path.toStdString() +
                 " holds no task: a trace needs one recorded or simulated task at least; record one "

@@ -28,5 +28,7 @@ void addDrops(const std::vector<DropRecord>& drops, const std::vector<Diagnostic
               TraceDocument& document);
 /// Tasks that are not drawn.
 void addHidden(TraceDocument& document);
+/// Of a trace without tasks: notes that its threads and streams are all there is. Throws Error if there are none.
+void requireTracks(TraceDocument& document);
 [[noreturn]] void refuseEmpty(const QString& path);
 }  // namespace pipescope

@@ -58,6 +58,7 @@ void OwnTrace::load(const PublishDocument& publish, const std::stop_token& stop)
         publish(std::make_shared<const TraceDocument>(document_));
     }
     readRanges(stop);
+    requireContent(stop);
     if (!small) {
         returnFreeMemory();
     }
@@ -91,6 +92,7 @@ std::shared_ptr<const TraceDocument> OwnTrace::loadMore(const std::stop_token& s
         readRanges(stop);
         rangesTook_ = std::chrono::steady_clock::now() - start;
     }
+    requireContent(stop);
     return std::make_shared<const TraceDocument>(document_);
 }
 
@@ -137,12 +139,17 @@ void OwnTrace::readRanges(const std::stop_token& stop) {
     }
 }
 
+void OwnTrace::requireContent(const std::stop_token& stop) {
+    if (!document_.measured && !document_.simulated && !stop.stop_requested()) {
+        requireTracks(document_);
+    }
+}
+
 void OwnTrace::readSimulated() {
     const Timeline stored = reader_.timeline(Source::simulated);
-    if (stored.slices.empty()) {
-        refuseEmpty(document_.path);
+    if (!stored.slices.empty()) {
+        document_.simulated = std::make_shared<const TimelineStore>(stored);
     }
-    document_.simulated = std::make_shared<const TimelineStore>(stored);
 }
 
 void OwnTrace::readMemory() {

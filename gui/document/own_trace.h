@@ -30,6 +30,8 @@ private:
     void compareBoth();
     void readRanges(const std::stop_token& stop);
     void readSimulated();
+    /// Throws Error for a trace in which there is nothing to show.
+    void requireContent(const std::stop_token& stop);
     void readMemory();
     void readNewMemory();
 

@@ -9,6 +9,7 @@
 #include "trace/chrome_export.h"
 #include "trace/open_trace.h"
 #include "trace/trace_reader.h"
+#include "trace/trace_writer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -53,6 +54,29 @@ TEST(DocumentLoader, ShowsTheMeasuredSideAloneWithoutAProfileAndSaysWhy) {
     EXPECT_TRUE(document->measured);
     EXPECT_FALSE(document->simulated);
     EXPECT_THAT(document->notes.join(QLatin1Char('\n')).toStdString(), HasSubstr("holds no profile"));
+}
+
+TEST(DocumentLoader, ShowsTheThreadsAloneOfATraceWithRangesAndNoTask) {
+    const auto path = temporaryPath("ranges_only.sqlite");
+    {
+        TraceWriter writer(path, IfExists::replace);
+        NvtxRecord range;
+        range.text = "read a batch";
+        range.start = 2000;
+        range.end = 9000;
+        range.global_tid = 9;
+        writer.add_range(range);
+        writer.close();
+    }
+    const auto document = loadTrace(QString::fromStdString(path.string()));
+    EXPECT_FALSE(document->measured);
+    EXPECT_FALSE(document->simulated);
+    ASSERT_TRUE(document->tracks);
+    EXPECT_TRUE(document->complete);
+    EXPECT_THAT(document->notes.join(QLatin1Char('\n')).toStdString(), HasSubstr("no task of a pipeline"));
+    TraceWriter(path, IfExists::replace).close();
+    EXPECT_THAT([&] { loadTrace(QString::fromStdString(path.string())); },
+                ThrowsMessage<Error>(AllOf(HasSubstr("ranges_only.sqlite"), HasSubstr("holds no task"))));
 }
 
 TEST(DocumentLoader, StartsTheSimulatedStepWhereTheMeasuredOneStarts) {
