@@ -64,6 +64,11 @@ void FilteredTable::refreshHint() {
     hint_->setVisible(!hint_->text().isEmpty());
 }
 
+void FilteredTable::setEmptyText(const QString& text) {
+    empty_ = text;
+    refreshHint();
+}
+
 QString FilteredTable::hint() const {
     return hint_->text();
 }

@@ -19,6 +19,8 @@ public:
 
     QTableView& table() const { return *table_; }
     FilterLine& line() const { return *line_; }
+    /// Says something else while the model has no rows.
+    void setEmptyText(const QString& text);
     /// What is said instead of rows; empty while there are some.
     QString hint() const;
     /// The rows shown, in their order.

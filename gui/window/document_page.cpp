@@ -15,6 +15,7 @@
 #include <QCheckBox>
 #include <QComboBox>
 #include <QFileInfo>
+#include <QKeyEvent>
 #include <QLabel>
 #include <QScrollBar>
 #include <QSignalBlocker>
@@ -63,6 +64,22 @@ DocumentPage::DocumentPage(QString path, QWidget* parent)
     layout->addWidget(messages_);
     layout->addWidget(stack_, 1);
     connectViews();
+    for (auto* box : findChildren<QComboBox*>()) {
+        box->installEventFilter(this);
+    }
+}
+
+bool DocumentPage::eventFilter(QObject* watched, QEvent* event) {
+    if (event->type() == QEvent::ShortcutOverride) {
+        const auto* press = static_cast<const QKeyEvent*>(event);
+        const bool types = press->key() < Qt::Key_Escape;  // letters and digits find an entry
+        const bool moves = press->key() >= Qt::Key_Home && press->key() <= Qt::Key_PageDown;
+        const bool combination = press->modifiers() & (Qt::ControlModifier | Qt::AltModifier | Qt::MetaModifier);
+        if ((types || moves) && !combination) {
+            event->accept();
+        }
+    }
+    return QWidget::eventFilter(watched, event);
 }
 
 void DocumentPage::connectViews() {

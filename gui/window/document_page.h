@@ -108,6 +108,9 @@ public:
     TimelinePane& pane(Source source) const;
     TimelineView& view(Source source) const;
     MemoryView& memory() const { return *memory_; }
+    /// The memory, or the threads and streams, with the line above them.
+    QWidget& memoryPane() const { return *memoryPane_; }
+    QWidget& trackPane() const { return *trackPane_; }
     Minimap& minimap() const { return *minimap_; }
     TrackView& tracks() const { return *tracks_; }
     MessageBar& messages() const { return *messages_; }
@@ -123,6 +126,8 @@ Q_SIGNALS:
 
 protected:
     void changeEvent(QEvent* event) override;
+    /// Leaves to boxes with the focus the keys that they know, which else are the timelines'.
+    bool eventFilter(QObject* watched, QEvent* event) override;
 
 private:
     QWidget* createContent();

@@ -3,14 +3,15 @@
 #include "gui/document/trace_document.h"
 #include "gui/timeline/timeline_store.h"
 #include "gui/window/document_page.h"
+#include "gui/window/window_exports.h"
 
 #include <QMainWindow>
 
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
-class QAbstractItemModel;
 class QAction;
 class QDockWidget;
 class QMenu;
@@ -52,6 +53,8 @@ public:
     /// Starts loading into a tab of its own; `loaded` or `failed` follows. A file that is open is read again in its
     /// tab, which keeps its view.
     void open(const QString& path);
+    /// Each in a tab of its own; the last one is the current.
+    void open(const QStringList& paths);
     /// Shows a document in the tab of its file, which is made if there is none, and makes it the current one.
     void setDocument(std::shared_ptr<const TraceDocument> document);
     void closePage(DocumentPage* page);
@@ -59,6 +62,10 @@ public:
     void exportReport(const QString& path);
     /// Of the current page, whose document must be there, with a picture of it as it stands.
     Report report() const;
+    /// Every chart and every table there can be, in the order of the menu; the first is the tab as a whole.
+    const std::vector<WindowExport>& exports() const { return exports_; }
+    /// Writes one of them into a file; an error is shown in the bar.
+    void exportTo(const WindowExport& what, const QString& path);
     /// Opens what was open when the last window was closed.
     void restoreSession();
     void showError(const QString& text);
@@ -119,12 +126,22 @@ private:
     void showLoaded(DocumentPage& page, std::shared_ptr<const TraceDocument> document);
     void showFailed(DocumentPage& page, const QString& error);
     void askForFile();
-    void askForExport();
     void askForReport();
-    void askForTable(const QAbstractItemModel& model, const QString& name);
     void reload();
     void remember(const QString& path);
     void fillRecentFiles();
+
+    // main_window_exports.cpp
+    void createExports();
+    void addTimelineExports();
+    void addTableExports();
+    void addScenarioExports();
+    void createExportMenu(QMenu& menu);
+    /// Gives what can be exported a context menu; that of a new tab too.
+    void offerExports();
+    /// What has the focus, or stands in one panel with it; else the tab. Null: nothing is open.
+    const WindowExport* exportWithFocus();
+    void askForExport(const WindowExport& what);
 
     // main_window_live.cpp
     void followIfLive(DocumentPage& page);
@@ -189,6 +206,7 @@ private:
     QDockWidget* planDock_ = nullptr;
     QUndoGroup* undo_ = nullptr;
     QList<QDockWidget*> docks_;
+    std::vector<WindowExport> exports_;
     bool docksShown_ = false;
     QAction* showMemory_ = nullptr;
     QList<QAction*> pageActions_;  // without a page they are greyed

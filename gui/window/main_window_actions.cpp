@@ -1,13 +1,4 @@
-#include "gui/console/sql_console.h"
-#include "gui/tables/difference_table_model.h"
-#include "gui/tables/lane_table_model.h"
-#include "gui/tables/statistics_model.h"
-#include "gui/tables/statistics_panel.h"
-#include "gui/tables/task_table.h"
-#include "gui/tables/task_table_model.h"
-#include "gui/tables/unmatched_table_model.h"
 #include "gui/window/main_window.h"
-#include "gui/window/marks_panel.h"
 
 #include <QDockWidget>
 #include <QMenuBar>
@@ -16,6 +7,7 @@
 
 namespace pipescope {
 void MainWindow::createActions() {
+    createExports();
     createFileMenu();
     createViewMenu();
     createGoMenu();
@@ -33,28 +25,13 @@ void MainWindow::createFileMenu() {
     QAction* reload = file->addAction(tr("Re&load"), this, &MainWindow::reload);
     reload->setShortcuts(QKeySequence::Refresh);
     file->addSeparator();
-    QMenu* exports = file->addMenu(tr("&Export"));
-    QAction* image = exports->addAction(tr("&Image…"), this, &MainWindow::askForExport);
-    image->setShortcut(QKeySequence(Qt::CTRL | Qt::Key_E));
-    QAction* report = exports->addAction(tr("&Report…"), this, &MainWindow::askForReport);
-    report->setShortcut(QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_E));
-    exports->addSeparator();
-    const auto addTable = [&](const QString& text, QAbstractItemModel* model, const QString& name) {
-        pageActions_ << exports->addAction(text, this, [this, model, name] { askForTable(*model, name); });
-    };
-    addTable(tr("&Tasks…"), &tasks_->model(), tr("tasks.csv"));
-    addTable(tr("&Statistics…"), &statistics_->model(), tr("statistics.csv"));
-    addTable(tr("&Lanes…"), laneModel_, tr("lanes.csv"));
-    addTable(tr("Largest &differences…"), differenceModel_, tr("differences.csv"));
-    addTable(tr("Tasks &without a twin…"), unmatched_, tr("unmatched.csv"));
-    addTable(tr("Mar&ks…"), &marks_->model(), tr("marks.csv"));
-    addTable(tr("Rows of the S&QL query…"), &console_->results(), tr("query.csv"));
+    createExportMenu(*file->addMenu(tr("&Export")));
     file->addSeparator();
     QAction* close = file->addAction(tr("&Close tab"), this, [this] { closePage(page()); });
     close->setShortcuts({Qt::CTRL | Qt::Key_W, Qt::CTRL | Qt::Key_F4});
     QAction* quit = file->addAction(tr("&Quit"), this, &QWidget::close);
     quit->setShortcut(Qt::CTRL | Qt::Key_Q);  // the standard key is none on some desktops
-    pageActions_ << reload << image << report << close;
+    pageActions_ << reload << close;
 }
 
 QAction* MainWindow::addViewAction(QMenu& menu, const QString& text, const QList<QKeySequence>& keys,
@@ -105,7 +82,7 @@ void MainWindow::addCompareActions(QMenu& menu) {
     addViewAction(menu, tr("O&verlay"), {Qt::Key_2}, choose([](MarkChoice& c) { c.mode = CompareMode::overlay; }));
     addViewAction(menu, tr("&Difference"), {Qt::Key_3},
                   choose([](MarkChoice& c) { c.mode = CompareMode::difference; }));
-    addViewAction(menu, tr("Causes of &bubbles"), {Qt::Key_B}, choose([](MarkChoice& c) { c.causes = !c.causes; }));
+    addViewAction(menu, tr("Causes of b&ubbles"), {Qt::Key_B}, choose([](MarkChoice& c) { c.causes = !c.causes; }));
     addViewAction(menu, tr("&Critical path"), {Qt::Key_C},
                   choose([](MarkChoice& c) { c.criticalPath = !c.criticalPath; }));
 }

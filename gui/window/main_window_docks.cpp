@@ -43,7 +43,7 @@ void MainWindow::createDocks() {
     });
     auto* differences =
         new FilteredTable(*differenceModel_, tr("Largest differences"),
-                          tr("Nothing is compared: that takes a measured and a simulated timeline."), this);
+                          tr("Nothing is compared: open a trace that has a measured and a simulated timeline."), this);
     addDock(tr("Largest differences"), "differences", differences);
     connect(differences, &FilteredTable::picked, this, [this](const QModelIndex& index) {
         if (const std::optional<TaskKey> task = differenceModel_->taskOf(index)) {
@@ -98,10 +98,14 @@ void MainWindow::createTaskTables() {
 
 void MainWindow::createUnmatchedTable() {
     unmatched_ = new UnmatchedTableModel(this);
-    auto* table =
-        new FilteredTable(*unmatched_, tr("Tasks without a twin"), tr("No task of this step lacks its twin."), this);
+    auto* table = new FilteredTable(*unmatched_, tr("Tasks without a twin"), {}, this);
     addDock(tr("Without twin"), "unmatched", table);
     connect(this, &MainWindow::pageChanged, this, &MainWindow::refreshUnmatched);
+    connect(this, &MainWindow::pageChanged, table, [this, table] {
+        const bool pair = document() != nullptr && document()->measured && document()->simulated;
+        table->setEmptyText(pair ? tr("No task of this step lacks its twin.")
+                                 : tr("Open a trace that has a measured and a simulated timeline to compare them."));
+    });
     connect(this, &MainWindow::stepChanged, this, &MainWindow::refreshUnmatched);
     connect(table, &FilteredTable::picked, this, [this](const QModelIndex& index) {
         if (const std::optional<UnmatchedTask> task = unmatched_->taskAt(index.row()); task && page() != nullptr) {

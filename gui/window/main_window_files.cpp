@@ -3,7 +3,6 @@
 #include "gui/style/image_export.h"
 #include "gui/style/message_bar.h"
 #include "gui/style/work_pool.h"
-#include "gui/tables/table_export.h"
 #include "gui/window/main_window.h"
 #include "gui/window/window_settings.h"
 #include "schedule/error.h"
@@ -59,6 +58,12 @@ void MainWindow::open(const QString& path) {
     }
     tabs_->setCurrentWidget(of);
     load(*of);
+}
+
+void MainWindow::open(const QStringList& paths) {
+    for (const QString& path : paths) {
+        open(path);
+    }
 }
 
 void MainWindow::load(DocumentPage& page, const std::shared_ptr<GrowingTrace>& growing) {
@@ -122,12 +127,9 @@ void MainWindow::reload() {
 }
 
 void MainWindow::askForFile() {
-    const QStringList paths = QFileDialog::getOpenFileNames(
+    open(QFileDialog::getOpenFileNames(
         this, tr("Open traces or profiles"), {},
-        tr("Traces and profiles (*.sqlite *.db *.sqlite3 *.json *.json.gz *.gz);;All files (*)"));
-    for (const QString& path : paths) {
-        open(path);
-    }
+        tr("Traces and profiles (*.sqlite *.db *.sqlite3 *.json *.json.gz *.gz);;All files (*)")));
 }
 
 void MainWindow::askForReport() {
@@ -152,31 +154,6 @@ Report MainWindow::report() const {
     Report report = makeReport(*document(), step());
     report.picture = drawImage(*page(), ImageFormat::png);
     return report;
-}
-
-void MainWindow::askForTable(const QAbstractItemModel& model, const QString& name) {
-    const QString path = QFileDialog::getSaveFileName(this, tr("Export a table"), name, tr("Tables (*.csv *.json)"));
-    if (path.isEmpty()) {
-        return;
-    }
-    try {
-        saveTable(model, path);
-    } catch (const Error& error) {
-        showError(QString::fromUtf8(error.what()));
-    }
-}
-
-void MainWindow::askForExport() {
-    const QString path = QFileDialog::getSaveFileName(this, tr("Export an image"), tr("pipescope.png"),
-                                                      tr("Images (*.png *.svg *.pdf)"));
-    if (path.isEmpty()) {
-        return;
-    }
-    try {
-        saveImage(*page(), path);
-    } catch (const Error& error) {
-        showError(QString::fromUtf8(error.what()));
-    }
 }
 
 void MainWindow::remember(const QString& path) {
@@ -210,11 +187,15 @@ void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
 }
 
 void MainWindow::dropEvent(QDropEvent* event) {
+    QStringList paths;
     for (const QUrl& url : event->mimeData()->urls()) {
         if (url.isLocalFile()) {
-            open(url.toLocalFile());
-            event->acceptProposedAction();
+            paths << url.toLocalFile();
         }
+    }
+    if (!paths.isEmpty()) {
+        open(paths);
+        event->acceptProposedAction();
     }
 }
 }  // namespace pipescope

@@ -38,7 +38,7 @@ void MainWindow::addZoomActions(QMenu& menu) {
     addViewAction(menu, tr("Move left by half"), {Qt::SHIFT | Qt::Key_A}, [](Page& p) { p.axis().pan(-5 * kPan); });
     addViewAction(menu, tr("Move right by half"), {Qt::SHIFT | Qt::Key_D}, [](Page& p) { p.axis().pan(5 * kPan); });
     addViewAction(menu, tr("&Back"), {QKeySequence(Qt::ALT | Qt::Key_Left)}, [](Page& p) { p.axis().goBack(); });
-    addViewAction(menu, tr("F&orward"), {QKeySequence(Qt::ALT | Qt::Key_Right)}, [](Page& p) { p.axis().goForward(); });
+    addViewAction(menu, tr("For&ward"), {QKeySequence(Qt::ALT | Qt::Key_Right)}, [](Page& p) { p.axis().goForward(); });
 }
 
 void MainWindow::createGoMenu() {
@@ -70,7 +70,7 @@ void MainWindow::createGoMenu() {
     menu.addSeparator();
     addViewAction(menu, tr("&Mark this place"), {Qt::Key_M}, [](Page& p) { p.addMark(); });
     addViewAction(menu, tr("Next m&ark"), {Qt::Key_BracketRight}, [](Page& p) { p.goToMark(1); });
-    addViewAction(menu, tr("Previous ma&rk"), {Qt::Key_BracketLeft}, [](Page& p) { p.goToMark(-1); });
+    addViewAction(menu, tr("Previous mar&k"), {Qt::Key_BracketLeft}, [](Page& p) { p.goToMark(-1); });
 }
 
 void MainWindow::createThemeMenu(QMenu& menu) {

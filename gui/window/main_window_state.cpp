@@ -18,6 +18,9 @@ void MainWindow::savePage(const DocumentPage& page) const {
     state.visible = {window.start, window.start + static_cast<std::int64_t>(window.length)};
     state.marks = page.axis().marks();
     state.mode = nameOf(page.choice().mode);
+    state.alignment = nameOf(page.choice().alignment);
+    state.causes = page.choice().causes;
+    state.criticalPath = page.choice().criticalPath;
     saveViewState(*settings_, page.path(), state);
 }
 
@@ -29,12 +32,17 @@ void MainWindow::restorePage(DocumentPage& page) const {
     page.selectStep(state->step);
     page.axis().setMarks(state->marks);
     MarkChoice choice = page.choice();
-    for (const CompareMode mode : {CompareMode::side_by_side, CompareMode::overlay, CompareMode::difference}) {
-        choice.mode = nameOf(mode) == state->mode ? mode : choice.mode;
-    }
     if (page.document()->measured && page.document()->simulated) {
-        page.setChoice(choice);
+        for (const CompareMode mode : {CompareMode::side_by_side, CompareMode::overlay, CompareMode::difference}) {
+            choice.mode = nameOf(mode) == state->mode ? mode : choice.mode;
+        }
+        for (const Alignment alignment : {Alignment::first_task, Alignment::step, Alignment::task}) {
+            choice.alignment = nameOf(alignment) == state->alignment ? alignment : choice.alignment;
+        }
     }
+    choice.causes = state->causes;
+    choice.criticalPath = state->criticalPath;
+    page.setChoice(choice);
     const TimeRange& total = page.axis().total();
     if (state->visible.start < total.end && state->visible.end > total.start) {  // else another run has this name now
         page.axis().show(state->visible);

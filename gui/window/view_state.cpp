@@ -24,6 +24,9 @@ void saveViewState(QSettings& settings, const QString& path, const ViewState& st
     settings.setValue(QStringLiteral("start"), qlonglong{state.visible.start});
     settings.setValue(QStringLiteral("end"), qlonglong{state.visible.end});
     settings.setValue(QStringLiteral("mode"), state.mode);
+    settings.setValue(QStringLiteral("alignment"), state.alignment);
+    settings.setValue(QStringLiteral("causes"), state.causes);
+    settings.setValue(QStringLiteral("criticalPath"), state.criticalPath);
     settings.remove(QStringLiteral("marks"));
     settings.beginWriteArray(QStringLiteral("marks"));
     for (std::size_t i = 0; i < state.marks.size(); ++i) {
@@ -54,6 +57,9 @@ std::optional<ViewState> loadViewState(QSettings& settings, const QString& path)
     state.visible = {settings.value(QStringLiteral("start")).toLongLong(),
                      settings.value(QStringLiteral("end")).toLongLong()};
     state.mode = settings.value(QStringLiteral("mode")).toString();
+    state.alignment = settings.value(QStringLiteral("alignment")).toString();
+    state.causes = settings.value(QStringLiteral("causes")).toBool();
+    state.criticalPath = settings.value(QStringLiteral("criticalPath")).toBool();
     const int marks = settings.beginReadArray(QStringLiteral("marks"));
     for (int i = 0; i < marks; ++i) {
         settings.setArrayIndex(i);

@@ -16,7 +16,11 @@ struct ViewState {
     std::int32_t step = 0;
     TimeRange visible;
     std::vector<TimeMark> marks;
-    QString mode;  ///< how the timelines are compared; empty: as usual
+    // How the timelines are compared; empty names: as usual.
+    QString mode;
+    QString alignment;
+    bool causes = false;
+    bool criticalPath = false;
 
     friend bool operator==(const ViewState&, const ViewState&) = default;
 };

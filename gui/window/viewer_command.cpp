@@ -219,9 +219,11 @@ int showWindows(const ViewerArguments& arguments) {
     if (arguments.files.empty()) {
         window.restoreSession();
     }
+    QStringList files;
     for (const std::string& file : arguments.files) {
-        window.open(QString::fromStdString(file));
+        files << QString::fromStdString(file);
     }
+    window.open(files);
     return QApplication::exec();
 }
 

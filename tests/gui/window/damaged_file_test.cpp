@@ -1,14 +1,17 @@
 #include "balance/profile_file.h"
 #include "gui/document/document_loader.h"
+#include "gui/style/message_bar.h"
 #include "gui/timeline/time_axis_model.h"
 #include "gui/window/main_window.h"
 #include "schedule/error.h"
 #include "tests/gui/sample_trace.h"
+#include "tests/gui/window/nsys_export.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
 
 #include <QApplication>
+#include <QSignalSpy>
 
 #include <fstream>
 #include <random>
@@ -16,6 +19,8 @@
 
 namespace pipescope {
 namespace {
+constexpr int kPatience = 20'000;  // ms
+
 std::string bytesOf(const std::filesystem::path& path) {
     std::ifstream file(path, std::ios::binary);
     std::ostringstream text;
@@ -183,6 +188,80 @@ TEST_F(DamagedFile, WithWrongTablesAndValuesIsShownOrRefused) {
     }
     EXPECT_GT(shown_, 10);
     EXPECT_GT(refused_, 5);
+}
+
+TEST_F(DamagedFile, OfNsysIsShownOrRefused) {
+    const std::string bytes = bytesOf(writeNsysExport("sound_nsys.sqlite"));
+    write(damaged_, bytes);
+    open(damaged_, "sound");
+    ASSERT_EQ(shown_, 1);
+    for (int i = 0; i < 40; ++i) {
+        std::string wrong = bytes;
+        for (int flips = 1 << number(8); flips > 0; --flips) {
+            wrong[random_() % wrong.size()] ^= static_cast<char>(1 << number(8));
+        }
+        if (i % 4 == 0) {
+            wrong.resize(random_() % wrong.size());
+        }
+        write(damaged_, wrong);
+        open(damaged_, "nsys " + std::to_string(i));
+    }
+    EXPECT_GT(refused_, 10);
+    const int before = shown_;
+    const char* const changes[] = {
+        "DROP TABLE StringIds",
+        "DROP TABLE NVTX_EVENTS",
+        "DROP TABLE CUPTI_ACTIVITY_KIND_RUNTIME",
+        "DROP TABLE CUPTI_ACTIVITY_KIND_KERNEL",
+        "DELETE FROM StringIds",
+        "DELETE FROM NVTX_EVENTS",
+        "UPDATE StringIds SET value = x'ff00fe'",
+        "UPDATE NVTX_EVENTS SET start = 9223372036854775807, end = -9223372036854775807",
+        "UPDATE NVTX_EVENTS SET end = NULL",
+        "UPDATE NVTX_EVENTS SET uint64Value = 9223372036854775807",
+        "UPDATE NVTX_EVENTS SET uint64Value = 'task'",
+        "UPDATE NVTX_EVENTS SET globalTid = -1",
+        "UPDATE NVTX_EVENTS SET textId = 4711, domainId = 'none'",
+        "UPDATE NVTX_EVENTS SET eventType = 60",
+        "UPDATE CUPTI_ACTIVITY_KIND_RUNTIME SET correlationId = NULL, globalTid = 'x'",
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET start = 9223372036854775807",
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET end = -1",
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET deviceId = 9223372036854775807, streamId = -5",
+        "UPDATE CUPTI_ACTIVITY_KIND_KERNEL SET shortName = 1e300",
+        "ALTER TABLE CUPTI_ACTIVITY_KIND_KERNEL RENAME COLUMN correlationId TO correlation",
+        "ALTER TABLE NVTX_EVENTS RENAME COLUMN text TO words"};
+    for (const char* change : changes) {
+        write(damaged_, bytes);
+        SQLite::Database(damaged_, SQLite::OPEN_READWRITE).exec(change);
+        open(damaged_, change);
+    }
+    EXPECT_GT(shown_ - before, 5);
+}
+
+TEST_F(DamagedFile, IsToldInTheBarWhateverItWasMeantToBe) {
+    const std::string own = bytesOf(sound_);
+    const std::string nsys = bytesOf(writeNsysExport("bar_nsys.sqlite"));
+    const std::string chrome = R"({"traceEvents": [{"ph": "X", "name": "a", "pid": 1, "tid": 2, "ts": 1, "dur")";
+    const std::string profile = to_json(sampleProfile({})).substr(0, 200);
+    QSignalSpy loaded(&window_, &MainWindow::loaded);
+    window_.open(QString::fromStdString(sound_.string()));
+    ASSERT_TRUE(loaded.wait(kPatience));
+    for (const auto& [name, bytes] : {std::pair<std::string, std::string>{"cut.sqlite", own.substr(0, 5000)},
+                                      {"cut_nsys.sqlite", nsys.substr(0, 5000)},
+                                      {"cut_chrome.json", chrome},
+                                      {"cut_profile.json", profile},
+                                      {"empty.sqlite", ""}}) {
+        const auto path = temporaryPath(name);
+        write(path, bytes);
+        window_.messages().hide();
+        QSignalSpy failed(&window_, &MainWindow::failed);
+        window_.open(QString::fromStdString(path.string()));
+        ASSERT_TRUE(failed.wait(kPatience)) << name;
+        EXPECT_TRUE(window_.messages().isVisible()) << name;
+        EXPECT_TRUE(window_.messages().text().contains(QString::fromStdString(name)))
+            << window_.messages().text().toStdString();
+        EXPECT_EQ(window_.pages().size(), 1) << "what was open stays, alone";
+    }
 }
 
 TEST_F(DamagedFile, WithWrongJsonIsShownOrRefused) {

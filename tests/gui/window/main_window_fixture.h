@@ -8,6 +8,7 @@
 
 #include <QApplication>
 #include <QSignalSpy>
+#include <QTest>
 #include <QWheelEvent>
 
 #include <string>
@@ -30,6 +31,12 @@ protected:
         window_.open(QString::fromStdString(path.string()));
         ASSERT_TRUE(loaded.wait(kPatience));
         settle();
+    }
+
+    /// Shortcuts act in the active window, which a dialog was before.
+    void activate() {
+        window_.activateWindow();
+        ASSERT_TRUE(QTest::qWaitForWindowActive(&window_, kPatience));
     }
 
     void settle() {

@@ -4,12 +4,14 @@
 
 #include <gtest/gtest.h>
 
+#include <QDockWidget>
 #include <QDropEvent>
 #include <QFile>
 #include <QLabel>
 #include <QMimeData>
 #include <QSettings>
 #include <QTabWidget>
+#include <QUrl>
 
 #include <fstream>
 
@@ -50,6 +52,54 @@ TEST_F(WindowFiles, OpensADroppedFile) {
     QDropEvent drop({50, 50}, Qt::CopyAction, &mime, Qt::LeftButton, Qt::NoModifier);
     QApplication::sendEvent(&window_, &drop);
     ASSERT_TRUE(loaded.wait(kPatience));
+}
+
+TEST_F(WindowFiles, OpensEachOfSeveralDroppedFilesInATab) {
+    QMimeData mime;
+    QList<QUrl> urls{QUrl(QStringLiteral("https://example.org/no-file"))};
+    for (const char* name : {"drop_a.sqlite", "drop_b.sqlite", "drop_c.sqlite"}) {
+        const auto path = temporaryPath(name);
+        writeSampleTrace(path);
+        urls << QUrl::fromLocalFile(QString::fromStdString(path.string()));
+    }
+    mime.setUrls(urls);
+    QSignalSpy loaded(&window_, &MainWindow::loaded);
+    QDragEnterEvent into({50, 50}, Qt::CopyAction, &mime, Qt::LeftButton, Qt::NoModifier);
+    QApplication::sendEvent(&window_, &into);
+    EXPECT_TRUE(into.isAccepted());
+    QDropEvent drop({50, 50}, Qt::CopyAction, &mime, Qt::LeftButton, Qt::NoModifier);
+    QApplication::sendEvent(&window_, &drop);
+    EXPECT_TRUE(drop.isAccepted());
+    ASSERT_EQ(window_.pages().size(), 3);
+    while (loaded.count() < 3) {
+        ASSERT_TRUE(loaded.wait(kPatience));
+    }
+    for (int k = 0; k < 3; ++k) {
+        EXPECT_EQ(window_.pages()[k]->path(), urls[k + 1].toLocalFile());
+        EXPECT_TRUE(window_.pages()[k]->document()->measured);
+    }
+    EXPECT_EQ(window_.page(), window_.pages()[2]);  // the last one is looked at
+    EXPECT_TRUE(window_.windowTitle().contains(QStringLiteral("drop_c.sqlite")));
+    QMimeData web;
+    web.setUrls({urls[0]});
+    QDragEnterEvent foreign({50, 50}, Qt::CopyAction, &web, Qt::LeftButton, Qt::NoModifier);
+    QApplication::sendEvent(&window_, &foreign);
+    EXPECT_FALSE(foreign.isAccepted());
+}
+
+TEST_F(WindowFiles, TellsOfADamagedOneAmongSeveralAndOpensTheOthers) {
+    const auto good = temporaryPath("several_good.sqlite");
+    const auto bad = temporaryPath("several_bad.sqlite");
+    writeSampleTrace(good);
+    std::ofstream(bad) << "certainly no trace";
+    QSignalSpy loaded(&window_, &MainWindow::loaded);
+    QSignalSpy failed(&window_, &MainWindow::failed);
+    window_.open(QStringList{QString::fromStdString(bad.string()), QString::fromStdString(good.string())});
+    ASSERT_TRUE(!failed.isEmpty() || failed.wait(kPatience));
+    ASSERT_TRUE(!loaded.isEmpty() || loaded.wait(kPatience));
+    ASSERT_EQ(window_.pages().size(), 1);
+    EXPECT_TRUE(window_.page()->path().endsWith(QStringLiteral("several_good.sqlite")));
+    EXPECT_TRUE(failed[0][0].toString().contains(QStringLiteral("several_bad.sqlite")));
 }
 
 TEST_F(WindowFiles, GivesEachFileATabThatKeepsItsZoomAndSelection) {
@@ -134,6 +184,52 @@ TEST(MainWindowSettings, BringsBackTabsZoomStepAndMarks) {
     EXPECT_NEAR(double(window.axis().window().start), double(zoomed.start), 2);
     EXPECT_NEAR(window.axis().window().length, zoomed.length, 2);
     EXPECT_EQ(window.axis().marks().size(), 1u);
+}
+
+TEST(MainWindowSettings, BringsBackPanelsSizeAndTheWayOfComparing) {
+    QSettings settings(QString::fromStdString(temporaryPath("shape.ini").string()), QSettings::IniFormat);
+    const auto path = temporaryPath("shape.sqlite");
+    writeSampleTrace(path);
+    const auto dock = [](MainWindow& window, const char* name) {
+        return window.findChild<QDockWidget*>(QString::fromLatin1(name));
+    };
+    MarkChoice choice;
+    choice.mode = CompareMode::difference;
+    choice.alignment = Alignment::step;
+    choice.causes = true;
+    choice.criticalPath = true;
+    QSize size;
+    {
+        MainWindow window(&settings);
+        window.show();
+        window.resize(1111, 777);
+        QSignalSpy loaded(&window, &MainWindow::loaded);
+        window.open(QString::fromStdString(path.string()));
+        ASSERT_TRUE(loaded.wait(kPatience));
+        EXPECT_NE(window.page()->choice(), choice);
+        window.page()->setChoice(choice);
+        dock(window, "lanes")->hide();
+        dock(window, "whatIf")->show();
+        window.addDockWidget(Qt::LeftDockWidgetArea, dock(window, "marks"));
+        dock(window, "statistics")->setFloating(true);
+        QApplication::processEvents();
+        size = window.size();  // as wide as the panels need at least
+        EXPECT_LT(size.width(), 1600);
+        window.close();
+    }
+    MainWindow window(&settings);
+    window.show();
+    QSignalSpy loaded(&window, &MainWindow::loaded);
+    window.restoreSession();
+    ASSERT_TRUE(loaded.wait(kPatience));
+    QApplication::processEvents();
+    EXPECT_EQ(window.size(), size);
+    EXPECT_TRUE(dock(window, "lanes")->isHidden());
+    EXPECT_FALSE(dock(window, "whatIf")->isHidden());
+    EXPECT_EQ(window.dockWidgetArea(dock(window, "marks")), Qt::LeftDockWidgetArea);
+    EXPECT_TRUE(dock(window, "statistics")->isFloating());
+    EXPECT_FALSE(dock(window, "tasks")->isHidden());
+    EXPECT_EQ(window.page()->choice(), choice);
 }
 
 TEST(MainWindowSettings, RemembersFilesThatWereOpened) {

@@ -1,13 +1,19 @@
 #include "gui/console/sql_console.h"
+#include "gui/style/number_format.h"
+#include "gui/tables/lane_table_model.h"
+#include "gui/tables/statistics_model.h"
 #include "gui/tables/statistics_panel.h"
+#include "gui/tables/table_export.h"
 #include "gui/tables/task_table.h"
 #include "gui/tables/task_table_model.h"
+#include "gui/timeline/timeline_pane.h"
 #include "tests/gui/window/main_window_fixture.h"
 
 #include <gtest/gtest.h>
 
 #include <QComboBox>
 #include <QDockWidget>
+#include <QSet>
 #include <QTableView>
 #include <QTest>
 
@@ -27,6 +33,19 @@ protected:
         const QPoint at = table.visualRect(table.model()->index(row, 0)).center();
         ASSERT_TRUE(table.viewport()->rect().contains(at));
         QTest::mouseClick(table.viewport(), Qt::LeftButton, {}, at);
+    }
+
+    /// ns of all forwards, as the Statistics panel has them.
+    std::int64_t countedForward() {
+        const StatisticsModel& rows = window_.statistics().model();
+        std::int64_t total = 0;
+        for (int k = 0; k < rows.rowCount(); ++k) {
+            const bool ofOneLane = !rows.index(k, 0).data(Qt::FontRole).isValid();  // those of all lanes are bold
+            if (ofOneLane && rows.index(k, 0).data(kExportRole).toString() == QStringLiteral("forward")) {
+                total += rows.index(k, 3).data(kExportRole).toLongLong();
+            }
+        }
+        return total;
     }
 };
 
@@ -127,6 +146,59 @@ TEST_F(WindowTables, LeadsFromAMarkToItsPlace) {
     const double x = measured().pixelAtTime(place);
     EXPECT_GT(x, measured().lanesRect().left());
     EXPECT_LT(x, measured().lanesRect().right());
+}
+
+TEST_F(WindowTables, FollowTheStepThatIsChosenInTheBox) {
+    open("steps.sqlite");
+    QComboBox* choice = nullptr;
+    for (auto* box : window_.page()->findChildren<QComboBox*>()) {
+        choice = box->accessibleName() == QStringLiteral("Measured step to compare") ? box : choice;
+    }
+    ASSERT_NE(choice, nullptr);
+    ASSERT_EQ(choice->count(), 3);
+    window_.statistics().ranges().setCurrentIndex(
+        window_.statistics().ranges().findText(QStringLiteral("step"), Qt::MatchContains));
+    window_.findChild<QDockWidget*>(QStringLiteral("statistics"))->raise();
+    auto* lanes = window_.findChild<QDockWidget*>(QStringLiteral("lanes"))->findChild<QTableView*>();
+    QSet<QString> headlines;
+    QSet<QString> busy;
+    QSet<std::int32_t> passed;
+    for (const Qt::Key key : {Qt::Key_Home, Qt::Key_Down, Qt::Key_Down}) {
+        choice->setFocus();
+        QTest::keyClick(choice, key);
+        const std::int32_t step = choice->currentData().toInt();
+        SCOPED_TRACE(choice->currentText().toStdString());
+        passed.insert(step);
+        ASSERT_EQ(window_.step(), step);
+        const StepStatistics& of = window_.document()->measured->step(step)->statistics;
+        // The box, the timelines and the line above them tell of this step.
+        EXPECT_TRUE(choice->currentText().contains(formatDuration(of.step_time().count())));
+        EXPECT_EQ(window_.axis().origin(), window_.document()->measured->step(step)->range().start);
+        EXPECT_TRUE(window_.pane(Source::measured).facts().contains(formatDuration(of.step_time().count())));
+        EXPECT_TRUE(window_.pane(Source::measured).facts().contains(formatShare(of.bubble_fraction)));
+        const Slice simulated = window_.document()->simulated->slice(slice(Source::simulated, twin_));
+        EXPECT_NEAR(this->simulated().rectOf(slice(Source::simulated, twin_)).left(),
+                    this->simulated().pixelAtTime(simulated.start.count() + this->simulated().shift()), 1);
+        // So do the lanes' table and the statistics.
+        const std::vector<LaneFacts> facts = laneFacts(*window_.document(), step);
+        ASSERT_EQ(lanes->model()->rowCount(), static_cast<int>(facts.size()));
+        QString row;
+        for (int column = 0; column < lanes->model()->columnCount(); ++column) {
+            row += lanes->model()->index(1, column).data().toString() + QLatin1Char(' ');
+        }
+        busy.insert(row);
+        headlines.insert(window_.pane(Source::measured).facts());
+        std::int64_t forward = 0;
+        for (const Slice& each : sampleTimeline({}).slices) {
+            const bool counts = each.key.step == step && each.key.kind == TaskKind::forward;
+            forward += counts ? each.duration().count() : 0;
+        }
+        EXPECT_TRUE(QTest::qWaitFor([&] { return countedForward() == forward; }, kPatience))
+            << "step " << step << ": " << countedForward() << " instead of " << forward;
+    }
+    EXPECT_EQ(passed, (QSet<std::int32_t>{0, 1, 2}));
+    EXPECT_EQ(headlines.size(), 3);
+    EXPECT_EQ(busy.size(), 3);
 }
 
 TEST_F(WindowTables, ListsTasksWithoutATwin) {

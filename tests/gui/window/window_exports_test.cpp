@@ -1,0 +1,339 @@
+#include "gui/window/window_exports.h"
+
+#include "gui/console/sql_console.h"
+#include "gui/plan/pareto_chart.h"
+#include "gui/plan/plan_form.h"
+#include "gui/plan/plan_view.h"
+#include "gui/style/message_bar.h"
+#include "gui/tables/statistics_model.h"
+#include "gui/tables/statistics_panel.h"
+#include "gui/tables/task_table.h"
+#include "gui/tables/task_table_model.h"
+#include "gui/timeline/memory_view.h"
+#include "gui/timeline/minimap.h"
+#include "gui/timeline/timeline_pane.h"
+#include "gui/what_if/balance_bar.h"
+#include "gui/what_if/balance_editor.h"
+#include "gui/what_if/peak_bars.h"
+#include "gui/what_if/pinned_scenarios.h"
+#include "gui/what_if/scenario_figures.h"
+#include "gui/what_if/scenario_model.h"
+#include "gui/what_if/value_slider.h"
+#include "gui/what_if/what_if_panel.h"
+#include "gui/window/scenario_tools.h"
+#include "tests/gui/window/dialog_answer.h"
+#include "tests/gui/window/main_window_fixture.h"
+
+#include <gtest/gtest.h>
+
+#include <QContextMenuEvent>
+#include <QDockWidget>
+#include <QDoubleSpinBox>
+#include <QFile>
+#include <QJsonArray>
+#include <QJsonDocument>
+#include <QJsonObject>
+#include <QLineEdit>
+#include <QMenuBar>
+#include <QSet>
+#include <QSlider>
+#include <QTableView>
+#include <QTest>
+#include <QXmlStreamReader>
+
+namespace pipescope {
+namespace {
+using namespace std::chrono_literals;
+
+QByteArray bytesOf(const QString& path) {
+    QFile file(path);
+    return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+}
+
+QString target(const QString& name) {
+    const QString path = QString::fromStdString(temporaryPath(name.toStdString()).string());
+    QFile::remove(path);
+    return path;
+}
+
+/// A window in which every chart shows something and every table has rows, save that of tasks without a twin.
+class WindowExports : public MainWindowTest {
+protected:
+    void fill() {
+        SampleRun run;
+        run.partitions = 4;
+        open("exports.sqlite", run);
+        ScenarioTools& tools = *window_.scenarioTools();
+        tools.model().setPatience(1h);
+        tools.pin();
+        tools.panel().batch().box().setValue(9);
+        tools.pin();
+        tools.plan().form().partitions().setText(QStringLiteral("2"));
+        tools.plan().form().chunks().setText(QStringLiteral("2"));
+        wait(&tools.plan(), &PlanView::finished, [&] { tools.plan().start(); });
+        window_.console().setSql(QStringLiteral("SELECT id, kind FROM PIPESCOPE_TASK ORDER BY id LIMIT 3"));
+        wait(&window_.console(), &SqlConsole::finished, [&] { window_.console().run(); });
+        window_.page()->addMark();
+        for (const char* name : {"tasks", "statistics"}) {  // they are filled once somebody looks
+            dock(name).raise();
+            settle();
+        }
+        // The largest differences are of a comparison that follows the scenario once it rests.
+        ASSERT_TRUE(QTest::qWaitFor([&] { return window_.document()->comparison.has_value(); }, kPatience));
+        ASSERT_TRUE(QTest::qWaitFor(
+            [&] { return window_.tasks().model().rowCount() > 0 && window_.statistics().model().rowCount() > 0; },
+            kPatience));
+    }
+
+    template <class Object, class Signal>
+    void wait(Object* of, Signal signal, const std::function<void()>& start) {
+        QSignalSpy spy(of, signal);
+        start();
+        ASSERT_TRUE(!spy.isEmpty() || spy.wait(kPatience));
+    }
+
+    QDockWidget& dock(const char* name) { return *window_.findChild<QDockWidget*>(QString::fromLatin1(name)); }
+
+    const WindowExport& exported(const char* file) {
+        for (const WindowExport& each : window_.exports()) {
+            if (each.file == QLatin1String(file)) {
+                return each;
+            }
+        }
+        ADD_FAILURE() << "there is no export called " << file;
+        return window_.exports().front();
+    }
+
+    QJsonArray json(const char* file) {
+        const QString path = target(QString::fromLatin1(file) + QStringLiteral(".json"));
+        window_.exportTo(exported(file), path);
+        return QJsonDocument::fromJson(bytesOf(path)).array();
+    }
+};
+
+TEST_F(WindowExports, WriteEveryChartAsPngSvgAndPdf) {
+    fill();
+    int charts = 0;
+    for (const WindowExport& each : window_.exports()) {
+        if (each.isTable() || each.file == QLatin1String("threads")) {  // the sample has none
+            continue;
+        }
+        SCOPED_TRACE(each.file.toStdString());
+        ++charts;
+        const QString png = target(each.file + QStringLiteral(".png"));
+        const QString svg = target(each.file + QStringLiteral(".svg"));
+        const QString pdf = target(each.file + QStringLiteral(".pdf"));
+        for (const QString& path : {png, svg, pdf}) {
+            window_.exportTo(each, path);
+        }
+        const QImage image(png);
+        EXPECT_GE(image.width(), 160);
+        EXPECT_GE(image.height(), 20);
+        QSet<QRgb> colours;
+        for (int y = 0; y < image.height(); ++y) {
+            for (int x = 0; x < image.width(); ++x) {
+                colours.insert(image.pixel(x, y));
+            }
+        }
+        EXPECT_GE(colours.size(), 5) << "a chart without anything drawn";
+        QXmlStreamReader xml(bytesOf(svg));
+        int elements = 0;
+        while (!xml.atEnd()) {
+            elements += xml.readNext() == QXmlStreamReader::StartElement ? 1 : 0;
+        }
+        EXPECT_FALSE(xml.hasError()) << xml.errorString().toStdString();
+        EXPECT_GT(elements, 10);
+        const QByteArray document = bytesOf(pdf);
+        EXPECT_TRUE(document.startsWith("%PDF-"));
+        EXPECT_TRUE(document.trimmed().endsWith("%%EOF"));
+    }
+    EXPECT_EQ(charts, 9);
+    EXPECT_FALSE(window_.messages().isVisible()) << window_.messages().text().toStdString();
+}
+
+TEST_F(WindowExports, WriteEveryTableAsCsvAndJson) {
+    fill();
+    int tables = 0;
+    for (const WindowExport& each : window_.exports()) {
+        if (!each.isTable()) {
+            continue;
+        }
+        SCOPED_TRACE(each.file.toStdString());
+        ++tables;
+        const QString path = target(each.file + QStringLiteral(".csv"));
+        window_.exportTo(each, path);
+        const QList<QByteArray> lines = bytesOf(path).split('\n');
+        const QList<QByteArray> keys = lines[0].split(',');
+        EXPECT_EQ(keys.size(), each.model()->columnCount());
+        EXPECT_EQ(lines.size(), each.model()->rowCount() + 2);  // keys first, and an end of line last
+        EXPECT_EQ(each.model()->rowCount() > 0, each.file != QLatin1String("unmatched"));
+        const QJsonArray rows = json(each.file.toLatin1().constData());
+        ASSERT_EQ(rows.size(), each.model()->rowCount());
+        for (const QByteArray& key : keys) {
+            EXPECT_FALSE(key.contains(' ')) << "a title for people, not a key: " << key.toStdString();
+            EXPECT_TRUE(rows.isEmpty() || rows[0].toObject().contains(QString::fromUtf8(key))) << key.toStdString();
+        }
+    }
+    EXPECT_EQ(tables, 10);
+    EXPECT_FALSE(window_.messages().isVisible()) << window_.messages().text().toStdString();
+}
+
+TEST_F(WindowExports, WriteTheWhatIfFiguresAsTheSimulationGaveThem) {
+    fill();
+    const ScenarioModel& model = window_.scenarioTools()->model();
+    const Simulation& now = model.result()->simulation;
+    const Simulation& recorded = model.recordedResult()->simulation;
+    QMap<QString, QJsonObject> figures;
+    for (const QJsonValue& each : json("what-if")) {
+        figures[each[QStringLiteral("figure")].toString()] = each.toObject();
+    }
+    const auto value = [&](const char* figure, const char* column) {
+        return figures[QString::fromLatin1(figure)][QString::fromLatin1(column)].toDouble(-1);
+    };
+    EXPECT_EQ(value("step_time_ns", "value"), static_cast<double>(now.step_time.count()));
+    EXPECT_EQ(value("step_time_ns", "reference"), static_cast<double>(recorded.step_time.count()));
+    EXPECT_EQ(value("bubble_fraction", "value"), now.bubble_fraction);
+    EXPECT_EQ(value("utilization", "value"), now.utilization);
+    EXPECT_EQ(value("speedup", "value"), now.speedup);
+    EXPECT_EQ(value("samples_per_second", "value"), now.samples_per_second);
+    EXPECT_EQ(value("peak_bytes", "value"), static_cast<double>(highestPeakOf(*model.result())));
+    EXPECT_EQ(value("memory_limit_bytes", "value"), double{1 << 30});
+    EXPECT_TRUE(figures.contains(QStringLiteral("step_p95_ns")));
+
+    const QJsonArray pinned = json("scenarios");
+    ASSERT_EQ(pinned.size(), 2);
+    EXPECT_EQ(pinned[0][QStringLiteral("step_time_ns")].toDouble(), static_cast<double>(recorded.step_time.count()));
+    EXPECT_EQ(pinned[1][QStringLiteral("bubble_fraction")].toDouble(), now.bubble_fraction);
+    EXPECT_EQ(pinned[0][QStringLiteral("scenario")].toString(), QStringLiteral("As recorded"));
+}
+
+TEST_F(WindowExports, LeaveNoChartAndNoTableOutAndEachHasAContextMenu) {
+    fill();
+    QList<QWidget*> shown;
+    for (auto* table : window_.findChildren<QTableView*>()) {
+        shown << table;
+    }
+    EXPECT_EQ(shown.size(), 9);
+    for (QWidget* each : window_.findChildren<QWidget*>()) {
+        const bool chart = qobject_cast<AxisView*>(each) != nullptr || qobject_cast<Minimap*>(each) != nullptr ||
+                           qobject_cast<BalanceBar*>(each) != nullptr || qobject_cast<PeakBars*>(each) != nullptr ||
+                           qobject_cast<ScenarioTimelines*>(each) != nullptr ||
+                           qobject_cast<ParetoChart*>(each) != nullptr ||
+                           qobject_cast<ScenarioFigures*>(each) != nullptr;
+        if (chart) {
+            shown << each;
+        }
+    }
+    EXPECT_EQ(shown.size(), 9 + 10);
+    for (QWidget* each : shown) {
+        QWidget* at = each;
+        while (at != nullptr && at->contextMenuPolicy() != Qt::ActionsContextMenu) {
+            at = at->parentWidget();
+        }
+        ASSERT_NE(at, nullptr) << each->metaObject()->className();
+        EXPECT_NE(at, window_.page()) << each->metaObject()->className() << " has no export of its own";
+        EXPECT_TRUE(at->actions().front()->text().contains(QStringLiteral("xport this")));
+    }
+}
+
+TEST_F(WindowExports, AreAskedForInTheMenu) {
+    fill();
+    int entries = 0;
+    for (const QAction* file : window_.menuBar()->actions()[0]->menu()->actions()) {
+        if (file->menu() == nullptr || !file->text().contains(QStringLiteral("xport"))) {
+            continue;
+        }
+        for (const QAction* kind : file->menu()->actions()) {
+            if (kind->menu() == nullptr) {
+                continue;
+            }
+            for (QAction* action : kind->menu()->actions()) {
+                const WindowExport& each =
+                    *std::find_if(window_.exports().begin(), window_.exports().end(),
+                                  [&](const WindowExport& e) { return e.text == action->text(); });
+                SCOPED_TRACE(each.file.toStdString());
+                if (each.file == QLatin1String("threads")) {
+                    continue;
+                }
+                const QString path = target(QStringLiteral("menu-") + each.fileName());
+                const DialogAnswer answer(path);
+                action->trigger();
+                EXPECT_EQ(answer.proposed(), each.fileName());
+                EXPECT_TRUE(QFile::exists(path));
+                ++entries;
+            }
+        }
+    }
+    EXPECT_EQ(entries, 19);
+}
+
+TEST_F(WindowExports, AreAskedForInAContextMenu) {
+    fill();
+    QWidget* const table = dock("lanes").findChild<QTableView*>()->viewport();
+    QWidget* const chart = dock("plan").findChild<ParetoChart*>();
+    for (const auto& [of, name, panel] :
+         {std::tuple{table, "context.json", "lanes"}, std::tuple{chart, "context.svg", "plan"}}) {
+        dock(panel).raise();
+        settle();
+        const QString path = target(QString::fromLatin1(name));
+        const DialogAnswer answer(path);
+        QContextMenuEvent event(QContextMenuEvent::Keyboard, of->rect().center(), of->mapToGlobal(of->rect().center()));
+        QApplication::sendEvent(of, &event);
+        EXPECT_TRUE(answer.entry().contains(QStringLiteral("xport this"))) << answer.entry().toStdString();
+        EXPECT_TRUE(QFile::exists(path));
+    }
+}
+
+TEST_F(WindowExports, OfWhatHasTheFocusAreAskedForByAKey) {
+    fill();
+    dock("whatIf").show();
+    settle();
+    ScenarioTools& tools = *window_.scenarioTools();
+    const auto proposed = [&](QWidget& focused) {
+        for (QWidget* at = &focused; at != nullptr; at = at->parentWidget()) {
+            if (auto* panel = qobject_cast<QDockWidget*>(at)) {
+                panel->show();
+                panel->raise();
+                settle();
+            }
+        }
+        activate();
+        focused.setFocus();
+        const DialogAnswer answer;
+        QTest::keyClick(&focused, Qt::Key_S, Qt::ControlModifier);
+        return answer.proposed();
+    };
+    EXPECT_EQ(proposed(measured()), QStringLiteral("measured.png"));
+    EXPECT_EQ(proposed(simulated()), QStringLiteral("simulated.png"));
+    EXPECT_EQ(proposed(window_.memory()), QStringLiteral("memory.png"));
+    EXPECT_EQ(proposed(window_.page()->minimap()), QStringLiteral("overview.png"));
+    EXPECT_EQ(proposed(*dock("lanes").findChild<QTableView*>()), QStringLiteral("lanes.csv"));
+    EXPECT_EQ(proposed(*dock("lanes").findChild<QLineEdit*>()), QStringLiteral("lanes.csv"));
+    EXPECT_EQ(proposed(tools.panel().batch().slider()), QStringLiteral("what-if.csv"));
+    EXPECT_EQ(proposed(tools.balance().bar()), QStringLiteral("balance.png"));
+    EXPECT_EQ(proposed(tools.plan().chart()), QStringLiteral("plan-chart.png"));
+    EXPECT_EQ(proposed(tools.plan().table()), QStringLiteral("plan.csv"));
+    EXPECT_EQ(proposed(tools.pins().table()), QStringLiteral("scenarios.csv"));
+}
+
+TEST_F(WindowExports, TellWhatToDoWhereThereIsNothingYet) {
+    const QString path = target(QStringLiteral("nothing.csv"));
+    window_.exportTo(exported("lanes"), path);
+    EXPECT_TRUE(window_.messages().text().contains(QStringLiteral("open a trace")));
+    open("unpinned.sqlite");
+    for (const auto& [file, remedy] : {std::pair{"scenarios", "pin a scenario first"},
+                                       {"scenario-timelines", "pin a scenario first"},
+                                       {"plan", "make a plan first"},
+                                       {"plan-chart", "make a plan first"},
+                                       {"threads", "open a trace that has it"}}) {
+        window_.exportTo(exported(file), path);
+        EXPECT_TRUE(window_.messages().text().contains(QString::fromLatin1(remedy))) << file;
+    }
+    EXPECT_FALSE(QFile::exists(path));
+    window_.exportTo(exported("lanes"), target(QStringLiteral("lanes.xls")));
+    EXPECT_TRUE(window_.messages().text().contains(QStringLiteral("must end in .csv or .json")));
+    window_.exportTo(exported("measured"), QStringLiteral("/nowhere/measured.png"));
+    EXPECT_TRUE(window_.messages().text().contains(QStringLiteral("/nowhere/measured.png")));
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,230 @@
+#include "gui/style/elided_label.h"
+#include "gui/style/message_bar.h"
+#include "gui/what_if/scenario_model.h"
+#include "gui/window/scenario_tools.h"
+#include "tests/gui/window/main_window_fixture.h"
+
+#include <gtest/gtest.h>
+
+#include <QDockWidget>
+#include <QFile>
+#include <QLabel>
+#include <QMenu>
+#include <QMenuBar>
+#include <QPushButton>
+#include <QSet>
+#include <QSettings>
+#include <QTest>
+
+namespace pipescope {
+namespace {
+QString plain(QString text) {
+    return text.remove(QLatin1Char('&')).remove(QChar(0x2026));
+}
+
+/// Opens the menu and all below it as a click does, and returns its entries by their texts.
+void openAll(QMenu& menu, QMap<QString, QAction*>& entries) {
+    menu.popup({10, 10});
+    QApplication::processEvents();
+    EXPECT_TRUE(menu.isVisible()) << menu.title().toStdString();
+    QSet<QString> mnemonics;
+    for (QAction* action : menu.actions()) {
+        if (action->isSeparator()) {
+            continue;
+        }
+        EXPECT_FALSE(action->text().isEmpty());
+        const qsizetype at = action->text().indexOf(QLatin1Char('&'));
+        if (at >= 0) {
+            const QString letter = action->text().mid(at + 1, 1).toLower();
+            EXPECT_FALSE(mnemonics.contains(letter))
+                << "two entries of " << menu.title().toStdString() << " have the letter " << letter.toStdString();
+            mnemonics.insert(letter);
+        }
+        entries[plain(action->text())] = action;
+    }
+    const QList<QAction*> actions = menu.actions();
+    menu.close();
+    for (QAction* action : actions) {
+        if (action->menu() != nullptr) {
+            openAll(*action->menu(), entries);
+        }
+    }
+}
+
+class WindowMenus : public MainWindowTest {
+protected:
+    QMap<QString, QAction*> entries() {
+        QMap<QString, QAction*> all;
+        for (QAction* action : window_.menuBar()->actions()) {
+            openAll(*action->menu(), all);
+        }
+        return all;
+    }
+
+    QStringList greyed() {
+        QStringList names;
+        const QMap<QString, QAction*> all = entries();
+        for (auto each = all.begin(); each != all.end(); ++each) {
+            if (!each.value()->isEnabled()) {
+                names << each.key();
+            }
+        }
+        return names;
+    }
+};
+
+TEST_F(WindowMenus, GreyWhatNeedsAFileUntilOneIsOpen) {
+    const QMap<QString, QAction*> all = entries();
+    EXPECT_GT(all.size(), 60);
+    const QStringList none = greyed();
+    for (const char* always : {"Open", "Open recent", "Quit", "Memory", "System", "Light", "Dark", "Shortcuts",
+                               "About PipeScope", "What-if panel", "Plan", "Tasks", "SQL"}) {
+        const QString name = QString::fromUtf8(always);
+        EXPECT_TRUE(all.contains(name) && all[name]->isEnabled()) << always;
+    }
+    for (const char* needy : {"Reload",
+                              "Report",
+                              "The table or chart with the focus",
+                              "Image of the tab",
+                              "Rows of the SQL query",
+                              "Close tab",
+                              "Fit the selected task, or the step",
+                              "Zoom in",
+                              "Back",
+                              "Difference",
+                              "Critical path",
+                              "Find",
+                              "Next hit",
+                              "Next task of the lane",
+                              "Mark this place",
+                              "Undo",
+                              "Redo",
+                              "Optimal balance",
+                              "Pin this scenario",
+                              "Back to as recorded"}) {
+        EXPECT_TRUE(none.contains(QString::fromUtf8(needy))) << needy;
+    }
+    open("menus.sqlite");
+    const QStringList some = greyed();
+    EXPECT_EQ(some, (QStringList{QStringLiteral("Candidates of the plan"), QStringLiteral("Chart of the plan"),
+                                 QStringLiteral("No file was opened yet"), QStringLiteral("Pinned scenarios"),
+                                 QStringLiteral("Redo"), QStringLiteral("Threads and streams"),
+                                 QStringLiteral("Timelines of pinned scenarios"), QStringLiteral("Undo")}))
+        << some.join(QLatin1Char(';')).toStdString();
+    window_.scenarioTools()->pin();
+    Scenario other = window_.scenarioTools()->model().scenario();
+    other.options.batch = 32;
+    window_.scenarioTools()->model().change(other, QStringLiteral("batch"));
+    const QStringList now = greyed();
+    for (const char* able : {"Pinned scenarios", "Timelines of pinned scenarios", "Undo"}) {
+        EXPECT_FALSE(now.contains(QString::fromUtf8(able))) << able;
+    }
+    window_.closePage(window_.page());
+    settle();
+    EXPECT_TRUE(greyed().contains(QStringLiteral("Zoom in")));
+}
+
+TEST_F(WindowMenus, SwitchPanelsAndTheMemoryOffAndOn) {
+    open("panels.sqlite");
+    const QMap<QString, QAction*> all = entries();
+    EXPECT_TRUE(window_.page()->memoryPane().isVisible());
+    all[QStringLiteral("Memory")]->trigger();
+    EXPECT_FALSE(window_.page()->memoryPane().isVisible());
+    all[QStringLiteral("Memory")]->trigger();
+    EXPECT_TRUE(window_.page()->memoryPane().isVisible());
+    for (auto* dock : window_.findChildren<QDockWidget*>()) {
+        if (dock->objectName() == QLatin1String("whatIf")) {
+            continue;  // its entry is in the menu of what-if
+        }
+        QAction* const action = all[plain(dock->windowTitle())];
+        ASSERT_NE(action, nullptr) << dock->windowTitle().toStdString();
+        const bool shown = !dock->isHidden();
+        dock->toggleViewAction()->trigger();
+        EXPECT_NE(!dock->isHidden(), shown) << dock->windowTitle().toStdString();
+        dock->toggleViewAction()->trigger();
+        EXPECT_EQ(!dock->isHidden(), shown);
+    }
+}
+
+TEST(WindowRecentFiles, AreOpenedFromTheMenuAndAMissingOneIsTold) {
+    QSettings settings(QString::fromStdString(temporaryPath("recent_menu.ini").string()), QSettings::IniFormat);
+    MainWindow window(&settings);
+    window.show();
+    const auto recent = [&] {
+        for (QMenu* menu : window.menuBar()->findChildren<QMenu*>()) {
+            if (plain(menu->title()) == QStringLiteral("Open recent")) {
+                menu->popup({10, 10});  // filled when it opens
+                menu->close();
+                return menu->actions();
+            }
+        }
+        return QList<QAction*>();
+    };
+    ASSERT_EQ(recent().size(), 1);
+    EXPECT_FALSE(recent()[0]->isEnabled());
+    QStringList paths;
+    for (const char* name : {"recent_a.sqlite", "recent_b.sqlite"}) {
+        const auto path = temporaryPath(name);
+        writeSampleTrace(path);
+        paths.prepend(QString::fromStdString(path.string()));
+        QSignalSpy loaded(&window, &MainWindow::loaded);
+        window.open(paths[0]);
+        ASSERT_TRUE(loaded.wait(kPatience));
+    }
+    ASSERT_EQ(recent().size(), 2);
+    EXPECT_EQ(recent()[0]->text(), paths[0]);  // the latest first
+    EXPECT_EQ(recent()[1]->text(), paths[1]);
+    window.closePage(window.page());
+    window.closePage(window.page());
+    ASSERT_EQ(window.page(), nullptr);
+    {
+        QSignalSpy loaded(&window, &MainWindow::loaded);
+        recent()[1]->trigger();
+        ASSERT_TRUE(loaded.wait(kPatience));
+    }
+    EXPECT_EQ(window.page()->path(), paths[1]);
+    EXPECT_EQ(recent()[0]->text(), paths[1]);
+    QFile::remove(paths[0]);
+    QSignalSpy failed(&window, &MainWindow::failed);
+    recent()[1]->trigger();
+    ASSERT_TRUE(failed.wait(kPatience));
+    EXPECT_TRUE(window.messages().text().contains(QStringLiteral("recent_b.sqlite")));
+    EXPECT_EQ(window.pages().size(), 1);
+}
+
+TEST_F(WindowMenus, LeaveEveryEmptyPanelWithAWordOnWhatToDo) {
+    QPushButton* openButton = nullptr;
+    for (auto* button : window_.findChildren<QPushButton*>()) {
+        openButton =
+            button->isVisible() && button->text().contains(QStringLiteral("Open a trace")) ? button : openButton;
+    }
+    EXPECT_NE(openButton, nullptr);
+    open("emptied.sqlite");
+    window_.closePage(window_.page());
+    settle();
+    const QMap<QString, QString> wanted{{QStringLiteral("details"), QStringLiteral("Click a task")},
+                                        {QStringLiteral("marks"), QStringLiteral("M sets a mark")}};
+    int panels = 0;
+    for (auto* dock : window_.findChildren<QDockWidget*>()) {
+        SCOPED_TRACE(dock->objectName().toStdString());
+        dock->show();
+        dock->raise();
+        settle();
+        const auto said = [dock] {
+            QStringList texts;
+            for (const auto* label : dock->findChildren<QLabel*>()) {
+                texts << (label->isVisible() ? label->text() : QString());
+            }
+            for (const auto* label : dock->findChildren<ElidedLabel*>()) {
+                texts << (label->isVisible() ? label->text() : QString());
+            }
+            return texts.join(QLatin1Char('\n'));
+        };
+        const QString word = wanted.value(dock->objectName(), QStringLiteral("pen a "));
+        EXPECT_TRUE(QTest::qWaitFor([&] { return said().contains(word); }, kPatience)) << said().toStdString();
+        ++panels;
+    }
+    EXPECT_EQ(panels, 12);
+}
+}  // namespace
+}  // namespace pipescope

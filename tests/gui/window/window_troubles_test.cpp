@@ -1,0 +1,106 @@
+#include "gui/style/elided_label.h"
+#include "gui/style/message_bar.h"
+#include "gui/tables/filtered_table.h"
+#include "gui/tables/table_export.h"
+#include "gui/timeline/timeline_pane.h"
+#include "gui/timeline/track_view.h"
+#include "gui/window/shortcut_overlay.h"
+#include "tests/gui/window/main_window_fixture.h"
+#include "trace/trace_writer.h"
+
+#include <gtest/gtest.h>
+
+#include <QDockWidget>
+#include <QMenuBar>
+#include <QRegularExpression>
+#include <QTest>
+
+namespace pipescope {
+namespace {
+/// Traces that hold less than was hoped for.
+class WindowTroubles : public MainWindowTest {
+protected:
+    QString laneCell(int lane, const char* key) {
+        const auto* table = window_.findChild<QDockWidget*>(QStringLiteral("lanes"))->findChild<FilteredTable*>();
+        const QAbstractItemModel& model = *table->table().model();
+        for (int column = 0; column < model.columnCount(); ++column) {
+            if (model.headerData(column, Qt::Horizontal, kExportRole).toString() == QLatin1String(key)) {
+                return model.index(lane, column).data().toString();
+            }
+        }
+        ADD_FAILURE() << "no column " << key;
+        return {};
+    }
+
+    QString lineAbove() {
+        QStringList lines;
+        for (const auto* label : window_.page()->findChildren<ElidedLabel*>()) {
+            lines << label->text();
+        }
+        return lines.join(QLatin1Char('\n'));
+    }
+};
+
+TEST_F(WindowTroubles, ShowsTheThreadsOfATraceWithoutTasks) {
+    const auto path = temporaryPath("only_ranges.sqlite");
+    {
+        TraceWriter writer(path, IfExists::replace);
+        for (int k = 0; k < 3; ++k) {
+            NvtxRecord range;
+            range.text = "read a batch";
+            range.start = 2'000 + 40'000 * k;
+            range.end = range.start + 30'000;
+            range.global_tid = 9;
+            writer.add_range(range);
+        }
+        writer.close();
+    }
+    QSignalSpy loaded(&window_, &MainWindow::loaded);
+    window_.open(QString::fromStdString(path.string()));
+    ASSERT_TRUE(loaded.wait(kPatience)) << window_.messages().text().toStdString();
+    settle();
+    EXPECT_TRUE(window_.page()->tracks().isVisible());
+    EXPECT_FALSE(measured().isVisible());
+    EXPECT_FALSE(simulated().isVisible());
+    EXPECT_TRUE(window_.page()->messages().isVisible());
+    EXPECT_TRUE(window_.page()->messages().text().contains(QStringLiteral("no task of a pipeline")));
+    EXPECT_GT(window_.axis().total().length(), 80'000);
+    // Nothing there is to select, to compare or to fit; no key minds.
+    window_.page()->tracks().setFocus();
+    for (const ShortcutLine& line : shortcutLines(*window_.menuBar())) {
+        const QKeySequence keys(line.keys.split(QStringLiteral(", "))[0]);
+        const bool ofMenus = line.group != QStringLiteral("In a timeline");
+        if (ofMenus && keys.count() == 1 && keys[0].keyboardModifiers() == Qt::NoModifier &&
+            keys[0].key() != Qt::Key_F1) {
+            QTest::keyClick(&window_.page()->tracks(), keys[0].key());
+        }
+    }
+    window_.page()->goToTime(50'000);
+    window_.grab();
+}
+
+TEST_F(WindowTroubles, WarnsOfLostRangesAndGivesNoBubbleOfThem) {
+    const auto path = temporaryPath("lossy_window.sqlite");
+    for (const std::int64_t dropped : {0, 17}) {
+        writeSampleTrace(path, {}, dropped);
+        QSignalSpy loaded(&window_, &MainWindow::loaded);
+        window_.open(QString::fromStdString(path.string()));
+        ASSERT_TRUE(loaded.wait(kPatience));
+        settle();
+        const bool lossy = dropped > 0;
+        MessageBar& bar = window_.page()->messages();
+        EXPECT_EQ(bar.isVisible(), lossy);
+        EXPECT_EQ(bar.text().contains(QStringLiteral("lost 17 ranges")), lossy) << bar.text().toStdString();
+        const QString facts = window_.pane(Source::measured).facts();
+        EXPECT_EQ(facts.contains(QStringLiteral("bubble not given, ranges were lost")), lossy) << facts.toStdString();
+        EXPECT_EQ(facts.contains(QLatin1Char('%')), !lossy);
+        EXPECT_EQ(laneCell(0, "measured_bubble_fraction").contains(QLatin1Char('%')), !lossy);
+        EXPECT_TRUE(laneCell(0, "simulated_bubble_fraction").contains(QLatin1Char('%')));
+        EXPECT_TRUE(window_.pane(Source::simulated).facts().contains(QStringLiteral("bubble ")));
+        EXPECT_EQ(window_.pane(Source::simulated).facts().contains(QStringLiteral("points")), !lossy);
+        EXPECT_EQ(lineAbove().contains(QRegularExpression(QStringLiteral("bubble [^·]*measured"))), !lossy)
+            << lineAbove().toStdString();
+    }
+}
+}  // namespace
+}  // namespace pipescope
