@@ -99,7 +99,8 @@ QRectF BalanceBar::partitionRect(std::size_t partition) const {
 }
 
 bool BalanceBar::isOverLimit(std::size_t partition) const {
-    return scene_.limit && partition < scene_.peaks.size() && scene_.peaks[partition] > *scene_.limit;
+    return partition < scene_.limits.size() && partition < scene_.peaks.size() &&
+           scene_.peaks[partition] > scene_.limits[partition];
 }
 
 QStringList BalanceBar::partitionFacts(std::size_t partition) const {
@@ -136,7 +137,7 @@ QString BalanceBar::descriptionAt(const QPoint& position) const {
                             QString::fromStdString(scene_.profile->layers[layers.first.index()].name),
                             QString::fromStdString(scene_.profile->layers[layers.end.index() - 1].name));
     if (isOverLimit(partition.index())) {
-        text += tr("\nabove the limit of %1").arg(formatBytes(*scene_.limit));
+        text += tr("\nabove the limit of %1").arg(formatBytes(scene_.limits[partition.index()]));
     }
     return text;
 }

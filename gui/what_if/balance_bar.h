@@ -17,7 +17,7 @@ struct BalanceScene {
     Balance balance{{1}};
     std::optional<Balance> ghost;  ///< where the best cuts are, if known
     std::vector<Bytes> peaks;      ///< of each partition's lane; empty if not known
-    std::optional<Bytes> limit;
+    std::vector<Bytes> limits;     ///< of each partition's lane; empty without
 };
 
 /// The layers of a model as a bar, above its partitions, with cuts that mouse and keys move: drag a cut, or focus it

@@ -79,12 +79,16 @@ void BalanceEditor::refresh() {
     const Scenario& scenario = model_.scenario();
     const PipelineOptions& options = scenario.options;
     BalanceScene scene{
-        model_.profile(),    layerSums(*model_.profile(), scenario), options.balance, model_.optimalBalance(), {},
-        options.memory_limit};
+        model_.profile(), layerSums(*model_.profile(), scenario), options.balance, model_.optimalBalance(), {}, {}};
     const std::shared_ptr<const SimulatedScenario>& result = model_.result();
     if (result && result->runs() && result->scenario == scenario) {
-        for (const SimulatedPartition& partition : result->simulation.partitions) {
-            scene.peaks.push_back(result->simulation.lanes[partition.lane.index()].peak_bytes);
+        const Simulation& simulation = result->simulation;
+        const std::vector<Bytes> limits = memory_limits_of(options, static_cast<int>(simulation.lanes.size()));
+        for (const SimulatedPartition& partition : simulation.partitions) {
+            scene.peaks.push_back(simulation.lanes[partition.lane.index()].peak_bytes);
+            if (!limits.empty()) {
+                scene.limits.push_back(limits[partition.lane.index()]);
+            }
         }
     }
     double longest = 0;

@@ -9,7 +9,6 @@
 #include <QToolTip>
 
 #include <algorithm>
-#include <limits>
 
 namespace pipescope {
 namespace {
@@ -39,6 +38,8 @@ PeakBars::PeakBars(QWidget* parent) : QWidget(parent) {
 void PeakBars::setScenario(std::shared_ptr<const SimulatedScenario> scenario) {
     const std::size_t before = numLanes();
     scenario_ = std::move(scenario);
+    limits_ =
+        scenario_ ? memory_limits_of(scenario_->scenario.options, static_cast<int>(numLanes())) : std::vector<Bytes>();
     if (numLanes() != before) {
         updateGeometry();
     }
@@ -74,18 +75,18 @@ QRectF PeakBars::scaleRect() const {
 
 Bytes PeakBars::mostShown() const {
     const Bytes peak = std::max<Bytes>(1, highestPeakOf(*scenario_));
-    const Bytes limit = scenario_->scenario.options.memory_limit.value_or(0);
-    return static_cast<double>(limit) > kLimitBeyond * static_cast<double>(peak) ? peak : std::max(peak, limit);
+    Bytes most = peak;
+    for (const Bytes limit : limits_) {
+        most = static_cast<double>(limit) > kLimitBeyond * static_cast<double>(peak) ? most : std::max(most, limit);
+    }
+    return most;
 }
 
-std::optional<double> PeakBars::limitX() const {
-    if (numLanes() == 0 || !scenario_->scenario.options.memory_limit) {
+std::optional<double> PeakBars::limitX(std::size_t lane) const {
+    if (lane >= limits_.size() || limits_[lane] > mostShown()) {
         return std::nullopt;
     }
-    const Bytes limit = *scenario_->scenario.options.memory_limit;
-    if (limit > mostShown()) {
-        return std::nullopt;
-    }
+    const Bytes limit = limits_[lane];
     return scaleRect().left() + scaleRect().width() * static_cast<double>(limit) / static_cast<double>(mostShown());
 }
 
@@ -100,11 +101,9 @@ QRectF PeakBars::barOf(std::size_t lane) const {
 void PeakBars::paintEvent(QPaintEvent*) {
     QPainter painter(this);
     const TimelineColors colors = timelineColors(palette());
-    constexpr Bytes kNoLimit = std::numeric_limits<Bytes>::max();
-    const Bytes limit = scenario_ ? scenario_->scenario.options.memory_limit.value_or(kNoLimit) : kNoLimit;
     for (std::size_t lane = 0; lane < numLanes(); ++lane) {
         const Bytes peak = scenario_->simulation.lanes[lane].peak_bytes;
-        const bool over = peak > limit;
+        const bool over = lane < limits_.size() && peak > limits_[lane];
         const QRectF bar = barOf(lane);
         painter.fillRect(bar, over ? kOver : kBar);
         if (over) {
@@ -117,9 +116,14 @@ void PeakBars::paintEvent(QPaintEvent*) {
         painter.drawText(QRectF(right, bar.top(), width() - right, bar.height()), Qt::AlignRight | Qt::AlignVCenter,
                          (over ? QStringLiteral("▲ ") : QString()) + formatBytes(peak));
     }
-    if (const std::optional<double> x = limitX()) {
-        painter.setPen(QPen(colors.limit, 2));
-        painter.drawLine(QPointF(*x, 0), QPointF(*x, height()));
+    painter.setPen(QPen(colors.limit, 2));
+    for (std::size_t lane = 0; lane < numLanes(); ++lane) {
+        if (const std::optional<double> x = limitX(lane)) {
+            // One line through all rows where all lanes have one limit.
+            const double top = lane == 0 ? 0 : barOf(lane).top() - 1;
+            const double bottom = lane + 1 == numLanes() ? height() : barOf(lane).bottom() + 1;
+            painter.drawLine(QPointF(*x, top), QPointF(*x, bottom));
+        }
     }
 }
 

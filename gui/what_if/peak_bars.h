@@ -5,6 +5,8 @@
 #include <QWidget>
 
 #include <memory>
+#include <optional>
+#include <vector>
 
 namespace pipescope {
 /// Peak memory of each lane as a bar, against the limit as a red line. A lane above it is hatched and marked, so that
@@ -16,8 +18,8 @@ public:
     explicit PeakBars(QWidget* parent = nullptr);
     /// Null: nothing to show.
     void setScenario(std::shared_ptr<const SimulatedScenario> scenario);
-    /// Where the limit stands, in pixels; nothing without one or where it is beyond the scale.
-    std::optional<double> limitX() const;
+    /// Where a lane's limit stands, in pixels; nothing without one or where it is beyond the scale.
+    std::optional<double> limitX(std::size_t lane = 0) const;
     QRectF barOf(std::size_t lane) const;
     QSize sizeHint() const override;
     QSize minimumSizeHint() const override;
@@ -33,5 +35,6 @@ private:
     Bytes mostShown() const;
 
     std::shared_ptr<const SimulatedScenario> scenario_;
+    std::vector<Bytes> limits_;  // of each lane; empty without
 };
 }  // namespace pipescope

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 
 namespace pipescope {
 namespace {
@@ -17,6 +18,7 @@ QString text(const char* source) {
     return QCoreApplication::translate("ScenarioFigures", source);
 }
 const QString kUnknown = QStringLiteral("–");
+constexpr Bytes kUnlimited = std::numeric_limits<Bytes>::max();
 
 double ratio(double value, double reference) {
     return reference > 0 ? value / reference - 1 : 0;
@@ -26,11 +28,19 @@ QString changeOf(double value, double reference) {
     return formatShareChange(ratio(value, reference));
 }
 
+/// The fullest lane's peak, and what it may hold.
 QString peakText(const SimulatedScenario& scenario) {
+    const std::vector<SimulatedLane>& lanes = scenario.simulation.lanes;
+    const auto fullest = std::max_element(lanes.begin(), lanes.end(), [](const auto& one, const auto& other) {
+        return one.peak_bytes < other.peak_bytes;
+    });
+    const std::vector<Bytes> limits = memory_limits_of(scenario.scenario.options, static_cast<int>(lanes.size()));
     const QString peak = formatBytes(highestPeakOf(scenario));
-    const std::optional<Bytes> limit = scenario.scenario.options.memory_limit;
-    return limit ? text(QT_TRANSLATE_NOOP("ScenarioFigures", "%1 of %2")).arg(peak, formatBytes(*limit)) : peak;
+    const Bytes limit = limits.empty() ? kUnlimited : limits[static_cast<std::size_t>(fullest - lanes.begin())];
+    return limit < kUnlimited ? text(QT_TRANSLATE_NOOP("ScenarioFigures", "%1 of %2")).arg(peak, formatBytes(limit))
+                              : peak;
 }
+
 /// Bubble and utilization change by points, not by a share of a share.
 bool isShare(std::size_t figure) {
     return figure == 1 || figure == 2;

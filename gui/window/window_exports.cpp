@@ -5,18 +5,22 @@
 #include "schedule/error.h"
 
 #include <QCoreApplication>
+#include <QPixmap>
 #include <QWidget>
 
 namespace pipescope {
 namespace {
-constexpr QSize kLeastHidden{800, 200};  // what is not laid out has no size worth a picture
+constexpr int kLeastWidth = 800;  // what a label or an axis needs to be read
 
-/// Gives a widget that nobody sees the size that it would like, for as long as this lives.
+/// Gives a chart the size that it would like, for as long as this lives: beside tables there may be little room, and
+/// what nobody sees was never laid out.
 class ReadableSize {
 public:
     explicit ReadableSize(QWidget& widget) : widget_(widget), before_(widget.size()) {
-        if (!widget.isVisible()) {
-            widget.resize(before_.expandedTo(widget.sizeHint()).expandedTo(kLeastHidden));
+        const bool isPainted = widget.findChild<QWidget*>() == nullptr;  // others are laid out, by whoever looks
+        if (isPainted || !widget.isVisible()) {
+            widget.grab();  // lays out what waits for it, which would undo the size
+            widget.resize(before_.expandedTo(widget.sizeHint()).expandedTo({kLeastWidth, 0}));
         }
     }
     ~ReadableSize() { widget_.resize(before_); }

@@ -420,6 +420,29 @@ TEST_F(WhatIfPanelTest, DrawsTheLimitAmongThePeaks) {
     EXPECT_EQ(image.pixelColor(static_cast<int>(*limit), peaks->height() - 1), red);
 }
 
+TEST_F(WhatIfPanelTest, DrawsTheLimitOfEachLaneWhereTheyDiffer) {
+    const PeakBars& peaks = panel_.peaks();
+    Scenario mixed = model_.scenario();
+    mixed.options.memory_limit.reset();
+    for (const SimulatedLane& lane : simulation().lanes) {
+        mixed.options.memory_limits.push_back(lane.peak_bytes + 1);
+    }
+    mixed.options.memory_limits[1] = simulation().lanes[1].peak_bytes / 2;
+    model_.change(mixed, QStringLiteral("limits"));
+    QApplication::processEvents();
+    ASSERT_TRUE(peaks.limitX(0) && peaks.limitX(1));
+    EXPECT_NEAR(*peaks.limitX(0), peaks.barOf(0).right(), 1);
+    EXPECT_NEAR(*peaks.limitX(1), (peaks.barOf(1).left() + peaks.barOf(1).right()) / 2, 1);
+    const QImage image = panel_.peaks().grab().toImage();
+    const QColor red = timelineColors(panel_.palette()).limit;
+    const auto at = [&](std::size_t line, std::size_t row) {
+        return image.pixelColor(static_cast<int>(*peaks.limitX(line)), peaks.barOf(row).center().toPoint().y());
+    };
+    EXPECT_EQ(at(1, 1), red);
+    EXPECT_NE(at(1, 0), red);
+    EXPECT_TRUE(panel_.messages().contains(QStringLiteral("Does not fit"))) << panel_.messages().toStdString();
+}
+
 TEST_F(WhatIfPanelTest, SaysWhatToDoWithoutAProfile) {
     model_.setProfile(nullptr, std::nullopt);
     QApplication::processEvents();

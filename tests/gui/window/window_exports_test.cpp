@@ -56,6 +56,19 @@ QString target(const QString& name) {
     return path;
 }
 
+/// Something that is not the ground is drawn in the last tenth of the width.
+bool reachesRight(const QImage& image) {
+    const QRgb ground = image.pixel(image.width() - 1, image.height() - 1);
+    for (int x = image.width() * 9 / 10; x < image.width(); ++x) {
+        for (int y = 0; y < image.height(); ++y) {
+            if (image.pixel(x, y) != ground) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /// A window in which every chart shows something and every table has rows, save that of tasks without a twin.
 class WindowExports : public MainWindowTest {
 protected:
@@ -127,8 +140,10 @@ TEST_F(WindowExports, WriteEveryChartAsPngSvgAndPdf) {
             window_.exportTo(each, path);
         }
         const QImage image(png);
-        EXPECT_GE(image.width(), 160);
-        EXPECT_GE(image.height(), 20);
+        EXPECT_GE(image.width(), 800);
+        const QSize hint = each.widget()->sizeHint();
+        EXPECT_GE(image.height(), each.widget()->findChild<QWidget*>() == nullptr ? hint.height() : 20);
+        EXPECT_TRUE(reachesRight(image)) << "drawn smaller than the picture";
         QSet<QRgb> colours;
         for (int y = 0; y < image.height(); ++y) {
             for (int x = 0; x < image.width(); ++x) {
