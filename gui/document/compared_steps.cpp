@@ -52,6 +52,32 @@ Timeline timelineOf(const TimelineStore& store, const std::vector<StepRecord>& s
     return slicesOf(store, [&](std::uint64_t key) { return wanted.contains(unpack(key).value_or(TaskKey{}).step); });
 }
 
+std::vector<std::int32_t> leaveOutHalves(ComparedSteps& compared, Timeline& timeline) {
+    std::unordered_set<std::int32_t> forward;
+    std::unordered_set<std::int32_t> backward;
+    for (const Slice& slice : timeline.slices) {
+        if (slice.key.kind == TaskKind::forward) {
+            forward.insert(slice.key.step);
+        } else if (slice.key.kind == TaskKind::backward) {
+            backward.insert(slice.key.step);
+        }
+    }
+    const auto isHalf = [&](std::int32_t step) { return !forward.contains(step) || !backward.contains(step); };
+    std::vector<std::int32_t> left;
+    for (const StepRecord& step : compared.steps) {
+        if (isHalf(step.step)) {
+            left.push_back(step.step);
+        }
+    }
+    if (left.empty() || left.size() == compared.steps.size()) {
+        return {};
+    }
+    std::erase_if(compared.steps, [&](const StepRecord& step) { return isHalf(step.step); });
+    std::erase_if(timeline.slices, [&](const Slice& slice) { return isHalf(slice.key.step); });
+    compared.available -= left.size();
+    return left;
+}
+
 Timeline timelineOf(const TimelineStore& store) {
     return slicesOf(store, [](std::uint64_t) { return true; });
 }

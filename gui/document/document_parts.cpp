@@ -15,6 +15,26 @@ namespace {
 QString text(const char* source) {
     return QCoreApplication::translate("DocumentLoader", source);
 }
+
+void noteHalves(const std::vector<std::int32_t>& steps, TraceDocument& document) {
+    if (steps.empty()) {
+        return;
+    }
+    constexpr std::size_t kMostNamed = 5;
+    QStringList names;
+    for (std::size_t i = 0; i < std::min(steps.size(), kMostNamed); ++i) {
+        names << QString::number(steps[i]);
+    }
+    if (steps.size() > kMostNamed) {
+        names << QStringLiteral("…");
+    }
+    document.notes << text(QT_TRANSLATE_NOOP(
+                               "DocumentLoader",
+                               "Not compared, since a forward or a backward phase was not recorded: step %1 (%2 in "
+                               "all)."))
+                          .arg(names.join(QStringLiteral(", ")))
+                          .arg(steps.size());
+}
 }  // namespace
 
 QString modelName(const std::map<std::string, std::string>& run) {
@@ -57,10 +77,11 @@ std::optional<Simulation> simulateRecorded(const Profile& profile, const std::ma
 }
 
 void compareWith(TraceDocument& document, const Simulation& simulation) {
-    const ComparedSteps compared = stepsToCompare(document);
+    ComparedSteps compared = stepsToCompare(document);
+    Timeline timeline = timelineOf(*document.measured, compared.steps);
+    noteHalves(leaveOutHalves(compared, timeline), document);
     const std::vector<StepRecord>& steps = compared.steps;
     document.comparableSteps = compared.available;
-    const Timeline timeline = timelineOf(*document.measured, steps);
     const std::vector<MemorySample> none;
     Measured measured{timeline, none, {}, {}};
     for (const StepRecord& step : steps) {

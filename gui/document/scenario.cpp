@@ -224,8 +224,9 @@ std::optional<Comparison> compareWithMeasured(const TraceDocument& document, con
     if (!document.measured || !simulated.runs()) {
         return std::nullopt;
     }
-    const ComparedSteps compared = stepsToCompare(document);
-    const Timeline timeline = timelineOf(*document.measured, compared.steps);
+    ComparedSteps compared = stepsToCompare(document);
+    Timeline timeline = timelineOf(*document.measured, compared.steps);
+    leaveOutHalves(compared, timeline);
     std::vector<Nanoseconds> wallTimes;
     for (const StepRecord& step : compared.steps) {
         if (step.wall_end > step.wall_start) {

@@ -11,6 +11,7 @@
 #include "trace/trace_reader.h"
 #include "trace/trace_writer.h"
 
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -77,6 +78,26 @@ TEST(DocumentLoader, ShowsTheThreadsAloneOfATraceWithRangesAndNoTask) {
     TraceWriter(path, IfExists::replace).close();
     EXPECT_THAT([&] { loadTrace(QString::fromStdString(path.string())); },
                 ThrowsMessage<Error>(AllOf(HasSubstr("ranges_only.sqlite"), HasSubstr("holds no task"))));
+}
+
+TEST(DocumentLoader, ComparesTheStepsThatAreWholeAndNamesTheOthers) {
+    const auto path = temporaryPath("halves.sqlite");
+    writeSampleTrace(path, {}, 3);
+    const auto lose = [&](const std::string& what) {
+        SQLite::Database(path.string(), SQLite::OPEN_READWRITE).exec("DELETE FROM PIPESCOPE_TASK WHERE " + what);
+        return loadTrace(QString::fromStdString(path.string()));
+    };
+    const auto whole = lose("0");
+    EXPECT_EQ(whole->comparison->steps, (std::vector<std::int32_t>{1, 2}));
+    const auto half = lose("step = 1 AND kind = 'backward'");
+    ASSERT_TRUE(half->comparison);
+    EXPECT_EQ(half->comparison->steps, (std::vector<std::int32_t>{2}));
+    EXPECT_EQ(half->comparableSteps, 1u);
+    EXPECT_THAT(half->notes.join(QLatin1Char('\n')).toStdString(),
+                AllOf(HasSubstr("was not recorded: step 1 (1 in all)"), HasSubstr("lost 3 ranges")));
+    const auto none = lose("step = 2 AND kind = 'forward'");
+    EXPECT_FALSE(none->comparison);
+    EXPECT_THAT(none->notes.join(QLatin1Char('\n')).toStdString(), HasSubstr("No comparison"));
 }
 
 TEST(DocumentLoader, StartsTheSimulatedStepWhereTheMeasuredOneStarts) {

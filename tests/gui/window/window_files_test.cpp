@@ -154,6 +154,7 @@ TEST_F(WindowFiles, WritesAReportWithAPictureOfTheTimelines) {
 
 TEST(MainWindowSettings, BringsBackTabsZoomStepAndMarks) {
     QSettings settings(QString::fromStdString(temporaryPath("session.ini").string()), QSettings::IniFormat);
+    settings.clear();
     const auto first = temporaryPath("session1.sqlite");
     const auto second = temporaryPath("session2.sqlite");
     writeSampleTrace(first);
@@ -188,6 +189,7 @@ TEST(MainWindowSettings, BringsBackTabsZoomStepAndMarks) {
 
 TEST(MainWindowSettings, BringsBackPanelsSizeAndTheWayOfComparing) {
     QSettings settings(QString::fromStdString(temporaryPath("shape.ini").string()), QSettings::IniFormat);
+    settings.clear();
     const auto path = temporaryPath("shape.sqlite");
     writeSampleTrace(path);
     const auto dock = [](MainWindow& window, const char* name) {
@@ -234,6 +236,7 @@ TEST(MainWindowSettings, BringsBackPanelsSizeAndTheWayOfComparing) {
 
 TEST(MainWindowSettings, RemembersFilesThatWereOpened) {
     QSettings settings(QString::fromStdString(temporaryPath("viewer.ini").string()), QSettings::IniFormat);
+    settings.clear();
     const auto path = temporaryPath("recent.sqlite");
     writeSampleTrace(path);
     MainWindow window(&settings);

@@ -148,6 +148,7 @@ TEST_F(WindowMenus, SwitchPanelsAndTheMemoryOffAndOn) {
 
 TEST(WindowRecentFiles, AreOpenedFromTheMenuAndAMissingOneIsTold) {
     QSettings settings(QString::fromStdString(temporaryPath("recent_menu.ini").string()), QSettings::IniFormat);
+    settings.clear();
     MainWindow window(&settings);
     window.show();
     const auto recent = [&] {
