@@ -69,8 +69,8 @@ std::vector<std::int32_t> leaveOutHalves(ComparedSteps& compared, Timeline& time
             left.push_back(step.step);
         }
     }
-    if (left.empty() || left.size() == compared.steps.size()) {
-        return {};
+    if (left.empty()) {
+        return left;
     }
     std::erase_if(compared.steps, [&](const StepRecord& step) { return isHalf(step.step); });
     std::erase_if(timeline.slices, [&](const Slice& slice) { return isHalf(slice.key.step); });

@@ -19,7 +19,7 @@ ComparedSteps stepsToCompare(const TraceDocument& document);
 /// Their slices. The store is read once.
 Timeline timelineOf(const TimelineStore& store, const std::vector<StepRecord>& steps);
 /// Takes out the steps of which a phase, the forwards or the backwards, was not recorded, as where ranges were lost:
-/// the others still tell. Returns them; none where no step is whole, which comparing then refuses.
+/// the others still tell. Returns them.
 std::vector<std::int32_t> leaveOutHalves(ComparedSteps& compared, Timeline& timeline);
 /// All slices.
 Timeline timelineOf(const TimelineStore& store);

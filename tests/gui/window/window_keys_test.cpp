@@ -166,6 +166,7 @@ protected:
     }
 
     TimeWindow before_;
+    std::int64_t at_ = 0;
     SliceRef selected_;
     bool was_ = false;
     int count_ = 0;
@@ -208,6 +209,17 @@ QMap<QString, WindowKeys::Case> WindowKeys::menuCases() {
     cases[text("Move right by half")] = moves([this](const TimeWindow& now) {
         return now.start > before_.start + static_cast<std::int64_t>(before_.length * 0.45);
     });
+    for (const auto& [words, by] : {std::pair{"Move the cursor left", -1}, {"Move the cursor right", 1}}) {
+        cases[text(words)] = {[this] {
+                                  showMiddle();
+                                  at_ = axis().window().start + static_cast<std::int64_t>(axis().window().length / 2);
+                                  axis().setCursor(at_);
+                              },
+                              [this, by = by] {
+                                  const std::int64_t now = axis().cursor().value_or(at_);
+                                  return by > 0 ? now > at_ : now < at_;
+                              }};
+    }
     cases[text("Back")] = {[this] {
                                showMiddle();
                                axis().showAll();
