@@ -78,7 +78,6 @@ struct Recorder::Impl {
     void count_drops(Emitter& emitter, std::uint64_t dropped);
     void write_left_open(const RangeEvent& range);
     void write_start();
-    void write_who_is_heard();
     void write_end();
     void write_clocks_when_due();
     void flush();
@@ -151,24 +150,8 @@ void Recorder::Impl::write_start() {
     writer.add_clock(clocks);
     next_clock_ns = clocks.monotonic + kClockPeriodNs;
     writer.add_process(owner_pid << 24, owner_pid, process_name());
-    write_who_is_heard();
-}
-
-void Recorder::Impl::write_who_is_heard() {
-    const bool hears_libraries = hear_shared_libraries();
-    const char* tool = std::getenv("NVTX_INJECTION64_PATH");
-    if (tool == nullptr || *tool == '\0') {
-        if (!hears_libraries) {
-            writer.add_diagnostic({"info", "nvtx",
-                                   "ranges of shared libraries are missing here: the program does not export the "
-                                   "recorder's handler to them; record it with 'pipescope record'"});
-        }
-    } else if (!nvtx_handler_attached()) {
-        writer.add_diagnostic(
-            {"warning", "nvtx",
-             fmt::format("another NVTX tool is active ({}): the ranges go there and are missing here; "
-                         "unset NVTX_INJECTION64_PATH to record them",
-                         tool)});
+    if (const auto missing = ranges_not_heard()) {
+        writer.add_diagnostic(*missing);
     }
 }
 

@@ -11,6 +11,7 @@
 #include "profiler/recorder/nvtx_handler.h"
 
 #include <dlfcn.h>
+#include <fmt/format.h>
 
 #include <cstdlib>
 
@@ -37,5 +38,26 @@ bool hear_shared_libraries() {
         return false;
     }
     return program_exports_handler() && (tool != nullptr || setenv(kVariable, "", 0) == 0);
+}
+
+std::optional<DiagnosticRecord> ranges_not_heard() {
+    const bool hears_libraries = hear_shared_libraries();
+    const char* const tool = std::getenv(kVariable);
+    if (tool != nullptr && *tool != '\0') {
+        if (nvtx_handler_attached()) {
+            return std::nullopt;  // the tool is ours
+        }
+        return DiagnosticRecord{
+            "warning", "nvtx",
+            fmt::format("another NVTX tool is active ({}): the ranges go there and are missing here; "
+                        "unset NVTX_INJECTION64_PATH to record them",
+                        tool)};
+    }
+    if (!hears_libraries) {
+        return DiagnosticRecord{"info", "nvtx",
+                                "ranges of shared libraries are missing here: the program does not export the "
+                                "recorder's handler to them; record it with 'pipescope record'"};
+    }
+    return std::nullopt;
 }
 }  // namespace pipescope
