@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <QDir>
 #include <QFile>
 #include <QImage>
 #include <QProcess>
 #include <QProcessEnvironment>
 #include <QSet>
+#include <QSettings>
+#include <QTest>
 
 namespace pipescope {
 namespace {
@@ -54,6 +57,35 @@ TEST_F(ViewerCommand, DrawsAPictureOfTheAskedSizeWithoutADisplay) {
     ASSERT_EQ(outcome.code, 0) << outcome.error.toStdString();
     EXPECT_EQ(outcome.error, QString());
     EXPECT_EQ(QImage(out).size(), QSize(1000, 600));
+}
+
+TEST_F(ViewerCommand, OpensEachOfSeveralFilesInATab) {
+    const QString home = path("several");
+    QDir(home).removeRecursively();
+    QStringList files;
+    for (const char* name : {"several_a.sqlite", "several_b.sqlite", "several_c.sqlite"}) {
+        writeSampleTrace(temporaryPath(name));
+        files << path(name);
+    }
+    QProcess window;
+    QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
+    environment.insert(QStringLiteral("QT_QPA_PLATFORM"), QStringLiteral("offscreen"));
+    environment.insert(QStringLiteral("XDG_CONFIG_HOME"), home);
+    window.setProcessEnvironment(environment);
+    window.start(QStringLiteral(PIPESCOPE_GUI_PROGRAM), files);
+    ASSERT_TRUE(window.waitForStarted(40'000));
+    // Each file that is shown becomes a recent one.
+    const auto recent = [&] {
+        const QSettings settings(home + QStringLiteral("/PipeScope/viewer.conf"), QSettings::NativeFormat);
+        QStringList names = settings.value(QStringLiteral("files/recent")).toStringList();
+        names.sort();
+        return names;
+    };
+    EXPECT_TRUE(QTest::qWaitFor([&] { return recent() == files; }, 40'000))
+        << recent().join(QLatin1Char(' ')).toStdString();
+    EXPECT_EQ(window.state(), QProcess::Running);
+    window.kill();
+    EXPECT_TRUE(window.waitForFinished(40'000));
 }
 
 TEST_F(ViewerCommand, DrawsTheSamePictureTwice) {
