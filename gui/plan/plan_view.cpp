@@ -73,6 +73,7 @@ void PlanView::createTable() {
     table_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 4);
     table_->horizontalHeader()->setHighlightSections(false);
     table_->horizontalHeader()->setStretchLastSection(true);
+    table_->resizeColumnsToContents();  // to their names, until there is a plan
     table_->installEventFilter(this);
 }
 

@@ -64,7 +64,8 @@ QRectF Minimap::frame() const {
 
 QSize Minimap::sizeHint() const {
     const int lanes = store_ ? static_cast<int>(store_->lanes().size()) : 2;
-    return {600, std::clamp(lanes * kLane, kLowest, kTallest) + 4};
+    const int lowest = std::max(kLowest, fontMetrics().height() - 4);  // its name stands beside it
+    return {600, std::clamp(lanes * kLane, lowest, std::max(lowest, kTallest)) + 4};
 }
 
 QSize Minimap::minimumSizeHint() const {

@@ -1,5 +1,6 @@
 #include "gui/what_if/balance_editor.h"
 
+#include "gui/style/elided_label.h"
 #include "gui/style/number_format.h"
 #include "gui/what_if/balance_bar.h"
 #include "gui/what_if/scenario_model.h"
@@ -49,9 +50,7 @@ QWidget* BalanceEditor::createTop() {
     auto* top = new QWidget(this);
     auto* line = new QHBoxLayout(top);
     line->setContentsMargins(8, 0, 8, 0);
-    facts_ = new QLabel(top);
-    facts_->setSizePolicy(QSizePolicy::Ignored, QSizePolicy::Preferred);
-    facts_->setTextInteractionFlags(Qt::TextSelectableByMouse);
+    facts_ = new ElidedLabel(top);
     auto* label = new QLabel(tr("Layers as &wide as their"), top);
     auto* width = new QComboBox(top);
     width->setAccessibleName(tr("What a layer's width stands for"));

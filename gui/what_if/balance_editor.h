@@ -6,6 +6,7 @@ class QLabel;
 
 namespace pipescope {
 class BalanceBar;
+class ElidedLabel;
 class ScenarioModel;
 
 /// The bar of layers with its cuts, wired to a scenario: moving a cut changes it, step by undoable step, and the bar
@@ -26,7 +27,7 @@ private:
 
     ScenarioModel& model_;
     BalanceBar* bar_;
-    QLabel* facts_ = nullptr;
+    ElidedLabel* facts_ = nullptr;
     QLabel* hint_ = nullptr;
 };
 }  // namespace pipescope

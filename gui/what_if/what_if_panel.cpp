@@ -11,6 +11,7 @@
 #include "schedule/schedules.h"
 
 #include <QComboBox>
+#include <QEvent>
 #include <QFormLayout>
 #include <QHBoxLayout>
 #include <QLabel>
@@ -28,6 +29,8 @@
 
 namespace pipescope {
 namespace {
+constexpr int kBesideScrollBar = 2;
+
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 constexpr int kMostSliderLanes = 64;
 constexpr int kMostSliderMicroBatches = 256;
@@ -76,10 +79,8 @@ WhatIfPanel::WhatIfPanel(ScenarioModel& model, QWidget* parent) : QWidget(parent
     scroll->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     scroll->setFocusPolicy(Qt::NoFocus);
     scroll->setWidget(createForm());
-    // Nothing scrolls sideways, so nothing may be cut off.
-    scroll->setMinimumWidth(scroll->widget()->minimumSizeHint().width() +
-                            style()->pixelMetric(QStyle::PM_ScrollBarExtent));
     content_ = scroll;
+    scroll->widget()->installEventFilter(this);
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(0, 0, 0, 0);
     layout->addWidget(empty_, 1);
@@ -92,6 +93,15 @@ WhatIfPanel::WhatIfPanel(ScenarioModel& model, QWidget* parent) : QWidget(parent
     connect(&model_, &ScenarioModel::bandChanged, this, [this] { figures_->setBand(model_.band()); });
     connect(&model_, &ScenarioModel::failed, this, &WhatIfPanel::say);
     showProfile();
+}
+
+bool WhatIfPanel::eventFilter(QObject* watched, QEvent* event) {
+    if (event->type() == QEvent::LayoutRequest || event->type() == QEvent::Show) {
+        // Nothing scrolls sideways, so nothing may be cut off, whatever the figures have become.
+        const int needed = static_cast<QWidget*>(watched)->minimumSizeHint().width();
+        content_->setMinimumWidth(needed + style()->pixelMetric(QStyle::PM_ScrollBarExtent) + kBesideScrollBar);
+    }
+    return QWidget::eventFilter(watched, event);
 }
 
 QWidget* WhatIfPanel::createForm() {

@@ -48,6 +48,9 @@ Q_SIGNALS:
     /// The user wants the present scenario kept to compare with.
     void pinRequested();
 
+protected:
+    bool eventFilter(QObject* watched, QEvent* event) override;
+
 private:
     QWidget* createForm();
     QWidget* createButtons();

@@ -266,7 +266,7 @@ void DocumentPage::refreshMemory(std::int64_t shift) {
     composition_->setVisible(memory_->composed());
     QString legend = tr("area: measured, line: simulated, ▼ peak");
     if (memory_->stacked() && memory_->composed()) {
-        legend = tr("line: simulated; from below:");
+        legend = tr("stacked from below in this order, line: simulated, ▼ peak");
     }
     memoryLegend_->setVisible(memory_->stacked() && memory_->composed());
     memoryTitle_->setText(tr("<b>MEMORY</b>&nbsp;&nbsp; %1%2").arg(legend, limit));

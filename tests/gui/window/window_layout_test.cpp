@@ -9,8 +9,10 @@
 #include <QAbstractButton>
 #include <QAbstractScrollArea>
 #include <QAbstractSpinBox>
+#include <QCheckBox>
 #include <QDir>
 #include <QDockWidget>
+#include <QHeaderView>
 #include <QLabel>
 #include <QLineEdit>
 #include <QScrollArea>
@@ -50,6 +52,24 @@ bool isPartOfAnother(const QWidget& widget) {
            widget.parentWidget()->inherits("QComboBox");
 }
 
+constexpr int kHeaderMargin = 4;  // on either side of a section's text
+
+/// The first header whose text is wider than its section; empty if there is none.
+QString cutOffHeader(const QHeaderView& header) {
+    for (int section = 0; section < header.count(); ++section) {
+        if (header.isSectionHidden(section)) {
+            continue;
+        }
+        const QString text = header.model()->headerData(section, header.orientation()).toString();
+        for (const QString& line : text.split(QLatin1Char('\n'))) {
+            if (header.fontMetrics().horizontalAdvance(line) + 2 * kHeaderMargin > header.sectionSize(section)) {
+                return QStringLiteral("its section \"%1\" is %2 wide").arg(text).arg(header.sectionSize(section));
+            }
+        }
+    }
+    return {};
+}
+
 /// Why the widget does not show all it has to say; empty if it does.
 QString cutOff(const QWidget& widget) {
     if (const auto* box = qobject_cast<const QAbstractSpinBox*>(&widget)) {
@@ -59,12 +79,20 @@ QString cutOff(const QWidget& widget) {
                    ? QStringLiteral("its text needs %1").arg(needed)
                    : QString();
     }
+    if (const auto* header = qobject_cast<const QHeaderView*>(&widget)) {
+        return header->orientation() == Qt::Horizontal ? cutOffHeader(*header) : QString();
+    }
     const QSize least = widget.minimumSizeHint();
     if (widget.width() < least.width() || widget.height() < least.height()) {
         return QStringLiteral("needs %1x%2").arg(least.width()).arg(least.height());
     }
     if (!scrolls(widget) && !widget.parentWidget()->rect().contains(widget.geometry())) {
         return QStringLiteral("reaches beyond its parent");
+    }
+    if (const auto* area = qobject_cast<const QScrollArea*>(&widget);
+        area != nullptr && area->horizontalScrollBarPolicy() == Qt::ScrollBarAlwaysOff) {
+        const int needed = area->widget()->width();
+        return needed > area->viewport()->width() ? QStringLiteral("its content is %1 wide").arg(needed) : QString();
     }
     if (const auto* label = qobject_cast<const QLabel*>(&widget); label != nullptr && !label->text().isEmpty()) {
         if (label->wordWrap()) {
@@ -82,12 +110,24 @@ QString cutOff(const QWidget& widget) {
     return {};
 }
 
+/// Whether any of it lies within all that holds it. Qt moves a panel behind another's tab out of the window, and calls
+/// it visible.
+bool isSeen(const QWidget& widget, const QWidget& window) {
+    if (!widget.isVisible() || widget.window() != &window) {
+        return false;
+    }
+    QRect seen = widget.rect();
+    for (const QWidget* each = &widget; each != &window; each = each->parentWidget()) {
+        seen = seen.translated(each->pos()).intersected(each->parentWidget()->rect());
+    }
+    return !seen.isEmpty();
+}
+
 QStringList cutOffIn(const QWidget& window) {
     QStringList found;
     for (const QWidget* widget : window.findChildren<QWidget*>()) {
-        // Qt moves a panel behind another's tab out of the window, and calls it visible.
-        const bool seen = widget->isVisible() && widget->window() == &window && !widget->visibleRegion().isEmpty();
-        if (seen && !isPartOfAnother(*widget) && qobject_cast<const ElidedLabel*>(widget) == nullptr) {
+        if (isSeen(*widget, window) && !isPartOfAnother(*widget) &&
+            qobject_cast<const ElidedLabel*>(widget) == nullptr) {
             const QString why = cutOff(*widget);
             if (!why.isEmpty()) {
                 found << nameOf(*widget) + QStringLiteral(" ") + why;
@@ -97,37 +137,69 @@ QStringList cutOffIn(const QWidget& window) {
     return found;
 }
 
-TEST_F(WindowLayout, CutsNothingOffWithAnyPanelAtAnySizeInEitherTheme) {
-    const QByteArray folder = qgetenv("PIPESCOPE_PICTURES");
+void openFour(MainWindow& window, const std::string& name) {
     SampleRun run;
     run.partitions = 4;
     run.chunks = 8;
+    const auto path = temporaryPath(name);
+    writeSampleTrace(path, run);
+    QSignalSpy loaded(&window, &MainWindow::loaded);
+    window.open(QString::fromStdString(path.string()));
+    ASSERT_TRUE(loaded.wait(kPatience));
+    const std::optional<SliceRef> task = window.document()->measured->find({1, TaskKind::backward, 1, 2, -1});
+    window.select(Source::measured, task);
+}
+
+/// The window with each panel in front, one after the other; pictures where the environment says, if anywhere.
+void lookAtPanels(MainWindow& window, const QString& picture) {
+    const QByteArray folder = qgetenv("PIPESCOPE_PICTURES");
+    for (QDockWidget* dock : window.findChildren<QDockWidget*>(QString(), Qt::FindDirectChildrenOnly)) {
+        const bool before = dock->isVisible();
+        dock->show();
+        dock->raise();
+        QApplication::processEvents();
+        QApplication::processEvents();
+        const QString name = dock->objectName() + picture;
+        const QImage image = window.grab().toImage();
+        EXPECT_EQ(cutOffIn(window).join(QLatin1Char('\n')).toStdString(), "") << name.toStdString();
+        if (!folder.isEmpty()) {
+            image.save(QDir(QString::fromLocal8Bit(folder)).filePath(name + QStringLiteral(".png")));
+        }
+        dock->setVisible(before);
+    }
+}
+
+TEST_F(WindowLayout, CutsNothingOffWithAnyPanelAtAnySizeInEitherTheme) {
     window_.resize(1280, 800);
-    open("layout.sqlite", run);
-    window_.select(Source::measured, slice(Source::measured, {1, TaskKind::backward, 1, 2, -1}));
+    openFour(window_, "layout.sqlite");
+    for (QCheckBox* box : window_.page()->findChildren<QCheckBox*>()) {
+        box->setChecked(true);  // whatever can be marked, and what memory consists of
+    }
     for (const Theme theme : {Theme::light, Theme::dark}) {
         applyTheme(theme);
         for (const QSize size : {QSize(1280, 800), QSize(1920, 1080), QSize(3840, 2160)}) {
             window_.resize(size);
-            for (QDockWidget* dock : window_.findChildren<QDockWidget*>(QString(), Qt::FindDirectChildrenOnly)) {
-                const bool before = dock->isVisible();
-                dock->show();
-                dock->raise();
-                settle();
-                const QString name = QStringLiteral("%1-%2-%3")
-                                         .arg(dock->objectName())
-                                         .arg(size.width())
-                                         .arg(theme == Theme::dark ? QStringLiteral("dark") : QStringLiteral("light"));
-                const QImage picture = window_.grab().toImage();
-                EXPECT_EQ(picture.size(), size) << name.toStdString();
-                EXPECT_EQ(cutOffIn(window_).join(QLatin1Char('\n')).toStdString(), "") << name.toStdString();
-                if (!folder.isEmpty()) {
-                    picture.save(QDir(QString::fromLocal8Bit(folder)).filePath(name + QStringLiteral(".png")));
-                }
-                dock->setVisible(before);
-            }
+            lookAtPanels(window_, QStringLiteral("-%1-%2")
+                                      .arg(size.width())
+                                      .arg(theme == Theme::dark ? QStringLiteral("dark") : QStringLiteral("light")));
+            EXPECT_EQ(window_.size(), size);
         }
     }
+}
+
+TEST_F(WindowLayout, CutsNothingOffWhereTextIsUpToTwiceAsLarge) {
+    const QFont usual = QApplication::font();
+    for (const int percent : {125, 150, 200}) {
+        QFont font = usual;
+        font.setPointSizeF(usual.pointSizeF() * percent / 100);
+        QApplication::setFont(font);
+        MainWindow window(nullptr);
+        window.resize(1920, 1080);
+        window.show();
+        openFour(window, "font.sqlite");
+        lookAtPanels(window, QStringLiteral("-font-%1").arg(percent));
+    }
+    QApplication::setFont(usual);
 }
 }  // namespace
 }  // namespace pipescope
