@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <QCheckBox>
 #include <QLabel>
 #include <QScrollBar>
 #include <QTest>
@@ -109,6 +110,40 @@ TEST_F(WindowTimelines, ComparesInOneTimelineByKeyboard) {
     QTest::keyClick(&measured(), Qt::Key_1);
     EXPECT_TRUE(simulated().isVisible());
     EXPECT_TRUE(measured().marks()->differences.empty());
+}
+
+TEST_F(WindowTimelines, MovesTheCursorByKeyAndTellsItsTimeOnBothRulers) {
+    open("cursor.sqlite");
+    QTest::keyClick(&measured(), Qt::Key_Right, Qt::ControlModifier);
+    ASSERT_TRUE(window_.axis().cursor());
+    const std::int64_t first = *window_.axis().cursor();
+    EXPECT_FALSE(measured().cursorPlate().isEmpty());
+    EXPECT_EQ(measured().cursorText(), simulated().cursorText());
+    EXPECT_EQ(measured().cursorPlate().left(), simulated().cursorPlate().left());
+    QTest::keyClick(&measured(), Qt::Key_Right, Qt::ControlModifier);
+    EXPECT_GT(*window_.axis().cursor(), first);
+    QTest::keyClick(&measured(), Qt::Key_Left, Qt::ControlModifier);
+    EXPECT_NEAR(static_cast<double>(*window_.axis().cursor()), static_cast<double>(first), 2);
+}
+
+TEST_F(WindowTimelines, ListsWhatMemoryConsistsOfWhileItIsStacked) {
+    open("composition.sqlite");
+    QCheckBox* box = nullptr;
+    for (QCheckBox* each : window_.page()->findChildren<QCheckBox*>()) {
+        box = each->text() == QStringLiteral("C&omposition") ? each : box;
+    }
+    Legend* legend = nullptr;
+    for (Legend* each : window_.page()->findChildren<Legend*>()) {
+        legend = each->accessibleDescription().contains(nameOf(MemoryCategory::saved)) ? each : legend;
+    }
+    ASSERT_TRUE(box != nullptr && legend != nullptr);
+    EXPECT_FALSE(legend->isVisible());
+    QTest::mouseClick(box, Qt::LeftButton, {}, QPoint(8, box->height() / 2));
+    EXPECT_TRUE(window_.memory().stacked());
+    EXPECT_TRUE(legend->isVisible());
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        EXPECT_TRUE(legend->accessibleDescription().contains(nameOf(static_cast<MemoryCategory>(k)))) << k;
+    }
 }
 
 TEST_F(WindowTimelines, AlignsTheSelectedTaskWithItsTwin) {
