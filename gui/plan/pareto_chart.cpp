@@ -59,6 +59,13 @@ std::vector<double> ticks(double least, double most) {
     }
     return all;
 }
+
+/// Candidates near to each other may have no round number between them; an axis needs two to be read.
+std::vector<double> twoAtLeast(std::vector<double> round, double least, double most) {
+    constexpr double kInset = 0.15;  // of the axis, so that the numbers have room
+    const auto at = [&](double place) { return least * std::pow(most / least, place); };
+    return round.size() < 2 ? std::vector<double>{at(kInset), at(1 - kInset)} : round;
+}
 }  // namespace
 
 double ParetoChart::Scale::place(double value) const {
@@ -157,12 +164,24 @@ void ParetoChart::paintEvent(QPaintEvent*) {
     paintLegend(painter);
 }
 
+std::vector<double> ParetoChart::timeTicks() const {
+    return twoAtLeast(ticks(time_.least, time_.most), time_.least, time_.most);
+}
+
+std::vector<double> ParetoChart::memoryTicks() const {
+    std::vector<double> doublings;
+    for (double bytes = std::exp2(std::ceil(std::log2(memory_.least))); bytes <= memory_.most; bytes *= 2) {
+        doublings.push_back(bytes);
+    }
+    return twoAtLeast(std::move(doublings), memory_.least, memory_.most);
+}
+
 void ParetoChart::paintAxes(QPainter& painter) const {
     const TimelineColors colors = timelineColors(palette());
     const QRectF plot = plotRect();
     const int line = fontMetrics().height();
     double lastRight = -1;
-    for (const double time : ticks(time_.least, time_.most)) {
+    for (const double time : timeTicks()) {
         const double x = plot.left() + time_.place(time) * plot.width();
         painter.setPen(QPen(colors.grid, 1));
         painter.drawLine(QPointF(x, plot.top()), QPointF(x, plot.bottom()));
@@ -175,7 +194,7 @@ void ParetoChart::paintAxes(QPainter& painter) const {
         }
     }
     double lastTop = height();
-    for (double bytes = std::exp2(std::ceil(std::log2(memory_.least))); bytes <= memory_.most; bytes *= 2) {
+    for (const double bytes : memoryTicks()) {
         const double y = plot.bottom() - memory_.place(bytes) * plot.height();
         painter.setPen(QPen(colors.grid, 1));
         painter.drawLine(QPointF(plot.left(), y), QPointF(plot.right(), y));

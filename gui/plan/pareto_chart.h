@@ -24,6 +24,9 @@ public:
     QPointF pointOf(std::size_t candidate) const;
     /// The nearest candidate within reach of a click.
     std::optional<std::size_t> candidateAt(const QPointF& position) const;
+    /// What is written at the axes, in ns and in bytes; two values at least.
+    std::vector<double> timeTicks() const;
+    std::vector<double> memoryTicks() const;
     QSize sizeHint() const override;
     QSize minimumSizeHint() const override;
 
