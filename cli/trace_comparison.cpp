@@ -6,8 +6,11 @@
 #include "trace/open_trace.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <set>
+#include <algorithm>
+#include <span>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -50,38 +53,61 @@ void require_measured_tasks(const std::filesystem::path& path, const OpenedTrace
     }
 }
 
-std::vector<std::int32_t> measured_steps(const std::vector<StepRecord>& records, const Timeline& timeline) {
-    if (records.empty()) {
-        return steps_of(timeline);  // a killed run, or one whose loop told nothing: all there is
-    }
+struct MeasuredSteps {
     std::vector<std::int32_t> steps;
-    for (const StepRecord& record : records) {
+    std::vector<Nanoseconds> wall_times;  ///< of those steps, or empty
+};
+
+MeasuredSteps measured_steps(const OpenedTrace& trace) {
+    if (trace.steps.empty()) {
+        return {steps_of(trace.measured), {}};  // a killed run, or one whose loop told nothing: all there is
+    }
+    MeasuredSteps measured;
+    for (const StepRecord& record : trace.steps) {
         if (!record.warmup) {
-            steps.push_back(record.step);
+            measured.steps.push_back(record.step);
+            measured.wall_times.push_back(record.wall_end - record.wall_start);
         }
     }
-    return steps;
+    return measured;
 }
 
-std::vector<Nanoseconds> wall_times(const std::vector<StepRecord>& records) {
-    std::vector<Nanoseconds> times;
-    for (const StepRecord& record : records) {
-        if (!record.warmup) {
-            times.push_back(record.wall_end - record.wall_start);
+void leave_out(const std::vector<std::int32_t>& half, MeasuredSteps& measured) {
+    MeasuredSteps whole;
+    for (std::size_t k = 0; k < measured.steps.size(); ++k) {
+        if (std::find(half.begin(), half.end(), measured.steps[k]) == half.end()) {
+            whole.steps.push_back(measured.steps[k]);
+            if (!measured.wall_times.empty()) {
+                whole.wall_times.push_back(measured.wall_times[k]);
+            }
         }
     }
-    return times;
+    measured = std::move(whole);
 }
 }  // namespace
 
 TraceComparison compare_trace(const std::filesystem::path& path) {
     const OpenedTrace trace = open_trace(path, {.tracks = false});
     require_measured_tasks(path, trace);
-    const Measured measured{trace.measured, trace.memory, measured_steps(trace.steps, trace.measured),
-                            wall_times(trace.steps)};
-    if (measured.steps.empty()) {
+    MeasuredSteps steps = measured_steps(trace);
+    if (steps.steps.empty()) {
         refuse(path, "holds warm-up steps only; comparing needs at least one more; run with more --steps");
     }
-    return compare_run(path, trace, measured);
+    const std::vector<std::int32_t> half = half_recorded(trace.measured, steps.steps);
+    leave_out(half, steps);
+    if (steps.steps.empty()) {
+        const std::string loss = loss_warning(trace.drops);
+        refuse(path, fmt::format("holds no whole step: of each the forwards or the backwards were not recorded{}{}",
+                                 loss.empty() ? "; record it again" : "; ", loss));
+    }
+    TraceComparison compared =
+        compare_run(path, trace, {trace.measured, trace.memory, std::move(steps.steps), std::move(steps.wall_times)});
+    if (!half.empty()) {
+        compared.warnings.push_back(
+            fmt::format("not compared, since a forward or a backward phase was not recorded: step {}",
+                        fmt::join(std::span(half).first(std::min<std::size_t>(half.size(), 5)), ", ")) +
+            (half.size() > 5 ? fmt::format(" and {} more", half.size() - 5) : ""));
+    }
+    return compared;
 }
 }  // namespace pipescope

@@ -1,5 +1,7 @@
 #include "gui/document/compared_steps.h"
 
+#include "simulator/comparison.h"
+
 #include <algorithm>
 #include <unordered_set>
 
@@ -53,25 +55,16 @@ Timeline timelineOf(const TimelineStore& store, const std::vector<StepRecord>& s
 }
 
 std::vector<std::int32_t> leaveOutHalves(ComparedSteps& compared, Timeline& timeline) {
-    std::unordered_set<std::int32_t> forward;
-    std::unordered_set<std::int32_t> backward;
-    for (const Slice& slice : timeline.slices) {
-        if (slice.key.kind == TaskKind::forward) {
-            forward.insert(slice.key.step);
-        } else if (slice.key.kind == TaskKind::backward) {
-            backward.insert(slice.key.step);
-        }
-    }
-    const auto isHalf = [&](std::int32_t step) { return !forward.contains(step) || !backward.contains(step); };
-    std::vector<std::int32_t> left;
+    std::vector<std::int32_t> steps;
     for (const StepRecord& step : compared.steps) {
-        if (isHalf(step.step)) {
-            left.push_back(step.step);
-        }
+        steps.push_back(step.step);
     }
+    const std::vector<std::int32_t> left = half_recorded(timeline, steps);
     if (left.empty()) {
         return left;
     }
+    const std::unordered_set<std::int32_t> half(left.begin(), left.end());
+    const auto isHalf = [&](std::int32_t step) { return half.contains(step); };
     std::erase_if(compared.steps, [&](const StepRecord& step) { return isHalf(step.step); });
     std::erase_if(timeline.slices, [&](const Slice& slice) { return isHalf(slice.key.step); });
     compared.available -= left.size();

@@ -18,8 +18,7 @@ struct ComparedSteps {
 ComparedSteps stepsToCompare(const TraceDocument& document);
 /// Their slices. The store is read once.
 Timeline timelineOf(const TimelineStore& store, const std::vector<StepRecord>& steps);
-/// Takes out the steps of which a phase, the forwards or the backwards, was not recorded, as where ranges were lost:
-/// the others still tell. Returns them.
+/// Takes out half_recorded() steps: the others still tell. Returns them.
 std::vector<std::int32_t> leaveOutHalves(ComparedSteps& compared, Timeline& timeline);
 /// All slices.
 Timeline timelineOf(const TimelineStore& store);

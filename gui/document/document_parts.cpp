@@ -143,7 +143,7 @@ void addHidden(TraceDocument& document) {
 Simulation adopt(Simulation simulation, TraceDocument& document) {
     document.simulated = std::make_shared<const TimelineStore>(simulation.timeline);
     document.simulatedMemory = memoryTracks(simulation.memory, document.simulated->lanes().size());
-    document.memoryLimit = simulation.options.memory_limit;
+    document.memoryLimits = memory_limits_of(simulation.options, num_lanes(simulation.options));
     simulation.memory = {};
     document.simulation = simulation;
     document.simulation->timeline = {};

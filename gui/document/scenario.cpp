@@ -215,7 +215,8 @@ std::shared_ptr<const TraceDocument> withScenario(const TraceDocument& document,
         changed->simulation = simulated.simulation;
     }
     changed->simulatedMemory = simulated.memory;
-    changed->memoryLimit = simulated.scenario.options.memory_limit;
+    const PipelineOptions& options = simulated.scenario.options;
+    changed->memoryLimits = memory_limits_of(options, num_lanes(options));
     changed->comparison.reset();
     return changed;
 }

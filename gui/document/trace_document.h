@@ -35,9 +35,9 @@ struct TraceDocument {
     std::vector<MemoryTrack> simulatedMemory;
     std::shared_ptr<const KernelStore> kernels;  ///< of measured tasks; null if no device worked for them
     std::shared_ptr<const TrackStore> tracks;    ///< threads and streams; null if the file has none
-    std::optional<Bytes> memoryLimit;
-    std::int64_t droppedRanges = 0;  ///< lost by the recorder: bubbles would count them as idle
-    QStringList notes;               ///< why something is missing, for people
+    std::vector<Bytes> memoryLimits;             ///< of the simulated lanes; empty: none
+    std::int64_t droppedRanges = 0;              ///< lost by the recorder: bubbles would count them as idle
+    QStringList notes;                           ///< why something is missing, for people
     /// The part of the tasks that `measured` has, 0 to 1. Below 1, or not `complete`, a fuller document follows.
     double loaded = 1;
     bool complete = true;  ///< false: memory, comparison or tracks are still being read

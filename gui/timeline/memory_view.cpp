@@ -142,13 +142,18 @@ Bytes MemoryView::highest() const {
     return most;
 }
 
-bool MemoryView::showsLimit() const {
-    return scene_.limit && *scene_.limit <= highest() + highest() / 2;
+bool MemoryView::showsLimit(std::size_t lane) const {
+    return lane < scene_.limits.size() && scene_.limits[lane] <= highest() + highest() / 2;
 }
 
 Bytes MemoryView::bytesAtTop() const {
     // One scale for all lanes, so that heights compare.
-    const Bytes most = showsLimit() ? std::max(highest(), *scene_.limit) : highest();
+    Bytes most = highest();
+    for (std::size_t lane = 0; lane < scene_.lanes.size(); ++lane) {
+        if (showsLimit(lane)) {
+            most = std::max(most, scene_.limits[lane]);
+        }
+    }
     return most + most / 16;
 }
 
@@ -193,8 +198,8 @@ void MemoryView::paintLane(QPainter& painter, std::size_t lane) const {
     if (simulated != nullptr) {
         paintLine(painter, *simulated, scale);
     }
-    if (showsLimit()) {
-        const double y = std::round(scale.y(*scene_.limit)) + 0.5;
+    if (showsLimit(lane)) {
+        const double y = std::round(scale.y(scene_.limits[lane])) + 0.5;
         painter.setPen(QPen(colors().limit, 1, Qt::DashLine));
         painter.drawLine(QPointF(scale.box.left(), y), QPointF(scale.box.right(), y));
     }
@@ -331,8 +336,8 @@ bool MemoryView::viewportEvent(QEvent* event) {
         };
         consists(tr("measured"), trackOf(scene_.measured, lane), 0);
         consists(tr("simulated"), trackOf(scene_.simulated, lane), scene_.simulatedShift);
-        if (scene_.limit) {
-            text += tr("<br>limit: %1").arg(formatBytes(*scene_.limit));
+        if (lane < scene_.limits.size()) {
+            text += tr("<br>limit: %1").arg(formatBytes(scene_.limits[lane]));
         }
     }
     QToolTip::showText(help->globalPos(), text, viewport());

@@ -25,7 +25,7 @@ struct MemoryScene {
     const std::vector<MemoryTrack>* measured = nullptr;
     const std::vector<MemoryTrack>* simulated = nullptr;
     std::int64_t simulatedShift = 0;  ///< added to simulated times
-    std::optional<Bytes> limit;       ///< per lane
+    std::vector<Bytes> limits;        ///< by lane, or empty
 };
 
 /// Memory of each lane over time, measured as an area and simulated as a line over it, on one scale for all lanes, with
@@ -46,8 +46,8 @@ public:
     /// Where a lane stands in viewport pixels: from no bytes at its bottom to bytesAtTop().
     QRect laneBox(std::size_t lane) const;
     Bytes bytesAtTop() const;
-    /// The limit is near enough to what is held to stand on the scale.
-    bool showsLimit() const;
+    /// The lane has a limit that is near enough to what is held to stand on the scale.
+    bool showsLimit(std::size_t lane) const;
     QSize sizeHint() const override;
     QSize minimumSizeHint() const override;
 

@@ -256,12 +256,17 @@ void DocumentPage::refresh() {
 void DocumentPage::refreshMemory(std::int64_t shift) {
     const TimelineStore* names = storeOfMostLanes(*document_);
     memory_->setScene({names != nullptr ? names->lanes() : std::vector<LaneInfo>{}, document_->measuredMemory.get(),
-                       &document_->simulatedMemory, shift, document_->memoryLimit});
+                       &document_->simulatedMemory, shift, document_->memoryLimits});
     QString limit;
-    if (document_->memoryLimit) {
-        const QString bytes = formatBytes(*document_->memoryLimit);
-        limit = memory_->showsLimit() ? tr(", red: limit of %1 per lane").arg(bytes)
-                                      : tr("; the limit of %1 per lane is above the scale").arg(bytes);
+    if (const std::vector<Bytes>& limits = document_->memoryLimits; !limits.empty()) {
+        bool shown = false;
+        for (std::size_t lane = 0; lane < limits.size(); ++lane) {
+            shown = shown || memory_->showsLimit(lane);
+        }
+        const auto [least, most] = std::minmax_element(limits.begin(), limits.end());
+        const QString bytes = *least == *most ? tr("limit of %1 per lane").arg(formatBytes(*least))
+                                              : tr("limits of %1 to %2").arg(formatBytes(*least), formatBytes(*most));
+        limit = shown ? tr(", red: %1").arg(bytes) : tr("; above the scale: %1").arg(bytes);
     }
     composition_->setVisible(memory_->composed());
     QString legend = tr("area: measured, line: simulated, ▼ peak");

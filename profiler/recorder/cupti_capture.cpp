@@ -11,8 +11,10 @@
 
 #include <array>
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -86,12 +88,19 @@ std::optional<std::uint32_t> stream_number(void* stream) {
     return is_known ? std::optional(number) : std::nullopt;
 }
 
+/// CUPTI may complete a buffer when its capture is over, so they last as long as the process. Precondition: one capture
+/// begins at a time.
+CuptiBuffers& lasting_buffers(const CuptiFunctions& functions, const DeviceCaptureOptions& options) {
+    static auto& all = *new std::vector<std::unique_ptr<CuptiBuffers>>;
+    return *all.emplace_back(
+        std::make_unique<CuptiBuffers>(functions.next_record, options.buffer_bytes, options.most_buffers));
+}
+
 class CuptiCapture final : public DeviceCapture {
 public:
     CuptiCapture(std::unique_ptr<CuptiLibrary> library, const DeviceCaptureOptions& options)
         : library_(std::move(library)),
-          buffers_(*std::make_unique<CuptiBuffers>(functions().next_record, options.buffer_bytes, options.most_buffers)
-                        .release()),
+          buffers_(lasting_buffers(functions(), options)),
           own_clock_(set_up()),
           records_(functions(), options.origin, !own_clock_) {}
     ~CuptiCapture() override {

@@ -10,7 +10,9 @@
 #include <gmock/gmock.h>
 #include <nvtx3/nvToolsExt.h>
 
+#include <array>
 #include <chrono>
+#include <optional>
 
 namespace pipescope {
 namespace {
@@ -34,16 +36,20 @@ PipelineOptions two_lanes() {
 }
 
 /// The ranges of a step, as an engine with one thread would emit them.
-void emit_step(const TaskGraph& graph, std::int32_t step) {
+void emit_step(const TaskGraph& graph, std::int32_t step, std::optional<TaskKind> lost = {}) {
     for (const Task& task : graph.tasks()) {
+        if (task.key.kind == lost) {
+            continue;
+        }
         TaskKey key = task.key;
         key.step = step;
         const TaskRange range(key);
     }
 }
 
-/// Three steps of a pipeline of two lanes, and marks of a program beside it: as many as the ring takes, or more.
-void record(const std::filesystem::path& path, std::size_t marks) {
+/// Three steps of a pipeline of two lanes, `lost` the kind that is missing in each, and marks of a program beside it:
+/// as many as the ring takes, or more.
+void record(const std::filesystem::path& path, std::size_t marks, std::array<std::optional<TaskKind>, 3> lost = {}) {
     const PipelineOptions options = two_lanes();
     const TaskGraph graph =
         make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 2, .checkpoint = options.checkpoint});
@@ -53,7 +59,7 @@ void record(const std::filesystem::path& path, std::size_t marks) {
     recorder.set_pipeline({{"lane 0", "cpu"}, {"lane 1", "cpu"}}, graph.shape());
     for (std::int32_t step = 0; step < 3; ++step) {
         const Nanoseconds start = recorder.now();
-        emit_step(graph, step);
+        emit_step(graph, step, lost.at(static_cast<std::size_t>(step)));
         recorder.add_step({.step = step, .start = start, .end = recorder.now()});
         recorder.flush();
     }
@@ -90,6 +96,20 @@ TEST_F(LossyTrace, IsComparedWithoutMeasuredBubbles) {
     EXPECT_THAT(user.succeeds("compare whole.sqlite").out, Not(HasSubstr("warning")));
     EXPECT_THAT(user.succeeds("compare lossy.sqlite").out,
                 AllOf(HasSubstr("warning: the recorder lost"), ContainsRegex("bubble fraction +lost")));
+}
+
+TEST_F(LossyTrace, IsComparedByItsWholeSteps) {
+    record(user.folder() / "half.sqlite", 0, {std::nullopt, TaskKind::backward, std::nullopt});
+    const auto compared = user.succeeds("compare half.sqlite --json").json();
+    EXPECT_EQ(compared.at("steps"), (std::vector<int>{0, 2}));
+    EXPECT_EQ(compared.at("tasks_unmatched"), 0);
+    EXPECT_EQ(compared.at("warnings"),
+              std::vector<std::string>{"not compared, since a forward or a backward phase was not recorded: step 1"});
+
+    record(user.folder() / "halves.sqlite", 3 * kRing, {TaskKind::forward, TaskKind::backward, TaskKind::backward});
+    const CommandResult refused = user.types("compare halves.sqlite");
+    EXPECT_NE(refused.code, 0);
+    EXPECT_THAT(refused.err, AllOf(HasSubstr("halves.sqlite holds no whole step"), HasSubstr("the recorder lost")));
 }
 
 TEST_F(LossyTrace, IsExportedAndRecoveredWithAWarning) {

@@ -44,7 +44,8 @@ TEST(DocumentLoader, SimulatesWhatWasMeasuredAndCompares) {
     EXPECT_FALSE(document->measuredMemory->empty());
     ASSERT_TRUE(document->profile);
     EXPECT_EQ(*document->profile, sampleProfile({}));
-    EXPECT_EQ(document->memoryLimit, Bytes{1} << 30);
+    EXPECT_THAT(document->memoryLimits, testing::Each(Bytes{1} << 30));
+    EXPECT_FALSE(document->memoryLimits.empty());
     EXPECT_TRUE(document->notes.isEmpty()) << document->notes.join(QLatin1Char('\n')).toStdString();
 }
 

@@ -35,7 +35,7 @@ protected:
                                                        sampleAt(1000, 40 * kMiB, 50 * kMiB, 10 * kMiB)});
         view_.setGutter(80);
         view_.resize(1080, 240);
-        view_.setScene({{{"lane 0", "cpu"}}, &tracks_, nullptr, 0, std::nullopt});
+        view_.setScene({{{"lane 0", "cpu"}}, &tracks_, nullptr, 0, {}});
         view_.setStacked(true);
         view_.show();
         QApplication::processEvents();
@@ -43,8 +43,8 @@ protected:
         axis_.show({0, 1000});
     }
     /// The line at which so many bytes end.
-    double lineOf(Bytes bytes) const {
-        const QRect box = view_.laneBox(0);
+    double lineOf(Bytes bytes, std::size_t lane = 0) const {
+        const QRect box = view_.laneBox(lane);
         return box.bottom() + 1 -
                static_cast<double>(bytes) / static_cast<double>(view_.bytesAtTop()) * (box.height() - 1);
     }
@@ -105,7 +105,7 @@ TEST_F(MemoryViewTest, TellsCategoriesApartWithoutTheirColour) {
     last.time = Nanoseconds{1000};
     tracks_ = {MemoryTrack({all, last})};
     view_.resize(1080, 600);
-    view_.setScene({{{"lane 0", "cpu"}}, &tracks_, nullptr, 0, std::nullopt});
+    view_.setScene({{{"lane 0", "cpu"}}, &tracks_, nullptr, 0, {}});
     QApplication::processEvents();
     const QImage image = view_.grab().toImage();
     for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
@@ -137,7 +137,8 @@ protected:
         show(110 * kMiB);
     }
     void show(std::optional<Bytes> limit) {
-        view_.setScene({{{"lane 0", "cpu"}}, &tracks_, &simulated_, 0, limit});
+        view_.setScene(
+            {{{"lane 0", "cpu"}}, &tracks_, &simulated_, 0, limit ? std::vector{*limit} : std::vector<Bytes>{}});
         QApplication::processEvents();
         image_ = view_.grab().toImage();
     }
@@ -158,7 +159,7 @@ protected:
 };
 
 TEST_F(MemoryLines, DrawTheLimitInRedAtItsBytesAndNowhereElse) {
-    ASSERT_TRUE(view_.showsLimit());
+    ASSERT_TRUE(view_.showsLimit(0));
     const QRgb red = colors_.limit.rgb();
     EXPECT_GT(qRed(red), 2 * std::max(qGreen(red), qBlue(red)));
     const QRect box = view_.laneBox(0);
@@ -175,7 +176,29 @@ TEST_F(MemoryLines, DrawTheLimitInRedAtItsBytesAndNowhereElse) {
         EXPECT_EQ(columnsOf(red, 10, 990, line), 0) << line;
     }
     show(10'000 * kMiB);  // far above all that is held: it would flatten the tracks
-    EXPECT_FALSE(view_.showsLimit());
+    EXPECT_FALSE(view_.showsLimit(0));
+}
+
+TEST_F(MemoryLines, DrawEachLanesOwnLimitOnOneScale) {
+    tracks_.push_back(tracks_.front());
+    simulated_.push_back(simulated_.front());
+    view_.setScene({{{"lane 0", "cpu"}, {"lane 1", "cpu"}}, &tracks_, &simulated_, 0, {130 * kMiB, 60 * kMiB}});
+    view_.resize(view_.width(), 2 * view_.height());
+    QApplication::processEvents();
+    image_ = view_.grab().toImage();
+    EXPECT_GE(view_.bytesAtTop(), 130 * kMiB);
+    const QRgb red = colors_.limit.rgb();
+    for (const auto& [lane, limit] : {std::pair<std::size_t, Bytes>{0, 130 * kMiB}, {1, 60 * kMiB}}) {
+        const QRect box = view_.laneBox(lane);
+        int found = -1;
+        for (int line = box.top(); line <= box.bottom(); ++line) {
+            if (columnsOf(red, 10, 990, line) > 400) {
+                EXPECT_EQ(found, -1) << "two lines on lane " << lane;
+                found = line;
+            }
+        }
+        EXPECT_EQ(found, static_cast<int>(std::round(lineOf(limit, lane)))) << "lane " << lane;
+    }
 }
 
 TEST_F(MemoryLines, DrawTheSimulatedTrackAsALineAtItsBytes) {

@@ -92,7 +92,7 @@ TEST_F(SubLanes, LeaveRoomForALinesNameWhateverTheFont) {
 TEST(MemoryLanes, LeaveRoomForTheirNamesWhateverTheFont) {
     TimeAxisModel axis;
     MemoryView view(axis);
-    view.setScene({{{"lane 0", "cpu"}, {"lane 1", "cpu"}}, nullptr, nullptr, 0, std::nullopt});
+    view.setScene({{{"lane 0", "cpu"}, {"lane 1", "cpu"}}, nullptr, nullptr, 0, {}});
     view.resize(600, 30);
     view.show();
     for (const int percent : {100, 150, 200}) {
