@@ -90,11 +90,15 @@ bool fails(std::string_view function) {
     return setting("FAKE_CUPTI_FAIL") != nullptr && function == setting("FAKE_CUPTI_FAIL");
 }
 
-/// Without the lock, since the client may call back.
-void complete() {
+/// Hands over without the lock, since the client may call back. Unless `forced`, a buffer with work that still runs
+/// stays.
+void complete(bool forced) {
     Buffer full;
     {
         const std::scoped_lock lock(mutex);
+        if (!forced && current.unfinished > 0) {
+            return;
+        }
         std::swap(full, current);
         held.erase(full.data);
     }
@@ -103,6 +107,7 @@ void complete() {
     }
 }
 
+/// With the lock.
 void request_buffer() {
     constexpr std::uintptr_t kAlignment = 8;
     std::size_t most_records = 1;
@@ -139,48 +144,49 @@ void set_thread(void* record, CUpti_ActivityKind kind) {
     }
 }
 
-/// Where the record is now; null if it was lost or is not wanted.
-void* put(const void* record, std::size_t bytes) {
+/// A record that is not wanted goes nowhere, one without room is lost.
+void put(const void* record, std::size_t bytes, bool unfinished) {
     CUpti_ActivityKind kind{};
     std::memcpy(&kind, record, sizeof(kind));
-    if (request == nullptr || (!enabled.contains(kind) && kind != CUPTI_ACTIVITY_KIND_NAME)) {
-        return nullptr;
-    }
     bool full = false;
     {
         const std::scoped_lock lock(mutex);
+        if (request == nullptr || (!enabled.contains(kind) && kind != CUPTI_ACTIVITY_KIND_NAME)) {
+            return;
+        }
         full = current.data != nullptr && current.used + aligned(bytes) > current.size;
     }
     if (full) {
-        std::thread(complete).join();
+        std::thread([] { complete(true); }).join();
     }
+    const std::scoped_lock lock(mutex);
     if (current.data == nullptr) {
         request_buffer();
     }
-    const std::scoped_lock lock(mutex);
-    if (current.data == nullptr || aligned(bytes) > current.size) {
+    if (current.data == nullptr || current.used + aligned(bytes) > current.size) {
         ++dropped;
-        return nullptr;
+        return;
     }
     std::uint8_t* at = current.data + current.used;
     std::memcpy(at, record, bytes);
     set_thread(at, kind);
     current.used += aligned(bytes);
-    return at;
-}
-
-void emit(const void* record, std::size_t bytes) {
-    put(record, bytes);
-}
-
-void emit_unfinished(const void* record, std::size_t bytes) {
-    if (void* kernel = put(record, bytes)) {
-        unfinished_kernels.push_back(static_cast<CUpti_ActivityKernel10*>(kernel));
+    if (unfinished) {
+        unfinished_kernels.push_back(reinterpret_cast<CUpti_ActivityKernel10*>(at));
         ++current.unfinished;
     }
 }
 
+void emit(const void* record, std::size_t bytes) {
+    put(record, bytes, false);
+}
+
+void emit_unfinished(const void* record, std::size_t bytes) {
+    put(record, bytes, true);
+}
+
 void finish_all(std::uint64_t end) {
+    const std::scoped_lock lock(mutex);
     for (CUpti_ActivityKernel10* kernel : unfinished_kernels) {
         kernel->end = end;
     }
@@ -265,10 +271,12 @@ CUptiResult CUPTIAPI cuptiActivityEnable(CUpti_ActivityKind kind) {
     if (setting("FAKE_CUPTI_REFUSE") != nullptr && std::atoi(setting("FAKE_CUPTI_REFUSE")) == kind) {
         return CUPTI_ERROR_NOT_COMPATIBLE;
     }
+    const std::scoped_lock lock(mutex);
     enabled.insert(kind);
     return CUPTI_SUCCESS;
 }
 CUptiResult CUPTIAPI cuptiActivityDisable(CUpti_ActivityKind kind) {
+    const std::scoped_lock lock(mutex);
     enabled.erase(kind);
     return CUPTI_SUCCESS;
 }
@@ -280,9 +288,7 @@ CUptiResult CUPTIAPI cuptiActivityFlushAll(std::uint32_t flag) {
     if (fails("cuptiActivityFlushAll")) {
         return CUPTI_ERROR_UNKNOWN;
     }
-    if (flag == CUPTI_ACTIVITY_FLAG_FLUSH_FORCED || current.unfinished == 0) {
-        complete();
-    }
+    complete(flag == CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
     return CUPTI_SUCCESS;
 }
 
