@@ -124,6 +124,9 @@ Json simulation_json(const Simulation& simulation) {
     if (simulation.step_band) {
         object["step_band_ns"] = {simulation.step_band->first.count(), simulation.step_band->second.count()};
     }
+    if (simulation.step_mean) {
+        object["step_mean_ns"] = simulation.step_mean->count();
+    }
     object["balance"] = options.balance.layers_per_partition();
     object["chunks"] = options.chunks;
     object["micro_batches"] = simulation.micro_batches;
@@ -189,8 +192,11 @@ std::string simulation_text(const Simulation& simulation) {
                      fmt::format("{:.2f}", simulation.samples_per_second)});
     text += figures.str() + "\n";
     if (simulation.step_band) {
-        text += fmt::format("nine of ten steps take {} to {}\n", format_duration(simulation.step_band->first),
+        text += fmt::format("nine of ten steps take {} to {}", format_duration(simulation.step_band->first),
                             format_duration(simulation.step_band->second));
+        text += simulation.step_mean
+                    ? fmt::format(", {} in the mean with the profile's noise\n", format_duration(*simulation.step_mean))
+                    : "\n";
     }
     if (simulation.device_idle_fraction) {
         text += fmt::format("lanes share a device, which is idle {} of the step\n",

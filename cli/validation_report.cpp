@@ -5,6 +5,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <map>
+#include <vector>
+
 namespace pipescope {
 namespace {
 using Json = nlohmann::ordered_json;
@@ -43,14 +47,38 @@ std::string percent_or_nothing(const std::optional<double>& fraction) {
     return fraction ? format_percent(*fraction) : "";
 }
 
-/// Whether the goal is reached, and by which of its two numbers.
+/// What a line of the verdict calls a goal; in points where the error is a difference of fractions.
+struct GoalWords {
+    const char* subject;
+    const char* how;
+    bool in_points = false;
+};
+GoalWords words_of(const std::string& goal) {
+    static const std::map<std::string, GoalWords> words{
+        {"step_error_mean", {"step time error", "in the mean"}},
+        {"step_error_max", {"step time error", "at worst"}},
+        {"bubble_error_mean", {"bubble error", "in the mean", true}},
+        {"peak_error_mean", {"peak memory error", "in the mean"}},
+        {"replay_error_max", {"replay error of measured durations", "at worst"}},
+        {"replay_with_gaps_error_max", {"replay error with measured gaps", "at worst"}}};
+    return words.at(goal);
+}
+
+/// A line for each part of the goal, and by which of its two numbers the mean step error is judged.
 std::string verdict(const ValidationSummary& summary, const ValidationGoal& goal) {
-    const double allowed = allowed_step_error(summary, goal);
-    const bool reached = summary.step_error.mean <= allowed;
-    std::string text =
-        fmt::format("step time error of {} in the mean: {}, {} {}\n", format_percent(summary.step_error.mean),
-                    reached ? "reached" : "not reached", format_percent(allowed),
-                    allowed > goal.step_error ? "(twice the spread of equal runs) is allowed" : "is allowed");
+    std::string text;
+    for (const JudgedGoal& each : judge(summary, goal)) {
+        const GoalWords words = words_of(each.name);
+        const auto number = [&](double error) {
+            return words.in_points ? fmt::format("{:.2f} points", 100 * error) : format_percent(error);
+        };
+        const bool by_spread = each.name == "step_error_mean" && each.allowed > goal.step_error;
+        text += fmt::format("{} of {} {}: {}, {} {}\n", words.subject, number(each.found), words.how,
+                            each.reached() ? "reached" : "not reached", number(each.allowed),
+                            by_spread         ? "(twice the spread of equal runs) is allowed"
+                            : words.in_points ? "are allowed"
+                                              : "is allowed");
+    }
     if (!summary.spread) {
         text += "the spread of equal runs is unknown: with --rounds 1 none is equal to another\n";
     }
@@ -78,7 +106,13 @@ Json validation_json(std::span<const ValidatedCandidate> candidates, const Valid
     object["regret"] = summary.regret;
     object["band_coverage"] = or_null(summary.band_coverage);
     object["allowed_step_error"] = allowed_step_error(summary, goal);
-    object["reached"] = summary.step_error.mean <= allowed_step_error(summary, goal);
+    const std::vector<JudgedGoal> goals = judge(summary, goal);
+    object["goals"] = Json::array();
+    for (const JudgedGoal& each : goals) {
+        object["goals"].push_back(
+            {{"name", each.name}, {"allowed", each.allowed}, {"found", each.found}, {"reached", each.reached()}});
+    }
+    object["reached"] = std::all_of(goals.begin(), goals.end(), [](const JudgedGoal& each) { return each.reached(); });
     return object;
 }
 

@@ -11,6 +11,6 @@ namespace pipescope {
 // What `pipescope validate` prints. Pure.
 
 nlohmann::ordered_json validation_json(std::span<const ValidatedCandidate> candidates, const ValidationGoal& goal);
-/// As text columns, or as Markdown tables for a page; a verdict against the goal below.
+/// As text columns, or as Markdown tables for a page; below a line for each part of the goal.
 std::string validation_text(std::span<const ValidatedCandidate> candidates, const ValidationGoal& goal, bool markdown);
 }  // namespace pipescope

@@ -10,6 +10,10 @@
 
 namespace pipescope {
 namespace {
+constexpr double kPeakError = 0.01;
+constexpr double kReplayError = 0.01;
+constexpr double kReplayWithGapsError = 0.001;
+
 /// The value furthest from 0.
 std::optional<double> furthest(const std::vector<double>& values) {
     const auto found =
@@ -187,9 +191,29 @@ ValidationSummary summarize(std::span<const ValidatedCandidate> candidates) {
 
 ValidationGoal validation_goal(bool emulated, int lanes, int cores) {
     if (emulated) {
-        return {0.01, false};
+        return {0.01, false, 0.03, 0.005};
     }
-    return lanes > cores ? ValidationGoal{0.05, false} : ValidationGoal{0.03, true};
+    return lanes > cores ? ValidationGoal{0.05, false, std::nullopt, std::nullopt} : ValidationGoal{};
+}
+
+std::vector<JudgedGoal> judge(const ValidationSummary& summary, const ValidationGoal& goal) {
+    std::vector<JudgedGoal> goals{{"step_error_mean", allowed_step_error(summary, goal), summary.step_error.mean}};
+    if (goal.worst_step_error) {
+        goals.push_back({"step_error_max", *goal.worst_step_error, summary.step_error.max});
+    }
+    if (goal.bubble_error) {
+        goals.push_back({"bubble_error_mean", *goal.bubble_error, summary.bubble_error.mean});
+    }
+    if (summary.peak_error) {
+        goals.push_back({"peak_error_mean", kPeakError, summary.peak_error->mean});
+    }
+    if (summary.replay_error) {
+        goals.push_back({"replay_error_max", kReplayError, summary.replay_error->max});
+    }
+    if (summary.replay_with_gaps_error) {
+        goals.push_back({"replay_with_gaps_error_max", kReplayWithGapsError, summary.replay_with_gaps_error->max});
+    }
+    return goals;
 }
 
 double allowed_step_error(const ValidationSummary& summary, const ValidationGoal& goal) {

@@ -75,10 +75,17 @@ TEST_F(Commands, EveryKeyOfTheirJsonIsDocumented) {
     const std::string docs((std::istreambuf_iterator<char>(file)), {});
     ASSERT_THAT(docs, HasSubstr("# The command line"));
     const std::string pipeline = " p.json -m 4 --batch 4 --devices cpu,cpu --json ";
+    auto noisy = nlohmann::json::parse(user.reads("p.json"));
+    noisy["step_cv"] = 0.05;
+    user.writes("noisy.json", noisy.dump());
+    const auto object = user.succeeds("simulate noisy.json --balance 2,2 -m 4 --batch 4 --json").json();
+    EXPECT_LT(object.at("step_band_ns").at(0), object.at("step_mean_ns"));
+    EXPECT_LT(object.at("step_mean_ns"), object.at("step_band_ns").at(1));
     for (const std::string& line :
          {"balance" + pipeline + "-n 2", "balance" + pipeline + "-n 2 --memory-limit 1B",
           "balance" + pipeline + "-n 2 --memory-limit 1B,2B", "simulate" + pipeline + "--balance 2,2 --replicas 2",
           "simulate" + pipeline + "--balance 2,2 --schedule all",
+          std::string("simulate noisy.json --balance 2,2 -m 4 --batch 4 --json"),
           std::string("plan p.json -n 2 -m 4 --batch 4 --json")}) {
         std::set<std::string> keys;
         collect_keys(user.types(line).json(), keys);

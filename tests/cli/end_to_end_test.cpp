@@ -237,8 +237,11 @@ TEST_F(EndToEnd, ValidatePredictsRunsAndComparesASpreadOfPipelines) {
     EXPECT_THAT(keys_of(object),
                 ElementsAre("candidates", "step_error", "bubble_error", "peak_error", "replayed_peak_error",
                             "replay_error", "replay_with_gaps_error", "spread", "rank_correlation", "regret",
-                            "band_coverage", "allowed_step_error", "reached"));
+                            "band_coverage", "allowed_step_error", "goals", "reached"));
     EXPECT_EQ(object.at("allowed_step_error"), 0.01) << "layers that only wait";
+    ASSERT_EQ(object.at("goals").size(), 6u);
+    EXPECT_EQ(object.at("goals").at(1).at("name"), "step_error_max");
+    EXPECT_THAT(keys_of(object.at("goals").at(1)), ElementsAre("name", "allowed", "found", "reached"));
     ASSERT_EQ(object.at("candidates").size(), 9u);
     for (const auto& candidate : object.at("candidates")) {
         EXPECT_EQ(candidate.at("runs"), 2);

@@ -163,6 +163,16 @@ TEST_F(PlanningCommands, SimulateSharesALinkAmongTheCopiesNamed) {
     EXPECT_LT(step_of(four), step_of(four + " --link-sharing all"));
     EXPECT_LE(step_of(four), step_of(four + " --link-sharing sender"));
     EXPECT_LE(step_of(four + " --link-sharing sender"), step_of(four + " --link-sharing all"));
+    // A skip leaves beside a boundary, its gradient beside the other's: each pair of copies of 1 ms takes 2 in one
+    // port.
+    auto skipping = nlohmann::ordered_json::parse(chain({1, 1, 1}, 1'000'000));
+    skipping["layers"][0]["stash"] = {{"far", {1'000'000}}};
+    skipping["layers"][2]["pop"] = {"far"};
+    user.writes("skip.json", skipping.dump());
+    const std::string skip =
+        "simulate skip.json --balance 1,1,1 -m 1 --batch 1 --checkpoint never --link-bandwidth 1GB/s";
+    EXPECT_EQ(step_of(skip), 13'000'000);
+    EXPECT_EQ(step_of(skip + " --link-sharing sender"), 15'000'000);
 }
 
 TEST_F(PlanningCommands, SimulateDividesTheBatchAmongReplicas) {

@@ -42,11 +42,14 @@ TEST(SimulationReport, HasTheDocumentedKeysInTheirOrder) {
                 ElementsAre("step_ns", "bubble_fraction", "utilization", "speedup", "samples_per_second", "balance",
                             "chunks", "micro_batches", "batch", "checkpoint", "schedule", "feasible", "extrapolated",
                             "estimated", "partitions", "lanes"));
-    simulation.step_band = {Nanoseconds{1}, Nanoseconds{2}};
+    simulation.step_band = {Nanoseconds{1}, Nanoseconds{3}};
+    simulation.step_mean = Nanoseconds{2};
     simulation.device_idle_fraction = 0.5;
     const auto object = simulation_json(simulation);
-    EXPECT_EQ(object.at("step_band_ns"), (nlohmann::ordered_json{1, 2}));
+    EXPECT_EQ(object.at("step_band_ns"), (nlohmann::ordered_json{1, 3}));
+    EXPECT_EQ(object.at("step_mean_ns"), 2);
     EXPECT_EQ(object.at("device_idle_fraction"), 0.5);
+    EXPECT_THAT(simulation_text(simulation), HasSubstr("take 1 ns to 3 ns, 2 ns in the mean"));
 }
 
 TEST(SimulationReport, NamesTheLastLayerOfAPartitionItself) {

@@ -86,6 +86,41 @@ TEST(ValidationReport, JudgesTheMeanStepErrorByTheGoalOrTwiceTheSpread) {
     EXPECT_EQ(validation_json(candidates, emulated)["reached"], false);
 }
 
+TEST(ValidationReport, IsReachedOnlyIfEveryGoalIs) {
+    std::vector<ValidatedCandidate> candidates = two_candidates();
+    EXPECT_EQ(validation_json(candidates, {})["reached"], true);
+    candidates[0].runs[0].comparison.measured_bubble_fraction = 0.2;  // 5 and 1 points: 3 in the mean
+    const auto object = validation_json(candidates, {});
+    EXPECT_EQ(object["reached"], false);
+    ASSERT_EQ(object["goals"].size(), 2U);
+    EXPECT_EQ(object["goals"][0]["name"], "step_error_mean");
+    EXPECT_EQ(object["goals"][0]["reached"], true);
+    EXPECT_EQ(object["goals"][1]["name"], "bubble_error_mean");
+    EXPECT_EQ(object["goals"][1]["allowed"], 0.02);
+    EXPECT_NEAR(object["goals"][1]["found"].get<double>(), 0.03, 1e-12);
+    EXPECT_EQ(object["goals"][1]["reached"], false);
+    EXPECT_THAT(validation_text(candidates, {}, false),
+                AllOf(HasSubstr("step time error of 1.50 % in the mean: reached"),
+                      HasSubstr("bubble error of 3.00 points in the mean: not reached, 2.00 points are allowed")));
+}
+
+TEST(ValidationReport, HasALineForEachGoal) {
+    std::vector<ValidatedCandidate> candidates = two_candidates();
+    for (ValidatedCandidate& each : candidates) {
+        Comparison& comparison = each.runs[0].comparison;
+        comparison.replay = Replay{comparison.measured_step_time, 0.02, 0.0001, {1000}};
+        comparison.lanes.resize(1);
+        comparison.lanes[0].measured_peak_bytes = 1000;
+        comparison.lanes[0].simulated_peak_bytes = 1005;
+    }
+    EXPECT_THAT(
+        validation_text(candidates, {0.05, false, 0.03, 0.02}, false),
+        AllOf(HasSubstr("step time error of 2.00 % at worst: reached, 3.00 % is allowed"),
+              HasSubstr("peak memory error of 0.50 % in the mean: reached, 1.00 % is allowed"),
+              HasSubstr("replay error of measured durations of 2.00 % at worst: not reached, 1.00 % is allowed"),
+              HasSubstr("replay error with measured gaps of 0.01 % at worst: reached, 0.10 % is allowed")));
+}
+
 TEST(ValidationReport, MarkdownIsTables) {
     EXPECT_THAT(validation_text(two_candidates(), {}, true), HasSubstr("| balance |"));
 }

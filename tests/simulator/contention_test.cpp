@@ -173,5 +173,21 @@ TEST(Contention, SharesAPortBetweenTheCopiesThatLeaveIt) {
     EXPECT_LE(step_with(LinkSharing::none), step_with(LinkSharing::sender));
     EXPECT_LT(step_with(LinkSharing::sender), step_with(LinkSharing::all));
 }
+
+TEST(Contention, HalvesAPortWhereASkipLeavesBesideABoundary) {
+    // One micro-batch on three lanes, forward 1, backward 2 and a copy of 1 thousand: lane 0 sends its output and the
+    // skip at once, lane 2 both gradients. Alone: 1 + 1 + 1 + 1 + 1 forward, 2 + 1 + 2 + 1 + 2 backward; through one
+    // port either pair of copies takes 2.
+    Profile profile = profile_of({layer_of(1000, 2000, 1000), layer_of(1000, 2000, 1000), layer_of(1000, 2000)});
+    profile.layers[0].stash["far"] = {1000};
+    profile.layers[2].pop = {"far"};
+    PipelineOptions options = lanes_on_host(3, 1, 0);
+    options.devices.clear();
+    options.checkpoint = Checkpoint::never;
+    options.link = {1e9, 0, LinkSharing::none};
+    EXPECT_EQ(simulate(profile, options).step_time.count(), 13'000);
+    options.link.sharing = LinkSharing::sender;
+    EXPECT_EQ(simulate(profile, options).step_time.count(), 15'000);
+}
 }  // namespace
 }  // namespace pipescope

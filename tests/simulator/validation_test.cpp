@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+
 namespace pipescope {
 namespace {
 using std::chrono::microseconds;
@@ -131,6 +133,32 @@ TEST(ValidationGoal, DependsOnWhatIsRunAndOnHowManyCores) {
     EXPECT_TRUE(validation_goal(false, 2, 2).or_twice_spread);
     EXPECT_EQ(validation_goal(false, 3, 2).step_error, 0.05);
     EXPECT_FALSE(validation_goal(false, 3, 2).or_twice_spread);
+}
+
+TEST(ValidationGoal, HasAPartForEachErrorThatIsKnown) {
+    ValidationSummary summary;
+    summary.step_error = {0.02, 0.04};
+    summary.bubble_error = {0.01, 0.03};
+    const auto parts = [&](const ValidationGoal& goal) {
+        std::map<std::string, std::pair<double, bool>> found;
+        for (const JudgedGoal& each : judge(summary, goal)) {
+            found[each.name] = {each.allowed, each.reached()};
+        }
+        return found;
+    };
+    using Parts = std::map<std::string, std::pair<double, bool>>;
+    EXPECT_EQ(parts(validation_goal(true, 8, 2)), (Parts{{"step_error_mean", {0.01, false}},
+                                                         {"step_error_max", {0.03, false}},
+                                                         {"bubble_error_mean", {0.005, false}}}));
+    EXPECT_EQ(parts(validation_goal(false, 3, 2)), (Parts{{"step_error_mean", {0.05, true}}}));
+    summary.peak_error = {0.02, 0.02};
+    summary.replay_error = {0.001, 0.02};
+    summary.replay_with_gaps_error = {0.0001, 0.002};
+    EXPECT_EQ(parts(validation_goal(false, 2, 2)), (Parts{{"step_error_mean", {0.03, true}},
+                                                          {"bubble_error_mean", {0.02, true}},
+                                                          {"peak_error_mean", {0.01, false}},
+                                                          {"replay_error_max", {0.01, false}},
+                                                          {"replay_with_gaps_error_max", {0.001, false}}}));
 }
 }  // namespace
 }  // namespace pipescope
