@@ -269,7 +269,10 @@ void opening(benchmark::State& state) {
             first = first == 0 ? now() : first;
             tasks = tasks == 0 && window.document()->loaded == 1 ? now() : tasks;
         });
-        QObject::connect(&window, &MainWindow::loaded, [&] { done = true; });
+        QObject::connect(&window, &MainWindow::loaded, [&] {
+            longest = std::max(longest, now() - last);
+            done = true;
+        });
         clock.start();
         const double cpu = milliseconds(CLOCK_PROCESS_CPUTIME_ID);
         window.open(path);
@@ -329,8 +332,15 @@ void redrawPage(benchmark::State& state) {
     page.setChoice(choice);
     const TimeRange step = measured.step(page.step())->range();
     axis.setMarks({{step.start, QString()}, {step.start + step.length() / 2, QString()}});
-    page.resize(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)));
+    for (QDockWidget* dock : window.findChildren<QDockWidget*>()) {
+        dock->hide();  // the page has the whole window
+    }
+    window.resize(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)));
     QApplication::processEvents();
+    if (page.width() < static_cast<int>(state.range(0)) - 20) {
+        state.SkipWithError("the page does not fill the window");
+        return;
+    }
     std::vector<TimeWindow> windows;
     for (const double part : {1.0, 0.1, 0.01, 0.001, 0.0001}) {
         for (int i = 0; i < 15; ++i) {
@@ -341,6 +351,8 @@ void redrawPage(benchmark::State& state) {
     }
     measureRedraws(state, axis, page, windows);
     state.counters["slices"] = static_cast<double>(measured.numSlices());
+    state.counters["page_width"] = page.width();
+    state.counters["page_height"] = page.height();
     state.counters["marked_tasks"] = static_cast<double>(page.analysis()->matching().pairs.size());
 }
 
@@ -348,6 +360,10 @@ void matching(benchmark::State& state) {
     MainWindow window(nullptr);
     openLargeTrace(window);
     const std::shared_ptr<const TraceDocument> document = window.page()->document();
+    if (!document->simulated || !window.page()->analysis() || window.page()->analysis()->matching().pairs.empty()) {
+        state.SkipWithError("the trace has no simulated side, so nothing is matched");
+        return;
+    }
     std::int64_t without = 0;
     std::string reasons;
     for (auto _ : state) {

@@ -64,6 +64,19 @@ void paintBubbles(QPainter& painter, const TimelineScene& scene, const TimelineC
     }
 }
 
+void paintVeil(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
+    for (const LaneBand& lane : scene.layout.lanes) {
+        for (const RowBand& row : lane.rows) {
+            QRectF rect = rectAt(scene, row.band, 0, 0);
+            rect.setLeft(scene.lanes.left());
+            rect.setRight(scene.lanes.right() + 1.0);
+            if (!scene.store->rows()[row.row].copies && rect.intersects(scene.lanes)) {
+                painter.fillRect(rect, veilOf(colors));
+            }
+        }
+    }
+}
+
 void paintDifferences(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
     const QFontMetricsF metrics(painter.font());
     for (const TaskPair& pair : scene.marks->differences) {
@@ -177,6 +190,9 @@ void paintUnderLabels(QPainter& painter, const TimelineScene& scene, const Timel
         return;
     }
     painter.save();
+    if (!scene.marks->differences.empty()) {
+        paintVeil(painter, scene, colors);
+    }
     paintBubbles(painter, scene, colors);
     paintDifferences(painter, scene, colors);
     paintDifferenceLabels(painter, scene, colors);

@@ -78,6 +78,12 @@ LatenessStyle styleOf(Lateness lateness, const TimelineColors& colors) {
     return {};
 }
 
+QColor veilOf(const TimelineColors& colors) {
+    QColor veil = colors.lane;
+    veil.setAlphaF(0.8F);
+    return veil;
+}
+
 QString describe(Lateness lateness, std::int64_t scale) {
     const QString small = formatDuration(scale / 10);
     const QString large = formatDuration(scale / 2);

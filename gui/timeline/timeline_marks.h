@@ -45,6 +45,9 @@ struct LatenessStyle {
     Qt::BrushStyle pattern = Qt::SolidPattern;
 };
 LatenessStyle styleOf(Lateness lateness, const TimelineColors& colors);
+/// Laid over the tasks that are not compared, those of other steps and those without a twin: their kinds' colours would
+/// be taken for a lateness.
+QColor veilOf(const TimelineColors& colors);
 /// "late by 0.2 ms to 1 ms"
 QString describe(Lateness lateness, std::int64_t scale);
 /// The scale for these pairs: the greatest change of an end, rounded up to 1, 2 or 5 times a power of ten.

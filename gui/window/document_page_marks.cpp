@@ -39,6 +39,8 @@ std::vector<LegendEntry> latenessEntries(std::int64_t scale, const TimelineColor
         entries.push_back({style.color, plain ? QBrush(Qt::NoBrush) : QBrush(inkOn(style.color), style.pattern),
                            describe(lateness, scale)});
     }
+    entries.push_back({styleOf(TaskKind::forward).color, QBrush(veilOf(colors)),
+                       DocumentPage::tr("faint: of another step, or without a twin")});
     return entries;
 }
 }  // namespace

@@ -48,6 +48,8 @@ MainWindow::MainWindow(QSettings* settings, QWidget* parent) : QMainWindow(paren
     for (QDockWidget* dock : docks_) {
         dock->hide();  // there is nothing to tell yet
     }
+    takeDropsFromFields();
+    connect(this, &MainWindow::pageChanged, this, &MainWindow::takeDropsFromFields);  // what a page brought along
     refreshWindow();
 }
 

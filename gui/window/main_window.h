@@ -112,6 +112,8 @@ protected:
     void dropEvent(QDropEvent* event) override;
 
 private:
+    /// A file dropped on a field is to be opened, not its name written into the text.
+    void takeDropsFromFields();
     QWidget* createEmptyState();
     void createTabs();
     DocumentPage* addPage(const QString& path);

@@ -12,8 +12,10 @@
 #include <QFileDialog>
 #include <QFileInfo>
 #include <QFutureWatcher>
+#include <QLineEdit>
 #include <QMenu>
 #include <QMimeData>
+#include <QPlainTextEdit>
 #include <QPointer>
 #include <QPromise>
 #include <QSettings>
@@ -176,6 +178,16 @@ void MainWindow::fillRecentFiles() {
     }
     if (files.isEmpty()) {
         recent_->addAction(tr("No file was opened yet"))->setEnabled(false);
+    }
+}
+
+void MainWindow::takeDropsFromFields() {
+    for (QLineEdit* field : findChildren<QLineEdit*>()) {
+        field->setAcceptDrops(false);
+    }
+    for (QPlainTextEdit* editor : findChildren<QPlainTextEdit*>()) {
+        editor->setAcceptDrops(false);
+        editor->viewport()->setAcceptDrops(false);
     }
 }
 

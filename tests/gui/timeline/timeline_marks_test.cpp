@@ -1,4 +1,6 @@
 #include "gui/timeline/timeline_marks.h"
+
+#include "gui/style/pattern.h"
 #include "gui/timeline/compare_mode.h"
 #include "gui/timeline/minimap.h"
 #include "gui/timeline/timeline_view.h"
@@ -99,7 +101,48 @@ TEST_F(TimelineMarksTest, ColoursATaskByHowLateItEnded) {
     EXPECT_TRUE(colorsOf(image, 0, 600, 1000).contains(colorOf(Lateness::very_late)));
     EXPECT_FALSE(colorsOf(image, 0, 600, 1000).contains(styleOf(TaskKind::backward).color.rgb()));
     EXPECT_TRUE(colorsOf(image, 1, 200, 400).contains(colorOf(Lateness::early)));
-    EXPECT_TRUE(colorsOf(image, 1, 400, 600).contains(styleOf(TaskKind::backward).color.rgb()));  // it has no twin
+}
+
+TEST_F(TimelineMarksTest, VeilsTasksThatAreNotCompared) {
+    // A backward's blue is that of a task much too early.
+    const QRgb kind = styleOf(TaskKind::backward).color.rgb();
+    EXPECT_TRUE(colorsOf(draw(), 1, 400, 600).contains(kind));
+    auto marks = std::make_shared<TimelineMarks>();
+    marks->differences = {{{0, 0}, {0, 0}, {0, TaskKind::forward, 0, 0, -1}, 0, 0, 0}};
+    marks->differenceScale = 100;
+    view_.setMarks(marks);
+    const std::set<QRgb> without = colorsOf(draw(), 1, 400, 600);
+    EXPECT_FALSE(without.contains(kind));
+    for (int lateness = 0; lateness < kNumLateness; ++lateness) {
+        EXPECT_FALSE(without.contains(styleOf(static_cast<Lateness>(lateness), colors_).color.rgb())) << lateness;
+    }
+}
+
+TEST_F(TimelineMarksTest, TellsLatenessApartWithoutItsColour) {
+    std::set<Qt::BrushStyle> patterns;
+    for (int lateness = 0; lateness < kNumLateness; ++lateness) {
+        patterns.insert(styleOf(static_cast<Lateness>(lateness), colors_).pattern);
+    }
+    EXPECT_EQ(patterns.size(), static_cast<std::size_t>(kNumLateness));
+    auto marks = std::make_shared<TimelineMarks>();
+    marks->differences = {{{0, 1}, {0, 1}, {0, TaskKind::backward, 0, 0, -1}, 0, 90, 90}};
+    marks->differenceScale = 100;
+    view_.setMarks(marks);
+    const std::set<QRgb> late = colorsOf(draw(), 0, 600, 1000);
+    EXPECT_TRUE(late.contains(inkOn(styleOf(Lateness::very_late, colors_).color).rgb()));
+}
+
+TEST_F(TimelineMarksTest, WritesTheChangeOnABarThatIsWideEnough) {
+    const auto drawn = [&](std::int64_t change) {
+        auto marks = std::make_shared<TimelineMarks>();
+        marks->differences = {{{0, 1}, {0, 1}, {0, TaskKind::backward, 0, 0, -1}, 0, change, change}};
+        marks->differenceScale = 100;
+        view_.setMarks(marks);
+        return draw();
+    };
+    EXPECT_NE(drawn(90), drawn(80));  // both are very late: the number is what differs
+    view_.resize(view_.width() / 8, view_.height());
+    EXPECT_EQ(drawn(90), drawn(80));
 }
 
 TEST_F(TimelineMarksTest, OutlinesTheOtherTimelinesTasksWhereTheyStand) {

@@ -23,6 +23,7 @@
 #include "gui/window/scenario_tools.h"
 #include "tests/gui/window/dialog_answer.h"
 #include "tests/gui/window/main_window_fixture.h"
+#include "tests/gui/window/nsys_export.h"
 
 #include <gtest/gtest.h>
 
@@ -123,6 +124,22 @@ protected:
         return QJsonDocument::fromJson(bytesOf(path)).array();
     }
 };
+
+TEST_F(WindowExports, WriteThreadsAndStreamsWhereThereAreAny) {
+    wait(&window_, &MainWindow::loaded,
+         [&] { window_.open(QString::fromStdString(writeNsysExport("threads.sqlite").string())); });
+    settle();
+    const WindowExport& threads = exported("threads");
+    const QString png = target(QStringLiteral("threads.png"));
+    const QString svg = target(QStringLiteral("threads.svg"));
+    window_.exportTo(threads, png);
+    window_.exportTo(threads, svg);
+    EXPECT_GE(QImage(png).width(), 800);
+    EXPECT_TRUE(bytesOf(svg).contains("<svg"));
+    const QString pdf = target(QStringLiteral("threads.pdf"));
+    window_.exportTo(threads, pdf);
+    EXPECT_TRUE(bytesOf(pdf).startsWith("%PDF"));
+}
 
 TEST_F(WindowExports, WriteEveryChartAsPngSvgAndPdf) {
     fill();

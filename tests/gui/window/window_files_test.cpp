@@ -8,7 +8,9 @@
 #include <QDropEvent>
 #include <QFile>
 #include <QLabel>
+#include <QLineEdit>
 #include <QMimeData>
+#include <QPlainTextEdit>
 #include <QSettings>
 #include <QTabWidget>
 #include <QUrl>
@@ -52,6 +54,37 @@ TEST_F(WindowFiles, OpensADroppedFile) {
     QDropEvent drop({50, 50}, Qt::CopyAction, &mime, Qt::LeftButton, Qt::NoModifier);
     QApplication::sendEvent(&window_, &drop);
     ASSERT_TRUE(loaded.wait(kPatience));
+}
+
+TEST_F(WindowFiles, OpensAFileDroppedOnAFieldForText) {
+    open("fields.sqlite");
+    window_.findChild<QDockWidget*>(QStringLiteral("sql"))->raise();
+    const QList<QWidget*> fields = [&] {
+        QList<QWidget*> all;
+        for (QLineEdit* field : window_.findChildren<QLineEdit*>()) {
+            all << field;
+        }
+        for (QPlainTextEdit* editor : window_.findChildren<QPlainTextEdit*>()) {
+            all << editor->viewport();
+        }
+        return all;
+    }();
+    EXPECT_GT(fields.size(), 8);
+    QMimeData mime;
+    mime.setUrls({QUrl::fromLocalFile(QStringLiteral("/no/such.sqlite"))});
+    for (QWidget* field : fields) {
+        EXPECT_FALSE(field->acceptDrops())
+            << field->metaObject()->className() << " " << field->accessibleName().toStdString();
+    }
+    auto* editor = window_.findChild<QPlainTextEdit*>();
+    const QString text = editor->toPlainText();
+    QSignalSpy failed(&window_, &MainWindow::failed);
+    QDragEnterEvent enter({5, 5}, Qt::CopyAction, &mime, Qt::LeftButton, Qt::NoModifier);
+    QApplication::sendEvent(editor->viewport(), &enter);
+    QDropEvent drop({5, 5}, Qt::CopyAction, &mime, Qt::LeftButton, Qt::NoModifier);
+    QApplication::sendEvent(editor->viewport(), &drop);
+    ASSERT_TRUE(!failed.isEmpty() || failed.wait(kPatience));
+    EXPECT_EQ(editor->toPlainText(), text);
 }
 
 TEST_F(WindowFiles, OpensEachOfSeveralDroppedFilesInATab) {
