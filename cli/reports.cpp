@@ -228,7 +228,8 @@ std::string simulation_text(const Simulation& simulation) {
 }
 
 bool TraceComparison::lossy() const {
-    return std::any_of(drops.begin(), drops.end(), [](const DropRecord& drop) { return drop.dropped > 0; });
+    return cut_off_in_step ||
+           std::any_of(drops.begin(), drops.end(), [](const DropRecord& drop) { return drop.dropped > 0; });
 }
 
 Json comparison_json(const TraceComparison& compared) {

@@ -32,6 +32,9 @@ struct TraceComparison {
     std::vector<DropRecord> drops;
     std::vector<std::string> warnings = {};  ///< trace_warnings() of the trace
 
+    /// The recording was cut off in the only step it has.
+    bool cut_off_in_step = false;
+
     /// Ranges are missing: measured bubble fractions would be wrong and are not shown.
     bool lossy() const;
 };

@@ -36,7 +36,8 @@ TraceComparison compare_run(const std::filesystem::path& path, const OpenedTrace
         Simulation simulation = simulate(profile, options);
         Comparison comparison = compare(measured, simulation);
         comparison.replay = replay(measured, profile, options);
-        return {std::move(simulation), std::move(comparison), trace.drops, trace_warnings(trace)};
+        const bool none_whole = trace.cut_off() && trace.steps.empty() && steps_of(trace.measured).size() < 2;
+        return {std::move(simulation), std::move(comparison), trace.drops, trace_warnings(trace), none_whole};
     } catch (const Error& error) {
         const std::string loss = loss_warning(trace.drops);  // the likely reason, where there is one
         refuse(path, fmt::format("holds a run that cannot be simulated: {}{}{}", error.what(), loss.empty() ? "" : "; ",
@@ -59,8 +60,12 @@ struct MeasuredSteps {
 };
 
 MeasuredSteps measured_steps(const OpenedTrace& trace) {
-    if (trace.steps.empty()) {
-        return {steps_of(trace.measured), {}};  // a killed run, or one whose loop told nothing: all there is
+    if (trace.steps.empty()) {  // the loop told nothing, or was killed before its first step's end
+        std::vector<std::int32_t> steps = steps_of(trace.measured);
+        if (trace.cut_off() && steps.size() > 1) {
+            steps.pop_back();  // it may have ended in the middle of that one
+        }
+        return {std::move(steps), {}};
     }
     MeasuredSteps measured;
     for (const StepRecord& record : trace.steps) {

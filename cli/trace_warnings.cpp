@@ -1,28 +1,54 @@
 #include "cli/trace_warnings.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
-#include <algorithm>
 #include <iostream>
-#include <utility>
 
 namespace pipescope {
-std::string loss_warning(const std::vector<DropRecord>& drops) {
-    std::int64_t lost = 0;
+namespace {
+/// Rings are the threads' own: the other sources have one row each, and lose other things.
+std::string range_warning(const std::vector<DropRecord>& drops, std::int64_t lost) {
     std::int64_t all = 0;
+    std::size_t threads = 0;
+    std::size_t losing = 0;
     for (const DropRecord& drop : drops) {
-        lost += drop.dropped;
-        all += drop.recorded + drop.dropped + drop.open_at_exit;
+        if (drop.source != "cupti" && drop.source != "trace") {
+            all += drop.recorded + drop.dropped + drop.open_at_exit;
+            ++threads;
+            losing += drop.dropped > 0 ? 1 : 0;
+        }
     }
-    if (lost <= 0) {
-        return {};
-    }
-    const auto threads =
-        std::count_if(drops.begin(), drops.end(), [](const DropRecord& drop) { return drop.dropped > 0; });
     return fmt::format(
         "the recorder lost {} of {} ranges, on {} of {} threads: idle time and bubble fractions are not "
         "known and not shown; record again with fewer steps, or with larger rings by PIPESCOPE_RING_ENTRIES",
-        lost, all, threads, drops.size());
+        lost, all, losing, threads);
+}
+}  // namespace
+
+std::vector<std::string> loss_warnings(const std::vector<DropRecord>& drops) {
+    std::vector<std::string> warnings;
+    const LostRecords lost = lost_records(drops);
+    if (lost.ranges > 0) {
+        warnings.push_back(range_warning(drops, lost.ranges));
+    }
+    if (lost.device_records > 0) {
+        warnings.push_back(fmt::format(
+            "CUPTI lost {} records of device work: kernels, copies and calls are missing, device times of tasks are "
+            "too small, and bubble fractions are not shown; record again while nothing else uses the machine",
+            lost.device_records));
+    }
+    if (lost.rows > 0) {
+        warnings.push_back(fmt::format(
+            "{} rows could not be written: tasks, ranges or samples are missing, so bubble fractions are not known and "
+            "not shown; make room for the trace and record again",
+            lost.rows));
+    }
+    return warnings;
+}
+
+std::string loss_warning(const std::vector<DropRecord>& drops) {
+    return fmt::format("{}", fmt::join(loss_warnings(drops), "; "));
 }
 
 std::vector<std::string> diagnostic_warnings(const std::vector<DiagnosticRecord>& diagnostics) {
@@ -36,10 +62,7 @@ std::vector<std::string> diagnostic_warnings(const std::vector<DiagnosticRecord>
 }
 
 std::vector<std::string> trace_warnings(const OpenedTrace& trace) {
-    std::vector<std::string> warnings;
-    if (std::string loss = loss_warning(trace.drops); !loss.empty()) {
-        warnings.push_back(std::move(loss));
-    }
+    std::vector<std::string> warnings = loss_warnings(trace.drops);
     if (trace.run.contains("format") && !trace.run.contains("closed")) {
         warnings.emplace_back(
             "the recording was not closed: it still runs, was killed, or could not be written to its end; what is "

@@ -11,7 +11,9 @@ namespace pipescope {
 std::vector<std::string> trace_warnings(const OpenedTrace& trace);
 /// What the recording itself warned of, "source: text" each.
 std::vector<std::string> diagnostic_warnings(const std::vector<DiagnosticRecord>& diagnostics);
-/// Only about ranges that were lost; empty where none were.
+/// Only about what was lost, a sentence for each source; empty where nothing was.
+std::vector<std::string> loss_warnings(const std::vector<DropRecord>& drops);
+/// The same in one line.
 std::string loss_warning(const std::vector<DropRecord>& drops);
 /// "pipescope: warning: ..." for each, on stderr.
 void print_warnings(const std::vector<std::string>& warnings);

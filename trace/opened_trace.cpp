@@ -1,5 +1,7 @@
 #include "trace/opened_trace.h"
 
+#include <algorithm>
+
 namespace pipescope {
 std::string_view to_string(TraceOrigin origin) {
     switch (origin) {
@@ -21,6 +23,27 @@ std::string_view to_string(RangeTrack::Kind kind) {
         case RangeTrack::Kind::other: return "other";
     }
     return "other";
+}
+
+LostRecords lost_records(const std::vector<DropRecord>& drops) {
+    LostRecords lost;
+    for (const DropRecord& drop : drops) {
+        (drop.source == "cupti"   ? lost.device_records
+         : drop.source == "trace" ? lost.rows
+                                  : lost.ranges) += std::max<std::int64_t>(drop.dropped, 0);
+    }
+    return lost;
+}
+
+bool recording_cut_off(const std::map<std::string, std::string>& run,
+                       const std::vector<DiagnosticRecord>& diagnostics) {
+    if (!run.contains("format")) {
+        return false;
+    }
+    return !run.contains("closed") ||
+           std::any_of(diagnostics.begin(), diagnostics.end(), [](const DiagnosticRecord& diagnostic) {
+               return diagnostic.source == "trace" && diagnostic.text.starts_with(kCutOff);
+           });
 }
 
 std::int64_t OpenedTrace::dropped() const {

@@ -66,6 +66,21 @@ struct CounterTrack {
     friend bool operator==(const CounterTrack&, const CounterTrack&) = default;
 };
 
+/// What is missing of a recording, by what lost it.
+struct LostRecords {
+    std::int64_t ranges = 0;          ///< full rings; of all sources but the two below
+    std::int64_t device_records = 0;  ///< CUPTI's, for want of buffers
+    std::int64_t rows = 0;            ///< that could not be written into the file
+
+    bool any() const { return ranges > 0 || device_records > 0 || rows > 0; }
+};
+LostRecords lost_records(const std::vector<DropRecord>& drops);
+/// Whether a recording of PipeScope's was not closed by itself: it runs still, or was killed (and maybe recovered
+/// since). Of its steps only those that have a StepRecord are known to be whole. False for other programs' traces. How
+/// recover_trace()'s diagnostic begins.
+inline constexpr std::string_view kCutOff = "the recording was cut off before it was closed";
+bool recording_cut_off(const std::map<std::string, std::string>& run, const std::vector<DiagnosticRecord>& diagnostics);
+
 /// A trace in memory, whatever file it came from. What the file does not tell is empty. Times are ns since the start of
 /// the recording, simulated ones since the start of the simulated step. A value; it holds no file open.
 struct OpenedTrace {
@@ -93,7 +108,8 @@ struct OpenedTrace {
 
     const Timeline& timeline(Source source) const { return source == Source::measured ? measured : simulated; }
     bool has_tasks() const { return !measured.slices.empty() || !simulated.slices.empty(); }
-    /// Ranges that the recorder lost. Not zero: figures about idle time are wrong.
+    bool cut_off() const { return recording_cut_off(run, diagnostics); }
+    /// Records of any kind that were lost. Not zero: figures about idle time are wrong.
     std::int64_t dropped() const;
 };
 }  // namespace pipescope

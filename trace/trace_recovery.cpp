@@ -1,4 +1,5 @@
 #include "trace/device_work.h"
+#include "trace/opened_trace.h"
 #include "trace/sqlite_guard.h"
 #include "trace/trace_file.h"
 #include "trace/trace_migration.h"
@@ -54,9 +55,8 @@ Recovery recover_trace(const std::filesystem::path& path) {
             db.exec("BEGIN");
             db.exec(finish_tables_sql());
             attribute_device_work(db);
-            db.exec(
-                "INSERT INTO PIPESCOPE_DIAGNOSTIC VALUES ('warning', 'trace', 'the recording was cut off before it "
-                "was closed; what had not been written by then is missing, and dropped ranges may be uncounted')");
+            db.exec("INSERT INTO PIPESCOPE_DIAGNOSTIC VALUES ('warning', 'trace', '" + std::string(kCutOff) +
+                    "; what had not been written by then is missing, and dropped ranges may be uncounted')");
             db.exec("INSERT INTO PIPESCOPE_RUN VALUES ('closed', 'true')");
             db.exec("COMMIT");
         } else if (migrate_to_current(db, recovery.from_version)) {

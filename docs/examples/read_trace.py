@@ -27,6 +27,16 @@ def lost_ranges(trace):
     return trace.execute("SELECT coalesce(sum(dropped), 0) FROM PIPESCOPE_DROPS").fetchone()[0]
 
 
+def unfinished_steps(trace, run):
+    """Of a recording that was killed or still runs: the steps whose end it may not hold, the last one if none is known."""
+    marked = "SELECT count(*) FROM PIPESCOPE_DIAGNOSTIC WHERE source = 'trace' AND text LIKE 'the recording was cut off%'"
+    if "closed" in run and trace.execute(marked).fetchone()[0] == 0:
+        return set()
+    steps = {row[0] for row in trace.execute("SELECT DISTINCT step FROM PIPESCOPE_TASK WHERE source = 'measured'")}
+    finished = {row[0] for row in trace.execute("SELECT step FROM PIPESCOPE_STEP")}
+    return steps - finished if finished else {max(steps)} if steps else set()
+
+
 def length_of_union(spans):
     """Nanoseconds that at least one of the spans covers."""
     total, covered_to = 0, None
@@ -71,8 +81,13 @@ def main(path):
     lost = lost_ranges(trace)
     if lost:
         print(f"warning: the recorder lost {lost} ranges; measured bubble fractions are not shown")
+    unfinished = unfinished_steps(trace, run)
+    if unfinished:
+        print(f"the recording was cut off; steps left out: {', '.join(map(str, sorted(unfinished)))}")
     for source in ("measured", "simulated"):
         fractions = bubble_fractions(trace, source)
+        if source == "measured":
+            fractions = {step: fraction for step, fraction in fractions.items() if step not in unfinished}
         if fractions and not (lost and source == "measured"):
             print(f"{source}: {len(fractions)} steps, bubble fraction {statistics.median(fractions.values()):.1%} (median)")
     for name, forward, backward in layer_costs(trace):

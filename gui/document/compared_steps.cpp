@@ -17,6 +17,11 @@ ComparedSteps stepsToCompare(const TraceDocument& document) {
         for (const StepSpan& span : document.measured->steps()) {
             steps.push_back({span.step, {}, {}, {}, {}, 0, false});
         }
+        // What a kill cut short tells nothing, unless there is nothing else.
+        const auto cut = [&](const StepRecord& step) { return !document.isWhole(step.step); };
+        if (!std::all_of(steps.begin(), steps.end(), cut)) {
+            std::erase_if(steps, cut);
+        }
     }
     const std::size_t all = std::max<std::size_t>(1, document.measured->steps().size());
     const std::size_t tasks = std::max<std::size_t>(1, document.measured->numSlices() / all);

@@ -79,6 +79,7 @@ TraceDocument documentOf(const QString& path, OpenedTrace trace) {
             memoryTracks(trace.memory, document.measured->lanes().size()));
         document.kernels = kernelsOf(trace);
     }
+    document.cutOff = trace.cut_off();
     addDrops(trace.drops, trace.diagnostics, document);
     addHidden(document);
     if (document.measured && simulation) {

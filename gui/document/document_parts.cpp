@@ -111,15 +111,27 @@ void compareWith(TraceDocument& document, const Simulation& simulation) {
 
 void addDrops(const std::vector<DropRecord>& drops, const std::vector<DiagnosticRecord>& diagnostics,
               TraceDocument& document) {
-    for (const DropRecord& drop : drops) {
-        document.droppedRanges += drop.dropped;
-    }
-    if (document.droppedRanges > 0) {
+    document.lost = lost_records(drops);
+    if (document.lost.ranges > 0) {
         document.notes << text(QT_TRANSLATE_NOOP(
                                    "DocumentLoader",
                                    "The recorder lost %1 ranges, so the measured bubble is not given. Record "
                                    "again with less load, or fewer ranges of your own."))
-                              .arg(document.droppedRanges);
+                              .arg(document.lost.ranges);
+    }
+    if (document.lost.device_records > 0) {
+        document.notes << text(QT_TRANSLATE_NOOP(
+                                   "DocumentLoader",
+                                   "CUPTI lost %1 records of device work: device times of tasks are too small, and the "
+                                   "measured bubble is not given."))
+                              .arg(document.lost.device_records);
+    }
+    if (document.lost.rows > 0) {
+        document.notes << text(QT_TRANSLATE_NOOP(
+                                   "DocumentLoader",
+                                   "%1 rows could not be written, so the measured bubble is not given. Make room for "
+                                   "the trace and record again."))
+                              .arg(document.lost.rows);
     }
     for (const DiagnosticRecord& diagnostic : diagnostics) {
         if (diagnostic.severity == "warning") {

@@ -12,11 +12,20 @@ QString text(const char* source) {
 }
 const QString kSeparator = QStringLiteral("  ·  ");
 
-QString figures(const StepStatistics& statistics, bool bubble_known) {
-    const QString bubble = bubble_known ? formatShare(statistics.bubble_fraction)
-                                        : text(QT_TRANSLATE_NOOP("Headlines", "not given, ranges were lost"));
+/// `unknown` is why no bubble can be given; empty where one can.
+QString figures(const StepStatistics& statistics, const QString& unknown) {
+    const QString bubble = unknown.isEmpty() ? formatShare(statistics.bubble_fraction) : unknown;
     return text(QT_TRANSLATE_NOOP("Headlines", "step time %1  ·  bubble %2"))
         .arg(formatDuration(statistics.step_time().count()), bubble);
+}
+
+QString whyNoBubble(const TraceDocument& document, std::int32_t step) {
+    if (document.bubbleKnown(step)) {
+        return {};
+    }
+    return document.lost.ranges > 0 ? text(QT_TRANSLATE_NOOP("Headlines", "not given, ranges were lost"))
+           : document.lost.any()    ? text(QT_TRANSLATE_NOOP("Headlines", "not given, records were lost"))
+                                    : text(QT_TRANSLATE_NOOP("Headlines", "not given, the recording was cut off here"));
 }
 
 QString configuration(const PipelineOptions& options, std::int64_t micro_batches) {
@@ -35,7 +44,7 @@ QString measuredHeadline(const TraceDocument& document, std::int32_t step) {
     const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
     if (span != nullptr) {
         parts << text(QT_TRANSLATE_NOOP("Headlines", "step %1")).arg(step)
-              << figures(span->statistics, document.droppedRanges == 0);
+              << figures(span->statistics, whyNoBubble(document, step));
     }
     return parts.join(kSeparator);
 }
@@ -54,7 +63,7 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
     const StepStatistics& simulated = document.simulated->steps().front().statistics;
     const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
     if (span == nullptr) {
-        parts << figures(simulated, true);
+        parts << figures(simulated, QString());
         return parts.join(kSeparator);
     }
     const StepStatistics& measured = span->statistics;
@@ -63,7 +72,7 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
     parts << text(QT_TRANSLATE_NOOP("Headlines", "step time %1 (%2)"))
                  .arg(formatDuration(simulated.step_time().count()), formatShareChange(error));
     const QString bubble = formatShare(simulated.bubble_fraction);
-    parts << (document.droppedRanges > 0
+    parts << (!document.bubbleKnown(step)
                   ? text(QT_TRANSLATE_NOOP("Headlines", "bubble %1")).arg(bubble)
                   : text(QT_TRANSLATE_NOOP("Headlines", "bubble %1 (%2)"))
                         .arg(bubble, formatPoints(simulated.bubble_fraction - measured.bubble_fraction)));
@@ -90,7 +99,7 @@ QString comparisonHeadline(const TraceDocument& document) {
                                .arg(formatDuration(comparison.measured_step_time.count()),
                                     formatDuration(comparison.simulated_step_time.count()),
                                     formatShareChange(comparison.step_error));
-    if (document.droppedRanges == 0) {
+    if (document.comparedBubbleKnown()) {
         line += text(QT_TRANSLATE_NOOP("Headlines", "  ·  bubble %1 measured, %2 simulated (%3)"))
                     .arg(formatShare(comparison.measured_bubble_fraction),
                          formatShare(comparison.simulated_bubble_fraction),

@@ -106,7 +106,9 @@ void OwnTrace::readHead() {
             simulation_ = adopt(std::move(*simulation), document_);
         }
     }
-    addDrops(reader_.drops(), reader_.diagnostics(), document_);
+    const std::vector<DiagnosticRecord> diagnostics = reader_.diagnostics();
+    document_.cutOff = recording_cut_off(run, diagnostics);
+    addDrops(reader_.drops(), diagnostics, document_);
 }
 
 std::shared_ptr<const TraceDocument> OwnTrace::firstPart() const {

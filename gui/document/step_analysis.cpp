@@ -36,7 +36,7 @@ StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::i
         fill(simulated_, *simulated, simulated->steps().front().step);
     }
     if (hasMeasured && hasSimulated) {
-        matching_ = matchTasks(*measured_.tasks, *simulated_.tasks, document_->droppedRanges > 0);
+        matching_ = matchTasks(*measured_.tasks, *simulated_.tasks, document_->lost.any());
     }
 }
 

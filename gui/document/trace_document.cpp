@@ -26,6 +26,21 @@ TimeRange simulatedRange(const TraceDocument& document, std::int32_t step) {
 }
 }  // namespace
 
+bool TraceDocument::isWhole(std::int32_t step) const {
+    if (!cutOff || !measured) {
+        return true;
+    }
+    if (steps.empty()) {  // the training loop told nothing: all but the last
+        return !measured->steps().empty() && measured->steps().back().step != step;
+    }
+    return std::any_of(steps.begin(), steps.end(), [&](const StepRecord& record) { return record.step == step; });
+}
+
+bool TraceDocument::comparedBubbleKnown() const {
+    return comparison && std::all_of(comparison->steps.begin(), comparison->steps.end(),
+                                     [&](std::int32_t step) { return bubbleKnown(step); });
+}
+
 const TimelineStore* TraceDocument::store(Source source) const {
     return source == Source::measured ? measured.get() : simulated.get();
 }
@@ -109,7 +124,7 @@ std::vector<LaneFacts> laneFacts(const TraceDocument& document, std::int32_t ste
         each.lane = QString::fromStdString(names->lanes()[lane].name);
         if (measured != nullptr && lane < measured->statistics.lanes.size()) {
             each.measuredBusy = measured->statistics.lanes[lane].busy;
-            if (document.droppedRanges == 0) {
+            if (document.bubbleKnown(step)) {
                 each.measuredBubble = measured->statistics.lanes[lane].bubble_fraction;
             }
         }

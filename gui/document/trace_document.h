@@ -7,6 +7,7 @@
 #include "gui/timeline/track_store.h"
 #include "simulator/comparison.h"
 #include "simulator/simulation.h"
+#include "trace/opened_trace.h"
 #include "trace/trace_records.h"
 
 #include <QString>
@@ -36,13 +37,20 @@ struct TraceDocument {
     std::shared_ptr<const KernelStore> kernels;  ///< of measured tasks; null if no device worked for them
     std::shared_ptr<const TrackStore> tracks;    ///< threads and streams; null if the file has none
     std::vector<Bytes> memoryLimits;             ///< of the simulated lanes; empty: none
-    std::int64_t droppedRanges = 0;              ///< lost by the recorder: bubbles would count them as idle
+    LostRecords lost;                            ///< bubbles would count what is missing as idle
+    bool cutOff = false;                         ///< recording_cut_off(): only steps with a record are surely whole
     QStringList notes;                           ///< why something is missing, for people
     /// The part of the tasks that `measured` has, 0 to 1. Below 1, or not `complete`, a fuller document follows.
     double loaded = 1;
     bool complete = true;  ///< false: memory, comparison or tracks are still being read
 
     const TimelineStore* store(Source source) const;
+    /// Whether the recording surely holds the step to its end: of one that was cut off, the last may end in the middle.
+    bool isWhole(std::int32_t step) const;
+    /// Whether the step's measured bubble can be told: nothing is lost, and it is whole.
+    bool bubbleKnown(std::int32_t step) const { return !lost.any() && isWhole(step); }
+    /// The same of all steps that were compared.
+    bool comparedBubbleKnown() const;
 };
 
 /// The timeline that names every lane: the measured one, unless the simulated one has more; null without any.

@@ -15,7 +15,7 @@ std::vector<UnmatchedTasks> unmatchedTasks(const TraceDocument& document) {
     const StepTasks simulated(*document.simulated, document.simulated->steps().front().step);
     for (const StepSpan& step : document.measured->steps()) {
         const StepTasks measured(*document.measured, step.step);
-        for (const UnmatchedTask& task : matchTasks(measured, simulated, document.droppedRanges > 0).unmatched) {
+        for (const UnmatchedTask& task : matchTasks(measured, simulated, document.lost.any()).unmatched) {
             UnmatchedTasks& tasks = byReason[task.reason];
             ++tasks.count;
             if (tasks.examples.size() < kMostExamples) {

@@ -29,8 +29,14 @@ QString number(std::int64_t value) {
     return QLocale().toString(static_cast<qlonglong>(value));
 }
 
-bool lossy(const TraceDocument& document) {
-    return document.droppedRanges > 0;
+/// Why no bubble fraction is told of the steps that were compared; empty where it is.
+QString refusal(const TraceDocument& document) {
+    if (document.comparedBubbleKnown()) {
+        return {};
+    }
+    return document.lost.ranges > 0 ? tr("refused: ranges were lost")
+           : document.lost.any()    ? tr("refused: records were lost")
+                                    : tr("refused: the recording was cut off");
 }
 
 ReportTable configuration(const TraceDocument& document) {
@@ -63,11 +69,11 @@ ReportTable totals(const TraceDocument& document) {
     const Comparison& found = *document.comparison;
     table.rows.push_back({tr("Step time, median"), formatDuration(found.measured_step_time.count()),
                           formatDuration(found.simulated_step_time.count()), formatShareChange(found.step_error)});
+    const QString refused = refusal(document);
     const double points = found.simulated_bubble_fraction - found.measured_bubble_fraction;
     table.rows.push_back(
-        {tr("Bubble fraction"),
-         lossy(document) ? tr("refused: ranges were lost") : formatShare(found.measured_bubble_fraction),
-         formatShare(found.simulated_bubble_fraction), lossy(document) ? kUnknown : formatPoints(points)});
+        {tr("Bubble fraction"), refused.isEmpty() ? formatShare(found.measured_bubble_fraction) : refused,
+         formatShare(found.simulated_bubble_fraction), refused.isEmpty() ? formatPoints(points) : kUnknown});
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
     table.rows.push_back({tr("Whole step with the host's part"), orUnknown(found.measured_wall_step_time, duration),
                           kUnknown, kUnknown});
@@ -90,11 +96,12 @@ ReportTable lanes(const TraceDocument& document, std::int32_t step) {
                       {}};
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
     for (const LaneFacts& each : laneFacts(document, step)) {
-        table.rows.push_back({each.lane, orUnknown(each.measuredBusy, duration),
-                              orUnknown(each.simulatedBusy, duration),
-                              lossy(document) ? tr("refused") : orUnknown(each.measuredBubble, formatShare),
-                              orUnknown(each.simulatedBubble, formatShare), orUnknown(each.measuredPeak, formatBytes),
-                              orUnknown(each.simulatedPeak, formatBytes)});
+        table.rows.push_back(
+            {each.lane, orUnknown(each.measuredBusy, duration), orUnknown(each.simulatedBusy, duration),
+             document.measured && !document.bubbleKnown(step) ? tr("refused")
+                                                              : orUnknown(each.measuredBubble, formatShare),
+             orUnknown(each.simulatedBubble, formatShare), orUnknown(each.measuredPeak, formatBytes),
+             orUnknown(each.simulatedPeak, formatBytes)});
     }
     return table;
 }
@@ -139,13 +146,13 @@ Report makeReport(const TraceDocument& document, std::int32_t step) {
     report.title = document.model.isEmpty() ? QFileInfo(document.path).fileName()
                                             : tr("%1 – %2").arg(document.model, QFileInfo(document.path).fileName());
     report.summary = comparisonHeadline(document);
-    if (lossy(document)) {
+    if (document.lost.ranges > 0) {
         report.warnings << tr("The recorder lost %1 ranges. Bubble fractions are refused, since they would count what "
                               "was lost as idle; durations of the tasks that were recorded hold.")
-                               .arg(number(document.droppedRanges));
+                               .arg(number(document.lost.ranges));
     }
     for (const QString& note : document.notes) {
-        if (!lossy(document) || !note.contains(number(document.droppedRanges))) {
+        if (document.lost.ranges <= 0 || !note.contains(number(document.lost.ranges))) {
             report.warnings << note;
         }
     }

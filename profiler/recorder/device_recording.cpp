@@ -53,6 +53,12 @@ void DeviceRecording::finish() {
                                             "and calls are missing, and device times of tasks are too small",
                                             counts.dropped)});
     }
+    if (counts.incomplete > 0) {
+        writer_.add_diagnostic({"warning", "cupti",
+                                fmt::format("{} kernels or copies came without times and have no row: device times "
+                                            "and gaps of their tasks are too small",
+                                            counts.incomplete)});
+    }
     if (counts.unknown > 0) {
         writer_.add_diagnostic({"info", "cupti",
                                 fmt::format("{} records of kinds this version does not know were left out; update "

@@ -7,6 +7,7 @@
 #include "tests/cli/user.h"
 #include "tests/profiler/recorder/task_range.h"
 
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 #include <nvtx3/nvToolsExt.h>
 
@@ -110,6 +111,34 @@ TEST_F(LossyTrace, IsComparedByItsWholeSteps) {
     const CommandResult refused = user.types("compare halves.sqlite");
     EXPECT_NE(refused.code, 0);
     EXPECT_THAT(refused.err, AllOf(HasSubstr("halves.sqlite holds no whole step"), HasSubstr("the recorder lost")));
+}
+
+// What a kill leaves: no mark that it was closed, and a last step that ends in the middle.
+TEST_F(LossyTrace, IsComparedWithoutTheStepThatAKillCutShort) {
+    const auto kill_in_step_2 = [&](const std::string& name, const std::string& sql) {
+        record(user.folder() / name, 0);
+        SQLite::Database(user.folder() / name, SQLite::OPEN_READWRITE)
+            .exec(
+                "DELETE FROM PIPESCOPE_STEP WHERE step = 2; DELETE FROM PIPESCOPE_TASK WHERE step = 2 AND kind = "
+                "'backward' AND partition = 0; DELETE FROM PIPESCOPE_RUN WHERE key = 'closed';" +
+                sql);
+        return user.succeeds("compare " + name + " --json").json();
+    };
+    const auto killed = kill_in_step_2("killed.sqlite", "");
+    EXPECT_EQ(killed.at("steps"), (std::vector<int>{0, 1}));
+    EXPECT_TRUE(killed.at("measured_bubble_fraction").is_number());
+    // A loop that tells no steps.
+    EXPECT_EQ(kill_in_step_2("silent.sqlite", "DELETE FROM PIPESCOPE_STEP").at("steps"), (std::vector<int>{0, 1}));
+    // Recovered, it is known to have been cut off all the same.
+    kill_in_step_2("recovered.sqlite", "DELETE FROM PIPESCOPE_STEP");
+    user.succeeds("recover recovered.sqlite");
+    EXPECT_EQ(user.succeeds("compare recovered.sqlite --json").json().at("steps"), (std::vector<int>{0, 1}));
+    // There is no other step: its times are shown, its bubble is not.
+    const auto only =
+        kill_in_step_2("only.sqlite", "DELETE FROM PIPESCOPE_STEP; DELETE FROM PIPESCOPE_TASK WHERE step < 2");
+    EXPECT_EQ(only.at("steps"), (std::vector<int>{2}));
+    EXPECT_TRUE(only.at("measured_bubble_fraction").is_null());
+    EXPECT_EQ(only.at("refused").size(), 2u);
 }
 
 TEST_F(LossyTrace, IsExportedAndRecoveredWithAWarning) {

@@ -150,6 +150,19 @@ TEST(LossWarning, TellsHowManyRangesWereLostAndIsSilentWhereNoneWere) {
                 AllOf(HasSubstr("lost 3 of 154 ranges, on 1 of 2 threads"), HasSubstr("not shown")));
 }
 
+// Each source loses something else, and wants another remedy.
+TEST(LossWarning, TellsWhatOfTheDeviceAndOfTheFileIsMissing) {
+    const std::vector<DropRecord> drops{
+        {"nvtx", 7, 100, 3, 0, 0}, {"cupti", 7, 1000, 40, 0, 0}, {"trace", 0, 0, 500, 0, 0}};
+    const auto warnings = loss_warnings(drops);
+    ASSERT_EQ(warnings.size(), 3u);
+    EXPECT_THAT(warnings[0], HasSubstr("lost 3 of 103 ranges, on 1 of 1 threads"));
+    EXPECT_THAT(warnings[1], StartsWith("CUPTI lost 40 records of device work: "));
+    EXPECT_THAT(warnings[2], StartsWith("500 rows could not be written: "));
+    const std::string device_only = loss_warning({{"nvtx", 7, 100, 0, 0, 0}, {"cupti", 7, 1000, 40, 0, 0}});
+    EXPECT_THAT(device_only, AllOf(StartsWith("CUPTI lost 40 records"), Not(HasSubstr("PIPESCOPE_RING_ENTRIES"))));
+}
+
 TEST(Reports, SameObjectGivesTheSameBytes) {
     EXPECT_EQ(dump(simulation_json(small_simulation())), dump(simulation_json(small_simulation())));
     EXPECT_EQ(dump({{"a", 1}}), "{\n  \"a\": 1\n}\n");

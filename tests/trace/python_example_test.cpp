@@ -113,6 +113,34 @@ TEST(PythonExample, ReadsATraceAndItsProfileWithoutOtherPackages) {
                       HasSubstr("linear: forward 2.000 ms, backward 3.500 ms"), Not(HasSubstr("Traceback"))));
 }
 
+TEST(PythonExample, LeavesOutTheStepsThatAKillCutShort) {
+    if (std::system("python3 -c 'import sqlite3, json' >/dev/null 2>&1") != 0) {
+        GTEST_SKIP() << "there is no python3 with sqlite3";
+    }
+    const TemporaryFolder folder;
+    {
+        TraceWriter writer(folder / "t.sqlite", IfExists::refuse);
+        for (const int step : {0, 1, 2}) {
+            for (const int lane : {0, 1}) {
+                const Nanoseconds start{step * 1000 + lane * 100};
+                writer.add_task(
+                    {{step, TaskKind::forward, lane, 0, -1}, LaneId{lane}, start, start + Nanoseconds{100}, 0},
+                    Source::measured);
+            }
+        }
+        writer.add_step({});
+        writer.close();
+    }
+    EXPECT_THAT(read_by_python(folder / "t.sqlite"), HasSubstr("measured: 3 steps"));
+    SQLite::Database db(folder / "t.sqlite", SQLite::OPEN_READWRITE);
+    db.exec("DELETE FROM PIPESCOPE_RUN WHERE key = 'closed'");
+    EXPECT_THAT(read_by_python(folder / "t.sqlite"),
+                AllOf(HasSubstr("steps left out: 1, 2"), HasSubstr("measured: 1 steps")));
+    db.exec("DELETE FROM PIPESCOPE_STEP");
+    EXPECT_THAT(read_by_python(folder / "t.sqlite"),
+                AllOf(HasSubstr("steps left out: 2"), HasSubstr("measured: 2 steps")));
+}
+
 TEST(PythonExample, ShowsNoBubbleFractionOfALossyTrace) {
     if (std::system("python3 -c 'import sqlite3, json' >/dev/null 2>&1") != 0) {
         GTEST_SKIP() << "there is no python3 with sqlite3";

@@ -101,6 +101,48 @@ TEST(DocumentLoader, ComparesTheStepsThatAreWholeAndNamesTheOthers) {
     EXPECT_THAT(none->notes.join(QLatin1Char('\n')).toStdString(), HasSubstr("No comparison"));
 }
 
+TEST(DocumentLoader, TellsApartWhatEachSourceLost) {
+    const auto path = temporaryPath("sources.sqlite");
+    writeSampleTrace(path);
+    SQLite::Database(path.string(), SQLite::OPEN_READWRITE)
+        .exec(
+            "INSERT INTO PIPESCOPE_DROPS (source, thread, recorded, dropped, truncated, openAtExit) VALUES "
+            "('cupti', 1, 100, 7, 0, 0), ('trace', 0, 0, 9, 0, 0)");
+    const auto document = loadTrace(QString::fromStdString(path.string()));
+    EXPECT_THAT(document->notes.join(QLatin1Char('\n')).toStdString(),
+                AllOf(HasSubstr("CUPTI lost 7 records of device work"), HasSubstr("9 rows could not be written"),
+                      testing::Not(HasSubstr("recorder lost"))));
+    EXPECT_THAT(measuredHeadline(*document, 1).toStdString(), HasSubstr("not given, records were lost"));
+}
+
+// A kill ends the last step in the middle: what is missing there would count as idle.
+TEST(DocumentLoader, GivesNoBubbleOfAStepThatAKillCutShort) {
+    const auto path = temporaryPath("killed.sqlite");
+    writeSampleTrace(path);
+    const auto with = [&](const std::string& sql) {
+        SQLite::Database(path.string(), SQLite::OPEN_READWRITE).exec(sql);
+        return loadTrace(QString::fromStdString(path.string()));
+    };
+    const auto expectOnlyStep2Cut = [](const TraceDocument& document) {
+        EXPECT_THAT(measuredHeadline(document, 2).toStdString(), HasSubstr("bubble not given, the recording was cut"));
+        EXPECT_FALSE(laneFacts(document, 2).at(0).measuredBubble);
+        EXPECT_THAT(measuredHeadline(document, 1).toStdString(), testing::Not(HasSubstr("not given")));
+        EXPECT_TRUE(laneFacts(document, 1).at(0).measuredBubble);
+        EXPECT_THAT(comparisonHeadline(document).toStdString(), HasSubstr("bubble"));
+    };
+    EXPECT_TRUE(laneFacts(*with("DELETE FROM PIPESCOPE_STEP WHERE step = 2"), 2).at(0).measuredBubble)
+        << "it is closed";
+    const auto killed = with("DELETE FROM PIPESCOPE_RUN WHERE key = 'closed'");
+    expectOnlyStep2Cut(*killed);
+    EXPECT_EQ(killed->comparison->steps, (std::vector<std::int32_t>{1}));
+    const auto silent = with("DELETE FROM PIPESCOPE_STEP");
+    expectOnlyStep2Cut(*silent);
+    EXPECT_EQ(silent->comparison->steps, (std::vector<std::int32_t>{0, 1}));
+    const auto only = with("DELETE FROM PIPESCOPE_TASK WHERE step < 2");
+    EXPECT_EQ(only->comparison->steps, (std::vector<std::int32_t>{2}));
+    EXPECT_THAT(comparisonHeadline(*only).toStdString(), testing::Not(HasSubstr("bubble")));
+}
+
 TEST(DocumentLoader, StartsTheSimulatedStepWhereTheMeasuredOneStarts) {
     const auto document = load("shift.sqlite");
     for (const std::int32_t step : {0, 1, 2}) {
