@@ -83,31 +83,40 @@ void gpipe_recurrence(benchmark::State& state) {
 }
 BENCHMARK(gpipe_recurrence);
 
-/// n lanes on `devices` of capacity 1, in turn; every task but the free copies takes time. Events are ends of tasks.
-void event_engine_with_sharing(benchmark::State& state) {
-    const auto n = static_cast<int>(state.range(0));
-    const TaskGraph graph =
-        make_schedule(Schedule::gpipe, {.num_partitions = n, .num_micro_batches = static_cast<int>(state.range(1))});
+/// The 512 tasks of benchmarks/peers/simpy_peer.py: forward 1, backward 2, no recompute, copies that take no time.
+void gpipe_recurrence_without_copies(benchmark::State& state) {
+    const GPipeTimes times{std::vector<std::int64_t>(kPartitions, 1), std::vector<std::int64_t>(kPartitions, 1),
+                           std::vector<std::int64_t>(kPartitions, 2), std::vector<std::int64_t>(kPartitions - 1, 0),
+                           std::vector<std::int64_t>(kPartitions - 1, 0)};
+    GPipeRecurrence recurrence;
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(recurrence.step(times, kMicroBatches, Checkpoint::never, 0));
+    }
+    state.SetItemsProcessed(state.iterations() * 2 * kPartitions * kMicroBatches);
+}
+BENCHMARK(gpipe_recurrence_without_copies);
+
+/// Lanes on `devices` of capacity 1, in turn; each channel has a link of its own.
+SharedResources lanes_on_devices(const TaskGraph& graph, std::size_t devices) {
     SharedResources resources;
-    const auto devices = static_cast<std::size_t>(state.range(2));
     for (std::size_t device = 0; device < devices; ++device) {
         std::vector<double>& speeds = resources.speeds.emplace_back();
-        for (int busy = 1; busy <= n; ++busy) {
+        for (int busy = 1; busy <= graph.num_lanes(); ++busy) {
             speeds.push_back(1.0 / busy);
         }
     }
-    for (int lane = 0; lane < n; ++lane) {
+    for (int lane = 0; lane < graph.num_lanes(); ++lane) {
         resources.server_of_lane.push_back(static_cast<std::size_t>(lane) % devices);
     }
     for (std::size_t k = 0; k < graph.channels().size(); ++k) {
         resources.server_of_channel.push_back(resources.speeds.size());
         resources.speeds.push_back({1});
     }
-    std::mt19937 random(3);
-    std::vector<double> durations;
-    for (const Task& task : graph.tasks()) {
-        durations.push_back(is_copy(task.key.kind) ? 0 : 50'000 + static_cast<double>(random() % 100'000));
-    }
+    return resources;
+}
+
+void run_engine(benchmark::State& state, const TaskGraph& graph, const SharedResources& resources,
+                const std::vector<double>& durations) {
     EventEngine engine(graph, resources);
     std::vector<double> starts(durations.size());
     std::vector<double> ends(durations.size());
@@ -120,7 +129,53 @@ void event_engine_with_sharing(benchmark::State& state) {
     state.counters["timed_events"] =
         benchmark::Counter(static_cast<double>(state.iterations() * timed), benchmark::Counter::kIsRate);
 }
+
+/// The same schedule in the event engine, each lane on a device of its own; copies and the loss are free.
+void event_engine_without_copies(benchmark::State& state) {
+    const TaskGraph graph = make_schedule(
+        Schedule::gpipe,
+        {.num_partitions = kPartitions, .num_micro_batches = kMicroBatches, .checkpoint = Checkpoint::never});
+    std::vector<double> durations;
+    for (const Task& task : graph.tasks()) {
+        durations.push_back(task.key.kind == TaskKind::forward ? 1 : task.key.kind == TaskKind::backward ? 2 : 0);
+    }
+    run_engine(state, graph, lanes_on_devices(graph, kPartitions), durations);
+}
+BENCHMARK(event_engine_without_copies);
+
+/// Of 50 to 150 us each; copies are free, or take as long.
+std::vector<double> random_durations(const TaskGraph& graph, bool free_copies) {
+    std::mt19937 random(3);
+    std::vector<double> durations;
+    for (const Task& task : graph.tasks()) {
+        const bool is_free = free_copies && is_copy(task.key.kind);
+        durations.push_back(is_free ? 0 : 50'000 + static_cast<double>(random() % 100'000));
+    }
+    return durations;
+}
+
+/// n lanes on `devices` of capacity 1, in turn; every task but the free copies takes time. Events are ends of tasks.
+void event_engine_with_sharing(benchmark::State& state) {
+    const TaskGraph graph = make_schedule(Schedule::gpipe, {.num_partitions = static_cast<int>(state.range(0)),
+                                                            .num_micro_batches = static_cast<int>(state.range(1))});
+    run_engine(state, graph, lanes_on_devices(graph, static_cast<std::size_t>(state.range(2))),
+               random_durations(graph, true));
+}
 BENCHMARK(event_engine_with_sharing)->Args({8, 32, 1})->Args({8, 32, 4})->Args({64, 512, 4});
+
+/// The same where copies take time, all of them in equal parts of one bus.
+void event_engine_with_copies_on_a_bus(benchmark::State& state) {
+    const TaskGraph graph = make_schedule(Schedule::gpipe, {.num_partitions = static_cast<int>(state.range(0)),
+                                                            .num_micro_batches = static_cast<int>(state.range(1))});
+    SharedResources resources = lanes_on_devices(graph, static_cast<std::size_t>(state.range(2)));
+    std::vector<double>& bus = resources.speeds.emplace_back();
+    for (std::size_t& server : resources.server_of_channel) {
+        server = resources.speeds.size() - 1;
+        bus.push_back(1.0 / static_cast<double>(bus.size() + 1));
+    }
+    run_engine(state, graph, resources, random_durations(graph, false));
+}
+BENCHMARK(event_engine_with_copies_on_a_bus)->Args({8, 32, 4})->Args({64, 512, 4});
 
 void simulate_on_two_cores(benchmark::State& state) {
     const Profile profile = random_profile(kPartitions);

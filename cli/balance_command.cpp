@@ -4,6 +4,7 @@
 #include "cli/program.h"
 #include "cli/reports.h"
 #include "schedule/error.h"
+#include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
 #include "simulator/balance_search.h"
 
@@ -32,7 +33,13 @@ ExitCode balance_command(const BalanceFlags& flags) {
     }
     const BalanceAlgorithm algorithm = parse_balance_algorithm(flags.algorithm);
     const FoundBalance found = find_balance(load_profile(flags.profile), options, flags.partitions, algorithm);
-    std::cout << (flags.json ? dump(balance_json(found)) : balance_text(found) + fewer_micro_batches(options));
+    if (flags.json) {
+        auto object = balance_json(found);
+        object["micro_batches"] = micro_batch_sizes(options.batch, options.chunks).size();
+        std::cout << dump(object);
+    } else {
+        std::cout << balance_text(found) << fewer_micro_batches(options);
+    }
     return found.feasible ? ExitCode::success : ExitCode::infeasible;
 }
 }  // namespace

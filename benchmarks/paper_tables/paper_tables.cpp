@@ -141,11 +141,17 @@ private:
         const Profile* profile = profile_of(table.rows[0].model);
         std::optional<double> base;
         for (std::size_t k = 0; k < table.rows.size(); ++k) {
+            if (!table.rows[k].not_predicted.empty()) {
+                fmt::print("| {} | {:.1f} | {} | | {:.2f} | | | |\n", table.rows[k].name, table.rows[k].published,
+                           table.rows[k].not_predicted,
+                           table.rows[k].published / table.rows[*table.baseline].published);
+                continue;
+            }
             if (profile == nullptr) {
                 print_missing(table.rows[k], 8);
                 continue;
             }
-            const Profile variant = k == 0 ? without_portals(*profile) : *profile;
+            const Profile variant = k == table.baseline ? without_portals(*profile) : *profile;
             print_speed_row(table, k, predict(variant, table.rows[k], device_, "sgd").simulation, base);
         }
     }

@@ -17,6 +17,7 @@ struct PublishedRow {
     std::vector<std::int64_t> balance;  ///< in the published model's own layers; one entry: one device
     Checkpoint checkpoint = Checkpoint::except_last;
     double published = 0;
+    std::string not_predicted = {};  ///< why; empty: it is
 };
 
 struct PublishedTable {
@@ -35,7 +36,7 @@ PublishedTable resnet_speed();
 PublishedTable unet_memory();
 PublishedTable amoebanet_parameters();
 PublishedTable amoebanet_activations();
-/// Table 1: the last row, and the one before, whose skips pass through every partition between.
+/// Table 1. Its first two rows are not predicted; the skips of the third pass through every partition between.
 PublishedTable unet_ablation();
 
 /// All profiles the tables need, with the micro-batch sizes they need them at.

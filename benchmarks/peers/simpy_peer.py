@@ -2,7 +2,8 @@
 """GPipe's schedule of 8 partitions and 32 micro-batches (never checkpointed) in SimPy, beside simulator_benchmark.
 
 Each lane is a process that takes its tasks in order, each copy an event with a delay of its own. Prints tasks per second
-of SimPy and of PipeScope's event engine and recurrence on the same schedule, and their ratio. Called by simpy_peer.sh.
+of SimPy and of PipeScope's event engine and recurrence on the same schedule, and on one with recompute and copies beside, and
+their ratios. Called by simpy_peer.sh.
 """
 import json
 import subprocess
@@ -45,7 +46,7 @@ def step():
 def pipescope(benchmark):
     """Seconds of one schedule, by name of the benchmark."""
     out = subprocess.run(
-        [benchmark, "--benchmark_filter=gpipe_recurrence|event_engine_with_sharing/8/32/1$", "--benchmark_format=json"],
+        [benchmark, "--benchmark_filter=gpipe_recurrence|event_engine_without_copies|event_engine_with_sharing/8/32/1$", "--benchmark_format=json"],
         check=True, capture_output=True, text=True).stdout
     return {row["name"]: row["cpu_time"] * 1e-9 for row in json.loads(out)["benchmarks"]}
 
@@ -62,7 +63,8 @@ def main():
     print(f"SimPy {simpy.__version__}: {seconds * 1e3:.2f} ms a schedule, {tasks / seconds / 1e6:.3f} M tasks/s")
     if len(sys.argv) > 1:
         for name, other in pipescope(sys.argv[1]).items():
-            print(f"{name}: {other * 1e6:.2f} us a schedule (with recompute and copies), {seconds / other:.0f} times as quick")
+            work = "the same tasks" if name.endswith("_without_copies") else "with recompute and copies"
+            print(f"{name}: {other * 1e6:.2f} us a schedule ({work}), {seconds / other:.0f} times as quick")
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@
 #include "cli/torch/training.h"
 #include "models/zoo.h"
 #include "schedule/error.h"
+#include "schedule/micro_batches.h"
 #include "simulator/balance_search.h"
 
 #include <fmt/format.h>
@@ -69,9 +70,10 @@ ExitCode ablation_command(const AblationFlags& flags) {
         return ExitCode::success;
     }
     std::cout << fmt::format("{}, balance {}, batch {}, {} micro-batches, checkpoint {}\n\n", flags.model,
-                             to_string(plan.pipeline.balance), plan.pipeline.batch, plan.pipeline.chunks,
+                             to_string(plan.pipeline.balance), plan.pipeline.batch,
+                             micro_batch_sizes(plan.pipeline.batch, plan.pipeline.chunks).size(),
                              to_string(plan.pipeline.checkpoint))
-              << ablation_text(rows, flags.markdown);
+              << ablation_text(rows, flags.markdown) << fewer_micro_batches(plan.pipeline);
     return ExitCode::success;
 }
 }  // namespace

@@ -99,6 +99,9 @@ DemoPart real_part(const DemoOptions& options) {
     pipeline.chunks = options.chunks;
     pipeline.batch = options.batch;
     pipeline.balance = Balance(std::vector<std::int64_t>(kRealLanes, 1));  // profiling asks for the number of lanes
+    if (const std::string fewer = fewer_micro_batches(pipeline); !fewer.empty()) {
+        options.say(fewer.substr(1, fewer.size() - 2));  // a line of its own already
+    }
     options.say(fmt::format("profiling {}, the other lane busy", options.model));
     Profile profile;
     {
@@ -127,7 +130,7 @@ DemoPart real_part(const DemoOptions& options) {
 
     DemoPart part;
     part.title = fmt::format("{} on {} lanes of this CPU, balance {}, {} micro-batches of {} samples", options.model,
-                             kRealLanes, to_string(pipeline.balance), pipeline.chunks, pipeline.batch);
+                             kRealLanes, to_string(pipeline.balance), predicted.micro_batches, pipeline.batch);
     part.compared = compare_trace(options.output / "trace.sqlite");
     part.loss_before = result.steps.front().loss;
     part.loss_after = result.steps.back().loss;

@@ -85,6 +85,12 @@ TEST(Published, TablesHaveTheProfilesTheyNeed) {
             EXPECT_GT(row.published, 0) << table.title << ": " << row.name;
         }
     }
+    const PublishedTable ablation = unet_ablation();
+    ASSERT_EQ(ablation.rows.size(), 4U) << "all that the paper has";
+    for (std::size_t k = 0; k < 4; ++k) {
+        EXPECT_EQ(ablation.rows[k].not_predicted.empty(), k >= 2) << ablation.rows[k].name;
+    }
+    EXPECT_EQ(ablation.baseline, 2U) << "the first that is predicted";
     EXPECT_EQ(profile_file_name("unet:B=5,C=64"), "unet_B5_C64.json");
 }
 }  // namespace

@@ -6,6 +6,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <map>
@@ -48,6 +49,10 @@ protected:
         EXPECT_THAT(result.err, StartsWith("pipescope: ")) << line;
         return result.err;
     }
+    nlohmann::json embedded_profile(const std::string& trace) const {
+        SQLite::Database file(user.folder() / trace);
+        return nlohmann::json::parse(file.execAndGet("SELECT profile FROM PIPESCOPE_PROFILE").getString());
+    }
 
     User user;
 };
@@ -60,7 +65,7 @@ TEST_F(EndToEnd, FromProfileToPicture) {
 
     const auto balanced = user.succeeds("balance p.json -n 2 -m 4 --batch 16 --json").json();
     EXPECT_THAT(keys_of(balanced), ElementsAre("balance", "step_ns", "lower_bound_ns", "optimal", "algorithm",
-                                               "ranked_by_simulation", "peak_bytes"));
+                                               "ranked_by_simulation", "peak_bytes", "micro_batches"));
     const auto& cut = balanced.at("balance");
     ASSERT_EQ(cut.size(), 2u);
     const std::string pipeline = "--balance " + std::to_string(cut.at(0).get<int>()) + "," +
@@ -99,8 +104,18 @@ TEST_F(EndToEnd, FromProfileToPicture) {
 }
 
 TEST_F(EndToEnd, ARecordedRunProfilesItselfSoThatItsTraceNeedsNothingElse) {
-    user.succeeds("run " + kModel + " --balance 2,2 -m 2 --batch 4 --steps 3 --trace out.sqlite");
-    EXPECT_GT(user.succeeds("compare out.sqlite --json").json().at("simulated_step_ns").get<std::int64_t>(), 0);
+    EXPECT_THAT(user.succeeds("run " + kModel + " --balance 2,2 -m 8 --batch 4 --steps 3 --trace few.sqlite").out,
+                HasSubstr("8 micro-batches were asked for; 4 samples make 4, of a sample each"));
+    user.succeeds("run " + kModel + " --balance 2,2 -m 2 --batch 5 --steps 3 --trace out.sqlite");
+    const auto compared = user.succeeds("compare out.sqlite --json").json();
+    EXPECT_GT(compared.at("simulated_step_ns").get<std::int64_t>(), 0);
+    // Its own durations and gaps give its own step, however busy the machine was.
+    EXPECT_LE(std::abs(compared.at("replay_with_gaps_error").get<double>()), 0.001);
+    const nlohmann::json profile = embedded_profile("out.sqlite");
+    EXPECT_EQ(profile.at("co_running_lanes"), std::min(2, profile.at("host_cores").get<int>()))
+        << "profiled with as many lanes busy as will run at once";
+    EXPECT_EQ(profile.at("samples"), (nlohmann::json{2, 3})) << "the sizes of its micro-batches";
+    EXPECT_EQ(embedded_profile("few.sqlite").at("samples"), (nlohmann::json{1}));
 }
 
 TEST_F(EndToEnd, TrainingLowersTheLossAndRepeatsExactly) {
@@ -277,6 +292,9 @@ TEST_F(EndToEnd, AblationMeasuresThePaperDriversPartsAndSaysWhatACpuCannotShow) 
         EXPECT_GT(rows.at(k).at("utilization").get<double>(), 0);
         EXPECT_EQ(rows.at(k).at("peak_bytes").size(), 2u);
     }
+    EXPECT_THAT(user.succeeds("ablation mlp:layers=2,width=16 --balance 1,1 --batch 2 -m 4 --rounds 1 --steps 1").out,
+                AllOf(HasSubstr("batch 2, 2 micro-batches,"),
+                      HasSubstr("4 micro-batches were asked for; 2 samples make 2, of a sample each")));
     EXPECT_THAT(refused(2, "ablation " + kModel + " --rounds 0 --balance 2,2"), HasSubstr("use 1 or more"));
     EXPECT_THAT(refused(2, "ablation " + kModel + " -n 9"), HasSubstr("use fewer"));
 }
@@ -284,7 +302,8 @@ TEST_F(EndToEnd, AblationMeasuresThePaperDriversPartsAndSaysWhatACpuCannotShow) 
 TEST_F(EndToEnd, TheDemoDoesItAllAndKeepsWhatIsNotItsOwn) {
     std::filesystem::create_directory(user.folder() / "demo");
     user.writes("demo/notes.txt", "mine");
-    const auto parts = user.succeeds("demo --force --json --model " + kModel + " --batch 8 -m 4 --steps 2").json();
+    const CommandResult demo = user.succeeds("demo --force --json --model " + kModel + " --batch 8 -m 16 --steps 2");
+    const auto parts = demo.json();
     EXPECT_THAT(keys_of(parts), ElementsAre("real", "emulated"));
     EXPECT_EQ(parts.at("real").at("tasks_unmatched"), 0);
     EXPECT_TRUE(parts.at("real").at("repeat_spread").is_number());
@@ -296,6 +315,8 @@ TEST_F(EndToEnd, TheDemoDoesItAllAndKeepsWhatIsNotItsOwn) {
     EXPECT_EQ(user.has("demo/timeline.png"), is_installed("pipescope-gui"));
     EXPECT_THAT(user.reads("demo/report.md"), AllOf(HasSubstr("| step time |"), HasSubstr("pipescope compare")));
     EXPECT_EQ(user.reads("demo/notes.txt"), "mine");
+    EXPECT_THAT(demo.err, HasSubstr("16 micro-batches were asked for; 8 samples make 8, of a sample each"));
+    EXPECT_THAT(user.reads("demo/report.md"), HasSubstr("8 micro-batches of 8 samples"));
 }
 
 TEST_F(EndToEnd, ModelsAreListedAndDescribed) {

@@ -187,6 +187,44 @@ TEST_F(PlanningCommands, SimulateDividesTheBatchAmongReplicas) {
     EXPECT_NEAR(two.at("speedup").get<double>(), 2 * one.at("speedup").get<double>(), 1e-9);
 }
 
+TEST_F(PlanningCommands, RefuseMoreMicroBatchesThanAStepHas) {
+    const std::string million = " p.json -m 1000000 --batch 1000000";
+    for (const std::string& line :
+         {"simulate" + million + " --balance 2,2", "balance" + million + " -n 2", "plan" + million + " -n 2"}) {
+        EXPECT_THAT(refused(line), AllOf(HasSubstr("1000000"), HasSubstr("micro-batches; use fewer"))) << line;
+    }
+}
+
+TEST_F(PlanningCommands, BalanceSaysHowManyMicroBatchesTheSamplesMake) {
+    EXPECT_EQ(user.succeeds("balance p.json -n 2 -m 8 --batch 4 --json").json().at("micro_batches"), 4);
+    EXPECT_EQ(user.succeeds("balance p.json -n 2 -m 2 --batch 4 --json").json().at("micro_batches"), 2);
+    EXPECT_THAT(user.succeeds("balance p.json -n 2 -m 8 --batch 4").out,
+                HasSubstr("8 micro-batches were asked for; 4 samples make 4, of a sample each"));
+}
+
+TEST_F(PlanningCommands, PlanTellsWhetherAnEstimatedModelFits) {
+    // As of the meta device: estimated times, bytes of shapes. Four equal layers save 10 MB a sample; two lanes hold
+    // two each, all four samples of a step without recompute, whatever m is: 80 MB a lane, and the boundaries.
+    auto meta = nlohmann::ordered_json::parse(chain({10, 10, 10, 10}, 1000, 10'000'000));
+    meta["device"] = "A100";
+    meta["estimated"] = true;
+    user.writes("meta.json", meta.dump());
+    const std::string line = "plan meta.json -n 2 -m 2,4 --batch 4 --checkpoint never --json --memory-limit ";
+    const auto fits = user.succeeds(line + "85MB").json();
+    const auto& best = fits.at("candidates").at(fits.at("best").get<std::size_t>());
+    EXPECT_EQ(best.at("estimated"), true);
+    EXPECT_EQ(best.at("feasible"), true);
+    EXPECT_EQ(best.at("balance"), (nlohmann::ordered_json{2, 2}));
+    EXPECT_EQ(best.at("chunks"), 4) << "the more micro-batches, the smaller the bubble";
+    const CommandResult tight = user.types(line + "75MB");
+    EXPECT_EQ(tight.code, 3);
+    EXPECT_TRUE(tight.json().at("best").is_null());
+    for (const auto& each : tight.json().at("candidates")) {
+        EXPECT_EQ(each.at("feasible"), false);
+        EXPECT_GE(each.at("lanes").at(0).at("peak_bytes"), 80'000'000);
+    }
+}
+
 TEST_F(PlanningCommands, SimulateReservesByWholePagesWithExpandableSegments) {
     // 30 MB saved by each of four layers: a segment of 30 MiB (in whole 2 MiB) each, or pages of 20 MiB that all share.
     user.writes("large.json", chain({1, 1, 1, 1}, 1000, 30 << 20));

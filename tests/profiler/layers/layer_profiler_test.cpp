@@ -401,7 +401,8 @@ TEST_F(LayerProfilerTest, RecordsTapesForEachSizeIfAskedTo) {
     }
 }
 
-// A task costs the engine some microseconds; more than a millisecond it has never cost.
+// A task costs the engine some microseconds. The bound is a second: however busy the machine, a mean that is above it
+// is of another unit.
 TEST_F(LayerProfilerTest, MeasuresWhatATaskCostsTheEngine) {
     const Profile profile = profile_model(make_model("mlp:layers=2,width=16"), quick());
     EXPECT_GT(profile.launch_ns, 100);
