@@ -46,8 +46,8 @@ ExitCode recover_command(const RecoverFlags& flags) {
     if (recovery.was_open) {
         std::cout << fmt::format(
             "lost: what ended after {}, where the file ends; at most the last two drain periods "
-            "(40 ms) before the kill, on a machine that keeps up; of CUDA devices what CUPTI had not handed over, which is "
-            "more\n",
+            "(40 ms) before the kill, on a machine that keeps up; of CUDA devices what CUPTI had not handed over, "
+            "which is more\n",
             format_duration(Nanoseconds{recovery.recorded_until_ns}));
     }
     std::cout << fmt::format("dropped while recording: {}; wall clock against the recording's: {} ns\n",
