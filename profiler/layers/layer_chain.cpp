@@ -2,6 +2,7 @@
 
 #include "engine/lane_device.h"
 #include "engine/random.h"
+#include "engine/task_scope.h"
 
 #include <ATen/Parallel.h>
 #include <torch/torch.h>
@@ -200,7 +201,11 @@ void LayerChain::run_segment(std::size_t first, std::size_t end, Activation& at,
     for (std::size_t layer = first; layer < end && !stop.stop_requested(); ++layer) {
         const Tensors inputs = running.tensors;
         const Instant start = clock_.now();
-        forward(layer, running);
+        {
+            // As in the engine: a layer may do something else the second time, and an emulated one takes another time.
+            const CurrentTaskScope recomputing({-1, TaskKind::recompute, 0, 0, -1}, LaneId{0}, false);
+            forward(layer, running);
+        }
         recompute_spans.emplace_back(start, clock_.now());
         reached.watch(layer - first, inputs, running.tensors);
     }

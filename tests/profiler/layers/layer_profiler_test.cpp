@@ -12,6 +12,8 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <cstdint>
+#include <ctime>
 #include <map>
 #include <memory>
 #include <string>
@@ -76,7 +78,7 @@ TEST_F(LayerProfilerTest, FindsTheCostsOfAnEmulatedModel) {
         layer.parameter_bytes = 4000;
         layer.gradient_bytes = 4000;
         layer.forward_ns = {2e6 * (index + 1), 3e6 * (index + 1)};
-        layer.recompute_ns = layer.forward_ns;
+        layer.recompute_ns = {20e6, 30e6};  // far from the forward's
         layer.backward_ns = {4e6, 6e6};
         layer.output_bytes = {400, 800};
         layer.saved_bytes = {1000.0 * (index + 1), 2000.0 * (index + 1)};
@@ -101,6 +103,71 @@ TEST_F(LayerProfilerTest, FindsTheCostsOfAnEmulatedModel) {
         EXPECT_EQ(layer.keeps_output, false);
         EXPECT_GE(layer.transient_bytes[0], expected.transient_bytes[0]);
         EXPECT_LT(layer.transient_bytes[0], expected.transient_bytes[0] * 1.1);
+    }
+}
+
+/// Keeps its core busy for that long: a sleep would not tell work from waiting.
+void spin_if(bool long_one) {
+    const auto busy = [] {
+        timespec used{};
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+        return used.tv_sec * 1'000'000'000L + used.tv_nsec;
+    };
+    constexpr long kSpinNs = 20'000'000;  // the other passes take microseconds
+    const long until = busy() + kSpinNs;
+    while (long_one && busy() < until) {
+    }
+}
+
+enum class Pass : std::uint8_t { forward, recompute, backward };
+
+struct SpinBackward : torch::autograd::Function<SpinBackward> {
+    static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, bool long_one) {
+        context->saved_data["long"] = long_one;
+        return input.clone();
+    }
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                   const torch::autograd::variable_list& gradients) {
+        spin_if(context->saved_data["long"].toBool());
+        return {gradients.at(0), {}};
+    }
+};
+
+/// Works in one of its passes only.
+class SpinningLayer : public Layer {
+public:
+    explicit SpinningLayer(Pass pass) : pass_(pass) {}
+    Tensors forward(const Tensors& inputs) override {
+        spin_if(pass_ == (at::GradMode::is_enabled() ? Pass::recompute : Pass::forward));
+        return {SpinBackward::apply(inputs.at(0) * weight_, pass_ == Pass::backward)};
+    }
+    NamedTensors parameters() const override { return {{"weight", weight_}}; }
+    NamedTensors buffers() const override { return {}; }
+    void train(bool) override {}
+    void to(at::ScalarType) override {}
+
+private:
+    Pass pass_;
+    at::Tensor weight_ = torch::ones({16}).set_requires_grad(true);
+};
+
+TEST_F(LayerProfilerTest, TellsForwardRecomputeAndBackwardApart) {
+    ModelSpec model = make_model("mlp:layers=1,width=16");
+    model.layers.clear();
+    for (const Pass pass : {Pass::forward, Pass::recompute, Pass::backward}) {
+        model.layers.push_back({"spins", [pass] { return std::make_unique<SpinningLayer>(pass); }});
+    }
+    ProfileOptions options = quick();
+    options.samples = {1};
+    options.co_running_lanes = 1;
+    const Profile profile = profile_model(model, options);
+    ASSERT_EQ(profile.layers.size(), 3U);
+    for (std::size_t index = 0; index < 3; ++index) {
+        const LayerProfile& layer = profile.layers[index];
+        const std::vector<double> times{layer.forward_ns.at(0), layer.recompute_ns.at(0), layer.backward_ns.at(0)};
+        EXPECT_EQ(std::max_element(times.begin(), times.end()) - times.begin(), static_cast<std::ptrdiff_t>(index))
+            << times[0] << " " << times[1] << " " << times[2];
+        EXPECT_GE(times[index], 20e6);
     }
 }
 
