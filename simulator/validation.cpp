@@ -10,7 +10,6 @@
 
 namespace pipescope {
 namespace {
-constexpr double kPeakError = 0.01;
 constexpr double kReplayError = 0.01;
 constexpr double kReplayWithGapsError = 0.001;
 
@@ -193,7 +192,7 @@ ValidationGoal validation_goal(bool emulated, int lanes, int cores) {
     if (emulated) {
         return {0.01, false, 0.03, 0.005};
     }
-    return lanes > cores ? ValidationGoal{0.05, false, std::nullopt, std::nullopt} : ValidationGoal{};
+    return lanes > cores ? ValidationGoal{0.05, false, std::nullopt, std::nullopt, std::nullopt} : ValidationGoal{};
 }
 
 std::vector<JudgedGoal> judge(const ValidationSummary& summary, const ValidationGoal& goal) {
@@ -204,8 +203,8 @@ std::vector<JudgedGoal> judge(const ValidationSummary& summary, const Validation
     if (goal.bubble_error) {
         goals.push_back({"bubble_error_mean", *goal.bubble_error, summary.bubble_error.mean});
     }
-    if (summary.peak_error) {
-        goals.push_back({"peak_error_mean", kPeakError, summary.peak_error->mean});
+    if (goal.peak_error && summary.peak_error) {
+        goals.push_back({"peak_error_mean", *goal.peak_error, summary.peak_error->mean});
     }
     if (summary.replay_error) {
         goals.push_back({"replay_error_max", kReplayError, summary.replay_error->max});

@@ -250,10 +250,12 @@ int runViewer(int argc, char** argv) {
     }
     if (headless(arguments)) {
         qInstallMessageHandler(dropPlatformNoise);
-        QHashSeed::setDeterministicGlobalSeed();           // a PDF lists its fonts in the order of a hash table
-        QApplication::setStyle(QStringLiteral("Fusion"));  // the same picture on every desktop
+        QHashSeed::setDeterministicGlobalSeed();  // a PDF lists its fonts in the order of a hash table
     }
     QApplication application(argc, argv);
+    if (headless(arguments)) {
+        QApplication::setStyle(QStringLiteral("Fusion"));  // the same picture on every desktop
+    }
     QApplication::setApplicationName(QStringLiteral("PipeScope"));
     applyTheme(parseTheme(QString::fromStdString(arguments.theme)));
     try {
