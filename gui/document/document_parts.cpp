@@ -112,27 +112,23 @@ void compareWith(TraceDocument& document, const Simulation& simulation) {
 void addDrops(const std::vector<DropRecord>& drops, const std::vector<DiagnosticRecord>& diagnostics,
               TraceDocument& document) {
     document.lost = lost_records(drops);
-    if (document.lost.ranges > 0) {
-        document.notes << text(QT_TRANSLATE_NOOP(
-                                   "DocumentLoader",
-                                   "The recorder lost %1 ranges, so the measured bubble is not given. Record "
-                                   "again with less load, or fewer ranges of your own."))
-                              .arg(document.lost.ranges);
-    }
-    if (document.lost.device_records > 0) {
-        document.notes << text(QT_TRANSLATE_NOOP(
-                                   "DocumentLoader",
-                                   "CUPTI lost %1 records of device work: device times of tasks are too small, and the "
-                                   "measured bubble is not given."))
-                              .arg(document.lost.device_records);
-    }
-    if (document.lost.rows > 0) {
-        document.notes << text(QT_TRANSLATE_NOOP(
-                                   "DocumentLoader",
-                                   "%1 rows could not be written, so the measured bubble is not given. Make room for "
-                                   "the trace and record again."))
-                              .arg(document.lost.rows);
-    }
+    const auto note = [&document](std::int64_t lost, const char* sentence) {
+        if (lost > 0) {
+            document.notes << text(sentence).arg(lost);
+        }
+    };
+    note(document.lost.ranges,
+         QT_TRANSLATE_NOOP("DocumentLoader",
+                           "The recorder lost %1 ranges, so the measured bubble is not given. Record "
+                           "again with less load, or fewer ranges of your own."));
+    note(document.lost.device_records,
+         QT_TRANSLATE_NOOP("DocumentLoader",
+                           "CUPTI lost %1 records of device work: device times of tasks are too small, and the "
+                           "measured bubble is not given."));
+    note(document.lost.rows,
+         QT_TRANSLATE_NOOP("DocumentLoader",
+                           "%1 rows could not be written, so the measured bubble is not given. Make room for "
+                           "the trace and record again."));
     for (const DiagnosticRecord& diagnostic : diagnostics) {
         if (diagnostic.severity == "warning") {
             document.notes << QString::fromStdString(diagnostic.source + ": " + diagnostic.text);

@@ -1,12 +1,12 @@
 #include "profiler/recorder/cupti_records.h"
 
 #include "../../trace/temporary_folder.h"
+#include "cupti_record.h"
 #include "trace/cupti_rows.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
 #include <string>
 
 namespace pipescope {
@@ -20,14 +20,6 @@ CUptiResult CUPTIAPI next_record(std::uint8_t* buffer, std::size_t, CUpti_Activi
     }
     *record = reinterpret_cast<CUpti_Activity*>(buffer);
     return CUPTI_SUCCESS;
-}
-
-template <class Record>
-Record make_record(CUpti_ActivityKind kind) {
-    Record record;
-    std::memset(&record, 0, sizeof(record));
-    record.kind = kind;
-    return record;
 }
 
 template <class Record>

@@ -1,6 +1,7 @@
 // Records work of the fake CUDA device, or tries to: device_program MODE TRACE. It prints nothing and ends with 0
 // whether devices could be recorded or not.
 
+#include "cupti_record.h"
 #include "fake_cuda/fake_cupti.h"
 #include "profiler/recorder/device_recording.h"
 #include "profiler/recorder/recorder.h"
@@ -12,7 +13,6 @@
 #include <nvtx3/nvToolsExtCudaRt.h>
 #include <unistd.h>
 
-#include <cstring>
 #include <string>
 
 namespace pipescope {
@@ -23,14 +23,6 @@ constexpr std::uint32_t kStream = 13;
 const FakeCupti* fake() {
     void* library = dlopen("libcupti.so.13", RTLD_LAZY | RTLD_NOLOAD);
     return library == nullptr ? nullptr : static_cast<const FakeCupti*>(dlsym(library, "fake_cupti"));
-}
-
-template <class Record>
-Record make_record(CUpti_ActivityKind kind) {
-    Record record;
-    std::memset(&record, 0, sizeof(record));
-    record.kind = kind;
-    return record;
 }
 
 template <class Record>
