@@ -3,6 +3,7 @@
 #include "engine/engine_error.h"
 #include "engine/mini_batch.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <c10/core/DispatchKeySet.h>
 
