@@ -1,13 +1,14 @@
 #include "engine/autograd_bridge.h"
 
 #include "engine/engine_error.h"
+#include "engine/first_failure.h"
 #include "engine/hidden_order.h"
 #include "engine/lane_device.h"
+#include "engine/parameter_hooks.h"
 #include "engine/step_run.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
-#include <ATen/ops/zeros_like.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/graph_task.h>
@@ -59,11 +60,10 @@ public:
         for (const auto& [device, event] : std::exchange(arrived_, {})) {
             event.block(current_stream(device));  // which the lanes wait for
         }
+        SummedForHooks summed(parameters_);
         variable_list gradients = run->backward(std::exchange(gradients_, {}));
-        for (const at::Tensor& parameter : parameters_) {
-            // The lanes added to .grad already. A hook expects a tensor, though.
-            const bool hooked = !torch::autograd::impl::hooks(parameter).empty();
-            gradients.push_back(hooked ? at::zeros_like(parameter) : at::Tensor());
+        for (at::Tensor& sum : summed.take()) {
+            gradients.push_back(std::move(sum));
         }
         return gradients;
     }

@@ -16,8 +16,8 @@ class StepRun;
 /// Two nodes, since autograd runs a node on the thread of its output's device: a node that blocks until the lanes are
 /// done would block a device's only thread, which the lanes' own backward needs. The token is one element on the CPU,
 /// so the blocking node always runs on the thread that called backward().
-/// The pipeline's node leads to `parameters` too, without a gradient: the lanes have added theirs. So autograd::grad
-/// over parameters alone comes this way and can be told what it may not.
+/// The pipeline's node leads to `parameters` too: with the step's gradient where a parameter has hooks, without one
+/// elsewhere, since the lanes have added theirs. So autograd::grad over parameters alone comes this way and is refused.
 /// Errors, thrown out of backward(): EngineError for a second backward, for create_graph, and for autograd::grad or
 /// backward(inputs), which would fill the parameters' .grad behind the caller's back.
 Tensors attach_to_graph(std::shared_ptr<StepRun> run, const Tensors& input, std::vector<at::Tensor> parameters,

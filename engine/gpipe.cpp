@@ -14,8 +14,6 @@
 #include <torch/serialize/input-archive.h>
 #include <torch/serialize/output-archive.h>
 
-#include <algorithm>
-#include <iterator>
 #include <string>
 #include <utility>
 
@@ -30,10 +28,6 @@ public:
     void train(bool /*on*/) override {}
     void to(at::ScalarType /*dtype*/) override {}
 };
-
-bool needs_gradient(const at::Tensor& tensor) {
-    return tensor.defined() && tensor.requires_grad();
-}
 }  // namespace
 
 struct GPipe::Impl {
@@ -61,15 +55,6 @@ struct GPipe::Impl {
                                   partition.id(), each.layer.get()});
             }
         }
-    }
-
-    std::vector<at::Tensor> trained_parameters() const {
-        std::vector<at::Tensor> trained;
-        for (const Partition& partition : pipeline->partitions()) {
-            std::copy_if(partition.parameters().begin(), partition.parameters().end(), std::back_inserter(trained),
-                         needs_gradient);
-        }
-        return trained;
     }
 
     NamedTensors named(NamedTensors (Layer::*tensors)() const) const {
@@ -115,7 +100,7 @@ Tensors GPipe::forward(const Tensors& input) {
     }
     const auto run = std::make_shared<StepRun>(impl_->pipeline, input, trains);
     Tensors output = run->forward();
-    return trains ? attach_to_graph(run, input, impl_->trained_parameters(), std::move(output)) : output;
+    return trains ? attach_to_graph(run, input, impl_->pipeline->trained_parameters(), std::move(output)) : output;
 }
 
 at::Tensor GPipe::forward(const at::Tensor& input) {

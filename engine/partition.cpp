@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
@@ -70,6 +71,13 @@ std::string Partition::name() const {
 bool Partition::trains() const {
     return std::any_of(parameters_.begin(), parameters_.end(),
                        [](const at::Tensor& parameter) { return parameter.requires_grad(); });
+}
+
+std::vector<at::Tensor> Partition::trained_parameters() const {
+    std::vector<at::Tensor> trained;
+    std::copy_if(parameters_.begin(), parameters_.end(), std::back_inserter(trained),
+                 [](const at::Tensor& parameter) { return parameter.requires_grad(); });
+    return trained;
 }
 
 Tensors Partition::run(Tensors values, const RandomPlace& place, LayerId& running) {

@@ -57,6 +57,8 @@ public:
     const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
     /// Whether any parameter asks for a gradient.
     bool trains() const;
+    /// Those that do.
+    std::vector<at::Tensor> trained_parameters() const;
 
 private:
     Tensors run(Tensors values, const RandomPlace& place, LayerId& running);

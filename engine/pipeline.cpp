@@ -247,6 +247,15 @@ bool Pipeline::has_trainable_parameters() const {
     return std::any_of(partitions_.begin(), partitions_.end(), [](const Partition& each) { return each.trains(); });
 }
 
+std::vector<at::Tensor> Pipeline::trained_parameters() const {
+    std::vector<at::Tensor> trained;
+    for (const Partition& partition : partitions_) {
+        const std::vector<at::Tensor> own = partition.trained_parameters();
+        trained.insert(trained.end(), own.begin(), own.end());
+    }
+    return trained;
+}
+
 std::shared_ptr<const TaskGraph> Pipeline::graph(int num_micro_batches, bool trains) {
     const Schedule schedule = trains ? options_.schedule : Schedule::gpipe;
     auto& graph = graphs_[{num_micro_batches, schedule}];

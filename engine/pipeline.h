@@ -44,6 +44,8 @@ public:
     bool is_training() const noexcept { return training_; }
     void train(bool on);
     bool has_trainable_parameters() const;
+    /// Those that require a gradient now, in layer order.
+    std::vector<at::Tensor> trained_parameters() const;
 
     /// The schedule for m micro-batches; built once. Without training, forwards in the order of GPipe, whatever the
     /// schedule. Throws UsageError where the schedule does not do for that many.

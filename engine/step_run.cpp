@@ -2,6 +2,7 @@
 
 #include "engine/first_failure.h"
 #include "engine/mini_batch.h"
+#include "engine/parameter_hooks.h"
 #include "engine/pipeline.h"
 #include "engine/step_loss.h"
 #include "engine/step_streams.h"
@@ -95,7 +96,10 @@ at::Tensor StepRun::Impl::step(const Tensors& target, const GPipe::LossFunction&
         target_.push_back(tensor.defined() ? tensor.to(pipeline_->devices().of(last).device()) : tensor);
     }
     loss_.emplace(target_, loss, graph_->shape().loss, pipeline_->options().reduction, tasks_.tensors().sizes());
+    const std::vector<at::Tensor> parameters = pipeline_->trained_parameters();
+    SummedForHooks summed(parameters);
     run(Part::all);
+    add_to_gradients(parameters, summed.take());
     hand_to_caller({loss_->value()});
     return loss_->value();
 }

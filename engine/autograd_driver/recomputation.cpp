@@ -4,8 +4,10 @@
 #include "engine/autograd_driver/dependency.h"
 #include "engine/autograd_driver/graph_node.h"
 #include "engine/engine_error.h"
+#include "engine/first_failure.h"
 #include "engine/gradient_needs.h"
 #include "engine/hidden_order.h"
+#include "engine/parameter_hooks.h"
 #include "engine/pipeline.h"
 #include "engine/task_span.h"
 
@@ -51,10 +53,12 @@ TaskKey AutogradForward::key(TaskKind kind, MicroBatchId micro_batch, PartitionI
 
 Recomputation::Recomputation(std::shared_ptr<const AutogradForward> forward, MicroBatchId micro_batch,
                              PartitionId partition, const Tensors& inputs)
-    : forward_(std::move(forward)), micro_batch_(micro_batch), partition_(partition) {
+    : forward_(std::move(forward)), micro_batch_(micro_batch), partition_(partition), num_inputs_(inputs.size()) {
     for (const at::Tensor& input : inputs) {
         inputs_.push_back(input.defined() ? input.detach().set_requires_grad(input.requires_grad()) : input);
     }
+    hooked_ = forward_->pipeline->partitions()[partition_.index()].trained_parameters();
+    std::erase_if(hooked_, [](const at::Tensor& parameter) { return !has_hooks(parameter); });
 }
 
 void Recomputation::recompute() {
@@ -130,7 +134,13 @@ Tensors Recomputation::backward(Tensors gradients) {
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
     state_ = State::used;
     try {
-        return std::exchange(graph_, {}).backward(std::move(gradients));
+        SummedForHooks summed(hooked_);
+        Tensors of_inputs = std::exchange(graph_, {}).backward(std::move(gradients));
+        of_inputs.resize(num_inputs_);
+        for (at::Tensor& sum : summed.take()) {
+            of_inputs.push_back(std::move(sum));
+        }
+        return of_inputs;
     } catch (...) {
         pipeline.set_last_failure(pipeline.failure_at(key, lane, LayerId{-1}));
         fail();
@@ -146,6 +156,7 @@ void Recomputation::release() {
 
 Tensors attach_checkpoint(const std::shared_ptr<Recomputation>& recomputation, c10::Device lane, Tensors inputs,
                           const Tensors& outputs) {
+    inputs.insert(inputs.end(), recomputation->hooked().begin(), recomputation->hooked().end());
     // Autograd makes those who called backward() wait for the streams on which its graph ends. The inner graph ends on
     // this one, which autograd knows by a node without gradients behind the checkpoint's.
     if (!lane.is_cpu()) {

@@ -8,10 +8,12 @@
 
 #include <c10/core/Device.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 namespace at {
 class ThreadLocalState;
@@ -55,7 +57,10 @@ public:
 
     /// Computes the forward again, with a graph; once.
     void recompute();
-    /// Gradients of the outputs in, of the inputs out; parameters' gradients are added to their .grad.
+    /// Parameters with hooks: their gradients go on through the caller's graph, where all micro-batches' are summed.
+    const std::vector<at::Tensor>& hooked() const noexcept { return hooked_; }
+    /// Gradients of the outputs in; of the inputs out, then of hooked(). Those of other parameters are added to their
+    /// .grad.
     Tensors backward(Tensors gradients);
     void release();
 
@@ -68,6 +73,8 @@ private:
     MicroBatchId micro_batch_;
     PartitionId partition_;
     Tensors inputs_;
+    const std::size_t num_inputs_;
+    std::vector<at::Tensor> hooked_;
     MicroBatchGraph graph_;
     enum class State { waiting, recomputed, used } state_ = State::waiting;
 };
