@@ -1,6 +1,7 @@
 #include "engine/pipeline.h"
 
 #include "engine/model_layers.h"
+#include "engine/random.h"
 #include "engine/stream_names.h"
 #include "engine/task_observer.h"
 #include "engine/task_ranges.h"
@@ -181,6 +182,7 @@ Pipeline::Pipeline(std::vector<ModelLayer> layers, GPipeOptions options)
     core_turns_ = make_core_turns(*devices_, shape_.num_lanes(), options_.host_cores);
     place(std::move(layers));
     prepare_task_ranges();
+    prepare_random();
     name_streams(*devices_, shape_.num_lanes());
     lanes_ = start_lanes(shape_.num_lanes());
 }

@@ -1,10 +1,13 @@
 #include "engine/random.h"
 
+#include "engine/engine_error.h"
 #include "engine/layer_dispatch_key.h"
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
 #include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/library.h>
 
 #include <algorithm>
@@ -13,18 +16,20 @@
 #include <vector>
 
 namespace pipescope {
-namespace {
-/// The generators of one thread, kept so that a layer costs a seeding and no allocation.
-struct ThreadRandom {
+/// Kept from scope to scope, so that a layer costs a seeding and no allocation.
+struct SeededRandom::Generators {
+    bool in_use = false;
     std::uint64_t seed = 0;
     struct OnDevice {
         c10::Device device;
         at::Generator generator;
         bool seeded;
     };
-    std::vector<OnDevice> generators;
+    std::vector<OnDevice> generators = {};
 };
-thread_local ThreadRandom thread_random;
+
+namespace {
+thread_local SeededRandom::Generators of_this_thread;
 
 bool is_generator(const c10::Argument& argument) {
     const auto& type = argument.type();
@@ -50,10 +55,10 @@ c10::Device device_of(c10::ArrayRef<c10::IValue> arguments) {
     return c10::kCPU;
 }
 
-const at::Generator& generator_for(c10::Device device) {
-    auto& generators = thread_random.generators;
+at::Generator& generator_for(c10::Device device) {
+    auto& generators = of_this_thread.generators;
     auto found = std::find_if(generators.begin(), generators.end(),
-                              [device](const ThreadRandom::OnDevice& each) { return each.device == device; });
+                              [device](const auto& each) { return each.device == device; });
     if (found == generators.end()) {
         at::Generator generator =
             device.is_cpu()
@@ -62,10 +67,53 @@ const at::Generator& generator_for(c10::Device device) {
         found = generators.insert(generators.end(), {device, std::move(generator), false});
     }
     if (!found->seeded) {
-        found->generator.set_current_seed(thread_random.seed);
+        found->generator.set_current_seed(of_this_thread.seed);
         found->seeded = true;
     }
     return found->generator;
+}
+
+/// Torch's default generator, whose state is that of the thread's generator where there is one.
+class DefaultGenerator final : public at::CPUGeneratorImpl {
+public:
+    explicit DefaultGenerator(const at::Generator& before) {
+        CPUGeneratorImpl::set_state(*before.get_state().unsafeGetTensorImpl());
+    }
+    void set_current_seed(std::uint64_t seed) override {
+        if (of_this_thread.in_use) {
+            own().set_current_seed(seed);
+        } else {
+            CPUGeneratorImpl::set_current_seed(seed);
+        }
+    }
+    std::uint64_t current_seed() const override {
+        return of_this_thread.in_use ? own().current_seed() : CPUGeneratorImpl::current_seed();
+    }
+    std::uint64_t seed() override { return of_this_thread.in_use ? own().seed() : CPUGeneratorImpl::seed(); }
+    void set_state(const c10::TensorImpl& state) override {
+        if (of_this_thread.in_use) {
+            own().unsafeGetGeneratorImpl()->set_state(state);
+        } else {
+            CPUGeneratorImpl::set_state(state);
+        }
+    }
+    c10::intrusive_ptr<c10::TensorImpl> get_state() const override {
+        return of_this_thread.in_use ? own().unsafeGetGeneratorImpl()->get_state() : CPUGeneratorImpl::get_state();
+    }
+
+private:
+    static at::Generator& own() { return generator_for(c10::kCPU); }
+};
+
+/// A device's autograd thread runs what the device computes backward; what it draws while it computes forward again
+/// should be what the forward drew, whose generator it cannot have.
+void refuse_to_draw_again(c10::Device device) {
+    if (!device.is_cpu() && at::GradMode::is_enabled() && torch::autograd::get_current_graph_task_id() != -1) {
+        throw EngineError("a layer computes a part of itself again in its backward and draws random numbers on " +
+                          device.str() +
+                          "; what it drew in its forward cannot be drawn again there; leave recomputing to the "
+                          "pipeline's checkpoint option, or keep what was drawn");
+    }
 }
 
 void fill_in_generator(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
@@ -76,19 +124,26 @@ void fill_in_generator(const c10::OperatorHandle& op, c10::DispatchKeySet keys, 
         c10::IValue& value = (*stack)[first + k];
         if (value.isNone() && is_generator(schema[k])) {
             const c10::Device device = device_of(c10::ArrayRef<c10::IValue>(*stack).slice(first));
-            if (!device.is_meta()) {
+            if (device.is_meta()) {
+                continue;
+            }
+            if (of_this_thread.in_use) {
                 value = generator_for(device);
+            } else {
+                refuse_to_draw_again(device);
             }
         }
     }
     op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kLayerDispatchKey), stack);
 }
 
-/// Process-wide, as operators are.
-struct RandomKernels {
-    RandomKernels()
+/// Process-wide, as operators and torch's default generator are.
+struct ProcessRandom {
+    ProcessRandom()
         : fallback(torch::Library::IMPL, "_", kLayerDispatchKey, __FILE__, __LINE__),
-          aten(torch::Library::IMPL, "aten", kLayerDispatchKey, __FILE__, __LINE__) {
+          aten(torch::Library::IMPL, "aten", kLayerDispatchKey, __FILE__, __LINE__),
+          // Kept: a thread may be drawing from it.
+          default_before(at::detail::getDefaultCPUGenerator()) {
         fallback.fallback(torch::CppFunction::makeFallthrough());
         for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
             const auto op = c10::Dispatcher::singleton().findSchema(name);
@@ -102,9 +157,13 @@ struct RandomKernels {
                 aten.impl(full_name.c_str(), torch::CppFunction::makeFromBoxedFunction<&fill_in_generator>());
             }
         }
+        // Torch gives its handle out as const only so that nobody replaces the generator by accident.
+        const_cast<at::Generator&>(at::detail::getDefaultCPUGenerator()) =
+            at::make_generator<DefaultGenerator>(default_before);
     }
     torch::Library fallback;
     torch::Library aten;
+    at::Generator default_before;
 };
 
 std::uint64_t mix(std::uint64_t value) {  // splitmix64's finaliser
@@ -122,16 +181,34 @@ std::uint64_t random_seed(std::uint64_t seed, std::int64_t step, MicroBatchId mi
     return mix(hash ^ static_cast<std::uint64_t>(layer.value()));
 }
 
-SeededRandom::SeededRandom(std::uint64_t seed) {
-    static const Permanent<RandomKernels> kernels;
-    thread_random.seed = seed;
-    for (ThreadRandom::OnDevice& each : thread_random.generators) {
+std::uint64_t backward_seed(std::uint64_t seed, std::int64_t step, MicroBatchId micro_batch, PartitionId partition) {
+    // No layer has that number, so no layer has that seed.
+    return random_seed(seed, step, micro_batch, LayerId{-1 - std::int64_t{partition.value()}});
+}
+
+void prepare_random() {
+    static const Permanent<ProcessRandom> once;
+}
+
+SeededRandom::SeededRandom(std::uint64_t seed)
+    : included_before_(c10::impl::tls_is_dispatch_key_included(kLayerDispatchKey)) {
+    prepare_random();
+    if (of_this_thread.in_use) {
+        outer_ = std::make_unique<Generators>(std::exchange(of_this_thread, {}));
+    }
+    of_this_thread.in_use = true;
+    of_this_thread.seed = seed;
+    for (auto& each : of_this_thread.generators) {
         each.seeded = false;
     }
     c10::impl::tls_set_dispatch_key_included(kLayerDispatchKey, true);
 }
 
 SeededRandom::~SeededRandom() {
-    c10::impl::tls_set_dispatch_key_included(kLayerDispatchKey, false);
+    c10::impl::tls_set_dispatch_key_included(kLayerDispatchKey, included_before_);
+    of_this_thread.in_use = false;
+    if (outer_) {
+        of_this_thread = std::move(*outer_);
+    }
 }
 }  // namespace pipescope

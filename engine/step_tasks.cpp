@@ -2,6 +2,7 @@
 
 #include "engine/engine_error.h"
 #include "engine/gradient_needs.h"
+#include "engine/random.h"
 #include "engine/task_observer.h"
 
 #include <ATen/core/grad_mode.h>
@@ -111,6 +112,8 @@ void StepTasks::run_recompute(int micro_batch, int partition, LayerId& running) 
 void StepTasks::run_backward(int micro_batch, int partition) {
     // Gradients are computed in the precision their forward had; autocast must not choose again.
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
+    const SeededRandom random(
+        backward_seed(pipeline_.options().seed, kind_.random_step, MicroBatchId{micro_batch}, PartitionId{partition}));
     MicroBatchGraph graph = std::exchange(tensors_.graph(micro_batch, partition), {});
     tensors_.hand_back(micro_batch, partition, graph.backward(tensors_.take_gradients(micro_batch, partition)));
 }

@@ -1,5 +1,7 @@
 #include "engine/random.h"
 
+#include <ATen/CPUGeneratorImpl.h>
+#include <ATen/ThreadLocalState.h>
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
@@ -53,6 +55,55 @@ TEST(SeededRandom, KeepsGradients) {
     EXPECT_TRUE(torch::equal(x.grad(), y.detach()));
 }
 
+TEST(SeededRandom, SavesAndRestoresItsStateThroughTheDefaultGenerator) {
+    torch::manual_seed(5);
+    const at::Tensor outside = at::detail::getDefaultCPUGenerator().get_state();
+    {
+        const SeededRandom random(1);
+        at::Generator generator = at::detail::getDefaultCPUGenerator();
+        torch::rand({3});
+        const at::Tensor state = generator.get_state();
+        const at::Tensor first = torch::rand({8});
+        generator.set_state(state);
+        EXPECT_TRUE(torch::equal(torch::rand({8}), first));
+        torch::manual_seed(11);
+        const at::Tensor seeded = torch::rand({8});
+        torch::manual_seed(11);
+        EXPECT_TRUE(torch::equal(torch::rand({8}), seeded));
+        EXPECT_EQ(generator.current_seed(), 11u);
+    }
+    EXPECT_TRUE(torch::equal(at::detail::getDefaultCPUGenerator().get_state(), outside));
+}
+
+TEST(SeededRandom, GoesOnWhereItWasBehindAnInnerOne) {
+    const auto drawn = [](bool with_inner) {
+        const SeededRandom random(1);
+        const at::Tensor first = torch::rand({4});
+        if (with_inner) {
+            draw(2);
+        }
+        return torch::cat({first, torch::rand({4})});
+    };
+    EXPECT_TRUE(torch::equal(drawn(true), drawn(false)));
+}
+
+TEST(SeededRandom, IsNotInheritedByThreadsThatInheritTheKey) {
+    const SeededRandom random(1);
+    const at::ThreadLocalState state;
+    at::Tensor first, second;
+    std::thread thread([&] {
+        const at::ThreadLocalStateGuard guard(state);
+        first = torch::rand({8});
+    });
+    thread.join();
+    std::thread other([&] {
+        const at::ThreadLocalStateGuard guard(state);
+        second = torch::rand({8});
+    });
+    other.join();
+    EXPECT_FALSE(torch::equal(first, second)) << "as torch has it: from the process's generator";
+}
+
 TEST(RandomSeed, DiffersInEveryCoordinate) {
     std::set<std::uint64_t> seeds;
     for (std::uint64_t seed = 0; seed < 5; ++seed) {
@@ -60,11 +111,12 @@ TEST(RandomSeed, DiffersInEveryCoordinate) {
             for (int i = 0; i < 5; ++i) {
                 for (int layer = 0; layer < 5; ++layer) {
                     seeds.insert(random_seed(seed, step, MicroBatchId{i}, LayerId{layer}));
+                    seeds.insert(backward_seed(seed, step, MicroBatchId{i}, PartitionId{layer}));
                 }
             }
         }
     }
-    EXPECT_EQ(seeds.size(), 625u);
+    EXPECT_EQ(seeds.size(), 2 * 625u);
 }
 }  // namespace
 }  // namespace pipescope
