@@ -61,7 +61,7 @@ public:
             event.block(current_stream(device));  // which the lanes wait for
         }
         SummedForHooks summed(parameters_);
-        variable_list gradients = run->backward(std::exchange(gradients_, {}));
+        variable_list gradients = backward_of(*run);
         for (at::Tensor& sum : summed.take()) {
             gradients.push_back(std::move(sum));
         }
@@ -74,6 +74,19 @@ public:
     }
 
 private:
+    variable_list backward_of(StepRun& run) {
+        try {
+            return run.backward(std::exchange(gradients_, {}));
+        } catch (...) {
+            if (is_standard(std::current_exception())) {
+                throw;
+            }
+            throw EngineError(
+                "a layer threw something that is no std::exception in its backward, and torch's engine, which runs "
+                "this backward(), passes on nothing else; throw a std::exception, or call step()");
+        }
+    }
+
     std::shared_ptr<StepRun> run_;  // null once used
     std::vector<at::Tensor> parameters_;
     variable_list gradients_;

@@ -3,6 +3,16 @@
 #include <utility>
 
 namespace pipescope {
+bool is_standard(const std::exception_ptr& exception) {
+    try {
+        std::rethrow_exception(exception);
+    } catch (const std::exception&) {
+        return true;
+    } catch (...) {
+        return false;
+    }
+}
+
 void FirstFailure::add(TaskIndex task, std::exception_ptr exception, Failure failure) {
     const std::lock_guard lock(mutex_);
     if (!exception_ || task < task_) {

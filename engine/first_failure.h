@@ -8,6 +8,10 @@
 #include <optional>
 
 namespace pipescope {
+/// Whether it holds a std::exception. Torch's engine cannot pass on anything else: it takes a stand-in, or loses count
+/// of the backwards that its thread is in, and ends the process at about the sixtieth.
+bool is_standard(const std::exception_ptr& exception);
+
 /// The exception of a run that its caller gets: of all that lanes throw before they stop, the first in schedule order,
 /// so that it does not depend on timing which of two failing lanes is heard.
 class FirstFailure {

@@ -11,6 +11,7 @@
 #include <ATen/Parallel.h>
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <unordered_map>
 
@@ -146,18 +147,26 @@ std::unique_ptr<CoreTurns> make_core_turns(const PipelineDevices& devices, int n
     return std::make_unique<CoreTurns>(on_host, std::move(cores));
 }
 
-/// One intra-op thread for each lane. at::set_num_threads also sets the default of threads that ask later, so the
-/// caller's own number is asked for first and set again; and each lane asks before it sets, since its first question
-/// would bring that default back.
-std::unique_ptr<Lanes> start_lanes(int count) {
+/// One intra-op thread for each lane. at::set_num_threads also sets the default of threads that ask later, so whoever
+/// starts lanes asks for its own number first and sets it again; and each lane asks before it sets, since its first
+/// question would bring that default back.
+void start_with_own_threads(const std::function<void()>& start) {
     const int threads_of_caller = at::get_num_threads();
-    auto lanes = std::make_unique<Lanes>(count, [] {
-        at::get_num_threads();
-        at::set_num_threads(1);
-    });
+    start();
     at::set_num_threads(threads_of_caller);
+}
+
+std::unique_ptr<Lanes> start_lanes(int count) {
+    std::unique_ptr<Lanes> lanes;
+    start_with_own_threads([&] {
+        lanes = std::make_unique<Lanes>(count, [] {
+            at::get_num_threads();
+            at::set_num_threads(1);
+        });
+    });
     return lanes;
 }
+
 void name_streams(const PipelineDevices& devices, int num_lanes) {
     for (int k = 0; k < num_lanes; ++k) {
         const LaneDevice& lane = devices.of(LaneId{k});
@@ -185,6 +194,10 @@ Pipeline::Pipeline(std::vector<ModelLayer> layers, GPipeOptions options)
     prepare_random();
     name_streams(*devices_, shape_.num_lanes());
     lanes_ = start_lanes(shape_.num_lanes());
+}
+
+void Pipeline::renew_lane(LaneId lane) {
+    start_with_own_threads([&] { lanes_->renew(lane); });
 }
 
 void Pipeline::place(std::vector<ModelLayer> layers) {

@@ -36,6 +36,8 @@ public:
     const SkipLayout& skips() const noexcept { return skips_; }
     LaneId lane_of(PartitionId partition) const { return shape_.lane_of(partition); }
     Lanes& lanes() noexcept { return *lanes_; }
+    /// Gives the lane a new thread, while no lane runs.
+    void renew_lane(LaneId lane);
     PipelineDevices& devices() noexcept { return *devices_; }
     /// Null where there is a core for each lane on the host. Only the scheduled driver asks.
     CoreTurns* core_turns() noexcept { return core_turns_.get(); }

@@ -60,6 +60,7 @@ private:
     Tensors output_;                // of forward(), gathered
     std::optional<StepLoss> loss_;  // during step()
     FirstFailure failure_;
+    std::vector<char> torn_;  // by lane; each writes its own: its thread can do no more
 };
 
 StepRun::Impl::Impl(std::shared_ptr<Pipeline> pipeline, const Tensors& input, std::vector<std::int64_t> sizes,
@@ -68,7 +69,8 @@ StepRun::Impl::Impl(std::shared_ptr<Pipeline> pipeline, const Tensors& input, st
       graph_(pipeline_->graph(static_cast<int>(sizes.size()), trains)),
       number_(pipeline_->take_number(trains)),
       tasks_(*pipeline_, {trains, number_.random_step}, input, std::move(sizes)),
-      gate_(*graph_, pipeline_->core_turns()) {
+      gate_(*graph_, pipeline_->core_turns()),
+      torn_(static_cast<std::size_t>(pipeline_->lanes().count()), 0) {
     if (!pipeline_->devices().on_host()) {
         streams_.emplace(pipeline_->devices(), *graph_, tasks_.tensors(), trains);
     }
@@ -117,6 +119,11 @@ void StepRun::Impl::run(Part part) {
     }
     if (gate_.stopped()) {
         tasks_.tensors().clear();
+        for (std::size_t lane = 0; lane < torn_.size(); ++lane) {
+            if (torn_[lane] != 0) {
+                pipeline_->renew_lane(LaneId{static_cast<std::int64_t>(lane)});
+            }
+        }
         std::exception_ptr exception;
         if (auto failure = failure_.take(exception)) {
             pipeline_->set_last_failure(std::move(*failure));
@@ -170,6 +177,8 @@ void StepRun::Impl::run_lane(LaneId lane, Part part) {
                 }
             }
         } catch (...) {  // whatever a layer throws goes to the caller as it is
+            // Backward may have gone through torch's engine, in this thread.
+            torn_[lane.index()] = kind == TaskKind::backward && !is_standard(std::current_exception());
             failure_.add(current, std::current_exception(),
                          pipeline_->failure_at(key_of(current), graph_->tasks()[current].lane, running));
             gate_.stop();

@@ -3,44 +3,55 @@
 #include "engine/task_ranges.h"
 
 #include <pthread.h>
+#include <unistd.h>
 
 #include <utility>
 
 namespace pipescope {
-Worker::Worker(const std::string& name, Job at_start)
-    : thread_([this, name, at_start = std::move(at_start)] {
-          pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
-          name_thread_for_profilers(name);
-          at_start();
-          run();
-      }) {}
+Worker::Worker(const std::string& name, Job at_start) : process_(::getpid()), running_(std::make_unique<Running>()) {
+    running_->thread = std::thread([running = running_.get(), name, at_start = std::move(at_start)] {
+        pthread_setname_np(pthread_self(), name.substr(0, 15).c_str());
+        name_thread_for_profilers(name);
+        at_start();
+        running->run();
+    });
+}
 
 Worker::~Worker() {
-    {
-        const std::lock_guard lock(mutex_);
-        ending_ = true;
+    if (!is_here()) {
+        // Its lock may be held and its condition waited for, by a thread that nobody can wake.
+        static_cast<void>(running_.release());
+        return;
     }
-    posted_.notify_one();
-    thread_.join();
+    {
+        const std::lock_guard lock(running_->mutex);
+        running_->ending = true;
+    }
+    running_->posted.notify_one();
+    running_->thread.join();
+}
+
+bool Worker::is_here() const {
+    return ::getpid() == process_;
 }
 
 void Worker::post(Job job) {
     {
-        const std::lock_guard lock(mutex_);
-        jobs_.push_back(std::move(job));
+        const std::lock_guard lock(running_->mutex);
+        running_->jobs.push_back(std::move(job));
     }
-    posted_.notify_one();
+    running_->posted.notify_one();
 }
 
-void Worker::run() {
+void Worker::Running::run() {
     while (true) {
-        std::unique_lock lock(mutex_);
-        posted_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
-        if (jobs_.empty()) {
+        std::unique_lock lock(mutex);
+        posted.wait(lock, [this] { return ending || !jobs.empty(); });
+        if (jobs.empty()) {
             return;
         }
-        const Job job = std::move(jobs_.front());
-        jobs_.pop_front();
+        const Job job = std::move(jobs.front());
+        jobs.pop_front();
         lock.unlock();
         job();
     }

@@ -1,8 +1,11 @@
 #pragma once
 
+#include <sys/types.h>
+
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
@@ -10,7 +13,8 @@
 namespace pipescope {
 /// A named thread that runs what it is handed, one job after the other, in the order of post().
 /// Threading: post() may be called from any thread but the worker's own destructor's. Jobs must not throw.
-/// Ownership: the destructor runs what is still queued, then joins.
+/// Ownership: the destructor runs what is still queued, then joins. In a process forked from the worker's own there is
+/// no such thread: there the destructor leaves everything as it is.
 class Worker {
 public:
     using Job = std::function<void()>;
@@ -23,14 +27,20 @@ public:
     Worker& operator=(const Worker&) = delete;
 
     void post(Job job);
+    /// Whether the thread lives in this process.
+    bool is_here() const;
 
 private:
-    void run();
+    struct Running {
+        std::mutex mutex;
+        std::condition_variable posted;
+        std::deque<Job> jobs;  // guarded by mutex
+        bool ending = false;   // guarded by mutex
+        std::thread thread = {};
 
-    std::mutex mutex_;
-    std::condition_variable posted_;
-    std::deque<Job> jobs_;  // guarded by mutex_
-    bool ending_ = false;   // guarded by mutex_
-    std::thread thread_;    // last: it uses all of the above
+        void run();
+    };
+    const pid_t process_;
+    std::unique_ptr<Running> running_;
 };
 }  // namespace pipescope

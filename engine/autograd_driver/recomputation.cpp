@@ -21,18 +21,6 @@
 #include <utility>
 
 namespace pipescope {
-namespace {
-bool is_standard(const std::exception_ptr& exception) {
-    try {
-        std::rethrow_exception(exception);
-    } catch (const std::exception&) {
-        return true;
-    } catch (...) {
-        return false;
-    }
-}
-}  // namespace
-
 void OddException::keep(std::exception_ptr exception) {
     const std::lock_guard lock(mutex_);
     exception_ = std::move(exception);

@@ -5,12 +5,16 @@
 
 #include <gmock/gmock.h>
 #include <pthread.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <functional>
 #include <latch>
 #include <memory>
+#include <mutex>
 #include <set>
 #include <string>
 #include <thread>
@@ -98,6 +102,56 @@ TEST(Lanes, LetCallersTakeTurns) {
     call();
     other.join();
     EXPECT_LE(most, 2);
+}
+
+/// Whether `body` holds in a forked process, and ends there within a time that only a hang takes.
+bool holds_in_a_fork(const std::function<bool()>& body) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+        ::alarm(20);
+        ::_exit(body() ? 0 : 1);
+    }
+    int status = 0;
+    return ::waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST(Lanes, EndInAForkedProcessWithoutTheirThreads) {
+    auto lanes = std::make_unique<Lanes>(3, [] {});
+    lanes->run([](LaneId) {});
+    EXPECT_TRUE(holds_in_a_fork([&] {
+        lanes.reset();
+        return true;
+    }));
+    int ran = 0;
+    lanes->run([&](LaneId lane) { ran += lane == LaneId{0} ? 1 : 0; });
+    EXPECT_EQ(ran, 1) << "and live on where they were made";
+}
+
+TEST(Lanes, AreRefusedInAForkedProcess) {
+    Lanes lanes(2, [] {});
+    EXPECT_TRUE(holds_in_a_fork([&] {
+        try {
+            lanes.run([](LaneId) {});
+        } catch (const EngineError& error) {
+            return std::string(error.what()).find("after the fork") != std::string::npos;
+        }
+        return false;
+    }));
+}
+
+TEST(Lanes, GetANewThreadWhereOneIsRenewed) {
+    int started = 0;
+    Lanes lanes(2, [&started] {
+        static std::mutex one_at_a_time;
+        const std::lock_guard lock(one_at_a_time);
+        ++started;
+    });
+    std::array<std::thread::id, 2> before, after;
+    lanes.run([&](LaneId lane) { before[lane.index()] = std::this_thread::get_id(); });
+    lanes.renew(LaneId{1});
+    lanes.run([&](LaneId lane) { after[lane.index()] = std::this_thread::get_id(); });
+    EXPECT_EQ(started, 3);
+    EXPECT_EQ(before[0], after[0]);
 }
 
 TEST(Lanes, RefuseToWaitForThemselves) {
