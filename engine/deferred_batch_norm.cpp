@@ -92,9 +92,10 @@ DeferredBatchNorm::DeferredBatchNorm(const NamedTensors& buffers) {
 
 void DeferredBatchNorm::begin_mini_batch() {
     if (!counters_before_.empty()) {  // the mini-batch before failed
-        set_counters(0);
+        set_counters([](std::int64_t) { return 0; });
     }
     norms_.clear();
+    micro_batches_ = 0;
     counters_before_.clear();
     for (const at::Tensor& counter : counters_) {
         counters_before_.push_back(counter.item<std::int64_t>());
@@ -104,20 +105,31 @@ void DeferredBatchNorm::begin_mini_batch() {
 void DeferredBatchNorm::end_mini_batch() {
     const at::NoGradGuard no_grad;
     for (const Norm& norm : norms_) {
-        const Moments whole = combine(norm.micro_batches);
-        move_towards(norm.running_mean, whole.mean, norm.momentum);
-        move_towards(norm.running_variance, whole.variance, norm.momentum);
+        for (const Call& call : norm.calls) {
+            const Moments whole = combine(call.micro_batches);
+            move_towards(norm.running_mean, whole.mean, call.momentum);
+            move_towards(norm.running_variance, whole.variance, call.momentum);
+        }
     }
     norms_.clear();
-    set_counters(1);
+    // Modules count every micro-batch; a mini-batch counts as one. Micro-batches may differ in their calls: rounded up.
+    set_counters([this](std::int64_t moved) { return (moved + micro_batches_ - 1) / micro_batches_; });
     counters_before_.clear();
 }
 
-/// The modules counted every micro-batch; a mini-batch is one. A counter that did not move belongs to a frozen norm.
-void DeferredBatchNorm::set_counters(std::int64_t add) {
+void DeferredBatchNorm::begin_micro_batch() {
+    ++micro_batches_;
+    for (Norm& norm : norms_) {
+        norm.next_call = 0;
+    }
+}
+
+/// A counter that did not move belongs to a frozen norm.
+void DeferredBatchNorm::set_counters(const std::function<std::int64_t(std::int64_t moved)>& calls) {
     for (std::size_t k = 0; k < counters_before_.size(); ++k) {
-        if (counters_[k].item<std::int64_t>() != counters_before_[k]) {
-            counters_[k].variable_data().fill_(counters_before_[k] + add);
+        const std::int64_t moved = counters_[k].item<std::int64_t>() - counters_before_[k];
+        if (moved != 0) {
+            counters_[k].variable_data().fill_(counters_before_[k] + calls(moved));
         }
     }
 }
@@ -132,13 +144,17 @@ void DeferredBatchNorm::add(const at::Tensor& mean_buffer, const at::Tensor& var
     auto norm = std::find_if(norms_.begin(), norms_.end(),
                              [&](const Norm& each) { return each.running_mean.is_same(mean_buffer); });
     if (norm == norms_.end()) {
-        // The first micro-batch's momentum is the mini-batch's: without one, batch norm asks for 1 / (batches so far).
-        norm = norms_.insert(norms_.end(), {mean_buffer, variance_buffer, asked_momentum, {}});
+        norm = norms_.insert(norms_.end(), {mean_buffer, variance_buffer, {}});
     }
-    norm->micro_batches.push_back(std::move(moments));
+    if (norm->next_call == norm->calls.size()) {
+        // The first micro-batch's momentum is the mini-batch's: without one, batch norm asks for 1 / (batches so far).
+        norm->calls.push_back({asked_momentum, {}});
+    }
+    norm->calls[norm->next_call++].micro_batches.push_back(std::move(moments));
 }
 
 DeferredBatchNorm::Collecting::Collecting(DeferredBatchNorm& to) {
+    to.begin_micro_batch();
     collecting = &to;
 }
 DeferredBatchNorm::Collecting::~Collecting() {

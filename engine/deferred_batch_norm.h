@@ -3,6 +3,7 @@
 #include "engine/layer.h"
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace pipescope {
@@ -11,7 +12,8 @@ namespace pipescope {
 /// Problem: cut into m micro-batches, batch norm would update its running statistics m times, each time by a noisier
 /// estimate. Idea: while a forward runs, its calls of batch_norm write the micro-batch's own mean and unbiased variance
 /// (momentum 1) into scratch tensors; behind the last micro-batch they are combined, exactly, into those of the
-/// mini-batch, and running statistics move once. Normalisation itself stays per micro-batch, as in GPipe.
+/// mini-batch, and running statistics move once. A norm that a forward calls several times moves once for each call, in
+/// their order, as in the plain model. Normalisation itself stays per micro-batch, as in GPipe.
 /// The calls are met in the dispatcher (see layer_dispatch_key.h), so it works for any layer whose buffers carry the
 /// names of torch's batch norm, and no module has to be replaced.
 /// Threading: one thread at a time, that of the partition's lane. Source: torchgpipe's DeferredBatchNorm, whose biased
@@ -26,7 +28,7 @@ public:
     /// Moves the running statistics, once.
     void end_mini_batch();
 
-    /// While it lives, batch norms that run on this thread write here.
+    /// While it lives, a micro-batch's forward, batch norms that run on this thread write here.
     class Collecting {
     public:
         explicit Collecting(DeferredBatchNorm& to);
@@ -46,17 +48,23 @@ public:
     void add(const at::Tensor& running_mean, const at::Tensor& running_variance, double momentum, Moments moments);
 
 private:
-    struct Norm {
-        at::Tensor running_mean;
-        at::Tensor running_variance;
+    struct Call {
         double momentum;
         std::vector<Moments> micro_batches;
     };
-    void set_counters(std::int64_t add);
+    struct Norm {
+        at::Tensor running_mean;
+        at::Tensor running_variance;
+        std::vector<Call> calls;    ///< of one forward
+        std::size_t next_call = 0;  ///< in the running micro-batch
+    };
+    void begin_micro_batch();
+    void set_counters(const std::function<std::int64_t(std::int64_t moved)>& calls);
 
     std::vector<at::Tensor> running_means_;
     std::vector<at::Tensor> counters_;           // num_batches_tracked
     std::vector<std::int64_t> counters_before_;  // of the mini-batch; empty outside one
+    std::int64_t micro_batches_ = 0;             // of the mini-batch, so far
     std::vector<Norm> norms_;                    // of the mini-batch
 };
 }  // namespace pipescope

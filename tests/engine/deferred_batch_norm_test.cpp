@@ -53,6 +53,36 @@ TEST(DeferredBatchNorm, TracksTheMiniBatchInEveryModeWithAnyMomentumAndShortBatc
     }
 }
 
+/// One norm for two places, as heads that share it use it.
+class TwiceNormedImpl final : public torch::nn::Module {
+public:
+    explicit TwiceNormedImpl(std::optional<double> momentum)
+        : norm(register_module("norm", torch::nn::BatchNorm1d(torch::nn::BatchNorm1dOptions(6).momentum(momentum)))) {}
+    at::Tensor forward(const at::Tensor& x) { return norm(x) + norm(x * 2 + 1); }
+    torch::nn::BatchNorm1d norm;
+};
+
+TEST(DeferredBatchNorm, MovesAsOftenAsTheForwardCallsTheNorm) {
+    for (const std::optional<double> momentum : {std::optional(0.1), std::optional<double>()}) {
+        for (const auto mode : {Checkpoint::always, Checkpoint::never}) {
+            const auto plain = std::make_shared<TwiceNormedImpl>(momentum);
+            const auto piped = std::make_shared<TwiceNormedImpl>(momentum);
+            GPipe model(
+                torch::nn::Sequential(piped),
+                {.balance = {1}, .devices = cpus(1), .chunks = 4, .checkpoint = mode, .deferred_batch_norm = true});
+            for (const std::int64_t batch : {16, 11}) {
+                const at::Tensor input = torch::randn({batch, 6}) * 3 + 5;
+                plain->forward(input);
+                model.forward(input).sum().backward();
+                EXPECT_TRUE(torch::allclose(piped->norm->running_mean, plain->norm->running_mean));
+                EXPECT_TRUE(torch::allclose(piped->norm->running_var, plain->norm->running_var));
+                EXPECT_EQ(piped->norm->num_batches_tracked.item<std::int64_t>(),
+                          plain->norm->num_batches_tracked.item<std::int64_t>());
+            }
+        }
+    }
+}
+
 TEST(DeferredBatchNorm, LeavesStatisticsAloneInEvalMode) {
     GPipe model(norms(0.1), {.balance = {1, 2}, .devices = cpus(2), .chunks = 4, .deferred_batch_norm = true});
     model.train(false);
