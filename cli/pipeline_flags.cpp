@@ -3,6 +3,7 @@
 #include "cli/units.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
+#include "schedule/placement.h"
 
 #include <fmt/format.h>
 
@@ -187,9 +188,7 @@ PipelineOptions pipeline_options(const PipelineFlags& flags) {
     options.checkpoint = parse_checkpoint(flags.checkpoint);
     options.schedule = flags.schedule;
     if (!flags.placement.empty()) {
-        for (const std::int64_t lane : parse_whole_numbers(flags.placement, "--placement", 0)) {
-            options.placement.emplace_back(lane);
-        }
+        options.placement = checked_placement(parse_whole_numbers(flags.placement, "--placement", 0));
     }
     if (!flags.devices.empty()) {
         options.devices = parse_list(flags.devices, "--devices");

@@ -4,6 +4,7 @@
 
 #include <sched.h>
 
+#include <cstdio>
 #include <utility>
 
 namespace pipescope {
@@ -99,6 +100,12 @@ void CoreTurns::hand_out(std::unique_lock<std::mutex>& lock) {
 
 void CoreTurns::give_up() {
     given_up_ = true;
+    std::fprintf(
+        stderr,
+        "pipescope: a lane waited longer than %g s for a core; layers hold the cores of this machine (%zu) while "
+        "they sleep, wait for one another or take very long; the operating system shares the cores from now "
+        "on; set GPipeOptions::host_cores or --cores to the number of lanes where layers wait\n",
+        std::chrono::duration<double>(patience_).count(), cores_.size());
     for (const auto& lane : lanes_) {
         if (lane && lane->thread) {
             set_affinity(*lane->thread, usable_);

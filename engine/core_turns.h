@@ -26,8 +26,8 @@ class CoreTurns {
 public:
     /// `takes_part`: by lane; those that do not are left alone.
     /// `patience`: once a lane has waited longer for its turn, up to twice as long, there are no more turns, and the
-    /// operating system shares the cores: layers that wait for one another must not hang. Precondition: cores is not
-    /// empty.
+    /// operating system shares the cores: layers that wait for one another must not hang. A warning on standard error
+    /// says so. Precondition: cores is not empty.
     CoreTurns(const std::vector<bool>& takes_part, std::vector<int> cores,
               std::chrono::nanoseconds patience = std::chrono::seconds(5));
 

@@ -43,6 +43,9 @@ c10::Device usable_device(const std::string& name) {
         throw refuse("is not a device's name");
     }
     if (parsed->is_cpu()) {
+        if (parsed->index() > 0) {
+            throw refuse("is not there");
+        }
         return c10::Device(c10::kCPU);
     }
     if (!at::accelerator::isAccelerator(parsed->type())) {

@@ -6,6 +6,7 @@
 #include "engine/task_observer.h"
 #include "engine/task_ranges.h"
 #include "engine/usable_cores.h"
+#include "schedule/placement.h"
 #include "schedule/schedules.h"
 
 #include <ATen/Parallel.h>
@@ -22,10 +23,7 @@ constexpr std::int64_t kFirstInference = std::int64_t{1} << 40;
 
 /// Lane of each partition: as asked, or partition j on lane j, or, interleaved, on lane j mod the number of devices.
 std::vector<LaneId> placement_of(const GPipeOptions& options, std::size_t num_partitions) {
-    std::vector<LaneId> placement;
-    for (const std::int64_t lane : options.placement) {
-        placement.emplace_back(lane);
-    }
+    std::vector<LaneId> placement = checked_placement(options.placement);
     if (!placement.empty() || options.schedule != Schedule::interleaved_1f1b) {
         return placement;
     }
@@ -92,18 +90,38 @@ void check_chunks(std::int64_t chunks) {
 }
 
 Balance checked_balance(const GPipeOptions& options, std::size_t num_layers) {
-    try {
-        Balance balance(options.balance);
-        balance.check_covers(num_layers);
-        return balance;
-    } catch (const BalanceError& error) {
-        throw BalanceError(std::string(error.what()) + ", or let 'pipescope balance' find one");
+    const Balance balance = [&options] {
+        try {
+            return Balance(options.balance);
+        } catch (const BalanceError& error) {
+            throw BalanceError(std::string(error.what()) + ", or let 'pipescope balance' find one");
+        }
+    }();
+    balance.check_covers(num_layers);  // which names that way out itself
+    return balance;
+}
+
+/// An enum holds any number that was cast to it.
+template <class Enum>
+void check_is_one_of(const std::string& option, Enum value, const std::vector<Enum>& values, const std::string& names) {
+    if (std::find(values.begin(), values.end(), value) == values.end()) {
+        throw UsageError(option + " is " + std::to_string(static_cast<int>(value)) + "; it must be " + names +
+                         "; use one of them");
     }
+}
+
+void check_enums(const GPipeOptions& options) {
+    check_is_one_of("checkpoint", options.checkpoint, {Checkpoint::always, Checkpoint::except_last, Checkpoint::never},
+                    "always, except_last or never");
+    check_is_one_of("reduction", options.reduction, {Reduction::mean, Reduction::sum}, "mean or sum");
+    check_is_one_of("driver", options.driver, {Driver::scheduled, Driver::autograd}, "scheduled or autograd");
+    check_is_one_of("schedule", options.schedule, all_schedules(), "gpipe, one_f_one_b or interleaved_1f1b");
 }
 
 /// Everything that is wrong without looking at balance or devices.
 const std::vector<ModelLayer>& checked_layers(const GPipeOptions& options, const std::vector<ModelLayer>& layers) {
     check_chunks(options.chunks);
+    check_enums(options);
     if (is_for_comparison_only(options.schedule)) {
         throw UsageError(
             "the schedule is " + to_string(options.schedule) +

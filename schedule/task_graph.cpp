@@ -1,9 +1,9 @@
 #include "schedule/task_graph.h"
 
 #include "schedule/error.h"
+#include "schedule/placement.h"
 
 #include <algorithm>
-#include <set>
 #include <string>
 
 namespace pipescope {
@@ -48,12 +48,11 @@ void PipelineShape::check() const {
                              " lanes; it needs one for each of the " + std::to_string(num_partitions) +
                              " partitions; give a lane per partition, such as 0,0,1");
         }
-        const std::set<LaneId> used(placement.begin(), placement.end());
-        if (used.begin()->value() != 0 || used.rbegin()->index() + 1 != used.size()) {
-            throw UsageError(
-                "placement leaves a lane without a partition; lanes are numbered from 0 without gaps; "
-                "renumber them, such as 0,0,1");
+        std::vector<std::int64_t> lanes;
+        for (const LaneId lane : placement) {
+            lanes.push_back(lane.value());
         }
+        checked_placement(lanes);
     }
     for (std::size_t k = 0; k < skips.size(); ++k) {
         if (skips[k].from.value() < 0 || skips[k].to.value() >= num_partitions || skips[k].to < skips[k].from) {

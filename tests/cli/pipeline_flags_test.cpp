@@ -72,6 +72,9 @@ TEST(PipelineFlags, RefuseWhatCannotWork) {
     flags.placement = "0,-1";
     EXPECT_THAT([&] { pipeline_options(flags); }, ThrowsMessage<UsageError>(HasSubstr("--placement is '0,-1'")));
     flags = valid_flags();
+    flags.placement = "0,4294967296";
+    EXPECT_THAT([&] { pipeline_options(flags); }, ThrowsMessage<UsageError>(HasSubstr("placement[1] is 4294967296")));
+    flags = valid_flags();
     flags.devices = "cpu,,cpu";
     EXPECT_THAT([&] { pipeline_options(flags); }, ThrowsMessage<UsageError>(HasSubstr("item 1 is empty")));
     flags = valid_flags();

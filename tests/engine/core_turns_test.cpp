@@ -7,15 +7,18 @@
 #include <gtest/gtest.h>
 #include <sched.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <latch>
+#include <string>
 #include <utility>
 #include <vector>
 
 namespace pipescope {
 namespace {
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using namespace std::chrono_literals;
 
 const std::function<bool()> kAlways = [] { return true; };
@@ -120,6 +123,7 @@ TEST(CoreTurns, GoesOnWithoutATurnWhereLanesWaitForEachOther) {
     CoreTurns turns(all(2), cores(1), 1ms);
     std::latch both(2);
     std::atomic<int> met = 0;
+    testing::internal::CaptureStderr();
     Lanes lanes(2, [] {});
     lanes.run([&](LaneId lane) {
         turns.wait(lane, kAlways);
@@ -129,6 +133,10 @@ TEST(CoreTurns, GoesOnWithoutATurnWhereLanesWaitForEachOther) {
         turns.leave(lane);
     });
     EXPECT_EQ(met, 2);
+    const std::string warning = testing::internal::GetCapturedStderr();
+    EXPECT_THAT(warning, HasSubstr("longer than 0.001 s for a core"));
+    EXPECT_THAT(warning, HasSubstr("host_cores or --cores"));
+    EXPECT_EQ(std::count(warning.begin(), warning.end(), '\n'), 1) << "once";
 }
 
 TEST(CoreTurns, BindsNobodyToACoreFromThenOn) {

@@ -29,11 +29,50 @@ TEST(GPipeRefuses, WhatDoesNotFitTogetherAtConstruction) {
     GPipeOptions no_chunks = options({3, 3});
     no_chunks.chunks = 0;
     expect_refused<UsageError>(make(no_chunks), "chunks is 0", "use 1 or more");
+    GPipeOptions odd = options({3, 3});
+    odd.checkpoint = static_cast<Checkpoint>(99);
+    expect_refused<UsageError>(make(odd), "checkpoint is 99", "always, except_last or never");
+    odd = options({3, 3});
+    odd.schedule = static_cast<Schedule>(99);
+    expect_refused<UsageError>(make(odd), "schedule is 99", "gpipe, one_f_one_b or interleaved_1f1b");
+    odd = options({3, 3});
+    odd.reduction = static_cast<Reduction>(-1);
+    expect_refused<UsageError>(make(odd), "reduction is -1", "mean or sum");
+    odd = options({3, 3});
+    odd.driver = static_cast<Driver>(7);
+    expect_refused<UsageError>(make(odd), "driver is 7", "scheduled or autograd");
+    expect_refused<EngineError>(make(options({3, 3}, {"cpu", "cpu:9"})), "\"cpu:9\" is not there", "write cpu");
     expect_refused<EngineError>(make(options({2, 2, 2})), "devices names 2 lanes for 3 partitions",
                                 "name more devices");
     expect_refused<EngineError>(make(options({3, 3}, {"cpu", "cuda:0"})), "\"cuda:0\"", "the devices there are: cpu");
     expect_refused<EngineError>(make(options({3, 3}, {"cpu", "gpu!"})), "\"gpu!\"", "write cpu");
     expect_refused<UsageError>([] { GPipe({LayerSpec{"none", nullptr}}, options({1})); }, "layer 0 (none)", "make");
+}
+
+TEST(GPipeRefuses, PlacementsByTheNumberThatIsWrong) {
+    const auto make = [](std::vector<std::int64_t> placement) {
+        return [placement = std::move(placement)] {
+            GPipe(dropout_mlp(), {.balance = {3, 3}, .devices = cpus(3), .placement = placement});
+        };
+    };
+    expect_refused<UsageError>(make({-1, 0}), "placement[0] is -1", "renumber them");
+    expect_refused<UsageError>(make({0, 2}), "placement[1] is 2 and there are 2 partitions", "renumber them");
+    expect_refused<UsageError>(make({1, 1}), "placement[0] is 1 and no partition is on lane 0", "renumber them");
+    expect_refused<UsageError>(make({0, std::int64_t{1} << 32}), "placement[1] is 4294967296", "renumber them");
+    expect_refused<UsageError>(make({0}), "placement names 1 lanes", "give a lane per partition");
+}
+
+TEST(GPipeRefuses, AWrongBalanceWithEachRemedyOnce) {
+    for (const std::vector<std::int64_t>& balance : {std::vector<std::int64_t>{2, 3}, {6, 0}, {}}) {
+        try {
+            GPipe(dropout_mlp(), options(balance));
+            ADD_FAILURE() << "accepted";
+        } catch (const BalanceError& error) {
+            const std::string text = error.what();
+            EXPECT_NE(text.find("'pipescope balance'"), std::string::npos) << text;
+            EXPECT_EQ(text.find("'pipescope balance'"), text.rfind("'pipescope balance'")) << text;
+        }
+    }
 }
 
 TEST(GPipeRefuses, LayersThatStandTwiceOrShareParameters) {

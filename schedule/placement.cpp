@@ -1,0 +1,30 @@
+#include "schedule/placement.h"
+
+#include "schedule/error.h"
+
+#include <algorithm>
+#include <string>
+
+namespace pipescope {
+std::vector<LaneId> checked_placement(const std::vector<std::int64_t>& lanes) {
+    const auto refuse = [&lanes](std::size_t partition, const std::string& why) {
+        return UsageError("placement[" + std::to_string(partition) + "] is " + std::to_string(lanes[partition]) + why +
+                          "; lanes are numbered from 0 without gaps; renumber them, such as 0,0,1");
+    };
+    const auto count = static_cast<std::int64_t>(lanes.size());
+    std::vector<LaneId> placement;
+    for (std::size_t j = 0; j < lanes.size(); ++j) {
+        if (lanes[j] < 0 || lanes[j] >= count) {
+            throw refuse(j, lanes[j] < 0 ? ""
+                                         : " and there are " + std::to_string(count) +
+                                               " partitions, so the last lane can be " + std::to_string(count - 1));
+        }
+        const std::int64_t before = lanes[j] - 1;
+        if (before >= 0 && std::find(lanes.begin(), lanes.end(), before) == lanes.end()) {
+            throw refuse(j, " and no partition is on lane " + std::to_string(before));
+        }
+        placement.emplace_back(lanes[j]);
+    }
+    return placement;
+}
+}  // namespace pipescope
