@@ -242,8 +242,17 @@ void AutogradRun::run_forward(int micro_batch, int partition, LayerId& running) 
         TaskObserver* const observer = pipeline_.observer();
         inputs = send_through(
             "PartitionInput", [](const Tensors&) { close_backward_span(); }, inputs);
+        // A parameter asked for alone would get this micro-batch's part of its gradient: others' nodes do not lead to
+        // it.
+        const bool others_are_checkpointed = is_checkpointed(0);
         front.outputs = send_through(
-            "PartitionOutput", [=](const Tensors&) { open_backward_span(backward, lane, observer); },
+            "PartitionOutput",
+            [=](const Tensors&) {
+                if (others_are_checkpointed) {
+                    refuse_chosen_gradients();
+                }
+                open_backward_span(backward, lane, observer);
+            },
             layers.forward(std::move(inputs), place, running));
     } else {
         if (layers.trains() || any_requires_grad(inputs)) {

@@ -105,12 +105,7 @@ Tensors Recomputation::backward(Tensors gradients) {
             "create_graph is on; a checkpointed micro-batch has no gradient of its gradients; turn it off, or use "
             "checkpoint never");
     }
-    const auto* const only_for = torch::autograd::get_current_graph_task_exec_info();
-    if (only_for != nullptr && !only_for->empty()) {
-        throw EngineError(
-            "autograd::grad and backward(inputs) cannot pass through a checkpointed micro-batch; its backward adds to "
-            "every parameter's .grad; call backward() and read .grad, or use checkpoint never");
-    }
+    refuse_chosen_gradients();
     if (state_ != State::recomputed) {
         recompute();
     }
@@ -140,6 +135,15 @@ void Recomputation::release() {
     state_ = State::used;
     inputs_.clear();
     graph_ = {};
+}
+
+void refuse_chosen_gradients() {
+    const auto* const only_for = torch::autograd::get_current_graph_task_exec_info();
+    if (only_for != nullptr && !only_for->empty()) {
+        throw EngineError(
+            "autograd::grad and backward(inputs) cannot pass through a checkpointed micro-batch; its backward adds to "
+            "every parameter's .grad; call backward() and read .grad, or use checkpoint never");
+    }
 }
 
 Tensors attach_checkpoint(const std::shared_ptr<Recomputation>& recomputation, c10::Device lane, Tensors inputs,
