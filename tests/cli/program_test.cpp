@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+#include <cstdint>
 #include <stdexcept>
 
 namespace pipescope {
@@ -48,11 +50,12 @@ TEST(Program, TurnsErrorsIntoExitCodesAndOneLine) {
 }
 
 TEST(Program, WrongArgumentsAreUsageErrorsThatPointToHelp) {
-    for (const auto& arguments : std::vector<std::vector<const char*>>{{}, {"play"}, {"work", "--fast"}}) {
+    for (const auto& arguments :
+         std::vector<std::vector<const char*>>{{"play"}, {"work", "--fast"}, {"help", "play"}}) {
         const Result result = run_with([] { return ExitCode::success; }, arguments);
         EXPECT_EQ(result.code, 2);
         EXPECT_THAT(result.err, HasSubstr("pipescope: "));
-        EXPECT_THAT(result.err, HasSubstr("--help"));
+        EXPECT_THAT(result.err, HasSubstr("help'"));
         EXPECT_EQ(result.out, "");
     }
 }
@@ -64,6 +67,31 @@ TEST(Program, HelpAndVersionGoToStdout) {
     const Result version = run_with([] { return ExitCode::failure; }, {"--version"});
     EXPECT_EQ(version.code, 0);
     EXPECT_THAT(version.out, HasSubstr("1.2.3"));
+}
+
+TEST(Program, NoArgumentAndHelpPrintTheHelp) {
+    const std::string help = run_with([] { return ExitCode::failure; }, {"--help"}).out;
+    EXPECT_THAT(help, HasSubstr("pipescope help COMMAND"));
+    for (const auto& arguments : std::vector<std::vector<const char*>>{{}, {"help"}}) {
+        const Result result = run_with([] { return ExitCode::failure; }, arguments);
+        EXPECT_EQ(result.code, 0);
+        EXPECT_EQ(result.out, help);
+    }
+    const Result work = run_with([] { return ExitCode::failure; }, {"help", "work", "hard"});
+    EXPECT_EQ(work.code, 0);
+    EXPECT_THAT(work.out, HasSubstr("Example: pipescope work"));
+    EXPECT_THAT(run_with([] { return ExitCode::failure; }, {"-v"}).out, HasSubstr("1.2.3"));
+}
+
+TEST(Program, ANumberBeyond64BitsIsRefused) {
+    Program program("pipescope", "A test", "1.2.3");
+    CLI::App* command = program.add_command("work", "Works", "");
+    std::int64_t steps = 0;
+    command->add_option("--steps", steps, "How many")->type_name("N");
+    program.set_action(command, [] { return ExitCode::success; });
+    CaptureStderr();
+    EXPECT_EQ(program.run(4, std::array{"pipescope", "work", "--steps", "99999999999999999999999"}.data()), 2);
+    EXPECT_THAT(GetCapturedStderr(), HasSubstr("at most 2^63 - 1"));
 }
 
 TEST(Program, WrapsHelpBetweenWords) {
