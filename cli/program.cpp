@@ -24,14 +24,27 @@ int to_int(ExitCode code) {
 constexpr std::size_t kNameColumns = 30;
 constexpr std::size_t kTextColumns = 80;
 
-/// CLI11 takes the largest number there is for one that is larger.
-CLI::Validator fits_64_bits() {
+/// CLI11 takes the largest number there is for one that is larger, and reads 010 as 8 and 0x10 as 16.
+CLI::Validator is_decimal() {
     return {[](const std::string& text) {
+                const std::size_t first = text.find_first_of("0123456789");
+                if (first + 1 < text.size() && text[first] == '0' && text[first + 1] != '.') {
+                    return text + " begins with 0; numbers are decimal; leave out the 0";
+                }
                 std::int64_t value = 0;
                 const auto error = std::from_chars(text.data(), text.data() + text.size(), value).ec;
                 return error == std::errc::result_out_of_range
                            ? text + " is too large; at most 2^63 - 1 can be counted; use less"
                            : std::string();
+            },
+            ""};
+}
+
+/// A variable of the shell that is not set would else switch an option off in silence.
+CLI::Validator is_given() {
+    return {[](const std::string& text) {
+                return text.empty() ? std::string("its value is empty; give one, or leave the option out")
+                                    : std::string();
             },
             ""};
 }
@@ -117,7 +130,10 @@ int Program::parse_and_act() {
         for (CLI::Option* option : command->get_options()) {
             option->description(wrapped(option->get_description(), kTextColumns));
             if (option->get_type_name() == "N") {
-                option->check(fits_64_bits());
+                option->check(is_decimal());
+            }
+            if (!option->get_lnames().empty() && option->get_items_expected_min() > 0) {
+                option->check(is_given());
             }
         }
     }

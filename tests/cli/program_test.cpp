@@ -83,15 +83,34 @@ TEST(Program, NoArgumentAndHelpPrintTheHelp) {
     EXPECT_THAT(run_with([] { return ExitCode::failure; }, {"-v"}).out, HasSubstr("1.2.3"));
 }
 
-TEST(Program, ANumberBeyond64BitsIsRefused) {
+/// What `pipescope work --steps VALUE --limit LIMIT` says on stderr.
+std::string complaint(const char* steps, const char* limit) {
     Program program("pipescope", "A test", "1.2.3");
     CLI::App* command = program.add_command("work", "Works", "");
-    std::int64_t steps = 0;
-    command->add_option("--steps", steps, "How many")->type_name("N");
+    std::int64_t number = 0;
+    std::string text;
+    command->add_option("--steps", number, "How many")->type_name("N");
+    command->add_option("--limit", text, "How much")->type_name("LIST");
     program.set_action(command, [] { return ExitCode::success; });
     CaptureStderr();
-    EXPECT_EQ(program.run(4, std::array{"pipescope", "work", "--steps", "99999999999999999999999"}.data()), 2);
-    EXPECT_THAT(GetCapturedStderr(), HasSubstr("at most 2^63 - 1"));
+    const std::array arguments{"pipescope", "work", "--steps", steps, "--limit", limit};
+    const int code = program.run(static_cast<int>(arguments.size()), arguments.data());
+    std::string said = GetCapturedStderr();
+    EXPECT_EQ(code, said.empty() ? 0 : 2);
+    return said;
+}
+
+TEST(Program, NumbersAreDecimalAndFit64Bits) {
+    EXPECT_THAT(complaint("99999999999999999999999", "1"), HasSubstr("at most 2^63 - 1"));
+    EXPECT_THAT(complaint("010", "1"), HasSubstr("010 begins with 0; numbers are decimal"));
+    EXPECT_THAT(complaint("0x10", "1"), HasSubstr("0x10 begins with 0"));
+    EXPECT_EQ(complaint("0", "1"), "");
+    EXPECT_EQ(complaint("100", "1"), "");
+}
+
+TEST(Program, AnEmptyValueIsRefused) {
+    EXPECT_THAT(complaint("1", ""), testing::AllOf(HasSubstr("--limit"), HasSubstr("its value is empty")));
+    EXPECT_THAT(complaint("", "1"), testing::AllOf(HasSubstr("--steps"), HasSubstr("its value is empty")));
 }
 
 TEST(Program, WrapsHelpBetweenWords) {
