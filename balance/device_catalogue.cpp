@@ -1,6 +1,7 @@
 #include "balance/device_catalogue.h"
 
 #include "balance/json_path.h"
+#include "balance/printable.h"
 #include "schedule/error.h"
 
 #include <algorithm>
@@ -39,7 +40,7 @@ double number(const Json& object, const std::string& path, const char* key, bool
 double efficiency(const Json& object, const std::string& path, const char* key) {
     const double value = number(object, path, key, false, 1);
     if (!(value > 0 && value <= 1)) {
-        refuse(path + "." + key, std::to_string(value), "an efficiency is above 0 and at most 1");
+        refuse(path + "." + key, shortest(value), "an efficiency is above 0 and at most 1");
     }
     return value;
 }
@@ -129,7 +130,7 @@ std::vector<DeviceType> parse_device_catalogue(std::string_view json) {
         const std::string path = "devices[" + std::to_string(k) + "]";
         devices.push_back(device_of((*list)[k], path));
         if (!names.insert(lower(devices.back().name)).second) {
-            refuse(path + ".name", devices.back().name, "a name stands once");
+            refuse(path + ".name", devices.back().name, "a name appears once");
         }
     }
     return devices;

@@ -26,7 +26,7 @@ bool JsonPathTracker::operator()(int, Json::parse_event_t event, const Json& par
         case Json::parse_event_t::key:
             frames_.back().key = parsed.get<std::string>();
             if (!frames_.back().seen.insert(frames_.back().key).second) {
-                throw ProfileError(path() + " stands twice; an object holds each key once; remove one");
+                throw ProfileError(path() + " appears twice; an object holds each key once; remove one");
             }
             break;
         case Json::parse_event_t::value: close_value(); break;

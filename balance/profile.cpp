@@ -16,7 +16,7 @@ std::string text_of(double value) {
     if (std::isfinite(value) && value == std::floor(value) && std::abs(value) < kLargest) {
         return std::to_string(static_cast<std::int64_t>(value));
     }
-    return std::to_string(value);
+    return shortest(value);
 }
 
 void require_number(double value, const std::string& path) {
@@ -109,10 +109,13 @@ void check_co_running(const Profile& profile) {
     }
     const PerLane& slowdown = profile.co_running_slowdown;
     for (std::size_t k = 0; k < slowdown.size(); ++k) {
-        if (!(slowdown[k] > 0 && slowdown[k] <= 1e6)) {
-            throw ProfileError("co_running_slowdown[" + std::to_string(k) + "] is " + text_of(slowdown[k]) +
-                               "; it is the time with " + std::to_string(k + 1) +
-                               " lanes busy over the time with one, above 0; correct it, or profile again");
+        const std::string entry = "co_running_slowdown[" + std::to_string(k) + "] is " + text_of(slowdown[k]);
+        if (!(slowdown[k] >= 1 && slowdown[k] <= 1e6)) {
+            throw ProfileError(entry + "; it is the time with " + std::to_string(k + 1) +
+                               " lanes busy over the time with one, from 1 to 1e6; correct it, or profile again");
+        }
+        if (k == 0 && slowdown[k] != 1) {
+            throw ProfileError(entry + "; it is the time with one lane busy over itself; write 1, or profile again");
         }
     }
 }

@@ -16,10 +16,17 @@ Profile load_profile(const std::filesystem::path& path) {
                            ": cannot be opened; a profile must be a readable file; check the path, or make "
                            "one with 'pipescope profile'");
     }
-    std::ostringstream text;
-    text << file.rdbuf();
+    std::ostringstream content;
+    content << file.rdbuf();
+    const std::string text = content.str();
+    if (text.starts_with("SQLite format 3")) {
+        throw ProfileError(
+            path.string() +
+            ": is an SQLite file, such as a trace; a profile is JSON; name the profile, or make one with "
+            "'pipescope profile'");
+    }
     try {
-        return parse_profile(text.str());
+        return parse_profile(text);
     } catch (const ProfileError& fault) {
         throw ProfileError(path.string() + ": " + fault.what());
     }

@@ -23,25 +23,13 @@ Number parse_number(const std::string& text, const std::string& item, const std:
     return value;
 }
 
-/// CLI11 takes the largest number there is for one that is larger.
-CLI::Validator fits_64_bits() {
-    return {[](std::string& text) {
-                std::int64_t value = 0;
-                const auto error = std::from_chars(text.data(), text.data() + text.size(), value).ec;
-                return error == std::errc::result_out_of_range
-                           ? text + " is too large; at most 2^63 - 1 can be counted; use less"
-                           : std::string();
-            },
-            ""};
-}
-
 std::vector<double> parse_speeds(const std::string& text) {
     std::vector<double> speeds;
     for (const std::string& item : parse_list(text, "--speed")) {
         const double speed = parse_number<double>(text, item, "--speed", "1,1,.5");
         if (!std::isfinite(speed) || speed <= 0) {
             throw UsageError(
-                fmt::format("--speed is '{}'; {} is no speed; each must be above 0, 1 being the profiled "
+                fmt::format("--speed is '{}'; {} is not a valid speed; each must be above 0, 1 being the profiled "
                             "device's",
                             text, item));
         }
@@ -63,7 +51,6 @@ void add_batch_options(CLI::App& command, PipelineFlags& flags) {
         .add_option("-m,--chunks", flags.chunks,
                     "Micro-batches each mini-batch is cut into; with fewer samples than that, one sample each")
         ->required()
-        ->check(fits_64_bits())
         ->type_name("N")
         ->group("Pipeline");
     add_mini_batch_option(command, flags);
@@ -78,7 +65,6 @@ void add_batch_options(CLI::App& command, PipelineFlags& flags) {
 void add_mini_batch_option(CLI::App& command, PipelineFlags& flags) {
     command.add_option("--batch", flags.batch, "Samples of one mini-batch, which is one step")
         ->required()
-        ->check(fits_64_bits())
         ->type_name("N")
         ->group("Pipeline");
 }
@@ -92,12 +78,8 @@ void add_algorithm_option(CLI::App& command, std::string& algorithm) {
         ->group("Pipeline");
 }
 
-void add_schedule_options(CLI::App& command, PipelineFlags& flags) {
-    command
-        .add_option(
-            "--schedule", flags.schedule,
-            "Order of the tasks: gpipe (default), 1f1b, interleaved; to compare with, zero-bubble-h1, pipedream, "
-            "model-parallel; or all, which compares them in a table")
+void add_schedule_options(CLI::App& command, PipelineFlags& flags, const std::string& schedules) {
+    command.add_option("--schedule", flags.schedule, "Order of the tasks: " + schedules)
         ->type_name("NAME")
         ->group("Pipeline");
     command
@@ -158,6 +140,21 @@ void add_optimizer_option(CLI::App& command, PipelineFlags& flags) {
 void add_json_flag(CLI::App& command, bool& json) {
     command.add_flag("--json", json, "Print one JSON object instead of text; times in ns, sizes in bytes")
         ->group("Output");
+}
+
+CLI::Option* add_seed_option(CLI::App& command, std::uint64_t& seed, const std::string& of) {
+    // CLI11 would wrap negative numbers round and cut large ones off.
+    const CLI::Validator is_seed{[](const std::string& text) {
+                                     std::uint64_t value = 0;
+                                     const char* end = text.data() + text.size();
+                                     const auto [stop, error] = std::from_chars(text.data(), end, value);
+                                     return error == std::errc{} && stop == end
+                                                ? std::string()
+                                                : "'" + text +
+                                                      "' is not a seed; it is a whole number from 0 to 2^64 - 1";
+                                 },
+                                 ""};
+    return command.add_option("--seed", seed, of + "; default 0")->check(is_seed)->type_name("SEED");
 }
 
 void add_force_flag(CLI::App& command, bool& force) {

@@ -34,11 +34,13 @@ void add_batch_options(CLI::App& command, PipelineFlags& flags);   ///< -m --chu
 void add_mini_batch_option(CLI::App& command, PipelineFlags& flags);  ///< --batch alone, required
 void add_algorithm_option(CLI::App& command, std::string& algorithm);
 void add_hardware_options(CLI::App& command, PipelineFlags& flags);  ///< --devices, --cores, links, --speed, ..
-void add_schedule_options(CLI::App& command, PipelineFlags& flags);  ///< --schedule, --placement
+void add_schedule_options(CLI::App& command, PipelineFlags& flags,
+                          const std::string& schedules);  ///< --schedule, one of those the text lists; --placement
 void add_optimizer_option(CLI::App& command, PipelineFlags& flags);
 /// --json, with the same words everywhere.
 void add_json_flag(CLI::App& command, bool& json);
 void add_force_flag(CLI::App& command, bool& force);
+CLI::Option* add_seed_option(CLI::App& command, std::uint64_t& seed, const std::string& of);
 
 /// The flags as options. Throws UsageError that names the flag. An empty balance stays {1}: `balance` has none yet.
 PipelineOptions pipeline_options(const PipelineFlags& flags);

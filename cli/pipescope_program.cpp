@@ -7,7 +7,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <string>
 #include <vector>
 
@@ -26,13 +25,12 @@ ExitCode forward(const std::vector<std::string>& arguments) {
 
 /// A command that builds or runs models. Its options live in pipescope-torch, so that linking torch (0.5 s at every
 /// start) stays out of this program.
-void add_forwarded(Program& program, const std::vector<std::string>& arguments, const char* name,
-                   const char* description) {
+void add_forwarded(Program& program, const char* name, const char* description) {
     CLI::App* command = program.add_command(name, description, "");
     // Everything behind the name, --help included, is for pipescope-torch to read.
     command->prefix_command();
     command->set_help_flag();
-    program.set_action(command, [arguments] { return forward(arguments); });
+    program.set_action(command, [&program] { return forward(program.arguments()); });
 }
 }  // namespace
 
@@ -40,23 +38,22 @@ int run_pipescope(int argc, const char* const* argv) {
     Program program("pipescope",
                     "Profile, simulate and really run pipeline-parallel training (GPipe) of LibTorch models",
                     PIPESCOPE_VERSION);
-    const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
     // In the order of the work, which is the order of --help.
-    add_forwarded(program, arguments, "models", "List the models of the zoo, or describe the given ones");
-    add_forwarded(program, arguments, "profile", "Measure what each layer of a model costs in time and memory");
+    add_forwarded(program, "models", "List the models of the zoo, or describe the given ones");
+    add_forwarded(program, "profile", "Measure what each layer of a model costs in time and memory");
     add_balance_command(program);
     add_simulate_command(program);
     add_plan_command(program);
-    add_forwarded(program, arguments, "run", "Train a model through the pipeline for real, and record it");
+    add_forwarded(program, "run", "Train a model through the pipeline for real, and record it");
     add_compare_command(program);
-    add_forwarded(program, arguments, "validate", "Measure how far predictions are off, over a spread of pipelines");
-    add_forwarded(program, arguments, "ablation", "What each part of the paper's driver is worth");
+    add_forwarded(program, "validate", "Measure how far predictions are off, over a spread of pipelines");
+    add_forwarded(program, "ablation", "What each part of the paper's driver is worth");
     add_view_command(program);
     add_export_command(program);
     add_record_command(program);
     add_recover_command(program);
     add_doctor_command(program);
-    add_forwarded(program, arguments, "demo", "The whole job on this machine, from profile to picture");
+    add_forwarded(program, "demo", "The whole job on this machine, from profile to picture");
     return program.run(argc, argv);
 }
 }  // namespace pipescope

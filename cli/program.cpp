@@ -1,11 +1,15 @@
 #include "cli/program.h"
 
+#include "cli/stop_signals.h"
 #include "schedule/error.h"
 
 #include <fmt/format.h>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
 
+#include <algorithm>
+#include <charconv>
+#include <cstdint>
 #include <exception>
 #include <iostream>
 #include <sstream>
@@ -19,6 +23,44 @@ int to_int(ExitCode code) {
 // Columns of help text: CLI11 puts descriptions behind the first kNameColumns and breaks only where they do.
 constexpr std::size_t kNameColumns = 30;
 constexpr std::size_t kTextColumns = 80;
+
+/// CLI11 takes the largest number there is for one that is larger, and reads 010 as 8 and 0x10 as 16.
+CLI::Validator is_decimal() {
+    return {[](const std::string& text) {
+                const std::size_t first = text.find_first_of("0123456789");
+                if (first + 1 < text.size() && text[first] == '0' && text[first + 1] != '.') {
+                    return text + " begins with 0; numbers are decimal; leave out the 0";
+                }
+                std::int64_t value = 0;
+                const auto error = std::from_chars(text.data(), text.data() + text.size(), value).ec;
+                return error == std::errc::result_out_of_range
+                           ? text + " is too large; at most 2^63 - 1 can be counted; use less"
+                           : std::string();
+            },
+            ""};
+}
+
+/// A variable of the shell that is not set would else switch an option off in silence.
+CLI::Validator is_given() {
+    return {[](const std::string& text) {
+                return text.empty() ? std::string("its value is empty; give one, or leave the option out")
+                                    : std::string();
+            },
+            ""};
+}
+
+/// No argument asks for help, and so does `help`.
+std::vector<std::string> plain_arguments(std::vector<std::string> arguments) {
+    if (arguments.empty()) {
+        return {"--help"};
+    }
+    if (arguments.front() == "help") {
+        arguments.erase(arguments.begin());
+        arguments.resize(std::min<std::size_t>(arguments.size(), 1));
+        arguments.emplace_back("--help");
+    }
+    return arguments;
+}
 
 int report(ExitCode code, std::string_view what) {
     std::cerr << error_line(what) << std::endl;
@@ -49,9 +91,10 @@ std::string error_line(std::string_view what) {
 
 Program::Program(const std::string& name, const std::string& description, const std::string& version)
     : app_(description, name) {
-    app_.set_version_flag("--version", name + " " + version, "Print the version and exit");
+    app_.set_version_flag("-v,--version", name + " " + version, "Print the version and exit");
     app_.set_help_flag("-h,--help", "Print this help and exit");
     app_.require_subcommand(1);
+    app_.footer("'" + name + " help COMMAND' explains a command.");
     app_.get_formatter()->column_width(kNameColumns);
     app_.get_formatter()->label("SUBCOMMAND", "COMMAND");
 }
@@ -69,9 +112,12 @@ void Program::set_action(CLI::App* command, std::function<ExitCode()> action) {
 
 int Program::run(int argc, const char* const* argv) {
     try {
-        return parse_and_act(argc, argv);
+        arguments_ = plain_arguments({argv + std::min(argc, 1), argv + argc});
+        return parse_and_act();
     } catch (const UsageError& error) {
         return report(ExitCode::usage, error.what());
+    } catch (const Interrupted& error) {
+        return report(stop_exit_code(), error.what());
     } catch (const std::exception& error) {
         return report(ExitCode::failure, error.what());
     } catch (...) {
@@ -79,15 +125,21 @@ int Program::run(int argc, const char* const* argv) {
     }
 }
 
-int Program::parse_and_act(int argc, const char* const* argv) {
+int Program::parse_and_act() {
     for (CLI::App* command : app_.get_subcommands({})) {
         for (CLI::Option* option : command->get_options()) {
             option->description(wrapped(option->get_description(), kTextColumns));
+            if (option->get_type_name() == "N") {
+                option->check(is_decimal());
+            }
+            if (!option->get_lnames().empty() && option->get_items_expected_min() > 0) {
+                option->check(is_given());
+            }
         }
     }
-    check_command_name(argc, argv);
+    check_command_name();
     try {
-        app_.parse(argc, argv);
+        app_.parse(std::vector<std::string>(arguments_.rbegin(), arguments_.rend()));  // CLI11 takes them from the back
     } catch (const CLI::ParseError& error) {
         return refuse_arguments(error);
     }
@@ -100,19 +152,19 @@ int Program::parse_and_act(int argc, const char* const* argv) {
 }
 
 /// CLI11 would only say that a command is missing.
-void Program::check_command_name(int argc, const char* const* argv) const {
-    if (argc < 2 || argv[1][0] == '-') {
+void Program::check_command_name() const {
+    if (arguments_.front().starts_with('-')) {
         return;
     }
     std::string names;
     for (const CLI::App* command : app_.get_subcommands({})) {
-        if (command->get_name() == argv[1]) {
+        if (command->get_name() == arguments_.front()) {
             return;
         }
         names += (names.empty() ? "" : ", ") + command->get_name();
     }
-    throw UsageError(
-        fmt::format("'{}' is no command; the commands are {}; see '{} --help'", argv[1], names, app_.get_name()));
+    throw UsageError(fmt::format("'{}' is not a command; the commands are {}; see '{} help'", arguments_.front(), names,
+                                 app_.get_name()));
 }
 
 int Program::refuse_arguments(const CLI::ParseError& error) {

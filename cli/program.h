@@ -6,9 +6,10 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace pipescope {
-enum class ExitCode { success = 0, failure = 1, usage = 2, infeasible = 3 };
+enum class ExitCode { success = 0, failure = 1, usage = 2, infeasible = 3, interrupted = 130, terminated = 143 };
 
 /// A command line with commands of the form `program command arguments`. A command's callback chooses an action, which
 /// runs once everything is parsed.
@@ -21,16 +22,20 @@ public:
     CLI::App* add_command(const std::string& name, const std::string& description, const std::string& example);
     /// What the command does when it is the one asked for.
     void set_action(CLI::App* command, std::function<ExitCode()> action);
+    /// What the user typed behind the program's name, with `help COMMAND` as `COMMAND --help`. Known to an action.
+    const std::vector<std::string>& arguments() const { return arguments_; }
     /// Parses, runs the action, turns every error into one line "pipescope: .." on stderr and an exit code: 2 for a
-    /// UsageError and what the parser refuses, 1 for every other exception and for output that cannot be written.
+    /// UsageError and what the parser refuses, 130 or 143 for Interrupted, 1 for every other exception and for output
+    /// that cannot be written.
     int run(int argc, const char* const* argv);
 
 private:
-    int parse_and_act(int argc, const char* const* argv);
-    void check_command_name(int argc, const char* const* argv) const;
+    int parse_and_act();
+    void check_command_name() const;
     int refuse_arguments(const CLI::ParseError& error);
 
     CLI::App app_;
+    std::vector<std::string> arguments_;
     std::function<ExitCode()> action_;
 };
 

@@ -153,10 +153,18 @@ Json simulation_json(const Simulation& simulation) {
     return object;
 }
 
+namespace {
+/// "1 sample", "3 samples".
+std::string counted(std::int64_t number, std::string_view one, std::string_view many) {
+    return fmt::format("{} {}", number, number == 1 ? one : many);
+}
+}  // namespace
+
 std::string fewer_micro_batches(std::int64_t asked, std::int64_t samples) {
-    return asked <= samples ? ""
-                            : fmt::format("\n{} micro-batches were asked for; {} samples make {}, of a sample each\n",
-                                          asked, samples, samples);
+    return asked <= samples
+               ? ""
+               : fmt::format("\n{} micro-batches were asked for; {} {} {}, of a sample each\n", asked,
+                             counted(samples, "sample", "samples"), samples == 1 ? "makes" : "make", samples);
 }
 std::string fewer_micro_batches(const PipelineOptions& options) {
     return fewer_micro_batches(options.chunks, replica_batch(options));
@@ -179,9 +187,10 @@ std::string over_limit_text(const Simulation& simulation) {
 
 std::string simulation_text(const Simulation& simulation) {
     const PipelineOptions& options = simulation.options;
-    std::string text = fmt::format("balance {}, {} micro-batches of {} samples, checkpoint {}, schedule {}\n\n",
-                                   to_string(options.balance), simulation.micro_batches, options.batch,
-                                   to_string(options.checkpoint), options.schedule);
+    std::string text =
+        fmt::format("balance {}, batch of {} in {}, checkpoint {}, schedule {}\n\n", to_string(options.balance),
+                    options.batch, counted(simulation.micro_batches, "micro-batch", "micro-batches"),
+                    to_string(options.checkpoint), options.schedule);
     if (options.replicas > 1) {
         text += fmt::format("{} replicas, {} samples each; shown is one of them\n\n", options.replicas,
                             options.batch / options.replicas);

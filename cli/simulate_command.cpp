@@ -121,7 +121,9 @@ void add_simulate_command(Program& program) {
     command->add_option("PROFILE", flags->profile, "Profile file, as 'pipescope profile' writes it")->required();
     add_balance_option(*command, flags->pipeline);
     add_batch_options(*command, flags->pipeline);
-    add_schedule_options(*command, flags->pipeline);
+    add_schedule_options(*command, flags->pipeline,
+                         "gpipe (default), 1f1b, interleaved; to compare with, zero-bubble-h1, pipedream, "
+                         "model-parallel; or all, which compares them in a table");
     add_hardware_options(*command, flags->pipeline);
     add_simulation_options(*command, flags->further);
     add_optimizer_option(*command, flags->pipeline);

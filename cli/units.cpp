@@ -39,6 +39,20 @@ std::string_view without_blanks(std::string_view text) {
     return text;
 }
 
+// A plain number below this is a forgotten unit: nobody means 5 ns, 16 bytes or 12 bytes per second.
+constexpr double kSmallestPlainNumber = 1000;
+
+void refuse_forgotten_unit(double number, std::string_view text, std::string_view option, std::span<const Unit> units,
+                           std::string_view suffix, std::string_view example) {
+    if (number > 0 && number < kSmallestPlainNumber) {
+        const std::string unit = std::string(units.front().name) + std::string(suffix);
+        throw UsageError(
+            fmt::format("{} is '{}'; a number without a unit is in {}, and below {} it must say so; "
+                        "write it as {}, or as {}{}",
+                        option, text, unit, kSmallestPlainNumber, example, without_blanks(text), unit));
+    }
+}
+
 /// `suffix` follows every unit ("/s" for a rate).
 double parse_quantity(std::string_view text, std::string_view option, std::span<const Unit> units,
                       std::string_view suffix, std::string_view example) {
@@ -52,6 +66,7 @@ double parse_quantity(std::string_view text, std::string_view option, std::span<
     const auto used = static_cast<std::size_t>(end - trimmed.data());
     const std::string_view unit = without_blanks(trimmed.substr(used));
     if (unit.empty()) {
+        refuse_forgotten_unit(number, text, option, units, suffix, example);
         return number;
     }
     for (const Unit& known : units) {
@@ -83,7 +98,12 @@ Bytes parse_bytes(std::string_view text, std::string_view option) {
 }
 
 double parse_bandwidth(std::string_view text, std::string_view option) {
-    return parse_quantity(text, option, kByteUnits, "/s", "12GB/s");
+    const double bandwidth = parse_quantity(text, option, kByteUnits, "/s", "12GB/s");
+    if (bandwidth == 0) {
+        throw UsageError(fmt::format(
+            "{} is '{}'; a link moves something; leave the option out for copies that are free", option, text));
+    }
+    return bandwidth;
 }
 
 std::string format_duration(Nanoseconds time) {

@@ -8,7 +8,7 @@
 
 namespace pipescope {
 // What a person writes and reads. Reading: a number, then a unit without or after one blank; a plain number is in ns,
-// bytes or bytes per second. `option` names what was asked for in the error: UsageError with value, rule and remedy.
+// bytes or bytes per second, and from 1000 up or 0. `option` names what was asked for in the error: UsageError with value, rule and remedy.
 
 /// "1.5ms" is 1500000; units ns, us, ms, s.
 double parse_duration_ns(std::string_view text, std::string_view option);

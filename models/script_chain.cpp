@@ -27,6 +27,21 @@ std::string called_child(const torch::jit::Node& node, const torch::jit::Value& 
     return child.kind() == c10::prim::GetAttr && child.inputs()[0] == &self ? child.s(c10::attr::name) : std::string{};
 }
 
+/// What a node does that is no call of a child's forward.
+std::string action_of(const torch::jit::Node& node) {
+    if (node.kind() == c10::prim::CallFunction) {
+        const torch::jit::Node& function = *node.inputs()[0]->node();
+        return "calls the function " +
+               (function.hasAttribute(c10::attr::name) ? function.s(c10::attr::name) : "(unnamed)");
+    }
+    if (node.kind() == c10::prim::CallMethod) {
+        const std::string method = node.s(c10::attr::name);
+        return method == "forward" ? "calls a child with something else than the result of the one before"
+                                   : "calls the method " + method;
+    }
+    return std::string("does ") + node.kind().toQualString();
+}
+
 std::vector<std::string> children_in_order(const torch::jit::Graph& graph, const std::string& path) {
     if (graph.inputs().size() != 2 || graph.outputs().size() != 1) {
         refuse(path, "forward takes " + std::to_string(graph.inputs().size() - 1) + " inputs and gives " +
@@ -41,7 +56,7 @@ std::vector<std::string> children_in_order(const torch::jit::Graph& graph, const
         }
         const std::string name = called_child(*node, self, *previous);
         if (name.empty()) {
-            refuse(path, std::string("forward does ") + node->kind().toQualString() + " beside calling its children");
+            refuse(path, "forward " + action_of(*node) + " beside calling its children");
         }
         if (std::find(names.begin(), names.end(), name) != names.end()) {
             refuse(path, "forward calls its child '" + name + "' twice");

@@ -173,20 +173,23 @@ std::string last_line(std::string text) {
     return line == std::string::npos ? text : text.substr(line + 1);
 }
 
-/// Shape of one sample's output, found by a forward of zeros. Of two samples, to see which dimension is the batch's.
+/// Shape of one sample's output, found by a forward. Of two samples, to see which dimension is the batch's; of the
+/// largest token, to see that the model has it.
 std::vector<std::int64_t> output_shape(const ModelSpec& model, const ScriptOptions& options, const std::string& path) {
     const torch::NoGradGuard no_grad;
     std::vector<std::int64_t> shape = options.input;
     shape.insert(shape.begin(), 2);
-    Tensors tensors{at::zeros(shape, options.tokens == 0 ? at::kFloat : at::kLong)};
+    Tensors tensors{options.tokens == 0 ? at::zeros(shape, at::kFloat)
+                                        : at::full(shape, options.tokens - 1, at::kLong)};
+    const std::string largest = options.tokens == 0 ? "" : ", with tokens up to " + std::to_string(options.tokens - 1);
     for (const LayerSpec& layer : model.layers) {
         const std::unique_ptr<Layer> made = layer.make();
         made->train(false);
         try {
             tensors = made->forward(tensors);
         } catch (const std::exception& error) {
-            throw UserModelError("'" + path + "' does not take the input it is given; its layer '" + layer.name +
-                                 "' throws " + last_line(error.what()) +
+            throw UserModelError("'" + path + "' does not take the input it is given" + largest + "; its layer '" +
+                                 layer.name + "' throws " + last_line(error.what()) +
                                  "; set input and tokens to what the model takes");
         }
     }

@@ -132,6 +132,13 @@ ModelSpec unnamed_model(std::string_view text) {
     if (const auto script = model_file(text, ".pt")) {
         return script_model(*script);
     }
+    for (const char* suffix : {".pt2", ".pth", ".onnx", ".safetensors"}) {
+        if (const auto file = model_file(text, suffix)) {
+            throw UsageError("model '" + file->path + "' ends in " + suffix +
+                             "; a model's file is TorchScript (.pt) or a shared library (.so); write one by "
+                             "torch.jit.script(model).save('net.pt')");
+        }
+    }
     const std::size_t colon = text.find(':');
     const std::string_view name = text.substr(0, colon);
     const auto& models = zoo_models();

@@ -140,7 +140,7 @@ void check_interleaved(const PipelineShape& shape) {
     const auto refuse = [](const std::string& what) { throw UsageError("the interleaved schedule " + what); };
     if (shape.num_partitions % lanes != 0 || shape.num_partitions == lanes) {
         refuse("needs two or more partitions a lane; " + std::to_string(shape.num_partitions) + " partitions on " +
-               std::to_string(lanes) + " lanes do not do; give a placement such as 0,1,0,1");
+               std::to_string(lanes) + " lanes are not enough; give a placement such as 0,1,0,1");
     }
     for (int j = 0; j < shape.num_partitions; ++j) {
         if (shape.lane_of(PartitionId{j}).value() != j % lanes) {

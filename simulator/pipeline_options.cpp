@@ -1,5 +1,6 @@
 #include "simulator/pipeline_options.h"
 
+#include "balance/printable.h"
 #include "schedule/error.h"
 #include "schedule/schedules.h"
 #include "schedule/task_graph.h"
@@ -21,7 +22,7 @@ PipelineShape lanes_only(const PipelineOptions& options) {
 }
 
 std::string text_of(double value) {
-    return std::to_string(value);
+    return shortest(value);
 }
 
 /// The value among `all` that has this name.

@@ -65,8 +65,10 @@ std::string slice_name(TaskKey key) {
 
 class TimelineExport {
 public:
-    TimelineExport(const Timeline& timeline, ChromeEventList& events)
+    /// `are_streams`: readers of PyTorch's traces shall take the lanes for streams of a GPU.
+    TimelineExport(const Timeline& timeline, bool are_streams, ChromeEventList& events)
         : timeline_(timeline),
+          are_streams_(are_streams),
           events_(events),
           process_(process_of(timeline.source)),
           copies_(timeline.lanes.size(), NestingThreads(kThreadsEach - 1)) {}
@@ -92,10 +94,14 @@ private:
             thread += 1 + static_cast<int>(copies_[slice.lane.index()].take(slice.start, slice.end));
         }
         places_.emplace(pack(slice.key), Place{thread, slice.start});
+        const std::string stream = are_streams_ && !is_copy(slice.key.kind)
+                                       ? fmt::format(R"(,"stream":{})", slice.lane.value())
+                                       : std::string();
         events_.add(
-            fmt::format(R"({{"ph":"X","cat":"{}","name":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}}}}})",
+            fmt::format(R"({{"ph":"X","cat":"{}","name":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}{}}}}})",
                         to_string(slice.key.kind), slice_name(slice.key), process_, thread,
-                        chrome_microseconds(slice.start), chrome_microseconds(slice.duration()), arguments(slice)));
+                        chrome_microseconds(slice.start), chrome_microseconds(slice.duration()), arguments(slice),
+                        stream));
     }
 
     /// Arrow producer -> copy -> consumer, bound to the slices by their starts; left out where an end was not recorded,
@@ -130,6 +136,7 @@ private:
     }
 
     const Timeline& timeline_;
+    bool are_streams_;
     ChromeEventList& events_;
     int process_;
     std::vector<NestingThreads> copies_;               // per lane
@@ -143,7 +150,7 @@ void write_steps(const std::vector<StepRecord>& steps, ChromeEventList& events) 
     events.name("thread_name", process_of(Source::measured), kStepsThread, "steps");
     for (const StepRecord& step : steps) {
         events.add(fmt::format(
-            R"({{"ph":"X","cat":"step","name":"step {}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{"step":{},"warmup":{},"training_loss":{},"start_ns":{},"end_ns":{}}}}})",
+            R"({{"ph":"X","cat":"step","name":"ProfilerStep#{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{"step":{},"warmup":{},"training_loss":{},"start_ns":{},"end_ns":{}}}}})",
             step.step, process_of(Source::measured), kStepsThread, chrome_microseconds(step.wall_start),
             chrome_microseconds(step.wall_end - step.wall_start), step.step, step.warmup,
             json(step.training_loss).dump(), step.start.count(), step.end.count()));
@@ -312,12 +319,15 @@ json other_data(const OpenedTrace& trace) {
 }  // namespace
 
 void export_chrome(const OpenedTrace& trace, std::ostream& out) {
+    // Holistic Trace Analysis wants a rank, and its steps by the name that PyTorch's profiler gives them.
     out << R"({"displayTimeUnit":"ns","otherData":)"
-        << other_data(trace).dump(-1, ' ', false, json::error_handler_t::replace) << R"(,"traceEvents":[)";
+        << other_data(trace).dump(-1, ' ', false, json::error_handler_t::replace)
+        << R"(,"distributedInfo":{"rank":0},"traceEvents":[)";
     ChromeEventList events(out);
     for (const Source source : {Source::measured, Source::simulated}) {
         if (!trace.timeline(source).slices.empty()) {
-            TimelineExport(trace.timeline(source), events).write();
+            const bool are_streams = source == Source::measured || trace.measured.slices.empty();
+            TimelineExport(trace.timeline(source), are_streams, events).write();
         }
     }
     write_steps(trace.steps, events);

@@ -91,6 +91,10 @@ private:
         if (event.phase == 'X' && (!event.start || !event.duration)) {
             refuse(fmt::format("traceEvents[{}] has no time", event.index));
         }
+        if (event.phase == 'X' && *event.duration < 0) {
+            refuse(fmt::format("traceEvents[{}] takes {} ns; it cannot end before it starts", event.index,
+                               *event.duration));
+        }
         if (event.phase == 'X' && event.category == "step") {
             trace_.steps.push_back(step(event));
         } else if (event.phase == 'X') {
@@ -204,7 +208,7 @@ ChromeHeader read(const std::filesystem::path& path, ChromeListener& listener) {
     try {
         return read_chrome_json(*open_maybe_packed(path), listener);
     } catch (const json::exception& error) {
-        throw TraceFormatError(quoted(path) + " is damaged: " + fault_of(error) + "; get it anew");
+        throw TraceFormatError(quoted(path) + " is damaged: " + fault_of(error) + "; get a fresh copy");
     }
 }
 

@@ -20,6 +20,11 @@ Slice slice_of(const Rows& row, const std::filesystem::path& path) {
                                " has the kind '" + std::string(row.text(1)) + "' and the lane " + std::to_string(lane) +
                                "; record it again");
     }
+    if (row.integer(7) < row.integer(6)) {
+        throw TraceFormatError("trace " + quoted(path) + " is damaged: task " + std::to_string(row.integer(9)) +
+                               " starts at " + std::to_string(row.integer(6)) + " ns and ends at " +
+                               std::to_string(row.integer(7)) + " ns, before it starts; record it again");
+    }
     return {
         {row.id(0), *kind, row.id(2), row.id(3), row.id(4)}, LaneId{lane}, row.time(6), row.time(7), row.integer(8)};
 }

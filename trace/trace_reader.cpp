@@ -82,8 +82,12 @@ std::vector<StepRecord> TraceReader::steps() const {
         "SELECT step, start, end, wallStart, wallEnd, trainingLoss, warmup FROM PIPESCOPE_STEP "
         "ORDER BY start, rowid",
         [&](const Rows& row) {
-            steps.push_back(
-                {row.id(0), row.time(1), row.time(2), row.time(3), row.time(4), row.real(5), row.integer(6) != 0});
+            const StepRecord step{row.id(0),   row.time(1), row.time(2),        row.time(3),
+                                  row.time(4), row.real(5), row.integer(6) != 0};
+            if (step.end < step.start || step.wall_end < step.wall_start) {
+                impl_->damaged("step " + std::to_string(step.step) + " ends before it starts");
+            }
+            steps.push_back(step);
         });
     return steps;
 }

@@ -1,5 +1,6 @@
 #include "cli/torch/ablation.h"
 
+#include "cli/stop_signals.h"
 #include "cli/text_table.h"
 #include "cli/torch/training.h"
 #include "cli/units.h"
@@ -42,6 +43,9 @@ void take_turn(const ModelSpec& model, const AblationPlan& plan, AblationRow& ro
     training.driver = row.driver;
     training.autograd = row.parts;
     const TrainingResult result = train_recorded(model, training);
+    if (result.interrupted) {
+        return;
+    }
     const std::vector<Nanoseconds> times = measured_step_times(result);
     turns.samples_per_second.push_back(1e9 * static_cast<double>(plan.pipeline.batch) /
                                        static_cast<double>(median(times).count()));
@@ -57,16 +61,12 @@ void take_turn(const ModelSpec& model, const AblationPlan& plan, AblationRow& ro
 }  // namespace
 
 std::vector<AblationRow> run_ablation(const ModelSpec& model, const AblationPlan& plan) {
-    if (plan.rounds < 1 || plan.steps < 1) {
-        throw UsageError(fmt::format("--rounds is {} and --steps {}; each row is measured at least once; use 1 or more",
-                                     plan.rounds, plan.steps));
-    }
     std::vector<AblationRow> rows = rows_for(plan.pipeline);
     std::vector<Turns> turns(rows.size());
     const double total = static_cast<double>(plan.rounds) * static_cast<double>(rows.size());
     double done = 0;
     for (std::int64_t round = 0; round < plan.rounds; ++round) {
-        for (std::size_t k = 0; k < rows.size(); ++k) {
+        for (std::size_t k = 0; k < rows.size() && stop_signal() == 0; ++k) {
             if (!rows[k].skipped_because) {
                 take_turn(model, plan, rows[k], turns[k]);
             }
@@ -75,13 +75,21 @@ std::vector<AblationRow> run_ablation(const ModelSpec& model, const AblationPlan
             }
         }
     }
+    std::vector<AblationRow> shown;
     for (std::size_t k = 0; k < rows.size(); ++k) {
-        if (!rows[k].skipped_because) {
+        const bool measured = !turns[k].utilizations.empty();  // not so where the command was asked to stop before
+        if (measured) {
             rows[k].samples_per_second = median(turns[k].samples_per_second);
             rows[k].utilization = median(turns[k].utilizations);
         }
+        if (measured || rows[k].skipped_because) {
+            shown.push_back(std::move(rows[k]));
+        }
     }
-    return rows;
+    if (turns.front().utilizations.empty()) {
+        throw Interrupted();
+    }
+    return shown;
 }
 
 nlohmann::ordered_json ablation_json(const std::string& model, const PipelineOptions& pipeline,

@@ -2,6 +2,7 @@
 #include "cli/program.h"
 #include "cli/progress_bar.h"
 #include "cli/reports.h"
+#include "cli/stop_signals.h"
 #include "cli/torch/ablation.h"
 #include "cli/torch/self_profile.h"
 #include "cli/torch/torch_program.h"
@@ -54,6 +55,11 @@ PipelineOptions pipeline_for(const AblationFlags& flags, const ModelSpec& model)
 }
 
 ExitCode ablation_command(const AblationFlags& flags) {
+    const StopSignals signals;
+    if (flags.rounds < 1 || flags.steps < 1) {
+        throw UsageError(fmt::format("--rounds is {} and --steps {}; each row is measured at least once; use 1 or more",
+                                     flags.rounds, flags.steps));
+    }
     const ModelSpec model = make_model(flags.model);
     AblationPlan plan;
     plan.pipeline = pipeline_for(flags, model);
@@ -66,15 +72,20 @@ ExitCode ablation_command(const AblationFlags& flags) {
         rows = run_ablation(model, plan);
     }
     if (flags.json) {
-        std::cout << dump(ablation_json(flags.model, plan.pipeline, rows));
-        return ExitCode::success;
+        auto object = ablation_json(flags.model, plan.pipeline, rows);
+        if (stop_signal() != 0) {
+            object["interrupted"] = true;
+        }
+        std::cout << dump(object);
+        return stop_exit_code();
     }
     std::cout << fmt::format("{}, balance {}, batch {}, {} micro-batches, checkpoint {}\n\n", flags.model,
                              to_string(plan.pipeline.balance), plan.pipeline.batch,
                              micro_batch_sizes(plan.pipeline.batch, plan.pipeline.chunks).size(),
                              to_string(plan.pipeline.checkpoint))
-              << ablation_text(rows, flags.markdown) << fewer_micro_batches(plan.pipeline);
-    return ExitCode::success;
+              << ablation_text(rows, flags.markdown) << fewer_micro_batches(plan.pipeline)
+              << (stop_signal() == 0 ? "" : "interrupted: rows without a whole turn are left out\n");
+    return stop_exit_code();
 }
 }  // namespace
 

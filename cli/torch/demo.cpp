@@ -4,6 +4,7 @@
 #include "cli/child_process.h"
 #include "cli/output_file.h"
 #include "cli/progress_bar.h"
+#include "cli/stop_signals.h"
 #include "cli/torch/emulated_demo_profile.h"
 #include "cli/torch/environment.h"
 #include "cli/torch/self_profile.h"
@@ -21,7 +22,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <iostream>
+#include <fstream>
+#include <string_view>
 
 namespace pipescope {
 namespace {
@@ -32,8 +34,17 @@ constexpr int kEmulatedLanes = 8;
 constexpr std::int64_t kEmulatedMicroBatches = 32;
 constexpr std::int64_t kWarmup = 2;
 
+/// How report.md begins until the demo is over. However a demo ends, the next one can tell that nothing is lost.
+constexpr std::string_view kUnfinished = "This demo did not finish. The next one replaces its files.\n";
+
+bool is_unfinished(const fs::path& folder) {
+    std::ifstream report(folder / "report.md");
+    std::string line;
+    return std::getline(report, line) && line + "\n" == kUnfinished;
+}
+
 void prepare_folder(const DemoOptions& options) {
-    if (fs::exists(options.output) && !options.force) {
+    if (fs::exists(options.output) && !options.force && !is_unfinished(options.output)) {
         throw Error(
             fmt::format("{} exists already; the demo keeps what is there; use --force to replace the demo's "
                         "files in it, or another --output",
@@ -51,6 +62,7 @@ void prepare_folder(const DemoOptions& options) {
                              "emulated-trace.sqlite", "emulated-timeline.png", "report.md"}) {
         fs::remove(options.output / name, error);
     }
+    write_output(options.output / "report.md", true, kUnfinished);
 }
 
 PipelineOptions with_best_balance(const Profile& profile, PipelineOptions options, int lanes) {
@@ -67,6 +79,9 @@ double spread_of(Nanoseconds a, Nanoseconds b) {
 
 /// The name of the picture beside the report; nothing where there is no viewer, or it fails, which is said.
 std::optional<std::string> render(const DemoOptions& options, const std::string& trace, const std::string& picture) {
+    if (stop_signal() != 0) {
+        return std::nullopt;
+    }
     const auto viewer = program_beside("pipescope-gui");
     if (!viewer) {
         options.say("no picture: pipescope-gui is not installed");
@@ -124,20 +139,28 @@ DemoPart real_part(const DemoOptions& options) {
     training.profile = profile;
     options.say(fmt::format("training {} steps, recorded", training.steps));
     const TrainingResult result = train_with_bar("training", model, training);
-    options.say("the same once more, to see how far two equal runs differ");
+    if (measured_step_times(result).empty()) {
+        throw Interrupted();
+    }
     training.trace.clear();
-    const TrainingResult again = train_with_bar("training again", model, training);
+    std::vector<Nanoseconds> again;
+    if (stop_signal() == 0) {
+        options.say("the same once more, to see how far two equal runs differ");
+        again = measured_step_times(train_with_bar("training again", model, training));
+    }
 
     DemoPart part;
-    part.title = fmt::format("{} on {} lanes of this CPU, balance {}, {} micro-batches of {} samples", options.model,
-                             kRealLanes, to_string(pipeline.balance), predicted.micro_batches, pipeline.batch);
+    part.title = fmt::format("{} on {} lanes of this CPU, balance {}, batch of {} in {} micro-batches", options.model,
+                             kRealLanes, to_string(pipeline.balance), pipeline.batch, predicted.micro_batches);
     part.compared = compare_trace(options.output / "trace.sqlite");
     part.loss_before = result.steps.front().loss;
     part.loss_after = result.steps.back().loss;
-    part.repeat_spread = spread_of(median(measured_step_times(result)), median(measured_step_times(again)));
+    if (!again.empty()) {
+        part.repeat_spread = spread_of(median(measured_step_times(result)), median(again));
+    }
     part.picture = render(options, "trace.sqlite", "timeline.png");
     part.commands = {fmt::format("pipescope profile {} --micro-batch-sizes {} --co-running {} -o profile.json",
-                                 options.model, fmt::join(profile.samples, ","), kRealLanes),
+                                 options.model, fmt::join(profile.samples, ","), profile.co_running_lanes),
                      fmt::format("pipescope balance profile.json -n {} -m {} --batch {} --devices cpu,cpu", kRealLanes,
                                  pipeline.chunks, pipeline.batch),
                      command_by_hand(options.model, pipeline, training.steps, "trace.sqlite", "profile.json"),
@@ -163,7 +186,11 @@ DemoPart emulated_part(const DemoOptions& options) {
     training.force = true;
     training.profile = profile;
     options.say(fmt::format("emulating {} partitions with {} micro-batches", kEmulatedLanes, kEmulatedMicroBatches));
-    train_with_bar("emulating", make_model("emulated:" + profile_path.string()), training);
+    const TrainingResult result =
+        train_with_bar("emulating", make_model("emulated:" + profile_path.string()), training);
+    if (measured_step_times(result).empty()) {
+        throw Interrupted();
+    }
 
     DemoPart part;
     part.title = fmt::format("{} emulated partitions, {} micro-batches, balance {}", kEmulatedLanes,
@@ -188,8 +215,14 @@ std::vector<DemoPart> run_demo(const DemoOptions& options) {
     prepare_folder(options);
     std::vector<DemoPart> parts;
     parts.push_back(real_part(options));
-    parts.push_back(emulated_part(options));
-    write_output(options.output / "report.md", true, demo_markdown(parts, environment_json()));
+    try {
+        throw_if_stopped();
+        parts.push_back(emulated_part(options));
+    } catch (const Interrupted&) {
+        // The parts that are done are worth a report.
+    }
+    const std::string head = stop_signal() == 0 ? "" : std::string(kUnfinished) + "\n";
+    write_output(options.output / "report.md", true, head + demo_markdown(parts, environment_json()));
     return parts;
 }
 }  // namespace pipescope

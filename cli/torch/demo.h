@@ -21,6 +21,8 @@ struct DemoOptions {
 
 /// Does the whole job twice: a real model on two lanes of this CPU, then eight emulated partitions with 32
 /// micro-batches. Writes profiles, traces, pictures and report.md; other files in the folder are left alone. Throws
-/// Error before any work if the folder exists and `force` is false.
+/// Error before any work if the folder exists and `force` is false, unless it is the folder of a demo that was cut off.
+/// Once the command is asked to stop (stop_signals.h), returns the parts that have measured steps by then; throws
+/// Interrupted if there is none.
 std::vector<DemoPart> run_demo(const DemoOptions& options);
 }  // namespace pipescope

@@ -1,6 +1,7 @@
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
 #include "cli/reports.h"
+#include "cli/stop_signals.h"
 #include "cli/torch/demo.h"
 #include "cli/torch/torch_program.h"
 #include "schedule/error.h"
@@ -19,19 +20,28 @@ struct DemoFlags {
 };
 
 ExitCode demo_command(DemoFlags flags) {
+    const StopSignals signals;
     flags.demo.output = flags.output;
     // With --json stdout holds the object alone.
     flags.demo.say = [&](const std::string& line) { (flags.json ? std::cerr : std::cout) << line << std::endl; };
     const std::vector<DemoPart> parts = run_demo(flags.demo);
     if (flags.json) {
-        std::cout << dump({{"real", demo_json(parts.at(0))}, {"emulated", demo_json(parts.at(1))}});
-        return ExitCode::success;
+        nlohmann::ordered_json object{{"real", demo_json(parts.front())}};
+        if (parts.size() > 1) {
+            object["emulated"] = demo_json(parts[1]);
+        }
+        if (stop_signal() != 0) {
+            object["interrupted"] = true;
+        }
+        std::cout << dump(object);
+        return stop_exit_code();
     }
     for (const DemoPart& part : parts) {
         std::cout << "\n" << demo_text(part);
     }
-    std::cout << "\nreport: " << (flags.demo.output / "report.md").string() << "\n";
-    return ExitCode::success;
+    std::cout << "\nreport: " << (flags.demo.output / "report.md").string()
+              << (stop_signal() == 0 ? "\n" : "; interrupted: it holds what was measured by then\n");
+    return stop_exit_code();
 }
 }  // namespace
 

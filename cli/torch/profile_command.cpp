@@ -9,6 +9,7 @@
 #include "cli/units.h"
 #include "engine/engine_error.h"
 #include "engine/lane_device.h"
+#include "engine/usable_cores.h"
 #include "models/zoo.h"
 #include "profiler/layers/host_device.h"
 #include "profiler/layers/layer_profiler.h"
@@ -56,6 +57,16 @@ std::vector<std::int64_t> sizes_of(const ProfileFlags& flags) {
     return ascending(flags.sizes, "--micro-batch-sizes");
 }
 
+/// In seconds. A plain number would be nanoseconds, and is meant as seconds.
+double parse_time_limit(const std::string& text) {
+    const double ns = parse_duration_ns(text, "--time-limit");
+    if (ns == 0 || text.find_first_of("nums") == std::string::npos) {
+        throw UsageError(fmt::format(
+            "--time-limit is '{}'; it is a time above 0 with a unit (ns, us, ms, s); write it as 30s", text));
+    }
+    return ns / 1e9;
+}
+
 ProfileOptions profile_options(const ProfileFlags& flags) {
     ProfileOptions options;
     options.samples = sizes_of(flags);
@@ -64,7 +75,7 @@ ProfileOptions profile_options(const ProfileFlags& flags) {
             fmt::format("--co-running is {}; the measured lane is one of them; use 1 or more", flags.co_running));
     }
     options.co_running_lanes = flags.co_running;
-    options.time_limit_s = parse_duration_ns(flags.time_limit, "--time-limit") / 1e9;
+    options.time_limit_s = parse_time_limit(flags.time_limit);
     options.seed = flags.seed;
     options.device = flags.device;
     if (!flags.batches.empty()) {
@@ -108,7 +119,7 @@ void check_device(const ProfileFlags& flags, bool has_device_type, bool has_co_r
     }
     if (!estimates(flags) && (has_device_type || !flags.catalogue.empty())) {
         throw UsageError(
-            fmt::format("--device-type and --catalogue say for what device times are estimated, and "
+            fmt::format("--device-type and --device-catalogue say for what device times are estimated, and "
                         "--device {} measures them; add --device meta",
                         flags.device));
     }
@@ -116,6 +127,12 @@ void check_device(const ProfileFlags& flags, bool has_device_type, bool has_co_r
         return;
     }
     const bool is_host = device_of(flags).is_cpu();
+    if (is_host && has_co_running && flags.co_running > usable_cores()) {
+        throw UsageError(fmt::format(
+            "--co-running is {}; lanes beyond the cores take turns, which is simulated; use 1 to {}, the cores "
+            "there are",
+            flags.co_running, usable_cores()));
+    }
     if (!is_host && has_co_running && flags.co_running > 1) {
         throw UsageError(
             fmt::format("--co-running is {} on {}; what lanes of one accelerator take from each other is "
@@ -218,7 +235,8 @@ void add_profile_command(Program& program) {
                          "cpu (default), one core of this machine")
             ->type_name("NAME");
     command
-        ->add_option("--catalogue", flags->catalogue, "Device catalogue to look NAME up in; default: the built-in one")
+        ->add_option("--device-catalogue,--catalogue", flags->catalogue,
+                     "Device catalogue to look NAME up in; default: the built-in one")
         ->type_name("FILE");
     command->add_flag("--tapes", flags->tapes,
                       "Record every allocation of a layer too, for exact replay of its memory");
@@ -228,7 +246,7 @@ void add_profile_command(Program& program) {
         ->add_option("--memory-limit", flags->memory_limit,
                      "What parameters and gradients of the busy lanes may take as a whole; default: what is free")
         ->type_name("SIZE");
-    command->add_option("--seed", flags->seed, "Of the initial weights and the data; default 0")->type_name("N");
+    add_seed_option(*command, flags->seed, "Of the initial weights and the data");
     command->add_option("-o,--output", flags->output, "Profile file to write")->type_name("FILE")->group("Output");
     add_force_flag(*command, flags->force);
     command->add_flag("--json", flags->json, "Print the profile itself, as the file holds it")->group("Output");

@@ -4,6 +4,7 @@
 #include "cli/program.h"
 #include "cli/progress_bar.h"
 #include "cli/reports.h"
+#include "cli/stop_signals.h"
 #include "cli/text_table.h"
 #include "cli/torch/self_profile.h"
 #include "cli/torch/torch_program.h"
@@ -146,10 +147,21 @@ Json run_json(const TrainingResult& result, std::size_t micro_batches) {
                                    {"busy_ns", lane.busy ? Json(lane.busy->count()) : Json(nullptr)}});
     }
     object["trace"] = result.trace.empty() ? Json(nullptr) : Json(result.trace.string());
+    if (result.interrupted) {
+        object["interrupted"] = true;
+    }
     return object;
 }
 
-std::string run_text(const TrainingResult& result) {
+std::string bubble_text(const TrainingResult& result) {
+    if (result.bubble_fraction) {
+        return fmt::format("bubble fraction {} (median, warm-up left out)\n", format_percent(*result.bubble_fraction));
+    }
+    return measured_step_times(result).empty() ? "bubble fraction not known: every step was a warm-up\n"
+                                               : "bubble fraction not known: the recording is not whole\n";
+}
+
+std::string run_text(const TrainingResult& result, std::int64_t asked_steps) {
     TextTable steps({{"step"}, {"loss"}, {"step time"}, {"wall step time"}, {"", Align::left}});
     for (std::size_t i = 0; i < result.steps.size(); ++i) {
         const TrainedStep& step = result.steps[i];
@@ -163,9 +175,10 @@ std::string run_text(const TrainingResult& result) {
                        format_bytes(each.peak_bytes), breakdown_text(each.peak)});
     }
     std::string text = steps.str() + "\n" + lanes.str() + "\n";
-    text += result.bubble_fraction ? fmt::format("bubble fraction {} (median, warm-up left out)\n",
-                                                 format_percent(*result.bubble_fraction))
-                                   : "bubble fraction not known: the recording is not whole\n";
+    text += bubble_text(result);
+    if (result.interrupted) {
+        text += fmt::format("interrupted after {} of {} steps\n", result.steps.size(), asked_steps);
+    }
     if (const std::string trace = result.trace.string(); !trace.empty() && result.trace_failure.empty()) {
         text += fmt::format("trace {}; next: 'pipescope compare {}' or 'pipescope view {}'\n", trace, trace, trace);
     }
@@ -173,6 +186,7 @@ std::string run_text(const TrainingResult& result) {
 }
 
 ExitCode run_command(const RunFlags& flags) {
+    const StopSignals signals;
     TrainingOptions options = training_options(flags);
     const ModelSpec model = make_model(flags.model);
     check_training(model, options);
@@ -191,7 +205,7 @@ ExitCode run_command(const RunFlags& flags) {
     if (flags.json) {
         std::cout << dump(run_json(result, micro_batches));
     } else {
-        std::cout << run_text(result) << fewer_micro_batches(options.pipeline);
+        std::cout << run_text(result, options.steps) << fewer_micro_batches(options.pipeline);
     }
     if (!result.loss.empty()) {
         print_warnings({result.loss});
@@ -199,7 +213,7 @@ ExitCode run_command(const RunFlags& flags) {
     if (!result.trace_failure.empty()) {
         throw TraceError("the training went on, and " + result.trace_failure);
     }
-    return ExitCode::success;
+    return result.interrupted ? stop_exit_code() : ExitCode::success;
 }
 
 void add_training_options(CLI::App& command, RunFlags& flags) {
@@ -214,9 +228,7 @@ void add_training_options(CLI::App& command, RunFlags& flags) {
         ->type_name("NAME")
         ->group("Training");
     command.add_option("--learning-rate", flags.learning_rate, "Default 0.05")->type_name("X")->group("Training");
-    command.add_option("--seed", flags.seed, "Of initial weights, data and dropout; default 0")
-        ->type_name("N")
-        ->group("Training");
+    add_seed_option(command, flags.seed, "Of initial weights, data and dropout")->group("Training");
     command
         .add_option("--devices", flags.pipeline.devices,
                     "Device of each lane, such as cpu,cpu or cuda:0,cuda:1; default: every lane on the CPU")
@@ -245,7 +257,8 @@ void add_run_command(Program& program) {
         ->required();
     add_balance_option(*command, flags->pipeline);
     add_batch_options(*command, flags->pipeline);
-    add_schedule_options(*command, flags->pipeline);
+    add_schedule_options(*command, flags->pipeline,
+                         "gpipe (default), 1f1b, or interleaved, which needs --devices or --placement");
     add_training_options(*command, *flags);
     command->add_option("--trace", flags->trace, "Record into this file")->type_name("FILE")->group("Output");
     command->add_option("--profile", flags->profile, "Profile to keep in the trace, instead of measuring one")

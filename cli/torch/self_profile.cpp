@@ -1,5 +1,6 @@
 #include "cli/torch/self_profile.h"
 
+#include "cli/stop_signals.h"
 #include "profiler/layers/layer_profiler.h"
 #include "schedule/micro_batches.h"
 
@@ -24,7 +25,10 @@ Profile profile_for_run(const ModelSpec& model, const PipelineOptions& pipeline,
     options.samples.assign(distinct.begin(), distinct.end());
     options.co_running_lanes = num_lanes(pipeline);
     options.seed = seed;
-    options.progress = std::move(progress);
+    options.progress = [&](double done) {
+        throw_if_stopped();
+        progress(done);
+    };
     return profile_model(model, options);
 }
 }  // namespace pipescope

@@ -2,6 +2,7 @@
 
 #include "balance/profile_file.h"
 #include "cli/output_file.h"
+#include "cli/stop_signals.h"
 #include "cli/torch/environment.h"
 #include "cli/torch/lane_optimizers.h"
 #include "cli/torch/step_clock.h"
@@ -95,7 +96,7 @@ std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& opt
     describe_lanes(recorder, pipeline, options.pipeline.batch);
     LaneOptimizers optimizers(pipeline, options.pipeline.optimizer, options.learning_rate);
     std::vector<StepRecord> steps;
-    for (std::int64_t i = 0; i < options.steps; ++i) {
+    for (std::int64_t i = 0; i < options.steps && (i == 0 || stop_signal() == 0); ++i) {
         const Batch batch = model.make_batch(options.pipeline.batch, options.seed + static_cast<std::uint64_t>(i));
         StepRecord record;
         record.step = pipeline.next_step();
@@ -308,12 +309,14 @@ TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& opt
                 throw;
             }
             TrainingResult result = result_without_trace(steps);
+            result.interrupted = stop_signal() != 0;
             result.trace = file.trace();
             result.trace_failure = fmt::format("its trace is incomplete: {}", error.what());
             return result;
         }
     }
     TrainingResult result = read_result(file.path(), options.pipeline.devices.size());
+    result.interrupted = stop_signal() != 0;
     result.trace = file.trace();
     result.trace_failure = file.failure();
     return result;

@@ -54,6 +54,7 @@ struct TrainingResult {
     /// Median over the steps after the warm-up; nothing if the recorder lost ranges, since it would be wrong.
     std::optional<double> bubble_fraction;
     std::vector<TrainedLane> lanes;
+    bool interrupted = false;     ///< asked to stop (stop_signals.h), so that steps may be missing
     std::filesystem::path trace;  ///< where it was kept; empty: nowhere
     std::string loss;             ///< a sentence about ranges that were lost or not heard; empty: none
     /// Empty: the trace is whole. Else a clause that says why not; where the recording broke off, the steps are the
@@ -70,7 +71,8 @@ std::vector<Nanoseconds> measured_step_times(const TrainingResult& result);
 void check_training(const ModelSpec& model, const TrainingOptions& options);
 
 /// Trains the model on its made-up data through the pipeline, with every task and every lane's memory recorded. Checks
-/// the options first. A layer's exception passes unchanged; the trace then holds what came before.
+/// the options first. Once the command is asked to stop (stop_signals.h), the step that runs is the last. A layer's
+/// exception passes unchanged; the trace then holds what came before.
 /// Precondition: the tracking allocator is installed.
 TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& options);
 }  // namespace pipescope

@@ -17,6 +17,7 @@
 
 #include <iostream>
 #include <memory>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -73,6 +74,12 @@ std::vector<ValidatedCandidate> validate_real(const ValidateFlags& flags) {
 }
 
 ExitCode validate_command(const ValidateFlags& flags) {
+    for (const auto& [option, value] : {std::pair{"--rounds", flags.rounds}, {"--steps", flags.steps}}) {
+        if (value < 1) {
+            throw UsageError(
+                fmt::format("{} is {}; every candidate runs at least one step; use 1 or more", option, value));
+        }
+    }
     if (flags.model.empty() && !flags.emulated) {
         throw UsageError("no model is named; validate runs one, or emulated layers; name a MODEL, or use --emulated");
     }

@@ -105,8 +105,8 @@ private:
 class ModelMeasurement {
 public:
     ModelMeasurement(const ModelSpec& model, const ProfileOptions& options, c10::Device device,
-                     std::atomic<double>& done)
-        : model_(model), options_(options), device_(device), done_(done) {}
+                     std::atomic<double>& done, const std::atomic<bool>& given_up)
+        : model_(model), options_(options), device_(device), done_(done), given_up_(given_up) {}
 
     /// Runs on a thread of its own, as a lane does: malloc serves it as it serves a lane, and torch's thread count is
     /// this thread's alone.
@@ -167,6 +167,9 @@ private:
         options.seed = options_.seed;
         options.tapes = options_.tapes;
         options.progress = [this, part, count](double done) {
+            if (given_up_) {
+                throw Error("the profile was given up");
+            }
             done_ = (static_cast<double>(part) + done) / static_cast<double>(count);
         };
         return options;
@@ -176,6 +179,7 @@ private:
     const ProfileOptions& options_;
     c10::Device device_;
     std::atomic<double>& done_;
+    const std::atomic<bool>& given_up_;
     std::vector<Tensors> targets_;
 };
 }  // namespace
@@ -194,11 +198,19 @@ Profile profile_model(const ModelSpec& model, const ProfileOptions& asked) {
     // Asked before another thread sets its own: the default of threads that start later follows whoever sets it last.
     const int threads_here = at::get_num_threads();
     std::atomic<double> done{0};
-    ModelMeasurement measurement(model, options, device, done);
+    std::atomic<bool> given_up{false};
+    ModelMeasurement measurement(model, options, device, done, given_up);
     std::future<Profile> profile = std::async(std::launch::async, [&] { return measurement.run(); });
     while (profile.wait_for(kProgressPeriod) != std::future_status::ready) {
         if (options.progress) {
-            options.progress(done);
+            try {
+                options.progress(done);
+            } catch (...) {
+                given_up = true;  // what it throws is thrown on once the measuring thread has noticed
+                profile.wait();
+                at::set_num_threads(threads_here);
+                throw;
+            }
         }
     }
     at::set_num_threads(threads_here);

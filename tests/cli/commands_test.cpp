@@ -301,7 +301,10 @@ TEST_F(Commands, WrongRequestsAreUsageErrorsThatSayWhatToDo) {
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m two --batch 2"), HasSubstr("two"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --fast"), HasSubstr("--fast"));
     EXPECT_THAT(refused(2, "simulat p.json"), HasSubstr("the commands are"));
-    EXPECT_THAT(refused(2, ""), HasSubstr("--help"));
+    EXPECT_THAT(user.succeeds("").out, HasSubstr("COMMAND"));
+    EXPECT_THAT(refused(2, "plan p.json --batch 4 --device-types A100,V100,a100"), HasSubstr("A100 appears twice"));
+    EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --link-bandwidth 0GB/s"),
+                HasSubstr("leave the option out"));
 }
 
 TEST_F(Commands, DamagedFilesAreFailuresThatNameTheFault) {
@@ -312,6 +315,9 @@ TEST_F(Commands, DamagedFilesAreFailuresThatNameTheFault) {
     EXPECT_THAT(refused(1, "simulate none.json --balance 2,2 -m 2 --batch 2"), HasSubstr("none.json"));
     user.writes("elsewhere.sqlite", "SQLite format 3");
     EXPECT_THAT(refused(1, "export elsewhere.sqlite --format chrome"), HasSubstr("elsewhere.sqlite"));
+    user.succeeds("simulate p.json --balance 2,2 -m 2 --batch 2 --trace whole.sqlite");
+    EXPECT_THAT(refused(1, "simulate whole.sqlite --balance 2,2 -m 2 --batch 2"),
+                AllOf(HasSubstr("such as a trace"), HasSubstr("name the profile")));
     EXPECT_THAT(refused(1, "export p.json --format chrome"), HasSubstr("p.json"));
     EXPECT_THAT(refused(1, "recover p.json"), HasSubstr("p.json"));
     EXPECT_THAT(refused(1, "view none.sqlite"), HasSubstr("does not exist"));
@@ -401,6 +407,9 @@ TEST_F(Commands, EveryCommandExplainsItself) {
         EXPECT_THAT(user.succeeds(command + " --help").out, HasSubstr("Example")) << command;
     }
     EXPECT_THAT(user.succeeds("--version").out, StartsWith("pipescope "));
+    EXPECT_EQ(user.succeeds("-v").out, user.succeeds("--version").out);
+    EXPECT_EQ(user.succeeds("help").out, help);
+    EXPECT_EQ(user.succeeds("help plan").out, user.succeeds("plan --help").out);
 }
 
 TEST_F(Commands, WithoutTorchTheForwardedCommandsSayWhatIsMissing) {

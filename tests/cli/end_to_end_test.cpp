@@ -7,8 +7,10 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <fstream>
+#include <iterator>
 #include <map>
 
 namespace pipescope {
@@ -16,9 +18,14 @@ namespace {
 using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 using testing::StartsWith;
 
 const std::string kModel = "mlp:layers=4,width=64";
+
+// What is in no trace of a run on the CPU: work of devices, payloads with a schema, names given to resources.
+constexpr const char* kOfDevices[] = {"CUPTI_",          "CUDA_",    "PIPESCOPE_TASK_DEVICE", "PIPESCOPE_DEVICE_WORK",
+                                      "TARGET_INFO_GPU", "jsonText", "PIPESCOPE_RESOURCE"};
 
 /// A chain of 8 equal layers: forward `forward_ms`, backward twice that, one sample a micro-batch.
 std::string emulated_profile(double forward_ms) {
@@ -316,7 +323,7 @@ TEST_F(EndToEnd, TheDemoDoesItAllAndKeepsWhatIsNotItsOwn) {
     EXPECT_THAT(user.reads("demo/report.md"), AllOf(HasSubstr("| step time |"), HasSubstr("pipescope compare")));
     EXPECT_EQ(user.reads("demo/notes.txt"), "mine");
     EXPECT_THAT(demo.err, HasSubstr("16 micro-batches were asked for; 8 samples make 8, of a sample each"));
-    EXPECT_THAT(user.reads("demo/report.md"), HasSubstr("8 micro-batches of 8 samples"));
+    EXPECT_THAT(user.reads("demo/report.md"), HasSubstr("batch of 8 in 8 micro-batches"));
 }
 
 TEST_F(EndToEnd, ModelsAreListedAndDescribed) {
@@ -344,6 +351,56 @@ TEST_F(EndToEnd, WrongRequestsNameValueRuleAndRemedyAndWriteNothing) {
     EXPECT_THAT(refused(2, "profile " + kModel + " --micro-batch-sizes 0,1"), HasSubstr("at least 1"));
     EXPECT_THAT(refused(2, "models nosuchmodel"), HasSubstr("nosuchmodel"));
     EXPECT_FALSE(user.has("out.sqlite"));
+}
+
+TEST_F(EndToEnd, WhatIsWrongIsRefusedBeforeAnyWork) {
+    for (const std::string line : {"validate " + kModel + " --rounds 0", "validate --emulated --rounds 0",
+                                   "validate " + kModel + " --steps 0", "ablation " + kModel + " --rounds 0"}) {
+        const auto start = std::chrono::steady_clock::now();
+        EXPECT_THAT(refused(2, line), HasSubstr("use 1 or more")) << line;
+        EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds{10})
+            << "nothing was profiled: " << line;
+    }
+    EXPECT_THAT(refused(2, "run " + kModel + " --balance 2,2 -m 2 --batch 4 --seed -1"), HasSubstr("not a seed"));
+    EXPECT_THAT(refused(2, "run " + kModel + " --balance 2,2 -m 2 --batch 4 --steps 99999999999999999999"),
+                HasSubstr("at most 2^63 - 1"));
+    const std::string help = user.succeeds("run --help").out;
+    EXPECT_THAT(help, HasSubstr("interleaved"));
+    EXPECT_THAT(help, Not(HasSubstr("pipedream")));
+    EXPECT_EQ(user.succeeds("help run").out, help);
+}
+
+/// The queries of docs/trace-format.md, which stand there as indented blocks.
+std::vector<std::string> documented_queries() {
+    std::ifstream page(PIPESCOPE_DOCS "/trace-format.md");
+    std::vector<std::string> found;
+    bool inside = false;
+    for (std::string line; std::getline(page, line); inside = line.starts_with("    ")) {
+        if (line.starts_with("    ")) {
+            inside ? void(found.back() += line + "\n") : found.push_back(line + "\n");
+        }
+    }
+    return found;
+}
+
+TEST_F(EndToEnd, DocumentedQueriesGiveRowsOnARealRun) {
+    user.succeeds("profile " + kModel + " -o p.json --micro-batch-sizes 4 --time-limit 1ms");
+    const std::string pipeline = " --balance 2,2 -m 2 --batch 8 ";
+    user.succeeds("run " + kModel + pipeline + "--steps 3 --profile p.json --trace run.sqlite");
+    user.succeeds("simulate p.json" + pipeline + "--trace sim.sqlite");
+    SQLite::Database trace(user.folder() / "run.sqlite");
+    trace.exec("ATTACH '" + (user.folder() / "sim.sqlite").string() + "' AS predicted");
+    int asked = 0;
+    for (const std::string& sql : documented_queries()) {
+        const bool is_of_devices = std::any_of(std::begin(kOfDevices), std::end(kOfDevices),
+                                               [&](const char* table) { return sql.find(table) != std::string::npos; });
+        if (!is_of_devices) {
+            SQLite::Statement query(trace, sql);
+            EXPECT_TRUE(query.executeStep()) << "finds nothing: " << sql;
+            ++asked;
+        }
+    }
+    EXPECT_GE(asked, 15);
 }
 
 TEST_F(EndToEnd, ExistingFilesAreKept) {

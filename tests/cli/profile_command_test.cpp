@@ -157,7 +157,15 @@ TEST_F(ProfileCommand, RefusesWhatMakesNoSenseAndWritesNothing) {
     EXPECT_THAT(refused(2, model + "--micro-batch-sizes 0,1"), HasSubstr("at least 1"));
     EXPECT_THAT(refused(2, model + "--micro-batch-sizes one"), HasSubstr("one"));
     EXPECT_THAT(refused(2, model + "--co-running 0"), HasSubstr("use 1 or more"));
+    EXPECT_THAT(refused(2, model + "--co-running 5000"), HasSubstr("take turns"));
     EXPECT_THAT(refused(2, model + "--time-limit -1s"), HasSubstr("--time-limit"));
+    for (const std::string limit : {"5", "3600", "0", "0s"}) {
+        EXPECT_THAT(refused(2, model + "--time-limit " + limit), HasSubstr("--time-limit is '" + limit + "'"));
+    }
+    EXPECT_THAT(refused(2, model + "--seed -1"), HasSubstr("'-1' is not a seed"));
+    EXPECT_THAT(refused(2, model + "--seed 99999999999999999999999"), HasSubstr("from 0 to 2^64 - 1"));
+    EXPECT_THAT(refused(2, model + "--device-catalogue none.json"), HasSubstr("add --device meta"));
+    EXPECT_THAT(refused(2, model + "--catalogue none.json"), HasSubstr("add --device meta"));
     EXPECT_THAT(refused(2, model + "--memory-limit 1Gb"), HasSubstr("GiB"));
     EXPECT_THAT(refused(2, model + "--device tpu"), HasSubstr("tpu"));
     EXPECT_THAT(refused(2, model + "--device-type V100"), HasSubstr("add --device meta"));

@@ -4,6 +4,8 @@
 
 #include <gmock/gmock.h>
 
+#include <array>
+#include <cstdint>
 #include <stdexcept>
 
 namespace pipescope {
@@ -48,11 +50,12 @@ TEST(Program, TurnsErrorsIntoExitCodesAndOneLine) {
 }
 
 TEST(Program, WrongArgumentsAreUsageErrorsThatPointToHelp) {
-    for (const auto& arguments : std::vector<std::vector<const char*>>{{}, {"play"}, {"work", "--fast"}}) {
+    for (const auto& arguments :
+         std::vector<std::vector<const char*>>{{"play"}, {"work", "--fast"}, {"help", "play"}}) {
         const Result result = run_with([] { return ExitCode::success; }, arguments);
         EXPECT_EQ(result.code, 2);
         EXPECT_THAT(result.err, HasSubstr("pipescope: "));
-        EXPECT_THAT(result.err, HasSubstr("--help"));
+        EXPECT_THAT(result.err, HasSubstr("help'"));
         EXPECT_EQ(result.out, "");
     }
 }
@@ -64,6 +67,50 @@ TEST(Program, HelpAndVersionGoToStdout) {
     const Result version = run_with([] { return ExitCode::failure; }, {"--version"});
     EXPECT_EQ(version.code, 0);
     EXPECT_THAT(version.out, HasSubstr("1.2.3"));
+}
+
+TEST(Program, NoArgumentAndHelpPrintTheHelp) {
+    const std::string help = run_with([] { return ExitCode::failure; }, {"--help"}).out;
+    EXPECT_THAT(help, HasSubstr("pipescope help COMMAND"));
+    for (const auto& arguments : std::vector<std::vector<const char*>>{{}, {"help"}}) {
+        const Result result = run_with([] { return ExitCode::failure; }, arguments);
+        EXPECT_EQ(result.code, 0);
+        EXPECT_EQ(result.out, help);
+    }
+    const Result work = run_with([] { return ExitCode::failure; }, {"help", "work", "hard"});
+    EXPECT_EQ(work.code, 0);
+    EXPECT_THAT(work.out, HasSubstr("Example: pipescope work"));
+    EXPECT_THAT(run_with([] { return ExitCode::failure; }, {"-v"}).out, HasSubstr("1.2.3"));
+}
+
+/// What `pipescope work --steps VALUE --limit LIMIT` says on stderr.
+std::string complaint(const char* steps, const char* limit) {
+    Program program("pipescope", "A test", "1.2.3");
+    CLI::App* command = program.add_command("work", "Works", "");
+    std::int64_t number = 0;
+    std::string text;
+    command->add_option("--steps", number, "How many")->type_name("N");
+    command->add_option("--limit", text, "How much")->type_name("LIST");
+    program.set_action(command, [] { return ExitCode::success; });
+    CaptureStderr();
+    const std::array arguments{"pipescope", "work", "--steps", steps, "--limit", limit};
+    const int code = program.run(static_cast<int>(arguments.size()), arguments.data());
+    std::string said = GetCapturedStderr();
+    EXPECT_EQ(code, said.empty() ? 0 : 2);
+    return said;
+}
+
+TEST(Program, NumbersAreDecimalAndFit64Bits) {
+    EXPECT_THAT(complaint("99999999999999999999999", "1"), HasSubstr("at most 2^63 - 1"));
+    EXPECT_THAT(complaint("010", "1"), HasSubstr("010 begins with 0; numbers are decimal"));
+    EXPECT_THAT(complaint("0x10", "1"), HasSubstr("0x10 begins with 0"));
+    EXPECT_EQ(complaint("0", "1"), "");
+    EXPECT_EQ(complaint("100", "1"), "");
+}
+
+TEST(Program, AnEmptyValueIsRefused) {
+    EXPECT_THAT(complaint("1", ""), testing::AllOf(HasSubstr("--limit"), HasSubstr("its value is empty")));
+    EXPECT_THAT(complaint("", "1"), testing::AllOf(HasSubstr("--steps"), HasSubstr("its value is empty")));
 }
 
 TEST(Program, WrapsHelpBetweenWords) {

@@ -11,9 +11,27 @@ using testing::HasSubstr;
 using testing::ThrowsMessage;
 
 TEST(Units, PlainNumbersAreNanosecondsBytesAndBytesPerSecond) {
-    EXPECT_EQ(parse_duration_ns("250", "--link-latency"), 250);
+    EXPECT_EQ(parse_duration_ns("2500", "--link-latency"), 2500);
+    EXPECT_EQ(parse_duration_ns("0", "--link-latency"), 0);
     EXPECT_EQ(parse_bytes("4096", "--memory-limit"), 4096);
     EXPECT_EQ(parse_bandwidth("1e9", "--link-bandwidth"), 1e9);
+}
+
+TEST(Units, ASmallPlainNumberIsAForgottenUnit) {
+    EXPECT_THAT([] { parse_duration_ns("5", "--link-latency"); },
+                ThrowsMessage<UsageError>(AllOf(HasSubstr("--link-latency is '5'"), HasSubstr("is in ns"),
+                                                HasSubstr("write it as 10us, or as 5ns"))));
+    EXPECT_THAT([] { parse_bytes("16", "--memory-limit"); },
+                ThrowsMessage<UsageError>(HasSubstr("write it as 16GiB, or as 16B")));
+    EXPECT_THAT([] { parse_bandwidth("12.5", "--link-bandwidth"); },
+                ThrowsMessage<UsageError>(HasSubstr("write it as 12GB/s, or as 12.5B/s")));
+}
+
+TEST(Units, ALinkThatMovesNothingIsRefused) {
+    for (const char* text : {"0", "0GB/s", "0.0 MB/s"}) {
+        EXPECT_THAT([&] { parse_bandwidth(text, "--link-bandwidth"); },
+                    ThrowsMessage<UsageError>(HasSubstr("leave the option out")));
+    }
 }
 
 TEST(Units, TellsPowersOfThousandFromPowersOf1024) {

@@ -232,6 +232,30 @@ TEST_F(ScriptModel, SaysWhichLayerCannotTakeTheInput) {
     expect_refused(reduced.write() + ":input=4", "no result for each sample", "leave reductions to the loss");
 }
 
+TEST_F(ScriptModel, RefusesMoreTokensThanTheModelHas) {
+    ScriptFile file("tokens");
+    file.child("torch.embedding(self.weight, x)").register_parameter("weight", trainable(torch::randn({16, 4})), false);
+    const std::string path = file.write();
+    EXPECT_EQ(make_model(path + ":input=5,tokens=16").layers.size(), 1U);
+    expect_refused(path + ":input=5,tokens=17", "with tokens up to 16; its layer '0' throws", "set input and tokens");
+}
+
+TEST_F(ScriptModel, NamesTheMethodThatForwardCalls) {
+    ScriptFile file("calls_method");
+    file.linear(4, 4);
+    file.root().define("def doubled(self, x):\n  return x + x\n");
+    const std::string path =
+        file.write("def forward(self, x):\n  return self.doubled(getattr(self, \"0\").forward(x))\n");
+    expect_refused(path + ":input=4", "forward calls the method doubled", "cut");
+}
+
+TEST_F(ScriptModel, SaysWhatAFileOfAnotherKindShouldBe) {
+    for (const std::string suffix : {".pt2", ".pth", ".onnx"}) {
+        EXPECT_THAT([&] { make_model("net" + suffix + ":input=6"); },
+                    ThrowsMessage<UsageError>(AllOf(HasSubstr("ends in " + suffix), HasSubstr("torch.jit.script"))));
+    }
+}
+
 TEST_F(ScriptModel, RefusesALossThatTheOutputCannotHave) {
     const std::string path = small_net("wrong_loss");
     EXPECT_THAT([&] { make_model(path + ":input=6,tokens=9,loss=next_token"); }, testing::Throws<Error>());

@@ -24,7 +24,7 @@ public:
         profile.loss_ns = array();
         profile.launch_ns = one_of({0, 0, 0, 1e15});
         if (random_() % 4 == 0) {
-            profile.co_running_slowdown = {1, one_of({1e-300, 0.001, 1, 1e6})};
+            profile.co_running_slowdown = {1, one_of({1, 1.001, 2, 1e6})};
         }
         const std::size_t layers = 1 + random_() % 5;
         for (std::size_t l = 0; l < layers; ++l) {

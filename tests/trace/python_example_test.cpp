@@ -52,8 +52,10 @@ std::string pandas_block() {
 
 void write_example(const TemporaryFolder& folder) {
     TraceWriter writer(folder / "out.sqlite", IfExists::refuse);
+    TraceWriter simulated(folder / "sim.sqlite", IfExists::refuse);
+    simulated.add_timeline(sample_timeline(Source::simulated));
+    simulated.close();
     writer.add_timeline(sample_timeline(Source::measured));
-    writer.add_timeline(sample_timeline(Source::simulated));
     writer.add_memory({LaneId{0}, Nanoseconds{1}, 2, 3, 4, -1});
     writer.close();
     std::ofstream(folder / "profile.json") << R"({"layers": [{"name": "linear", "forward_ns": [2000000]}]})";

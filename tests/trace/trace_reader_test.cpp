@@ -163,6 +163,36 @@ TEST(TraceReader, NamesTheTaskWhoseKindOrLaneIsUnknown) {
                 ThrowsMessage<TraceFormatError>(HasSubstr("lane 2000000000")));
 }
 
+TEST(TraceReader, RefusesWhatEndsBeforeItStarts) {
+    const TemporaryFolder folder;
+    {
+        TraceWriter writer(folder / "task.sqlite", IfExists::refuse);
+        writer.add_task({{0, TaskKind::forward, 0, 0, -1}, LaneId{0}, Nanoseconds{50}, Nanoseconds{20}, 0},
+                        Source::measured);
+        writer.close();
+    }
+    EXPECT_THAT([&] { TraceReader(folder / "task.sqlite").timeline(Source::measured); },
+                testing::ThrowsMessage<TraceFormatError>(
+                    testing::HasSubstr("starts at 50 ns and ends at 20 ns, before it starts")));
+    {
+        TraceWriter writer(folder / "step.sqlite", IfExists::refuse);
+        writer.add_step({3, Nanoseconds{0}, Nanoseconds{10}, Nanoseconds{40}, Nanoseconds{20}, 1.5, false});
+        writer.close();
+    }
+    EXPECT_THAT([&] { TraceReader(folder / "step.sqlite").steps(); },
+                testing::ThrowsMessage<TraceFormatError>(testing::HasSubstr("step 3 ends before it starts")));
+}
+
+TEST(TraceReader, ATableThatIsMissingIsTheFilesFault) {
+    const TemporaryFolder folder;
+    TraceWriter(folder / "t.sqlite", IfExists::refuse).close();
+    SQLite::Database(folder / "t.sqlite", SQLite::OPEN_READWRITE).exec("DROP TABLE PIPESCOPE_STEP");
+    EXPECT_THAT([&] { TraceReader(folder / "t.sqlite").steps(); },
+                testing::ThrowsMessage<TraceFormatError>(
+                    testing::AllOf(testing::HasSubstr("PIPESCOPE_STEP"), testing::HasSubstr("the file is damaged"),
+                                   testing::Not(testing::HasSubstr("check the disk")))));
+}
+
 TEST(TraceReader, ReportsATruncatedFileAsDamaged) {
     const TemporaryFolder folder;
     write_trace(folder / "t.sqlite", 20'000);

@@ -1,0 +1,75 @@
+#include "cli/stop_signals.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <string_view>
+
+namespace pipescope {
+namespace {
+constexpr std::array kSignals = {SIGINT, SIGTERM};
+
+// What a signal handler can reach. One word each, so that every thread reads a whole value.
+volatile sig_atomic_t asked_by = 0;
+volatile sig_atomic_t on_terminal = 0;
+std::array<struct sigaction, kSignals.size()> before;
+
+/// Async-signal-safe: it sets a word, calls sigaction() and write(), and restores errno.
+void note(int signal_number) {
+    const int error = errno;
+    asked_by = signal_number;
+    struct sigaction at_once {};
+    at_once.sa_handler = SIG_DFL;
+    for (const int each : kSignals) {
+        sigaction(each, &at_once, nullptr);
+    }
+    // On a terminal a progress bar, or the ^C that it shows, may stand in the line.
+    constexpr std::string_view kText =
+        "\npipescope: stopping after the current step; a second Ctrl-C ends it at once\n";
+    const std::string_view text = on_terminal != 0 ? kText : kText.substr(1);
+    [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
+    errno = error;
+}
+}  // namespace
+
+StopSignals::StopSignals() {
+    asked_by = 0;
+    on_terminal = isatty(STDERR_FILENO);
+    struct sigaction action {};
+    action.sa_handler = note;
+    action.sa_flags = SA_RESTART;
+    for (const int each : kSignals) {  // one handler at a time
+        sigaddset(&action.sa_mask, each);
+    }
+    for (std::size_t k = 0; k < kSignals.size(); ++k) {
+        sigaction(kSignals[k], nullptr, &before[k]);
+        if (before[k].sa_handler != SIG_IGN) {
+            sigaction(kSignals[k], &action, nullptr);
+        }
+    }
+}
+
+StopSignals::~StopSignals() {
+    for (std::size_t k = 0; k < kSignals.size(); ++k) {
+        sigaction(kSignals[k], &before[k], nullptr);
+    }
+}
+
+int stop_signal() noexcept {
+    return asked_by;
+}
+
+ExitCode stop_exit_code() noexcept {
+    return asked_by == 0 ? ExitCode::success : static_cast<ExitCode>(128 + asked_by);
+}
+
+Interrupted::Interrupted() : Error("interrupted before there was a result; nothing was kept; run it again") {}
+
+void throw_if_stopped() {
+    if (stop_signal() != 0) {
+        throw Interrupted();
+    }
+}
+}  // namespace pipescope

@@ -1,0 +1,101 @@
+// What Ctrl-C and SIGTERM leave of the commands that take long.
+
+#include "tests/cli/user.h"
+
+#include <gmock/gmock.h>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::Not;
+
+// Two layers that wait: a step of two micro-batches takes 9 ms.
+constexpr const char* kProfile = R"({"format": "pipescope.profile", "version": 1, "samples": [1], "layers": [
+    {"name": "a", "forward_ns": [1000000], "backward_ns": [2000000], "output_bytes": [8],
+     "parameter_bytes": 4096},
+    {"name": "b", "forward_ns": [1000000], "backward_ns": [2000000], "output_bytes": [8],
+     "parameter_bytes": 4096}]})";
+
+class Interruption : public testing::Test {
+protected:
+    Interruption() { user.writes("e.json", kProfile); }
+
+    /// Starts the command, waits until `ready`, a shell condition, holds, and sends the signals.
+    CommandResult stopped(const std::string& line, const std::string& ready, const std::string& signals) const {
+        // A shell starts what runs in its background with SIGINT ignored.
+        return user.types_to_shell(
+            "env --default-signal=INT timeout --foreground 100 '" PIPESCOPE_BIN_FOLDER "/pipescope' " + line +
+            " >.stdout 2>.stderr & waiter=$!\n"
+            "for i in $(seq 900); do sleep 0.1; if " +
+            ready +
+            "; then break; fi; done 2>.none\n"
+            "run=$(pgrep -P $waiter)\nfor s in " +
+            signals + "; do kill -$s $run; done\nwait $waiter");
+    }
+
+    User user;
+};
+
+const std::string kLongRun = "run emulated:e.json --balance 1,1 -m 2 --batch 2 --steps 100000 --trace t.sqlite";
+const std::string kSeveralSteps = "test $(stat -c %s t.sqlite-wal || echo 0) -gt 200000";
+
+TEST_F(Interruption, ARunPrintsItsStepsAndClosesItsTrace) {
+    for (const auto& [name, code] : {std::pair{"INT", 130}, {"TERM", 143}}) {
+        const CommandResult run = stopped(kLongRun + " --json --force", kSeveralSteps, name);
+        EXPECT_EQ(run.code, code) << run.err;
+        EXPECT_THAT(run.err, HasSubstr("stopping after the current step"));
+        const auto object = run.json();
+        EXPECT_EQ(object.at("interrupted"), true);
+        EXPECT_GE(object.at("steps").size(), 3u);
+        EXPECT_TRUE(object.at("bubble_fraction").is_number());
+        EXPECT_FALSE(user.has("t.sqlite-wal"));
+        EXPECT_EQ(user.succeeds("recover t.sqlite --json").json().at("was_open"), false);
+        const auto compared = user.succeeds("compare t.sqlite --json").json();
+        EXPECT_EQ(compared.at("steps").size(), object.at("steps").size() - 2) << "two were warm-up";
+        EXPECT_EQ(compared.at("tasks_unmatched"), 0) << "no step is cut in half";
+    }
+    const CommandResult text = stopped(kLongRun + " --force", kSeveralSteps, "INT");
+    EXPECT_THAT(text.out, AllOf(HasSubstr("warm-up"), HasSubstr("interrupted after"), HasSubstr("of 100000 steps"),
+                                HasSubstr("trace t.sqlite")));
+}
+
+TEST_F(Interruption, TheSecondSignalEndsARunAtOnce) {
+    const CommandResult run = stopped(kLongRun, kSeveralSteps, "INT TERM");
+    EXPECT_THAT(run.out, Not(HasSubstr("interrupted")));
+    EXPECT_TRUE(user.succeeds("recover t.sqlite --json").json().at("was_open").get<bool>());
+}
+
+TEST_F(Interruption, WarmUpAloneHasNoBubble) {
+    const CommandResult run = stopped(kLongRun + " --warmup 99999", kSeveralSteps, "INT");
+    EXPECT_EQ(run.code, 130);
+    EXPECT_THAT(run.out, AllOf(HasSubstr("every step was a warm-up"), Not(HasSubstr("not whole"))));
+}
+
+TEST_F(Interruption, ADemoPrintsThePartThatIsMeasuredAndTheNextOneReplacesItsFiles) {
+    const std::string demo = "demo --json --model mlp:layers=4,width=64 --batch 8 -m 4 --steps ";
+    const CommandResult first =
+        stopped(demo + "100000", "test $(stat -c %s demo/trace.sqlite-wal || echo 0) -gt 1000000", "INT");
+    EXPECT_EQ(first.code, 130) << first.err;
+    const auto object = first.json();
+    EXPECT_EQ(keys_of(object), (std::vector<std::string>{"real", "interrupted"}));
+    EXPECT_TRUE(object.at("real").at("repeat_spread").is_null());
+    EXPECT_THAT(user.reads("demo/report.md"), AllOf(HasSubstr("did not finish"), HasSubstr("| step time |")));
+    EXPECT_FALSE(user.has("demo/trace.sqlite-wal"));
+
+    const CommandResult second = stopped(demo + "2", "grep -q profiling .stderr", "INT");
+    EXPECT_EQ(second.code, 130) << second.err;
+    EXPECT_THAT(second.err, AllOf(Not(HasSubstr("exists already")), HasSubstr("interrupted before")));
+    EXPECT_FALSE(user.has("demo/trace.sqlite")) << "the files of the first are gone";
+}
+
+TEST_F(Interruption, AnAblationPrintsTheRowsItMeasured) {
+    const CommandResult run =
+        stopped("ablation mlp:layers=2,width=16 --balance 1,1 --batch 2 -m 2 --rounds 100000 --steps 1 --json",
+                "sleep 3", "INT");
+    EXPECT_EQ(run.code, 130) << run.err;
+    EXPECT_EQ(run.json().at("interrupted"), true);
+    EXPECT_GE(run.json().at("rows").size(), 1u);
+}
+}  // namespace
+}  // namespace pipescope

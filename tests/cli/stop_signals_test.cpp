@@ -1,0 +1,58 @@
+#include "cli/stop_signals.h"
+
+#include <gmock/gmock.h>
+#include <signal.h>
+
+namespace pipescope {
+namespace {
+using testing::HasSubstr;
+using testing::internal::CaptureStderr;
+using testing::internal::GetCapturedStderr;
+
+TEST(StopSignals, TheFirstIsNotedAndAnnounced) {
+    for (const auto& [signal_number, code] :
+         {std::pair{SIGINT, ExitCode::interrupted}, {SIGTERM, ExitCode::terminated}}) {
+        const StopSignals signals;
+        EXPECT_EQ(stop_signal(), 0);
+        EXPECT_EQ(stop_exit_code(), ExitCode::success);
+        EXPECT_NO_THROW(throw_if_stopped());
+        CaptureStderr();
+        raise(signal_number);
+        EXPECT_THAT(GetCapturedStderr(), HasSubstr("stopping after the current step"));
+        EXPECT_EQ(stop_signal(), signal_number);
+        EXPECT_EQ(stop_exit_code(), code);
+        EXPECT_THROW(throw_if_stopped(), Interrupted);
+    }
+}
+
+TEST(StopSignals, TheSecondEndsTheProcessWhicheverItIs) {
+    const auto both = [](int first, int second) {
+        const StopSignals signals;
+        raise(first);
+        raise(second);
+    };
+    EXPECT_EXIT(both(SIGINT, SIGINT), testing::KilledBySignal(SIGINT), "");
+    EXPECT_EXIT(both(SIGINT, SIGTERM), testing::KilledBySignal(SIGTERM), "");
+    EXPECT_EXIT(both(SIGTERM, SIGINT), testing::KilledBySignal(SIGINT), "");
+}
+
+TEST(StopSignals, WhatWasIgnoredStaysIgnored) {
+    const auto handler = [](int signal_number) {
+        struct sigaction action {};
+        sigaction(signal_number, nullptr, &action);
+        return action.sa_handler;
+    };
+    ASSERT_EQ(handler(SIGTERM), SIG_DFL);
+    signal(SIGINT, SIG_IGN);
+    {
+        const StopSignals signals;
+        raise(SIGINT);
+        EXPECT_EQ(stop_signal(), 0);
+        EXPECT_NE(handler(SIGTERM), SIG_DFL);
+    }
+    EXPECT_EQ(handler(SIGINT), SIG_IGN);
+    EXPECT_EQ(handler(SIGTERM), SIG_DFL);
+    signal(SIGINT, SIG_DFL);
+}
+}  // namespace
+}  // namespace pipescope
