@@ -202,7 +202,8 @@ TEST(ComparisonReport, RefusesBubbleFiguresWhereRangesWereLost) {
     EXPECT_TRUE(object.at("measured_bubble_fraction").is_null());
     EXPECT_TRUE(object.at("lanes").at(0).at("measured_bubble_fraction").is_null());
     EXPECT_EQ(object.at("drops").at(0).at("dropped"), 3);
-    EXPECT_THAT(object.at("refused"), ElementsAre("measured_bubble_fraction", "lanes.measured_bubble_fraction"));
+    EXPECT_THAT(object.at("refused"),
+                ElementsAre("measured_bubble_fraction", "measured_bubble_mean", "lanes.measured_bubble_fraction"));
     compared.warnings = {"the recorder lost 3 of 103 ranges"};
     EXPECT_THAT(comparison_text(compared), StartsWith("warning: the recorder lost 3 of 103 ranges\n"));
     EXPECT_THAT(comparison_text(compared), ContainsRegex("bubble fraction +lost"));

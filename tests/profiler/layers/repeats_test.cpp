@@ -80,7 +80,7 @@ struct TwoLanes {
     TwoLanes(double alone, double together, double new_each) {
         std::mt19937 random(3);
         std::normal_distribution<double> normal;
-        for (int block = 0; block < 40; ++block) {
+        for (int block = 0; block < 300; ++block) {
             const double both = 1 + together * normal(random);
             const double mine_alone = 1 + alone * normal(random);
             const double others_alone = 1 + alone * normal(random);
@@ -167,9 +167,14 @@ TEST(RepeatRounds, GoOnUntilANoisyLayersEstimateIsGoodEnough) {
 
 // Times that double for seconds are not known well after as many rounds as times that vary from one to the next.
 TEST(RepeatRounds, GoOnLongerWhereSlowTimesLast) {
-    const RepeatGoal goal{.target_error = 0.02, .time_limit_s = 1e6};
-    const auto in_bursts = [](std::size_t round) { return noisy(round / 6); };
-    EXPECT_GT(rounds_until_good(goal, in_bursts), 2 * rounds_until_good(goal, noisy));
+    const RepeatGoal goal{.target_error = 0.02, .time_limit_s = 1e6, .long_enough_s = 1e6};
+    const auto times_that_last = [](std::size_t rounds) {
+        return [rounds, random = std::mt19937(4), slow = false](std::size_t round) mutable {
+            slow = round % rounds == 0 ? random() % 2 == 0 : slow;
+            return noisy(slow ? 1 : 0);
+        };
+    };
+    EXPECT_GT(rounds_until_good(goal, times_that_last(8)), 2 * rounds_until_good(goal, times_that_last(1)));
 }
 
 TEST(RepeatRounds, EndWhereTheNextOneWouldBeLate) {
