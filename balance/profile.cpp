@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -170,6 +171,16 @@ void check_skips(const std::vector<LayerProfile>& layers) {
 }
 }  // namespace
 
+void check_load(const MachineLoad& load, const std::string& path) {
+    for (const auto& [key, share] : {std::pair{".others", load.others}, std::pair{".stolen", load.stolen},
+                                     std::pair{".pressure", load.pressure.value_or(0)}}) {
+        if (!(share >= 0 && share <= 1)) {
+            throw ProfileError(path + key + " is " + text_of(share) +
+                               "; it is a share of the cores' time, from 0 to 1; correct it, or leave the load out");
+        }
+    }
+}
+
 void check_profile(const Profile& profile) {
     check_samples(profile.samples);
     const std::size_t samples = profile.samples.size();
@@ -179,7 +190,15 @@ void check_profile(const Profile& profile) {
     require_per_size(profile.loss_transient_bytes, samples, false, "loss_transient_bytes");
     require_number(profile.optimizer_ns, "optimizer_ns");
     require_number(profile.step_cv, "step_cv");
+    require_number(profile.lane_cv, "lane_cv");
+    if (profile.lane_cv > profile.step_cv) {
+        throw ProfileError("lane_cv is " + std::to_string(profile.lane_cv) + "; it is a part of step_cv, which is " +
+                           std::to_string(profile.step_cv) + "; use at most that");
+    }
     require_number(profile.launch_ns, "launch_ns");
+    if (profile.load) {
+        check_load(*profile.load, "load");
+    }
     if (profile.threads < 1) {
         throw ProfileError("threads is " + std::to_string(profile.threads) + "; a lane has at least 1 thread; use 1");
     }

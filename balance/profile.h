@@ -3,9 +3,11 @@
 #include "balance/layer_tape.h"
 #include "schedule/error.h"
 #include "schedule/ids.h"
+#include "schedule/machine_load.h"
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -70,6 +72,7 @@ struct Profile {
     int host_cores = 0;           ///< cores the measured lanes had; 0: unknown
     PerLane co_running_slowdown;  ///< entry k: how many times as long a layer takes with k + 1 lanes busy as with one
     double step_cv = 0;  ///< how much whole passes over the model vary together, beyond the layers' own cv; 0: unknown
+    double lane_cv = 0;  ///< the part of step_cv that a lane has for itself, from pass to pass; at most step_cv
     bool estimated = false;
     std::vector<std::int64_t> samples;  ///< micro-batch sizes measured
     PerSize input_bytes;
@@ -79,6 +82,7 @@ struct Profile {
     double optimizer_ns = 0;
     double launch_ns = 0;
     std::vector<LayerProfile> layers;
+    std::optional<MachineLoad> load;  ///< while it was measured
     std::string unknown;
 
     friend bool operator==(const Profile&, const Profile&) = default;
@@ -87,6 +91,9 @@ struct Profile {
 /// Throws ProfileError, with the JSON path of the first fault, unless the invariant holds. Beyond it: numbers are at
 /// most 2^53, skips are stashed once and popped once by a later layer. An optional array may be empty.
 void check_profile(const Profile& profile);
+
+/// The same of a load on its own: shares from 0 to 1.
+void check_load(const MachineLoad& load, const std::string& path);
 
 /// A value read off between, or outside, the measured sizes.
 struct Interpolated {

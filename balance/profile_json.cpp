@@ -206,6 +206,26 @@ BatchLoss parse_batch_loss(const Json& json) {
     return loss;
 }
 
+MachineLoad parse_load_object(const Json& json) {
+    Fields fields(json, "load");
+    MachineLoad load;
+    load.others = number_of(fields.require("others"), fields.path_of("others"));
+    load.stolen = number_of(fields.require("stolen"), fields.path_of("stolen"));
+    if (const auto pressure = fields.take("pressure")) {
+        load.pressure = number_of(*pressure, fields.path_of("pressure"));
+    }
+    check_load(load, "load");
+    return load;
+}
+
+Json load_object(const MachineLoad& load) {
+    Json json{{"others", load.others}, {"stolen", load.stolen}};
+    if (load.pressure) {
+        json["pressure"] = *load.pressure;
+    }
+    return json;
+}
+
 void check_format(Fields& fields) {
     if (const Json format = fields.require("format"); format != kFormat) {
         wrong_type("format", format, "\"" + std::string(kFormat) + "\": the file is something else");
@@ -301,6 +321,7 @@ Profile parse_profile(std::string_view text) {
     fields.read("host_cores", profile.host_cores);
     fields.read("co_running_slowdown", profile.co_running_slowdown);
     fields.read("step_cv", profile.step_cv);
+    fields.read("lane_cv", profile.lane_cv);
     fields.read("estimated", profile.estimated);
     profile.input_bytes = profile.loss_ns = PerSize(profile.samples.size(), 0);
     fields.read("input_bytes", profile.input_bytes);
@@ -311,6 +332,9 @@ Profile parse_profile(std::string_view text) {
     fields.read("loss_transient_bytes", profile.loss_transient_bytes);
     fields.read("optimizer_ns", profile.optimizer_ns);
     fields.read("launch_ns", profile.launch_ns);
+    if (const auto load = fields.take("load")) {
+        profile.load = parse_load_object(*load);
+    }
     const Json layers = fields.require("layers");
     if (!layers.is_array()) {
         wrong_type("layers", layers, "an array of layers");
@@ -337,6 +361,9 @@ std::string to_json(const Profile& profile) {
     if (profile.step_cv > 0) {
         json["step_cv"] = to_number(profile.step_cv);
     }
+    if (profile.lane_cv > 0) {
+        json["lane_cv"] = to_number(profile.lane_cv);
+    }
     json["estimated"] = profile.estimated;
     json["samples"] = profile.samples;
     add_array(json, "input_bytes", profile.input_bytes);
@@ -347,6 +374,9 @@ std::string to_json(const Profile& profile) {
     add_array(json, "loss_transient_bytes", profile.loss_transient_bytes);
     json["optimizer_ns"] = to_number(profile.optimizer_ns);
     json["launch_ns"] = to_number(profile.launch_ns);
+    if (profile.load) {
+        json["load"] = load_object(*profile.load);
+    }
     add_unknown(json, profile.unknown);
     // One line a field and one line a layer: readable, and a diff shows which layer changed.
     std::string text = "{\n";
@@ -358,5 +388,13 @@ std::string to_json(const Profile& profile) {
         text += (l == 0 ? "\n    " : ",\n    ") + dump(to_json(profile.layers[l]));
     }
     return text + "\n  ]\n}\n";
+}
+
+std::string to_json(const MachineLoad& load) {
+    return load_object(load).dump();
+}
+
+MachineLoad parse_load(std::string_view json) {
+    return parse_load_object(parse_json_with_path(json));
 }
 }  // namespace pipescope

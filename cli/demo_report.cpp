@@ -25,6 +25,13 @@ std::vector<std::string> remarks_of(const DemoPart& part) {
     const Comparison& comparison = part.compared.comparison;
     remarks.push_back(fmt::format("{} steps compared, {} tasks matched, {} unmatched", comparison.steps.size(),
                                   comparison.tasks_matched, comparison.tasks_unmatched));
+    if (const auto& band = part.compared.simulation.step_band) {
+        remarks.push_back(fmt::format("90 % of steps were predicted to take {} to {}", format_duration(band->first),
+                                      format_duration(band->second)));
+    }
+    for (const std::string& warning : part.compared.warnings) {
+        remarks.push_back("warning: " + warning);
+    }
     if (part.compared.lossy()) {
         remarks.emplace_back("the recorder lost ranges: no measured bubble fraction");
     }
@@ -36,11 +43,12 @@ TextTable demo_table(const DemoPart& part) {
     const Comparison& comparison = part.compared.comparison;
     const bool lossy = part.compared.lossy();
     TextTable table({{"", Align::left}, {"measured"}, {"predicted"}, {"error"}});
-    table.add_row({"step time", format_duration(comparison.measured_step_time),
-                   format_duration(comparison.simulated_step_time), format_error_percent(comparison.step_error)});
-    const double difference = comparison.simulated_bubble_fraction - comparison.measured_bubble_fraction;
-    table.add_row({"bubble fraction", lossy ? "" : format_percent(comparison.measured_bubble_fraction),
-                   format_percent(comparison.simulated_bubble_fraction), lossy ? "" : format_points(difference)});
+    const JudgedStep judged = comparison.judged();
+    table.add_row({judged.is_mean ? "mean step time" : "step time", format_duration(judged.measured),
+                   format_duration(judged.simulated), format_error_percent(comparison.step_error)});
+    table.add_row({"bubble fraction", lossy ? "" : format_percent(judged.measured_bubble),
+                   format_percent(judged.simulated_bubble),
+                   lossy ? "" : format_points(judged.simulated_bubble - judged.measured_bubble)});
     for (std::size_t lane = 0; lane < comparison.lanes.size(); ++lane) {
         const ComparedLane& each = comparison.lanes[lane];
         const auto& measured = each.measured_peak_bytes;

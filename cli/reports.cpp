@@ -127,6 +127,9 @@ Json simulation_json(const Simulation& simulation) {
     if (simulation.step_mean) {
         object["step_mean_ns"] = simulation.step_mean->count();
     }
+    if (simulation.bubble_mean) {
+        object["bubble_mean"] = *simulation.bubble_mean;
+    }
     object["balance"] = options.balance.layers_per_partition();
     object["chunks"] = options.chunks;
     object["micro_batches"] = simulation.micro_batches;
@@ -196,16 +199,19 @@ std::string simulation_text(const Simulation& simulation) {
                             options.batch / options.replicas);
     }
     TextTable figures({{"step time"}, {"bubble"}, {"utilization"}, {"speedup"}, {"samples/s"}});
-    figures.add_row({format_duration(simulation.step_time), format_percent(simulation.bubble_fraction),
-                     format_percent(simulation.utilization), fmt::format("{:.2f}", simulation.speedup),
-                     fmt::format("{:.2f}", simulation.samples_per_second)});
+    const Nanoseconds step = expected_step(simulation);
+    const double bubble = simulation.bubble_mean.value_or(simulation.bubble_fraction);
+    const double quicker = step.count() > 0 ? 1 + error_of(simulation.step_time, step) : 1;
+    figures.add_row({format_duration(step), format_percent(bubble), format_percent(1 - bubble),
+                     fmt::format("{:.2f}", simulation.speedup * quicker),
+                     fmt::format("{:.2f}", simulation.samples_per_second * quicker)});
     text += figures.str() + "\n";
-    if (simulation.step_band) {
-        text += fmt::format("nine of ten steps take {} to {}", format_duration(simulation.step_band->first),
-                            format_duration(simulation.step_band->second));
-        text += simulation.step_mean
-                    ? fmt::format(", {} in the mean with the profile's noise\n", format_duration(*simulation.step_mean))
-                    : "\n";
+    if (simulation.step_band && simulation.step_mean) {
+        text += fmt::format(
+            "means of noisy steps, as the profile's layers vary; 90 % of steps take {} to {}; without noise "
+            "a step would take {}\n",
+            format_duration(simulation.step_band->first), format_duration(simulation.step_band->second),
+            format_duration(simulation.step_time));
     }
     if (simulation.device_idle_fraction) {
         text += fmt::format("lanes share a device, which is idle {} of the step\n",
@@ -241,15 +247,28 @@ bool TraceComparison::lossy() const {
            std::any_of(drops.begin(), drops.end(), [](const DropRecord& drop) { return drop.dropped > 0; });
 }
 
+Json load_json(const std::optional<MachineLoad>& load) {
+    return load ? Json{{"others", load->others},
+                       {"stolen", load->stolen},
+                       {"pressure", load->pressure ? Json(*load->pressure) : Json(nullptr)}}
+                : Json(nullptr);
+}
+
 Json comparison_json(const TraceComparison& compared) {
     const Comparison& comparison = compared.comparison;
     const bool lossy = compared.lossy();
     Json object{{"steps", comparison.steps},
                 {"measured_step_ns", comparison.measured_step_time.count()},
                 {"simulated_step_ns", comparison.simulated_step_time.count()},
+                {"measured_step_mean_ns", comparison.measured_step_mean.count()},
+                {"simulated_step_mean_ns",
+                 comparison.simulated_step_mean ? Json(comparison.simulated_step_mean->count()) : Json(nullptr)},
                 {"step_error", comparison.step_error},
                 {"measured_bubble_fraction", fraction_unless(lossy, comparison.measured_bubble_fraction)},
-                {"simulated_bubble_fraction", comparison.simulated_bubble_fraction}};
+                {"simulated_bubble_fraction", comparison.simulated_bubble_fraction},
+                {"measured_bubble_mean", fraction_unless(lossy, comparison.measured_bubble_mean)},
+                {"simulated_bubble_mean",
+                 comparison.simulated_bubble_mean ? Json(*comparison.simulated_bubble_mean) : Json(nullptr)}};
     object["measured_wall_step_ns"] =
         comparison.measured_wall_step_time ? Json(comparison.measured_wall_step_time->count()) : Json(nullptr);
     const std::optional<Replay>& replay = comparison.replay;
@@ -277,6 +296,7 @@ Json comparison_json(const TraceComparison& compared) {
                                    {"measured_ns", task.measured.count()},
                                    {"simulated_ns", task.simulated.count()}});
     }
+    object["load"] = {{"profile", load_json(compared.profile_load)}, {"run", load_json(compared.run_load)}};
     object["drops"] = Json::array();
     for (const DropRecord& drop : compared.drops) {
         object["drops"].push_back({{"source", drop.source},
@@ -289,7 +309,7 @@ Json comparison_json(const TraceComparison& compared) {
     object["warnings"] = compared.warnings;
     object["refused"] = Json::array();
     if (lossy) {
-        object["refused"] = {"measured_bubble_fraction", "lanes.measured_bubble_fraction"};
+        object["refused"] = {"measured_bubble_fraction", "measured_bubble_mean", "lanes.measured_bubble_fraction"};
     }
     return object;
 }
@@ -298,12 +318,12 @@ std::string comparison_text(const TraceComparison& compared) {
     const Comparison& comparison = compared.comparison;
     const bool lossy = compared.lossy();
     TextTable figures({{"", Align::left}, {"measured"}, {"simulated"}, {"error"}});
-    figures.add_row({"step time", format_duration(comparison.measured_step_time),
-                     format_duration(comparison.simulated_step_time), format_error_percent(comparison.step_error)});
-    figures.add_row(
-        {"bubble fraction", percent_unless(lossy, comparison.measured_bubble_fraction),
-         format_percent(comparison.simulated_bubble_fraction),
-         lossy ? "" : format_points(comparison.simulated_bubble_fraction - comparison.measured_bubble_fraction)});
+    const JudgedStep judged = comparison.judged();
+    figures.add_row({"step time", format_duration(judged.measured), format_duration(judged.simulated),
+                     format_error_percent(comparison.step_error)});
+    figures.add_row({"bubble fraction", percent_unless(lossy, judged.measured_bubble),
+                     format_percent(judged.simulated_bubble),
+                     lossy ? "" : format_points(judged.simulated_bubble - judged.measured_bubble)});
     if (comparison.measured_wall_step_time) {
         figures.add_row({"wall step time", format_duration(*comparison.measured_wall_step_time), "", ""});
     }
@@ -320,8 +340,8 @@ std::string comparison_text(const TraceComparison& compared) {
                                : ""});
     }
     if (comparison.replay) {
-        figures.add_row({"step from measured durations", format_duration(comparison.measured_step_time),
-                         format_duration(comparison.replay->step_time),
+        figures.add_row({judged.is_mean ? "median step from measured durations" : "step from measured durations",
+                         format_duration(comparison.measured_step_time), format_duration(comparison.replay->step_time),
                          format_error_percent(comparison.replay->error)});
         figures.add_row({"and measured gaps", "", "", format_error_percent(comparison.replay->with_gaps_error)});
     }
@@ -329,7 +349,8 @@ std::string comparison_text(const TraceComparison& compared) {
     for (const std::string& warning : compared.warnings) {
         text += fmt::format("warning: {}\n", warning);
     }
-    text += fmt::format("{} steps (median), {} tasks matched, {} unmatched\n\n{}\n", comparison.steps.size(),
+    text += fmt::format("{} steps ({}), {} tasks matched, {} unmatched\n\n{}\n", comparison.steps.size(),
+                        judged.is_mean ? "step and bubble in the mean, the rest in the median" : "median",
                         comparison.tasks_matched, comparison.tasks_unmatched, figures.str());
     TextTable worst({{"furthest off", Align::left}, {"measured"}, {"simulated"}, {"difference"}});
     for (const ComparedTask& task : comparison.worst) {

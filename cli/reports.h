@@ -8,6 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,10 +35,14 @@ struct TraceComparison {
 
     /// The recording was cut off in the only step it has.
     bool cut_off_in_step = false;
+    std::optional<MachineLoad> profile_load = {};
+    std::optional<MachineLoad> run_load = {};
 
     /// Ranges are missing: measured bubble fractions would be wrong and are not shown.
     bool lossy() const;
 };
+/// {"others", "stolen", "pressure"}, or null.
+nlohmann::ordered_json load_json(const std::optional<MachineLoad>& load);
 nlohmann::ordered_json comparison_json(const TraceComparison& compared);
 std::string comparison_text(const TraceComparison& compared);
 

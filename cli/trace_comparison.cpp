@@ -18,6 +18,35 @@ namespace {
     throw TraceFormatError(fmt::format("{} {}", path.string(), problem));
 }
 
+/// What makes the prediction another one than of this run on this machine.
+std::vector<std::string> prediction_warnings(const Profile& profile, const Simulation& simulation) {
+    std::vector<std::string> warnings;
+    if (profile.estimated) {
+        warnings.emplace_back(
+            "the profile's times are estimated, not measured: the step error is the estimate's; profile without "
+            "--device meta to measure them");
+    }
+    if (simulation.extrapolated) {
+        warnings.emplace_back(
+            "a micro-batch of the run is smaller or larger than every size in the profile, so that its costs are "
+            "extrapolated; profile the sizes that run");
+    }
+    const PipelineOptions& options = simulation.options;
+    int lanes = 0;
+    for (int lane = 0; lane < num_lanes(options); ++lane) {
+        lanes += device_of(options, LaneId{lane}) == "cpu" ? 1 : 0;
+    }
+    const int busy = options.host_cores > 0 ? std::min(lanes, options.host_cores) : lanes;
+    const bool was_measured_here = profile.host_cores > 0 && profile.device == "cpu" && !profile.estimated;
+    if (was_measured_here && busy > profile.co_running_lanes && busy <= profile.host_cores) {
+        warnings.push_back(
+            fmt::format("the profile was taken with {} lane{} busy and the run keeps {} busy, which slow each other "
+                        "down; profile with --co-running {}",
+                        profile.co_running_lanes, profile.co_running_lanes == 1 ? "" : "s", busy, busy));
+    }
+    return warnings;
+}
+
 /// Compared with what the run was, simulated, and replayed. Faults in the trace are the trace's, not the caller's
 /// usage.
 TraceComparison compare_run(const std::filesystem::path& path, const OpenedTrace& trace, const Measured& measured) {
@@ -37,7 +66,19 @@ TraceComparison compare_run(const std::filesystem::path& path, const OpenedTrace
         Comparison comparison = compare(measured, simulation);
         comparison.replay = replay(measured, profile, options);
         const bool none_whole = trace.cut_off() && trace.steps.empty() && steps_of(trace.measured).size() < 2;
-        return {std::move(simulation), std::move(comparison), trace.drops, trace_warnings(trace), none_whole};
+        TraceComparison compared{std::move(simulation), std::move(comparison), trace.drops, trace_warnings(trace),
+                                 none_whole};
+        compared.profile_load = profile.load;
+        if (const auto load = trace.run.find("load"); load != trace.run.end()) {
+            compared.run_load = parse_load(load->second);
+        }
+        for (std::string& warning : prediction_warnings(profile, compared.simulation)) {
+            compared.warnings.push_back(std::move(warning));
+        }
+        for (std::string& warning : load_warnings(compared.profile_load, compared.run_load)) {
+            compared.warnings.push_back(std::move(warning));
+        }
+        return compared;
     } catch (const Error& error) {
         const std::string loss = loss_warning(trace.drops);  // the likely reason, where there is one
         refuse(path, fmt::format("holds a run that cannot be simulated: {}{}{}", error.what(), loss.empty() ? "" : "; ",

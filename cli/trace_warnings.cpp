@@ -1,9 +1,13 @@
 #include "cli/trace_warnings.h"
 
+#include "cli/units.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <cmath>
 #include <iostream>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -71,6 +75,40 @@ std::vector<std::string> trace_warnings(const OpenedTrace& trace) {
     }
     for (std::string& warning : diagnostic_warnings(trace.diagnostics)) {
         warnings.push_back(std::move(warning));
+    }
+    return warnings;
+}
+
+std::vector<std::string> load_warnings(const std::optional<MachineLoad>& load, std::string_view what) {
+    if (!load || !is_notable(*load)) {
+        return {};
+    }
+    std::string who;
+    if (load->others > kNotableLoad) {
+        who = fmt::format("other processes took {}", format_percent(load->others));
+    }
+    if (load->stolen > kNotableLoad) {
+        who += fmt::format("{}the host of this virtual machine took {}", who.empty() ? "" : " and ",
+                           format_percent(load->stolen));
+    }
+    return {
+        fmt::format("{} of the cores' time while {}: its times say as much of that load; do it again on a quiet "
+                    "machine",
+                    who, what)};
+}
+
+std::vector<std::string> load_warnings(const std::optional<MachineLoad>& profile,
+                                       const std::optional<MachineLoad>& run) {
+    std::vector<std::string> warnings = load_warnings(profile, "the profile was taken");
+    for (std::string& warning : load_warnings(run, "the run was recorded")) {
+        warnings.push_back(std::move(warning));
+    }
+    const auto taken = [](const MachineLoad& load) { return load.others + load.stolen; };
+    if (profile && run && std::abs(taken(*profile) - taken(*run)) > kNotableLoad) {
+        warnings.push_back(fmt::format(
+            "{} of the cores' time was taken while the profile was measured, and {} during the run: a part of the step "
+            "error is that difference",
+            format_percent(taken(*profile)), format_percent(taken(*run))));
     }
     return warnings;
 }

@@ -1,8 +1,11 @@
 #pragma once
 
+#include "schedule/machine_load.h"
 #include "trace/opened_trace.h"
 
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace pipescope {
@@ -15,6 +18,11 @@ std::vector<std::string> diagnostic_warnings(const std::vector<DiagnosticRecord>
 std::vector<std::string> loss_warnings(const std::vector<DropRecord>& drops);
 /// The same in one line.
 std::string loss_warning(const std::vector<DropRecord>& drops);
+/// A sentence where a notable share of the cores was taken while `what` ("the profile was taken"); else nothing.
+std::vector<std::string> load_warnings(const std::optional<MachineLoad>& load, std::string_view what);
+/// The same of a run and the profile it is predicted from, and a sentence where the two differ notably.
+std::vector<std::string> load_warnings(const std::optional<MachineLoad>& profile,
+                                       const std::optional<MachineLoad>& run);
 /// "pipescope: warning: ..." for each, on stderr.
 void print_warnings(const std::vector<std::string>& warnings);
 }  // namespace pipescope

@@ -1,5 +1,6 @@
 #include "cli/validation_report.h"
 
+#include "cli/reports.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
 
@@ -33,6 +34,7 @@ Json candidate_json(const ValidatedCandidate& candidate) {
             {"runs", candidate.runs.size()},
             {"measured_step_ns", errors.measured_step_time.count()},
             {"simulated_step_ns", errors.simulated_step_time.count()},
+            {"means", errors.is_mean},
             {"step_error", errors.step_error},
             {"bubble_error", errors.bubble_error},
             {"peak_error", or_null(errors.peak_error)},
@@ -47,46 +49,55 @@ std::string percent_or_nothing(const std::optional<double>& fraction) {
     return fraction ? format_percent(*fraction) : "";
 }
 
-/// What a line of the verdict calls a goal; in points where the error is a difference of fractions.
+/// What a line of the verdict calls a goal, and how its numbers are written.
 struct GoalWords {
     const char* subject;
     const char* how;
-    bool in_points = false;
+    enum class Unit { percent, points, plain } unit = Unit::percent;
 };
 GoalWords words_of(const std::string& goal) {
+    using enum GoalWords::Unit;
     static const std::map<std::string, GoalWords> words{
         {"step_error_mean", {"step time error", "in the mean"}},
         {"step_error_max", {"step time error", "at worst"}},
-        {"bubble_error_mean", {"bubble error", "in the mean", true}},
+        {"bubble_error_mean", {"bubble error", "in the mean", points}},
         {"peak_error_mean", {"peak memory error", "in the mean"}},
+        {"rank_correlation", {"rank correlation", "of predicted and measured throughput", plain}},
+        {"regret", {"regret", "of the pipeline predicted quickest"}},
+        {"replayed_peak_error_mean", {"peak memory error", "at the measured instants in the mean"}},
         {"replay_error_max", {"replay error of measured durations", "at worst"}},
         {"replay_with_gaps_error_max", {"replay error with measured gaps", "at worst"}}};
     return words.at(goal);
 }
 
-/// A line for each part of the goal, and by which of its two numbers the mean step error is judged.
-std::string verdict(const ValidationSummary& summary, const ValidationGoal& goal) {
+std::string number_of(double value, GoalWords::Unit unit) {
+    switch (unit) {
+        case GoalWords::Unit::points: return fmt::format("{:.2f} points", 100 * value);
+        case GoalWords::Unit::plain: return fmt::format("{:.3f}", value);
+        default: return format_percent(value);
+    }
+}
+
+/// A line for each part of the goal, and how many there are of each kind.
+std::string verdict(const std::vector<JudgedGoal>& goals) {
     std::string text;
-    for (const JudgedGoal& each : judge(summary, goal)) {
+    std::map<std::string, int> counts;
+    for (const JudgedGoal& each : goals) {
         const GoalWords words = words_of(each.name);
-        const auto number = [&](double error) {
-            return words.in_points ? fmt::format("{:.2f} points", 100 * error) : format_percent(error);
-        };
-        const bool by_spread = each.name == "step_error_mean" && each.allowed > goal.step_error;
-        text += fmt::format("{} of {} {}: {}, {} {}\n", words.subject, number(each.found), words.how,
-                            each.reached() ? "reached" : "not reached", number(each.allowed),
-                            by_spread         ? "(twice the spread of equal runs) is allowed"
-                            : words.in_points ? "are allowed"
-                                              : "is allowed");
+        const std::string allowed =
+            fmt::format("{} {}", each.at_least ? "at least" : "at most", number_of(each.allowed, words.unit));
+        const char* result = !each.is_judged() ? "not judged" : each.reached() ? "reached" : "not reached";
+        ++counts[result];
+        text += fmt::format("{} of {} {}: {}, {}\n", words.subject, number_of(each.found, words.unit), words.how,
+                            result, each.is_judged() ? "the goal is " + allowed : each.not_judged);
     }
-    if (!summary.spread) {
-        text += "the spread of equal runs is unknown: with --rounds 1 none is equal to another\n";
-    }
-    return text;
+    return text + fmt::format("goals: {} reached, {} not reached, {} not judged\n", counts["reached"],
+                              counts["not reached"], counts["not judged"]);
 }
 }  // namespace
 
-Json validation_json(std::span<const ValidatedCandidate> candidates, const ValidationGoal& goal) {
+Json validation_json(std::span<const ValidatedCandidate> all, const ValidationGoal& goal) {
+    const std::vector<ValidatedCandidate> candidates = candidates_that_ran(all);
     const ValidationSummary summary = summarize(candidates);
     Json object{{"candidates", Json::array()}};
     for (const ValidatedCandidate& each : candidates) {
@@ -105,18 +116,23 @@ Json validation_json(std::span<const ValidatedCandidate> candidates, const Valid
     object["rank_correlation"] = summary.rank_correlation;
     object["regret"] = summary.regret;
     object["band_coverage"] = or_null(summary.band_coverage);
-    object["allowed_step_error"] = allowed_step_error(summary, goal);
+    object["load"] = load_json(summary.load);
+    object["allowed_step_error"] = goal.step_error;
     const std::vector<JudgedGoal> goals = judge(summary, goal);
     object["goals"] = Json::array();
     for (const JudgedGoal& each : goals) {
-        object["goals"].push_back(
-            {{"name", each.name}, {"allowed", each.allowed}, {"found", each.found}, {"reached", each.reached()}});
+        object["goals"].push_back({{"name", each.name},
+                                   {"allowed", each.allowed},
+                                   {"found", each.found},
+                                   {"reached", each.is_judged() ? Json(each.reached()) : Json(nullptr)},
+                                   {"not_judged", each.is_judged() ? Json(nullptr) : Json(each.not_judged)}});
     }
-    object["reached"] = std::all_of(goals.begin(), goals.end(), [](const JudgedGoal& each) { return each.reached(); });
+    object["reached"] = or_null(all_reached(goals));
     return object;
 }
 
-std::string validation_text(std::span<const ValidatedCandidate> candidates, const ValidationGoal& goal, bool markdown) {
+std::string validation_text(std::span<const ValidatedCandidate> all, const ValidationGoal& goal, bool markdown) {
+    const std::vector<ValidatedCandidate> candidates = candidates_that_ran(all);
     TextTable rows({{"balance", Align::left},
                     {"m"},
                     {"checkpoint", Align::left},
@@ -164,6 +180,6 @@ std::string validation_text(std::span<const ValidatedCandidate> candidates, cons
                summary.band_coverage
                    ? fmt::format(", {} of measured steps in the 5 to 95 % band", format_percent(*summary.band_coverage))
                    : "") +
-           verdict(summary, goal);
+           verdict(judge(summary, goal));
 }
 }  // namespace pipescope

@@ -81,15 +81,19 @@ void match_tasks(const std::map<std::int32_t, Timeline>& steps, const Timeline& 
 void compare_steps(const std::vector<StepStatistics>& statistics, Comparison& comparison) {
     std::vector<Nanoseconds> times;
     std::vector<double> bubbles;
+    Nanoseconds sum{0};
     for (const StepStatistics& each : statistics) {
         times.push_back(each.step_time());
         bubbles.push_back(each.bubble_fraction);
+        sum += each.step_time();
+        comparison.measured_bubble_mean += each.bubble_fraction / static_cast<double>(statistics.size());
     }
     comparison.measured_step_time = median(times);
+    comparison.measured_step_mean = sum / static_cast<std::int64_t>(statistics.size());
     comparison.measured_bubble_fraction = median(bubbles);
-    comparison.step_error = static_cast<double>(comparison.simulated_step_time.count()) /
-                                static_cast<double>(comparison.measured_step_time.count()) -
-                            1;
+    const JudgedStep judged = comparison.judged();
+    comparison.step_error =
+        static_cast<double>(judged.simulated.count()) / static_cast<double>(judged.measured.count()) - 1;
 }
 
 void compare_lanes(const std::vector<StepStatistics>& statistics, const Simulation& simulation,
@@ -144,6 +148,14 @@ std::vector<std::int32_t> half_recorded(const Timeline& timeline, std::span<cons
     return half;
 }
 
+JudgedStep Comparison::judged() const {
+    if (!simulated_step_mean) {
+        return {measured_step_time, simulated_step_time, measured_bubble_fraction, simulated_bubble_fraction, false};
+    }
+    return {measured_step_mean, *simulated_step_mean, measured_bubble_mean,
+            simulated_bubble_mean.value_or(simulated_bubble_fraction), true};
+}
+
 Comparison compare(const Measured& measured, const Simulation& simulation) {
     if (measured.steps.empty()) {
         throw Error("the trace has 0 steps to compare; at least 1 after the warm-up is needed; record more steps");
@@ -155,6 +167,8 @@ Comparison compare(const Measured& measured, const Simulation& simulation) {
     comparison.steps = measured.steps;
     comparison.simulated_step_time = simulation.step_time;
     comparison.simulated_bubble_fraction = simulation.bubble_fraction;
+    comparison.simulated_step_mean = simulation.step_mean;
+    comparison.simulated_bubble_mean = simulation.bubble_mean;
     if (!measured.wall_step_times.empty()) {
         comparison.measured_wall_step_time = median(measured.wall_step_times);
     }

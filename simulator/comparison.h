@@ -31,21 +31,38 @@ struct Replay {
     std::vector<Bytes> peak_bytes;  ///< by lane: the memory model at the measured instants, highest of the steps
 };
 
+/// What a step was said to be and what it was. An error is worked out from these two and no others.
+struct JudgedStep {
+    Nanoseconds measured{0};
+    Nanoseconds simulated{0};
+    double measured_bubble = 0;
+    double simulated_bubble = 0;
+    bool is_mean = false;  ///< else the median, and the step without noise
+};
+
 /// Measured steps against one simulated step, joined by TaskKey. Medians over the steps compared, except for counts and
 /// peaks. The optimizer is outside the step and left out.
 struct Comparison {
     std::vector<std::int32_t> steps;
     Nanoseconds measured_step_time{0};
-    Nanoseconds simulated_step_time{0};
-    double step_error = 0;  ///< simulated / measured - 1
+    Nanoseconds simulated_step_time{0};  ///< without noise
+    Nanoseconds measured_step_mean{0};
+    std::optional<Nanoseconds> simulated_step_mean;  ///< where the profile knows its noise: the step to expect
+    double step_error = 0;                           ///< simulated / measured - 1, of judged()
     double measured_bubble_fraction = 0;
     double simulated_bubble_fraction = 0;
+    double measured_bubble_mean = 0;
+    std::optional<double> simulated_bubble_mean;
     std::optional<Nanoseconds> measured_wall_step_time;
     std::int64_t tasks_matched = 0;
     std::int64_t tasks_unmatched = 0;  ///< in one but not the other, or a second time in its step; over all steps
     std::vector<ComparedLane> lanes;
     std::vector<ComparedTask> worst;  ///< the ten with the largest difference, largest first
     std::optional<Replay> replay;     ///< filled in by whoever has the profile; compare() leaves it out
+
+    /// Means where the profile knows noise: noise makes a step longer, since every wait takes the later of two, so a
+    /// mean is what a run takes, and is held against the run's mean.
+    JudgedStep judged() const;
 };
 
 /// What was measured, as a trace holds it. A borrowed view.

@@ -27,6 +27,8 @@ public:
         has_spare_ = true;
         return radius * std::cos(angle);
     }
+    /// A lognormal number of mean 1.
+    double factor(double sigma) { return std::exp(sigma * next() - sigma * sigma / 2); }
 
 private:
     /// In (0, 1].
@@ -44,6 +46,11 @@ private:
     bool has_spare_ = false;
 };
 
+/// Of the logarithm, for a standard deviation over the mean.
+double sigma_of(double cv) {
+    return std::sqrt(std::log1p(cv * cv));
+}
+
 /// The value below which `share` of the sorted values lie, linear between neighbours.
 double quantile(const std::vector<double>& sorted, double share) {
     const double position = share * static_cast<double>(sorted.size() - 1);
@@ -53,30 +60,35 @@ double quantile(const std::vector<double>& sorted, double share) {
 }
 }  // namespace
 
-std::optional<NoiseBand> noise_band(StepClock& clock, std::span<const std::int64_t> durations,
-                                    std::span<const double> cvs, const StepOfTimes& step, double common_cv) {
-    if (!(common_cv > 0) && std::none_of(cvs.begin(), cvs.end(), [](double cv) { return cv > 0; })) {
+std::optional<NoiseBand> noise_band(StepClock& clock, std::span<const std::int64_t> durations, const StepNoise& noise,
+                                    const StepOfTimes& step) {
+    if (!(noise.common_cv > 0) && !(noise.lane_cv > 0) &&
+        std::none_of(noise.own.begin(), noise.own.end(), [](double cv) { return cv > 0; })) {
         return std::nullopt;
     }
     const std::size_t count = clock.num_tasks();
     std::vector<double> sigma(count);
-    std::transform(cvs.begin(), cvs.end(), sigma.begin(), [](double cv) { return std::sqrt(std::log1p(cv * cv)); });
+    std::transform(noise.own.begin(), noise.own.end(), sigma.begin(), sigma_of);
+    const int num_lanes = 1 + std::max(-1, *std::max_element(noise.lanes.begin(), noise.lanes.end()));
+    std::vector<double> lane_factors(static_cast<std::size_t>(num_lanes), 1);
     std::vector<double> drawn(count);
     std::vector<double> starts(count);
     std::vector<double> ends(count);
     std::vector<double> steps(std::clamp<std::size_t>(kTaskBudget / count, 100, 1000));
-    Normals normals;
+    Normals own;
+    Normals of_lanes(~(kSeed >> 1));
     Normals common(~kSeed);
-    const double common_sigma = std::sqrt(std::log1p(common_cv * common_cv));
     for (double& each : steps) {
+        for (double& factor : lane_factors) {
+            factor = of_lanes.factor(sigma_of(noise.lane_cv));
+        }
         for (std::size_t task = 0; task < count; ++task) {
             drawn[task] = static_cast<double>(durations[task]);
-            if (sigma[task] > 0) {
-                drawn[task] *= std::exp(sigma[task] * normals.next() - sigma[task] * sigma[task] / 2);
-            }
+            drawn[task] *= sigma[task] > 0 ? own.factor(sigma[task]) : 1;
+            drawn[task] *= noise.lanes[task] >= 0 ? lane_factors[static_cast<std::size_t>(noise.lanes[task])] : 1;
         }
         clock.run(drawn, starts, ends);
-        each = step(starts, ends) * std::exp(common_sigma * common.next() - common_sigma * common_sigma / 2);
+        each = step(starts, ends) * common.factor(sigma_of(noise.common_cv));
     }
     std::sort(steps.begin(), steps.end());
     const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());

@@ -15,7 +15,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <numbers>
 
 namespace pipescope {
 namespace {
@@ -189,20 +188,30 @@ StepOfTimes step_of(const TaskGraph& graph, std::optional<SteadyTasks> steady) {
     };
 }
 
-/// A step of a run against a profile that was taken in another mood of the machine: both vary by the profile's step_cv,
-/// and the simulator is not the machine.
-void fill_in_noise(Simulation& simulation, const TaskGraph& graph, StepClock& clock, const TaskCosts& costs,
-                   std::span<const std::int64_t> durations, const Profile& profile, const StepOfTimes& step) {
+/// A step of a run against a profile of the same machine at another time: what all lanes have in common varies by the
+/// profile's step_cv in both, and the simulator is not the machine.
+StepNoise noise_of(const TaskGraph& graph, const TaskCosts& costs, const Profile& profile) {
     const bool is_of_a_machine = profile.host_cores > 0 || profile.step_cv > 0;
-    const double common_cv = std::hypot(std::numbers::sqrt2 * profile.step_cv, is_of_a_machine ? kPredictionCv : 0);
-    std::vector<double> cvs;
+    const double shared = profile.step_cv * profile.step_cv - profile.lane_cv * profile.lane_cv;
+    StepNoise noise;
+    noise.lane_cv = profile.lane_cv;
+    noise.common_cv = std::hypot(std::sqrt(2 * std::max(0.0, shared)), is_of_a_machine ? kPredictionCv : 0);
     for (const Task& task : graph.tasks()) {
-        cvs.push_back(costs.cv(task));
+        noise.own.push_back(costs.cv(task));
+        noise.lanes.push_back(is_compute(task.key.kind) ? task.lane.value() : -1);
     }
-    if (const std::optional<NoiseBand> band = noise_band(clock, durations, cvs, step, common_cv)) {
+    return noise;
+}
+
+void fill_in_noise(Simulation& simulation, StepClock& clock, std::span<const std::int64_t> durations,
+                   const StepNoise& noise, const StepOfTimes& step) {
+    if (const std::optional<NoiseBand> band = noise_band(clock, durations, noise, step)) {
         const auto rounded = [](double ns) { return Nanoseconds{std::llround(std::min(ns, kLatest))}; };
         simulation.step_band = {rounded(band->low), rounded(band->high)};
         simulation.step_mean = rounded(band->mean);
+        const auto longer = static_cast<double>(simulation.step_mean->count()) /
+                            std::max(1.0, static_cast<double>(simulation.step_time.count()));
+        simulation.bubble_mean = longer > 0 ? std::max(0.0, 1 - (1 - simulation.bubble_fraction) / longer) : 0;
     }
 }
 
@@ -248,7 +257,7 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     fill_in_statistics(simulation, serial_time(profile, options, costs),
                        window ? std::optional(window->period()) : std::nullopt);
     if (detail.noise) {
-        fill_in_noise(simulation, graph, clock, costs, times.durations, profile, step_of(graph, steady));
+        fill_in_noise(simulation, clock, times.durations, noise_of(graph, costs, profile), step_of(graph, steady));
     }
     if (detail.memory) {
         fill_in_memory(simulation,

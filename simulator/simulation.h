@@ -45,11 +45,12 @@ struct Simulation {
     double speedup = 0;  ///< against the same layers one after the other on the fastest lane, loss inside, no recompute
     double samples_per_second = 0;  ///< batch / step_time: the optimizer is outside, as in step_time
     /// Between these 5 and 95 % lies a step of a run: with the layers' noise, and what the profile's step_cv says of
-    /// the machine, whose mood the profile had once and the run has again. Where host_cores or step_cv is known, the
+    /// the machine, which changes from profile to run. Where host_cores or step_cv is known, the
     /// machine was a real one, and kPredictionCv comes on top. A load that comes between profile and run is not in it.
     std::optional<std::pair<Nanoseconds, Nanoseconds>> step_band;
-    std::optional<Nanoseconds>
-        step_mean;  ///< with the profile's noise: above step_time, since every wait takes a maximum
+    /// With the profile's noise, the step to expect: above step_time, since every wait takes a maximum.
+    std::optional<Nanoseconds> step_mean;
+    std::optional<double> bubble_mean;  ///< of a step that takes step_mean, whose lanes work no longer
     std::optional<double>
         device_idle_fraction;  ///< where lanes share a device: 1 - busy cores / its cores, mean of devices
     bool feasible = true;      ///< every lane's peak keeps its memory limit
@@ -59,6 +60,11 @@ struct Simulation {
     std::vector<SimulatedPartition> partitions;
     std::vector<SimulatedLane> lanes;
 };
+
+/// What a step takes, by all that is known: step_mean, or step_time where nothing is known of noise.
+inline Nanoseconds expected_step(const Simulation& simulation) {
+    return simulation.step_mean.value_or(simulation.step_time);
+}
 
 /// What to leave out where only the step time is wanted, as in a search over many options.
 struct SimulationDetail {

@@ -5,13 +5,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <numeric>
 #include <string>
+#include <utility>
 
 namespace pipescope {
 namespace {
 constexpr double kReplayError = 0.01;
 constexpr double kReplayWithGapsError = 0.001;
+constexpr double kReplayedPeakError = 0.01;
+constexpr std::size_t kFewestToRank = 3;
 
 /// The value furthest from 0.
 std::optional<double> furthest(const std::vector<double>& values) {
@@ -73,46 +77,84 @@ std::size_t steps_inside(const ValidatedRun& run) {
         run.measured_steps.begin(), run.measured_steps.end(),
         [&](Nanoseconds step) { return run.band && run.band->first <= step && step <= run.band->second; }));
 }
+
+/// The run whose step error is the median, of two the lower one.
+const ValidatedRun& middle_run(const std::vector<ValidatedRun>& runs) {
+    std::vector<const ValidatedRun*> sorted;
+    for (const ValidatedRun& run : runs) {
+        sorted.push_back(&run);
+    }
+    std::stable_sort(sorted.begin(), sorted.end(), [](const ValidatedRun* a, const ValidatedRun* b) {
+        return a->comparison.step_error < b->comparison.step_error;
+    });
+    return *sorted[(sorted.size() - 1) / 2];
+}
+
+/// The median over the runs of what each was, or was said to be.
+Nanoseconds median_over_runs(const ValidatedCandidate& candidate, Nanoseconds JudgedStep::*which) {
+    std::vector<Nanoseconds> times;
+    for (const ValidatedRun& run : candidate.runs) {
+        times.push_back(run.comparison.judged().*which);
+    }
+    return median(std::move(times));
+}
+
+void add_highest(const std::optional<MachineLoad>& load, std::optional<MachineLoad>& highest) {
+    if (!load) {
+        return;
+    }
+    MachineLoad& most = highest ? *highest : highest.emplace();
+    most.others = std::max(most.others, load->others);
+    most.stolen = std::max(most.stolen, load->stolen);
+    if (load->pressure) {
+        most.pressure = std::max(most.pressure.value_or(0), *load->pressure);
+    }
+}
+
+/// Why times cannot be judged; empty: they can.
+std::string why_times_say_nothing(const ValidationSummary& summary, const ValidationGoal& goal) {
+    if (!summary.spread) {
+        return "how far equal runs differ is not known";
+    }
+    if (*summary.spread <= goal.step_error) {
+        return {};
+    }
+    std::string percent = std::to_string(std::round(1000 * *summary.spread) / 10);
+    return "equal runs differ by " + percent.substr(0, percent.find('.') + 2) + " %";
+}
 }  // namespace
 
 CandidateErrors errors_of(const ValidatedCandidate& candidate) {
     if (candidate.runs.empty()) {
         throw Error("a candidate has no run; its errors are medians over runs; run it at least once");
     }
-    std::vector<Nanoseconds> measured, simulated;
-    std::vector<double> step_errors, bubble_errors, peak_errors, replay_errors, replay_with_gaps_errors;
-    std::vector<double> replayed_peak_errors;
+    std::vector<Nanoseconds> measured;
+    std::vector<double> replay_errors, replay_with_gaps_errors, replayed_peak_errors;
     std::size_t steps = 0;
     std::size_t inside = 0;
     for (const ValidatedRun& run : candidate.runs) {
-        const Comparison& comparison = run.comparison;
-        measured.push_back(comparison.measured_step_time);
-        simulated.push_back(comparison.simulated_step_time);
-        step_errors.push_back(comparison.step_error);
-        bubble_errors.push_back(comparison.simulated_bubble_fraction - comparison.measured_bubble_fraction);
-        if (const auto error = peak_error_of(comparison, simulated_peaks(comparison))) {
-            peak_errors.push_back(*error);
-        }
-        if (comparison.replay) {
-            replay_errors.push_back(comparison.replay->error);
-            if (const auto error = peak_error_of(comparison, comparison.replay->peak_bytes)) {
+        measured.push_back(run.comparison.judged().measured);
+        if (const auto& replay = run.comparison.replay) {
+            replay_errors.push_back(replay->error);
+            if (const auto error = peak_error_of(run.comparison, replay->peak_bytes)) {
                 replayed_peak_errors.push_back(*error);
             }
-            replay_with_gaps_errors.push_back(comparison.replay->with_gaps_error);
+            replay_with_gaps_errors.push_back(replay->with_gaps_error);
         }
         if (run.band) {
             steps += run.measured_steps.size();
             inside += steps_inside(run);
         }
     }
+    const Comparison& middle = middle_run(candidate.runs).comparison;
+    const JudgedStep judged = middle.judged();
     CandidateErrors errors;
-    errors.measured_step_time = median(measured);
-    errors.simulated_step_time = median(simulated);
-    errors.step_error = median(step_errors);
-    errors.bubble_error = median(bubble_errors);
-    if (!peak_errors.empty()) {
-        errors.peak_error = median(peak_errors);
-    }
+    errors.measured_step_time = judged.measured;
+    errors.simulated_step_time = judged.simulated;
+    errors.is_mean = judged.is_mean;
+    errors.step_error = middle.step_error;
+    errors.bubble_error = judged.simulated_bubble - judged.measured_bubble;
+    errors.peak_error = peak_error_of(middle, simulated_peaks(middle));
     if (replay_errors.size() == candidate.runs.size()) {
         errors.replay_error = furthest(replay_errors);
         errors.replay_with_gaps_error = furthest(replay_with_gaps_errors);
@@ -124,9 +166,16 @@ CandidateErrors errors_of(const ValidatedCandidate& candidate) {
     if (measured.size() > 1) {
         const auto [quickest, slowest] = std::minmax_element(measured.begin(), measured.end());
         errors.spread = static_cast<double>((*slowest - *quickest).count()) /
-                        static_cast<double>(std::max<std::int64_t>(1, errors.measured_step_time.count()));
+                        static_cast<double>(std::max<std::int64_t>(1, median(measured).count()));
     }
     return errors;
+}
+
+std::vector<ValidatedCandidate> candidates_that_ran(std::span<const ValidatedCandidate> candidates) {
+    std::vector<ValidatedCandidate> ran;
+    std::copy_if(candidates.begin(), candidates.end(), std::back_inserter(ran),
+                 [](const ValidatedCandidate& each) { return !each.runs.empty(); });
+    return ran;
 }
 
 ValidationSummary summarize(std::span<const ValidatedCandidate> candidates) {
@@ -160,8 +209,15 @@ ValidationSummary summarize(std::span<const ValidatedCandidate> candidates) {
             spreads.push_back(*errors.spread);
         }
         const auto samples = static_cast<double>(candidate.options.batch);
-        measured_rates.push_back(samples / static_cast<double>(errors.measured_step_time.count()));
-        simulated_rates.push_back(samples / static_cast<double>(errors.simulated_step_time.count()));
+        const auto rate = [&](Nanoseconds JudgedStep::*which) {
+            return samples / static_cast<double>(median_over_runs(candidate, which).count());
+        };
+        measured_rates.push_back(rate(&JudgedStep::measured));
+        simulated_rates.push_back(rate(&JudgedStep::simulated));
+        for (const ValidatedRun& run : candidate.runs) {
+            add_highest(run.profile_load, summary.load);
+            add_highest(run.run_load, summary.load);
+        }
     }
     if (!spreads.empty()) {
         summary.spread = mean_and_max(spreads).mean;
@@ -181,6 +237,7 @@ ValidationSummary summarize(std::span<const ValidatedCandidate> candidates) {
     if (with_band > 0) {
         summary.band_coverage = coverage / static_cast<double>(with_band);
     }
+    summary.candidates = candidates.size();
     summary.rank_correlation = rank_correlation(simulated_rates, measured_rates);
     const auto chosen = std::max_element(simulated_rates.begin(), simulated_rates.end()) - simulated_rates.begin();
     const double best = *std::max_element(measured_rates.begin(), measured_rates.end());
@@ -189,34 +246,62 @@ ValidationSummary summarize(std::span<const ValidatedCandidate> candidates) {
 }
 
 ValidationGoal validation_goal(bool emulated, int lanes, int cores) {
+    ValidationGoal goal;
     if (emulated) {
-        return {0.01, false, 0.03, 0.005};
+        goal.step_error = 0.01;
+        goal.worst_step_error = 0.03;
+        goal.bubble_error = 0.005;
+    } else if (lanes > cores) {
+        goal.step_error = 0.05;
+        goal.bubble_error.reset();
+        goal.peak_error.reset();
     }
-    return lanes > cores ? ValidationGoal{0.05, false, std::nullopt, std::nullopt, std::nullopt} : ValidationGoal{};
+    goal.regret = goal.step_error;
+    return goal;
 }
 
 std::vector<JudgedGoal> judge(const ValidationSummary& summary, const ValidationGoal& goal) {
-    std::vector<JudgedGoal> goals{{"step_error_mean", allowed_step_error(summary, goal), summary.step_error.mean}};
+    std::vector<JudgedGoal> goals;
+    const std::string silent = why_times_say_nothing(summary, goal);
+    const auto add_timed = [&](const std::string& name, double allowed, double found, bool at_least = false) {
+        goals.push_back({name, allowed, found, at_least, silent});
+    };
+    add_timed("step_error_mean", goal.step_error, summary.step_error.mean);
     if (goal.worst_step_error) {
-        goals.push_back({"step_error_max", *goal.worst_step_error, summary.step_error.max});
+        add_timed("step_error_max", *goal.worst_step_error, summary.step_error.max);
     }
     if (goal.bubble_error) {
-        goals.push_back({"bubble_error_mean", *goal.bubble_error, summary.bubble_error.mean});
+        add_timed("bubble_error_mean", *goal.bubble_error, summary.bubble_error.mean);
     }
     if (goal.peak_error && summary.peak_error) {
-        goals.push_back({"peak_error_mean", *goal.peak_error, summary.peak_error->mean});
+        add_timed("peak_error_mean", *goal.peak_error, summary.peak_error->mean);
+    }
+    add_timed("rank_correlation", goal.rank_correlation, summary.rank_correlation, true);
+    add_timed("regret", goal.regret, summary.regret);
+    if (summary.candidates < kFewestToRank && silent.empty()) {
+        for (JudgedGoal* each : {&goals.back(), &goals.back() - 1}) {
+            each->not_judged = "only " + std::to_string(summary.candidates) + " of the pipelines were run";
+        }
     }
     if (summary.replay_error) {
-        goals.push_back({"replay_error_max", kReplayError, summary.replay_error->max});
+        add_timed("replay_error_max", kReplayError, summary.replay_error->max);
     }
     if (summary.replay_with_gaps_error) {
         goals.push_back({"replay_with_gaps_error_max", kReplayWithGapsError, summary.replay_with_gaps_error->max});
     }
+    if (summary.replayed_peak_error) {
+        goals.push_back({"replayed_peak_error_mean", kReplayedPeakError, summary.replayed_peak_error->mean});
+    }
     return goals;
 }
 
-double allowed_step_error(const ValidationSummary& summary, const ValidationGoal& goal) {
-    return goal.or_twice_spread ? std::max(goal.step_error, 2 * summary.spread.value_or(0)) : goal.step_error;
+std::optional<bool> all_reached(std::span<const JudgedGoal> goals) {
+    if (std::any_of(goals.begin(), goals.end(),
+                    [](const JudgedGoal& each) { return each.is_judged() && !each.reached(); })) {
+        return false;
+    }
+    const bool all = std::all_of(goals.begin(), goals.end(), [](const JudgedGoal& each) { return each.is_judged(); });
+    return all ? std::optional(true) : std::nullopt;
 }
 
 double rank_correlation(std::span<const double> a, std::span<const double> b) {

@@ -128,7 +128,8 @@ DemoPart real_part(const DemoOptions& options) {
     pipeline = with_best_balance(profile, pipeline, kRealLanes);
     const Simulation predicted = simulate(profile, pipeline);
     options.say(fmt::format("balance {}; predicted: {} a step, bubble {}", to_string(pipeline.balance),
-                            format_duration(predicted.step_time), format_percent(predicted.bubble_fraction)));
+                            format_duration(expected_step(predicted)),
+                            format_percent(predicted.bubble_mean.value_or(predicted.bubble_fraction))));
 
     TrainingOptions training;
     training.pipeline = pipeline;
@@ -156,7 +157,7 @@ DemoPart real_part(const DemoOptions& options) {
     part.loss_before = result.steps.front().loss;
     part.loss_after = result.steps.back().loss;
     if (!again.empty()) {
-        part.repeat_spread = spread_of(median(measured_step_times(result)), median(again));
+        part.repeat_spread = spread_of(mean(measured_step_times(result)), mean(again));
     }
     part.picture = render(options, "trace.sqlite", "timeline.png");
     part.commands = {fmt::format("pipescope profile {} --micro-batch-sizes {} --co-running {} -o profile.json",

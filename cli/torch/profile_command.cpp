@@ -6,6 +6,7 @@
 #include "cli/progress_bar.h"
 #include "cli/text_table.h"
 #include "cli/torch/torch_program.h"
+#include "cli/trace_warnings.h"
 #include "cli/units.h"
 #include "engine/engine_error.h"
 #include "engine/lane_device.h"
@@ -191,6 +192,7 @@ ExitCode profile_command(const ProfileFlags& flags, bool has_device_type, bool h
         write_output(flags.output, flags.force, to_json(profile));
     }
     std::cout << (flags.json ? to_json(profile) : profile_text(profile));
+    print_warnings(load_warnings(profile.load, "the profile was taken"));
     return ExitCode::success;
 }
 }  // namespace

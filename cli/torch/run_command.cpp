@@ -146,6 +146,7 @@ Json run_json(const TrainingResult& result, std::size_t micro_batches) {
                                    {"peak", breakdown_json(lane.peak)},
                                    {"busy_ns", lane.busy ? Json(lane.busy->count()) : Json(nullptr)}});
     }
+    object["load"] = load_json(result.load);
     object["trace"] = result.trace.empty() ? Json(nullptr) : Json(result.trace.string());
     if (result.interrupted) {
         object["interrupted"] = true;
@@ -210,6 +211,7 @@ ExitCode run_command(const RunFlags& flags) {
     if (!result.loss.empty()) {
         print_warnings({result.loss});
     }
+    print_warnings(load_warnings(result.load, "it trained"));
     if (!result.trace_failure.empty()) {
         throw TraceError("the training went on, and " + result.trace_failure);
     }

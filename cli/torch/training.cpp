@@ -9,8 +9,10 @@
 #include "cli/torch/temporary_trace.h"
 #include "cli/trace_warnings.h"
 #include "engine/gpipe.h"
+#include "engine/usable_cores.h"
 #include "profiler/memory/device_listening.h"
 #include "profiler/memory/lane_memory.h"
+#include "profiler/recorder/load_meter.h"
 #include "profiler/recorder/recorder.h"
 #include "schedule/error.h"
 #include "schedule/median.h"
@@ -298,10 +300,16 @@ void check_training(const ModelSpec& model, const TrainingOptions& options) {
 TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& options) {
     check_training(model, options);
     RecordedFile file(options);
+    std::optional<MachineLoad> load;
     {
         Recorder recorder = file.open();
         describe(recorder, model, options);
+        const LoadMeter meter(usable_core_numbers());
         const std::vector<StepRecord> steps = train(model, options, recorder);
+        load = options.update_parameters ? meter.load() : std::nullopt;  // waiting takes no core
+        if (load) {
+            recorder.set_run("load", to_json(*load));
+        }
         try {
             recorder.stop();
         } catch (const TraceError& error) {
@@ -310,6 +318,7 @@ TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& opt
             }
             TrainingResult result = result_without_trace(steps);
             result.interrupted = stop_signal() != 0;
+            result.load = load;
             result.trace = file.trace();
             result.trace_failure = fmt::format("its trace is incomplete: {}", error.what());
             return result;
@@ -317,6 +326,7 @@ TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& opt
     }
     TrainingResult result = read_result(file.path(), options.pipeline.devices.size());
     result.interrupted = stop_signal() != 0;
+    result.load = load;
     result.trace = file.trace();
     result.trace_failure = file.failure();
     return result;

@@ -54,9 +54,10 @@ struct TrainingResult {
     /// Median over the steps after the warm-up; nothing if the recorder lost ranges, since it would be wrong.
     std::optional<double> bubble_fraction;
     std::vector<TrainedLane> lanes;
-    bool interrupted = false;     ///< asked to stop (stop_signals.h), so that steps may be missing
-    std::filesystem::path trace;  ///< where it was kept; empty: nowhere
-    std::string loss;             ///< a sentence about ranges that were lost or not heard; empty: none
+    bool interrupted = false;  ///< asked to stop (stop_signals.h), so that steps may be missing
+    std::optional<MachineLoad> load;  ///< while it trained; nothing of an emulated model, which takes no core
+    std::filesystem::path trace;      ///< where it was kept; empty: nowhere
+    std::string loss;                 ///< a sentence about ranges that were lost or not heard; empty: none
     /// Empty: the trace is whole. Else a clause that says why not; where the recording broke off, the steps are the
     /// loop's own, and the lanes are unknown.
     std::string trace_failure;

@@ -7,6 +7,7 @@
 #include "cli/torch/self_profile.h"
 #include "cli/torch/torch_program.h"
 #include "cli/torch/validation_runs.h"
+#include "cli/trace_warnings.h"
 #include "cli/validation_report.h"
 #include "engine/usable_cores.h"
 #include "models/zoo.h"
@@ -92,6 +93,7 @@ ExitCode validate_command(const ValidateFlags& flags) {
     }
     const auto candidates = emulated ? validate_emulated(flags) : validate_real(flags);
     const ValidationGoal goal = validation_goal(emulated, flags.lanes, usable_cores());
+    print_warnings(load_warnings(summarize(candidates_that_ran(candidates)).load, "profiles and runs were measured"));
     std::cout << (flags.json ? dump(validation_json(candidates, goal))
                              : validation_text(candidates, goal, flags.markdown) +
                                    (emulated ? "" : fewer_micro_batches(flags.chunks, flags.batch)));

@@ -84,8 +84,12 @@ std::vector<ValidatedCandidate> validate(const ModelSpec& model, const Validatio
     const TemporaryTrace trace;
     const auto total = static_cast<double>(plan.rounds) * static_cast<double>(validated.size());
     double done = 0;
+    const auto stopped = [&] { return plan.stop && plan.stop(); };
     for (std::int64_t round = 0; round < plan.rounds; ++round) {
         for (ValidatedCandidate& each : validated) {
+            if (stopped()) {
+                return validated;
+            }
             TrainingOptions training;
             training.pipeline = each.options;
             training.steps = plan.steps + plan.warmup;
@@ -93,16 +97,22 @@ std::vector<ValidatedCandidate> validate(const ModelSpec& model, const Validatio
             training.seed = plan.seed;
             training.update_parameters = !plan.emulated;
             training.profile = plan.profile(each.options);
+            if (stopped()) {
+                return validated;
+            }
             training.trace = trace.path();
             training.force = true;
             const TrainingResult result = train_recorded(model, training);
+            if (stopped()) {
+                return validated;
+            }
             TraceComparison compared = compare_trace(trace.path());
             if (compared.lossy()) {
                 throw Error(
                     "the recorder lost ranges of a run, so that its bubble is unknown; validate on a quieter machine");
             }
-            each.runs.push_back(
-                {std::move(compared.comparison), measured_step_times(result), compared.simulation.step_band});
+            each.runs.push_back({std::move(compared.comparison), measured_step_times(result),
+                                 compared.simulation.step_band, compared.profile_load, compared.run_load});
             if (plan.progress) {
                 plan.progress(++done / total);
             }

@@ -26,8 +26,12 @@ struct ValidationPlan {
     /// What a candidate is predicted from, asked right before each of its runs: machines change while one measures.
     std::function<Profile(const PipelineOptions& candidate)> profile;
     std::function<void(double done)> progress;
+    /// Asked before each profile and after each run; once it says so, no more is run, and a run that it cut short does
+    /// not count. May be empty.
+    std::function<bool()> stop;
 };
 
-/// Predicts and runs every candidate in every round. Precondition: the tracking allocator is installed.
+/// Predicts and runs every candidate in every round; stopped early, some have fewer runs than others, or none.
+/// Precondition: the tracking allocator is installed.
 std::vector<ValidatedCandidate> validate(const ModelSpec& model, const ValidationPlan& plan);
 }  // namespace pipescope

@@ -88,22 +88,23 @@ QString comparisonHeadline(const TraceDocument& document) {
         return document.complete ? QString() : text(QT_TRANSLATE_NOOP("Headlines", "Reading memory, comparing …"));
     }
     const Comparison& comparison = *document.comparison;
+    const JudgedStep judged = comparison.judged();
+    const QString of = judged.is_mean ? text(QT_TRANSLATE_NOOP("Headlines", "Mean of %1"))
+                                      : text(QT_TRANSLATE_NOOP("Headlines", "Median of %1"));
     const bool some = comparison.steps.size() < document.comparableSteps;
-    const QString steps = some ? text(QT_TRANSLATE_NOOP("Headlines", "Median of %1 of %2 steps, evenly chosen"))
-                                     .arg(comparison.steps.size())
-                                     .arg(document.comparableSteps)
+    const QString steps = some ? of.arg(text(QT_TRANSLATE_NOOP("Headlines", "%1 of %2 steps, evenly chosen"))
+                                            .arg(comparison.steps.size())
+                                            .arg(document.comparableSteps))
                           : comparison.steps.size() == 1
                               ? text(QT_TRANSLATE_NOOP("Headlines", "One step compared"))
-                              : text(QT_TRANSLATE_NOOP("Headlines", "Median of %1 steps")).arg(comparison.steps.size());
+                              : of.arg(text(QT_TRANSLATE_NOOP("Headlines", "%1 steps")).arg(comparison.steps.size()));
     QString line = steps + text(QT_TRANSLATE_NOOP("Headlines", ": step time %1 measured, %2 simulated (%3)"))
-                               .arg(formatDuration(comparison.measured_step_time.count()),
-                                    formatDuration(comparison.simulated_step_time.count()),
+                               .arg(formatDuration(judged.measured.count()), formatDuration(judged.simulated.count()),
                                     formatShareChange(comparison.step_error));
     if (document.comparedBubbleKnown()) {
         line += text(QT_TRANSLATE_NOOP("Headlines", "  ·  bubble %1 measured, %2 simulated (%3)"))
-                    .arg(formatShare(comparison.measured_bubble_fraction),
-                         formatShare(comparison.simulated_bubble_fraction),
-                         formatPoints(comparison.simulated_bubble_fraction - comparison.measured_bubble_fraction));
+                    .arg(formatShare(judged.measured_bubble), formatShare(judged.simulated_bubble),
+                         formatPoints(judged.simulated_bubble - judged.measured_bubble));
     }
     return line + text(QT_TRANSLATE_NOOP("Headlines", "  ·  %1 tasks matched, %2 without a twin"))
                       .arg(comparison.tasks_matched)

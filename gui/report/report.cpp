@@ -67,13 +67,15 @@ ReportTable totals(const TraceDocument& document) {
         return table;
     }
     const Comparison& found = *document.comparison;
-    table.rows.push_back({tr("Step time, median"), formatDuration(found.measured_step_time.count()),
-                          formatDuration(found.simulated_step_time.count()), formatShareChange(found.step_error)});
+    const JudgedStep judged = found.judged();
+    table.rows.push_back({judged.is_mean ? tr("Step time, mean") : tr("Step time, median"),
+                          formatDuration(judged.measured.count()), formatDuration(judged.simulated.count()),
+                          formatShareChange(found.step_error)});
     const QString refused = refusal(document);
-    const double points = found.simulated_bubble_fraction - found.measured_bubble_fraction;
-    table.rows.push_back(
-        {tr("Bubble fraction"), refused.isEmpty() ? formatShare(found.measured_bubble_fraction) : refused,
-         formatShare(found.simulated_bubble_fraction), refused.isEmpty() ? formatPoints(points) : kUnknown});
+    const double points = judged.simulated_bubble - judged.measured_bubble;
+    table.rows.push_back({judged.is_mean ? tr("Bubble fraction, mean") : tr("Bubble fraction"),
+                          refused.isEmpty() ? formatShare(judged.measured_bubble) : refused,
+                          formatShare(judged.simulated_bubble), refused.isEmpty() ? formatPoints(points) : kUnknown});
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
     table.rows.push_back({tr("Whole step with the host's part"), orUnknown(found.measured_wall_step_time, duration),
                           kUnknown, kUnknown});

@@ -1,7 +1,6 @@
 #include "profiler/layers/batch_loss.h"
 
 #include "profiler/layers/profile_assembly.h"
-#include "profiler/layers/repeats.h"
 
 #include <ATen/Functions.h>
 
@@ -52,13 +51,13 @@ BatchLoss time_batch_loss(const ModelEnd& end, std::vector<std::int64_t> sizes, 
         for (at::Tensor& tensor : target) {
             tensor = tensor.to(end.chain.device());
         }
-        Repeats repeats;
-        for (int repeat = 0; repeat <= kRepeats; ++repeat) {
-            repeats.add({end.chain.time_loss(output, target)});
+        end.chain.time_loss(output, target);  // warms up
+        double sum = 0;
+        for (int repeat = 0; repeat < kRepeats; ++repeat) {
+            sum += end.chain.time_loss(output, target);
         }
-        repeats.drop_warm_up();
         loss.samples.push_back(size);
-        loss.ns.push_back(repeats.median(0));
+        loss.ns.push_back(sum / kRepeats);
     }
     return loss;
 }

@@ -1,6 +1,7 @@
 #include "profiler/layers/busy_lanes.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace pipescope {
@@ -8,7 +9,7 @@ BusyLanes::BusyLanes(const ModelSpec& model, const std::vector<MeasuredSize>& si
     : sizes_(sizes), busy_(static_cast<std::size_t>(count)) {
     for (int lane = 0; lane < count; ++lane) {
         const std::uint64_t lane_seed = seed + 1 + static_cast<std::uint64_t>(lane);
-        lanes_.push_back({std::make_unique<LayerChain>(model, lane_seed), false});
+        lanes_.push_back({std::make_unique<LayerChain>(model, lane_seed), false, {}});
     }
     for (std::size_t lane = 0; lane < lanes_.size(); ++lane) {
         threads_.emplace_back([this, lane] { work(lane); });
@@ -33,16 +34,22 @@ void BusyLanes::work(std::size_t lane) {
             return;
         }
         lanes_[lane].runs = true;
-        const MeasuredSize& size = sizes_[size_];
+        const std::size_t index = size_;
+        const MeasuredSize& size = sizes_[index];
         const std::stop_token stop = pass_.get_token();
         lock.unlock();
         std::exception_ptr failure;
+        Pass pass{std::chrono::steady_clock::now(), {}, index, 0};
         try {
-            lanes_[lane].chain->run(size.start, size.target, size.segments, stop);
+            pass.ns = lanes_[lane].chain->run(size.start, size.target, size.segments, stop).total();
         } catch (...) {
             failure = std::current_exception();
         }
+        pass.end = std::chrono::steady_clock::now();
         lock.lock();
+        if (!failure && !stop.stop_requested()) {
+            lanes_[lane].passes.push_back(pass);
+        }
         lanes_[lane].runs = false;
         changed_.notify_all();
         if (failure) {
@@ -71,6 +78,34 @@ void BusyLanes::set_busy(int count) {
 bool BusyLanes::others_stopped() const {
     return std::none_of(lanes_.begin() + static_cast<std::ptrdiff_t>(std::min(busy_, lanes_.size())), lanes_.end(),
                         [](const Lane& lane) { return lane.runs; });
+}
+
+double BusyLanes::pass_over_mean(Moment start, Moment end, std::size_t size) const {
+    const std::lock_guard lock(mutex_);
+    double sum = 0;
+    int count = 0;
+    for (const Lane& lane : lanes_) {
+        double all = 0;
+        double overlapping = 0;
+        int num_all = 0;
+        int num_overlapping = 0;
+        for (const Pass& pass : lane.passes) {
+            if (pass.size != size) {
+                continue;
+            }
+            all += pass.ns;
+            ++num_all;
+            if (pass.start < end && start < pass.end) {
+                overlapping += pass.ns;
+                ++num_overlapping;
+            }
+        }
+        if (num_overlapping > 0 && all > 0) {
+            sum += (overlapping / num_overlapping) / (all / num_all);
+            ++count;
+        }
+    }
+    return count > 0 ? sum / count : std::numeric_limits<double>::quiet_NaN();
 }
 
 void BusyLanes::check() {

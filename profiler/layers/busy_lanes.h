@@ -2,6 +2,7 @@
 
 #include "profiler/layers/layer_chain.h"
 
+#include <chrono>
 #include <condition_variable>
 #include <exception>
 #include <memory>
@@ -23,6 +24,8 @@ struct MeasuredSize {
 /// Threading: everything from one thread; the sizes must outlive the object.
 class BusyLanes {
 public:
+    using Moment = std::chrono::steady_clock::time_point;
+
     BusyLanes(const ModelSpec& model, const std::vector<MeasuredSize>& sizes, std::uint64_t seed, int count);
     ~BusyLanes();  // the threads stop within a layer
     BusyLanes(const BusyLanes&) = delete;
@@ -35,18 +38,28 @@ public:
     void set_busy(int count);
     /// Throws what a lane failed with.
     void check();
+    /// What a pass of the other lanes took in that time, at that size: the mean of the whole passes that overlap it,
+    /// each over its lane's own mean, so that lanes that differ can be put together. NaN if there is none.
+    double pass_over_mean(Moment start, Moment end, std::size_t size) const;
 
 private:
+    struct Pass {
+        Moment start;
+        Moment end;
+        std::size_t size = 0;
+        double ns = 0;  // of the layers
+    };
     struct Lane {
         std::unique_ptr<LayerChain> chain;
-        bool runs = false;  // guarded by mutex_
+        bool runs = false;         // these two guarded by mutex_
+        std::vector<Pass> passes;  // whole ones, in their order
     };
 
     void work(std::size_t lane);
     bool others_stopped() const;  // under mutex_
 
     const std::vector<MeasuredSize>& sizes_;
-    std::mutex mutex_;
+    mutable std::mutex mutex_;
     std::condition_variable changed_;
     std::size_t size_ = 0;  // these four guarded by mutex_
     std::size_t busy_ = 0;

@@ -8,6 +8,7 @@
 #include "profiler/layers/profile_assembly.h"
 #include "profiler/layers/profile_options.h"
 #include "profiler/layers/task_launch.h"
+#include "profiler/recorder/load_meter.h"
 #include "schedule/error.h"
 
 #include <ATen/Parallel.h>
@@ -135,6 +136,7 @@ public:
             starts = std::move(measured.ends);
             profile.optimizer_ns += measured.optimizer_ns;
             profile.step_cv = std::max(profile.step_cv, measured.step_cv);
+            profile.lane_cv = std::max(profile.lane_cv, measured.lane_cv);
             profile.loss_ns = std::move(measured.loss_ns);  // the last part's stays
             profile.loss_transient_bytes = std::move(measured.loss_transient_bytes);
             profile.loss_batch = std::move(measured.loss_batch);
@@ -197,6 +199,7 @@ Profile profile_model(const ModelSpec& model, const ProfileOptions& asked) {
     }
     // Asked before another thread sets its own: the default of threads that start later follows whoever sets it last.
     const int threads_here = at::get_num_threads();
+    const LoadMeter meter(usable_core_numbers());
     std::atomic<double> done{0};
     std::atomic<bool> given_up{false};
     ModelMeasurement measurement(model, options, device, done, given_up);
@@ -215,6 +218,7 @@ Profile profile_model(const ModelSpec& model, const ProfileOptions& asked) {
     }
     at::set_num_threads(threads_here);
     Profile result = profile.get();
+    result.load = meter.load();
     if (options.progress) {
         options.progress(1);
     }

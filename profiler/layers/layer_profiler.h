@@ -19,7 +19,8 @@ struct ProfileOptions {
     /// accelerator 1, whatever is asked.
     int co_running_lanes = 2;
     double time_limit_s = 30;  ///< for the whole profile; kept as far as one pass over the layers allows
-    double target_cv = 0.02;   ///< repeats stop when the mean's relative error falls below it
+    /// Repeats stop when the layers' means are known this well, and whole passes twice as well (size_times.h).
+    double target_cv = 0.02;
     std::uint64_t seed = 0;
     /// Each layer is made, measured alone and let go before the next one is made: for models larger than memory. A
     /// layer measured alone looks a little slower than in a partition (layer_chain.h). Done unasked where the lanes'
@@ -33,8 +34,8 @@ struct ProfileOptions {
 };
 
 /// Measures every layer of the model in steady state: `.grad` exists, one intra-op thread, layer 0's input
-/// needs no gradient. Times by interleaved repeats (medians that sum
-/// to the median of the whole model, and cv), bytes by the tracking allocator; on an accelerator by timed events and
+/// needs no gradient. Times by interleaved repeats (means, which
+/// are right for sums over any layers, and cv), bytes by the tracking allocator; on an accelerator by timed events and
 /// the statistics of its allocator.
 /// `forward_ns` is the forward of a checkpointed micro-batch, which keeps nothing for a backward; `recompute_ns` the
 /// one with gradients. `launch_ns` is the engine's own cost of a task; it is not in the layers' times. Precondition:

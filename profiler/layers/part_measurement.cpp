@@ -8,13 +8,13 @@
 #include "profiler/layers/layer_chain.h"
 #include "profiler/layers/profile_assembly.h"
 #include "profiler/layers/repeats.h"
+#include "profiler/layers/size_times.h"
 #include "profiler/layers/tape_recording.h"
 
 #include <torch/torch.h>
 
 #include <algorithm>
 #include <chrono>
-#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -27,58 +27,10 @@ constexpr Bytes kSegmentBytes = Bytes{1} << 30;
 constexpr Bytes kPartOfFreeDevice = 4;
 constexpr int kOptimizerRepeats = 3;
 
-/// What the repeats at one micro-batch size gave.
-struct SizeTimes {
-    Repeats forward;
-    Repeats recompute;
-    Repeats backward;
-    Repeats loss;
-    // What the repeats come to, by layer; filled by finish().
-    std::vector<double> forward_ns;
-    std::vector<double> recompute_ns;
-    std::vector<double> backward_ns;
-
-    void add(const LayerTimes& times) {
-        forward.add(times.forward);
-        recompute.add(times.recompute);
-        backward.add(times.backward);
-        loss.add({times.loss});
-    }
-    void drop_warm_up() {
-        for (Repeats* repeats : {&forward, &recompute, &backward, &loss}) {
-            repeats->drop_warm_up();
-        }
-    }
-    void finish() {
-        drop_warm_up();
-        forward_ns = forward.medians_to_sum();
-        recompute_ns = recompute.medians_to_sum();
-        backward_ns = backward.medians_to_sum();
-    }
-    /// Of forward and backward together, each by its share of the time.
-    double common_variation() const {
-        double time = 0;
-        double variation = 0;
-        for (const Repeats* repeats : {&forward, &backward}) {
-            double mean = 0;
-            for (std::size_t layer = 0; layer < forward_ns.size(); ++layer) {
-                mean += repeats->mean(layer);
-            }
-            time += mean;
-            variation += mean * repeats->common_variation();
-        }
-        return time > 0 ? variation / time : 0;
-    }
-    double pass_ns() const {
-        double sum = 0;
-        for (const std::vector<double>* times : {&forward_ns, &recompute_ns, &backward_ns}) {
-            sum = std::accumulate(times->begin(), times->end(), sum);
-        }
-        return sum;
-    }
-    double relative_error() const {
-        return std::max({forward.relative_error(), recompute.relative_error(), backward.relative_error()});
-    }
+/// When a pass at a size ran.
+struct PassMoments {
+    Clock::time_point start;
+    Clock::time_point end;
 };
 
 class PartMeasurement {
@@ -132,8 +84,12 @@ private:
         repeat_rounds(
             {.target_error = options_.target_error, .time_limit_s = options_.time_limit_s}, [&] { return elapsed(); },
             [&](std::size_t round) { measure_round(round, busy); }, [&] { return relative_error(); });
+        std::vector<double> others;
+        for (const PassMoments& pass : largest_) {
+            others.push_back(busy.pass_over_mean(pass.start, pass.end, sizes_.size() - 1));
+        }
         for (SizeTimes& times : times_) {
-            times.finish();
+            times.finish(&times == &times_.back() ? std::move(others) : std::vector<double>{});
         }
         if (chain_.has_loss()) {
             loss_batch_ = time_batch_loss({chain_, part_.model, part_.starts.back().tensors, ends_.back().tensors},
@@ -146,7 +102,11 @@ private:
         double largest_ns = 0;
         for (std::size_t size = 0; size < sizes_.size(); ++size) {
             busy.set_size(size);
+            const Clock::time_point start = Clock::now();
             const LayerTimes times = pass(size);
+            if (size + 1 == sizes_.size()) {
+                largest_.push_back({start, Clock::now()});
+            }
             largest_ns = times.total();
             times_[size].add(times);
         }
@@ -171,8 +131,7 @@ private:
 
     double relative_error() const {
         double worst = 0;
-        for (SizeTimes times : times_) {
-            times.drop_warm_up();
+        for (const SizeTimes& times : times_) {
             worst = std::max(worst, times.relative_error());
         }
         return worst;
@@ -186,14 +145,13 @@ private:
         }
         torch::optim::SGD optimizer(parameters, torch::optim::SGDOptions(0));
         const DeviceClock clock(options_.device);
-        Repeats repeats;
+        double sum = 0;
         for (int repeat = 0; repeat <= kOptimizerRepeats; ++repeat) {
             const Instant start = clock.now();
             optimizer.step();
-            repeats.add({DeviceClock::nanoseconds(start, clock.now())});
+            sum += repeat > 0 ? DeviceClock::nanoseconds(start, clock.now()) : 0;  // the first warms up
         }
-        repeats.drop_warm_up();
-        return repeats.median(0);
+        return sum / kOptimizerRepeats;
     }
 
     MeasuredPart assemble() {
@@ -203,13 +161,14 @@ private:
         measured.co_running_slowdown = slowdown_.slowdown();
         measured.pass_ns = times_.back().pass_ns();
         for (std::size_t size = 0; size < sizes_.size(); ++size) {
-            measured.loss_ns.push_back(times_[size].loss.median(0));
+            measured.loss_ns.push_back(times_[size].loss_ns());
             measured.loss_transient_bytes.push_back(static_cast<double>(bytes_[size].loss_transient));
         }
         for (std::size_t layer = 0; layer < chain_.size(); ++layer) {
             measured.layers.push_back(assemble_layer(layer));
         }
-        measured.step_cv = times_.back().common_variation();
+        measured.step_cv = times_.back().step_cv();
+        measured.lane_cv = times_.back().lane_cv();
         return measured;
     }
 
@@ -217,17 +176,17 @@ private:
         LayerProfile layer = described_layer(part_.model.layers[index].name, chain_.layer(index));
         for (std::size_t size = 0; size < sizes_.size(); ++size) {
             const SizeTimes& times = times_[size];
-            layer.forward_ns.push_back(times.forward_ns.at(index));
-            layer.recompute_ns.push_back(times.recompute_ns.at(index));
-            layer.backward_ns.push_back(times.backward_ns.at(index));
+            layer.forward_ns.push_back(times.forward_ns(index));
+            layer.recompute_ns.push_back(times.recompute_ns(index));
+            layer.backward_ns.push_back(times.backward_ns(index));
             append_bytes(layer, bytes_[size].layers[index]);
             if (options_.tapes) {
                 layer.tape.push_back(tapes_[size][index]);
             }
         }
         // One number for all sizes: that of the largest, where the clock's own noise is least.
-        layer.forward_cv = times_.back().forward.coefficient_of_variation(index);
-        layer.backward_cv = times_.back().backward.coefficient_of_variation(index);
+        layer.forward_cv = times_.back().forward_cv(index);
+        layer.backward_cv = times_.back().backward_cv(index);
         return layer;
     }
 
@@ -238,6 +197,7 @@ private:
     std::vector<ModelBytes> bytes_;  // by size, as all that follow
     std::vector<MeasuredSize> sizes_;
     std::vector<SizeTimes> times_;
+    std::vector<PassMoments> largest_;  // of the passes at the largest size
     std::vector<std::vector<LayerTape>> tapes_;
     std::vector<Activation> ends_;
     LaneSlowdown slowdown_;

@@ -39,6 +39,7 @@ struct MeasuredPart {
     double pass_ns = 0;           ///< of all its layers once, at the largest size: its weight among parts
     double optimizer_ns = 0;
     double step_cv = 0;            ///< of whole passes over the part, beyond the layers' own
+    double lane_cv = 0;            ///< the part of it that is not shared with the other lanes
     std::vector<Activation> ends;  ///< what stands behind the part, by size
 };
 

@@ -2,64 +2,121 @@
 
 #include "schedule/median.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
-#include <utility>
 
 namespace pipescope {
-void Repeats::drop_warm_up() {
-    if (rounds_.size() > 1) {
-        rounds_.erase(rounds_.begin());
+namespace {
+constexpr std::size_t kBlocks = 10;
+constexpr double kStandstillNs = 1e9;
+constexpr double kStandstillFactor = 3;
+
+double mean_of(std::span<const double> values) {
+    return values.empty() ? 0 : std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
+}
+
+double variance_of(std::span<const double> values) {
+    const double center = mean_of(values);
+    double squares = 0;
+    for (const double value : values) {
+        squares += (value - center) * (value - center);
+    }
+    return values.size() < 2 ? 0 : squares / static_cast<double>(values.size() - 1);
+}
+}  // namespace
+
+double standard_error(std::span<const double> values) {
+    if (values.size() < 2) {
+        return std::numeric_limits<double>::infinity();
+    }
+    const double alone = variance_of(values) / static_cast<double>(values.size());
+    const std::size_t length = (values.size() + kBlocks - 1) / kBlocks;
+    std::vector<double> blocks;
+    for (std::size_t end = values.size(); end >= length; end -= length) {
+        blocks.push_back(mean_of(values.subspan(end - length, length)));
+    }
+    const double in_blocks = variance_of(blocks) / static_cast<double>(blocks.size());
+    return std::sqrt(std::max(alone, in_blocks));
+}
+
+std::vector<std::size_t> standstills(std::span<const double> pass_ns) {
+    std::vector<std::size_t> rounds;
+    if (pass_ns.empty()) {
+        return rounds;
+    }
+    const double middle = median(std::vector<double>(pass_ns.begin(), pass_ns.end()));
+    for (std::size_t round = 0; round < pass_ns.size(); ++round) {
+        if (pass_ns[round] > kStandstillFactor * middle && pass_ns[round] > middle + kStandstillNs) {
+            rounds.push_back(round);
+        }
+    }
+    return rounds;
+}
+
+double lane_variation(std::span<const double> passes, std::span<const double> others) {
+    constexpr std::size_t kFewest = 8;
+    std::vector<double> mine, theirs;
+    for (std::size_t k = 0; k < passes.size(); ++k) {
+        if (!std::isnan(others[k])) {
+            mine.push_back(passes[k]);
+            theirs.push_back(others[k]);
+        }
+    }
+    const double mean = mean_of(passes);
+    if (mine.size() < kFewest || !(mean > 0) || !(mean_of(theirs) > 0)) {
+        return 0;
+    }
+    double lasting = 0;
+    for (std::size_t k = 0; k + 1 < passes.size(); ++k) {
+        lasting += (passes[k] - mean) * (passes[k + 1] - mean);
+    }
+    lasting /= static_cast<double>(passes.size() - 1) * mean * mean;
+    const double my_mean = mean_of(mine);
+    const double their_mean = mean_of(theirs);
+    double common = 0;
+    for (std::size_t k = 0; k < mine.size(); ++k) {
+        common += (mine[k] / my_mean - 1) * (theirs[k] / their_mean - 1);
+    }
+    common /= static_cast<double>(mine.size() - 1);
+    const double by_chance = variance_of(passes) / (mean * mean) / std::sqrt(static_cast<double>(passes.size()));
+    const double own = lasting - by_chance - std::max(0.0, common);
+    return own > 0 ? std::sqrt(own) : 0;
+}
+
+void Repeats::drop(std::span<const std::size_t> rounds) {
+    for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
+        rounds_.erase(rounds_.begin() + static_cast<std::ptrdiff_t>(*round));
     }
 }
 
-double Repeats::median(std::size_t layer) const {
-    if (rounds_.empty()) {
-        return 0;
-    }
+std::vector<double> Repeats::of_layer(std::size_t layer) const {
     std::vector<double> values;
     for (const auto& round : rounds_) {
         values.push_back(round.at(layer));
     }
-    return pipescope::median(std::move(values));
+    return values;
 }
 
-std::vector<double> Repeats::medians_to_sum() const {
+std::vector<double> Repeats::sums() const {
     std::vector<double> sums;
     for (const auto& round : rounds_) {
         sums.push_back(std::accumulate(round.begin(), round.end(), 0.0));
     }
-    std::vector<double> medians;
-    for (std::size_t layer = 0; !rounds_.empty() && layer < rounds_.front().size(); ++layer) {
-        medians.push_back(median(layer));
-    }
-    const double sum_of_medians = std::accumulate(medians.begin(), medians.end(), 0.0);
-    const double factor = sum_of_medians > 0 ? pipescope::median(std::move(sums)) / sum_of_medians : 1;
-    for (double& each : medians) {
-        each *= factor;
-    }
-    return medians;
+    return sums;
 }
 
 double Repeats::mean(std::size_t layer) const {
-    double sum = 0;
-    for (const auto& round : rounds_) {
-        sum += round.at(layer);
-    }
-    return rounds_.empty() ? 0 : sum / static_cast<double>(rounds_.size());
+    return mean_of(of_layer(layer));
+}
+
+double Repeats::mean_sum() const {
+    return mean_of(sums());
 }
 
 double Repeats::standard_deviation(std::size_t layer) const {
-    if (rounds_.size() < 2) {
-        return 0;
-    }
-    const double center = mean(layer);
-    double squares = 0;
-    for (const auto& round : rounds_) {
-        squares += (round.at(layer) - center) * (round.at(layer) - center);
-    }
-    return std::sqrt(squares / static_cast<double>(rounds_.size() - 1));
+    return std::sqrt(variance_of(of_layer(layer)));
 }
 
 double Repeats::coefficient_of_variation(std::size_t layer) const {
@@ -68,19 +125,13 @@ double Repeats::coefficient_of_variation(std::size_t layer) const {
 }
 
 double Repeats::common_variation() const {
-    if (rounds_.size() < 2) {
-        return 0;
+    const std::vector<double> all = sums();
+    double beyond = variance_of(all);
+    for (std::size_t layer = 0; layer < layers(); ++layer) {
+        beyond -= variance_of(of_layer(layer));
     }
-    Repeats sums;
-    double variances = 0;
-    for (const auto& round : rounds_) {
-        sums.add({std::accumulate(round.begin(), round.end(), 0.0)});
-    }
-    for (std::size_t layer = 0; layer < rounds_.front().size(); ++layer) {
-        variances += standard_deviation(layer) * standard_deviation(layer);
-    }
-    const double beyond = sums.standard_deviation(0) * sums.standard_deviation(0) - variances;
-    return beyond > 0 && sums.mean(0) > 0 ? std::sqrt(beyond) / sums.mean(0) : 0;
+    const double mean = mean_of(all);
+    return beyond > 0 && mean > 0 ? std::sqrt(beyond) / mean : 0;
 }
 
 double Repeats::relative_error() const {
@@ -89,9 +140,10 @@ double Repeats::relative_error() const {
     }
     double error = 0;
     double sum = 0;
-    for (std::size_t layer = 0; layer < rounds_.front().size(); ++layer) {
-        error += standard_deviation(layer) / std::sqrt(static_cast<double>(rounds_.size()));
-        sum += mean(layer);
+    for (std::size_t layer = 0; layer < layers(); ++layer) {
+        const std::vector<double> values = of_layer(layer);
+        error += standard_error(values);
+        sum += mean_of(values);
     }
     return sum > 0 ? error / sum : 0;
 }
@@ -105,7 +157,8 @@ std::size_t repeat_rounds(const RepeatGoal& goal, const std::function<double()>&
         round(done);
         ++done;
         const double now = elapsed_s();
-        if (now + (now - start) > goal.time_limit_s || (done >= goal.fewest && relative_error() < goal.target_error)) {
+        const bool met_the_noise = done >= goal.fewest || (done >= kFewestRounds && now >= goal.long_enough_s);
+        if (now + (now - start) > goal.time_limit_s || (met_the_noise && relative_error() < goal.target_error)) {
             break;
         }
     }

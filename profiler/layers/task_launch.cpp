@@ -1,13 +1,15 @@
 #include "profiler/layers/task_launch.h"
 
 #include "engine/gpipe.h"
-#include "profiler/layers/repeats.h"
+#include "schedule/median.h"
 
 #include <ATen/Functions.h>
 #include <torch/types.h>
 
 #include <chrono>
 #include <memory>
+#include <utility>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -34,14 +36,15 @@ double measure_task_launch(c10::Device device) {
         {.balance = {1}, .devices = {device.str()}, .chunks = kMicroBatches, .checkpoint = Checkpoint::never});
     const at::Tensor input = at::zeros({kMicroBatches, 1});
     const auto loss = [](const at::Tensor& output, const at::Tensor&) { return output.sum(); };
-    Repeats repeats;
+    std::vector<double> times;
     for (int step = 0; step < kSteps; ++step) {
         const auto start = std::chrono::steady_clock::now();
         pipeline.step(input, input, loss);
         const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - start;
-        repeats.add({taken.count() / (2 * kMicroBatches)});  // a forward and a backward each
+        if (step > 0) {                                            // the first warms up
+            times.push_back(taken.count() / (2 * kMicroBatches));  // a forward and a backward each
+        }
     }
-    repeats.drop_warm_up();
-    return repeats.median(0);
+    return median(std::move(times));
 }
 }  // namespace pipescope

@@ -23,8 +23,8 @@ const char* const kSmallest = R"({"format": "pipescope.profile", "version": 1, "
 
 const char* const kEverything = R"({"format": "pipescope.profile", "version": 1,
     "model": "unet", "device": "cpu", "dtype": "float64", "threads": 2, "co_running_lanes": 3, "host_cores": 4,
-    "co_running_slowdown": [1, 1.25], "step_cv": 0.01, "estimated": true,
-    "samples": [1, 2], "input_bytes": [4, 8], "loss_ns": [1, 2], "loss_batch": {"samples": [16, 32], "ns": [9, 11]}, "loss_transient_bytes": [3, 5], "optimizer_ns": 5, "launch_ns": 6, "later": {"z": 1, "a": [2]},
+    "co_running_slowdown": [1, 1.25], "step_cv": 0.01, "lane_cv": 0.005, "estimated": true,
+    "samples": [1, 2], "input_bytes": [4, 8], "loss_ns": [1, 2], "loss_batch": {"samples": [16, 32], "ns": [9, 11]}, "loss_transient_bytes": [3, 5], "optimizer_ns": 5, "launch_ns": 6, "load": {"others": 0.25, "stolen": 0.5, "pressure": 0.125}, "later": {"z": 1, "a": [2]},
     "layers": [
       {"name": "encoder", "parameter_bytes": 1, "gradient_bytes": 2, "buffer_bytes": 3, "forward_ns": [1, 2],
        "recompute_ns": [3, 4], "backward_ns": [5, 6], "forward_cv": 0.02, "backward_cv": 0.03, "output_bytes": [7, 8],
@@ -64,6 +64,8 @@ TEST(ProfileFile, ReadsEveryField) {
     EXPECT_EQ(profile.co_running_slowdown, (PerLane{1, 1.25}));
     EXPECT_TRUE(profile.estimated);
     EXPECT_EQ(profile.step_cv, 0.01);
+    EXPECT_EQ(profile.lane_cv, 0.005);
+    EXPECT_EQ(profile.load, (MachineLoad{0.25, 0.5, 0.125}));
     EXPECT_EQ(profile.input_bytes, (PerSize{4, 8}));
     EXPECT_EQ(profile.loss_ns, (PerSize{1, 2}));
     EXPECT_EQ(profile.loss_batch, (BatchLoss{{16, 32}, {9, 11}}));
@@ -126,6 +128,13 @@ std::vector<BadProfile> bad_profiles() {
         {"Infinite", with(kSmallest, "40.5", "1e999"), "layers[0].backward_ns[1] is no usable number", "2^53"},
         {"NegativeStepCv", with(kSmallest, "\"version\": 1,", "\"version\": 1, \"step_cv\": -0.5,"), "step_cv is -0.5",
          "not negative"},
+        {"LaneCvAboveStepCv", with(kSmallest, "\"version\": 1,", "\"version\": 1, \"step_cv\": 0.1, \"lane_cv\": 0.5,"),
+         "lane_cv is 0.5", "at most that"},
+        {"LoadAboveOne",
+         with(kSmallest, "\"version\": 1,", "\"version\": 1, \"load\": {\"others\": 2, \"stolen\": 0},"),
+         "load.others is 2", "from 0 to 1"},
+        {"LoadWithoutStolen", with(kSmallest, "\"version\": 1,", "\"version\": 1, \"load\": {\"others\": 0},"),
+         "load.stolen is missing", "add it"},
         {"Negative", with(kSmallest, "40.5", "-1"), "layers[0].backward_ns[1] is -1", "not negative"},
         {"Huge", with(kSmallest, "128", "1e300"), "layers[0].output_bytes[1] is 1", "2^53"},
         {"HugeParameters", with(kSmallest, "12}", "9223372036854775807}"), "layers[0].parameter_bytes", "2^53"},

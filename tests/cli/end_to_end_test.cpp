@@ -83,7 +83,7 @@ TEST_F(EndToEnd, FromProfileToPicture) {
     const auto ran =
         user.succeeds("run " + kModel + " " + pipeline + " --steps 4 --trace out.sqlite --profile p.json --json")
             .json();
-    EXPECT_THAT(keys_of(ran), ElementsAre("micro_batches", "steps", "bubble_fraction", "lanes", "trace"));
+    EXPECT_THAT(keys_of(ran), ElementsAre("micro_batches", "steps", "bubble_fraction", "lanes", "load", "trace"));
     ASSERT_EQ(ran.at("steps").size(), 4u);
     for (const auto& step : ran.at("steps")) {
         EXPECT_THAT(keys_of(step), ElementsAre("loss", "step_ns", "wall_step_ns"));
@@ -259,11 +259,12 @@ TEST_F(EndToEnd, ValidatePredictsRunsAndComparesASpreadOfPipelines) {
     EXPECT_THAT(keys_of(object),
                 ElementsAre("candidates", "step_error", "bubble_error", "peak_error", "replayed_peak_error",
                             "replay_error", "replay_with_gaps_error", "spread", "rank_correlation", "regret",
-                            "band_coverage", "allowed_step_error", "goals", "reached"));
+                            "band_coverage", "load", "allowed_step_error", "goals", "reached"));
     EXPECT_EQ(object.at("allowed_step_error"), 0.01) << "layers that only wait";
-    ASSERT_EQ(object.at("goals").size(), 6u);
+    ASSERT_EQ(object.at("goals").size(), 9u);
     EXPECT_EQ(object.at("goals").at(1).at("name"), "step_error_max");
-    EXPECT_THAT(keys_of(object.at("goals").at(1)), ElementsAre("name", "allowed", "found", "reached"));
+    EXPECT_THAT(keys_of(object.at("goals").at(1)), ElementsAre("name", "allowed", "found", "reached", "not_judged"));
+    EXPECT_TRUE(object.at("load").is_null()) << "waiting takes no core";
     ASSERT_EQ(object.at("candidates").size(), 9u);
     for (const auto& candidate : object.at("candidates")) {
         EXPECT_EQ(candidate.at("runs"), 2);
@@ -280,7 +281,7 @@ TEST_F(EndToEnd, ValidatePredictsRunsAndComparesASpreadOfPipelines) {
 
 TEST_F(EndToEnd, ValidateJudgesAndSaysWhereSamplesAreFewerThanMicroBatches) {
     const std::string text = user.succeeds("validate mlp:layers=2,width=16 -m 8 --batch 4 --rounds 1 --steps 1").out;
-    EXPECT_THAT(text, AllOf(HasSubstr("reached, 3.00 % is allowed"), HasSubstr("unknown: with --rounds 1"),
+    EXPECT_THAT(text, AllOf(HasSubstr("in the mean: not judged, how far equal runs differ is not known"),
                             HasSubstr("8 micro-batches were asked for; 4 samples make 4, of a sample each")));
 }
 

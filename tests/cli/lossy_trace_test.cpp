@@ -33,6 +33,7 @@ PipelineOptions two_lanes() {
     options.balance = Balance({1, 1});
     options.chunks = 2;
     options.batch = 2;
+    options.devices = {"cpu", "cpu"};
     return options;
 }
 
@@ -50,13 +51,17 @@ void emit_step(const TaskGraph& graph, std::int32_t step, std::optional<TaskKind
 
 /// Three steps of a pipeline of two lanes, `lost` the kind that is missing in each, and marks of a program beside it:
 /// as many as the ring takes, or more.
-void record(const std::filesystem::path& path, std::size_t marks, std::array<std::optional<TaskKind>, 3> lost = {}) {
+void record(const std::filesystem::path& path, std::size_t marks, std::array<std::optional<TaskKind>, 3> lost = {},
+            const std::string& profile = kProfile, const std::string& load = {}) {
     const PipelineOptions options = two_lanes();
     const TaskGraph graph =
         make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 2, .checkpoint = options.checkpoint});
     Recorder recorder({.path = path, .ring_entries = kRing, .drain_period = std::chrono::hours{1}, .devices = false});
     recorder.set_run("configuration", to_json(options));
-    recorder.set_profile(kProfile);
+    recorder.set_profile(profile);
+    if (!load.empty()) {
+        recorder.set_run("load", load);
+    }
     recorder.set_pipeline({{"lane 0", "cpu"}, {"lane 1", "cpu"}}, graph.shape());
     for (std::int32_t step = 0; step < 3; ++step) {
         const Nanoseconds start = recorder.now();
@@ -92,11 +97,34 @@ TEST_F(LossyTrace, IsComparedWithoutMeasuredBubbles) {
     EXPECT_TRUE(lossy.at("lanes").at(1).at("measured_bubble_fraction").is_null());
     EXPECT_GT(lossy.at("drops").at(0).at("dropped").get<std::size_t>(), kRing);
     EXPECT_THAT(lossy.at("warnings").at(0).get<std::string>(), HasSubstr("the recorder lost"));
-    EXPECT_EQ(lossy.at("refused").size(), 2u);
+    EXPECT_EQ(lossy.at("refused").size(), 3u);
 
     EXPECT_THAT(user.succeeds("compare whole.sqlite").out, Not(HasSubstr("warning")));
     EXPECT_THAT(user.succeeds("compare lossy.sqlite").out,
                 AllOf(HasSubstr("warning: the recorder lost"), ContainsRegex("bubble fraction +lost")));
+}
+
+// A profile that is not of this run: its error says little of the simulator.
+TEST_F(LossyTrace, IsComparedWithAWordOnWhatTheProfileIs) {
+    const auto warnings_with = [&](const std::string& fields, const std::string& load) {
+        std::string profile = kProfile;
+        const std::string samples = "\"samples\": [1],";
+        profile.replace(profile.find(samples), samples.size(), fields);
+        record(user.folder() / "other.sqlite", 0, {}, profile, load);
+        const auto compared = user.succeeds("compare other.sqlite --json").json();
+        std::filesystem::remove(user.folder() / "other.sqlite");
+        return compared.at("warnings").get<std::vector<std::string>>();
+    };
+    using testing::ElementsAre;
+    EXPECT_THAT(warnings_with("\"samples\": [1], \"estimated\": true, \"host_cores\": 8,", ""),
+                ElementsAre(HasSubstr("estimated, not measured")));
+    EXPECT_THAT(warnings_with("\"samples\": [2],", ""), ElementsAre(HasSubstr("extrapolated")));
+    EXPECT_THAT(warnings_with("\"samples\": [1], \"host_cores\": 8, \"co_running_lanes\": 1,", ""),
+                ElementsAre(HasSubstr("taken with 1 lane busy and the run keeps 2 busy")));
+    EXPECT_THAT(warnings_with("\"samples\": [1], \"host_cores\": 8, \"co_running_lanes\": 2,", ""), ElementsAre());
+    EXPECT_THAT(
+        warnings_with("\"samples\": [1], \"load\": {\"others\": 0, \"stolen\": 0},", R"({"others": 0.5, "stolen": 0})"),
+        ElementsAre(HasSubstr("other processes took 50.00 %"), HasSubstr("a part of the step error")));
 }
 
 TEST_F(LossyTrace, IsComparedByItsWholeSteps) {

@@ -49,7 +49,24 @@ TEST(SimulationReport, HasTheDocumentedKeysInTheirOrder) {
     EXPECT_EQ(object.at("step_band_ns"), (nlohmann::ordered_json{1, 3}));
     EXPECT_EQ(object.at("step_mean_ns"), 2);
     EXPECT_EQ(object.at("device_idle_fraction"), 0.5);
-    EXPECT_THAT(simulation_text(simulation), HasSubstr("take 1 ns to 3 ns, 2 ns in the mean"));
+    EXPECT_THAT(simulation_text(simulation), AllOf(HasSubstr("90 % of steps take 1 ns to 3 ns"),
+                                                   HasSubstr("without noise a step would take 1.50 ms")));
+}
+
+// What a step takes with noise is the step to expect, and the figures beside it are that step's.
+TEST(SimulationReport, ShowsTheExpectedStepWhereNoiseIsKnown) {
+    Simulation simulation = small_simulation();
+    simulation.speedup = 1.5;
+    simulation.samples_per_second = 1000;
+    EXPECT_THAT(simulation_text(simulation), AllOf(HasSubstr("1.50 ms"), HasSubstr("1000.00"), HasSubstr("25.00 %")));
+    simulation.step_band = {Nanoseconds{1'600'000}, Nanoseconds{2'400'000}};
+    simulation.step_mean = Nanoseconds{2'000'000};
+    simulation.bubble_mean = 0.4375;
+    EXPECT_EQ(expected_step(simulation), Nanoseconds{2'000'000});
+    EXPECT_THAT(simulation_text(simulation), AllOf(HasSubstr("2.00 ms"), HasSubstr("750.00"), HasSubstr("43.75 %"),
+                                                   HasSubstr("without noise a step would take 1.50 ms")));
+    EXPECT_EQ(simulation_json(simulation).at("step_ns"), 1'500'000);
+    EXPECT_EQ(simulation_json(simulation).at("bubble_mean"), 0.4375);
 }
 
 TEST(SimulationReport, NamesTheLastLayerOfAPartitionItself) {
@@ -113,11 +130,13 @@ TraceComparison small_comparison() {
 
 TEST(ComparisonReport, HasTheDocumentedKeysInTheirOrder) {
     const auto object = comparison_json(small_comparison());
-    EXPECT_THAT(keys_of(object),
-                ElementsAre("steps", "measured_step_ns", "simulated_step_ns", "step_error", "measured_bubble_fraction",
-                            "simulated_bubble_fraction", "measured_wall_step_ns", "replay_step_ns", "replay_error",
-                            "replay_with_gaps_error", "tasks_matched", "tasks_unmatched", "lanes", "worst", "drops",
-                            "warnings", "refused"));
+    EXPECT_THAT(
+        keys_of(object),
+        ElementsAre("steps", "measured_step_ns", "simulated_step_ns", "measured_step_mean_ns", "simulated_step_mean_ns",
+                    "step_error", "measured_bubble_fraction", "simulated_bubble_fraction", "measured_bubble_mean",
+                    "simulated_bubble_mean", "measured_wall_step_ns", "replay_step_ns", "replay_error",
+                    "replay_with_gaps_error", "tasks_matched", "tasks_unmatched", "lanes", "worst", "load", "drops",
+                    "warnings", "refused"));
     EXPECT_THAT(
         keys_of(object.at("lanes").at(0)),
         ElementsAre("measured_busy_ns", "simulated_busy_ns", "measured_bubble_fraction", "simulated_bubble_fraction",
@@ -126,6 +145,51 @@ TEST(ComparisonReport, HasTheDocumentedKeysInTheirOrder) {
     EXPECT_TRUE(object.at("lanes").at(0).at("measured_peak_bytes").is_null());
     EXPECT_EQ(object.at("worst").at(0).at("task"), "step 2 backward (0, 1)");
     EXPECT_THAT(comparison_text(small_comparison()), HasSubstr("-5.00 %"));
+}
+
+// The error that is printed is that of the two times beside it.
+TEST(ComparisonReport, ShowsMeansWhereTheErrorIsTheirs) {
+    TraceComparison compared = small_comparison();
+    EXPECT_THAT(comparison_text(compared), AllOf(HasSubstr("2.00 ms"), HasSubstr("1.90 ms"), HasSubstr("(median)")));
+    compared.comparison.measured_step_mean = Nanoseconds{2'200'000};
+    compared.comparison.simulated_step_mean = Nanoseconds{2'310'000};
+    compared.comparison.step_error = 0.05;
+    EXPECT_THAT(comparison_text(compared), AllOf(HasSubstr("2.20 ms"), HasSubstr("2.31 ms"), HasSubstr("+5.00 %"),
+                                                 HasSubstr("step and bubble in the mean")));
+    EXPECT_EQ(comparison_json(compared).at("simulated_step_ns"), 1'900'000);
+    EXPECT_EQ(comparison_json(compared).at("simulated_step_mean_ns"), 2'310'000);
+}
+
+TEST(ComparisonReport, TellsTheLoadOfProfileAndRun) {
+    TraceComparison compared = small_comparison();
+    EXPECT_TRUE(comparison_json(compared).at("load").at("profile").is_null());
+    compared.run_load = MachineLoad{0.25, 0.5, 0.125};
+    EXPECT_EQ(comparison_json(compared).at("load").at("run"),
+              (nlohmann::ordered_json{{"others", 0.25}, {"stolen", 0.5}, {"pressure", 0.125}}));
+}
+
+TEST(LoadWarnings, NameWhatTookMoreThanATwentieth) {
+    using testing::IsEmpty;
+    EXPECT_THAT(load_warnings(std::nullopt, "x"), IsEmpty());
+    EXPECT_THAT(load_warnings(MachineLoad{0.05, 0.05, 1}, "x"), IsEmpty());
+    EXPECT_THAT(load_warnings(MachineLoad{0.12, 0, {}}, "the profile was taken"),
+                ElementsAre(HasSubstr("other processes took 12.00 % of the cores' time while the profile was taken")));
+    EXPECT_THAT(load_warnings(MachineLoad{0, 0.08, {}}, "x"),
+                ElementsAre(HasSubstr("the host of this virtual machine took 8.00 %")));
+}
+
+TEST(LoadWarnings, SayWhereProfileAndRunDiffer) {
+    using testing::IsEmpty;
+    using testing::SizeIs;
+    const MachineLoad quiet{0.01, 0.02, {}};
+    const MachineLoad busy{0.2, 0, {}};
+    EXPECT_THAT(load_warnings(quiet, quiet), IsEmpty());
+    EXPECT_THAT(load_warnings(busy, busy), SizeIs(2));
+    EXPECT_THAT(load_warnings(quiet, std::nullopt), IsEmpty());
+    EXPECT_THAT(load_warnings(quiet, busy),
+                ElementsAre(HasSubstr("while the run was recorded"),
+                            HasSubstr("3.00 % of the cores' time was taken while the profile was measured, and 20.00 % "
+                                      "during the run")));
 }
 
 TEST(ComparisonReport, RefusesBubbleFiguresWhereRangesWereLost) {
@@ -138,7 +202,8 @@ TEST(ComparisonReport, RefusesBubbleFiguresWhereRangesWereLost) {
     EXPECT_TRUE(object.at("measured_bubble_fraction").is_null());
     EXPECT_TRUE(object.at("lanes").at(0).at("measured_bubble_fraction").is_null());
     EXPECT_EQ(object.at("drops").at(0).at("dropped"), 3);
-    EXPECT_THAT(object.at("refused"), ElementsAre("measured_bubble_fraction", "lanes.measured_bubble_fraction"));
+    EXPECT_THAT(object.at("refused"),
+                ElementsAre("measured_bubble_fraction", "measured_bubble_mean", "lanes.measured_bubble_fraction"));
     compared.warnings = {"the recorder lost 3 of 103 ranges"};
     EXPECT_THAT(comparison_text(compared), StartsWith("warning: the recorder lost 3 of 103 ranges\n"));
     EXPECT_THAT(comparison_text(compared), ContainsRegex("bubble fraction +lost"));

@@ -94,6 +94,27 @@ TEST_F(Validate, PredictsARunFromTheProfileTakenForIt) {
               3 * validated.runs.at(0).comparison.simulated_step_time);
 }
 
+TEST_F(Validate, HandsBackWhatItHasWhenItIsStopped) {
+    ValidationPlan plan = plan_of({{2, 2}, {1, 3}, {4}}, 3);
+    int runs = 0;
+    plan.progress = [&](double) { ++runs; };
+    plan.stop = [&] { return runs == 4; };
+    const std::vector<ValidatedCandidate> validated = validate(emulated_model(short_waits()), plan);
+    EXPECT_EQ(runs, 4);
+    EXPECT_EQ(validated.at(0).runs.size(), 2u);
+    EXPECT_EQ(validated.at(1).runs.size(), 1u);
+    EXPECT_EQ(validated.at(2).runs.size(), 1u);
+}
+
+// A run that was cut short is no run of its candidate.
+TEST_F(Validate, DoesNotCountARunThatWasStopped) {
+    ValidationPlan plan = plan_of({{2, 2}, {4}}, 1);
+    int asked = 0;
+    plan.stop = [&] { return ++asked > 2; };  // before the profile, before the run, behind it
+    const std::vector<ValidatedCandidate> validated = validate(emulated_model(short_waits()), plan);
+    EXPECT_TRUE(candidates_that_ran(validated).empty());
+}
+
 TEST_F(Validate, RefusesNoRound) {
     EXPECT_THAT([] { validate(emulated_model(short_waits()), plan_of({{4}}, 0)); },
                 ThrowsMessage<UsageError>(AllOf(HasSubstr("--rounds is 0"), HasSubstr("use 1 or more"))));

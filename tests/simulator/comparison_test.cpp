@@ -58,6 +58,27 @@ TEST_F(Compare, TakesMediansOverTheStepsCompared) {
     EXPECT_EQ(of({1, 2}).measured_step_time.count(), 11'500);
 }
 
+// Steps of 10, 11 and 12 us, of which the simulated one without noise is the shortest.
+TEST_F(Compare, HoldsTheExpectedStepAgainstTheMeanStepWhereNoiseIsKnown) {
+    simulation_.step_mean = std::chrono::microseconds(11);
+    simulation_.bubble_mean = 0.25;
+    const Comparison comparison = of({0, 1, 2});
+    EXPECT_EQ(comparison.measured_step_mean.count(), 11'000);
+    const JudgedStep judged = comparison.judged();
+    EXPECT_TRUE(judged.is_mean);
+    EXPECT_EQ(judged.measured, comparison.measured_step_mean);
+    EXPECT_EQ(judged.simulated, std::chrono::microseconds(11));
+    EXPECT_EQ(judged.simulated_bubble, 0.25);
+    EXPECT_NEAR(comparison.step_error, 0, 1e-12);
+    EXPECT_EQ(comparison.simulated_step_time.count(), 10'000) << "without noise, as ever";
+
+    const Comparison two = of({0, 2});
+    EXPECT_NEAR(two.step_error, 0, 1e-12) << "11 against 10 and 12";
+    simulation_.step_mean.reset();
+    EXPECT_FALSE(of({0, 2}).judged().is_mean);
+    EXPECT_NEAR(of({0, 2}).step_error, 10.0 / 11 - 1, 1e-12);
+}
+
 TEST_F(Compare, MatchesEveryTaskOfEveryStepByItsKey) {
     const Comparison comparison = of({0, 1, 2});
     EXPECT_EQ(comparison.tasks_matched, 3 * static_cast<std::int64_t>(simulation_.timeline.slices.size()));

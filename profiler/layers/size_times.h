@@ -1,0 +1,43 @@
+#pragma once
+
+#include "profiler/layers/layer_chain.h"
+#include "profiler/layers/repeats.h"
+
+#include <vector>
+
+namespace pipescope {
+/// The passes over a part at one micro-batch size, and what they come to.
+class SizeTimes {
+public:
+    void add(const LayerTimes& times);
+
+    /// Of the estimates so far: that of the layers, or twice that of whole passes, whichever is more. So where the goal
+    /// is 2 % for layers, passes are known to 1 %.
+    double relative_error() const;
+
+    /// Forgets the first pass, which still warmed caches and allocators, if there are others, and standstills. To be
+    /// called once, before the estimates below. `others`: what a pass of the other busy lanes took during each pass, in
+    /// any unit, NaN where that is not known; may be empty.
+    void finish(std::vector<double> others = {});
+
+    double forward_ns(std::size_t layer) const { return forward_.mean(layer); }
+    double recompute_ns(std::size_t layer) const { return recompute_.mean(layer); }
+    double backward_ns(std::size_t layer) const { return backward_.mean(layer); }
+    double loss_ns() const { return loss_.mean(0); }
+    double pass_ns() const { return pass_.mean(0); }
+    double forward_cv(std::size_t layer) const { return forward_.coefficient_of_variation(layer); }
+    double backward_cv(std::size_t layer) const { return backward_.coefficient_of_variation(layer); }
+    /// Repeats::common_variation of forward and backward together, each by its share of the time.
+    double step_cv() const;
+    /// lane_variation of the passes; no more than step_cv.
+    double lane_cv() const;
+
+private:
+    Repeats forward_;
+    Repeats recompute_;
+    Repeats backward_;
+    Repeats loss_;
+    Repeats pass_;
+    std::vector<double> others_;
+};
+}  // namespace pipescope

@@ -1,0 +1,101 @@
+#include "profiler/recorder/load_meter.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <utility>
+
+namespace pipescope {
+namespace {
+/// utime and stime. The name in parentheses before them may hold spaces and parentheses.
+std::optional<std::int64_t> time_of_process(const std::filesystem::path& stat) {
+    std::ifstream file(stat);
+    std::string line;
+    if (!std::getline(file, line) || line.rfind(')') == std::string::npos) {
+        return std::nullopt;
+    }
+    std::istringstream fields(line.substr(line.rfind(')') + 1));
+    std::string skipped;
+    constexpr int kBeforeUserTime = 11;  // state to cmajflt
+    for (int k = 0; k < kBeforeUserTime; ++k) {
+        fields >> skipped;
+    }
+    std::int64_t user = 0;
+    std::int64_t system = 0;
+    return fields >> user >> system ? std::optional(user + system) : std::nullopt;
+}
+
+/// "some avg10=0.00 avg60=0.00 avg300=0.00 total=12345", in us.
+std::optional<std::int64_t> waiting_time(const std::filesystem::path& pressure) {
+    std::ifstream file(pressure);
+    for (std::string line; std::getline(file, line);) {
+        const std::size_t total = line.find("total=");
+        std::int64_t us = 0;
+        if (line.starts_with("some") && total != std::string::npos &&
+            std::istringstream(line.substr(total + 6)) >> us) {
+            return us;
+        }
+    }
+    return std::nullopt;
+}
+}  // namespace
+
+LoadMeter::LoadMeter(std::vector<int> cores, std::filesystem::path proc)
+    : cores_(std::move(cores)), proc_(std::move(proc)), start_(read()) {}
+
+std::optional<LoadMeter::Times> LoadMeter::read() const {
+    const std::optional<std::int64_t> own = time_of_process(proc_ / "self" / "stat");
+    if (!own) {
+        return std::nullopt;
+    }
+    Times times;
+    times.own = *own;
+    std::ifstream file(proc_ / "stat");
+    for (std::string line; std::getline(file, line);) {
+        std::istringstream fields(line);
+        std::string name;
+        fields >> name;
+        if (!name.starts_with("cpu") || name == "cpu") {  // "cpu" sums up all of them
+            continue;
+        }
+        int core = -1;
+        std::istringstream(name.substr(3)) >> core;
+        if (!cores_.empty() && std::find(cores_.begin(), cores_.end(), core) == cores_.end()) {
+            continue;
+        }
+        // user nice system idle iowait irq softirq steal; what guests take is in user.
+        std::array<std::int64_t, 8> ticks{};
+        for (std::int64_t& each : ticks) {
+            fields >> each;
+        }
+        times.busy += ticks[0] + ticks[1] + ticks[2] + ticks[5] + ticks[6];
+        times.stolen += ticks[7];
+        times.total += ticks[0] + ticks[1] + ticks[2] + ticks[3] + ticks[4] + ticks[5] + ticks[6] + ticks[7];
+        ++times.cores;
+    }
+    times.waiting_us = waiting_time(proc_ / "pressure" / "cpu");
+    return times.cores > 0 ? std::optional(times) : std::nullopt;
+}
+
+std::optional<MachineLoad> LoadMeter::load() const {
+    const std::optional<Times> now = read();
+    const std::int64_t ticks_per_second = sysconf(_SC_CLK_TCK);
+    if (!start_ || !now || now->cores != start_->cores || now->total - start_->total < ticks_per_second) {
+        return std::nullopt;
+    }
+    const auto total = static_cast<double>(now->total - start_->total);
+    const auto share = [&](std::int64_t ticks) { return std::clamp(static_cast<double>(ticks) / total, 0.0, 1.0); };
+    MachineLoad load;
+    load.others = share((now->busy - start_->busy) - (now->own - start_->own));
+    load.stolen = share(now->stolen - start_->stolen);
+    if (now->waiting_us && start_->waiting_us) {
+        const double elapsed_us = total / now->cores / static_cast<double>(ticks_per_second) * 1e6;
+        load.pressure = std::clamp(static_cast<double>(*now->waiting_us - *start_->waiting_us) / elapsed_us, 0.0, 1.0);
+    }
+    return load;
+}
+}  // namespace pipescope
