@@ -26,7 +26,7 @@ struct ProfileOptions {
     /// parameters and gradients exceed `memory_limit`.
     bool one_layer_at_a_time = false;
     Bytes memory_limit = 0;                                     ///< 0: what is free on the device
-    bool tapes = false;                                         ///< record allocation tapes too (balance/layer_tape.h)
+    bool tapes = true;                                          ///< record allocation tapes too (balance/layer_tape.h)
     std::function<void(double done)> progress;                  ///< 0..1, on the calling thread; may be empty
     std::function<void(const std::string& sentence)> announce;  ///< what is done unasked, on the same; may be empty
 };
