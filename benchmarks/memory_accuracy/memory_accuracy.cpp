@@ -6,8 +6,6 @@
 #include "profiler/layers/layer_profiler.h"
 #include "profiler/memory/tracking_allocator.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -25,8 +23,8 @@ struct Errors {
         std::sort(errors.begin(), errors.end());
         const auto within = std::upper_bound(errors.begin(), errors.end(), 0.01) - errors.begin();
         const double share = errors.empty() ? 1 : static_cast<double>(within) / static_cast<double>(errors.size());
-        fmt::print("| {} | {} | {} | {:.1f} % | {:.2f} % |\n", name, models, errors.size(), 100 * share,
-                   errors.empty() ? 0.0 : 100 * errors.back());
+        std::printf("| %s | %zu | %zu | %.1f %% | %.2f %% |\n", name.c_str(), models, errors.size(), 100 * share,
+                    errors.empty() ? 0.0 : 100 * errors.back());
     }
 };
 
@@ -35,7 +33,7 @@ std::string parts(const MemoryBreakdown& breakdown) {
     for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
         const auto category = static_cast<MemoryCategory>(k);
         if (breakdown[category] > 0) {
-            text += fmt::format(" {} {}", to_string(category), breakdown[category]);
+            text += " " + std::string(to_string(category)) + " " + std::to_string(breakdown[category]);
         }
     }
     return text;
@@ -72,12 +70,14 @@ void measure(const RandomModel& model, std::uint64_t seed, double shown, Errors&
             all.errors.push_back(errors.errors.back());
             if (std::abs(peak.error()) > shown) {
                 if (!is_named) {
-                    fmt::print(stderr, "{} {}: {}\n", model.kind, seed, layers_of(model));
+                    std::fprintf(stderr, "%s %lu: %s\n", model.kind.c_str(), static_cast<unsigned long>(seed),
+                                 layers_of(model).c_str());
                     is_named = true;
                 }
-                fmt::print(stderr, "  {} lane {}: counted {} modelled {} ({:+.2f} %)\n    counted {}\n    modelled{}\n",
-                           describe(pipeline), lane, peak.counted, peak.modelled, 100 * peak.error(),
-                           parts(peak.counted_parts), parts(peak.modelled_parts));
+                std::fprintf(stderr, "  %s lane %zu: counted %lld modelled %lld (%+.2f %%)\n    counted %s\n    modelled%s\n",
+                             describe(pipeline).c_str(), lane, static_cast<long long>(peak.counted),
+                             static_cast<long long>(peak.modelled), 100 * peak.error(),
+                             parts(peak.counted_parts).c_str(), parts(peak.modelled_parts).c_str());
             }
         }
     }
@@ -85,13 +85,13 @@ void measure(const RandomModel& model, std::uint64_t seed, double shown, Errors&
 
 int run(const std::vector<std::string>& arguments) {
     if (arguments.size() > 3) {
-        fmt::print(stderr, "usage: memory_accuracy [MODELS OF EACH KIND] [FIRST SEED] [KIND]\n");
+        std::fputs("usage: memory_accuracy [MODELS OF EACH KIND] [FIRST SEED] [KIND]\n", stderr);
         return 2;
     }
     const std::uint64_t models = !arguments.empty() ? std::stoull(arguments[0]) : 10;
     const std::uint64_t first = arguments.size() > 1 ? std::stoull(arguments[1]) : 0;
     tracking_allocator::install();
-    fmt::print("| kind | models | lanes | within 1 % | worst |\n| --- | ---: | ---: | ---: | ---: |\n");
+    std::printf("| kind | models | lanes | within 1 % | worst |\n| --- | ---: | ---: | ---: | ---: |\n");
     Errors all;
     for (const std::string& kind : random_model_kinds()) {
         if (arguments.size() > 2 && arguments[2] != kind) {

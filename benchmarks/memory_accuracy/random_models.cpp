@@ -83,7 +83,7 @@ private:
         } else {
             shape_ = {kind_ == "wide" ? any_of({512, 768, 1024}) : any_of({6, 16, 33})};
         }
-        if (spec_.make_batch) {
+        if (input_) {
             return;
         }
         Shape shape = shape_;

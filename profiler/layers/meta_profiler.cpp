@@ -45,16 +45,16 @@ Profile profile_on_meta(const ModelSpec& model, const MetaProfileOptions& option
     for (const std::int64_t size : options.samples) {
         const Batch batch = meta_batch(model, size);
         LayerWalk walk({batch.input, {}});
-        std::vector<LayerTape> tapes;
+        std::vector<Activation> before;
         for (std::size_t layer = 0; layer < chain.size(); ++layer) {
-            const Activation before = walk.activation();
+            before.push_back(walk.activation());
             walk.next(chain, layer);
-            tapes.push_back(record_tape(chain, layer, before));
             if (options.progress) {
                 options.progress(++done / steps);
             }
         }
         walk.loss(chain, batch.target);
+        std::vector<LayerTape> tapes = record_tapes(chain, before);
         const ModelBytes bytes = walk.bytes();
         for (std::size_t layer = 0; layer < chain.size(); ++layer) {
             if (profile.layers.size() <= layer) {

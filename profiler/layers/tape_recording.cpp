@@ -56,8 +56,8 @@ private:
 
 class TapeRun {
 public:
-    TapeRun(LayerChain& chain, std::size_t index, const Activation& before)
-        : chain_(chain), index_(index), before_(before), log_(chain.device()) {}
+    TapeRun(LayerChain& chain, std::size_t index, const Activation& before, Tensors* gradients)
+        : chain_(chain), index_(index), before_(before), gradients_(gradients), log_(chain.device()) {}
 
     LayerTape run() {
         forward_and_backward();
@@ -182,6 +182,7 @@ private:
         held = {};
         Tensors gradients = graph.output_gradients();
         for (std::size_t k = 0; k < count; ++k) {
+            lay_out(gradients[k], k);
             name(gradients[k], Role::output_gradient);
         }
         for (std::size_t k = 0; k < stashes().size(); ++k) {
@@ -191,6 +192,20 @@ private:
         const Tensors arrived = graph.backward(std::move(gradients));
         builder_.tape().backward = builder_.events(log_.take());
         name_input_gradients(arrived, wants_gradient);
+        if (gradients_ != nullptr) {
+            gradients_->assign(arrived.begin(), arrived.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                                                      arrived.size(), wants_gradient.size())));
+        }
+    }
+    /// As the layer above leaves it: what is transposed or expanded, a layer may copy.
+    void lay_out(at::Tensor& gradient, std::size_t output) const {
+        if (gradients_ == nullptr || output >= gradients_->size() || !gradient.defined()) {
+            return;
+        }
+        const at::Tensor& above = (*gradients_)[output];
+        if (above.defined() && above.sizes() == gradient.sizes() && above.scalar_type() == gradient.scalar_type()) {
+            gradient = fresh_copy(above);
+        }
     }
 
     /// `arrived`: of the tensors, then of the skips by name.
@@ -226,6 +241,7 @@ private:
     LayerChain& chain_;
     std::size_t index_;
     const Activation& before_;
+    Tensors* gradients_;  // of outputs, then of inputs; may be null
     AllocationLog log_;
     TapeBuilder builder_;
     std::vector<std::int64_t> inputs_;  // the forward's boundary, in the log's numbers
@@ -233,7 +249,16 @@ private:
 };
 }  // namespace
 
-LayerTape record_tape(LayerChain& chain, std::size_t index, const Activation& before) {
-    return TapeRun(chain, index, before).run();
+LayerTape record_tape(LayerChain& chain, std::size_t index, const Activation& before, Tensors* gradients) {
+    return TapeRun(chain, index, before, gradients).run();
+}
+
+std::vector<LayerTape> record_tapes(LayerChain& chain, const std::vector<Activation>& before) {
+    std::vector<LayerTape> tapes(before.size());
+    Tensors gradients;
+    for (std::size_t layer = before.size(); layer-- > 0;) {
+        tapes[layer] = record_tape(chain, layer, before[layer], &gradients);
+    }
+    return tapes;
 }
 }  // namespace pipescope
