@@ -128,6 +128,21 @@ void check_tape(const LayerTape& tape, const std::string& path) {
                                " bytes; a block has from 0 to 2^53; record the tapes again");
         }
     }
+    const auto check_number = [&](const std::string& where, std::int32_t number) {
+        if (number < 0 || static_cast<std::size_t>(number) > tape.blocks.size()) {
+            throw ProfileError(path + "." + where + " is " + std::to_string(number) +
+                               "; it is the number of a block, from 1, or 0 for none; record the tapes again");
+        }
+    };
+    for (std::size_t k = 0; k < tape.input_gradients.size(); ++k) {
+        check_number("input_gradients[" + std::to_string(k) + "]", tape.input_gradients[k]);
+    }
+    for (const auto& [name, skip] : tape.stash) {
+        check_number("stash." + name, std::min(skip.value, skip.gradient) < 0 ? -1 : std::max(skip.value, skip.gradient));
+    }
+    for (const auto& [name, skip] : tape.pop) {
+        check_number("pop." + name, std::min(skip.value, skip.gradient) < 0 ? -1 : std::max(skip.value, skip.gradient));
+    }
     TapeCheck check(tape, path);
     check.forward("checkpointed_forward", tape.checkpointed_forward);
     check.require_no_own("checkpointed_forward", "a checkpointed forward keeps nothing but its input and output");

@@ -3,6 +3,7 @@
 #include "schedule/ids.h"
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ struct TapeBlock {
         output_gradient,  ///< handed to the backward; let go there at the latest when it ends
         input_gradient,   ///< taken in backward and handed to the layer below
         passed_gradient,  ///< an output's gradient whose storage is handed to the layer below as an input's
-        skip,             ///< stashed or popped here: it lives as the schedule says, not as the tape does
+        skip,             ///< stashed or popped here, and nothing else; or its gradient
     };
     Role role = Role::own;
     Bytes bytes = 0;
@@ -41,6 +42,18 @@ struct LayerTape {
     std::vector<std::int32_t> checkpointed_forward;  ///< one that keeps nothing
     std::vector<std::int32_t> recompute;
     std::vector<std::int32_t> backward;
+    /// Blocks of the gradients that go to the layer below, one for each tensor; tensors may share one. Empty: the
+    /// blocks that are input_gradient or passed_gradient.
+    std::vector<std::int32_t> input_gradients;
+    /// A skip's storage and that of its gradient, which may be blocks of other roles too; 0: there is none.
+    struct Skip {
+        std::int32_t value = 0;
+        std::int32_t gradient = 0;
+
+        friend bool operator==(const Skip&, const Skip&) = default;
+    };
+    std::map<std::string, Skip> stash;  ///< by name, as LayerProfile has them
+    std::map<std::string, Skip> pop;
 
     /// Nothing was recorded.
     bool empty() const { return blocks.empty() && forward.empty(); }

@@ -1,7 +1,10 @@
 #include "balance/layer_tape_json.h"
 
 #include <limits>
+#include <map>
 #include <optional>
+#include <string>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -55,6 +58,25 @@ std::optional<std::vector<std::int32_t>> parse_events(const Json& tape, const ch
     return events;
 }
 
+std::map<std::string, LayerTape::Skip> parse_skips(const Json& tape, const char* key, const std::string& path) {
+    std::map<std::string, LayerTape::Skip> skips;
+    if (!tape.contains(key)) {
+        return skips;
+    }
+    const std::string where = path + "." + key;
+    if (!tape[key].is_object()) {
+        wrong_type(where, tape[key], "an object of skips");
+    }
+    for (const auto& [name, blocks] : tape[key].items()) {
+        if (!blocks.is_array() || blocks.size() != 2) {
+            wrong_type(where + "." + name, blocks, "the block of the skip and that of its gradient, such as [3, 5]");
+        }
+        const std::vector<std::int32_t> numbers = *parse_events(tape[key], name.c_str(), where);
+        skips[name] = {numbers[0], numbers[1]};
+    }
+    return skips;
+}
+
 LayerTape parse_tape(const Json& json, const std::string& path) {
     if (!json.is_object()) {
         wrong_type(path, json, "an object with blocks, forward and backward, or null");
@@ -75,6 +97,9 @@ LayerTape parse_tape(const Json& json, const std::string& path) {
     tape.forward = *parse_events(json, "forward", path);
     tape.backward = *parse_events(json, "backward", path);
     tape.recompute = parse_events(json, "recompute", path).value_or(tape.forward);
+    tape.input_gradients = parse_events(json, "input_gradients", path).value_or(std::vector<std::int32_t>{});
+    tape.stash = parse_skips(json, "stash", path);
+    tape.pop = parse_skips(json, "pop", path);
     const auto checkpointed = parse_events(json, "checkpointed_forward", path);
     tape.checkpointed_forward = checkpointed ? *checkpointed : forward_that_keeps_nothing(tape);
     return tape;
@@ -111,6 +136,14 @@ Json to_json(const std::vector<LayerTape>& tapes) {
             each["recompute"] = tape.recompute;
         }
         each["backward"] = tape.backward;
+        if (!tape.input_gradients.empty()) {
+            each["input_gradients"] = tape.input_gradients;
+        }
+        for (const auto& [key, skips] : {std::pair("stash", &tape.stash), std::pair("pop", &tape.pop)}) {
+            for (const auto& [name, skip] : *skips) {
+                each[key][name] = {skip.value, skip.gradient};
+            }
+        }
     }
     return json;
 }

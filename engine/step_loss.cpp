@@ -68,7 +68,8 @@ Tensors StepLoss::run(int micro_batch, const Tensors& outputs) {
         const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
         loss.backward();
     }
-    value_ = value_.defined() ? value_ + loss.detach() : loss.detach();
+    // A loss that was reduced in place keeps the storage of all its values: a clone is one number.
+    value_ = value_.defined() ? value_ + loss.detach() : loss.detach().clone();
     Tensors gradients;
     for (const at::Tensor& leaf : outputs) {
         gradients.push_back(leaf.requires_grad() ? std::exchange(leaf.mutable_grad(), at::Tensor()) : at::Tensor());

@@ -5,6 +5,12 @@
 
 namespace pipescope {
 namespace {
+/// A layer's highest point, where the gradient of the range's output stays, and where it goes when no layer needs it.
+struct LayerPeak {
+    WorkPeak handed_stays;
+    WorkPeak handed_goes;
+};
+
 /// A range of layers walked backward: which gradients are there, and who shares a storage. What it finds at a layer
 /// does not depend on where the range begins, for gradients that leave the range there outlive the layers above.
 class BackwardWalk {
@@ -25,27 +31,23 @@ public:
         live_ = {kTop};
     }
 
-    void fill_in(PartitionMemory& memory, std::vector<WorkPart>* parts) {
+    void fill_in(PartitionMemory& memory) {
         for (std::size_t l = end_; l-- > first_;) {
-            const WorkPart here = step_down(l);
+            const LayerPeak here = step_down(l);
             if (l + 1 == end_ || here.handed_goes.total() > memory.backward.total()) {
                 memory.backward = here.handed_goes;
             }
             if (l + 1 == end_ || here.handed_stays.total() > memory.backward_of_view.total()) {
                 memory.backward_of_view = here.handed_stays;
             }
-            if (parts != nullptr) {
-                parts->push_back(here);
-            }
         }
         memory.input_gradient = input_gradient(first_);
-        hand_on(memory);
     }
 
     /// Goes through the next layer further down.
-    WorkPart step_down(std::size_t l) {
+    LayerPeak step_down(std::size_t l) {
         const std::size_t below = gradients_below(l, current_);
-        const WorkPart here = look(l);
+        const LayerPeak here = look(l);
         freed_ += sized_.saved[l] + let_go_[l - first_];
         end_layer(l);
         current_ = below;
@@ -105,10 +107,7 @@ private:
             if (skip.stashed_here) {
                 gradients_[held].needed_by = std::min(gradients_[held].needed_by, skip.stash);
             } else {
-                const bool is_first = std::none_of(handed_on_.begin(), handed_on_.end(),
-                                                   [&](const auto& other) { return other.second == held; });
                 gradients_[held].handed_on = true;
-                handed_on_.emplace_back(skip.index, is_first ? held : kNone);
             }
         }
         return below;
@@ -120,12 +119,12 @@ private:
         return live_.back();
     }
 
-    WorkPart look(std::size_t l) const {
+    LayerPeak look(std::size_t l) const {
         Bytes live = sized_.transient[l];
         for (const std::size_t g : live_) {
             live += g != kTop && gradients_[g].is_new ? gradients_[g].bytes : 0;
         }
-        WorkPart part;
+        LayerPeak part;
         part.handed_stays = {0, -freed_, 0, live};
         part.handed_goes = {0, -freed_, top_is_gone_ ? -gradients_[kTop].bytes : 0, live};
         return part;
@@ -142,13 +141,6 @@ private:
         });
     }
 
-    void hand_on(PartitionMemory& memory) const {
-        for (const auto& [skip, held] : handed_on_) {
-            const Bytes bytes = held == kNone ? 0 : std::max(gradients_[held].bytes, sized_.skips[skip]);
-            memory.skip_gradients.push_back({skip, bytes});
-        }
-    }
-
     static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
 
     const Profile& profile_;
@@ -161,14 +153,13 @@ private:
     std::vector<std::size_t> live_;                               // of them: few at a time
     std::size_t current_ = kTop;                                  // the gradient of the last walked layer's input
     Bytes freed_ = 0;                                             // of the graph
-    std::vector<std::pair<std::size_t, std::size_t>> handed_on_;  // skip, and the gradient that holds its storage
     bool top_is_gone_ = false;
 };
 }  // namespace
 
 void walk_backward_layers(const Profile& profile, const SizedProfile& sized, LayerRange layers,
-                          const std::vector<Bytes>& let_go, PartitionMemory& memory, std::vector<WorkPart>* parts) {
-    BackwardWalk(profile, sized, layers.first.index(), layers.end.index(), let_go).fill_in(memory, parts);
+                          const std::vector<Bytes>& let_go, PartitionMemory& memory) {
+    BackwardWalk(profile, sized, layers.first.index(), layers.end.index(), let_go).fill_in(memory);
 }
 
 std::vector<BackwardLook> walk_backward_from(const Profile& profile, const SizedProfile& sized, LayerId end,
@@ -176,7 +167,7 @@ std::vector<BackwardLook> walk_backward_from(const Profile& profile, const Sized
     BackwardWalk walk(profile, sized, 0, end.index(), let_go);
     std::vector<BackwardLook> looks(end.index());
     for (std::size_t l = end.index(); l-- > 0;) {
-        const WorkPart here = walk.step_down(l);
+        const LayerPeak here = walk.step_down(l);
         looks[l] = {here.handed_stays.total(), here.handed_goes.total(), walk.input_gradient(l)};
     }
     return looks;

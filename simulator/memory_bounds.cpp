@@ -68,6 +68,27 @@ Bytes RangeMemories::given_away(LayerRange layers) const {
     return bytes;
 }
 
+bool RangeMemories::hands_through(LayerRange layers) const {
+    for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+        if (!profile_.layers[l].aliases_input) {
+            return false;
+        }
+    }
+    return true;
+}
+
+bool RangeMemories::input_may_be_elsewhere(LayerRange layers) const {
+    for (std::size_t k = 0; k < large_.skips.size(); ++k) {
+        const std::size_t stash = large_.stashed_by[k].index();
+        if (stash < layers.first.index() && large_.popped_by[k] >= layers.end &&
+            (stash + 1 == layers.first.index() ||
+             hands_through({LayerId{static_cast<std::int64_t>(stash) + 1}, layers.first}))) {
+            return true;
+        }
+    }
+    return false;
+}
+
 bool RangeMemories::gradient_may_be_elsewhere(LayerRange layers) const {
     const std::size_t next = layers.end.index();
     return next < profile_.layers.size() && shares_gradient(profile_.layers[next]) && !large_.skips.empty();
@@ -140,7 +161,10 @@ Bytes MemoryBounds::at_least(PartitionId partition, LayerRange layers) {
     const Bytes m = m_;
     const Bytes kept_graphs = kept_graphs_at_loss();
     const Bytes constant = each.constant + (j == 0 ? mini_batch_input_ : 0);
-    const Bytes input = j == 0 ? 0 : low.input;  // the micro-batches of lane 0 are parts of the mini-batch
+    // The micro-batches of lane 0 are parts of the mini-batch; what is handed through is the next lane's, or the
+    // output.
+    const Bytes input =
+        j == 0 || ranges_->hands_through(layers) || ranges_->input_may_be_elsewhere(layers) ? 0 : low.input;
     const Bytes kept_input = low.input_kept ? input : 0;
     const Bytes graph = std::max<Bytes>(0, low.graph - ranges_->given_away(layers));
     const Bytes one_graph = graph + kept_input + (keeps_own_output ? low.output : 0);
@@ -163,9 +187,11 @@ Bytes MemoryBounds::at_least(PartitionId partition, LayerRange layers) {
         kept_graphs == m ? 0 : constant + (m - kept_graphs) * input + batch_output + std::max<Bytes>(0, building_graph);
     const Bytes gradient = ranges_->gradient_may_be_elsewhere(layers) ? 0 : low.output;
     const Bytes recomputed_graph = graph + kept_input - input + (low.output_kept ? low.output : 0);
-    const Bytes backward = held_at_loss + (kept_graphs == 0 ? recomputed_graph : 0) +
-                           (is_last ? batch_output : gradient) +
-                           std::max<Bytes>(0, is_last ? low.backward_of_view : low.backward);
+    const Bytes backward =
+        held_at_loss + (kept_graphs == 0 ? recomputed_graph : 0) + (is_last ? batch_output : gradient) +
+        // A kept output goes where the last layer's graph lets go of it.
+        std::max<Bytes>(0,
+                        (is_last && m > 1 ? low.backward_of_view : low.backward) - (low.output_kept ? low.output : 0));
     const Bytes in_loss =
         held_at_loss + batch_output + (m > 1 ? batch_output : outputs(m, kept_graphs)) + loss_transient_;
     return std::max({last_forward, is_last ? std::max(loss, in_loss) : 0, recompute, backward});

@@ -46,6 +46,10 @@ public:
     Bytes most_gradient(LayerId layer) const { return gradients_[layer.index()]; }
     /// Stashes of the range that are popped beyond it: their storages may be charged to the lane that pops them.
     Bytes given_away(LayerRange layers) const;
+    /// Whether the range's output is its input's storage.
+    bool hands_through(LayerRange layers) const;
+    /// Whether the range's input may be the storage of a skip past it, which is charged to the lane that pops that.
+    bool input_may_be_elsewhere(LayerRange layers) const;
     /// Whether the gradient that comes back for the range's output may be part of what a skip's gradient holds.
     bool gradient_may_be_elsewhere(LayerRange layers) const;
     /// Of all skips, each way once: what their values and gradients can hold.

@@ -4,12 +4,13 @@
 #include "schedule/schedules.h"
 #include "simulator/lane_ledger.h"
 #include "simulator/reserved_memory.h"
-#include "simulator/skip_memory.h"
 #include "simulator/step_memories.h"
-#include "simulator/storage_owners.h"
+#include "simulator/step_storages.h"
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -17,6 +18,63 @@
 namespace pipescope {
 namespace {
 using enum MemoryCategory;
+using Phase = PartitionWork::Phase;
+using Role = TapeBlock::Role;
+using Id = StepStorages::Id;
+using Slots = std::vector<Id>;
+using SkipSlots = std::map<std::size_t, Id>;  // by skip
+
+/// What there is of micro-batch i on partition j, in the order of the partition's slots.
+struct Cell {
+    Slots inputs;
+    Slots outputs;
+    Slots output_gradients;
+    Slots input_gradients;
+    SkipSlots popped;
+    SkipSlots stashed;
+    SkipSlots stash_gradients;
+    SkipSlots pop_gradients;
+    std::vector<std::pair<std::int32_t, Id>> kept;  // by the graph: block and storage
+    bool has_graph = false;
+};
+
+/// The storages that stand for a partition's blocks; of several slots of one block the first one's.
+class BoundBlocks {
+public:
+    void bind(const std::vector<std::int32_t>& blocks, const Slots& slots) {
+        for (std::size_t k = 0; k < std::min(blocks.size(), slots.size()); ++k) {
+            bind(blocks[k], slots[k]);
+        }
+    }
+    void bind(const std::map<std::size_t, std::int32_t>& blocks, const SkipSlots& slots) {
+        for (const auto& [skip, block] : blocks) {
+            if (const auto slot = slots.find(skip); slot != slots.end()) {
+                bind(block, slot->second);
+            }
+        }
+    }
+    void bind(std::int32_t block, Id id) { slots_.emplace_back(block, id); }
+
+    bool has(std::int32_t block) const { return find(block) != nullptr; }
+    Id of(std::int32_t block) const {
+        const auto* const found = find(block);
+        return found != nullptr ? found->second : 0;
+    }
+    int slots_of(Id id) const {
+        return static_cast<int>(
+            std::count_if(slots_.begin(), slots_.end(), [&](const auto& each) { return each.second == id; }));
+    }
+    const std::vector<std::pair<std::int32_t, Id>>& slots() const { return slots_; }
+
+private:
+    const std::pair<std::int32_t, Id>* find(std::int32_t block) const {
+        const auto found =
+            std::find_if(slots_.begin(), slots_.end(), [&](const auto& each) { return each.first == block; });
+        return found == slots_.end() ? nullptr : &*found;
+    }
+
+    std::vector<std::pair<std::int32_t, Id>> slots_;
+};
 
 /// Runs through the starts and ends of all tasks in time and books what each allocates and frees.
 class MemoryWalk {
@@ -29,20 +87,19 @@ public:
           graph_(graph),
           schedule_(parse_schedule(options.schedule)),
           memories_(profile, options, costs, graph),
-          skips_(profile, options, memories_),
-          owners_(memories_, skips_),
           ledgers_(static_cast<std::size_t>(graph.num_lanes())),
-          backwards_left_(static_cast<int>(costs.micro_batches().size())) {
+          storages_(ledgers_),
+          cells_(costs.micro_batches().size() * static_cast<std::size_t>(graph.shape().num_partitions)) {
         for (int j = 0; j <= last(); ++j) {
             const int versions = is_synchronous(schedule_) ? 1 : last() + 1 - j;
             add_constants(options.balance.layers_of(PartitionId{j}), lane_of(j), versions);
         }
         const std::size_t one_batch = micro_batch_sizes(replica_batch(options), options.chunks).size();
-        for (int i = 0; i < static_cast<int>(one_batch); ++i) {
-            batch_output_ += memory(i, last()).output;
-            if (!memories_.is_host(lane_of(0))) {
-                ledger(lane_of(0)).add(boundary, memory(i, 0).input, Nanoseconds{0});
-            }
+        for (int i = 0; i < static_cast<int>(one_batch) && !memories_.is_host(lane_of(0)); ++i) {
+            ledger(lane_of(0)).add(boundary, costs.sized(i).input, Nanoseconds{0});
+        }
+        for (int i = 0; i < static_cast<int>(costs.micro_batches().size()); ++i) {
+            cell(i, 0).inputs.assign(work(i, 0).tape().inputs.size(), 0);  // parts of the mini-batch
         }
         if (with_reserved) {
             reserved_.emplace(profile, options, costs, graph);
@@ -70,6 +127,7 @@ public:
         });
         for (const Instant& instant : instants) {
             now_ = Nanoseconds{instant.time};
+            storages_.set_time(now_);
             const Task& task = graph_.tasks()[instant.task];
             if (reserved_) {
                 instant.is_end ? reserved_->end(task) : reserved_->start(task);
@@ -95,8 +153,12 @@ private:
     LaneLedger& ledger(LaneId lane) { return ledgers_[lane.index()]; }
     bool shares_storage(LaneId a, LaneId b) const { return memories_.shares_storage(a, b); }
     bool loss_is_gathered() const { return graph_.shape().loss == LossScope::mini_batch; }
-    const PartitionMemory& memory(int i, int j) const { return memories_.memory(i, j); }
+    PartitionWork& work(int i, int j) { return memories_.work(i, j); }
     bool checkpointed(int i) const { return memories_.is_checkpointed(i); }
+    Cell& cell(int i, int j) {
+        return cells_[static_cast<std::size_t>(i) * static_cast<std::size_t>(last() + 1) + static_cast<std::size_t>(j)];
+    }
+    const SkipRoute& route(std::size_t skip) const { return graph_.shape().skips[skip]; }
 
     void add_constants(LayerRange layers, LaneId lane, int versions) {
         const double factor = optimizer_state_factor(options_.optimizer);
@@ -115,71 +177,147 @@ private:
             case TaskKind::recompute: start_forward(task); break;
             case TaskKind::backward: start_backward(task); break;
             case TaskKind::loss: start_loss(task); break;
-            case TaskKind::copy_forward: arrive(task, boundary, costs_.bytes(task.key)); break;
-            case TaskKind::copy_backward: arrive(task, copy, costs_.bytes(task.key)); break;
-            case TaskKind::skip_forward:
-            case TaskKind::skip_backward: arrive(task, skip, costs_.bytes(task.key)); break;
-            default: break;
+            default:
+                if (is_copy(task.key.kind) && !shares_storage(task.lane, task.receiver)) {
+                    arrive(task);
+                }
+                break;
         }
     }
 
-    /// A forward or a recompute.
+    Phase phase_of(const Task& task) const {
+        return task.key.kind == TaskKind::recompute     ? Phase::recompute
+               : task.key.kind == TaskKind::backward    ? Phase::backward
+               : checkpointed(task.key.micro_batch)     ? Phase::checkpointed_forward
+                                                        : Phase::forward;
+    }
+    BoundBlocks given_values(int i, int j) {
+        BoundBlocks bound;
+        bound.bind(work(i, j).tape().inputs, cell(i, j).inputs);
+        bound.bind(work(i, j).tape().popped, cell(i, j).popped);
+        return bound;
+    }
+    BoundBlocks given_gradients(int i, int j) {
+        BoundBlocks bound;
+        bound.bind(work(i, j).tape().output_gradients, cell(i, j).output_gradients);
+        bound.bind(work(i, j).tape().stash_gradients, cell(i, j).stash_gradients);
+        return bound;
+    }
+
+    /// The storages on the lane that are held by nobody but these slots, of which every block `goes`.
+    template <class Goes>
+    std::vector<PartitionWork::Going> going(const BoundBlocks& bound, LaneId lane, Goes goes) const {
+        std::map<Id, PartitionWork::Going> storages;
+        for (const auto& [block, id] : bound.slots()) {
+            if (storages_.is_on(id, lane) && storages_.holders(id) == bound.slots_of(id)) {
+                storages[id].blocks.push_back(block);
+                storages[id].bytes = storages_.bytes(id);
+            }
+        }
+        std::vector<PartitionWork::Going> gone;
+        for (auto& [id, each] : storages) {
+            std::sort(each.blocks.begin(), each.blocks.end());
+            each.blocks.erase(std::unique(each.blocks.begin(), each.blocks.end()), each.blocks.end());
+            if (std::all_of(each.blocks.begin(), each.blocks.end(), goes)) {
+                gone.push_back(std::move(each));
+            }
+        }
+        std::sort(gone.begin(), gone.end());
+        return gone;
+    }
+
     void start_forward(const Task& task) {
         const int i = task.key.micro_batch;
         const int j = task.key.partition;
-        const PartitionWork& work = memories_.work(i, j);
-        if (task.key.kind == TaskKind::forward && checkpointed(i)) {
-            start_work(task, work.checkpointed_forward, &WorkPart::handed_stays, [](std::size_t) { return Bytes{0}; });
-            return;
+        PartitionWork& here = work(i, j);
+        const Phase phase = phase_of(task);
+        std::vector<PartitionWork::Going> goes;
+        if (phase != Phase::checkpointed_forward) {
+            goes = going(given_values(i, j), task.lane, [&](std::int32_t block) {
+                return !here.keeps(block) && (phase == Phase::recompute || !leaves(here.tape(), block));
+            });
         }
-        start_work(task, task.key.kind == TaskKind::forward ? work.forward : work.recompute,
-                   owners_.owns_input(i, j) ? &WorkPart::handed_goes : &WorkPart::handed_stays,
-                   [&](std::size_t k) { return owners_.pops_for_good(i, k) ? skips_.bytes(i, k) : 0; });
+        start_work(task, here.parts(phase, goes));
     }
-    /// Puts a task's parts on the clock. `freed` says what goes with a skip that is not used any more.
-    template <class Freed>
-    void start_work(const Task& task, const std::vector<WorkPart>& parts, WorkPeak WorkPart::*peak, Freed freed) {
+    /// Whether the partition hands the block on.
+    static bool leaves(const PartitionTape& tape, std::int32_t block) {
+        return std::find(tape.outputs.begin(), tape.outputs.end(), block) != tape.outputs.end() ||
+               std::any_of(tape.stashed.begin(), tape.stashed.end(),
+                           [&](const auto& each) { return each.second == block; });
+    }
+    static bool leaves_as_gradient(const PartitionTape& tape, std::int32_t block) {
+        return std::find(tape.input_gradients.begin(), tape.input_gradients.end(), block) !=
+                   tape.input_gradients.end() ||
+               std::any_of(tape.pop_gradients.begin(), tape.pop_gradients.end(),
+                           [&](const auto& each) { return each.second == block; });
+    }
+
+    void start_backward(const Task& task) {
+        const int i = task.key.micro_batch;
+        const int j = task.key.partition;
+        PartitionWork& here = work(i, j);
+        BoundBlocks bound = given_gradients(i, j);
+        for (const auto& [block, id] : cell(i, j).kept) {
+            bound.bind(block, id);
+        }
+        start_work(task, here.parts(Phase::backward, going(bound, task.lane, [&](std::int32_t block) {
+            return !leaves_as_gradient(here.tape(), block) || j == 0;
+        })));
+    }
+    /// Puts a task's parts on the clock.
+    void start_work(const Task& task, const std::vector<WorkPart>& parts) {
         const auto duration = static_cast<double>((task_end_ - now_).count());
-        Bytes gone = 0;
         spans_.clear();
         for (const WorkPart& part : parts) {
-            WorkPeak work = part.*peak;
+            WorkPeak peak = part.peak;
             if (task.key.kind == TaskKind::backward && splits_backward(schedule_)) {
-                work = {0, 0, 0, work.transient};  // what the backward of the weights needs stays
-            } else {
-                work.skip -= gone;
+                peak = {0, 0, 0, peak.transient};  // what the backward of the weights needs stays
             }
-            spans_.push_back({now_ + Nanoseconds{std::llround(part.end * duration)}, work});
-            for (const std::size_t skip : part.skips_used) {
-                gone += freed(skip);
-            }
+            spans_.push_back({now_ + Nanoseconds{std::llround(part.end * duration)}, peak});
         }
         const bool is_last = task.key.kind == TaskKind::backward && task.key.partition == last();
         ledger(task.lane).start_work(spans_, is_last ? output : copy, now_);
     }
-    void start_backward(const Task& task) {
-        const bool is_last = task.key.partition == last();
-        // Where a skip's gradient holds the output's too, or the mini-batch's does, it is not this task's to let go.
-        const bool of_view =
-            is_last ? loss_is_gathered() : owners_.received_gradient(task.key.micro_batch, task.key.partition) == 0;
-        const int i = task.key.micro_batch;
-        start_work(task, memories_.work(i, task.key.partition).backward,
-                   of_view ? &WorkPart::handed_stays : &WorkPart::handed_goes,
-                   [&](std::size_t k) { return skips_.received_gradient(i, k); });
-    }
 
+    Bytes output_bytes(int i) {
+        const PartitionTape& tape = work(i, last()).tape();
+        // A tensor may be part of a larger storage; its gradient is not.
+        const std::vector<std::int32_t>& blocks = tape.output_gradients.empty() ? tape.outputs : tape.output_gradients;
+        Bytes bytes = 0;
+        for (const std::int32_t block : blocks) {
+            bytes += work(i, last()).bytes(block);
+        }
+        return bytes;
+    }
     void start_loss(const Task& task) {
         const int i = task.key.micro_batch;
         if (!loss_is_gathered()) {
-            ledger(task.lane).add(output, memory(i, last()).output, now_);  // its gradient
+            for (const std::int32_t block : work(i, last()).tape().output_gradients) {
+                cell(i, last()).output_gradients.push_back(
+                    storages_.take(task.lane, output, work(i, last()).bytes(block)));
+            }
             start_loss_work(task.lane, costs_.sized(i).samples);
             return;
         }
-        if (graph_.shape().num_micro_batches > 1) {
-            ledger(task.lane).add(output, batch_output_, now_);
-            free_outputs(task.lane);  // once they are gathered; a single one is handed through
+        const int m = graph_.shape().num_micro_batches;
+        Bytes whole = 0;
+        int slots = 0;
+        for (int k = 0; k < m; ++k) {
+            whole += output_bytes(k);
+            slots += static_cast<int>(work(k, last()).tape().output_gradients.size());
         }
-        ledger(task.lane).add(output, batch_output_, now_);  // its gradient
+        if (m > 1) {
+            gathered_ = storages_.take(task.lane, output, whole);
+            for (int k = 0; k < m; ++k) {
+                storages_.let_go(cell(k, last()).outputs);  // a single one is handed through
+            }
+        }
+        if (slots > 0) {
+            const Id gradient = storages_.take(task.lane, output, whole, slots);
+            for (int k = 0; k < m; ++k) {
+                cell(k, last()).output_gradients.assign(work(k, last()).tape().output_gradients.size(), gradient);
+            }
+        }
         start_loss_work(task.lane, replica_batch(options_));
     }
     void start_loss_work(LaneId lane, std::int64_t samples) {
@@ -189,24 +327,6 @@ private:
         ledger(lane).start_work({&whole, 1}, output, now_);
     }
 
-    /// On a device of its own the receiver allocates when the copy starts; else it takes the charge over at the end.
-    void arrive(const Task& task, MemoryCategory category, Bytes bytes) {
-        if (!shares_storage(task.lane, task.receiver)) {
-            ledger(task.receiver).add(category, bytes, now_);
-        }
-    }
-    void leave(const Task& task, MemoryCategory from, MemoryCategory to) {
-        const Bytes bytes = owners_.held_for(task);
-        const bool stays = task.key.kind == TaskKind::copy_forward &&
-                           owners_.output_is_kept_by_graph_too(task.key.micro_batch, task.key.partition);
-        ledger(task.lane).remove(from, stays ? 0 : bytes, now_);
-        if (shares_storage(task.lane, task.receiver)) {
-            ledger(task.receiver).add(to, bytes, now_);
-        }
-        sample(task.lane, now_, task.key);
-        sample(task.receiver, now_, task.key);
-    }
-
     void end(const Task& task) {
         switch (task.key.kind) {
             case TaskKind::forward: end_forward(task); break;
@@ -214,155 +334,287 @@ private:
             case TaskKind::backward: end_backward(task); break;
             case TaskKind::backward_weight: release_graph(task); break;
             case TaskKind::loss: end_loss(task); break;
-            case TaskKind::copy_forward: leave(task, copy, boundary); return;
-            case TaskKind::copy_backward: leave(task, copy, copy); return;
-            case TaskKind::skip_forward:
-            case TaskKind::skip_backward: leave(task, skip, skip); return;
-            default: break;
+            default:
+                if (is_copy(task.key.kind)) {
+                    leave(task);
+                }
+                break;
         }
         sample(task.lane, now_, task.key);
+        storages_.take_touched(task.lane);
+        for (std::size_t k = 0; k < ledgers_.size(); ++k) {
+            const LaneId lane{static_cast<std::int64_t>(k)};
+            if (storages_.take_touched(lane)) {
+                sample(lane, now_, task.key);
+            }
+        }
+    }
+
+    /// The graph of (i, j) comes: what it keeps of what came in stays, the rest goes.
+    void keep_graph(int i, int j) {
+        Cell& here = cell(i, j);
+        const PartitionWork& partition = work(i, j);
+        here.has_graph = true;
+        const BoundBlocks bound = given_values(i, j);
+        for (const auto& [block, id] : bound.slots()) {
+            const bool is_kept_already = std::any_of(here.kept.begin(), here.kept.end(),
+                                                     [block = block](const auto& each) { return each.first == block; });
+            if (partition.keeps(block) && !is_kept_already) {
+                here.kept.emplace_back(block, id);
+            } else {
+                storages_.let_go(id);
+            }
+        }
+        here.inputs.clear();
+        here.popped.clear();
+        ledger(lane_of(j)).add(saved, partition.graph(), now_);
     }
 
     void end_forward(const Task& task) {
         const int i = task.key.micro_batch;
         const int j = task.key.partition;
-        const PartitionMemory& each = memory(i, j);
-        LaneLedger& here = ledger(task.lane);
-        here.end_work();
-        if (!checkpointed(i)) {
-            free_what_no_backward_needs(i, j);
-            here.add(saved, each.graph + skips_.inside(i, j) - skips_.given_away(i, j), now_);
-            here.add(saved, owners_.keeps_own_output(j) && each.output_kept ? each.output : 0, now_);
+        Cell& here = cell(i, j);
+        PartitionWork& partition = work(i, j);
+        const PartitionTape& tape = partition.tape();
+        const bool keeps_graph = !checkpointed(i);
+        ledger(task.lane).end_work();
+        BoundBlocks bound = given_values(i, j);
+        const auto hand_on = [&](std::int32_t block) {
+            if (bound.has(block)) {
+                storages_.hold(bound.of(block));
+            }
+        };
+        std::for_each(tape.outputs.begin(), tape.outputs.end(), hand_on);  // inputs that go on
+        for (const auto& [skip, block] : tape.stashed) {
+            hand_on(block);
         }
-        if (j == last()) {
-            here.add(output, owners_.output_is_kept_by_graph_too(i, j) ? 0 : each.output, now_);
-        } else if (lane_of(j + 1) == task.lane) {
-            here.add(boundary, each.output, now_);
-        } else {
-            here.add(copy, owners_.output_is_kept_by_graph_too(i, j) ? 0 : each.output, now_);
+        if (keeps_graph) {
+            keep_graph(i, j);
         }
-        stash_skips(i, j);
+        // What stays here for the graph is saved; what another lane of the device gets is on its way there.
+        const auto slot_of = [&](std::int32_t block, MemoryCategory category, bool stays) {
+            if (!bound.has(block)) {
+                const bool kept = keeps_graph && partition.keeps(block);
+                bound.bind(block, storages_.take(task.lane, kept && stays ? saved : category, partition.bytes(block),
+                                                 (kept ? 1 : 0) + slots_of(tape, block)));
+                if (kept) {
+                    here.kept.emplace_back(block, bound.of(block));
+                }
+            }
+            return bound.of(block);
+        };
+        const bool next_is_here = j < last() && lane_of(j + 1) == task.lane;
+        for (const std::int32_t block : tape.outputs) {
+            here.outputs.push_back(slot_of(block, j == last() ? output : next_is_here ? boundary : copy,
+                                           j == last() || !shares_storage(task.lane, lane_of(j + 1))));
+        }
+        for (const auto& [k, block] : tape.stashed) {
+            here.stashed[k] = slot_of(block, skip, !shares_storage(task.lane, lane_of(route(k).to.value())));
+        }
+        hand_over_here(i, j);
+    }
+    static int slots_of(const PartitionTape& tape, std::int32_t block) {
+        return static_cast<int>(std::count(tape.outputs.begin(), tape.outputs.end(), block) +
+                                std::count_if(tape.stashed.begin(), tape.stashed.end(),
+                                              [&](const auto& each) { return each.second == block; }));
+    }
+    /// What goes to a partition of the same lane needs no copy.
+    void hand_over_here(int i, int j) {
+        Cell& here = cell(i, j);
+        if (j < last() && lane_of(j + 1) == lane_of(j)) {
+            cell(i, j + 1).inputs = std::exchange(here.outputs, {});
+        }
+        std::erase_if(here.stashed, [&](const auto& each) {
+            const int to = route(each.first).to.value();
+            if (lane_of(to) == lane_of(j)) {
+                cell(i, to).popped[each.first] = each.second;
+            }
+            return lane_of(to) == lane_of(j);
+        });
     }
 
+    /// What the graph keeps of the outputs is made again, whatever became of the first.
     void end_recompute(const Task& task) {
         const int i = task.key.micro_batch;
         const int j = task.key.partition;
-        const PartitionMemory& each = memory(i, j);
+        Cell& here = cell(i, j);
+        const PartitionWork& partition = work(i, j);
         ledger(task.lane).end_work();
-        free_what_no_backward_needs(i, j);
-        // The recomputed output is a new storage: kept by the graph here, whatever became of the first.
-        ledger(task.lane).add(saved, each.graph + skips_.inside(i, j) + (each.output_kept ? each.output : 0), now_);
-    }
-
-    /// It went while the task ran, so before what the task leaves is booked.
-    void free_what_no_backward_needs(int i, int j) {
-        if (!memory(i, j).input_kept) {
-            free_input(i, j);
+        keep_graph(i, j);
+        const std::vector<TapeBlock>& blocks = partition.tape().tape.blocks;
+        for (std::size_t b = 0; b < blocks.size(); ++b) {
+            const auto block = static_cast<std::int32_t>(b) + 1;
+            if (blocks[b].role == Role::output && partition.keeps(block)) {
+                here.kept.emplace_back(block, storages_.take(task.lane, saved, blocks[b].bytes));
+            }
         }
-        free_popped(i, j);
     }
 
     void end_backward(const Task& task) {
         const int i = task.key.micro_batch;
         const int j = task.key.partition;
-        LaneLedger& here = ledger(task.lane);
-        here.end_work();
+        Cell& here = cell(i, j);
+        const PartitionWork& partition = work(i, j);
+        const PartitionTape& tape = partition.tape();
+        ledger(task.lane).end_work();
+        BoundBlocks bound = given_gradients(i, j);
+        const auto pass_through = [&](std::int32_t block) { storages_.hold(bound.of(block)); };
+        if (j > 0) {
+            std::for_each(tape.input_gradients.begin(), tape.input_gradients.end(), pass_through);
+        }
+        for (const auto& [k, block] : tape.pop_gradients) {
+            pass_through(block);
+            if (bound.has(block)) {
+                storages_.move(bound.of(block), task.lane, skip);
+            }
+        }
         if (!splits_backward(schedule_)) {
             release_graph(task);
         }
-        if (j > 0) {
-            here.add(copy, memory(i, j).input_gradient, now_);  // until it is sent or used
+        bound.bind(0, 0);  // a tensor that got no gradient
+        const auto slot_of = [&](std::int32_t block, MemoryCategory category) {
+            if (!bound.has(block)) {
+                bound.bind(block, storages_.take(task.lane, category, partition.bytes(block),
+                                                 gradient_slots_of(tape, block, j)));
+            }
+            return bound.of(block);
+        };
+        for (const auto& [k, block] : tape.pop_gradients) {
+            here.pop_gradients[k] = slot_of(block, skip);
         }
-        free_skips(i, j);
+        for (const std::int32_t block : tape.input_gradients) {
+            if (j > 0) {
+                here.input_gradients.push_back(slot_of(block, copy));  // until it is sent or used
+            }
+        }
+        hand_back_here(i, j);
+    }
+    static int gradient_slots_of(const PartitionTape& tape, std::int32_t block, int j) {
+        const auto inputs =
+            j > 0 ? std::count(tape.input_gradients.begin(), tape.input_gradients.end(), block) : std::ptrdiff_t{0};
+        return static_cast<int>(inputs + std::count_if(tape.pop_gradients.begin(), tape.pop_gradients.end(),
+                                                       [&](const auto& each) { return each.second == block; }));
+    }
+    void hand_back_here(int i, int j) {
+        Cell& here = cell(i, j);
+        if (j > 0 && lane_of(j - 1) == lane_of(j)) {
+            cell(i, j - 1).output_gradients = std::exchange(here.input_gradients, {});
+        }
+        std::erase_if(here.pop_gradients, [&](const auto& each) {
+            const int from = route(each.first).from.value();
+            if (lane_of(from) == lane_of(j)) {
+                cell(i, from).stash_gradients[each.first] = each.second;
+            }
+            return lane_of(from) == lane_of(j);
+        });
     }
 
-    /// All that the backward needed: the graph, a kept input and the gradient of the output.
+    /// All that the backward needed: the graph, what it kept and the gradients that came in.
     void release_graph(const Task& task) {
+        Cell& here = cell(task.key.micro_batch, task.key.partition);
+        if (std::exchange(here.has_graph, false)) {
+            ledger(task.lane).remove(saved, work(task.key.micro_batch, task.key.partition).graph(), now_);
+        }
+        for (const auto& [block, id] : here.kept) {
+            storages_.let_go(id);
+        }
+        here.kept.clear();
+        storages_.let_go(here.output_gradients);
+        let_go(here.stash_gradients);
+    }
+    void let_go(SkipSlots& slots) {
+        for (const auto& [k, id] : slots) {
+            storages_.let_go(id);
+        }
+        slots.clear();
+    }
+
+    void end_loss(const Task& task) {
+        ledger(task.lane).end_work();
+        storages_.let_go(std::exchange(gathered_, 0));
         const int i = task.key.micro_batch;
-        const int j = task.key.partition;
-        const PartitionMemory& each = memory(i, j);
-        LaneLedger& here = ledger(task.lane);
-        const bool own_output = checkpointed(i) || owners_.keeps_own_output(j);
-        here.remove(saved,
-                    each.graph + skips_.inside(i, j) - skips_.given_away(i, j) +
-                        (own_output && each.output_kept ? each.output : 0),
-                    now_);
-        if (each.input_kept) {
-            free_input(i, j);
-        }
-        if (j < last() && owners_.outlives_receiver(i, j)) {
-            ledger(lane_of(j + 1)).remove(boundary, memory(i, j + 1).input, now_);
-            sample(lane_of(j + 1), now_, {0, TaskKind::backward, j, i, -1});
-        }
-        if (j < last()) {
-            here.remove(copy, owners_.received_gradient(i, j), now_);
-        } else if (!loss_is_gathered()) {
-            here.remove(output, each.output, now_);
-        } else if (--backwards_left_ == 0) {
-            here.remove(output, batch_output_, now_);
+        for (int k = i < 0 ? 0 : i; k < (i < 0 ? graph_.shape().num_micro_batches : i + 1); ++k) {
+            storages_.let_go(cell(k, last()).outputs);
         }
     }
 
-    void free_input(int i, int j) {
-        if (owners_.owns_input(i, j)) {
-            ledger(lane_of(j)).remove(boundary, memory(i, j).input, now_);
+    /// The slots that a copy fills, those it empties, and what they are called there.
+    struct CopyEnds {
+        Slots* from;
+        Slots* to;
+        MemoryCategory category;
+        const std::vector<std::int32_t>* blocks;  // of the sender's partition
+        int sender;                               // a partition
+    };
+    /// A skip's is one slot.
+    struct SkipEnds {
+        SkipSlots* from;
+        SkipSlots* to;
+    };
+    CopyEnds copy_ends(const TaskKey& key) {
+        const int i = key.micro_batch;
+        const int j = key.partition;
+        if (key.kind == TaskKind::copy_forward) {
+            return {&cell(i, j).outputs, &cell(i, j + 1).inputs, boundary, &work(i, j).tape().outputs, j};
         }
+        return {&cell(i, j + 1).input_gradients, &cell(i, j).output_gradients, copy,
+                &work(i, j + 1).tape().input_gradients, j + 1};
     }
-    void end_loss(const Task& task) {
-        LaneLedger& here = ledger(task.lane);
-        here.end_work();
-        const int i = task.key.micro_batch;
-        if (!loss_is_gathered()) {
-            here.remove(output, owners_.output_is_kept_by_graph_too(i, last()) ? 0 : memory(i, last()).output, now_);
+    SkipEnds skip_ends(const TaskKey& key) {
+        const SkipRoute& way = route(static_cast<std::size_t>(key.skip));
+        Cell& stasher = cell(key.micro_batch, way.from.value());
+        Cell& popper = cell(key.micro_batch, way.to.value());
+        return key.kind == TaskKind::skip_forward ? SkipEnds{&stasher.stashed, &popper.popped}
+                                                  : SkipEnds{&popper.pop_gradients, &stasher.stash_gradients};
+    }
+    static bool is_skip(TaskKind kind) { return kind == TaskKind::skip_forward || kind == TaskKind::skip_backward; }
+
+    /// On a device of its own the receiver allocates when the copy starts.
+    void arrive(const Task& task) {
+        if (is_skip(task.key.kind)) {
+            const SkipEnds ends = skip_ends(task.key);
+            const auto k = static_cast<std::size_t>(task.key.skip);
+            if (ends.from->contains(k)) {
+                (*ends.to)[k] = storages_.take(task.receiver, skip, costs_.bytes(task.key));
+            }
             return;
         }
-        if (graph_.shape().num_micro_batches > 1) {
-            here.remove(output, batch_output_, now_);
+        const CopyEnds ends = copy_ends(task.key);
+        for (const std::int32_t block : *ends.blocks) {
+            // A part of a larger storage is copied without the rest.
+            const Bytes bytes = ends.blocks->size() == 1 ? costs_.bytes(task.key)
+                                : block == 0             ? 0
+                                                         : work(task.key.micro_batch, ends.sender).bytes(block);
+            ends.to->push_back(block == 0 ? 0 : storages_.take(task.receiver, ends.category, bytes));
+        }
+    }
+    /// The sender's go; on one device they become the receiver's.
+    void leave(const Task& task) {
+        const bool shared = shares_storage(task.lane, task.receiver);
+        if (is_skip(task.key.kind)) {
+            const SkipEnds ends = skip_ends(task.key);
+            const auto slot = ends.from->find(static_cast<std::size_t>(task.key.skip));
+            if (slot == ends.from->end()) {
+                return;
+            }
+            if (shared) {
+                storages_.move(slot->second, task.receiver, skip);
+                (*ends.to)[slot->first] = slot->second;
+            } else {
+                storages_.let_go(slot->second);
+            }
+            ends.from->erase(slot);
+            return;
+        }
+        const CopyEnds ends = copy_ends(task.key);
+        if (shared) {
+            for (const Id id : *ends.from) {
+                storages_.move(id, task.receiver, ends.category);
+            }
+            *ends.to = std::exchange(*ends.from, {});
         } else {
-            free_outputs(task.lane);
+            storages_.let_go(*ends.from);
         }
-    }
-    /// Of the last partition, where its graph does not keep them.
-    void free_outputs(LaneId lane) {
-        for (int i = 0; i < graph_.shape().num_micro_batches; ++i) {
-            ledger(lane).remove(output, owners_.output_is_kept_by_graph_too(i, last()) ? 0 : memory(i, last()).output,
-                                now_);
-        }
-    }
-
-    void stash_skips(int i, int j) {
-        skips_.for_each_between_partitions([&](std::size_t k, int from, int) {
-            if (from == j) {
-                ledger(lane_of(j)).add(skip, skips_.bytes(i, k), now_);
-            }
-        });
-    }
-    void free_popped(int i, int j) {
-        skips_.for_each_between_partitions([&](std::size_t k, int, int to) {
-            if (to == j && owners_.pops_for_good(i, k)) {
-                ledger(lane_of(j)).remove(skip, skips_.bytes(i, k), now_);
-            }
-        });
-    }
-    /// After backward (i, j): a popped skip goes, if it is still there and nobody else's, and its gradient comes; at
-    /// the stashing side the gradient goes, and with it what the graph there kept of the skip.
-    void free_skips(int i, int j) {
-        skips_.for_each_between_partitions([&](std::size_t k, int from, int to) {
-            const bool kept_by_stasher = skips_.is_kept_by_stasher(i, k);
-            if (from == j) {
-                ledger(lane_of(j)).remove(skip, skips_.received_gradient(i, k), now_);
-                if (kept_by_stasher) {
-                    ledger(lane_of(to)).remove(skip, skips_.bytes(i, k), now_);
-                    sample(lane_of(to), now_, {0, TaskKind::backward, j, i, -1});
-                }
-            }
-            if (to == j) {
-                if (skips_.is_kept_by_popper(k) && !kept_by_stasher) {
-                    ledger(lane_of(j)).remove(skip, skips_.bytes(i, k), now_);
-                }
-                ledger(lane_of(j)).add(skip, skips_.gradient(i, k), now_);
-            }
-        });
     }
 
     void sample(LaneId lane, Nanoseconds time, const TaskKey& task) {
@@ -381,12 +633,11 @@ private:
     const TaskGraph& graph_;
     Schedule schedule_;
     StepMemories memories_;
-    SkipMemory skips_;
-    StorageOwners owners_;
     std::vector<LaneLedger> ledgers_;
+    StepStorages storages_;
+    std::vector<Cell> cells_;
+    Id gathered_ = 0;  // the last partition's output of the whole mini-batch, while the loss runs
     std::optional<ReservedMemory> reserved_;
-    Bytes batch_output_ = 0;       // the last partition's output of the whole mini-batch
-    int backwards_left_;           // of the last partition
     std::vector<WorkSpan> spans_;  // of the task that starts
     Nanoseconds task_end_{0};      // of the task at hand
     Nanoseconds now_{0};

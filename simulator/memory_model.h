@@ -28,6 +28,11 @@ struct MemoryUse {
 // The rules, to be held against the engine. They count what tensors allocate, in steady state: gradients and optimizer
 // state exist. (i, j) is micro-batch i on partition j.
 //
+// One idea: storages come, move and go. A storage comes where a tape says so (partition_tape.h), is charged to one lane,
+// and goes when the last slot or graph that has it lets go of it. Two slots may have the same storage: tensors that share
+// one, an input that is handed through, a skip that is the output too, gradients of an addition. Where a layer has no
+// recorded tape, one is made up from its bytes.
+//
 // parameters  Parameters and buffers of the lane's partitions, always. With pipedream as many versions of the
 // parameters
 //             as micro-batches are under way on the partition: n - j on partition j of n.
@@ -37,33 +42,24 @@ struct MemoryUse {
 //             host ("cpu") its micro-batches are views of what the caller allocated, and not counted. The input of (i,
 //             j) arrives when its copy starts; between lanes of one device the copy shares the sender's storage, and
 //             the charge passes to the receiver when it ends. If (i, j) is checkpointed it lives until it is
-//             recomputed. Then, or in forward if it is not checkpointed, it is freed behind the first layer, unless the
-//             graph keeps it, to the end of backward (i, j).
-// saved       The graph of (i, j) (partition_memory.h): from the end of forward (i, j), or of recompute (i, j) if it is
-//             checkpointed, to the end of backward (i, j), or of backward_weight (i, j) where the backward is split;
-//             then the kept input and the gradient of the output stay as long too. A kept output that was handed to a
-//             lane of the same device stays charged to that lane, as boundary, to the end of this backward.
-// skip        A skip between lanes: on the stashing lane from its forward's end to the end of its copy, on the popping
-//             lane from the copy's start (same device: end) until the layer that pops it is through, in the recompute
-//             of what is checkpointed and in the forward of what is not; to the end of the backward if that layer needs
-//             it there (it does not if it passes_gradient); to the end of the stashing partition's backward if the
-//             graph there keeps the same storage. Its gradient the other way round, to the backward of the layer that
-//             stashed it. A gradient that is a view holds the whole storage, also of a lane of the same device; a copy
-//             to another device does not. A skip inside a partition counts as saved, one between partitions of one lane
-//             lives on that lane from forward to backward.
-// transient   While a task runs: layer inputs and outputs that nothing keeps, gradients inside the partition, and the
-//             layers' own transient_bytes. Layers take their shares of the task's time, so that what arrives or leaves
-//             meanwhile meets what the layers behind it, or before it, need.
+//             recomputed. Then, or in forward if it is not checkpointed, it goes behind the last layer that works on it,
+//             unless the graph keeps it.
+// saved       The graph of (i, j): from the end of forward (i, j), or of recompute (i, j) if it is checkpointed, to the
+//             end of backward (i, j), or of backward_weight (i, j) where the backward is split; then what the graph keeps
+//             of inputs, and the gradients of the outputs, stay as long too.
+// skip        A skip between lanes, from the forward that stashes it: it moves like an output, straight to the lane that
+//             pops it, and its gradient the other way round. A skip within a partition is a storage of its graph, or a
+//             transient one.
+// transient   While a task runs: what its tape takes and lets go again. Layers take their shares of the task's time, so
+//             that what arrives or leaves meanwhile meets what the layers behind it, or before it, need.
 // copy        Outputs that wait for their copy to end, gradients of inputs likewise, gradients of outputs from their
-//             copy's start (same device: end) to the end of the backward that takes them.
+//             copy's start (same device: end) to where the backward that takes them lets go of them.
 // output      On the last lane: outputs of the last partition up to the loss; the gathered output while the loss runs
-//             (if there are several micro-batches); the gradient of the output from the loss to the end of the last
-//             partition's last backward. A loss per micro-batch gathers nothing and keeps each gradient to its
-//             backward. What the loss itself allocates, the profile's loss_transient_bytes, counts as transient.
+//             (if there are several micro-batches); the gradient of the output from the loss to where the last
+//             partition's last backward lets go of it. A loss per micro-batch gathers nothing. What the loss itself
+//             allocates, the profile's loss_transient_bytes, counts as transient.
 //
-// Not modelled: tensors that layers hand on in a tuple and an earlier lane's graph keeps are charged to the lane that
-// made them, where the engine on one host charges the receiver (their sum agrees); what the allocator reserves beyond
-// what tensors hold; the order of frees inside a task beyond the walk through its layers; memory of the framework.
+// Not modelled: what the allocator reserves beyond what tensors hold; memory of the framework.
 
 /// Goes through the tasks in time; `with_reserved` also through the caching allocators (reserved_memory.h). Both spans
 /// are as long as the graph has tasks; ns. Deterministic.

@@ -2,9 +2,10 @@
 
 #include "simulator/backward_walk.h"
 #include "simulator/partition_tape.h"
-#include "simulator/tape_walk.h"
+#include "simulator/task_work.h"
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 namespace pipescope {
@@ -18,7 +19,7 @@ public:
         find_kept();
     }
 
-    PartitionMemory memory(PartitionWork* work) const {
+    PartitionMemory memory() const {
         PartitionMemory memory;
         memory.input = input_bytes();
         memory.input_kept = kept_[0];
@@ -31,15 +32,10 @@ public:
             memory.graph += kept_[s] && s != storage_of_output() ? bytes_[s] : 0;
         }
         const Bytes own_input = memory.input_kept ? 0 : memory.input;
-        walk_forward(false, 0, memory.checkpointed_forward, memory.checkpointed_forward,
-                     work != nullptr ? &work->checkpointed_forward : nullptr);
-        walk_forward(true, own_input, memory.forward, memory.forward_of_own_input,
-                     work != nullptr ? &work->forward : nullptr);
-        if (work != nullptr) {
-            work->recompute = work->forward;
-        }
+        walk_forward(false, 0, memory.checkpointed_forward, memory.checkpointed_forward);
+        walk_forward(true, own_input, memory.forward, memory.forward_of_own_input);
         const LayerRange layers{LayerId{static_cast<std::int64_t>(first_)}, LayerId{static_cast<std::int64_t>(end_)}};
-        walk_backward_layers(profile_, sized_, layers, let_go_, memory, work != nullptr ? &work->backward : nullptr);
+        walk_backward_layers(profile_, sized_, layers, let_go_, memory);
         return memory;
     }
 
@@ -81,8 +77,7 @@ private:
     }
 
     /// Gives the peaks where the input stays, and where `own_input` of it goes once no layer works on it any more.
-    void walk_forward(bool keeps_graph, Bytes own_input, WorkPeak& input_stays, WorkPeak& input_goes,
-                      std::vector<WorkPart>* parts) const {
+    void walk_forward(bool keeps_graph, Bytes own_input, WorkPeak& input_stays, WorkPeak& input_goes) const {
         Bytes kept = 0;  // saved tensors, and kept storages that are no layer's input or output right now
         for (std::size_t l = first_; l < end_; ++l) {
             const std::size_t in = storage_before(l);
@@ -91,18 +86,10 @@ private:
             if (keeps_graph) {
                 kept += sized_.saved[l];
             }
-            WorkPart here;
-            here.handed_stays = {0, kept, 0, transient};
-            here.handed_goes = {in == 0 ? 0 : -own_input, kept, 0, transient};
-            if (l == first_ || here.handed_stays.total() > input_stays.total()) {
-                input_stays = here.handed_stays;
-            }
-            if (l == first_ || here.handed_goes.total() > input_goes.total()) {
-                input_goes = here.handed_goes;
-            }
-            if (parts != nullptr) {
-                parts->push_back(here);
-            }
+            const WorkPeak stays{0, kept, 0, transient};
+            const WorkPeak goes{in == 0 ? 0 : -own_input, kept, 0, transient};
+            input_stays = l == first_ || stays.total() > input_stays.total() ? stays : input_stays;
+            input_goes = l == first_ || goes.total() > input_goes.total() ? goes : input_goes;
             if (keeps_graph && in != out && in != 0 && kept_[in]) {
                 kept += bytes_[in];
             }
@@ -119,57 +106,56 @@ private:
     std::vector<Bytes> let_go_;         // by each layer's backward, of kept storages; the output's apart
 };
 
-/// Says what share of the task's time is over when each part is; equal shares where no layer takes time.
-void mark_ends(std::vector<WorkPart>& parts, const std::vector<double>& times) {
-    double sum = 0;
-    for (std::size_t k = 0; k < parts.size(); ++k) {
-        sum += times[k];
-        parts[k].end = sum;
+WorkPeak highest(const std::vector<WorkPart>& parts) {
+    WorkPeak most;  // nothing more than at the start
+    for (const WorkPart& part : parts) {
+        most = part.peak.total() >= most.total() ? part.peak : most;
     }
-    for (std::size_t k = 0; k < parts.size(); ++k) {
-        parts[k].end = sum > 0 ? parts[k].end / sum : static_cast<double>(k + 1) / static_cast<double>(parts.size());
-    }
+    return most;
+}
+WorkPeak higher(const WorkPeak& a, const WorkPeak& b) {
+    return a.total() >= b.total() ? a : b;
 }
 
-void mark_ends(const SizedProfile& sized, LayerRange layers, PartitionWork& work) {
-    const auto times = [&](const std::vector<double>& of) {
-        return std::vector<double>(of.begin() + static_cast<std::ptrdiff_t>(layers.first.index()),
-                                   of.begin() + static_cast<std::ptrdiff_t>(layers.end.index()));
-    };
-    mark_ends(work.checkpointed_forward, times(sized.forward));
-    mark_ends(work.forward, times(sized.forward));
-    mark_ends(work.recompute, times(sized.recompute));
-    std::vector<double> backward = times(sized.backward);
-    std::reverse(backward.begin(), backward.end());
-    mark_ends(work.backward, backward);
-}
-
-void mark_skips(const SizedProfile& sized, LayerRange layers, PartitionWork& work) {
-    const auto contains = [&](LayerId layer) { return layer >= layers.first && layer < layers.end; };
-    for (std::size_t k = 0; k < sized.skips.size(); ++k) {
-        const bool stashed_here = contains(sized.stashed_by[k]);
-        const bool popped_here = contains(sized.popped_by[k]);
-        if (popped_here && !stashed_here) {
-            const std::size_t at = sized.popped_by[k].index() - layers.first.index();
-            work.forward[at].skips_used.push_back(k);
-            work.recompute[at].skips_used.push_back(k);
-        }
-        if (stashed_here && !popped_here) {
-            work.backward[layers.end.index() - 1 - sized.stashed_by[k].index()].skips_used.push_back(k);
+/// The same numbers from the layers' tapes.
+void fill_in(PartitionWork work, PartitionMemory& memory) {
+    using enum PartitionWork::Phase;
+    const PartitionTape& tape = work.tape();
+    const auto is_kept = [&](std::int32_t block) { return work.keeps(block); };
+    memory.graph = work.graph();
+    memory.input_kept = std::any_of(tape.inputs.begin(), tape.inputs.end(), is_kept);
+    const std::set<std::int32_t> inputs(tape.inputs.begin(), tape.inputs.end());
+    const std::set<std::int32_t> outputs(tape.outputs.begin(), tape.outputs.end());
+    std::vector<PartitionWork::Going> own_input;
+    std::vector<PartitionWork::Going> kept_output;
+    for (const std::int32_t block : inputs) {
+        if (!memory.input_kept && work.role(block) == TapeBlock::Role::input) {
+            own_input.push_back({{block}, work.bytes(block)});
         }
     }
+    for (const std::int32_t block : outputs) {
+        if (work.role(block) == TapeBlock::Role::output && is_kept(block)) {
+            kept_output.push_back({{block}, work.bytes(block)});
+        }
+    }
+    memory.output_kept = !kept_output.empty();
+    std::vector<PartitionWork::Going> with_gradient = kept_output;
+    for (const std::int32_t block : tape.output_gradients) {
+        with_gradient.push_back({{block}, work.bytes(block)});
+    }
+    memory.checkpointed_forward = highest(work.parts(checkpointed_forward, {}));
+    memory.forward = higher(highest(work.parts(forward, {})), highest(work.parts(recompute, {})));
+    memory.forward_of_own_input =
+        higher(highest(work.parts(forward, own_input)), highest(work.parts(recompute, own_input)));
+    memory.backward = highest(work.parts(backward, with_gradient));
+    memory.backward_of_view = highest(work.parts(backward, kept_output));
 }
 }  // namespace
 
-PartitionMemory partition_memory(const Profile& profile, const SizedProfile& sized, LayerRange layers,
-                                 PartitionWork* work) {
-    PartitionMemory memory = LayerWalk(profile, sized, layers).memory(work);
-    if (const auto recorded = recorded_partition_tape(profile, sized, layers)) {
-        walk_tape(*recorded, memory, work);
-    }
-    if (work != nullptr) {
-        mark_ends(sized, layers, *work);
-        mark_skips(sized, layers, *work);
+PartitionMemory partition_memory(const Profile& profile, const SizedProfile& sized, LayerRange layers) {
+    PartitionMemory memory = LayerWalk(profile, sized, layers).memory();
+    if (auto recorded = recorded_partition_tape(profile, sized, layers)) {
+        fill_in(PartitionWork(sized, layers, *std::move(recorded)), memory);
     }
     return memory;
 }

@@ -4,9 +4,6 @@
 #include "schedule/ids.h"
 #include "simulator/sized_profile.h"
 
-#include <cstddef>
-#include <vector>
-
 namespace pipescope {
 /// The highest point of a task above what its lane held when it started, split by what holds it.
 struct WorkPeak {
@@ -19,31 +16,7 @@ struct WorkPeak {
     Bytes total() const { return boundary + saved + gradient + transient + skip; }
 };
 
-/// One layer's part of a task.
-struct WorkPart {
-    double end = 1;         ///< share of the task's time that is over when it ends
-    WorkPeak handed_stays;  ///< its highest point where what the task was handed is not its to let go
-    WorkPeak handed_goes;   ///< the same where that, an input or an output's gradient, goes when no layer needs it
-    /// Skips from elsewhere that no later part works on: values in a forward, gradients in a backward. All of them
-    /// count as held in both peaks; who holds them knows when they go.
-    std::vector<std::size_t> skips_used;
-};
-
-/// The tasks of a partition, layer by layer in the order they run.
-struct PartitionWork {
-    std::vector<WorkPart> checkpointed_forward;  ///< keeps its inputs
-    std::vector<WorkPart> forward;               ///< of one that keeps its graph
-    std::vector<WorkPart> recompute;
-    std::vector<WorkPart> backward;
-};
-
-/// The gradient of a skip popped in a partition and stashed in another.
-struct SkipGradient {
-    std::size_t skip = 0;
-    Bytes bytes = 0;  ///< of the storage it holds; 0 where another one that stands before it holds the same
-};
-
-/// What one micro-batch of one size holds on one partition: the rules of memory_model.h for a range of layers.
+/// What one micro-batch of one size holds on one partition, in totals: what a search over ranges of layers asks for.
 ///
 /// Tensors and storages: T(l) is the output of layer l, T(first - 1) the partition's input. A layer that aliases its
 /// input makes no new storage. A storage is kept for the backward if some T in it is kept: T(l) by keeps_output of l,
@@ -62,12 +35,10 @@ struct PartitionMemory {
     WorkPeak backward;          ///< relative to a lane that holds the graph, the kept output and the output's gradient
     WorkPeak backward_of_view;  ///< where that gradient is a view of a larger one, which stays
     Bytes input_gradient = 0;   ///< storage of the gradient of T(first - 1); 0 where a skip's gradient holds the same
-    std::vector<SkipGradient> skip_gradients;
 };
 
 /// Where every layer has an allocation tape, `graph`, what is kept and the peaks come from playing them in order, which
 /// is exact; else from the layers' bytes by the rules above. Precondition: `sized` was read off from `profile`, the
-/// range is one of its layers. `work`, if asked for, gets the tasks' parts. Cost: O(layers).
-PartitionMemory partition_memory(const Profile& profile, const SizedProfile& sized, LayerRange layers,
-                                 PartitionWork* work = nullptr);
+/// range is one of its layers. Cost: O(layers).
+PartitionMemory partition_memory(const Profile& profile, const SizedProfile& sized, LayerRange layers);
 }  // namespace pipescope

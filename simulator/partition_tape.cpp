@@ -2,14 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <string>
+#include <utility>
 
 namespace pipescope {
 namespace {
 using Role = TapeBlock::Role;
 
+/// A layer's tape, and the indices of the skips that it names.
+struct LayerPart {
+    LayerTape tape;
+    std::map<std::string, std::size_t> skips;
+};
+
 class TapeComposer {
 public:
-    explicit TapeComposer(std::vector<LayerTape> layers) : layers_(std::move(layers)) {}
+    explicit TapeComposer(std::vector<LayerPart> layers) : layers_(std::move(layers)) {}
 
     std::optional<PartitionTape> compose() {
         for (std::size_t l = 0; l < layers_.size(); ++l) {
@@ -21,170 +30,356 @@ public:
         for (std::size_t l = 0; l < layers_.size(); ++l) {
             count_holders(l);
         }
-        out_.input_needed_forward = play_forward(&LayerTape::forward, true, out_.forward_ends);
-        play_forward(&LayerTape::checkpointed_forward, false, out_.checkpointed_ends);
-        out_.input_needed_recompute = play_forward(&LayerTape::recompute, true, out_.recompute_ends);
+        play_forward(&LayerTape::forward, true, out_.forward_ends, &out_.needed_forward);
+        play_forward(&LayerTape::checkpointed_forward, false, out_.checkpointed_ends, nullptr);
+        play_forward(&LayerTape::recompute, true, out_.recompute_ends, &out_.needed_recompute);
         for (std::size_t l = layers_.size(); l-- > 0;) {
             if (!play_backward(l)) {
                 return std::nullopt;
             }
             out_.backward_ends.push_back(out_.tape.backward.size());
         }
+        name_input_gradients();
         return std::move(out_);
     }
 
 private:
     using Numbers = std::vector<std::int32_t>;
+    using Needed = std::map<std::int32_t, std::size_t>;
 
     std::int32_t add(Role role, Bytes bytes) {
         out_.tape.blocks.push_back({role, bytes});
         holders_.push_back(0);
+        references_.push_back(0);
         return static_cast<std::int32_t>(out_.tape.blocks.size());
     }
     TapeBlock& block(std::int32_t number) { return out_.tape.blocks[static_cast<std::size_t>(number) - 1]; }
     int& holders(std::int32_t number) { return holders_[static_cast<std::size_t>(number) - 1]; }
+    int& references(std::int32_t number) { return references_[static_cast<std::size_t>(number)]; }
+    std::int32_t& number_of(std::size_t l, std::int32_t number) {
+        return numbers_[l][static_cast<std::size_t>(number) - 1];
+    }
+    const LayerTape& layer(std::size_t l) const { return layers_[l].tape; }
+    std::size_t skip(std::size_t l, const std::string& name) const { return layers_[l].skips.at(name); }
 
     /// Gives the layer's blocks their numbers in the partition; gradients get theirs while the backward is played.
     bool number_blocks(std::size_t l) {
-        Numbers& numbers = numbers_.emplace_back();
-        const Numbers given = std::move(handed_on_);
-        handed_on_.clear();
-        std::size_t taken = 0;
-        for (const TapeBlock& each : layers_[l].blocks) {
-            std::int32_t number = 0;
+        Numbers& numbers = numbers_.emplace_back(layer(l).blocks.size(), 0);
+        const Numbers given = std::exchange(handed_on_, {});
+        Numbers& inputs = inputs_.emplace_back();
+        for (std::size_t b = 0; b < numbers.size(); ++b) {
+            const TapeBlock& each = layer(l).blocks[b];
             if (each.role == Role::input || each.role == Role::passed) {
-                if (l > 0 && taken >= given.size()) {
+                if (l > 0 && inputs.size() >= given.size()) {
                     return false;
                 }
-                number = l == 0 ? add(Role::input, each.bytes) : given[taken];
-                ++taken;
+                numbers[b] = l == 0 ? add(Role::input, each.bytes) : given[inputs.size()];
+                inputs.push_back(numbers[b]);
             } else if (each.role == Role::own || each.role == Role::output) {
-                number = add(Role::own, each.bytes);
+                numbers[b] = add(Role::own, each.bytes);
             }
             if (each.role == Role::output || each.role == Role::passed) {
-                handed_on_.push_back(number);
+                handed_on_.push_back(numbers[b]);
             }
-            numbers.push_back(number);
         }
-        inputs_.push_back(l == 0 ? Numbers{} : given);
-        return l == 0 || taken == given.size();
+        const bool fits = l == 0 || inputs.size() == given.size();
+        if (l == 0) {
+            out_.inputs = inputs;
+        }
+        number_skips(l);
+        return fits;
+    }
+    void number_skips(std::size_t l) {
+        Numbers& inputs = inputs_[l];
+        for (const auto& [name, each] : layer(l).pop) {
+            const auto pending = pending_.find(skip(l, name));
+            if (each.value == 0) {
+                continue;
+            }
+            std::int32_t& number = number_of(l, each.value);
+            if (pending != pending_.end()) {
+                number = number == 0 ? pending->second : number;
+                inputs.push_back(pending->second);
+                pending_.erase(pending);
+            } else {
+                number = number == 0 ? add(Role::skip, layer(l).blocks[static_cast<std::size_t>(each.value) - 1].bytes)
+                                     : number;
+                out_.popped[skip(l, name)] = number;
+                inputs.push_back(number);
+            }
+        }
+        for (const auto& [name, each] : layer(l).stash) {
+            if (each.value != 0) {
+                std::int32_t& number = number_of(l, each.value);
+                number = number == 0 ? add(Role::own, layer(l).blocks[static_cast<std::size_t>(each.value) - 1].bytes)
+                                     : number;
+                pending_[skip(l, name)] = number;
+            }
+            stashed_here_.insert(skip(l, name));
+        }
     }
 
     void name_outputs() {
-        for (const std::int32_t number : handed_on_) {
+        out_.outputs = handed_on_;
+        out_.stashed = pending_;
+        const auto leaves = [&](std::int32_t number) {
             Role& role = block(number).role;
             role = role == Role::own ? Role::output : role == Role::input ? Role::passed : role;
+        };
+        std::for_each(handed_on_.begin(), handed_on_.end(), leaves);
+        for (const auto& [index, number] : pending_) {
+            leaves(number);
         }
-        for (std::size_t l = 0; l + 1 < layers_.size(); ++l) {
-            handed_to_.push_back(inputs_[l + 1]);
+        // What a layer takes last is let go behind it.
+        std::vector<bool> is_done(out_.tape.blocks.size(), false);
+        done_.resize(layers_.size());
+        for (std::size_t l = layers_.size(); l-- > 0;) {
+            for (const std::int32_t number : inputs_[l]) {
+                const auto at = static_cast<std::size_t>(number) - 1;
+                if (!is_done[at] && block(number).role == Role::own) {
+                    done_[l].push_back(number);
+                }
+                is_done[at] = true;
+            }
         }
-        handed_to_.push_back(handed_on_);
     }
 
     void count_holders(std::size_t l) {
-        for (const std::int32_t event : layers_[l].backward) {
-            if (event < 0 && is_handed(l, -event)) {
+        for (const std::int32_t event : layer(l).backward) {
+            if (event < 0 && is_value(l, -event)) {
                 ++holders(number_of(l, -event));
             }
         }
     }
-    bool is_handed(std::size_t l, std::int32_t number) const {
-        const Role role = layers_[l].blocks[static_cast<std::size_t>(number) - 1].role;
-        return role == Role::input || role == Role::passed || role == Role::output;
+    /// Whether others have it too: it is no block of the layer's alone.
+    bool is_value(std::size_t l, std::int32_t number) {
+        const Role role = layer(l).blocks[static_cast<std::size_t>(number) - 1].role;
+        return role == Role::input || role == Role::passed || role == Role::output ||
+               (role == Role::skip && number_of(l, number) != 0 && !is_gradient(l, number));
     }
-    std::int32_t number_of(std::size_t l, std::int32_t number) const {
-        return numbers_[l][static_cast<std::size_t>(number) - 1];
+    bool is_gradient(std::size_t l, std::int32_t number) const {
+        const Role role = layer(l).blocks[static_cast<std::size_t>(number) - 1].role;
+        const auto of = [&](const auto& skips) {
+            return std::any_of(skips.begin(), skips.end(),
+                               [&](const auto& each) { return each.second.gradient == number; });
+        };
+        return role == Role::output_gradient || role == Role::passed_gradient || role == Role::input_gradient ||
+               of(layer(l).stash) || of(layer(l).pop);
     }
 
-    /// Returns how many events there are when the partition's input is not worked on any more.
-    std::size_t play_forward(Numbers LayerTape::*phase, bool keeps_graph, std::vector<std::size_t>& ends) {
+    void play_forward(Numbers LayerTape::*phase, bool keeps_graph, std::vector<std::size_t>& ends, Needed* needed) {
         Numbers& events = out_.tape.*phase;
-        std::size_t input_needed = 0;
         for (std::size_t l = 0; l < layers_.size(); ++l) {
-            for (const std::int32_t event : layers_[l].*phase) {
+            for (const std::int32_t event : layer(l).*phase) {
                 const std::int32_t number = number_of(l, std::abs(event));
                 if (number != 0) {
                     events.push_back(event > 0 ? number : -number);
                 }
             }
-            for (const std::int32_t number : inputs_[l]) {
-                const bool goes_on =
-                    std::find(handed_to_[l].begin(), handed_to_[l].end(), number) != handed_to_[l].end();
-                if (!goes_on && block(number).role == Role::own && !(keeps_graph && holders(number) > 0)) {
+            for (const std::int32_t number : done_[l]) {
+                if (!(keeps_graph && holders(number) > 0)) {
                     events.push_back(-number);
                 }
             }
-            const bool works_on_input =
-                l == 0 || std::any_of(inputs_[l].begin(), inputs_[l].end(), [&](std::int32_t number) {
-                    return block(number).role == Role::input || block(number).role == Role::passed;
-                });
-            input_needed = works_on_input ? events.size() : input_needed;
+            if (needed != nullptr) {
+                for (const std::int32_t number : inputs_[l]) {
+                    (*needed)[number] = events.size();
+                }
+            }
             ends.push_back(events.size());
         }
-        return input_needed;
     }
+
+    /// A slot of the layer's backward that was handed in.
+    struct Given {
+        std::int32_t block;
+        std::int32_t number;
+    };
 
     bool play_backward(std::size_t l) {
         const bool is_top = l + 1 == layers_.size();
-        const Numbers given = std::move(gradients_);
-        gradients_.clear();
+        const Numbers from_above = std::exchange(gradients_, {});
+        std::vector<Given> given;
         std::size_t taken = 0;
-        Numbers& numbers = numbers_[l];
-        for (std::size_t b = 0; b < numbers.size(); ++b) {
-            const auto& [role, bytes] = layers_[l].blocks[b];
+        for (std::size_t b = 0; b < layer(l).blocks.size(); ++b) {
+            const auto& [role, bytes] = layer(l).blocks[b];
+            const auto here = static_cast<std::int32_t>(b) + 1;
             if (role == Role::output_gradient || role == Role::passed_gradient) {
-                if (!is_top && taken >= given.size()) {
+                if (!is_top && taken >= from_above.size()) {
                     return false;
                 }
-                numbers[b] = is_top ? add(Role::output_gradient, bytes) : given[taken];
+                if (is_top) {
+                    out_.output_gradients.push_back(add(Role::output_gradient, bytes));
+                    references(out_.output_gradients.back()) = 1;
+                }
+                given.push_back({here, is_top ? out_.output_gradients.back() : from_above[taken]});
                 ++taken;
             } else if (role == Role::input_gradient) {
-                numbers[b] = add(l == 0 ? Role::input_gradient : Role::own, bytes);
-            }
-            if (role == Role::input_gradient || role == Role::passed_gradient) {
-                gradients_.push_back(numbers[b]);
+                number_of(l, here) = add(Role::own, bytes);
             }
         }
-        if (!is_top && taken != given.size()) {
+        if (!is_top && taken != from_above.size()) {
             return false;
         }
+        number_skip_gradients(l, given);
+        for (const Given& each : given) {
+            number_of(l, each.block) = each.number;
+        }
+        hand_down(l);
         play_backward_events(l, given);
         return true;
     }
+    void number_skip_gradients(std::size_t l, std::vector<Given>& given) {
+        for (const auto& [name, each] : layer(l).stash) {
+            if (each.gradient == 0) {
+                continue;
+            }
+            const auto from_pop = skip_gradients_.find(skip(l, name));
+            if (from_pop != skip_gradients_.end()) {
+                given.push_back({each.gradient, from_pop->second});
+                skip_gradients_.erase(from_pop);
+            } else if (out_.stashed.contains(skip(l, name))) {
+                const std::int32_t number =
+                    add(Role::skip, layer(l).blocks[static_cast<std::size_t>(each.gradient) - 1].bytes);
+                references(number) = 1;
+                out_.stash_gradients[skip(l, name)] = number;
+                given.push_back({each.gradient, number});
+            }
+        }
+        for (const auto& [name, each] : layer(l).pop) {
+            if (each.gradient != 0 && layer(l).blocks[static_cast<std::size_t>(each.gradient) - 1].role == Role::skip) {
+                number_of(l, each.gradient) =
+                    add(Role::own, layer(l).blocks[static_cast<std::size_t>(each.gradient) - 1].bytes);
+            }
+        }
+    }
+    /// What the layers below wait for.
+    void hand_down(std::size_t l) {
+        const auto refer_to = [&](std::int32_t number) {
+            references(number) += number == 0 ? 0 : 1;
+            return number;
+        };
+        if (!layer(l).input_gradients.empty()) {
+            for (const std::int32_t each : layer(l).input_gradients) {
+                gradients_.push_back(each == 0 ? 0 : refer_to(number_of(l, each)));
+            }
+        } else {
+            for (std::size_t b = 0; b < layer(l).blocks.size(); ++b) {
+                const Role role = layer(l).blocks[b].role;
+                if (role == Role::input_gradient || role == Role::passed_gradient) {
+                    gradients_.push_back(refer_to(numbers_[l][b]));
+                }
+            }
+        }
+        for (const auto& [name, each] : layer(l).pop) {
+            if (each.gradient == 0) {
+                continue;
+            }
+            const std::int32_t number = refer_to(number_of(l, each.gradient));
+            if (number == 0) {
+                continue;
+            }
+            (stashed_here_.contains(skip(l, name)) ? skip_gradients_ : out_.pop_gradients)[skip(l, name)] = number;
+        }
+    }
 
-    void play_backward_events(std::size_t l, Numbers left) {
+    void play_backward_events(std::size_t l, std::vector<Given> left) {
         Numbers& events = out_.tape.backward;
-        for (const std::int32_t event : layers_[l].backward) {
+        for (const std::int32_t event : layer(l).backward) {
             const std::int32_t number = number_of(l, std::abs(event));
-            if (number == 0 || (event < 0 && is_handed(l, -event) && --holders(number) > 0)) {
+            if (number == 0) {
+                continue;
+            }
+            const auto slot =
+                std::find_if(left.begin(), left.end(), [&](const Given& each) { return each.block == -event; });
+            if (slot != left.end()) {
+                left.erase(slot);
+                if (--references(number) > 0) {
+                    continue;
+                }
+            } else if (event < 0 && is_value(l, -event) && --holders(number) > 0) {
                 continue;
             }
             events.push_back(event > 0 ? number : -number);
-            std::erase(left, event < 0 ? number : 0);
         }
-        for (const std::int32_t number : left) {  // gradients of outputs that the layer said nothing of
-            const bool goes_on = std::find(gradients_.begin(), gradients_.end(), number) != gradients_.end();
-            if (!goes_on) {
-                events.push_back(-number);
-            } else if (l == 0) {
-                block(number).role = block(number).role == Role::own ? Role::input_gradient : Role::passed_gradient;
+        for (const Given& each : left) {  // gradients of outputs that the layer said nothing of
+            if (each.number != 0 && --references(each.number) == 0) {
+                events.push_back(-each.number);
             }
         }
     }
 
-    std::vector<LayerTape> layers_;
-    std::vector<Numbers> numbers_;    // by layer and its block; 0: skips
-    std::vector<Numbers> inputs_;     // by layer: what it is handed; the first layer's are the partition's
-    std::vector<Numbers> handed_to_;  // by layer: what it hands on
+    void name_input_gradients() {
+        out_.input_gradients = gradients_;
+        const auto leaves = [&](std::int32_t number) {
+            if (number != 0) {
+                Role& role = block(number).role;
+                role = role == Role::own               ? Role::input_gradient
+                       : role == Role::output_gradient ? Role::passed_gradient
+                                                       : role;
+            }
+        };
+        std::for_each(gradients_.begin(), gradients_.end(), leaves);
+        for (const auto& [index, number] : out_.pop_gradients) {
+            leaves(number);
+        }
+    }
+
+    std::vector<LayerPart> layers_;
+    std::vector<Numbers> numbers_;  // by layer and its block; 0: of none
+    std::vector<Numbers> inputs_;   // by layer: what it is handed, and pops
+    std::vector<Numbers> done_;     // by layer: what no layer behind it takes
     Numbers handed_on_;
     Numbers gradients_;
-    std::vector<int> holders_;  // graphs that keep a block
+    std::map<std::size_t, std::int32_t> pending_;         // stashed and not popped yet
+    std::map<std::size_t, std::int32_t> skip_gradients_;  // popped, and not at the layer that stashed it yet
+    std::set<std::size_t> stashed_here_;
+    std::vector<int> holders_;     // graphs that keep a block
+    std::vector<int> references_{0};  // by number, of which 0 is none: backwards that a gradient waits for
     PartitionTape out_;
 };
 
 bool same_events(const LayerTape& a, const LayerTape& b) {
-    return a.blocks.size() == b.blocks.size() && a.forward == b.forward &&
-           a.checkpointed_forward == b.checkpointed_forward && a.recompute == b.recompute && a.backward == b.backward;
+    const auto same_roles = [](const TapeBlock& one, const TapeBlock& other) { return one.role == other.role; };
+    return std::equal(a.blocks.begin(), a.blocks.end(), b.blocks.begin(), b.blocks.end(), same_roles) &&
+           a.forward == b.forward && a.checkpointed_forward == b.checkpointed_forward && a.recompute == b.recompute &&
+           a.backward == b.backward && a.input_gradients == b.input_gradients && a.stash == b.stash && a.pop == b.pop;
+}
+
+/// Whether the tape says where every skip of the layer is: one of an older profile does not.
+bool names_skips(const LayerTape& tape, const LayerProfile& layer) {
+    return std::all_of(layer.stash.begin(), layer.stash.end(),
+                       [&](const auto& each) { return tape.stash.contains(each.first); }) &&
+           std::all_of(layer.pop.begin(), layer.pop.end(),
+                       [&](const std::string& name) { return tape.pop.contains(name); });
+}
+
+std::vector<LayerPart> parts_of(const Profile& profile, LayerRange layers, std::vector<LayerTape> tapes,
+                                TapeSkips skips_on_tape) {
+    std::map<std::string, std::size_t> index;
+    for (const NamedSkip& skip : skips_of(profile)) {
+        const std::size_t next = index.size();
+        index.emplace(skip.name, next);
+    }
+    std::vector<LayerPart> parts;
+    for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+        LayerPart& part = parts.emplace_back(LayerPart{std::move(tapes[l - layers.first.index()]), {}});
+        // A layer's own word counts: a tape that names more is of another layer.
+        const bool left_out = skips_on_tape == TapeSkips::left_out;
+        std::erase_if(part.tape.stash, [&](const auto& each) {
+            return left_out || !profile.layers[l].stash.contains(each.first);
+        });
+        std::erase_if(part.tape.pop, [&](const auto& each) {
+            const std::vector<std::string>& pops = profile.layers[l].pop;
+            return left_out || std::find(pops.begin(), pops.end(), each.first) == pops.end();
+        });
+        for (const auto* skips : {&part.tape.stash, &part.tape.pop}) {
+            for (const auto& [name, each] : *skips) {
+                part.skips[name] = index.at(name);
+            }
+        }
+    }
+    return parts;
 }
 }  // namespace
 
@@ -194,25 +389,22 @@ std::optional<LayerTape> recorded_tape(const Profile& profile, const SizedProfil
         return std::nullopt;
     }
     const auto above = std::lower_bound(profile.samples.begin(), profile.samples.end(), sized.samples);
-    const auto at = static_cast<std::size_t>(above - profile.samples.begin());
-    if (at == tapes.size() || tapes[at].empty()) {
-        return std::nullopt;
+    auto at = static_cast<std::size_t>(above - profile.samples.begin());
+    if (at < tapes.size() && profile.samples[at] == sized.samples) {
+        return tapes[at].empty() ? std::nullopt : std::optional(tapes[at]);
     }
-    if (profile.samples[at] == sized.samples) {
-        return tapes[at];
-    }
-    if (at == 0 || tapes[at - 1].empty() || !same_events(tapes[at - 1], tapes[at])) {
+    // Outside the sizes measured the two nearest ones tell, as of every other number.
+    at = std::clamp<std::size_t>(at, 1, std::max<std::size_t>(1, tapes.size() - 1));
+    if (at >= tapes.size() || tapes[at - 1].empty() || !same_events(tapes[at - 1], tapes[at])) {
         return std::nullopt;
     }
     LayerTape between = tapes[at];
     const double share = static_cast<double>(sized.samples - profile.samples[at - 1]) /
                          static_cast<double>(profile.samples[at] - profile.samples[at - 1]);
     for (std::size_t b = 0; b < between.blocks.size(); ++b) {
-        if (between.blocks[b].role != tapes[at - 1].blocks[b].role) {
-            return std::nullopt;
-        }
-        between.blocks[b].bytes = std::llround(std::lerp(static_cast<double>(tapes[at - 1].blocks[b].bytes),
-                                                         static_cast<double>(tapes[at].blocks[b].bytes), share));
+        between.blocks[b].bytes = std::max<Bytes>(
+            0, std::llround(std::lerp(static_cast<double>(tapes[at - 1].blocks[b].bytes),
+                                      static_cast<double>(tapes[at].blocks[b].bytes), share)));
     }
     return between;
 }
@@ -221,58 +413,100 @@ LayerTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, Lay
     const LayerProfile& from = profile.layers[layer.index()];
     const std::size_t l = layer.index();
     const Bytes input = l == 0 ? sized.input : sized.output[l - 1];
-    // Blocks: 1 input, or passed; 2 output; 3 saved; 4 transient; 5 gradient of the output; 6 of the input.
-    LayerTape tape;
     const bool aliases = from.aliases_input;
-    tape.blocks = {{aliases ? Role::passed : Role::input, input},
-                   {Role::output, sized.output[l]},
-                   {Role::own, sized.saved[l]},
-                   {Role::own, sized.transient[l]},
-                   {aliases ? Role::passed_gradient : Role::output_gradient, sized.output[l]},
-                   {Role::input_gradient, input}};
-    if (aliases) {
-        tape.blocks[1].role = tape.blocks[5].role = Role::skip;  // there is none
+    const bool passes = aliases || from.passes_gradient;
+    // What a stash's gradient is added to becomes a storage of its own; the layer's transient bytes hold it till then.
+    const bool sums = !from.stash.empty();
+    LayerTape tape;
+    const auto add = [&](Role role, Bytes bytes) {
+        tape.blocks.push_back({role, bytes});
+        return static_cast<std::int32_t>(tape.blocks.size());
+    };
+    const std::int32_t given = add(aliases ? Role::passed : Role::input, input);
+    const std::int32_t output = aliases ? given : add(Role::output, sized.output[l]);
+    const std::int32_t saved = add(Role::own, sized.saved[l]);
+    const std::int32_t transient = add(Role::own, sized.transient[l]);
+    const std::int32_t gradient =
+        add(passes && !sums && l > 0 ? Role::passed_gradient : Role::output_gradient, sized.output[l]);
+    const std::int32_t input_gradient = l > 0 && (!passes || sums) ? add(Role::input_gradient, input) : 0;
+
+    tape.forward = {saved, transient};
+    tape.checkpointed_forward = {transient};
+    for (std::vector<std::int32_t>* phase : {&tape.forward, &tape.checkpointed_forward}) {
+        if (!aliases) {
+            phase->push_back(output);
+        }
     }
-    tape.forward = {3, 4, 2, -4};
-    tape.checkpointed_forward = {4, 2, -4};
-    tape.backward = {4};
-    if (l > 0 && !aliases) {
-        tape.backward.push_back(6);
+    std::vector<std::int32_t> kept;
+    std::vector<std::int32_t> made;  // gradients, while the transient bytes are there
+    for (std::size_t k = 0; k < sized.skips.size(); ++k) {
+        const std::string& name = sized.skip_names[k];
+        if (sized.stashed_by[k] == layer) {
+            const std::int32_t value = aliases ? given : add(Role::skip, sized.skips[k]);
+            tape.stash[name] = {value, add(Role::skip, sized.skips[k])};
+            if (!aliases) {
+                tape.forward.push_back(value);
+                tape.checkpointed_forward.push_back(value);
+            }
+        }
+        if (sized.popped_by[k] == layer) {
+            const std::int32_t value = add(Role::skip, sized.skips[k]);
+            tape.pop[name] = {value, from.passes_gradient ? gradient : add(Role::skip, sized.skips[k])};
+            if (!from.passes_gradient) {
+                kept.push_back(-value);
+                made.push_back(tape.pop[name].gradient);
+            }
+        }
+    }
+    tape.forward.push_back(-transient);
+    tape.checkpointed_forward.push_back(-transient);
+    tape.backward = {transient};
+    tape.backward.insert(tape.backward.end(), made.begin(), made.end());
+    if (input_gradient != 0 && passes) {
+        tape.backward.push_back(-transient);
+        tape.backward.push_back(input_gradient);
     } else {
-        tape.blocks[5].role = Role::skip;
+        if (input_gradient != 0) {
+            tape.backward.push_back(input_gradient);
+        }
+        tape.backward.push_back(-transient);
     }
-    tape.backward.insert(tape.backward.end(), {-4, -3});
-    if (from.keeps_input) {
-        tape.backward.push_back(-1);
+    tape.backward.push_back(-saved);
+    tape.backward.insert(tape.backward.end(), kept.begin(), kept.end());
+    if (from.keeps_input || (from.keeps_output && aliases)) {
+        tape.backward.push_back(-given);
     }
     if (from.keeps_output && !aliases) {
-        tape.backward.push_back(-2);
+        tape.backward.push_back(-output);
     }
     tape.recompute = tape.forward;
     return tape;
 }
 
 std::optional<PartitionTape> recorded_partition_tape(const Profile& profile, const SizedProfile& sized,
-                                                     LayerRange layers) {
+                                                     LayerRange layers, TapeSkips skips) {
     std::vector<LayerTape> tapes;
     for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
         std::optional<LayerTape> tape = recorded_tape(profile, sized, LayerId{static_cast<std::int64_t>(l)});
-        if (!tape) {
+        if (!tape || (skips == TapeSkips::kept && !names_skips(*tape, profile.layers[l]))) {
             return std::nullopt;
         }
         tapes.push_back(*std::move(tape));
     }
-    return TapeComposer(std::move(tapes)).compose();
+    return TapeComposer(parts_of(profile, layers, std::move(tapes), skips)).compose();
 }
 
-PartitionTape partition_tape(const Profile& profile, const SizedProfile& sized, LayerRange layers) {
-    if (auto recorded = recorded_partition_tape(profile, sized, layers)) {
-        return *std::move(recorded);
-    }
+PartitionTape partition_tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerRange layers,
+                                        TapeSkips skips) {
     std::vector<LayerTape> tapes;
     for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
         tapes.push_back(tape_from_bytes(profile, sized, LayerId{static_cast<std::int64_t>(l)}));
     }
-    return TapeComposer(std::move(tapes)).compose().value();
+    return TapeComposer(parts_of(profile, layers, std::move(tapes), skips)).compose().value();
+}
+
+PartitionTape partition_tape(const Profile& profile, const SizedProfile& sized, LayerRange layers, TapeSkips skips) {
+    auto recorded = recorded_partition_tape(profile, sized, layers, skips);
+    return recorded ? *std::move(recorded) : partition_tape_from_bytes(profile, sized, layers, skips);
 }
 }  // namespace pipescope

@@ -5,17 +5,31 @@
 #include "simulator/sized_profile.h"
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <optional>
 #include <vector>
 
 namespace pipescope {
 /// The tapes of a partition's layers played one after the other, as one tape: what a layer hands to the next becomes a
 /// block of the partition's own, let go where the last of caller and graphs lets go of it.
+///
+/// What crosses the partition's border are slots, each the number of a block; two slots may name the same one, since
+/// tensors share storages. Skips are named by their index. An input block that is an output too is handed through.
 struct PartitionTape {
     LayerTape tape;
-    std::size_t input_needed_forward =
-        0;  ///< events of `tape.forward` up to where no layer works on the input any more
-    std::size_t input_needed_recompute = 0;  ///< the same of `tape.recompute`
+    // In the order in which the partition before, or behind, has them.
+    std::vector<std::int32_t> inputs;
+    std::vector<std::int32_t> outputs;
+    std::vector<std::int32_t> output_gradients;
+    std::vector<std::int32_t> input_gradients;
+    std::map<std::size_t, std::int32_t> popped;  ///< skips that come in
+    std::map<std::size_t, std::int32_t> stashed;
+    std::map<std::size_t, std::int32_t> stash_gradients;
+    std::map<std::size_t, std::int32_t> pop_gradients;
+    /// How many events of each phase are over when no layer works on a block that came in any more.
+    std::map<std::int32_t, std::size_t> needed_forward;
+    std::map<std::int32_t, std::size_t> needed_recompute;
     // How many events are over when each layer is, in the order the layers run.
     std::vector<std::size_t> forward_ends;
     std::vector<std::size_t> checkpointed_ends;
@@ -23,16 +37,23 @@ struct PartitionTape {
     std::vector<std::size_t> backward_ends;
 };
 
-/// A layer's tape at the sized profile's size: the one recorded there, or one between two recorded sizes whose events
-/// are equal, with block sizes between theirs. Nothing if there is none.
+/// A layer's tape at the sized profile's size: the one recorded there, or one between two recorded sizes, or on the
+/// line through the two nearest, whose events are equal. Nothing if there is none.
 std::optional<LayerTape> recorded_tape(const Profile& profile, const SizedProfile& sized, LayerId layer);
-/// One made up from the layer's bytes: an output, a block that is saved, one that is not.
+/// One made up from the layer's bytes: an output, a block that is saved, one that is not; and its skips.
 LayerTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerId layer);
+
+/// Skips have slots of their own, or are left out: then their blocks are of nobody.
+enum class TapeSkips { kept, left_out };
 
 /// From recorded tapes alone. Nothing if a layer has none, or two neighbours disagree on how many storages pass between
 /// them: the k-th output or passed block of a layer is the k-th input or passed block of the next.
 std::optional<PartitionTape> recorded_partition_tape(const Profile& profile, const SizedProfile& sized,
-                                                     LayerRange layers);
+                                                     LayerRange layers, TapeSkips skips = TapeSkips::kept);
+/// From the layers' bytes alone.
+PartitionTape partition_tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerRange layers,
+                                        TapeSkips skips = TapeSkips::kept);
 /// From the recorded tapes, or else from the layers' bytes.
-PartitionTape partition_tape(const Profile& profile, const SizedProfile& sized, LayerRange layers);
+PartitionTape partition_tape(const Profile& profile, const SizedProfile& sized, LayerRange layers,
+                             TapeSkips skips = TapeSkips::kept);
 }  // namespace pipescope

@@ -26,8 +26,8 @@ ReservedMemory::ReservedMemory(const Profile& profile, const PipelineOptions& op
     }
     for (int j = 0; j < graph.shape().num_partitions; ++j) {
         const LayerRange layers = options.balance.layers_of(PartitionId{j});
-        large_.push_back(partition_tape(profile, costs.sized(0), layers));
-        small_.push_back(partition_tape(profile, costs.sized(m - 1), layers));
+        large_.push_back(partition_tape(profile, costs.sized(0), layers, TapeSkips::left_out));
+        small_.push_back(partition_tape(profile, costs.sized(m - 1), layers, TapeSkips::left_out));
     }
     take_constants();
 }

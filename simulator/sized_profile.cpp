@@ -31,6 +31,7 @@ SizedProfile at_size(const Profile& profile, std::int64_t samples) {
         }
     }
     for (const NamedSkip& skip : skips_of(profile)) {
+        sized.skip_names.push_back(skip.name);
         sized.stashed_by.push_back(skip.stash);
         sized.popped_by.push_back(skip.pop);
     }

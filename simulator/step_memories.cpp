@@ -2,24 +2,54 @@
 
 #include "schedule/checkpoint.h"
 
+#include <optional>
+#include <utility>
+
 namespace pipescope {
+namespace {
+/// Nothing where a partition has no tape, or two neighbours disagree on what passes between them.
+std::optional<std::vector<PartitionTape>> recorded_tapes(const Profile& profile, const SizedProfile& sized,
+                                                         const Balance& balance, int partitions) {
+    std::vector<PartitionTape> tapes;
+    for (int j = 0; j < partitions; ++j) {
+        auto tape = recorded_partition_tape(profile, sized, balance.layers_of(PartitionId{j}));
+        const bool fits = tape && (tapes.empty() || (tapes.back().outputs.size() == tape->inputs.size() &&
+                                                     tapes.back().output_gradients.size() ==
+                                                         tape->input_gradients.size()));
+        if (!fits) {
+            return std::nullopt;
+        }
+        tapes.push_back(*std::move(tape));
+    }
+    return tapes;
+}
+
+std::vector<PartitionWork> works_of(const Profile& profile, const SizedProfile& sized, const Balance& balance,
+                                    int partitions) {
+    auto recorded = recorded_tapes(profile, sized, balance, partitions);
+    std::vector<PartitionWork> works;
+    for (int j = 0; j < partitions; ++j) {
+        const LayerRange layers = balance.layers_of(PartitionId{j});
+        works.emplace_back(sized, layers,
+                           recorded ? std::move((*recorded)[static_cast<std::size_t>(j)])
+                                    : partition_tape_from_bytes(profile, sized, layers));
+    }
+    return works;
+}
+}  // namespace
+
 StepMemories::StepMemories(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs,
                            const TaskGraph& graph)
     : options_(options), costs_(costs), graph_(graph) {
-    const auto m = static_cast<int>(costs.micro_batches().size());
-    const bool is_even = costs.micro_batches().front() == costs.micro_batches().back();
-    for (int j = 0; j < graph.shape().num_partitions; ++j) {
-        const LayerRange layers = options.balance.layers_of(PartitionId{j});
-        Held& large = largest_.emplace_back();
-        large.memory = partition_memory(profile, costs.sized(0), layers, &large.work);
-        if (!is_even) {
-            Held& small = smallest_.emplace_back();
-            small.memory = partition_memory(profile, costs.sized(m - 1), layers, &small.work);
-        }
+    const int partitions = graph.shape().num_partitions;
+    const auto last = static_cast<int>(costs.micro_batches().size()) - 1;
+    largest_ = works_of(profile, costs.sized(0), options.balance, partitions);
+    if (costs.micro_batches().front() != costs.micro_batches().back()) {
+        smallest_ = works_of(profile, costs.sized(last), options.balance, partitions);
     }
 }
 
-const StepMemories::Held& StepMemories::at(int i, int j) const {
+PartitionWork& StepMemories::work(int i, int j) {
     const bool is_largest = costs_.micro_batches()[static_cast<std::size_t>(i)] == costs_.micro_batches().front();
     return (is_largest ? largest_ : smallest_)[static_cast<std::size_t>(j)];
 }

@@ -2,15 +2,15 @@
 
 #include "balance/profile.h"
 #include "schedule/task_graph.h"
-#include "simulator/partition_memory.h"
 #include "simulator/pipeline_options.h"
 #include "simulator/task_costs.h"
+#include "simulator/task_work.h"
 
 #include <vector>
 
 namespace pipescope {
-/// What every micro-batch of a step holds on every partition, and who shares memory with whom. (i, j) is micro-batch i
-/// on partition j. Threading: immutable.
+/// What every micro-batch of a step does on every partition, and who shares memory with whom. (i, j) is micro-batch i on
+/// partition j. From the layers' tapes where all of them fit together, across the cuts too; else from the layers' bytes.
 class StepMemories {
 public:
     /// The arguments must outlive it.
@@ -19,8 +19,7 @@ public:
 
     const TaskCosts& costs() const { return costs_; }
     const PipelineShape& shape() const { return graph_.shape(); }
-    const PartitionMemory& memory(int i, int j) const { return at(i, j).memory; }
-    const PartitionWork& work(int i, int j) const { return at(i, j).work; }
+    PartitionWork& work(int i, int j);
     bool is_checkpointed(int i) const;
 
     int last() const { return graph_.shape().num_partitions - 1; }
@@ -30,16 +29,10 @@ public:
     bool shares_storage(LaneId a, LaneId b) const { return device_of(options_, a) == device_of(options_, b); }
 
 private:
-    struct Held {
-        PartitionMemory memory;
-        PartitionWork work;
-    };
-    const Held& at(int i, int j) const;
-
     const PipelineOptions& options_;
     const TaskCosts& costs_;
     const TaskGraph& graph_;
-    std::vector<Held> largest_;   // by partition, of the larger micro-batches
-    std::vector<Held> smallest_;  // of the smaller ones; empty if there are none
+    std::vector<PartitionWork> largest_;   // by partition, of the larger micro-batches
+    std::vector<PartitionWork> smallest_;  // of the smaller ones; empty if there are none
 };
 }  // namespace pipescope

@@ -40,7 +40,7 @@ struct ProfileFlags {
     std::string device_type = kThisHost;
     std::string catalogue;
     std::string memory_limit;
-    bool tapes = false;
+    bool tapes = true;
     bool one_layer_at_a_time = false;
     std::uint64_t seed = 0;
     bool force = false;
@@ -113,10 +113,10 @@ c10::Device device_of(const ProfileFlags& flags) {
 }
 
 void check_device(const ProfileFlags& flags, bool has_device_type, bool has_co_running) {
-    const bool measures_only = flags.tapes || flags.one_layer_at_a_time || !flags.batches.empty();
+    const bool measures_only = flags.one_layer_at_a_time || !flags.batches.empty();
     if (estimates(flags) && measures_only) {
         throw UsageError(
-            "--tapes, --one-layer-at-a-time and --batch measure, and --device meta does not; leave out one of them");
+            "--one-layer-at-a-time and --batch measure, and --device meta does not; leave out one of them");
     }
     if (!estimates(flags) && (has_device_type || !flags.catalogue.empty())) {
         throw UsageError(
@@ -240,8 +240,9 @@ void add_profile_command(Program& program) {
         ->add_option("--device-catalogue,--catalogue", flags->catalogue,
                      "Device catalogue to look NAME up in; default: the built-in one")
         ->type_name("FILE");
-    command->add_flag("--tapes", flags->tapes,
-                      "Record every allocation of a layer too, for exact replay of its memory");
+    command->add_flag("--tapes,!--no-tapes", flags->tapes,
+                      "Record every allocation of a layer, for exact replay of its memory (default); or not, for a "
+                      "smaller file");
     command->add_flag("--one-layer-at-a-time", flags->one_layer_at_a_time,
                       "Make, measure and free each layer by itself; done unasked for a model larger than memory");
     command

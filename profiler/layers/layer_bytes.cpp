@@ -59,21 +59,23 @@ Bytes gradient_bytes(const Tensors& inputs, const Tensors& outputs) {
 
 // Gives whether every gradient that arrives lies in the storage of an output's.
 bool run_once(LayerChain& chain, std::size_t layer, const Activation& activation) {
-    Activation running = fresh_inputs(activation);
+    TrialGraph graph;
+    Activation running = graph.open(fresh_inputs(activation));
     int own = 0;
     int passed = 0;
     Tensors given;  // the outputs' gradients
     for (const at::Tensor& taken : joined(running.tensors, popped_tensors(running, chain.skips(layer)))) {
         if (taken.defined() && taken.requires_grad()) {
             taken.register_hook([&](const at::Tensor& gradient) {
-                const bool is_given = std::any_of(given.begin(), given.end(),
-                                                  [&](const at::Tensor& each) { return each.is_alias_of(gradient); });
+                const bool is_given = std::any_of(given.begin(), given.end(), [&](const at::Tensor& each) {
+                    return each.defined() && each.is_alias_of(gradient);
+                });
                 ++(is_given ? passed : own);
             });
         }
     }
     chain.forward(layer, running);
-    TrialGraph graph(joined(running.tensors, stashed_tensors(running, chain.skips(layer))));
+    graph.close(joined(running.tensors, stashed_tensors(running, chain.skips(layer))));
     running = {};
     given = graph.output_gradients();
     graph.backward(given);
@@ -81,11 +83,12 @@ bool run_once(LayerChain& chain, std::size_t layer, const Activation& activation
 }
 
 void count_operators(LayerChain& chain, std::size_t layer, const Activation& activation, LayerBytes& bytes) {
-    Activation running = fresh_inputs(activation);
+    TrialGraph graph;
+    Activation running = graph.open(fresh_inputs(activation));
     OperatorCount count;
     chain.forward(layer, running);
     bytes.forward_work = count.take();
-    TrialGraph graph(joined(running.tensors, stashed_tensors(running, chain.skips(layer))));
+    graph.close(joined(running.tensors, stashed_tensors(running, chain.skips(layer))));
     Tensors gradients = graph.output_gradients();
     count.take();
     graph.backward(std::move(gradients));
@@ -118,7 +121,8 @@ LayerWalk::Measured LayerWalk::measure(LayerChain& chain, std::size_t layer, con
     LayerBytes& bytes = measured.bytes;
     count_operators(chain, layer, activation_, bytes);
 
-    Activation running = fresh_inputs(activation_);
+    TrialGraph graph;
+    Activation running = graph.open(fresh_inputs(activation_));
     Tensors inputs = running.tensors;
     Tensors popped = popped_tensors(running, chain.skips(layer));
     measured.inputs = storages_of(inputs);
@@ -153,12 +157,12 @@ LayerWalk::Measured LayerWalk::measure(LayerChain& chain, std::size_t layer, con
     for (const SkipName& name : chain.skips(layer).pop) {
         bytes.pop.push_back(profile_name(name));
     }
-    activation_ = next_activation(running);
+    activation_ = fresh_inputs(running);
 
     const std::vector<WeakStorage> weak_inputs = weak_storages(inputs, measured.inputs);
     const std::vector<WeakStorage> weak_outputs = weak_storages(outputs, measured.outputs);
     const Bytes input_gradient = gradient_bytes(joined(inputs, popped), joined(outputs, stashed));
-    TrialGraph graph(joined(outputs, stashed));
+    graph.close(joined(outputs, stashed));
     for (Tensors* tensors : {&inputs, &popped, &outputs, &stashed}) {
         tensors->clear();
     }

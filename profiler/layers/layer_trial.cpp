@@ -1,8 +1,7 @@
 #include "profiler/layers/layer_trial.h"
 
-#include "engine/graph_walk.h"
+#include "engine/micro_batch_graph.h"
 
-#include <torch/csrc/autograd/engine.h>
 #include <torch/torch.h>
 
 #include <algorithm>
@@ -11,7 +10,7 @@
 
 namespace pipescope {
 namespace {
-/// Applies a copy to each tensor, once for one that stands there twice: a skip is often an output as well.
+/// Applies a copy to each tensor, once for one that is there twice: a skip is often an output as well.
 template <class Copy>
 class Copies {
 public:
@@ -43,6 +42,28 @@ private:
     std::map<const void*, at::Tensor> made_;
 };
 
+/// New storages, one for each that there is, whole.
+class StorageCopies {
+public:
+    at::Tensor of(const at::Tensor& tensor) {
+        const at::NoGradGuard no_grad;
+        if (tensor.is_sparse() || !tensor.has_storage()) {
+            return tensor.detach().clone();
+        }
+        const auto elements = static_cast<std::int64_t>(tensor.storage().nbytes() / tensor.element_size());
+        const std::pair key(tensor.storage().unsafeGetStorageImpl(), tensor.scalar_type());
+        at::Tensor& whole = made_[key];
+        if (!whole.defined()) {
+            whole = tensor.detach().as_strided({elements}, {1}, 0).clone();
+        }
+        // Not a view, for autograd: a layer may change it in place.
+        return whole.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset()).detach();
+    }
+
+private:
+    std::map<std::pair<const void*, at::ScalarType>, at::Tensor> made_;
+};
+
 Tensors tensors_named(const Activation& activation, const std::vector<SkipName>& names) {
     Tensors tensors;
     for (const SkipName& name : names) {
@@ -67,21 +88,16 @@ std::vector<BoundaryStorage> storages_of(const Tensors& tensors) {
     return storages;
 }
 
-Activation fresh_inputs(const Activation& activation, Tensors* leaves) {
+Activation fresh_inputs(const Activation& activation) {
+    StorageCopies storages;
     Copies copies([&](const at::Tensor& tensor) {
-        const at::Tensor leaf = tensor.detach().set_requires_grad(tensor.requires_grad());
-        if (leaves != nullptr) {
-            leaves->push_back(leaf);
-        }
-        return leaf.clone();
+        return storages.of(tensor).set_requires_grad(tensor.requires_grad());
     });
     return copies.of(activation);
 }
 
-Activation next_activation(const Activation& outputs) {
-    Copies copies(
-        [](const at::Tensor& tensor) { return tensor.detach().clone().set_requires_grad(tensor.requires_grad()); });
-    return copies.of(outputs);
+at::Tensor fresh_copy(const at::Tensor& tensor) {
+    return StorageCopies().of(tensor);
 }
 
 Tensors popped_tensors(const Activation& before, const SkipNames& names) {
@@ -92,39 +108,55 @@ Tensors stashed_tensors(const Activation& after, const SkipNames& names) {
     return tensors_named(after, names.stash);
 }
 
-struct TrialGraph::Ends {
-    torch::autograd::edge_list edges;
-    Tensors shapes;  // on meta: no bytes
+struct TrialGraph::State {
+    MicroBatchGraph graph;
+    Tensors shapes;  // of outputs that require a gradient, on meta: no bytes; undefined for the others
     std::vector<c10::Device> devices;
 };
 
-TrialGraph::TrialGraph(const Tensors& outputs) : ends_(std::make_unique<Ends>()) {
-    for (const at::Tensor& output : outputs) {
-        if (output.requires_grad()) {
-            ends_->edges.push_back(torch::autograd::impl::gradient_edge(output));
-            ends_->shapes.push_back(at::empty_like(output, output.options().device(at::kMeta).requires_grad(false)));
-            ends_->devices.push_back(output.device());
+TrialGraph::TrialGraph() : state_(std::make_unique<State>()) {}
+TrialGraph::~TrialGraph() = default;
+
+Activation TrialGraph::open(const Activation& inputs) {
+    Tensors all = inputs.tensors;
+    for (const auto& [name, skip] : inputs.skips) {
+        const bool is_there_already = std::any_of(all.begin(), all.end(), [&skip = skip](const at::Tensor& tensor) {
+            return tensor.defined() && tensor.is_same(skip);
+        });
+        all.push_back(is_there_already ? at::Tensor() : skip);
+    }
+    const Tensors opened = state_->graph.open(all);
+    std::map<const void*, at::Tensor> opened_of;
+    for (std::size_t k = 0; k < all.size(); ++k) {
+        if (all[k].defined()) {
+            opened_of.emplace(all[k].unsafeGetTensorImpl(), opened[k]);
         }
+    }
+    Copies copies([&](const at::Tensor& tensor) { return opened_of.at(tensor.unsafeGetTensorImpl()); });
+    return copies.of(inputs);
+}
+
+void TrialGraph::close(const Tensors& outputs) {
+    state_->graph.close(outputs);
+    for (const at::Tensor& output : outputs) {
+        const bool wants = output.defined() && output.requires_grad();
+        state_->shapes.push_back(
+            wants ? at::empty_like(output, output.options().device(at::kMeta).requires_grad(false)) : at::Tensor());
+        state_->devices.push_back(output.defined() ? output.device() : at::kCPU);
     }
 }
 
-TrialGraph::~TrialGraph() = default;
-
 Tensors TrialGraph::output_gradients() const {
     Tensors gradients;
-    for (std::size_t i = 0; i < ends_->shapes.size(); ++i) {
-        const at::Tensor& shape = ends_->shapes[i];
-        gradients.push_back(at::zeros_like(shape, shape.options().device(ends_->devices[i])));
+    for (std::size_t k = 0; k < state_->shapes.size(); ++k) {
+        const at::Tensor& shape = state_->shapes[k];
+        gradients.push_back(shape.defined() ? at::zeros_like(shape, shape.options().device(state_->devices[k]))
+                                            : at::Tensor());
     }
     return gradients;
 }
 
-void TrialGraph::backward(Tensors gradients) {
-    const torch::autograd::edge_list edges = std::exchange(ends_->edges, {});
-    // As a lane does, which lets go of an output's gradient as soon as the layer has used it; the engine would not.
-    if (!edges.empty() && !walk_backward(edges, gradients)) {
-        torch::autograd::Engine::get_default_engine().execute(edges, gradients, /*keep_graph=*/false,
-                                                              /*create_graph=*/false, /*accumulate_grad=*/true);
-    }
+Tensors TrialGraph::backward(Tensors gradients) {
+    return state_->graph.backward(std::move(gradients));
 }
 }  // namespace pipescope

@@ -17,34 +17,40 @@ struct BoundaryStorage {
 /// Each storage once, in the order of the tensors.
 std::vector<BoundaryStorage> storages_of(const Tensors& tensors);
 
-/// The activation before a layer, in storages that nothing but the layer can keep. Leaves would not do: autograd itself
-/// holds a leaf for the sake of its gradient. The copy of a leaf it does not hold.
-/// `leaves`, if given, receives those leaves, where the gradients of the inputs arrive.
-Activation fresh_inputs(const Activation& activation, Tensors* leaves = nullptr);
+/// A copy of the activation that nothing else holds: tensors that shared a storage share one again, of the same size.
+Activation fresh_inputs(const Activation& activation);
 
-/// The activation after a layer, apart from what the layer's graph may keep.
-Activation next_activation(const Activation& outputs);
+/// The same of one tensor.
+at::Tensor fresh_copy(const at::Tensor& tensor);
 
 /// What a layer took from the shelf, and put there.
 Tensors popped_tensors(const Activation& before, const SkipNames& names);
 Tensors stashed_tensors(const Activation& after, const SkipNames& names);
 
-/// What stays of a layer's graph when its tensors are let go: its ends.
+/// A layer's graph, as a lane has it: it holds neither what went in nor what came out, and catches the gradients of what
+/// went in.
 class TrialGraph {
 public:
-    /// Of outputs and stashed skips together.
-    explicit TrialGraph(const Tensors& outputs);
+    TrialGraph();
     ~TrialGraph();
     TrialGraph(const TrialGraph&) = delete;
     TrialGraph& operator=(const TrialGraph&) = delete;
 
-    /// Zeros, one for each output that requires a gradient, on its device.
+    /// The tensors for the layer to work on. Leaves would not do: autograd itself holds a leaf for the sake of its
+    /// gradient.
+    Activation open(const Activation& inputs);
+    /// Of outputs and stashed skips together.
+    void close(const Tensors& outputs);
+
+    /// Zeros, one for each output that requires a gradient, on its device; undefined for the others.
     Tensors output_gradients() const;
-    /// Takes the gradients, so that whoever holds none lets the graph free them. Once.
-    void backward(Tensors gradients);
+    /// Takes the gradients, so that whoever holds none lets the graph free them. Once. Gives those of what was opened:
+    /// the tensors, then the skips by name, of which one that is a tensor too has none of its own; undefined where there
+    /// is none.
+    Tensors backward(Tensors gradients);
 
 private:
-    struct Ends;
-    std::unique_ptr<Ends> ends_;
+    struct State;
+    std::unique_ptr<State> state_;
 };
 }  // namespace pipescope

@@ -5,8 +5,11 @@
 #include "profiler/layers/profile_assembly.h"
 #include "profiler/layers/profile_options.h"
 #include "profiler/layers/saving_meta_kernels.h"
+#include "profiler/layers/tape_recording.h"
 
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -42,13 +45,16 @@ Profile profile_on_meta(const ModelSpec& model, const MetaProfileOptions& option
     for (const std::int64_t size : options.samples) {
         const Batch batch = meta_batch(model, size);
         LayerWalk walk({batch.input, {}});
+        std::vector<Activation> before;
         for (std::size_t layer = 0; layer < chain.size(); ++layer) {
+            before.push_back(walk.activation());
             walk.next(chain, layer);
             if (options.progress) {
                 options.progress(++done / steps);
             }
         }
         walk.loss(chain, batch.target);
+        std::vector<LayerTape> tapes = record_tapes(chain, before);
         const ModelBytes bytes = walk.bytes();
         for (std::size_t layer = 0; layer < chain.size(); ++layer) {
             if (profile.layers.size() <= layer) {
@@ -56,6 +62,7 @@ Profile profile_on_meta(const ModelSpec& model, const MetaProfileOptions& option
             }
             append_bytes(profile.layers[layer], bytes.layers[layer]);
             append_times(profile.layers[layer], bytes.layers[layer], device, profile.dtype);
+            profile.layers[layer].tape.push_back(std::move(tapes[layer]));
         }
         profile.input_bytes.push_back(input_bytes(batch.input));
         profile.loss_ns.push_back(estimated_ns(device, profile.dtype, bytes.loss_work));

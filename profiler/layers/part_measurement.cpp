@@ -56,14 +56,14 @@ private:
     void measure_sizes() {
         for (std::size_t size = 0; size < part_.starts.size(); ++size) {
             LayerWalk walk(part_.starts[size]);
-            tapes_.emplace_back();
+            std::vector<Activation> before;
             for (std::size_t layer = 0; layer < chain_.size(); ++layer) {
-                const Activation before = options_.tapes ? walk.activation() : Activation{};
-                walk.next(chain_, layer);
                 if (options_.tapes) {
-                    tapes_.back().push_back(record_tape(chain_, layer, before));
+                    before.push_back(walk.activation());
                 }
+                walk.next(chain_, layer);
             }
+            tapes_.push_back(record_tapes(chain_, before));
             walk.loss(chain_, part_.targets[size]);
             bytes_.push_back(walk.bytes());
             ends_.push_back(walk.activation());

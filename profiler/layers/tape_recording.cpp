@@ -56,8 +56,8 @@ private:
 
 class TapeRun {
 public:
-    TapeRun(LayerChain& chain, std::size_t index, const Activation& before)
-        : chain_(chain), index_(index), before_(before), log_(chain.device()) {}
+    TapeRun(LayerChain& chain, std::size_t index, const Activation& before, Tensors* gradients)
+        : chain_(chain), index_(index), before_(before), gradients_(gradients), log_(chain.device()) {}
 
     LayerTape run() {
         forward_and_backward();
@@ -73,35 +73,41 @@ public:
     }
 
 private:
-    void name(const Tensors& tensors, Role role) {
-        for (const at::Tensor& tensor : tensors) {
-            const std::int64_t block = log_.block_of(tensor);
-            if (block != 0 && !builder_.knows(block)) {
-                builder_.block(block, static_cast<Bytes>(tensor.storage().nbytes()), role);
-            }
-        }
+    /// The tensor's block, in the tape's numbers; 0 where nobody saw it being taken.
+    std::int32_t name(const at::Tensor& tensor, Role role) {
+        const std::int64_t block = tensor.defined() ? log_.block_of(tensor) : 0;
+        return block == 0 ? 0 : builder_.block(block, static_cast<Bytes>(tensor.storage().nbytes()), role);
+    }
+    const std::vector<SkipName>& stashes() const { return chain_.skips(index_).stash; }
+    const std::vector<SkipName>& pops() const { return chain_.skips(index_).pop; }
+    static at::Tensor skip_of(const Activation& activation, const SkipName& name) {
+        const auto found = activation.skips.find(name);
+        return found == activation.skips.end() ? at::Tensor() : found->second;
     }
 
     /// Inputs before the forward: what is taken there comes after them.
-    Activation start(Tensors* leaves) {
-        Activation running = fresh_inputs(before_, leaves);
-        name(running.tensors, Role::input);
-        name(popped_tensors(running, chain_.skips(index_)), Role::skip);
-        for (const auto& [skip, tensor] : running.skips) {  // only passes by
-            if (tensor.defined()) {
-                name({tensor}, Role::skip);
-            }
+    void name_inputs(const Activation& opened) {
+        for (const at::Tensor& tensor : opened.tensors) {
+            name(tensor, Role::input);
         }
+        for (const auto& [skip, tensor] : opened.skips) {  // some only pass by
+            name(tensor, Role::skip);
+        }
+        for (const SkipName& skip : pops()) {
+            builder_.tape().pop[profile_name(skip)].value = name(skip_of(opened, skip), Role::skip);
+        }
+        inputs_ = boundary(opened);
         log_.take();
-        return running;
     }
 
     /// Roles that only the result of a forward shows.
     void name_results(const Activation& after) {
-        for (const at::Tensor& skip : stashed_tensors(after, chain_.skips(index_))) {
-            const std::int64_t block = log_.block_of(skip);
-            if (block != 0 && builder_.role_of(block) == Role::own) {
-                builder_.set_role(block, Role::skip, skip);
+        for (const SkipName& skip : stashes()) {
+            const at::Tensor tensor = skip_of(after, skip);
+            builder_.tape().stash[profile_name(skip)].value = name(tensor, Role::own);
+            if (const std::int64_t block = tensor.defined() ? log_.block_of(tensor) : 0;
+                block != 0 && builder_.role_of(block) == Role::own) {
+                builder_.set_role(block, Role::skip, tensor);
             }
         }
         for (const at::Tensor& output : after.tensors) {
@@ -109,10 +115,12 @@ private:
             if (block == 0) {
                 continue;
             }
+            name(output, Role::own);
             const Role role = builder_.role_of(block);
             const bool was_given = role == Role::input || role == Role::passed;
             builder_.set_role(block, was_given ? Role::passed : Role::output, output);
         }
+        outputs_ = boundary(after);
     }
 
     /// Its inputs and outputs are those of the forward before; what it makes for itself are blocks of their own.
@@ -151,49 +159,89 @@ private:
     }
 
     void forward_and_backward() {
-        Tensors leaves;
-        Activation running = start(&leaves);
-        inputs_ = boundary(running);
+        TrialGraph graph;
+        Activation running = graph.open(fresh_inputs(before_));
+        name_inputs(running);
+        std::vector<bool> wants_gradient;
+        for (const at::Tensor& tensor : running.tensors) {
+            wants_gradient.push_back(tensor.requires_grad());
+        }
         Activation held = running;  // as the caller of a layer does
         chain_.forward(index_, running);
         builder_.tape().forward = builder_.events(log_.take());
-        name(running.tensors, Role::own);
         name_results(running);
-        outputs_ = boundary(running);
 
         Tensors outputs = running.tensors;
-        for (const at::Tensor& skip : stashed_tensors(running, chain_.skips(index_))) {
-            outputs.push_back(skip);
+        for (const SkipName& skip : stashes()) {
+            outputs.push_back(skip_of(running, skip));
         }
-        TrialGraph graph(outputs);
+        graph.close(outputs);
         outputs.clear();
+        const std::size_t count = running.tensors.size();
         running = {};
         held = {};
         Tensors gradients = graph.output_gradients();
-        name(gradients, Role::output_gradient);
+        for (std::size_t k = 0; k < count; ++k) {
+            lay_out(gradients[k], k);
+            name(gradients[k], Role::output_gradient);
+        }
+        for (std::size_t k = 0; k < stashes().size(); ++k) {
+            builder_.tape().stash[profile_name(stashes()[k])].gradient = name(gradients[count + k], Role::skip);
+        }
         log_.take();  // what the letting go freed belongs to the caller
-        graph.backward(std::move(gradients));
-        std::vector<AllocationEvent> events = log_.take();
-        builder_.tape().backward = builder_.events(events);
-        for (const at::Tensor& leaf : leaves) {
-            if (leaf.grad().defined()) {
-                name_input_gradient(leaf.grad());
-            }
+        const Tensors arrived = graph.backward(std::move(gradients));
+        builder_.tape().backward = builder_.events(log_.take());
+        name_input_gradients(arrived, wants_gradient);
+        if (gradients_ != nullptr) {
+            gradients_->assign(arrived.begin(), arrived.begin() + static_cast<std::ptrdiff_t>(std::min(
+                                                                      arrived.size(), wants_gradient.size())));
+        }
+    }
+    /// As the layer above leaves it: what is transposed or expanded, a layer may copy.
+    void lay_out(at::Tensor& gradient, std::size_t output) const {
+        if (gradients_ == nullptr || output >= gradients_->size() || !gradient.defined()) {
+            return;
+        }
+        const at::Tensor& above = (*gradients_)[output];
+        if (above.defined() && above.sizes() == gradient.sizes() && above.scalar_type() == gradient.scalar_type()) {
+            gradient = fresh_copy(above);
         }
     }
 
-    void name_input_gradient(const at::Tensor& gradient) {
-        const std::int64_t block = log_.block_of(gradient);
-        if (block == 0 || !builder_.knows(block)) {
-            return;
+    /// `arrived`: of the tensors, then of the skips by name.
+    void name_input_gradients(const Tensors& arrived, const std::vector<bool>& wants_gradient) {
+        const auto gradient = [&](std::size_t k) { return k < arrived.size() ? arrived[k] : at::Tensor(); };
+        for (std::size_t k = 0; k < wants_gradient.size(); ++k) {
+            if (wants_gradient[k]) {
+                builder_.tape().input_gradients.push_back(name_gradient(gradient(k), Role::input_gradient));
+            }
         }
-        const bool was_given = builder_.role_of(block) == Role::output_gradient;
-        builder_.set_role(block, was_given ? Role::passed_gradient : Role::input_gradient, gradient);
+        std::size_t place = wants_gradient.size();
+        for (const auto& [skip, tensor] : before_.skips) {
+            const auto pop = builder_.tape().pop.find(profile_name(skip));
+            if (pop != builder_.tape().pop.end()) {
+                pop->second.gradient = name_gradient(gradient(place), Role::skip);
+            }
+            ++place;
+        }
+    }
+    std::int32_t name_gradient(const at::Tensor& gradient, Role role) {
+        const std::int64_t block = gradient.defined() ? log_.block_of(gradient) : 0;
+        if (block == 0 || !builder_.knows(block)) {
+            return 0;
+        }
+        if (builder_.role_of(block) == Role::own) {
+            builder_.set_role(block, role, gradient);
+        } else if (builder_.role_of(block) == Role::output_gradient && role == Role::input_gradient) {
+            builder_.set_role(block, Role::passed_gradient, gradient);
+        }
+        return builder_.number_of(block);
     }
 
     LayerChain& chain_;
     std::size_t index_;
     const Activation& before_;
+    Tensors* gradients_;  // of outputs, then of inputs; may be null
     AllocationLog log_;
     TapeBuilder builder_;
     std::vector<std::int64_t> inputs_;  // the forward's boundary, in the log's numbers
@@ -201,7 +249,16 @@ private:
 };
 }  // namespace
 
-LayerTape record_tape(LayerChain& chain, std::size_t index, const Activation& before) {
-    return TapeRun(chain, index, before).run();
+LayerTape record_tape(LayerChain& chain, std::size_t index, const Activation& before, Tensors* gradients) {
+    return TapeRun(chain, index, before, gradients).run();
+}
+
+std::vector<LayerTape> record_tapes(LayerChain& chain, const std::vector<Activation>& before) {
+    std::vector<LayerTape> tapes(before.size());
+    Tensors gradients;
+    for (std::size_t layer = before.size(); layer-- > 0;) {
+        tapes[layer] = record_tape(chain, layer, before[layer], &gradients);
+    }
+    return tapes;
 }
 }  // namespace pipescope

@@ -4,6 +4,7 @@
 #include "profiler/layers/layer_chain.h"
 
 #include <cstddef>
+#include <vector>
 
 namespace pipescope {
 /// Runs the chain's layer `index` on the activation before it, forward with and without gradients and backward, and
@@ -11,5 +12,10 @@ namespace pipescope {
 /// caches exist. An empty tape where the layer does not give back what it took (it keeps a cache of its own, say): no
 /// replay of such a tape could be exact. On an accelerator a layer's own blocks have the bytes that the allocator
 /// rounds them up to. Throws Error as AllocationLog does. Precondition: the tracking allocator is installed.
-LayerTape record_tape(LayerChain& chain, std::size_t index, const Activation& before);
+/// `gradients`, if given: in, what the layer above leaves as gradients of this one's outputs, whose layout counts (none:
+/// contiguous); out, what this one leaves of its inputs.
+LayerTape record_tape(LayerChain& chain, std::size_t index, const Activation& before, Tensors* gradients = nullptr);
+
+/// Those of all layers, from the last to the first. `before` has the activation before each.
+std::vector<LayerTape> record_tapes(LayerChain& chain, const std::vector<Activation>& before);
 }  // namespace pipescope

@@ -80,10 +80,10 @@ TEST_F(ProfileCommand, TakesAnotherCatalogue) {
     EXPECT_THAT(refused(1, meta + " --device-type Mine"), HasSubstr("c.json"));
 }
 
-TEST_F(ProfileCommand, RecordsTapesWhereAskedTo) {
+TEST_F(ProfileCommand, RecordsTapesUnlessAskedNotTo) {
     const std::string line = "profile mlp:layers=2,width=16 --micro-batch-sizes 1,2 --time-limit 1ms";
-    const auto plain = user.succeeds(line + " --json").json();
-    user.succeeds(line + " --tapes -o p.json");
+    const auto plain = user.succeeds(line + " --no-tapes --json").json();
+    user.succeeds(line + " -o p.json");
     const auto taped = nlohmann::ordered_json::parse(user.reads("p.json"));
     ASSERT_EQ(taped.at("layers").size(), 2U);
     for (std::size_t layer = 0; layer < 2; ++layer) {
@@ -169,7 +169,7 @@ TEST_F(ProfileCommand, RefusesWhatMakesNoSenseAndWritesNothing) {
     EXPECT_THAT(refused(2, model + "--memory-limit 1Gb"), HasSubstr("GiB"));
     EXPECT_THAT(refused(2, model + "--device tpu"), HasSubstr("tpu"));
     EXPECT_THAT(refused(2, model + "--device-type V100"), HasSubstr("add --device meta"));
-    EXPECT_THAT(refused(2, model + "--device meta --tapes"), HasSubstr("leave out one"));
+    EXPECT_THAT(refused(2, model + "--device meta --one-layer-at-a-time"), HasSubstr("leave out one"));
     EXPECT_THAT(refused(2, model + "--device meta --device-type Z80"), AllOf(HasSubstr("Z80"), HasSubstr("H200")));
     EXPECT_THAT(refused(2, "nosuchmodel"), HasSubstr("nosuchmodel"));
     EXPECT_THAT(refused(1, "mlp:layers=1 -o none/p.json"), HasSubstr("none"));

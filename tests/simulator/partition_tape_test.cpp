@@ -43,7 +43,7 @@ TEST(PartitionTape, PlaysItsLayersOneAfterTheOther) {
     EXPECT_EQ(tape->tape.blocks[1], (TapeBlock{Role::own, 200}));
     EXPECT_EQ(tape->tape.forward, (std::vector<std::int32_t>{3, 4, -4, 2, 7, 8, -8, 6}));
     EXPECT_EQ(tape->tape.checkpointed_forward, (std::vector<std::int32_t>{4, -4, 2, 8, -8, 6, -2}));
-    EXPECT_EQ(tape->input_needed_forward, 4u);
+    EXPECT_EQ(tape->needed_forward.at(1), 4u) << "of the input";
 }
 
 TEST(PartitionTape, GivesTheExactMemoryOfAPartition) {

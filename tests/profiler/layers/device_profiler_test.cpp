@@ -190,11 +190,12 @@ TEST_F(DeviceProfilerTest, ReplayingATapeGivesThePeakThatTheDeviceCounts) {
         record_tape(chain, layer, at);  // parameters get their gradients
         const LayerTape tape = record_tape(chain, layer, at);
         SCOPED_TRACE(model.layers[layer].name);
-        Activation running = fresh_inputs(at);
+        TrialGraph graph;
+        Activation running = graph.open(fresh_inputs(at));
         Activation held = running;
         EXPECT_EQ(replayed_peak(tape, tape.forward), measured_peak(device, [&] { chain.forward(layer, running); }));
-        TrialGraph graph(running.tensors);
-        at = next_activation(running);
+        graph.close(running.tensors);
+        at = fresh_inputs(running);
         running = {};
         held = {};
         Tensors gradients = graph.output_gradients();

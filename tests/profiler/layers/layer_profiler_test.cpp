@@ -458,6 +458,7 @@ TEST_F(LayerProfilerTest, MeasuresSkipsWhereTheyStartAndEnd) {
 
 TEST_F(LayerProfilerTest, RecordsTapesForEachSizeIfAskedTo) {
     ProfileOptions options = quick();
+    options.tapes = false;
     EXPECT_TRUE(profile_model(make_model("mlp:layers=2,width=16"), options).layers[0].tape.empty());
     options.tapes = true;
     const Profile profile = profile_model(model_with_a_skip(), options);

@@ -1,0 +1,198 @@
+#include "benchmarks/memory_accuracy/measured_peaks.h"
+
+#include "engine/engine_error.h"
+#include "engine/gpipe.h"
+#include "profiler/memory/lane_memory.h"
+#include "schedule/micro_batches.h"
+#include "schedule/schedules.h"
+#include "simulator/memory_model.h"
+#include "simulator/pipeline_graph.h"
+#include "simulator/replay.h"
+#include "simulator/task_costs.h"
+
+#include <torch/torch.h>
+
+#include <algorithm>
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <random>
+#include <set>
+
+namespace pipescope {
+namespace {
+constexpr int kWarmUp = 1;  // makes the parameters' gradients
+constexpr int kSteps = 2;
+
+/// What a run reports: the lanes' memory, and when its tasks ran.
+class RunLog final : public TaskObserver {
+public:
+    void placed(const at::Tensor& tensor, LaneId lane) override { memory_.placed(tensor, lane); }
+    void moved(const at::Tensor& tensor, LaneId to) override { memory_.moved(tensor, to); }
+    void task_started(const TaskKey& key, LaneId lane) override {
+        {
+            const std::lock_guard lock(mutex_);
+            starts_[key] = now();
+        }
+        memory_.task_started(key, lane);
+    }
+    void task_ended(const TaskKey& key, LaneId lane) override {
+        memory_.task_ended(key, lane);
+        const std::lock_guard lock(mutex_);
+        timeline_.slices.push_back({key, lane, starts_.at(key), now()});
+    }
+
+    /// From here on peaks count.
+    void end_warm_up(int lanes) { peaks_.assign(static_cast<std::size_t>(lanes), {}); }
+    const std::vector<LanePeak>& peaks() const { return peaks_; }
+    const Timeline& timeline() const { return timeline_; }
+
+private:
+    static Nanoseconds now() {
+        return std::chrono::duration_cast<Nanoseconds>(std::chrono::steady_clock::now().time_since_epoch());
+    }
+    void record(const MemorySample& sample) {
+        const std::lock_guard lock(mutex_);
+        if (sample.lane.index() < peaks_.size() && sample.peak > peaks_[sample.lane.index()].counted) {
+            LanePeak& peak = peaks_[sample.lane.index()];
+            peak.counted = sample.peak;
+            peak.counted_parts = sample.composition;
+        }
+    }
+
+    std::mutex mutex_;
+    std::map<TaskKey, Nanoseconds> starts_;
+    Timeline timeline_;
+    std::vector<LanePeak> peaks_;
+    LaneMemory memory_{[] { return now(); }, [this](const MemorySample& sample) { record(sample); }};
+};
+
+GPipeOptions engine_options(const PipelineOptions& options, TaskObserver& observer) {
+    GPipeOptions engine;
+    engine.balance = options.balance.layers_per_partition();
+    engine.devices = options.devices;
+    engine.chunks = options.chunks;
+    engine.checkpoint = options.checkpoint;
+    engine.schedule = parse_schedule(options.schedule);
+    for (const LaneId lane : options.placement) {
+        engine.placement.push_back(lane.value());
+    }
+    engine.host_cores = 1;  // one task at a time: what meets within a task is a matter of microseconds
+    engine.observer = &observer;
+    return engine;
+}
+
+void add_modelled(const RunLog& log, std::span<const std::int32_t> steps, const Profile& profile,
+                  const PipelineOptions& options, std::vector<LanePeak>& peaks) {
+    const TaskCosts costs(profile, options);
+    const TaskGraph graph = pipeline_graph(options, costs);
+    Timeline timeline = log.timeline();
+    sort_slices(timeline);
+    const auto measured = measured_tasks(timeline, steps, graph);
+    if (!measured) {
+        throw Error("a task of the run was not recorded; the graph simulated is not the one that ran");
+    }
+    for (const MeasuredTasks& step : *measured) {
+        const MemoryUse use = memory_use(profile, options, costs, graph, step.starts, step.ends);
+        for (std::size_t lane = 0; lane < peaks.size(); ++lane) {
+            if (use.lanes[lane].peak_bytes > peaks[lane].modelled) {
+                peaks[lane].modelled = use.lanes[lane].peak_bytes;
+                for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+                    const auto category = static_cast<MemoryCategory>(k);
+                    peaks[lane].modelled_parts[category] = use.lanes[lane].peak.at(std::string(to_string(category)));
+                }
+            }
+        }
+    }
+}
+}  // namespace
+
+std::optional<std::vector<LanePeak>> lane_peaks(const ModelSpec& model, const Profile& profile,
+                                                const PipelineOptions& options) {
+    RunLog log;
+    std::vector<std::int32_t> steps;
+    torch::manual_seed(1);
+    GPipe pipeline(model, engine_options(options, log));
+    try {
+        for (int step = 0; step < kWarmUp + kSteps; ++step) {
+            if (step == kWarmUp) {
+                log.end_warm_up(num_lanes(options));
+            }
+            if (step >= kWarmUp) {
+                steps.push_back(pipeline.next_step());
+            }
+            const Batch batch = model.make_batch(options.batch, static_cast<std::uint64_t>(step));
+            pipeline.step(batch.input, batch.target, model.loss);
+        }
+    } catch (const LayerError&) {
+        return std::nullopt;
+    }
+    std::vector<LanePeak> peaks = log.peaks();
+    add_modelled(log, steps, profile, options, peaks);
+    return peaks;
+}
+
+std::vector<PipelineOptions> random_pipelines(const RandomModel& model, std::uint64_t seed) {
+    std::mt19937_64 random(seed);
+    const auto between = [&](std::int64_t low, std::int64_t high) {
+        return low + static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(high - low + 1));
+    };
+    const auto layers = static_cast<std::int64_t>(model.spec.layers.size());
+    const bool needs_two = std::any_of(model.spec.layers.begin(), model.spec.layers.end(), [](const LayerSpec& layer) {
+        return layer.name == "batch_norm" || layer.name == "residual";
+    });
+    const std::int64_t samples = needs_two ? 3 : between(1, 4);
+    std::vector<PipelineOptions> pipelines;
+    for (const std::string schedule : {"gpipe", "1f1b", "interleaved"}) {
+        for (const Checkpoint mode : {Checkpoint::always, Checkpoint::except_last, Checkpoint::never}) {
+            const bool interleaved = schedule == "interleaved";
+            const std::int64_t lanes = interleaved ? 2 : between(2, 3);
+            const std::int64_t partitions = interleaved ? 4 : lanes;
+            if (partitions > layers) {
+                continue;
+            }
+            PipelineOptions options;
+            std::set<std::int64_t> cuts;
+            while (static_cast<std::int64_t>(cuts.size()) < partitions - 1) {
+                cuts.insert(between(1, layers - 1));
+            }
+            std::vector<std::int64_t> counts;
+            std::int64_t last = 0;
+            for (const std::int64_t cut : cuts) {
+                counts.push_back(cut - last);
+                last = cut;
+            }
+            counts.push_back(layers - last);
+            options.balance = Balance(counts);
+            options.schedule = schedule;
+            options.checkpoint = mode;
+            options.devices.assign(static_cast<std::size_t>(lanes), "cpu");
+            options.chunks = interleaved ? 2 * between(1, 3) : between(1, 6);
+            const bool uneven = samples > 1 && options.chunks > 1 && between(0, 3) == 0;
+            options.batch = options.chunks * samples - (uneven ? 1 : 0);
+            if (interleaved) {
+                for (std::int64_t j = 0; j < partitions; ++j) {
+                    options.placement.emplace_back(j % lanes);
+                }
+            }
+            pipelines.push_back(std::move(options));
+        }
+    }
+    return pipelines;
+}
+
+std::vector<std::int64_t> micro_batches_of(const std::vector<PipelineOptions>& pipelines) {
+    std::set<std::int64_t> sizes;
+    for (const PipelineOptions& options : pipelines) {
+        for (const std::int64_t size : micro_batch_sizes(options.batch, options.chunks)) {
+            sizes.insert(size);
+        }
+    }
+    return {sizes.begin(), sizes.end()};
+}
+
+std::string describe(const PipelineOptions& options) {
+    return options.schedule + " " + std::string(to_string(options.checkpoint)) + " " + to_string(options.balance) +
+           " m " + std::to_string(options.chunks) + " batch " + std::to_string(options.batch);
+}
+}  // namespace pipescope

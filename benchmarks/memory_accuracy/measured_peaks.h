@@ -1,0 +1,38 @@
+#pragma once
+
+#include "balance/profile.h"
+#include "benchmarks/memory_accuracy/random_models.h"
+#include "schedule/memory_category.h"
+#include "simulator/pipeline_options.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+/// The bytes of one lane of a run: what the tracking allocator counted, and what the memory model says at the measured
+/// instants, so that errors of time do not count.
+struct LanePeak {
+    Bytes counted = 0;
+    Bytes modelled = 0;
+    MemoryBreakdown counted_parts;   ///< at its peak
+    MemoryBreakdown modelled_parts;  ///< likewise
+
+    double error() const { return static_cast<double>(modelled) / static_cast<double>(counted) - 1; }
+};
+
+/// Runs a few steps on lanes of the CPU. `profile` is of the same model. Nothing where the model refuses the cut: a
+/// layer that changes its input in place at the start of a checkpointed partition.
+std::optional<std::vector<LanePeak>> lane_peaks(const ModelSpec& model, const Profile& profile,
+                                                const PipelineOptions& options);
+
+/// One pipeline for every schedule and checkpoint mode, drawn from the seed.
+std::vector<PipelineOptions> random_pipelines(const RandomModel& model, std::uint64_t seed);
+
+/// Micro-batch sizes that the pipelines use, ascending, each once.
+std::vector<std::int64_t> micro_batches_of(const std::vector<PipelineOptions>& pipelines);
+
+/// "1f1b always 4,3 m 4 batch 8".
+std::string describe(const PipelineOptions& options);
+}  // namespace pipescope

@@ -1,0 +1,50 @@
+#include "simulator/step_storages.h"
+
+namespace pipescope {
+void StepStorages::charge(const Storage& storage, Bytes bytes) {
+    ledgers_[storage.lane.index()].add(storage.category, bytes, now_);
+    touched_[storage.lane.index()] = true;
+}
+
+StepStorages::Id StepStorages::take(LaneId lane, MemoryCategory category, Bytes bytes, int holders) {
+    storages_.push_back({bytes, lane, category, holders});
+    charge(storages_.back(), bytes);
+    return static_cast<Id>(storages_.size());
+}
+
+void StepStorages::hold(Id id, int holders) {
+    if (id != 0) {
+        of(id).holders += holders;
+    }
+}
+
+void StepStorages::let_go(Id id) {
+    if (id != 0 && --of(id).holders == 0) {
+        charge(of(id), -of(id).bytes);
+    }
+}
+
+void StepStorages::let_go(std::vector<Id>& ids) {
+    for (const Id id : ids) {
+        let_go(id);
+    }
+    ids.clear();
+}
+
+void StepStorages::move(Id id, LaneId lane, MemoryCategory category) {
+    if (id == 0) {
+        return;
+    }
+    Storage& storage = of(id);
+    charge(storage, -storage.bytes);
+    storage.lane = lane;
+    storage.category = storage.category == MemoryCategory::skip ? MemoryCategory::skip : category;
+    charge(storage, storage.bytes);
+}
+
+bool StepStorages::take_touched(LaneId lane) {
+    const bool touched = touched_[lane.index()];
+    touched_[lane.index()] = false;
+    return touched;
+}
+}  // namespace pipescope

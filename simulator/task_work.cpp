@@ -1,0 +1,159 @@
+#include "simulator/task_work.h"
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace pipescope {
+namespace {
+using Role = TapeBlock::Role;
+
+std::size_t at(std::int32_t block) {
+    return static_cast<std::size_t>(std::abs(block)) - 1;
+}
+
+/// The share of the task's time that is over when each layer is; equal shares where no layer takes time.
+std::vector<double> ends_of(std::vector<double> times) {
+    double sum = 0;
+    for (double& each : times) {
+        each = sum += each;
+    }
+    for (std::size_t k = 0; k < times.size(); ++k) {
+        times[k] = sum > 0 ? times[k] / sum : static_cast<double>(k + 1) / static_cast<double>(times.size());
+    }
+    return times;
+}
+
+std::vector<double> of_layers(const std::vector<double>& times, LayerRange layers) {
+    return {times.begin() + static_cast<std::ptrdiff_t>(layers.first.index()),
+            times.begin() + static_cast<std::ptrdiff_t>(layers.end.index())};
+}
+
+void raise(WorkPart& part, const WorkPeak& here) {
+    part.peak = here.total() > part.peak.total() ? here : part.peak;
+}
+}  // namespace
+
+PartitionWork::PartitionWork(const SizedProfile& sized, LayerRange layers, PartitionTape tape)
+    : tape_(std::move(tape)) {
+    const std::size_t blocks = tape_.tape.blocks.size();
+    kept_.assign(blocks, false);
+    survives_.assign(blocks, false);
+    is_skip_.assign(blocks, false);
+    for (const std::int32_t event : tape_.tape.forward) {
+        survives_[at(event)] = event > 0 && tape_.tape.blocks[at(event)].role == Role::own;
+    }
+    for (std::size_t b = 0; b < blocks; ++b) {
+        graph_ += survives_[b] ? tape_.tape.blocks[b].bytes : 0;
+    }
+    for (const auto* skips : {&tape_.popped, &tape_.stash_gradients}) {
+        for (const auto& [index, block] : *skips) {
+            is_skip_[at(block)] = tape_.tape.blocks[at(block)].role == Role::skip;
+        }
+    }
+    for (const std::int32_t event : tape_.tape.backward) {
+        const Role role = tape_.tape.blocks[at(event)].role;
+        const bool is_value = role == Role::input || role == Role::passed || role == Role::output ||
+                              (role == Role::skip && std::none_of(tape_.stash_gradients.begin(),
+                                                                  tape_.stash_gradients.end(), [&](const auto& each) {
+                                                                      return each.second == -event;
+                                                                  }));
+        kept_[at(event)] = kept_[at(event)] || (event < 0 && is_value);
+    }
+    std::vector<double> backward = of_layers(sized.backward, layers);
+    std::reverse(backward.begin(), backward.end());
+    ends_ = {ends_of(of_layers(sized.forward, layers)), ends_of(of_layers(sized.forward, layers)),
+             ends_of(of_layers(sized.recompute, layers)), ends_of(std::move(backward))};
+}
+
+const std::vector<WorkPart>& PartitionWork::parts(Phase phase, const std::vector<Going>& going) {
+    const auto [place, is_new] = known_.try_emplace({phase, going});
+    if (is_new) {
+        place->second = phase == Phase::backward ? play_backward(going) : play_forward(phase, going);
+        for (std::size_t layer = 0; layer < place->second.size(); ++layer) {
+            place->second[layer].end = ends_[static_cast<std::size_t>(phase)][layer];
+        }
+    }
+    return place->second;
+}
+
+/// What a block counts as while a task of that phase runs.
+Bytes& PartitionWork::held_as(WorkPeak& peak, Phase phase, std::int32_t block) const {
+    if (is_skip_[at(block)]) {
+        return peak.skip;
+    }
+    switch (role(block)) {
+        case Role::input:
+        case Role::passed: return peak.boundary;
+        case Role::output_gradient:
+        case Role::passed_gradient: return peak.gradient;
+        case Role::own:
+            return survives_[at(block)] && phase != Phase::checkpointed_forward ? peak.saved : peak.transient;
+        case Role::output: return phase == Phase::backward ? peak.saved : peak.transient;
+        default: return peak.transient;
+    }
+}
+
+std::vector<WorkPart> PartitionWork::play_forward(Phase phase, const std::vector<Going>& going) const {
+    const bool is_recompute = phase == Phase::recompute;
+    const std::vector<std::int32_t>& events = phase == Phase::forward ? tape_.tape.forward
+                                              : is_recompute          ? tape_.tape.recompute
+                                                                      : tape_.tape.checkpointed_forward;
+    const std::vector<std::size_t>& ends = phase == Phase::forward ? tape_.forward_ends
+                                           : is_recompute          ? tape_.recompute_ends
+                                                                   : tape_.checkpointed_ends;
+    const std::map<std::int32_t, std::size_t>& needed = is_recompute ? tape_.needed_recompute : tape_.needed_forward;
+    std::vector<WorkPart> parts;
+    WorkPeak now;
+    std::size_t k = 0;
+    const auto let_go = [&] {
+        for (const Going& each : going) {
+            std::size_t last = 0;
+            for (const std::int32_t block : each.blocks) {
+                last = std::max(last, needed.at(block));
+            }
+            held_as(now, phase, each.blocks.front()) -= last == k ? each.bytes : 0;
+        }
+    };
+    for (const std::size_t end : ends) {
+        parts.push_back({1, now});
+        for (; k < end; ++k) {
+            let_go();
+            held_as(now, phase, std::abs(events[k])) += (events[k] > 0 ? 1 : -1) * bytes(std::abs(events[k]));
+            raise(parts.back(), now);
+        }
+    }
+    return parts;
+}
+
+std::vector<WorkPart> PartitionWork::play_backward(const std::vector<Going>& going) const {
+    std::vector<WorkPart> parts;
+    WorkPeak now;
+    std::size_t k = 0;
+    std::vector<std::size_t> left;
+    for (const Going& each : going) {
+        left.push_back(each.blocks.size());
+    }
+    const auto let_go = [&](std::int32_t block) {
+        for (std::size_t g = 0; g < going.size(); ++g) {
+            const std::vector<std::int32_t>& blocks = going[g].blocks;
+            if (std::binary_search(blocks.begin(), blocks.end(), block) && --left[g] == 0) {
+                held_as(now, Phase::backward, block) -= going[g].bytes;
+            }
+        }
+    };
+    for (const std::size_t end : tape_.backward_ends) {
+        parts.push_back({1, now});
+        for (; k < end; ++k) {
+            const std::int32_t event = tape_.tape.backward[k];
+            const std::int32_t block = std::abs(event);
+            if (event < 0 && role(block) != Role::own && role(block) != Role::input_gradient) {
+                let_go(block);
+            } else {
+                held_as(now, Phase::backward, block) += (event > 0 ? 1 : -1) * bytes(block);
+            }
+            raise(parts.back(), now);
+        }
+    }
+    return parts;
+}
+}  // namespace pipescope

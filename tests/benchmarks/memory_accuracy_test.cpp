@@ -1,0 +1,93 @@
+// The memory model against the tracking allocator, at measured instants: a few of the random models that
+// benchmarks/memory_accuracy takes the table of docs/accuracy.md from, and the cases that were once wrong. A program of
+// its own: the tracking allocator replaces torch's for the whole process.
+
+#include "benchmarks/memory_accuracy/measured_peaks.h"
+#include "benchmarks/memory_accuracy/random_models.h"
+#include "models/zoo.h"
+#include "profiler/layers/layer_profiler.h"
+#include "profiler/memory/tracking_allocator.h"
+#include "schedule/micro_batches.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace pipescope {
+namespace {
+Profile quick_profile(const ModelSpec& model, const std::vector<PipelineOptions>& pipelines) {
+    ProfileOptions options;
+    options.samples = micro_batches_of(pipelines);
+    options.co_running_lanes = 1;
+    options.time_limit_s = 1e-3;
+    return profile_model(model, options);
+}
+
+PipelineOptions two_lanes(const std::string& schedule, Checkpoint checkpoint, const std::vector<std::int64_t>& layers,
+                          std::int64_t m, std::int64_t batch) {
+    PipelineOptions options;
+    options.schedule = schedule;
+    options.checkpoint = checkpoint;
+    options.balance = Balance(layers);
+    options.devices = {"cpu", "cpu"};
+    options.chunks = m;
+    options.batch = batch;
+    return options;
+}
+
+void expect_within_a_percent(const ModelSpec& model, const PipelineOptions& pipeline) {
+    tracking_allocator::install();
+    const auto peaks = lane_peaks(model, quick_profile(model, {pipeline}), pipeline);
+    ASSERT_TRUE(peaks);
+    for (std::size_t lane = 0; lane < peaks->size(); ++lane) {
+        EXPECT_LT(std::abs((*peaks)[lane].error()), 0.01)
+            << model.name << " " << describe(pipeline) << " lane " << lane << ": counted " << (*peaks)[lane].counted
+            << ", modelled " << (*peaks)[lane].modelled;
+    }
+}
+
+TEST(MemoryAccuracy, HoldsForAMeanSquareOfTheGatheredOutput) {
+    expect_within_a_percent(make_model("mlp:layers=6,width=256"),
+                            two_lanes("gpipe", Checkpoint::except_last, {6, 6}, 4, 128));
+}
+
+TEST(MemoryAccuracy, HoldsForALossPerMicroBatchOfWhatIsRecomputed) {
+    const ModelSpec model = make_model("transformer:layers=3,width=64,sequence=32");
+    const auto layers = static_cast<std::int64_t>(model.layers.size());
+    expect_within_a_percent(model, two_lanes("1f1b", Checkpoint::always, {layers - 2, 2}, 6, 12));
+}
+
+TEST(MemoryAccuracy, HoldsForASmallConvolutionalNetThatIsRecomputed) {
+    const RandomModel model = random_model("image", 3);
+    const auto layers = static_cast<std::int64_t>(model.spec.layers.size());
+    expect_within_a_percent(model.spec, two_lanes("gpipe", Checkpoint::always, {layers / 2, layers - layers / 2}, 4, 8));
+}
+
+TEST(MemoryAccuracy, HoldsForRandomModelsOfEveryKind) {
+    tracking_allocator::install();
+    std::vector<double> errors;
+    std::string worst;
+    for (const std::string& kind : random_model_kinds()) {
+        const std::uint64_t seed = 100;
+        const RandomModel model = random_model(kind, seed);
+        const std::vector<PipelineOptions> pipelines = random_pipelines(model, seed);
+        const Profile profile = quick_profile(model.spec, pipelines);
+        for (const PipelineOptions& pipeline : pipelines) {
+            const auto peaks = lane_peaks(model.spec, profile, pipeline);
+            for (const LanePeak& peak : peaks.value_or(std::vector<LanePeak>{})) {
+                if (errors.empty() || std::abs(peak.error()) > *std::max_element(errors.begin(), errors.end())) {
+                    worst = kind + " " + describe(pipeline);
+                }
+                errors.push_back(std::abs(peak.error()));
+            }
+        }
+    }
+    std::sort(errors.begin(), errors.end());
+    ASSERT_GT(errors.size(), 80u);
+    EXPECT_LT(errors[errors.size() * 95 / 100], 0.01);
+    EXPECT_LT(errors.back(), 0.03) << worst;
+}
+}  // namespace
+}  // namespace pipescope
