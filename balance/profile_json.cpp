@@ -302,6 +302,7 @@ Profile parse_profile(std::string_view text) {
     fields.read("co_running_slowdown", profile.co_running_slowdown);
     fields.read("step_cv", profile.step_cv);
     fields.read("estimated", profile.estimated);
+    fields.read("token_input", profile.token_input);
     profile.input_bytes = profile.loss_ns = PerSize(profile.samples.size(), 0);
     fields.read("input_bytes", profile.input_bytes);
     fields.read("loss_ns", profile.loss_ns);
@@ -338,6 +339,9 @@ std::string to_json(const Profile& profile) {
         json["step_cv"] = to_number(profile.step_cv);
     }
     json["estimated"] = profile.estimated;
+    if (profile.token_input) {
+        json["token_input"] = true;
+    }
     json["samples"] = profile.samples;
     add_array(json, "input_bytes", profile.input_bytes);
     add_array(json, "loss_ns", profile.loss_ns);

@@ -99,7 +99,7 @@ private:
     bool checkpointed(int i) const { return memories_.is_checkpointed(i); }
 
     void add_constants(LayerRange layers, LaneId lane, int versions) {
-        const double factor = optimizer_state_factor(options_.optimizer);
+        const double factor = optimizer_state_factor(options_, profile_.dtype);
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
             const LayerProfile& layer = profile_.layers[l];
             ledger(lane).add(parameters, versions * layer.parameter_bytes + layer.buffer_bytes, Nanoseconds{0});

@@ -208,6 +208,7 @@ private:
         }
         for (std::size_t layer = 0; layer < chain_.size(); ++layer) {
             measured.layers.push_back(assemble_layer(layer));
+            add_dtypes(chain_.layer(layer), measured.dtypes);
         }
         measured.step_cv = times_.back().common_variation();
         return measured;
