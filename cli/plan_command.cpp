@@ -93,27 +93,39 @@ std::vector<std::string> read_prices(const std::string& text, PlanRequest& reque
     return unused;
 }
 
-/// A word on prices that play no part, and on types that have none.
-void print_price_notes(const std::vector<std::string>& unused, const PlanFlags& flags, const PlanRequest& request) {
+bool has_own_price(const DeviceType& type, const PlanRequest& request) {
+    return type.price_per_hour > 0 || request.prices.contains(type.name);
+}
+
+bool any_has_own_price(const PlanRequest& request) {
+    return std::any_of(request.device_types.begin(), request.device_types.end(),
+                       [&](const DeviceType& type) { return has_own_price(type, request); });
+}
+
+/// A word on prices that play no part, and on types without a price among those that have one.
+void print_price_notes(const std::vector<std::string>& unused, const PlanRequest& request) {
     for (const std::string& name : unused) {
-        std::cerr << fmt::format("pipescope: the price of '{}' is not used; it is not among the --device-types{}\n",
-                                 name, flags.pipeline.device_types.empty() ? "" : " " + flags.pipeline.device_types);
+        std::cerr << fmt::format("pipescope: the price of '{}' is not used; it is not among the --device-types\n",
+                                 name);
     }
-    const auto has_price = [&](const DeviceType& type) {
-        return type.price_per_hour > 0 || request.prices.contains(type.name);
-    };
-    const bool any =
-        flags.has_price || std::any_of(request.device_types.begin(), request.device_types.end(), has_price);
     for (const DeviceType& type : request.device_types) {
-        if (any && !has_price(type)) {
+        if (any_has_own_price(request) && !has_own_price(type, request)) {
             std::cerr << fmt::format("pipescope: {} has no price of its own; it is counted as {:g} an hour\n",
                                      type.name, request.price_per_lane_hour);
         }
     }
 }
 
+std::string cost_unit(const PlanFlags& flags, const PlanRequest& request) {
+    const std::vector<std::string> prices = parse_list(flags.price, "--price-per-lane-hour");
+    const bool for_all = flags.has_price && std::any_of(prices.begin(), prices.end(), [](const std::string& price) {
+                             return price.find('=') == std::string::npos;
+                         });
+    return for_all || any_has_own_price(request) ? "price per million samples" : "lane-hours per million samples";
+}
+
 /// All but what depends on the profile: wrong flags are refused before it is read.
-PlanRequest request_of(const PlanFlags& flags) {
+PlanRequest request_of(const PlanFlags& flags, std::vector<std::string>& unused_prices) {
     PlanRequest request;
     request.options = pipeline_options(flags.pipeline);
     request.chunks = chunks_to_try(parse_ranges(flags.chunks.value_or(kChunks), "--chunks"), request.options.batch);
@@ -125,7 +137,7 @@ PlanRequest request_of(const PlanFlags& flags) {
         partitions_to_try(parse_ranges(flags.replicas, "--replicas"),
                           static_cast<std::size_t>(std::clamp<std::int64_t>(request.options.batch, 1, kMostReplicas)));
     request.device_types = named_device_types(flags.pipeline);
-    print_price_notes(read_prices(flags.price, request), flags, request);
+    unused_prices = read_prices(flags.price, request);
     if (flags.most < 1) {
         throw UsageError(fmt::format("--most is {}; a table has at least 1 row; write it as 10", flags.most));
     }
@@ -141,15 +153,9 @@ std::string fewer_than_asked(const PlanFlags& flags) {
     return fewer_micro_batches(most, flags.pipeline.batch);
 }
 
-std::string cost_unit(const PlanFlags& flags, const PlanRequest& request) {
-    const bool priced = flags.has_price || !request.prices.empty() ||
-                        std::any_of(request.device_types.begin(), request.device_types.end(),
-                                    [](const DeviceType& type) { return type.price_per_hour > 0; });
-    return priced ? "price per million samples" : "lane-hours per million samples";
-}
-
 ExitCode plan_command(const PlanFlags& flags) {
-    PlanRequest request = request_of(flags);
+    std::vector<std::string> unused_prices;
+    PlanRequest request = request_of(flags, unused_prices);
     const std::vector<NumberRange> partitions = parse_ranges(flags.partitions, "--partitions");
     const Profile profile = in_dtype(load_profile(flags.profile), flags.pipeline);
     request.partitions = partitions_to_try(partitions, profile.layers.size());
@@ -164,6 +170,7 @@ ExitCode plan_command(const PlanFlags& flags) {
         };
         found = plan(profile, request);
     }
+    print_price_notes(unused_prices, request);
     if (flags.json) {
         auto object = plan_json(found);
         object["cost_unit"] = cost_unit(flags, request);
