@@ -166,10 +166,22 @@ const DeviceType& find_device(const std::vector<DeviceType>& catalogue, std::str
                      "; name one of these, or add it to a catalogue of your own");
 }
 
-double estimated_ns(const DeviceType& device, const std::string& dtype, const DeviceWork& work) {
+double peak_rate(const DeviceType& device, const std::string& dtype) {
     const auto known = device.flops_per_second.find(dtype);
-    const double peak = known == device.flops_per_second.end() ? device.flops_per_second.at("float32") : known->second;
-    const double computing = work.flops / (peak * device.compute_efficiency) * 1e9;
+    if (known != device.flops_per_second.end()) {
+        return known->second;
+    }
+    std::string names;
+    for (const auto& [name, rate] : device.flops_per_second) {
+        names += (names.empty() ? "" : ", ") + name;
+    }
+    throw UsageError("dtype is " + dtype + " on " + device.name + ", which has rates for " + names +
+                     " only; times are estimated from a rate; choose another device type, or profile in one of these "
+                     "dtypes with --device meta --dtype");
+}
+
+double estimated_ns(const DeviceType& device, const std::string& dtype, const DeviceWork& work) {
+    const double computing = work.flops / (peak_rate(device, dtype) * device.compute_efficiency) * 1e9;
     const double moving = work.bytes_moved / (device.memory_bytes_per_second * device.memory_efficiency) * 1e9;
     return std::max({work.kernels * device.launch_ns, computing, moving});
 }

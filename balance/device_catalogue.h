@@ -38,6 +38,9 @@ std::vector<DeviceType> load_device_catalogue(const std::filesystem::path& path)
 /// By name, letters of either case. Throws UsageError that lists the names.
 const DeviceType& find_device(const std::vector<DeviceType>& catalogue, std::string_view name);
 
+/// Peak operations a second in that dtype. Throws UsageError that lists the dtypes the device has rates for.
+double peak_rate(const DeviceType& device, const std::string& dtype);
+
 /// What a piece of work asks of a device.
 struct DeviceWork {
     double flops = 0;
@@ -49,8 +52,8 @@ struct DeviceWork {
 ///
 ///     max(kernels launch_ns, flops / (peak compute_efficiency), bytes_moved / (bandwidth memory_efficiency))
 ///
-/// A dtype the device has no rate for computes as float32. Errors of 10 to 40 % a layer are usual: caches, other
-/// algorithms for a convolution and partly filled devices are outside.
+/// Errors of 10 to 40 % a layer are usual: caches, other algorithms for a convolution and partly filled devices are
+/// outside. Throws UsageError for a dtype that the device has no rate for.
 double estimated_ns(const DeviceType& device, const std::string& dtype, const DeviceWork& work);
 
 /// What one layer's forward and backward ask for at size `k` of the profile, from its flops and bytes. Moved forward:
@@ -61,6 +64,7 @@ DeviceWork forward_work(const Profile& profile, std::size_t layer, std::size_t k
 DeviceWork backward_work(const Profile& profile, std::size_t layer, std::size_t k);
 
 /// The same model with the times of another device, estimated (and flagged so) from `flops` and bytes; bytes stay.
-/// Throws ProfileError if no layer has flops: such a profile says nothing about another device.
+/// Throws ProfileError if no layer has flops: such a profile says nothing about another device; UsageError if the
+/// device has no rate for the profile's dtype.
 Profile retimed(const Profile& profile, const DeviceType& device);
 }  // namespace pipescope

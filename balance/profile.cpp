@@ -3,8 +3,10 @@
 #include "balance/printable.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
+#include <string_view>
 #include <utility>
 
 namespace pipescope {
@@ -12,6 +14,13 @@ namespace {
 // Whole numbers up to here are exact in a double: 104 days in ns, 9 PB. Anything larger is a mistake.
 constexpr double kLargest = 9007199254740992.0;
 constexpr std::int64_t kMostSamples = 1'000'000'000;
+
+struct NamedDtype {
+    std::string_view name;
+    std::int64_t bytes;
+};
+constexpr std::array kDtypes{NamedDtype{"float64", 8}, NamedDtype{"float32", 4}, NamedDtype{"tf32", 4},
+                             NamedDtype{"float16", 2}, NamedDtype{"bfloat16", 2}};
 
 std::string text_of(double value) {
     if (std::isfinite(value) && value == std::floor(value) && std::abs(value) < kLargest) {
@@ -181,7 +190,31 @@ void check_load(const MachineLoad& load, const std::string& path) {
     }
 }
 
+std::vector<std::string> dtypes() {
+    std::vector<std::string> names;
+    for (const NamedDtype& each : kDtypes) {
+        names.emplace_back(each.name);
+    }
+    return names;
+}
+
+std::int64_t dtype_bytes(const std::string& dtype) {
+    std::string names;
+    for (const NamedDtype& each : kDtypes) {
+        if (each.name == dtype) {
+            return each.bytes;
+        }
+        names.append(names.empty() ? "" : ", ").append(each.name);
+    }
+    throw UsageError("dtype is '" + printable(dtype) + "'; it must be one of " + names + "; correct it");
+}
+
 void check_profile(const Profile& profile) {
+    try {
+        dtype_bytes(profile.dtype);
+    } catch (const UsageError& error) {
+        throw ProfileError(error.what() + std::string(", or profile again"));
+    }
     check_samples(profile.samples);
     const std::size_t samples = profile.samples.size();
     require_per_size(profile.input_bytes, samples, false, "input_bytes");

@@ -66,7 +66,7 @@ struct BatchLoss {
 struct Profile {
     std::string model;
     std::string device = "cpu";
-    std::string dtype = "float32";
+    std::string dtype = "float32";  ///< of parameters and activations: one of dtypes()
     int threads = 1;
     int co_running_lanes = 1;     ///< lanes busy while one was measured, that one included
     int host_cores = 0;           ///< cores the measured lanes had; 0: unknown
@@ -74,6 +74,7 @@ struct Profile {
     double step_cv = 0;  ///< how much whole passes over the model vary together, beyond the layers' own cv; 0: unknown
     double lane_cv = 0;  ///< the part of step_cv that a lane has for itself, from pass to pass; at most step_cv
     bool estimated = false;
+    bool token_input = false;           ///< the input is token numbers, as a language model's
     std::vector<std::int64_t> samples;  ///< micro-batch sizes measured
     PerSize input_bytes;
     PerSize loss_ns;
@@ -88,8 +89,15 @@ struct Profile {
     friend bool operator==(const Profile&, const Profile&) = default;
 };
 
-/// Throws ProfileError, with the JSON path of the first fault, unless the invariant holds. Beyond it: numbers are at
-/// most 2^53, skips are stashed once and popped once by a later layer. An optional array may be empty.
+/// The dtypes a profile may name: float64, float32, tf32 (float32 tensors whose products run in TF32), float16,
+/// bfloat16.
+std::vector<std::string> dtypes();
+/// Bytes of one element, 4 for tf32. Throws UsageError that lists the names.
+std::int64_t dtype_bytes(const std::string& dtype);
+
+/// Throws ProfileError, with the JSON path of the first fault, unless the invariant holds. Beyond it: the dtype is
+/// known, numbers are at most 2^53, skips are stashed once and popped once by a later layer. An optional array may be
+/// empty.
 void check_profile(const Profile& profile);
 
 /// The same of a load on its own: shares from 0 to 1.

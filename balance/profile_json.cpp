@@ -323,6 +323,7 @@ Profile parse_profile(std::string_view text) {
     fields.read("step_cv", profile.step_cv);
     fields.read("lane_cv", profile.lane_cv);
     fields.read("estimated", profile.estimated);
+    fields.read("token_input", profile.token_input);
     profile.input_bytes = profile.loss_ns = PerSize(profile.samples.size(), 0);
     fields.read("input_bytes", profile.input_bytes);
     fields.read("loss_ns", profile.loss_ns);
@@ -365,6 +366,9 @@ std::string to_json(const Profile& profile) {
         json["lane_cv"] = to_number(profile.lane_cv);
     }
     json["estimated"] = profile.estimated;
+    if (profile.token_input) {
+        json["token_input"] = true;
+    }
     json["samples"] = profile.samples;
     add_array(json, "input_bytes", profile.input_bytes);
     add_array(json, "loss_ns", profile.loss_ns);

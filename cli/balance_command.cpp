@@ -6,13 +6,16 @@
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
+#include "schedule/task_key.h"
 #include "simulator/balance_search.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -32,13 +35,23 @@ ExitCode balance_command(const BalanceFlags& flags) {
             "; balance gives each partition a lane of its own; use plan, which deals out two to each lane");
     }
     const BalanceAlgorithm algorithm = parse_balance_algorithm(flags.algorithm);
-    const FoundBalance found = find_balance(load_profile(flags.profile), options, flags.partitions, algorithm);
+    Profile profile = load_profile(flags.profile);
+    const auto layers = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitions));
+    const EstimatedPipeline pipeline =
+        estimated_pipeline(flags.pipeline, options, std::move(profile), std::clamp(flags.partitions, 1, layers));
+    const FoundBalance found = find_balance(pipeline.profile, pipeline.options, flags.partitions, algorithm);
     if (flags.json) {
         auto object = balance_json(found);
-        object["micro_batches"] = micro_batch_sizes(options.batch, options.chunks).size();
+        object["micro_batches"] = micro_batch_sizes(replica_batch(options), options.chunks).size();
+        object["dtype"] = pipeline.profile.dtype;
+        object["optimizer"] = pipeline.options.optimizer;
+        object["estimated"] = pipeline.profile.estimated;
+        object["assumed"] = assumptions_json(pipeline.assumptions);
         std::cout << dump(object);
     } else {
-        std::cout << balance_text(found) << fewer_micro_batches(options);
+        std::cout << balance_text(found) << "\n"
+                  << basis_text(pipeline.profile.dtype, pipeline.options) << fewer_micro_batches(options)
+                  << assumptions_text(pipeline.assumptions);
     }
     return found.feasible ? ExitCode::success : ExitCode::infeasible;
 }
@@ -66,7 +79,9 @@ void add_balance_command(Program& program) {
         ->type_name("NAME")
         ->group("Pipeline");
     add_hardware_options(*command, flags->pipeline);
-    add_optimizer_option(*command, flags->pipeline);
+    add_device_type_options(*command, flags->pipeline, "The kind of device that all lanes are, such as A100");
+    add_replicas_option(*command, flags->pipeline);
+    add_parameter_options(*command, flags->pipeline);
     add_json_flag(*command, flags->json);
     program.set_action(command, [flags] { return balance_command(*flags); });
 }

@@ -4,11 +4,15 @@
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
 #include "schedule/placement.h"
+#include "simulator/planner.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -90,14 +94,17 @@ void add_schedule_options(CLI::App& command, PipelineFlags& flags, const std::st
 
 void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
     command
-        .add_option("--devices", flags.devices,
-                    "Device of each lane, such as cpu,cpu; lanes of one device exchange data for nothing. Default: all "
-                    "different")
+        .add_option(
+            "--devices", flags.devices,
+            "Device of each lane, such as cpu,cpu; lanes of one device exchange data for nothing. Default: all "
+            "cpu, as 'run' has them, for a profile measured there; all different for another one, or with a link")
         ->type_name("LIST")
         ->group("Hardware");
     command
-        .add_option("--cores", flags.cores,
-                    "Cores that lanes on 'cpu' take in turns, a task at a time; default: a core for each such lane")
+        .add_option(
+            "--cores", flags.cores,
+            "Cores that lanes on 'cpu' take in turns, a task at a time; default: those the profile was measured "
+            "with; a core for each such lane where it does not say")
         ->type_name("N")
         ->group("Hardware");
     command
@@ -127,14 +134,49 @@ void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
         ->group("Hardware");
 }
 
-void add_optimizer_option(CLI::App& command, PipelineFlags& flags) {
+void add_parameter_options(CLI::App& command, PipelineFlags& flags) {
     command
         .add_option(
             "--optimizer", flags.optimizer,
-            "Whose state is counted as memory: sgd (default), momentum, adam, adamw, amsgrad, adadelta, adagrad, "
-            "rmsprop (-momentum, -centered, -centered-momentum), or bytes of state per byte of parameter")
+            "Whose state is counted as memory: sgd, momentum, adam, adamw, amsgrad, adadelta, adagrad, rmsprop "
+            "(-momentum, -centered, -centered-momentum), or bytes of state per byte of parameter; default: adam for a "
+            "model that takes token numbers, else sgd")
         ->type_name("NAME")
         ->group("Pipeline");
+    command
+        .add_flag("--master-weights", flags.master_weights,
+                  "The optimizer keeps a float32 copy of each bfloat16 or float16 parameter, and its state in float32")
+        ->group("Pipeline");
+    command
+        .add_option("--dtype", flags.dtype,
+                    "Of the tensors: the profile's, or with --device-types another one of the same size (float32 as "
+                    "tf32, float16 as bfloat16); for a smaller one profile the model with --dtype")
+        ->type_name("NAME")
+        ->group("Pipeline");
+}
+
+void add_replicas_option(CLI::App& command, PipelineFlags& flags) {
+    command
+        .add_option(
+            "--replicas", flags.replicas,
+            "Pipelines side by side, each with its part of the mini-batch; their gradients are summed at the end")
+        ->type_name("N")
+        ->group("Pipeline");
+}
+
+void add_device_type_options(CLI::App& command, PipelineFlags& flags, const std::string& help) {
+    command
+        .add_option("--device-types,--device-type", flags.device_types,
+                    help +
+                        ": the profile's times are then estimated from its flops, the link and the memory limit come "
+                        "from the catalogue unless given. Default: the profiled device")
+        ->type_name("LIST")
+        ->group("Hardware");
+    command
+        .add_option("--device-catalogue,--catalogue", flags.device_catalogue,
+                    "Where device types are described (docs/device-catalogue.md); default: the built-in catalogue")
+        ->type_name("FILE")
+        ->group("Hardware");
 }
 
 void add_json_flag(CLI::App& command, bool& json) {
@@ -180,6 +222,13 @@ PipelineOptions pipeline_options(const PipelineFlags& flags) {
         options.balance = parse_balance(flags.balance);
     }
     micro_batch_sizes(flags.batch, flags.chunks);  // refuses what cannot be cut, in the words of the flags
+    if (flags.replicas < 1 || flags.batch % flags.replicas != 0) {
+        throw UsageError(fmt::format(
+            "--replicas is {} for a batch of {}; each replica, at least 1, takes the same number of samples; use a "
+            "number that divides the batch",
+            flags.replicas, flags.batch));
+    }
+    options.replicas = flags.replicas;
     options.chunks = flags.chunks;
     options.batch = flags.batch;
     options.checkpoint = parse_checkpoint(flags.checkpoint);
@@ -209,8 +258,126 @@ PipelineOptions pipeline_options(const PipelineFlags& flags) {
             options.memory_limit = parse_bytes(sizes.front(), "--memory-limit");
         }
     }
-    options.optimizer = flags.optimizer;
-    options.host_cores = flags.cores;
+    if (!flags.optimizer.empty()) {
+        options.optimizer = flags.optimizer;
+    }
+    options.master_weights = flags.master_weights;
+    options.host_cores = flags.cores.value_or(0);
     return options;
+}
+
+std::vector<DeviceType> named_device_types(const PipelineFlags& flags) {
+    if (flags.device_types.empty()) {
+        if (!flags.device_catalogue.empty()) {
+            throw UsageError("--device-catalogue is given without --device-types; it is for those; name some");
+        }
+        return {};
+    }
+    const std::vector<DeviceType> catalogue =
+        flags.device_catalogue.empty() ? device_catalogue() : load_device_catalogue(flags.device_catalogue);
+    std::vector<DeviceType> types;
+    for (const std::string& name : parse_list(flags.device_types, "--device-types")) {
+        const DeviceType& type = find_device(catalogue, name);
+        if (std::find(types.begin(), types.end(), type) != types.end()) {
+            throw UsageError(fmt::format("--device-types is '{}'; {} appears twice; name each type once",
+                                         flags.device_types, type.name));
+        }
+        types.push_back(type);
+    }
+    return types;
+}
+
+namespace {
+/// For a command that takes one at most.
+std::optional<DeviceType> named_device_type(const PipelineFlags& flags) {
+    const std::vector<DeviceType> types = named_device_types(flags);
+    if (types.size() > 1) {
+        throw UsageError(
+            fmt::format("--device-types is '{}'; here all lanes are of one type; name one, or use plan, "
+                        "which compares them",
+                        flags.device_types));
+    }
+    if (!types.empty() && !(flags.devices.empty() && flags.speed.empty())) {
+        throw UsageError(
+            "--devices or --speed is given beside --device-types; all lanes are devices of that type; leave out one or "
+            "the other");
+    }
+    return types.empty() ? std::nullopt : std::optional(types.front());
+}
+}  // namespace
+
+EstimatedPipeline estimated_pipeline(const PipelineFlags& flags, PipelineOptions options, Profile profile, int lanes) {
+    const std::optional<DeviceType> type = named_device_type(flags);
+    EstimatedPipeline pipeline{in_dtype(std::move(profile), flags), std::move(options), {}};
+    pipeline.assumptions = assume(pipeline.options, flags, pipeline.profile, lanes);
+    if (type) {
+        pipeline.profile = retimed(pipeline.profile, *type);
+        pipeline.options = options_on(*type, std::move(pipeline.options));
+    }
+    return pipeline;
+}
+
+std::string assumptions_text(const std::vector<Assumption>& assumptions) {
+    std::string text;
+    for (const Assumption& each : assumptions) {
+        text += fmt::format("assumed: {} {}, {}; --{} says otherwise\n", each.option, each.value, each.because,
+                            each.option);
+    }
+    return text.empty() ? "" : "\n" + text;
+}
+
+nlohmann::ordered_json assumptions_json(const std::vector<Assumption>& assumptions) {
+    nlohmann::ordered_json object = nlohmann::ordered_json::object();
+    for (const Assumption& each : assumptions) {
+        object[each.option] = each.value;
+    }
+    return object;
+}
+
+std::string default_optimizer(bool token_input) {
+    return token_input ? "adam" : PipelineOptions{}.optimizer;
+}
+
+std::vector<Assumption> assume(PipelineOptions& options, const PipelineFlags& flags, const Profile& profile,
+                               int lanes) {
+    const std::string host = "cpu";
+    std::vector<Assumption> assumptions;
+    if (flags.optimizer.empty()) {
+        options.optimizer = default_optimizer(profile.token_input);
+        assumptions.push_back({"optimizer", options.optimizer,
+                               profile.token_input ? "as for a language model, since the input is token numbers"
+                                                   : "which holds no state beside parameters and gradients"});
+    }
+    const bool measured_here = profile.device == host && !profile.estimated && profile.host_cores > 0;
+    if (measured_here && flags.devices.empty() && flags.device_types.empty() && options.link == Link{}) {
+        options.devices.assign(static_cast<std::size_t>(lanes), host);
+        assumptions.push_back({"devices", host, "as the profile was measured and as run has them"});
+    }
+    const bool any_on_host = std::find(options.devices.begin(), options.devices.end(), host) != options.devices.end();
+    if (any_on_host && !flags.cores && profile.host_cores > 0) {
+        options.host_cores = profile.host_cores;
+        assumptions.push_back({"cores", std::to_string(options.host_cores), "as the profile was measured"});
+    }
+    return assumptions;
+}
+
+Profile in_dtype(Profile profile, const PipelineFlags& flags) {
+    if (flags.dtype.empty() || flags.dtype == profile.dtype) {
+        return profile;
+    }
+    const std::string again = fmt::format("profile again: 'pipescope profile {} --device meta --dtype {}'",
+                                          profile.model.empty() ? "MODEL" : profile.model, flags.dtype);
+    if (dtype_bytes(flags.dtype) != dtype_bytes(profile.dtype)) {
+        throw UsageError(fmt::format("--dtype is {} for a profile of {}; its bytes are of tensors of another size; {}",
+                                     flags.dtype, profile.dtype, again));
+    }
+    if (flags.device_types.empty()) {
+        throw UsageError(fmt::format(
+            "--dtype is {} for a profile of {}; its times are of that dtype; name --device-types, for which times are "
+            "estimated, or {}",
+            flags.dtype, profile.dtype, again));
+    }
+    profile.dtype = flags.dtype;
+    return profile;
 }
 }  // namespace pipescope

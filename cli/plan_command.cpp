@@ -6,6 +6,7 @@
 #include "cli/progress_bar.h"
 #include "cli/reports.h"
 #include "schedule/error.h"
+#include "schedule/task_key.h"
 #include "simulator/number_ranges.h"
 #include "simulator/planner.h"
 
@@ -13,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <iostream>
@@ -22,6 +24,7 @@
 namespace pipescope {
 namespace {
 constexpr const char* kChunks = "1..64";
+constexpr std::int64_t kMostReplicas = 4096;
 
 struct PlanFlags {
     std::string profile;
@@ -29,11 +32,12 @@ struct PlanFlags {
     std::string partitions = "1..8";
     std::optional<std::string> chunks;  ///< else kChunks, as far as there are samples
     std::string checkpoints = "never,except_last,always";
-    std::string schedules = "gpipe";
-    std::string device_types;
-    std::string device_catalogue;
+    std::string schedules = "gpipe,1f1b,interleaved";
+    std::string replicas = "1";
+    std::string goal = "speed";
     std::string algorithm = "optimal";
     std::string price = "1";
+    bool has_price = false;
     std::int64_t most = 10;
     bool json = false;
 };
@@ -49,6 +53,12 @@ std::vector<Checkpoint> checkpoints_of(const PlanFlags& flags) {
     return checkpoints;
 }
 
+bool same_name(const std::string& a, const std::string& b) {
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char left, unsigned char right) {
+        return std::tolower(left) == std::tolower(right);
+    });
+}
+
 double parse_price(const std::string& text, const std::string& all) {
     double price = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), price);
@@ -61,8 +71,9 @@ double parse_price(const std::string& text, const std::string& all) {
     return price;
 }
 
-/// "2.5" for all lanes, or "A100=1.5,H100=3".
-void read_prices(const std::string& text, PlanRequest& request) {
+/// "2.5" for all lanes, or "A100=1.5,H100=3". Returns the names that are none of the types planned.
+std::vector<std::string> read_prices(const std::string& text, PlanRequest& request) {
+    std::vector<std::string> unused;
     for (const std::string& item : parse_list(text, "--price-per-lane-hour")) {
         const std::size_t equals = item.find('=');
         if (equals == std::string::npos) {
@@ -71,41 +82,62 @@ void read_prices(const std::string& text, PlanRequest& request) {
         }
         const std::string name = item.substr(0, equals);
         const auto named = std::find_if(request.device_types.begin(), request.device_types.end(),
-                                        [&](const DeviceType& type) { return type.name == name; });
+                                        [&](const DeviceType& type) { return same_name(type.name, name); });
+        const double price = parse_price(item.substr(equals + 1), text);
         if (named == request.device_types.end()) {
-            throw UsageError(
-                fmt::format("--price-per-lane-hour is '{}'; '{}' is none of the --device-types; name those "
-                            "that are planned, as the catalogue spells them",
-                            text, name));
+            unused.push_back(name);
+        } else {
+            request.prices[named->name] = price;
         }
-        request.prices[name] = parse_price(item.substr(equals + 1), text);
+    }
+    return unused;
+}
+
+bool has_own_price(const DeviceType& type, const PlanRequest& request) {
+    return type.price_per_hour > 0 || request.prices.contains(type.name);
+}
+
+bool any_has_own_price(const PlanRequest& request) {
+    return std::any_of(request.device_types.begin(), request.device_types.end(),
+                       [&](const DeviceType& type) { return has_own_price(type, request); });
+}
+
+/// A word on prices that play no part, and on types without a price among those that have one.
+void print_price_notes(const std::vector<std::string>& unused, const PlanRequest& request) {
+    for (const std::string& name : unused) {
+        std::cerr << fmt::format("pipescope: the price of '{}' is not used; it is not among the --device-types\n",
+                                 name);
+    }
+    for (const DeviceType& type : request.device_types) {
+        if (any_has_own_price(request) && !has_own_price(type, request)) {
+            std::cerr << fmt::format("pipescope: {} has no price of its own; it is counted as {:g} an hour\n",
+                                     type.name, request.price_per_lane_hour);
+        }
     }
 }
 
-void read_device_types(const PlanFlags& flags, PlanRequest& request) {
-    if (flags.device_types.empty()) {
-        if (!flags.device_catalogue.empty()) {
-            throw UsageError("--device-catalogue is given without --device-types; it is for those; name some");
-        }
-        return;
-    }
-    const std::vector<DeviceType> catalogue =
-        flags.device_catalogue.empty() ? device_catalogue() : load_device_catalogue(flags.device_catalogue);
-    for (const std::string& name : parse_list(flags.device_types, "--device-types")) {
-        request.device_types.push_back(find_device(catalogue, name));
-    }
+std::string cost_unit(const PlanFlags& flags, const PlanRequest& request) {
+    const std::vector<std::string> prices = parse_list(flags.price, "--price-per-lane-hour");
+    const bool for_all = flags.has_price && std::any_of(prices.begin(), prices.end(), [](const std::string& price) {
+                             return price.find('=') == std::string::npos;
+                         });
+    return for_all || any_has_own_price(request) ? "price per million samples" : "lane-hours per million samples";
 }
 
 /// All but what depends on the profile: wrong flags are refused before it is read.
-PlanRequest request_of(const PlanFlags& flags) {
+PlanRequest request_of(const PlanFlags& flags, std::vector<std::string>& unused_prices) {
     PlanRequest request;
     request.options = pipeline_options(flags.pipeline);
     request.chunks = chunks_to_try(parse_ranges(flags.chunks.value_or(kChunks), "--chunks"), request.options.batch);
     request.checkpoints = checkpoints_of(flags);
     request.algorithm = parse_balance_algorithm(flags.algorithm);
     request.schedules = parse_list(flags.schedules, "--schedule");
-    read_device_types(flags, request);
-    read_prices(flags.price, request);
+    request.goal = parse_plan_goal(flags.goal);
+    request.replicas =
+        partitions_to_try(parse_ranges(flags.replicas, "--replicas"),
+                          static_cast<std::size_t>(std::clamp<std::int64_t>(request.options.batch, 1, kMostReplicas)));
+    request.device_types = named_device_types(flags.pipeline);
+    unused_prices = read_prices(flags.price, request);
     if (flags.most < 1) {
         throw UsageError(fmt::format("--most is {}; a table has at least 1 row; write it as 10", flags.most));
     }
@@ -122,10 +154,13 @@ std::string fewer_than_asked(const PlanFlags& flags) {
 }
 
 ExitCode plan_command(const PlanFlags& flags) {
-    PlanRequest request = request_of(flags);
+    std::vector<std::string> unused_prices;
+    PlanRequest request = request_of(flags, unused_prices);
     const std::vector<NumberRange> partitions = parse_ranges(flags.partitions, "--partitions");
-    const Profile profile = load_profile(flags.profile);
+    const Profile profile = in_dtype(load_profile(flags.profile), flags.pipeline);
     request.partitions = partitions_to_try(partitions, profile.layers.size());
+    const auto layers = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitions));
+    const std::vector<Assumption> assumptions = assume(request.options, flags.pipeline, profile, layers);
     Plan found;
     {
         ProgressBar bar("planning " + profile.model);
@@ -135,8 +170,16 @@ ExitCode plan_command(const PlanFlags& flags) {
         };
         found = plan(profile, request);
     }
-    std::cout << (flags.json ? dump(plan_json(found))
-                             : plan_text(found, static_cast<std::size_t>(flags.most)) + fewer_than_asked(flags));
+    print_price_notes(unused_prices, request);
+    if (flags.json) {
+        auto object = plan_json(found);
+        object["cost_unit"] = cost_unit(flags, request);
+        object["assumed"] = assumptions_json(assumptions);
+        std::cout << dump(object);
+    } else {
+        std::cout << plan_text(found, {static_cast<std::size_t>(flags.most), cost_unit(flags, request), profile.model})
+                  << fewer_than_asked(flags) << assumptions_text(assumptions);
+    }
     return found.best ? ExitCode::success : ExitCode::infeasible;
 }
 
@@ -160,8 +203,16 @@ void add_choices(CLI::App& command, PlanFlags& flags) {
                     "never,except_last,always")
         ->type_name("LIST")
         ->group("Pipeline");
-    command.add_option("--schedule", flags.schedules, "Orders of the tasks to try: gpipe (default), 1f1b, ..")
+    command
+        .add_option("--schedule", flags.schedules,
+                    "Orders of the tasks to try; default: those that 'run' knows, gpipe,1f1b,interleaved")
         ->type_name("LIST")
+        ->group("Pipeline");
+    command
+        .add_option("--replicas", flags.replicas,
+                    "How many pipelines side by side to try, each with its part of the mini-batch: 2, 1,2,4 or 1..8; "
+                    "default 1. Those that do not divide the batch are left out")
+        ->type_name("RANGE")
         ->group("Pipeline");
 }
 }  // namespace
@@ -179,26 +230,16 @@ void add_plan_command(Program& program) {
     add_choices(*command, *flags);
     add_algorithm_option(*command, flags->algorithm);
     add_hardware_options(*command, flags->pipeline);
-    command
-        ->add_option(
-            "--device-types", flags->device_types,
-            "Kinds of device to try, such as A100,H100: the profile's times are then estimated from its flops, "
-            "the link and the memory limit come from the catalogue unless given. Default: the profiled device")
-        ->type_name("LIST")
-        ->group("Hardware");
-    command
-        ->add_option("--device-catalogue", flags->device_catalogue,
-                     "Where device types are described (docs/device-catalogue.md); default: the built-in catalogue")
-        ->type_name("FILE")
-        ->group("Hardware");
-    command
-        ->add_option(
-            "--price-per-lane-hour", flags->price,
-            "What an hour of one lane costs, in any currency, or of each device type: A100=1.5,H100=3; default "
-            "1, which makes the cost lane-hours")
-        ->type_name("N")
-        ->group("Hardware");
-    add_optimizer_option(*command, flags->pipeline);
+    add_device_type_options(*command, flags->pipeline, "Kinds of device to try, such as A100,H100");
+    CLI::Option* price = command->add_option(
+        "--price-per-lane-hour", flags->price,
+        "What an hour of one lane costs, in any currency, or of each device type: A100=1.5,H100=3; default: the "
+        "catalogue's, or 1, which makes the cost lane-hours");
+    price->type_name("N")->group("Hardware");
+    command->add_option("--rank-by", flags->goal, "speed (default): most samples a second first; cost: cheapest first")
+        ->type_name("NAME")
+        ->group("Output");
+    add_parameter_options(*command, flags->pipeline);
     command
         ->add_option("--most", flags->most,
                      "Rows of the table (default 10): the best, then as many Pareto candidates that rank lower. "
@@ -206,6 +247,9 @@ void add_plan_command(Program& program) {
         ->type_name("N")
         ->group("Output");
     add_json_flag(*command, flags->json);
-    program.set_action(command, [flags] { return plan_command(*flags); });
+    program.set_action(command, [flags, price] {
+        flags->has_price = price->count() > 0;
+        return plan_command(*flags);
+    });
 }
 }  // namespace pipescope

@@ -19,15 +19,22 @@ std::string notes_of(const PlanCandidate& candidate) {
     return notes;
 }
 
+/// "8 A100", or "2 x 4 A100" of two replicas.
+std::string lanes_text(const PlanCandidate& candidate) {
+    const Simulation& simulation = candidate.simulation;
+    const int replicas = simulation.options.replicas;
+    return fmt::format("{}{}{}", replicas > 1 ? fmt::format("{} x ", replicas) : "", simulation.lanes.size(),
+                       candidate.device_type.empty() ? "" : " " + candidate.device_type);
+}
+
 std::vector<std::string> row_of(std::size_t rank, const PlanCandidate& candidate) {
     const Simulation& simulation = candidate.simulation;
-    std::string lanes = std::to_string(simulation.lanes.size());
     return {std::to_string(rank),
-            candidate.device_type.empty() ? lanes : lanes + " " + candidate.device_type,
-            to_string(simulation.options.balance),
+            lanes_text(candidate),
+            short_balance(simulation.options.balance),
             std::to_string(simulation.micro_batches),
-            to_string(simulation.options.checkpoint) +
-                (simulation.options.schedule == "gpipe" ? "" : " " + simulation.options.schedule),
+            simulation.options.schedule,
+            to_string(simulation.options.checkpoint),
             format_duration(simulation.step_time),
             fmt::format("{:.2f}", simulation.samples_per_second),
             format_percent(simulation.bubble_fraction),
@@ -38,11 +45,12 @@ std::vector<std::string> row_of(std::size_t rank, const PlanCandidate& candidate
 
 std::string name_of(const PlanCandidate& candidate) {
     const PipelineOptions& options = candidate.simulation.options;
-    return fmt::format("{} lane{}{}, {} micro-batches, checkpoint {}{}", candidate.simulation.lanes.size(),
-                       candidate.simulation.lanes.size() == 1 ? "" : "s",
+    return fmt::format("{}{} lane{}{}, {} micro-batch{}, checkpoint {}, {}",
+                       options.replicas > 1 ? fmt::format("{} replicas of ", options.replicas) : "",
+                       candidate.simulation.lanes.size(), candidate.simulation.lanes.size() == 1 ? "" : "s",
                        candidate.device_type.empty() ? "" : " of " + candidate.device_type,
-                       candidate.simulation.micro_batches, to_string(options.checkpoint),
-                       options.schedule == "gpipe" ? "" : ", " + options.schedule);
+                       candidate.simulation.micro_batches, candidate.simulation.micro_batches == 1 ? "" : "es",
+                       to_string(options.checkpoint), options.schedule);
 }
 
 double mean_busy(const Simulation& simulation) {
@@ -61,7 +69,7 @@ std::string cause(const Simulation& best, const Simulation& next) {
     std::string text;
     if (work > 1.0005) {
         text = fmt::format("its lanes work {:.1f} % longer", (work - 1) * 100);
-        if (next.lanes.size() < best.lanes.size()) {
+        if (num_devices(next) < num_devices(best)) {
             text += ", being fewer";
         } else if (next.options.checkpoint != best.options.checkpoint) {
             text += ", on recompute";
@@ -101,19 +109,23 @@ std::string quicker_over_the_limit(const Plan& plan) {
 }
 }  // namespace
 
-// In the order of the ranking: throughput, lanes, memory.
+// In the order of the ranking: cost if that is the goal, throughput, lanes, memory.
 std::string why_next_loses(const Plan& plan) {
     if (plan.candidates.size() < 2 || !plan.candidates[1].simulation.feasible) {
         return "no other candidate keeps the limits";
     }
     const Simulation& best = plan.candidates[0].simulation;
     const Simulation& next = plan.candidates[1].simulation;
+    if (plan.goal == PlanGoal::cost && plan.candidates[1].cost > plan.candidates[0].cost) {
+        return fmt::format("the next ({}) costs {:.2f} % more a sample", name_of(plan.candidates[1]),
+                           (plan.candidates[1].cost / plan.candidates[0].cost - 1) * 100);
+    }
     if (next.samples_per_second < best.samples_per_second) {
         return fmt::format("the next ({}) trains {:.2f} % fewer samples a second{}", name_of(plan.candidates[1]),
                            (1 - next.samples_per_second / best.samples_per_second) * 100, cause(best, next));
     }
-    if (next.lanes.size() > best.lanes.size()) {
-        return fmt::format("the next is as quick, on {} lanes instead of {}", next.lanes.size(), best.lanes.size());
+    if (num_devices(next) > num_devices(best)) {
+        return fmt::format("the next is as quick, on {} lanes instead of {}", num_devices(next), num_devices(best));
     }
     if (highest_peak(next) > highest_peak(best)) {
         return fmt::format("the next is as quick on as many lanes, and needs {} a lane instead of {}",
@@ -145,19 +157,75 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
         candidate["lower_bound_ns"] = each.lower_bound_ns;
         candidate["pareto"] = each.pareto;
         candidate["cost"] = each.cost;
+        candidate["num_devices"] = num_devices(each.simulation);
         object["candidates"].push_back(std::move(candidate));
     }
     object["best"] = plan.best ? Json(*plan.best) : Json(nullptr);
     object["next_loses_because"] = plan.best ? Json(why_next_loses(plan)) : Json(nullptr);
     object["infeasible_because"] = plan.infeasible_because ? Json(*plan.infeasible_because) : Json(nullptr);
+    object["remedies"] = plan.remedies;
+    object["rank_by"] = to_string(plan.goal);
+    object["sizes_to_profile"] = plan.sizes_to_profile;
     return object;
 }
 
-std::string plan_text(const Plan& plan, std::size_t most) {
+std::string short_balance(const Balance& balance) {
+    constexpr std::size_t kMost = 32;
+    std::string text = to_string(balance);
+    if (text.size() <= kMost) {
+        return text;
+    }
+    const std::vector<std::int64_t>& layers = balance.layers_per_partition();
+    text.clear();
+    for (std::size_t k = 0; k < layers.size();) {
+        std::size_t end = k;
+        while (end < layers.size() && layers[end] == layers[k]) {
+            ++end;
+        }
+        text +=
+            fmt::format("{}{}{}", text.empty() ? "" : ",", layers[k], end - k > 1 ? fmt::format(" x{}", end - k) : "");
+        k = end;
+    }
+    if (text.size() > kMost) {
+        const std::size_t head = text.rfind(',', kMost - 10);
+        const std::size_t tail = text.find(',', text.size() - 8);
+        text = text.substr(0, head + 1) + ".." + text.substr(tail);
+    }
+    return text;
+}
+
+namespace {
+/// What the table's words and figures mean.
+std::string notes_text(const Plan& plan, const PlanTableOptions& options) {
+    std::string text = "pareto: none is at least as good in samples/s, lanes, memory and cost, and better in one\n" +
+                       fmt::format("cost: {}, of the lanes; excluding optimizer and host\n", options.cost_unit);
+    if (plan.candidates.empty()) {
+        return text;
+    }
+    const Simulation& first = plan.candidates.front().simulation;
+    if (first.estimated) {
+        text += "estimated: the profile's times were not measured\n";
+    }
+    if (!plan.sizes_to_profile.empty()) {
+        std::string sizes;
+        for (const std::int64_t size : plan.sizes_to_profile) {
+            sizes += (sizes.empty() ? "" : ",") + std::to_string(size);
+        }
+        text += fmt::format(
+            "extrapolated: the best has micro-batches of a size outside the profile; 'pipescope profile {} "
+            "--micro-batch-sizes {}' would hold it\n",
+            options.model.empty() ? "MODEL" : options.model, sizes);
+    }
+    return text;
+}
+}  // namespace
+
+std::string plan_text(const Plan& plan, const PlanTableOptions& options) {
     TextTable table({{"rank"},
                      {"lanes"},
                      {"balance", Align::left},
-                     {"micro-batches"},
+                     {"m"},
+                     {"schedule", Align::left},
                      {"checkpoint", Align::left},
                      {"step time"},
                      {"samples/s"},
@@ -168,22 +236,21 @@ std::string plan_text(const Plan& plan, std::size_t most) {
     std::size_t shown = 0;
     std::size_t lower = 0;
     for (std::size_t rank = 0; rank < plan.candidates.size(); ++rank) {
-        const bool is_lower = rank >= most;
-        if (is_lower && (!plan.candidates[rank].pareto || lower == most)) {
+        const bool is_lower = rank >= options.most;
+        if (is_lower && (!plan.candidates[rank].pareto || lower == options.most)) {
             continue;
         }
         table.add_row(row_of(rank + 1, plan.candidates[rank]));
         ++shown;
         lower += is_lower ? 1 : 0;
     }
-    std::string text = first_line(plan) + table.str();
-    text += fmt::format("\n{} of {} candidates; --most shows more, --json all\n", shown, plan.candidates.size());
-    text +=
-        "pareto: none is at least as good in samples/s, lanes, memory and cost, and better in one\n"
-        "cost: of the lanes for a million samples; optimizer and host outside\n";
-    if (!plan.candidates.empty() && plan.candidates.front().simulation.estimated) {
-        text += "estimated: the profile's times were not measured\n";
+    std::string text = first_line(plan);
+    if (!plan.candidates.empty()) {
+        const Simulation& first = plan.candidates.front().simulation;
+        text += basis_text(first.dtype, first.options) + "\n";
     }
-    return text;
+    text += table.str();
+    text += fmt::format("\n{} of {} candidates; --most shows more, --json all\n", shown, plan.candidates.size());
+    return text + "m: micro-batches\n" + notes_text(plan, options);
 }
 }  // namespace pipescope

@@ -2,6 +2,7 @@
 
 #include "cli/text_table.h"
 #include "cli/units.h"
+#include "schedule/micro_batches.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -35,15 +36,24 @@ Json partition_json(const SimulatedPartition& partition) {
             {"parameter_bytes", partition.parameter_bytes}};
 }
 
-/// The categories of a peak, largest first: "saved 12 MiB, parameters 3 MiB".
+/// The categories of a peak, largest first: "saved 12 MiB, parameters 3 MiB"; the smallest together where there are
+/// many.
 std::string composition_text(const MemoryComposition& peak) {
     std::vector<std::pair<std::string, Bytes>> parts(peak.begin(), peak.end());
     std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
+    std::erase_if(parts, [](const auto& part) { return part.second <= 0; });
+    constexpr std::size_t kMostNamed = 4;
+    if (parts.size() > kMostNamed) {
+        Bytes rest = 0;
+        for (std::size_t k = kMostNamed - 1; k < parts.size(); ++k) {
+            rest += parts[k].second;
+        }
+        parts.resize(kMostNamed - 1);
+        parts.emplace_back("others", rest);
+    }
     std::string text;
     for (const auto& [category, bytes] : parts) {
-        if (bytes > 0) {
-            text += fmt::format("{}{} {}", text.empty() ? "" : ", ", category, format_bytes(bytes));
-        }
+        text += fmt::format("{}{} {}", text.empty() ? "" : ", ", category, format_bytes(bytes));
     }
     return text;
 }
@@ -114,6 +124,11 @@ std::string balance_text(const FoundBalance& found) {
     return text;
 }
 
+std::string basis_text(const std::string& dtype, const PipelineOptions& options) {
+    return fmt::format("dtype {}, optimizer {}{}\n", dtype, options.optimizer,
+                       options.master_weights ? " with float32 master weights" : "");
+}
+
 Json simulation_json(const Simulation& simulation) {
     const PipelineOptions& options = simulation.options;
     Json object{{"step_ns", simulation.step_time.count()},
@@ -136,6 +151,9 @@ Json simulation_json(const Simulation& simulation) {
     object["batch"] = options.batch;
     object["checkpoint"] = to_string(options.checkpoint);
     object["schedule"] = options.schedule;
+    object["dtype"] = simulation.dtype;
+    object["optimizer"] = options.optimizer;
+    object["master_weights"] = options.master_weights;
     object["feasible"] = simulation.feasible;
     object["extrapolated"] = simulation.extrapolated;
     object["estimated"] = simulation.estimated;
@@ -194,6 +212,7 @@ std::string simulation_text(const Simulation& simulation) {
         fmt::format("balance {}, batch of {} in {}, checkpoint {}, schedule {}\n\n", to_string(options.balance),
                     options.batch, counted(simulation.micro_batches, "micro-batch", "micro-batches"),
                     to_string(options.checkpoint), options.schedule);
+    text.insert(text.size() - 1, basis_text(simulation.dtype, options));
     if (options.replicas > 1) {
         text += fmt::format("{} replicas, {} samples each; shown is one of them\n\n", options.replicas,
                             options.batch / options.replicas);
@@ -231,7 +250,12 @@ std::string simulation_text(const Simulation& simulation) {
     }
     text += partitions.str() + "\n" + lanes.str();
     if (simulation.extrapolated) {
-        text += "\nextrapolated: a micro-batch is smaller or larger than every size in the profile\n";
+        const auto sizes = micro_batch_sizes(replica_batch(options), options.chunks);
+        text += fmt::format(
+            "\nextrapolated: a micro-batch is smaller or larger than every size in the profile; profile the model with "
+            "{} among the --micro-batch-sizes\n",
+            sizes.front() == sizes.back() ? std::to_string(sizes.front())
+                                          : fmt::format("{} and {}", sizes.back(), sizes.front()));
     }
     if (simulation.estimated) {
         text += "\nestimated: the profile's times were not measured\n";

@@ -23,6 +23,9 @@ std::string fewer_micro_batches(std::int64_t asked, std::int64_t samples);
 /// The same for options, whose replicas share the samples.
 std::string fewer_micro_batches(const PipelineOptions& options);
 
+/// "dtype bfloat16, optimizer adam with float32 master weights": what an estimate's bytes and times are of.
+std::string basis_text(const std::string& dtype, const PipelineOptions& options);
+
 nlohmann::ordered_json simulation_json(const Simulation& simulation);
 std::string simulation_text(const Simulation& simulation);
 

@@ -63,7 +63,12 @@ std::string schedules_text(const ScheduleComparison& comparison) {
                        fmt::format("{:.2f}", each.samples_per_second), format_bytes(highest_peak(each)),
                        format_bytes(compared.communicated_bytes), remarks(compared)});
     }
-    std::string text = table.str();
+    std::string text;
+    if (!comparison.schedules.empty()) {
+        const Simulation& first = comparison.schedules.front().simulation;
+        text = basis_text(first.dtype, first.options) + "\n";
+    }
+    text += table.str();
     for (const LeftOutSchedule& each : comparison.left_out) {
         text += fmt::format("\nleft out: {}: {}\n", each.name, each.because);
     }

@@ -15,6 +15,8 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <string>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -22,7 +24,6 @@ constexpr const char* kAllSchedules = "all";
 
 /// What `simulate` knows beyond the flags it shares with the other commands.
 struct SimulationFlags {
-    int replicas = 1;
     int most_in_flight = 0;
     std::string backward = "last-first";
     std::string recompute = "early";
@@ -43,12 +44,6 @@ void add_simulation_options(CLI::App& command, SimulationFlags& flags) {
         .add_flag("--expandable-segments", flags.expandable_segments,
                   "Reserved memory as with PyTorch's setting of that name")
         ->group("Hardware");
-    command
-        .add_option(
-            "--replicas", flags.replicas,
-            "Pipelines side by side, each with its part of the mini-batch; their gradients are summed at the end")
-        ->type_name("N")
-        ->group("Pipeline");
     command
         .add_option(
             "--in-flight", flags.most_in_flight,
@@ -72,7 +67,6 @@ PipelineOptions options_of(const SimulateFlags& flags) {
     if (options.schedule == kAllSchedules) {
         options.schedule = "gpipe";
     }
-    options.replicas = flags.further.replicas;
     options.most_in_flight = flags.further.most_in_flight;
     options.backward_order = parse_backward_order(flags.further.backward);
     options.recompute_start = parse_recompute_start(flags.further.recompute);
@@ -80,14 +74,16 @@ PipelineOptions options_of(const SimulateFlags& flags) {
     return options;
 }
 
-ExitCode compare_all_schedules(const SimulateFlags& flags, const PipelineOptions& options) {
-    if (!flags.trace.empty()) {
-        throw UsageError("--trace is '" + flags.trace +
-                         "' with --schedule all; a trace holds one schedule; name it, or leave out --trace");
+ExitCode compare_all_schedules(const SimulateFlags& flags, const EstimatedPipeline& pipeline) {
+    const ScheduleComparison comparison = compare_schedules(pipeline.profile, pipeline.options);
+    if (flags.json) {
+        auto object = schedules_json(comparison);
+        object["assumed"] = assumptions_json(pipeline.assumptions);
+        std::cout << dump(object);
+    } else {
+        std::cout << schedules_text(comparison) << fewer_micro_batches(pipeline.options)
+                  << assumptions_text(pipeline.assumptions);
     }
-    const ScheduleComparison comparison = compare_schedules(load_profile(flags.profile), options);
-    std::cout << (flags.json ? dump(schedules_json(comparison))
-                             : schedules_text(comparison) + fewer_micro_batches(options));
     const bool any_fits = std::any_of(comparison.schedules.begin(), comparison.schedules.end(),
                                       [](const ComparedSchedule& each) { return each.simulation.feasible; });
     return any_fits ? ExitCode::success : ExitCode::infeasible;
@@ -95,18 +91,38 @@ ExitCode compare_all_schedules(const SimulateFlags& flags, const PipelineOptions
 
 ExitCode simulate_command(const SimulateFlags& flags) {
     const PipelineOptions options = options_of(flags);
-    if (flags.pipeline.schedule == kAllSchedules) {
-        return compare_all_schedules(flags, options);
+    const bool all = flags.pipeline.schedule == kAllSchedules;
+    if (all && !flags.trace.empty()) {
+        throw UsageError("--trace is '" + flags.trace +
+                         "' with --schedule all; a trace holds one schedule; name it, or leave out --trace");
     }
     if (!flags.trace.empty()) {
         check_output(flags.trace, flags.force);
     }
-    const Profile profile = load_profile(flags.profile);
-    const Simulation simulation = simulate(profile, options, {.noise = true, .memory = true, .reserved = true});
-    if (!flags.trace.empty()) {
-        write_simulated_trace(flags.trace, flags.force, profile, simulation);
+    Profile profile = load_profile(flags.profile);
+    if (!all) {
+        check_options(options, profile.layers.size());
     }
-    std::cout << (flags.json ? dump(simulation_json(simulation)) : simulation_text(simulation));
+    const int lanes = all ? static_cast<int>(options.balance.num_partitions()) : num_lanes(options);
+    EstimatedPipeline pipeline = estimated_pipeline(flags.pipeline, options, std::move(profile), lanes);
+    for (int lane = 0; lane < lanes && !flags.pipeline.device_types.empty(); ++lane) {
+        pipeline.options.devices.push_back(pipeline.profile.device + " " + std::to_string(lane));
+    }
+    if (all) {
+        return compare_all_schedules(flags, pipeline);
+    }
+    const Simulation simulation =
+        simulate(pipeline.profile, pipeline.options, {.noise = true, .memory = true, .reserved = true});
+    if (!flags.trace.empty()) {
+        write_simulated_trace(flags.trace, flags.force, pipeline.profile, simulation);
+    }
+    if (flags.json) {
+        auto object = simulation_json(simulation);
+        object["assumed"] = assumptions_json(pipeline.assumptions);
+        std::cout << dump(object);
+    } else {
+        std::cout << simulation_text(simulation) << assumptions_text(pipeline.assumptions);
+    }
     return simulation.feasible ? ExitCode::success : ExitCode::infeasible;
 }
 }  // namespace
@@ -125,8 +141,10 @@ void add_simulate_command(Program& program) {
                          "gpipe (default), 1f1b, interleaved; to compare with, zero-bubble-h1, pipedream, "
                          "model-parallel; or all, which compares them in a table");
     add_hardware_options(*command, flags->pipeline);
+    add_device_type_options(*command, flags->pipeline, "The kind of device that all lanes are, such as A100");
+    add_replicas_option(*command, flags->pipeline);
     add_simulation_options(*command, flags->further);
-    add_optimizer_option(*command, flags->pipeline);
+    add_parameter_options(*command, flags->pipeline);
     command
         ->add_option("--trace", flags->trace,
                      "Write the simulated timeline to this file, for 'pipescope view' and export")

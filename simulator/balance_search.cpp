@@ -337,24 +337,32 @@ void check_request(const Profile& profile, const PipelineOptions& options, int p
     PipelineOptions complete = options;
     complete.balance = Balance(parts);
     check_options(complete, profile.layers.size());
+    check_master_weights(complete, profile.dtype);
     TaskCosts(profile, complete);  // refuses what would not fit 64 bits, before a search that adds up
 }
 
 /// The fewest partitions above the request's that keep the limit.
 std::optional<int> enough_partitions(const Profile& profile, const PipelineOptions& options, int partitions,
                                      const SearchTables& tables) {
-    if (!options.devices.empty() || !options.speeds.empty() || !options.memory_limits.empty()) {
+    const std::vector<std::string>& devices = options.devices;
+    const bool on_one_device =
+        std::adjacent_find(devices.begin(), devices.end(), std::not_equal_to<>()) == devices.end();
+    if (!on_one_device || !options.speeds.empty() || !options.memory_limits.empty()) {
         return std::nullopt;  // what a further lane would be like was not said
     }
+    PipelineOptions wider = options;
     const int most = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitionsTried));
     const SearchEffort little{5'000, 50'000, false, false};
     int failures = 0;
     for (int n = partitions + 1; n <= most && failures < kMostFailures; ++n) {
-        const CutProblems problems(profile, options, n, tables);
+        if (!devices.empty()) {
+            wider.devices.resize(static_cast<std::size_t>(n), devices.front());
+        }
+        const CutProblems problems(profile, wider, n, tables);
         if (optimal_partitions(problems.least(), 1).empty()) {
             continue;
         }
-        if (BalanceSearch(profile, options, n, little, tables).optimal().found.feasible) {
+        if (BalanceSearch(profile, wider, n, little, tables).optimal().found.feasible) {
             return n;
         }
         ++failures;
@@ -381,7 +389,8 @@ std::string why_infeasible(const FoundBalance& found, const PipelineOptions& opt
     if (found.smallest_partitions) {
         text += ", or " + std::to_string(*found.smallest_partitions) + " lanes";
     }
-    return text + "; use more partitions, more micro-batches, checkpoint always, or a larger limit";
+    return text +
+           "; ask plan, which tries other numbers of partitions and micro-batches, schedules and checkpoint modes";
 }
 }  // namespace
 

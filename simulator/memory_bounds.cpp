@@ -128,7 +128,8 @@ MemoryBounds::MemoryBounds(const Profile& profile, const PipelineOptions& option
         mini_batch_input_ = larger * large.input + (m_ - larger) * small.input;
     }
     if (!ranges_) {
-        ranges_ = std::make_shared<RangeMemories>(profile, large, small, optimizer_state_factor(options.optimizer));
+        ranges_ =
+            std::make_shared<RangeMemories>(profile, large, small, optimizer_state_factor(options, profile.dtype));
     }
     skips_ = m_ * ranges_->skips();
 }

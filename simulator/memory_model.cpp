@@ -161,7 +161,7 @@ private:
     const SkipRoute& route(std::size_t skip) const { return graph_.shape().skips[skip]; }
 
     void add_constants(LayerRange layers, LaneId lane, int versions) {
-        const double factor = optimizer_state_factor(options_.optimizer);
+        const double factor = optimizer_state_factor(options_, profile_.dtype);
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
             const LayerProfile& layer = profile_.layers[l];
             ledger(lane).add(parameters, versions * layer.parameter_bytes + layer.buffer_bytes, Nanoseconds{0});

@@ -1,6 +1,7 @@
 #include "simulator/pipeline_options.h"
 
 #include "balance/printable.h"
+#include "balance/profile.h"
 #include "schedule/error.h"
 #include "schedule/schedules.h"
 #include "schedule/task_graph.h"
@@ -20,6 +21,8 @@ PipelineShape lanes_only(const PipelineOptions& options) {
     shape.placement = options.placement;
     return shape;
 }
+
+constexpr double kMasterBytes = 4;  // of a float32
 
 std::string text_of(double value) {
     return shortest(value);
@@ -140,6 +143,19 @@ double optimizer_state_factor(const std::string& optimizer) {
                          "or the bytes of state per byte of parameter, such as 1.5; use sgd when unsure");
     }
     return factor;
+}
+
+double optimizer_state_factor(const PipelineOptions& options, const std::string& dtype) {
+    const double factor = optimizer_state_factor(options.optimizer);
+    return options.master_weights ? (factor + 1) * kMasterBytes / static_cast<double>(dtype_bytes(dtype)) : factor;
+}
+
+void check_master_weights(const PipelineOptions& options, const std::string& dtype) {
+    if (options.master_weights && static_cast<double>(dtype_bytes(dtype)) >= kMasterBytes) {
+        throw UsageError("master weights are asked for of " + dtype +
+                         " parameters; they are float32 copies of parameters of 2 bytes; leave them out, or profile "
+                         "the model in bfloat16 or float16");
+    }
 }
 
 namespace {

@@ -44,6 +44,7 @@ struct PipelineOptions {
     std::optional<Bytes> memory_limit;  ///< of every lane
     std::vector<Bytes> memory_limits;   ///< of each lane, where they differ; the smaller of both holds
     std::string optimizer = "sgd";      ///< name, or bytes of state per byte of parameter
+    bool master_weights = false;        ///< the optimizer keeps a float32 copy of each parameter, its state in float32
     int host_cores = 0;                 ///< cores that "cpu" lanes share; 0: one for each such lane
     BackwardOrder backward_order = BackwardOrder::last_first;  ///< of gpipe
     RecomputeStart recompute_start = RecomputeStart::early;
@@ -78,6 +79,11 @@ RecomputeStart parse_recompute_start(const std::string& name);
 /// 3, adadelta 2, adagrad 1, rmsprop 1 to 3), or the number itself.
 /// Throws UsageError for anything else.
 double optimizer_state_factor(const std::string& optimizer);
+/// The same for parameters of that dtype, with what master weights add: state and copy are of 4 bytes an element, so
+/// that Adam's of bfloat16 parameters are (2 + 1) * 4 / 2 = 6.
+double optimizer_state_factor(const PipelineOptions& options, const std::string& dtype);
+/// Throws UsageError for master weights of a dtype that has 4 bytes or more.
+void check_master_weights(const PipelineOptions& options, const std::string& dtype);
 
 /// JSON object of the options, as a trace keeps it under PIPESCOPE_RUN 'configuration'; keys are the fields' names.
 std::string to_json(const PipelineOptions& options);

@@ -108,6 +108,12 @@ void read_schedule_details(const Json& json, PipelineOptions& options) {
         }
         options.expandable_segments = json["expandable_segments"].get<bool>();
     }
+    if (json.contains("master_weights")) {
+        if (!json["master_weights"].is_boolean()) {
+            refuse("master_weights", json["master_weights"], "true or false");
+        }
+        options.master_weights = json["master_weights"].get<bool>();
+    }
 }
 }  // namespace
 
@@ -130,6 +136,7 @@ std::string to_json(const PipelineOptions& options) {
     json["memory_limit"] = options.memory_limit ? Json(*options.memory_limit) : Json(nullptr);
     json["memory_limits"] = options.memory_limits;
     json["optimizer"] = options.optimizer;
+    json["master_weights"] = options.master_weights;
     json["host_cores"] = options.host_cores;
     json["backward_order"] = to_string(options.backward_order);
     json["recompute_start"] = to_string(options.recompute_start);

@@ -3,9 +3,14 @@
 #include <algorithm>
 #include <cstddef>
 #include <limits>
+#include <set>
 #include <tuple>
 
 namespace pipescope {
+std::size_t num_devices(const Simulation& simulation) {
+    return simulation.lanes.size() * static_cast<std::size_t>(simulation.options.replicas);
+}
+
 Bytes highest_peak(const Simulation& simulation) {
     Bytes most = 0;
     for (const SimulatedLane& lane : simulation.lanes) {
@@ -24,11 +29,24 @@ Bytes largest_shortfall(const Simulation& simulation) {
 }
 
 namespace {
-/// Better first: feasible, quick, few lanes, little memory.
-auto rank(const PlanCandidate& candidate) {
+/// Better first: feasible, quick or cheap, few lanes, little memory.
+auto rank(const PlanCandidate& candidate, PlanGoal goal) {
     const Simulation& simulation = candidate.simulation;
-    return std::tuple(!simulation.feasible, -simulation.samples_per_second, simulation.lanes.size(),
-                      highest_peak(simulation), candidate.cost);
+    const double slowness = -simulation.samples_per_second;
+    const bool by_cost = goal == PlanGoal::cost;
+    return std::tuple(!simulation.feasible, by_cost ? candidate.cost : slowness, by_cost ? slowness : 0,
+                      num_devices(simulation), highest_peak(simulation), candidate.cost);
+}
+
+/// All that a person would choose by.
+auto outcome(const PlanCandidate& candidate) {
+    const Simulation& simulation = candidate.simulation;
+    std::vector<Bytes> peaks;
+    for (const SimulatedLane& lane : simulation.lanes) {
+        peaks.push_back(lane.peak_bytes);
+    }
+    return std::tuple(candidate.device_type, simulation.options.replicas, simulation.micro_batches,
+                      simulation.options.balance.layers_per_partition(), simulation.step_time, peaks);
 }
 
 /// What a Pareto front weighs; smaller is better in each.
@@ -50,7 +68,7 @@ void mark_pareto(std::vector<PlanCandidate>& candidates) {
     for (std::size_t k = 0; k < candidates.size(); ++k) {
         const Simulation& each = candidates[k].simulation;
         if (each.feasible) {
-            feasible.push_back({-each.samples_per_second, each.lanes.size(), highest_peak(each), candidates[k].cost});
+            feasible.push_back({-each.samples_per_second, num_devices(each), highest_peak(each), candidates[k].cost});
             index.push_back(k);
         }
     }
@@ -61,9 +79,14 @@ void mark_pareto(std::vector<PlanCandidate>& candidates) {
 }
 }  // namespace
 
-void rank_candidates(std::vector<PlanCandidate>& candidates) {
+void drop_equal_candidates(std::vector<PlanCandidate>& candidates) {
+    std::set<decltype(outcome(candidates.front()))> seen;
+    std::erase_if(candidates, [&](const PlanCandidate& each) { return !seen.insert(outcome(each)).second; });
+}
+
+void rank_candidates(std::vector<PlanCandidate>& candidates, PlanGoal goal) {
     mark_pareto(candidates);
     std::stable_sort(candidates.begin(), candidates.end(),
-                     [](const PlanCandidate& a, const PlanCandidate& b) { return rank(a) < rank(b); });
+                     [goal](const PlanCandidate& a, const PlanCandidate& b) { return rank(a, goal) < rank(b, goal); });
 }
 }  // namespace pipescope

@@ -11,6 +11,7 @@
 #include <cmath>
 #include <condition_variable>
 #include <exception>
+#include <limits>
 #include <mutex>
 #include <set>
 #include <thread>
@@ -34,13 +35,19 @@ std::set<int> partitions_of(const PlanRequest& request, std::size_t layers) {
 
 void check(const PlanRequest& request) {
     if (request.partitions.empty() || request.chunks.empty() || request.checkpoints.empty() ||
-        request.schedules.empty()) {
+        request.schedules.empty() || request.replicas.empty()) {
         throw UsageError(
-            "there are 0 numbers of partitions, chunks, checkpoint modes or schedules to try; a plan needs 1 of each; "
-            "give some");
+            "there are 0 numbers of partitions, replicas, chunks, checkpoint modes or schedules to try; a plan needs 1 "
+            "of each; give some");
     }
     for (const std::string& schedule : request.schedules) {
         parse_schedule(schedule);
+    }
+    for (const int each : request.replicas) {
+        if (each < 1) {
+            throw UsageError("replicas is " + std::to_string(each) +
+                             "; it counts pipelines that run side by side; use 1 for one");
+        }
     }
     if (*std::min_element(request.chunks.begin(), request.chunks.end()) < 1) {
         throw UsageError("chunks is " +
@@ -71,22 +78,22 @@ void check_lanes(const PlanRequest& request, int most_partitions) {
     require_lanes("memory_limits", request.options.memory_limits.size());
 }
 
+constexpr Bytes kAnyMemory = std::numeric_limits<Bytes>::max();
+
 /// The profile on one kind of device, and what comes with it.
 struct Variant {
     Profile profile;
     PipelineOptions options;
     std::string device_type;
     double price_per_hour = 1;
+    Bytes most_memory = kAnyMemory;  ///< that a limit can be raised to
 };
 
 std::vector<Variant> variants_of(const Profile& profile, const PlanRequest& request) {
     std::vector<Variant> variants;
     for (const DeviceType& type : request.device_types) {
-        Variant each{retimed(profile, type), request.options, type.name, request.price_per_lane_hour};
-        if (Link& link = each.options.link; link.bytes_per_second == 0 && link.latency_ns == 0) {
-            link = {type.link_bytes_per_second * type.link_efficiency, type.link_latency_ns, link.sharing};
-        }
-        each.options.memory_limit = std::min(each.options.memory_limit.value_or(type.memory_bytes), type.memory_bytes);
+        Variant each{retimed(profile, type), options_on(type, request.options), type.name, request.price_per_lane_hour,
+                     type.memory_bytes};
         const auto price = request.prices.find(type.name);
         if (price != request.prices.end()) {
             each.price_per_hour = price->second;
@@ -96,7 +103,7 @@ std::vector<Variant> variants_of(const Profile& profile, const PlanRequest& requ
         variants.push_back(std::move(each));
     }
     if (variants.empty()) {
-        variants.push_back({profile, request.options, "", request.price_per_lane_hour});
+        variants.push_back({profile, request.options, "", request.price_per_lane_hour, kAnyMemory});
     }
     return variants;
 }
@@ -105,18 +112,68 @@ bool is_interleaved(const std::string& schedule) {
     return schedule == to_string(Schedule::interleaved_1f1b);
 }
 
-/// The options for n lanes.
-PipelineOptions options_for(PipelineOptions options, int n, std::int64_t chunks, Checkpoint checkpoint,
-                            const std::string& schedule) {
-    options.chunks = chunks;
-    options.checkpoint = checkpoint;
-    options.schedule = schedule;
+/// What tells candidates of one variant apart, but for the balance.
+struct Wanted {
+    std::string schedule;
+    int lanes;
+    Checkpoint checkpoint;
+    std::int64_t chunks;
+    int replicas;
+};
+
+/// The options for its lanes.
+PipelineOptions options_for(PipelineOptions options, const Wanted& wanted) {
+    options.chunks = wanted.chunks;
+    options.checkpoint = wanted.checkpoint;
+    options.schedule = wanted.schedule;
+    options.replicas = wanted.replicas;
     options.placement.clear();
-    const auto lanes = static_cast<std::size_t>(n);
+    const auto lanes = static_cast<std::size_t>(wanted.lanes);
     options.devices.resize(std::min(options.devices.size(), lanes));
     options.speeds.resize(std::min(options.speeds.size(), lanes));
     options.memory_limits.resize(std::min(options.memory_limits.size(), lanes));
     return options;
+}
+
+/// A candidate of hundreds gets milliseconds.
+constexpr SearchEffort kEffort{20'000, 30'000, false, false};
+
+/// Its best balance. Precondition: `tables` are of the variant and the wanted replicas and chunks.
+PlanCandidate candidate_for(const Variant& variant, const Wanted& wanted, BalanceAlgorithm algorithm,
+                            const SearchTables& tables) {
+    const PipelineOptions options = options_for(variant.options, wanted);
+    PlanCandidate candidate;
+    if (is_interleaved(options.schedule)) {
+        candidate.simulation = simulate(
+            variant.profile, interleaved_options(variant.profile, options, wanted.lanes, algorithm, kEffort, tables),
+            {.noise = false, .memory = true});
+    } else {
+        SearchedBalance searched = search_balance(variant.profile, options, wanted.lanes, algorithm, kEffort, tables);
+        candidate.simulation = std::move(searched.simulation);
+        candidate.balance_is_optimal = searched.found.optimal;
+        candidate.lower_bound_ns = searched.found.lower_bound_ns;
+    }
+    candidate.simulation.timeline.slices = {};
+    candidate.simulation.memory = {};
+    candidate.device_type = variant.device_type;
+    if (candidate.simulation.samples_per_second > 0) {
+        const double hours = 1e6 / candidate.simulation.samples_per_second / 3600;
+        candidate.cost = variant.price_per_hour * hours * static_cast<double>(num_devices(candidate.simulation));
+    }
+    return candidate;
+}
+
+SearchTables tables_for(const Variant& variant, std::int64_t chunks, int replicas) {
+    PipelineOptions widest = variant.options;
+    widest.chunks = chunks;
+    widest.replicas = replicas;
+    return {variant.profile, widest};
+}
+
+bool can_be_tried(const Variant& variant, const Wanted& wanted) {
+    const std::size_t micro_batches = micro_batch_sizes(variant.options.batch / wanted.replicas, wanted.chunks).size();
+    return !is_interleaved(wanted.schedule) ||
+           can_interleave(wanted.lanes, static_cast<std::int64_t>(micro_batches), variant.profile.layers.size());
 }
 
 /// All candidates of a plan, worked out by several threads. What one number of micro-batches of one variant needs is
@@ -124,15 +181,21 @@ PipelineOptions options_for(PipelineOptions options, int n, std::int64_t chunks,
 class PlanRun {
 public:
     PlanRun(const PlanRequest& request, const std::vector<Variant>& variants, const std::set<int>& partitions,
-            const std::set<std::int64_t>& chunks)
+            const std::set<int>& replicas)
         : request_(request), partitions_(partitions.begin(), partitions.end()) {
-        // The most micro-batches first: they take longest, and none should be left for one thread at the end.
-        for (auto m = chunks.rbegin(); m != chunks.rend(); ++m) {
-            for (const Variant& variant : variants) {
-                Job job{&variant, *m, wanted(variant, *m), {}, nullptr};
-                num_wanted_ += job.wanted.size();
-                if (!job.wanted.empty()) {
-                    jobs_.push_back(std::move(job));
+        for (const int each : replicas) {
+            std::set<std::int64_t> chunks;
+            for (const std::int64_t asked : request.chunks) {
+                chunks.insert(std::min(asked, request.options.batch / each));
+            }
+            // The most micro-batches first: they take longest, and none should be left for one thread at the end.
+            for (auto m = chunks.rbegin(); m != chunks.rend(); ++m) {
+                for (const Variant& variant : variants) {
+                    Job job{&variant, *m, each, wanted(variant, *m, each), {}, nullptr};
+                    num_wanted_ += job.wanted.size();
+                    if (!job.wanted.empty()) {
+                        jobs_.push_back(std::move(job));
+                    }
                 }
             }
         }
@@ -180,31 +243,24 @@ public:
     }
 
 private:
-    struct Wanted {
-        std::string schedule;
-        int lanes;
-        Checkpoint checkpoint;
-    };
-
     struct Job {
         const Variant* variant;
         std::int64_t chunks;
+        int replicas;
         std::vector<Wanted> wanted;
         std::vector<PlanCandidate> candidates;
         std::exception_ptr failure;
     };
 
-    std::vector<Wanted> wanted(const Variant& variant, std::int64_t chunks) const {
-        const std::size_t micro_batches = micro_batch_sizes(replica_batch(variant.options), chunks).size();
+    std::vector<Wanted> wanted(const Variant& variant, std::int64_t chunks, int replicas) const {
         std::vector<Wanted> all;
         for (const std::string& schedule : request_.schedules) {
             for (const int n : partitions_) {
-                if (is_interleaved(schedule) &&
-                    !can_interleave(n, static_cast<std::int64_t>(micro_batches), variant.profile.layers.size())) {
-                    continue;
-                }
                 for (const Checkpoint checkpoint : request_.checkpoints) {
-                    all.push_back({schedule, n, checkpoint});
+                    const Wanted each{schedule, n, checkpoint, chunks, replicas};
+                    if (can_be_tried(variant, each)) {
+                        all.push_back(each);
+                    }
                 }
             }
         }
@@ -252,19 +308,15 @@ private:
     }
 
     void do_job(Job& job, bool is_caller) {
-        const Variant& variant = *job.variant;
-        PipelineOptions widest = variant.options;
-        widest.chunks = job.chunks;
-        const SearchTables tables(variant.profile, widest);
-        for (const auto& [schedule, lanes, checkpoint] : job.wanted) {
+        const SearchTables tables = tables_for(*job.variant, job.chunks, job.replicas);
+        for (const Wanted& each : job.wanted) {
             if (is_caller) {
                 tell();
             }
             if (stop_) {
                 return;
             }
-            job.candidates.push_back(candidate_for(
-                variant, options_for(variant.options, lanes, job.chunks, checkpoint, schedule), lanes, tables));
+            job.candidates.push_back(candidate_for(*job.variant, each, request_.algorithm, tables));
             count_candidate();
         }
     }
@@ -291,32 +343,6 @@ private:
         }
     }
 
-    PlanCandidate candidate_for(const Variant& variant, const PipelineOptions& options, int n,
-                                const SearchTables& tables) const {
-        PlanCandidate candidate;
-        if (is_interleaved(options.schedule)) {
-            candidate.simulation = simulate(
-                variant.profile, interleaved_options(variant.profile, options, n, request_.algorithm, kEffort, tables),
-                {.noise = false, .memory = true});
-        } else {
-            SearchedBalance searched = search_balance(variant.profile, options, n, request_.algorithm, kEffort, tables);
-            candidate.simulation = std::move(searched.simulation);
-            candidate.balance_is_optimal = searched.found.optimal;
-            candidate.lower_bound_ns = searched.found.lower_bound_ns;
-        }
-        candidate.simulation.timeline.slices = {};
-        candidate.simulation.memory = {};
-        candidate.device_type = variant.device_type;
-        if (candidate.simulation.samples_per_second > 0) {
-            const double hours = 1e6 / candidate.simulation.samples_per_second / 3600;
-            candidate.cost = variant.price_per_hour * hours * n;
-        }
-        return candidate;
-    }
-
-    /// A candidate of hundreds gets milliseconds.
-    static constexpr SearchEffort kEffort{20'000, 30'000, false, false};
-
     const PlanRequest& request_;
     std::vector<int> partitions_;
     std::vector<Job> jobs_;
@@ -331,69 +357,301 @@ private:
     std::atomic<bool> stop_ = false;
 };
 
-/// From the candidate that needs least, with all the effort a single search has.
-std::string why_infeasible(const std::vector<Variant>& variants, const std::vector<PlanCandidate>& candidates,
-                           BalanceAlgorithm algorithm) {
-    const auto least =
-        std::min_element(candidates.begin(), candidates.end(), [](const PlanCandidate& a, const PlanCandidate& b) {
-            return largest_shortfall(a.simulation) < largest_shortfall(b.simulation);
-        });
-    const auto variant = std::find_if(variants.begin(), variants.end(),
-                                      [&](const Variant& each) { return each.device_type == least->device_type; });
-    const PipelineOptions& options = least->simulation.options;
-    const auto n = static_cast<int>(options.balance.num_partitions());
-    SearchEffort effort;
-    effort.explain_infeasible = true;
-    const FoundBalance found = is_interleaved(options.schedule)
-                                   ? FoundBalance{}
-                                   : find_balance(variant->profile, options, n, algorithm, effort);
-    const std::vector<Bytes> limits = memory_limits_of(options, static_cast<int>(least->simulation.lanes.size()));
-    const Bytes largest = *std::max_element(limits.begin(), limits.end());
-    Bytes more = largest_shortfall(least->simulation);
-    if (found.smallest_limit) {
-        more = std::min(more, *found.smallest_limit - largest);
+/// What would help where nothing keeps the limit: each remedy is tried before it is named.
+class Remedies {
+public:
+    Remedies(const PlanRequest& request, const std::set<int>& partitions, const std::vector<Variant>& variants,
+             const std::vector<PlanCandidate>& candidates)
+        : request_(request), partitions_(partitions) {
+        least_ = &*std::min_element(candidates.begin(), candidates.end(),
+                                    [](const PlanCandidate& a, const PlanCandidate& b) {
+                                        return largest_shortfall(a.simulation) < largest_shortfall(b.simulation);
+                                    });
+        variant_ = &*std::find_if(variants.begin(), variants.end(),
+                                  [&](const Variant& each) { return each.device_type == least_->device_type; });
+        find_limit();
+        find_lanes_and_micro_batches();
+        find_modes();
+        if (found_.empty()) {
+            find_both();
+        }
     }
-    const bool differ = *std::min_element(limits.begin(), limits.end()) != largest;
-    return memory_limit_text(options) + "; the least that any candidate needs is " +
-           std::to_string(differ ? more : largest + more) + (differ ? " bytes more on each lane" : " bytes a lane") +
-           ", with " + std::to_string(n) + " partitions, " + std::to_string(least->simulation.micro_batches) +
-           " micro-batches and checkpoint " + to_string(options.checkpoint) +
-           (least->device_type.empty() ? "" : " on " + least->device_type) +
-           (found.smallest_partitions ? "; " + std::to_string(*found.smallest_partitions) + " lanes would keep it"
-                                      : "") +
-           (differ ? "; raise the limits by that" : "; raise the limit to that") +
-           ", or allow more partitions or micro-batches";
+
+    const std::vector<std::string>& found() const { return found_; }
+
+    std::string why() const {
+        const PipelineOptions& options = least_->simulation.options;
+        const std::string lanes = std::to_string(least_->simulation.lanes.size());
+        std::string text = memory_limit_text(options) + "; the least that any candidate needs is ";
+        text += limits_differ() ? std::to_string(more_) + " bytes more on each lane"
+                                : std::to_string(largest_limit() + more_) + " bytes a lane";
+        text += ", with " + lanes + " partitions, " + std::to_string(least_->simulation.micro_batches) +
+                " micro-batches and checkpoint " + to_string(options.checkpoint) + ", " + options.schedule;
+        text += least_->device_type.empty() ? "" : " on " + least_->device_type;
+        if (found_.empty()) {
+            return text + "; no more lanes and micro-batches would keep it; plan for devices with more memory";
+        }
+        text += found_.size() == 1 ? "; this would keep it: " : "; each of these would keep it: ";
+        for (std::size_t k = 0; k < found_.size(); ++k) {
+            text += (k == 0 ? "" : ", ") + found_[k];
+        }
+        return text;
+    }
+
+private:
+    static constexpr int kMostLanesTried = 128;
+
+    std::vector<Bytes> limits() const {
+        return memory_limits_of(least_->simulation.options, static_cast<int>(least_->simulation.lanes.size()));
+    }
+    Bytes largest_limit() const {
+        const std::vector<Bytes> all = limits();
+        return *std::max_element(all.begin(), all.end());
+    }
+    bool limits_differ() const {
+        const std::vector<Bytes> all = limits();
+        return *std::min_element(all.begin(), all.end()) != largest_limit();
+    }
+    Wanted wanted_of_least() const {
+        const Simulation& simulation = least_->simulation;
+        return {simulation.options.schedule, static_cast<int>(simulation.lanes.size()), simulation.options.checkpoint,
+                simulation.options.chunks, simulation.options.replicas};
+    }
+
+    bool keeps_limit(const Variant& variant, const Wanted& wanted) const {
+        return can_be_tried(variant, wanted) &&
+               candidate_for(variant, wanted, request_.algorithm, tables_for(variant, wanted.chunks, wanted.replicas))
+                   .simulation.feasible;
+    }
+
+    static Variant with_more(Variant variant, Bytes more) {
+        if (variant.options.memory_limit) {
+            *variant.options.memory_limit += more;
+        }
+        for (Bytes& limit : variant.options.memory_limits) {
+            limit += more;
+        }
+        return variant;
+    }
+
+    /// The smallest that a search with all its effort finds, if a plan, which has less, finds it too.
+    void find_limit() {
+        more_ = largest_shortfall(least_->simulation);
+        const Wanted wanted = wanted_of_least();
+        const PipelineOptions options = options_for(variant_->options, wanted);
+        if (!is_interleaved(wanted.schedule)) {
+            SearchEffort effort;
+            effort.explain_infeasible = true;
+            const FoundBalance found =
+                find_balance(variant_->profile, options, wanted.lanes, request_.algorithm, effort);
+            const Bytes less = found.smallest_limit.value_or(largest_limit() + more_) - largest_limit();
+            if (less < more_ && (found.feasible || keeps_limit(with_more(*variant_, less), wanted))) {
+                more_ = less;
+            }
+        }
+        for (int attempt = 0; attempt < 5; ++attempt) {
+            if (largest_limit() + more_ > variant_->most_memory) {
+                return;  // no such device
+            }
+            const Variant roomier = with_more(*variant_, more_);
+            if (keeps_limit(roomier, wanted)) {
+                found_.push_back("--memory-limit " + limits_text(roomier.options));
+                return;
+            }
+            more_ += std::max<Bytes>(1, (largest_limit() + more_) / 50);
+        }
+    }
+
+    static std::string limits_text(const PipelineOptions& options) {
+        if (options.memory_limits.empty()) {
+            return std::to_string(options.memory_limit.value_or(0));
+        }
+        std::string text;
+        for (const Bytes limit : options.memory_limits) {
+            text += (text.empty() ? "" : ",") + std::to_string(limit);
+        }
+        return text;
+    }
+
+    /// The frugal ways of the request: as the candidate that needs least, and in every schedule, recomputing.
+    std::vector<Wanted> frugal(int lanes, std::int64_t chunks) const {
+        std::vector<Wanted> all;
+        Wanted wanted = wanted_of_least();
+        wanted.lanes = lanes;
+        wanted.chunks = chunks;
+        all.push_back(wanted);
+        for (const std::string& schedule : request_.schedules) {
+            for (const Checkpoint mode : request_.checkpoints) {
+                if ((mode == Checkpoint::always || request_.checkpoints.size() == 1) &&
+                    (schedule != all.front().schedule || mode != all.front().checkpoint)) {
+                    all.push_back({schedule, lanes, mode, chunks, wanted.replicas});
+                }
+            }
+        }
+        return all;
+    }
+    bool any_keeps_limit(const std::vector<Wanted>& all) const {
+        return std::any_of(all.begin(), all.end(), [&](const Wanted& each) { return keeps_limit(*variant_, each); });
+    }
+
+    /// As many as the model has layers and the request says something of.
+    int most_lanes() const {
+        const PipelineOptions& options = request_.options;
+        std::size_t most = std::min<std::size_t>(variant_->profile.layers.size(), kMostLanesTried);
+        for (const std::size_t given : {options.devices.size(), options.speeds.size(), options.memory_limits.size()}) {
+            most = given == 0 ? most : std::min(most, given);
+        }
+        return static_cast<int>(most);
+    }
+    std::int64_t most_chunks() const { return *std::max_element(request_.chunks.begin(), request_.chunks.end()); }
+    void find_lanes_and_micro_batches() {
+        const std::int64_t batch = request_.options.batch / least_->simulation.options.replicas;
+        const std::int64_t chunks = std::min(most_chunks(), batch);
+        int below = *partitions_.rbegin();
+        const int most = most_lanes();
+        for (int n = below + 1; n <= most; n = n == most ? n + 1 : std::min(most, n + (n + 2) / 3)) {
+            if (any_keeps_limit(frugal(n, chunks))) {
+                int enough = n;
+                for (++below; below < enough; ++below) {
+                    enough = any_keeps_limit(frugal(below, chunks)) ? below : enough;
+                }
+                found_.push_back("-n " + std::to_string(enough));
+                break;
+            }
+            below = n;
+        }
+        for (std::int64_t m = chunks; m < batch;) {
+            m = std::min(batch, 2 * m);
+            if (any_keeps_limit(frugal(*partitions_.rbegin(), m))) {
+                found_.push_back("-m " + std::to_string(m));
+                break;
+            }
+        }
+    }
+
+    /// A schedule or a checkpoint mode that was not asked for.
+    void find_modes() {
+        const auto try_schedule = [&](const std::string& schedule) {
+            for (Wanted each : frugal(*partitions_.rbegin(), std::min(most_chunks(), request_.options.batch))) {
+                each.schedule = schedule;
+                if (keeps_limit(*variant_, each)) {
+                    found_.push_back("--schedule " + schedule);
+                    return;
+                }
+            }
+        };
+        for (const std::string& schedule : PlanRequest{}.schedules) {
+            if (std::find(request_.schedules.begin(), request_.schedules.end(), schedule) == request_.schedules.end()) {
+                try_schedule(schedule);
+            }
+        }
+        Wanted wanted = wanted_of_least();
+        wanted.checkpoint = Checkpoint::always;
+        const bool asked = std::find(request_.checkpoints.begin(), request_.checkpoints.end(), Checkpoint::always) !=
+                           request_.checkpoints.end();
+        if (!asked && keeps_limit(*variant_, wanted)) {
+            found_.push_back("--checkpoint always");
+        }
+    }
+
+    /// Everything that saves memory at once.
+    void find_both() {
+        const std::int64_t batch = request_.options.batch / least_->simulation.options.replicas;
+        const int lanes = std::max(*partitions_.rbegin(), most_lanes());
+        const Wanted wanted{"1f1b", lanes, Checkpoint::always, batch, least_->simulation.options.replicas};
+        if (batch <= kMostMicroBatchesTried && keeps_limit(*variant_, wanted)) {
+            found_.push_back("-n " + std::to_string(lanes) + " -m " + std::to_string(batch) +
+                             " --schedule 1f1b --checkpoint always");
+        }
+    }
+    static constexpr std::int64_t kMostMicroBatchesTried = 4096;
+
+    const PlanRequest& request_;
+    const std::set<int>& partitions_;
+    const PlanCandidate* least_;
+    const Variant* variant_;
+    Bytes more_ = 0;  // than its limit, on each lane
+    std::vector<std::string> found_;
+};
+
+std::set<int> replicas_of(const PlanRequest& request) {
+    std::set<int> replicas;
+    for (const int each : request.replicas) {
+        if (request.options.batch % each == 0) {
+            replicas.insert(each);
+        }
+    }
+    if (replicas.empty()) {
+        throw UsageError("replicas from " +
+                         std::to_string(*std::min_element(request.replicas.begin(), request.replicas.end())) +
+                         " on, for a batch of " + std::to_string(request.options.batch) +
+                         "; each replica takes the same number of samples; use a batch that can be divided by them");
+    }
+    return replicas;
+}
+
+/// The profile's sizes and those of the candidate's micro-batches.
+std::vector<std::int64_t> sizes_with(const Profile& profile, const Simulation& simulation) {
+    std::set<std::int64_t> sizes(profile.samples.begin(), profile.samples.end());
+    const auto wanted = micro_batch_sizes(replica_batch(simulation.options), simulation.options.chunks);
+    sizes.insert(wanted.begin(), wanted.end());
+    return {sizes.begin(), sizes.end()};
 }
 }  // namespace
+
+std::string to_string(PlanGoal goal) {
+    return goal == PlanGoal::speed ? "speed" : "cost";
+}
+
+PlanGoal parse_plan_goal(const std::string& name) {
+    for (const PlanGoal goal : {PlanGoal::speed, PlanGoal::cost}) {
+        if (to_string(goal) == name) {
+            return goal;
+        }
+    }
+    throw UsageError("rank by '" + name + "'; it must be speed or cost; leave it out for speed");
+}
+
+PipelineOptions options_on(const DeviceType& type, PipelineOptions options) {
+    if (Link& link = options.link; link.bytes_per_second == 0 && link.latency_ns == 0) {
+        link = {type.link_bytes_per_second * type.link_efficiency, type.link_latency_ns, link.sharing};
+    }
+    options.memory_limit = std::min(options.memory_limit.value_or(type.memory_bytes), type.memory_bytes);
+    return options;
+}
 
 Plan plan(const Profile& profile, const PlanRequest& request) {
     check_profile(profile);
     check(request);
     const std::set<int> partitions = partitions_of(request, profile.layers.size());
     check_lanes(request, *partitions.rbegin());
-    std::set<std::int64_t> chunks;
-    for (const std::int64_t each : request.chunks) {
-        chunks.insert(std::min(each, request.options.batch));
-    }
+    const std::set<int> replicas = replicas_of(request);
     const std::vector<Variant> variants = variants_of(profile, request);
+    const std::int64_t fewest = *std::min_element(request.chunks.begin(), request.chunks.end());
     for (const Variant& variant : variants) {
         // Refuses, in one place and before any thread starts, whatever a simulation would.
         const std::string& first = request.schedules.front();
-        find_balance(variant.profile,
-                     options_for(variant.options, *partitions.begin(), *chunks.begin(), request.checkpoints.front(),
-                                 is_interleaved(first) ? to_string(Schedule::gpipe) : first),
-                     *partitions.begin(), BalanceAlgorithm::minmax);
+        const Wanted any{is_interleaved(first) ? to_string(Schedule::gpipe) : first, *partitions.begin(),
+                         request.checkpoints.front(), fewest, *replicas.begin()};
+        find_balance(variant.profile, options_for(variant.options, any), any.lanes, BalanceAlgorithm::minmax);
     }
-    PlanRun run(request, variants, partitions, chunks);
+    PlanRun run(request, variants, partitions, replicas);
     run.run();
     Plan plan;
+    plan.goal = request.goal;
     plan.cancelled = run.cancelled();
     plan.candidates = run.take_candidates();
-    rank_candidates(plan.candidates);
+    drop_equal_candidates(plan.candidates);
+    rank_candidates(plan.candidates, request.goal);
     if (!plan.candidates.empty() && plan.candidates.front().simulation.feasible) {
         plan.best = 0;
+        if (const Simulation& best = plan.candidates.front().simulation; best.extrapolated) {
+            plan.sizes_to_profile = sizes_with(profile, best);
+        }
     } else if (!plan.candidates.empty() && !plan.cancelled) {
-        plan.infeasible_because = why_infeasible(variants, plan.candidates, request.algorithm);
+        const Remedies remedies(request, partitions, variants, plan.candidates);
+        plan.infeasible_because = remedies.why();
+        plan.remedies = remedies.found();
     }
     return plan;
 }

@@ -12,18 +12,26 @@
 #include <vector>
 
 namespace pipescope {
+/// Which candidate is best: the one that trains most samples a second, or the one whose samples cost least.
+enum class PlanGoal { speed, cost };
+std::string to_string(PlanGoal goal);
+/// Throws UsageError that lists the names.
+PlanGoal parse_plan_goal(const std::string& name);
+
 /// What to choose from.
 struct PlanRequest {
     std::vector<int> partitions = {1, 2, 3, 4, 5, 6, 7, 8};  ///< on a lane each; with schedule interleaved, lanes
+    std::vector<int> replicas = {1};  ///< of the pipeline; those that do not divide the batch are left out
     std::vector<std::int64_t> chunks = {1, 2, 4, 8, 16, 32, 64};
     std::vector<Checkpoint> checkpoints = {Checkpoint::never, Checkpoint::except_last, Checkpoint::always};
-    std::vector<std::string> schedules = {"gpipe"};
+    std::vector<std::string> schedules = {"gpipe", "1f1b", "interleaved"};  ///< those that the engine runs
     /// Kinds of device to try, for which the profile's times are estimated (retimed()), with their links, unless the
     /// options name one, and their memory as limit, unless the options' is smaller. Empty: the profiled device.
     std::vector<DeviceType> device_types;
+    PlanGoal goal = PlanGoal::speed;
     /// Batch, link, memory limit, optimizer; devices, speeds and limits of each lane, if given, of the most lanes:
-    /// fewer partitions use the first of them. Balance, chunks, checkpoint, schedule and placement are what is planned,
-    /// and ignored.
+    /// fewer partitions use the first of them. Balance, chunks, checkpoint, schedule, replicas and placement are what
+    /// is planned, and ignored.
     PipelineOptions options;
     BalanceAlgorithm algorithm = BalanceAlgorithm::optimal;
     double price_per_lane_hour = 1;        ///< 1: the cost is lane-hours
@@ -43,20 +51,32 @@ struct PlanCandidate {
 };
 
 struct Plan {
-    std::vector<PlanCandidate> candidates;  ///< feasible ones first, quickest first; then by lanes and memory
-    std::optional<std::size_t> best;        ///< the quickest feasible one; of equally quick ones that with fewest lanes
+    std::vector<PlanCandidate> candidates;  ///< feasible ones first, best first; then by lanes and memory
+    std::optional<std::size_t> best;        ///< the first feasible one; of equally good ones that with fewest lanes
+    PlanGoal goal = PlanGoal::speed;
     std::optional<std::string> infeasible_because;  ///< if there is no best: the smallest limit found that would do
-    bool cancelled = false;                         ///< progress said stop; candidates are those up to then
+    /// If there is no best: changes of the request, as options of the command, each of which was tried and gives one.
+    std::vector<std::string> remedies;
+    /// If the best is extrapolated: the profile's micro-batch sizes and those that the best needs, ascending.
+    std::vector<std::int64_t> sizes_to_profile;
+    bool cancelled = false;  ///< progress said stop; candidates are those up to then
 };
 
-/// Tries every device type, schedule, number of partitions, micro-batches and checkpoint mode, each with its best
-/// balance. Chunks beyond the batch would give the same micro-batches again and are tried once. Partitions beyond the
-/// layers are left out, and what can_interleave() refuses with schedule interleaved. Where a proof of the best balance
-/// would take long it is left out, and balance_is_optimal false. Throws UsageError, BalanceError or ProfileError for a
-/// request that holds no candidate at all. Deterministic, however many threads. Threading: starts threads of its own
-/// and ends them before it returns.
+/// Tries every device type, schedule, number of partitions, replicas, micro-batches and checkpoint mode, each with its
+/// best balance. Chunks beyond the batch would give the same micro-batches again and are tried once; candidates that
+/// come out the same (never and except_last with one micro-batch) are kept once, the one that the request names first.
+/// Partitions beyond the layers are left out, and what can_interleave() refuses with schedule interleaved. Where a
+/// proof of the best balance would take long it is left out, and balance_is_optimal false. Throws UsageError,
+/// BalanceError or ProfileError for a request that holds no candidate at all. Deterministic, however many threads.
+/// Threading: starts threads of its own and ends them before it returns.
 Plan plan(const Profile& profile, const PlanRequest& request);
 
+/// The options on lanes of that type: its link, unless they name one, and its memory as limit, unless theirs is
+/// smaller.
+PipelineOptions options_on(const DeviceType& type, PipelineOptions options);
+
+/// Lanes of all replicas: what is rented.
+std::size_t num_devices(const Simulation& simulation);
 /// What the lane that needs most needs, in bytes.
 Bytes highest_peak(const Simulation& simulation);
 /// By how many bytes a lane is above its limit, of the lane where that is most; negative where all keep theirs.

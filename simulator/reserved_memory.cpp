@@ -33,7 +33,7 @@ ReservedMemory::ReservedMemory(const Profile& profile, const PipelineOptions& op
 }
 
 void ReservedMemory::take_constants() {
-    const double factor = optimizer_state_factor(options_.optimizer);
+    const double factor = optimizer_state_factor(options_, profile_.dtype);
     const bool drains = is_synchronous(parse_schedule(options_.schedule));
     for (int j = 0; j <= last(); ++j) {
         const LayerRange layers = options_.balance.layers_of(PartitionId{j});

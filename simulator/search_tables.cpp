@@ -24,7 +24,7 @@ SearchTables::SearchTables(const Profile& profile, const PipelineOptions& option
     : sizes(micro_batch_sizes(replica_batch(options), options.chunks)),
       large(at_size(profile, sizes.front())),
       small(at_size(profile, sizes.back())),
-      ranges(std::make_shared<RangeMemories>(profile, large, small, optimizer_state_factor(options.optimizer))) {
+      ranges(std::make_shared<RangeMemories>(profile, large, small, optimizer_state_factor(options, profile.dtype))) {
     if (profile.layers.size() > kMostExactLayers) {
         return;
     }

@@ -232,6 +232,7 @@ void fill_in_memory(Simulation& simulation, MemoryUse use) {
 Simulation simulate(const Profile& profile, const PipelineOptions& options, const SimulationDetail& detail) {
     check_profile(profile);
     check_options(options, profile.layers.size());
+    check_master_weights(options, profile.dtype);
     const bool drains = is_synchronous(parse_schedule(options.schedule));
     const auto m = static_cast<int>(micro_batch_sizes(replica_batch(options), options.chunks).size());
     const int mini_batches = drains ? 1 : mini_batches_to_settle(static_cast<int>(options.balance.num_partitions()), m);
@@ -245,6 +246,7 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     simulation.micro_batches = m;
     simulation.extrapolated = costs.extrapolated();
     simulation.estimated = profile.estimated;
+    simulation.dtype = profile.dtype;
     simulation.partitions = partitions_of(profile, options);
     simulation.timeline = timeline_of(options, graph, costs, times);
     std::optional<SteadyTasks> steady;

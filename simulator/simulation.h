@@ -57,6 +57,7 @@ struct Simulation {
     bool extrapolated =
         false;  ///< a layer was read off outside the sizes measured (the loss, of the whole batch, apart)
     bool estimated = false;
+    std::string dtype;  ///< of the profile
     std::vector<SimulatedPartition> partitions;
     std::vector<SimulatedLane> lanes;
 };

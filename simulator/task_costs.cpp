@@ -76,7 +76,7 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
         const auto gradients = static_cast<double>(layer.gradient_bytes);
         const double versions = is_synchronous(parse_schedule(options_.schedule)) ? 1 : kMostPartitions;
         bytes += versions * static_cast<double>(layer.parameter_bytes) + static_cast<double>(layer.buffer_bytes);
-        bytes += gradients * (1 + optimizer_state_factor(options_.optimizer));
+        bytes += gradients * (1 + optimizer_state_factor(options_, profile.dtype));
         time += options_.link.bytes_per_second > 0 ? 2 * gradients / options_.link.bytes_per_second * 1e9 : 0;
     }
     time += 2.0 * options_.replicas * options_.link.latency_ns;

@@ -5,12 +5,14 @@
 #include "cli/program.h"
 #include "cli/progress_bar.h"
 #include "cli/text_table.h"
+#include "cli/torch/self_profile.h"
 #include "cli/torch/torch_program.h"
 #include "cli/trace_warnings.h"
 #include "cli/units.h"
 #include "engine/engine_error.h"
 #include "engine/lane_device.h"
 #include "engine/usable_cores.h"
+#include "models/cast_model.h"
 #include "models/zoo.h"
 #include "profiler/layers/host_device.h"
 #include "profiler/layers/layer_profiler.h"
@@ -28,6 +30,7 @@
 namespace pipescope {
 namespace {
 constexpr const char* kThisHost = "cpu";
+constexpr const char* kTf32 = "tf32";
 
 struct ProfileFlags {
     std::string model;
@@ -40,6 +43,7 @@ struct ProfileFlags {
     std::string device_type = kThisHost;
     std::string catalogue;
     std::string memory_limit;
+    std::string dtype;
     bool tapes = true;
     bool one_layer_at_a_time = false;
     std::uint64_t seed = 0;
@@ -91,9 +95,9 @@ ProfileOptions profile_options(const ProfileFlags& flags) {
 }
 
 /// What times are estimated for: a device of the catalogue, or this machine.
-DeviceType estimated_device(const ProfileFlags& flags) {
+DeviceType estimated_device(const ProfileFlags& flags, const std::string& dtype) {
     if (flags.device_type == kThisHost && flags.catalogue.empty()) {
-        return calibrated_host();
+        return calibrated_host(dtype);
     }
     return find_device(flags.catalogue.empty() ? device_catalogue() : load_device_catalogue(flags.catalogue),
                        flags.device_type);
@@ -142,17 +146,41 @@ void check_device(const ProfileFlags& flags, bool has_device_type, bool has_co_r
     }
 }
 
+void check_dtype(const ProfileFlags& flags) {
+    if (flags.dtype.empty()) {
+        return;
+    }
+    dtype_bytes(flags.dtype);  // refuses other names
+    if (flags.dtype == kTf32 && !estimates(flags)) {
+        throw UsageError(
+            "--dtype is tf32; a rate of tensor units, which is estimated and not measured; add --device meta");
+    }
+    if (emulated_profile(flags.model)) {
+        throw UsageError(
+            fmt::format("--dtype is {} for {}; emulated layers hold the bytes of their profile; leave it out",
+                        flags.dtype, flags.model));
+    }
+}
+
 Profile make_profile(const ProfileFlags& flags) {
-    const ModelSpec model = make_model(flags.model);
+    ModelSpec model = make_model(flags.model);
+    if (!flags.dtype.empty()) {
+        model = cast_model(std::move(model), scalar_type(flags.dtype).value());
+    }
     ProgressBar bar("profiling " + flags.model);
     const auto progress = [&](double done) { bar.show(done); };
     if (estimates(flags)) {
-        return profile_on_meta(model, {sizes_of(flags), progress}, estimated_device(flags));
+        return profile_on_meta(model, {sizes_of(flags), progress, flags.dtype == kTf32},
+                               [&](const std::string& dtype) { return estimated_device(flags, dtype); });
     }
     ProfileOptions options = profile_options(flags);
     options.progress = progress;
     options.announce = [](const std::string& sentence) { std::cerr << "pipescope: " << sentence << '\n'; };
-    return profile_model(model, options);
+    Profile profile = profile_model(model, options);
+    if (const auto emulated = emulated_profile(flags.model)) {
+        profile.dtype = load_profile(*emulated).dtype;  // of its bytes; the layers that wait hold plain ones
+    }
+    return profile;
 }
 
 Nanoseconds whole(double ns) {
@@ -162,8 +190,8 @@ Nanoseconds whole(double ns) {
 std::string profile_text(const Profile& profile) {
     const std::size_t last = profile.samples.size() - 1;
     const std::string how = profile.estimated ? "estimated" : fmt::format("{} lanes busy", profile.co_running_lanes);
-    std::string text = fmt::format("{} on {}, {}; per micro-batch of {} samples:\n\n", profile.model, profile.device,
-                                   how, profile.samples[last]);
+    std::string text = fmt::format("{} on {}, {}, {}; per micro-batch of {} samples:\n\n", profile.model,
+                                   profile.device, profile.dtype, how, profile.samples[last]);
     TextTable table({{"layer", Align::left}, {"forward"}, {"backward"}, {"parameters"}, {"output"}, {"saved"}});
     const auto bytes_at = [&](const PerSize& values) {
         return values.empty() ? std::string("0 B") : format_bytes(std::llround(values[last]));
@@ -183,6 +211,7 @@ std::string profile_text(const Profile& profile) {
 
 ExitCode profile_command(const ProfileFlags& flags, bool has_device_type, bool has_co_running) {
     check_device(flags, has_device_type, has_co_running);
+    check_dtype(flags);
     profile_options(flags);  // refuses what makes no sense before a model is made
     if (!flags.output.empty()) {
         check_output(flags.output, flags.force);
@@ -232,7 +261,7 @@ void add_profile_command(Program& program) {
         ->type_name("DEVICE");
     CLI::Option* device_type =
         command
-            ->add_option("--device-type", flags->device_type,
+            ->add_option("--device-type,--device-types", flags->device_type,
                          "With --device meta, what times are estimated for: a device of the catalogue such as V100, or "
                          "cpu (default), one core of this machine")
             ->type_name("NAME");
@@ -240,6 +269,13 @@ void add_profile_command(Program& program) {
         ->add_option("--device-catalogue,--catalogue", flags->catalogue,
                      "Device catalogue to look NAME up in; default: the built-in one")
         ->type_name("FILE");
+    command
+        ->add_option(
+            "--dtype", flags->dtype,
+            "Cast parameters, buffers and floating-point inputs before profiling: float64, float32, float16 or "
+            "bfloat16; with --device meta also tf32, float32 tensors at the rate of TF32. Default: as the model "
+            "makes them")
+        ->type_name("NAME");
     command->add_flag("--tapes,!--no-tapes", flags->tapes,
                       "Record every allocation of a layer, for exact replay of its memory (default); or not, for a "
                       "smaller file");

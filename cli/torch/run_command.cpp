@@ -13,6 +13,7 @@
 #include "cli/units.h"
 #include "engine/usable_cores.h"
 #include "models/zoo.h"
+#include "profiler/layers/profile_assembly.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
@@ -33,12 +34,14 @@ namespace pipescope {
 namespace {
 using Json = nlohmann::ordered_json;
 
+constexpr double kAdamLearningRate = 0.001;  // torch's default
+
 struct RunFlags {
     std::string model;
     PipelineFlags pipeline;
     std::int64_t steps = 10;
     std::optional<std::int64_t> warmup;
-    double learning_rate = TrainingOptions{}.learning_rate;
+    std::optional<double> learning_rate;
     std::uint64_t seed = 0;
     std::optional<int> cores;
     std::string trace;
@@ -70,11 +73,9 @@ TrainingOptions training_options(const RunFlags& flags) {
     place(options.pipeline);
     options.steps = flags.steps;
     options.warmup = flags.warmup.value_or(std::clamp<std::int64_t>(flags.steps - 1, 0, TrainingOptions{}.warmup));
-    if (!std::isfinite(flags.learning_rate) || flags.learning_rate < 0) {
-        throw UsageError(
-            fmt::format("--learning-rate is {}; it must be a number of 0 or more; try 0.05", flags.learning_rate));
+    if (const double rate = flags.learning_rate.value_or(0); !std::isfinite(rate) || rate < 0) {
+        throw UsageError(fmt::format("--learning-rate is {}; it must be a number of 0 or more; try 0.05", rate));
     }
-    options.learning_rate = flags.learning_rate;
     options.seed = flags.seed;
     options.update_parameters = !emulated_profile(flags.model).has_value();
     if (flags.cores.value_or(0) < 0) {
@@ -85,6 +86,22 @@ TrainingOptions training_options(const RunFlags& flags) {
     options.trace = flags.trace;
     options.force = flags.force;
     return options;
+}
+
+/// Fills in what the flags leave open and the model answers, as simulate and plan do.
+std::vector<Assumption> assume(TrainingOptions& options, const RunFlags& flags, const ModelSpec& model) {
+    std::vector<Assumption> assumptions;
+    if (flags.pipeline.optimizer.empty()) {
+        const bool tokens = options.update_parameters && holds_tokens(model.make_batch(1, options.seed).input);
+        options.pipeline.optimizer = default_optimizer(tokens);
+        if (tokens) {
+            assumptions.push_back(
+                {"optimizer", options.pipeline.optimizer, "as for a language model, since the input is token numbers"});
+        }
+    }
+    const bool is_adam = options.pipeline.optimizer.starts_with("adam");
+    options.learning_rate = flags.learning_rate.value_or(is_adam ? kAdamLearningRate : options.learning_rate);
+    return assumptions;
 }
 
 /// What the trace says the layers cost: the given profile, the emulated one, or one measured now.
@@ -190,6 +207,7 @@ ExitCode run_command(const RunFlags& flags) {
     const StopSignals signals;
     TrainingOptions options = training_options(flags);
     const ModelSpec model = make_model(flags.model);
+    const std::vector<Assumption> assumptions = assume(options, flags, model);
     check_training(model, options);
     if (!flags.trace.empty()) {
         check_output_name(flags.trace, flags.force);  // in a folder that cannot be written it trains all the same
@@ -204,9 +222,12 @@ ExitCode run_command(const RunFlags& flags) {
     }
     const std::size_t micro_batches = micro_batch_sizes(options.pipeline.batch, options.pipeline.chunks).size();
     if (flags.json) {
-        std::cout << dump(run_json(result, micro_batches));
+        auto object = run_json(result, micro_batches);
+        object["optimizer"] = options.pipeline.optimizer;
+        std::cout << dump(object);
     } else {
-        std::cout << run_text(result, options.steps) << fewer_micro_batches(options.pipeline);
+        std::cout << run_text(result, options.steps) << fewer_micro_batches(options.pipeline)
+                  << assumptions_text(assumptions);
     }
     if (!result.loss.empty()) {
         print_warnings({result.loss});
@@ -226,10 +247,14 @@ void add_training_options(CLI::App& command, RunFlags& flags) {
         ->type_name("N")
         ->group("Training");
     command
-        .add_option("--optimizer", flags.pipeline.optimizer, "sgd (default), momentum (SGD with 0.9), adam or adamw")
+        .add_option("--optimizer", flags.pipeline.optimizer,
+                    "sgd, momentum (SGD with 0.9), adam or adamw; default: adam for a model that takes token numbers, "
+                    "else sgd")
         ->type_name("NAME")
         ->group("Training");
-    command.add_option("--learning-rate", flags.learning_rate, "Default 0.05")->type_name("X")->group("Training");
+    command.add_option("--learning-rate", flags.learning_rate, "Default 0.05; 0.001 with adam and adamw")
+        ->type_name("X")
+        ->group("Training");
     add_seed_option(command, flags.seed, "Of initial weights, data and dropout")->group("Training");
     command
         .add_option("--devices", flags.pipeline.devices,

@@ -1,5 +1,6 @@
 #include "profiler/layers/host_device.h"
 
+#include "models/cast_model.h"
 #include "profiler/layers/layer_chain.h"
 
 #include <ATen/Functions.h>
@@ -34,15 +35,21 @@ double quickest(Call call) {
     return best;
 }
 
-DeviceType calibrate() {
+double product_rate(at::ScalarType type) {
+    const at::Tensor left = at::ones({kSide, kSide}, type);
+    at::Tensor product = at::empty({kSide, kSide}, type);
+    return 2.0 * kSide * kSide * kSide / quickest([&] { at::mm_out(product, left, left); });
+}
+
+DeviceType calibrate(const std::string& dtype) {
     run_on_one_thread();
     const at::NoGradGuard no_grad;
     DeviceType device;
     device.name = "cpu";
-    const at::Tensor left = at::ones({kSide, kSide});
-    at::Tensor product = at::empty({kSide, kSide});
-    device.flops_per_second["float32"] =
-        2.0 * kSide * kSide * kSide / quickest([&] { at::mm_out(product, left, left); });
+    device.flops_per_second["float32"] = product_rate(at::kFloat);
+    if (const auto type = scalar_type(dtype); type && *type != at::kFloat && dtype != "tf32") {
+        device.flops_per_second[dtype] = product_rate(*type);
+    }
     const at::Tensor from = at::ones({kCopiedFloats});
     at::Tensor to = at::empty({kCopiedFloats});
     device.memory_bytes_per_second = 2.0 * static_cast<double>(from.nbytes()) / quickest([&] { to.copy_(from); });
@@ -54,9 +61,9 @@ DeviceType calibrate() {
 }
 }  // namespace
 
-DeviceType calibrated_host() {
+DeviceType calibrated_host(const std::string& dtype) {
     const int threads_here = at::get_num_threads();
-    DeviceType device = std::async(std::launch::async, &calibrate).get();  // one thread is that thread's setting
+    DeviceType device = std::async(std::launch::async, &calibrate, dtype).get();  // one thread is that thread's setting
     at::set_num_threads(threads_here);
     return device;
 }

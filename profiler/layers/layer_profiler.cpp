@@ -126,10 +126,12 @@ public:
         for (const std::int64_t size : options_.samples) {
             Batch batch = model_.make_batch(size, options_.seed);
             profile.input_bytes.push_back(input_bytes(batch.input));
+            profile.token_input = holds_tokens(batch.input);
             starts.push_back({moved(batch.input, device_), {}});
             targets_.push_back(moved(batch.target, device_));
         }
         SlowdownOfParts slowdown;
+        DtypeBytes dtypes;
         const std::size_t count = options_.one_layer_at_a_time ? model_.layers.size() : 1;
         for (std::size_t part = 0; part < count; ++part) {
             MeasuredPart measured = measure_part(part_of(part, std::move(starts)), part_options(part, count, profile));
@@ -141,9 +143,13 @@ public:
             profile.loss_transient_bytes = std::move(measured.loss_transient_bytes);
             profile.loss_batch = std::move(measured.loss_batch);
             slowdown.add(measured);
+            for (const auto& [dtype, bytes] : measured.dtypes) {
+                dtypes[dtype] += bytes;
+            }
             std::move(measured.layers.begin(), measured.layers.end(), std::back_inserter(profile.layers));
         }
         profile.co_running_slowdown = slowdown.result();
+        profile.dtype = main_dtype(dtypes);
         return profile;
     }
 

@@ -31,11 +31,25 @@ void append_times(LayerProfile& layer, const LayerBytes& bytes, const DeviceType
 }  // namespace
 
 Profile profile_on_meta(const ModelSpec& model, const MetaProfileOptions& options, const DeviceType& device) {
+    return profile_on_meta(model, options, [&](const std::string&) { return device; });
+}
+
+Profile profile_on_meta(const ModelSpec& model, const MetaProfileOptions& options, const DeviceForDtype& device_for) {
     check_model_and_sizes(model, options.samples);
     const MetaDevice on_meta;
     add_saving_meta_kernels();
     LayerChain chain(model, 0, c10::Device(c10::kMeta));
+    DtypeBytes dtypes;
+    for (std::size_t layer = 0; layer < chain.size(); ++layer) {
+        add_dtypes(chain.layer(layer), dtypes);
+    }
     Profile profile;
+    profile.dtype = main_dtype(dtypes);
+    if (options.tf32 && profile.dtype == "float32") {
+        profile.dtype = "tf32";
+    }
+    const DeviceType device = device_for(profile.dtype);
+    peak_rate(device, profile.dtype);  // refuses before the work
     profile.model = model.name;
     profile.device = device.name;
     profile.estimated = true;
@@ -65,6 +79,7 @@ Profile profile_on_meta(const ModelSpec& model, const MetaProfileOptions& option
             profile.layers[layer].tape.push_back(std::move(tapes[layer]));
         }
         profile.input_bytes.push_back(input_bytes(batch.input));
+        profile.token_input = holds_tokens(batch.input);
         profile.loss_ns.push_back(estimated_ns(device, profile.dtype, bytes.loss_work));
         profile.loss_transient_bytes.push_back(static_cast<double>(bytes.loss_transient));
     }

@@ -166,6 +166,7 @@ private:
         }
         for (std::size_t layer = 0; layer < chain_.size(); ++layer) {
             measured.layers.push_back(assemble_layer(layer));
+            add_dtypes(chain_.layer(layer), measured.dtypes);
         }
         measured.step_cv = times_.back().step_cv();
         measured.lane_cv = times_.back().lane_cv();

@@ -2,6 +2,7 @@
 
 #include "balance/profile.h"
 #include "engine/layer.h"
+#include "profiler/layers/profile_assembly.h"
 #include "profiler/layers/skip_shelf.h"
 
 #include <c10/core/Device.h>
@@ -32,6 +33,7 @@ struct PartOptions {
 
 struct MeasuredPart {
     std::vector<LayerProfile> layers;
+    DtypeBytes dtypes;  ///< of its parameters
     PerSize loss_ns;
     PerSize loss_transient_bytes;
     BatchLoss loss_batch;

@@ -1,8 +1,30 @@
 #include "profiler/layers/profile_assembly.h"
 
+#include "models/cast_model.h"
+
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
+
 namespace pipescope {
+void add_dtypes(const Layer& layer, DtypeBytes& bytes) {
+    for (const auto& [key, parameter] : layer.parameters()) {
+        if (const std::string name = dtype_name(parameter.scalar_type()); !name.empty()) {
+            bytes[name] += static_cast<Bytes>(parameter.nbytes());
+        }
+    }
+}
+
+std::string main_dtype(const DtypeBytes& bytes) {
+    const auto most =
+        std::max_element(bytes.begin(), bytes.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    return most == bytes.end() ? Profile{}.dtype : most->first;
+}
+
+bool holds_tokens(const Tensors& input) {
+    return !input.empty() && (input.front().scalar_type() == at::kLong || input.front().scalar_type() == at::kInt);
+}
+
 LayerProfile described_layer(const std::string& name, const Layer& layer) {
     LayerProfile profile;
     profile.name = name;

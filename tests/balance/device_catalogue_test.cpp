@@ -20,6 +20,22 @@ DeviceType simple_device() {
     return device;
 }
 
+Profile profile_with_flops() {
+    Profile profile;
+    profile.samples = {1, 2};
+    profile.input_bytes = {1000, 2000};
+    LayerProfile layer;
+    layer.name = "layer";
+    layer.parameter_bytes = layer.gradient_bytes = 4000;
+    layer.forward_ns = {1, 1};
+    layer.backward_ns = {1, 1};
+    layer.forward_cv = 0.1;
+    layer.output_bytes = {500, 1000};
+    layer.flops = {1e9, 2e9};
+    profile.layers = {layer, layer};
+    return profile;
+}
+
 TEST(DeviceCatalogue, HoldsTheTypesPeopleRent) {
     const std::vector<DeviceType> catalogue = device_catalogue();
     for (const char* name : {"P40", "P100", "V100", "A100", "H100", "H200"}) {
@@ -41,9 +57,10 @@ TEST(DeviceCatalogue, ItsRatesAreThoseOfTheChipsUnitsAndClocks) {
         const char* fast_dtype;                  ///< empty: float32 is all it has
         double fast_per_cycle, fast_clock;       ///< multiplies and adds of that dtype
         double bus_bits, bits_per_second_a_pin;  ///< of the memory
+        double double_share = 0.5;               ///< units of double precision for each of single
     };
     const std::vector<DeviceType> catalogue = device_catalogue();
-    for (const Chip& chip : {Chip{"P40", 3840, 1.531e9, "", 0, 0, 384, 7.2e9},
+    for (const Chip& chip : {Chip{"P40", 3840, 1.531e9, "", 0, 0, 384, 7.2e9, 1.0 / 32},
                              Chip{"P100", 3584, 1.303e9, "float16", 2 * 3584, 1.303e9, 4096, 1.43e9},
                              Chip{"V100", 5120, 1.53e9, "float16", 640 * 64, 1.53e9, 4096, 1.752e9},
                              Chip{"A100", 6912, 1.41e9, "bfloat16", 432 * 256, 1.41e9, 5120, 3.186e9},
@@ -55,6 +72,9 @@ TEST(DeviceCatalogue, ItsRatesAreThoseOfTheChipsUnitsAndClocks) {
         };
         expect_rate(device.flops_per_second.at("float32"), 2 * chip.units * chip.clock);
         expect_rate(device.memory_bytes_per_second, chip.bus_bits / 8 * chip.bits_per_second_a_pin);
+        EXPECT_NEAR(device.flops_per_second.at("float64") / device.flops_per_second.at("float32"), chip.double_share,
+                    0.005)
+            << chip.name;
         if (*chip.fast_dtype != 0) {
             expect_rate(device.flops_per_second.at(chip.fast_dtype), 2 * chip.fast_per_cycle * chip.fast_clock);
         }
@@ -71,23 +91,24 @@ TEST(DeviceCatalogue, EstimatesByTheSlowerOfComputingAndMovingAndLaunching) {
     EXPECT_DOUBLE_EQ(estimated_ns(device, "float16", {1e9, 8e6, 1}), 5e5);
     EXPECT_DOUBLE_EQ(estimated_ns(device, "float32", {1e6, 8e7, 1}), 1e6);
     EXPECT_DOUBLE_EQ(estimated_ns(device, "float32", {1, 1, 2}), 6000);
-    EXPECT_DOUBLE_EQ(estimated_ns(device, "float64", {1e9, 0, 1}), 2e6) << "no rate of its own: as float32";
 }
 
-Profile profile_with_flops() {
-    Profile profile;
-    profile.samples = {1, 2};
-    profile.input_bytes = {1000, 2000};
-    LayerProfile layer;
-    layer.name = "layer";
-    layer.parameter_bytes = layer.gradient_bytes = 4000;
-    layer.forward_ns = {1, 1};
-    layer.backward_ns = {1, 1};
-    layer.forward_cv = 0.1;
-    layer.output_bytes = {500, 1000};
-    layer.flops = {1e9, 2e9};
-    profile.layers = {layer, layer};
-    return profile;
+TEST(DeviceCatalogue, RefusesADtypeThatADeviceHasNoRateFor) {
+    EXPECT_DOUBLE_EQ(peak_rate(simple_device(), "float16"), 4e12);
+    const auto says = [](const char* what) { return ThrowsMessage<UsageError>(HasSubstr(what)); };
+    EXPECT_THAT(
+        [] {
+            estimated_ns(simple_device(), "bfloat16", DeviceWork{1e9, 0, 1});
+        },
+        says("dtype is bfloat16 on simple, which has rates for float16, float32 only"));
+    Profile profile = profile_with_flops();
+    profile.dtype = "bfloat16";
+    const std::vector<DeviceType> catalogue = device_catalogue();
+    EXPECT_THAT([&] { retimed(profile, find_device(catalogue, "V100")); }, says("choose another device type"));
+    const Profile halves = retimed(profile, find_device(catalogue, "A100"));
+    profile.dtype = "float32";
+    const Profile whole = retimed(profile, find_device(catalogue, "A100"));
+    EXPECT_NEAR(whole.layers[0].forward_ns[1] / halves.layers[0].forward_ns[1], 16, 1e-9) << "312 and 19.5 TFLOP/s";
 }
 
 TEST(DeviceCatalogue, RetimesAProfileAndSaysThatItIsEstimated) {

@@ -107,5 +107,23 @@ TEST(CheckProfile, WantsEverySkipStashedOnceAndPoppedLater) {
     profile.layers[1].pop = {"s"};
     EXPECT_THAT([&] { check_profile(profile); }, ThrowsMessage<ProfileError>(StartsWith("layers[2].pop[0] is 's'")));
 }
+
+TEST(Profile, NamesADtypeThatIsKnown) {
+    EXPECT_EQ(dtype_bytes("float64"), 8);
+    EXPECT_EQ(dtype_bytes("tf32"), 4);
+    EXPECT_EQ(dtype_bytes("bfloat16"), 2);
+    for (const std::string& name : dtypes()) {
+        EXPECT_GE(dtype_bytes(name), 2) << name;
+    }
+    Profile profile;
+    profile.samples = {1};
+    profile.layers.resize(1);
+    profile.layers[0].forward_ns = profile.layers[0].backward_ns = profile.layers[0].output_bytes = {1};
+    check_profile(profile);
+    profile.dtype = "nonsense";
+    EXPECT_THAT([&] { check_profile(profile); },
+                testing::ThrowsMessage<ProfileError>(testing::HasSubstr(
+                    "dtype is 'nonsense'; it must be one of float64, float32, tf32, float16, bfloat16; correct it")));
+}
 }  // namespace
 }  // namespace pipescope

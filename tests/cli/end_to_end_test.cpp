@@ -12,6 +12,8 @@
 #include <fstream>
 #include <iterator>
 #include <map>
+#include <sstream>
+#include <string_view>
 
 namespace pipescope {
 namespace {
@@ -71,8 +73,9 @@ TEST_F(EndToEnd, FromProfileToPicture) {
     EXPECT_EQ(profile.at("samples"), (nlohmann::json{2, 4}));
 
     const auto balanced = user.succeeds("balance p.json -n 2 -m 4 --batch 16 --json").json();
-    EXPECT_THAT(keys_of(balanced), ElementsAre("balance", "step_ns", "lower_bound_ns", "optimal", "algorithm",
-                                               "ranked_by_simulation", "peak_bytes", "micro_batches"));
+    EXPECT_THAT(keys_of(balanced),
+                ElementsAre("balance", "step_ns", "lower_bound_ns", "optimal", "algorithm", "ranked_by_simulation",
+                            "peak_bytes", "micro_batches", "dtype", "optimizer", "estimated", "assumed"));
     const auto& cut = balanced.at("balance");
     ASSERT_EQ(cut.size(), 2u);
     const std::string pipeline = "--balance " + std::to_string(cut.at(0).get<int>()) + "," +
@@ -83,7 +86,8 @@ TEST_F(EndToEnd, FromProfileToPicture) {
     const auto ran =
         user.succeeds("run " + kModel + " " + pipeline + " --steps 4 --trace out.sqlite --profile p.json --json")
             .json();
-    EXPECT_THAT(keys_of(ran), ElementsAre("micro_batches", "steps", "bubble_fraction", "lanes", "load", "trace"));
+    EXPECT_THAT(keys_of(ran),
+                ElementsAre("micro_batches", "steps", "bubble_fraction", "lanes", "load", "trace", "optimizer"));
     ASSERT_EQ(ran.at("steps").size(), 4u);
     for (const auto& step : ran.at("steps")) {
         EXPECT_THAT(keys_of(step), ElementsAre("loss", "step_ns", "wall_step_ns"));
@@ -107,6 +111,63 @@ TEST_F(EndToEnd, FromProfileToPicture) {
         user.succeeds("view out.sqlite --render out.png --size 1200x800");
         EXPECT_THAT(user.reads("out.png"), StartsWith("\x89PNG"));
         EXPECT_THAT(refused(1, "view out.sqlite --render out.png"), HasSubstr("--force"));
+    }
+}
+
+/// The commands of README's five minutes, in their order, without "./pipescope ", comments and continued lines.
+std::vector<std::string> commands_of_readme() {
+    std::istringstream readme(read_text(PIPESCOPE_README));
+    std::vector<std::string> commands;
+    bool continues = false;
+    for (std::string line; std::getline(readme, line);) {
+        constexpr std::string_view kStart = "    ./pipescope ";
+        const bool starts = line.starts_with(kStart);
+        if (!starts && !continues) {
+            continue;
+        }
+        std::string words = starts ? line.substr(kStart.size()) : line;
+        words.erase(std::min(words.size(), words.find("  #")));
+        continues = words.ends_with('\\');
+        if (continues) {
+            words.pop_back();
+        }
+        starts ? commands.push_back(words) : (void)commands.back().append(words);
+    }
+    return commands;
+}
+
+// What simulate says of a pipeline is what compare holds its run against: one pipeline, one prediction, on a smaller
+// model of as many layers.
+TEST_F(EndToEnd, ReadmesCommandsAgreeWithEachOther) {
+    std::map<std::string, nlohmann::json> first;  // of each command
+    std::vector<std::string> names;
+    for (std::string line : commands_of_readme()) {
+        const std::string name = line.substr(0, line.find(' '));
+        if (name == "view") {
+            continue;
+        }
+        if (const std::size_t model = line.find("width=128"); model != std::string::npos) {
+            line.replace(model, 9, "width=32,sequence=8,vocabulary=50");
+        }
+        line += name == "profile" ? " --time-limit 2s" : name == "run" ? " --steps 3" : "";
+        const CommandResult result = user.types(line + " --json");
+        EXPECT_EQ(result.code, 0) << line << "\n" << result.err;
+        first.emplace(name, nlohmann::json::parse(result.out));
+        names.push_back(name);
+    }
+    EXPECT_THAT(names, ElementsAre("profile", "balance", "simulate", "simulate", "plan", "run", "compare"));
+    const nlohmann::json& simulated = first.at("simulate");
+    EXPECT_EQ(simulated.at("step_ns"), first.at("compare").at("simulated_step_ns"));
+    for (std::size_t lane = 0; lane < 2; ++lane) {
+        EXPECT_EQ(simulated.at("lanes").at(lane).at("peak_bytes"),
+                  first.at("compare").at("lanes").at(lane).at("simulated_peak_bytes"));
+    }
+    EXPECT_EQ(simulated.at("optimizer"), "adam");
+    EXPECT_EQ(simulated.at("optimizer"), first.at("run").at("optimizer"));
+    EXPECT_EQ(first.at("balance").at("optimizer"), "adam");
+    EXPECT_EQ(simulated.at("assumed").at("devices"), "cpu");
+    if (first.at("balance").at("balance") == simulated.at("balance")) {
+        EXPECT_EQ(first.at("balance").at("step_ns"), simulated.at("step_ns"));
     }
 }
 

@@ -3,6 +3,11 @@
 #include "schedule/error.h"
 
 #include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+
+#include <map>
+#include <string>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -80,6 +85,118 @@ TEST(PipelineFlags, RefuseWhatCannotWork) {
     flags = valid_flags();
     flags.balance = "2;3";
     EXPECT_THROW(pipeline_options(flags), BalanceError);
+}
+
+Profile profile_on(const std::string& device, int host_cores) {
+    Profile profile;
+    profile.model = "mlp";
+    profile.device = device;
+    profile.host_cores = host_cores;
+    profile.samples = {1};
+    LayerProfile layer;
+    layer.forward_ns = layer.backward_ns = layer.output_bytes = {1000};
+    layer.flops = {1e9};
+    profile.layers.assign(5, layer);
+    return profile;
+}
+
+std::map<std::string, std::string> assumed(const PipelineFlags& flags, const Profile& profile,
+                                           PipelineOptions& options) {
+    std::map<std::string, std::string> all;
+    for (const Assumption& each : assume(options, flags, profile, 2)) {
+        all[each.option] = each.value;
+    }
+    return all;
+}
+
+using Assumed = std::map<std::string, std::string>;
+
+TEST(PipelineFlags, LeaveWhatRunDoesWhereTheProfileWasMeasuredOnTheHost) {
+    PipelineOptions options;
+    EXPECT_EQ(assumed({}, profile_on("cpu", 4), options),
+              (Assumed{{"optimizer", "sgd"}, {"devices", "cpu"}, {"cores", "4"}}));
+    EXPECT_THAT(options.devices, ElementsAre("cpu", "cpu"));
+    EXPECT_EQ(options.host_cores, 4);
+    // A profile by hand, one of an accelerator and an estimated one say nothing of lanes on this host.
+    for (Profile other : {profile_on("cpu", 0), profile_on("cuda:0", 4)}) {
+        options = {};
+        EXPECT_EQ(assumed({}, other, options), (Assumed{{"optimizer", "sgd"}}));
+        EXPECT_TRUE(options.devices.empty());
+    }
+    Profile estimated = profile_on("cpu", 4);
+    estimated.estimated = true;
+    options = {};
+    EXPECT_EQ(assumed({}, estimated, options).count("devices"), 0u);
+    // A link is between devices.
+    options = {};
+    options.link.latency_ns = 1;
+    EXPECT_EQ(assumed({}, profile_on("cpu", 4), options).count("devices"), 0u);
+    // Named devices have the profile's cores too, as run has; named cores are kept.
+    PipelineFlags flags;
+    flags.devices = "cpu,cpu";
+    options = {};
+    options.devices = {"cpu", "cpu"};
+    EXPECT_EQ(assumed(flags, profile_on("cpu", 4), options), (Assumed{{"optimizer", "sgd"}, {"cores", "4"}}));
+    flags.cores = 1;
+    flags.optimizer = "momentum";
+    options.host_cores = 1;
+    EXPECT_EQ(assumed(flags, profile_on("cpu", 4), options), Assumed{});
+    EXPECT_EQ(options.host_cores, 1);
+}
+
+TEST(PipelineFlags, AssumeAdamForALanguageModelAndSaySo) {
+    Profile profile = profile_on("A100", 0);
+    profile.token_input = true;
+    PipelineOptions options;
+    const std::vector<Assumption> assumptions = assume(options, {}, profile, 2);
+    EXPECT_EQ(options.optimizer, "adam");
+    EXPECT_THAT(
+        assumptions_text(assumptions),
+        testing::AllOf(HasSubstr("assumed: optimizer adam, as for a language model"), HasSubstr("--optimizer")));
+    EXPECT_EQ(assumptions_json(assumptions).at("optimizer"), "adam");
+    PipelineFlags flags;
+    flags.optimizer = "sgd";
+    options.optimizer = "sgd";
+    EXPECT_TRUE(assume(options, flags, profile, 2).empty());
+    EXPECT_EQ(options.optimizer, "sgd");
+}
+
+TEST(PipelineFlags, TakeAnotherDtypeOnlyWhereBytesStayAndTimesAreEstimated) {
+    PipelineFlags flags = valid_flags();
+    flags.dtype = "tf32";
+    flags.device_types = "A100";
+    const Profile profile = profile_on("cpu", 4);
+    const EstimatedPipeline fast = estimated_pipeline(flags, pipeline_options(flags), profile, 2);
+    EXPECT_EQ(fast.profile.dtype, "tf32");
+    EXPECT_EQ(fast.profile.device, "A100");
+    EXPECT_EQ(fast.options.memory_limit, 85899345920);
+    EXPECT_EQ(fast.options.link.bytes_per_second, 240e9);
+    flags.dtype = "float32";
+    const EstimatedPipeline plain = estimated_pipeline(flags, pipeline_options(flags), profile, 2);
+    EXPECT_NEAR(plain.profile.layers[0].forward_ns[0] / fast.profile.layers[0].forward_ns[0], 8, 1e-9)
+        << "156 and 19.5 TFLOP/s";
+    const auto refusal = [&](const std::string& dtype, const std::string& types) {
+        flags.dtype = dtype;
+        flags.device_types = types;
+        return [&] { estimated_pipeline(flags, pipeline_options(flags), profile, 2); };
+    };
+    EXPECT_THAT(refusal("bfloat16", "A100"),
+                ThrowsMessage<UsageError>(HasSubstr("'pipescope profile mlp --device meta --dtype bfloat16'")));
+    EXPECT_THAT(refusal("tf32", ""), ThrowsMessage<UsageError>(HasSubstr("name --device-types")));
+    EXPECT_THAT(refusal("nonsense", "A100"), ThrowsMessage<UsageError>(HasSubstr("dtype is 'nonsense'")));
+    EXPECT_THAT(refusal("tf32", "V100"), ThrowsMessage<UsageError>(HasSubstr("dtype is tf32 on V100")));
+    EXPECT_THAT(refusal("", "A100,H100"), ThrowsMessage<UsageError>(HasSubstr("name one, or use plan")));
+    EXPECT_THAT(refusal("", "A100,a100"), ThrowsMessage<UsageError>(HasSubstr("A100 appears twice")));
+}
+
+TEST(PipelineFlags, ShareTheBatchAmongReplicas) {
+    PipelineFlags flags = valid_flags();
+    flags.replicas = 4;
+    EXPECT_EQ(pipeline_options(flags).replicas, 4);
+    for (const int bad : {0, -1, 7}) {
+        flags.replicas = bad;
+        EXPECT_THAT([&] { pipeline_options(flags); }, ThrowsMessage<UsageError>(HasSubstr("--replicas is ")));
+    }
 }
 }  // namespace
 }  // namespace pipescope

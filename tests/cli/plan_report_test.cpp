@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
+#include <sstream>
+
 namespace pipescope {
 namespace {
 using testing::AllOf;
@@ -42,22 +44,60 @@ TEST(PlanReport, HasEveryCandidateWithParetoAndCostBehindItsSimulation) {
 }
 
 TEST(PlanReport, TheTableKeepsLowerParetoCandidatesInSight) {
-    const std::string text = plan_text(three_candidates(), 1);
+    const std::string text = plan_text(three_candidates(), {1});
     EXPECT_THAT(text, AllOf(HasSubstr("\n   1      2  2,2"), HasSubstr("\n   3      1  4 "), HasSubstr("pareto\n"),
                             HasSubstr("2 of 3 candidates"), HasSubstr("0.25")));
     EXPECT_THAT(text, Not(HasSubstr("1,3")));
-    EXPECT_THAT(plan_text(three_candidates(), 10), HasSubstr("3 of 3 candidates"));
+    EXPECT_THAT(plan_text(three_candidates(), {10}), HasSubstr("3 of 3 candidates"));
+}
+
+TEST(PlanReport, ShortensBalancesThatWouldMakeARowTooWide) {
+    EXPECT_EQ(short_balance(Balance({2, 2, 3})), "2,2,3");
+    EXPECT_EQ(short_balance(Balance(std::vector<std::int64_t>(64, 2))), "2 x64");
+    std::vector<std::int64_t> rising;
+    for (std::int64_t k = 1; k <= 64; ++k) {
+        rising.push_back(k);
+    }
+    EXPECT_LE(short_balance(Balance(rising)).size(), 32u);
+    EXPECT_THAT(short_balance(Balance(rising)), AllOf(StartsWith("1,2,3"), HasSubstr(".."), testing::EndsWith("64")));
+    Plan plan = three_candidates();
+    plan.candidates[0] = candidate_of(rising, 1'234'567, Bytes{123} << 30);
+    plan.candidates[0].simulation.options.schedule = "interleaved";
+    plan.candidates[0].device_type = "A100";
+    plan.candidates[0].simulation.extrapolated = plan.candidates[0].pareto = true;
+    std::istringstream lines(plan_text(plan, {10}));
+    bool is_table = false;
+    for (std::string line; std::getline(lines, line);) {
+        is_table = line.starts_with("rank") || (is_table && !line.empty());
+        EXPECT_TRUE(!is_table || line.size() <= 135) << line.size() << ": " << line;
+    }
+}
+
+TEST(PlanReport, SaysTheDtypeTheOptimizerTheCostsUnitAndTheSizesToProfile) {
+    Plan plan = three_candidates();
+    plan.candidates[0].simulation.dtype = "bfloat16";
+    plan.candidates[0].simulation.options.optimizer = "adam";
+    plan.candidates[0].simulation.options.master_weights = true;
+    plan.sizes_to_profile = {1, 2, 16};
+    EXPECT_THAT(plan_text(plan, {10, "price per million samples", "mlp:layers=3"}),
+                AllOf(HasSubstr("dtype bfloat16, optimizer adam with float32 master weights"),
+                      HasSubstr("cost: price per million samples"),
+                      HasSubstr("'pipescope profile mlp:layers=3 --micro-batch-sizes 1,2,16'")));
+    const auto object = plan_json(plan);
+    EXPECT_EQ(object.at("sizes_to_profile"), (nlohmann::ordered_json{1, 2, 16}));
+    EXPECT_EQ(object.at("candidates").at(0).at("dtype"), "bfloat16");
+    EXPECT_EQ(object.at("candidates").at(0).at("num_devices"), 2);
 }
 
 TEST(PlanReport, SaysWhyTheNextCandidateLoses) {
     Plan plan = three_candidates();
-    EXPECT_THAT(plan_text(plan, 3), HasSubstr("and needs 4.00 KiB a lane instead of 2.00 KiB"));
+    EXPECT_THAT(plan_text(plan, {3}), HasSubstr("and needs 4.00 KiB a lane instead of 2.00 KiB"));
     plan.candidates.erase(plan.candidates.begin() + 1);
-    EXPECT_THAT(plan_text(plan, 3), HasSubstr("50.00 % fewer samples"));
+    EXPECT_THAT(plan_text(plan, {3}), HasSubstr("50.00 % fewer samples"));
     plan.candidates[1] = candidate_of({1, 2, 1}, 1'000'000, 1);
-    EXPECT_THAT(plan_text(plan, 3), HasSubstr("on 3 lanes instead of 2"));
+    EXPECT_THAT(plan_text(plan, {3}), HasSubstr("on 3 lanes instead of 2"));
     plan.candidates[1].simulation.feasible = false;
-    EXPECT_THAT(plan_text(plan, 3), AllOf(HasSubstr("no other candidate"), HasSubstr("over the limit")));
+    EXPECT_THAT(plan_text(plan, {3}), AllOf(HasSubstr("no other candidate"), HasSubstr("over the limit")));
 }
 
 TEST(PlanReport, SaysWhatMakesTheNextSlowerAndWhatWouldBeQuickerButDoesNotFit) {
@@ -74,10 +114,11 @@ TEST(PlanReport, SaysWhatMakesTheNextSlowerAndWhatWouldBeQuickerButDoesNotFit) {
     quicker.simulation.options.memory_limit = 1 << 19;
     quicker.device_type = "A100";
     plan.candidates.push_back(quicker);
-    EXPECT_THAT(plan_text(plan, 3),
-                AllOf(HasSubstr("its lanes work 100.0 % longer, being fewer, and its bubble is 12.5 points larger"),
-                      HasSubstr("3 lanes of A100, 4 micro-batches, checkpoint except_last would train 25.0 % more"),
-                      HasSubstr("needs 1.00 MiB on one lane, above the limit of 512.0 KiB")));
+    EXPECT_THAT(
+        plan_text(plan, {3}),
+        AllOf(HasSubstr("its lanes work 100.0 % longer, being fewer, and its bubble is 12.5 points larger"),
+              HasSubstr("3 lanes of A100, 4 micro-batches, checkpoint except_last, gpipe would train 25.0 % more"),
+              HasSubstr("needs 1.00 MiB on one lane, above the limit of 512.0 KiB")));
     const auto object = plan_json(plan);
     EXPECT_EQ(object.at("candidates").at(2).at("device_type"), "A100");
     EXPECT_TRUE(object.at("candidates").at(0).at("device_type").is_null());
@@ -89,7 +130,7 @@ TEST(PlanReport, WithoutABestTheReasonComesFirst) {
     Plan plan = three_candidates();
     plan.best.reset();
     plan.infeasible_because = "memory_limit is 1; too little; raise it";
-    EXPECT_THAT(plan_text(plan, 3), StartsWith("infeasible: memory_limit is 1"));
+    EXPECT_THAT(plan_text(plan, {3}), StartsWith("infeasible: memory_limit is 1"));
     EXPECT_TRUE(plan_json(plan).at("best").is_null());
     EXPECT_EQ(plan_json(plan).at("infeasible_because"), *plan.infeasible_because);
 }

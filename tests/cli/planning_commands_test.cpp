@@ -102,7 +102,14 @@ TEST_F(PlanningCommands, PlanEstimatesForEachDeviceTypeOfACatalogueAndTakesItsPr
     costs = cost_by_type("--price-per-lane-hour slow=1,fast=8");
     EXPECT_NEAR(costs["slow"], slow_hours, 1e-3 * slow_hours);
     EXPECT_NEAR(costs["fast"], 2 * slow_hours, 1e-3 * slow_hours);
-    EXPECT_THAT(refused(line + "--price-per-lane-hour medium=1"), HasSubstr("'medium' is none of the --device-types"));
+    const CommandResult other = user.succeeds(line + "--price-per-lane-hour SLOW=1,medium=1,fast=8");
+    EXPECT_THAT(other.err, HasSubstr("the price of 'medium' is not used; it is not among the --device-types"));
+    EXPECT_THAT(other.err, testing::Not(HasSubstr("SLOW"))) << "letters of either case";
+    EXPECT_THAT(other.out, HasSubstr("cost: price per million samples"));
+    EXPECT_THAT(user.succeeds(line).err, HasSubstr("fast has no price of its own; it is counted as 1 an hour"));
+    EXPECT_EQ(user.succeeds(line + "--json").json().at("cost_unit"), "price per million samples");
+    EXPECT_EQ(user.succeeds("plan p.json -n 1 --batch 2 --json").json().at("cost_unit"),
+              "lane-hours per million samples");
     EXPECT_THAT(refused(line + "--price-per-lane-hour slow=nan"), HasSubstr("--price-per-lane-hour is 'slow=nan'"));
     EXPECT_THAT(refused("plan p.json --batch 1 --device-types nothing"),
                 AllOf(HasSubstr("nothing"), HasSubstr("A100")));
@@ -266,6 +273,118 @@ TEST_F(PlanningCommands, RefuseWhatIsNoFiniteNumberAndNameTheOption) {
         EXPECT_THAT(refused("plan p.json --batch 2 -n " + bad), HasSubstr("--partitions is '" + bad));
         EXPECT_THAT(refused("simulate p.json --balance 2," + bad + " -m 2 --batch 2"), HasSubstr(bad));
     }
+}
+
+/// A language model of 24 equal layers between an embedding and a head whose logits are 100 MB a sample, on an A100.
+std::string language_model() {
+    nlohmann::ordered_json layers = nlohmann::ordered_json::array();
+    for (int l = 0; l < 26; ++l) {
+        const bool head = l == 25;
+        layers.push_back({{"name", "l" + std::to_string(l)},
+                          {"parameter_bytes", 100'000'000},
+                          {"forward_ns", {1'000'000}},
+                          {"backward_ns", {2'000'000}},
+                          {"flops", {1e11}},
+                          {"output_bytes", {head ? 100'000'000 : 4'000'000}},
+                          {"saved_bytes", {100'000'000}}});
+    }
+    return nlohmann::ordered_json{
+        {"format", "pipescope.profile"}, {"version", 1},   {"model", "gpt"},  {"device", "A100"}, {"estimated", true},
+        {"token_input", true},           {"samples", {1}}, {"layers", layers}}
+        .dump();
+}
+
+TEST_F(PlanningCommands, PlanAnswersForALanguageModelOutOfTheBox) {
+    user.writes("gpt.json", language_model());
+    const CommandResult found = user.succeeds("plan gpt.json -n 8 -m 64 --batch 512 --memory-limit 16GiB");
+    EXPECT_THAT(found.out, AllOf(HasSubstr("1f1b"), HasSubstr("assumed: optimizer adam, as for a language model"),
+                                 HasSubstr("dtype float32, optimizer adam")));
+    // gpipe holds 512 samples of logits for its loss, 51 GB: no number of lanes or micro-batches helps, another
+    // schedule does, and is named.
+    const CommandResult none =
+        user.types("plan gpt.json -n 8 -m 64 --batch 512 --memory-limit 16GiB --schedule gpipe --json");
+    EXPECT_EQ(none.code, 3);
+    const auto remedies = none.json().at("remedies").get<std::vector<std::string>>();
+    EXPECT_THAT(remedies, testing::Contains("--schedule 1f1b"));
+    for (const std::string& remedy : remedies) {
+        EXPECT_THAT(none.json().at("infeasible_because").get<std::string>(), HasSubstr(remedy));
+        // The remedy's options in place of those that were typed.
+        std::map<std::string, std::string> typed = {
+            {"-n", "8"}, {"-m", "64"}, {"--memory-limit", "16GiB"}, {"--schedule", "gpipe"}};
+        std::istringstream words(remedy);
+        std::string option;
+        std::string value;
+        while (words >> option >> value) {
+            typed[option] = value;
+        }
+        std::string line = "plan gpt.json --batch 512";
+        for (const auto& [name, text] : typed) {
+            line += " " + name + " " + text;
+        }
+        user.succeeds(line);
+    }
+}
+
+TEST_F(PlanningCommands, SayTheDtypeInEveryEstimateAndRefuseOneTheDeviceHasNoRateFor) {
+    auto gpt = nlohmann::ordered_json::parse(language_model());
+    gpt["dtype"] = "bfloat16";
+    user.writes("gpt.json", gpt.dump());
+    const std::string simulate = "simulate gpt.json --balance 13,13 -m 4 --batch 4";
+    const std::string balance = "balance gpt.json -n 2 -m 4 --batch 4";
+    const std::string plan = "plan gpt.json -n 2 -m 4 --batch 4";
+    for (const std::string& line : {simulate, simulate + " --schedule all", balance, plan}) {
+        EXPECT_THAT(user.succeeds(line + " --master-weights").out,
+                    HasSubstr("dtype bfloat16, optimizer adam with float32 master weights"))
+            << line;
+        EXPECT_THAT(refused(line + " --device-types V100"),
+                    HasSubstr("dtype is bfloat16 on V100, which has rates for float16, float32, float64 only"));
+        EXPECT_THAT(refused(line + " --dtype nonsense"), HasSubstr("dtype is 'nonsense'"));
+        EXPECT_THAT(refused(line + " --dtype float32"),
+                    HasSubstr("'pipescope profile gpt --device meta --dtype float32'"));
+        user.succeeds(line + " --dtype bfloat16");
+    }
+    EXPECT_EQ(user.succeeds(simulate + " --json").json().at("dtype"), "bfloat16");
+    EXPECT_EQ(user.succeeds(balance + " --json").json().at("dtype"), "bfloat16");
+    // Lane 0: 13 layers of 50 million parameters. Adam's two states take 4 bytes each in bfloat16; master weights and
+    // float32 states 12.
+    const auto state = [&](const std::string& option) {
+        return user.succeeds(simulate + option + " --json")
+            .json()
+            .at("lanes")
+            .at(0)
+            .at("peak")
+            .at("optimizer")
+            .get<double>();
+    };
+    EXPECT_EQ(state(""), 13 * 50e6 * 4);
+    EXPECT_EQ(state(" --master-weights"), 13 * 50e6 * 12);
+    gpt["dtype"] = "nonsense";
+    user.writes("gpt.json", gpt.dump());
+    const CommandResult unknown = user.types(simulate);
+    EXPECT_EQ(unknown.code, 1);
+    EXPECT_THAT(unknown.err, HasSubstr("gpt.json: dtype is 'nonsense'; it must be one of float64"));
+}
+
+TEST_F(PlanningCommands, BalanceAndSimulateTakeADeviceTypeAndReplicas) {
+    user.writes("gpt.json", language_model());
+    const std::string rest = " -m 4 --batch 8 --replicas 2 --device-types A100 --json";
+    const auto balance = user.succeeds("balance gpt.json -n 2" + rest).json();
+    EXPECT_EQ(balance.at("micro_batches"), 4);
+    std::string cut;
+    for (const auto& each : balance.at("balance")) {
+        cut += (cut.empty() ? "" : ",") + each.dump();
+    }
+    const auto simulated = user.succeeds("simulate gpt.json --balance " + cut + rest).json();
+    EXPECT_EQ(simulated.at("step_ns"), balance.at("step_ns"));
+    EXPECT_EQ(simulated.at("partitions").at(1).at("device"), "A100 1");
+    const auto planned = user.succeeds(
+                                 "plan gpt.json -n 2 -m 4 --batch 8 --replicas 2 --device-types A100 --schedule gpipe "
+                                 "--checkpoint except_last --json")
+                             .json();
+    EXPECT_EQ(planned.at("candidates").at(0).at("step_ns"), balance.at("step_ns"));
+    EXPECT_EQ(planned.at("candidates").at(0).at("num_devices"), 4);
+    EXPECT_THAT(refused("balance gpt.json -n 2 -m 4 --batch 9 --replicas 2"),
+                HasSubstr("--replicas is 2 for a batch of 9"));
 }
 }  // namespace
 }  // namespace pipescope

@@ -29,6 +29,9 @@ protected:
     static double forward_ns(const nlohmann::ordered_json& profile) {
         return profile.at("layers").at(1).at("forward_ns").at(1).get<double>();
     }
+    static double forward_ns_of(const nlohmann::ordered_json& profile) {
+        return profile.at("layers").at(1).at("forward_ns").at(0).get<double>();
+    }
     std::string refused(int code, const std::string& line) const {
         const CommandResult result = user.types("profile " + line);
         EXPECT_EQ(result.code, code) << line << "\n" << result.err;
@@ -78,6 +81,47 @@ TEST_F(ProfileCommand, TakesAnotherCatalogue) {
     EXPECT_THAT(refused(2, meta + " --device-type V100"), AllOf(HasSubstr("V100"), HasSubstr("Mine")));
     user.writes("c.json", "{}");
     EXPECT_THAT(refused(1, meta + " --device-type Mine"), HasSubstr("c.json"));
+}
+
+TEST_F(ProfileCommand, CastsTheModelToTheDtypeAskedForAndEstimatesAtItsRate) {
+    const std::string meta = "profile " + kWide + " --device meta --device-type A100 --micro-batch-sizes 4096 --json";
+    const auto whole = user.succeeds(meta).json();
+    const auto half = user.succeeds(meta + " --dtype bfloat16").json();
+    EXPECT_EQ(whole.at("dtype"), "float32");
+    EXPECT_EQ(half.at("dtype"), "bfloat16");
+    const auto times_as_much = [&](const char* field, double ratio) {
+        const auto value = [&](const nlohmann::ordered_json& profile) {
+            const auto& found = profile.at("layers").at(1).at(field);
+            return found.is_array() ? found.at(0).get<double>() : found.get<double>();
+        };
+        EXPECT_NEAR(value(whole) / value(half), ratio, 0.01 * ratio) << field;
+    };
+    for (const char* field : {"parameter_bytes", "gradient_bytes", "output_bytes"}) {
+        times_as_much(field, 2);
+    }
+    EXPECT_EQ(whole.at("input_bytes").at(0), 2 * half.at("input_bytes").at(0).get<std::int64_t>());
+    EXPECT_GT(forward_ns_of(whole) / forward_ns_of(half), 8) << "312 and 19.5 TFLOP/s, and half the bytes";
+    const auto tensor_units = user.succeeds(meta + " --dtype tf32").json();
+    EXPECT_EQ(tensor_units.at("dtype"), "tf32");
+    EXPECT_EQ(tensor_units.at("layers").at(1).at("output_bytes"), whole.at("layers").at(1).at("output_bytes"));
+    EXPECT_LT(forward_ns_of(tensor_units), forward_ns_of(whole) / 4);
+
+    const auto measured =
+        user.succeeds("profile mlp:layers=2,width=16 --dtype bfloat16 --micro-batch-sizes 1 --time-limit 1ms --json")
+            .json();
+    EXPECT_EQ(measured.at("dtype"), "bfloat16");
+    EXPECT_EQ(measured.at("layers").at(0).at("parameter_bytes"), (16 * 16 + 16) * 2);
+    EXPECT_FALSE(measured.contains("token_input"));
+    EXPECT_EQ(user.succeeds("profile transformer:layers=1,width=8,heads=1,sequence=4,vocabulary=9 --device meta "
+                            "--device-type A100 --dtype bfloat16 --json")
+                  .json()
+                  .at("token_input"),
+              true);
+
+    EXPECT_THAT(refused(2, kWide + " --device meta --device-type V100 --dtype bfloat16"),
+                HasSubstr("dtype is bfloat16 on V100, which has rates for float16, float32, float64 only"));
+    EXPECT_THAT(refused(2, kWide + " --dtype nonsense"), HasSubstr("'nonsense'"));
+    EXPECT_THAT(refused(2, kWide + " --dtype tf32"), HasSubstr("add --device meta"));
 }
 
 TEST_F(ProfileCommand, RecordsTapesUnlessAskedNotTo) {

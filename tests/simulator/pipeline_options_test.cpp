@@ -27,6 +27,7 @@ TEST(PipelineOptions, ComeBackFromTheirJson) {
     options.memory_limit = Bytes{1} << 40;
     options.memory_limits = {Bytes{1} << 41, Bytes{1} << 39};
     options.optimizer = "adam";
+    options.master_weights = true;
     options.host_cores = 2;
     options.link.sharing = LinkSharing::sender;
     options.backward_order = BackwardOrder::first_first;
@@ -101,6 +102,20 @@ TEST(OptimizerStateFactor, KnowsNamesAndNumbers) {
         EXPECT_THAT([&] { optimizer_state_factor(bad); },
                     ThrowsMessage<UsageError>(AllOf(HasSubstr(std::string("'") + bad + "'"), HasSubstr("momentum"))));
     }
+}
+
+// bfloat16 with Adam and master weights: weight 2, gradient 2, copy 4, two states of 4 each, 16 bytes a parameter.
+TEST(PipelineOptions, MasterWeightsAreFloat32CopiesBesideFloat32State) {
+    PipelineOptions options;
+    options.optimizer = "adam";
+    EXPECT_EQ(optimizer_state_factor(options, "bfloat16"), 2) << "torch keeps its state in the parameter's dtype";
+    options.master_weights = true;
+    EXPECT_EQ(2 + 2 + 2 * optimizer_state_factor(options, "bfloat16"), 16);
+    options.optimizer = "sgd";
+    EXPECT_EQ(optimizer_state_factor(options, "float16"), 2);
+    check_master_weights(options, "float16");
+    EXPECT_THAT([&] { check_master_weights(options, "float32"); },
+                testing::ThrowsMessage<UsageError>(testing::HasSubstr("float32 parameters")));
 }
 }  // namespace
 }  // namespace pipescope

@@ -49,11 +49,12 @@ TEST(PlanReasons, FitWhatThePlannerMarks) {
     PlanRequest request;
     request.partitions = {1, 2, 4};
     request.chunks = {1, 4, 8};
+    request.schedules = {"gpipe"};
     request.options.batch = 8;
     request.options.memory_limit = Bytes{900} << 20;
     request.threads = 1;
     const Plan found = plan(sampleProfile(run), request);
-    ASSERT_EQ(found.candidates.size(), 27U);
+    ASSERT_EQ(found.candidates.size(), 24U) << "never and except_last are the same with one micro-batch";
     const std::vector<QString> reasons = planReasons(found);
     for (std::size_t k = 0; k < reasons.size(); ++k) {
         const PlanCandidate& each = found.candidates[k];

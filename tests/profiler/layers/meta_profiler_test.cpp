@@ -1,5 +1,6 @@
 #include "profiler/layers/meta_profiler.h"
 
+#include "models/cast_model.h"
 #include "models/zoo.h"
 #include "profiler/layers/layer_profiler.h"
 #include "profiler/memory/tracking_allocator.h"
@@ -61,6 +62,27 @@ TEST_F(MetaProfilerTest, FindsTheBytesThatTheCpuMeasures) {
             EXPECT_EQ(found.stash, truth.stash);
             EXPECT_EQ(found.pop, truth.pop);
         }
+    }
+}
+
+// A model that makes its own bfloat16 parameters, as a user's library may, and one that is cast.
+TEST_F(MetaProfilerTest, TakesTheDtypeOfTheParametersAndTheirBytes) {
+    const std::vector<DeviceType> catalogue = device_catalogue();
+    const DeviceType& a100 = find_device(catalogue, "A100");
+    for (const std::string& name : kSmallModels) {
+        SCOPED_TRACE(name);
+        const Profile whole = profile_on_meta(make_model(name), {{2}, {}}, a100);
+        const ModelSpec model = cast_model(make_model(name), torch::kBFloat16);
+        const Profile half = profile_on_meta(model, {{2}, {}}, a100);
+        EXPECT_EQ(whole.dtype, "float32");
+        EXPECT_EQ(half.dtype, "bfloat16");
+        EXPECT_EQ(half.token_input, name.starts_with("transformer"));
+        for (std::size_t l = 0; l < whole.layers.size(); ++l) {
+            EXPECT_EQ(2 * half.layers[l].parameter_bytes, whole.layers[l].parameter_bytes) << half.layers[l].name;
+            EXPECT_EQ(2 * half.layers[l].gradient_bytes, whole.layers[l].gradient_bytes) << half.layers[l].name;
+            EXPECT_EQ(2 * half.layers[l].output_bytes[0], whole.layers[l].output_bytes[0]) << half.layers[l].name;
+        }
+        EXPECT_THROW(profile_on_meta(model, {{2}, {}}, v100()), UsageError) << "no rate for bfloat16";
     }
 }
 
