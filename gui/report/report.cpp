@@ -70,10 +70,10 @@ ReportTable totals(const TraceDocument& document) {
     table.rows.push_back({tr("Step time, median"), formatDuration(found.measured_step_time.count()),
                           formatDuration(found.simulated_step_time.count()), formatShareChange(found.step_error)});
     const QString refused = refusal(document);
-    const double points = found.simulated_bubble_fraction - found.measured_bubble_fraction;
-    table.rows.push_back(
-        {tr("Bubble fraction"), refused.isEmpty() ? formatShare(found.measured_bubble_fraction) : refused,
-         formatShare(found.simulated_bubble_fraction), refused.isEmpty() ? formatPoints(points) : kUnknown});
+    const QString points = formatPoints(found.simulated_bubble_fraction, found.measured_bubble_fraction);
+    table.rows.push_back({tr("Bubble fraction"),
+                          refused.isEmpty() ? formatShare(found.measured_bubble_fraction) : refused,
+                          formatShare(found.simulated_bubble_fraction), refused.isEmpty() ? points : kUnknown});
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
     table.rows.push_back({tr("Whole step with the host's part"), orUnknown(found.measured_wall_step_time, duration),
                           kUnknown, kUnknown});

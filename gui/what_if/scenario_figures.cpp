@@ -109,7 +109,7 @@ std::vector<ScenarioFigure> scenarioFigures(const SimulatedScenario& scenario, c
         if (figures[k].reference.isValid()) {
             const double now = plain[k].toDouble();
             const double before = figures[k].reference.toDouble();
-            figures[k].change = isShare(k) ? formatPoints(now - before) : changeOf(now, before);
+            figures[k].change = isShare(k) ? formatPoints(now, before) : changeOf(now, before);
         }
     }
     return figures;
