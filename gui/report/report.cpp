@@ -122,7 +122,7 @@ ReportTable largest(const TraceDocument& document) {
 }
 
 ReportTable unmatched(const TraceDocument& document) {
-    ReportTable table{tr("Tasks without a twin"), {tr("Reason"), tr("Tasks"), tr("Such as")}, {}, {}};
+    ReportTable table{tr("Unmatched tasks"), {tr("Reason"), tr("Tasks"), tr("Such as")}, {}, {}};
     for (const UnmatchedTasks& each : unmatchedTasks(document)) {
         QStringList examples;
         for (const TaskKey& task : each.examples) {

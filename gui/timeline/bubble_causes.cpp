@@ -37,12 +37,24 @@ bool madeBySlowerLane(const StepTasks& tasks, StepTaskIndex before, StepTaskInde
     if (before == kNoTask) {
         return false;  // the pipeline is filling
     }
-    const StepTaskIndex earlier = tasks.previous(producer);
     const StepTask& made = tasks.task(producer);
-    if (earlier == kNoTask || forwards(made.key.kind) != forwards(tasks.task(before).key.kind)) {
+    if (forwards(made.key.kind) != forwards(tasks.task(before).key.kind)) {
         return false;
     }
-    const std::int64_t pause = made.start - tasks.task(earlier).end;
+    // Back over the task and its recompute, which may have begun only when the gradient was there.
+    std::int64_t pause = 0;
+    StepTaskIndex at = producer;
+    for (bool more = true; more;) {
+        const StepTaskIndex earlier = tasks.previous(at);
+        if (earlier == kNoTask) {
+            return false;
+        }
+        pause += tasks.task(at).start - tasks.task(earlier).end;
+        const TaskKey& key = tasks.task(earlier).key;
+        more = at == producer && key.kind == TaskKind::recompute && key.micro_batch == made.key.micro_batch &&
+               key.partition == made.key.partition;
+        at = earlier;
+    }
     constexpr std::int64_t kShortPause = 20;  // a break up to a twentieth of the task is none
     return pause * kShortPause <= made.duration();
 }

@@ -18,21 +18,24 @@ TaskKey with(const TaskKey& key, TaskKind kind, std::int32_t partition, std::int
 /// Where a task stands in the flow of a micro-batch's data: what it depends on always has a smaller number.
 std::int32_t placeInFlow(const TaskKey& key, std::int32_t last) {
     const std::int32_t loss = 2 * last + 2;
-    const std::int32_t backward = loss + 2 + 2 * (last - key.partition);
+    const std::int32_t backward = loss + 3 + 4 * (last - key.partition);
     switch (key.kind) {
         case TaskKind::forward: return 2 * key.partition;
         case TaskKind::copy_forward:
         case TaskKind::skip_forward: return 2 * key.partition + 1;
         case TaskKind::loss: return loss;
-        case TaskKind::recompute: return loss + 1;
-        case TaskKind::backward: return backward;
         case TaskKind::copy_backward:
-        case TaskKind::skip_backward: return backward - 1;
+        case TaskKind::skip_backward: return backward - 2;
+        case TaskKind::recompute: return backward - 1;
+        case TaskKind::backward: return backward;
         case TaskKind::backward_weight: return backward + 1;
         case TaskKind::optimizer:
         case TaskKind::all_reduce: break;
     }
     return std::numeric_limits<std::int32_t>::max();
+}
+bool has(const std::vector<StepTaskIndex>& tasks, StepTaskIndex task) {
+    return std::find(tasks.begin(), tasks.end(), task) != tasks.end();
 }
 }  // namespace
 
@@ -56,6 +59,7 @@ StepTasks::StepTasks(const TimelineStore& store, std::int32_t step) : step_(step
     order();
     findPoppingPartitions();
     findPrevious();
+    findRecomputeStart();
     link();
 }
 
@@ -152,6 +156,19 @@ void StepTasks::findPoppingPartitions() {
     }
 }
 
+StepTaskIndex StepTasks::gradientFor(const TaskKey& key) const {
+    return key.partition == lastPartition_ ? lossOf(key.micro_batch)
+                                           : firstOf({with(key, TaskKind::copy_backward, key.partition),
+                                                      with(key, TaskKind::backward, key.partition + 1)});
+}
+
+void StepTasks::findRecomputeStart() {
+    recomputesWithGradient_ = std::none_of(tasks_.begin(), tasks_.end(), [this](const StepTask& task) {
+        const StepTaskIndex gradient = task.key.kind == TaskKind::recompute ? gradientFor(task.key) : kNoTask;
+        return gradient != kNoTask && tasks_[gradient].end > task.start;
+    });
+}
+
 std::optional<std::int32_t> StepTasks::poppingPartition(std::int32_t skip) const {
     const auto found = std::lower_bound(skips_.begin(), skips_.end(), skip,
                                         [](const SkipEnds& a, std::int32_t b) { return a.skip < b; });
@@ -232,12 +249,13 @@ std::vector<StepTaskIndex> StepTasks::dependencies(StepTaskIndex index) const {
             if (const StepTaskIndex loss = lossOf(-1); loss != kNoTask && tasks_[loss].key.micro_batch < 0) {
                 add(loss);  // with one loss for all, it separates the phases
             }
+            if (const StepTaskIndex gradient = gradientFor(key); recomputesWithGradient_ && !has(found, gradient)) {
+                add(gradient);
+            }
             break;
         case TaskKind::backward:
             add(find(with(key, TaskKind::recompute, j)));
-            add(j == lastPartition_
-                    ? lossOf(key.micro_batch)
-                    : firstOf({with(key, TaskKind::copy_backward, j), with(key, TaskKind::backward, j + 1)}));
+            add(gradientFor(key));
             for (auto [at, end] = stashed_.equal_range(j); at != end; ++at) {
                 add(find(with(key, TaskKind::skip_backward, j, skips_[at->second].skip)));
             }

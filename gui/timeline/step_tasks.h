@@ -62,6 +62,9 @@ private:
     void order();
     void findPoppingPartitions();
     void findPrevious();
+    void findRecomputeStart();
+    /// What brings the gradient of the output of the key's partition.
+    StepTaskIndex gradientFor(const TaskKey& key) const;
     std::optional<std::int32_t> producerPartition(const StepTask& skip_backward) const;
     void link();
     StepTaskIndex firstOf(std::initializer_list<TaskKey> keys) const;
@@ -70,6 +73,8 @@ private:
     std::int32_t step_;
     TimeRange range_;
     std::int32_t lastPartition_ = -1;
+    /// Read off the step too: no recompute began before its gradient was there (RecomputeStart::ordinary).
+    bool recomputesWithGradient_ = false;
     std::vector<StepTask> tasks_;
     std::unordered_map<std::uint64_t, StepTaskIndex> byKey_;  // packed, step 0
     std::map<std::int32_t, LaneId> laneOf_;                   // by partition

@@ -152,7 +152,7 @@ ScenarioFigures::ScenarioFigures(QWidget* parent) : QWidget(parent), model_(new 
     const QString help =
         tr("Nine steps of ten lie between these, as much as layers and machine varied when the profile was made. The "
            "mean lies above the step time, since every wait is for the later of two.");
-    auto* name = new QLabel(tr("5–95 % of steps"), this);
+    auto* name = new QLabel(tr("Step-time range (90 % of steps)"), this);
     for (QLabel* label : {name, band_}) {
         label->setToolTip(help);
     }

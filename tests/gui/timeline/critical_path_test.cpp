@@ -35,6 +35,8 @@ RandomRun randomRun(std::mt19937& random) {
     run.profile.layers[random() % layers].backward_ns = {700, 2100};  // something takes time
     run.options = random_options(random, random_balance(random, layers, partitions));
     run.options.schedule = schedule;
+    run.options.recompute_start = static_cast<RecomputeStart>(random() % 2);
+    run.options.backward_order = static_cast<BackwardOrder>(random() % 2);
     run.options.speeds.resize(std::min<std::size_t>(run.options.speeds.size(), static_cast<std::size_t>(lanes)));
     run.options.devices.resize(std::min<std::size_t>(run.options.devices.size(), static_cast<std::size_t>(lanes)));
     for (int j = 0; perLane > 1 && j < partitions; ++j) {
@@ -127,6 +129,34 @@ TEST(BubbleCauses, BlameTheCopyAndNotALaneThatHadFinished) {
     }
     // The first of four copies begins at 100; between two of them lane 1 runs for 100.
     EXPECT_EQ(forCopies, 1000 + 3 * 900);
+}
+
+TEST(BubbleCauses, DoNotBlameALaneThatWaitedItselfBeforeItRecomputed) {
+    // Lane 2 is slow. Lane 1 recomputes once it has a gradient, then goes backward at once: it is not slower than lane
+    // 0.
+    std::mt19937 random(3);
+    Profile profile = random_profile(random, 3, false);
+    for (std::size_t l = 0; l < 3; ++l) {
+        const double cost = l == 2 ? 1000 : 100;
+        profile.layers[l].forward_ns = profile.layers[l].recompute_ns = {cost, 3 * cost};
+        profile.layers[l].backward_ns = {2 * cost, 6 * cost};
+    }
+    PipelineOptions options;
+    options.balance = Balance({1, 1, 1});
+    options.checkpoint = Checkpoint::always;
+    options.recompute_start = RecomputeStart::ordinary;
+    options.chunks = options.batch = 5;
+    const Simulation simulation = simulate(profile, options, {.noise = false, .memory = false});
+    const TimelineStore store(simulation.timeline);
+    const StepTasks tasks(store, 0);
+    int blamed = 0;
+    for (const BubblePiece& piece : bubblePieces(tasks)) {
+        if (piece.cause == BubbleCause::slower_lane) {
+            EXPECT_EQ(tasks.task(piece.cause_of).lane, LaneId{2});
+            ++blamed;
+        }
+    }
+    EXPECT_GT(blamed, 0);
 }
 }  // namespace
 }  // namespace pipescope
