@@ -1,21 +1,13 @@
 #pragma once
 
 #include "schedule/ids.h"
+#include "schedule/quantities.h"
 #include "schedule/timeline.h"
 
 #include <string>
-#include <string_view>
 
 namespace pipescope {
-// What a person writes and reads. Reading: a number, then a unit without or after one blank; a plain number is in ns,
-// bytes or bytes per second, and from 1000 up or 0. `option` names what was asked for in the error: UsageError with value, rule and remedy.
-
-/// "1.5ms" is 1500000; units ns, us, ms, s.
-double parse_duration_ns(std::string_view text, std::string_view option);
-/// "16GiB"; units B, kB, MB, GB, TB (powers of 1000) and KiB, MiB, GiB, TiB (powers of 1024).
-Bytes parse_bytes(std::string_view text, std::string_view option);
-/// "12.5GB/s": bytes per second.
-double parse_bandwidth(std::string_view text, std::string_view option);
+// Figures as the commands print them. quantities.h reads what a person writes.
 
 /// About four digits: "12.34 us"; ms up to ten seconds, so that the steps of one pipeline stand in one unit.
 std::string format_duration(Nanoseconds time);

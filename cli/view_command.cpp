@@ -16,7 +16,7 @@
 namespace pipescope {
 namespace {
 struct ViewFlags {
-    std::string file;
+    std::vector<std::string> files;
     std::string render;
     std::string report;
     std::string size;
@@ -50,9 +50,15 @@ bool has_display() {
 }
 
 ExitCode view_command(const ViewFlags& flags) {
-    if (!std::filesystem::exists(flags.file)) {
-        throw Error(
-            fmt::format("{} does not exist; view opens a trace; record one with 'pipescope run --trace'", flags.file));
+    for (const std::string& file : flags.files) {
+        if (!std::filesystem::exists(file)) {
+            throw Error(
+                fmt::format("{} does not exist; view opens a trace; record one with 'pipescope run --trace'", file));
+        }
+    }
+    if ((!flags.render.empty() || !flags.report.empty()) && flags.files.size() != 1) {
+        throw UsageError(fmt::format("view was given {} files, but --render and --report are about one; name one FILE",
+                                     flags.files.size()));
     }
     for (const auto& [name, value] : picture_options(flags)) {
         if (flags.render.empty() && flags.report.empty() && !value.empty()) {
@@ -79,7 +85,7 @@ ExitCode view_command(const ViewFlags& flags) {
             "view needs pipescope-gui, which is not beside this program; build with -DPIPESCOPE_GUI=ON, or "
             "install it into the same folder");
     }
-    std::vector<std::string> arguments{flags.file};
+    std::vector<std::string> arguments = flags.files;
     if (!flags.render.empty()) {
         arguments.insert(arguments.end(), {"--render", flags.render});
     }
@@ -111,15 +117,15 @@ void add_view_command(Program& program) {
     const auto flags = std::make_shared<ViewFlags>();
     CLI::App* command = program.add_command(
         "view", "Look at a trace: measured timeline above the simulated one",
-        "Examples:\n  pipescope view out.sqlite\n  pipescope view out.sqlite --render out.png --size 1600x900\n"
+        "Examples:\n  pipescope view out.sqlite\n  pipescope view before.sqlite after.sqlite\n  pipescope view "
+        "out.sqlite --render out.png --size 1600x900\n"
         "  pipescope view out.sqlite --render late.svg --mode difference --step 3 --range 10ms:25ms\n"
         "  pipescope view out.sqlite --report report.html\n"
         "--render and --report need no display.");
-    command
-        ->add_option("FILE", flags->file,
-                     "Trace of 'run --trace' or 'simulate --trace', an export of nsys, JSON of PyTorch's profiler or "
-                     "any Chrome trace, or a profile")
-        ->required();
+    command->add_option(
+        "FILE", flags->files,
+        "Trace of 'run --trace' or 'simulate --trace', an export of nsys, JSON of PyTorch's profiler or "
+        "any Chrome trace, or a profile; several open in tabs, none opens those of the last time");
     command->add_option("--render", flags->render, "Write the window's picture here (.png, .svg or .pdf) and exit")
         ->type_name("FILE")
         ->group("Output");

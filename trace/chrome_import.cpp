@@ -208,7 +208,7 @@ ChromeHeader read(const std::filesystem::path& path, ChromeListener& listener) {
     try {
         return read_chrome_json(*open_maybe_packed(path), listener);
     } catch (const json::exception& error) {
-        throw TraceFormatError(quoted(path) + " is damaged: " + fault_of(error) + "; get a fresh copy");
+        throw TraceFormatError(quoted(path) + " is damaged: " + fault_of(error) + "; download or export it again");
     }
 }
 

@@ -137,28 +137,31 @@ void replace_file(const fs::path& path) {
     unfinished.keep();
 }
 
-std::string what_it_seems(const std::array<char, 16>& head, std::size_t size) {
-    const std::string_view text(head.data(), size);
-    const std::size_t first = text.find_first_not_of(" \t\r\n");
-    if (first != std::string_view::npos && (text[first] == '{' || text[first] == '[')) {
-        return "it seems to be JSON, such as a profile";
-    }
-    if (text.starts_with("QDSTRM") || text.starts_with("NSYS")) {
-        return "it seems to be an nsys report; PipeScope reads its own traces only";
-    }
-    if (text.starts_with("\x1f\x8b") || text.starts_with("PK") || text.starts_with("\x28\xb5\x2f\xfd")) {
-        return "it seems to be compressed; unpack it first";
-    }
-    if (text.starts_with("\x7f"
-                         "ELF")) {
-        return "it seems to be a program";
-    }
-    return "it is no SQLite file";
+[[noreturn]] void refuse(const fs::path& path, const std::string& why,
+                         const std::string& remedy = "give a file that --trace of run or simulate wrote") {
+    throw TraceFormatError(quoted(path) + " is no PipeScope trace: " + why + "; " + remedy);
 }
 
-[[noreturn]] void refuse(const fs::path& path, const std::string& why) {
-    throw TraceFormatError(quoted(path) + " is no PipeScope trace: " + why +
-                           "; give a file that --trace of run or simulate wrote");
+/// A file that does not begin as an SQLite database does.
+[[noreturn]] void refuse_by_head(const fs::path& path, std::string_view head) {
+    const std::string ending = path.extension().string();
+    if (head.starts_with("QDSTRM") || head.starts_with("NSYS") || ending == ".nsys-rep" || ending == ".qdrep" ||
+        ending == ".qdstrm") {
+        refuse(path, "it seems to be a report of nsys, which only nsys can read",
+               "convert it with 'nsys export -t sqlite " + path.string() + "' and give the .sqlite file");
+    }
+    const std::size_t first = head.find_first_not_of(" \t\r\n");
+    if (first != std::string_view::npos && (head[first] == '{' || head[first] == '[')) {
+        refuse(path, "it seems to be JSON, such as a profile");
+    }
+    if (head.starts_with("\x1f\x8b") || head.starts_with("PK") || head.starts_with("\x28\xb5\x2f\xfd")) {
+        refuse(path, "it seems to be compressed; unpack it first");
+    }
+    if (head.starts_with("\x7f"
+                         "ELF")) {
+        refuse(path, "it seems to be a program");
+    }
+    refuse(path, "it is no SQLite file");
 }
 }  // namespace
 
@@ -224,11 +227,12 @@ void require_sqlite_file(const fs::path& path) {
     file.read(head.data(), head.size());
     const auto size = static_cast<std::size_t>(file.gcount());
     if (size == 0) {
-        refuse(path, "it is empty");
+        throw TraceFormatError(quoted(path) +
+                               " is empty, not a trace; give a file that --trace of run or simulate wrote");
     }
     constexpr std::string_view kMagic("SQLite format 3\0", 16);
-    if (std::string_view(head.data(), size) != kMagic) {
-        refuse(path, what_it_seems(head, size));
+    if (const std::string_view text(head.data(), size); text != kMagic) {
+        refuse_by_head(path, text);
     }
 }
 

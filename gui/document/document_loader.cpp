@@ -1,5 +1,6 @@
 #include "gui/document/document_loader.h"
 
+#include "balance/profile_file.h"
 #include "gui/document/document_parts.h"
 #include "gui/document/kernel_loading.h"
 #include "gui/document/own_trace.h"
@@ -41,6 +42,16 @@ std::optional<TraceReader> readerOf(const std::filesystem::path& path) {
     }
 }
 
+/// Of a file that is nothing but a profile.
+Profile profileIn(const QString& path, const std::string& json) {
+    try {
+        return parse_profile(json);
+    } catch (const Error& error) {
+        throw Error(path.toStdString() + " is a profile that cannot be used: " + error.what() +
+                    "; write it again with pipescope profile, or correct it");
+    }
+}
+
 /// What others recorded, and profiles.
 TraceDocument documentOf(const QString& path, OpenedTrace trace) {
     TraceDocument document;
@@ -48,7 +59,9 @@ TraceDocument documentOf(const QString& path, OpenedTrace trace) {
     document.model = modelName(trace.run);
     document.steps = std::move(trace.steps);
     const bool bare = trace.origin == TraceOrigin::profile;
-    if (trace.profile_json || trace.origin == TraceOrigin::pipescope_chrome) {
+    if (bare) {
+        document.profile = std::make_shared<const Profile>(profileIn(path, *trace.profile_json));
+    } else if (trace.profile_json || trace.origin == TraceOrigin::pipescope_chrome) {
         document.profile = profileOf(trace.profile_json, document.notes);
     } else {
         document.notes << text(
@@ -56,7 +69,7 @@ TraceDocument documentOf(const QString& path, OpenedTrace trace) {
                               .arg(QString::fromUtf8(to_string(trace.origin).data()));
     }
     std::optional<Simulation> simulation;
-    if (bare && document.profile) {
+    if (bare) {
         simulation = simulate(*document.profile, defaultScenario(*document.profile).options);
         document.model = QString::fromStdString(document.profile->model);
         document.notes << text(QT_TRANSLATE_NOOP(
@@ -87,7 +100,7 @@ TraceDocument documentOf(const QString& path, OpenedTrace trace) {
     }
     document.tracks = tracksOf(trace);
     if (!document.measured && !document.simulated && !document.tracks) {
-        refuseEmpty(path);
+        refuseEmpty(path, false);
     }
     return document;
 }

@@ -160,7 +160,7 @@ Simulation adopt(Simulation simulation, TraceDocument& document) {
 
 void requireTracks(TraceDocument& document) {
     if (!document.tracks) {
-        refuseEmpty(document.path);
+        refuseEmpty(document.path, true);
     }
     document.notes << text(QT_TRANSLATE_NOOP(
         "DocumentLoader",
@@ -168,9 +168,10 @@ void requireTracks(TraceDocument& document) {
         "the model runs in a PipeScope pipeline."));
 }
 
-void refuseEmpty(const QString& path) {
+void refuseEmpty(const QString& path, bool own) {
     throw Error(path.toStdString() +
                 " holds no task: a trace needs one recorded or simulated task at least; record one "
-                "with pipescope run --trace, or call pipescope recover if the run was killed");
+                "with pipescope run --trace" +
+                (own ? ", or call pipescope recover if the run was killed" : ", or choose another file"));
 }
 }  // namespace pipescope

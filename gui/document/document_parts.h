@@ -30,5 +30,6 @@ void addDrops(const std::vector<DropRecord>& drops, const std::vector<Diagnostic
 void addHidden(TraceDocument& document);
 /// Of a trace without tasks: notes that its threads and streams are all there is. Throws Error if there are none.
 void requireTracks(TraceDocument& document);
-[[noreturn]] void refuseEmpty(const QString& path);
+/// `own`: a trace of ours, which a killed run may have left unfinished.
+[[noreturn]] void refuseEmpty(const QString& path, bool own);
 }  // namespace pipescope

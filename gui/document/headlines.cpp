@@ -19,6 +19,12 @@ QString figures(const StepStatistics& statistics, const QString& unknown) {
         .arg(formatDuration(statistics.step_time().count()), bubble);
 }
 
+/// How much longer a step takes than another.
+QString changeOf(const StepStatistics& step, const StepStatistics& other) {
+    const auto longer = static_cast<double>(step.step_time().count()) / static_cast<double>(other.step_time().count());
+    return formatShareChange(longer - 1);
+}
+
 QString whyNoBubble(const TraceDocument& document, std::int32_t step) {
     if (document.bubbleKnown(step)) {
         return {};
@@ -62,20 +68,31 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
     }
     const StepStatistics& simulated = document.simulated->steps().front().statistics;
     const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
-    if (span == nullptr) {
+    // A scenario is read against what it started from, as the what-if panel does; an error is that of a prediction.
+    if (document.simulatedBefore) {
+        const StepStatistics& before = *document.simulatedBefore;
+        const QString reference = document.measured
+                                      ? text(QT_TRANSLATE_NOOP("Headlines", "against the recorded pipeline, simulated"))
+                                      : text(QT_TRANSLATE_NOOP("Headlines", "against the default"));
+        parts << text(QT_TRANSLATE_NOOP("Headlines", "step time %1 (%2)"))
+                     .arg(formatDuration(simulated.step_time().count()), changeOf(simulated, before))
+              << text(QT_TRANSLATE_NOOP("Headlines", "bubble %1 (%2)"))
+                     .arg(formatShare(simulated.bubble_fraction),
+                          formatPoints(simulated.bubble_fraction, before.bubble_fraction))
+              << reference;
+    } else if (span == nullptr) {
         parts << figures(simulated, QString());
-        return parts.join(kSeparator);
+    } else {
+        const StepStatistics& measured = span->statistics;
+        parts << text(QT_TRANSLATE_NOOP("Headlines", "step time %1 (%2)"))
+                     .arg(formatDuration(simulated.step_time().count()), changeOf(simulated, measured));
+        const QString bubble = formatShare(simulated.bubble_fraction);
+        parts << (!document.bubbleKnown(step)
+                      ? text(QT_TRANSLATE_NOOP("Headlines", "bubble %1")).arg(bubble)
+                      : text(QT_TRANSLATE_NOOP("Headlines", "bubble %1 (%2)"))
+                            .arg(bubble, formatPoints(simulated.bubble_fraction, measured.bubble_fraction)));
+        parts << text(QT_TRANSLATE_NOOP("Headlines", "against the measured step"));
     }
-    const StepStatistics& measured = span->statistics;
-    const double error =
-        static_cast<double>(simulated.step_time().count()) / static_cast<double>(measured.step_time().count()) - 1;
-    parts << text(QT_TRANSLATE_NOOP("Headlines", "step time %1 (%2)"))
-                 .arg(formatDuration(simulated.step_time().count()), formatShareChange(error));
-    const QString bubble = formatShare(simulated.bubble_fraction);
-    parts << (!document.bubbleKnown(step)
-                  ? text(QT_TRANSLATE_NOOP("Headlines", "bubble %1")).arg(bubble)
-                  : text(QT_TRANSLATE_NOOP("Headlines", "bubble %1 (%2)"))
-                        .arg(bubble, formatPoints(simulated.bubble_fraction - measured.bubble_fraction)));
     return parts.join(kSeparator);
 }
 
@@ -98,15 +115,25 @@ QString comparisonHeadline(const TraceDocument& document) {
                           : comparison.steps.size() == 1
                               ? text(QT_TRANSLATE_NOOP("Headlines", "One step compared"))
                               : of.arg(text(QT_TRANSLATE_NOOP("Headlines", "%1 steps")).arg(comparison.steps.size()));
-    QString line = steps + text(QT_TRANSLATE_NOOP("Headlines", ": step time %1 measured, %2 simulated (%3)"))
-                               .arg(formatDuration(judged.measured.count()), formatDuration(judged.simulated.count()),
-                                    formatShareChange(comparison.step_error));
+    const bool scenario = document.simulatedBefore.has_value();
+    const QString measuredStep = formatDuration(judged.measured.count());
+    const QString simulatedStep = formatDuration(judged.simulated.count());
+    // Another pipeline than the measured one is no prediction of it, and has no error.
+    QString line =
+        steps + (scenario ? text(QT_TRANSLATE_NOOP("Headlines", ": step time %1 measured, %2 what if"))
+                                .arg(measuredStep, simulatedStep)
+                          : text(QT_TRANSLATE_NOOP("Headlines", ": step time %1 measured, %2 simulated (%3)"))
+                                .arg(measuredStep, simulatedStep, formatShareChange(comparison.step_error)));
     if (document.comparedBubbleKnown()) {
-        line += text(QT_TRANSLATE_NOOP("Headlines", "  ·  bubble %1 measured, %2 simulated (%3)"))
-                    .arg(formatShare(judged.measured_bubble), formatShare(judged.simulated_bubble),
-                         formatPoints(judged.simulated_bubble - judged.measured_bubble));
+        const QString measured = formatShare(judged.measured_bubble);
+        const QString simulated = formatShare(judged.simulated_bubble);
+        line +=
+            scenario
+                ? text(QT_TRANSLATE_NOOP("Headlines", "  ·  bubble %1 measured, %2 what if")).arg(measured, simulated)
+                : text(QT_TRANSLATE_NOOP("Headlines", "  ·  bubble %1 measured, %2 simulated (%3)"))
+                      .arg(measured, simulated, formatPoints(judged.simulated_bubble, judged.measured_bubble));
     }
-    return line + text(QT_TRANSLATE_NOOP("Headlines", "  ·  %1 tasks matched, %2 without a twin"))
+    return line + text(QT_TRANSLATE_NOOP("Headlines", "  ·  %1 tasks matched, %2 unmatched, the optimizer aside"))
                       .arg(comparison.tasks_matched)
                       .arg(comparison.tasks_unmatched);
 }

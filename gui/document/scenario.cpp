@@ -218,6 +218,9 @@ std::shared_ptr<const TraceDocument> withScenario(const TraceDocument& document,
     const PipelineOptions& options = simulated.scenario.options;
     changed->memoryLimits = memory_limits_of(options, num_lanes(options));
     changed->comparison.reset();
+    if (document.simulated && !document.simulated->steps().empty()) {
+        changed->simulatedBefore = document.simulated->steps().front().statistics;
+    }
     return changed;
 }
 

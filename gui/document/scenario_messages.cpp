@@ -41,6 +41,28 @@ QString extrapolated(const Profile& profile, const PipelineOptions& options, std
         .arg(profile.samples.front())
         .arg(profile.samples.back());
 }
+/// Why copies take no time although the link has a bandwidth or a latency; empty where some do.
+QString linkWithoutEffect(const Simulation& simulation) {
+    const PipelineOptions& options = simulation.options;
+    if (options.link.bytes_per_second <= 0 && options.link.latency_ns <= 0) {
+        return {};  // nothing was asked for
+    }
+    const std::vector<SimulatedPartition>& partitions = simulation.partitions;
+    for (std::size_t j = 1; j < partitions.size(); ++j) {
+        if (partitions[j].device != partitions[j - 1].device) {
+            return {};
+        }
+    }
+    if (simulation.lanes.size() < 2) {
+        return text(QT_TRANSLATE_NOOP("ScenarioMessages",
+                                      "Link bandwidth and latency have no effect: one lane copies nothing. Use more "
+                                      "lanes."));
+    }
+    return text(QT_TRANSLATE_NOOP("ScenarioMessages",
+                                  "Link bandwidth and latency have no effect: all lanes are on the device %1, where "
+                                  "copies cost nothing. Name a device for each lane, or clear Devices, to see them."))
+        .arg(QString::fromStdString(partitions.front().device));
+}
 }  // namespace
 
 std::vector<ScenarioMessage> scenarioMessages(const Profile& profile, const Simulation& simulation) {
@@ -63,6 +85,9 @@ std::vector<ScenarioMessage> scenarioMessages(const Profile& profile, const Simu
                                                 "%1 samples do not divide by %2: micro-batches differ by one sample."))
                              .arg(replica_batch(options))
                              .arg(simulation.micro_batches)});
+    }
+    if (const QString why = linkWithoutEffect(simulation); !why.isEmpty()) {
+        messages.push_back({Kind::note, why});
     }
     if (simulation.extrapolated) {
         messages.push_back({Kind::note, extrapolated(profile, options, simulation.micro_batches)});

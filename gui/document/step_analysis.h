@@ -36,6 +36,8 @@ public:
     const StepTasks* tasks(Source source) const;
     const TaskMatching& matching() const { return matching_; }
     const std::vector<BubblePiece>& bubbles(Source source) const;
+    /// A bubble's cause, length and culprit, as HTML: of a copy with its bytes, its lanes and how fast it was.
+    QString describe(Source source, const BubblePiece& piece) const;
     const CriticalPath& critical(Source source) const;
     /// What stands on top of one timeline; null if it is not there.
     std::shared_ptr<const TimelineMarks> marks(Source source, const MarkChoice& choice,
@@ -52,6 +54,7 @@ private:
         CriticalPath critical;
     };
     const Side& side(Source source) const { return source == Source::measured ? measured_ : simulated_; }
+    QString describeCopy(Source source, StepTaskIndex copy) const;
     void addArrows(Source source, SliceRef slice, TimelineMarks& marks) const;
 
     std::shared_ptr<const TraceDocument> document_;

@@ -1,6 +1,7 @@
 #include "gui/plan/pareto_chart.h"
 
 #include "gui/style/number_format.h"
+#include "gui/style/okabe_ito.h"
 #include "gui/style/task_style.h"
 
 #include <QHelpEvent>
@@ -18,9 +19,13 @@ namespace {
 constexpr double kReach = 10;  // pixels
 constexpr double kSize = 4;    // radius of a mark
 
-/// Okabe-Ito; the shape tells devices apart without it.
-const std::array<QColor, 6> kColors{QColor::fromRgb(0x0072B2), QColor::fromRgb(0xE69F00), QColor::fromRgb(0x009E73),
-                                    QColor::fromRgb(0xCC79A7), QColor::fromRgb(0x56B4E9), QColor::fromRgb(0xD55E00)};
+/// From few lanes to many: blue and orange stay apart in every common form of colour blindness.
+QColor between(double share) {
+    const auto few = QColor::fromRgb(okabe_ito::kBlue);
+    const auto many = QColor::fromRgb(okabe_ito::kOrange);
+    const auto channel = [share](int a, int b) { return static_cast<int>(std::lround(a + (b - a) * share)); };
+    return {channel(few.red(), many.red()), channel(few.green(), many.green()), channel(few.blue(), many.blue())};
+}
 
 QPolygonF shapeAt(const QPointF& at, std::size_t shape, double radius) {
     static constexpr std::array<int, 6> kCorners{24, 4, 3, 4, 3, 5};  // circle, square, triangles, diamond, pentagon
@@ -34,11 +39,16 @@ QPolygonF shapeAt(const QPointF& at, std::size_t shape, double radius) {
     return polygon;
 }
 
+QString countOf(std::size_t candidates) {
+    return candidates == 1 ? ParetoChart::tr("1 candidate") : ParetoChart::tr("%1 candidates").arg(candidates);
+}
+
 QString describe(const PlanCandidate& candidate, std::size_t rank) {
     const Simulation& simulation = candidate.simulation;
-    return ParetoChart::tr("%1: %2 lanes %3, %4 micro-batches, checkpoint %5, %6\nstep time %7, peak memory %8%9")
+    return ParetoChart::tr("%1: %2 %3, %4 micro-batches, checkpoint %5, %6\nstep time %7, peak memory %8%9")
         .arg(rank + 1)
-        .arg(simulation.lanes.size())
+        .arg(simulation.lanes.size() == 1 ? ParetoChart::tr("1 lane")
+                                          : ParetoChart::tr("%1 lanes").arg(simulation.lanes.size()))
         .arg(QString::fromStdString(candidate.device_type))
         .arg(simulation.micro_batches)
         .arg(QString::fromStdString(to_string(simulation.options.checkpoint)),
@@ -81,12 +91,14 @@ void ParetoChart::setPlan(std::shared_ptr<const Plan> plan) {
     plan_ = std::move(plan);
     selected_.reset();
     devices_.clear();
+    lanes_.clear();
     double leastTime = 0, mostTime = 0, leastBytes = 0, mostBytes = 0;
     for (std::size_t k = 0; plan_ && k < plan_->candidates.size(); ++k) {
         const PlanCandidate& each = plan_->candidates[k];
         if (std::find(devices_.begin(), devices_.end(), each.device_type) == devices_.end()) {
             devices_.push_back(each.device_type);
         }
+        lanes_.push_back(each.simulation.lanes.size());
         const auto time = std::max(1.0, static_cast<double>(each.simulation.step_time.count()));
         const auto bytes = std::max(1.0, static_cast<double>(highest_peak(each.simulation)));
         leastTime = k == 0 ? time : std::min(leastTime, time);
@@ -94,10 +106,11 @@ void ParetoChart::setPlan(std::shared_ptr<const Plan> plan) {
         leastBytes = k == 0 ? bytes : std::min(leastBytes, bytes);
         mostBytes = std::max(mostBytes, bytes);
     }
+    std::sort(lanes_.begin(), lanes_.end());
+    lanes_.erase(std::unique(lanes_.begin(), lanes_.end()), lanes_.end());
     time_ = {std::max(1.0, leastTime) / 1.1, std::max(2.0, mostTime * 1.1)};
     memory_ = {std::max(1.0, leastBytes) / 1.15, std::max(2.0, mostBytes * 1.15)};
-    setAccessibleDescription(plan_ ? tr("%n candidate(s)", nullptr, static_cast<int>(plan_->candidates.size()))
-                                   : tr("nothing planned yet"));
+    setAccessibleDescription(plan_ ? countOf(plan_->candidates.size()) : tr("nothing planned yet"));
     update();
 }
 
@@ -117,13 +130,41 @@ QSize ParetoChart::minimumSizeHint() const {
 QRectF ParetoChart::plotRect() const {
     const QFontMetrics metrics = fontMetrics();
     const double left = metrics.horizontalAdvance(QStringLiteral("000 MiB")) + 10;
-    const double legend = devices_.size() > 1 ? metrics.height() + 4 : 0;
+    const double legend = devices_.size() > 1 || lanes_.size() > 1 ? metrics.height() + 4 : 0;
     return QRectF(rect()).adjusted(left, metrics.height() + 6 + legend, -12, -2 * metrics.height() - 6);
 }
 
 std::size_t ParetoChart::shapeOf(const PlanCandidate& candidate) const {
     return static_cast<std::size_t>(std::find(devices_.begin(), devices_.end(), candidate.device_type) -
                                     devices_.begin());
+}
+
+QColor ParetoChart::colorOf(std::size_t candidate) const {
+    return colorOfLanes(plan_->candidates.at(candidate).simulation.lanes.size());
+}
+
+QColor ParetoChart::colorOfLanes(std::size_t lanes) const {
+    const auto at = std::lower_bound(lanes_.begin(), lanes_.end(), lanes) - lanes_.begin();
+    return between(lanes_.size() < 2 ? 0 : static_cast<double>(at) / static_cast<double>(lanes_.size() - 1));
+}
+
+std::vector<ParetoChart::Label> ParetoChart::labels() const {
+    std::vector<Label> labels;
+    const QFontMetricsF metrics(font());
+    for (std::size_t k = 0; plan_ && lanes_.size() > 1 && k < plan_->candidates.size(); ++k) {
+        if (!plan_->candidates[k].pareto) {
+            continue;
+        }
+        const QString text = QString::number(plan_->candidates[k].simulation.lanes.size());
+        const QPointF at = pointOf(k) + QPointF(kSize + 3, -kSize - metrics.height());
+        const QRectF rect(at, QSizeF(metrics.horizontalAdvance(text) + 1, metrics.height()));
+        const bool covers =
+            std::any_of(labels.begin(), labels.end(), [&](const Label& other) { return other.rect.intersects(rect); });
+        if (!covers) {
+            labels.push_back({k, rect, text});
+        }
+    }
+    return labels;
 }
 
 QPointF ParetoChart::pointOf(std::size_t candidate) const {
@@ -222,7 +263,7 @@ void ParetoChart::paintPoints(QPainter& painter) const {
     for (const std::size_t k : order) {
         const PlanCandidate& each = plan_->candidates[k];
         const QPointF at = pointOf(k);
-        const QColor color = kColors[shapeOf(each) % kColors.size()];
+        const QColor color = colorOf(k);
         painter.setPen(QPen(each.pareto ? colors.text : color, 1));
         painter.setBrush(each.pareto ? QBrush(color) : QBrush(Qt::NoBrush));
         if (!each.simulation.feasible) {
@@ -232,6 +273,10 @@ void ParetoChart::paintPoints(QPainter& painter) const {
         } else {
             painter.drawPolygon(shapeAt(at, shapeOf(each), each.pareto ? kSize + 1 : kSize - 1));
         }
+    }
+    painter.setPen(colors.text);
+    for (const Label& label : labels()) {
+        painter.drawText(label.rect, Qt::AlignCenter, label.text);
     }
     if (selected_ && *selected_ < plan_->candidates.size()) {
         painter.setBrush(Qt::NoBrush);
@@ -244,20 +289,28 @@ void ParetoChart::paintLegend(QPainter& painter) const {
     const TimelineColors colors = timelineColors(palette());
     const int line = fontMetrics().height();
     QPointF at(plotRect().left(), line * 1.5 + 4);
-    for (std::size_t k = 0; k < devices_.size() && devices_.size() > 1; ++k) {
+    const auto add = [&](const QString& name, std::size_t shape, const QBrush& fill) {
         painter.setPen(QPen(colors.text, 1));
-        painter.setBrush(kColors[k % kColors.size()]);
-        painter.drawPolygon(shapeAt(at, k, kSize));
-        const QString name = devices_[k].empty() ? tr("as profiled") : QString::fromStdString(devices_[k]);
+        painter.setBrush(fill);
+        painter.drawPolygon(shapeAt(at, shape, kSize));
         painter.drawText(QPointF(at.x() + 8, at.y() + line / 3.0), name);
-        at.rx() += fontMetrics().horizontalAdvance(name) + 26;
+        at.rx() += fontMetrics().horizontalAdvance(name) + 24;
+    };
+    if (lanes_.size() > 1) {
+        const std::size_t middle = lanes_.size() / 2;
+        for (const std::size_t k : lanes_.size() > 2 ? std::vector{std::size_t{0}, middle, lanes_.size() - 1}
+                                                     : std::vector{std::size_t{0}, std::size_t{1}}) {
+            add(lanes_[k] == 1 ? tr("1 lane") : tr("%1 lanes").arg(lanes_[k]), 0, colorOfLanes(lanes_[k]));
+        }
     }
-    const QString marks = tr("filled: Pareto front   hollow: beaten   ×: does not fit");
+    for (std::size_t k = 0; k < devices_.size() && devices_.size() > 1; ++k) {
+        add(devices_[k].empty() ? tr("as profiled") : QString::fromStdString(devices_[k]), k, Qt::NoBrush);
+    }
+    const QString marks = tr("filled: Pareto front, with its lanes   hollow: beaten   ×: does not fit");
     painter.setPen(colors.faintText);
     const double room = width() - fontMetrics().horizontalAdvance(tr("peak memory")) - 24;
-    if (fontMetrics().horizontalAdvance(marks) <= room) {
-        painter.drawText(QRectF(4, 2, width() - 16, line), Qt::AlignRight, marks);
-    }
+    painter.drawText(QRectF(width() - 12 - room, 2, room, line), Qt::AlignRight,
+                     fontMetrics().elidedText(marks, Qt::ElideRight, static_cast<int>(room)));
 }
 
 void ParetoChart::pick(std::size_t candidate) {

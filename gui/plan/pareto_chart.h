@@ -2,6 +2,7 @@
 
 #include "simulator/planner.h"
 
+#include <QColor>
 #include <QPolygonF>
 #include <QWidget>
 
@@ -11,7 +12,9 @@
 
 namespace pipescope {
 /// A plan's candidates by step time and peak memory, both on logarithmic scales: filled on the Pareto front, hollow
-/// where another is better, crossed where they do not fit. Each device type has a shape of its own, and a colour.
+/// where another is better, crossed where they do not fit. The front also weighs lanes and cost, so a candidate of few
+/// lanes may be on it although a wider one is quicker and leaner: colour tells the number of lanes, written beside
+/// those of the front, and the shape tells the device type.
 class ParetoChart : public QWidget {
     Q_OBJECT
 
@@ -22,6 +25,14 @@ public:
     /// Nothing: none is marked.
     void select(std::optional<std::size_t> candidate);
     QPointF pointOf(std::size_t candidate) const;
+    QColor colorOf(std::size_t candidate) const;
+    /// The numbers of lanes written beside the front; one that would cover another is left out.
+    struct Label {
+        std::size_t candidate;
+        QRectF rect;
+        QString text;
+    };
+    std::vector<Label> labels() const;
     /// The nearest candidate within reach of a click.
     std::optional<std::size_t> candidateAt(const QPointF& position) const;
     /// What is written at the axes, in ns and in bytes; two values at least.
@@ -48,6 +59,7 @@ private:
         double place(double value) const;  ///< 0 to 1
     };
     QRectF plotRect() const;
+    QColor colorOfLanes(std::size_t lanes) const;
     std::size_t shapeOf(const PlanCandidate& candidate) const;
     void paintAxes(QPainter& painter) const;
     void paintPoints(QPainter& painter) const;
@@ -57,6 +69,7 @@ private:
     std::shared_ptr<const Plan> plan_;
     std::optional<std::size_t> selected_;
     std::vector<std::string> devices_;  // in the order of their first candidate
+    std::vector<std::size_t> lanes_;    // ascending
     Scale time_;
     Scale memory_;
 };

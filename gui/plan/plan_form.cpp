@@ -1,18 +1,18 @@
 #include "gui/plan/plan_form.h"
 
 #include "balance/device_catalogue.h"
+#include "gui/style/quantity_box.h"
 #include "schedule/schedules.h"
 #include "simulator/number_ranges.h"
 
 #include <QComboBox>
-#include <QDoubleSpinBox>
 #include <QFormLayout>
 #include <QLineEdit>
 #include <QListWidget>
-#include <QSpinBox>
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -54,8 +54,8 @@ PlanForm::PlanForm(QWidget* parent)
     : QWidget(parent),
       partitions_(new QLineEdit(QStringLiteral("1..8"), this)),
       chunks_(new QLineEdit(QStringLiteral("1..64"), this)),
-      batch_(new QSpinBox(this)),
-      memoryLimit_(new QDoubleSpinBox(this)),
+      batch_(new QuantityBox(tr("Batch"), Quantity::number, this)),
+      memoryLimit_(new QuantityBox(tr("Memory limit"), Quantity::bytes, this)),
       algorithm_(new QComboBox(this)),
       checkpoints_(createTicks(tr("Checkpoint modes to try"), 3, this)),
       schedules_(createTicks(tr("Schedules to try"), 3, this)),
@@ -65,10 +65,10 @@ PlanForm::PlanForm(QWidget* parent)
         tr("Such as 8, 4,8,12 or 1..64; of a range its ends, the powers of two and the batch's "
            "divisors"));
     batch_->setRange(1, 1'000'000);
-    memoryLimit_->setDecimals(3);
     memoryLimit_->setRange(0, 1e6);
-    memoryLimit_->setSuffix(QStringLiteral(" GiB"));
     memoryLimit_->setSpecialValueText(tr("no limit"));
+    connect(batch_, &QuantityBox::refused, this, &PlanForm::refused);
+    connect(memoryLimit_, &QuantityBox::refused, this, &PlanForm::refused);
     for (const BalanceAlgorithm each : {BalanceAlgorithm::optimal, BalanceAlgorithm::minmax, BalanceAlgorithm::block}) {
         algorithm_->addItem(QString::fromStdString(to_string(each)));
     }
@@ -97,8 +97,26 @@ PlanForm::PlanForm(QWidget* parent)
 
 void PlanForm::setOptions(const PipelineOptions& options) {
     options_ = options;
-    batch_->setValue(static_cast<int>(std::min<std::int64_t>(options.batch, batch_->maximum())));
-    memoryLimit_->setValue(static_cast<double>(options.memory_limit.value_or(0)) / kGiB);
+    showBatch();
+    showMemoryLimit();
+}
+
+void PlanForm::follow(const PipelineOptions& options) {
+    const PipelineOptions before = std::exchange(options_, options);
+    if (options.batch != before.batch) {
+        showBatch();
+    }
+    if (options.memory_limit != before.memory_limit) {
+        showMemoryLimit();
+    }
+}
+
+void PlanForm::showBatch() {
+    batch_->setValue(static_cast<double>(options_.batch));
+}
+
+void PlanForm::showMemoryLimit() {
+    memoryLimit_->setValue(static_cast<double>(options_.memory_limit.value_or(0)) / kGiB);
 }
 
 PlanRequest PlanForm::request(const Profile& profile) const {
@@ -106,7 +124,7 @@ PlanRequest PlanForm::request(const Profile& profile) const {
     request.options = options_;
     request.options.balance = PipelineOptions{}.balance;  // planned, and its lanes are not those of the candidates
     request.options.placement.clear();
-    request.options.batch = batch_->value();
+    request.options.batch = std::llround(batch_->value());
     request.options.replicas = 1;
     request.options.memory_limit.reset();
     if (memoryLimit_->value() > 0) {

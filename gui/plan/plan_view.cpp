@@ -22,6 +22,8 @@
 #include <QTableView>
 #include <QVBoxLayout>
 
+#include <algorithm>
+
 namespace pipescope {
 PlanView::PlanView(QWidget* parent, PlanRunner::Planner planner)
     : QWidget(parent),
@@ -73,6 +75,13 @@ void PlanView::createTable() {
     table_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 4);
     table_->horizontalHeader()->setHighlightSections(false);
     table_->horizontalHeader()->setStretchLastSection(true);
+    // What a choice is made by stands first, in sight without scrolling; files keep the model's order.
+    QHeaderView& header = *table_->horizontalHeader();
+    int place = PlanTableModel::rank + 1;
+    for (const PlanTableModel::Column column :
+         {PlanTableModel::stepTime, PlanTableModel::peak, PlanTableModel::lanes}) {
+        header.moveSection(header.visualIndex(column), place++);
+    }
     table_->resizeColumnsToContents();  // to their names, until there is a plan
     table_->installEventFilter(this);
 }
@@ -139,12 +148,17 @@ void PlanView::connectAll() {
         message_->setText(text);
         Q_EMIT finished();
     });
+    connect(form_, &PlanForm::refused, message_, &QLabel::setText);
     connect(filterText_, &QLineEdit::textChanged, filter_, &PlanFilter::setText);
     connect(table_, &QTableView::doubleClicked, this, &PlanView::openRow);
     connect(table_->selectionModel(), &QItemSelectionModel::currentRowChanged, this,
             [this](const QModelIndex& row) { chart_->select(candidateOf(row)); });
     connect(chart_, &ParetoChart::picked, this, &PlanView::selectCandidate);
     connect(chart_, &ParetoChart::activated, this, &PlanView::openCandidate);
+}
+
+void PlanView::follow(const PipelineOptions& options) {
+    form_->follow(options);
 }
 
 void PlanView::setProfile(std::shared_ptr<const Profile> profile, const PipelineOptions& options) {
@@ -187,15 +201,16 @@ QString PlanView::summary(const Plan& plan) const {
     QString text;
     if (plan.best) {
         const Simulation& best = plan.candidates[*plan.best].simulation;
-        text = tr("Best: %1 lanes, %2 micro-batches, checkpoint %3, step %4.")
-                   .arg(best.lanes.size())
+        text = tr("Best: %1, %2 micro-batches, checkpoint %3, step %4.")
+                   .arg(best.lanes.size() == 1 ? tr("1 lane") : tr("%1 lanes").arg(best.lanes.size()))
                    .arg(best.micro_batches)
                    .arg(QString::fromStdString(to_string(best.options.checkpoint)),
                         formatDuration(best.step_time.count()));
     } else if (plan.infeasible_because) {
         text = tr("Nothing fits: %1.").arg(QString::fromStdString(*plan.infeasible_because));
     }
-    text += tr(" %n candidate(s).", nullptr, static_cast<int>(plan.candidates.size()));
+    const std::size_t count = plan.candidates.size();
+    text += count == 1 ? tr(" 1 candidate.") : tr(" %1 candidates.").arg(count);
     return plan.cancelled ? tr("Cancelled. %1").arg(text.trimmed()) : text.trimmed();
 }
 
@@ -203,6 +218,9 @@ void PlanView::showPlan(std::shared_ptr<const Plan> plan) {
     showRunning(false);
     message_->setText(summary(*plan));
     model_->setPlan(plan);
+    const bool onDevices = std::any_of(plan->candidates.begin(), plan->candidates.end(),
+                                       [](const PlanCandidate& each) { return !each.device_type.empty(); });
+    table_->setColumnHidden(PlanTableModel::device, !onDevices);
     chart_->setPlan(std::move(plan));
     table_->resizeColumnsToContents();
     table_->setColumnWidth(PlanTableModel::balance, std::min(table_->columnWidth(PlanTableModel::balance),

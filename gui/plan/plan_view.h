@@ -34,6 +34,8 @@ public:
 
     /// Null: nothing to plan. `options` is what the form starts from.
     void setProfile(std::shared_ptr<const Profile> profile, const PipelineOptions& options);
+    /// The options of the what-if panel, which changed.
+    void follow(const PipelineOptions& options);
     void start();
     void cancel();
     /// By the file's ending, .csv or .json: the rows shown, in their order. Throws Error.

@@ -72,10 +72,10 @@ ReportTable totals(const TraceDocument& document) {
                           formatDuration(judged.measured.count()), formatDuration(judged.simulated.count()),
                           formatShareChange(found.step_error)});
     const QString refused = refusal(document);
-    const double points = judged.simulated_bubble - judged.measured_bubble;
+    const QString points = formatPoints(judged.simulated_bubble, judged.measured_bubble);
     table.rows.push_back({judged.is_mean ? tr("Bubble fraction, mean") : tr("Bubble fraction"),
                           refused.isEmpty() ? formatShare(judged.measured_bubble) : refused,
-                          formatShare(judged.simulated_bubble), refused.isEmpty() ? formatPoints(points) : kUnknown});
+                          formatShare(judged.simulated_bubble), refused.isEmpty() ? points : kUnknown});
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
     table.rows.push_back({tr("Whole step with the host's part"), orUnknown(found.measured_wall_step_time, duration),
                           kUnknown, kUnknown});
@@ -124,7 +124,7 @@ ReportTable largest(const TraceDocument& document) {
 }
 
 ReportTable unmatched(const TraceDocument& document) {
-    ReportTable table{tr("Tasks without a twin"), {tr("Reason"), tr("Tasks"), tr("Such as")}, {}, {}};
+    ReportTable table{tr("Unmatched tasks"), {tr("Reason"), tr("Tasks"), tr("Such as")}, {}, {}};
     for (const UnmatchedTasks& each : unmatchedTasks(document)) {
         QStringList examples;
         for (const TaskKey& task : each.examples) {

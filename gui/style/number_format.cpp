@@ -39,7 +39,8 @@ int decimalsFor(double value) {
 QString withSign(const QString& text, double value) {
     QString digits = text;
     digits.remove(QLocale().negativeSign());
-    if (value == 0) {
+    // What is rounded to nothing has no direction.
+    if (std::none_of(digits.begin(), digits.end(), [](QChar each) { return each.digitValue() > 0; })) {
         return digits;
     }
     return (value < 0 ? QString(QChar(0x2212)) : QStringLiteral("+")) + digits;
@@ -88,8 +89,21 @@ QString formatShareChange(double share) {
     return withSign(formatShare(share), share);
 }
 
-QString formatPoints(double share) {
-    return withSign(QCoreApplication::translate("Units", "%1 points").arg(QLocale().toString(share * 100, 'f', 1)),
-                    share);
+QString formatPoints(double now, double before) {
+    const double points = (std::round(now * 1000) - std::round(before * 1000)) / 10;
+    return withSign(QCoreApplication::translate("Units", "%1 points").arg(QLocale().toString(points, 'f', 1)), points);
+}
+
+QString formatRate(double bytesPerSecond) {
+    static constexpr std::array<const char*, 5> kNames{
+        QT_TRANSLATE_NOOP("Units", "B/s"), QT_TRANSLATE_NOOP("Units", "kB/s"), QT_TRANSLATE_NOOP("Units", "MB/s"),
+        QT_TRANSLATE_NOOP("Units", "GB/s"), QT_TRANSLATE_NOOP("Units", "TB/s")};
+    double value = bytesPerSecond;
+    std::size_t unit = 0;
+    while (std::fabs(value) >= 1000 && unit + 1 < kNames.size()) {
+        value /= 1000;
+        ++unit;
+    }
+    return withUnit(value, decimalsFor(value), kNames[unit]);
 }
 }  // namespace pipescope

@@ -19,6 +19,9 @@ QString formatBytes(std::int64_t bytes);
 QString formatShare(double share);
 /// -0.012 to "−1.2 %", with its sign.
 QString formatShareChange(double share);
-/// -0.004 to "−0.4 points": a difference of shares.
-QString formatPoints(double share);
+/// "−0.6 points" from 0.124 to 0.118: the difference of two shares as formatShare() shows them, so that a reader who
+/// subtracts them gets the same.
+QString formatPoints(double now, double before);
+/// "12.5 GB/s", in powers of 1000.
+QString formatRate(double bytesPerSecond);
 }  // namespace pipescope

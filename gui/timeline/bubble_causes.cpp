@@ -33,42 +33,63 @@ bool forwards(TaskKind kind) {
 
 /// Whether the lane that made the result had been at work on the same phase without a break, while this lane had been
 /// through it: then it is slower, and not only earlier in the pipeline.
-bool madeBySlowerLane(const StepTasks& tasks, StepTaskIndex before, StepTaskIndex dependency) {
-    const StepTaskIndex producer = producerOf(tasks, dependency);
-    if (before == kNoTask || producer == kNoTask) {
+bool madeBySlowerLane(const StepTasks& tasks, StepTaskIndex before, StepTaskIndex producer) {
+    if (before == kNoTask) {
         return false;  // the pipeline is filling
     }
-    const StepTaskIndex earlier = tasks.previous(producer);
     const StepTask& made = tasks.task(producer);
-    if (earlier == kNoTask || forwards(made.key.kind) != forwards(tasks.task(before).key.kind)) {
+    if (forwards(made.key.kind) != forwards(tasks.task(before).key.kind)) {
         return false;
     }
-    const std::int64_t pause = made.start - tasks.task(earlier).end;
+    // Back over the task and its recompute, which may have begun only when the gradient was there.
+    std::int64_t pause = 0;
+    StepTaskIndex at = producer;
+    for (bool more = true; more;) {
+        const StepTaskIndex earlier = tasks.previous(at);
+        if (earlier == kNoTask) {
+            return false;
+        }
+        pause += tasks.task(at).start - tasks.task(earlier).end;
+        const TaskKey& key = tasks.task(earlier).key;
+        more = at == producer && key.kind == TaskKind::recompute && key.micro_batch == made.key.micro_batch &&
+               key.partition == made.key.partition;
+        at = earlier;
+    }
     constexpr std::int64_t kShortPause = 20;  // a break up to a twentieth of the task is none
     return pause * kShortPause <= made.duration();
 }
 
-BubbleCause causeOf(const StepTasks& tasks, StepTaskIndex before, StepTaskIndex dependency) {
-    const TaskKind kind = tasks.task(dependency).key.kind;
+/// Why the lane waited until the producer had ended.
+BubbleCause causeOf(const StepTasks& tasks, StepTaskIndex before, StepTaskIndex producer) {
+    const TaskKind kind = tasks.task(producer).key.kind;
     if (kind == TaskKind::loss) {
         return BubbleCause::loss;
     }
-    if (madeBySlowerLane(tasks, before, dependency)) {
+    if (madeBySlowerLane(tasks, before, producer)) {
         return BubbleCause::slower_lane;
     }
     return forwards(kind) ? BubbleCause::previous_partition : BubbleCause::next_partition;
 }
 
 void addGap(const StepTasks& tasks, const BubblePiece& gap, StepTaskIndex before, std::vector<BubblePiece>& pieces) {
+    std::int64_t from = gap.start;
+    const auto add = [&](std::int64_t until, BubbleCause cause, StepTaskIndex of) {
+        until = std::min(until, gap.end);
+        if (until > from) {
+            pieces.push_back({gap.lane, from, until, cause, gap.next, of});
+            from = until;
+        }
+    };
     const StepTaskIndex dependency = latestDependency(tasks, gap.next);
-    std::int64_t ready = gap.start;
-    if (dependency != kNoTask && tasks.task(dependency).end > gap.start) {
-        ready = std::min(gap.end, tasks.task(dependency).end);
-        pieces.push_back({gap.lane, gap.start, ready, causeOf(tasks, before, dependency), gap.next, dependency});
+    if (dependency != kNoTask) {
+        if (const StepTaskIndex producer = producerOf(tasks, dependency); producer != kNoTask) {
+            add(tasks.task(producer).end, causeOf(tasks, before, producer), producer);
+        }
+        if (is_copy(tasks.task(dependency).key.kind)) {
+            add(tasks.task(dependency).end, BubbleCause::copy, dependency);
+        }
     }
-    if (ready < gap.end) {
-        pieces.push_back({gap.lane, ready, gap.end, BubbleCause::contention, gap.next, kNoTask});
-    }
+    add(gap.end, BubbleCause::contention, kNoTask);
 }
 }  // namespace
 
@@ -78,6 +99,7 @@ std::string_view to_string(BubbleCause cause) {
         case BubbleCause::next_partition: return "next partition";
         case BubbleCause::loss: return "loss";
         case BubbleCause::slower_lane: return "slower lane";
+        case BubbleCause::copy: return "copy";
         case BubbleCause::contention: return "contention";
         case BubbleCause::finished: return "finished";
     }

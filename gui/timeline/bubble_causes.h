@@ -13,10 +13,11 @@ enum class BubbleCause {
     next_partition,      ///< its next backward waited for the gradient of the partition after
     loss,                ///< the backward phase had not begun
     slower_lane,         ///< as the two above, but the other lane was busy without a break: it is the slower one
+    copy,                ///< the result was made, and on its way: its copy ran, or waited for the link
     contention,          ///< all was there, and yet it began late: the host, the device or the network was busy
     finished,            ///< it had no more to do in this step
 };
-inline constexpr int kNumBubbleCauses = 6;
+inline constexpr int kNumBubbleCauses = 7;
 std::string_view to_string(BubbleCause cause);
 
 /// A part of a lane's bubble.
@@ -26,13 +27,13 @@ struct BubblePiece {
     std::int64_t end = 0;
     BubbleCause cause = BubbleCause::contention;
     StepTaskIndex next = kNoTask;      ///< the task that came after; kNoTask: none
-    StepTaskIndex cause_of = kNoTask;  ///< what that task waited for; kNoTask: nothing
+    StepTaskIndex cause_of = kNoTask;  ///< the task or copy that it waited for; kNoTask: nothing
 
     std::int64_t length() const { return end - start; }
 };
 
 /// Every ns of the step in which a lane ran none of its tasks, in the order of lanes and time; pieces never overlap. A
-/// gap before a task is split at the end of what the task waited for: up to there that is the cause, after it
-/// contention.
+/// gap before a task is split at the ends of what the task waited for last: up to there the task that made its input is
+/// the cause, then the copy that brought it, then contention.
 std::vector<BubblePiece> bubblePieces(const StepTasks& tasks);
 }  // namespace pipescope

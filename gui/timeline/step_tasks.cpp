@@ -15,6 +15,28 @@ std::uint64_t packedWithoutStep(TaskKey key) {
 TaskKey with(const TaskKey& key, TaskKind kind, std::int32_t partition, std::int32_t skip = -1) {
     return {0, kind, partition, key.micro_batch, skip};
 }
+/// Where a task stands in the flow of a micro-batch's data: what it depends on always has a smaller number.
+std::int32_t placeInFlow(const TaskKey& key, std::int32_t last) {
+    const std::int32_t loss = 2 * last + 2;
+    const std::int32_t backward = loss + 3 + 4 * (last - key.partition);
+    switch (key.kind) {
+        case TaskKind::forward: return 2 * key.partition;
+        case TaskKind::copy_forward:
+        case TaskKind::skip_forward: return 2 * key.partition + 1;
+        case TaskKind::loss: return loss;
+        case TaskKind::copy_backward:
+        case TaskKind::skip_backward: return backward - 2;
+        case TaskKind::recompute: return backward - 1;
+        case TaskKind::backward: return backward;
+        case TaskKind::backward_weight: return backward + 1;
+        case TaskKind::optimizer:
+        case TaskKind::all_reduce: break;
+    }
+    return std::numeric_limits<std::int32_t>::max();
+}
+bool has(const std::vector<StepTaskIndex>& tasks, StepTaskIndex task) {
+    return std::find(tasks.begin(), tasks.end(), task) != tasks.end();
+}
 }  // namespace
 
 StepTasks::StepTasks(const TimelineStore& store, std::int32_t step) : step_(step), lanes_(store.lanes().size()) {
@@ -36,27 +58,63 @@ StepTasks::StepTasks(const TimelineStore& store, std::int32_t step) : step_(step
     }
     order();
     findPoppingPartitions();
+    findPrevious();
+    findRecomputeStart();
     link();
 }
 
 void StepTasks::order() {
-    std::sort(tasks_.begin(), tasks_.end(), [](const StepTask& a, const StepTask& b) {
-        return std::tuple(a.start, a.lane, a.end, pack(a.key)) < std::tuple(b.start, b.lane, b.end, pack(b.key));
-    });
-    previous_.assign(tasks_.size(), kNoTask);
-    std::map<std::pair<std::int64_t, int>, StepTaskIndex> last;  // of a lane's tasks, and of its copies of each kind
+    for (const StepTask& task : tasks_) {
+        if (!is_copy(task.key.kind)) {
+            lastPartition_ = std::max(lastPartition_, task.key.partition);
+        }
+    }
+    // Nothing starts before what it waits for has ended, so start and end almost give the order. Tasks without duration
+    // at one instant remain: those stand as their data flows.
+    const auto rank = [this](const StepTask& task) {
+        return std::tuple(task.start, task.end, placeInFlow(task.key, lastPartition_), task.lane, pack(task.key));
+    };
+    std::sort(tasks_.begin(), tasks_.end(), [&](const StepTask& a, const StepTask& b) { return rank(a) < rank(b); });
     for (StepTaskIndex i = 0; i < tasks_.size(); ++i) {
         const StepTask& task = tasks_[i];
         byKey_.emplace(packedWithoutStep(task.key), i);
-        const int line = is_copy(task.key.kind) ? static_cast<int>(task.key.kind) : -1;
-        const auto [before, first] = last.try_emplace({task.lane.value(), line}, i);
-        previous_[i] = first ? kNoTask : std::exchange(before->second, i);
-        if (line < 0) {
-            lastPartition_ = std::max(lastPartition_, task.key.partition);
-            if (task.key.kind != TaskKind::optimizer && task.key.kind != TaskKind::all_reduce) {
-                lanes_[task.lane.index()].push_back(i);
-            }
+        if (is_copy(task.key.kind)) {
+            continue;
         }
+        laneOf_.emplace(task.key.partition, task.lane);
+        if (task.key.kind != TaskKind::optimizer && task.key.kind != TaskKind::all_reduce) {
+            lanes_[task.lane.index()].push_back(i);
+        }
+    }
+}
+
+std::optional<LaneId> StepTasks::receiver(StepTaskIndex copy) const {
+    const TaskKey& key = task(copy).key;
+    std::optional<std::int32_t> partition;
+    switch (key.kind) {
+        case TaskKind::copy_forward: partition = key.partition + 1; break;
+        case TaskKind::skip_forward: partition = poppingPartition(key.skip); break;
+        case TaskKind::copy_backward:
+        case TaskKind::skip_backward: partition = key.partition; break;
+        default: return std::nullopt;
+    }
+    const auto found = partition ? laneOf_.find(*partition) : laneOf_.end();
+    return found == laneOf_.end() ? std::nullopt : std::optional(found->second);
+}
+
+void StepTasks::findPrevious() {
+    previous_.assign(tasks_.size(), kNoTask);
+    constexpr std::int64_t kOfTheLaneItself = -1;
+    constexpr std::int64_t kUnknownReceiver = -2;
+    std::map<std::pair<std::int64_t, std::int64_t>, StepTaskIndex> last;  // of each lane, and of each link
+    for (StepTaskIndex i = 0; i < tasks_.size(); ++i) {
+        std::int64_t link = kOfTheLaneItself;
+        if (is_copy(tasks_[i].key.kind)) {
+            const std::optional<LaneId> to = receiver(i);
+            link = to ? to->value() : kUnknownReceiver;
+        }
+        const auto [before, first] = last.try_emplace({tasks_[i].lane.value(), link}, i);
+        previous_[i] = first ? kNoTask : std::exchange(before->second, i);
     }
 }
 
@@ -96,6 +154,19 @@ void StepTasks::findPoppingPartitions() {
         popped_.emplace(most->first, skips_.size());
         skips_.push_back({skip, from[skip], most->first});
     }
+}
+
+StepTaskIndex StepTasks::gradientFor(const TaskKey& key) const {
+    return key.partition == lastPartition_ ? lossOf(key.micro_batch)
+                                           : firstOf({with(key, TaskKind::copy_backward, key.partition),
+                                                      with(key, TaskKind::backward, key.partition + 1)});
+}
+
+void StepTasks::findRecomputeStart() {
+    recomputesWithGradient_ = std::none_of(tasks_.begin(), tasks_.end(), [this](const StepTask& task) {
+        const StepTaskIndex gradient = task.key.kind == TaskKind::recompute ? gradientFor(task.key) : kNoTask;
+        return gradient != kNoTask && tasks_[gradient].end > task.start;
+    });
 }
 
 std::optional<std::int32_t> StepTasks::poppingPartition(std::int32_t skip) const {
@@ -178,12 +249,13 @@ std::vector<StepTaskIndex> StepTasks::dependencies(StepTaskIndex index) const {
             if (const StepTaskIndex loss = lossOf(-1); loss != kNoTask && tasks_[loss].key.micro_batch < 0) {
                 add(loss);  // with one loss for all, it separates the phases
             }
+            if (const StepTaskIndex gradient = gradientFor(key); recomputesWithGradient_ && !has(found, gradient)) {
+                add(gradient);
+            }
             break;
         case TaskKind::backward:
             add(find(with(key, TaskKind::recompute, j)));
-            add(j == lastPartition_
-                    ? lossOf(key.micro_batch)
-                    : firstOf({with(key, TaskKind::copy_backward, j), with(key, TaskKind::backward, j + 1)}));
+            add(gradientFor(key));
             for (auto [at, end] = stashed_.equal_range(j); at != end; ++at) {
                 add(find(with(key, TaskKind::skip_backward, j, skips_[at->second].skip)));
             }
@@ -210,19 +282,22 @@ CriticalPath criticalPath(const StepTasks& tasks) {
     StepTaskIndex at = kNoTask;
     for (StepTaskIndex i = 0; i < tasks.tasks().size(); ++i) {
         const StepTask& task = tasks.task(i);
-        if (is_compute(task.key.kind) && (at == kNoTask || task.end >= tasks.task(at).end)) {
+        const bool inTheStep = is_compute(task.key.kind) || task.key.kind == TaskKind::all_reduce;
+        if (inTheStep && (at == kNoTask || task.end >= tasks.task(at).end)) {
             at = i;
         }
     }
     while (at != kNoTask) {
         const StepTask& task = tasks.task(at);
+        const bool moves = is_copy(task.key.kind) || task.key.kind == TaskKind::all_reduce;
         path.tasks.push_back(at);
-        (is_copy(task.key.kind) ? path.copies : path.compute) += task.duration();
+        (moves ? path.copies : path.compute) += task.duration();
         std::vector<StepTaskIndex> before = tasks.dependencies(at);
         before.push_back(tasks.previous(at));
         StepTaskIndex latest = kNoTask;
         for (const StepTaskIndex each : before) {
-            // Only what began before it: a damaged trace must not send the walk round in a circle.
+            // Tasks stand in topological order; only a damaged trace has one that stands before what it waits for, and
+            // must not send the walk round in a circle.
             const bool earlier = each != kNoTask && each < at && tasks.task(each).end <= task.end;
             if (earlier && (latest == kNoTask || tasks.task(each).end > tasks.task(latest).end)) {
                 latest = each;

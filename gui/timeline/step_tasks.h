@@ -36,7 +36,8 @@ public:
     StepTasks(const TimelineStore& store, std::int32_t step);
 
     std::int32_t step() const { return step_; }
-    /// By start, then lane. A task that ran a second time is there twice; only the first one is found by its key.
+    /// In a topological order, which is that of their starts too: a task stands behind all that ended before it began,
+    /// also behind copies that took no time. A task that ran a second time is there twice; its key finds the first one.
     std::span<const StepTask> tasks() const { return tasks_; }
     const StepTask& task(StepTaskIndex index) const { return tasks_.at(index); }
     /// The step of the key is ignored.
@@ -45,10 +46,12 @@ public:
     /// What the task's data comes from, as far as it ran.
     std::vector<StepTaskIndex> dependencies(StepTaskIndex index) const;
     std::vector<StepTaskIndex> dependents(StepTaskIndex index) const;
-    /// The task before it on its lane, or for a copy the copy of that kind before it; kNoTask for the first.
+    /// The task before it on its lane, or for a copy the copy before it on its link; kNoTask for the first.
     StepTaskIndex previous(StepTaskIndex index) const { return previous_.at(index); }
     /// The partition in which the skip of this number ends; nothing if the step does not tell.
     std::optional<std::int32_t> poppingPartition(std::int32_t skip) const;
+    /// The lane that a copy goes to; nothing for other tasks, and where the step does not tell.
+    std::optional<LaneId> receiver(StepTaskIndex copy) const;
     /// The compute tasks and losses of a lane, by start.
     std::span<const StepTaskIndex> laneOrder(LaneId lane) const;
     std::size_t numLanes() const { return lanes_.size(); }
@@ -58,6 +61,10 @@ public:
 private:
     void order();
     void findPoppingPartitions();
+    void findPrevious();
+    void findRecomputeStart();
+    /// What brings the gradient of the output of the key's partition.
+    StepTaskIndex gradientFor(const TaskKey& key) const;
     std::optional<std::int32_t> producerPartition(const StepTask& skip_backward) const;
     void link();
     StepTaskIndex firstOf(std::initializer_list<TaskKey> keys) const;
@@ -66,8 +73,11 @@ private:
     std::int32_t step_;
     TimeRange range_;
     std::int32_t lastPartition_ = -1;
+    /// Read off the step too: no recompute began before its gradient was there (RecomputeStart::ordinary).
+    bool recomputesWithGradient_ = false;
     std::vector<StepTask> tasks_;
     std::unordered_map<std::uint64_t, StepTaskIndex> byKey_;  // packed, step 0
+    std::map<std::int32_t, LaneId> laneOf_;                   // by partition
     std::vector<StepTaskIndex> previous_;
     std::vector<std::vector<StepTaskIndex>> dependents_;
     std::vector<std::vector<StepTaskIndex>> lanes_;
@@ -86,7 +96,7 @@ private:
 struct CriticalPath {
     std::vector<StepTaskIndex> tasks;  ///< from the step's start to its end
     std::int64_t compute = 0;          ///< ns in forward, recompute, backward and loss
-    std::int64_t copies = 0;           ///< ns in copies and skips
+    std::int64_t copies = 0;           ///< ns in copies, skips and sums over replicas
     std::int64_t waits = 0;            ///< ns between one's end and the next one's start
 
     std::int64_t length() const { return compute + copies + waits; }

@@ -36,7 +36,8 @@ QBrush brushOf(BubbleCause cause, const TimelineColors& colors) {
                                                                   {okabe_ito::kBlue, Qt::FDiagPattern},
                                                                   {okabe_ito::kVermillion, Qt::DiagCrossPattern},
                                                                   {okabe_ito::kPurple, Qt::VerPattern},
-                                                                  {okabe_ito::kGreen, Qt::CrossPattern},
+                                                                  {okabe_ito::kGreen, Qt::HorPattern},
+                                                                  {okabe_ito::kSky, Qt::CrossPattern},
                                                                   {okabe_ito::kGrey, Qt::Dense7Pattern}}};
     const Style& style = kStyles.at(static_cast<std::size_t>(cause));
     const QColor ground = isDarkGround(colors) ? mixed(colors.bubble, QColor::fromRgb(style.color), 0.85)
@@ -52,8 +53,9 @@ QString nameOf(BubbleCause cause) {
             return text(QT_TRANSLATE_NOOP("TimelineMarks", "waits for the next partition"));
         case BubbleCause::loss: return text(QT_TRANSLATE_NOOP("TimelineMarks", "waits for the loss"));
         case BubbleCause::slower_lane: return text(QT_TRANSLATE_NOOP("TimelineMarks", "waits for a slower lane"));
-        case BubbleCause::contention: return text(QT_TRANSLATE_NOOP("TimelineMarks", "began late: contention"));
-        case BubbleCause::finished: return text(QT_TRANSLATE_NOOP("TimelineMarks", "has finished"));
+        case BubbleCause::copy: return text(QT_TRANSLATE_NOOP("TimelineMarks", "waits for a copy"));
+        case BubbleCause::contention: return text(QT_TRANSLATE_NOOP("TimelineMarks", "started late (contention)"));
+        case BubbleCause::finished: return text(QT_TRANSLATE_NOOP("TimelineMarks", "lane done"));
     }
     return {};
 }

@@ -2,7 +2,6 @@
 
 #include "gui/style/number_format.h"
 #include "gui/timeline/lane_accessible.h"
-#include "gui/timeline/time_ruler.h"
 #include "gui/timeline/timeline_marks.h"
 
 #include <QFontMetrics>
@@ -79,6 +78,20 @@ std::optional<SliceRef> TimelineView::storedAt(const TimelineStore& store, const
 std::optional<SliceRef> TimelineView::sliceAt(const QPoint& position) const {
     const int y = position.y() - lanesRect().top() + verticalScrollBar()->value();
     return store_ ? storedAt(*store_, layout_.rowAt(y), position) : std::nullopt;
+}
+
+std::optional<BubblePiece> TimelineView::bubbleAt(const QPoint& position) const {
+    const int y = position.y() - lanesRect().top() + verticalScrollBar()->value();
+    const std::optional<RowBand> row = store_ ? layout_.rowAt(y) : std::nullopt;
+    if (!row || !marks_ || !lanesRect().contains(position) || store_->rows()[row->row].copies) {
+        return std::nullopt;
+    }
+    const LaneId lane = store_->rows()[row->row].lane;
+    const std::int64_t time = timeAtPixel(position.x() + 0.5) - shift_;
+    const auto found = std::find_if(marks_->bubbles.begin(), marks_->bubbles.end(), [&](const BubblePiece& piece) {
+        return piece.lane == lane && piece.start <= time && time < piece.end;
+    });
+    return found == marks_->bubbles.end() ? std::nullopt : std::optional(*found);
 }
 
 std::optional<SliceRef> TimelineView::kernelAt(const QPoint& position) const {
@@ -219,26 +232,47 @@ void TimelineView::paintCursorTime(QPainter& painter) const {
     }
 }
 
+Ruler TimelineView::ruler() const {
+    const double spacing = QFontMetricsF(font()).horizontalAdvance(QStringLiteral("+888.888 ms   "));
+    return makeRuler(axis().window(), lanesRect().width(), axis().origin(), spacing);
+}
+
+std::vector<TimelineView::RulerLabel> TimelineView::rulerLabels() const {
+    const QRect lanes = lanesRect();
+    const QFontMetricsF metrics(font());
+    std::vector<RulerLabel> labels;
+    double free = lanes.left();
+    for (const RulerTick& tick : ruler().ticks) {
+        const double left = std::floor(lanes.left() + tick.x) + 3.5;
+        const double width = std::ceil(metrics.horizontalAdvance(tick.label)) + 1;
+        // Part of a number is another number: a label that an edge or its neighbour would cut is left out.
+        if (!tick.label.isEmpty() && left >= free && left + width <= lanes.left() + lanes.width()) {
+            labels.push_back({QRectF(left, 0, width, topMargin() - 4), tick.label});
+            free = left + width;
+        }
+    }
+    return labels;
+}
+
 void TimelineView::paintRuler(QPainter& painter) const {
     const QRect lanes = lanesRect();
     const int height = topMargin();
     painter.fillRect(QRect(0, 0, viewport()->width(), height), palette().color(QPalette::Window));
     painter.setPen(QPen(colors().grid, 0));
     painter.drawLine(0, height - 1, viewport()->width(), height - 1);
-    const double spacing = QFontMetricsF(font()).horizontalAdvance(QStringLiteral("+888.888 ms   "));
-    const Ruler ruler = makeRuler(axis().window(), lanes.width(), axis().origin(), spacing);
+    const Ruler ruler = this->ruler();
     painter.setPen(colors().faintText);
     painter.drawText(QRect(4, 0, lanes.left() - 8, height - 2), Qt::AlignVCenter | Qt::AlignRight, ruler.base);
     painter.save();
     painter.setClipRect(QRect(lanes.left(), 0, lanes.width(), height), Qt::IntersectClip);
+    painter.setPen(QPen(colors().faintText, 0));
     for (const RulerTick& tick : ruler.ticks) {
         const double x = std::floor(lanes.left() + tick.x) + 0.5;
-        painter.setPen(QPen(colors().faintText, 0));
         painter.drawLine(QPointF(x, height - (tick.label.isEmpty() ? 4 : 9)), QPointF(x, height - 1));
-        if (!tick.label.isEmpty()) {
-            painter.setPen(colors().text);
-            painter.drawText(QRectF(x + 3, 0, spacing, height - 4), Qt::AlignVCenter | Qt::AlignLeft, tick.label);
-        }
+    }
+    painter.setPen(colors().text);
+    for (const RulerLabel& label : rulerLabels()) {
+        painter.drawText(label.rect, Qt::AlignVCenter | Qt::AlignLeft | Qt::TextSingleLine, label.text);
     }
     painter.restore();
 }
@@ -330,6 +364,17 @@ QString TimelineView::kernelToolTip(SliceRef kernel) const {
     return text;
 }
 
+QString TimelineView::toolTipAt(const QPoint& position) const {
+    if (const std::optional<SliceRef> kernel = kernelAt(position)) {
+        return kernelToolTip(*kernel);
+    }
+    if (const std::optional<SliceRef> slice = sliceAt(position)) {
+        return describe_ ? describe_(*slice) : QString();
+    }
+    const std::optional<BubblePiece> bubble = bubbleAt(position);
+    return bubble && describeBubble_ ? describeBubble_(*bubble) : QString();
+}
+
 void TimelineView::mouseDoubleClickEvent(QMouseEvent* event) {
     const std::optional<SliceRef> kernel = kernelAt(event->position().toPoint());
     const std::optional<SliceRef> slice = kernel ? kernel : sliceAt(event->position().toPoint());
@@ -343,12 +388,7 @@ void TimelineView::mouseDoubleClickEvent(QMouseEvent* event) {
 bool TimelineView::viewportEvent(QEvent* event) {
     if (event->type() == QEvent::ToolTip) {
         const auto* help = static_cast<QHelpEvent*>(event);
-        const std::optional<SliceRef> slice = sliceAt(help->pos());
-        QString text = slice && describe_ ? describe_(*slice) : QString();
-        if (const std::optional<SliceRef> kernel = kernelAt(help->pos())) {
-            text = kernelToolTip(*kernel);
-        }
-        QToolTip::showText(help->globalPos(), text, viewport());
+        QToolTip::showText(help->globalPos(), toolTipAt(help->pos()), viewport());
         return true;
     }
     return AxisView::viewportEvent(event);

@@ -1,13 +1,16 @@
 #pragma once
 
 #include "gui/timeline/axis_view.h"
+#include "gui/timeline/bubble_causes.h"
 #include "gui/timeline/kernel_store.h"
+#include "gui/timeline/time_ruler.h"
 #include "gui/timeline/timeline_painter.h"
 #include "gui/timeline/timeline_store.h"
 
 #include <functional>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace pipescope {
 /// One timeline on the shared time axis: ruler, lane names, slices.
@@ -31,12 +34,24 @@ public:
     const TimelineMarks* marks() const { return marks_.get(); }
     /// The text of a slice's tooltip, as HTML.
     void setDescription(std::function<QString(SliceRef)> describe) { describe_ = std::move(describe); }
+    /// The text of a bubble's tooltip, as HTML.
+    void setBubbleDescription(std::function<QString(const BubblePiece&)> describe) {
+        describeBubble_ = std::move(describe);
+    }
 
     QRectF rectOf(SliceRef slice) const;
     /// The plate on the ruler that tells the cursor's time, in viewport pixels; empty while no cursor is in view.
     QRectF cursorPlate() const;
     QString cursorText() const;
     std::optional<SliceRef> sliceAt(const QPoint& position) const;
+    /// A bubble that is shaded by its cause.
+    std::optional<BubblePiece> bubbleAt(const QPoint& position) const;
+    /// The ruler's times that are drawn, each whole and apart from the others, in viewport pixels.
+    struct RulerLabel {
+        QRectF rect;
+        QString text;
+    };
+    std::vector<RulerLabel> rulerLabels() const;
     /// Of the store of kernels.
     std::optional<SliceRef> kernelAt(const QPoint& position) const;
     QRectF kernelRect(SliceRef kernel) const;
@@ -76,6 +91,8 @@ private:
     std::optional<SliceRef> storedAt(const TimelineStore& store, const std::optional<RowBand>& row,
                                      const QPoint& position) const;
     QString kernelToolTip(SliceRef kernel) const;
+    QString toolTipAt(const QPoint& position) const;
+    Ruler ruler() const;
     void paintRuler(QPainter& painter) const;
     /// The cursor's time, on a plate over the ruler.
     void paintCursorTime(QPainter& painter) const;
@@ -92,6 +109,7 @@ private:
     TimelinePainter painter_;
     TimelinePainter kernelPainter_;
     std::function<QString(SliceRef)> describe_;
+    std::function<QString(const BubblePiece&)> describeBubble_;
     std::optional<SliceRef> hovered_;
     std::optional<SliceRef> hoveredKernel_;
 };

@@ -18,8 +18,7 @@ constexpr double kFastest = 10;
 
 LaneSpeedEditor::LaneSpeedEditor(QWidget* parent) : QWidget(parent), choice_(new QComboBox(this)) {
     choice_->setAccessibleName(tr("Lane whose speed is set"));
-    slider_ = new ValueSlider(tr("Speed"),
-                              {decadeStops(kSlowest, kFastest), 0.01, 100, 2, QStringLiteral("×"), QString()}, this);
+    slider_ = new ValueSlider(tr("Speed"), Quantity::factor, {decadeStops(kSlowest, kFastest), 0.01, 100, 2, {}}, this);
     auto* layout = new QHBoxLayout(this);
     layout->setContentsMargins(0, 0, 0, 0);
     layout->addWidget(choice_);
@@ -27,6 +26,7 @@ LaneSpeedEditor::LaneSpeedEditor(QWidget* parent) : QWidget(parent), choice_(new
     setFocusProxy(choice_);
     connect(choice_, &QComboBox::currentIndexChanged, this, &LaneSpeedEditor::showSpeed);
     connect(slider_, &ValueSlider::gestureStarted, this, &LaneSpeedEditor::gestureStarted);
+    connect(slider_, &ValueSlider::refused, this, &LaneSpeedEditor::refused);
     connect(slider_, &ValueSlider::valueChanged, this, [this](double speed) {
         if (const std::optional<std::size_t> one = lane()) {
             speeds_[*one] = speed;

@@ -27,6 +27,7 @@ Q_SIGNALS:
     /// One for each lane; empty if all are 1.
     void speedsChanged(const std::vector<double>& speeds);
     void gestureStarted();
+    void refused(const QString& why);
 
 private:
     /// Nothing: all lanes.

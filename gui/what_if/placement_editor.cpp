@@ -1,10 +1,11 @@
 #include "gui/what_if/placement_editor.h"
 
+#include "gui/style/quantity_box.h"
+
 #include <QComboBox>
 #include <QFormLayout>
 #include <QLineEdit>
 #include <QSignalBlocker>
-#include <QSpinBox>
 
 #include <algorithm>
 #include <optional>
@@ -58,20 +59,19 @@ PlacementEditor::PlacementEditor(QFormLayout& form, QWidget& parent)
     : QObject(&parent),
       placement_(new QLineEdit(&parent)),
       devices_(new QLineEdit(&parent)),
-      cores_(new QSpinBox(&parent)),
+      cores_(new QuantityBox(tr("Cores"), Quantity::number, &parent)),
       linkSharing_(new QComboBox(&parent)) {
     placement_->setPlaceholderText(tr("each on its own; or 0,1,1,0"));
     placement_->setToolTip(tr("The lane of each partition, in order; partitions of one lane take turns"));
     placement_->setAccessibleName(tr("Lane of each partition"));
     devices_->setPlaceholderText(tr("all different; or cpu,cpu"));
-    devices_->setToolTip(tr("The device of each lane; lanes of one device share it, and exchange data for nothing"));
+    devices_->setToolTip(tr("The device of each lane; lanes of one device share it, and copy at no cost"));
     devices_->setAccessibleName(tr("Device of each lane"));
     cores_->setRange(0, kMostCores);
     cores_->setSpecialValueText(tr("one for each CPU lane"));
     cores_->setToolTip(tr("Cores that lanes on the device cpu share"));
     cores_->setAccessibleName(tr("Cores of the host"));
-    cores_->setKeyboardTracking(false);  // a number is taken once it is typed
-    linkSharing_->addItem(tr("nothing: a link for each pair"), static_cast<int>(LinkSharing::none));
+    linkSharing_->addItem(tr("none: one link per pair"), static_cast<int>(LinkSharing::none));
     linkSharing_->addItem(tr("the sender's port"), static_cast<int>(LinkSharing::sender));
     linkSharing_->addItem(tr("one bus"), static_cast<int>(LinkSharing::all));
     linkSharing_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);  // no wider than the others
@@ -80,11 +80,12 @@ PlacementEditor::PlacementEditor(QFormLayout& form, QWidget& parent)
     form.addRow(tr("Placement"), placement_);
     form.addRow(tr("Devices"), devices_);
     form.addRow(tr("Cores"), cores_);
-    form.addRow(tr("Copies share"), linkSharing_);
+    form.addRow(tr("Shared link"), linkSharing_);
     connect(placement_, &QLineEdit::editingFinished, this, &PlacementEditor::takePlacement);
     connect(devices_, &QLineEdit::editingFinished, this, &PlacementEditor::takeDevices);
-    connect(cores_, &QSpinBox::valueChanged, this, [this](int cores) {
-        Q_EMIT changed(tr("cores"), [cores](Scenario& next) { next.options.host_cores = cores; });
+    connect(cores_, &QuantityBox::refused, this, &PlacementEditor::failed);
+    connect(cores_, &QuantityBox::valueChanged, this, [this](double cores) {
+        Q_EMIT changed(tr("cores"), [cores](Scenario& next) { next.options.host_cores = static_cast<int>(cores); });
     });
     connect(linkSharing_, &QComboBox::activated, this, [this](int index) {
         const auto sharing = static_cast<LinkSharing>(linkSharing_->itemData(index).toInt());

@@ -9,9 +9,10 @@
 class QComboBox;
 class QFormLayout;
 class QLineEdit;
-class QSpinBox;
 
 namespace pipescope {
+class QuantityBox;
+
 /// Rows of a form about what partitions and lanes share: the lane of each partition, the device of each lane, the cores
 /// that "cpu" lanes share, and the links. Lists are written as for `pipescope simulate`.
 class PlacementEditor : public QObject {
@@ -27,7 +28,7 @@ public:
     void setOptions(const PipelineOptions& options);
     QLineEdit& placement() const { return *placement_; }
     QLineEdit& devices() const { return *devices_; }
-    QSpinBox& cores() const { return *cores_; }
+    QuantityBox& cores() const { return *cores_; }
     QComboBox& linkSharing() const { return *linkSharing_; }
 
 Q_SIGNALS:
@@ -42,7 +43,7 @@ private:
 
     QLineEdit* placement_;
     QLineEdit* devices_;
-    QSpinBox* cores_;
+    QuantityBox* cores_;
     QComboBox* linkSharing_;
 };
 }  // namespace pipescope

@@ -109,7 +109,7 @@ std::vector<ScenarioFigure> scenarioFigures(const SimulatedScenario& scenario, c
         if (figures[k].reference.isValid()) {
             const double now = plain[k].toDouble();
             const double before = figures[k].reference.toDouble();
-            figures[k].change = isShare(k) ? formatPoints(now - before) : changeOf(now, before);
+            figures[k].change = isShare(k) ? formatPoints(now, before) : changeOf(now, before);
         }
     }
     return figures;
@@ -152,7 +152,7 @@ ScenarioFigures::ScenarioFigures(QWidget* parent) : QWidget(parent), model_(new 
     const QString help =
         tr("Nine steps of ten lie between these, as much as layers and machine varied when the profile was made. The "
            "mean lies above the step time, since every wait is for the later of two.");
-    auto* name = new QLabel(tr("5–95 % of steps"), this);
+    auto* name = new QLabel(tr("Step-time range (90 % of steps)"), this);
     for (QLabel* label : {name, band_}) {
         label->setToolTip(help);
     }

@@ -2,7 +2,6 @@
 
 #include "gui/what_if/slider_stops.h"
 
-#include <QDoubleSpinBox>
 #include <QHBoxLayout>
 #include <QKeyEvent>
 #include <QSignalBlocker>
@@ -16,14 +15,13 @@ constexpr int kBoxCharacters = 17;
 constexpr int kPages = 10;  // Page Up and Page Down cross a slider in so many steps
 }  // namespace
 
-ValueSlider::ValueSlider(const QString& name, ValueRange range, QWidget* parent)
-    : QWidget(parent), slider_(new QSlider(Qt::Horizontal, this)), box_(new QDoubleSpinBox(this)) {
+ValueSlider::ValueSlider(const QString& name, Quantity quantity, ValueRange range, QWidget* parent)
+    : QWidget(parent), slider_(new QSlider(Qt::Horizontal, this)), box_(new QuantityBox(name, quantity, this)) {
     slider_->setAccessibleName(name);
     slider_->setFocusPolicy(Qt::StrongFocus);
     slider_->setMinimumWidth(70);
     slider_->installEventFilter(this);
     box_->setAccessibleName(tr("%1, exactly").arg(name));
-    box_->setKeyboardTracking(false);  // a half-typed number is no wish
     box_->setAlignment(Qt::AlignRight);
     box_->setFixedWidth(fontMetrics().averageCharWidth() * kBoxCharacters);  // sliders of a form end in one line
     box_->installEventFilter(this);
@@ -40,6 +38,7 @@ ValueSlider::ValueSlider(const QString& name, ValueRange range, QWidget* parent)
         box_->setValue(value);
         Q_EMIT valueChanged(value);
     });
+    connect(box_, &QuantityBox::refused, this, &ValueSlider::refused);
     connect(box_, &QDoubleSpinBox::valueChanged, this, [this](double value) {
         const QSignalBlocker blocker(slider_);
         slider_->setValue(static_cast<int>(nearestStop(range_.stops, value)));
@@ -67,12 +66,9 @@ void ValueSlider::setRange(ValueRange range) {
     range_ = std::move(range);
     slider_->setRange(0, static_cast<int>(range_.stops.size()) - 1);
     slider_->setPageStep(std::max(1, static_cast<int>(range_.stops.size()) / kPages));
-    box_->setDecimals(range_.decimals);
+    box_->setPrecision(range_.decimals);
     box_->setRange(range_.least, range_.most);
-    box_->setSuffix(range_.unit.isEmpty() ? QString() : QChar(QChar::Nbsp) + range_.unit);
     box_->setSpecialValueText(range_.none);
-    box_->setStepType(range_.decimals > 0 ? QAbstractSpinBox::AdaptiveDecimalStepType
-                                          : QAbstractSpinBox::DefaultStepType);
     setValue(value);
 }
 

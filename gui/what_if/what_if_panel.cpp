@@ -67,8 +67,8 @@ void choose(QComboBox& choice, const std::string& text) {
 }  // namespace
 
 WhatIfPanel::WhatIfPanel(ScenarioModel& model, QWidget* parent) : QWidget(parent), model_(model) {
-    empty_ = new QLabel(tr("There is nothing to play with: this file holds no profile. Record a run with a profile, or "
-                           "open a profile."),
+    empty_ = new QLabel(tr("No what-if: this file contains no profile. Record a run with a profile, or open a "
+                           "profile."),
                         this);
     empty_->setWordWrap(true);
     empty_->setAlignment(Qt::AlignCenter);
@@ -161,7 +161,7 @@ QWidget* WhatIfPanel::createButtons() {
     auto* pin = new QPushButton(tr("P&in"), buttons);
     pin->setToolTip(tr("Keep this scenario, to compare others with it"));
     back_ = new QPushButton(tr("&As recorded"), buttons);
-    back_->setToolTip(tr("Back to what was recorded"));
+    back_->setToolTip(tr("Reset to what was recorded"));
     connect(pin, &QPushButton::clicked, this, &WhatIfPanel::pinRequested);
     connect(back_, &QPushButton::clicked, &model_, &ScenarioModel::backToRecorded);
     line->addWidget(presetButton);
@@ -195,11 +195,12 @@ QWidget* WhatIfPanel::createBalanceButtons(QWidget* parent) {
 }
 
 void WhatIfPanel::addPipelineRows(QFormLayout& form) {
-    partitions_ = new ValueSlider(tr("Partitions"), {{1}, 1, 1, 0, {}, {}}, this);
-    perLane_ = new ValueSlider(tr("Partitions on each lane"), {{1}, 1, 1, 0, {}, {}}, this);
-    microBatches_ = new ValueSlider(tr("Micro-batches"),
-                                    {wholeStops(1, kMostSliderMicroBatches), 1, kMostMicroBatches, 0, {}, {}}, this);
-    batch_ = new ValueSlider(tr("Batch"), {wholeStops(1, kMostSliderBatch), 1, kMostTypedBatch, 0, {}, {}}, this);
+    partitions_ = new ValueSlider(tr("Partitions"), Quantity::number, {{1}, 1, 1, 0, {}}, this);
+    perLane_ = new ValueSlider(tr("Partitions on each lane"), Quantity::number, {{1}, 1, 1, 0, {}}, this);
+    microBatches_ = new ValueSlider(tr("Micro-batches"), Quantity::number,
+                                    {wholeStops(1, kMostSliderMicroBatches), 1, kMostMicroBatches, 0, {}}, this);
+    batch_ = new ValueSlider(tr("Batch"), Quantity::number,
+                             {wholeStops(1, kMostSliderBatch), 1, kMostTypedBatch, 0, {}}, this);
     checkpoint_ = new QComboBox(this);
     for (const Checkpoint mode : {Checkpoint::always, Checkpoint::except_last, Checkpoint::never}) {
         checkpoint_->addItem(QString::fromStdString(to_string(mode)));
@@ -220,14 +221,12 @@ void WhatIfPanel::addPipelineRows(QFormLayout& form) {
 }
 
 void WhatIfPanel::addHardwareRows(QFormLayout& form) {
-    bandwidth_ =
-        new ValueSlider(tr("Link bandwidth"),
-                        {withNone(decadeStops(0.01, 1000)), 0, 1e6, 3, QStringLiteral("GB/s"), tr("unlimited")}, this);
-    latency_ = new ValueSlider(tr("Link latency"),
-                               {withNone(decadeStops(0.1, 10'000)), 0, 1e9, 3, QStringLiteral("µs"), tr("none")}, this);
-    memoryLimit_ = new ValueSlider(
-        tr("Memory limit of a lane"),
-        {withNone(doublingStops(1.0 / 64, 256)), 0, 1e6, 3, QStringLiteral("GiB"), tr("no limit")}, this);
+    bandwidth_ = new ValueSlider(tr("Link bandwidth"), Quantity::rate,
+                                 {withNone(decadeStops(0.01, 1000)), 0, 1e6, 0, tr("unlimited")}, this);
+    latency_ = new ValueSlider(tr("Link latency"), Quantity::duration,
+                               {withNone(decadeStops(0.1, 10'000)), 0, 1e9, 0, tr("none")}, this);
+    memoryLimit_ = new ValueSlider(tr("Memory limit of a lane"), Quantity::bytes,
+                                   {withNone(doublingStops(1.0 / 64, 256)), 0, 1e6, 0, tr("no limit")}, this);
     speeds_ = new LaneSpeedEditor(this);
     optimizer_ = new QComboBox(this);
     optimizer_->setEditable(true);
@@ -248,6 +247,7 @@ void WhatIfPanel::addHardwareRows(QFormLayout& form) {
 void WhatIfPanel::connectSlider(ValueSlider& slider, int control, const QString& what,
                                 std::function<void(Scenario&, double)> change) {
     connect(&slider, &ValueSlider::gestureStarted, &model_, &ScenarioModel::startGesture);
+    connect(&slider, &ValueSlider::refused, this, &WhatIfPanel::say);
     connect(&slider, &ValueSlider::valueChanged, this, [this, control, what, change = std::move(change)](double value) {
         Scenario next = model_.scenario();
         change(next, value);
@@ -293,6 +293,7 @@ void WhatIfPanel::connectControls() {
         }
     });
     connect(speeds_, &LaneSpeedEditor::gestureStarted, &model_, &ScenarioModel::startGesture);
+    connect(speeds_, &LaneSpeedEditor::refused, this, &WhatIfPanel::say);
     connect(speeds_, &LaneSpeedEditor::speedsChanged, this, [this](const std::vector<double>& speeds) {
         Scenario next = model_.scenario();
         next.options.speeds = speeds;
@@ -325,8 +326,8 @@ void WhatIfPanel::showProfile() {
     }
     const int layers = static_cast<int>(std::min<std::size_t>(model_.profile()->layers.size(), kMostPartitions));
     const int most = std::min(layers, std::max(kMostSliderLanes, lanesOf(model_.recorded())));
-    partitions_->setRange({wholeStops(1, most), 1, static_cast<double>(layers), 0, {}, {}});
-    perLane_->setRange({wholeStops(1, std::min(layers, 8)), 1, static_cast<double>(layers), 0, {}, {}});
+    partitions_->setRange({wholeStops(1, most), 1, static_cast<double>(layers), 0, {}});
+    perLane_->setRange({wholeStops(1, std::min(layers, 8)), 1, static_cast<double>(layers), 0, {}});
     showScenario();
 }
 
@@ -357,12 +358,13 @@ void WhatIfPanel::showScenario() {
     back_->setEnabled(!model_.isAsRecorded());
     if (model_.hasRecording()) {
         back_->setText(tr("&As recorded"));
-        title_->setText(model_.isAsRecorded() ? tr("<b>As recorded</b>")
-                                              : tr("<b>What if</b> – in the last column: against what was recorded"));
+        title_->setText(model_.isAsRecorded()
+                            ? tr("<b>As recorded</b>")
+                            : tr("<b>What if</b> – last column: against the recorded pipeline, simulated"));
     } else {
         back_->setText(tr("De&fault"));
-        title_->setText(model_.isAsRecorded() ? tr("<b>A default scenario</b>")
-                                              : tr("<b>What if</b> – in the last column: against the default"));
+        title_->setText(model_.isAsRecorded() ? tr("<b>Default scenario</b>")
+                                              : tr("<b>What if</b> – last column: against the default"));
     }
 }
 
@@ -374,11 +376,13 @@ void WhatIfPanel::showResult() {
     for (const ScenarioMessage& message : result->messages) {
         lines << symbolOf(message.kind) + QChar(QChar::Nbsp) + message.text;
     }
-    messages_->setText(lines.join(QLatin1Char('\n')));
+    about_ = lines.join(QLatin1Char('\n'));
+    messages_->setText(about_);
 }
 
 void WhatIfPanel::say(const QString& text) {
-    messages_->setText(symbolOf(ScenarioMessage::Kind::error) + QChar(QChar::Nbsp) + text);
+    const QString refusal = symbolOf(ScenarioMessage::Kind::error) + QChar(QChar::Nbsp) + text;
+    messages_->setText(about_.isEmpty() ? refusal : refusal + QLatin1Char('\n') + about_);
 }
 
 QString WhatIfPanel::messages() const {

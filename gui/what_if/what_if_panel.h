@@ -88,6 +88,7 @@ private:
     ValueSlider* memoryLimit_ = nullptr;
     QComboBox* optimizer_ = nullptr;
     PeakBars* peaks_ = nullptr;
+    QString about_;  // the messages about the scenario shown
     QLabel* messages_ = nullptr;
 };
 }  // namespace pipescope

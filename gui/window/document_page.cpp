@@ -93,6 +93,9 @@ void DocumentPage::connectViews() {
             return toolTipOf(taskFacts(*document_, {source, slice, twinOf(*document_, source, slice, step)}, step),
                              source);
         });
+        each.setBubbleDescription([this, source](const BubblePiece& piece) {
+            return analysis_ && analysis_->tasks(source) != nullptr ? analysis_->describe(source, piece) : QString();
+        });
     }
     connect(memory_, &AxisView::overflowChanged, this, &DocumentPage::syncScrollBars, Qt::QueuedConnection);
     connect(tracks_, &AxisView::overflowChanged, this, &DocumentPage::syncScrollBars, Qt::QueuedConnection);

@@ -98,8 +98,8 @@ void MainWindow::createTaskTables() {
 
 void MainWindow::createUnmatchedTable() {
     unmatched_ = new UnmatchedTableModel(this);
-    auto* table = new FilteredTable(*unmatched_, tr("Tasks without a twin"), {}, this);
-    addDock(tr("Without twin"), "unmatched", table);
+    auto* table = new FilteredTable(*unmatched_, tr("Unmatched tasks"), {}, this);
+    addDock(tr("Unmatched"), "unmatched", table);
     connect(this, &MainWindow::pageChanged, this, &MainWindow::refreshUnmatched);
     connect(this, &MainWindow::pageChanged, table, [this, table] {
         const bool pair = document() != nullptr && document()->measured && document()->simulated;

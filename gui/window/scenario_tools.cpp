@@ -35,6 +35,7 @@ ScenarioTools::ScenarioTools(DocumentPage& page, QWidget* panelParent)
     compareTimer_->setInterval(kCompareDelay);
     connect(compareTimer_, &QTimer::timeout, this, &ScenarioTools::compare);
     connect(model_, &ScenarioModel::simulated, this, &ScenarioTools::show);
+    connect(model_, &ScenarioModel::scenarioChanged, this, [this] { plan_->follow(model_->scenario().options); });
     connect(panel_, &WhatIfPanel::pinRequested, this, &ScenarioTools::pin);
     connect(pins_, &PinnedScenarios::opened, this,
             [this](const Scenario& scenario) { open(scenario, tr("pinned scenario")); });
@@ -55,7 +56,7 @@ void ScenarioTools::refresh() {
     const std::shared_ptr<const Profile> profile = document ? document->profile : nullptr;
     const std::optional<Scenario> recorded = document ? recordedScenario(*document) : std::nullopt;
     const bool same = profile && model_->profile() && *profile == *model_->profile() &&
-                      (!recorded || *recorded == model_->recorded());
+                      (!recorded || *recorded == model_->recorded().options);
     if (same) {
         if (!model_->isAsRecorded() && model_->result() && page_.document() == page_.recorded()) {
             show();  // the file was read again, or further

@@ -8,6 +8,7 @@
 #include "gui/window/main_window.h"
 #include "gui/window/window_settings.h"
 #include "schedule/error.h"
+#include "schedule/quantities.h"
 
 #include <CLI/CLI.hpp>
 
@@ -17,8 +18,6 @@
 #include <QLocale>
 #include <QSettings>
 
-#include <array>
-#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -85,19 +84,14 @@ QSize parseSize(const std::string& text) {
     return size;
 }
 
-/// A time with its unit, ns without one.
+/// A time with its unit, ns without one; before the step where it begins with a minus.
 std::int64_t parseTime(const std::string& text) {
-    static constexpr std::array kUnits{std::pair{"ns", 1e0}, std::pair{"us", 1e3}, std::pair{"ms", 1e6},
-                                       std::pair{"s", 1e9}};
-    double value = 0;
-    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    const std::string unit(rest, text.data() + text.size());
-    for (const auto& [name, ns] : kUnits) {
-        if (error == std::errc() && (unit == name || (unit.empty() && ns == 1)) && std::abs(value * ns) < 9e18) {
-            return static_cast<std::int64_t>(std::llround(value * ns));
-        }
+    const bool before = text.starts_with('-');
+    const double ns = parse_duration_ns(before ? text.substr(1) : text, "a time of --range");
+    if (ns >= 9e18) {
+        throw UsageError("--range holds '" + text + "', but times end at 9e18 ns; use an earlier one");
     }
-    throw UsageError("--range holds '" + text + "', which is no time; write a number and ns, us, ms or s, as 12.5ms");
+    return std::llround(before ? -ns : ns);
 }
 
 TimeRange parseRange(const std::string& text) {

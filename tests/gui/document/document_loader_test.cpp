@@ -21,6 +21,7 @@ namespace pipescope {
 namespace {
 using testing::AllOf;
 using testing::HasSubstr;
+using testing::Not;
 using testing::ThrowsMessage;
 
 std::shared_ptr<const TraceDocument> load(const std::string& name, const SampleRun& run = {}) {
@@ -193,6 +194,19 @@ TEST(DocumentLoader, RefusesWhatIsNoTraceAndSaysWhatToDo) {
                 ThrowsMessage<Error>(AllOf(HasSubstr("/nowhere/x.sqlite"), HasSubstr("no such file"))));
     const QString text = pathOf("text.sqlite", "this is no database at all, but long enough to look at");
     EXPECT_THAT([&] { loadTrace(text); }, ThrowsMessage<Error>(HasSubstr("text.sqlite")));
+    for (const char* name : {"run.nsys-rep", "old.qdstrm"}) {
+        const QString report = pathOf(name, "some bytes that only nsys knows");
+        EXPECT_THAT([&] { loadTrace(report); },
+                    ThrowsMessage<Error>(HasSubstr("nsys export -t sqlite " + report.toStdString())));
+    }
+    const std::string profile = to_json(sampleProfile({}));
+    for (const std::size_t length : {profile.size() / 2, profile.size() - 2}) {
+        const QString half = pathOf("half.json", profile.substr(0, length));
+        EXPECT_THAT([&] { loadTrace(half); },
+                    ThrowsMessage<Error>(AllOf(HasSubstr("half.json"), Not(HasSubstr("recover")))));
+    }
+    EXPECT_THAT([] { loadTrace(pathOf("empty.sqlite", "")); },
+                ThrowsMessage<Error>(HasSubstr("is empty, not a trace")));
     const QString folder = QString::fromStdString(temporaryPath("").string());
     EXPECT_THAT([&] { loadTrace(folder); }, ThrowsMessage<Error>(HasSubstr("folder")));
 }

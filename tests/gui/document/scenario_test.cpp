@@ -1,6 +1,8 @@
 #include "gui/document/scenario.h"
 
 #include "gui/document/document_loader.h"
+#include "gui/document/headlines.h"
+#include "gui/style/number_format.h"
 #include "schedule/schedules.h"
 #include "tests/gui/sample_trace.h"
 
@@ -191,6 +193,37 @@ TEST(Scenario, ReplacesTheSimulatedHalfOfADocumentAndNothingElse) {
     EXPECT_LT(changed->simulation->step_time, document->simulation->step_time);
     EXPECT_EQ(changed->simulated, faster.timeline);
     EXPECT_GT(compareWithMeasured(*document, faster)->tasks_unmatched, 0);  // no recompute any more
+}
+
+TEST(Headlines, CompareAScenarioWithWhatItStartedFromAndAPredictionWithWhatWasMeasured) {
+    SampleRun run;
+    run.partitions = 4;
+    writeSampleTrace(temporaryPath("headline.sqlite"), run);
+    const auto document = loadTrace(QString::fromStdString(temporaryPath("headline.sqlite").string()));
+    EXPECT_THAT(simulatedHeadline(*document, 1).toStdString(), HasSubstr("against the measured step"));
+    const Scenario recorded = *recordedScenario(*document);
+    Scenario slower = recorded;
+    slower.options.link.bytes_per_second /= 50;
+    const SimulatedScenario before = simulateScenario(*document->profile, recorded);
+    const SimulatedScenario after = simulateScenario(*document->profile, slower);
+    auto changed = std::make_shared<TraceDocument>(*withScenario(*document, after));
+    changed->comparison = compareWithMeasured(*document, after);
+    // The same percentage as in the what-if panel, and no other one.
+    const double longer = static_cast<double>(after.simulation.step_time.count()) /
+                              static_cast<double>(before.simulation.step_time.count()) -
+                          1;
+    const std::string headline = simulatedHeadline(*changed, 1).toStdString();
+    EXPECT_THAT(
+        headline,
+        AllOf(
+            HasSubstr(formatShareChange(longer).toStdString()),
+            HasSubstr(formatPoints(after.simulation.bubble_fraction, before.simulation.bubble_fraction).toStdString()),
+            HasSubstr("against the recorded pipeline, simulated")));
+    ASSERT_TRUE(changed->comparison);
+    const std::string summary = comparisonHeadline(*changed).toStdString();
+    EXPECT_THAT(summary, AllOf(HasSubstr("what if"), testing::Not(HasSubstr("("))));
+    EXPECT_THAT(comparisonHeadline(*document).toStdString(),
+                AllOf(HasSubstr("simulated ("), HasSubstr("0 unmatched, the optimizer aside")));
 }
 }  // namespace
 }  // namespace pipescope

@@ -69,7 +69,29 @@ TEST_F(ParetoChartTest, FillsTheFront) {
     const std::size_t best = *plan_->best;
     const QImage image = chart_.grab().toImage();
     const QPoint at = chart_.pointOf(best).toPoint();
-    EXPECT_EQ(image.pixelColor(at), QColor::fromRgb(0x0072B2));
+    EXPECT_EQ(image.pixelColor(at), chart_.colorOf(best));
+}
+
+TEST_F(ParetoChartTest, TellsTheLanesThatKeepASlowerAndFullerCandidateOnTheFront) {
+    const auto lanes = [&](std::size_t k) { return plan_->candidates[k].simulation.lanes.size(); };
+    int looksBeaten = 0;
+    for (std::size_t a = 0; a < plan_->candidates.size(); ++a) {
+        for (std::size_t b = 0; plan_->candidates[a].pareto && b < plan_->candidates.size(); ++b) {
+            const bool above = chart_.pointOf(a).y() <= chart_.pointOf(b).y();
+            const bool behind = chart_.pointOf(a).x() >= chart_.pointOf(b).x();
+            if (plan_->candidates[b].pareto && above && behind && lanes(a) < lanes(b)) {
+                ++looksBeaten;
+                EXPECT_NE(chart_.colorOf(a), chart_.colorOf(b));
+            }
+        }
+    }
+    EXPECT_GT(looksBeaten, 0);
+    EXPECT_GT(chart_.labels().size(), 1U);
+    for (const ParetoChart::Label& label : chart_.labels()) {
+        EXPECT_TRUE(plan_->candidates[label.candidate].pareto);
+        EXPECT_EQ(label.text, QString::number(lanes(label.candidate)));
+        EXPECT_TRUE(QRectF(chart_.rect()).contains(label.rect));
+    }
 }
 
 TEST_F(ParetoChartTest, PicksByClickAndOpensByDoubleClickAndKeys) {

@@ -4,21 +4,22 @@
 #include "gui/plan/plan_form.h"
 #include "gui/plan/plan_runner.h"
 #include "gui/plan/plan_table_model.h"
+#include "gui/style/quantity_box.h"
+#include "gui/tables/table_export.h"
 #include "schedule/error.h"
 #include "tests/gui/sample_trace.h"
 
 #include <gtest/gtest.h>
 
 #include <QApplication>
-#include <QDoubleSpinBox>
 #include <QFile>
+#include <QHeaderView>
 #include <QLineEdit>
 #include <QListWidget>
 #include <QProgressBar>
 #include <QPushButton>
 #include <QSemaphore>
 #include <QSignalSpy>
-#include <QSpinBox>
 #include <QTableView>
 #include <QTest>
 
@@ -142,6 +143,50 @@ TEST_F(PlanViewTest, SaysWhatIsWrongWithTheForm) {
     view_.start();
     EXPECT_TRUE(view_.message().contains(QStringLiteral("no checkpoint mode")));
     EXPECT_EQ(rows(), 0);
+}
+
+TEST_F(PlanViewTest, ShowsStepTimeAndMemoryWithoutScrolling) {
+    view_.resize(1000, 300);
+    planNow();
+    const QHeaderView& header = *view_.table().horizontalHeader();
+    for (const PlanTableModel::Column column :
+         {PlanTableModel::stepTime, PlanTableModel::peak, PlanTableModel::lanes}) {
+        const int right = header.sectionViewportPosition(column) + header.sectionSize(column);
+        EXPECT_LE(right, view_.table().viewport()->width()) << column;
+    }
+    EXPECT_TRUE(view_.table().isColumnHidden(PlanTableModel::device));
+}
+
+TEST_F(PlanViewTest, PlansWithTheMemoryLimitOfTheWhatIfPanel) {
+    PipelineOptions options = sampleOptions({});
+    options.batch = 16;
+    view_.form().batch().setValue(8);  // typed here
+    options.memory_limit = Bytes{300} << 20;
+    options.link.latency_ns = 77;
+    view_.follow(options);
+    PlanRequest request = view_.form().request(*profile_);
+    EXPECT_EQ(request.options.memory_limit, Bytes{300} << 20);
+    EXPECT_EQ(request.options.link.latency_ns, 77);
+    EXPECT_EQ(request.options.batch, 8);  // the panel's is as it was
+    planNow();
+    for (int row = 0; row < rows(); ++row) {
+        const QModelIndex peak = view_.table().model()->index(row, PlanTableModel::peak);
+        EXPECT_EQ(peak.data().toString().startsWith(QStringLiteral("▲")),
+                  peak.data(kExportRole).toLongLong() > 300 << 20);
+    }
+    options.memory_limit.reset();
+    view_.follow(options);
+    EXPECT_FALSE(view_.form().request(*profile_).options.memory_limit);
+}
+
+TEST_F(PlanViewTest, SaysWhyATypedLimitIsNotTaken) {
+    QuantityBox& limit = view_.form().memoryLimit();
+    limit.setFocus();
+    limit.selectAll();
+    QTest::keyClicks(&limit, QStringLiteral("2 XB"));
+    QTest::keyClick(&limit, Qt::Key_Return);
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("'XB' is none of the units"))) << view_.message().toStdString();
+    EXPECT_EQ(limit.value(), 1);
 }
 
 TEST_F(PlanViewTest, SaysWhatADeviceTypeNeeds) {

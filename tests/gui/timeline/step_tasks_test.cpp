@@ -187,11 +187,13 @@ TEST(BubbleCauses, NameWhatTheLaneWaitedFor) {
             return piece.lane == LaneId{lane} && piece.start == start && piece.end == end && piece.cause == cause;
         });
     };
-    EXPECT_TRUE(has(0, 100, 350, BubbleCause::next_partition));
-    EXPECT_TRUE(has(1, 0, 120, BubbleCause::previous_partition));
+    EXPECT_TRUE(has(0, 100, 340, BubbleCause::next_partition));
+    EXPECT_TRUE(has(0, 340, 350, BubbleCause::copy));
+    EXPECT_TRUE(has(1, 0, 100, BubbleCause::previous_partition));
+    EXPECT_TRUE(has(1, 100, 120, BubbleCause::copy));
     EXPECT_TRUE(has(1, 120, 130, BubbleCause::contention));
     EXPECT_TRUE(has(1, 340, 550, BubbleCause::finished));
-    EXPECT_EQ(pieces.size(), 4U);
+    EXPECT_EQ(pieces.size(), 6U);
 }
 
 TEST(BubbleCauses, NameASlowerLaneAndTheLoss) {

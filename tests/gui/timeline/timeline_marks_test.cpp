@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <QApplication>
+#include <QHelpEvent>
 #include <QSignalSpy>
 #include <QTest>
 
@@ -75,6 +76,26 @@ TEST_F(TimelineMarksTest, ShadesEachPieceOfTheBubbleByItsCause) {
     EXPECT_TRUE(colorsOf(image, 1, 0, 200).contains(colorOf(BubbleCause::previous_partition)));
     EXPECT_TRUE(colorsOf(image, 1, 600, 1000).contains(colorOf(BubbleCause::finished)));
     EXPECT_FALSE(colorsOf(image, 0, 0, 200).contains(colorOf(BubbleCause::next_partition)));  // a task is none
+}
+
+TEST_F(TimelineMarksTest, FindsTheBubbleUnderThePointer) {
+    auto marks = std::make_shared<TimelineMarks>();
+    marks->bubbles = bubblePieces(StepTasks(*store_, 0));
+    view_.setMarks(marks);
+    const int y = static_cast<int>(view_.rectOf({0, 0}).center().y());
+    const auto at = [&](std::int64_t time) { return view_.bubbleAt({static_cast<int>(view_.pixelAtTime(time)), y}); };
+    ASSERT_TRUE(at(400));
+    EXPECT_EQ(at(400)->cause, BubbleCause::next_partition);
+    EXPECT_EQ(at(400)->length(), 400);
+    EXPECT_FALSE(at(100));  // a task
+    QString asked;
+    view_.setBubbleDescription([&](const BubblePiece& piece) { return asked = nameOf(piece.cause); });
+    const QPoint pointer(static_cast<int>(view_.pixelAtTime(400)), y);
+    QHelpEvent help(QEvent::ToolTip, pointer, view_.viewport()->mapToGlobal(pointer));
+    QApplication::sendEvent(view_.viewport(), &help);
+    EXPECT_EQ(asked, nameOf(BubbleCause::next_partition));
+    view_.setMarks(std::make_shared<TimelineMarks>());  // causes are off
+    EXPECT_FALSE(at(400));
 }
 
 TEST_F(TimelineMarksTest, TellsCausesApartWithoutTheirColour) {

@@ -269,6 +269,59 @@ TEST_F(WhatIfPanelTest, TakesTypedNumbersBetweenTheStops) {
     EXPECT_EQ(box.text(), QStringLiteral("unlimited"));
 }
 
+TEST_F(WhatIfPanelTest, TakesUnitsAsTheCommandsDo) {
+    const auto type = [](ValueSlider& slider, const char* text) {
+        slider.box().setFocus();
+        slider.box().selectAll();
+        QTest::keyClicks(&slider.box(), QString::fromUtf8(text));
+        QTest::keyClick(&slider.box(), Qt::Key_Return);
+    };
+    type(panel_.memoryLimit(), "30 MiB");
+    EXPECT_EQ(options().memory_limit, Bytes{30} << 20);
+    EXPECT_TRUE(panel_.figures().shownValue(5).endsWith(formatBytes(Bytes{30} << 20)));
+    type(panel_.bandwidth(), "1 kB/s");
+    EXPECT_NEAR(options().link.bytes_per_second, 1000, 1e-3);
+    type(panel_.latency(), "2 ms");
+    EXPECT_EQ(options().link.latency_ns, 2e6);
+}
+
+TEST_F(WhatIfPanelTest, SaysWhyATypedValueIsNotTaken) {
+    const auto refused = [this](ValueSlider& slider, const char* text, const char* why) {
+        const PipelineOptions before = options();
+        slider.box().setFocus();
+        slider.box().selectAll();
+        QTest::keyClicks(&slider.box(), QString::fromUtf8(text));
+        QTest::keyClick(&slider.box(), Qt::Key_Return);
+        EXPECT_EQ(options(), before);
+        EXPECT_TRUE(panel_.messages().startsWith(QStringLiteral("✖"))) << text;
+        EXPECT_TRUE(panel_.messages().contains(QString::fromUtf8(why))) << panel_.messages().toStdString();
+        QTest::keyClick(&slider.box(), Qt::Key_Down);  // another value, and the refusal is gone
+        EXPECT_FALSE(panel_.messages().contains(QString::fromUtf8(why)));
+        model_.backToRecorded();
+    };
+    refused(panel_.partitions(), "999", "Partitions is 999; it must be a whole number from 1 to 8");
+    refused(panel_.batch(), "0", "Batch is 0; it must be a whole number from 1");
+    refused(panel_.bandwidth(), "1 MiB", "'MiB' is none of the units");
+    refused(panel_.speeds().slider(), "1000", "Speed is 1000; it must be from 0.01");
+}
+
+TEST_F(WhatIfPanelTest, SaysWhyABandwidthHasNoEffect) {
+    const QString note = QStringLiteral("Link bandwidth and latency have no effect");
+    EXPECT_FALSE(panel_.messages().contains(note));
+    Scenario oneDevice = model_.scenario();
+    oneDevice.options.devices.assign(4, "cpu");
+    model_.change(oneDevice, QStringLiteral("devices"));
+    EXPECT_TRUE(panel_.messages().contains(note)) << panel_.messages().toStdString();
+    EXPECT_TRUE(panel_.messages().contains(QStringLiteral("device cpu")));
+    oneDevice.options.link = {};
+    model_.change(oneDevice, QStringLiteral("link"));
+    EXPECT_FALSE(panel_.messages().contains(note));
+    oneDevice.options.link.latency_ns = 100;
+    oneDevice.options.devices.back() = "other";
+    model_.change(oneDevice, QStringLiteral("device"));
+    EXPECT_FALSE(panel_.messages().contains(note));
+}
+
 TEST_F(WhatIfPanelTest, CutsAnewForAnotherNumberOfPartitions) {
     QTest::keyClick(&panel_.partitions().slider(), Qt::Key_End);
     EXPECT_EQ(options().balance.num_partitions(), 8U);

@@ -59,21 +59,41 @@ TEST_F(ViewerCommand, DrawsAPictureOfTheAskedSizeWithoutADisplay) {
     EXPECT_EQ(QImage(out).size(), QSize(1000, 600));
 }
 
-TEST_F(ViewerCommand, OpensEachOfSeveralFilesInATab) {
-    const QString home = path("several");
+/// Opens a window on the files, with settings of its own below `home`.
+void startWindow(QProcess& window, const QString& home, const QString& program, const QStringList& arguments) {
     QDir(home).removeRecursively();
+    QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
+    environment.insert(QStringLiteral("QT_QPA_PLATFORM"), QStringLiteral("offscreen"));
+    environment.insert(QStringLiteral("XDG_CONFIG_HOME"), home);
+    window.setProcessEnvironment(environment);
+    window.start(program, arguments);
+    ASSERT_TRUE(window.waitForStarted(40'000));
+}
+
+TEST_F(ViewerCommand, OpensAnEmptyWindowWithoutAFile) {
+    QProcess window;
+    startWindow(window, path("none"), QStringLiteral(PIPESCOPE_PROGRAM), {QStringLiteral("view")});
+    EXPECT_FALSE(window.waitForFinished(1'500)) << window.readAllStandardError().toStdString();
+    window.kill();
+    EXPECT_TRUE(window.waitForFinished(40'000));
+}
+
+class OpensSeveral : public ViewerCommand, public testing::WithParamInterface<bool> {};
+
+INSTANTIATE_TEST_SUITE_P(ViewerCommand, OpensSeveral, testing::Bool());
+
+TEST_P(OpensSeveral, FilesEachInATab) {
+    const bool throughPipescope = GetParam();
+    const QString home = path(throughPipescope ? "several_cli" : "several_gui");
     QStringList files;
     for (const char* name : {"several_a.sqlite", "several_b.sqlite", "several_c.sqlite"}) {
         writeSampleTrace(temporaryPath(name));
         files << path(name);
     }
     QProcess window;
-    QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
-    environment.insert(QStringLiteral("QT_QPA_PLATFORM"), QStringLiteral("offscreen"));
-    environment.insert(QStringLiteral("XDG_CONFIG_HOME"), home);
-    window.setProcessEnvironment(environment);
-    window.start(QStringLiteral(PIPESCOPE_GUI_PROGRAM), files);
-    ASSERT_TRUE(window.waitForStarted(40'000));
+    startWindow(window, home,
+                throughPipescope ? QStringLiteral(PIPESCOPE_PROGRAM) : QStringLiteral(PIPESCOPE_GUI_PROGRAM),
+                throughPipescope ? QStringList{QStringLiteral("view")} + files : files);
     // Each file that is shown becomes a recent one.
     const auto recent = [&] {
         const QSettings settings(home + QStringLiteral("/PipeScope/viewer.conf"), QSettings::NativeFormat);
@@ -241,6 +261,8 @@ TEST_F(ViewerCommand, GetsAllThatPipescopeViewIsAskedFor) {
     EXPECT_EQ(QImage(path("asked_cli.png")).size(), QSize(1100, 700));
     EXPECT_EQ(read(path("asked_cli.png")), read(path("asked_gui.png")));
 
+    EXPECT_EQ(run(program, {QStringLiteral("view"), file, file, QStringLiteral("--render"), path("two.png")}).code, 2);
+    EXPECT_EQ(run(program, {QStringLiteral("view"), QStringLiteral("--render"), path("two.png")}).code, 2);
     ASSERT_EQ(view({file, QStringLiteral("--render"), path("all_gui.png"), QStringLiteral("--all")}).code, 0);
     const QStringList all{QStringLiteral("view"),     file,
                           QStringLiteral("--render"), path("all_cli.png"),
