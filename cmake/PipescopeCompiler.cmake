@@ -4,7 +4,7 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_POSITION_INDEPENDENT_CODE ON)
-# Programs and libraries share one precompiled header, which GCC refuses if one says -fPIE and the other -fPIC.
+# Programs are compiled as libraries are: the same file in both is one entry of a compiler cache.
 set(CMAKE_CXX_COMPILE_OPTIONS_PIE "-fPIC")
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
@@ -30,7 +30,7 @@ endif()
 
 find_program(PIPESCOPE_CCACHE ccache)
 if(PIPESCOPE_CCACHE)
-  # Relative paths let another checkout of the same files hit; the sloppiness is what precompiled headers need.
+  # Relative paths let another checkout of the same files hit; the sloppiness is about times of files.
   set(CMAKE_CXX_COMPILER_LAUNCHER "${CMAKE_COMMAND}" -E env "CCACHE_BASEDIR=${PROJECT_SOURCE_DIR}" CCACHE_NOHASHDIR=1
-      "CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime" "${PIPESCOPE_CCACHE}")
+      "CCACHE_SLOPPINESS=time_macros,include_file_mtime,include_file_ctime" "${PIPESCOPE_CCACHE}")
 endif()

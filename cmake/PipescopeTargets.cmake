@@ -1,4 +1,4 @@
-# How the project's own targets are made: one library per folder, tests that are found by CTest, one precompiled header.
+# How the project's own targets are made: one library per folder, tests that are found by CTest.
 
 # pipescope_library(<name> SOURCES .. [PUBLIC ..] [PRIVATE ..]) makes pipescope_<name>, alias pipescope::<name>.
 function(pipescope_library name)
@@ -9,21 +9,18 @@ function(pipescope_library name)
     PUBLIC "$<BUILD_INTERFACE:pipescope_compiler>" ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
 endfunction()
 
-# <torch/torch.h> costs 10 to 40 s a file. Files of a target that calls pipescope_use_torch(<target>) compile against it
-# precompiled, once for the whole project.
-if(PIPESCOPE_TORCH)
-  file(WRITE "${PROJECT_BINARY_DIR}/pipescope_torch_pch.cpp.in" "// precompiles torch/torch.h for every torch target\n")
-  configure_file("${PROJECT_BINARY_DIR}/pipescope_torch_pch.cpp.in" "${PROJECT_BINARY_DIR}/pipescope_torch_pch.cpp" COPYONLY)
-  add_library(pipescope_torch_pch OBJECT "${PROJECT_BINARY_DIR}/pipescope_torch_pch.cpp")
-  target_link_libraries(pipescope_torch_pch PRIVATE pipescope_compiler LibTorch::torch)
-  target_compile_options(pipescope_torch_pch PRIVATE -fpch-preprocess)
-  target_precompile_headers(pipescope_torch_pch PRIVATE <torch/torch.h>)
-endif()
+# Torch's headers take most of the time of a file that includes them. A build from nothing reads them once for 16 files of
+# a library; a build to work in compiles each file alone, so that a change costs one file.
+option(PIPESCOPE_UNITY "Compile the torch libraries 16 files at a time: quickest for a build from nothing" OFF)
 
+# For targets that use LibTorch. There is no precompiled header: reading torch's back costs GCC 10 s a file, more than a
+# file takes in all that includes only the torch headers it needs.
 function(pipescope_use_torch target)
   target_link_libraries(${target} PUBLIC LibTorch::torch)
-  target_compile_options(${target} PRIVATE -fpch-preprocess)
-  target_precompile_headers(${target} REUSE_FROM pipescope_torch_pch)
+  get_target_property(type ${target} TYPE)
+  if(type STREQUAL STATIC_LIBRARY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ${PIPESCOPE_UNITY} UNITY_BUILD_BATCH_SIZE 16)
+  endif()
 endfunction()
 
 # pipescope_test(<name> SOURCES .. LIBRARIES .. [TORCH] [TIMEOUT s]) makes the GoogleTest program <name>; every case is
