@@ -310,7 +310,6 @@ TEST_F(Commands, WrongRequestsAreUsageErrorsThatSayWhatToDo) {
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --fast"), HasSubstr("--fast"));
     EXPECT_THAT(refused(2, "simulat p.json"), HasSubstr("the commands are"));
     EXPECT_THAT(user.succeeds("").out, HasSubstr("COMMAND"));
-    EXPECT_THAT(refused(2, "plan p.json --batch 4 --device-types A100,V100,a100"), HasSubstr("A100 appears twice"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --link-bandwidth 0GB/s"),
                 HasSubstr("leave the option out"));
 }
