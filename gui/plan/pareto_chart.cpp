@@ -120,7 +120,7 @@ void ParetoChart::select(std::optional<std::size_t> candidate) {
 }
 
 QSize ParetoChart::sizeHint() const {
-    return {420, 260};
+    return {300, 260};
 }
 
 QSize ParetoChart::minimumSizeHint() const {

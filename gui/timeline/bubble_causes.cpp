@@ -1,6 +1,8 @@
 #include "gui/timeline/bubble_causes.h"
 
 #include <algorithm>
+#include <limits>
+#include <span>
 
 namespace pipescope {
 namespace {
@@ -71,6 +73,22 @@ BubbleCause causeOf(const StepTasks& tasks, StepTaskIndex before, StepTaskIndex 
     return forwards(kind) ? BubbleCause::previous_partition : BubbleCause::next_partition;
 }
 
+/// Which of the lane's next tasks the gap is due to: several begin at its end where all but the last take no time.
+StepTaskIndex waitingTask(const StepTasks& tasks, std::span<const StepTaskIndex> next) {
+    StepTaskIndex waiting = next.front();
+    const auto inputAt = [&](StepTaskIndex index) {
+        const StepTaskIndex dependency = latestDependency(tasks, index);
+        return dependency == kNoTask ? std::numeric_limits<std::int64_t>::min() : tasks.task(dependency).end;
+    };
+    for (const StepTaskIndex index : next.subspan(1)) {
+        if (tasks.task(index).start != tasks.task(next.front()).start) {
+            break;
+        }
+        waiting = inputAt(index) > inputAt(waiting) ? index : waiting;
+    }
+    return waiting;
+}
+
 void addGap(const StepTasks& tasks, const BubblePiece& gap, StepTaskIndex before, std::vector<BubblePiece>& pieces) {
     std::int64_t from = gap.start;
     const auto add = [&](std::int64_t until, BubbleCause cause, StepTaskIndex of) {
@@ -113,14 +131,15 @@ std::vector<BubblePiece> bubblePieces(const StepTasks& tasks) {
         const LaneId lane{static_cast<std::int64_t>(number)};
         std::int64_t free = step.start;  // all before it is told
         StepTaskIndex before = kNoTask;
-        for (const StepTaskIndex index : tasks.laneOrder(lane)) {
-            const StepTask& task = tasks.task(index);
+        const std::span<const StepTaskIndex> order = tasks.laneOrder(lane);
+        for (std::size_t k = 0; k < order.size(); ++k) {
+            const StepTask& task = tasks.task(order[k]);
             const std::int64_t start = std::min(task.start, step.end);
             if (start > free) {
-                addGap(tasks, {lane, free, start, {}, index, kNoTask}, before, pieces);
+                addGap(tasks, {lane, free, start, {}, waitingTask(tasks, order.subspan(k)), kNoTask}, before, pieces);
             }
             free = std::max(free, task.end);
-            before = index;
+            before = order[k];
         }
         if (free < step.end) {
             pieces.push_back({lane, free, step.end, BubbleCause::finished, kNoTask, kNoTask});

@@ -15,6 +15,7 @@ std::uint64_t packedWithoutStep(TaskKey key) {
 TaskKey with(const TaskKey& key, TaskKind kind, std::int32_t partition, std::int32_t skip = -1) {
     return {0, kind, partition, key.micro_batch, skip};
 }
+
 /// Where a task stands in the flow of a micro-batch's data: what it depends on always has a smaller number.
 std::int32_t placeInFlow(const TaskKey& key, std::int32_t last) {
     const std::int32_t loss = 2 * last + 2;
@@ -34,6 +35,7 @@ std::int32_t placeInFlow(const TaskKey& key, std::int32_t last) {
     }
     return std::numeric_limits<std::int32_t>::max();
 }
+
 bool has(const std::vector<StepTaskIndex>& tasks, StepTaskIndex task) {
     return std::find(tasks.begin(), tasks.end(), task) != tasks.end();
 }
@@ -118,11 +120,11 @@ void StepTasks::findPrevious() {
     }
 }
 
-std::optional<std::int32_t> StepTasks::producerPartition(const StepTask& skip_backward) const {
+std::optional<std::int32_t> StepTasks::producerPartition(StepTaskIndex skip) const {
     constexpr std::ptrdiff_t kMostSeen = 256;  // a damaged trace must not cost the square of its tasks
+    const StepTask& skip_backward = tasks_[skip];
     const std::vector<StepTaskIndex>& order = lanes_[skip_backward.lane.index()];
-    const auto later = std::partition_point(
-        order.begin(), order.end(), [&](StepTaskIndex index) { return tasks_[index].start < skip_backward.start; });
+    const auto later = std::lower_bound(order.begin(), order.end(), skip);
     for (auto i = later; i != order.begin() && later - i < kMostSeen;) {
         const StepTask& task = tasks_[*--i];
         if (task.key.kind == TaskKind::backward && task.key.micro_batch == skip_backward.key.micro_batch &&
@@ -138,11 +140,12 @@ void StepTasks::findPoppingPartitions() {
     // have not.
     std::map<std::int32_t, std::map<std::int32_t, int>> votes;
     std::map<std::int32_t, std::int32_t> from;
-    for (const StepTask& task : tasks_) {
+    for (StepTaskIndex i = 0; i < tasks_.size(); ++i) {
+        const StepTask& task = tasks_[i];
         if (task.key.kind != TaskKind::skip_backward) {
             continue;
         }
-        if (const std::optional<std::int32_t> partition = producerPartition(task)) {
+        if (const std::optional<std::int32_t> partition = producerPartition(i)) {
             ++votes[task.key.skip][*partition];
             from[task.key.skip] = task.key.partition;
         }

@@ -65,7 +65,7 @@ private:
     void findRecomputeStart();
     /// What brings the gradient of the output of the key's partition.
     StepTaskIndex gradientFor(const TaskKey& key) const;
-    std::optional<std::int32_t> producerPartition(const StepTask& skip_backward) const;
+    std::optional<std::int32_t> producerPartition(StepTaskIndex skip) const;
     void link();
     StepTaskIndex firstOf(std::initializer_list<TaskKey> keys) const;
     StepTaskIndex lossOf(std::int32_t micro_batch) const;

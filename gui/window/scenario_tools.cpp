@@ -56,7 +56,7 @@ void ScenarioTools::refresh() {
     const std::shared_ptr<const Profile> profile = document ? document->profile : nullptr;
     const std::optional<Scenario> recorded = document ? recordedScenario(*document) : std::nullopt;
     const bool same = profile && model_->profile() && *profile == *model_->profile() &&
-                      (!recorded || *recorded == model_->recorded().options);
+                      (!recorded || *recorded == model_->recorded());
     if (same) {
         if (!model_->isAsRecorded() && model_->result() && page_.document() == page_.recorded()) {
             show();  // the file was read again, or further

@@ -114,13 +114,14 @@ QStringList WhatIfAgreement::sameInFlags() const {
                       panel_.checkpoint().currentText(),
                       QStringLiteral("--schedule"),
                       panel_.schedule().currentText(),
-                      QStringLiteral("--link-bandwidth"),
-                      bandwidth_,
                       QStringLiteral("--link-latency"),
                       latency_,
                       QStringLiteral("--memory-limit"),
                       limit_,
                       QStringLiteral("--json")};
+    if (bandwidth_ != QStringLiteral("0")) {  // copies are free in the panel, and without the flag
+        flags << QStringLiteral("--link-bandwidth") << bandwidth_;
+    }
     QStringList lanes;
     for (const LaneId lane : options.placement) {
         lanes << QString::number(lane.value());
