@@ -138,7 +138,8 @@ void check_tape(const LayerTape& tape, const std::string& path) {
         check_number("input_gradients[" + std::to_string(k) + "]", tape.input_gradients[k]);
     }
     for (const auto& [name, skip] : tape.stash) {
-        check_number("stash." + name, std::min(skip.value, skip.gradient) < 0 ? -1 : std::max(skip.value, skip.gradient));
+        check_number("stash." + name,
+                     std::min(skip.value, skip.gradient) < 0 ? -1 : std::max(skip.value, skip.gradient));
     }
     for (const auto& [name, skip] : tape.pop) {
         check_number("pop." + name, std::min(skip.value, skip.gradient) < 0 ? -1 : std::max(skip.value, skip.gradient));

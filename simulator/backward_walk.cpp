@@ -150,9 +150,9 @@ private:
     const std::vector<Bytes>& let_go_;
     std::vector<Skip> skips_;  // with an end in the range
     std::vector<Gradient> gradients_;
-    std::vector<std::size_t> live_;                               // of them: few at a time
-    std::size_t current_ = kTop;                                  // the gradient of the last walked layer's input
-    Bytes freed_ = 0;                                             // of the graph
+    std::vector<std::size_t> live_;  // of them: few at a time
+    std::size_t current_ = kTop;     // the gradient of the last walked layer's input
+    Bytes freed_ = 0;                // of the graph
     bool top_is_gone_ = false;
 };
 }  // namespace

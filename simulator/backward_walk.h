@@ -5,8 +5,8 @@
 #include <vector>
 
 namespace pipescope {
-/// Fills in the backward of a range of layers: its peaks, and what it hands on. `let_go`: by layer of the range, what its
-/// backward frees of kept storages. Needs memory.input and memory.output. O(layers).
+/// Fills in the backward of a range of layers: its peaks, and what it hands on. `let_go`: by layer of the range, what
+/// its backward frees of kept storages. Needs memory.input and memory.output. O(layers).
 void walk_backward_layers(const Profile& profile, const SizedProfile& sized, LayerRange layers,
                           const std::vector<Bytes>& let_go, PartitionMemory& memory);
 

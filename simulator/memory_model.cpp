@@ -186,10 +186,10 @@ private:
     }
 
     Phase phase_of(const Task& task) const {
-        return task.key.kind == TaskKind::recompute     ? Phase::recompute
-               : task.key.kind == TaskKind::backward    ? Phase::backward
-               : checkpointed(task.key.micro_batch)     ? Phase::checkpointed_forward
-                                                        : Phase::forward;
+        return task.key.kind == TaskKind::recompute  ? Phase::recompute
+               : task.key.kind == TaskKind::backward ? Phase::backward
+               : checkpointed(task.key.micro_batch)  ? Phase::checkpointed_forward
+                                                     : Phase::forward;
     }
     BoundBlocks given_values(int i, int j) {
         BoundBlocks bound;
@@ -261,8 +261,8 @@ private:
             bound.bind(block, id);
         }
         start_work(task, here.parts(Phase::backward, going(bound, task.lane, [&](std::int32_t block) {
-            return !leaves_as_gradient(here.tape(), block) || j == 0;
-        })));
+                                        return !leaves_as_gradient(here.tape(), block) || j == 0;
+                                    })));
     }
     /// Puts a task's parts on the clock.
     void start_work(const Task& task, const std::vector<WorkPart>& parts) {
@@ -405,7 +405,10 @@ private:
         };
         const bool next_is_here = j < last() && lane_of(j + 1) == task.lane;
         for (const std::int32_t block : tape.outputs) {
-            here.outputs.push_back(slot_of(block, j == last() ? output : next_is_here ? boundary : copy,
+            here.outputs.push_back(slot_of(block,
+                                           j == last()    ? output
+                                           : next_is_here ? boundary
+                                                          : copy,
                                            j == last() || !shares_storage(task.lane, lane_of(j + 1))));
         }
         for (const auto& [k, block] : tape.stashed) {

@@ -28,10 +28,10 @@ struct MemoryUse {
 // The rules, to be held against the engine. They count what tensors allocate, in steady state: gradients and optimizer
 // state exist. (i, j) is micro-batch i on partition j.
 //
-// One idea: storages come, move and go. A storage comes where a tape says so (partition_tape.h), is charged to one lane,
-// and goes when the last slot or graph that has it lets go of it. Two slots may have the same storage: tensors that share
-// one, an input that is handed through, a skip that is the output too, gradients of an addition. Where a layer has no
-// recorded tape, one is made up from its bytes.
+// One idea: storages come, move and go. A storage comes where a tape says so (partition_tape.h), is charged to one
+// lane, and goes when the last slot or graph that has it lets go of it. Two slots may have the same storage: tensors
+// that share one, an input that is handed through, a skip that is the output too, gradients of an addition. Where a
+// layer has no recorded tape, one is made up from its bytes.
 //
 // parameters  Parameters and buffers of the lane's partitions, always. With pipedream as many versions of the
 // parameters
@@ -42,12 +42,13 @@ struct MemoryUse {
 //             host ("cpu") its micro-batches are views of what the caller allocated, and not counted. The input of (i,
 //             j) arrives when its copy starts; between lanes of one device the copy shares the sender's storage, and
 //             the charge passes to the receiver when it ends. If (i, j) is checkpointed it lives until it is
-//             recomputed. Then, or in forward if it is not checkpointed, it goes behind the last layer that works on it,
-//             unless the graph keeps it.
+//             recomputed. Then, or in forward if it is not checkpointed, it goes behind the last layer that works on
+//             it, unless the graph keeps it.
 // saved       The graph of (i, j): from the end of forward (i, j), or of recompute (i, j) if it is checkpointed, to the
-//             end of backward (i, j), or of backward_weight (i, j) where the backward is split; then what the graph keeps
-//             of inputs, and the gradients of the outputs, stay as long too.
-// skip        A skip between lanes, from the forward that stashes it: it moves like an output, straight to the lane that
+//             end of backward (i, j), or of backward_weight (i, j) where the backward is split; then what the graph
+//             keeps of inputs, and the gradients of the outputs, stay as long too.
+// skip        A skip between lanes, from the forward that stashes it: it moves like an output, straight to the lane
+// that
 //             pops it, and its gradient the other way round. A skip within a partition is a storage of its graph, or a
 //             transient one.
 // transient   While a task runs: what its tape takes and lets go again. Layers take their shares of the task's time, so

@@ -334,7 +334,7 @@ private:
     std::map<std::size_t, std::int32_t> pending_;         // stashed and not popped yet
     std::map<std::size_t, std::int32_t> skip_gradients_;  // popped, and not at the layer that stashed it yet
     std::set<std::size_t> stashed_here_;
-    std::vector<int> holders_;     // graphs that keep a block
+    std::vector<int> holders_;        // graphs that keep a block
     std::vector<int> references_{0};  // by number, of which 0 is none: backwards that a gradient waits for
     PartitionTape out_;
 };
@@ -366,9 +366,8 @@ std::vector<LayerPart> parts_of(const Profile& profile, LayerRange layers, std::
         LayerPart& part = parts.emplace_back(LayerPart{std::move(tapes[l - layers.first.index()]), {}});
         // A layer's own word counts: a tape that names more is of another layer.
         const bool left_out = skips_on_tape == TapeSkips::left_out;
-        std::erase_if(part.tape.stash, [&](const auto& each) {
-            return left_out || !profile.layers[l].stash.contains(each.first);
-        });
+        std::erase_if(part.tape.stash,
+                      [&](const auto& each) { return left_out || !profile.layers[l].stash.contains(each.first); });
         std::erase_if(part.tape.pop, [&](const auto& each) {
             const std::vector<std::string>& pops = profile.layers[l].pop;
             return left_out || std::find(pops.begin(), pops.end(), each.first) == pops.end();
@@ -402,9 +401,9 @@ std::optional<LayerTape> recorded_tape(const Profile& profile, const SizedProfil
     const double share = static_cast<double>(sized.samples - profile.samples[at - 1]) /
                          static_cast<double>(profile.samples[at] - profile.samples[at - 1]);
     for (std::size_t b = 0; b < between.blocks.size(); ++b) {
-        between.blocks[b].bytes = std::max<Bytes>(
-            0, std::llround(std::lerp(static_cast<double>(tapes[at - 1].blocks[b].bytes),
-                                      static_cast<double>(tapes[at].blocks[b].bytes), share)));
+        between.blocks[b].bytes =
+            std::max<Bytes>(0, std::llround(std::lerp(static_cast<double>(tapes[at - 1].blocks[b].bytes),
+                                                      static_cast<double>(tapes[at].blocks[b].bytes), share)));
     }
     return between;
 }

@@ -13,9 +13,9 @@ std::optional<std::vector<PartitionTape>> recorded_tapes(const Profile& profile,
     std::vector<PartitionTape> tapes;
     for (int j = 0; j < partitions; ++j) {
         auto tape = recorded_partition_tape(profile, sized, balance.layers_of(PartitionId{j}));
-        const bool fits = tape && (tapes.empty() || (tapes.back().outputs.size() == tape->inputs.size() &&
-                                                     tapes.back().output_gradients.size() ==
-                                                         tape->input_gradients.size()));
+        const bool fits =
+            tape && (tapes.empty() || (tapes.back().outputs.size() == tape->inputs.size() &&
+                                       tapes.back().output_gradients.size() == tape->input_gradients.size()));
         if (!fits) {
             return std::nullopt;
         }

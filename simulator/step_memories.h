@@ -9,8 +9,9 @@
 #include <vector>
 
 namespace pipescope {
-/// What every micro-batch of a step does on every partition, and who shares memory with whom. (i, j) is micro-batch i on
-/// partition j. From the layers' tapes where all of them fit together, across the cuts too; else from the layers' bytes.
+/// What every micro-batch of a step does on every partition, and who shares memory with whom. (i, j) is micro-batch i
+/// on partition j. From the layers' tapes where all of them fit together, across the cuts too; else from the layers'
+/// bytes.
 class StepMemories {
 public:
     /// The arguments must outlive it.

@@ -52,11 +52,10 @@ PartitionWork::PartitionWork(const SizedProfile& sized, LayerRange layers, Parti
     }
     for (const std::int32_t event : tape_.tape.backward) {
         const Role role = tape_.tape.blocks[at(event)].role;
-        const bool is_value = role == Role::input || role == Role::passed || role == Role::output ||
-                              (role == Role::skip && std::none_of(tape_.stash_gradients.begin(),
-                                                                  tape_.stash_gradients.end(), [&](const auto& each) {
-                                                                      return each.second == -event;
-                                                                  }));
+        const bool is_value =
+            role == Role::input || role == Role::passed || role == Role::output ||
+            (role == Role::skip && std::none_of(tape_.stash_gradients.begin(), tape_.stash_gradients.end(),
+                                                [&](const auto& each) { return each.second == -event; }));
         kept_[at(event)] = kept_[at(event)] || (event < 0 && is_value);
     }
     std::vector<double> backward = of_layers(sized.backward, layers);

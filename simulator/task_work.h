@@ -19,8 +19,8 @@ struct WorkPart {
     WorkPeak peak;   ///< its highest point above what the lane held when the task started
 };
 
-/// The tasks of a partition for one micro-batch of one size, layer by layer in the order they run: its tape, played with
-/// what the task's caller lets go of. Threading: one thread at a time; results are remembered.
+/// The tasks of a partition for one micro-batch of one size, layer by layer in the order they run: its tape, played
+/// with what the task's caller lets go of. Threading: one thread at a time; results are remembered.
 class PartitionWork {
 public:
     enum class Phase : std::uint8_t { checkpointed_forward, forward, recompute, backward };

@@ -74,7 +74,8 @@ void measure(const RandomModel& model, std::uint64_t seed, double shown, Errors&
                                  layers_of(model).c_str());
                     is_named = true;
                 }
-                std::fprintf(stderr, "  %s lane %zu: counted %lld modelled %lld (%+.2f %%)\n    counted %s\n    modelled%s\n",
+                std::fprintf(stderr,
+                             "  %s lane %zu: counted %lld modelled %lld (%+.2f %%)\n    counted %s\n    modelled%s\n",
                              describe(pipeline).c_str(), lane, static_cast<long long>(peak.counted),
                              static_cast<long long>(peak.modelled), 100 * peak.error(),
                              parts(peak.counted_parts).c_str(), parts(peak.modelled_parts).c_str());

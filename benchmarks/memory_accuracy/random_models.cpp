@@ -206,8 +206,7 @@ private:
     void add_residual(std::int64_t c) {
         add("residual", [c] {
             nn::Sequential body(nn::Conv2d(nn::Conv2dOptions(c, c, 3).padding(1).bias(false)), nn::BatchNorm2d(c),
-                                      nn::ReLU(nn::ReLUOptions(true)),
-                                      nn::Conv2d(nn::Conv2dOptions(c, c, 3).padding(1)));
+                                nn::ReLU(nn::ReLUOptions(true)), nn::Conv2d(nn::Conv2dOptions(c, c, 3).padding(1)));
             return Made{body.ptr(),
                         on_first([body](const at::Tensor& x) mutable { return torch::relu(x + body->forward(x)); })};
         });
@@ -237,20 +236,20 @@ private:
             module->register_module("norm", norm.ptr());
             module->register_module("in", in.ptr());
             module->register_module("out", out.ptr());
-            return Made{module, on_first([=](const at::Tensor& x) mutable {
-                            const auto parts = in(norm(x)).view({x.size(0), x.size(1), 3, 2, -1}).permute({2, 0, 3, 1, 4});
-                            const at::Tensor mixed =
-                                fused ? at::scaled_dot_product_attention(parts[0], parts[1], parts[2])
-                                      : torch::softmax(parts[0].matmul(parts[1].transpose(-1, -2)) * 0.3, -1)
-                                            .matmul(parts[2]);
-                            return x + out(mixed.transpose(1, 2).reshape(x.sizes()));
-                        })};
+            return Made{
+                module, on_first([=](const at::Tensor& x) mutable {
+                    const auto parts = in(norm(x)).view({x.size(0), x.size(1), 3, 2, -1}).permute({2, 0, 3, 1, 4});
+                    const at::Tensor mixed =
+                        fused ? at::scaled_dot_product_attention(parts[0], parts[1], parts[2])
+                              : torch::softmax(parts[0].matmul(parts[1].transpose(-1, -2)) * 0.3, -1).matmul(parts[2]);
+                    return x + out(mixed.transpose(1, 2).reshape(x.sizes()));
+                })};
         });
     }
     void add_feed_forward(std::int64_t d) {
         add("feed_forward", [d] {
             nn::Sequential body(nn::LayerNorm(nn::LayerNormOptions({d})), nn::Linear(d, 4 * d), nn::GELU(),
-                                      nn::Linear(4 * d, d), nn::Dropout(0.1));
+                                nn::Linear(4 * d, d), nn::Dropout(0.1));
             return Made{body.ptr(), on_first([body](const at::Tensor& x) mutable { return x + body->forward(x); })};
         });
     }
@@ -266,14 +265,12 @@ private:
         if (chance(50)) {
             add("lstm", [d] {
                 nn::LSTM lstm(nn::LSTMOptions(d, d).batch_first(true));
-                return Made{lstm.ptr(),
-                            on_first([lstm](const at::Tensor& x) mutable { return std::get<0>(lstm(x)); })};
+                return Made{lstm.ptr(), on_first([lstm](const at::Tensor& x) mutable { return std::get<0>(lstm(x)); })};
             });
         } else {
             add("gru", [d] {
                 nn::GRU gru(nn::GRUOptions(d, d).batch_first(true));
-                return Made{gru.ptr(),
-                            on_first([gru](const at::Tensor& x) mutable { return std::get<0>(gru(x)); })};
+                return Made{gru.ptr(), on_first([gru](const at::Tensor& x) mutable { return std::get<0>(gru(x)); })};
             });
         }
     }
@@ -385,9 +382,8 @@ private:
     void end_in_a_vector() {
         if (shape_.size() == 2 && chance(60)) {
             const bool last = chance(50);
-            add_function(last ? "last" : "mean", [last](const at::Tensor& x) {
-                return last ? x.select(1, x.size(1) - 1) : x.mean(1);
-            });
+            add_function(last ? "last" : "mean",
+                         [last](const at::Tensor& x) { return last ? x.select(1, x.size(1) - 1) : x.mean(1); });
             shape_ = {shape_[1]};
         } else {
             add_function("flatten", [](const at::Tensor& x) { return x.flatten(1); });

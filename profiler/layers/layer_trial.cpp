@@ -90,9 +90,8 @@ std::vector<BoundaryStorage> storages_of(const Tensors& tensors) {
 
 Activation fresh_inputs(const Activation& activation) {
     StorageCopies storages;
-    Copies copies([&](const at::Tensor& tensor) {
-        return storages.of(tensor).set_requires_grad(tensor.requires_grad());
-    });
+    Copies copies(
+        [&](const at::Tensor& tensor) { return storages.of(tensor).set_requires_grad(tensor.requires_grad()); });
     return copies.of(activation);
 }
 
@@ -140,8 +139,8 @@ void TrialGraph::close(const Tensors& outputs) {
     state_->graph.close(outputs);
     for (const at::Tensor& output : outputs) {
         const bool wants = output.defined() && output.requires_grad();
-        state_->shapes.push_back(
-            wants ? at::empty_like(output, output.options().device(at::kMeta).requires_grad(false)) : at::Tensor());
+        state_->shapes.push_back(wants ? at::empty_like(output, output.options().device(at::kMeta).requires_grad(false))
+                                       : at::Tensor());
         state_->devices.push_back(output.defined() ? output.device() : at::kCPU);
     }
 }

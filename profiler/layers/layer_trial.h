@@ -27,8 +27,8 @@ at::Tensor fresh_copy(const at::Tensor& tensor);
 Tensors popped_tensors(const Activation& before, const SkipNames& names);
 Tensors stashed_tensors(const Activation& after, const SkipNames& names);
 
-/// A layer's graph, as a lane has it: it holds neither what went in nor what came out, and catches the gradients of what
-/// went in.
+/// A layer's graph, as a lane has it: it holds neither what went in nor what came out, and catches the gradients of
+/// what went in.
 class TrialGraph {
 public:
     TrialGraph();
@@ -45,8 +45,8 @@ public:
     /// Zeros, one for each output that requires a gradient, on its device; undefined for the others.
     Tensors output_gradients() const;
     /// Takes the gradients, so that whoever holds none lets the graph free them. Once. Gives those of what was opened:
-    /// the tensors, then the skips by name, of which one that is a tensor too has none of its own; undefined where there
-    /// is none.
+    /// the tensors, then the skips by name, of which one that is a tensor too has none of its own; undefined where
+    /// there is none.
     Tensors backward(Tensors gradients);
 
 private:

@@ -193,8 +193,8 @@ private:
         builder_.tape().backward = builder_.events(log_.take());
         name_input_gradients(arrived, wants_gradient);
         if (gradients_ != nullptr) {
-            gradients_->assign(arrived.begin(), arrived.begin() + static_cast<std::ptrdiff_t>(std::min(
-                                                                      arrived.size(), wants_gradient.size())));
+            gradients_->assign(arrived.begin(), arrived.begin() + static_cast<std::ptrdiff_t>(
+                                                                      std::min(arrived.size(), wants_gradient.size())));
         }
     }
     /// As the layer above leaves it: what is transposed or expanded, a layer may copy.

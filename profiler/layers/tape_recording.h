@@ -12,8 +12,8 @@ namespace pipescope {
 /// caches exist. An empty tape where the layer does not give back what it took (it keeps a cache of its own, say): no
 /// replay of such a tape could be exact. On an accelerator a layer's own blocks have the bytes that the allocator
 /// rounds them up to. Throws Error as AllocationLog does. Precondition: the tracking allocator is installed.
-/// `gradients`, if given: in, what the layer above leaves as gradients of this one's outputs, whose layout counts (none:
-/// contiguous); out, what this one leaves of its inputs.
+/// `gradients`, if given: in, what the layer above leaves as gradients of this one's outputs, whose layout counts
+/// (none: contiguous); out, what this one leaves of its inputs.
 LayerTape record_tape(LayerChain& chain, std::size_t index, const Activation& before, Tensors* gradients = nullptr);
 
 /// Those of all layers, from the last to the first. `before` has the activation before each.
