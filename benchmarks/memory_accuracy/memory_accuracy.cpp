@@ -92,7 +92,7 @@ int run(const std::vector<std::string>& arguments) {
     const std::uint64_t models = !arguments.empty() ? std::stoull(arguments[0]) : 10;
     const std::uint64_t first = arguments.size() > 1 ? std::stoull(arguments[1]) : 0;
     tracking_allocator::install();
-    std::printf("| kind | models | lanes | within 1 % | worst |\n| --- | ---: | ---: | ---: | ---: |\n");
+    std::fputs("| kind | models | lanes | within 1 % | worst |\n| --- | ---: | ---: | ---: | ---: |\n", stdout);
     Errors all;
     for (const std::string& kind : random_model_kinds()) {
         if (arguments.size() > 2 && arguments[2] != kind) {
