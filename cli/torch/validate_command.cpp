@@ -3,6 +3,7 @@
 #include "cli/program.h"
 #include "cli/progress_bar.h"
 #include "cli/reports.h"
+#include "cli/stop_signals.h"
 #include "cli/torch/emulated_demo_profile.h"
 #include "cli/torch/self_profile.h"
 #include "cli/torch/torch_program.h"
@@ -37,7 +38,19 @@ struct ValidateFlags {
 std::vector<ValidatedCandidate> run_plan(const std::string& name, const ModelSpec& model, ValidationPlan plan) {
     ProgressBar bar("validating " + name);
     plan.progress = [&](double done) { bar.show(done); };
+    plan.stop = [] { return stop_signal() != 0; };
     return validate(model, plan);
+}
+
+/// How many runs an interrupted validation has, of those it was to make; empty: it was not interrupted.
+std::string interruption(const std::vector<ValidatedCandidate>& candidates, std::int64_t rounds) {
+    std::size_t runs = 0;
+    for (const ValidatedCandidate& each : candidates) {
+        runs += each.runs.size();
+    }
+    return stop_signal() == 0 ? ""
+                              : fmt::format("interrupted after {} of {} runs\n", runs,
+                                            candidates.size() * static_cast<std::size_t>(rounds));
 }
 
 std::vector<ValidatedCandidate> validate_emulated(const ValidateFlags& flags) {
@@ -75,6 +88,7 @@ std::vector<ValidatedCandidate> validate_real(const ValidateFlags& flags) {
 }
 
 ExitCode validate_command(const ValidateFlags& flags) {
+    const StopSignals signals;
     for (const auto& [option, value] : {std::pair{"--rounds", flags.rounds}, {"--steps", flags.steps}}) {
         if (value < 1) {
             throw UsageError(
@@ -93,11 +107,21 @@ ExitCode validate_command(const ValidateFlags& flags) {
     }
     const auto candidates = emulated ? validate_emulated(flags) : validate_real(flags);
     const ValidationGoal goal = validation_goal(emulated, flags.lanes, usable_cores());
+    if (candidates_that_ran(candidates).empty()) {
+        throw Interrupted();
+    }
     print_warnings(load_warnings(summarize(candidates_that_ran(candidates)).load, "profiles and runs were measured"));
-    std::cout << (flags.json ? dump(validation_json(candidates, goal))
-                             : validation_text(candidates, goal, flags.markdown) +
-                                   (emulated ? "" : fewer_micro_batches(flags.chunks, flags.batch)));
-    return ExitCode::success;
+    if (flags.json) {
+        nlohmann::ordered_json object = validation_json(candidates, goal);
+        if (stop_signal() != 0) {
+            object["interrupted"] = true;
+        }
+        std::cout << dump(object);
+    } else {
+        std::cout << validation_text(candidates, goal, flags.markdown) << interruption(candidates, flags.rounds)
+                  << (emulated ? "" : fewer_micro_batches(flags.chunks, flags.batch));
+    }
+    return stop_exit_code();
 }
 }  // namespace
 
