@@ -1,5 +1,6 @@
 #include "cli/torch/validation_runs.h"
 
+#include "cli/stop_signals.h"
 #include "cli/torch/temporary_trace.h"
 #include "cli/torch/training.h"
 #include "cli/trace_comparison.h"
@@ -96,7 +97,11 @@ std::vector<ValidatedCandidate> validate(const ModelSpec& model, const Validatio
             training.warmup = plan.warmup;
             training.seed = plan.seed;
             training.update_parameters = !plan.emulated;
-            training.profile = plan.profile(each.options);
+            try {
+                training.profile = plan.profile(each.options);
+            } catch (const Interrupted&) {
+                return validated;
+            }
             if (stopped()) {
                 return validated;
             }
