@@ -98,6 +98,9 @@ double QuantityBox::parsed(const QString& typed) const {
         }
         return number;
     }
+    if (ok && number == 0 && unit.isEmpty()) {
+        return 0;  // what nothing means stands in the box: no limit, an unlimited link
+    }
     const auto written = [&](const char* ownUnit) {
         unit.replace(QChar(0xB5), QLatin1Char('u')).replace(QChar(0x3BC), QLatin1Char('u'));
         return ok ? (QString::number(number, 'g', 17) + (unit.isEmpty() ? QString::fromLatin1(ownUnit) : unit))

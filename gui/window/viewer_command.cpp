@@ -87,7 +87,8 @@ QSize parseSize(const std::string& text) {
 /// A time with its unit, ns without one; before the step where it begins with a minus.
 std::int64_t parseTime(const std::string& text) {
     const bool before = text.starts_with('-');
-    const double ns = parse_duration_ns(before ? text.substr(1) : text, "a time of --range");
+    const bool plain = !text.empty() && (text.back() == '.' || (text.back() >= '0' && text.back() <= '9'));
+    const double ns = parse_duration_ns(text.substr(before ? 1 : 0) + (plain ? "ns" : ""), "a time of --range");
     if (ns >= 9e18) {
         throw UsageError("--range holds '" + text + "', but times end at 9e18 ns; use an earlier one");
     }

@@ -55,6 +55,8 @@ TEST_F(QuantityBoxTest, TakesRatesAndDurations) {
     EXPECT_EQ(plain(rate.text()), QStringLiteral("1 kB/s"));
     type(rate, "12.345");
     EXPECT_EQ(rate.value(), 12.345);
+    type(rate, "0");
+    EXPECT_EQ(rate.value(), 0);
     QuantityBox time(QStringLiteral("Link latency"), Quantity::duration);
     time.setRange(0, 1e9);
     type(time, "2ms");

@@ -127,6 +127,7 @@ TEST_F(ViewerCommand, DrawsEachModeAndRangeAsAskedAndTheSameTwice) {
                                     {QStringLiteral("--mode=overlay")},
                                     {QStringLiteral("--mode=difference")},
                                     {QStringLiteral("--range=5ms:20ms")},
+                                    {QStringLiteral("--range=0:900")},
                                     {QStringLiteral("--align=step"), QStringLiteral("--critical-path")},
                                     {QStringLiteral("--step=2")}};
     for (const QStringList& options : wanted) {
