@@ -5,11 +5,13 @@
 #include "engine/gradient_needs.h"
 #include "engine/model_layers.h"
 #include "engine/pipeline.h"
+#include "engine/recompute_inputs.h"
 #include "engine/state_archive.h"
 #include "engine/step_run.h"
 #include "schedule/micro_batches.h"
 
 #include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/autograd.h>
 #include <torch/nn/modules/container/sequential.h>
 #include <torch/serialize/input-archive.h>
 #include <torch/serialize/output-archive.h>
@@ -28,6 +30,48 @@ public:
     void train(bool /*on*/) override {}
     void to(at::ScalarType /*dtype*/) override {}
 };
+
+bool needs_gradient(const at::Tensor& tensor) {
+    return tensor.defined() && tensor.requires_grad();
+}
+
+/// Torch lets nobody change a leaf in place that requires a gradient. A lane's view of one is no leaf, so a layer
+/// could.
+class UnchangedLeaves {
+public:
+    explicit UnchangedLeaves(const Tensors& input) : input_(input) {
+        for (const at::Tensor& tensor : input) {
+            versions_.push_back(version_of(tensor));
+        }
+    }
+    void check() const {
+        for (std::size_t k = 0; k < input_.size(); ++k) {
+            if (needs_gradient(input_[k]) && input_[k].is_leaf() && version_of(input_[k]) != versions_[k]) {
+                throw EngineError("input " + std::to_string(k) +
+                                  " of the model was changed in place in its forward, and is a leaf that requires a "
+                                  "gradient; torch allows no such change; pass a clone, or use the out-of-place form");
+            }
+        }
+    }
+
+private:
+    const Tensors& input_;
+    std::vector<std::uint32_t> versions_;
+};
+
+/// From a step's input into the graph it comes from, as loss.backward() would.
+void go_on_backward(const Tensors& input, const Tensors& gradients) {
+    Tensors ends, end_gradients;
+    for (std::size_t k = 0; k < input.size(); ++k) {
+        if (gradients[k].defined()) {
+            ends.push_back(input[k]);
+            end_gradients.push_back(gradients[k]);
+        }
+    }
+    if (!ends.empty()) {
+        torch::autograd::backward(ends, end_gradients);
+    }
+}
 }  // namespace
 
 struct GPipe::Impl {
@@ -55,6 +99,13 @@ struct GPipe::Impl {
                                   partition.id(), each.layer.get()});
             }
         }
+    }
+
+    RunFor purpose_of_forward(const Tensors& input) const {
+        if (!at::GradMode::is_enabled() || (!pipeline->has_trainable_parameters() && !any_requires_grad(input))) {
+            return RunFor::values;
+        }
+        return pipeline->is_training() ? RunFor::training : RunFor::gradients;
     }
 
     NamedTensors named(NamedTensors (Layer::*tensors)() const) const {
@@ -87,20 +138,26 @@ GPipe::GPipe(GPipe&&) noexcept = default;
 GPipe& GPipe::operator=(GPipe&&) noexcept = default;
 
 Tensors GPipe::forward(const Tensors& input) {
-    const bool trains = at::GradMode::is_enabled() && impl_->pipeline->is_training() &&
-                        (impl_->pipeline->has_trainable_parameters() || any_requires_grad(input));
+    const RunFor purpose = impl_->purpose_of_forward(input);
     const Schedule schedule = impl_->pipeline->options().schedule;
-    if (trains && needs_loss_inside(schedule)) {
+    if (purpose == RunFor::training && needs_loss_inside(schedule)) {
         throw UsageError("forward is called with the schedule " + to_string(schedule) +
                          ", which goes backward while it still goes forward; it needs the loss inside; call step(), "
                          "or use the schedule gpipe");
     }
-    if (trains && impl_->pipeline->options().driver == Driver::autograd) {
-        return AutogradRun(impl_->pipeline, input).forward();
+    if (purpose == RunFor::values) {
+        return StepRun(impl_->pipeline, input, purpose).forward();
     }
-    const auto run = std::make_shared<StepRun>(impl_->pipeline, input, trains);
+    const UnchangedLeaves leaves(input);
+    if (impl_->pipeline->options().driver == Driver::autograd) {
+        Tensors output = AutogradRun(impl_->pipeline, input, purpose).forward();
+        leaves.check();
+        return output;
+    }
+    const auto run = std::make_shared<StepRun>(impl_->pipeline, input, purpose);
     Tensors output = run->forward();
-    return trains ? attach_to_graph(run, input, impl_->pipeline->trained_parameters(), std::move(output)) : output;
+    leaves.check();
+    return attach_to_graph(run, input, impl_->pipeline->trained_parameters(), std::move(output));
 }
 
 at::Tensor GPipe::forward(const at::Tensor& input) {
@@ -116,10 +173,8 @@ at::Tensor GPipe::step(const Tensors& input, const Tensors& target, const LossFu
     if (!loss) {
         throw UsageError("step is given no loss function; it goes backward from a loss; pass one");
     }
-    if (!at::GradMode::is_enabled() || !impl_->pipeline->is_training()) {
-        throw UsageError(std::string("step is called ") +
-                         (at::GradMode::is_enabled() ? "in eval mode" : "under no_grad") +
-                         "; it computes gradients; use train() with gradients on, or forward()");
+    if (!at::GradMode::is_enabled()) {
+        throw UsageError("step is called under no_grad; it computes gradients; turn them on, or use forward()");
     }
     if (!impl_->pipeline->has_trainable_parameters() && !any_requires_grad(input)) {
         throw UsageError(
@@ -127,10 +182,14 @@ at::Tensor GPipe::step(const Tensors& input, const Tensors& target, const LossFu
             "require it, or use forward()");
     }
     if (impl_->pipeline->options().driver == Driver::autograd) {
-        return AutogradRun(impl_->pipeline, input).step(target, loss);
+        return AutogradRun(impl_->pipeline, input, RunFor::training).step(target, loss);
     }
-    StepRun run(impl_->pipeline, input, true);
-    return run.step(target, loss);
+    const UnchangedLeaves leaves(input);
+    StepRun run(impl_->pipeline, input, RunFor::training);
+    at::Tensor value = run.step(target, loss);
+    leaves.check();
+    go_on_backward(input, run.take_input_gradients());
+    return value;
 }
 
 at::Tensor GPipe::step(const at::Tensor& input, const at::Tensor& target,

@@ -87,7 +87,7 @@ struct PartitionInfo {
 ///     auto output = model.forward(input);                 // then loss.backward() as usual, or
 ///     auto loss = model.step(input, target, loss_fn);     // forward, loss and backward inside the schedule
 ///
-/// Shapes: the first dimension of every input is the mini-batch; all inputs agree in it.
+/// Shapes: the first dimension of every input is the mini-batch; all agree in it. Outputs are gathered along theirs.
 /// A model without layers is the identity: give it an empty balance.
 /// Threading: one caller at a time. Lanes are worker threads owned by the model; they end with it.
 /// Errors: BalanceError, UsageError, EngineError for what is asked wrongly; a layer's exception reaches the caller
@@ -105,10 +105,10 @@ public:
     GPipe(GPipe&&) noexcept;
     GPipe& operator=(GPipe&&) noexcept;
 
-    /// The pipeline as one node of the caller's graph: call backward() on a loss of the output as usual.
+    /// The pipeline as one node of the caller's graph, in eval mode too: call backward() on a loss of the output.
     Tensors forward(const Tensors& input);
     at::Tensor forward(const at::Tensor& input);
-    /// Forward, the loss on the gathered output, and backward; gradients are added to the parameters' .grad.
+    /// Forward, the loss on the gathered output, and backward, into the parameters' .grad and the input's own graph.
     /// With a schedule that needs the loss inside, `loss` is called for each micro-batch, with its part of the target.
     /// Returns the loss of the mini-batch, detached.
     at::Tensor step(const Tensors& input, const Tensors& target, const LossFunction& loss);
@@ -154,7 +154,7 @@ public:
     std::int64_t chunks() const;
     Checkpoint checkpoint() const;
     std::size_t num_layers() const { return size(); }
-    /// The number the next step's tasks carry in their TaskKey; counts up with every forward that trains.
+    /// The number the next step's tasks carry in their TaskKey: step() counts, and forward() with gradients in train().
     std::int32_t next_step() const;
     std::optional<Failure> last_failure() const;
 

@@ -1,5 +1,7 @@
 #include "engine/graph_walk.h"
 
+#include "engine/leaf_gradients.h"
+
 #include <ATen/core/grad_mode.h>
 #include <dlfcn.h>
 #include <torch/csrc/autograd/engine.h>
@@ -23,7 +25,9 @@ using torch::autograd::InputBuffer;
 using torch::autograd::Node;
 
 bool has_hooks(Node& node) {
-    return !node.pre_hooks().empty() || !node.post_hooks().empty() || !node.tensor_pre_hooks().empty() ||
+    const bool has_pre_hooks = !std::all_of(node.pre_hooks().begin(), node.pre_hooks().end(),
+                                            [](const auto& hook) { return owns_leaf_gradient(*hook); });
+    return has_pre_hooks || !node.post_hooks().empty() || !node.tensor_pre_hooks().empty() ||
            !node.retains_grad_hooks().empty() || node.tensor_post_acc_grad_hooks() != nullptr;
 }
 
@@ -149,6 +153,7 @@ void GraphWalk::deliver(const Edge& edge, at::Tensor gradient) {
 void GraphWalk::run(Visit& visit) {
     Node& node = *visit.node;
     Tensors inputs = std::move(std::exchange(visit.inputs, std::nullopt)->buffer);
+    own_leaf_gradient(node, inputs);
     node.will_release_variables();
     Tensors outputs = node(std::move(inputs));
     torch::autograd::validate_outputs(node.next_edges(), outputs, [&node](const std::string& what) {
@@ -178,5 +183,13 @@ bool walk_backward(const edge_list& ends, Tensors& gradients) {
     const at::AutoGradMode no_graph_of_gradients(false);
     walk.run(ends, gradients);
     return true;
+}
+
+void run_backward(const edge_list& ends, Tensors gradients) {
+    if (!walk_backward(ends, gradients)) {
+        own_leaf_gradients(ends, nullptr);
+        torch::autograd::Engine::get_default_engine().execute(ends, gradients, /*keep_graph=*/false,
+                                                              /*create_graph=*/false, /*accumulate_grad=*/true);
+    }
 }
 }  // namespace pipescope

@@ -3,7 +3,6 @@
 #include "engine/graph_walk.h"
 #include "engine/hidden_order.h"
 
-#include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
@@ -76,10 +75,9 @@ Tensors MicroBatchGraph::backward(Tensors gradients) {
     }
     ends_.clear();
     gradients.clear();
-    if (!ends.empty() && !walk_backward(ends, end_gradients)) {
+    if (!ends.empty()) {
         // Not torch::autograd::backward(): it wants the output tensors, which are gone.
-        torch::autograd::Engine::get_default_engine().execute(ends, end_gradients, /*keep_graph=*/false,
-                                                              /*create_graph=*/false, /*accumulate_grad=*/true);
+        run_backward(ends, std::move(end_gradients));
     }
     return catcher_ ? std::exchange(catcher_, nullptr)->take() : Tensors{};
 }

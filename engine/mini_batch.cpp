@@ -6,6 +6,7 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <sstream>
 #include <string>
 
 namespace pipescope {
@@ -47,6 +48,20 @@ std::vector<Tensors> split(const Tensors& tensors, const std::vector<std::int64_
     return parts;
 }
 
+namespace {
+/// An output may have any number of rows for a micro-batch; the other dimensions must agree.
+void check_shape(const at::Tensor& part, const Tensors& before, std::size_t output, std::size_t micro_batch) {
+    if (before.empty() || part.sizes().slice(1) == before[0].sizes().slice(1)) {
+        return;
+    }
+    std::ostringstream message;
+    message << "output " << output << " of the last layer has shape " << part.sizes() << " for micro-batch "
+            << micro_batch << " and " << before[0].sizes()
+            << " for micro-batch 0; micro-batches are gathered along the first dimension; make the others equal";
+    throw EngineError(message.str());
+}
+}  // namespace
+
 Tensors gather(std::vector<Tensors> micro_batches) {
     if (micro_batches.size() == 1) {
         return std::move(micro_batches[0]);
@@ -65,8 +80,10 @@ Tensors gather(std::vector<Tensors> micro_batches) {
             if (part.dim() == 0) {
                 throw EngineError("output " + std::to_string(k) +
                                   " of the last layer has no dimension; micro-batches are gathered along the first; "
-                                  "return one value per sample, and reduce in the loss");
+                                  "return one value per sample, or one per micro-batch by unsqueeze(0), and reduce in "
+                                  "the loss");
             }
+            check_shape(part, parts, k, i);
             parts.push_back(std::move(part));
         }
         whole.push_back(at::cat(parts, 0));

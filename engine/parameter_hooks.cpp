@@ -1,11 +1,14 @@
 #include "engine/parameter_hooks.h"
 
+#include "engine/leaf_gradients.h"
+
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/function_hook.h>
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/variable.h>
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -51,7 +54,9 @@ void put_in_front(Hooks& hooks, Hooks& taken) {
 bool has_hooks(const at::Tensor& parameter) {
     const auto node = torch::autograd::impl::try_get_grad_accumulator(parameter);
     return !torch::autograd::impl::hooks(parameter).empty() || torch::autograd::impl::post_acc_grad_hooks(parameter) ||
-           (node && !(node->pre_hooks().empty() && node->post_hooks().empty()));
+           (node && !(std::all_of(node->pre_hooks().begin(), node->pre_hooks().end(),
+                                  [](const auto& hook) { return owns_leaf_gradient(*hook); }) &&
+                      node->post_hooks().empty()));
 }
 
 struct SummedForHooks::Parameter {

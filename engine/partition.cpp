@@ -3,6 +3,7 @@
 #include "engine/current_task.h"
 #include "engine/engine_error.h"
 #include "engine/random.h"
+#include "engine/recompute_inputs.h"
 #include "engine/skip_slots.h"
 
 #include <ATen/core/grad_mode.h>
@@ -31,9 +32,25 @@ std::string describe(const ModelLayer& layer, LayerId id) {
 std::uint64_t versions(const Tensors& tensors) {
     std::uint64_t sum = 0;
     for (const at::Tensor& tensor : tensors) {
-        sum += !tensor.defined() || tensor.is_inference() ? 0 : static_cast<std::uint64_t>(tensor._version());
+        sum += version_of(tensor);
     }
     return sum;
+}
+
+/// Of one tensor twice, or of views of one tensor.
+Tensors those_sharing_storage(const Tensors& tensors) {
+    const auto storage_of = [](const at::Tensor& tensor) -> const void* {
+        return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+    };
+    Tensors those;
+    for (const at::Tensor& tensor : tensors) {
+        const void* const storage = storage_of(tensor);
+        const auto shares = [&](const at::Tensor& other) { return storage_of(other) == storage; };
+        if (storage != nullptr && std::count_if(tensors.begin(), tensors.end(), shares) > 1) {
+            those.push_back(tensor);
+        }
+    }
+    return those;
 }
 
 void check_outputs(const Tensors& outputs) {
@@ -122,7 +139,18 @@ Tensors Partition::forward(Tensors inputs, const RandomPlace& place, LayerId& ru
         collecting.emplace(*deferred_);
     }
     if (!is_checkpointing()) {
-        return run(std::move(inputs), place, running);
+        const Tensors shared = at::GradMode::is_enabled() ? those_sharing_storage(inputs) : Tensors{};
+        const std::uint64_t before = versions(shared);
+        Tensors outputs = run(std::move(inputs), place, running);
+        if (versions(shared) != before) {
+            running = first_;
+            throw LayerError(
+                "partition " + std::to_string(id_.value()) + " (" + name() +
+                ") changed in place an input that shares memory with another of its inputs; autograd no "
+                "longer knows here that they do, and would get their gradients wrong; use the out-of-place "
+                "form, or move the cut");
+        }
+        return outputs;
     }
     const std::uint64_t before = versions(inputs);
     Tensors outputs = run(inputs, place, running);

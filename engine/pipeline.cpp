@@ -255,8 +255,8 @@ void Pipeline::train(bool on) {
     }
 }
 
-StepNumber Pipeline::take_number(bool trains) noexcept {
-    if (!trains) {
+StepNumber Pipeline::take_number(bool is_training_step) noexcept {
+    if (!is_training_step) {
         return {-1, kFirstInference + next_inference_++};
     }
     const std::int32_t step = next_step_++;
@@ -289,8 +289,8 @@ std::vector<at::Tensor> Pipeline::trained_parameters() const {
     return trained;
 }
 
-std::shared_ptr<const TaskGraph> Pipeline::graph(int num_micro_batches, bool trains) {
-    const Schedule schedule = trains ? options_.schedule : Schedule::gpipe;
+std::shared_ptr<const TaskGraph> Pipeline::graph(int num_micro_batches, bool is_training_step) {
+    const Schedule schedule = is_training_step ? options_.schedule : Schedule::gpipe;
     auto& graph = graphs_[{num_micro_batches, schedule}];
     if (!graph) {
         PipelineShape shape = shape_;

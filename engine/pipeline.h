@@ -49,14 +49,14 @@ public:
     /// Those that require a gradient now, in layer order.
     std::vector<at::Tensor> trained_parameters() const;
 
-    /// The schedule for m micro-batches; built once. Without training, forwards in the order of GPipe, whatever the
-    /// schedule. Throws UsageError where the schedule does not do for that many.
-    std::shared_ptr<const TaskGraph> graph(int num_micro_batches, bool trains);
+    /// The schedule for m micro-batches; built once. What is no step of training runs in the order of GPipe, whatever
+    /// the schedule. Throws UsageError where the schedule does not do for that many.
+    std::shared_ptr<const TaskGraph> graph(int num_micro_batches, bool is_training_step);
 
     std::int32_t next_step() const noexcept { return next_step_; }
-    /// Counts a forward. One without gradients is no step: its random numbers must differ from the one before, and must
-    /// not shift those of the training steps.
-    StepNumber take_number(bool trains) noexcept;
+    /// Counts a forward. The random numbers of one that is no step must differ from the one before, and must not shift
+    /// those of the training steps.
+    StepNumber take_number(bool is_training_step) noexcept;
 
     /// From any thread: autograd's threads recompute, too.
     std::optional<Failure> last_failure() const {

@@ -1,11 +1,15 @@
 #include "engine/step_loss.h"
 
 #include "engine/engine_error.h"
+#include "engine/graph_walk.h"
 #include "engine/mini_batch.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/ops/ones_like.h>
 #include <c10/core/DispatchKeySet.h>
+#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <numeric>
 #include <string>
@@ -66,7 +70,7 @@ Tensors StepLoss::run(int micro_batch, const Tensors& outputs) {
     {
         // As in the backward of the layers: autocast chose in the forward.
         const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
-        loss.backward();
+        run_backward({torch::autograd::impl::gradient_edge(loss)}, {at::ones_like(loss)});
     }
     // A loss that was reduced in place keeps the storage of all its values: a clone is one number.
     value_ = value_.defined() ? value_ + loss.detach() : loss.detach().clone();

@@ -21,11 +21,12 @@
 namespace pipescope {
 class StepRun::Impl {
 public:
-    Impl(std::shared_ptr<Pipeline> pipeline, const Tensors& input, std::vector<std::int64_t> sizes, bool trains);
+    Impl(std::shared_ptr<Pipeline> pipeline, const Tensors& input, std::vector<std::int64_t> sizes, RunFor purpose);
 
     Tensors forward();
     Tensors backward(const Tensors& output_gradients);
     at::Tensor step(const Tensors& target, const GPipe::LossFunction& loss);
+    Tensors take_input_gradients();
 
 private:
     enum class Part { forward, backward, all };
@@ -64,15 +65,15 @@ private:
 };
 
 StepRun::Impl::Impl(std::shared_ptr<Pipeline> pipeline, const Tensors& input, std::vector<std::int64_t> sizes,
-                    bool trains)
+                    RunFor purpose)
     : pipeline_(std::move(pipeline)),
-      graph_(pipeline_->graph(static_cast<int>(sizes.size()), trains)),
-      number_(pipeline_->take_number(trains)),
-      tasks_(*pipeline_, {trains, number_.random_step}, input, std::move(sizes)),
+      graph_(pipeline_->graph(static_cast<int>(sizes.size()), purpose == RunFor::training)),
+      number_(pipeline_->take_number(purpose == RunFor::training)),
+      tasks_(*pipeline_, {purpose != RunFor::values, number_.random_step}, input, std::move(sizes)),
       gate_(*graph_, pipeline_->core_turns()),
       torn_(static_cast<std::size_t>(pipeline_->lanes().count()), 0) {
     if (!pipeline_->devices().on_host()) {
-        streams_.emplace(pipeline_->devices(), *graph_, tasks_.tensors(), trains);
+        streams_.emplace(pipeline_->devices(), *graph_, tasks_.tensors(), purpose != RunFor::values);
     }
 }
 
@@ -87,6 +88,10 @@ Tensors StepRun::Impl::backward(const Tensors& output_gradients) {
     const int last = graph_->shape().num_partitions - 1;
     gate_.finish(graph_->find({0, TaskKind::loss, last, -1, -1}).value());
     run(Part::backward);
+    return take_input_gradients();
+}
+
+Tensors StepRun::Impl::take_input_gradients() {
     Tensors gradients = tasks_.tensors().gather_input_gradients();
     hand_to_caller(gradients);
     return gradients;
@@ -210,9 +215,9 @@ void StepRun::Impl::run_copy(TaskIndex task) {
     gate_.finish(task);
 }
 
-StepRun::StepRun(const std::shared_ptr<Pipeline>& pipeline, const Tensors& input, bool trains) {
+StepRun::StepRun(const std::shared_ptr<Pipeline>& pipeline, const Tensors& input, RunFor purpose) {
     std::vector<std::int64_t> sizes = micro_batch_sizes(batch_size(input), pipeline->options().chunks);
-    impl_ = std::make_unique<Impl>(pipeline, input, std::move(sizes), trains);
+    impl_ = std::make_unique<Impl>(pipeline, input, std::move(sizes), purpose);
 }
 StepRun::~StepRun() = default;
 Tensors StepRun::forward() {
@@ -223,5 +228,8 @@ Tensors StepRun::backward(const Tensors& output_gradients) {
 }
 at::Tensor StepRun::step(const Tensors& target, const GPipe::LossFunction& loss) {
     return impl_->step(target, loss);
+}
+Tensors StepRun::take_input_gradients() {
+    return impl_->take_input_gradients();
 }
 }  // namespace pipescope

@@ -9,6 +9,13 @@
 namespace pipescope {
 class Pipeline;
 
+/// What a mini-batch runs for.
+enum class RunFor {
+    values,     ///< nothing is kept for backward
+    gradients,  ///< in eval mode: backward may come; no step of training, so in the order of GPipe and not counted
+    training,   ///< backward may come, or step(): in the order of the options' schedule, and counted
+};
+
 /// One mini-batch on its way through the lanes, and all that lives for it: boundary inputs, sub-graphs, gradients.
 ///
 /// Either forward() and later, perhaps, backward(); or step(). The worker of each lane walks its order of the
@@ -17,9 +24,9 @@ class Pipeline;
 /// exception in schedule order, unchanged. A failed run cannot go on.
 class StepRun {
 public:
-    /// `trains`: keep what backward needs. Throws EngineError where the input cannot be cut, and UsageError where the
-    /// schedule does not do for that many micro-batches; such a call counts as no step.
-    StepRun(const std::shared_ptr<Pipeline>& pipeline, const Tensors& input, bool trains);
+    /// Throws EngineError where the input cannot be cut, and UsageError where the schedule does not do for that many
+    /// micro-batches; such a call counts as no step.
+    StepRun(const std::shared_ptr<Pipeline>& pipeline, const Tensors& input, RunFor purpose);
     ~StepRun();
     StepRun(const StepRun&) = delete;
     StepRun& operator=(const StepRun&) = delete;
@@ -30,6 +37,8 @@ public:
     Tensors backward(const Tensors& output_gradients);
     /// Forward, loss and backward; returns the loss, detached.
     at::Tensor step(const Tensors& target, const GPipe::LossFunction& loss);
+    /// Behind step(), once: gradients of the input; undefined where it wants none, or got none.
+    Tensors take_input_gradients();
 
 private:
     class Impl;

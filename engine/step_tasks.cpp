@@ -83,7 +83,7 @@ void StepTasks::run_forward(int micro_batch, int partition, LayerId& running) {
     // Without a graph nobody knows which output would require a gradient; any that can may.
     const bool may_require = kind_.trains && (layers.trains() || any_requires_grad(inputs));
     if (kind_.trains) {
-        tensors_.keep_inputs(micro_batch, partition, inputs);
+        tensors_.kept_inputs(micro_batch, partition) = RecomputeInputs(inputs);
     }
     const Tensors outputs = layers.forward(std::move(inputs), place_of(micro_batch), running);
     tensors_.hand_on(micro_batch, partition, boundary(outputs, may_require));
@@ -105,8 +105,9 @@ Tensors StepTasks::boundary(const Tensors& outputs, bool may_require) const {
 void StepTasks::run_recompute(int micro_batch, int partition, LayerId& running) {
     const at::AutoGradMode grad_mode(true);
     MicroBatchGraph& graph = tensors_.graph(micro_batch, partition);
-    Tensors inputs = graph.open(tensors_.take_kept_inputs(micro_batch, partition));
-    graph.close(partition_at(partition).recompute(std::move(inputs), place_of(micro_batch), running));
+    Partition& layers = partition_at(partition);
+    Tensors inputs = graph.open(tensors_.kept_inputs(micro_batch, partition).take(layers));
+    graph.close(layers.recompute(std::move(inputs), place_of(micro_batch), running));
 }
 
 void StepTasks::run_backward(int micro_batch, int partition) {

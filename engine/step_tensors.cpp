@@ -1,6 +1,7 @@
 #include "engine/step_tensors.h"
 
 #include "engine/engine_error.h"
+#include "engine/leaf_gradients.h"
 #include "engine/mini_batch.h"
 
 #include <ATen/core/grad_mode.h>
@@ -38,6 +39,7 @@ StepTensors::StepTensors(const SkipLayout& skips, int num_partitions, std::vecto
     for (int j = 0; j < num_partitions; ++j) {
         for (int i = 0; i < num_micro_batches(); ++i) {
             cell(i, j).skips.resize(skips_of(j).incoming.size());
+            cell(i, j).stashed.resize(skips_of(j).incoming.size());
             cell(i, j).skip_gradients.resize(skips_of(j).outgoing.size());
         }
     }
@@ -66,22 +68,19 @@ void StepTensors::set_input(const Tensors& input, bool trains) {
 
 Tensors StepTensors::take_inputs(int micro_batch, int partition) {
     Cell& here = cell(micro_batch, partition);
+    for (std::size_t k = 0; k < here.skips.size(); ++k) {
+        here.stashed[k].check(here.skips[k], skips_.skips()[skips_of(partition).incoming[k]].name);
+    }
     return joined(std::exchange(here.skips, {}), std::exchange(here.inputs, {}));
-}
-
-void StepTensors::keep_inputs(int micro_batch, int partition, Tensors inputs) {
-    cell(micro_batch, partition).kept = std::move(inputs);
-}
-
-Tensors StepTensors::take_kept_inputs(int micro_batch, int partition) {
-    return std::exchange(cell(micro_batch, partition).kept, {});
 }
 
 void StepTensors::hand_on(int micro_batch, int partition, Tensors outputs) {
     const auto& outgoing = skips_of(partition).outgoing;
     for (std::size_t k = 0; k < outgoing.size(); ++k) {
-        const int to = skips_.routes()[outgoing[k]].to.value();
-        cell(micro_batch, to).skips[skips_.place_in(outgoing[k])] = std::move(outputs[k]);
+        Cell& there = cell(micro_batch, skips_.routes()[outgoing[k]].to.value());
+        const std::size_t place = skips_.place_in(outgoing[k]);
+        there.stashed[place] = StashedVersion(outputs[k]);
+        there.skips[place] = std::move(outputs[k]);
     }
     take_front(outputs, outgoing.size());
     if (partition < last_partition_) {
@@ -137,11 +136,11 @@ Tensors StepTensors::take_outputs(int micro_batch) {
 Tensors StepTensors::gather_outputs() {
     const at::NoGradGuard no_grad;
     std::vector<bool> wants(outputs_.front().size(), false);
-    output_sizes_.clear();
+    output_sizes_.assign(wants.size(), {});
     for (const Tensors& outputs : outputs_) {
-        output_sizes_.push_back(outputs.front().dim() > 0 ? outputs.front().size(0) : 0);
         for (std::size_t k = 0; k < outputs.size() && k < wants.size(); ++k) {
             wants[k] = wants[k] || outputs[k].requires_grad();
+            output_sizes_[k].push_back(outputs[k].dim() > 0 ? outputs[k].size(0) : 0);
         }
     }
     Tensors whole = gather(std::exchange(outputs_, {}));
@@ -158,8 +157,17 @@ void StepTensors::set_output_gradients(int micro_batch, Tensors gradients) {
 
 void StepTensors::set_output_gradients(const Tensors& gradients) {
     const at::NoGradGuard no_grad;
-    std::vector<Tensors> parts =
-        num_micro_batches() == 1 ? std::vector<Tensors>{gradients} : split(gradients, output_sizes_);
+    if (num_micro_batches() == 1) {
+        set_output_gradients(0, gradients);
+        return;
+    }
+    std::vector<Tensors> parts(sizes_.size());
+    for (std::size_t k = 0; k < gradients.size(); ++k) {
+        const std::vector<Tensors> of_output = split({gradients[k]}, output_sizes_[k]);
+        for (std::size_t i = 0; i < parts.size(); ++i) {
+            parts[i].push_back(of_output[i].front());
+        }
+    }
     for (int i = 0; i < num_micro_batches(); ++i) {
         set_output_gradients(i, std::move(parts[static_cast<std::size_t>(i)]));
     }
@@ -167,7 +175,13 @@ void StepTensors::set_output_gradients(const Tensors& gradients) {
 
 Tensors StepTensors::gather_input_gradients() {
     const at::NoGradGuard no_grad;
-    return gather_gradients(std::exchange(input_gradients_, {}), std::exchange(input_, {}), sizes_);
+    Tensors gathered = gather_gradients(std::exchange(input_gradients_, {}), std::exchange(input_, {}), sizes_);
+    for (at::Tensor& gradient : gathered) {
+        if (is_storage_shared(gradient)) {  // where one micro-batch's is handed through
+            gradient = gradient.clone();
+        }
+    }
+    return gathered;
 }
 
 void StepTensors::clear() {

@@ -2,7 +2,9 @@
 
 #include "engine/layer.h"
 #include "engine/micro_batch_graph.h"
+#include "engine/recompute_inputs.h"
 #include "engine/skip_layout.h"
+#include "engine/stashed_version.h"
 #include "schedule/task_key.h"
 
 #include <cstdint>
@@ -28,11 +30,11 @@ public:
     void set_input(const Tensors& input, bool trains);
     /// A micro-batch's part of the input, in its place, until the first partition takes it.
     Tensors& input_part(int micro_batch) { return cell(micro_batch, 0).inputs; }
-    /// What (i, j) computes from: incoming skips, then the partition before's outputs.
+    /// What (i, j) computes from: incoming skips, then the partition before's outputs. Throws EngineError where a skip
+    /// was changed on its way.
     Tensors take_inputs(int micro_batch, int partition);
     /// Inputs of a checkpointed forward, until its recompute.
-    void keep_inputs(int micro_batch, int partition, Tensors inputs);
-    Tensors take_kept_inputs(int micro_batch, int partition);
+    RecomputeInputs& kept_inputs(int micro_batch, int partition) { return cell(micro_batch, partition).kept; }
     /// What (i, j) computed, ready for others: outgoing skips, then the last layer's outputs.
     void hand_on(int micro_batch, int partition, Tensors outputs);
 
@@ -49,7 +51,8 @@ public:
     /// The last partition's outputs of one micro-batch, and of all, joined.
     Tensors take_outputs(int micro_batch);
     Tensors gather_outputs();
-    /// Gradients of one micro-batch's outputs, and of the gathered ones, cut as those were joined.
+    /// Gradients of one micro-batch's outputs, and of the gathered ones, cut as those were joined: each output by the
+    /// sizes that it had itself.
     void set_output_gradients(int micro_batch, Tensors gradients);
     void set_output_gradients(const Tensors& gradients);
     /// Of the input's tensors that want one, joined; undefined elsewhere.
@@ -60,11 +63,12 @@ public:
 
 private:
     struct Cell {
-        Tensors skips;           // incoming; sized from the start, since several lanes write their own place
-        Tensors inputs;          // detached, requires_grad where a gradient goes back
-        Tensors kept;            // skips and inputs, of a checkpointed forward
-        Tensors skip_gradients;  // of outgoing skips; sized from the start
-        Tensors gradients;       // of the outputs
+        Tensors skips;  // incoming; sized from the start, since several lanes write their own place
+        std::vector<StashedVersion> stashed;  // of those
+        Tensors inputs;                       // detached, requires_grad where a gradient goes back
+        RecomputeInputs kept;                 // skips and inputs, of a checkpointed forward
+        Tensors skip_gradients;               // of outgoing skips; sized from the start
+        Tensors gradients;                    // of the outputs
         MicroBatchGraph graph;
     };
     Cell& cell(int micro_batch, int partition) {
@@ -76,9 +80,9 @@ private:
     const int last_partition_;
     const std::vector<std::int64_t> sizes_;
     std::vector<Cell> cells_;
-    std::vector<Tensors> outputs_;            // of the last partition, per micro-batch
-    std::vector<std::int64_t> output_sizes_;  // first dimensions, for cutting the gradient as the output was joined
-    std::vector<Tensors> input_gradients_;    // per micro-batch
-    Tensors input_;                           // the input, detached, where it wants a gradient
+    std::vector<Tensors> outputs_;                         // of the last partition, per micro-batch
+    std::vector<std::vector<std::int64_t>> output_sizes_;  // first dimensions of each gathered output's parts
+    std::vector<Tensors> input_gradients_;                 // per micro-batch
+    Tensors input_;                                        // the input, detached, where it wants a gradient
 };
 }  // namespace pipescope

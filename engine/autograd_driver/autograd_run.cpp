@@ -5,6 +5,7 @@
 #include "engine/autograd_driver/graph_node.h"
 #include "engine/gradient_needs.h"
 #include "engine/hidden_order.h"
+#include "engine/leaf_gradients.h"
 #include "engine/mini_batch.h"
 #include "engine/pipeline.h"
 #include "engine/step_loss.h"
@@ -16,6 +17,8 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
+#include <torch/csrc/autograd/edge.h>
+#include <torch/csrc/autograd/variable.h>
 
 #include <algorithm>
 #include <iterator>
@@ -26,13 +29,25 @@ namespace {
 LaneId lane_of(int partition) {
     return LaneId{partition};
 }
+
+/// Of those that require a gradient.
+std::vector<torch::autograd::Edge> edges_of(const Tensors& tensors) {
+    std::vector<torch::autograd::Edge> edges;
+    for (const at::Tensor& tensor : tensors) {
+        if (tensor.defined() && tensor.requires_grad()) {
+            edges.push_back(torch::autograd::impl::gradient_edge(tensor));
+        }
+    }
+    return edges;
+}
 }  // namespace
 
-AutogradRun::AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input) : pipeline_(*pipeline) {
+AutogradRun::AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFor purpose)
+    : pipeline_(*pipeline) {
     const std::vector<std::int64_t> sizes = micro_batch_sizes(batch_size(input), pipeline_.options().chunks);
     m_ = static_cast<int>(sizes.size());
     graph_ = pipeline_.graph(m_, true);
-    const StepNumber number = pipeline_.take_number(true);
+    const StepNumber number = pipeline_.take_number(purpose == RunFor::training);
     forward_ = std::make_shared<const AutogradForward>(
         AutogradForward{std::move(pipeline), std::make_shared<at::ThreadLocalState>(), number.step, number.random_step,
                         std::make_shared<OddException>()});
@@ -242,6 +257,10 @@ void AutogradRun::run_forward(int micro_batch, int partition, LayerId& running) 
         TaskObserver* const observer = pipeline_.observer();
         inputs = send_through(
             "PartitionInput", [](const Tensors&) { close_backward_span(); }, inputs);
+        const std::vector<torch::autograd::Edge> own_start = edges_of(inputs);
+        const Tensors outputs = layers.forward(std::move(inputs), place, running);
+        const std::vector<torch::autograd::Edge> own_ends = edges_of(outputs);  // a leaf's node lives by its edges
+        own_leaf_gradients(own_ends, own_start.empty() ? nullptr : own_start.front().function.get());
         // A parameter asked for alone would get this micro-batch's part of its gradient: others' nodes do not lead to
         // it.
         const bool others_are_checkpointed = is_checkpointed(0);
@@ -253,7 +272,7 @@ void AutogradRun::run_forward(int micro_batch, int partition, LayerId& running) 
                 }
                 open_backward_span(backward, lane, observer);
             },
-            layers.forward(std::move(inputs), place, running));
+            outputs);
     } else {
         if (layers.trains() || any_requires_grad(inputs)) {
             front.recomputation =
@@ -278,6 +297,7 @@ Tensors AutogradRun::inputs_of(int micro_batch, int partition) const {
     const Front& front = fronts_[static_cast<std::size_t>(micro_batch)];
     Tensors inputs;
     for (const std::size_t skip : pipeline_.skips().of(PartitionId{partition}).incoming) {
+        front.skips[skip].stashed.check(front.skips[skip].tensor, pipeline_.skips().skips()[skip].name);
         inputs.push_back(front.skips[skip].tensor);
     }
     inputs.insert(inputs.end(), front.tensors.begin(), front.tensors.end());
@@ -297,7 +317,8 @@ void AutogradRun::finish(int micro_batch, int partition) {
     }
     const auto tensors = outputs.begin() + static_cast<std::ptrdiff_t>(skips.outgoing.size());
     for (std::size_t k = 0; k < skips.outgoing.size(); ++k) {
-        front.skips[skips.outgoing[k]] = {std::move(outputs[k]), front.ready, front.arrivals};
+        const StashedVersion stashed(outputs[k]);
+        front.skips[skips.outgoing[k]] = {std::move(outputs[k]), front.ready, front.arrivals, stashed};
     }
     front.tensors.assign(std::make_move_iterator(tensors), std::make_move_iterator(outputs.end()));
 }

@@ -5,6 +5,8 @@
 #include "engine/first_failure.h"
 #include "engine/gpipe.h"
 #include "engine/layer.h"
+#include "engine/stashed_version.h"
+#include "engine/step_run.h"
 #include "schedule/task_graph.h"
 
 #include <cstdint>
@@ -26,7 +28,7 @@ class Pipeline;
 class AutogradRun {
 public:
     /// Throws EngineError where the input cannot be cut.
-    AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input);
+    AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFor purpose);
 
     /// The gathered output, in the caller's graph.
     Tensors forward();
@@ -39,6 +41,7 @@ private:
         at::Tensor tensor;
         StreamEvent ready;
         std::shared_ptr<GradientArrivals> arrivals;  ///< of the partition that stashed it
+        StashedVersion stashed;
     };
     /// A micro-batch at the boundary it has reached.
     struct Front {

@@ -42,9 +42,11 @@ TaskKey AutogradForward::key(TaskKind kind, MicroBatchId micro_batch, PartitionI
 Recomputation::Recomputation(std::shared_ptr<const AutogradForward> forward, MicroBatchId micro_batch,
                              PartitionId partition, const Tensors& inputs)
     : forward_(std::move(forward)), micro_batch_(micro_batch), partition_(partition), num_inputs_(inputs.size()) {
+    Tensors detached;
     for (const at::Tensor& input : inputs) {
-        inputs_.push_back(input.defined() ? input.detach().set_requires_grad(input.requires_grad()) : input);
+        detached.push_back(input.defined() ? input.detach().set_requires_grad(input.requires_grad()) : input);
     }
+    inputs_ = RecomputeInputs(std::move(detached));
     hooked_ = forward_->pipeline->partitions()[partition_.index()].trained_parameters();
     std::erase_if(hooked_, [](const at::Tensor& parameter) { return !has_hooks(parameter); });
 }
@@ -86,10 +88,10 @@ void Recomputation::compute_again() {
     const OnLaneDevice on_device(pipeline.devices().of(lane));
     at::autocast::set_autocast_cache_enabled(false);
     const at::AutoGradMode grad_mode(true);
-    Tensors inputs = graph_.open(std::exchange(inputs_, {}));
     LayerId running{-1};
     try {
         Partition& partition = pipeline.partitions()[partition_.index()];
+        Tensors inputs = graph_.open(inputs_.take(partition));
         graph_.close(partition.recompute(std::move(inputs), forward_->place(micro_batch_), running));
     } catch (...) {
         pipeline.set_last_failure(pipeline.failure_at(key, lane, running));
@@ -133,7 +135,7 @@ Tensors Recomputation::backward(Tensors gradients) {
 void Recomputation::release() {
     tell_taken_over(this);
     state_ = State::used;
-    inputs_.clear();
+    inputs_ = {};
     graph_ = {};
 }
 

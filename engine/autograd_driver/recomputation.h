@@ -3,6 +3,7 @@
 #include "engine/layer.h"
 #include "engine/micro_batch_graph.h"
 #include "engine/partition.h"
+#include "engine/recompute_inputs.h"
 #include "schedule/ids.h"
 #include "schedule/task_key.h"
 
@@ -72,7 +73,7 @@ private:
     std::shared_ptr<const AutogradForward> forward_;
     MicroBatchId micro_batch_;
     PartitionId partition_;
-    Tensors inputs_;
+    RecomputeInputs inputs_;
     const std::size_t num_inputs_;
     std::vector<at::Tensor> hooked_;
     MicroBatchGraph graph_;

@@ -1,0 +1,25 @@
+#include "engine/stashed_version.h"
+
+#include "engine/engine_error.h"
+#include "engine/recompute_inputs.h"
+
+#include <ATen/core/grad_mode.h>
+
+namespace pipescope {
+namespace {
+const void* storage_of(const at::Tensor& tensor) {
+    return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+}
+}  // namespace
+
+StashedVersion::StashedVersion(const at::Tensor& tensor) : storage_(storage_of(tensor)), version_(version_of(tensor)) {}
+
+void StashedVersion::check(const at::Tensor& popped, const SkipName& name) const {
+    if (at::GradMode::is_enabled() && storage_ != nullptr && storage_of(popped) == storage_ &&
+        version_of(popped) != version_) {
+        throw EngineError("skip '" + to_string(name) +
+                          "' was changed in place by a partition between its stash and its " +
+                          "pop; autograd does not know of it there; stash a clone, or use the out-of-place form");
+    }
+}
+}  // namespace pipescope

@@ -1,0 +1,343 @@
+// What torch does with a plain module, a pipeline does too.
+
+#include "engine/reference.h"
+#include "engine/skippable.h"
+#include "tests/engine/engine_fixtures.h"
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <array>
+#include <string>
+
+namespace pipescope {
+namespace {
+using namespace testing_support;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+constexpr std::array kModes = {Checkpoint::always, Checkpoint::except_last, Checkpoint::never};
+constexpr std::array kDrivers = {Driver::scheduled, Driver::autograd};
+
+GPipeOptions options(std::vector<std::int64_t> balance, std::int64_t chunks, Checkpoint mode,
+                     Driver driver = Driver::scheduled) {
+    const std::size_t lanes = balance.size();
+    return {
+        .balance = std::move(balance), .devices = cpus(lanes), .chunks = chunks, .checkpoint = mode, .driver = driver};
+}
+
+/// A learned position, added to each sample.
+LayerSpec position(const at::Tensor& p) {
+    return {"position", [p] {
+                return std::make_unique<FunctionLayer>(
+                    [p](const Tensors& in) { return Tensors{in[0] + p.unsqueeze(0)}; }, NamedTensors{{"p", p}});
+            }};
+}
+
+TEST(SharedStorage, OfAOneSampleMicroBatchReachesNoCallersTensor) {
+    for (const Driver driver : kDrivers) {
+        for (const auto mode : kModes) {
+            const at::Tensor p = torch::zeros({1}, torch::kFloat64).requires_grad_();
+            GPipe model({position(p)}, options({1}, 3, mode, driver));
+            const at::Tensor x = torch::zeros({3, 1}, torch::kFloat64).requires_grad_();
+            const at::Tensor g = torch::tensor({{1.0}, {2.0}, {4.0}}, torch::kFloat64);
+            const at::Tensor before = g.clone();
+            model.forward(x).backward(g);
+            EXPECT_TRUE(torch::equal(g, before)) << g;
+            EXPECT_TRUE(torch::equal(x.grad(), before)) << x.grad();
+            EXPECT_EQ(p.grad().item<double>(), 7);
+        }
+    }
+}
+
+TEST(SharedStorage, OnItsWayToAnotherLaneIsNotWrittenTo) {
+    torch::manual_seed(5);
+    const at::Tensor p = torch::randn({4}, torch::kFloat64).requires_grad_();
+    const std::vector<LayerSpec> layers = {linear(6, 4), tanh_layer(), position(p), linear(4, 4)};
+    const at::Tensor input = samples(8);
+    const at::Tensor target = samples(8, 4);
+    torch::manual_seed(1);
+    PlainModel plain(layers, {.chunks = 1});
+    plain.step({input}, {target}, [](const Tensors& o, const Tensors& t) { return mean_square(o[0], t[0]); });
+    const NamedTensors expected = gradients_of(plain.named_parameters());
+    for (const Driver driver : kDrivers) {
+        for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+            for (const auto mode : kModes) {
+                if (driver == Driver::autograd && schedule != Schedule::gpipe) {
+                    continue;
+                }
+                GPipeOptions with = options({2, 2}, 8, mode, driver);
+                with.schedule = schedule;
+                torch::manual_seed(1);
+                GPipe model(layers, with);
+                for (int step = 0; step < 20; ++step) {
+                    for (const at::Tensor& parameter : model.parameters()) {
+                        parameter.mutable_grad() = at::Tensor();
+                    }
+                    model.step(input, target, mean_square);
+                    expect_equal_norm_wise(gradients_of(model.named_parameters()), expected);
+                }
+            }
+        }
+    }
+}
+
+TEST(SharedStorage, OfTheLossFunctionsOwnLeafIsNotWrittenTo) {
+    for (int order = 0; order < 2; ++order) {
+        const at::Tensor c = torch::zeros({1}, torch::kFloat64).requires_grad_();
+        GPipeOptions with = options({1, 1}, 4, Checkpoint::never);
+        with.schedule = Schedule::one_f_one_b;
+        with.reduction = Reduction::sum;
+        GPipe model({linear(6, 1), function_layer("view", [](const Tensors& in) { return in; })}, with);
+        const at::Tensor x = samples(4).requires_grad_();
+        model.step(x, torch::zeros({4, 1}, torch::kFloat64), [&](const at::Tensor& o, const at::Tensor&) {
+            return order == 0 ? (o.view({1, 1}) + c.unsqueeze(0)).sum() : (c.view({1, 1}) + o.view({1, 1})).sum();
+        });
+        EXPECT_EQ(c.grad().item<double>(), 4);
+        EXPECT_EQ(model.parameters()[1].grad().item<double>(), 4);
+        EXPECT_TRUE(torch::allclose(x.grad(), model.parameters()[0].detach().expand({4, 6})));
+    }
+}
+
+TEST(SharedStorage, KeepsTheCallersOwnGradientBuffers) {
+    // A caller may give parameters views of one buffer as .grad: later gradients are added there.
+    const at::Tensor buffer = torch::zeros({3}, torch::kFloat64);
+    const at::Tensor p = torch::zeros({1}, torch::kFloat64).requires_grad_();
+    p.mutable_grad() = buffer.narrow(0, 1, 1);
+    GPipe model({position(p)}, options({1}, 3, Checkpoint::never));
+    model.forward(torch::zeros({3, 1}, torch::kFloat64)).backward(torch::ones({3, 1}, torch::kFloat64));
+    EXPECT_TRUE(torch::equal(buffer, torch::tensor({0.0, 3.0, 0.0}, torch::kFloat64)));
+}
+
+TEST(Step, FillsTheGradientOfItsInput) {
+    torch::manual_seed(1);
+    PlainModel plain(dropout_mlp(), {.chunks = 3, .seed = 4});
+    const at::Tensor plain_input = samples(5).requires_grad_();
+    const at::Tensor target = samples(5, 4);
+    plain.step({plain_input * 2}, {target}, [](const Tensors& o, const Tensors& t) { return mean_square(o[0], t[0]); });
+    for (const Driver driver : kDrivers) {
+        for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+            for (const bool frozen : {false, true}) {
+                if (driver == Driver::autograd && schedule != Schedule::gpipe) {
+                    continue;
+                }
+                GPipeOptions with = options({2, 2, 2}, 3, Checkpoint::except_last, driver);
+                with.schedule = schedule;
+                with.seed = 4;
+                torch::manual_seed(1);
+                GPipe model(dropout_mlp(), with);
+                for (const at::Tensor& parameter : model.parameters()) {
+                    parameter.set_requires_grad(!frozen);
+                }
+                const at::Tensor input = plain_input.detach().clone().requires_grad_();
+                model.step(input * 2, target, mean_square);
+                expect_equal_norm_wise({{"input", input.grad()}}, {{"input", plain_input.grad()}});
+                EXPECT_EQ(model.parameters()[0].grad().defined(), !frozen);
+            }
+        }
+    }
+}
+
+TEST(Eval, GivesGradientsAsTorchDoes) {
+    const auto norm = [] {
+        return LayerSpec{"norm", [] {
+                             auto layer = module_layer(torch::nn::AnyModule(torch::nn::BatchNorm1d(8)));
+                             layer->to(torch::kFloat64);
+                             return layer;
+                         }};
+    };
+    const std::vector<LayerSpec> layers = {linear(6, 8), norm(), dropout(0.4), tanh_layer(), linear(8, 4)};
+    const at::Tensor input = samples(5);
+    const at::Tensor target = samples(5, 4);
+    torch::manual_seed(1);
+    PlainModel plain(layers, {.chunks = 1});
+    plain.train(false);
+    const at::Tensor plain_input = input.clone().requires_grad_();
+    plain.step({plain_input}, {target}, [](const Tensors& o, const Tensors& t) { return mean_square(o[0], t[0]); });
+    for (const Driver driver : kDrivers) {
+        for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b}) {
+            for (const auto mode : kModes) {
+                for (const bool deferred : {false, true}) {
+                    if (driver == Driver::autograd && schedule != Schedule::gpipe) {
+                        continue;
+                    }
+                    GPipeOptions with = options({1, 1, 2, 1}, 4, mode, driver);
+                    with.schedule = schedule;
+                    with.deferred_batch_norm = deferred;
+                    if (schedule == Schedule::interleaved_1f1b) {
+                        with.devices = cpus(2);
+                    }
+                    torch::manual_seed(1);
+                    GPipe model(layers, with);
+                    model.eval();
+                    const at::Tensor own = input.clone().requires_grad_();
+                    mean_square(model.forward(own), target).backward();
+                    expect_equal_norm_wise(gradients_of(model.named_parameters()),
+                                           gradients_of(plain.named_parameters()));
+                    expect_equal_norm_wise({{"input", own.grad()}}, {{"input", plain_input.grad()}});
+                    EXPECT_EQ(model.next_step(), 0) << "a forward in eval mode is no step";
+                    model.zero_grad();
+                    model.step(input, target, mean_square);
+                    expect_equal_norm_wise(gradients_of(model.named_parameters()),
+                                           gradients_of(plain.named_parameters()));
+                    EXPECT_EQ(model.next_step(), 1);
+                    for (const auto& [name, buffer] : model.named_buffers()) {
+                        EXPECT_EQ(buffer.sum().item<double>(), name.ends_with("var") ? 8 : 0) << name;
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// (Wx, the mean of Wx for the micro-batch), the second in the shape that is asked for.
+LayerSpec with_auxiliary(const at::Tensor& w, std::vector<std::int64_t> shape) {
+    return {"auxiliary", [w, shape] {
+                return std::make_unique<FunctionLayer>(
+                    [w, shape](const Tensors& in) {
+                        const at::Tensor y = in[0].matmul(w);
+                        return Tensors{y, y.mean().reshape(shape)};
+                    },
+                    NamedTensors{{"w", w}});
+            }};
+}
+
+TEST(Outputs, OfOneValuePerMicroBatchAreGatheredOneByOne) {
+    const at::Tensor w = torch::randn({6, 4}, torch::kFloat64).requires_grad_();
+    const at::Tensor input = samples(7);
+    const auto loss = [](const Tensors& o, const Tensors& t) { return mean_square(o[0], t[0]) + o[1].mean() * 3; };
+    const at::Tensor target = samples(7, 4);
+    const std::vector<LayerSpec> layers = {tanh_layer(), with_auxiliary(w, {1})};
+    PlainModel plain(layers, {.chunks = 3});
+    plain.step({input}, {target}, loss);
+    const at::Tensor expected = std::exchange(w.mutable_grad(), at::Tensor());
+    for (const Driver driver : kDrivers) {
+        for (const auto mode : kModes) {
+            GPipe model(layers, options({1, 1}, 3, mode, driver));
+            const Tensors output = model.forward(Tensors{input});
+            EXPECT_EQ(output[0].size(0), 7);
+            EXPECT_EQ(output[1].size(0), 3) << "one for each micro-batch, in their order";
+            loss(output, {target}).backward();
+            EXPECT_TRUE(torch::allclose(w.grad(), expected));
+            w.mutable_grad() = at::Tensor();
+            model.step({input}, {target}, loss);
+            EXPECT_TRUE(torch::allclose(w.grad(), expected));
+            w.mutable_grad() = at::Tensor();
+        }
+    }
+}
+
+TEST(Outputs, ThatCannotBeGatheredAreRefused) {
+    const at::Tensor w = torch::randn({6, 4}, torch::kFloat64).requires_grad_();
+    for (const Driver driver : kDrivers) {
+        GPipe scalar({with_auxiliary(w, {})}, options({1}, 3, Checkpoint::never, driver));
+        EXPECT_THAT([&] { scalar.forward(Tensors{samples(7)}); },
+                    ThrowsMessage<EngineError>(
+                        AllOf(HasSubstr("output 1 of the last layer has no dimension"), HasSubstr("unsqueeze(0)"))));
+        GPipe uneven({function_layer("square", [](const Tensors& in) { return Tensors{in[0].matmul(in[0].t())}; })},
+                     options({1}, 3, Checkpoint::never, driver));
+        EXPECT_THAT([&] { uneven.forward(Tensors{samples(7).requires_grad_()}); },
+                    ThrowsMessage<EngineError>(
+                        AllOf(HasSubstr("output 0 of the last layer has shape [2, 2] for micro-batch 1 and [3, 3]"),
+                              HasSubstr("make the others equal"))));
+    }
+}
+
+TEST(Inputs, ChangedInPlaceBeforeBackwardAreRefused) {
+    for (const Driver driver : kDrivers) {
+        for (const auto mode : kModes) {
+            GPipe model(dropout_mlp(), options({3, 3}, 2, mode, driver));
+            at::Tensor input = samples(4);
+            const at::Tensor output = model.forward(input);
+            input.mul_(2);
+            if (mode == Checkpoint::never) {  // torch's own check of what the first layer saved
+                EXPECT_THAT([&] { output.sum().backward(); },
+                            ThrowsMessage<c10::Error>(HasSubstr("modified by an inplace operation")));
+            } else {
+                EXPECT_THAT([&] { output.sum().backward(); },
+                            ThrowsMessage<EngineError>(AllOf(HasSubstr("input 0 of the model was changed in place"),
+                                                             HasSubstr("between forward and backward (version "),
+                                                             HasSubstr("change a clone"))));
+            }
+            model.forward(input).sum().backward();
+            EXPECT_TRUE(model.parameters()[0].grad().defined()) << "and the model can be used again";
+        }
+    }
+}
+
+TEST(Inputs, ThatALayerKeepsAndChangesLaterAreRefused) {
+    at::Tensor kept;
+    const auto keep = [&](const Tensors& in) {
+        kept = in[0];
+        return Tensors{in[0] * 2};
+    };
+    GPipe model({linear(6, 4), function_layer("keep", keep)}, options({1, 1}, 1, Checkpoint::always));
+    const at::Tensor output = model.forward(samples(4));
+    kept.detach().zero_();
+    EXPECT_THAT([&] { output.sum().backward(); },
+                ThrowsMessage<EngineError>(HasSubstr("input 0 of partition 1 (keep) was changed in place")));
+    EXPECT_EQ(model.last_failure()->task.kind, TaskKind::recompute);
+}
+TEST(InPlaceChanges, OfALeafThatRequiresAGradientAreRefused) {
+    for (const Driver driver : kDrivers) {
+        GPipe model({function_layer("double", [](const Tensors& in) { return Tensors{in[0].mul_(2)}; }), linear(6, 4)},
+                    options({1, 1}, 2, Checkpoint::never, driver));
+        const at::Tensor leaf = samples(4).requires_grad_();
+        EXPECT_THAT([&] { model.forward(leaf); },
+                    ThrowsMessage<EngineError>(
+                        AllOf(HasSubstr("input 0 of the model was changed in place"), HasSubstr("pass a clone"))));
+        model.forward(leaf.clone()).sum().backward();
+        EXPECT_TRUE(leaf.grad().defined());
+    }
+}
+
+TEST(InPlaceChanges, OfAnInputThatSharesMemoryWithAnotherAreRefused) {
+    const auto twice = [](const Tensors& in) {
+        const at::Tensor y = in[0] * 2;
+        return Tensors{y, y.view({-1, 3, 2})};
+    };
+    const auto change = [](const Tensors& in) {
+        in[0].relu_();
+        return Tensors{in[0] + in[1].view({-1, 6})};
+    };
+    for (const Driver driver : kDrivers) {
+        const std::vector<LayerSpec> layers = {function_layer("twice", twice), function_layer("change", change)};
+        GPipe split(layers, options({1, 1}, 2, Checkpoint::never, driver));
+        EXPECT_THAT([&] { split.forward(samples(4).requires_grad_()); },
+                    ThrowsMessage<LayerError>(
+                        AllOf(HasSubstr("partition 1 (change) changed in place an input"), HasSubstr("out-of-place"))));
+        GPipe whole(layers, options({2}, 2, Checkpoint::never, driver));
+        const at::Tensor x = samples(4).requires_grad_();
+        whole.forward(x).sum().backward();
+        EXPECT_TRUE(torch::equal(x.grad(), x.detach().gt(0).to(torch::kFloat64) * 4)) << "autograd sees both there";
+    }
+}
+
+TEST(InPlaceChanges, OfASkipOnItsWayAreRefused) {
+    const auto layer = [](SkipNames names, SkipForward forward) {
+        return LayerSpec{"layer", [=] { return skippable_layer(nullptr, names, forward); }};
+    };
+    const std::vector<LayerSpec> layers = {
+        layer({.stash = {{"", "early"}}},
+              [](const Tensors& in, SkipContext& skips) {
+                  const at::Tensor y = in[0] * 2;
+                  skips.stash("early", y);
+                  return Tensors{y};
+              }),
+        function_layer("change", [](const Tensors& in) { return Tensors{in[0].relu_()}; }),
+        layer({.pop = {{"", "early"}}},
+              [](const Tensors& in, SkipContext& skips) { return Tensors{in[0] + skips.pop("early")}; })};
+    for (const Driver driver : kDrivers) {
+        GPipe split(layers, options({1, 1, 1}, 2, Checkpoint::never, driver));
+        EXPECT_THAT([&] { split.forward(samples(4).requires_grad_()); },
+                    ThrowsMessage<EngineError>(
+                        AllOf(HasSubstr("skip 'early' was changed in place"), HasSubstr("stash a clone"))));
+        GPipe whole(layers, options({3}, 2, Checkpoint::never, driver));
+        const at::Tensor x = samples(4).requires_grad_();
+        whole.forward(x).sum().backward();
+        EXPECT_TRUE(torch::equal(x.grad(), x.detach().gt(0).to(torch::kFloat64) * 4));
+    }
+}
+}  // namespace
+}  // namespace pipescope
