@@ -20,6 +20,10 @@ function(pipescope_use_torch target)
   get_target_property(type ${target} TYPE)
   if(type STREQUAL STATIC_LIBRARY)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ${PIPESCOPE_UNITY} UNITY_BUILD_BATCH_SIZE 16)
+    if(PIPESCOPE_UNITY)
+      # A private class may hold what is in its file's anonymous namespace; GCC takes the included file for a header.
+      target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+    endif()
   endif()
 endfunction()
 
