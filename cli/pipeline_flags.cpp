@@ -361,12 +361,17 @@ std::vector<Assumption> assume(PipelineOptions& options, const PipelineFlags& fl
     return assumptions;
 }
 
+std::string profile_command_of(const Profile& profile) {
+    const std::string model = profile.model.empty() ? "MODEL" : profile.model;
+    const std::string type = profile.device == "cpu" ? "" : " --device-type " + profile.device;
+    return "pipescope profile " + model + (profile.estimated ? " --device meta" + type : "");
+}
+
 Profile in_dtype(Profile profile, const PipelineFlags& flags) {
     if (flags.dtype.empty() || flags.dtype == profile.dtype) {
         return profile;
     }
-    const std::string again = fmt::format("profile again: 'pipescope profile {} --device meta --dtype {}'",
-                                          profile.model.empty() ? "MODEL" : profile.model, flags.dtype);
+    const std::string again = fmt::format("profile again: '{} --dtype {}'", profile_command_of(profile), flags.dtype);
     if (dtype_bytes(flags.dtype) != dtype_bytes(profile.dtype)) {
         throw UsageError(fmt::format("--dtype is {} for a profile of {}; its bytes are of tensors of another size; {}",
                                      flags.dtype, profile.dtype, again));

@@ -90,6 +90,9 @@ struct EstimatedPipeline {
 /// assumed for up to `lanes` lanes. Throws UsageError.
 EstimatedPipeline estimated_pipeline(const PipelineFlags& flags, PipelineOptions options, Profile profile, int lanes);
 
+/// "pipescope profile MODEL", as the profile's model and device are: on the meta device if its times were estimated.
+std::string profile_command_of(const Profile& profile);
+
 /// The profile in the dtype of --dtype. Times follow where they are estimated for a device type; bytes cannot: throws
 /// UsageError for a dtype of another size, and for another one without device types.
 Profile in_dtype(Profile profile, const PipelineFlags& flags);

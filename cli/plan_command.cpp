@@ -177,7 +177,8 @@ ExitCode plan_command(const PlanFlags& flags) {
         object["assumed"] = assumptions_json(assumptions);
         std::cout << dump(object);
     } else {
-        std::cout << plan_text(found, {static_cast<std::size_t>(flags.most), cost_unit(flags, request), profile.model})
+        std::cout << plan_text(found, {static_cast<std::size_t>(flags.most), cost_unit(flags, request),
+                                       profile_command_of(profile)})
                   << fewer_than_asked(flags) << assumptions_text(assumptions);
     }
     return found.best ? ExitCode::success : ExitCode::infeasible;

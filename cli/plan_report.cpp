@@ -170,7 +170,7 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
 }
 
 std::string short_balance(const Balance& balance) {
-    constexpr std::size_t kMost = 32;
+    constexpr std::size_t kMost = 22;
     std::string text = to_string(balance);
     if (text.size() <= kMost) {
         return text;
@@ -212,9 +212,9 @@ std::string notes_text(const Plan& plan, const PlanTableOptions& options) {
             sizes += (sizes.empty() ? "" : ",") + std::to_string(size);
         }
         text += fmt::format(
-            "extrapolated: the best has micro-batches of a size outside the profile; 'pipescope profile {} "
-            "--micro-batch-sizes {}' would hold it\n",
-            options.model.empty() ? "MODEL" : options.model, sizes);
+            "extrapolated: the best has micro-batches of a size outside the profile; '{} --micro-batch-sizes {}' would "
+            "hold it\n",
+            options.profile_command, sizes);
     }
     return text;
 }

@@ -21,11 +21,11 @@ std::string why_next_loses(const Plan& plan);
 struct PlanTableOptions {
     std::size_t most = 10;                                     ///< rows of the best, and of Pareto candidates below
     std::string cost_unit = "lane-hours per million samples";  ///< or "price per .."
-    std::string model = "MODEL";                               ///< for the command that profiles it again
+    std::string profile_command = "pipescope profile MODEL";   ///< that profiles the model again
 };
 /// A table of the `most` best candidates, then of as many Pareto ones that rank lower: those with fewer lanes or less
 /// memory, which the quickest would push out of sight. At most about 120 columns wide: long balances are shortened.
 std::string plan_text(const Plan& plan, const PlanTableOptions& options);
-/// "2,2,2,3" as it stands up to some 30 characters; longer ones as "2 x 60, 3 x 4", cut off in the middle if need be.
+/// "2,2,2,3" as it stands up to some 20 characters; longer ones as "2 x 60, 3 x 4", cut off in the middle if need be.
 std::string short_balance(const Balance& balance);
 }  // namespace pipescope

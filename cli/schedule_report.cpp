@@ -3,22 +3,13 @@
 #include "cli/reports.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
+#include "simulator/planner.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-
 namespace pipescope {
 namespace {
-Bytes highest_peak(const Simulation& simulation) {
-    Bytes highest = 0;
-    for (const SimulatedLane& lane : simulation.lanes) {
-        highest = std::max(highest, lane.peak_bytes);
-    }
-    return highest;
-}
-
 /// What the figures do not show: an asynchronous update, and a peak above the limit.
 std::string remarks(const ComparedSchedule& compared) {
     std::string text = compared.simulation.feasible ? "" : "above the memory limit";

@@ -181,7 +181,7 @@ TEST(PipelineFlags, TakeAnotherDtypeOnlyWhereBytesStayAndTimesAreEstimated) {
         return [&] { estimated_pipeline(flags, pipeline_options(flags), profile, 2); };
     };
     EXPECT_THAT(refusal("bfloat16", "A100"),
-                ThrowsMessage<UsageError>(HasSubstr("'pipescope profile mlp --device meta --dtype bfloat16'")));
+                ThrowsMessage<UsageError>(HasSubstr("'pipescope profile mlp --dtype bfloat16'")));
     EXPECT_THAT(refusal("tf32", ""), ThrowsMessage<UsageError>(HasSubstr("name --device-types")));
     EXPECT_THAT(refusal("nonsense", "A100"), ThrowsMessage<UsageError>(HasSubstr("dtype is 'nonsense'")));
     EXPECT_THAT(refusal("tf32", "V100"), ThrowsMessage<UsageError>(HasSubstr("dtype is tf32 on V100")));

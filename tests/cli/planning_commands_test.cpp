@@ -216,7 +216,8 @@ TEST_F(PlanningCommands, PlanTellsWhetherAnEstimatedModelFits) {
     meta["device"] = "A100";
     meta["estimated"] = true;
     user.writes("meta.json", meta.dump());
-    const std::string line = "plan meta.json -n 2 -m 2,4 --batch 4 --checkpoint never --json --memory-limit ";
+    const std::string line =
+        "plan meta.json -n 2 -m 2,4 --batch 4 --checkpoint never --schedule gpipe --json --memory-limit ";
     const auto fits = user.succeeds(line + "85MB").json();
     const auto& best = fits.at("candidates").at(fits.at("best").get<std::size_t>());
     EXPECT_EQ(best.at("estimated"), true);
@@ -340,7 +341,7 @@ TEST_F(PlanningCommands, SayTheDtypeInEveryEstimateAndRefuseOneTheDeviceHasNoRat
                     HasSubstr("dtype is bfloat16 on V100, which has rates for float16, float32, float64 only"));
         EXPECT_THAT(refused(line + " --dtype nonsense"), HasSubstr("dtype is 'nonsense'"));
         EXPECT_THAT(refused(line + " --dtype float32"),
-                    HasSubstr("'pipescope profile gpt --device meta --dtype float32'"));
+                    HasSubstr("'pipescope profile gpt --device meta --device-type A100 --dtype float32'"));
         user.succeeds(line + " --dtype bfloat16");
     }
     EXPECT_EQ(user.succeeds(simulate + " --json").json().at("dtype"), "bfloat16");

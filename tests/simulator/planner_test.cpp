@@ -159,7 +159,7 @@ TEST(Plan, NamesRemediesThatWorkWhenFollowed) {
     PlanRequest request = request_of(2, 16);
     std::set<std::string> seen;
     int asked = 0;
-    for (const Bytes limit : {300, 1500, 3000, 5000, 8000, 12'000, 20'000, 60'000}) {
+    for (const Bytes limit : {1500, 5000, 12'000, 20'000, 30'000, 40'000, 50'000, 58'000, 65'000, 75'000}) {
         for (const std::vector<std::string>& schedules :
              std::vector<std::vector<std::string>>{{"gpipe"}, {"1f1b"}, {"gpipe", "1f1b", "interleaved"}}) {
             for (const std::vector<Checkpoint>& modes : std::vector<std::vector<Checkpoint>>{
