@@ -200,238 +200,243 @@ private:
             case 7: return on(at, [](const at::Tensor& x) { return x.view_as(x); });
             case 8:
                 return on(at, [](const at::Tensor& x) { return x.permute({1, 2, 0}).contiguous().permute({2, 0, 1}); });
-        });
+        }
     }
-}
 
     void add_elementwise() {
-    const std::size_t at = some(Kind::matrix);
-    switch (choice_.below(6)) {
-        case 0: return on(at, [](const at::Tensor& x) { return torch::tanh(x); });
-        case 1: return on(at, [](const at::Tensor& x) { return torch::relu(x) + x * 0.1; });
-        case 2: return on(at, [](const at::Tensor& x) { return x * 1.5; });
-        case 3: return on(at, [](const at::Tensor& x) { return torch::sin(x); });
-        case 4: return on(at, [](const at::Tensor& x) { return x.softmax(1); });
-        case 5:
-            if (draws_) {
-                on(at, [](const at::Tensor& x) { return torch::dropout(x, 0.4, true); });
+        const std::size_t at = some(Kind::matrix);
+        switch (choice_.below(6)) {
+            case 0: return on(at, [](const at::Tensor& x) { return torch::tanh(x); });
+            case 1: return on(at, [](const at::Tensor& x) { return torch::relu(x) + x * 0.1; });
+            case 2: return on(at, [](const at::Tensor& x) { return x * 1.5; });
+            case 3: return on(at, [](const at::Tensor& x) { return torch::sin(x); });
+            case 4: return on(at, [](const at::Tensor& x) { return x.softmax(1); });
+            case 5:
+                if (draws_) {
+                    on(at, [](const at::Tensor& x) { return torch::dropout(x, 0.4, true); });
+                }
+                return;
+        }
+    }
+
+    void add_in_place() {
+        const std::size_t at = some(Kind::matrix);
+        if (!shows_parameters_ && choice_.once_in(8)) {
+            model_.changes_inputs = true;
+            switch (choice_.below(3)) {
+                case 0: return on(at, [](at::Tensor x) { return x.mul_(1.2); });
+                case 1: return on(at, [p = parameter({3, 3})](at::Tensor x) { return x.add_(p.unsqueeze(0)); });
+                case 2: return on(at, [](at::Tensor x) { return torch::tanh_(x); });
+            }
+        }
+        switch (choice_.below(4)) {
+            case 0: return on(at, [](const at::Tensor& x) { return (x * 1.5).tanh_(); });
+            case 1:
+                return on(at, [p = parameter({3, 3})](const at::Tensor& x) { return (x + 1).mul_(p.unsqueeze(0)); });
+            case 2:
+                return on(at, [p = parameter({3})](const at::Tensor& x) {
+                    at::Tensor y = x.clone();
+                    y.select(1, 0).add_(p);
+                    return y;
+                });
+            case 3:
+                return on(at, [p = parameter({3, 3})](const at::Tensor& x) {
+                    at::Tensor y = torch::zeros_like(x);
+                    y.copy_(p.unsqueeze(0).expand_as(x));
+                    return y.add_(x);
+                });
+        }
+    }
+
+    void add_branch() {
+        if (kinds_.size() > 3) {
+            return;
+        }
+        const std::size_t at = some(Kind::matrix);
+        switch (choice_.below(7)) {
+            case 0:
+            case 1: return push(at, Kind::matrix, [](const at::Tensor& x) { return x; });
+            case 2: return push(at, Kind::matrix, [](const at::Tensor& x) { return x.transpose(1, 2); });
+            case 3: return push(at, Kind::matrix, [](const at::Tensor& x) { return x.view_as(x); });
+            case 4: return push(at, Kind::matrix, [](const at::Tensor& x) { return x.detach(); });
+            case 5:
+                if (model_.changes_inputs) {
+                    return;  // it could change the parameter
+                }
+                shows_parameters_ = true;
+                return push(at, Kind::matrix, [p = parameter({3, 3})](const at::Tensor& x) {
+                    return p.unsqueeze(0).expand({x.size(0), 3, 3});
+                });
+            case 6: return push(at, Kind::matrix, [p = parameter({3, 3})](const at::Tensor& x) { return x * p; });
+        }
+    }
+
+    void add_merge() {
+        if (count(Kind::matrix) < 2) {
+            return;
+        }
+        const std::size_t gone = some(Kind::matrix);
+        const Kind kind = kinds_[gone];
+        kinds_[gone] = Kind::summary;  // not to be chosen
+        const std::size_t into = some(Kind::matrix);
+        kinds_[gone] = kind;
+        const int how = choice_.below(6);
+        const bool stays = choice_.once_in(3);
+        operations_.push_back([=](Tensors& values, SkipContext&) {
+            const at::Tensor& x = values[into];
+            const at::Tensor& y = values[gone];
+            const auto merged = [&] {
+                switch (how) {
+                    case 0: return x + y;
+                    case 1: return x - y;
+                    case 2: return x * torch::tanh(y);
+                    case 3: return torch::cat({x.narrow(1, 0, 1), y.narrow(1, 1, 2)}, 1);
+                    case 4: return torch::where(x.gt(0), x, y);
+                    default: return x.matmul(y) * 0.3;
+                }
+            };
+            values[into] = merged();
+            if (!stays) {
+                values.erase(values.begin() + static_cast<std::ptrdiff_t>(gone));
+            }
+        });
+        if (!stays) {
+            kinds_.erase(kinds_.begin() + static_cast<std::ptrdiff_t>(gone));
+        }
+    }
+
+    void add_rearranged_values() {
+        if (kinds_.size() < 2) {
+            return;
+        }
+        const auto place = static_cast<std::size_t>(choice_.between(1, static_cast<int>(kinds_.size()) - 1));
+        if (kinds_[place] == Kind::matrix && choice_.once_in(2)) {
+            std::swap(kinds_[0], kinds_[place]);
+            operations_.push_back([place](Tensors& values, SkipContext&) { std::swap(values[0], values[place]); });
+        } else {
+            kinds_.erase(kinds_.begin() + static_cast<std::ptrdiff_t>(place));
+            operations_.push_back([place](Tensors& values, SkipContext&) {
+                values.erase(values.begin() + static_cast<std::ptrdiff_t>(place));
+            });
+        }
+    }
+
+    void add_expand() {
+        const std::size_t at = some(Kind::matrix);
+        switch (choice_.below(4)) {
+            case 0: return on(at, [](const at::Tensor& x) { return x.mean(1, true).expand_as(x); });
+            case 1: return on(at, [](const at::Tensor& x) { return x.sum(0, true).expand_as(x) * 0.2; });
+            case 2: return on(at, [](const at::Tensor& x) { return x + x.select(1, 1).unsqueeze(1).expand_as(x); });
+            case 3: return on(at, [](const at::Tensor& x) { return x.sum(0, true).expand_as(x); });
+        }
+    }
+
+    /// What torch's engine must run: hooks, and nodes that are not LibTorch's.
+    void add_odd_node() {
+        const std::size_t at = some(Kind::matrix);
+        switch (choice_.below(3)) {
+            case 0: return on(at, [p = parameter({3, 3})](const at::Tensor& x) { return AddToEach::apply(x, p); });
+            case 1:
+                return on(at, [](const at::Tensor& x) {
+                    const at::Tensor y = x * 0.9;
+                    if (y.requires_grad()) {
+                        y.register_hook([](const at::Tensor& gradient) { return gradient; });
+                    }
+                    return y;
+                });
+            case 2:
+                return on(at, [](const at::Tensor& x) {
+                    const at::Tensor y = x * 0.9;
+                    if (y.requires_grad()) {
+                        y.retain_grad();
+                    }
+                    return y;
+                });
+        }
+    }
+
+    void add_index() {
+        const std::size_t at = some(Kind::matrix);
+        if (count(Kind::index) == 0) {
+            if (kinds_.size() < 4) {
+                push(at, Kind::index,
+                     [](const at::Tensor& x) { return x.detach().select(1, 0).select(1, 0).gt(0).to(torch::kLong); });
             }
             return;
-    }
-}
-
-void add_in_place() {
-    const std::size_t at = some(Kind::matrix);
-    if (choice_.once_in(8)) {
-        model_.changes_inputs = true;
-        switch (choice_.below(3)) {
-            case 0: return on(at, [](at::Tensor x) { return x.mul_(1.2); });
-            case 1: return on(at, [p = parameter({3, 3})](at::Tensor x) { return x.add_(p.unsqueeze(0)); });
-            case 2: return on(at, [](at::Tensor x) { return torch::tanh_(x); });
         }
-    }
-    switch (choice_.below(4)) {
-        case 0: return on(at, [](const at::Tensor& x) { return (x * 1.5).tanh_(); });
-        case 1: return on(at, [p = parameter({3, 3})](const at::Tensor& x) { return (x + 1).mul_(p.unsqueeze(0)); });
-        case 2:
-            return on(at, [p = parameter({3})](const at::Tensor& x) {
-                at::Tensor y = x.clone();
-                y.select(1, 0).add_(p);
-                return y;
-            });
-        case 3:
-            return on(at, [p = parameter({3, 3})](const at::Tensor& x) {
-                at::Tensor y = torch::zeros_like(x);
-                y.copy_(p.unsqueeze(0).expand_as(x));
-                return y.add_(x);
-            });
-    }
-}
-
-void add_branch() {
-    if (kinds_.size() > 3) {
-        return;
-    }
-    const std::size_t at = some(Kind::matrix);
-    switch (choice_.below(7)) {
-        case 0:
-        case 1: return push(at, Kind::matrix, [](const at::Tensor& x) { return x; });
-        case 2: return push(at, Kind::matrix, [](const at::Tensor& x) { return x.transpose(1, 2); });
-        case 3: return push(at, Kind::matrix, [](const at::Tensor& x) { return x.view_as(x); });
-        case 4: return push(at, Kind::matrix, [](const at::Tensor& x) { return x.detach(); });
-        case 5:
-            return push(at, Kind::matrix, [p = parameter({3, 3})](const at::Tensor& x) {
-                return p.unsqueeze(0).expand({x.size(0), 3, 3});
-            });
-        case 6: return push(at, Kind::matrix, [p = parameter({3, 3})](const at::Tensor& x) { return x * p; });
-    }
-}
-
-void add_merge() {
-    if (count(Kind::matrix) < 2) {
-        return;
-    }
-    const std::size_t gone = some(Kind::matrix);
-    const Kind kind = kinds_[gone];
-    kinds_[gone] = Kind::summary;  // not to be chosen
-    const std::size_t into = some(Kind::matrix);
-    kinds_[gone] = kind;
-    const int how = choice_.below(6);
-    const bool stays = choice_.once_in(3);
-    operations_.push_back([=](Tensors& values, SkipContext&) {
-        const at::Tensor& x = values[into];
-        const at::Tensor& y = values[gone];
-        const auto merged = [&] {
-            switch (how) {
-                case 0: return x + y;
-                case 1: return x - y;
-                case 2: return x * torch::tanh(y);
-                case 3: return torch::cat({x.narrow(1, 0, 1), y.narrow(1, 1, 2)}, 1);
-                case 4: return torch::where(x.gt(0), x, y);
-                default: return x.matmul(y) * 0.3;
-            }
-        };
-        values[into] = merged();
-        if (!stays) {
-            values.erase(values.begin() + static_cast<std::ptrdiff_t>(gone));
-        }
-    });
-    if (!stays) {
-        kinds_.erase(kinds_.begin() + static_cast<std::ptrdiff_t>(gone));
-    }
-}
-
-void add_rearranged_values() {
-    if (kinds_.size() < 2) {
-        return;
-    }
-    const auto place = static_cast<std::size_t>(choice_.between(1, static_cast<int>(kinds_.size()) - 1));
-    if (kinds_[place] == Kind::matrix && choice_.once_in(2)) {
-        std::swap(kinds_[0], kinds_[place]);
-        operations_.push_back([place](Tensors& values, SkipContext&) { std::swap(values[0], values[place]); });
-    } else {
-        kinds_.erase(kinds_.begin() + static_cast<std::ptrdiff_t>(place));
-        operations_.push_back([place](Tensors& values, SkipContext&) {
-            values.erase(values.begin() + static_cast<std::ptrdiff_t>(place));
+        const std::size_t index = some(Kind::index);
+        const bool sparse = choice_.once_in(3);
+        const at::Tensor table = parameter({2, 3});
+        operations_.push_back([=](Tensors& values, SkipContext&) {
+            values[at] = values[at] +
+                         torch::embedding(table.contiguous(), values[index], -1, false, sparse && table.is_contiguous())
+                             .unsqueeze(1);
         });
     }
-}
 
-void add_expand() {
-    const std::size_t at = some(Kind::matrix);
-    switch (choice_.below(4)) {
-        case 0: return on(at, [](const at::Tensor& x) { return x.mean(1, true).expand_as(x); });
-        case 1: return on(at, [](const at::Tensor& x) { return x.sum(0, true).expand_as(x) * 0.2; });
-        case 2: return on(at, [](const at::Tensor& x) { return x + x.select(1, 1).unsqueeze(1).expand_as(x); });
-        case 3: return on(at, [](const at::Tensor& x) { return x.sum(0, true).expand_as(x); });
-    }
-}
-
-/// What torch's engine must run: hooks, and nodes that are not LibTorch's.
-void add_odd_node() {
-    const std::size_t at = some(Kind::matrix);
-    switch (choice_.below(3)) {
-        case 0: return on(at, [p = parameter({3, 3})](const at::Tensor& x) { return AddToEach::apply(x, p); });
-        case 1:
-            return on(at, [](const at::Tensor& x) {
-                const at::Tensor y = x * 0.9;
-                if (y.requires_grad()) {
-                    y.register_hook([](const at::Tensor& gradient) { return gradient; });
-                }
-                return y;
-            });
-        case 2:
-            return on(at, [](const at::Tensor& x) {
-                const at::Tensor y = x * 0.9;
-                if (y.requires_grad()) {
-                    y.retain_grad();
-                }
-                return y;
-            });
-    }
-}
-
-void add_index() {
-    const std::size_t at = some(Kind::matrix);
-    if (count(Kind::index) == 0) {
-        if (kinds_.size() < 4) {
-            push(at, Kind::index,
-                 [](const at::Tensor& x) { return x.detach().select(1, 0).select(1, 0).gt(0).to(torch::kLong); });
+    void add_stash() {
+        const std::string name = "s" + std::to_string(next_skip_);
+        if (is_last_ || under_way_.size() > 2) {
+            return;
         }
-        return;
+        ++next_skip_;
+        skips_.stash.push_back({"", name});
+        stashed_here_.push_back(name);
+        const std::size_t at = some(Kind::matrix);
+        const int how = choice_.below(4);
+        operations_.push_back([=](Tensors& values, SkipContext& skips) {
+            const at::Tensor& x = values[at];
+            skips.stash(name, how == 0 ? x.transpose(1, 2) : how == 1 ? x * 2 : x);
+        });
     }
-    const std::size_t index = some(Kind::index);
-    const bool sparse = choice_.once_in(3);
-    const at::Tensor table = parameter({2, 3});
-    operations_.push_back([=](Tensors& values, SkipContext&) {
-        values[at] =
-            values[at] + torch::embedding(table.contiguous(), values[index], -1, false, sparse && table.is_contiguous())
-                             .unsqueeze(1);
-    });
-}
 
-void add_stash() {
-    const std::string name = "s" + std::to_string(next_skip_);
-    if (is_last_ || under_way_.size() > 2) {
-        return;
+    void add_pop() {
+        if (under_way_.empty()) {
+            return;
+        }
+        const auto which = choice_.below(static_cast<int>(under_way_.size()));
+        const std::string name = under_way_[static_cast<std::size_t>(which)];
+        under_way_.erase(under_way_.begin() + which);
+        skips_.pop.push_back({"", name});
+        const std::size_t at = some(Kind::matrix);
+        const int how = kinds_.size() > 3 ? 0 : choice_.below(3);
+        operations_.push_back([=](Tensors& values, SkipContext& skips) {
+            const at::Tensor skip = skips.pop(name);
+            if (how == 0) {
+                values[at] = values[at] + skip;
+            } else if (how == 1) {
+                values.push_back(skip);
+            }  // else popped for nothing
+        });
+        if (how == 1) {
+            kinds_.push_back(Kind::matrix);
+        }
     }
-    ++next_skip_;
-    skips_.stash.push_back({"", name});
-    stashed_here_.push_back(name);
-    const std::size_t at = some(Kind::matrix);
-    const int how = choice_.below(4);
-    operations_.push_back([=](Tensors& values, SkipContext& skips) {
-        const at::Tensor& x = values[at];
-        skips.stash(name, how == 0 ? x.transpose(1, 2) : how == 1 ? x * 2 : x);
-    });
-}
 
-void add_pop() {
-    if (under_way_.empty()) {
-        return;
+    void add_outputs() {
+        if (choice_.once_in(6)) {
+            push(some(Kind::matrix), Kind::auxiliary, [](const at::Tensor& x) { return x.mean().reshape({1}); });
+        }
+        if (choice_.once_in(10)) {
+            push(some(Kind::matrix), Kind::auxiliary, [p = parameter({2})](const at::Tensor&) { return p; });
+        }
+        if (choice_.once_in(8)) {
+            push(some(Kind::matrix), Kind::summary, [](const at::Tensor& x) { return x.sum({1, 2}); });
+        }
     }
-    const auto which = choice_.below(static_cast<int>(under_way_.size()));
-    const std::string name = under_way_[static_cast<std::size_t>(which)];
-    under_way_.erase(under_way_.begin() + which);
-    skips_.pop.push_back({"", name});
-    const std::size_t at = some(Kind::matrix);
-    const int how = kinds_.size() > 3 ? 0 : choice_.below(3);
-    operations_.push_back([=](Tensors& values, SkipContext& skips) {
-        const at::Tensor skip = skips.pop(name);
-        if (how == 0) {
-            values[at] = values[at] + skip;
-        } else if (how == 1) {
-            values.push_back(skip);
-        }  // else popped for nothing
-    });
-    if (how == 1) {
-        kinds_.push_back(Kind::matrix);
-    }
-}
 
-void add_outputs() {
-    if (choice_.once_in(6)) {
-        push(some(Kind::matrix), Kind::auxiliary, [](const at::Tensor& x) { return x.mean().reshape({1}); });
-    }
-    if (choice_.once_in(10)) {
-        push(some(Kind::matrix), Kind::auxiliary, [p = parameter({2})](const at::Tensor&) { return p; });
-    }
-    if (choice_.once_in(8)) {
-        push(some(Kind::matrix), Kind::summary, [](const at::Tensor& x) { return x.sum({1, 2}); });
-    }
-}
-
-Choice& choice_;
-const bool draws_;
-RandomModel model_;
-std::vector<Kind> kinds_;
-std::vector<std::string> under_way_;     // stashed by earlier layers
-std::vector<std::string> stashed_here_;  // by the layer being made
-int next_skip_ = 0;
-bool is_last_ = false;  // of the layer being made
-std::vector<Operation> operations_;
-SkipNames skips_;
-NamedTensors parameters_;
+    Choice& choice_;
+    const bool draws_;
+    RandomModel model_;
+    std::vector<Kind> kinds_;
+    std::vector<std::string> under_way_;     // stashed by earlier layers
+    std::vector<std::string> stashed_here_;  // by the layer being made
+    int next_skip_ = 0;
+    bool shows_parameters_ = false;  // as values between layers
+    bool is_last_ = false;           // of the layer being made
+    std::vector<Operation> operations_;
+    SkipNames skips_;
+    NamedTensors parameters_;
 };
 }  // namespace
 

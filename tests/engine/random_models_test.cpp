@@ -28,7 +28,6 @@ using torch::autograd::variable_list;
 struct Caller {
     Tensors leaves;
     std::function<Tensors(const Tensors& leaves)> input;
-    bool passes_leaves = false;  ///< the input is the leaves
 };
 
 struct Case {
@@ -100,11 +99,11 @@ Caller random_caller(Choice& choice, const RandomModel& model, std::int64_t batc
         caller.leaves.push_back(torch::randn(shape, torch::kFloat64).set_requires_grad(!choice.once_in(5)));
     };
     const int how = choice.below(6);
-    caller.passes_leaves = how < 2;
     leaf(how == 4 ? at::IntArrayRef{1, 3, 3} : at::IntArrayRef{batch, 3, 3});
     leaf(how == 2 ? at::IntArrayRef{3, 3} : at::IntArrayRef{batch, 3, 3});
     const int second = choice.below(3);
     const at::Tensor index = torch::randint(2, {batch}, torch::kLong);
+    const bool clones = model.changes_inputs;  // torch would refuse to change the leaves
     caller.input = [=, kinds = model.inputs](const Tensors& leaves) {
         Tensors input;
         switch (how) {
@@ -118,6 +117,10 @@ Caller random_caller(Choice& choice, const RandomModel& model, std::int64_t batc
             input.push_back(index);
         } else if (kinds.size() > 1) {
             input.push_back(second == 0 || how == 2 ? input[0] : second == 1 ? leaves[1] : input[0].detach() * 2);
+        }
+        if (clones) {
+            std::transform(input.begin(), input.end(), input.begin(),
+                           [](const at::Tensor& each) { return each.clone(); });
         }
         return input;
     };
@@ -232,28 +235,6 @@ private:
     std::vector<Watched> watched_;
 };
 
-/// Of leaves, for models that change them in place.
-class Values {
-public:
-    Values(const Tensors& leaves, const Tensors& parameters) : tensors_(leaves) {
-        tensors_.insert(tensors_.end(), parameters.begin(), parameters.end());
-        for (const at::Tensor& tensor : tensors_) {
-            before_.push_back(tensor.detach().clone());
-        }
-    }
-    void restore() const {
-        for (std::size_t k = 0; k < tensors_.size(); ++k) {
-            if (!torch::equal(tensors_[k], before_[k])) {
-                tensors_[k].variable_data().copy_(before_[k]);
-            }
-        }
-    }
-
-private:
-    Tensors tensors_;
-    Tensors before_;
-};
-
 /// Gradients of some leaves, added up.
 class Expected {
 public:
@@ -330,7 +311,6 @@ private:
         if (wanted.empty()) {
             return Outcome::senseless;
         }
-        const Values values(caller_.leaves, case_.model.parameters);
         Tensors expected_outputs, gradients;
         variable_list expected;
         try {
@@ -356,14 +336,11 @@ private:
         for (const at::Tensor& gradient : gradients) {
             bystanders_.watch("a gradient of the caller's", gradient);
         }
-        values.restore();
-        if (!case_.model.changes_inputs) {
-            for (const at::Tensor& leaf : caller_.leaves) {
-                bystanders_.watch("a leaf of the caller's", leaf);
-            }
-            for (const at::Tensor& parameter : case_.model.parameters) {
-                bystanders_.watch("a parameter", parameter);
-            }
+        for (const at::Tensor& leaf : caller_.leaves) {
+            bystanders_.watch("a leaf of the caller's", leaf);
+        }
+        for (const at::Tensor& parameter : case_.model.parameters) {
+            bystanders_.watch("a parameter", parameter);
         }
         try {
             run_pipeline(steps_inside, target, gradients, expected_outputs);
@@ -385,7 +362,6 @@ private:
             loss_.leaf.mutable_grad() = at::Tensor();
         }
         bystanders_.expect_unchanged();
-        values.restore();
         for (const at::Tensor& leaf : caller_.leaves) {
             bystanders_.watch("the gradient of an earlier step's leaf", leaf.grad());
         }
