@@ -1,8 +1,8 @@
 # How the project's own targets are made: one library per folder, tests that are found by CTest.
 
-# Headers of torch and Qt take most of the time of a file that includes them. A build from nothing reads them once for 16
-# files of a library; a build to work in compiles each file alone, so that a change costs one file.
-option(PIPESCOPE_UNITY "Compile torch libraries and viewer 16 files at a time: quickest for a build from nothing" OFF)
+# Torch's headers take most of the time of a file that includes them. A build from nothing reads them once for 16 files of
+# a library; a build to work in compiles each file alone, so that a change costs one file.
+option(PIPESCOPE_UNITY "Compile the torch libraries 16 files at a time: quickest for a build from nothing" OFF)
 
 # pipescope_library(<name> SOURCES .. [PUBLIC ..] [PRIVATE ..]) makes pipescope_<name>, alias pipescope::<name>.
 function(pipescope_library name)
