@@ -313,7 +313,7 @@ private:
         if (kinds_[place] == Kind::matrix && choice_.once_in(2)) {
             std::swap(kinds_[0], kinds_[place]);
             operations_.push_back([place](Tensors& values, SkipContext&) { std::swap(values[0], values[place]); });
-        } else {
+        } else if (kinds_[place] != Kind::matrix || count(Kind::matrix) > 1) {
             kinds_.erase(kinds_.begin() + static_cast<std::ptrdiff_t>(place));
             operations_.push_back([place](Tensors& values, SkipContext&) {
                 values.erase(values.begin() + static_cast<std::ptrdiff_t>(place));
