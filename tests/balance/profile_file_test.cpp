@@ -199,7 +199,7 @@ std::vector<BadProfile> bad_profiles() {
          "co_running_slowdown[1] is 0.1", "from 1 to 1e6"},
         {"SlowdownOfOneLane", with(kSmallest, "\"samples\"", "\"co_running_slowdown\": [5, 6], \"samples\""),
          "co_running_slowdown[0] is 5", "write 1"},
-        {"Huge", with(kSmallest, "\"samples\"", "\"optimizer_ns\": 1e308, \"samples\""),
+        {"HugeOptimizer", with(kSmallest, "\"samples\"", "\"optimizer_ns\": 1e308, \"samples\""),
          "optimizer_ns is 1e+308;", "at most 2^53"},
         {"HostCores", with(kSmallest, "\"samples\"", "\"host_cores\": -2, \"samples\""), "host_cores is -2", "use 0"},
         {"LossBatchShort",
