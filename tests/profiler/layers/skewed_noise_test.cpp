@@ -267,6 +267,6 @@ INSTANTIATE_TEST_SUITE_P(
                                  .slow_s = 0.7,
                                  .slow_share = 0.3,
                                  .slow_factor = 1.2}),
-    [](const auto& info) { return info.param.name; });
+    [](const auto& each) { return each.param.name; });
 }  // namespace
 }  // namespace pipescope
