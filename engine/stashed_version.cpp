@@ -7,15 +7,22 @@
 
 namespace pipescope {
 namespace {
-const void* storage_of(const at::Tensor& tensor) {
-    return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
+
+/// Null where there is none.
+WeakStorage storage_of(const at::Tensor& tensor) {
+    return tensor.defined() && tensor.has_storage() ? tensor.storage().getWeakStorageImpl()
+                                                    : WeakStorage(c10::intrusive_ptr<c10::StorageImpl>());
 }
 }  // namespace
+
+StashedVersion::StashedVersion() : storage_(storage_of({})) {}
 
 StashedVersion::StashedVersion(const at::Tensor& tensor) : storage_(storage_of(tensor)), version_(version_of(tensor)) {}
 
 void StashedVersion::check(const at::Tensor& popped, const SkipName& name) const {
-    if (at::GradMode::is_enabled() && storage_ != nullptr && storage_of(popped) == storage_ &&
+    const auto* const storage = storage_._unsafe_get_target();
+    if (at::GradMode::is_enabled() && storage != nullptr && storage_of(popped)._unsafe_get_target() == storage &&
         version_of(popped) != version_) {
         throw EngineError("skip '" + to_string(name) +
                           "' was changed in place by a partition between its stash and its " +

@@ -13,14 +13,14 @@ namespace pipescope {
 /// autograd would not know. Where the skip was copied on its way, it is another storage, and nothing is compared.
 class StashedVersion {
 public:
-    StashedVersion() = default;
+    StashedVersion();
     explicit StashedVersion(const at::Tensor& tensor);
 
     /// With gradients on, throws EngineError where the tensor, of the same storage, was changed since.
     void check(const at::Tensor& popped, const SkipName& name) const;
 
 private:
-    const void* storage_ = nullptr;  // for comparing only
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage_;  // weak: holds no bytes, and its address is not used again
     std::uint32_t version_ = 0;
 };
 }  // namespace pipescope
