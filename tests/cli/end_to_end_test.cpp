@@ -416,8 +416,9 @@ TEST_F(EndToEnd, WrongRequestsNameValueRuleAndRemedyAndWriteNothing) {
 }
 
 TEST_F(EndToEnd, WhatIsWrongIsRefusedBeforeAnyWork) {
-    for (const std::string line : {"validate " + kModel + " --rounds 0", "validate --emulated --rounds 0",
-                                   "validate " + kModel + " --steps 0", "ablation " + kModel + " --rounds 0"}) {
+    const std::vector<std::string> lines = {"validate " + kModel + " --rounds 0", "validate --emulated --rounds 0",
+                                            "validate " + kModel + " --steps 0", "ablation " + kModel + " --rounds 0"};
+    for (const std::string& line : lines) {
         const auto start = std::chrono::steady_clock::now();
         EXPECT_THAT(refused(2, line), HasSubstr("use 1 or more")) << line;
         EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds{10})

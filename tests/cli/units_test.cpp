@@ -30,7 +30,7 @@ TEST(Units, ASmallPlainNumberIsAForgottenUnit) {
 TEST(Units, ALinkThatMovesNothingIsRefused) {
     for (const char* text : {"0", "0GB/s", "0.0 MB/s"}) {
         EXPECT_THAT([&] { parse_bandwidth(text, "--link-bandwidth"); },
-                    ThrowsMessage<UsageError>(HasSubstr("leave the option out")));
+                    ThrowsMessage<UsageError>(HasSubstr("leave it out")));
     }
 }
 
