@@ -311,7 +311,7 @@ TEST_F(Commands, WrongRequestsAreUsageErrorsThatSayWhatToDo) {
     EXPECT_THAT(refused(2, "simulat p.json"), HasSubstr("the commands are"));
     EXPECT_THAT(user.succeeds("").out, HasSubstr("COMMAND"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --link-bandwidth 0GB/s"),
-                HasSubstr("leave the option out"));
+                HasSubstr("leave it out"));
 }
 
 TEST_F(Commands, DamagedFilesAreFailuresThatNameTheFault) {
