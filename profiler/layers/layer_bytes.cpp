@@ -67,6 +67,9 @@ bool run_once(LayerChain& chain, std::size_t layer, const Activation& activation
     for (const at::Tensor& taken : joined(running.tensors, popped_tensors(running, chain.skips(layer)))) {
         if (taken.defined() && taken.requires_grad()) {
             taken.register_hook([&](const at::Tensor& gradient) {
+                if (!gradient.defined()) {
+                    return;  // no output with a gradient depends on it
+                }
                 const bool is_given = std::any_of(given.begin(), given.end(), [&](const at::Tensor& each) {
                     return each.defined() && each.is_alias_of(gradient);
                 });

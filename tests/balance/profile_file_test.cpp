@@ -174,7 +174,7 @@ std::vector<BadProfile> bad_profiles() {
         {"ManyThreads", with(kSmallest, "\"samples\"", "\"threads\": 5000000000, \"samples\""), "threads is 5000000000",
          "correct"},
         {"NoThreads", with(kSmallest, "\"samples\"", "\"threads\": 0, \"samples\""), "threads is 0", "at least 1"},
-        {"KeyTwice", with(kSmallest, "\"name\"", "\"name\": \"b\", \"name\""), "layers[0].name stands twice",
+        {"KeyTwice", with(kSmallest, "\"name\"", "\"name\": \"b\", \"name\""), "layers[0].name appears twice",
          "remove one"},
         {"Deep", deep(), "deep", "nests deeper"},
         {"StashNoObject", with(kSmallest, "\"name\"", "\"stash\": [1], \"name\""), "layers[0].stash is [1]",

@@ -199,7 +199,7 @@ TEST_F(PlanViewTest, TellsWhyNothingFits) {
     view_.form().memoryLimit().setValue(0.01);
     planNow();
     EXPECT_TRUE(view_.message().startsWith(QStringLiteral("Nothing fits"))) << view_.message().toStdString();
-    EXPECT_EQ(rows(), 36);
+    EXPECT_EQ(rows(), 32);
 }
 
 TEST_F(PlanViewTest, IsCancelledAndKeepsWhatItFound) {
