@@ -149,7 +149,7 @@ TEST_F(EndToEnd, ReadmesCommandsAgreeWithEachOther) {
         if (const std::size_t model = line.find("width=128"); model != std::string::npos) {
             line.replace(model, 9, "width=32,sequence=8,vocabulary=50");
         }
-        line += name == "profile" ? " --time-limit 2s" : name == "run" ? " --steps 3" : "";
+        line += name == "profile" ? " --time-limit 2s" : "";
         const CommandResult result = user.types(line + " --json");
         EXPECT_EQ(result.code, 0) << line << "\n" << result.err;
         first.emplace(name, nlohmann::json::parse(result.out));

@@ -80,7 +80,7 @@ TEST_F(Interruption, ADemoPrintsThePartThatIsMeasuredAndTheNextOneReplacesItsFil
     const auto object = first.json();
     EXPECT_EQ(keys_of(object), (std::vector<std::string>{"real", "interrupted"}));
     EXPECT_TRUE(object.at("real").at("repeat_spread").is_null());
-    EXPECT_THAT(user.reads("demo/report.md"), AllOf(HasSubstr("did not finish"), HasSubstr("| step time |")));
+    EXPECT_THAT(user.reads("demo/report.md"), AllOf(HasSubstr("did not finish"), HasSubstr("step time |")));
     EXPECT_FALSE(user.has("demo/trace.sqlite-wal"));
 
     const CommandResult second = stopped(demo + "2", "grep -q profiling .stderr", "INT");
