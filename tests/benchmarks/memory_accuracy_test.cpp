@@ -69,8 +69,8 @@ TEST(MemoryAccuracy, HoldsForASmallConvolutionalNetThatIsRecomputed) {
 TEST(MemoryAccuracy, HoldsForRandomModelsOfEveryKind) {
     tracking_allocator::install();
     std::vector<double> errors;
-    std::string worst;
     for (const std::string& kind : random_model_kinds()) {
+        const bool is_off = kind == "wide" || kind == "tuple" || kind == "skip";  // single lanes: docs/status.md
         const std::uint64_t seed = 100;
         const RandomModel model = random_model(kind, seed);
         const std::vector<PipelineOptions> pipelines = random_pipelines(model, seed);
@@ -78,18 +78,15 @@ TEST(MemoryAccuracy, HoldsForRandomModelsOfEveryKind) {
         for (const PipelineOptions& pipeline : pipelines) {
             const auto peaks = lane_peaks(model.spec, profile, pipeline);
             for (const LanePeak& peak : peaks.value_or(std::vector<LanePeak>{})) {
-                if (errors.empty() || std::abs(peak.error()) > *std::max_element(errors.begin(), errors.end())) {
-                    worst = kind + " " + describe(pipeline);
-                }
                 errors.push_back(std::abs(peak.error()));
+                EXPECT_TRUE(errors.back() < 0.03 || is_off)
+                    << errors.back() << ", " << kind << " " << describe(pipeline);
             }
         }
     }
     std::sort(errors.begin(), errors.end());
     ASSERT_GT(errors.size(), 80u);
     EXPECT_LT(errors[errors.size() * 95 / 100], 0.01);
-    // No bound on the worst: docs/status.md names the lanes that are further off.
-    RecordProperty("worst", std::to_string(errors.back()) + " of " + worst);
 }
 }  // namespace
 }  // namespace pipescope
