@@ -100,7 +100,7 @@ std::int64_t dtype_bytes(const std::string& dtype);
 /// empty.
 void check_profile(const Profile& profile);
 
-/// The same of a load on its own: shares from 0 to 1.
+/// Checks a load by itself: its shares lie between 0 and 1.
 void check_load(const MachineLoad& load, const std::string& path);
 
 /// A value read off between, or outside, the measured sizes.

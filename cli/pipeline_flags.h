@@ -80,7 +80,7 @@ std::string default_optimizer(bool token_input);
 /// those cores and lanes on `cpu`, unless the flags name devices, device types or a link.
 std::vector<Assumption> assume(PipelineOptions& options, const PipelineFlags& flags, const Profile& profile, int lanes);
 
-/// What balance and simulate ask of the simulator.
+/// The options that balance and simulate hand to the simulator.
 struct EstimatedPipeline {
     Profile profile;
     PipelineOptions options;

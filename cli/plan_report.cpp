@@ -195,7 +195,7 @@ std::string short_balance(const Balance& balance) {
 }
 
 namespace {
-/// What the table's words and figures mean.
+/// Explains the table's words and figures.
 std::string notes_text(const Plan& plan, const PlanTableOptions& options) {
     std::string text = "pareto: none is at least as good in samples/s, lanes, memory and cost, and better in one\n" +
                        fmt::format("cost: {}, of the lanes; excluding optimizer and host\n", options.cost_unit);

@@ -239,17 +239,17 @@ private:
         }
         start_work(task, here.parts(phase, goes));
     }
-    /// Whether the partition hands the block on.
+    static bool holds(const std::vector<std::int32_t>& blocks, const std::map<std::size_t, std::int32_t>& of_skips,
+                      std::int32_t block) {
+        return std::find(blocks.begin(), blocks.end(), block) != blocks.end() ||
+               std::any_of(of_skips.begin(), of_skips.end(), [&](const auto& each) { return each.second == block; });
+    }
+    /// True if the partition hands the block on.
     static bool leaves(const PartitionTape& tape, std::int32_t block) {
-        return std::find(tape.outputs.begin(), tape.outputs.end(), block) != tape.outputs.end() ||
-               std::any_of(tape.stashed.begin(), tape.stashed.end(),
-                           [&](const auto& each) { return each.second == block; });
+        return holds(tape.outputs, tape.stashed, block);
     }
     static bool leaves_as_gradient(const PartitionTape& tape, std::int32_t block) {
-        return std::find(tape.input_gradients.begin(), tape.input_gradients.end(), block) !=
-                   tape.input_gradients.end() ||
-               std::any_of(tape.pop_gradients.begin(), tape.pop_gradients.end(),
-                           [&](const auto& each) { return each.second == block; });
+        return holds(tape.input_gradients, tape.pop_gradients, block);
     }
 
     void start_backward(const Task& task) {

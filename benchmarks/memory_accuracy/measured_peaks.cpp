@@ -24,7 +24,7 @@ namespace {
 constexpr int kWarmUp = 1;  // makes the parameters' gradients
 constexpr int kSteps = 2;
 
-/// What a run reports: the lanes' memory, and when its tasks ran.
+/// Collects what a run reports: the lanes' memory, and when its tasks ran.
 class RunLog final : public TaskObserver {
 public:
     void placed(const at::Tensor& tensor, LaneId lane) override { memory_.placed(tensor, lane); }

@@ -19,7 +19,7 @@ namespace nn = torch::nn;
 using Shape = std::vector<std::int64_t>;
 using Forward = std::function<at::Tensor(const at::Tensor&)>;
 
-/// What a layer is while it runs.
+/// A layer as it runs.
 struct Made {
     std::shared_ptr<nn::Module> module;  // may be null
     SkipForward forward;

@@ -16,7 +16,7 @@ struct RandomModel {
     std::vector<std::size_t> in_place;
 };
 
-/// What random_model() can draw: image, sequence, recurrent, wide, narrow, tuple, skip.
+/// The kinds that random_model() can draw: image, sequence, recurrent, wide, narrow, tuple, skip.
 const std::vector<std::string>& random_model_kinds();
 
 /// `kind` is one of random_model_kinds().
