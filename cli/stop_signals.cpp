@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <string_view>
 
@@ -11,19 +12,26 @@ namespace pipescope {
 namespace {
 constexpr std::array kSignals = {SIGINT, SIGTERM};
 
-// What a signal handler can reach. One word each, so that every thread reads a whole value.
-volatile sig_atomic_t asked_by = 0;
+// What a signal handler can reach.
+std::atomic<int> asked_by = 0;
+static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may not take a lock");
 volatile sig_atomic_t on_terminal = 0;
 std::array<struct sigaction, kSignals.size()> before;
 
-/// Async-signal-safe: it sets a word, calls sigaction() and write(), and restores errno.
+/// Async-signal-safe: it sets a word, calls sigaction(), raise() and write(), and restores errno.
 void note(int signal_number) {
     const int error = errno;
-    asked_by = signal_number;
     struct sigaction at_once {};
     at_once.sa_handler = SIG_DFL;
     for (const int each : kSignals) {
         sigaction(each, &at_once, nullptr);
+    }
+    // Two signals at once may reach two threads, both of them here. The second ends the process when this returns.
+    int nobody = 0;
+    if (!asked_by.compare_exchange_strong(nobody, signal_number)) {
+        raise(signal_number);
+        errno = error;
+        return;
     }
     // On a terminal a progress bar, or the ^C that it shows, may stand in the line.
     constexpr std::string_view kText =
@@ -62,7 +70,8 @@ int stop_signal() noexcept {
 }
 
 ExitCode stop_exit_code() noexcept {
-    return asked_by == 0 ? ExitCode::success : static_cast<ExitCode>(128 + asked_by);
+    const int signal = asked_by;
+    return signal == 0 ? ExitCode::success : static_cast<ExitCode>(128 + signal);
 }
 
 Interrupted::Interrupted() : Error("interrupted before there was a result; nothing was kept; run it again") {}
