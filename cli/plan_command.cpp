@@ -74,13 +74,20 @@ double parse_price(const std::string& text, const std::string& all) {
 /// "2.5" for all lanes, or "A100=1.5,H100=3". Returns the names that are none of the types planned.
 std::vector<std::string> read_prices(const std::string& text, PlanRequest& request) {
     std::vector<std::string> unused;
+    std::vector<std::string> priced;  // the empty name is the price of every type without its own
     for (const std::string& item : parse_list(text, "--price-per-lane-hour")) {
         const std::size_t equals = item.find('=');
+        const std::string name = equals == std::string::npos ? "" : item.substr(0, equals);
+        if (std::any_of(priced.begin(), priced.end(),
+                        [&](const std::string& earlier) { return same_name(earlier, name); })) {
+            throw UsageError(fmt::format("--price-per-lane-hour is '{}'; {} has two prices; give one", text,
+                                         name.empty() ? "a lane" : name));
+        }
+        priced.push_back(name);
         if (equals == std::string::npos) {
             request.price_per_lane_hour = parse_price(item, text);
             continue;
         }
-        const std::string name = item.substr(0, equals);
         const auto named = std::find_if(request.device_types.begin(), request.device_types.end(),
                                         [&](const DeviceType& type) { return same_name(type.name, name); });
         const double price = parse_price(item.substr(equals + 1), text);

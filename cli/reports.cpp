@@ -174,13 +174,6 @@ Json simulation_json(const Simulation& simulation) {
     return object;
 }
 
-namespace {
-/// "1 sample", "3 samples".
-std::string counted(std::int64_t number, std::string_view one, std::string_view many) {
-    return fmt::format("{} {}", number, number == 1 ? one : many);
-}
-}  // namespace
-
 std::string fewer_micro_batches(std::int64_t asked, std::int64_t samples) {
     return asked <= samples
                ? ""

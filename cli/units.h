@@ -4,7 +4,9 @@
 #include "schedule/quantities.h"
 #include "schedule/timeline.h"
 
+#include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace pipescope {
 // Figures as the commands print them. quantities.h reads what a person writes.
@@ -19,4 +21,6 @@ std::string format_percent(double fraction);
 std::string format_error_percent(double fraction);
 /// "+0.28 points", from a difference of fractions.
 std::string format_points(double difference);
+/// "1 sample", "3 samples".
+std::string counted(std::int64_t number, std::string_view one, std::string_view many);
 }  // namespace pipescope

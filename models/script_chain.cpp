@@ -10,7 +10,7 @@
 namespace pipescope {
 namespace {
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
-    throw UserModelError("'" + path + "' is no Sequential: " + what +
+    throw UserModelError("'" + path + "' is not a Sequential: " + what +
                          "; its forward must hand the input through its children one by one, so that they can be cut; "
                          "save a torch.nn.Sequential");
 }

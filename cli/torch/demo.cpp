@@ -151,8 +151,9 @@ DemoPart real_part(const DemoOptions& options) {
     }
 
     DemoPart part;
-    part.title = fmt::format("{} on {} lanes of this CPU, balance {}, batch of {} in {} micro-batches", options.model,
-                             kRealLanes, to_string(pipeline.balance), pipeline.batch, predicted.micro_batches);
+    part.title = fmt::format("{} on {} lanes of this CPU, balance {}, batch of {} in {}", options.model, kRealLanes,
+                             to_string(pipeline.balance), pipeline.batch,
+                             counted(predicted.micro_batches, "micro-batch", "micro-batches"));
     part.compared = compare_trace(options.output / "trace.sqlite");
     part.loss_before = result.steps.front().loss;
     part.loss_after = result.steps.back().loss;

@@ -15,7 +15,7 @@ struct DemoOptions {
     std::string model = "transformer:layers=6,width=256";
     std::int64_t batch = 16;
     std::int64_t chunks = 8;
-    std::int64_t steps = 8;                            ///< measured, behind the warm-up
+    std::int64_t steps = 24;                           ///< measured, behind the warm-up: bursts of noise average out
     std::function<void(const std::string& line)> say;  ///< what is going on
 };
 

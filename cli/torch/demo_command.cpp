@@ -62,7 +62,7 @@ void add_demo_command(Program& program) {
     command->add_option("--batch", flags->demo.batch, "Samples of one of its steps; default 16")->type_name("N");
     command->add_option("-m,--chunks", flags->demo.chunks, "Micro-batches of one of its steps; default 8")
         ->type_name("N");
-    command->add_option("--steps", flags->demo.steps, "Steps that are measured, behind 2 of warm-up; default 8")
+    command->add_option("--steps", flags->demo.steps, "Steps that are measured, behind 2 of warm-up; default 24")
         ->type_name("N");
     program.set_action(command, [flags] { return demo_command(*flags); });
 }

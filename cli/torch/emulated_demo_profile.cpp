@@ -13,7 +13,6 @@ constexpr double kMiB = 1024 * kKiB;
 Profile emulated_demo_profile() {
     Profile profile;
     profile.model = "emulated";
-    profile.estimated = true;
     profile.samples = {1};
     profile.input_bytes = {256 * kKiB};
     profile.loss_ns = {1 * kMs};

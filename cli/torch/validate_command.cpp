@@ -130,7 +130,7 @@ void add_validate_command(Program& program) {
     CLI::App* command = program.add_command(
         "validate", "Measure how far predictions are off: predict a spread of pipelines, then run them",
         "Example:\n  pipescope validate transformer:layers=6 --batch 32 -m 8\n  pipescope validate --emulated\n"
-        "Candidates take turns, --rounds times. A real model is profiled anew before each run, with the other lanes "
+        "Candidates take turns, --rounds times. A real model is profiled again before each run, with the other lanes "
         "busy.");
     command->add_option("MODEL", flags->model, "Zoo name with options, or emulated:PROFILE");
     command->add_flag("--emulated", flags->emulated,

@@ -264,6 +264,9 @@ TEST_F(PlanningCommands, RefuseWhatIsNoFiniteNumberAndNameTheOption) {
         EXPECT_THAT(refused("plan p.json --batch 2 --price-per-lane-hour=" + (bad.empty() ? "x" : bad)),
                     HasSubstr("--price-per-lane-hour is '"));
     }
+    EXPECT_THAT(refused("plan p.json --batch 2 --price-per-lane-hour 1,2"), HasSubstr("a lane has two prices"));
+    EXPECT_THAT(refused("plan p.json --batch 2 --device-types V100 --price-per-lane-hour V100=1,v100=2"),
+                HasSubstr("v100 has two prices"));
     for (const std::string bad : {"nan", "1e3", "99999999999999999999", "1.5"}) {
         for (const std::string option : {"--batch", "--chunks", "--cores", "--replicas", "--in-flight"}) {
             std::string line = "simulate p.json --balance 2,2 " + option + " " + bad;

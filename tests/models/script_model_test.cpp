@@ -193,12 +193,12 @@ TEST_F(ScriptModel, RefusesAForwardThatIsNoChainOfTheChildren) {
     };
     const std::string first = "getattr(self, \"0\").forward(x)";
     const std::string second = "getattr(self, \"1\").forward(x)";
-    expect_refused(with_forward("residual", "  y = " + first + "\n  return x + y\n"), "no Sequential", "aten::add");
+    expect_refused(with_forward("residual", "  y = " + first + "\n  return x + y\n"), "not a Sequential", "aten::add");
     expect_refused(with_forward("left_out", "  return " + first + "\n"), "does not call its child '1'", "cut");
     expect_refused(with_forward("twice", "  x = " + first + "\n  return " + first + "\n"), "'0' twice", "cut");
-    expect_refused(with_forward("beside", "  y = " + first + "\n  return " + second + "\n"), "no Sequential", "cut");
+    expect_refused(with_forward("beside", "  y = " + first + "\n  return " + second + "\n"), "not a Sequential", "cut");
     expect_refused(with_forward("branch", "  if x.size(0) > 3:\n    x = " + first + "\n  return " + second + "\n"),
-                   "no Sequential", "cut");
+                   "not a Sequential", "cut");
     ScriptFile own("own_parameter");
     own.linear(4, 4);
     own.root().register_parameter("scale", torch::ones({1}), false);

@@ -109,10 +109,10 @@ TEST(NoiseBand, CoversNineInTenStepsOfARunPredictedFromAProfile) {
         for (int k = 0; k < kProfiles; ++k) {
             Profile profile = noisy(4, std::hypot(own, common));  // the repeats of a layer show both
             profile.step_cv = common;
-            const double mood = factor(common) * (common > 0 ? factor(kPredictionCv) : 1);
+            const double drift = factor(common) * (common > 0 ? factor(kPredictionCv) : 1);
             for (LayerProfile& layer : profile.layers) {
-                layer.forward_ns[0] *= mood;
-                layer.backward_ns[0] *= mood;
+                layer.forward_ns[0] *= drift;
+                layer.backward_ns[0] *= drift;
             }
             const auto band = *simulate(profile, options).step_band;
             for (int step = 0; step < kSteps; ++step) {
