@@ -413,7 +413,7 @@ TEST_F(Commands, EveryCommandExplainsItself) {
         EXPECT_THAT(help, HasSubstr("\n  " + command + " "));
         EXPECT_THAT(user.succeeds(command + " --help").out, HasSubstr("Example")) << command;
     }
-    EXPECT_THAT(user.succeeds("--version").out, StartsWith("pipescope "));
+    EXPECT_THAT(user.succeeds("--version").out, StartsWith("pipescope 0.2."));
     EXPECT_EQ(user.succeeds("-v").out, user.succeeds("--version").out);
     EXPECT_EQ(user.succeeds("help").out, help);
     EXPECT_EQ(user.succeeds("help plan").out, user.succeeds("plan --help").out);
