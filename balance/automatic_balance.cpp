@@ -1,6 +1,6 @@
 #include "balance/automatic_balance.h"
 
-#include "balance/partition.h"
+#include "balance/contiguous_partition.h"
 #include "schedule/error.h"
 
 #include <cmath>

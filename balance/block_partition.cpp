@@ -2,7 +2,7 @@
 // mean cost of a layer is forgotten, and the search stops as soon as the blocks differ by one such unit. Equal layers
 // therefore keep the first split, whose last block takes the whole remainder.
 
-#include "balance/partition.h"
+#include "balance/contiguous_partition.h"
 
 #include <algorithm>
 #include <cmath>

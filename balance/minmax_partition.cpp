@@ -6,7 +6,7 @@
 // chosen by dynamic programming over the few cuts that are possible: equal layers spread evenly instead of leaving
 // light parts at the end.
 
-#include "balance/partition.h"
+#include "balance/contiguous_partition.h"
 
 #include <algorithm>
 #include <bit>

@@ -1,6 +1,6 @@
 #include "balance/partition_table.h"
 
-#include "balance/partition.h"
+#include "balance/contiguous_partition.h"
 #include "balance/partition_time.h"
 
 #include <algorithm>

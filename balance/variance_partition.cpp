@@ -2,7 +2,7 @@
 // sum is smallest. For a fixed end, a part that starts further back is larger, so once its square alone is above the
 // best found, no earlier start can help.
 
-#include "balance/partition.h"
+#include "balance/contiguous_partition.h"
 
 #include <algorithm>
 #include <limits>

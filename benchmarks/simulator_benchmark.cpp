@@ -1,5 +1,5 @@
+#include "balance/contiguous_partition.h"
 #include "balance/optimal_partition.h"
-#include "balance/partition.h"
 #include "schedule/schedules.h"
 #include "simulator/balance_search.h"
 #include "simulator/event_engine.h"

@@ -1,8 +1,8 @@
 #include "simulator/balance_search.h"
 
+#include "balance/contiguous_partition.h"
 #include "balance/cuts_in_order.h"
 #include "balance/optimal_partition.h"
-#include "balance/partition.h"
 #include "schedule/error.h"
 #include "simulator/cut_problems.h"
 #include "simulator/task_costs.h"

@@ -1,6 +1,6 @@
 #include "simulator/cut_problems.h"
 
-#include "balance/partition.h"
+#include "balance/contiguous_partition.h"
 #include "balance/partition_time.h"
 #include "simulator/contention.h"
 #include "simulator/gpipe_recurrence.h"

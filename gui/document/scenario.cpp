@@ -1,7 +1,7 @@
 #include "gui/document/scenario.h"
 
+#include "balance/contiguous_partition.h"
 #include "balance/device_catalogue.h"
-#include "balance/partition.h"
 #include "gui/document/compared_steps.h"
 #include "gui/document/scenario_messages.h"
 #include "schedule/micro_batches.h"

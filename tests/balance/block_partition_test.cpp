@@ -1,4 +1,4 @@
-#include "balance/partition.h"
+#include "balance/contiguous_partition.h"
 
 #include <gtest/gtest.h>
 

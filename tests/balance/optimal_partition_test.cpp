@@ -1,5 +1,5 @@
 #include "balance/optimal_partition.h"
-#include "balance/partition.h"
+#include "balance/contiguous_partition.h"
 #include "tests/balance/every_balance.h"
 
 #include <gmock/gmock.h>
