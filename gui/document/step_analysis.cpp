@@ -44,7 +44,7 @@ StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::i
     }
 }
 
-const StepTasks* StepAnalysis::tasks(Source source) const {
+const StepGraph* StepAnalysis::tasks(Source source) const {
     return side(source).tasks ? &*side(source).tasks : nullptr;
 }
 
@@ -53,7 +53,7 @@ const std::vector<BubblePiece>& StepAnalysis::bubbles(Source source) const {
 }
 
 QString StepAnalysis::describeCopy(Source source, StepTaskIndex copy) const {
-    const StepTasks& tasks = *side(source).tasks;
+    const StepGraph& tasks = *side(source).tasks;
     const StepTask& task = tasks.task(copy);
     const Bytes bytes = document_->store(source)->slice(task.slice).bytes;
     const std::optional<LaneId> to = tasks.receiver(copy);
@@ -79,7 +79,7 @@ QString StepAnalysis::describeCopy(Source source, StepTaskIndex copy) const {
 }
 
 QString StepAnalysis::describe(Source source, const BubblePiece& piece) const {
-    const StepTasks& tasks = *side(source).tasks;
+    const StepGraph& tasks = *side(source).tasks;
     QString html = text(QT_TRANSLATE_NOOP("StepAnalysis", "<b>%1</b><br>%2, from %3 of the step"))
                        .arg(nameOf(piece.cause).toHtmlEscaped(), formatDuration(piece.length()),
                             formatDuration(piece.start - tasks.range().start));
@@ -123,7 +123,7 @@ std::int64_t StepAnalysis::shift(Alignment alignment, const std::optional<TaskSe
 }
 
 void StepAnalysis::addArrows(Source source, SliceRef slice, TimelineMarks& marks) const {
-    const StepTasks& tasks = *side(source).tasks;
+    const StepGraph& tasks = *side(source).tasks;
     const StepTaskIndex index = tasks.indexOf(slice);
     if (index == kNoTask) {
         return;

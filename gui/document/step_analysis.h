@@ -33,7 +33,7 @@ public:
     StepAnalysis(std::shared_ptr<const TraceDocument> document, std::int32_t step);
 
     /// Null without that timeline.
-    const StepTasks* tasks(Source source) const;
+    const StepGraph* tasks(Source source) const;
     const TaskMatching& matching() const { return matching_; }
     const std::vector<BubblePiece>& bubbles(Source source) const;
     /// A bubble's cause, length and culprit, as HTML: of a copy with its bytes, its lanes and how fast it was.
@@ -49,7 +49,7 @@ public:
 
 private:
     struct Side {
-        std::optional<StepTasks> tasks;
+        std::optional<StepGraph> tasks;
         std::vector<BubblePiece> bubbles;
         CriticalPath critical;
     };

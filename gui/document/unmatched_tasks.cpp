@@ -12,9 +12,9 @@ std::vector<UnmatchedTasks> unmatchedTasks(const TraceDocument& document) {
         return {};
     }
     std::map<UnmatchedReason, UnmatchedTasks> byReason;
-    const StepTasks simulated(*document.simulated, document.simulated->steps().front().step);
+    const StepGraph simulated(*document.simulated, document.simulated->steps().front().step);
     for (const StepSpan& step : document.measured->steps()) {
-        const StepTasks measured(*document.measured, step.step);
+        const StepGraph measured(*document.measured, step.step);
         for (const UnmatchedTask& task : matchTasks(measured, simulated, document.lost.any()).unmatched) {
             UnmatchedTasks& tasks = byReason[task.reason];
             ++tasks.count;

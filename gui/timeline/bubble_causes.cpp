@@ -7,7 +7,7 @@
 namespace pipescope {
 namespace {
 /// The last of what the task waits for to end; kNoTask if it waits for nothing but its lane.
-StepTaskIndex latestDependency(const StepTasks& tasks, StepTaskIndex index) {
+StepTaskIndex latestDependency(const StepGraph& tasks, StepTaskIndex index) {
     StepTaskIndex latest = kNoTask;
     for (const StepTaskIndex each : tasks.dependencies(index)) {
         if (tasks.task(each).lane == tasks.task(index).lane && !is_copy(tasks.task(each).key.kind)) {
@@ -21,7 +21,7 @@ StepTaskIndex latestDependency(const StepTasks& tasks, StepTaskIndex index) {
 }
 
 /// The compute task whose result the dependency brings: itself, or what a copy carried.
-StepTaskIndex producerOf(const StepTasks& tasks, StepTaskIndex dependency) {
+StepTaskIndex producerOf(const StepGraph& tasks, StepTaskIndex dependency) {
     if (!is_copy(tasks.task(dependency).key.kind)) {
         return dependency;
     }
@@ -35,7 +35,7 @@ bool forwards(TaskKind kind) {
 
 /// Whether the lane that made the result had been at work on the same phase without a break, while this lane had been
 /// through it: then it is slower, and not only earlier in the pipeline.
-bool madeBySlowerLane(const StepTasks& tasks, StepTaskIndex before, StepTaskIndex producer) {
+bool madeBySlowerLane(const StepGraph& tasks, StepTaskIndex before, StepTaskIndex producer) {
     if (before == kNoTask) {
         return false;  // the pipeline is filling
     }
@@ -62,7 +62,7 @@ bool madeBySlowerLane(const StepTasks& tasks, StepTaskIndex before, StepTaskInde
 }
 
 /// Why the lane waited until the producer had ended.
-BubbleCause causeOf(const StepTasks& tasks, StepTaskIndex before, StepTaskIndex producer) {
+BubbleCause causeOf(const StepGraph& tasks, StepTaskIndex before, StepTaskIndex producer) {
     const TaskKind kind = tasks.task(producer).key.kind;
     if (kind == TaskKind::loss) {
         return BubbleCause::loss;
@@ -74,7 +74,7 @@ BubbleCause causeOf(const StepTasks& tasks, StepTaskIndex before, StepTaskIndex 
 }
 
 /// Which of the lane's next tasks the gap is due to: several begin at its end where all but the last take no time.
-StepTaskIndex waitingTask(const StepTasks& tasks, std::span<const StepTaskIndex> next) {
+StepTaskIndex waitingTask(const StepGraph& tasks, std::span<const StepTaskIndex> next) {
     StepTaskIndex waiting = next.front();
     const auto inputAt = [&](StepTaskIndex index) {
         const StepTaskIndex dependency = latestDependency(tasks, index);
@@ -89,7 +89,7 @@ StepTaskIndex waitingTask(const StepTasks& tasks, std::span<const StepTaskIndex>
     return waiting;
 }
 
-void addGap(const StepTasks& tasks, const BubblePiece& gap, StepTaskIndex before, std::vector<BubblePiece>& pieces) {
+void addGap(const StepGraph& tasks, const BubblePiece& gap, StepTaskIndex before, std::vector<BubblePiece>& pieces) {
     std::int64_t from = gap.start;
     const auto add = [&](std::int64_t until, BubbleCause cause, StepTaskIndex of) {
         until = std::min(until, gap.end);
@@ -124,7 +124,7 @@ std::string_view to_string(BubbleCause cause) {
     return "unknown";
 }
 
-std::vector<BubblePiece> bubblePieces(const StepTasks& tasks) {
+std::vector<BubblePiece> bubblePieces(const StepGraph& tasks) {
     std::vector<BubblePiece> pieces;
     const TimeRange step = tasks.range();
     for (std::size_t number = 0; number < tasks.numLanes(); ++number) {

@@ -39,7 +39,7 @@ QString describe(UnmatchedReason reason) {
     return {};
 }
 
-TaskMatching matchTasks(const StepTasks& measured, const StepTasks& simulated, bool lossy) {
+TaskMatching matchTasks(const StepGraph& measured, const StepGraph& simulated, bool lossy) {
     TaskMatching matching;
     std::vector<bool> taken(simulated.tasks().size(), false);
     for (StepTaskIndex i = 0; i < measured.tasks().size(); ++i) {

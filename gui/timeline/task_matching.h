@@ -1,6 +1,6 @@
 #pragma once
 
-#include "gui/timeline/step_tasks.h"
+#include "gui/timeline/step_graph.h"
 #include "gui/timeline/timeline_store.h"
 
 #include <QString>
@@ -43,5 +43,5 @@ struct TaskMatching {
     std::vector<UnmatchedTask> unmatched;  ///< measured ones first
 };
 /// `lossy`: the recorder lost ranges, so that what is missing may have run.
-TaskMatching matchTasks(const StepTasks& measured, const StepTasks& simulated, bool lossy = false);
+TaskMatching matchTasks(const StepGraph& measured, const StepGraph& simulated, bool lossy = false);
 }  // namespace pipescope

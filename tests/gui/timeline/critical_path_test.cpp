@@ -1,5 +1,5 @@
 #include "gui/timeline/bubble_causes.h"
-#include "gui/timeline/step_tasks.h"
+#include "gui/timeline/step_graph.h"
 #include "schedule/schedules.h"
 #include "simulator/simulation.h"
 #include "tests/simulator/random_pipelines.h"
@@ -55,7 +55,7 @@ TEST(CriticalPath, CoversTheStepWithoutAGapOnTheVirtualClockWhateverThePipeline)
         SCOPED_TRACE("seed " + std::to_string(seed) + " " + to_json(run.options));
         const Simulation simulation = simulate(run.profile, run.options, {.noise = false, .memory = false});
         const TimelineStore store(simulation.timeline);
-        const StepTasks tasks(store, 0);
+        const StepGraph tasks(store, 0);
         const CriticalPath path = criticalPath(tasks);
         ASSERT_EQ(path.waits, 0);
         ASSERT_EQ(path.length(), simulation.step_time.count());
@@ -93,7 +93,7 @@ TEST(CriticalPath, StaysOnTheLaneThatDecidesWhereCopiesAreFree) {
     options.chunks = options.batch = 8;
     const Simulation simulation = simulate(profile, options, {.noise = false, .memory = false});
     const TimelineStore store(simulation.timeline);
-    const StepTasks tasks(store, 0);
+    const StepGraph tasks(store, 0);
     const CriticalPath path = criticalPath(tasks);
     std::int64_t onTheHeaviest = 0;
     for (const StepTaskIndex index : path.tasks) {
@@ -121,7 +121,7 @@ TEST(BubbleCauses, BlameTheCopyAndNotALaneThatHadFinished) {
     options.link = {1e9, 0};  // a byte a ns
     const Simulation simulation = simulate(profile, options, {.noise = false, .memory = false});
     const TimelineStore store(simulation.timeline);
-    const StepTasks tasks(store, 0);
+    const StepGraph tasks(store, 0);
     std::int64_t forCopies = 0;
     for (const BubblePiece& piece : bubblePieces(tasks)) {
         EXPECT_NE(piece.cause, BubbleCause::slower_lane) << piece.lane.value() << " at " << piece.start;
@@ -148,7 +148,7 @@ TEST(BubbleCauses, DoNotBlameALaneThatWaitedItselfBeforeItRecomputed) {
     options.chunks = options.batch = 5;
     const Simulation simulation = simulate(profile, options, {.noise = false, .memory = false});
     const TimelineStore store(simulation.timeline);
-    const StepTasks tasks(store, 0);
+    const StepGraph tasks(store, 0);
     int blamed = 0;
     for (const BubblePiece& piece : bubblePieces(tasks)) {
         if (piece.cause == BubbleCause::slower_lane) {

@@ -66,7 +66,7 @@ protected:
 
 TEST_F(TimelineMarksTest, ShadesEachPieceOfTheBubbleByItsCause) {
     auto marks = std::make_shared<TimelineMarks>();
-    marks->bubbles = bubblePieces(StepTasks(*store_, 0));
+    marks->bubbles = bubblePieces(StepGraph(*store_, 0));
     view_.setMarks(marks);
     const QImage image = draw();
     const auto colorOf = [&](BubbleCause cause) { return brushOf(cause, colors_).color().rgb(); };
@@ -80,7 +80,7 @@ TEST_F(TimelineMarksTest, ShadesEachPieceOfTheBubbleByItsCause) {
 
 TEST_F(TimelineMarksTest, FindsTheBubbleUnderThePointer) {
     auto marks = std::make_shared<TimelineMarks>();
-    marks->bubbles = bubblePieces(StepTasks(*store_, 0));
+    marks->bubbles = bubblePieces(StepGraph(*store_, 0));
     view_.setMarks(marks);
     const int y = static_cast<int>(view_.rectOf({0, 0}).center().y());
     const auto at = [&](std::int64_t time) { return view_.bubbleAt({static_cast<int>(view_.pixelAtTime(time)), y}); };

@@ -22,7 +22,7 @@ struct StepTask {
     std::int64_t duration() const { return end - start; }
 };
 
-/// Position of a task in StepTasks.
+/// Position of a task in StepGraph.
 using StepTaskIndex = std::size_t;
 inline constexpr StepTaskIndex kNoTask = std::numeric_limits<StepTaskIndex>::max();
 
@@ -31,9 +31,9 @@ inline constexpr StepTaskIndex kNoTask = std::numeric_limits<StepTaskIndex>::max
 /// was stashed; where it is popped is read off the step, since that partition's lane sends the gradient back. In a step
 /// without a backward phase a skip's copy therefore ends nowhere.
 /// Cost: O(slices within the step). Threading: immutable once built.
-class StepTasks {
+class StepGraph {
 public:
-    StepTasks(const TimelineStore& store, std::int32_t step);
+    StepGraph(const TimelineStore& store, std::int32_t step);
 
     std::int32_t step() const { return step_; }
     /// In a topological order, which is that of their starts too: a task stands behind all that ended before it began,
@@ -101,5 +101,5 @@ struct CriticalPath {
 
     std::int64_t length() const { return compute + copies + waits; }
 };
-CriticalPath criticalPath(const StepTasks& tasks);
+CriticalPath criticalPath(const StepGraph& tasks);
 }  // namespace pipescope

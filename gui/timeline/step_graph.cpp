@@ -1,4 +1,4 @@
-#include "gui/timeline/step_tasks.h"
+#include "gui/timeline/step_graph.h"
 
 #include <algorithm>
 #include <map>
@@ -41,7 +41,7 @@ bool has(const std::vector<StepTaskIndex>& tasks, StepTaskIndex task) {
 }
 }  // namespace
 
-StepTasks::StepTasks(const TimelineStore& store, std::int32_t step) : step_(step), lanes_(store.lanes().size()) {
+StepGraph::StepGraph(const TimelineStore& store, std::int32_t step) : step_(step), lanes_(store.lanes().size()) {
     const StepSpan* span = store.step(step);
     range_ = span != nullptr ? span->range() : TimeRange{};
     // A step's other tasks lie near it: copies and the optimizer that end after the last backward.
@@ -65,7 +65,7 @@ StepTasks::StepTasks(const TimelineStore& store, std::int32_t step) : step_(step
     link();
 }
 
-void StepTasks::order() {
+void StepGraph::order() {
     for (const StepTask& task : tasks_) {
         if (!is_copy(task.key.kind)) {
             lastPartition_ = std::max(lastPartition_, task.key.partition);
@@ -90,7 +90,7 @@ void StepTasks::order() {
     }
 }
 
-std::optional<LaneId> StepTasks::receiver(StepTaskIndex copy) const {
+std::optional<LaneId> StepGraph::receiver(StepTaskIndex copy) const {
     const TaskKey& key = task(copy).key;
     std::optional<std::int32_t> partition;
     switch (key.kind) {
@@ -104,7 +104,7 @@ std::optional<LaneId> StepTasks::receiver(StepTaskIndex copy) const {
     return found == laneOf_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void StepTasks::findPrevious() {
+void StepGraph::findPrevious() {
     previous_.assign(tasks_.size(), kNoTask);
     constexpr std::int64_t kOfTheLaneItself = -1;
     constexpr std::int64_t kUnknownReceiver = -2;
@@ -120,7 +120,7 @@ void StepTasks::findPrevious() {
     }
 }
 
-std::optional<std::int32_t> StepTasks::producerPartition(StepTaskIndex skip) const {
+std::optional<std::int32_t> StepGraph::producerPartition(StepTaskIndex skip) const {
     constexpr std::ptrdiff_t kMostSeen = 256;  // a damaged trace must not cost the square of its tasks
     const StepTask& skip_backward = tasks_[skip];
     const std::vector<StepTaskIndex>& order = lanes_[skip_backward.lane.index()];
@@ -135,7 +135,7 @@ std::optional<std::int32_t> StepTasks::producerPartition(StepTaskIndex skip) con
     return std::nullopt;
 }
 
-void StepTasks::findPoppingPartitions() {
+void StepGraph::findPoppingPartitions() {
     // Where a lane has several partitions, a copy may have waited for its link until the next of them was through; most
     // have not.
     std::map<std::int32_t, std::map<std::int32_t, int>> votes;
@@ -159,26 +159,26 @@ void StepTasks::findPoppingPartitions() {
     }
 }
 
-StepTaskIndex StepTasks::gradientFor(const TaskKey& key) const {
+StepTaskIndex StepGraph::gradientFor(const TaskKey& key) const {
     return key.partition == lastPartition_ ? lossOf(key.micro_batch)
                                            : firstOf({with(key, TaskKind::copy_backward, key.partition),
                                                       with(key, TaskKind::backward, key.partition + 1)});
 }
 
-void StepTasks::findRecomputeStart() {
+void StepGraph::findRecomputeStart() {
     recomputesWithGradient_ = std::none_of(tasks_.begin(), tasks_.end(), [this](const StepTask& task) {
         const StepTaskIndex gradient = task.key.kind == TaskKind::recompute ? gradientFor(task.key) : kNoTask;
         return gradient != kNoTask && tasks_[gradient].end > task.start;
     });
 }
 
-std::optional<std::int32_t> StepTasks::poppingPartition(std::int32_t skip) const {
+std::optional<std::int32_t> StepGraph::poppingPartition(std::int32_t skip) const {
     const auto found = std::lower_bound(skips_.begin(), skips_.end(), skip,
                                         [](const SkipEnds& a, std::int32_t b) { return a.skip < b; });
     return found != skips_.end() && found->skip == skip ? std::optional(found->to) : std::nullopt;
 }
 
-void StepTasks::link() {
+void StepGraph::link() {
     dependents_.resize(tasks_.size());
     for (StepTaskIndex i = 0; i < tasks_.size(); ++i) {
         for (const StepTaskIndex from : dependencies(i)) {
@@ -187,22 +187,22 @@ void StepTasks::link() {
     }
 }
 
-StepTaskIndex StepTasks::find(const TaskKey& key) const {
+StepTaskIndex StepGraph::find(const TaskKey& key) const {
     const auto found = byKey_.find(packedWithoutStep(key));
     return found == byKey_.end() ? kNoTask : found->second;
 }
 
-StepTaskIndex StepTasks::indexOf(SliceRef slice) const {
+StepTaskIndex StepGraph::indexOf(SliceRef slice) const {
     const auto found =
         std::find_if(tasks_.begin(), tasks_.end(), [&](const StepTask& task) { return task.slice == slice; });
     return found == tasks_.end() ? kNoTask : static_cast<StepTaskIndex>(found - tasks_.begin());
 }
 
-std::span<const StepTaskIndex> StepTasks::laneOrder(LaneId lane) const {
+std::span<const StepTaskIndex> StepGraph::laneOrder(LaneId lane) const {
     return lanes_.at(lane.index());
 }
 
-StepTaskIndex StepTasks::firstOf(std::initializer_list<TaskKey> keys) const {
+StepTaskIndex StepGraph::firstOf(std::initializer_list<TaskKey> keys) const {
     for (const TaskKey& key : keys) {
         if (const StepTaskIndex found = find(key); found != kNoTask) {
             return found;
@@ -211,14 +211,14 @@ StepTaskIndex StepTasks::firstOf(std::initializer_list<TaskKey> keys) const {
     return kNoTask;
 }
 
-StepTaskIndex StepTasks::lossOf(std::int32_t micro_batch) const {
+StepTaskIndex StepGraph::lossOf(std::int32_t micro_batch) const {
     return firstOf({{0, TaskKind::loss, lastPartition_, micro_batch, -1},
                     {0, TaskKind::loss, -1, micro_batch, -1},
                     {0, TaskKind::loss, lastPartition_, -1, -1},
                     {0, TaskKind::loss, -1, -1, -1}});
 }
 
-std::vector<StepTaskIndex> StepTasks::dependencies(StepTaskIndex index) const {
+std::vector<StepTaskIndex> StepGraph::dependencies(StepTaskIndex index) const {
     const TaskKey& key = tasks_.at(index).key;
     const std::int32_t j = key.partition;
     std::vector<StepTaskIndex> found;
@@ -276,11 +276,11 @@ std::vector<StepTaskIndex> StepTasks::dependencies(StepTaskIndex index) const {
     return found;
 }
 
-std::vector<StepTaskIndex> StepTasks::dependents(StepTaskIndex index) const {
+std::vector<StepTaskIndex> StepGraph::dependents(StepTaskIndex index) const {
     return dependents_.at(index);
 }
 
-CriticalPath criticalPath(const StepTasks& tasks) {
+CriticalPath criticalPath(const StepGraph& tasks) {
     CriticalPath path;
     StepTaskIndex at = kNoTask;
     for (StepTaskIndex i = 0; i < tasks.tasks().size(); ++i) {

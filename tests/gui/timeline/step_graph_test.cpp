@@ -1,4 +1,4 @@
-#include "gui/timeline/step_tasks.h"
+#include "gui/timeline/step_graph.h"
 #include "gui/timeline/bubble_causes.h"
 #include "gui/timeline/task_matching.h"
 #include "schedule/schedules.h"
@@ -42,7 +42,7 @@ Timeline chain() {
                           slice(TaskKind::backward, 0, 0, 350, 550)});
 }
 
-std::vector<TaskKey> keysOf(const StepTasks& tasks, const std::vector<StepTaskIndex>& indexes) {
+std::vector<TaskKey> keysOf(const StepGraph& tasks, const std::vector<StepTaskIndex>& indexes) {
     std::vector<TaskKey> keys;
     for (const StepTaskIndex index : indexes) {
         keys.push_back(tasks.task(index).key);
@@ -50,9 +50,9 @@ std::vector<TaskKey> keysOf(const StepTasks& tasks, const std::vector<StepTaskIn
     return keys;
 }
 
-TEST(StepTasks, KnowsWhatEachTaskWaitsFor) {
+TEST(StepGraph, KnowsWhatEachTaskWaitsFor) {
     const TimelineStore store(chain());
-    const StepTasks tasks(store, 0);
+    const StepGraph tasks(store, 0);
     const auto before = [&](const TaskKey& key) { return keysOf(tasks, tasks.dependencies(tasks.find(key))); };
     using testing::ElementsAre;
     const TaskKey f0{0, TaskKind::forward, 0, 0, -1};
@@ -71,7 +71,7 @@ TEST(StepTasks, KnowsWhatEachTaskWaitsFor) {
     EXPECT_THAT(keysOf(tasks, tasks.dependents(tasks.find(f0))), ElementsAre(copy));
 }
 
-TEST(StepTasks, ReadsTheSameDependenciesOffTheKeysAsTheTaskGraphHas) {
+TEST(StepGraph, ReadsTheSameDependenciesOffTheKeysAsTheTaskGraphHas) {
     for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zero_bubble_h1}) {
         PipelineShape shape;
         shape.num_partitions = 3;
@@ -84,7 +84,7 @@ TEST(StepTasks, ReadsTheSameDependenciesOffTheKeysAsTheTaskGraphHas) {
             timeline.slices.push_back({task.key, task.lane, Nanoseconds{10 * i}, Nanoseconds{10 * i + 10}, 0});
         }
         const TimelineStore store(timeline);
-        const StepTasks tasks(store, 0);
+        const StepGraph tasks(store, 0);
         ASSERT_EQ(tasks.tasks().size(), graph.tasks().size());
         for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
             std::vector<TaskKey> found = keysOf(tasks, tasks.dependencies(tasks.find(graph.tasks()[i].key)));
@@ -106,7 +106,7 @@ TEST(StepTasks, ReadsTheSameDependenciesOffTheKeysAsTheTaskGraphHas) {
 
 TEST(CriticalPath, FollowsTheChainAndSaysWhatItConsistsOf) {
     const TimelineStore store(chain());
-    const StepTasks tasks(store, 0);
+    const StepGraph tasks(store, 0);
     const CriticalPath path = criticalPath(tasks);
     EXPECT_EQ(path.tasks.size(), 7U);
     EXPECT_EQ(path.compute, 100 + 70 + 20 + 120 + 200);
@@ -123,7 +123,7 @@ TEST(CriticalPath, IsAsLongAsTheStepOnTheVirtualClock) {
         run.chunks = 6;
         const Simulation simulation = simulate(sampleProfile(run), sampleOptions(run));
         const TimelineStore store(simulation.timeline);
-        const StepTasks tasks(store, 0);
+        const StepGraph tasks(store, 0);
         const CriticalPath path = criticalPath(tasks);
         EXPECT_EQ(path.length(), simulation.step_time.count()) << partitions;
         EXPECT_EQ(path.waits, 0) << partitions;
@@ -140,7 +140,7 @@ TEST(CriticalPath, GoesThroughTheCopiesOfSkipsThatTakeLongest) {
     profile.layers.back().pop = {"wide"};
     const Simulation simulation = simulate(profile, sampleOptions(run));
     const TimelineStore store(simulation.timeline);
-    const StepTasks tasks(store, 0);
+    const StepGraph tasks(store, 0);
     const CriticalPath path = criticalPath(tasks);
     std::vector<TaskKind> kinds;
     for (const StepTaskIndex index : path.tasks) {
@@ -151,7 +151,7 @@ TEST(CriticalPath, GoesThroughTheCopiesOfSkipsThatTakeLongest) {
     EXPECT_EQ(path.waits, 0);
 }
 
-TEST(StepTasks, ReadsWhereASkipEndsOffTheLaneThatSendsItsGradientBack) {
+TEST(StepGraph, ReadsWhereASkipEndsOffTheLaneThatSendsItsGradientBack) {
     // Lane 1 has partitions 1 and 3. Of two micro-batches one gradient is sent late, after partition 1 was through too.
     const auto skip = [](TaskKind kind, int micro_batch, int start, int lane) {
         Slice copy = slice(kind, 0, micro_batch, start, start + 5, lane);
@@ -166,7 +166,7 @@ TEST(StepTasks, ReadsWhereASkipEndsOffTheLaneThatSendsItsGradientBack) {
             slice(TaskKind::forward, 3, 0, 30, 40, 1), backward(3, 0, 100), skip(TaskKind::skip_backward, 0, 110, 1),
             backward(3, 1, 110), skip(TaskKind::skip_backward, 1, 121, 1), backward(1, 0, 130), backward(1, 1, 140),
             backward(3, 2, 150), backward(1, 2, 160), skip(TaskKind::skip_backward, 2, 171, 1), backward(0, 0, 200)}));
-    const StepTasks tasks(store, 0);
+    const StepGraph tasks(store, 0);
     EXPECT_EQ(tasks.poppingPartition(7), 3);
     EXPECT_EQ(tasks.poppingPartition(8), std::nullopt);
     const auto before = [&](const TaskKey& key) { return keysOf(tasks, tasks.dependencies(tasks.find(key))); };
@@ -180,7 +180,7 @@ TEST(StepTasks, ReadsWhereASkipEndsOffTheLaneThatSendsItsGradientBack) {
 
 TEST(BubbleCauses, NameWhatTheLaneWaitedFor) {
     const TimelineStore store(chain());
-    const StepTasks tasks(store, 0);
+    const StepGraph tasks(store, 0);
     const std::vector<BubblePiece> pieces = bubblePieces(tasks);
     const auto has = [&](int lane, std::int64_t start, std::int64_t end, BubbleCause cause) {
         return std::any_of(pieces.begin(), pieces.end(), [&](const BubblePiece& piece) {
@@ -205,7 +205,7 @@ TEST(BubbleCauses, NameASlowerLaneAndTheLoss) {
                        slice(TaskKind::loss, 1, -1, 230, 250), slice(TaskKind::recompute, 0, 0, 250, 350),
                        slice(TaskKind::backward, 1, 1, 250, 310), slice(TaskKind::backward, 1, 0, 310, 370),
                        slice(TaskKind::backward, 0, 0, 370, 570)}));
-    const StepTasks tasks(store, 0);
+    const StepGraph tasks(store, 0);
     std::map<std::pair<std::int64_t, std::int64_t>, BubbleCause> causes;
     for (const BubblePiece& piece : bubblePieces(tasks)) {
         causes[{piece.lane.value(), piece.start}] = piece.cause;
@@ -223,7 +223,7 @@ TEST(BubbleCauses, CoverExactlyTheTimeInWhichALaneRanNothing) {
     run.chunks = 8;
     const TimelineStore store(sampleTimeline(run));
     for (int step = 0; step < run.steps; ++step) {
-        const StepTasks tasks(store, step);
+        const StepGraph tasks(store, step);
         const std::vector<BubblePiece> pieces = bubblePieces(tasks);
         for (std::int64_t lane = 0; lane < run.partitions; ++lane) {
             std::int64_t idle = 0;
@@ -252,7 +252,7 @@ TEST(TaskMatching, PairsEveryTaskOfARunWithItsTwin) {
     const Simulation simulation = simulate(sampleProfile(run), sampleOptions(run));
     const TimelineStore simulated(simulation.timeline);
     const TimelineStore measured(sampleTimeline(run));
-    const TaskMatching matching = matchTasks(StepTasks(measured, 1), StepTasks(simulated, 0));
+    const TaskMatching matching = matchTasks(StepGraph(measured, 1), StepGraph(simulated, 0));
     EXPECT_EQ(matching.pairs.size(), simulated.numSlices());
     EXPECT_TRUE(matching.unmatched.empty());
     for (const TaskPair& pair : matching.pairs) {
@@ -275,7 +275,7 @@ TEST(TaskMatching, ListsTheRestWithTheReason) {
     simulated.source = Source::simulated;
     const TimelineStore ours(measured);
     const TimelineStore theirs(simulated);
-    const TaskMatching matching = matchTasks(StepTasks(ours, 0), StepTasks(theirs, 0));
+    const TaskMatching matching = matchTasks(StepGraph(ours, 0), StepGraph(theirs, 0));
     EXPECT_EQ(matching.pairs.size(), 6U);
     std::map<UnmatchedReason, TaskKind> rest;
     for (const UnmatchedTask& each : matching.unmatched) {
