@@ -60,8 +60,8 @@ double quantile(const std::vector<double>& sorted, double share) {
 }
 }  // namespace
 
-std::optional<NoiseBand> noise_band(StepClock& clock, std::span<const std::int64_t> durations, const StepNoise& noise,
-                                    const StepOfTimes& step) {
+std::optional<NoiseBand> noise_band(VirtualClock& clock, std::span<const std::int64_t> durations,
+                                    const StepNoise& noise, const StepOfTimes& step) {
     if (!(noise.common_cv > 0) && !(noise.lane_cv > 0) &&
         std::none_of(noise.own.begin(), noise.own.end(), [](double cv) { return cv > 0; })) {
         return std::nullopt;

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "simulator/step_clock.h"
+#include "simulator/virtual_clock.h"
 
 #include <cstdint>
 #include <functional>
@@ -33,6 +33,6 @@ struct StepNoise {
 /// common does not. The mean lies above the step of mean durations, since every wait takes the later of two; a
 /// simulator fed with means alone is biased low. Draws as many steps as a fixed budget of tasks allows, 100 to 1000.
 /// Same input, same band. Nothing if nothing varies. Precondition: all spans are as long as the clock has tasks.
-std::optional<NoiseBand> noise_band(StepClock& clock, std::span<const std::int64_t> durations, const StepNoise& noise,
-                                    const StepOfTimes& step);
+std::optional<NoiseBand> noise_band(VirtualClock& clock, std::span<const std::int64_t> durations,
+                                    const StepNoise& noise, const StepOfTimes& step);
 }  // namespace pipescope

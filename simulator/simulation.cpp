@@ -8,8 +8,8 @@
 #include "simulator/noise_band.h"
 #include "simulator/pipeline_graph.h"
 #include "simulator/steady_state.h"
-#include "simulator/step_clock.h"
 #include "simulator/task_costs.h"
+#include "simulator/virtual_clock.h"
 
 #include <algorithm>
 #include <cmath>
@@ -27,7 +27,7 @@ struct TaskTimes {
     std::vector<std::int64_t> ends;
 };
 
-TaskTimes run_once(const TaskGraph& graph, const TaskCosts& costs, StepClock& clock) {
+TaskTimes run_once(const TaskGraph& graph, const TaskCosts& costs, VirtualClock& clock) {
     TaskTimes times;
     for (const Task& task : graph.tasks()) {
         times.durations.push_back(costs.duration(task));
@@ -203,7 +203,7 @@ StepNoise noise_of(const TaskGraph& graph, const TaskCosts& costs, const Profile
     return noise;
 }
 
-void fill_in_noise(Simulation& simulation, StepClock& clock, std::span<const std::int64_t> durations,
+void fill_in_noise(Simulation& simulation, VirtualClock& clock, std::span<const std::int64_t> durations,
                    const StepNoise& noise, const StepOfTimes& step) {
     if (const std::optional<NoiseBand> band = noise_band(clock, durations, noise, step)) {
         const auto rounded = [](double ns) { return Nanoseconds{std::llround(std::min(ns, kLatest))}; };
@@ -238,7 +238,7 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     const int mini_batches = drains ? 1 : mini_batches_to_settle(static_cast<int>(options.balance.num_partitions()), m);
     const TaskCosts costs(profile, options, mini_batches);
     const TaskGraph graph = pipeline_graph(options, costs);
-    StepClock clock(graph, shared_resources(profile, options, graph));
+    VirtualClock clock(graph, shared_resources(profile, options, graph));
     const TaskTimes times = run_once(graph, costs, clock);
 
     Simulation simulation;

@@ -1,17 +1,17 @@
-#include "simulator/step_clock.h"
+#include "simulator/virtual_clock.h"
 
 #include <algorithm>
 #include <functional>
 #include <utility>
 
 namespace pipescope {
-StepClock::StepClock(const TaskGraph& graph, std::optional<SharedResources> shared) : clock_(graph) {
+VirtualClock::VirtualClock(const TaskGraph& graph, std::optional<SharedResources> shared) : clock_(graph) {
     if (shared) {
         engine_.emplace(graph, *std::move(shared));
     }
 }
 
-void StepClock::run(std::span<const double> durations, std::span<double> starts, std::span<double> ends) {
+void VirtualClock::run(std::span<const double> durations, std::span<double> starts, std::span<double> ends) {
     if (engine_) {
         engine_->run(durations, starts, ends);
         return;

@@ -9,10 +9,10 @@
 namespace pipescope {
 /// Runs one step on the virtual clock: by the recurrence where tasks never slow each other down, by the event engine
 /// where they do. Threading: one thread at a time.
-class StepClock {
+class VirtualClock {
 public:
     /// Nothing shared: the recurrence. The graph is not needed afterwards.
-    StepClock(const TaskGraph& graph, std::optional<SharedResources> shared);
+    VirtualClock(const TaskGraph& graph, std::optional<SharedResources> shared);
 
     std::size_t num_tasks() const { return clock_.num_tasks(); }
     bool shares() const { return engine_.has_value(); }
