@@ -5,7 +5,7 @@
 #include "cli/stop_signals.h"
 #include "cli/torch/environment.h"
 #include "cli/torch/lane_optimizers.h"
-#include "cli/torch/step_clock.h"
+#include "cli/torch/step_timer.h"
 #include "cli/torch/temporary_trace.h"
 #include "cli/trace_warnings.h"
 #include "engine/gpipe.h"
@@ -92,9 +92,9 @@ void describe_lanes(Recorder& recorder, const GPipe& model, std::int64_t batch) 
 std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& options, Recorder& recorder) {
     const DeviceListening listening;
     LaneMemory memory([&] { return recorder.now(); }, [&](const MemorySample& sample) { recorder.add_memory(sample); });
-    StepClock clock(memory, [&] { return recorder.now(); });
+    StepTimer timer(memory, [&] { return recorder.now(); });
     torch::manual_seed(options.seed);
-    GPipe pipeline(model, engine_options(options, &clock));
+    GPipe pipeline(model, engine_options(options, &timer));
     describe_lanes(recorder, pipeline, options.pipeline.batch);
     LaneOptimizers optimizers(pipeline, options.pipeline.optimizer, options.learning_rate);
     std::vector<StepRecord> steps;
@@ -112,7 +112,7 @@ std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& opt
             optimizers.step(record.step);
         }
         record.wall_end = recorder.now();
-        const StepClock::Bounds bounds = clock.take();
+        const StepTimer::Bounds bounds = timer.take();
         record.start = bounds.start.value_or(record.wall_start);
         record.end = bounds.end.value_or(record.wall_end);
         recorder.add_step(record);

@@ -10,10 +10,10 @@
 namespace pipescope {
 /// Passes everything on to another observer and notes when the step's first forward starts and its last backward ends,
 /// so that a trace knows its steps even if the run is killed later.
-class StepClock : public TaskObserver {
+class StepTimer : public TaskObserver {
 public:
     /// `next` is borrowed and must outlive this.
-    StepClock(TaskObserver& next, std::function<Nanoseconds()> now);
+    StepTimer(TaskObserver& next, std::function<Nanoseconds()> now);
 
     void placed(const at::Tensor& tensor, LaneId lane) override;
     void task_started(const TaskKey& key, LaneId lane) override;

@@ -1,19 +1,19 @@
-#include "cli/torch/step_clock.h"
+#include "cli/torch/step_timer.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace pipescope {
-StepClock::StepClock(TaskObserver& next, std::function<Nanoseconds()> now) : next_(next), now_(std::move(now)) {}
+StepTimer::StepTimer(TaskObserver& next, std::function<Nanoseconds()> now) : next_(next), now_(std::move(now)) {}
 
-void StepClock::placed(const at::Tensor& tensor, LaneId lane) {
+void StepTimer::placed(const at::Tensor& tensor, LaneId lane) {
     next_.placed(tensor, lane);
 }
-void StepClock::moved(const at::Tensor& tensor, LaneId to) {
+void StepTimer::moved(const at::Tensor& tensor, LaneId to) {
     next_.moved(tensor, to);
 }
 
-void StepClock::task_started(const TaskKey& key, LaneId lane) {
+void StepTimer::task_started(const TaskKey& key, LaneId lane) {
     next_.task_started(key, lane);
     if (key.kind == TaskKind::forward) {
         const Nanoseconds now = now_();
@@ -22,7 +22,7 @@ void StepClock::task_started(const TaskKey& key, LaneId lane) {
     }
 }
 
-void StepClock::task_ended(const TaskKey& key, LaneId lane) {
+void StepTimer::task_ended(const TaskKey& key, LaneId lane) {
     next_.task_ended(key, lane);
     if (key.kind == TaskKind::backward) {
         const Nanoseconds now = now_();
@@ -31,7 +31,7 @@ void StepClock::task_ended(const TaskKey& key, LaneId lane) {
     }
 }
 
-StepClock::Bounds StepClock::take() {
+StepTimer::Bounds StepTimer::take() {
     const std::lock_guard lock(mutex_);
     return std::exchange(bounds_, {});
 }
