@@ -2,7 +2,7 @@
 
 #include "models/zoo.h"
 #include "schedule/error.h"
-#include "tests/models/skip_shelf.h"
+#include "tests/models/skip_store.h"
 #include "tests/models/small_models.h"
 
 #include <gmock/gmock.h>
@@ -34,8 +34,8 @@ TEST(MetaDevice, ForwardsOfTheZooHaveTheirRealShapesThere) {
         const auto on_meta = meta_layers(model);
         Tensors meta = meta_batch(model, 3).input;
         Tensors real = model.make_batch(3, 0).input;
-        SkipShelf meta_skips;
-        SkipShelf real_skips;
+        SkipStore meta_skips;
+        SkipStore real_skips;
         for (std::size_t i = 0; i < model.layers.size(); ++i) {
             meta = meta_skips.forward(*on_meta[i], meta);
             real = real_skips.forward(*model.layers[i].make(), real);
@@ -54,7 +54,7 @@ TEST(MetaDevice, BackwardsOfTheZooGiveEveryParameterAGradient) {
         const auto layers = meta_layers(model);
         const Batch batch = meta_batch(model, 2);
         Tensors tensors = batch.input;
-        SkipShelf skips;
+        SkipStore skips;
         for (const auto& layer : layers) {
             tensors = skips.forward(*layer, tensors);
         }

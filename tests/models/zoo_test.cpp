@@ -2,7 +2,7 @@
 
 #include "models/meta_device.h"
 #include "schedule/error.h"
-#include "tests/models/skip_shelf.h"
+#include "tests/models/skip_store.h"
 #include "tests/models/small_models.h"
 
 #include <gmock/gmock.h>
@@ -32,7 +32,7 @@ public:
     }
 
     Tensors forward(Tensors tensors) {
-        SkipShelf skips;
+        SkipStore skips;
         for (const auto& layer : layers_) {
             tensors = skips.forward(*layer, tensors);
             most_skips = std::max(most_skips, skips.size());

@@ -9,7 +9,7 @@
 
 namespace pipescope {
 /// Where skips lie while a test calls a model's layers one after the other.
-class SkipShelf {
+class SkipStore {
 public:
     Tensors forward(Layer& layer, const Tensors& inputs) {
         OfLayer context(*this, layer.skips());
@@ -22,18 +22,18 @@ public:
 private:
     class OfLayer : public SkipContext {
     public:
-        OfLayer(SkipShelf& shelf, SkipNames names) : shelf_(shelf), names_(std::move(names)) {}
+        OfLayer(SkipStore& store, SkipNames names) : store_(store), names_(std::move(names)) {}
 
         void stash(std::string_view name, at::Tensor tensor) override {
-            shelf_.tensors_[full(names_.stash, name)] = std::move(tensor);
+            store_.tensors_[full(names_.stash, name)] = std::move(tensor);
         }
         at::Tensor pop(std::string_view name) override {
-            const auto found = shelf_.tensors_.find(full(names_.pop, name));
-            if (found == shelf_.tensors_.end()) {
+            const auto found = store_.tensors_.find(full(names_.pop, name));
+            if (found == store_.tensors_.end()) {
                 throw std::logic_error("popped before it was stashed: " + std::string(name));
             }
             at::Tensor tensor = found->second;
-            shelf_.tensors_.erase(found);
+            store_.tensors_.erase(found);
             return tensor;
         }
 
@@ -47,7 +47,7 @@ private:
             throw std::logic_error("not declared: " + std::string(name));
         }
 
-        SkipShelf& shelf_;
+        SkipStore& store_;
         SkipNames names_;
     };
 
