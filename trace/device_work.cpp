@@ -215,8 +215,8 @@ void write_work(SQLite::Database& db, const std::vector<Work>& all) {
 }
 }  // namespace
 
-DeviceWork attribute_device_work(SQLite::Database& db) {
-    DeviceWork found;
+DeviceWorkCounts attribute_device_work(SQLite::Database& db) {
+    DeviceWorkCounts found;
     db.exec(
         "DELETE FROM PIPESCOPE_DEVICE_WORK; DELETE FROM PIPESCOPE_TASK_DEVICE;"
         "CREATE INDEX IF NOT EXISTS CUPTI_RUNTIME_BY_CORRELATION ON CUPTI_ACTIVITY_KIND_RUNTIME (correlationId)");

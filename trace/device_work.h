@@ -8,7 +8,7 @@ class Database;
 
 namespace pipescope {
 /// What attribute_device_work() found.
-struct DeviceWork {
+struct DeviceWorkCounts {
     std::int64_t attributed = 0;    ///< kernels, copies and fills that belong to a task
     std::int64_t unattributed = 0;  ///< that belong to none
     std::int64_t early = 0;         ///< that began before their launch: the clocks of host and device disagree
@@ -20,5 +20,5 @@ struct DeviceWork {
 /// What autograd's own thread launched lies in no range: it belongs to the task that ran at that moment on the lane
 /// whose stream it used, which the other launches on that stream tell.
 /// Units: ns. Errors: SQLite::Exception.
-DeviceWork attribute_device_work(SQLite::Database& db);
+DeviceWorkCounts attribute_device_work(SQLite::Database& db);
 }  // namespace pipescope

@@ -79,7 +79,7 @@ void DeviceRecording::write_loss(const DeviceCaptureCounts& counts) {
 }
 
 void DeviceRecording::write_tasks() {
-    DeviceWork work;
+    DeviceWorkCounts work;
     writer_.change([&](SQLite::Database& db) { work = attribute_device_work(db); });
     writer_.add_overhead({"cupti", "work_of_tasks", work.attributed});
     writer_.add_overhead({"cupti", "work_of_no_task", work.unattributed});

@@ -31,7 +31,7 @@ public:
     std::string text(const std::string& sql) const {
         return SQLite::Database(folder_ / "t.sqlite").execAndGet(sql).getString();
     }
-    DeviceWork found;
+    DeviceWorkCounts found;
 
 private:
     const TemporaryFolder folder_;
