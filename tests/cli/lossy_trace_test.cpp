@@ -5,7 +5,7 @@
 #include "schedule/schedules.h"
 #include "simulator/pipeline_options.h"
 #include "tests/cli/user.h"
-#include "tests/profiler/recorder/task_range.h"
+#include "tests/profiler/recorder/nvtx_task.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>
@@ -45,7 +45,7 @@ void emit_step(const TaskGraph& graph, std::int32_t step, std::optional<TaskKind
         }
         TaskKey key = task.key;
         key.step = step;
-        const TaskRange range(key);
+        const NvtxTask range(key);
     }
 }
 

@@ -3,10 +3,10 @@
 
 #include "cupti_record.h"
 #include "fake_cuda/fake_cupti.h"
+#include "nvtx_task.h"
 #include "profiler/recorder/device_recording.h"
 #include "profiler/recorder/recorder.h"
 #include "profiler/recorder/recording_clock.h"
-#include "task_range.h"
 
 #include <dlfcn.h>
 #include <nvtx3/nvToolsExt.h>
@@ -74,7 +74,7 @@ void launch_kernel(std::uint32_t correlation, std::uint64_t delay, std::uint64_t
 
 /// One launch of a CUDA graph of three kernels, as CUPTI tells it while its GRAPH_TRACE is off: a kernel for each node.
 void launch_graph(const TaskKey& key, std::uint32_t correlation) {
-    const TaskRange range(key);
+    const NvtxTask range(key);
     const std::uint64_t start = emit_call(CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000, correlation);
     for (std::uint64_t node = 1; node <= 3; ++node) {
         auto kernel = make_record<CUpti_ActivityKernel10>(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
@@ -90,7 +90,7 @@ void launch_graph(const TaskKey& key, std::uint32_t correlation) {
 }
 
 void run_task(const TaskKey& key, std::uint32_t first_correlation) {
-    const TaskRange range(key);
+    const NvtxTask range(key);
     launch_kernel(first_correlation, 5000, 1000);
     launch_kernel(first_correlation + 1, 7000, 2000);
 }

@@ -1,9 +1,9 @@
 #include "profiler/recorder/recorder.h"
 
+#include "nvtx_task.h"
 #include "profiler/recorder/recording_clock.h"
 #include "range_emitter.h"
 #include "recorded_trace.h"
-#include "task_range.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ nvtxEventAttributes_t attributes(const char* text) {
 }
 
 void emit_task(const TaskKey& key) {
-    const TaskRange range(key);
+    const NvtxTask range(key);
 }
 
 constexpr std::uint32_t kNoTid = 5'000'000;  // beyond what any system numbers its threads to

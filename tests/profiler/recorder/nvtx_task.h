@@ -8,9 +8,9 @@
 
 namespace pipescope {
 /// A task as the engine runs it: a range of domain "pipescope", a registered string, the key in the payload.
-class TaskRange {
+class NvtxTask {
 public:
-    explicit TaskRange(const TaskKey& key) : domain_(nvtxDomainCreateA("pipescope")) {
+    explicit NvtxTask(const TaskKey& key) : domain_(nvtxDomainCreateA("pipescope")) {
         nvtxEventAttributes_t event{};
         event.version = NVTX_VERSION;
         event.size = NVTX_EVENT_ATTRIB_STRUCT_SIZE;
@@ -20,9 +20,9 @@ public:
         event.payload.ullValue = pack(key);
         nvtxDomainRangePushEx(domain_, &event);
     }
-    ~TaskRange() { nvtxDomainRangePop(domain_); }
-    TaskRange(const TaskRange&) = delete;
-    TaskRange& operator=(const TaskRange&) = delete;
+    ~NvtxTask() { nvtxDomainRangePop(domain_); }
+    NvtxTask(const NvtxTask&) = delete;
+    NvtxTask& operator=(const NvtxTask&) = delete;
 
 private:
     nvtxDomainHandle_t domain_;
