@@ -1,6 +1,6 @@
 #include "trace/task_scan.h"
 
-#include "trace/task_rows.h"
+#include "trace/slice_row.h"
 #include "trace/trace_file.h"
 #include "trace/trace_migration.h"
 
@@ -73,7 +73,7 @@ std::int64_t TaskScan::read(Source source, const RowIds& ids,
     guard_sqlite("read", impl_->path, [&] {
         // The unary plus keeps SQLite from the index by source, which jumps through the whole file.
         const bool only = impl_->holds_only(source);
-        Rows row(impl_->db, std::string("SELECT ") + kTaskColumns + " FROM PIPESCOPE_TASK WHERE id BETWEEN " +
+        Rows row(impl_->db, std::string("SELECT ") + kSliceColumns + " FROM PIPESCOPE_TASK WHERE id BETWEEN " +
                                 std::to_string(ids.first) + " AND " + std::to_string(ids.last) +
                                 " AND +lane IS NOT NULL" + (only ? "" : " AND +source = ?"));
         if (!only) {

@@ -1,8 +1,8 @@
 #include "trace/trace_reader.h"
 
+#include "trace/slice_row.h"
 #include "trace/sqlite_guard.h"
 #include "trace/sqlite_rows.h"
-#include "trace/task_rows.h"
 #include "trace/trace_file.h"
 #include "trace/trace_migration.h"
 
@@ -96,7 +96,7 @@ Timeline TraceReader::timeline(Source source) const {
     Timeline timeline{source, lanes(), {}};
     guard_sqlite("read", impl_->path, [&] {
         Rows row(impl_->db,
-                 std::string("SELECT ") + kTaskColumns + " FROM PIPESCOPE_TASK WHERE source = ? AND lane IS NOT NULL");
+                 std::string("SELECT ") + kSliceColumns + " FROM PIPESCOPE_TASK WHERE source = ? AND lane IS NOT NULL");
         row.bind(1, to_string(source));
         while (row.next()) {
             timeline.slices.push_back(slice_of(row, impl_->path));

@@ -8,7 +8,7 @@
 namespace pipescope {
 /// The columns of PIPESCOPE_TASK that make a slice, in the order slice_of() wants. Asking for a column's type costs as
 /// much as reading it, so that SQLite is to put -1 where a field has no meaning.
-inline constexpr const char* kTaskColumns =
+inline constexpr const char* kSliceColumns =
     "ifnull(step, -1), kind, ifnull(partition, -1), ifnull(microBatch, -1), ifnull(skip, -1), lane, start, end, bytes, "
     "id";
 
