@@ -1,6 +1,6 @@
 #include "trace/csv_export.h"
 
-#include "sample_trace.h"
+#include "one_step_trace.h"
 #include "temporary_folder.h"
 #include "trace/open_trace.h"
 

@@ -1,4 +1,4 @@
-#include "sample_trace.h"
+#include "one_step_trace.h"
 #include "temporary_folder.h"
 #include "trace/chrome_export.h"
 #include "trace/csv_export.h"

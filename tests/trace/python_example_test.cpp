@@ -1,4 +1,4 @@
-#include "sample_trace.h"
+#include "one_step_trace.h"
 #include "temporary_folder.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
