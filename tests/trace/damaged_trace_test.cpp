@@ -81,9 +81,9 @@ void change_text(std::string& bytes, std::mt19937& random) {
     }
 }
 
-class DamagedFile : public testing::Test {
+class DamagedTrace : public testing::Test {
 protected:
-    DamagedFile() { write_sample_trace(folder_ / "t.sqlite"); }
+    DamagedTrace() { write_sample_trace(folder_ / "t.sqlite"); }
 
     std::filesystem::path as_json() {
         std::ofstream out(folder_ / "t.json", std::ios::binary);
@@ -116,22 +116,22 @@ protected:
     const TemporaryFolder folder_;
 };
 
-TEST_F(DamagedFile, OfOursIsRefusedOrReadWithoutACrash) {
+TEST_F(DamagedTrace, OfOursIsRefusedOrReadWithoutACrash) {
     damage_and_use(folder_ / "t.sqlite", change_bytes);
 }
-TEST_F(DamagedFile, OfOursThatWasCutOffIsRefused) {
+TEST_F(DamagedTrace, OfOursThatWasCutOffIsRefused) {
     damage_and_use(folder_ / "t.sqlite", cut);
 }
-TEST_F(DamagedFile, OfNsysIsRefusedOrReadWithoutACrash) {
+TEST_F(DamagedTrace, OfNsysIsRefusedOrReadWithoutACrash) {
     damage_and_use(as_nsys(), change_bytes);
 }
-TEST_F(DamagedFile, OfJsonIsRefusedOrReadWithoutACrash) {
+TEST_F(DamagedTrace, OfJsonIsRefusedOrReadWithoutACrash) {
     damage_and_use(as_json(), change_text);
 }
-TEST_F(DamagedFile, OfJsonWithAnyBytesIsRefusedOrReadWithoutACrash) {
+TEST_F(DamagedTrace, OfJsonWithAnyBytesIsRefusedOrReadWithoutACrash) {
     damage_and_use(as_json(), change_bytes);
 }
-TEST_F(DamagedFile, OfJsonThatWasCutOffIsRefused) {
+TEST_F(DamagedTrace, OfJsonThatWasCutOffIsRefused) {
     const auto path = as_json();
     const std::string intact = bytes_of(path);
     for (std::size_t k = 1; k <= 40; ++k) {
@@ -139,7 +139,7 @@ TEST_F(DamagedFile, OfJsonThatWasCutOffIsRefused) {
         EXPECT_THROW(open_trace(path), TraceFormatError) << k;
     }
 }
-TEST_F(DamagedFile, OfPackedJsonIsRefusedOrReadWithoutACrash) {
+TEST_F(DamagedTrace, OfPackedJsonIsRefusedOrReadWithoutACrash) {
     damage_and_use(as_packed_json(), change_bytes);
 }
 }  // namespace
