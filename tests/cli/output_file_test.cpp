@@ -1,7 +1,7 @@
 #include "cli/output_file.h"
 
 #include "schedule/error.h"
-#include "tests/cli/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 #include <gmock/gmock.h>
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "tests/cli/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,7 +1,7 @@
 #include "trace/chrome_export.h"
 
 #include "schedule/gpipe_schedule.h"
-#include "temporary_folder.h"
+#include "tests/temporary_folder.h"
 #include "trace/open_trace.h"
 #include "trace/trace_writer.h"
 

@@ -1,7 +1,7 @@
 #include "trace/csv_export.h"
 
 #include "one_step_trace.h"
-#include "temporary_folder.h"
+#include "tests/temporary_folder.h"
 #include "trace/open_trace.h"
 
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 #include "one_step_trace.h"
-#include "temporary_folder.h"
+#include "tests/temporary_folder.h"
 #include "trace/chrome_export.h"
 #include "trace/csv_export.h"
 #include "trace/open_trace.h"

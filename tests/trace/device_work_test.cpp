@@ -1,7 +1,7 @@
 #include "trace/device_work.h"
 
 #include "device_sample.h"
-#include "temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>

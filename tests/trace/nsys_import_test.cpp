@@ -1,4 +1,4 @@
-#include "temporary_folder.h"
+#include "tests/temporary_folder.h"
 #include "trace/open_trace.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>

@@ -1,7 +1,7 @@
 #include "trace/open_trace.h"
 
 #include "one_step_trace.h"
-#include "temporary_folder.h"
+#include "tests/temporary_folder.h"
 #include "trace/chrome_export.h"
 #include "trace/trace_reader.h"
 

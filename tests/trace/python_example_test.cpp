@@ -1,5 +1,5 @@
 #include "one_step_trace.h"
-#include "temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <gmock/gmock.h>

@@ -1,6 +1,6 @@
 #include "trace/sql_query.h"
 
-#include "temporary_folder.h"
+#include "tests/temporary_folder.h"
 #include "trace/trace_writer.h"
 
 #include <gmock/gmock.h>

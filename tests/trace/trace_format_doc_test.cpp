@@ -1,5 +1,5 @@
 #include "device_sample.h"
-#include "temporary_folder.h"
+#include "tests/temporary_folder.h"
 #include "trace/trace_schema.h"
 #include "trace/trace_writer.h"
 

@@ -1,6 +1,6 @@
 #include "trace/trace_migration.h"
 
-#include "temporary_folder.h"
+#include "tests/temporary_folder.h"
 #include "trace/trace_reader.h"
 #include "trace/trace_writer.h"
 

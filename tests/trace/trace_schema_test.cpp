@@ -1,6 +1,6 @@
 #include "trace/trace_schema.h"
 
-#include "temporary_folder.h"
+#include "tests/temporary_folder.h"
 #include "trace/trace_writer.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>

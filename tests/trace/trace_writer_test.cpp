@@ -1,6 +1,6 @@
 #include "trace/trace_writer.h"
 
-#include "temporary_folder.h"
+#include "tests/temporary_folder.h"
 #include "trace/trace_reader.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -14,7 +14,6 @@
 
 #include <chrono>
 #include <cmath>
-#include <fstream>
 #include <limits>
 #include <stop_token>
 #include <thread>
@@ -26,15 +25,6 @@ using testing::AllOf;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
-
-std::string contents(const std::filesystem::path& path) {
-    std::ifstream file(path, std::ios::binary);
-    return {std::istreambuf_iterator<char>(file), {}};
-}
-
-void write_text(const std::filesystem::path& path, const std::string& text) {
-    std::ofstream(path, std::ios::binary) << text;
-}
 
 /// A small valid trace whose run value "model" tells it apart.
 void write_trace(const std::filesystem::path& path, const std::string& model) {
@@ -179,7 +169,7 @@ TEST(TraceWriter, RefusesAnExistingFileAndLeavesItAsItWas) {
     write_text(folder / "t.sqlite", "precious");
     EXPECT_THAT([&] { TraceWriter(folder / "t.sqlite", IfExists::refuse); },
                 ThrowsMessage<TraceError>(AllOf(HasSubstr("t.sqlite"), HasSubstr("exists"), HasSubstr("--force"))));
-    EXPECT_EQ(contents(folder / "t.sqlite"), "precious");
+    EXPECT_EQ(read_text(folder / "t.sqlite"), "precious");
 }
 
 TEST(TraceWriter, ReplacesAnExistingTraceWhenAsked) {

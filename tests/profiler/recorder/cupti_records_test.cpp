@@ -1,7 +1,7 @@
 #include "profiler/recorder/cupti_records.h"
 
-#include "../../trace/temporary_folder.h"
 #include "cupti_record.h"
+#include "tests/temporary_folder.h"
 #include "trace/cupti_rows.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>

@@ -1,6 +1,6 @@
 #include "profiler/recorder/device_capture.h"
 
-#include "../../trace/temporary_folder.h"
+#include "tests/temporary_folder.h"
 #include "trace/open_trace.h"
 #include "trace/trace_reader.h"
 

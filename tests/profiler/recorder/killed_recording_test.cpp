@@ -1,6 +1,6 @@
 #include "killed_recording.h"
 
-#include "../../trace/temporary_folder.h"
+#include "tests/temporary_folder.h"
 
 #include <gtest/gtest.h>
 

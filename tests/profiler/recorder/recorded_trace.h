@@ -1,7 +1,7 @@
 #pragma once
 
-#include "../../trace/temporary_folder.h"
 #include "profiler/recorder/recorder.h"
+#include "tests/temporary_folder.h"
 #include "trace/trace_reader.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>

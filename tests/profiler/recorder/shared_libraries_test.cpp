@@ -1,4 +1,4 @@
-#include "../../trace/temporary_folder.h"
+#include "tests/temporary_folder.h"
 #include "trace/trace_reader.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>

@@ -6,15 +6,17 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <system_error>
 
 namespace pipescope {
-/// An empty folder that goes with the test.
+/// An empty folder for one test, removed with it.
 class TemporaryFolder {
 public:
     TemporaryFolder() {
-        std::string name = (std::filesystem::temp_directory_path() / "pipescope-cli-XXXXXX").string();
+        std::string name = (std::filesystem::temp_directory_path() / "pipescope-test-XXXXXX").string();
         if (mkdtemp(name.data()) == nullptr) {
-            throw std::runtime_error("no temporary folder can be made");
+            throw std::runtime_error("cannot make a temporary folder");
         }
         path_ = name;
     }
@@ -26,7 +28,7 @@ public:
     TemporaryFolder& operator=(const TemporaryFolder&) = delete;
 
     const std::filesystem::path& path() const { return path_; }
-    std::filesystem::path operator/(const std::string& name) const { return path_ / name; }
+    std::filesystem::path operator/(std::string_view name) const { return path_ / name; }
 
 private:
     std::filesystem::path path_;
