@@ -28,7 +28,7 @@ def lost_ranges(trace):
 
 
 def unfinished_steps(trace, run):
-    """Returns the steps that a killed or still running recording may not hold completely; the last one if none is known."""
+    """Returns the steps that a killed or running recording may not hold completely; the last one if none is known."""
     marked = "SELECT count(*) FROM PIPESCOPE_DIAGNOSTIC WHERE source = 'trace' AND text LIKE 'the recording was cut off%'"
     if "closed" in run and trace.execute(marked).fetchone()[0] == 0:
         return set()
