@@ -19,12 +19,12 @@ SCHEMAS = Schemas(DOCS / "schemas")
 MODEL = "mlp:layers=4,width=16"
 
 
-def profile(**more):
-    """A profile of 8 equal layers, one sample a micro-batch."""
+def profile(layers=8, **more):
+    """A profile of equal layers, one sample a micro-batch."""
     layer = {"forward_ns": [20000], "backward_ns": [40000], "output_bytes": [1024], "saved_bytes": [4096],
              "parameter_bytes": 65536, "flops": [1000000]}
-    layers = [{"name": f"layer {number}", **layer} for number in range(8)]
-    return {"format": "pipescope.profile", "version": 1, "samples": [1], "layers": layers, **more}
+    return {"format": "pipescope.profile", "version": 1, "samples": [1], **more,
+            "layers": [{"name": f"layer {number}", **layer} for number in range(layers)]}
 
 
 def parts_of(schema):
@@ -49,7 +49,7 @@ class Shell(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
         (self.folder / "p.json").write_text(json.dumps(profile()))
-        (self.folder / "noisy.json").write_text(json.dumps(profile(step_cv=0.05, host_cores=2)))
+        (self.folder / "noisy.json").write_text(json.dumps(profile(16, step_cv=0.05, host_cores=2)))
 
     def call(self, line):
         words = line.split()
@@ -135,7 +135,7 @@ class TorchFree(Shell):
     def test_simulate(self):
         pipeline = " --balance 4,4 -m 4 --batch 4"
         self.expect_fits("simulate p.json" + pipeline)
-        self.assertIn("step_band_ns", self.expect_fits("simulate noisy.json" + pipeline))
+        self.assertIn("step_band_ns", self.expect_fits("simulate noisy.json --balance 8,8 -m 4 --batch 4"))
         self.assertIn("replicas", self.expect_fits("simulate p.json --replicas 2" + pipeline))
         self.assertIn("device_idle_fraction", self.expect_fits("simulate p.json --devices gpu,gpu" + pipeline))
         self.assertTrue(self.expect_fits("simulate p.json --schedule all" + pipeline)["schedules"])
@@ -174,9 +174,9 @@ class WithTorch(Shell):
         quick = " --time-limit 1s --micro-batch-sizes 1,2"
         self.expect_fits("profile " + MODEL + quick)
         self.expect_fits("profile transformer:layers=1,width=16,sequence=8,vocabulary=20" + quick)
-        skips = self.expect_fits("profile unet:B=1,C=4,size=32 --no-tapes --co-running 1" + quick)
+        skips = self.expect_fits("profile unet:B=1,C=4,size=64 --no-tapes --co-running 1" + quick)
         self.assertIn("stash", set(keys_of(skips)))
-        estimated = self.expect_fits("profile unet:B=1,C=4,size=32 --device meta --device-type A100")
+        estimated = self.expect_fits("profile unet:B=1,C=4,size=64 --device meta --device-type A100")
         self.assertTrue(estimated["estimated"])
 
     def test_run_and_compare(self):
@@ -188,11 +188,12 @@ class WithTorch(Shell):
         self.expect_fits("run emulated:p.json --balance 4,4 -m 2 --batch 2 --steps 1 --warmup 1 --trace e.sqlite")
 
     def test_validate(self):
-        self.expect_fits("validate emulated:p.json --rounds 2 --steps 1")
+        (self.folder / "deep.json").write_text(json.dumps(profile(16)))
+        self.expect_fits("validate emulated:deep.json --rounds 2 --steps 1")
         self.expect_fits("validate emulated:noisy.json --rounds 1 --steps 1")
 
     def test_ablation(self):
-        self.expect_fits("ablation unet:B=1,C=4,size=32 --balance 30,35 --batch 2 -m 2 --rounds 1 --steps 1")
+        self.expect_fits("ablation unet:B=1,C=4,size=64 --balance 30,35 --batch 2 -m 2 --rounds 1 --steps 1")
 
     def test_demo(self):
         self.expect_fits(f"demo --model {MODEL} --batch 4 -m 2 --steps 1")
