@@ -59,27 +59,27 @@ ExitCode balance_command(const BalanceFlags& flags) {
 
 void add_balance_command(Program& program) {
     const auto flags = std::make_shared<BalanceFlags>();
-    CLI::App* command = program.add_command(
-        "balance", "Find how to cut a profiled model into partitions",
-        "Example:\n  pipescope balance p.json -n 4 -m 8 --batch 64 --memory-limit 16GiB\n"
-        "Exit code 3 says that no balance keeps --memory-limit; the one that needs least is printed,\n"
-        "with the smallest limit that would do and the fewest lanes that would.");
+    CLI::App* command =
+        program.add_command("balance", "Find where to cut a profiled model into partitions",
+                            "Example:\n"
+                            "  pipescope balance p.json -n 4 -m 8 --batch 64 --memory-limit 16GiB\n"
+                            "Exit code 3: no balance keeps --memory-limit. The one that needs least is printed,\n"
+                            "with the smallest limit and the fewest lanes that would do.");
     command->add_option("PROFILE", flags->profile, "Profile file, as 'pipescope profile' writes it")->required();
-    command->add_option("-n,--partitions", flags->partitions, "How many partitions, one lane for each")
+    command->add_option("-n,--partitions", flags->partitions, "Number of partitions, one lane each")
         ->required()
         ->type_name("N")
         ->group("Pipeline");
     add_algorithm_option(*command, flags->algorithm);
     add_batch_options(*command, flags->pipeline);
     command
-        ->add_option(
-            "--schedule", flags->pipeline.schedule,
-            "gpipe (default), whose best balance is proven; or 1f1b, zero-bubble-h1, pipedream, model-parallel, "
-            "whose cuts are simulated")
+        ->add_option("--schedule", flags->pipeline.schedule,
+                     "Order of the tasks: gpipe (default), whose best balance is proved; or 1f1b, zero-bubble-h1, "
+                     "pipedream, model-parallel, whose balances are compared by simulation")
         ->type_name("NAME")
         ->group("Pipeline");
     add_hardware_options(*command, flags->pipeline);
-    add_device_type_options(*command, flags->pipeline, "The kind of device that all lanes are, such as A100");
+    add_device_type_options(*command, flags->pipeline, "Type of all devices, such as A100");
     add_replicas_option(*command, flags->pipeline);
     add_parameter_options(*command, flags->pipeline);
     add_json_flag(*command, flags->json);

@@ -24,10 +24,11 @@ ExitCode compare_command(const CompareFlags& flags) {
 
 void add_compare_command(Program& program) {
     const auto flags = std::make_shared<CompareFlags>();
-    CLI::App* command =
-        program.add_command("compare", "Compare a recorded run with its simulation, task by task",
-                            "Example:\n  pipescope compare out.sqlite\n"
-                            "The trace holds all it takes: what was run, the layers' profile and every measured task.");
+    CLI::App* command = program.add_command(
+        "compare", "Compare a recorded run with its simulation, task by task",
+        "Example:\n"
+        "  pipescope compare out.sqlite\n"
+        "The trace holds everything needed: what was run, the profile of the layers and every measured task.");
     command->add_option("TRACE", flags->trace, "Trace of 'pipescope run --trace'")->required();
     add_json_flag(*command, flags->json);
     program.set_action(command, [flags] { return compare_command(*flags); });

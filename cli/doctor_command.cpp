@@ -36,11 +36,11 @@ ExitCode doctor_command(bool json) {
 
 void add_doctor_command(Program& program) {
     const auto json = std::make_shared<bool>(false);
-    CLI::App* command =
-        program.add_command("doctor", "Say what is installed here, and what is missing or degraded and why",
-                            "Example:\n  pipescope doctor\n"
-                            "'note' is something optional that is missing; the exit code is 1 only where the essential "
-                            "fails.");
+    CLI::App* command = program.add_command(
+        "doctor", "Show what is installed, what is missing, and how to fix it",
+        "Example:\n"
+        "  pipescope doctor\n"
+        "A 'note' is something optional that is missing. The exit code is 1 only if something essential fails.");
     add_json_flag(*command, *json);
     program.set_action(command, [json] { return doctor_command(*json); });
 }

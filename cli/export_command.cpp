@@ -94,9 +94,10 @@ ExitCode export_command(const ExportFlags& flags) {
 void add_export_command(Program& program) {
     const auto flags = std::make_shared<ExportFlags>();
     CLI::App* command = program.add_command(
-        "export", "Turn a trace into a file for other tools",
-        "Example:\n  pipescope export out.sqlite --format chrome -o out.json\n"
-        "Open Chrome JSON at ui.perfetto.dev or chrome://tracing; csv has one line per task, times in ns.\n"
+        "export", "Convert a trace to a file for other tools",
+        "Example:\n"
+        "  pipescope export out.sqlite --format chrome -o out.json\n"
+        "Open Chrome JSON at ui.perfetto.dev or chrome://tracing. csv has one line per row of --table, times in ns.\n"
         "Reads what the viewer reads: PipeScope's traces and their Chrome exports, exports of nsys, JSON of PyTorch's\n"
         "profiler.");
     command->add_option("TRACE", flags->trace, "Trace of 'run --trace', of 'simulate --trace' or of another profiler")
@@ -104,12 +105,11 @@ void add_export_command(Program& program) {
     command->add_option("--format", flags->format, "chrome or csv")->required()->type_name("NAME");
     command
         ->add_option("--table", flags->table,
-                     "What csv has lines of: tasks, steps, memory or ranges. Default: tasks, or ranges where there are "
-                     "none")
+                     "With csv: tasks, steps, memory or ranges; default: tasks, or ranges if there are none")
         ->type_name("NAME");
     command
         ->add_option("-o,--output", flags->output,
-                     "Where to; '-' is stdout. Default: beside the trace, ending in .chrome.json or .csv")
+                     "Output file; '-' is stdout. Default: beside the trace, ending in .chrome.json or .csv")
         ->type_name("FILE")
         ->group("Output");
     add_force_flag(*command, flags->force);

@@ -53,14 +53,14 @@ void add_balance_option(CLI::App& command, PipelineFlags& flags) {
 void add_batch_options(CLI::App& command, PipelineFlags& flags) {
     command
         .add_option("-m,--chunks", flags.chunks,
-                    "Micro-batches each mini-batch is cut into; with fewer samples than that, one sample each")
+                    "Micro-batches per mini-batch; a batch of fewer samples gives one micro-batch per sample")
         ->required()
         ->type_name("N")
         ->group("Pipeline");
     add_mini_batch_option(command, flags);
     command
         .add_option("--checkpoint", flags.checkpoint,
-                    "Which micro-batches keep only their input and run again before backward: always, except_last "
+                    "Which micro-batches keep only their input and are recomputed before backward: always, except_last "
                     "(default) or never")
         ->type_name("MODE")
         ->group("Pipeline");
@@ -76,8 +76,9 @@ void add_mini_batch_option(CLI::App& command, PipelineFlags& flags) {
 void add_algorithm_option(CLI::App& command, std::string& algorithm) {
     command
         .add_option("--algorithm", algorithm,
-                    "optimal (default): the shortest simulated step; minmax: the smallest largest partition; "
-                    "variance: the GPipe paper's, costs that vary least; block: torchgpipe's method, to compare with")
+                    "What to look for: optimal (default), the shortest simulated step; minmax, the smallest largest "
+                    "partition; variance, partition costs with the least variance, as in the GPipe paper; block, "
+                    "torchgpipe's method, for comparison")
         ->type_name("NAME")
         ->group("Pipeline");
 }
@@ -87,7 +88,8 @@ void add_schedule_options(CLI::App& command, PipelineFlags& flags, const std::st
         ->type_name("NAME")
         ->group("Pipeline");
     command
-        .add_option("--placement", flags.placement, "Lane of each partition, such as 0,0,1; default: a lane for each")
+        .add_option("--placement", flags.placement,
+                    "Lane of each partition, such as 0,0,1; default: one lane per partition")
         ->type_name("LIST")
         ->group("Pipeline");
 }
@@ -96,51 +98,49 @@ void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
     command
         .add_option(
             "--devices", flags.devices,
-            "Device of each lane, such as cpu,cpu; lanes of one device exchange data for nothing. Default: all "
-            "cpu, as 'run' has them, for a profile measured there; all different for another one, or with a link")
+            "Device of each lane, such as cpu,cpu; copies between lanes of one device are free. Default: all cpu, as "
+            "in 'run', if the profile was measured there and no link is given; otherwise one device per lane")
         ->type_name("LIST")
         ->group("Hardware");
     command
-        .add_option(
-            "--cores", flags.cores,
-            "Cores that lanes on 'cpu' take in turns, a task at a time; default: those the profile was measured "
-            "with; a core for each such lane where it does not say")
+        .add_option("--cores", flags.cores,
+                    "Cores that lanes on 'cpu' share, one task at a time; default: the cores in the profile, otherwise "
+                    "one per lane")
         ->type_name("N")
         ->group("Hardware");
     command
         .add_option("--link-bandwidth", flags.link_bandwidth,
-                    "Of the link from each device to each other, such as 12GB/s; default: copies are free")
+                    "Bandwidth of the link between each two devices, such as 12GB/s; default: copies are free")
         ->type_name("RATE")
         ->group("Hardware");
-    command.add_option("--link-latency", flags.link_latency, "Of each copy, such as 10us; default 0")
+    command.add_option("--link-latency", flags.link_latency, "Latency of each copy, such as 10us; default 0")
         ->type_name("TIME")
         ->group("Hardware");
     command
         .add_option("--link-sharing", flags.link_sharing,
-                    "Which copies share a link's bandwidth: none (default; a link for each pair of lanes), sender (one "
-                    "port for each device) or all (one bus)")
+                    "Which copies share bandwidth: none (default; a link for each pair of lanes), sender (one port per "
+                    "device) or all (one bus)")
         ->type_name("NAME")
         ->group("Hardware");
     command
         .add_option("--speed", flags.speed,
-                    "Speed of each lane against the profiled device, such as 1,1,.5; default: all 1")
+                    "Speed of each lane relative to the profiled device, such as 1,1,.5; default: all 1")
         ->type_name("LIST")
         ->group("Hardware");
     command
         .add_option("--memory-limit", flags.memory_limit,
-                    "What each lane can hold, such as 16GiB, or 16GiB,24GiB where lanes differ; above it the answer is "
-                    "infeasible and the exit code 3")
+                    "Memory of each lane, such as 16GiB, or 16GiB,24GiB if lanes differ; if a lane needs more, the "
+                    "answer is infeasible and the exit code 3")
         ->type_name("LIST")
         ->group("Hardware");
 }
 
 void add_parameter_options(CLI::App& command, PipelineFlags& flags) {
     command
-        .add_option(
-            "--optimizer", flags.optimizer,
-            "Whose state is counted as memory: sgd, momentum, adam, adamw, amsgrad, adadelta, adagrad, rmsprop "
-            "(-momentum, -centered, -centered-momentum), or bytes of state per byte of parameter; default: adam for a "
-            "model that takes token numbers, else sgd")
+        .add_option("--optimizer", flags.optimizer,
+                    "Optimizer whose state counts as memory: sgd, momentum, adam, adamw, amsgrad, adadelta, adagrad, "
+                    "rmsprop (-momentum, -centered, -centered-momentum), or a number, the bytes of state per byte of "
+                    "parameter; default: adam if the input is token numbers, otherwise sgd")
         ->type_name("NAME")
         ->group("Pipeline");
     command
@@ -149,17 +149,17 @@ void add_parameter_options(CLI::App& command, PipelineFlags& flags) {
         ->group("Pipeline");
     command
         .add_option("--dtype", flags.dtype,
-                    "Of the tensors: the profile's, or with --device-types another one of the same size (float32 as "
-                    "tf32, float16 as bfloat16); for a smaller one profile the model with --dtype")
+                    "The profile's dtype; with --device-types also another one of the same size (float32 as tf32, "
+                    "float16 as bfloat16). For any other, profile the model with --dtype")
         ->type_name("NAME")
         ->group("Pipeline");
 }
 
 void add_replicas_option(CLI::App& command, PipelineFlags& flags) {
     command
-        .add_option(
-            "--replicas", flags.replicas,
-            "Pipelines side by side, each with its part of the mini-batch; their gradients are summed at the end")
+        .add_option("--replicas", flags.replicas,
+                    "Pipelines side by side, each with an equal part of the mini-batch; their gradients are summed at "
+                    "the end of the step; default 1")
         ->type_name("N")
         ->group("Pipeline");
 }
@@ -168,13 +168,13 @@ void add_device_type_options(CLI::App& command, PipelineFlags& flags, const std:
     command
         .add_option("--device-types,--device-type", flags.device_types,
                     help +
-                        ": the profile's times are then estimated from its flops, the link and the memory limit come "
-                        "from the catalogue unless given. Default: the profiled device")
+                        ". Times are then estimated from the profile's flops; link and memory limit come from the "
+                        "catalogue unless given. Default: the profiled device")
         ->type_name("LIST")
         ->group("Hardware");
     command
         .add_option("--device-catalogue,--catalogue", flags.device_catalogue,
-                    "Where device types are described (docs/device-catalogue.md); default: the built-in catalogue")
+                    "File that describes device types (docs/device-catalogue.md); default: the built-in catalogue")
         ->type_name("FILE")
         ->group("Hardware");
 }

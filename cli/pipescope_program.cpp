@@ -35,25 +35,24 @@ void add_forwarded(Program& program, const char* name, const char* description) 
 }  // namespace
 
 int run_pipescope(int argc, const char* const* argv) {
-    Program program("pipescope",
-                    "Profile, simulate and really run pipeline-parallel training (GPipe) of LibTorch models",
+    Program program("pipescope", "Profile, simulate and run pipeline-parallel training (GPipe) of LibTorch models",
                     PIPESCOPE_VERSION);
     // In the order of the work, which is the order of --help.
-    add_forwarded(program, "models", "List the models of the zoo, or describe the given ones");
+    add_forwarded(program, "models", "List the built-in models, or show the size of a model");
     add_forwarded(program, "profile", "Measure what each layer of a model costs in time and memory");
     add_balance_command(program);
     add_simulate_command(program);
     add_plan_command(program);
-    add_forwarded(program, "run", "Train a model through the pipeline for real, and record it");
+    add_forwarded(program, "run", "Train a model through the pipeline and record it");
     add_compare_command(program);
-    add_forwarded(program, "validate", "Measure how far predictions are off, over a spread of pipelines");
-    add_forwarded(program, "ablation", "What each part of the paper's driver is worth");
+    add_forwarded(program, "validate", "Measure how accurate predictions are on this machine");
+    add_forwarded(program, "ablation", "Measure what each part of the paper's driver contributes");
     add_view_command(program);
     add_export_command(program);
     add_record_command(program);
     add_recover_command(program);
     add_doctor_command(program);
-    add_forwarded(program, "demo", "The whole job on this machine, from profile to picture");
+    add_forwarded(program, "demo", "Do the whole job once on this machine, from profile to picture");
     return program.run(argc, argv);
 }
 }  // namespace pipescope

@@ -193,33 +193,32 @@ ExitCode plan_command(const PlanFlags& flags) {
 
 void add_choices(CLI::App& command, PlanFlags& flags) {
     command
-        .add_option("-n,--partitions", flags.partitions,
-                    "How many partitions to try, one lane for each: 4, 1,2,4 or 1..8 (default), which are all eight. "
-                    "More than the model has layers are left out")
+        .add_option(
+            "-n,--partitions", flags.partitions,
+            "Numbers of partitions to try, one lane each, up to the model's layers: 4, or 1,2,4, or 1..8 (default)")
         ->type_name("RANGE")
         ->group("Pipeline");
     command
         .add_option("-m,--chunks", flags.chunks,
-                    "Micro-batches to try: 8, 4,8,12 or 1..64 (default); of a range its ends, the powers of two and "
-                    "the divisors of the batch. More than the batch has samples count as one sample each")
+                    "Numbers of micro-batches to try, up to the batch: 8, or 4,8,12, or 1..64 (default). Of a range: "
+                    "its ends, the powers of two and the divisors of the batch")
         ->type_name("RANGE")
         ->group("Pipeline");
     add_mini_batch_option(command, flags.pipeline);
     command
         .add_option("--checkpoint", flags.checkpoints,
-                    "Modes to try: which micro-batches keep only their input and run again before backward; default: "
-                    "never,except_last,always")
+                    "Checkpoint modes to try: which micro-batches keep only their input and are recomputed before "
+                    "backward; default: never,except_last,always")
         ->type_name("LIST")
         ->group("Pipeline");
     command
-        .add_option("--schedule", flags.schedules,
-                    "Orders of the tasks to try; default: those that 'run' knows, gpipe,1f1b,interleaved")
+        .add_option("--schedule", flags.schedules, "Schedules to try; default: those of 'run', gpipe,1f1b,interleaved")
         ->type_name("LIST")
         ->group("Pipeline");
     command
         .add_option("--replicas", flags.replicas,
-                    "How many pipelines side by side to try, each with its part of the mini-batch: 2, 1,2,4 or 1..8; "
-                    "default 1. Those that do not divide the batch are left out")
+                    "Numbers of pipelines side by side to try, each with an equal part of the mini-batch: 2, or 1,2,4, "
+                    "or 1..8; default 1. Numbers that do not divide the batch are left out")
         ->type_name("RANGE")
         ->group("Pipeline");
 }
@@ -228,30 +227,32 @@ void add_choices(CLI::App& command, PlanFlags& flags) {
 void add_plan_command(Program& program) {
     const auto flags = std::make_shared<PlanFlags>();
     CLI::App* command = program.add_command(
-        "plan", "Choose partitions, balance, micro-batches and checkpointing that fit and are quickest",
-        "Example:\n  pipescope plan p.json -n 1..8 -m 1..64 --batch 64 --memory-limit 16GiB\n"
+        "plan", "Simulate many pipelines and choose the fastest that fits",
+        "Examples:\n"
+        "  pipescope plan p.json -n 1..8 -m 1..64 --batch 64 --memory-limit 16GiB\n"
         "  pipescope plan p.json --batch 64 --device-types A100,H100 --price-per-lane-hour A100=1.5,H100=3\n"
-        "Every number of partitions, micro-batches and checkpoint mode is simulated with its best balance. The\n"
-        "quickest that keeps --memory-limit is best; of equally quick ones that with fewest lanes.\n"
-        "Exit code 3 says that none keeps it; the candidates are printed all the same.");
+        "Every combination of partitions, micro-batches, schedule and checkpoint mode is simulated with its best\n"
+        "balance. The fastest that keeps --memory-limit is best; of equally fast ones, the one with the fewest lanes.\n"
+        "Exit code 3: none keeps the limit. The candidates are printed all the same.");
     command->add_option("PROFILE", flags->profile, "Profile file, as 'pipescope profile' writes it")->required();
     add_choices(*command, *flags);
     add_algorithm_option(*command, flags->algorithm);
     add_hardware_options(*command, flags->pipeline);
-    add_device_type_options(*command, flags->pipeline, "Kinds of device to try, such as A100,H100");
-    CLI::Option* price = command->add_option(
-        "--price-per-lane-hour", flags->price,
-        "What an hour of one lane costs, in any currency, or of each device type: A100=1.5,H100=3; default: the "
-        "catalogue's, or 1, which makes the cost lane-hours");
+    add_device_type_options(*command, flags->pipeline, "Device types to try, such as A100,H100");
+    CLI::Option* price =
+        command->add_option("--price-per-lane-hour", flags->price,
+                            "Price of one lane for an hour, in any currency, or of each device type: A100=1.5,H100=3; "
+                            "default: the catalogue's price, or 1, which makes the cost lane-hours");
     price->type_name("N")->group("Hardware");
-    command->add_option("--rank-by", flags->goal, "speed (default): most samples a second first; cost: cheapest first")
+    command
+        ->add_option("--rank-by", flags->goal, "speed (default): most samples per second first; cost: cheapest first")
         ->type_name("NAME")
         ->group("Output");
     add_parameter_options(*command, flags->pipeline);
     command
-        ->add_option("--most", flags->most,
-                     "Rows of the table (default 10): the best, then as many Pareto candidates that rank lower. "
-                     "--json holds all candidates")
+        ->add_option(
+            "--most", flags->most,
+            "Rows of the table (default 10), and as many Pareto candidates that rank lower. --json has all candidates")
         ->type_name("N")
         ->group("Output");
     add_json_flag(*command, flags->json);

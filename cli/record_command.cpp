@@ -140,12 +140,14 @@ ExitCode record_command(const RecordFlags& flags) {
 void add_record_command(Program& program) {
     const auto flags = std::make_shared<RecordFlags>();
     CLI::App* command = program.add_command(
-        "record", "Run any program with NVTX ranges and record them into a trace",
-        "Examples:\n  pipescope record -- ./train --epochs 3\n  pipescope record -o out.sqlite -- python train.py\n"
-        "The program is not rebuilt. Its exit code, or the signal that ends it, is passed on. Further processes it "
-        "starts get a trace each: out-<process>.sqlite. Work on CUDA devices is recorded too, where CUPTI is there.");
-    command->add_option("PROGRAM", flags->command, "Program and its arguments, behind --")->required();
-    command->add_option("-o,--output", flags->output, "Trace to write (PROGRAM.sqlite)")->type_name("FILE");
+        "record", "Run any program that has NVTX ranges and record them into a trace",
+        "Examples:\n"
+        "  pipescope record -- ./train --epochs 3\n"
+        "  pipescope record -o out.sqlite -- python train.py\n"
+        "The program is not rebuilt. Its exit code, or the signal that ends it, is passed on. Other processes that\n"
+        "it starts get a trace each: out-<process>.sqlite. With CUPTI, work on CUDA devices is recorded too.");
+    command->add_option("PROGRAM", flags->command, "Program and its arguments, after --")->required();
+    command->add_option("-o,--output", flags->output, "Trace to write; default PROGRAM.sqlite")->type_name("FILE");
     add_force_flag(*command, flags->force);
     program.set_action(command, [flags] { return record_command(*flags); });
 }

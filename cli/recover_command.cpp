@@ -58,9 +58,10 @@ ExitCode recover_command(const RecoverFlags& flags) {
 
 void add_recover_command(Program& program) {
     const auto flags = std::make_shared<RecoverFlags>();
-    CLI::App* command = program.add_command("recover", "Make the trace of a killed run readable as one plain file",
-                                            "Example:\n  pipescope recover out.sqlite\n"
-                                            "Keep the -wal file beside it until then: it holds the last part.");
+    CLI::App* command = program.add_command("recover", "Make one plain file of the trace of a killed run",
+                                            "Example:\n"
+                                            "  pipescope recover out.sqlite\n"
+                                            "Until then, keep the -wal file beside the trace: it holds the last part.");
     command->add_option("TRACE", flags->trace, "Trace that a killed run left behind")->required();
     add_json_flag(*command, flags->json);
     program.set_action(command, [flags] { return recover_command(*flags); });

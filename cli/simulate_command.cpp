@@ -42,12 +42,11 @@ struct SimulateFlags {
 void add_simulation_options(CLI::App& command, SimulationFlags& flags) {
     command
         .add_flag("--expandable-segments", flags.expandable_segments,
-                  "Reserved memory as with PyTorch's setting of that name")
+                  "Compute reserved memory as with PyTorch's setting of that name")
         ->group("Hardware");
     command
-        .add_option(
-            "--in-flight", flags.most_in_flight,
-            "Most micro-batches between first forward and last backward; default: as many as the schedule likes")
+        .add_option("--in-flight", flags.most_in_flight,
+                    "Most micro-batches between first forward and last backward; default: no limit")
         ->type_name("N")
         ->group("Pipeline");
     command.add_option("--backward", flags.backward, "Order of gpipe's backwards: last-first (default) or first-first")
@@ -56,8 +55,7 @@ void add_simulation_options(CLI::App& command, SimulationFlags& flags) {
     command
         .add_option(
             "--recompute", flags.recompute,
-            "When a micro-batch runs again: early (default), while its gradient is on its way, or ordinary, once "
-            "it is there")
+            "When to recompute: early (default), while the gradient is on its way, or ordinary, once it has arrived")
         ->type_name("WHEN")
         ->group("Pipeline");
 }
@@ -129,25 +127,26 @@ ExitCode simulate_command(const SimulateFlags& flags) {
 
 void add_simulate_command(Program& program) {
     const auto flags = std::make_shared<SimulateFlags>();
-    CLI::App* command = program.add_command(
-        "simulate", "Predict step time, bubble and memory of a pipeline from a profile",
-        "Example:\n  pipescope simulate p.json --balance 3,3 -m 8 --batch 32 --link-bandwidth 12GB/s\n"
-        "  pipescope simulate p.json --balance 3,3 -m 8 --batch 32 --schedule all\n"
-        "Exit code 3 says that a lane needs more than --memory-limit.");
+    CLI::App* command =
+        program.add_command("simulate", "Predict step time, bubble and memory of a pipeline from a profile",
+                            "Examples:\n"
+                            "  pipescope simulate p.json --balance 3,3 -m 8 --batch 32 --link-bandwidth 12GB/s\n"
+                            "  pipescope simulate p.json --balance 3,3 -m 8 --batch 32 --schedule all\n"
+                            "Exit code 3: a lane needs more than --memory-limit.");
     command->add_option("PROFILE", flags->profile, "Profile file, as 'pipescope profile' writes it")->required();
     add_balance_option(*command, flags->pipeline);
     add_batch_options(*command, flags->pipeline);
     add_schedule_options(*command, flags->pipeline,
-                         "gpipe (default), 1f1b, interleaved; to compare with, zero-bubble-h1, pipedream, "
+                         "gpipe (default), 1f1b, interleaved; for comparison zero-bubble-h1, pipedream, "
                          "model-parallel; or all, which compares them in a table");
     add_hardware_options(*command, flags->pipeline);
-    add_device_type_options(*command, flags->pipeline, "The kind of device that all lanes are, such as A100");
+    add_device_type_options(*command, flags->pipeline, "Type of all devices, such as A100");
     add_replicas_option(*command, flags->pipeline);
     add_simulation_options(*command, flags->further);
     add_parameter_options(*command, flags->pipeline);
     command
         ->add_option("--trace", flags->trace,
-                     "Write the simulated timeline to this file, for 'pipescope view' and export")
+                     "Write the simulated timeline to this trace, for 'pipescope view' and export")
         ->type_name("FILE")
         ->group("Output");
     add_force_flag(*command, flags->force);

@@ -116,7 +116,7 @@ ExitCode view_command(const ViewFlags& flags) {
 void add_view_command(Program& program) {
     const auto flags = std::make_shared<ViewFlags>();
     CLI::App* command = program.add_command(
-        "view", "Look at a trace: measured timeline above the simulated one",
+        "view", "Open the viewer, or draw a picture or a report of a trace",
         "Examples:\n  pipescope view out.sqlite\n  pipescope view before.sqlite after.sqlite\n  pipescope view "
         "out.sqlite --render out.png --size 1600x900\n"
         "  pipescope view out.sqlite --render late.svg --mode difference --step 3 --range 10ms:25ms\n"
@@ -124,22 +124,26 @@ void add_view_command(Program& program) {
         "--render and --report need no display.");
     command->add_option(
         "FILE", flags->files,
-        "Trace of 'run --trace' or 'simulate --trace', an export of nsys, JSON of PyTorch's profiler or "
-        "any Chrome trace, or a profile; several open in tabs, none opens those of the last time");
+        "Trace of 'run --trace' or 'simulate --trace', an export of nsys, JSON of PyTorch's profiler, any Chrome "
+        "trace, or a profile. Several files open in tabs; without a file, those of the last time are opened");
     command->add_option("--render", flags->render, "Write the window's picture here (.png, .svg or .pdf) and exit")
         ->type_name("FILE")
         ->group("Output");
     command->add_option("--report", flags->report, "Write a report about the run here (.html or .pdf) and exit")
         ->type_name("FILE")
         ->group("Output");
-    command->add_option("--size", flags->size, "Of the picture, in pixels")->type_name("WxH")->group("Output");
+    command->add_option("--size", flags->size, "Size of the picture in pixels")->type_name("WxH")->group("Output");
     command->add_option("--mode", flags->mode, "side-by-side, overlay or difference")->group("Output");
-    command->add_option("--align", flags->align, "Where the simulated step stands: first-task or step")
+    command
+        ->add_option("--align", flags->align,
+                     "Where to place the simulated step: first-task (its first task at the measured one's) or step "
+                     "(its start at that of the training loop's step)")
         ->group("Output");
-    command->add_option("--step", flags->step, "Measured step to compare; default: the one of median duration")
+    command->add_option("--step", flags->step, "Measured step to show; default: the one of median duration")
         ->group("Output");
     command
-        ->add_option("--range", flags->range, "Times since the start of the step, as 12ms:30ms; plain numbers are ns")
+        ->add_option("--range", flags->range,
+                     "Part of the step to show, such as 12ms:30ms since its start; plain numbers are ns")
         ->type_name("FROM:TO")
         ->group("Output");
     command->add_flag("--all", flags->all, "Show the whole recording, not one step")->group("Output");

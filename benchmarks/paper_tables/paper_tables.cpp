@@ -106,7 +106,7 @@ private:
             print_speed_row(table, k, predicted.simulation, base);
         }
         if (own_balance) {
-            fmt::print("\nOur model has other layers than the published one: balances were sought anew.\n");
+            fmt::print("\nOur model has other layers than the published one: balances were searched for again.\n");
         }
     }
 

@@ -16,9 +16,8 @@ constexpr const char* kResNet = "resnet101";
 
 PublishedTable amoebanet_speed() {
     const std::string assumptions =
-        "AmoebaNet-D (18, 256), throughput relative to n = 2, m = 1; checkpointing of all micro-batches with m = 1, "
-        "else "
-        "of all but the last.";
+        "AmoebaNet-D (18, 256); throughput relative to n = 2, m = 1. With m = 1 all micro-batches are checkpointed, "
+        "otherwise all but the last.";
     return {"Paper, table 2: speed of AmoebaNet-D",
             "samples/s",
             assumptions,
@@ -49,7 +48,7 @@ PublishedTable unet_speed() {
 PublishedTable resnet_speed() {
     return {"Documentation 0.0.2: speed of ResNet-101",
             "samples/s",
-            "The documentation does not say how its rows were set; those of torchgpipe's later benchmark are taken.",
+            "The documentation does not give the settings of its rows; those of torchgpipe's later benchmark are used.",
             {{"naive-1", kResNet, 118, 1, {370}, never, 100.506},
              {"pipeline-1", kResNet, 220, 2, {370}, except_last, 73.925},
              {"pipeline-2", kResNet, 25000, 1667, {135, 235}, except_last, 135.691},
@@ -59,26 +58,24 @@ PublishedTable resnet_speed() {
 }
 
 PublishedTable unet_memory() {
-    return {
-        "Paper, table 3: memory of U-Net",
-        "GiB",
-        "Batch 32, SGD; the sum over devices of what the allocator reserved, against the sum of the lanes' predicted "
-        "peaks of allocated bytes.",
-        {{"naive-1 (6, 72)", "unet:B=6,C=72", 32, 1, {285}, never, 20.3},
-         {"pipeline-1 (11, 128)", "unet:B=11,C=128", 32, 32, {505}, except_last, 20.5},
-         {"pipeline-2 (24, 128)", "unet:B=24,C=128", 32, 32, {526, 551}, except_last, 43.4},
-         {"pipeline-4 (24, 160)", "unet:B=24,C=160", 32, 32, {472, 54, 36, 515}, except_last, 79.1},
-         {"pipeline-8 (48, 160)", "unet:B=48,C=160", 32, 32, {800, 140, 62, 36, 36, 36, 36, 987}, always, 154.1}},
-        std::nullopt};
+    return {"Paper, table 3: memory of U-Net",
+            "GiB",
+            "Batch 32, SGD. Published: the sum over devices of what the allocator reserved. Predicted: the sum of the "
+            "lanes' peaks of allocated bytes.",
+            {{"naive-1 (6, 72)", "unet:B=6,C=72", 32, 1, {285}, never, 20.3},
+             {"pipeline-1 (11, 128)", "unet:B=11,C=128", 32, 32, {505}, except_last, 20.5},
+             {"pipeline-2 (24, 128)", "unet:B=24,C=128", 32, 32, {526, 551}, except_last, 43.4},
+             {"pipeline-4 (24, 160)", "unet:B=24,C=160", 32, 32, {472, 54, 36, 515}, except_last, 79.1},
+             {"pipeline-8 (48, 160)", "unet:B=48,C=160", 32, 32, {800, 140, 62, 36, 36, 36, 36, 987}, always, 154.1}},
+            std::nullopt};
 }
 
 PublishedTable amoebanet_parameters() {
     return {
         "Documentation 0.0.2: parameter memory of AmoebaNet-D",
         "GiB",
-        "Three copies of each parameter (weight, gradient, one of state), 4 bytes each; what the documentation calls "
-        "GB "
-        "is 2^30 bytes, by its own parameter counts. Its L counts a third of the cells.",
+        "Three copies of each parameter (weight, gradient, one state) of 4 bytes each. By its own parameter counts, "
+        "what the documentation calls GB is 2^30 bytes. Its L counts a third of the cells.",
         {{"naive-1 (6, 208)", "amoebanetd:L=18,D=208", 128, 1, {24}, never, 1.00},
          {"pipeline-1 (6, 416)", "amoebanetd:L=18,D=416", 128, 128, {24}, except_last, 4.01},
          {"pipeline-2 (6, 544)", "amoebanetd:L=18,D=544", 128, 128, {16, 8}, except_last, 6.45},
@@ -91,9 +88,8 @@ PublishedTable amoebanet_activations() {
     PublishedTable table = amoebanet_parameters();
     table.title = "Documentation 0.0.2: peak activation memory of AmoebaNet-D";
     table.assumptions =
-        "Batch and micro-batches 128 as in torchgpipe's later benchmark, since the documentation does not say; the sum "
-        "of "
-        "the lanes' predicted peaks less parameters, gradients and state.";
+        "Batch and micro-batches are 128, as in torchgpipe's later benchmark, because the documentation does not give "
+        "them. The figures are the sum of the lanes' predicted peaks without parameters, gradients and state.";
     table.rows.erase(table.rows.begin());  // naive-1 has none
     const double published[] = {6.64, 11.31, 18.72, 35.78};
     for (std::size_t k = 0; k < table.rows.size(); ++k) {
@@ -106,9 +102,10 @@ PublishedTable unet_ablation() {
     return {
         "Paper, table 1: what each component is worth",
         "samples/s",
-        "U-Net (5, 64), four devices. Rows without the backward dependency, or with copies on the compute stream, are "
-        "not predicted: their order is left to the autograd engine and to the device. The row with streams but without "
-        "portals is predicted by handing every skip on through all layers between. Speed-ups are over that row.",
+        "U-Net (5, 64) on four devices. Rows without the backward dependency, or with copies on the compute stream, "
+        "are not predicted, because the autograd engine and the device decide their order. The row with streams but "
+        "without portals is predicted by passing every skip through all layers between. Speed-ups are relative to "
+        "that row.",
         {{"none", kUNet, 128, 8, {34, 76, 70, 61}, except_last, 30.662, "not predicted: autograd orders the backward"},
          {"dependency", kUNet, 128, 8, {34, 76, 70, 61}, except_last, 41.306, "not predicted: copies hold up kernels"},
          {"dependency, streams", kUNet, 128, 8, {34, 76, 70, 61}, except_last, 55.191},

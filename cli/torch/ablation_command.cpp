@@ -94,12 +94,14 @@ void add_ablation_command(Program& program) {
     flags->pipeline.batch = 8;
     flags->pipeline.chunks = 4;
     CLI::App* command = program.add_command(
-        "ablation", "What each part of the paper's driver is worth: none, dependency, copy streams, portals",
-        "Example:\n  pipescope ablation unet:B=2,C=8,size=96 -n 2 --batch 16 -m 8\n"
-        "Trains a U-Net with the driver in which autograd finds the backward order, each part added in turn, and last "
-        "with the\nscheduled driver. Rows take turns, --rounds times. Without --balance the model is profiled first.");
+        "ablation", "Measure what each part of the paper's driver contributes: none, dependency, copy streams, portals",
+        "Example:\n"
+        "  pipescope ablation unet:B=2,C=8,size=96 -n 2 --batch 16 -m 8\n"
+        "Trains a U-Net with the driver in which autograd finds the backward order, adding one part at a time, and\n"
+        "last with the scheduled driver. Rows take turns, --rounds times. Without --balance the model is profiled\n"
+        "and balanced first.");
     command->add_option("MODEL", flags->model, "Default " + flags->model);
-    command->add_option("-n,--lanes", flags->lanes, "Lanes on this host, where --devices names none; default 2")
+    command->add_option("-n,--lanes", flags->lanes, "Lanes on this host, unless --devices names them; default 2")
         ->type_name("N");
     command->add_option("--balance", flags->pipeline.balance, "Layers of each partition; default: the best one")
         ->type_name("LIST");
@@ -108,10 +110,10 @@ void add_ablation_command(Program& program) {
     command->add_option("--checkpoint", flags->pipeline.checkpoint, "always, except_last (default) or never")
         ->type_name("MODE");
     command->add_option("--devices", flags->pipeline.devices, "Device of each lane")->type_name("LIST");
-    command->add_option("--rounds", flags->rounds, "How often each row is measured; default 3")->type_name("N");
-    command->add_option("--steps", flags->steps, "Steps measured each time, behind one of warm-up; default 4")
+    command->add_option("--rounds", flags->rounds, "Measurements of each row; default 3")->type_name("N");
+    command->add_option("--steps", flags->steps, "Measured steps of each measurement, after one of warm-up; default 4")
         ->type_name("N");
-    command->add_flag("--markdown", flags->markdown, "The table as Markdown")->group("Output");
+    command->add_flag("--markdown", flags->markdown, "Print the table as Markdown")->group("Output");
     add_json_flag(*command, flags->json);
     program.set_action(command, [flags] { return ablation_command(*flags); });
 }

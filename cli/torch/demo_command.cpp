@@ -48,10 +48,11 @@ ExitCode demo_command(DemoFlags flags) {
 void add_demo_command(Program& program) {
     const auto flags = std::make_shared<DemoFlags>();
     CLI::App* command = program.add_command(
-        "demo", "Profile, balance, simulate, run and compare: the whole job on this machine",
-        "Example:\n  pipescope demo --output demo --force\n"
-        "Writes the profiles, the traces, pictures of the viewer and report.md. First a real model on 2 lanes of this "
-        "CPU,\nthen 8 emulated partitions with 32 micro-batches, whose layers wait instead of computing.");
+        "demo", "Do the whole job once on this machine: profile, balance, simulate, run and compare",
+        "Example:\n"
+        "  pipescope demo --output demo --force\n"
+        "Trains a real model on 2 lanes of this CPU. Then runs 8 emulated partitions with 32 micro-batches, whose\n"
+        "layers wait instead of computing. Writes profiles, traces, pictures of the viewer and report.md.");
     command->add_option("--output", flags->output, "Folder to write; default demo")
         ->type_name("FOLDER")
         ->group("Output");
@@ -62,8 +63,7 @@ void add_demo_command(Program& program) {
     command->add_option("--batch", flags->demo.batch, "Samples of one of its steps; default 16")->type_name("N");
     command->add_option("-m,--chunks", flags->demo.chunks, "Micro-batches of one of its steps; default 8")
         ->type_name("N");
-    command->add_option("--steps", flags->demo.steps, "Steps that are measured, behind 2 of warm-up; default 24")
-        ->type_name("N");
+    command->add_option("--steps", flags->demo.steps, "Measured steps, after 2 of warm-up; default 24")->type_name("N");
     program.set_action(command, [flags] { return demo_command(*flags); });
 }
 }  // namespace pipescope

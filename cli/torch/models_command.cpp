@@ -74,13 +74,15 @@ ExitCode models_command(const ModelsFlags& flags) {
 
 void add_models_command(Program& program) {
     const auto flags = std::make_shared<ModelsFlags>();
-    CLI::App* command = program.add_command(
-        "models", "List the models of the zoo, or describe the given ones",
-        "Examples:\n  pipescope models\n  pipescope models transformer:layers=12,width=512 unet:B=48,C=160\n"
-        "  pipescope models ./libmine.so:width=64 net.pt:input=3x32x32\n"
-        "Models are built on torch's meta device: no size needs memory.");
-    command->add_option("MODEL", flags->models,
-                        "Zoo name with options, a .so or .pt file, or emulated:PROFILE; default: the whole zoo");
+    CLI::App* command = program.add_command("models", "List the built-in models, or show the size of a model",
+                                            "Examples:\n"
+                                            "  pipescope models\n"
+                                            "  pipescope models transformer:layers=12,width=512 unet:B=48,C=160\n"
+                                            "  pipescope models ./libmine.so:width=64 net.pt:input=3x32x32\n"
+                                            "Models are built on torch's meta device, so no size needs memory.");
+    command->add_option(
+        "MODEL", flags->models,
+        "Built-in model with options, a .so or .pt file, or emulated:PROFILE; default: all built-in models");
     add_json_flag(*command, flags->json);
     program.set_action(command, [flags] { return models_command(*flags); });
 }

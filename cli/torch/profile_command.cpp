@@ -228,46 +228,46 @@ ExitCode profile_command(const ProfileFlags& flags, bool has_device_type, bool h
 
 void add_profile_command(Program& program) {
     const auto flags = std::make_shared<ProfileFlags>();
-    CLI::App* command = program.add_command(
-        "profile", "Measure what each layer of a model costs in time and memory",
-        "Example:\n  pipescope profile transformer:layers=8 -o p.json --micro-batch-sizes 1,2,4\n"
-        "  pipescope profile unet:B=48,C=160 --device meta --device-type V100 -o p.json\n"
-        "Measure the sizes you will run: batch / chunks. Between them costs are interpolated, outside extrapolated.");
-    command
-        ->add_option("MODEL", flags->model,
-                     "Zoo name with options ('pipescope models' lists them), a .so or .pt file, or "
-                     "emulated:PROFILE")
-        ->required();
-    command->add_option("--micro-batch-sizes", flags->sizes, "Samples per micro-batch to measure; default 1,2,4")
-        ->type_name("LIST");
+    CLI::App* command =
+        program.add_command("profile", "Measure what each layer of a model costs in time and memory",
+                            "Examples:\n"
+                            "  pipescope profile transformer:layers=8 -o p.json --micro-batch-sizes 1,2,4\n"
+                            "  pipescope profile unet:B=48,C=160 --device meta --device-type V100 -o p.json\n"
+                            "Measure the sizes you will run: batch / chunks. Costs are interpolated between them and "
+                            "extrapolated outside.");
     command
         ->add_option(
-            "--batch", flags->batches,
-            "Mini-batches to measure the loss at too, since a step may compute it once for all; default: 8 and "
-            "32 times the largest micro-batch")
+            "MODEL", flags->model,
+            "Built-in model with options ('pipescope models' lists them), a .so or .pt file, or emulated:PROFILE")
+        ->required();
+    command->add_option("--micro-batch-sizes", flags->sizes, "Micro-batch sizes to measure, in samples; default 1,2,4")
+        ->type_name("LIST");
+    command
+        ->add_option("--batch", flags->batches,
+                     "Mini-batch sizes at which to measure the loss, which a step may compute once; default: 8 and 32 "
+                     "times the largest micro-batch")
         ->type_name("LIST");
     CLI::Option* co_running =
         command
             ->add_option("--co-running", flags->co_running,
-                         "Lanes busy at the same time, the measured one included, as in the pipeline to come; how much "
-                         "they slow each other down is measured too; default 2, at most the cores")
+                         "Lanes busy at the same time, the measured one included, as in the pipeline to predict; how "
+                         "much they slow each other down is measured too; default 2, at most the cores")
             ->type_name("N");
-    command->add_option("--time-limit", flags->time_limit, "For the whole profile; default 30s")->type_name("TIME");
+    command->add_option("--time-limit", flags->time_limit, "Time limit of the whole profile; default 30s")
+        ->type_name("TIME");
     command
-        ->add_option(
-            "--device", flags->device,
-            "cpu (default) or an accelerator such as cuda:0 measures; meta gives shapes, bytes and flops without "
-            "memory, and estimated times")
+        ->add_option("--device", flags->device,
+                     "Where to measure: cpu (default) or an accelerator such as cuda:0. meta needs no memory and gives "
+                     "shapes, bytes, flops and estimated times")
         ->type_name("DEVICE");
-    CLI::Option* device_type =
-        command
-            ->add_option("--device-type,--device-types", flags->device_type,
-                         "With --device meta, what times are estimated for: a device of the catalogue such as V100, or "
-                         "cpu (default), one core of this machine")
-            ->type_name("NAME");
+    CLI::Option* device_type = command
+                                   ->add_option("--device-type,--device-types", flags->device_type,
+                                                "With --device meta: device to estimate times for, of the catalogue, "
+                                                "such as V100, or cpu (default), one core of this machine")
+                                   ->type_name("NAME");
     command
         ->add_option("--device-catalogue,--catalogue", flags->catalogue,
-                     "Device catalogue to look NAME up in; default: the built-in one")
+                     "File that describes device types (docs/device-catalogue.md); default: the built-in catalogue")
         ->type_name("FILE");
     command
         ->add_option(
@@ -276,16 +276,16 @@ void add_profile_command(Program& program) {
             "bfloat16; with --device meta also tf32, float32 tensors at the rate of TF32. Default: as the model "
             "makes them")
         ->type_name("NAME");
-    command->add_flag("--tapes,!--no-tapes", flags->tapes,
-                      "Record every allocation of a layer, for exact replay of its memory (default); or not, for a "
-                      "smaller file");
+    command->add_flag(
+        "--tapes,!--no-tapes", flags->tapes,
+        "Record every allocation of a layer (default), to replay its memory exactly; --no-tapes gives a smaller file");
     command->add_flag("--one-layer-at-a-time", flags->one_layer_at_a_time,
-                      "Make, measure and free each layer by itself; done unasked for a model larger than memory");
+                      "Make, measure and free one layer at a time; the default for a model larger than memory");
     command
         ->add_option("--memory-limit", flags->memory_limit,
-                     "What parameters and gradients of the busy lanes may take as a whole; default: what is free")
+                     "Memory for parameters and gradients of all busy lanes; default: the free memory")
         ->type_name("SIZE");
-    add_seed_option(*command, flags->seed, "Of the initial weights and the data");
+    add_seed_option(*command, flags->seed, "Seed of the initial weights and the data");
     command->add_option("-o,--output", flags->output, "Profile file to write")->type_name("FILE")->group("Output");
     add_force_flag(*command, flags->force);
     command->add_flag("--json", flags->json, "Print the profile itself, as the file holds it")->group("Output");

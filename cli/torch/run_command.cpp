@@ -247,15 +247,15 @@ void add_training_options(CLI::App& command, RunFlags& flags) {
         ->type_name("N")
         ->group("Training");
     command
-        .add_option("--optimizer", flags.pipeline.optimizer,
-                    "sgd, momentum (SGD with 0.9), adam or adamw; default: adam for a model that takes token numbers, "
-                    "else sgd")
+        .add_option(
+            "--optimizer", flags.pipeline.optimizer,
+            "sgd, momentum (SGD with 0.9), adam or adamw; default: adam if the input is token numbers, otherwise sgd")
         ->type_name("NAME")
         ->group("Training");
     command.add_option("--learning-rate", flags.learning_rate, "Default 0.05; 0.001 with adam and adamw")
         ->type_name("X")
         ->group("Training");
-    add_seed_option(command, flags.seed, "Of initial weights, data and dropout")->group("Training");
+    add_seed_option(command, flags.seed, "Seed of initial weights, data and dropout")->group("Training");
     command
         .add_option("--devices", flags.pipeline.devices,
                     "Device of each lane, such as cpu,cpu or cuda:0,cuda:1; default: every lane on the CPU")
@@ -263,8 +263,8 @@ void add_training_options(CLI::App& command, RunFlags& flags) {
         ->group("Hardware");
     command
         .add_option("--cores", flags.cores,
-                    "Cores that lanes on cpu take in turns; 0: one for each lane; default: those this process may use, "
-                    "or 0 for an emulated model")
+                    "Cores that lanes on cpu share, one task at a time; 0 leaves lanes to the operating system; "
+                    "default: the cores of this process, or 0 for an emulated model")
         ->type_name("N")
         ->group("Hardware");
 }
@@ -273,13 +273,14 @@ void add_training_options(CLI::App& command, RunFlags& flags) {
 void add_run_command(Program& program) {
     const auto flags = std::make_shared<RunFlags>();
     CLI::App* command = program.add_command(
-        "run", "Train a model through the pipeline for real, and record it",
-        "Example:\n  pipescope run transformer:layers=6 --balance 4,4 -m 8 --batch 32 --steps 10 --trace out.sqlite\n"
-        "The data is made up, and learnable. A trace holds the profile too (measured first, unless --profile gives "
-        "one),\nso that 'pipescope compare out.sqlite' needs nothing else.");
+        "run", "Train a model through the pipeline and record it",
+        "Example:\n"
+        "  pipescope run transformer:layers=6 --balance 4,4 -m 8 --batch 32 --steps 10 --trace out.sqlite\n"
+        "The data is made up, and the model can learn it. A trace also holds the profile, which is measured first\n"
+        "unless --profile gives one, so 'pipescope compare out.sqlite' needs nothing else.");
     command
         ->add_option("MODEL", flags->model,
-                     "Zoo name with options ('pipescope models' lists them), a .so or .pt file, or "
+                     "Built-in model with options ('pipescope models' lists them), a .so or .pt file, or "
                      "emulated:PROFILE, whose layers wait as long as the profile says")
         ->required();
     add_balance_option(*command, flags->pipeline);
@@ -287,8 +288,8 @@ void add_run_command(Program& program) {
     add_schedule_options(*command, flags->pipeline,
                          "gpipe (default), 1f1b, or interleaved, which needs --devices or --placement");
     add_training_options(*command, *flags);
-    command->add_option("--trace", flags->trace, "Record into this file")->type_name("FILE")->group("Output");
-    command->add_option("--profile", flags->profile, "Profile to keep in the trace, instead of measuring one")
+    command->add_option("--trace", flags->trace, "Record into this trace")->type_name("FILE")->group("Output");
+    command->add_option("--profile", flags->profile, "Profile to store in the trace, instead of measuring one")
         ->type_name("FILE")
         ->group("Output");
     add_force_flag(*command, flags->force);

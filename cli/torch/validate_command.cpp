@@ -128,13 +128,14 @@ ExitCode validate_command(const ValidateFlags& flags) {
 void add_validate_command(Program& program) {
     const auto flags = std::make_shared<ValidateFlags>();
     CLI::App* command = program.add_command(
-        "validate", "Measure how far predictions are off: predict a spread of pipelines, then run them",
-        "Example:\n  pipescope validate transformer:layers=6 --batch 32 -m 8\n  pipescope validate --emulated\n"
-        "Candidates take turns, --rounds times. A real model is profiled again before each run, with the other lanes "
-        "busy.");
-    command->add_option("MODEL", flags->model, "Zoo name with options, or emulated:PROFILE");
+        "validate", "Measure how accurate predictions are on this machine: predict several pipelines, then run them",
+        "Examples:\n"
+        "  pipescope validate transformer:layers=6 --batch 32 -m 8\n"
+        "  pipescope validate --emulated\n"
+        "Candidates take turns, --rounds times. A real model is profiled again before each run, with all lanes busy.");
+    command->add_option("MODEL", flags->model, "Built-in model with options, a .so or .pt file, or emulated:PROFILE");
     command->add_flag("--emulated", flags->emulated,
-                      "Layers that wait instead of computing: 2 to 8 lanes, 4 to 32 micro-batches");
+                      "Use layers that wait instead of computing: 2 to 8 lanes, 4 to 32 micro-batches");
     command->add_option("-n,--lanes", flags->lanes, "Lanes on this host; default 2")->type_name("N");
     command->add_option("--batch", flags->batch, "Samples of a step; default 32")->type_name("N");
     command
@@ -142,9 +143,10 @@ void add_validate_command(Program& program) {
                      "Micro-batches; some candidates take half or twice as many; "
                      "default 8")
         ->type_name("N");
-    command->add_option("--rounds", flags->rounds, "How often every candidate runs; default 3")->type_name("N");
-    command->add_option("--steps", flags->steps, "Steps measured in a run, behind warm-up; default 5")->type_name("N");
-    command->add_flag("--markdown", flags->markdown, "Tables as Markdown")->group("Output");
+    command->add_option("--rounds", flags->rounds, "Runs of each candidate; default 3")->type_name("N");
+    command->add_option("--steps", flags->steps, "Measured steps of a run, after the warm-up; default 5")
+        ->type_name("N");
+    command->add_flag("--markdown", flags->markdown, "Print tables as Markdown")->group("Output");
     add_json_flag(*command, flags->json);
     program.set_action(command, [flags] { return validate_command(*flags); });
 }

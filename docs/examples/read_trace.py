@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads a PipeScope trace with nothing but Python's own sqlite3 and json: who waited, and which layers cost what.
+"""Reads a PipeScope trace with only sqlite3 and json: how much the lanes waited, and what each layer costs.
 
     python3 docs/examples/read_trace.py out.sqlite
 """
@@ -11,24 +11,24 @@ import sys
 
 
 def open_trace(path):
-    """Read-only, so that a run may still be writing it."""
+    """Opens the trace read-only, so a run may still be writing it."""
     trace = sqlite3.connect(f"file:{path}?mode=ro", uri=True)
     trace.row_factory = sqlite3.Row
     return trace
 
 
 def run_values(trace):
-    """What was run: each value of PIPESCOPE_RUN is JSON."""
+    """Returns what was run. Each value of PIPESCOPE_RUN is JSON."""
     return {row["key"]: json.loads(row["value"]) for row in trace.execute("SELECT key, value FROM PIPESCOPE_RUN")}
 
 
 def lost_ranges(trace):
-    """Where this is not 0, idle time is not known: no bubble fraction can be right."""
+    """Counts lost ranges. If there are any, idle time is unknown and bubble fractions are wrong."""
     return trace.execute("SELECT coalesce(sum(dropped), 0) FROM PIPESCOPE_DROPS").fetchone()[0]
 
 
 def unfinished_steps(trace, run):
-    """Of a recording that was killed or still runs: the steps whose end it may not hold, the last one if none is known."""
+    """Returns the steps that a killed or running recording may not hold completely; the last one if none is known."""
     marked = "SELECT count(*) FROM PIPESCOPE_DIAGNOSTIC WHERE source = 'trace' AND text LIKE 'the recording was cut off%'"
     if "closed" in run and trace.execute(marked).fetchone()[0] == 0:
         return set()
@@ -38,7 +38,7 @@ def unfinished_steps(trace, run):
 
 
 def length_of_union(spans):
-    """Nanoseconds that at least one of the spans covers."""
+    """Returns the nanoseconds that at least one of the spans covers."""
     total, covered_to = 0, None
     for start, end in sorted(spans):
         start = start if covered_to is None else max(start, covered_to)
@@ -48,7 +48,7 @@ def length_of_union(spans):
 
 
 def bubble_fractions(trace, source):
-    """By step: the mean over lanes of 1 - busy / step time; warm-up steps left out."""
+    """Returns, by step, the mean over lanes of 1 - busy / step time. Leaves out warm-up steps."""
     query = """
         SELECT step, lane, start, "end" FROM PIPESCOPE_TASK
         WHERE source = ? AND lane IS NOT NULL AND kind IN ('forward', 'recompute', 'backward', 'backward_weight')
@@ -66,7 +66,7 @@ def bubble_fractions(trace, source):
 
 
 def layer_costs(trace):
-    """(name, forward ns, backward ns) of each layer of the profile, at the smallest micro-batch it was measured with."""
+    """Returns (name, forward ns, backward ns) of each layer, at the smallest profiled micro-batch."""
     row = trace.execute("SELECT profile FROM PIPESCOPE_PROFILE").fetchone()
     if row is None:
         return []
