@@ -32,8 +32,8 @@ struct UnetOptions {
     std::int64_t size;      ///< side of the square input image
 };
 /// The simplified U-Net of torchgpipe's benchmarks (arXiv 2004.09910, section 4.2), flattened to 44 B + 21 layers; its
-/// five long skips are stashed and popped, past all between. Input: (batch, 3, size, size), target: a mask (batch, 1, size,
-/// size).
+/// five long skips are stashed and popped, past all between. Input: (batch, 3, size, size), target: a mask (batch, 1,
+/// size, size).
 ModelSpec unet(const UnetOptions& options);
 
 struct AmoebaNetOptions {

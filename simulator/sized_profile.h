@@ -19,7 +19,7 @@ struct SizedProfile {
     std::vector<Bytes> output;
     std::vector<Bytes> saved;
     std::vector<Bytes> transient;
-    std::vector<Bytes> skips;         ///< by index, in the order of skips_of()
+    std::vector<Bytes> skips;  ///< by index, in the order of skips_of()
     std::vector<std::string> skip_names;
     std::vector<LayerId> stashed_by;  ///< the same skips' first and last layers
     std::vector<LayerId> popped_by;

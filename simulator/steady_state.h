@@ -22,8 +22,9 @@ struct SteadyWindow {
     Nanoseconds period() const { return end - start; }
 };
 
-/// The last backwards on partition 0 of two mini-batches in a row, once the pipeline is full: the window is from the end
-/// of the one to that of the other. Of a graph whose micro-batches are those of `mini_batches` mini-batches in a row.
+/// The last backwards on partition 0 of two mini-batches in a row, once the pipeline is full: the window is from the
+/// end of the one to that of the other. Of a graph whose micro-batches are those of `mini_batches` mini-batches in a
+/// row.
 struct SteadyTasks {
     TaskIndex before;
     TaskIndex last;

@@ -97,11 +97,10 @@ private:
         const std::string stream = are_streams_ && !is_copy(slice.key.kind)
                                        ? fmt::format(R"(,"stream":{})", slice.lane.value())
                                        : std::string();
-        events_.add(
-            fmt::format(R"({{"ph":"X","cat":"{}","name":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}{}}}}})",
-                        to_string(slice.key.kind), slice_name(slice.key), process_, thread,
-                        chrome_microseconds(slice.start), chrome_microseconds(slice.duration()), arguments(slice),
-                        stream));
+        events_.add(fmt::format(
+            R"({{"ph":"X","cat":"{}","name":"{}","pid":{},"tid":{},"ts":{},"dur":{},"args":{{{}{}}}}})",
+            to_string(slice.key.kind), slice_name(slice.key), process_, thread, chrome_microseconds(slice.start),
+            chrome_microseconds(slice.duration()), arguments(slice), stream));
     }
 
     /// Arrow producer -> copy -> consumer, bound to the slices by their starts; left out where an end was not recorded,

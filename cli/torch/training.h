@@ -54,7 +54,7 @@ struct TrainingResult {
     /// Median over the steps after the warm-up; nothing if the recorder lost ranges, since it would be wrong.
     std::optional<double> bubble_fraction;
     std::vector<TrainedLane> lanes;
-    bool interrupted = false;  ///< asked to stop (stop_signals.h), so that steps may be missing
+    bool interrupted = false;         ///< asked to stop (stop_signals.h), so that steps may be missing
     std::optional<MachineLoad> load;  ///< while it trained; nothing of an emulated model, which takes no core
     std::filesystem::path trace;      ///< where it was kept; empty: nowhere
     std::string loss;                 ///< a sentence about ranges that were lost or not heard; empty: none

@@ -26,8 +26,8 @@ struct ProfileOptions {
     /// layer measured alone looks a little slower than in a partition (layer_chain.h). Done unasked where the lanes'
     /// parameters and gradients exceed `memory_limit`.
     bool one_layer_at_a_time = false;
-    Bytes memory_limit = 0;                                     ///< 0: what is free on the device
-    bool tapes = true;                                          ///< record allocation tapes too (balance/layer_tape.h)
+    Bytes memory_limit = 0;  ///< 0: what is free on the device
+    bool tapes = true;       ///< record allocation tapes too (balance/layer_tape.h)
     /// 0..1, on the calling thread; may be empty. What it throws ends the profile after the current pass.
     std::function<void(double done)> progress;
     std::function<void(const std::string& sentence)> announce;  ///< what is done unasked, on the same; may be empty
