@@ -1,6 +1,5 @@
 #include "models/made_up_data.h"
 
-#include <ATen/TensorOperators.h>
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
