@@ -1,6 +1,6 @@
-// torchgpipe's way to balance, move for move, with its fault: costs are normalised to (x - min) / (max - min), so the
-// mean cost of a layer is forgotten, and the search stops as soon as the blocks differ by one such unit. Equal layers
-// therefore keep the first split, whose last block takes the whole remainder.
+// torchgpipe's balancing method, step for step, flaw included. It normalises costs to (x - min) / (max - min), which
+// discards the mean cost of a layer, and stops as soon as the blocks differ by one such unit. Equal layers therefore
+// keep the first split, whose last block takes the whole remainder.
 
 #include "balance/contiguous_partition.h"
 
@@ -23,7 +23,7 @@ public:
     }
 
     void solve() {
-        // Barany and Grinberg prove that the moves end for exact sums; rounding could make two blocks swap for ever.
+        // Barany and Grinberg prove that the moves end for exact sums. With rounding, two blocks could swap forever.
         std::size_t moves_left = 4 * ends_.size() * costs_.size() * costs_.size() + 16;
         while (true) {
             const std::size_t p = largest();
@@ -46,7 +46,7 @@ public:
         }
     }
 
-    /// Gives each empty block a layer of its nearest neighbour; whether any was empty.
+    /// Gives each empty block a layer of its nearest neighbour. Returns true if a block was empty.
     bool repair() {
         const std::vector<std::size_t> before = ends_;
         const std::size_t n = ends_.size();
@@ -76,7 +76,7 @@ private:
         }
         return sum;
     }
-    /// The last of the largest blocks, as Python's max over (size, index) pairs.
+    /// The last of the largest blocks, like Python's max over (size, index) pairs.
     std::size_t largest() const {
         std::size_t best = 0;
         for (std::size_t j = 1; j < ends_.size(); ++j) {
@@ -84,8 +84,8 @@ private:
         }
         return best;
     }
-    /// The first of the smallest blocks, as Python's min; but where it would take a layer from an empty block, the one
-    /// closest to p, as the paper says, since torchgpipe would let blocks overlap there.
+    /// The first of the smallest blocks, like Python's min. If that would take a layer from an empty block, the block
+    /// closest to p, as in the paper; torchgpipe's blocks would overlap here.
     std::size_t smallest(std::size_t p) const {
         std::size_t best = 0;
         for (std::size_t j = 1; j < ends_.size(); ++j) {
@@ -101,7 +101,7 @@ private:
         return best;
     }
 
-    std::vector<double> costs_;  // normalised
+    std::vector<double> costs_;
     std::vector<std::size_t> ends_;
 };
 }  // namespace

@@ -70,7 +70,7 @@ CutsInOrder::CutsInOrder(CutOrder order, std::int64_t below, std::size_t most_no
     }
 }
 
-/// Of all ways to cut the layers up to `end` into the first q partitions, the least of each number.
+/// Minimum of each quantity over all ways to cut the layers up to `end` into the first q partitions.
 void CutsInOrder::find_least() {
     const std::size_t n = order_.partitions;
     const std::size_t layers = order_.layers;
@@ -118,8 +118,8 @@ std::int64_t CutsInOrder::bound_of(const Node& node) {
            std::max(before.backward, node.backward);
 }
 
-/// The longest way through the backward phase that starts with the recompute of one of the node's partitions, or of
-/// those before.
+/// Longest path through the backward phase that starts with the recompute of one of the node's partitions, or of an
+/// earlier one.
 std::int64_t CutsInOrder::always_backward(const Node& node, const Least& before) const {
     std::int64_t longest = before.backward_sum + before.backward;
     std::int64_t sum = before.backward_sum;
@@ -172,7 +172,7 @@ void CutsInOrder::expand(std::int32_t index) {
     const auto end = static_cast<std::size_t>(behind.first);
     for (std::size_t first = partition == 0 ? 0 : end - 1; first + 1 > partition; --first) {
         if (order_.too_long && order_.too_long(partition, first, end)) {
-            break;  // a range that reaches further back is longer still
+            break;  // ranges that start earlier are longer still
         }
         const std::optional<CutCost> cost = order_.cost(partition, first, end);
         if (cost) {

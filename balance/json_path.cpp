@@ -6,7 +6,7 @@ namespace pipescope {
 namespace {
 constexpr std::size_t kMostNesting = 64;
 
-/// "[json.exception.parse_error.101] parse error at .." without its bracket.
+/// Removes the bracket of "[json.exception.parse_error.101] parse error at ..".
 std::string plain(std::string_view what) {
     const std::size_t end = what.find("] ");
     return std::string(what.substr(end == std::string_view::npos ? 0 : end + 2));

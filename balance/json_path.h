@@ -12,12 +12,12 @@
 namespace pipescope {
 using Json = nlohmann::ordered_json;
 
-/// Follows a parser through a document, so that a fault in the text itself has a JSON path too. Refuses what the DOM
-/// would hide: a key that stands twice, and nesting so deep that writing it back would exhaust the stack.
+/// Tracks a parser's position in a document, so that syntax errors have a JSON path too. Refuses what the DOM would
+/// hide: duplicate keys, and nesting so deep that writing it back would exhaust the stack.
 class JsonPathTracker {
 public:
     bool operator()(int depth, Json::parse_event_t event, const Json& parsed);
-    /// Of the value being read, such as layers[3].forward_ns[1]; "$" at the top.
+    /// Path of the value being read, such as layers[3].forward_ns[1]; "$" at the top.
     std::string path() const;
 
 private:

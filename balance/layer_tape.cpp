@@ -12,7 +12,7 @@ using Role = TapeBlock::Role;
 
 constexpr Bytes kLargestBlock = Bytes{1} << 53;
 
-/// Which blocks are taken while a tape's events are walked.
+/// Tracks the live blocks during a walk over a tape's events.
 class TapeCheck {
 public:
     TapeCheck(const LayerTape& tape, const std::string& path) : tape_(tape), path_(path), held_(tape.blocks.size()) {}

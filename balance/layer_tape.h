@@ -8,18 +8,18 @@
 #include <vector>
 
 namespace pipescope {
-/// One storage that a layer allocates, or that is handed to it. Whoever runs the layer holds inputs, outputs and
-/// gradients too, as long as it needs them; a tape says what the layer and its graph do.
+/// A storage that a layer allocates or receives. The caller also holds inputs, outputs and gradients as long as it
+/// needs them; a tape describes only the layer and its graph.
 struct TapeBlock {
     enum class Role : std::uint8_t {
         own,              ///< allocated by the layer: a temporary, or saved for the backward
-        input,            ///< handed in; let go in backward if the graph keeps it, else never mentioned
-        output,           ///< taken in forward and handed on; let go in backward if the graph keeps it
-        passed,           ///< an input's storage that is an output's too (a view, or a tuple's part handed through)
-        output_gradient,  ///< handed to the backward; let go there at the latest when it ends
-        input_gradient,   ///< taken in backward and handed to the layer below
-        passed_gradient,  ///< an output's gradient whose storage is handed to the layer below as an input's
-        skip,             ///< stashed or popped here, and nothing else; or its gradient
+        input,            ///< received; freed in backward if the graph keeps it, otherwise never mentioned
+        output,           ///< allocated in forward and passed on; freed in backward if the graph keeps it
+        passed,           ///< an input's storage that is also an output's (a view, or part of a tuple passed through)
+        output_gradient,  ///< received by the backward; freed there, at its end at the latest
+        input_gradient,   ///< allocated in backward and passed to the layer below
+        passed_gradient,  ///< an output's gradient whose storage is passed to the layer below as an input's
+        skip,             ///< only stashed or popped here; or its gradient
     };
     Role role = Role::own;
     Bytes bytes = 0;
@@ -27,44 +27,44 @@ struct TapeBlock {
     friend bool operator==(const TapeBlock&, const TapeBlock&) = default;
 };
 
-/// What one layer allocates and frees for one micro-batch, in its order. Blocks are numbered from 1 as they stand in
-/// `blocks`; an event k takes block k, an event -k lets it go. In steady state: parameters' gradients exist.
+/// What one layer allocates and frees for one micro-batch, in order. Blocks are numbered from 1 by their position in
+/// `blocks`. Event k allocates block k, event -k frees it. Steady state: the parameters' gradients exist already.
 ///
 ///     blocks: 1 input, 2 output, 3 own 4 kB, 4 own 1 kB, 5 output_gradient, 6 input_gradient
-///     forward: 3 4 2 -4      the layer saves block 3 and needs 4 for a while
+///     forward: 3 4 2 -4      the layer saves block 3 and needs 4 temporarily
 ///     backward: 6 -3 -5 -1   the graph kept the input too
 ///
-/// Invariant (check_tape): events name blocks; an own block is taken before it is let go and not twice; outputs are
-/// taken once in each kind of forward; `recompute` leaves what `forward` leaves, and `backward` lets it go.
+/// Invariant (check_tape): events name blocks; an own block is allocated before it is freed, and only once; outputs are
+/// allocated once in each kind of forward; `recompute` leaves what `forward` leaves, and `backward` frees it.
 struct LayerTape {
     std::vector<TapeBlock> blocks;
-    std::vector<std::int32_t> forward;               ///< one that keeps its graph
-    std::vector<std::int32_t> checkpointed_forward;  ///< one that keeps nothing
+    std::vector<std::int32_t> forward;               ///< forward that keeps its graph
+    std::vector<std::int32_t> checkpointed_forward;  ///< forward that keeps nothing
     std::vector<std::int32_t> recompute;
     std::vector<std::int32_t> backward;
-    /// Blocks of the gradients that go to the layer below, one for each tensor; tensors may share one. Empty: the
-    /// blocks that are input_gradient or passed_gradient.
+    /// Blocks of the gradients for the layer below, one per tensor; tensors may share a block. Empty: the blocks with
+    /// role input_gradient or passed_gradient.
     std::vector<std::int32_t> input_gradients;
-    /// A skip's storage and that of its gradient, which may be blocks of other roles too; 0: there is none.
+    /// Storages of a skip and of its gradient. They may be blocks of other roles too; 0 if there is none.
     struct Skip {
         std::int32_t value = 0;
         std::int32_t gradient = 0;
 
         friend bool operator==(const Skip&, const Skip&) = default;
     };
-    std::map<std::string, Skip> stash;  ///< by name, as LayerProfile has them
+    std::map<std::string, Skip> stash;  ///< by name, as in LayerProfile
     std::map<std::string, Skip> pop;
 
-    /// Nothing was recorded.
+    /// True if nothing was recorded.
     bool empty() const { return blocks.empty() && forward.empty(); }
     friend bool operator==(const LayerTape&, const LayerTape&) = default;
 };
 
 std::string to_string(TapeBlock::Role role);
 
-/// `forward`, and what it leaves of its own let go behind it: the checkpointed forward of a tape that has none.
+/// The checkpointed forward for a tape without one: `forward`, then its own leftover blocks freed.
 std::vector<std::int32_t> forward_that_keeps_nothing(const LayerTape& tape);
 
-/// Throws ProfileError that starts with `path`, the tape's own, unless the invariant holds.
+/// Throws ProfileError whose message starts with `path`, the tape's path, unless the invariant holds.
 void check_tape(const LayerTape& tape, const std::string& path);
 }  // namespace pipescope

@@ -1,10 +1,9 @@
-// The smallest largest part, exactly. Problem: cut a chain of costs into n parts so that the heaviest is as light as
-// can be. Idea: whether a bound B can be kept is decided by filling parts greedily; the smallest such B is found by
-// bisecting over the doubles themselves, whose bit patterns order like the numbers. A part's sum is always added up
-// from its first cost on, so that the bound found is met to the last bit. Cost: 64 N for the bound (Pinar and Aykanat,
-// JPDC 64, 2004, probe the same way). Among all cuts that keep the bound, the one with the smallest sum of squares is
-// chosen by dynamic programming over the few cuts that are possible: equal layers spread evenly instead of leaving
-// light parts at the end.
+// Exact min-max partition. Problem: cut a chain of costs into n parts so that the heaviest is as light as possible.
+// Idea: greedy filling decides whether a bound B can be kept. The smallest such B is found by bisection over the
+// doubles themselves, whose bit patterns are ordered like the numbers. A part's sum is always added from its first cost
+// on, so the bound is exact to the last bit. Cost: 64 N for the bound (Pinar and Aykanat, JPDC 64, 2004, probe the same
+// way). Among all cuts within the bound, dynamic programming over the few possible cuts chooses the smallest sum of
+// squares. Equal layers then spread evenly instead of leaving light parts at the end.
 
 #include "balance/contiguous_partition.h"
 
@@ -16,12 +15,12 @@
 
 namespace pipescope {
 namespace {
-/// Where each of n parts ends at the latest if none may exceed the bound; nothing if n parts do not reach the end.
+/// Latest end of each of n parts if none may exceed the bound. Empty if n parts do not reach the end.
 std::vector<std::size_t> latest_ends(std::span<const double> costs, std::size_t n, double bound) {
     std::vector<std::size_t> ends;
     std::size_t end = 0;
     for (std::size_t part = 0; part < n; ++part) {
-        const std::size_t most = costs.size() - (n - part - 1);  // a layer is left for each later part
+        const std::size_t most = costs.size() - (n - part - 1);  // leaves a layer for each later part
         double sum = 0;
         while (end < most && sum + costs[end] <= bound) {
             sum += costs[end++];
@@ -36,7 +35,7 @@ double smallest_bound(std::span<const double> costs, std::size_t n) {
     for (const double cost : costs) {
         total += cost;
     }
-    // From the heaviest layer up, so that every part takes at least one layer.
+    // Starts at the heaviest layer, so that every part takes at least one layer.
     auto low = std::bit_cast<std::uint64_t>(*std::max_element(costs.begin(), costs.end()) + 0.0);  // + 0.0: not -0
     auto high = std::bit_cast<std::uint64_t>(total + 0.0);
     while (low < high) {
@@ -50,8 +49,8 @@ double smallest_bound(std::span<const double> costs, std::size_t n) {
     return std::bit_cast<double>(low);
 }
 
-/// Where each of n parts ends at the earliest if the parts behind it keep the bound, give or take how the last bits are
-/// rounded when a sum is added up from its other end.
+/// Earliest end of each of n parts if the later parts keep the bound. Allows for rounding, because sums are added from
+/// the other end.
 std::vector<std::size_t> earliest_ends(std::span<const double> costs, std::size_t n, double bound) {
     constexpr double kSlack = 1e-9;
     std::vector<std::size_t> ends(n, costs.size());
@@ -66,7 +65,7 @@ std::vector<std::size_t> earliest_ends(std::span<const double> costs, std::size_
     return ends;
 }
 
-/// best[part][end]: smallest sum of squares of the parts up to `part`, the last one ending at `end`.
+/// best[part][end]: smallest sum of squares of the parts up to `part` if that one ends at `end`.
 struct Choice {
     double squares = std::numeric_limits<double>::infinity();
     std::size_t start = 0;
@@ -90,7 +89,7 @@ Balance evenest_within(std::span<const double> costs, std::size_t n, double boun
                 if (end < earliest[part]) {
                     continue;
                 }
-                // Scaled by the bound, the square of a huge cost stays finite.
+                // Scaled by the bound, so that the square of a huge cost stays finite.
                 const double scaled =
                     bound > 0 ? sum / bound : static_cast<double>(end - start) / static_cast<double>(costs.size());
                 if (const double squares = before + scaled * scaled; squares < best[part][end].squares) {

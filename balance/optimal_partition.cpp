@@ -19,21 +19,21 @@ PartitionId id_of(std::size_t partition) {
     return PartitionId{static_cast<std::int64_t>(partition)};
 }
 
-/// How the first partitions may have been cut, as far as the rest of the step depends on it.
+/// A partial cut into the first partitions, reduced to what affects the rest of the step.
 struct Label {
     std::int64_t sum = 0;       ///< of all f, b, c, g so far
-    std::int64_t path = 0;      ///< mode always: forward sum plus longest backward so far; else 0
+    std::int64_t path = 0;      ///< mode always: forward sum plus longest backward so far; otherwise 0
     std::int64_t forward = 0;   ///< bottleneck of the forward phase: PartitionTable::Others
     std::int64_t backward = 0;  ///< bottleneck of the backward phase
-    std::int32_t before = -1;   ///< the label this one continues
-    std::int32_t end = 0;       ///< layers used up
+    std::int32_t before = -1;   ///< the label that this one extends
+    std::int32_t end = 0;       ///< number of layers used
 
     bool beats(const Label& other) const {
         return sum <= other.sum && forward <= other.forward && backward <= other.backward && path <= other.path;
     }
 };
 
-/// Smallest values that any cut of the remaining layers must add.
+/// Minimum that any cut of the remaining layers must add.
 struct Rest {
     std::int64_t sum = kNever;
     std::int64_t forward_sum = kNever;
@@ -114,8 +114,8 @@ public:
     }
 
 private:
-    /// Balanced by forward, by backward and by both: near the optimum, and so an upper bound that prunes most of the
-    /// rest.
+    /// Cuts balanced by forward, by backward and by both. They are close to the optimum, so their step is an upper
+    /// bound that prunes most of the search.
     std::vector<RankedBalance> min_max_cuts() const {
         std::vector<double> backward = problem_.backward_ns;
         std::vector<double> both = problem_.forward_ns;
@@ -134,10 +134,9 @@ private:
         return found;
     }
 
-    /// Of the cuts that keep the limit, the one whose heaviest partition, of forward and backward together, is
-    /// lightest.
+    /// Among the cuts within the limit, the one whose heaviest partition (forward plus backward) is lightest.
     std::optional<Balance> min_max_within_limit() const {
-        std::vector<std::int64_t> heaviest((n_ + 1) * (layers_ + 1), kNever);  // of partition p and those behind it
+        std::vector<std::int64_t> heaviest((n_ + 1) * (layers_ + 1), kNever);  // for partition p and all later ones
         std::vector<std::size_t> chosen(heaviest.size());
         const auto at = [&](std::size_t p, std::size_t first) { return p * (layers_ + 1) + first; };
         heaviest[at(n_, layers_)] = 0;
@@ -150,7 +149,7 @@ private:
                     const PartitionTable::Others others = table_.others(p, first, end);
                     const std::int64_t work = others.forward + others.backward;
                     if (work >= least || exceeds(p, first, end)) {
-                        break;  // longer ones are heavier still
+                        break;  // longer ranges are heavier still
                     }
                     const std::int64_t most = std::max(work, heaviest[at(p + 1, end)]);
                     if (most < least && allows(p, first, end)) {
@@ -170,12 +169,13 @@ private:
         return Balance(parts);
     }
 
-    /// Layers that may stand before partition p: one for each partition before, one left for each from p on.
+    /// Range of possible first layers of partition p: one layer for each earlier partition, one left for p and each
+    /// later one.
     std::pair<std::size_t, std::size_t> starts(std::size_t partition) const {
         return partition == 0 ? std::pair<std::size_t, std::size_t>{0, 0}
                               : std::pair<std::size_t, std::size_t>{partition, layers_ - (n_ - partition)};
     }
-    /// Where a partition that starts at `first` may end.
+    /// Range of possible ends of a partition that starts at `first`.
     std::pair<std::size_t, std::size_t> ends(std::size_t partition, std::size_t first) const {
         return partition + 1 == n_ ? std::pair<std::size_t, std::size_t>{layers_, layers_}
                                    : std::pair<std::size_t, std::size_t>{first + 1, layers_ - (n_ - partition - 1)};
@@ -199,7 +199,7 @@ private:
                 for (std::size_t end = from; end <= to; ++end) {
                     const IntervalTimes& times = table_.at(p, first, end);
                     const PartitionTable::Others others = table_.others(p, first, end);
-                    // A step takes at least as long as both bottlenecks; longer partitions are heavier still.
+                    // A step takes at least the sum of both bottlenecks. Longer partitions are heavier still.
                     if (others.forward + others.backward > incumbent_ || exceeds(p, first, end)) {
                         break;
                     }
@@ -216,7 +216,7 @@ private:
         }
     }
 
-    /// Lower bound of any step that continues the label, which covers partitions 0 .. partition - 1.
+    /// Lower bound of all steps that extend the label, which covers partitions 0 .. partition - 1.
     std::int64_t step_at_least(const Label& label, std::size_t partition) const {
         const Rest& then = rest(partition, static_cast<std::size_t>(label.end));
         if (then.sum >= kNever) {
@@ -229,7 +229,7 @@ private:
 
     void extend_labels(std::vector<RankedBalance>& found) {
         labels_.push_back({});
-        std::vector<std::vector<std::int32_t>> here(layers_ + 1);  // labels by layers used up
+        std::vector<std::vector<std::int32_t>> here(layers_ + 1);  // labels by layers used
         here[0].push_back(0);
         for (std::size_t p = 0; p < n_; ++p) {
             std::vector<std::vector<std::int32_t>> next(layers_ + 1);
@@ -252,7 +252,7 @@ private:
         const Rest& remaining = rest(partition, first);
         for (std::size_t end = from; end <= to; ++end) {
             Label longer = append(label, partition, end);
-            // Both bottlenecks only grow with the partition, so that no longer one can do better.
+            // Both bottlenecks only grow with the partition, so no longer partition is better.
             const std::int64_t least = problem_.loss_ns + label.sum + remaining.sum + longer.forward + longer.backward;
             if (least >= incumbent_) {
                 break;
@@ -266,8 +266,8 @@ private:
         }
     }
 
-    /// Whatever is still to be cut has bottlenecks of its own: labels that are below those are equally good, and one of
-    /// them is enough. Not for the backward phase of mode always, where a partition's path ends with itself.
+    /// The remaining layers have bottlenecks of their own. Labels below those are equivalent, and one of them is
+    /// enough. This does not hold for the backward phase of mode always, where a partition's path ends with itself.
     void raise_to_rest(Label& label, const Rest& then) const {
         label.forward = std::max(label.forward, then.forward);
         if (!is_always_) {
@@ -337,7 +337,7 @@ Bytes smallest_memory_limit(const PartitionProblem& problem, Balance* balance) {
     const std::size_t layers = problem.forward_ns.size();
     const auto n = static_cast<std::size_t>(problem.partitions);
     constexpr Bytes kNone = std::numeric_limits<Bytes>::max();
-    // least[end]: of the ways to cut the layers up to `end` into the partitions so far, the smallest largest lane
+    // least[end]: smallest maximum over lanes, among the ways to cut the layers up to `end` into the partitions so far
     std::vector<Bytes> least(layers + 1, kNone);
     least[0] = 0;
     std::vector<std::vector<std::size_t>> start(n, std::vector<std::size_t>(layers + 1, 0));

@@ -10,47 +10,49 @@
 #include <vector>
 
 namespace pipescope {
-/// Layers the exact search takes at most: its table of times grows with their square, to 110 MB here.
+/// Maximum number of layers of the exact search. Its table of times grows with the square, to 110 MB here.
 inline constexpr std::size_t kMostExactLayers = 3000;
 
 class IntervalTable;
 
-/// Times of micro-batches of two sizes, the larger ones first in the step.
+/// Times for micro-batches of two sizes. The larger ones come first in the step.
 struct TwoSizes {
     std::shared_ptr<const IntervalTable> larger, smaller;
-    std::vector<std::int64_t> copy_larger_ns, copy_smaller_ns;  ///< across a cut behind each layer, either way
+    std::vector<std::int64_t> copy_larger_ns, copy_smaller_ns;  ///< across a cut after each layer, both directions
     int num_larger = 0;
 };
 
-/// What to cut, and into what: one step of GPipe with m equal micro-batches, partition j on a lane of its own.
+/// The problem to solve: one GPipe step with m equal micro-batches, partition j on its own lane.
 struct PartitionProblem {
     int partitions = 1;
     int micro_batches = 1;
     Checkpoint checkpoint = Checkpoint::except_last;
-    // Of one micro-batch, per layer, in ns at speed 1.
+    // For one micro-batch, per layer, in ns at speed 1.
     std::vector<double> forward_ns;
     std::vector<double> recompute_ns;
     std::vector<double> backward_ns;
-    // Across a cut behind layer l, in ns; one fewer than layers, or empty for free copies.
+    // Across a cut after layer l, in ns. One fewer than layers, or empty for free copies.
     std::vector<std::int64_t> copy_forward_ns;
     std::vector<std::int64_t> copy_backward_ns;
-    std::vector<bool> free_boundary;  ///< of partitions j and j + 1, if they share a device; empty: none is free
+    std::vector<bool> free_boundary;  ///< true if partitions j and j + 1 share a device; empty: no free boundary
     std::vector<double> speeds;       ///< of each partition's lane; empty: all 1
     std::int64_t loss_ns = 0;
-    /// What the lane of a partition holds at most, and the limit of each partition's lane. Both or neither.
+    /// Peak bytes of a partition's lane, and the limit of each partition's lane. Set both or neither.
     std::function<Bytes(PartitionId, LayerRange)> peak_bytes;
-    std::vector<Bytes> memory_limits;  ///< empty: none
-    /// A quick proof that a range of layers, and every longer one around it, is over its lane's limit. May be empty.
+    std::vector<Bytes> memory_limits;  ///< empty: no limit
+    /// Quickly proves that a range of layers, and every longer range that contains it, exceeds its lane's limit. May be
+    /// empty.
     std::function<bool(PartitionId, LayerRange)> exceeds_limit;
-    /// The times of all ranges, if another problem with the same layers and speeds has them already.
+    /// The times of all ranges, if another problem with the same layers and speeds has already computed them.
     std::shared_ptr<const IntervalTable> intervals;
-    /// Where micro-batches differ in size. The arrays above then hold whichever is less, and the step is a lower bound.
+    /// Set if micro-batches differ in size. The arrays above then hold the smaller value, and the step is a lower
+    /// bound.
     std::optional<TwoSizes> two_sizes;
 };
-/// By how much the limit of this lane is below the largest of all; 0 where there is none. What lanes need with their
-/// gaps added can be held against one limit.
+/// Difference between the largest limit and the limit of this lane; 0 without limits. With its gap added, each lane's
+/// need can be compared with one common limit.
 Bytes limit_gap(const std::vector<Bytes>& memory_limits, std::size_t lane);
-/// Whether a partition may be made of these layers.
+/// True if these layers as a partition keep the lane's limit.
 bool keeps_limit(const PartitionProblem& problem, std::size_t partition, std::size_t first, std::size_t end);
 
 struct RankedBalance {
@@ -60,20 +62,20 @@ struct RankedBalance {
     friend bool operator==(const RankedBalance&, const RankedBalance&) = default;
 };
 
-/// The balance with the shortest GPipe step, exactly, to the rounded nanosecond of a simulated step; behind it other
-/// cuts that were not ruled out, shortest first, at most `most`. Empty if no cut keeps the memory limit.
+/// Finds the balance with the shortest GPipe step, exact to the rounded nanosecond of a simulated step. Further cuts
+/// that were not ruled out follow, shortest first, at most `most` in all. Empty if no cut keeps the memory limit.
 ///
-/// Problem: where to cut a chain so that the makespan, not the largest part, is smallest. Idea: by the closed form of
-/// gpipe_step() the step is a sum over partitions and cuts plus (m - 1) times two bottlenecks, one of the forward, one
-/// of the backward phase. So of all ways to cut a prefix only those matter that no other beats in (sum, forward
-/// bottleneck, backward bottleneck) at once: dynamic programming over such labels, pruned by an upper bound from
-/// min-max cuts and by exact lower bounds for what is still to be cut. With `always` one more number takes part, since
-/// a late partition's recompute can be the start of the critical path. Cost: milliseconds for 400 layers on 16
-/// partitions. Deterministic. Throws BalanceError unless 1 <= partitions <= layers.
+/// Problem: cut a chain so that the makespan, not the largest part, is smallest. Idea: by the closed form of
+/// gpipe_step(), the step is a sum over partitions and cuts plus (m - 1) times two bottlenecks, one per phase. Of all
+/// ways to cut a prefix, only those matter that no other dominates in (sum, forward bottleneck, backward bottleneck).
+/// Dynamic programming runs over such labels. It is pruned by an upper bound from min-max cuts and by exact lower
+/// bounds for the remaining layers. Mode `always` needs one more number, since the critical path may start with a late
+/// partition's recompute. Cost: milliseconds for 400 layers on 16 partitions. Deterministic. Throws BalanceError unless
+/// 1 <= partitions <= layers.
 std::vector<RankedBalance> optimal_partitions(const PartitionProblem& problem, std::size_t most = 1);
 
-/// The step of one balance, in ns, by closed form: GPipe, a barrier at the loss, backward from the last micro-batch on,
-/// serial links, recompute ahead of the gradient's arrival. With f, b, r of the partitions and c, g of the copies:
+/// Closed form of the step time of one balance, in ns: GPipe, a barrier at the loss, backward from the last micro-batch
+/// on, serial links, recompute ahead of the gradient's arrival. With f, b, r of the partitions and c, g of the copies:
 ///
 ///     forward   sum f + sum c + (m - 1) max(max f, max c)
 ///     backward  never        sum b + sum g + (m - 1) max(max b, max g)
@@ -81,11 +83,11 @@ std::vector<RankedBalance> optimal_partitions(const PartitionProblem& problem, s
 ///               always       max over k of r_k + sum_{j<=k} b_j + sum_{j<k} g_j
 ///                                          + (m - 1) max(max_{j<=k} (r_j + b_j), max_{j<k} g_j)
 ///
-/// The forward phase is a flow shop of equal jobs; so is the backward phase, from the partition k on whose recompute is
+/// The forward phase is a flow shop of equal jobs. So is the backward phase, from the partition k on whose recompute is
 /// the last to matter.
 std::int64_t gpipe_step(const PartitionProblem& problem, const Balance& balance);
 
-/// The smallest limit under which some cut is possible; where the problem's limits differ, that of its largest lane if
-/// all are raised, or lowered, by as many bytes. Precondition: problem.peak_bytes is set.
+/// The smallest limit under which a cut is possible. If the limits differ, all are raised or lowered by the same number
+/// of bytes, and the result is that of the largest. Precondition: problem.peak_bytes is set.
 Bytes smallest_memory_limit(const PartitionProblem& problem, Balance* balance = nullptr);
 }  // namespace pipescope

@@ -10,24 +10,24 @@
 #include <vector>
 
 namespace pipescope {
-/// Times of one candidate partition, rounded to ns as a simulated step has them.
+/// Times of one candidate partition, rounded to ns like a simulated step.
 struct IntervalTimes {
     std::int64_t forward = 0;
     std::int64_t recompute = 0;
     std::int64_t backward = 0;
 };
 
-/// Times of every range of layers, on every speed that occurs.
-/// Threading: immutable; problems that differ in other ways may share one.
+/// Times of every range of layers at every speed. Threading: immutable. Problems that differ in other ways may share
+/// one.
 class IntervalTable {
 public:
-    /// Precondition: the three spans are equally long. `speeds` may hold one speed several times.
+    /// Precondition: the three spans have equal length. `speeds` may contain duplicates.
     IntervalTable(std::span<const double> forward_ns, std::span<const double> recompute_ns,
                   std::span<const double> backward_ns, const std::vector<double>& speeds);
 
     std::size_t layers() const noexcept { return layers_; }
     bool has(double speed) const;
-    /// Where the ranges of a speed start. Throws std::out_of_range for a speed that was not given.
+    /// Index of a speed for at(). Throws std::out_of_range for a speed that was not given.
     std::size_t speed_class(double speed) const;
     const IntervalTimes& at(std::size_t speed_class, std::size_t first, std::size_t end) const {
         return times_[speed_class * offsets_.back() + offsets_[first] + (end - first - 1)];
@@ -35,13 +35,14 @@ public:
 
 private:
     std::size_t layers_;
-    std::vector<std::size_t> offsets_;  // of each first layer in a speed's part of times_; the part's size at the end
-    std::vector<double> speeds_;        // the different ones
+    std::vector<std::size_t> offsets_;  // of each first layer within one speed's part of times_; the last entry is the
+                                        // part's size
+    std::vector<double> speeds_;        // distinct values
     std::vector<IntervalTimes> times_;
 };
 
-/// Times of every range of layers as a given partition, and of every cut.
-/// Threading: immutable; lookups are a read of one array.
+/// Times of every range of layers as a given partition, and of every cut. Threading: immutable; a lookup reads one
+/// array.
 class PartitionTable {
 public:
     /// Throws BalanceError if the problem's arrays do not fit each other.
@@ -58,8 +59,8 @@ public:
     std::int64_t copy_backward(std::size_t partition, std::size_t first) const {
         return copy(copy_backward_, partition, first);
     }
-    /// What the m - 1 micro-batches that at() does not count take on a partition, or on the link before it if that is
-    /// slower: the bottleneck of each phase. Recompute counts, unless nothing is recomputed.
+    /// Time per phase of each of the m - 1 micro-batches that at() does not count: the bottleneck of the partition and
+    /// of the link before it. Includes recompute, unless nothing is recomputed.
     struct Others {
         std::int64_t forward = 0;
         std::int64_t backward = 0;

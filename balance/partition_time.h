@@ -5,8 +5,8 @@
 #include <span>
 
 namespace pipescope {
-/// What a partition's task takes: its layers' times added up in double, divided by the lane's speed, rounded once to
-/// ns. One rule for simulator and balance search, so that both name the same step to the nanosecond.
+/// Time of a partition's task: the sum of its layers' times in double, divided by the lane's speed and rounded once to
+/// ns. Simulator and balance search share this rule, so both compute the same step to the nanosecond.
 inline std::int64_t rounded_time(double layers_ns, double speed) {
     return std::llround(layers_ns / speed);
 }

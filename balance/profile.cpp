@@ -11,7 +11,7 @@
 
 namespace pipescope {
 namespace {
-// Whole numbers up to here are exact in a double: 104 days in ns, 9 PB. Anything larger is a mistake.
+// Whole numbers up to this are exact in a double: 104 days in ns, 9 PB. A larger value is a mistake.
 constexpr double kLargest = 9007199254740992.0;
 constexpr std::int64_t kMostSamples = 1'000'000'000;
 
@@ -30,7 +30,7 @@ std::string text_of(double value) {
 }
 
 void require_number(double value, const std::string& path) {
-    if (!(std::isfinite(value) && value >= 0)) {  // not written as value < 0: NaN compares false
+    if (!(std::isfinite(value) && value >= 0)) {  // not value < 0, because NaN compares false
         throw ProfileError(path + " is " + text_of(value) +
                            "; times and sizes are finite and not negative; correct it, or profile again");
     }
@@ -148,9 +148,9 @@ void check_batch_loss(const BatchLoss& loss) {
     }
 }
 
-/// A skip that nobody pops would travel nowhere; one popped before its stash would never arrive.
+/// A skip that is never popped would go nowhere; one popped before its stash would never arrive.
 void check_skips(const std::vector<LayerProfile>& layers) {
-    std::map<std::string, std::string> waiting;  // stashed and not yet popped, to the path of its stash
+    std::map<std::string, std::string> waiting;  // stashed and not yet popped, with the path of its stash
     std::map<std::string, std::string> stashed;
     for (std::size_t l = 0; l < layers.size(); ++l) {
         const std::string path = "layers[" + std::to_string(l) + "]";

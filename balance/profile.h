@@ -12,107 +12,109 @@
 #include <vector>
 
 namespace pipescope {
-/// A profile that cannot be used: the message starts with the JSON path of the fault, such as layers[3].forward_ns[1].
+/// An unusable profile. The message starts with the JSON path of the fault, such as layers[3].forward_ns[1].
 class ProfileError : public Error {
 public:
     using Error::Error;
 };
 
-/// One value per entry of Profile::samples. Doubles, although the file holds whole ns and bytes: they are interpolated.
+/// One value per entry of Profile::samples. Doubles, because values are interpolated; the file holds whole ns and
+/// bytes.
 using PerSize = std::vector<double>;
-/// Entry k belongs to k + 1 lanes at work.
+/// Entry k is for k + 1 busy lanes.
 using PerLane = std::vector<double>;
 
-/// What one layer costs, by micro-batch size. Times in ns, sizes in bytes. Fields as in docs/profile-format.md.
+/// Costs of one layer by micro-batch size. Times in ns, sizes in bytes. docs/profile-format.md explains the fields.
 struct LayerProfile {
     std::string name;
     Bytes parameter_bytes = 0;
     Bytes gradient_bytes = 0;
     Bytes buffer_bytes = 0;
     PerSize forward_ns;
-    PerSize recompute_ns;  ///< empty: as forward_ns
+    PerSize recompute_ns;  ///< empty: same as forward_ns
     PerSize backward_ns;
-    PerSize backward_weight_ns;  ///< the part of it that makes the parameters' gradients; empty: half, if there are any
+    PerSize backward_weight_ns;  ///< the part for the parameters' gradients; empty: half, if the layer has parameters
     double forward_cv = 0;       ///< standard deviation over mean of the repeats
     double backward_cv = 0;
-    PerSize output_bytes;     ///< what goes to the next layer, skips apart
-    PerSize saved_bytes;      ///< what autograd keeps besides input and output
+    PerSize output_bytes;     ///< passed to the next layer, without skips
+    PerSize saved_bytes;      ///< kept by autograd besides input and output
     PerSize transient_bytes;  ///< extra peak while the layer runs
     PerSize flops;
     bool keeps_input = true;
     bool keeps_output = false;
     bool aliases_input = false;
-    bool passes_gradient = false;          ///< gradients of its input and popped skips are the output's, or views of it
+    bool passes_gradient = false;          ///< gradients of its input and popped skips are the output's gradient, or
+                                           ///< views of it
     std::map<std::string, PerSize> stash;  ///< skip name to its bytes
     std::vector<std::string> pop;
-    std::vector<LayerTape> tape;  ///< by size; an empty one was not recorded; empty: none was
-    std::string unknown;          ///< JSON object of fields this version does not know; written back as they came
+    std::vector<LayerTape> tape;  ///< by size; an empty entry was not recorded; an empty list: none was
+    std::string unknown;          ///< JSON object of fields unknown to this version; written back unchanged
 
     friend bool operator==(const LayerProfile&, const LayerProfile&) = default;
 };
 
-/// What the loss and its gradient take at sizes beyond the micro-batches', since a schedule may compute it once, on the
-/// whole mini-batch.
+/// Times of the loss and its gradient at sizes beyond the micro-batches', since a schedule may compute the loss once on
+/// the whole mini-batch.
 struct BatchLoss {
-    std::vector<std::int64_t> samples;  ///< ascending; may hold a size of Profile::samples, and then counts there
-    PerSize ns;                         ///< one for each
+    std::vector<std::int64_t> samples;  ///< ascending; may repeat a size of Profile::samples, and then takes precedence
+    PerSize ns;                         ///< one per size
 
     friend bool operator==(const BatchLoss&, const BatchLoss&) = default;
 };
 
 /// The contract between profiler, balance, simulator and viewer.
-/// Invariant (checked on loading): samples ascending and positive, at least one layer, every PerSize as long as samples
-/// and made of finite, non-negative numbers.
+/// Invariant (checked on loading): samples are ascending and positive, there is at least one layer, and each PerSize is
+/// as long as samples and contains finite, non-negative numbers.
 struct Profile {
     std::string model;
     std::string device = "cpu";
     std::string dtype = "float32";  ///< of parameters and activations: one of dtypes()
     int threads = 1;
-    int co_running_lanes = 1;     ///< lanes busy while one was measured, that one included
-    int host_cores = 0;           ///< cores the measured lanes had; 0: unknown
-    PerLane co_running_slowdown;  ///< entry k: how many times as long a layer takes with k + 1 lanes busy as with one
-    double step_cv = 0;  ///< how much whole passes over the model vary together, beyond the layers' own cv; 0: unknown
-    double lane_cv = 0;  ///< the part of step_cv that a lane has for itself, from pass to pass; at most step_cv
+    int co_running_lanes = 1;     ///< lanes busy during the measurement, including the measured one
+    int host_cores = 0;           ///< cores available to the measured lanes; 0: unknown
+    PerLane co_running_slowdown;  ///< entry k: time of a layer with k + 1 busy lanes, relative to one busy lane
+    double step_cv = 0;           ///< variation of whole passes over the model, beyond the layers' own cv; 0: unknown
+    double lane_cv = 0;           ///< the part of step_cv that is independent per lane; at most step_cv
     bool estimated = false;
-    bool token_input = false;           ///< the input is token numbers, as a language model's
-    std::vector<std::int64_t> samples;  ///< micro-batch sizes measured
+    bool token_input = false;           ///< the input is token numbers, as for a language model
+    std::vector<std::int64_t> samples;  ///< measured micro-batch sizes
     PerSize input_bytes;
     PerSize loss_ns;
     BatchLoss loss_batch;          ///< empty: not measured
-    PerSize loss_transient_bytes;  ///< peak while the loss and its gradient run, besides the output and its gradient
+    PerSize loss_transient_bytes;  ///< peak during the loss and its gradient, besides the output and its gradient
     double optimizer_ns = 0;
     double launch_ns = 0;
     std::vector<LayerProfile> layers;
-    std::optional<MachineLoad> load;  ///< while it was measured
+    std::optional<MachineLoad> load;  ///< during the measurement
     std::string unknown;
 
     friend bool operator==(const Profile&, const Profile&) = default;
 };
 
-/// The dtypes a profile may name: float64, float32, tf32 (float32 tensors whose products run in TF32), float16,
-/// bfloat16.
+/// Valid dtypes of a profile: float64, float32, tf32 (float32 tensors multiplied in TF32), float16, bfloat16.
 std::vector<std::string> dtypes();
 /// Bytes of one element, 4 for tf32. Throws UsageError that lists the names.
 std::int64_t dtype_bytes(const std::string& dtype);
 
-/// Throws ProfileError, with the JSON path of the first fault, unless the invariant holds. Beyond it: the dtype is
-/// known, numbers are at most 2^53, skips are stashed once and popped once by a later layer. An optional array may be
-/// empty.
+/// Throws ProfileError with the JSON path of the first fault unless the invariant holds. Also checks that the dtype is
+/// known, numbers are at most 2^53, and each skip is stashed once and popped once by a later layer. An optional array
+/// may be empty.
 void check_profile(const Profile& profile);
 
-/// Checks a load by itself: its shares lie between 0 and 1.
+/// Checks that the shares of a load lie between 0 and 1.
 void check_load(const MachineLoad& load, const std::string& path);
 
-/// A value read off between, or outside, the measured sizes.
+/// A value interpolated between, or extrapolated beyond, the measured sizes.
 struct Interpolated {
     double value = 0;
     bool extrapolated = false;
 };
 
-/// Between two measured sizes linear; outside, the line through the two nearest, never below zero, flagged; with one
-/// size proportional to the samples (flagged unless it is that size). An empty `values` is 0 everywhere.
+/// Interpolates linearly between measured sizes. Outside, extends the line through the two nearest, never below zero,
+/// and flags the value. With one size the value is proportional to the samples, and flagged unless `at` is that size.
+/// An empty `values` is 0 everywhere.
 Interpolated interpolate(const std::vector<std::int64_t>& samples, const PerSize& values, double at);
 
-/// The loss and its gradient in ns, for that many samples: read off loss_ns and loss_batch together.
+/// Time in ns of the loss and its gradient for that many samples, from loss_ns and loss_batch together.
 Interpolated loss_time(const Profile& profile, double samples);
 }  // namespace pipescope

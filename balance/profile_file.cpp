@@ -7,7 +7,7 @@
 namespace pipescope {
 Profile load_profile(const std::filesystem::path& path) {
     std::error_code ignored;
-    if (std::filesystem::is_directory(path, ignored)) {  // opening one succeeds, reading it does not
+    if (std::filesystem::is_directory(path, ignored)) {  // a directory can be opened but not read
         throw ProfileError(path.string() + ": is a directory; a profile is a file; name the file in it");
     }
     std::ifstream file(path, std::ios::binary);

@@ -38,7 +38,7 @@ std::int64_t whole_number_of(const Json& value, const std::string& path) {
     return static_cast<std::int64_t>(number);
 }
 
-/// One JSON object being taken apart: each field is taken once, what is left over is unknown and kept.
+/// A JSON object being read. Each field is taken once; the remaining ones are unknown and kept.
 class Fields {
 public:
     Fields(const Json& object, std::string path) : path_(std::move(path)) {
@@ -238,7 +238,7 @@ void check_format(Fields& fields) {
     }
 }
 
-/// A whole number without a fraction, so that files hold 12 and not 12.0; others as they are.
+/// Whole numbers without a fraction, so that files contain 12 and not 12.0.
 Json to_number(double value) {
     if (value == std::floor(value) && std::abs(value) <= 9007199254740992.0) {
         return static_cast<std::int64_t>(value);
@@ -382,7 +382,7 @@ std::string to_json(const Profile& profile) {
         json["load"] = load_object(*profile.load);
     }
     add_unknown(json, profile.unknown);
-    // One line a field and one line a layer: readable, and a diff shows which layer changed.
+    // One line per field and per layer: readable, and a diff shows which layer changed.
     std::string text = "{\n";
     for (const auto& [key, value] : json.items()) {
         text += "  " + dump(Json(key)) + ": " + dump(value) + ",\n";

@@ -1,6 +1,5 @@
-// Idea: best[q][end] is the smallest sum of squares of the first `end` costs in q parts; its last part starts where the
-// sum is smallest. For a fixed end, a part that starts further back is larger, so once its square alone is above the
-// best found, no earlier start can help.
+// Idea: best[q][end] is the smallest sum of squares of the first `end` costs in q parts. For a fixed end, a part that
+// starts earlier is larger. Once its square alone exceeds the best sum found, no earlier start can help.
 
 #include "balance/contiguous_partition.h"
 
@@ -26,7 +25,7 @@ Balance variance_partition(std::span<const double> costs, int n) {
                 if (sum * sum >= next[end]) {
                     break;
                 }
-                // At equal squares, as with layers that cost nothing, the shorter part.
+                // Equal squares, as with layers of zero cost: prefers the shorter part.
                 if (const double squares = best[first] + sum * sum; squares < next[end]) {
                     next[end] = squares;
                     start[q][end] = first;

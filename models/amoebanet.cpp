@@ -1,11 +1,11 @@
-// AmoebaNet-D (arXiv 1802.01548) as torchgpipe's benchmarks have it: a stem, then three groups of normal cells with a
-// reduction cell between them. A cell is one layer; it takes the outputs of the two cells before it, so that what flows
-// between layers is a pair:
+// AmoebaNet-D (arXiv 1802.01548) as in torchgpipe's benchmarks: a stem, then three groups of normal cells with
+// reduction cells between them. Each cell is one layer. It takes the outputs of the two previous cells, so layers
+// exchange pairs:
 //
 //     image -> stem1 -> x -> stem2 -> (x, before) -> stem3 -> (x, before) -> normal1.0 -> .. -> classify -> classes
 //
-// Inside a cell five sums of two operations each are formed, every one from the cell's two reduced inputs (states 0 and
-// 1) and the sums before it (states 2 to 6); some states, concatenated, are the output.
+// A cell computes five sums of two operations each. An operation takes one of the cell's two reduced inputs (states 0
+// and 1) or an earlier sum (states 2 to 6). The output concatenates some of the states.
 
 #include "models/made_up_data.h"
 #include "models/zoo_models.h"
@@ -39,8 +39,8 @@ void add_relu_conv_norm(Sequential& to, const Conv2dOptions& options) {
     to->push_back(BatchNorm2d(options.out_channels()));
 }
 
-// Halves the sides by two convolutions of stride 2, one of them off by a pixel, so that together they see every other
-// pixel on both diagonals.
+// Halves the sides with two convolutions of stride 2. One is shifted by a pixel, so that together they cover every
+// other pixel of both diagonals.
 struct FactorizedReduceImpl : torch::nn::Module {
     FactorizedReduceImpl(std::int64_t input, std::int64_t output)
         : even(register_module("even", Conv2d(convolution(input, output / 2, 1).stride(2)))),
@@ -69,7 +69,7 @@ Sequential average_pool_3x3(std::int64_t /*channels*/, std::int64_t stride) {
     return Sequential(AvgPool2d(AvgPool2dOptions(3).stride(stride).padding(1).count_include_pad(false)));
 }
 
-// Takes the largest, as the genotype says; torchgpipe's operation of that name takes the mean.
+// Max pooling, as in the genotype. torchgpipe's operation of this name is mean pooling.
 Sequential max_pool_3x3(std::int64_t /*channels*/, std::int64_t stride) {
     return Sequential(MaxPool2d(MaxPool2dOptions(3).stride(stride).padding(1)));
 }
@@ -105,14 +105,14 @@ struct Operation {
     std::size_t state;
     MakeOperation make;
 };
-// Two operations in a row are added: they give states 2 to 6.
+// Each pair of operations is added; the sums are states 2 to 6.
 struct Genotype {
     std::array<Operation, 10> operations;
     std::vector<std::size_t> output;
 };
 
 const Genotype& normal_cell() {
-    // The output is that of the TensorFlow implementation: with it the parameters are those of GPipe's Table 1.
+    // The output states follow the TensorFlow implementation: the parameter count then equals that of GPipe's Table 1.
     static const Genotype genotype{{{{1, &conv_1x1},
                                      {1, &max_pool_3x3},
                                      {1, &identity},
@@ -143,8 +143,8 @@ const Genotype& reduction_cell() {
 }
 
 struct CellOptions {
-    std::int64_t before_previous;  ///< channels of the cell before the previous one
-    std::int64_t previous;         ///< channels of the previous cell
+    std::int64_t before_previous;  ///< output channels of the second-last cell
+    std::int64_t previous;         ///< output channels of the last cell
     std::int64_t channels;
     bool reduces;
     bool previous_reduces;
@@ -163,14 +163,14 @@ struct CellImpl : torch::nn::Module {
         }
         register_module("reduce_before", reduce_before);
         for (const Operation& operation : genotype.operations) {
-            // States 0 and 1 come from outside, and are what a reduction reduces.
+            // States 0 and 1 are the cell's inputs, which a reduction cell halves.
             const std::int64_t stride = options.reduces && operation.state < 2 ? 2 : 1;
             operations.push_back(register_module("operation" + std::to_string(operations.size()),
                                                  operation.make(options.channels, stride)));
         }
     }
 
-    // The first cell has one before it, not two.
+    // The first cell has one predecessor, not two.
     std::tuple<at::Tensor, at::Tensor> forward(const at::Tensor& previous, const at::Tensor& before_previous = {}) {
         const at::Tensor& before = before_previous.defined() ? before_previous : previous;
         std::vector<at::Tensor> states{reduce_previous->forward(previous), reduce_before->forward(before)};
@@ -209,7 +209,7 @@ TORCH_MODULE(Stem);
 struct ClassifyImpl : torch::nn::Module {
     ClassifyImpl(std::int64_t channels, std::int64_t classes)
         : linear(register_module("linear", torch::nn::Linear(channels, classes))) {}
-    // The mean over whatever side is left: 7 x 7 of an image of 224 x 224.
+    // Averages over the remaining sides: 7 x 7 for an image of 224 x 224.
     at::Tensor forward(const at::Tensor& previous, const at::Tensor& /*before_previous*/) {
         return linear(previous.mean({2, 3}));
     }

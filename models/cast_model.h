@@ -6,12 +6,12 @@
 #include <string>
 
 namespace pipescope {
-/// torch's type for the name a profile has for it; that of float32 for tf32. Nothing for other names.
+/// The torch type of a profile's dtype name; float32 for tf32. Empty for other names.
 std::optional<at::ScalarType> scalar_type(const std::string& dtype);
-/// The other way round. Empty for a type that no profile names.
+/// The profile's dtype name of a torch type. Empty if there is none.
 std::string dtype_name(at::ScalarType type);
 
-/// The same model in another floating-point type: parameters, buffers, inputs and targets are cast, whole numbers stay.
-/// What a layer makes itself, such as a mask, has the type that the layer gives it.
+/// Casts a model to another floating-point type: parameters, buffers, inputs and targets. Integers stay. The layer
+/// decides the type of tensors it creates itself, such as a mask.
 ModelSpec cast_model(ModelSpec model, at::ScalarType type);
 }  // namespace pipescope

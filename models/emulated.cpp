@@ -1,6 +1,6 @@
-// A layer that costs what a profile says, without computing anything. It waits through forward, recompute and backward,
-// and holds the bytes the real one would: parameters and gradients, its output, what autograd saves, and the transient
-// peak. Memory is allocated but never touched, so that on a CPU 100 GB of model need no 100 GB of machine.
+// A layer that costs what a profile says, without computing anything. It waits during forward, recompute and backward,
+// and holds the bytes of the real layer: parameters, gradients, output, tensors saved by autograd, and the transient
+// peak. Memory is allocated but never touched, so a CPU machine needs no 100 GB for a 100 GB model.
 
 #include "balance/profile.h"
 #include "engine/current_task.h"
@@ -37,14 +37,14 @@ void wait_on(c10::Device device, double nanoseconds) {
     }
 }
 
-// Floats per sample, so that any micro-batches of it can be put together again; from the largest size measured.
+// Floats per sample, from the largest measured size. A size per sample lets micro-batches be concatenated again.
 std::int64_t features(const Profile& profile, const PerSize& bytes) {
     const double per_sample = bytes.empty() ? 0 : bytes.back() / static_cast<double>(profile.samples.back());
     return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::ceil(per_sample / kFloatBytes)));
 }
 
-// One call of the layer at the micro-batch size it sees. Autograd does not look into a struct for tensors, so the
-// parameter is no input of the function.
+// One call of the layer at the current micro-batch size. Autograd does not look for tensors inside a struct, so the
+// parameter is not an input of the function.
 struct Call {
     const LayerProfile& layer;
     double forward_ns = 0;
@@ -53,12 +53,12 @@ struct Call {
     double transient_bytes = 0;
     std::int64_t output_features = 1;
     at::Tensor parameter;
-    bool keep = true;  ///< for a backward to come
+    bool keep = true;  ///< keep the graph for a backward
 };
 
-// Keeps what the layer keeps and waits as long as it runs; its gradient for the input is memory nobody has written.
+// Keeps and waits like the real layer. The input's gradient is uninitialised memory.
 struct Emulate : torch::autograd::Function<Emulate> {
-    // `phony` requires grad, so that there is a backward even where the input needs none.
+    // `phony` requires grad, so a backward exists even if the input needs none.
     static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, const at::Tensor&,
                               const Call& call) {
         const at::Tensor transient = untouched_bytes(call.transient_bytes, input.device());
@@ -79,8 +79,8 @@ struct Emulate : torch::autograd::Function<Emulate> {
         if (data.at("input_needs_grad").toBool()) {
             input_gradient = at::empty(data.at("input_sizes").toIntVector(), at::device(device).dtype(at::kFloat));
         }
-        // Set here, not returned: autograd would add it to the gradient that is there, which is real work on the whole
-        // parameter, on top of a backward time that already holds it.
+        // Set here instead of returned: autograd would add it to the existing gradient. That is real work over the
+        // whole parameter, and the backward time already includes it.
         if (const auto parameter = data.find("parameter"); parameter != data.end()) {
             at::Tensor with_gradient = parameter->second.toTensor();
             if (!with_gradient.grad().defined()) {
@@ -96,7 +96,7 @@ private:
     static at::Tensor make_output(const at::Tensor& input, const Call& call) {
         const std::int64_t samples = input.size(0);
         if (call.layer.aliases_input && input.is_contiguous() && input.numel() == samples * call.output_features) {
-            // The same storage, but no view in autograd's sense: this function is where its gradient comes from.
+            // Shares the storage without being a view for autograd: this function provides the gradient.
             return at::empty({0}, input.options().requires_grad(false))
                 .set_(input.storage(), input.storage_offset(), {samples, call.output_features});
         }
@@ -162,19 +162,19 @@ public:
         return buffer_.defined() ? NamedTensors{{"buffer", buffer_}} : NamedTensors{};
     }
     void train(bool) override {}
-    // The profile's bytes are those of its own dtype.
+    // Bytes come from the profile, in its own dtype.
     void to(at::ScalarType) override {}
 
 private:
     std::shared_ptr<const Profile> profile_;
-    const LayerProfile& layer_;  // of profile_
+    const LayerProfile& layer_;  // element of profile_
     std::int64_t output_features_;
     at::Tensor phony_;
     at::Tensor parameter_;
     at::Tensor buffer_;
 };
 
-// Waits as long as the loss takes, and is zero: an emulated model has nothing to learn.
+// Waits as long as the loss takes and returns zero: an emulated model has nothing to learn.
 struct EmulateLoss : torch::autograd::Function<EmulateLoss> {
     static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& output, double nanoseconds) {
         context->saved_data["sizes"] = output.sizes().vec();

@@ -15,13 +15,13 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kLibrary = "libpipescope_spin.so";
-// As in emulated_spin.cu: 0 is success, anything else the runtime's error.
+// The function of emulated_spin.cu: returns 0 on success, otherwise the runtime's error.
 using Spin = int (*)(void* stream, unsigned long long nanoseconds);
 
 struct SpinLibrary {
-    std::string path;  // empty: none found
+    std::string path;  // empty: not found
     Spin spin = nullptr;
-    bool named = false;  // by the user, who knows for which device
+    bool named = false;  // named by the user, who knows the device it is for
 };
 
 SpinLibrary open(const fs::path& path, bool named) {

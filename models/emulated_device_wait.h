@@ -5,16 +5,16 @@
 #include <string>
 
 namespace pipescope {
-/// Enqueues a kernel that waits that long in the calling thread's current stream of an accelerator; the host goes on.
-/// One block of one thread: it takes next to nothing of the device, so lanes of one device wait side by side.
+/// Enqueues a kernel that waits that long on the calling thread's current stream, and returns at once. The kernel is
+/// one block of one thread and takes almost nothing of the device, so lanes of one device can wait side by side.
 ///
-/// The kernel is in a library of its own, libpipescope_spin.so, which is built where the CUDA Toolkit is found and
-/// loaded here at the first call: the rest of PipeScope needs no CUDA to build. It is looked for beside the program and
-/// in ../lib; the environment variable PIPESCOPE_SPIN_LIBRARY names another one, for a device of any type.
-/// Throws Error where there is none for this device, or where the launch fails.
+/// The kernel is in its own library, libpipescope_spin.so. It is built if the CUDA Toolkit is present and loaded at the
+/// first call, so the rest of PipeScope builds without CUDA. The library is searched beside the program and in ../lib.
+/// The environment variable PIPESCOPE_SPIN_LIBRARY names another one, for any type of device.
+/// Throws Error if there is no kernel for this device or the launch fails.
 void wait_on_device(c10::Device device, double nanoseconds);
 
-/// Where the kernel is, or what keeps emulated layers off CUDA devices: for doctor.
+/// The location of the kernel, or the reason why emulated layers cannot run on CUDA devices. For doctor.
 struct DeviceWaitState {
     bool available = false;
     std::string detail;

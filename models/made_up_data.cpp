@@ -9,7 +9,7 @@
 namespace pipescope {
 namespace {
 constexpr std::uint64_t kPatternSeed = 1;
-constexpr double kNoise = 0.5;  // of a pattern's own deviation
+constexpr double kNoise = 0.5;  // in standard deviations of the pattern
 constexpr std::int64_t kKindsInUse = 8;
 constexpr std::int64_t kTokensInUse = 16;
 }  // namespace

@@ -7,15 +7,15 @@
 #include <vector>
 
 namespace pipescope {
-/// A model without its numbers: on torch's meta device tensors have shape and type and no memory, so that a model of
-/// any size is made, and run through, at once.
+/// Models without values: tensors on torch's meta device have a shape and a type but no memory. A model of any size can
+/// be created and run instantly.
 ///
-/// C++ torch has no default device and no module->to(meta), so every call that names a device is turned to meta on its
-/// way through the dispatcher. The key is one torch keeps for deferred initialisation and does not use itself.
+/// C++ torch has no default device and no module->to(meta), so a dispatcher fallback redirects every call that names a
+/// device to meta. It uses a dispatch key that torch reserves for deferred initialisation and does not use itself.
 ///
-/// While a MetaDevice lives, what this thread makes is on the meta device. What its operators lack there in C++, such
-/// as convolution and batch norm, the first one of the process adds. Reading a value of a tensor then throws torch's
-/// error. Threading: belongs to the thread that made it. They nest.
+/// While a MetaDevice lives, tensors created by this thread are on the meta device. The first one in the process adds
+/// operators that C++ torch lacks there, such as convolution and batch norm. Reading a value of such a tensor throws
+/// torch's error. Threading: belongs to the creating thread. Nestable.
 class MetaDevice {
 public:
     MetaDevice();
@@ -27,11 +27,11 @@ private:
     bool was_on_;
 };
 
-/// Every layer of the model on the meta device, ready for a forward of meta_batch(). What a factory throws passes
+/// All layers of the model on the meta device, ready for a forward of meta_batch(). Exceptions of a factory pass
 /// unchanged.
 std::vector<std::unique_ptr<Layer>> meta_layers(const ModelSpec& model);
 
-/// Shapes and types of a batch of that many samples. One sample is really made, to see what they look like.
-/// Throws UsageError for a batch below 1 or a model without make_batch.
+/// Shapes and types of a batch of that many samples. Really creates one sample to learn them. Throws UsageError for a
+/// batch below 1 or a model without make_batch.
 Batch meta_batch(const ModelSpec& model, std::int64_t batch);
 }  // namespace pipescope

@@ -30,12 +30,12 @@ Tensor of_shape(IntArrayRef sizes, const Tensor& like) {
     return at::empty(sizes, like.options());
 }
 
-/// Lists of one value stand for all dimensions.
+/// A list of one value applies to all dimensions.
 std::int64_t along(IntArrayRef values, std::size_t dimension) {
     return values.size() == 1 ? values[0] : values[dimension];
 }
 
-/// Shapes as in torch::nn::Conv2d's and ConvTranspose2d's documentation, for any number of dimensions.
+/// Shapes as documented for torch::nn::Conv2d and ConvTranspose2d, for any number of dimensions.
 Tensor convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& /*bias*/, IntArrayRef stride,
                    IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
                    std::int64_t groups) {
@@ -106,7 +106,7 @@ Tensor reversed_subtraction(const Tensor& input, const Tensor& other, const at::
     return broadcast(input, other);
 }
 
-/// A loss per value, or one number.
+/// One loss per value, or a single number.
 Tensor reduced(IntArrayRef sizes, std::int64_t reduction, const Tensor& like) {
     return of_shape(reduction == at::Reduction::None ? sizes : IntArrayRef{}, like);
 }
@@ -125,7 +125,8 @@ Tensor variance(const Tensor& input, at::OptionalIntArrayRef dimensions,
     return at::empty_like(input.mean(dimensions.value_or(IntArrayRef{}), keep));
 }
 
-/// Operators whose results have the shape and type of some of their arguments: those arguments, in the results' order.
+/// Operators whose results have the shapes and types of some of their arguments, with those arguments in the order of
+/// the results.
 struct LikeArguments {
     std::string_view name;
     std::array<std::string_view, 3> arguments;
@@ -190,7 +191,7 @@ public:
     }
 
 private:
-    // Where Python's torch is in the process too, its own kernels are there first.
+    // If Python's torch is loaded in the process, its kernels are already registered.
     template <class Kernel>
     void add(const std::string& name, const std::string& overload, Kernel&& kernel) {
         const auto op = c10::Dispatcher::singleton().findSchema({"aten::" + name, overload});

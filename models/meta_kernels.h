@@ -1,7 +1,7 @@
 #pragma once
 
 namespace pipescope {
-/// Gives torch's meta device the operators that it has only in Python: their results' shapes, forward and backward.
-/// Process-wide and once, as operators are; where somebody else registered one before, theirs stays. Any thread.
+/// Registers for torch's meta device the operators that exist only in Python: shapes of their results, forward and
+/// backward. Process-wide and once. Existing registrations stay. Threading: any thread.
 void add_meta_kernels();
 }  // namespace pipescope

@@ -16,8 +16,8 @@ struct HiddenImpl : torch::nn::Module {
 };
 TORCH_MODULE(Hidden);
 
-// The target is a fixed linear map of the input about a common mean: the last bias learns the mean within a few steps,
-// the layers the map in many.
+// The target is a fixed linear map of the input plus a common mean. The last bias learns the mean within a few steps;
+// the layers need many for the map.
 Batch mlp_batch(std::int64_t width, std::int64_t batch, std::uint64_t seed) {
     at::Generator samples = at::make_generator<at::CPUGeneratorImpl>(seed);
     at::Generator teacher = at::make_generator<at::CPUGeneratorImpl>(std::uint64_t{1});

@@ -7,24 +7,24 @@
 #include <string_view>
 
 namespace pipescope {
-/// MODEL of the command line where it names a file: "./libmine.so:width=64" is that file and its options.
+/// A MODEL of the command line that names a file: "./libmine.so:width=64" is a path and its options.
 struct ModelFile {
     std::string path;
-    std::string options;  ///< behind the colon; empty where none is
+    std::string options;  ///< after the colon; empty if there are none
 };
-/// Nothing, if the text names no file that ends in the suffix (".so", ".pt"). The first colon behind the suffix parts
-/// them, so that folders may have colons in their names.
+/// Empty unless the text names a file that ends in the suffix (".so", ".pt"). The first colon after the suffix starts
+/// the options, so folders may have colons in their names.
 std::optional<ModelFile> model_file(std::string_view model, std::string_view suffix);
 
-/// The model that a shared library exports (models/user_model.h). The library stays loaded as long as the process.
-/// Throws UserModelError for a file that is none, exports no model, was built for another PipeScope or another torch,
-/// or whose model is incomplete; what the library throws passes on with the file's name, a UsageError as a UsageError.
+/// The model exported by a shared library (models/user_model.h). The library stays loaded for the life of the process.
+/// Throws UserModelError if the file is not a library, exports no model, was built for another PipeScope or torch, or
+/// exports an incomplete model. Exceptions of the library are rethrown with the file's name; a UsageError stays one.
 ModelSpec plugin_model(const ModelFile& file);
 
-/// A TorchScript file (torch.jit.script or trace of a torch.nn.Sequential, then save()). Its layers are the children
-/// that its forward calls one after the other, with the weights of the file. The options say what the file does not:
+/// A model from a TorchScript file (torch.jit.script or trace of a torch.nn.Sequential, then save()). Its layers are
+/// the children that forward calls in sequence, with the weights in the file. The options add what the file lacks:
 ///     input=3x224x224    one sample's shape; required
-///     tokens=1000        the input is token numbers below that, not floating-point
+///     tokens=1000        the input is token numbers below this, not floating-point
 ///     loss=mse           against a made-up target: mse (default), bce (with logits), cross_entropy (classes in
 ///                        dimension 1), next_token (classes last; needs tokens)
 /// Throws UsageError for the options, UserModelError for the file.

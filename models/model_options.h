@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace pipescope {
-/// An option of a model, with its default and the values it may take.
+/// An option of a model, with its default and valid range.
 struct ModelOption {
     enum class Kind { whole, fraction };
 
@@ -18,11 +18,11 @@ struct ModelOption {
     Kind kind = Kind::whole;
 };
 
-/// The options of one model: the defaults, overlaid with what the command line gave.
+/// The options of one model: defaults, overridden by the command line.
 class ModelOptions {
 public:
-    /// `given` is "B=5,C=64" or empty. Throws UsageError for an option that does not exist or stands twice, for what is
-    /// no number, and for a number out of range.
+    /// `given` is "B=5,C=64" or empty. Throws UsageError for an unknown or repeated option, a value that is not a
+    /// number, and a number out of range.
     ModelOptions(std::string model, std::vector<ModelOption> defaults, std::string_view given);
 
     const std::string& model() const noexcept { return model_; }
@@ -38,6 +38,6 @@ private:
     std::vector<std::string> given_;
 };
 
-/// A number as --help and messages show it: "64", "0.1".
+/// A number as shown in --help and messages: "64", "0.1".
 std::string number_text(double value);
 }  // namespace pipescope

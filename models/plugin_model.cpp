@@ -1,6 +1,6 @@
-// A user's shared library, loaded into this process. Two things must hold for it to work: there is one torch (the
-// loader sees to it by the library's name, whichever folder it comes from) and the structs passed are laid out alike.
-// The second is what can be checked, and is, before anything else of the library runs.
+// Loads a user's shared library into this process. Two conditions must hold. There must be one torch: the loader
+// ensures it by the library's name, in whatever folder. And the structs passed must have the same layout: this is
+// checked before anything else of the library runs.
 
 #include "models/model_files.h"
 #include "models/user_model.h"
@@ -27,7 +27,7 @@ void* load(const std::string& path) {
     if (!std::filesystem::is_regular_file(path)) {
         throw UserModelError("'" + path + "' is no file; a model ending in .so is a shared library; check the path");
     }
-    // Absolute: the loader looks for a bare name in the system's folders only.
+    // Absolute, because the loader searches a bare name only in system folders.
     const std::string absolute = std::filesystem::absolute(path).string();
     void* const library = dlopen(absolute.c_str(), RTLD_LAZY | RTLD_LOCAL);
     if (library == nullptr) {
@@ -64,7 +64,7 @@ const PipescopeUserModel& exported_model(void* library, const std::string& path)
     return *model;
 }
 
-// Found missing now, not in the middle of a training.
+// Reports missing symbols now, not in the middle of training.
 void resolve_all_symbols(const std::string& path) {
     if (dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
         throw UserModelError("'" + path + "' misses a function: " + loader_error() +

@@ -1,10 +1,10 @@
-// ResNet-101 (arXiv 1512.03385) flattened as in torchgpipe's benchmarks, so that it can be cut inside a block too. Each
-// of the 33 blocks is 11 layers; its input jumps over nine of them as a skip, in a space of the block's own:
+// ResNet-101 (arXiv 1512.03385), flattened as in torchgpipe's benchmarks, so that cuts inside a block are possible.
+// Each of the 33 blocks has 11 layers. Its input skips nine of them, in a namespace of the block:
 //
 //     identity, conv1, bn1, relu1, conv2, bn2, relu2, conv3, bn3, residual, relu3
 //     stash ───────────────────────────────────────────────────── pop
 //
-// Where a block halves the image or widens the channels, the residual layer projects what it popped.
+// If a block halves the image or widens the channels, its residual layer projects the popped tensor.
 
 #include "engine/skippable.h"
 #include "models/made_up_data.h"
@@ -25,10 +25,10 @@ using torch::nn::Conv2d;
 using torch::nn::Conv2dOptions;
 
 constexpr std::array<std::int64_t, 4> kBlocks = {3, 4, 23, 3};
-constexpr std::int64_t kExpansion = 4;  // a block's output has so many times its inner channels
+constexpr std::int64_t kExpansion = 4;  // ratio of a block's output channels to its inner channels
 constexpr const char* kSkip = "identity";
 
-// Weights whose gradients keep their size, as in the paper (its section 3.4; arXiv 1502.01852).
+// Weight initialisation that preserves the scale of gradients, as in the paper (section 3.4; arXiv 1502.01852).
 Conv2d convolution(Conv2dOptions options) {
     Conv2d conv(options.bias(false));
     torch::nn::init::kaiming_normal_(conv->weight, 0, torch::kFanOut, torch::kReLU);

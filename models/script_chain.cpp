@@ -15,7 +15,7 @@ namespace {
                          "save a torch.nn.Sequential");
 }
 
-/// The name of the child that a node calls, or nothing: %child = prim::GetAttr[name](%self), then
+/// Name of the child that a node calls, or empty: %child = prim::GetAttr[name](%self), then
 /// prim::CallMethod[forward](%child, %previous).
 std::string called_child(const torch::jit::Node& node, const torch::jit::Value& self,
                          const torch::jit::Value& previous) {
@@ -27,7 +27,7 @@ std::string called_child(const torch::jit::Node& node, const torch::jit::Value& 
     return child.kind() == c10::prim::GetAttr && child.inputs()[0] == &self ? child.s(c10::attr::name) : std::string{};
 }
 
-/// What a node does that is no call of a child's forward.
+/// Describes a node that is not a call of a child's forward.
 std::string action_of(const torch::jit::Node& node) {
     if (node.kind() == c10::prim::CallFunction) {
         const torch::jit::Node& function = *node.inputs()[0]->node();

@@ -11,9 +11,9 @@ struct Module;
 namespace pipescope {
 using ScriptChildren = std::vector<std::pair<std::string, torch::jit::Module>>;
 
-/// The children of a TorchScript module whose forward is "call each child with what the one before it returned", in
-/// that order: a Sequential, whatever its class is called. Read from the forward's graph, so that children are never
-/// called in another order than the module calls them. `path` is what messages name.
-/// Throws UserModelError where forward does anything else, or leaves a child with parameters out.
+/// The children of a TorchScript module whose forward passes its input through one child after the other, in that
+/// order: a Sequential, whatever its class name. They are read from the forward's graph, so the order is that of the
+/// calls. `path` is for messages.
+/// Throws UserModelError if forward does anything else, or skips a child with parameters.
 ScriptChildren script_chain(const torch::jit::Module& module, const std::string& path);
 }  // namespace pipescope

@@ -1,5 +1,5 @@
-// A TorchScript file as a model. The file is read once; each layer then is a deep copy of one child, since layers are
-// made again and again: for the profile, for the plain model, for every lane's partition.
+// A TorchScript file as a model. The file is read once. Each layer is a deep copy of one child, since layers are
+// created repeatedly: for the profile, for the plain model and for each lane's partition.
 
 #include "models/made_up_data.h"
 #include "models/model_files.h"
@@ -21,7 +21,7 @@
 
 namespace pipescope {
 namespace {
-// The made-up target takes so many forms; each sample shows which.
+// Number of forms of the made-up target; each sample shows which one to predict.
 constexpr std::int64_t kKinds = 16;
 constexpr std::uint64_t kTargetSeed = 2;
 
@@ -30,8 +30,8 @@ public:
     explicit ScriptLayer(torch::jit::Module module) : module_(std::move(module)) {}
 
     Tensors forward(const Tensors& inputs) override {
-        // TorchScript's optimiser specialises a function over its first calls, and would do so for the checkpointed
-        // and the recomputed forward differently: times and rounding would depend on who ran before.
+        // TorchScript's optimiser specialises a function over its first calls. It would treat checkpointed and
+        // recomputed forwards differently, so times and rounding would depend on the call order.
         const torch::jit::GraphOptimizerEnabledGuard plain(false);
         return unpacked(module_.get_method("forward")({packed(inputs)}));
     }
@@ -90,7 +90,7 @@ private:
     torch::jit::Module module_;
 };
 
-/// In the text of a torch error, what stands before its C++ backtrace.
+/// The part of a torch error before its C++ backtrace.
 std::string first_line(const c10::Error& error) {
     const std::string text = error.what_without_backtrace();
     return text.substr(0, text.find('\n'));
@@ -108,7 +108,7 @@ torch::jit::Module load(const std::string& path) {
     }
 }
 
-/// One tensor in two layers would become two when they are copied.
+/// A tensor shared by two layers would become two tensors when copied.
 void refuse_shared_parameters(const ScriptChildren& children, const std::string& path) {
     std::map<const void*, std::string> owners;
     for (const auto& [name, child] : children) {
@@ -134,10 +134,10 @@ void refuse_nothing_to_train(const torch::jit::Module& module, const std::string
                          "requires_grad set");
 }
 
-/// A copy that shares nothing with the file's, on the device where things are made now.
+/// A copy that shares no storage with the file's module, on the current default device.
 torch::jit::Module copied(const torch::jit::Module& module) {
-    const torch::NoGradGuard no_grad;  // else copies would hang in a graph on what they were copied from
-    // Under a MetaDevice all that is made is on meta, but a copy must be asked to be.
+    const torch::NoGradGuard no_grad;  // otherwise the copies would be connected to the originals in a graph
+    // A MetaDevice redirects new tensors to meta, but not copies.
     const bool on_meta = at::empty({0}).is_meta();
     torch::jit::Module copy = on_meta ? module.deepcopy(at::Device(at::kMeta)) : module.deepcopy();
     auto original = module.named_parameters().begin();
@@ -165,7 +165,7 @@ std::function<at::Tensor(const Tensors&, const Tensors&)> loss_of(ScriptLoss los
     return [](const Tensors& output, const Tensors& target) { return torch::mse_loss(output.at(0), target.at(0)); };
 }
 
-/// What a script says about an input it cannot take stands last, behind its own trace.
+/// A script's own message about an unsuitable input is the last line, after its trace.
 std::string last_line(std::string text) {
     text = text.substr(0, text.find("\nException raised from"));
     text.erase(text.find_last_not_of("\n ") + 1);
@@ -173,8 +173,8 @@ std::string last_line(std::string text) {
     return line == std::string::npos ? text : text.substr(line + 1);
 }
 
-/// Shape of one sample's output, found by a forward. Of two samples, to see which dimension is the batch's; of the
-/// largest token, to see that the model has it.
+/// Shape of one sample's output, from a forward. It uses two samples, to find the batch dimension, and the largest
+/// token, to check that the model accepts it.
 std::vector<std::int64_t> output_shape(const ModelSpec& model, const ScriptOptions& options, const std::string& path) {
     const torch::NoGradGuard no_grad;
     std::vector<std::int64_t> shape = options.input;
@@ -203,7 +203,7 @@ std::vector<std::int64_t> output_shape(const ModelSpec& model, const ScriptOptio
 
 struct ScriptData {
     ScriptOptions options;
-    std::vector<std::int64_t> output;  ///< shape of one sample's
+    std::vector<std::int64_t> output;  ///< shape of one sample's output
 };
 
 void check_loss(const ScriptData& data, const std::string& path) {

@@ -26,7 +26,7 @@ std::optional<std::int64_t> count_of(std::string_view text) {
     return value;
 }
 
-/// The parts between the separators; one empty part for an empty text.
+/// Splits at the separators. An empty text gives one empty part.
 std::vector<std::string_view> split(std::string_view text, char separator) {
     std::vector<std::string_view> parts;
     for (std::size_t end = text.find(separator); end != std::string_view::npos; end = text.find(separator)) {

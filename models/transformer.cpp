@@ -12,7 +12,7 @@ using torch::nn::LayerNormOptions;
 using torch::nn::Linear;
 using torch::nn::LinearOptions;
 
-// Small initial embeddings keep the first loss near log(vocabulary); the value is GPT-2's.
+// Small initial embeddings keep the first loss near log(vocabulary). The value is GPT-2's.
 constexpr double kEmbeddingDeviation = 0.02;
 
 struct EmbeddingImpl : torch::nn::Module {

@@ -1,11 +1,11 @@
-// The U-Net of torchgpipe's benchmarks as a flat list of layers. Five long skips cross it:
+// The U-Net of torchgpipe's benchmarks as a flat list of layers, with five long skips:
 //
 //     [ encoder.0 ]---------------------------------[ decoder.4 ]--[ segment ]
 //        [ encoder.1 ]---------------------------[ decoder.3 ]
 //                   ..  [ encoder.4 ]--[ decoder.0 ]  ..
 //                             [ bottleneck ]
 //
-// Each is stashed behind its encoder and popped by its decoder, in a space of its own, past whatever lies between.
+// Each skip is stashed after its encoder and popped by its decoder, in its own namespace.
 
 #include "engine/skippable.h"
 #include "models/zoo_models.h"
@@ -32,7 +32,7 @@ Tensors stash(const Tensors& inputs, SkipContext& skips) {
     return inputs;
 }
 
-// An odd side was rounded down by the pooling: the missing row and column come back as zeros.
+// Pooling rounded an odd side down. Pads the missing row and column with zeros.
 at::Tensor padded_to(const at::Tensor& input, const at::Tensor& like) {
     const std::int64_t rows = like.size(2) - input.size(2);
     const std::int64_t columns = like.size(3) - input.size(3);
@@ -74,7 +74,7 @@ public:
     }
 
 private:
-    // B blocks: from `input` to `hidden` channels, on at `hidden`, and the last one to `output`.
+    // B blocks: the first from `input` to `hidden` channels, the last to `output`.
     void cell(const std::string& name, std::int64_t input, std::int64_t hidden, std::int64_t output) {
         for (std::int64_t i = 0; i < options_.blocks; ++i) {
             block(name + "." + std::to_string(i), i == 0 ? input : hidden, i + 1 == options_.blocks ? output : hidden);
@@ -91,7 +91,7 @@ private:
                    [] { return torch::nn::LeakyReLU(torch::nn::LeakyReLUOptions().negative_slope(0.01)); });
     }
 
-    // The skip of one level has its space to itself: all five bear the same name.
+    // A namespace per level, since all five skips have the same name.
     static std::string level_space(std::int64_t level) { return "level." + std::to_string(level); }
 
     void add_skip(const std::string& cell, const std::string& space, const SkipNames& names,
@@ -109,7 +109,7 @@ private:
     std::vector<LayerSpec> layers_;
 };
 
-// A brighter disc in noise; the mask says where it is.
+// A bright disc in noise, and a mask that shows where it is.
 Batch unet_batch(std::int64_t size, std::int64_t batch, std::uint64_t seed) {
     at::Generator generator = at::make_generator<at::CPUGeneratorImpl>(seed);
     const at::Tensor place = at::rand({batch, 3, 1, 1}, generator);

@@ -7,7 +7,7 @@
 
 namespace pipescope {
 namespace {
-// Far above any model, far below what would overflow a sum of a thousand partitions.
+// Far above any real model, and low enough that a thousand partitions cannot overflow a sum.
 constexpr std::int64_t kMostLayers = 1'000'000'000;
 }  // namespace
 

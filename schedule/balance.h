@@ -9,7 +9,7 @@
 
 namespace pipescope {
 /// How many consecutive layers each partition owns: {2, 3} cuts five layers after the second.
-/// Invariant: one partition or more, none without a layer. Units: layers, never bytes or seconds.
+/// Invariant: at least one partition, each with at least one layer. Units: layers, never bytes or seconds.
 /// Ownership and threading: an immutable value; copy it freely, read it from any thread.
 /// Source: GPipe (arXiv 1811.06965), section 2.1, where a partition is called a cell.
 class Balance {
@@ -38,6 +38,6 @@ private:
 
 /// "2,3,1"
 std::string to_string(const Balance& balance);
-/// Reads "2,3,1". Throws BalanceError for anything but positive integers separated by commas.
+/// Parses "2,3,1". Throws BalanceError unless the text is positive integers separated by commas.
 Balance parse_balance(const std::string& text);
 }  // namespace pipescope

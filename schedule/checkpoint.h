@@ -6,11 +6,11 @@
 #include <string_view>
 
 namespace pipescope {
-/// Which micro-batches keep only their partition's input during forward and run it again before backward.
+/// Selects the micro-batches that keep only their partition's input in forward, and are recomputed before backward.
 /// Source: GPipe (arXiv 1811.06965), section 2.3; the modes are torchgpipe's (arXiv 2004.09910, section 3.2.3).
 enum class Checkpoint {
     always,
-    except_last,  ///< the last micro-batch goes backward at once, so recomputing it would save nothing
+    except_last,  ///< its backward follows at once, so recomputing it would save nothing
     never,
 };
 
@@ -18,7 +18,7 @@ std::string to_string(Checkpoint mode);
 /// Throws UsageError for a name that is not a mode.
 Checkpoint parse_checkpoint(std::string_view name);
 
-/// Whether micro-batch `i` of `m` is recomputed. `m` is the real number of micro-batches, not the requested one.
+/// True if micro-batch `i` of `m` is recomputed. `m` is the actual number of micro-batches, not the requested one.
 constexpr bool is_checkpointed(Checkpoint mode, MicroBatchId i, int m) {
     switch (mode) {
         case Checkpoint::always: return true;

@@ -53,7 +53,7 @@ std::optional<CoreQueue::Grant> CoreQueue::grant(double now) {
     next = moves ? asking_.begin() : next;
     const std::size_t lane = *next;
     asking_.erase(next);
-    // Of several, the one freed last: the lane that held it is on its way to sleep there.
+    // Prefers the core freed last: the lane that held it goes to sleep there.
     const std::size_t core = moves ? free_.back() : last_[lane];
     free_.erase(std::find(free_.begin(), free_.end(), core));
     held_[lane] = last_[lane] = core;

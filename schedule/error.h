@@ -4,14 +4,14 @@
 #include <string>
 
 namespace pipescope {
-/// Root of every error PipeScope itself throws. A message names the value, the rule and the way out, in lower case
-/// and without a full stop. A user layer's own exception is never wrapped in one.
+/// Base class of all errors that PipeScope throws. A message names the value, the rule and the remedy, in lower case
+/// and without a full stop. Exceptions of user layers are never wrapped.
 class Error : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;
 };
 
-/// A request that can never work as asked: a flag, an option or an argument is wrong.
+/// A wrong flag, option or argument: the request can never work.
 class UsageError : public Error {
 public:
     using Error::Error;

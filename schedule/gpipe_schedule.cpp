@@ -36,7 +36,7 @@ TaskGraph gpipe_schedule(const PipelineShape& shape) {
         }
     }
     programs[shape.lane_of(PartitionId{n - 1}).index()].push_back({0, TaskKind::loss, n - 1, -1, -1});
-    // The backward phase is the forward phase backwards; first-first with the micro-batches renumbered.
+    // The backward phase reverses the forward phase. first_first also renumbers the micro-batches.
     for (auto cycle = cycles.rbegin(); cycle != cycles.rend(); ++cycle) {
         for (auto task = cycle->rbegin(); task != cycle->rend(); ++task) {
             const bool renumbers = shape.backward_order == BackwardOrder::first_first;

@@ -23,12 +23,13 @@ struct CycleTask {
 /// Source: torchgpipe (arXiv 2004.09910), section 3.2.1, algorithm 1.
 std::vector<std::vector<CycleTask>> clock_cycles(int m, int n);
 
-/// GPipe's fill-drain schedule: all forwards by clock-cycle; then, behind the loss, the last micro-batch first (or the
-/// first, if the shape says so), each recomputed right before its backward where it was checkpointed.
-/// Throws UsageError if the shape is not valid. Source: GPipe, section 2.3; torchgpipe, section 3.2.
+/// GPipe's fill-drain schedule: all forwards by clock-cycle, the loss, then all backwards. The backward phase starts
+/// with the last micro-batch, or with the first if the shape says so. A checkpointed micro-batch is recomputed right
+/// before its backward.
+/// Throws UsageError if the shape is invalid. Source: GPipe, section 2.3; torchgpipe, section 3.2.
 TaskGraph gpipe_schedule(const PipelineShape& shape);
 
-/// Where there are replicas: puts the sum of each partition's gradients at the end of its lane's program, the last
-/// partition's first, since its backward ends first.
+/// With replicas, appends an all-reduce of each partition's gradients to its lane's program. The last partition comes
+/// first, because its backward ends first.
 void add_all_reduces(const PipelineShape& shape, std::vector<LaneProgram>& programs);
 }  // namespace pipescope

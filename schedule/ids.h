@@ -6,7 +6,7 @@
 #include <functional>
 
 namespace pipescope {
-/// A strong index: ids of different things do not convert into each other, nor from a plain integer.
+/// A strongly typed index. Ids of different kinds convert neither into each other nor from a plain integer.
 template <class Tag>
 class Id {
 public:
@@ -14,7 +14,6 @@ public:
     constexpr explicit Id(std::int64_t value) : value_(static_cast<std::int32_t>(value)) {}
 
     constexpr std::int32_t value() const noexcept { return value_; }
-    /// For use as an index into a container.
     constexpr std::size_t index() const noexcept { return static_cast<std::size_t>(value_); }
 
     friend constexpr auto operator<=>(Id, Id) = default;

@@ -6,7 +6,8 @@
 #include <vector>
 
 namespace pipescope {
-/// Of an even number of values the mean of the middle two. `values` is not empty. Value: a number or a duration.
+/// The median; for an even number of values, the mean of the middle two. `values` must not be empty. Value is a number
+/// or a duration.
 template <class Value>
 Value median(std::vector<Value> values) {
     std::sort(values.begin(), values.end());
@@ -14,7 +15,7 @@ Value median(std::vector<Value> values) {
     return values.size() % 2 == 1 ? values[middle] : (values[middle - 1] + values[middle]) / 2;
 }
 
-/// `values` is not empty.
+/// `values` must not be empty.
 template <class Value>
 Value mean(const std::vector<Value>& values) {
     Value sum{};

@@ -7,8 +7,8 @@
 #include <string_view>
 
 namespace pipescope {
-/// What holds a lane's bytes, measured and simulated alike; simulator/memory_model.h says what each counts. The names
-/// are columns of every trace and keys of the reports: never rename them.
+/// The use of a lane's bytes, measured or simulated. simulator/memory_model.h defines each category. The names are
+/// columns of every trace and keys of the reports: never rename them.
 enum class MemoryCategory { parameters, gradients, optimizer, boundary, saved, skip, transient, copy, output };
 inline constexpr std::size_t kNumMemoryCategories = 9;
 std::string_view to_string(MemoryCategory category);
@@ -16,14 +16,14 @@ std::string_view to_string(MemoryCategory category);
 /// Bytes per category.
 class MemoryBreakdown {
 public:
-    /// Stands for a category that nobody attributed bytes to, which is not the same as one that held none.
+    /// Marks a category without attributed bytes, as opposed to one that holds 0 bytes.
     static constexpr Bytes kUnknown = -1;
 
     constexpr MemoryBreakdown() { bytes_.fill(kUnknown); }
 
     constexpr Bytes& operator[](MemoryCategory category) { return bytes_[static_cast<std::size_t>(category)]; }
     constexpr Bytes operator[](MemoryCategory category) const { return bytes_[static_cast<std::size_t>(category)]; }
-    /// Whether any category is known.
+    /// True if any category is known.
     bool known() const;
 
     friend bool operator==(const MemoryBreakdown&, const MemoryBreakdown&) = default;

@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace pipescope {
-/// The lane of each partition, as numbers that a user gave. Throws UsageError that names the first wrong one: lanes are
+/// Converts user-given lane numbers, one per partition. Throws UsageError that names the first wrong one: lanes are
 /// numbered from 0 without gaps.
 std::vector<LaneId> checked_placement(const std::vector<std::int64_t>& lanes);
 }  // namespace pipescope

@@ -38,7 +38,7 @@ std::string_view without_blanks(std::string_view text) {
     return text;
 }
 
-// A plain number below this is a forgotten unit: nobody means 5 ns, 16 bytes or 12 bytes per second.
+// A smaller plain number is taken for a forgotten unit: nobody means 5 ns, 16 bytes or 12 bytes per second.
 constexpr double kSmallestPlainNumber = 1000;
 
 std::string value_of(std::string_view option, std::string_view text) {

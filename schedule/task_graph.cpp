@@ -67,7 +67,7 @@ void PipelineShape::check() const {
     }
 }
 
-/// Emits tasks in topological order by walking the lanes' programs round robin; each emitted task pulls its copies.
+/// Emits tasks in topological order. Walks the lanes' programs round robin; each emitted task pulls in its copies.
 class TaskGraphBuilder {
 public:
     TaskGraphBuilder(TaskGraph& graph, const std::vector<LaneProgram>& programs) : graph_(graph), programs_(programs) {}
@@ -105,7 +105,7 @@ private:
     }
     bool crosses_lanes(int from, int to) const { return lane_of(from) != lane_of(to); }
 
-    /// What brings the gradient of the output of (i, j).
+    /// The task that delivers the gradient of the output of (i, j).
     TaskKey gradient_of(int i, int j) const {
         if (j == last_partition()) {
             return loss_of(i);
@@ -114,7 +114,7 @@ private:
         return {0, is_copied ? TaskKind::copy_backward : TaskKind::backward, is_copied ? j : j + 1, i, -1};
     }
 
-    /// Keys the task waits for; a copy where the data crosses lanes, else its producer.
+    /// Keys of the tasks it waits for: a copy if the data crosses lanes, otherwise the producer.
     std::vector<TaskKey> needs(const TaskKey& key) const {
         const int i = key.micro_batch;
         const int j = key.partition;
@@ -167,7 +167,7 @@ private:
         std::vector<TaskKey> keys = needs(key);
         const bool backward_phase = key.kind == TaskKind::recompute || key.kind == TaskKind::backward;
         const bool opens_backward = one_loss() && backward_phase && !in_backward_phase_[lane];
-        if (opens_backward) {  // the gathered output's loss is a barrier for every lane
+        if (opens_backward) {  // the loss of the gathered output is a barrier for all lanes
             const TaskKey loss = loss_of(-1);
             if (std::find(keys.begin(), keys.end(), loss) == keys.end()) {
                 keys.push_back(loss);

@@ -21,82 +21,83 @@ struct SkipRoute {
     friend bool operator==(const SkipRoute&, const SkipRoute&) = default;
 };
 
-/// Where the loss is computed: once on the gathered output, exact for any loss, a barrier before the backward phase; or
-/// for each micro-batch, which lets a micro-batch go backward while others still go forward.
+/// Scope of the loss. mini_batch: computed once on the gathered output; exact for any loss, and a barrier before the
+/// backward phase. micro_batch: computed for each micro-batch, so one can go backward while others still go forward.
 enum class LossScope { mini_batch, micro_batch };
 
-/// Which micro-batch's backward runs first in a fill-drain schedule. torchgpipe takes the last, whose graph is there
-/// already with except_last; the GPipe paper's figure draws it too.
+/// First micro-batch of the backward phase in a fill-drain schedule. torchgpipe takes the last one, whose graph already
+/// exists with except_last; the figure in the GPipe paper does too.
 enum class BackwardOrder { last_first, first_first };
 
-/// When a checkpointed micro-batch runs again: early, as soon as its lane is free, while its gradient is still coming
-/// (torchgpipe, section 3.2.3), or ordinary, only when the gradient is there (plain checkpointing).
+/// Start of a recompute. early: as soon as the lane is free, while the gradient is still on its way (torchgpipe,
+/// section 3.2.3). ordinary: only when the gradient has arrived (plain checkpointing).
 enum class RecomputeStart { early, ordinary };
 
-/// What a schedule is built for. Costs are not part of it: the same graph runs on every clock.
+/// The input of a schedule. It contains no costs: the same graph runs on every clock.
 struct PipelineShape {
     int num_partitions = 1;
-    int num_micro_batches = 1;  ///< the real m, after min(chunks, batch)
+    int num_micro_batches = 1;  ///< actual m, after min(chunks, batch)
     Checkpoint checkpoint = Checkpoint::except_last;
     std::vector<LaneId> placement = {};  ///< lane of each partition; empty: partition j on lane j
-    std::vector<SkipRoute> skips = {};   ///< their position is the skip's index in the TaskKey
+    std::vector<SkipRoute> skips = {};   ///< the index in this list is the skip index in a TaskKey
     LossScope loss = LossScope::mini_batch;
-    BackwardOrder backward_order = BackwardOrder::last_first;  ///< of gpipe; the others go first-first
+    BackwardOrder backward_order = BackwardOrder::last_first;  ///< for gpipe only; other schedules are first_first
     RecomputeStart recompute_start = RecomputeStart::early;
-    int replicas = 1;  ///< of the whole pipeline; with several, each partition's gradients are summed over them at its
-                       ///< lane's end (all_reduce)
+    /// Copies of the whole pipeline. With several, an all_reduce at the end of the lane sums each partition's gradients
+    /// over them.
+    int replicas = 1;
 
     LaneId lane_of(PartitionId partition) const {
         return placement.empty() ? LaneId{partition.value()} : placement.at(partition.index());
     }
     int num_lanes() const;
-    /// The lane a task is accounted to: its partition's, and for a copy the sending one. The loss belongs to the last
-    /// partition's lane. A key without a partition (an optimizer over everything) has none.
+    /// The lane a task is accounted to: its partition's lane, or the sending lane of a copy. The loss belongs to the
+    /// last partition's lane. A key without a partition (an optimizer over all parameters) has no lane.
     std::optional<LaneId> lane_of(const TaskKey& key) const;
-    /// Throws UsageError unless counts fit a TaskKey, the placement names every partition, uses each lane from 0 up,
-    /// and skips run forward.
+    /// Throws UsageError unless counts fit a TaskKey, the placement names a lane for each partition and uses each lane
+    /// from 0 up, and skips run forward.
     void check() const;
 };
 
 using TaskIndex = std::size_t;
 
 struct Task {
-    TaskKey key;      ///< step 0: a graph is one step
-    LaneId lane;      ///< compute: where it runs; copy: the sending lane
-    LaneId receiver;  ///< copy: the receiving lane; compute: the same as lane
+    TaskKey key;      ///< step 0, since a graph is one step
+    LaneId lane;      ///< compute: the lane that runs it; copy: the sending lane
+    LaneId receiver;  ///< copy: the receiving lane; compute: same as lane
 };
 
-/// All copies from one lane to another, in their order: they share one serial link.
+/// All copies from one lane to another in order. They share one serial link.
 struct Channel {
     LaneId from;
     LaneId to;
     std::vector<TaskIndex> order;
 };
 
-/// One lane's compute tasks in the order it runs them.
+/// The compute tasks of one lane in execution order.
 using LaneProgram = std::vector<TaskKey>;
 
-/// The tasks of one step, their dependencies, and the order of each lane and channel. The engine runs it on the real
-/// clock, the simulator on a virtual one.
-/// Invariants: tasks() is a topological order of dependencies and lane orders together, so one pass over it is enough;
-/// every task stands in exactly one lane order or channel.
+/// The tasks of one step, their dependencies, and the order of each lane and channel. The engine runs the graph on the
+/// real clock, the simulator on a virtual one.
+/// Invariants: tasks() is a topological order of dependencies and lane orders together, so one pass is enough. Each
+/// task is in exactly one lane order or channel.
 /// Threading: immutable once built; read it from any thread.
 class TaskGraph {
 public:
-    /// Adds the copies, skips and data dependencies that follow from the shape to the lanes' programs:
+    /// Adds to the lanes' programs the copies, skips and data dependencies that follow from the shape:
     ///
     ///     forward(i,j) -> copy_forward(i,j) -> forward(i,j+1) ... -> loss
     ///     loss -> first task of the backward phase of every lane (recompute included)
     ///     backward(i,j+1) -> copy_backward(i,j) -> backward(i,j),   recompute(i,j) -> backward(i,j)
-    ///     backward(i,j) -> backward_weight(i,j), where a program splits the backward
+    ///     backward(i,j) -> backward_weight(i,j), if a program splits the backward
     ///
     /// With LossScope::micro_batch each micro-batch has its own loss(i), and only backward(i,n-1) waits for it.
-    /// No copy between partitions of one lane. Throws Error if the programs wait for each other in a circle.
+    /// Partitions on one lane need no copy. Throws Error if the programs wait for each other in a cycle.
     TaskGraph(PipelineShape shape, const std::vector<LaneProgram>& programs);
 
     const PipelineShape& shape() const noexcept { return shape_; }
     std::span<const Task> tasks() const noexcept { return tasks_; }
-    /// What must end before the task may start, its lane's or channel's previous task apart.
+    /// Tasks that must end before this task starts, excluding the previous task of its lane or channel.
     std::span<const TaskIndex> dependencies(TaskIndex task) const { return dependencies_.at(task); }
     std::span<const TaskIndex> dependents(TaskIndex task) const { return dependents_.at(task); }
     int num_lanes() const noexcept { return static_cast<int>(lane_orders_.size()); }
@@ -106,7 +107,7 @@ public:
     std::optional<TaskIndex> find(TaskKey key) const;
 
 private:
-    // Fills the members below and is gone when the constructor ends.
+    // Fills the members below during construction only.
     friend class TaskGraphBuilder;
 
     PipelineShape shape_;

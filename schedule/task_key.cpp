@@ -22,7 +22,7 @@ std::uint64_t field(std::int32_t value, int bits) {
     return value < 0 ? ones(bits) : static_cast<std::uint64_t>(value) & ones(bits);
 }
 
-/// Takes the lowest bits off `packed`.
+/// Removes the lowest bits of `packed` and returns them.
 std::int32_t take(std::uint64_t& packed, int bits) {
     const std::uint64_t value = packed & ones(bits);
     packed >>= bits;

@@ -7,7 +7,7 @@
 
 namespace pipescope {
 namespace {
-/// Length of the union of intervals, which it sorts.
+/// Length of the union of the intervals. Sorts them.
 Nanoseconds union_length(std::vector<std::pair<Nanoseconds, Nanoseconds>>& intervals) {
     std::sort(intervals.begin(), intervals.end());
     Nanoseconds total{0};

@@ -11,17 +11,16 @@
 namespace pipescope {
 using Nanoseconds = std::chrono::nanoseconds;
 
-/// Where a slice comes from.
 enum class Source { measured, simulated };
 std::string_view to_string(Source source);
 
-/// One task on a lane, from start to end. A copy stands on the sending lane.
+/// One task on a lane, from start to end. A copy is on the sending lane.
 struct Slice {
     TaskKey key;
     LaneId lane;
     Nanoseconds start{0};  ///< since the start of the recording, or of the simulated step
     Nanoseconds end{0};
-    Bytes bytes = 0;  ///< moved by a copy; 0 where unknown or without meaning
+    Bytes bytes = 0;  ///< moved by a copy; 0 if unknown or not a copy
 
     Nanoseconds duration() const { return end - start; }
     friend bool operator==(const Slice&, const Slice&) = default;
@@ -34,7 +33,7 @@ struct LaneInfo {
     friend bool operator==(const LaneInfo&, const LaneInfo&) = default;
 };
 
-/// A run over time, of one step or many. Slices are sorted by start, then lane.
+/// A run of one or many steps over time. Slices are sorted by start, then lane.
 struct Timeline {
     Source source = Source::measured;
     std::vector<LaneInfo> lanes;
@@ -44,9 +43,8 @@ struct Timeline {
 };
 
 void sort_slices(Timeline& timeline);
-/// The step numbers that occur, ascending.
+/// Step numbers that occur, ascending.
 std::vector<std::int32_t> steps_of(const Timeline& timeline);
-/// The slices of one step, times unchanged.
 Timeline step_of(const Timeline& timeline, std::int32_t step);
 
 struct LaneStatistics {
@@ -56,32 +54,32 @@ struct LaneStatistics {
     friend bool operator==(const LaneStatistics&, const LaneStatistics&) = default;
 };
 
-/// Bubble and step time of one step, measured and simulated alike.
+/// Bubble and step time of one step, measured or simulated.
 struct StepStatistics {
     Nanoseconds start{0};        ///< of the first forward
     Nanoseconds end{0};          ///< of the last backward
     double bubble_fraction = 0;  ///< mean over lanes
     std::vector<LaneStatistics> lanes;
 
-    /// Makespan: the loss inside, the optimizer outside.
+    /// Makespan. Includes the loss, excludes the optimizer.
     Nanoseconds step_time() const { return end - start; }
     friend bool operator==(const StepStatistics&, const StepStatistics&) = default;
 };
 
-/// Statistics of one step of the timeline; zeros if it has no compute slice of that step.
+/// Statistics of one step. All zero if the timeline has no compute slice of that step.
 /// Cost: O(slices log slices).
 StepStatistics step_statistics(const Timeline& timeline, std::int32_t step);
 
-/// What a lane held at one instant.
+/// Memory of a lane at one instant.
 struct MemorySample {
     LaneId lane;
     Nanoseconds time{0};
-    Bytes allocated = 0;     ///< held by tensors now
-    Bytes peak = 0;          ///< highest since the sample before; at least `allocated`
+    Bytes allocated = 0;     ///< held by tensors at this instant
+    Bytes peak = 0;          ///< highest value since the previous sample; at least `allocated`
     Bytes reserved = 0;      ///< held by the caching allocator; 0 on the CPU
     std::int64_t task = -1;  ///< packed TaskKey of the task that just ended, or -1
-    /// What `allocated` consists of; its categories sum to it where all are known. To tell what a peak consists of,
-    /// take a sample at the instant of the peak, where `allocated` equals `peak`.
+    /// Composition of `allocated`. If all categories are known, they sum to it. For the composition of a peak, take a
+    /// sample at the instant of the peak, when `allocated` equals `peak`.
     MemoryBreakdown composition = {};
 
     friend bool operator==(const MemorySample&, const MemorySample&) = default;

@@ -9,21 +9,21 @@
 #include <vector>
 
 namespace pipescope {
-/// Chrome counts in us; three decimals keep every ns, which a double above 2^53 ns would not.
+/// Time in us, Chrome's unit, with three decimals. Keeps every ns, which a double would not above 2^53 ns.
 std::string chrome_microseconds(Nanoseconds time);
-/// The text as a JSON string, quotes included; what is no UTF-8 is replaced.
+/// The text as a quoted JSON string. Invalid UTF-8 is replaced.
 std::string json_string(std::string_view text);
 
-/// Writes the events of the list one by one, so that a million slices never stand in memory as JSON.
+/// Writes list events one by one, so that a million slices are never in memory as JSON.
 class ChromeEventList {
 public:
     explicit ChromeEventList(std::ostream& out) : out_(out) {}
 
     void add(std::string_view event);
-    /// A "process_name" or "thread_name"; `more` is further arguments, such as `,"kind":"stream"`.
+    /// Writes a "process_name" or "thread_name". `more` is further arguments, such as `,"kind":"stream"`.
     void name(std::string_view what, int process, int thread, std::string_view name, std::string_view more = {});
     void sort_index(int process, int thread, int index);
-    /// An arrow's begin ("s"), way point ("t") or end ("f"), bound to the slice that starts then.
+    /// Writes an arrow's start ("s"), step ("t") or end ("f"), bound to the slice that starts then.
     void flow(std::string_view phase, std::string_view category, std::int64_t id, int process, int thread,
               Nanoseconds start);
     std::int64_t next_flow() { return ++last_flow_; }
@@ -34,18 +34,18 @@ private:
     std::int64_t last_flow_ = 0;
 };
 
-/// Slices of one thread of a Chrome trace must nest. Tells which of several threads takes a slice that may overlap
-/// others; give slices by their start, the longer first.
+/// Distributes slices over threads so that those of one thread nest, as a Chrome trace requires. Pass slices by start,
+/// longer ones first.
 class NestingThreads {
 public:
     explicit NestingThreads(std::size_t most) : most_(most) {}
 
-    /// Index of the first thread where the slice nests; the last one where it does nowhere.
+    /// Index of the first thread in which the slice nests, or of the last thread if there is none.
     std::size_t take(Nanoseconds start, Nanoseconds end);
     std::size_t used() const { return ends_.size(); }
 
 private:
     std::size_t most_;
-    std::vector<std::vector<Nanoseconds>> ends_;  // per thread, of the slices that are open
+    std::vector<std::vector<Nanoseconds>> ends_;  // per thread, of the open slices
 };
 }  // namespace pipescope

@@ -20,23 +20,23 @@ using nlohmann::json;
 int process_of(Source source) {
     return source == Source::measured ? 1 : 2;
 }
-/// Threads and streams come behind the timelines, a process for each group.
+/// Process numbers of threads and streams: after the timelines, one process per group.
 constexpr int kFirstGroupProcess = 10;
 
 constexpr int kStepsThread = 0;
-/// Threads per lane or track: its own, and more for what overlaps, since slices of one thread must nest.
+/// Threads per lane or track: one, and more for overlapping slices, since slices of one thread must nest.
 constexpr int kThreadsEach = 16;
 int compute_thread(LaneId lane) {
     return 1 + lane.value() * kThreadsEach;
 }
 
-/// Where a slice was put, for the arrows.
+/// Location of a slice, for arrows.
 struct Place {
     int thread = 0;
     Nanoseconds start{0};
 };
 
-/// Which task's output a copy carries, and which task waits for it. A skip's taker is known to the schedule only.
+/// The task that produced a copy's data and the task that waits for it. Only the schedule knows who waits for a skip.
 std::pair<TaskKey, TaskKey> ends_of_copy(const TaskKey& copy) {
     TaskKey here{copy.step, TaskKind::forward, copy.partition, copy.micro_batch, -1};
     TaskKey next{copy.step, TaskKind::forward, copy.partition + 1, copy.micro_batch, -1};
@@ -57,7 +57,7 @@ std::string arguments(const Slice& slice) {
     return text;
 }
 
-/// "forward (2, 1)": without the step, which the slice's place shows.
+/// "forward (2, 1)": no step, since the slice's position shows it.
 std::string slice_name(TaskKey key) {
     key.step = -1;
     return to_string(key);
@@ -65,7 +65,7 @@ std::string slice_name(TaskKey key) {
 
 class TimelineExport {
 public:
-    /// `are_streams`: readers of PyTorch's traces shall take the lanes for streams of a GPU.
+    /// `are_streams`: makes readers of PyTorch traces treat the lanes as GPU streams.
     TimelineExport(const Timeline& timeline, bool are_streams, ChromeEventList& events)
         : timeline_(timeline),
           are_streams_(are_streams),
@@ -103,8 +103,8 @@ private:
             chrome_microseconds(slice.duration()), arguments(slice), stream));
     }
 
-    /// Arrow producer -> copy -> consumer, bound to the slices by their starts; left out where an end was not recorded,
-    /// since half an arrow is an error to the viewers.
+    /// Arrow producer -> copy -> consumer, bound to the slices by their starts. Omitted if an end was not recorded,
+    /// since viewers report half an arrow as an error.
     void write_arrow(const TaskKey& copy) {
         const auto [producer, consumer] = ends_of_copy(copy);
         const auto from = places_.find(pack(producer));
@@ -175,8 +175,8 @@ void write_counter(std::string_view name, Nanoseconds time, std::string_view arg
                            process_of(Source::measured), chrome_microseconds(time), arguments, more));
 }
 
-/// A counter's series are drawn on top of each other, so that only what adds up stands in one: the categories sum to
-/// what is allocated. The first counter carries the whole sample besides.
+/// A counter's series are stacked, so one counter has only values that add up: the categories sum to the allocated
+/// bytes. The first counter also carries the whole sample.
 void write_memory(const std::vector<MemorySample>& samples, const std::vector<LaneInfo>& lanes,
                   ChromeEventList& events) {
     for (const MemorySample& sample : samples) {
@@ -196,7 +196,7 @@ void write_memory(const std::vector<MemorySample>& samples, const std::vector<La
     }
 }
 
-/// Threads and streams, without the ranges that are tasks, and arrows from the calls to the kernels they launched.
+/// Writes threads and streams, without ranges that are tasks, and arrows from calls to the kernels they launched.
 class TracksExport {
 public:
     TracksExport(const OpenedTrace& trace, ChromeEventList& events) : trace_(trace), events_(events) {}
@@ -282,8 +282,8 @@ json lanes_json(const std::vector<LaneInfo>& lanes) {
     return list;
 }
 
-/// What a reader of the picture must know (lost ranges, what was degraded), and what an import needs to make the trace
-/// again: tables without a time on the axis.
+/// Facts that a viewer must know (lost ranges, degraded features), and the tables without times, which an import needs
+/// to restore the trace.
 json other_data(const OpenedTrace& trace) {
     json other = {
         {"pipescope", {{"format", kChromeExportFormat}, {"version", kChromeExportVersion}}},
@@ -318,7 +318,7 @@ json other_data(const OpenedTrace& trace) {
 }  // namespace
 
 void export_chrome(const OpenedTrace& trace, std::ostream& out) {
-    // Holistic Trace Analysis wants a rank, and its steps by the name that PyTorch's profiler gives them.
+    // Holistic Trace Analysis needs a rank, and steps named as by PyTorch's profiler.
     out << R"({"displayTimeUnit":"ns","otherData":)"
         << other_data(trace).dump(-1, ' ', false, json::error_handler_t::replace)
         << R"(,"distributedInfo":{"rank":0},"traceEvents":[)";

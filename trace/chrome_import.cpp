@@ -16,10 +16,10 @@ using nlohmann::json;
 
 constexpr std::int64_t kMeasuredProcess = 1;
 constexpr std::int64_t kSimulatedProcess = 2;
-/// More lanes than any schedule can name; a larger number comes from a damaged file.
+/// More lanes than any schedule can name. A larger number comes from a damaged file.
 constexpr std::int64_t kMostLanes = 1 << 16;
 
-/// Turns events of PipeScope's own export back into the rows they were; leaves the others to the tracks.
+/// Converts events of PipeScope's own export back into rows. Leaves other events to the tracks.
 class ChromeImport : public ChromeListener {
 public:
     ChromeImport(const std::filesystem::path& path, OpenedTrace& trace) : path_(path), trace_(trace) {}
@@ -35,7 +35,7 @@ public:
 
     void finish(const ChromeHeader& header) {
         if (!ours_ && is_stamped(header)) {
-            read_stamp(header);  // an export of an empty trace
+            read_stamp(header);  // needed for an export of an empty trace
         }
         const Nanoseconds moved = tracks_.finish(trace_, ours_);
         if (ours_) {
@@ -46,7 +46,7 @@ public:
         }
         trace_.origin = header.is_kineto ? TraceOrigin::kineto : TraceOrigin::chrome;
         constexpr std::int64_t kFirstPlausible =
-            1'000'000'000'000'000'000;  // the year 2001 in ns: no time since a start
+            1'000'000'000'000'000'000;  // the year 2001 in ns: too large for a time since a start
         if (header.base_time || moved.count() > kFirstPlausible) {
             trace_.utc_epoch_ns = header.base_time.value_or(0) + moved.count();
         }
@@ -81,7 +81,7 @@ private:
         trace_.origin = TraceOrigin::pipescope_chrome;
     }
 
-    /// Whether the event was one of ours.
+    /// True if the event belongs to our own export.
     bool take(const ChromeEvent& event) {
         const bool measured = event.process == ChromeId{kMeasuredProcess, ""};
         const bool simulated = event.process == ChromeId{kSimulatedProcess, ""};
@@ -150,7 +150,7 @@ private:
         return sample;
     }
 
-    /// The tables without times on the axis, under otherData.
+    /// Reads the tables without times, under otherData.
     void read_rows(const json& other) {
         try {
             for (const auto& [key, value] : other.at("run").items()) {
@@ -197,7 +197,7 @@ private:
     bool ours_ = false;
 };
 
-/// "parse error at line 1, column 5: ..." without the library's own number before it.
+/// "parse error at line 1, column 5: ...", without the library's error number.
 std::string fault_of(const json::exception& error) {
     const std::string text = error.what();
     const std::size_t behind = text.find("] ");

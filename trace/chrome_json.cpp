@@ -8,9 +8,9 @@ namespace pipescope {
 namespace {
 using nlohmann::json;
 
-/// "1234.567" us as ns, without the detour over a double, which loses ns above 2^53.
+/// Converts "1234.567" us to ns, without a double, which loses ns above 2^53.
 std::optional<std::int64_t> nanoseconds(std::string_view text) {
-    constexpr std::int64_t kMost = INT64_MAX / 20;  // results stay so small that no difference overflows
+    constexpr std::int64_t kMost = INT64_MAX / 20;  // small enough that no difference overflows
     const bool negative = text.starts_with('-');
     std::int64_t value = 0;
     int decimals = -1;
@@ -37,7 +37,7 @@ std::optional<std::int64_t> nanoseconds(std::string_view text) {
     return negative ? -value : value;
 }
 
-/// Builds the small objects beside the events, to a depth that no sane file reaches.
+/// Builds the small objects beside the events. Limits the depth to a sane value.
 class DomBuilder {
 public:
     explicit DomBuilder(json& root) : root_(root) {}
@@ -140,7 +140,7 @@ public:
         return true;
     }
     bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
-        // Thrown as the type it is: the base class has no public copy.
+        // Rethrown as its own type: the base class has no public copy constructor.
         if (const auto* fault = dynamic_cast<const json::parse_error*>(&error)) {
             throw *fault;
         }
@@ -187,7 +187,7 @@ private:
         event_.sample.clear();
     }
 
-    /// `text` is a string's contents, or a real number as it was written.
+    /// `text` is a string's contents, or a real number as written.
     bool scalar(ChromeArgument::Type type, std::int64_t integer, double real, const std::string& text) {
         switch (place()) {
             case Place::event: set_field(type, integer, text); return true;
@@ -217,7 +217,7 @@ private:
         }
     }
 
-    /// False stops the reading.
+    /// Returns false to stop reading.
     bool set_header(ChromeArgument::Type type, std::int64_t integer, const std::string& text) {
         if (key_ == "schemaVersion") {
             header_.is_kineto = true;

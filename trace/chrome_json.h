@@ -10,22 +10,22 @@
 #include <vector>
 
 namespace pipescope {
-/// A name or number of a process or thread: Chrome traces have both.
+/// Id of a process or thread: Chrome traces use numbers and names.
 struct ChromeId {
     std::int64_t number = 0;
-    std::string text;  ///< empty: the number counts
+    std::string text;  ///< empty: the number is the id
 
     friend auto operator<=>(const ChromeId&, const ChromeId&) = default;
 };
 
-/// One of an event's arguments; lists and objects among them are left out.
+/// An argument of an event. Nested lists and objects are omitted.
 struct ChromeArgument {
     enum class Type { null, integer, real, text };
 
     std::string key;
     Type type = Type::null;
-    std::int64_t integer = 0;  ///< true is 1; of a real number: rounded towards 0
-    double real = 0;           ///< of an integer too
+    std::int64_t integer = 0;  ///< 1 for true; a real number rounded towards 0
+    double real = 0;           ///< also set for an integer
     std::string text;
 };
 
@@ -43,13 +43,13 @@ public:
     void clear() { used_ = 0; }
 
 private:
-    std::vector<ChromeArgument> all_;  // kept, with their strings, from event to event
+    std::vector<ChromeArgument> all_;  // kept with their strings from event to event, to save allocations
     std::size_t used_ = 0;
 };
 
-/// One element of "traceEvents". Times are ns: Chrome's us have decimals, which are read exactly.
+/// An element of "traceEvents". Times are in ns; Chrome's us have decimals, which are read exactly.
 struct ChromeEvent {
-    std::size_t index = 0;  ///< its place in the list, for messages
+    std::size_t index = 0;  ///< position in the list, for messages
     char phase = 0;
     std::string name;
     std::string category;
@@ -59,28 +59,28 @@ struct ChromeEvent {
     std::optional<std::int64_t> start;
     std::optional<std::int64_t> duration;
     ChromeArguments arguments;
-    ChromeArguments sample;  ///< PipeScope's own: what a memory counter leaves out
+    ChromeArguments sample;  ///< PipeScope's own: the sample's values that a memory counter omits
 };
 
-/// What stands beside the events.
+/// Fields beside the events.
 struct ChromeHeader {
     nlohmann::json other;                   ///< "otherData"
-    std::string format;                     ///< "format", which a profile has
-    bool has_events = false;                ///< the list was there
-    bool is_kineto = false;                 ///< PyTorch's profiler says so
+    std::string format;                     ///< "format", as in a profile
+    bool has_events = false;                ///< the list exists
+    bool is_kineto = false;                 ///< written by PyTorch's profiler
     std::optional<std::int64_t> base_time;  ///< "baseTimeNanoseconds": wall clock at ts 0
 };
 
-/// Is told of events as they come.
+/// Receives events as they are read.
 class ChromeListener {
 public:
     virtual ~ChromeListener() = default;
-    /// `header` holds what stood before the event.
+    /// `header` holds the fields before the event.
     virtual void event(const ChromeEvent& event, const ChromeHeader& header) = 0;
 };
 
-/// Reads a Chrome trace as a stream, either form: a list of events, or an object with "traceEvents". Stops early at a
-/// profile, which `format` of the result tells. Memory: one event at a time. Throws nlohmann::json::exception, with
-/// line and column, where the text is no JSON.
+/// Reads a Chrome trace as a stream, in either form: a list of events, or an object with "traceEvents". Stops early at
+/// a profile, which `format` of the result reports. Memory: one event at a time. Throws nlohmann::json::exception with
+/// line and column for invalid JSON.
 ChromeHeader read_chrome_json(std::istream& in, ChromeListener& listener);
 }  // namespace pipescope

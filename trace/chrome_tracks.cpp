@@ -48,7 +48,7 @@ void ChromeTracks::add(const ChromeEvent& event) {
         case 'M': set_name(event); break;
         case 's':
         case 't':
-        case 'f':  // arrows: what they join bears the same correlation
+        case 'f':  // arrows: the events they connect have the same correlation
         case 'n': break;
         default: ++left_out_;
     }
@@ -85,14 +85,14 @@ TraceRange& ChromeTracks::add_range(Track& track, const ChromeEvent& event) {
 }
 
 void ChromeTracks::add_complete(const ChromeEvent& event) {
-    constexpr std::int64_t kMost = INT64_MAX / 4;  // far from where sums overflow
+    constexpr std::int64_t kMost = INT64_MAX / 4;  // sums of such values cannot overflow
     if (!event.start || *event.start > kMost || *event.start < -kMost || event.duration.value_or(0) > kMost) {
         ++left_out_;
         return;
     }
     TraceRange& range = add_range(track_of(event), event);
     range.end = range.start + Nanoseconds{std::max<std::int64_t>(0, event.duration.value_or(0))};
-    range.open = event.arguments.integer_or("open", 0) != 0;  // so writes our export; its end is the trace's
+    range.open = event.arguments.integer_or("open", 0) != 0;  // from our own export; such a range ends with the trace
     last_ = std::max(last_, range.end);
 }
 
@@ -150,7 +150,7 @@ void ChromeTracks::add_counter(const ChromeEvent& event) {
     }
 }
 
-/// PyTorch's profiler tells each allocation with the totals behind it.
+/// PyTorch's profiler reports each allocation with the totals after it.
 void ChromeTracks::add_memory(const ChromeEvent& event) {
     const ChromeArguments& arguments = event.arguments;
     constexpr int kCpu = 0;
@@ -180,7 +180,7 @@ void ChromeTracks::set_name(const ChromeEvent& event) {
     }
 }
 
-/// The labels of PyTorch's profiler tell "GPU 0" from "CPU"; its processes are all "python".
+/// The labels of PyTorch's profiler distinguish "GPU 0" from "CPU"; its processes are all named "python".
 std::string ChromeTracks::group_of(const ChromeId& id, bool exact) const {
     const auto found = processes_.find(id);
     const Process process = found == processes_.end() ? Process{} : found->second;
@@ -196,7 +196,7 @@ std::string ChromeTracks::group_of(const ChromeId& id, bool exact) const {
 
 void ChromeTracks::finish_track(Track& track, const TrackKey& key, bool exact) {
     for (TraceRange& range : track.track.ranges) {
-        if (range.open && !exact) {  // our own export tells where the trace ends for them
+        if (range.open && !exact) {  // our own export gives the end of the trace as their end
             range.end = last_;
         }
     }

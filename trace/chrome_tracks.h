@@ -10,18 +10,18 @@
 #include <vector>
 
 namespace pipescope {
-/// Gathers the events of a Chrome trace into tracks and counters.
+/// Collects the events of a Chrome trace into tracks and counters.
 class ChromeTracks {
 public:
     void add(const ChromeEvent& event);
-    /// Puts everything into the trace. Unless `exact`, times are moved so that the first is 0; returns by how much.
+    /// Moves everything into the trace. Unless `exact`, shifts times so that the first is 0; returns the shift.
     Nanoseconds finish(OpenedTrace& trace, bool exact);
 
 private:
     struct Track {
         RangeTrack track;
-        std::string name;               // as the file says
-        std::vector<std::size_t> open;  // begun and not ended
+        std::string name;               // as in the file
+        std::vector<std::size_t> open;  // started and not ended
         bool async = false;
     };
     struct Process {
@@ -45,7 +45,7 @@ private:
     void finish_track(Track& track, const TrackKey& key, bool exact);
 
     std::map<TrackKey, Track> tracks_;
-    std::map<TrackKey, Track>::iterator last_used_ = tracks_.end();  // events of one thread come in a row
+    std::map<TrackKey, Track>::iterator last_used_ = tracks_.end();  // successive events often belong to one thread
     std::map<std::pair<std::string, std::string>, std::pair<Track*, std::size_t>> async_;  // by category and id
     std::map<ChromeId, Process> processes_;
     std::map<std::string, CounterTrack> counters_;

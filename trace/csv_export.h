@@ -7,13 +7,13 @@
 #include <string_view>
 
 namespace pipescope {
-/// What a CSV file has one line of.
+/// Tables to export, one line per row.
 enum class CsvTable { tasks, steps, memory, ranges };
 std::string_view to_string(CsvTable table);
 std::optional<CsvTable> parse_csv_table(std::string_view name);
 
-/// The table with a line of column names first. Times in ns, sizes in bytes; -1 or an empty field where a value has no
-/// meaning; texts are quoted where they need it (RFC 4180). Tasks: the measured first, then the simulated.
-/// Throws TraceError where the stream fails.
+/// Writes the table after a line of column names. Times in ns, sizes in bytes; -1 or an empty field for a value without
+/// meaning; texts are quoted if necessary (RFC 4180). Tasks: measured first, then simulated. Throws TraceError if the
+/// stream fails.
 void export_csv(const OpenedTrace& trace, CsvTable table, std::ostream& out);
 }  // namespace pipescope

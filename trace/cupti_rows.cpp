@@ -9,18 +9,18 @@ namespace {
 constexpr int kRuntimeClass = 0;  // ENUM_NSYS_EVENT_CLASS
 constexpr int kDriverClass = 1;
 
-/// nsys has CUPTI's kinds less one, and CUPTI's "unknown" (0) at the end.
+/// nsys numbers kinds one lower than CUPTI, and puts CUPTI's "unknown" (0) last.
 int nsys_memory_kind(int kind) {
     constexpr int kNsysUnknown = 7;
     return kind <= 0 || kind > kNsysUnknown ? kNsysUnknown : kind - 1;
 }
 
-/// nsys counts the driver's compiler as 2 and CUPTI's own kinds, which have 16 zeros behind them, from 3.
+/// nsys numbers the driver's compiler 2. CUPTI's other kinds, which are multiples of 2^16, start at 3.
 int nsys_overhead_type(int kind) {
     return kind >> 16 != 0 ? (kind >> 16) + 2 : kind == 0 ? 0 : kind + 1;
 }
 
-/// Unsigned 64 bit are stored with the same bits.
+/// SQLite has no unsigned 64-bit integers; the bits are kept.
 std::int64_t same_bits(std::uint64_t value) {
     return static_cast<std::int64_t>(value);
 }
@@ -58,7 +58,7 @@ void insert(SQLite::Statement& row, const Values&... values) {
     row.reset();
 }
 
-/// The statements of all tables, prepared once.
+/// The prepared statements of all tables.
 struct Statements {
     explicit Statements(SQLite::Database& db)
         : kernel(db,
@@ -115,13 +115,13 @@ struct CuptiRows::Impl {
         writer.change([&](SQLite::Database&) { insert(statement, values...); });
         ++rows;
     }
-    /// A row whose first columns are those of a DeviceSpan; for tables that say which node of a graph it was.
+    /// Adds a row whose first columns are those of a DeviceSpan, for tables with a graph node column.
     template <class... Values>
     void add_node(SQLite::Statement& statement, const DeviceSpan& span, const Values&... values) {
         add_row(statement, span.start, span.end, span.device, span.context, span.stream, span.correlation, global_pid(),
                 unless_zero(span.graph_node), values...);
     }
-    /// For the few rows that come once: no statement is kept.
+    /// Adds one of the few rows that come once. Keeps no statement.
     template <class... Values>
     void add_once(const char* sql, const Values&... values) {
         writer.change([&](SQLite::Database& db) {
@@ -148,7 +148,7 @@ CuptiRows::~CuptiRows() = default;
 void CuptiRows::add(const KernelRecord& kernel) {
     impl_->add_node(impl_->statements->kernel, kernel.span, impl_->writer.intern(kernel.demangled_name),
                     impl_->writer.intern(kernel.short_name), impl_->writer.intern(kernel.mangled_name),
-                    kernel.launch_type + 1,  // nsys has "unknown" before CUPTI's first
+                    kernel.launch_type + 1,  // nsys has an extra "unknown" before CUPTI's first value
                     kernel.cache_config, kernel.registers_per_thread, kernel.grid[0], kernel.grid[1], kernel.grid[2],
                     kernel.block[0], kernel.block[1], kernel.block[2], kernel.static_shared_memory,
                     kernel.dynamic_shared_memory, kernel.local_memory_per_thread, kernel.local_memory_total,
@@ -203,7 +203,7 @@ void CuptiRows::add(const CudaEventRecord& event) {
 void CuptiRows::add(const DeviceMemoryRecord& memory) {
     impl_->add_row(impl_->statements->memory, memory.time, impl_->global_pid(), memory.device, memory.context,
                    same_bits(memory.address), same_bits(memory.program_counter), same_bits(memory.bytes),
-                   nsys_memory_kind(memory.memory_kind), memory.operation - 1,  // nsys begins with 0, CUPTI with 1
+                   nsys_memory_kind(memory.memory_kind), memory.operation - 1,  // nsys counts from 0, CUPTI from 1
                    std::string(memory.name), memory.correlation, memory.stream);
 }
 

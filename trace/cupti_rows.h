@@ -9,17 +9,17 @@
 #include <string_view>
 
 namespace pipescope {
-// What a CUDA device did, as CUPTI reports it: numbers and enumerators are CUPTI's, times are ns since the start of the
-// recording. CuptiRows turns them into nsys' numbers, which differ in places.
+// Activity of a CUDA device as CUPTI reports it. Numbers and enumerators are CUPTI's; times are in ns since the start
+// of the recording. CuptiRows converts them to those of nsys, which differ in places.
 
-/// Something that ran on a device.
+/// An activity on a device.
 struct DeviceSpan {
     std::int64_t start = 0;
     std::int64_t end = 0;
     std::uint32_t device = 0;
     std::uint32_t context = 0;
     std::uint32_t stream = 0;
-    std::uint32_t correlation = 0;  ///< the API call that launched it
+    std::uint32_t correlation = 0;  ///< of the API call that launched it
     std::uint64_t graph_node = 0;   ///< 0: not launched by a graph
 };
 
@@ -48,7 +48,7 @@ struct MemcpyRecord {
     int copy_kind = 0;         ///< CUpti_ActivityMemcpyKind
     int source_kind = 0;       ///< CUpti_ActivityMemoryKind
     int destination_kind = 0;  ///< CUpti_ActivityMemoryKind
-    /// The devices and contexts at both ends; a peer copy only.
+    /// Devices and contexts of both ends, for a peer copy only.
     struct Peers {
         std::uint32_t source_device = 0;
         std::uint32_t source_context = 0;
@@ -56,7 +56,7 @@ struct MemcpyRecord {
         std::uint32_t destination_context = 0;
     };
     std::optional<Peers> peers{};
-    std::uint64_t copies = 1;  ///< batched into this one
+    std::uint64_t copies = 1;  ///< number of copies batched into this one
 };
 
 struct MemsetRecord {
@@ -71,7 +71,7 @@ struct GraphRecord {
     std::uint32_t graph = 0;
 };
 
-/// A call of CUDA's run-time or driver interface.
+/// A call of the CUDA runtime or driver API.
 struct ApiRecord {
     std::int64_t start = 0;
     std::int64_t end = 0;
@@ -86,11 +86,11 @@ struct SynchronizationRecord {
     DeviceSpan span;
     int type = 0;  ///< CUpti_ActivitySynchronizationType
     std::uint32_t event = 0;
-    std::uint64_t event_sync = 0;  ///< the same number as the CudaEventRecord it waited for
+    std::uint64_t event_sync = 0;  ///< equals that of the CudaEventRecord it waited for
 };
 
 struct CudaEventRecord {
-    std::int64_t timestamp = 0;  ///< when the device reached it; 0: not taken
+    std::int64_t timestamp = 0;  ///< when the device reached it; 0: not recorded
     std::uint32_t device = 0;
     std::uint32_t context = 0;
     std::uint32_t stream = 0;
@@ -99,7 +99,7 @@ struct CudaEventRecord {
     std::uint64_t event_sync = 0;
 };
 
-/// Device memory taken or given back.
+/// Device memory allocated or freed.
 struct DeviceMemoryRecord {
     std::int64_t time = 0;
     std::uint32_t device = 0;
@@ -114,11 +114,11 @@ struct DeviceMemoryRecord {
     std::string_view name{};
 };
 
-/// Time CUPTI or the driver took for themselves.
+/// Time that CUPTI or the driver used for themselves.
 struct CuptiOverheadRecord {
     std::int64_t start = 0;
     std::int64_t end = 0;
-    std::uint32_t thread = 0;  ///< 0: of no thread
+    std::uint32_t thread = 0;  ///< 0: not of a thread
     std::uint32_t correlation = 0;
     int kind = 0;  ///< CUpti_ActivityOverheadKind
 };
@@ -151,11 +151,11 @@ struct StreamRecord {
     int flag = 0;  ///< CUpti_ActivityStreamFlag
 };
 
-/// Synchronizations name a context but no device; that is looked up when the recording ends.
+/// Synchronizations name a context but no device. The device is looked up when the recording ends.
 inline constexpr std::uint32_t kUnknownDevice = 0xffff'ffff;
 
-/// Writes rows of nsys' CUPTI_ACTIVITY_KIND_, CUDA_GPU_ and TARGET_INFO_ tables.
-/// Threading: the writer's. Errors: TraceError. `writer` must outlive this, and stay open while it lives.
+/// Writes rows of nsys' CUPTI_ACTIVITY_KIND_, CUDA_GPU_ and TARGET_INFO_ tables. Threading: that of the writer. Errors:
+/// TraceError. `writer` must outlive this object, and stay open while it lives.
 class CuptiRows {
 public:
     CuptiRows(TraceWriter& writer, std::int64_t pid);
@@ -175,7 +175,7 @@ public:
     void add(const DeviceRecord& device);
     void add(const ContextRecord& context);
     void add(const StreamRecord& stream);
-    /// Fills in what only later records told. Call once, behind the last row.
+    /// Completes earlier rows with information from later ones. Call once, after the last row.
     void finish();
 
     std::int64_t rows() const;
@@ -185,18 +185,18 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-/// A name the program gave by NVTX to something of CUDA or of the system; a row of PIPESCOPE_RESOURCE.
+/// A name that the program gave to a CUDA or system object with NVTX. A row of PIPESCOPE_RESOURCE.
 struct NamedResource {
     std::string kind;  ///< "CUDA stream", "pthread mutex", ..
     std::int64_t domain = 0;
     std::uint64_t identifier = 0;  ///< address, handle or number
     std::string name;
-    std::optional<std::uint32_t> stream;  ///< of a CUDA stream: streamId of its kernels and copies, where known
+    std::optional<std::uint32_t> stream;  ///< for a CUDA stream: streamId of its kernels and copies, if known
 };
 /// Throws SQLite::Exception.
 void add_named_resource(SQLite::Database& db, const NamedResource& resource);
 
-/// The tables CuptiRows fills that are not among trace_schema.h's, and their ENUM_ tables with rows.
-/// Leaves alone what is there already.
+/// The tables filled by CuptiRows that trace_schema.h lacks, and their ENUM_ tables with rows. Leaves existing tables
+/// unchanged.
 const char* create_cupti_tables_sql();
 }  // namespace pipescope

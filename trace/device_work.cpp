@@ -17,7 +17,7 @@ struct TaskSpan {
     std::int64_t end = 0;
 };
 
-/// Tasks that follow or contain each other, as those of one thread do; asked which one was running at a moment.
+/// Tasks of one thread, which follow or contain each other. Finds the task that ran at a given time.
 class TaskIndex {
 public:
     void add(const TaskSpan& task) { tasks_.push_back(task); }
@@ -30,7 +30,7 @@ public:
             last_ends_.push_back(last_end);
         }
     }
-    /// The innermost, or nothing.
+    /// The innermost task, or empty.
     std::optional<std::int64_t> at(std::int64_t time) const {
         const auto after = std::upper_bound(tasks_.begin(), tasks_.end(), time,
                                             [](std::int64_t t, const TaskSpan& task) { return t < task.start; });
@@ -44,7 +44,7 @@ public:
 
 private:
     std::vector<TaskSpan> tasks_;
-    std::vector<std::int64_t> last_ends_;  // latest end up to here: where to stop looking
+    std::vector<std::int64_t> last_ends_;  // latest end so far: limits the search
 };
 
 using Stream = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;  // process, device, context, stream
@@ -56,7 +56,7 @@ struct Work {
     std::int64_t start = 0;
     std::int64_t end = 0;
     Stream stream;
-    std::int64_t thread = 0;  // of the launch
+    std::int64_t thread = 0;  // of the launching call
     std::int64_t launch = 0;
     std::optional<std::int64_t> task;
     bool by_stream = false;
@@ -70,11 +70,11 @@ constexpr Activity kActivities[] = {{"kernel", "CUPTI_ACTIVITY_KIND_KERNEL"},
                                     {"memcpy", "CUPTI_ACTIVITY_KIND_MEMCPY"},
                                     {"memset", "CUPTI_ACTIVITY_KIND_MEMSET"}};
 
-/// The device's work whose launch is known; `unknown` counts the rest.
+/// All device work with a known launch. `unknown` counts the rest.
 std::vector<Work> read_work(SQLite::Database& db, std::int64_t& unknown) {
     std::vector<Work> all;
     for (const Activity& activity : kActivities) {
-        // A run-time call and the driver call inside it may bear the same number; the outer one begins first.
+        // A runtime call and the driver call inside it may have the same number. The outer one starts first.
         SQLite::Statement query(db, std::string("SELECT w.rowid, w.start, w.end, w.globalPid, w.deviceId, w.contextId, "
                                                 "w.streamId, r.globalTid, r.start FROM ") +
                                         activity.table +
@@ -106,7 +106,7 @@ std::vector<Work> read_work(SQLite::Database& db, std::int64_t& unknown) {
     return all;
 }
 
-/// Measured tasks by thread and, those that compute, by lane.
+/// Measured tasks by thread and, for compute tasks, by lane.
 struct Tasks {
     std::map<std::int64_t, TaskIndex> of_thread;
     std::map<std::int64_t, TaskIndex> of_lane;
@@ -139,7 +139,7 @@ Tasks read_tasks(SQLite::Database& db) {
     return tasks;
 }
 
-/// The lane that launched most on each stream.
+/// For each stream, the lane with the most launches on it.
 std::map<Stream, std::int64_t> lanes_of_streams(const std::vector<Work>& all, const Tasks& tasks) {
     std::map<Stream, std::map<std::int64_t, std::int64_t>> votes;
     for (const Work& work : all) {
@@ -172,7 +172,7 @@ void find_tasks(std::vector<Work>& all, const Tasks& tasks) {
     }
 }
 
-/// Adds up one task's work, which must be sorted by start.
+/// Sums up the work of one task, sorted by start.
 void write_task(SQLite::Statement& row, const Work* first, const Work* last) {
     std::int64_t kernels = 0;
     std::int64_t busy = 0;

@@ -7,18 +7,18 @@ class Database;
 }
 
 namespace pipescope {
-/// What attribute_device_work() found.
+/// Result of attribute_device_work().
 struct DeviceWorkCounts {
     std::int64_t attributed = 0;    ///< kernels, copies and fills that belong to a task
-    std::int64_t unattributed = 0;  ///< that belong to none
-    std::int64_t early = 0;         ///< that began before their launch: the clocks of host and device disagree
+    std::int64_t unattributed = 0;  ///< those that belong to no task
+    std::int64_t early = 0;         ///< those that started before their launch: the clocks of host and device disagree
     std::int64_t most_early_ns = 0;
 };
 
-/// Finds the task of each kernel, copy and fill on a device and fills PIPESCOPE_DEVICE_WORK and PIPESCOPE_TASK_DEVICE,
-/// which it empties first. Work belongs to the task in whose range its launching API call began, on the same thread.
-/// What autograd's own thread launched lies in no range: it belongs to the task that ran at that moment on the lane
-/// whose stream it used, which the other launches on that stream tell.
+/// Finds the task of each kernel, copy and fill on a device. Fills PIPESCOPE_DEVICE_WORK and PIPESCOPE_TASK_DEVICE,
+/// which it empties first. Work belongs to the task whose range contains the start of the launching API call, on the
+/// same thread. Launches by autograd's own thread lie in no range. They belong to the task that ran at that time on the
+/// lane of the same stream; the other launches on the stream identify the lane.
 /// Units: ns. Errors: SQLite::Exception.
 DeviceWorkCounts attribute_device_work(SQLite::Database& db);
 }  // namespace pipescope

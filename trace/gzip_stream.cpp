@@ -12,7 +12,7 @@
 
 namespace pipescope {
 namespace {
-/// zlib's gz interface, which passes through what is not packed.
+/// zlib's gz interface, which also reads uncompressed files.
 class GzipBuffer : public std::streambuf {
 public:
     explicit GzipBuffer(const std::filesystem::path& path)

@@ -5,7 +5,7 @@
 #include <memory>
 
 namespace pipescope {
-/// Opens a file for reading, unpacked on the way if it is packed with gzip. Reading throws
-/// TraceFormatError where the packed data is damaged. Throws TraceError if the file cannot be opened.
+/// Opens a file for reading and decompresses it if it is gzipped. Throws TraceError if the file cannot be opened.
+/// Reading throws TraceFormatError if the compressed data is damaged.
 std::unique_ptr<std::istream> open_maybe_packed(const std::filesystem::path& path);
 }  // namespace pipescope

@@ -24,7 +24,7 @@ std::int64_t thread_of(std::int64_t global_tid) {
     return global_tid & 0xff'ffff;
 }
 
-/// The columns a table really has.
+/// The existing columns of a table.
 class Table {
 public:
     Table(SQLite::Database& db, std::string name) : name_(std::move(name)) {
@@ -34,11 +34,11 @@ public:
         }
     }
 
-    /// Whether it is there with all these columns.
+    /// True if the table exists with all these columns.
     bool has(std::initializer_list<const char*> columns) const {
         return std::all_of(columns.begin(), columns.end(), [&](const char* name) { return columns_.contains(name); });
     }
-    /// "SELECT a, NULL, c FROM name": NULL for columns it has not.
+    /// "SELECT a, NULL, c FROM name", with NULL for missing columns.
     std::string select(std::initializer_list<const char*> columns) const {
         std::string sql;
         for (const char* column : columns) {
@@ -52,7 +52,7 @@ private:
     std::set<std::string, std::less<>> columns_;
 };
 
-/// StringIds and ENUM_ tables: number to text.
+/// Reads a StringIds or ENUM_ table: number to text.
 std::map<std::int64_t, std::string> texts_of(SQLite::Database& db, const char* table, const char* text) {
     std::map<std::int64_t, std::string> texts;
     const Table columns(db, table);
@@ -145,7 +145,7 @@ private:
             }
         }
         const Table resources(db_, "PIPESCOPE_RESOURCE");
-        if (resources.has({"kind", "name", "streamId"})) {  // older traces of ours have no streamId
+        if (resources.has({"kind", "name", "streamId"})) {  // our older traces have no streamId
             Rows rows(db_,
                       resources.select({"streamId", "name"}) + " WHERE kind = 'CUDA stream' AND streamId NOT NULL");
             while (rows.next()) {
@@ -171,7 +171,7 @@ private:
         return found->second;
     }
 
-    /// Columns 2, 3 and 4 of the row are device, context and stream, column 5 the process.
+    /// Columns 2, 3 and 4 of the row are device, context and stream; column 5 is the process.
     RangeTrack& stream_track(const Rows& row) {
         const auto [found, fresh] = tracks_.try_emplace(
             TrackKey{Kind::stream, row.integer(2), row.integer(5), row.integer(3) << 32 | row.integer(4)});
@@ -198,7 +198,7 @@ private:
         track.ranges.push_back(range);
     }
 
-    /// The number of a text that StringIds holds.
+    /// Name index of a text in StringIds.
     std::uint32_t string_number(std::int64_t id) {
         const auto [found, fresh] = string_numbers_.try_emplace(id);
         if (fresh) {
@@ -247,7 +247,7 @@ private:
         }
     }
 
-    /// Rows of a table of work on a stream; `name` says what a row is called.
+    /// Reads a table of work on streams. `name` gives the name of a row.
     template <class Name>
     void read_stream_table(const char* table, const char* category, std::initializer_list<const char*> more,
                            Name&& name) {
@@ -308,7 +308,7 @@ private:
         }
     }
 
-    /// What CUDA allocated on each device, summed up over time.
+    /// Reads the bytes that CUDA allocated on each device, accumulated over time.
     void read_device_memory() {
         const Table events(db_, "CUDA_GPU_MEMORY_USAGE_EVENTS");
         if (!events.has({"start", "deviceId", "bytes", "memKind", "memoryOperationType"})) {
@@ -338,7 +338,7 @@ private:
     std::map<std::int64_t, std::string> thread_names_;
     std::map<std::int64_t, std::string> process_names_;
     std::map<std::int64_t, std::string> device_names_;
-    std::map<std::int64_t, std::string> names_of_streams_;        // given by NVTX
+    std::map<std::int64_t, std::string> names_of_streams_;        // given with NVTX
     std::set<std::pair<std::string, std::string>> stream_names_;  // group, name
     std::map<std::int64_t, std::uint32_t> string_numbers_;
     NameTable names_;
@@ -346,7 +346,7 @@ private:
     Nanoseconds last_{0};
 };
 
-/// Where a task ran, for want of better knowledge. The loss has no partition; it is computed where the last one is.
+/// Best guess of a task's lane. A loss without a partition was computed on the last one.
 std::int32_t lane_of(const TaskKey& key, std::int32_t last_partition) {
     if (key.kind == TaskKind::copy_backward || key.kind == TaskKind::skip_backward) {
         return key.partition + 1;

@@ -5,15 +5,15 @@
 #include <SQLiteCpp/Database.h>
 
 namespace pipescope {
-/// Whether the database looks like an export of nsys: it has one of the tables that each export has.
+/// True if the database has one of the tables that every export of nsys has.
 bool has_nsys_tables(SQLite::Database& db);
 
-/// Reads the tables that an export of nsys and our own trace share into the trace's tracks, counters and start time.
-/// Any table may be missing, and most columns: versions differ, and nsys makes a table only where it has rows.
-/// NVTX texts come from `text`, or through `textId`, whichever is filled.
+/// Reads the tables common to nsys exports and our own traces into the trace's tracks, counters and start time. Any
+/// table and most columns may be missing: versions differ, and nsys creates a table only if it has rows. NVTX texts
+/// come from `text` or `textId`, whichever is set.
 void read_nsys_tables(SQLite::Database& db, OpenedTrace& trace);
 
-/// Makes slices of trace.measured from the ranges of NVTX domain "pipescope" that carry a packed TaskKey: a run of
-/// PipeScope under nsys. A lane is a partition then; a copy backward stands on the partition that sends it.
+/// Creates slices of trace.measured from ranges of the NVTX domain "pipescope" that carry a packed TaskKey: a run of
+/// PipeScope under nsys. The lane is the partition; a backward copy is on the partition that sends it.
 void read_nsys_tasks(SQLite::Database& db, OpenedTrace& trace);
 }  // namespace pipescope

@@ -47,14 +47,14 @@ OpenedTrace read_nsys(SQLite::Database& db, const OpenOptions& options) {
     return trace;
 }
 
-/// What the file begins with, unpacked or not, tells JSON from a database.
+/// Distinguishes JSON from a database by the first bytes, gzipped or not.
 bool looks_like_json(const std::filesystem::path& path) {
     std::array<char, 64> head{};
     std::ifstream file(path, std::ios::binary);
     file.read(head.data(), head.size());
     const std::string_view text(head.data(), static_cast<std::size_t>(file.gcount()));
     if (text.starts_with("\x1f\x8b")) {
-        return true;  // gzip, which packs no database of anybody's
+        return true;  // gzip: nobody compresses a database with it
     }
     const std::size_t first = text.find_first_not_of(" \t\r\n");
     return first != std::string_view::npos && (text[first] == '{' || text[first] == '[');

@@ -6,14 +6,14 @@
 
 namespace pipescope {
 namespace {
-/// Finds each range a row: below the ranges it lies in, in the first that is free.
+/// Assigns a row to each range: the first free one below the ranges that contain it.
 class Rows {
 public:
     std::uint16_t place(const TraceRange& range) {
         std::size_t row = 0;
         for (std::size_t k = 0; k < ends_.size(); ++k) {
             if (ends_[k] >= range.end && ends_[k] > range.start) {
-                row = k + 1;  // ranges come by start, so this one began before
+                row = k + 1;  // ranges arrive by start, so this one started earlier
             }
         }
         while (row < ends_.size() && ends_[row] > range.start) {
@@ -32,7 +32,7 @@ private:
     std::vector<Nanoseconds> ends_;  // of the last range in each row
 };
 
-/// "stream 7" before "stream 12".
+/// Orders names with numbers by value: "stream 7" before "stream 12".
 bool before(std::string_view a, std::string_view b) {
     const auto digit = [](char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; };
     while (!a.empty() && !b.empty()) {

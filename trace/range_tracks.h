@@ -8,13 +8,13 @@
 #include <vector>
 
 namespace pipescope {
-/// Gives texts numbers, the same text the same one. 0 is the empty text.
+/// Assigns numbers to distinct texts. 0 is the empty text.
 class NameTable {
 public:
     NameTable() { number_of(""); }
 
     std::uint32_t number_of(std::string_view text);
-    /// The texts by number; the table is empty afterwards.
+    /// Returns the texts by number, and empties the table.
     std::vector<std::string> take() { return std::move(texts_); }
     const std::string& text(std::uint32_t number) const { return texts_.at(number); }
 
@@ -27,8 +27,8 @@ private:
     std::unordered_map<std::string, std::uint32_t, Hash, std::equal_to<>> numbers_;
 };
 
-/// Brings a track's ranges into order and gives each its row. Ranges that end before they start end where they start.
+/// Sorts a track's ranges and assigns rows. A range that ends before its start gets length zero.
 void arrange(RangeTrack& track);
-/// Arranges each, drops those without ranges, and sorts them: by group, then kind, then name, numbers by their value.
+/// Arranges all tracks, removes empty ones, and sorts them by group, kind and name, with numbers by value.
 void arrange(std::vector<RangeTrack>& tracks);
 }  // namespace pipescope

@@ -6,13 +6,13 @@
 #include <filesystem>
 
 namespace pipescope {
-/// The columns of PIPESCOPE_TASK that make a slice, in the order slice_of() wants. Asking for a column's type costs as
-/// much as reading it, so that SQLite is to put -1 where a field has no meaning.
+/// The columns of PIPESCOPE_TASK that form a slice, in the order of slice_of(). SQLite converts NULL to -1, because
+/// asking for a column's type costs as much as reading it.
 inline constexpr const char* kSliceColumns =
     "ifnull(step, -1), kind, ifnull(partition, -1), ifnull(microBatch, -1), ifnull(skip, -1), lane, start, end, bytes, "
     "id";
 
-/// The slice of the query's current row; its lane is not NULL. Throws TraceFormatError for a kind or a lane that cannot
-/// be.
+/// The slice of the query's current row, whose lane must not be NULL. Throws TraceFormatError for an invalid kind or
+/// lane.
 Slice slice_of(const Rows& row, const std::filesystem::path& path);
 }  // namespace pipescope

@@ -10,7 +10,7 @@
 namespace pipescope {
 namespace {
 constexpr int kBusyMilliseconds = 2000;
-constexpr int kStepsBetweenQuestions = 4000;  // well below a millisecond
+constexpr int kStepsBetweenQuestions = 4000;  // takes well below a millisecond
 
 struct Close {
     void operator()(sqlite3* db) const { sqlite3_close_v2(db); }

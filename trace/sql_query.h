@@ -13,12 +13,12 @@
 #include <vector>
 
 namespace pipescope {
-/// NULL, an integer, a real number, or text; a blob is told as text, by its size.
+/// NULL, an integer, a real number, or text. A blob becomes a text with its size.
 using SqlValue = std::variant<std::monostate, std::int64_t, double, std::string>;
 
 struct SqlColumn {
-    std::string name;    ///< as the query calls it
-    std::string table;   ///< where its values come from; empty if they are computed
+    std::string name;    ///< as in the query
+    std::string table;   ///< source of its values; empty if computed
     std::string column;  ///< of that table
 
     friend bool operator==(const SqlColumn&, const SqlColumn&) = default;
@@ -27,27 +27,26 @@ struct SqlColumn {
 struct SqlResult {
     std::vector<SqlColumn> columns;
     std::vector<std::vector<SqlValue>> rows;
-    bool more = false;  ///< the query has more rows than were asked for
+    bool more = false;  ///< the query has more rows than requested
 };
 
 struct SqlOptions {
     std::size_t most_rows = 10'000;
-    std::size_t most_bytes = 64 << 20;  ///< of texts; a result that would exceed it is cut too
-    /// Asked every few thousand steps of SQLite's machine, in the calling thread; true ends the query.
+    std::size_t most_bytes = 64 << 20;  ///< limit for texts; a larger result is also cut
+    /// Called every few thousand SQLite operations, in the calling thread; true cancels the query.
     std::function<bool()> cancelled;
 };
 
-/// A query that SQLite refuses, or that was cancelled.
+/// A query that SQLite rejects, or that was cancelled.
 class SqlError : public TraceError {
 public:
     SqlError(const std::string& what, std::optional<std::size_t> where) : TraceError(what), position(where) {}
 
-    std::optional<std::size_t> position;  ///< byte of the query where SQLite stopped understanding it, if it says so
+    std::optional<std::size_t> position;  ///< byte of the query at which SQLite reports the error, if it does
 };
 
-/// Runs one statement on any SQLite file, which cannot change it: the connection is opened for reading, PRAGMA
-/// query_only is set, statements that write are refused, and no other file can be attached. A trace that is still being
-/// written may be queried. Threading: no shared state; call it from any thread. Errors: SqlError for the query;
-/// TraceError for the file.
+/// Runs one statement on an SQLite file without changing it: the connection is read-only, PRAGMA query_only is set,
+/// writing statements are refused, and no other file can be attached. Works on a trace that is still being written.
+/// Threading: no shared state; call it from any thread. Errors: SqlError for the query, TraceError for the file.
 SqlResult query_sql(const std::filesystem::path& path, std::string_view sql, const SqlOptions& options = {});
 }  // namespace pipescope

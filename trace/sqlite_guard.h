@@ -10,12 +10,12 @@
 #include <string_view>
 
 namespace pipescope {
-/// Turns what SQLite reports about `path` into our errors, with the way out: TraceFormatError where the file itself is
-/// damaged, else TraceError. `doing` is the verb of the message, such as "write" in "cannot write trace 'x'".
+/// Translates an SQLite error about `path` into one with a remedy: TraceFormatError if the file is damaged, otherwise
+/// TraceError. `doing` is the verb of the message, such as "write" in "cannot write trace 'x'".
 [[noreturn]] void rethrow_sqlite(const SQLite::Exception& error, std::string_view doing,
                                  const std::filesystem::path& path);
 
-/// Runs `body`; an SQLite failure inside it leaves as one of our errors.
+/// Runs `body` and translates SQLite errors.
 template <class Body>
 auto guard_sqlite(std::string_view doing, const std::filesystem::path& path, Body&& body) {
     try {
@@ -25,8 +25,8 @@ auto guard_sqlite(std::string_view doing, const std::filesystem::path& path, Bod
     }
 }
 
-/// "'out.sqlite'", as paths stand in messages.
+/// The path as in messages: "'out.sqlite'".
 std::string quoted(const std::filesystem::path& path);
-/// Files SQLite keeps beside a database: the log and its index, and a rollback journal.
+/// A file that SQLite keeps beside a database: the write-ahead log, its index, or a rollback journal.
 std::filesystem::path beside(const std::filesystem::path& path, std::string_view suffix);
 }  // namespace pipescope

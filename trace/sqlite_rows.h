@@ -12,8 +12,8 @@
 #include <string_view>
 
 namespace pipescope {
-/// A query and its current row, on SQLite's own interface: SQLite::Column costs an allocation per value, and a million
-/// tasks have nine each.
+/// A query and its current row, directly on SQLite's C interface. SQLite::Column allocates for every value, and a
+/// million tasks have nine values each.
 class Rows {
 public:
     Rows(SQLite::Database& db, const std::string& sql) : db_(db.getHandle()) {
@@ -36,7 +36,7 @@ public:
 
     bool is_null(int column) const { return sqlite3_column_type(get(), column) == SQLITE_NULL; }
     std::int64_t integer(int column) const { return sqlite3_column_int64(get(), column); }
-    /// NULL stands for -1: the field has no meaning.
+    /// Converts NULL to -1: the field has no meaning.
     std::int32_t id(int column) const { return is_null(column) ? -1 : sqlite3_column_int(get(), column); }
     double real(int column) const {
         return is_null(column) ? std::numeric_limits<double>::quiet_NaN() : sqlite3_column_double(get(), column);

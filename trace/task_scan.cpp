@@ -8,7 +8,7 @@
 
 namespace pipescope {
 namespace {
-/// More lanes than any schedule can name; a larger number comes from a damaged file.
+/// More lanes than any schedule can name. A larger number comes from a damaged file.
 constexpr std::int64_t kMostLanes = 1 << 16;
 }  // namespace
 
@@ -38,7 +38,8 @@ struct TaskScan::Impl {
         guard_sqlite("read", path, [&] { show_as_current(db, require_trace_format(db, path)); });
     }
 
-    /// Known without reading the table, or not at all: comparing a text in each row costs a tenth of reading it.
+    /// True if a finished trace has no tasks of the other source; found without reading the table. Comparing a text in
+    /// each row costs a tenth of reading it.
     bool holds_only(Source source) {
         Rows index(db, "SELECT 1 FROM sqlite_master WHERE name = 'PIPESCOPE_TASK_BY_TIME'");
         if (!index.next()) {
@@ -71,7 +72,7 @@ std::int64_t TaskScan::read(Source source, const RowIds& ids,
     batch.reserve(kBatch);
     std::int64_t last = ids.first - 1;
     guard_sqlite("read", impl_->path, [&] {
-        // The unary plus keeps SQLite from the index by source, which jumps through the whole file.
+        // The unary plus prevents the index by source, which would jump through the whole file.
         const bool only = impl_->holds_only(source);
         Rows row(impl_->db, std::string("SELECT ") + kSliceColumns + " FROM PIPESCOPE_TASK WHERE id BETWEEN " +
                                 std::to_string(ids.first) + " AND " + std::to_string(ids.last) +

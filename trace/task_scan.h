@@ -9,7 +9,7 @@
 #include <span>
 
 namespace pipescope {
-/// Numbers of rows, both included; none if last < first.
+/// Range of row ids, both ends included. Empty if last < first.
 struct RowIds {
     std::int64_t first = 1;
     std::int64_t last = 0;
@@ -17,9 +17,9 @@ struct RowIds {
     std::int64_t size() const { return last < first ? 0 : last - first + 1; }
 };
 
-/// Reads a trace's tasks in pieces, for who cannot wait for TraceReader::timeline(): by the ids of their rows, so that
-/// several threads, each with a scan of its own, share the table. Rows stand in the order they were written, which is
-/// about that of the tasks' ends.
+/// Reads a trace's tasks piecewise by row id, if TraceReader::timeline() would take too long. Several threads, each
+/// with its own scan, can share a table. Rows are in the order of writing, which is roughly the order of the tasks'
+/// ends.
 /// Threading: one object per thread. Errors: those of TraceReader.
 class TaskScan {
 public:
@@ -28,10 +28,10 @@ public:
     TaskScan(TaskScan&&) noexcept;
     TaskScan& operator=(TaskScan&&) noexcept;
 
-    /// All tasks that are there now, of both sources.
+    /// All current tasks, of both sources.
     RowIds ids() const;
-    /// Calls `each` with the next tasks of the source, up to kBatch at once, until it returns false. Tasks without a
-    /// lane are left out. Returns the last id that was read. Cost: about 0.3 us a row.
+    /// Calls `each` with batches of up to kBatch tasks of the source, until it returns false. Skips tasks without a
+    /// lane. Returns the last id read. Cost: about 0.3 us per row.
     std::int64_t read(Source source, const RowIds& ids, const std::function<bool(std::span<const Slice>)>& each) const;
 
     static constexpr std::size_t kBatch = 1024;

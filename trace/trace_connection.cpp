@@ -24,12 +24,13 @@ void run_once(SQLite::Statement& statement) {
 
 TraceConnection::TraceConnection(const std::filesystem::path& target, IfExists if_exists)
     : path_(create_trace_file(target, if_exists)),
-      // One owner, so SQLite's locks around every bind are left out: they cost a fifth of the write rate.
+      // The connection has one owner, so it omits SQLite's locks around every bind: they cost a fifth of the write
+      // rate.
       db(guard_sqlite("create", path_,
                       [&] { return SQLite::Database(path_, SQLite::OPEN_READWRITE | SQLite::OPEN_NOMUTEX); })) {
     guard_sqlite("create", path_, [&] {
         db.setBusyTimeout(kBusyMilliseconds);
-        // A log of 8,000 pages, 32 MB, is folded in at once: each page then is copied about one time.
+        // Checkpoints a log of 8,000 pages (32 MB) at once, so that each page is copied about once.
         db.exec("PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA wal_autocheckpoint=8000");
         statements.emplace(db);
     });
@@ -65,7 +66,7 @@ void TraceConnection::note_loss(const std::string& what) {
     if (in_transaction_) {
         broken_ = true;
         in_transaction_ = false;
-        db.tryExec("ROLLBACK");  // fails where it was taken back already
+        db.tryExec("ROLLBACK");  // fails if SQLite has already rolled back
     }
 }
 
@@ -89,7 +90,7 @@ void TraceConnection::set_run(std::string_view key, const std::string& json) {
     statement.exec();
 }
 
-// A loss is a row of PIPESCOPE_DROPS, so that whoever computes idle time from the trace refuses to.
+// Records the loss in PIPESCOPE_DROPS, so that tools that compute idle time can refuse the trace.
 void TraceConnection::write_loss() {
     SQLite::Statement drop(db, "INSERT OR REPLACE INTO PIPESCOPE_DROPS VALUES ('trace', 0, 0, ?, 0, 0)");
     drop.bind(1, lost_rows_);
@@ -104,7 +105,7 @@ void TraceConnection::close() {
         return;
     }
     const bool was_broken = broken_;
-    broken_ = false;  // the end is written even so, if there is room for it
+    broken_ = false;  // the end is still written, if there is space
     try {
         write([&] {
             if (lost_rows_ > 0) {

@@ -16,24 +16,24 @@
 #include <vector>
 
 namespace pipescope {
-/// Executes and makes ready for the next row, also after a failure: SQLite refuses to bind a statement that stands at a
-/// row, and that second error would hide the first.
+/// Executes the statement and resets it, also after a failure. SQLite refuses to bind a statement that is not reset,
+/// and that second error would hide the first.
 void run_once(SQLite::Statement& statement);
 
-/// The file a TraceWriter writes to: its transaction, its numbered texts, and what it says of what could not be
-/// written. Threading and errors: those of TraceWriter.
+/// The file of a TraceWriter: its transaction, its string table, and the count of rows that could not be written.
+/// Threading and errors: those of TraceWriter.
 class TraceConnection {
 public:
     TraceConnection(const std::filesystem::path& target, IfExists if_exists);
 
-    /// Every change goes through here: it opens the transaction and translates SQLite's errors.
+    /// All changes go through here. Opens the transaction and translates SQLite's errors.
     template <class Change>
     auto write(Change&& change) {
         begin();
         try {
             return guard_sqlite("write", path_, [&] {
                 if (!in_transaction_) {
-                    db.exec("BEGIN IMMEDIATE");  // so that another writer shows before anything is accepted
+                    db.exec("BEGIN IMMEDIATE");  // detects another writer before any row is accepted
                     in_transaction_ = true;
                 }
                 ++rows_in_transaction_;
@@ -47,13 +47,13 @@ public:
     void commit();
     void close();
 
-    // Inside a change:
+    // The functions below must be called inside a change.
 
-    /// Number of a text in StringIds.
+    /// Number of a text in StringIds. Adds the text if it is new.
     std::int64_t intern(std::string_view text);
     void set_run(std::string_view key, const std::string& json);
 
-    /// The statements of the hot tables, prepared once.
+    /// Prepared statements of the frequently written tables.
     struct Statements {
         explicit Statements(SQLite::Database& db)
             : task(db,
@@ -87,10 +87,10 @@ private:
         std::size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
     };
 
-    /// Throws where nothing more is accepted.
+    /// Throws if the trace accepts no more rows.
     void begin() const;
-    /// After a failure inside a transaction SQLite may have taken it back, with rows that were accepted. It is taken
-    /// back for certain then, and nothing more is accepted, so that what is missing can be counted.
+    /// Rolls back after a failure and stops accepting rows. SQLite may have rolled back by itself, accepted rows
+    /// included; a certain state lets the missing rows be counted.
     void note_loss(const std::string& what);
     void write_loss();
 
@@ -106,7 +106,7 @@ private:
     bool closed_ = false;
     std::int64_t rows_in_transaction_ = 0;
     std::int64_t lost_rows_ = 0;
-    std::string loss_;     // the first failure
-    bool broken_ = false;  // rows that were accepted are lost
+    std::string loss_;     // message of the first failure
+    bool broken_ = false;  // accepted rows were lost
 };
 }  // namespace pipescope

@@ -36,7 +36,7 @@ std::string way_out(int error_number) {
     }
 }
 
-/// Makes an empty file, refusing one that is there: two runs cannot both get it.
+/// Creates an empty file and fails if it exists, so that two runs cannot get the same file.
 void create_exclusively(const fs::path& path) {
     const int descriptor = open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0644);
     if (descriptor < 0) {
@@ -48,7 +48,7 @@ void create_exclusively(const fs::path& path) {
     ::close(descriptor);
 }
 
-/// Removes a file it was told to, unless keep() was called: a failure leaves nothing half made.
+/// Removes a file on destruction unless keep() was called, so that a failure leaves no partial file.
 class Unfinished {
 public:
     explicit Unfinished(fs::path path) : path_(std::move(path)) {}
@@ -71,7 +71,7 @@ constexpr int kBusyMilliseconds = 5000;
 
 void fill_new_file(const fs::path& path) {
     guard_sqlite("create", path, [&] {
-        // Somebody may look at the file already, and only waits or is waited for.
+        // Another process may already have the file open; both sides wait.
         SQLite::Database db(path, SQLite::OPEN_READWRITE, kBusyMilliseconds);
         db.exec("BEGIN EXCLUSIVE");
         db.exec(create_tables_sql());
@@ -96,8 +96,8 @@ void fill_new_file(const fs::path& path) {
     });
 }
 
-/// Two writers on one name would share a write-ahead log and ruin both files, so a trace that is being written is not
-/// replaced. Whether it is shows in that SQLite will not let it leave the WAL mode.
+/// Refuses to replace a trace that is being written: two writers of one name would share a write-ahead log and ruin
+/// both files. SQLite does not let such a file leave WAL mode.
 void require_not_being_written(const fs::path& path) {
     if (!fs::exists(beside(path, "-wal"))) {
         return;
@@ -110,7 +110,7 @@ void require_not_being_written(const fs::path& path) {
             throw TraceError("cannot replace trace " + quoted(path) +
                              ": another process has it open; wait until that one ends, or use another name");
         }
-        // Damaged or no database at all: it is about to be replaced anyway.
+        // Damaged, or not a database: it is going to be replaced anyway.
     }
 }
 
@@ -121,11 +121,11 @@ void replace_file(const fs::path& path) {
     require_not_being_written(path);
     const fs::path fresh = beside(path, "." + std::to_string(getpid()) + ".new");
     std::error_code ignored;
-    fs::remove(fresh, ignored);  // of an earlier process with our number that was killed right here
+    fs::remove(fresh, ignored);  // left by a killed process that had our process id
     create_exclusively(fresh);
     Unfinished unfinished(fresh);
     fill_new_file(fresh);
-    // From here on the old trace is gone; its log must go first, or SQLite would replay it into the new file.
+    // The old trace is given up from here on. Its log must go first, or SQLite would replay it into the new file.
     for (const char* suffix : {"-wal", "-shm", "-journal"}) {
         fs::remove(beside(path, suffix), ignored);
     }
@@ -142,7 +142,7 @@ void replace_file(const fs::path& path) {
     throw TraceFormatError(quoted(path) + " is no PipeScope trace: " + why + "; " + remedy);
 }
 
-/// A file that does not begin as an SQLite database does.
+/// Reports a file that does not start like an SQLite database.
 [[noreturn]] void refuse_by_head(const fs::path& path, std::string_view head) {
     const std::string ending = path.extension().string();
     if (head.starts_with("QDSTRM") || head.starts_with("NSYS") || ending == ".nsys-rep" || ending == ".qdrep" ||
@@ -181,12 +181,12 @@ fs::path create_trace_file(const fs::path& target, IfExists if_exists) {
     if (if_exists == IfExists::refuse) {
         refuse_existing(target);
     }
-    fs::path real = fs::weakly_canonical(target, ignored);  // a link stays a link
+    fs::path real = fs::weakly_canonical(target, ignored);  // keeps a symbolic link
     if (real.empty()) {
         real = target;
     }
     if (!fs::exists(real)) {
-        return create_trace_file(real, IfExists::refuse);  // the link pointed nowhere
+        return create_trace_file(real, IfExists::refuse);  // the link was dangling
     }
     replace_file(real);
     return real;

@@ -11,8 +11,8 @@
 
 namespace pipescope {
 namespace {
-/// What one version changed, told twice: as views of one connection that stand before the file's own tables, and as
-/// changes of the file.
+/// The changes of one version, in two forms: temporary views that hide the file's tables for one connection, and
+/// statements that change the file.
 struct Step {
     int from;
     const char* as_views;
@@ -20,7 +20,7 @@ struct Step {
 };
 
 constexpr std::array kSteps = {
-    // 1 -> 2: a memory sample tells what its bytes consist of; the tables of a CUDA device's work are complete.
+    // 1 -> 2: memory samples have a composition; the tables of CUDA device work are complete.
     Step{1,
          "CREATE TEMP VIEW PIPESCOPE_MEMORY AS SELECT rowid AS rowid, lane, time, allocated, peak, reserved, taskId, "
          "NULL AS parameters, NULL AS gradients, NULL AS optimizer, NULL AS boundary, NULL AS saved, NULL AS skip, "
@@ -35,7 +35,7 @@ constexpr std::array kSteps = {
          "ALTER TABLE PIPESCOPE_MEMORY ADD COLUMN copy INTEGER;"
          "ALTER TABLE PIPESCOPE_MEMORY ADD COLUMN output INTEGER;"
          "ALTER TABLE CUPTI_ACTIVITY_KIND_SYNCHRONIZATION ADD COLUMN eventSyncId INTEGER;"
-         "DROP TABLE TARGET_INFO_GPU"},  // no recorder of version 1 ever filled it; made anew with all columns
+         "DROP TABLE TARGET_INFO_GPU"},  // no recorder of version 1 filled it; recreated with all columns
 };
 
 void stamp(SQLite::Database& db) {

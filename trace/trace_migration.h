@@ -3,12 +3,12 @@
 #include <SQLiteCpp/Database.h>
 
 namespace pipescope {
-// Every version a trace ever had is read; what each step changed stands in trace_migration.cpp.
+// Traces of all versions can be read. trace_migration.cpp lists the changes.
 
-/// Makes a trace of an older version look like the current one to this connection's queries. The file is not touched,
-/// so a read-only one will do.
+/// Presents a trace of an older version in the current format to this connection. Does not change the file, so it may
+/// be read-only.
 void show_as_current(SQLite::Database& db, int version);
 
-/// Rewrites the file itself, its stamp included; true if there was anything to do. One transaction: all of it or none.
+/// Converts the file itself, including its stamp, in one transaction. Returns true if a change was necessary.
 bool migrate_to_current(SQLite::Database& db, int version);
 }  // namespace pipescope

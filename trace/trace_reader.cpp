@@ -102,7 +102,7 @@ Timeline TraceReader::timeline(Source source) const {
             timeline.slices.push_back(slice_of(row, impl_->path));
         }
     });
-    // A slice always has its lane's row, also where the run was cut off before the lanes were named.
+    // Every slice needs its lane's entry, even if the run was cut off before the lanes were named.
     for (const Slice& slice : timeline.slices) {
         while (slice.lane.index() >= timeline.lanes.size()) {
             timeline.lanes.push_back({"lane " + std::to_string(timeline.lanes.size()), ""});

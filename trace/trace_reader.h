@@ -11,9 +11,9 @@
 #include <vector>
 
 namespace pipescope {
-/// Reads a trace that TraceWriter made, finished or still being written.
-/// Threading: not thread-safe; open one per thread. Errors: TraceFormatError for a file that is no PipeScope trace (it
-/// says what it seems to be) or that a newer version wrote; TraceError where SQLite fails.
+/// Reads a trace of TraceWriter, finished or still being written. Threading: not thread-safe; open one per thread.
+/// Errors: TraceFormatError for another type of file (with a guess at the type) or a trace from a newer version;
+/// TraceError if SQLite fails.
 class TraceReader {
 public:
     explicit TraceReader(const std::filesystem::path& path);
@@ -25,14 +25,14 @@ public:
     std::map<std::string, std::string> run() const;
     std::vector<LaneInfo> lanes() const;
     std::optional<std::string> profile_json() const;
-    /// Wall clock of time zero, ns since 1970; nothing for a trace that was not recorded (a simulated one).
+    /// Wall clock at time zero, in ns since 1970. Empty for a simulated trace.
     std::optional<std::int64_t> utc_epoch_ns() const;
     std::vector<StepRecord> steps() const;
-    /// Sorted as Timeline promises; without slices if the trace holds none of that source. Tasks without a lane (an
-    /// optimizer over everything) are left out. Cost: about 1 us a task.
+    /// Slices of one source, sorted as in Timeline; empty if there are none. Omits tasks without a lane (an optimizer
+    /// over all parameters). Cost: about 1 us per task.
     Timeline timeline(Source source) const;
     std::vector<MemorySample> memory() const;
-    /// The same one by one, by lane and then time: a long run has more than one wants to hold.
+    /// Calls `each` with all memory samples, by lane and then time. A long run has more than fit comfortably in memory.
     void for_each_memory(const std::function<void(const MemorySample&)>& each) const;
     std::vector<DropRecord> drops() const;
     std::vector<ClockRecord> clocks() const;
@@ -44,19 +44,19 @@ private:
     std::unique_ptr<Impl> impl_;
 };
 
-/// What recover_trace found.
+/// Result of recover_trace().
 struct Recovery {
     bool was_open = false;  ///< the writer had not closed it
     std::int64_t tasks = 0;
     std::int64_t steps = 0;
-    std::int64_t ranges = 0;             ///< and marks, of NVTX
-    std::int64_t recorded_until_ns = 0;  ///< end of the last range in the file; what came later is lost if was_open
-    std::int64_t dropped = 0;            ///< counted as lost while it was recorded
-    std::int64_t clock_drift_ns = 0;     ///< by how much the wall clock ran or jumped against the recording's
-    int from_version = 0;                ///< the format version it had; it has the current one now
+    std::int64_t ranges = 0;             ///< NVTX ranges and marks
+    std::int64_t recorded_until_ns = 0;  ///< end of the last range in the file; later data is lost if was_open
+    std::int64_t dropped = 0;            ///< losses counted during the recording
+    std::int64_t clock_drift_ns = 0;     ///< drift and jumps of the wall clock relative to the recording's clock
+    int from_version = 0;                ///< the format version before recovery; now it is the current one
 };
-/// Turns the trace of a killed run into one plain file: replays the write-ahead log, builds the indexes, checks the
-/// integrity. A trace of an older version is brought to the current one. A finished, current trace is left as it is.
+/// Turns the trace of a killed run into one plain file: replays the write-ahead log, builds the indexes and checks the
+/// integrity. Converts a trace of an older version to the current one. Leaves a finished, current trace unchanged.
 /// Throws TraceFormatError or TraceError.
 Recovery recover_trace(const std::filesystem::path& path);
 }  // namespace pipescope

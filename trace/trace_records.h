@@ -8,13 +8,13 @@
 #include <string>
 
 namespace pipescope {
-/// A trace that cannot be written or read: names the file, what is wrong with it and what to do.
+/// A trace that cannot be written or read. The message names the file, the fault and the remedy.
 class TraceError : public Error {
 public:
     using Error::Error;
 };
 
-/// The file is no PipeScope trace, or one this version cannot read.
+/// A file that is not a PipeScope trace, or whose version cannot be read.
 class TraceFormatError : public TraceError {
 public:
     using TraceError::TraceError;
@@ -26,7 +26,7 @@ struct StepRecord {
     std::int32_t step = 0;
     Nanoseconds start{0};       ///< first forward
     Nanoseconds end{0};         ///< last backward
-    Nanoseconds wall_start{0};  ///< the training loop's whole step
+    Nanoseconds wall_start{0};  ///< the whole step of the training loop
     Nanoseconds wall_end{0};
     double training_loss = 0;
     bool warmup = false;
@@ -70,10 +70,10 @@ struct OverheadRecord {
     friend bool operator==(const OverheadRecord&, const OverheadRecord&) = default;
 };
 
-/// One NVTX event as nsys stores it; columns of NVTX_EVENTS.
+/// One NVTX event, in the columns of nsys' NVTX_EVENTS.
 struct NvtxRecord {
     std::int64_t start = 0;
-    std::optional<std::int64_t> end;  ///< nothing for a mark, or a range still open at exit
+    std::optional<std::int64_t> end;  ///< empty for a mark, or a range still open at exit
     int event_type = 59;              ///< 34 mark, 59 push/pop, 60 start/end, 75 domain, 33 category
     std::optional<std::int64_t> range_id;
     std::optional<std::int64_t> category;

@@ -27,7 +27,7 @@ void require_integrity(SQLite::Database& db, const std::filesystem::path& path) 
     }
 }
 
-/// The write-ahead log must not be folded in under a writer's feet: leaving the WAL mode needs the file to ourselves.
+/// Merging the write-ahead log needs exclusive access, so this fails while a writer has the file open.
 void leave_wal_mode(SQLite::Database& db, const std::filesystem::path& path) {
     try {
         db.exec("PRAGMA journal_mode=DELETE");

@@ -85,7 +85,7 @@ CREATE TABLE IF NOT EXISTS PIPESCOPE_DIAGNOSTIC (severity TEXT NOT NULL, source 
 }
 
 const char* fill_enums_sql() {
-    // nsys numbers memory kinds one below CUPTI, with CUPTI's unknown (0) moved to the end.
+    // nsys numbers memory kinds one lower than CUPTI, and puts CUPTI's unknown (0) last.
     return R"sql(
 INSERT OR REPLACE INTO ENUM_NSYS_EVENT_TYPE VALUES
     (33, 'NvtxCategory', 'NvtxCategory'), (34, 'NvtxMark', 'NvtxMark'), (39, 'NvtxThread', 'NvtxThread'),

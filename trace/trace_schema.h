@@ -3,22 +3,22 @@
 #include <string_view>
 
 namespace pipescope {
-/// The tables a trace is made of, in one place: what TraceWriter creates, what docs/trace-format.md explains.
-/// nsys' tables bear nsys' column names and are ordinary rowid tables without constraints, since its users' scripts
-/// select by rowid; ours begin with PIPESCOPE_.
+/// The tables of a trace, as created by TraceWriter and explained in docs/trace-format.md. nsys tables have nsys'
+/// column names and are plain rowid tables without constraints, because its users' scripts select by rowid. Our own
+/// tables start with PIPESCOPE_.
 inline constexpr std::string_view kTraceFormatName = "pipescope.trace";
-/// Raised when an older reader would misunderstand a newer file; such a reader then refuses it.
+/// Raised if an older reader would misunderstand a newer file. Such a reader refuses the file.
 inline constexpr int kTraceFormatVersion = 2;
-/// Older files than these there are none; all from here on are read (trace_migration.h).
+/// The oldest version that exists. All versions from here on can be read (trace_migration.h).
 inline constexpr int kOldestTraceFormatVersion = 1;
-/// The nsys export (2024.6.2) whose names and types we follow.
+/// Version of the nsys export (2024.6.2) whose names and types we follow.
 inline constexpr std::string_view kNsysSchemaVersion = "3.16.1";
 
-/// nsys' tables, then ours; several statements. Leaves alone what is there already.
+/// Statements that create nsys' tables, then ours. Leave existing tables unchanged.
 const char* create_tables_sql();
-/// Rows of nsys' ENUM_ tables, which its users' scripts join; replaces what is there.
+/// Statements that fill nsys' ENUM_ tables, which its users' scripts join. Replace existing rows.
 const char* fill_enums_sql();
-/// What a trace gets when it is closed: the span it covers, and the indexes, since an index while recording costs a
-/// third of the write rate.
+/// Statements that close a trace: the covered time span and the indexes. Indexes during recording would cost a third of
+/// the write rate.
 const char* finish_tables_sql();
 }  // namespace pipescope

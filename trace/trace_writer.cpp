@@ -11,7 +11,7 @@
 
 namespace pipescope {
 namespace {
-/// -1 stands for "has no meaning" in our values and for NULL in the file.
+/// -1 means "no meaning" in our values; the file has NULL.
 void bind_id(SQLite::Statement& statement, int index, std::int32_t value) {
     if (value < 0) {
         statement.bind(index);
@@ -62,7 +62,7 @@ TraceWriter::~TraceWriter() {
         try {
             impl_->close();
         } catch (const std::exception&) {
-            // Lost by contract: whoever wants to know calls close().
+            // Lost as documented; close() reports it.
         }
     }
 }
@@ -121,7 +121,7 @@ void TraceWriter::add_step(const StepRecord& step) {
         row.bind(3, std::int64_t{step.end.count()});
         row.bind(4, std::int64_t{step.wall_start.count()});
         row.bind(5, std::int64_t{step.wall_end.count()});
-        row.bind(6, step.training_loss);  // SQLite keeps a NaN as NULL
+        row.bind(6, step.training_loss);  // SQLite stores NaN as NULL
         row.bind(7, step.warmup ? 1 : 0);
         run_once(row);
     });
@@ -131,7 +131,7 @@ std::int64_t TraceWriter::add_task(const Slice& slice, Source source, std::optio
     return impl_->write([&] {
         SQLite::Statement& row = impl_->statements->task;
         bind_id(row, 1, slice.key.step);
-        row.bindNoCopy(2, to_string(slice.key.kind).data());  // names are literals, so they end with a zero
+        row.bindNoCopy(2, to_string(slice.key.kind).data());  // names are literals, so they are null-terminated
         bind_id(row, 3, slice.key.partition);
         bind_id(row, 4, slice.key.micro_batch);
         bind_id(row, 5, slice.key.skip);
@@ -176,7 +176,8 @@ std::int64_t TraceWriter::add_range(const NvtxRecord& range) {
         row.bind(10, text_id);
         row.bind(11, range.domain_id);
         if (range.uint64_value) {
-            row.bind(12, static_cast<std::int64_t>(*range.uint64_value));  // SQLite has no unsigned 64 bit; same bits
+            row.bind(12, static_cast<std::int64_t>(*range.uint64_value));  // SQLite has no unsigned 64-bit integers;
+                                                                           // the bits are kept
         } else {
             row.bind(12);
         }
