@@ -53,7 +53,7 @@ class Shell(unittest.TestCase):
 
     def call(self, line):
         words = line.split()
-        return subprocess.run([BIN / "pipescope", *words], cwd=self.folder, capture_output=True, text=True, timeout=200,
+        return subprocess.run([BIN / "pipescope", *words], cwd=self.folder, capture_output=True, text=True, timeout=300,
                               check=False)
 
     def expect_fits(self, line, codes=(0,), schema=None):
