@@ -74,6 +74,7 @@ void fill_new_file(const fs::path& path) {
         // Somebody may look at the file already, and only waits or is waited for.
         SQLite::Database db(path, SQLite::OPEN_READWRITE, kBusyMilliseconds);
         db.exec("BEGIN EXCLUSIVE");
+        db.exec("PRAGMA application_id = " + std::to_string(kTraceApplicationId));
         db.exec(create_tables_sql());
         db.exec(create_cupti_tables_sql());
         db.exec(fill_enums_sql());
