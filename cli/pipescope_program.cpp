@@ -1,13 +1,19 @@
 #include "cli/pipescope_program.h"
 
 #include "cli/child_process.h"
+#include "cli/command_definition.h"
 #include "cli/commands.h"
+#include "cli/man_page.h"
 #include "cli/program.h"
+#include "cli/shell_completion.h"
 #include "schedule/error.h"
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iostream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -32,6 +38,30 @@ void add_forwarded(Program& program, const char* name, const char* description) 
     command->set_help_flag();
     program.set_action(command, [&program] { return forward(program.arguments()); });
 }
+/// Fills in the forwarded commands from pipescope-torch, where it is installed.
+std::vector<CommandDefinition> all_definitions(const Program& program) {
+    std::vector<CommandDefinition> commands = program.definitions();
+    const auto torch = program_beside("pipescope-torch");
+    const ChildResult answer = torch ? run_child(*torch, {kPrintCommands}) : ChildResult{};
+    for (CommandDefinition& each : torch ? parse_definitions(answer.output) : std::vector<CommandDefinition>{}) {
+        const auto known = std::find_if(commands.begin(), commands.end(),
+                                        [&](const CommandDefinition& command) { return command.name == each.name; });
+        if (known != commands.end()) {
+            *known = std::move(each);
+        }
+    }
+    return commands;
+}
+
+/// What the installation asks for: `--print-completion SHELL` and `--print-man`.
+void add_installed_texts(Program& program) {
+    program.add_hidden("--print-completion", [&program] {
+        const std::string shell = program.arguments().size() == 2 ? program.arguments()[1] : "";
+        std::cout << completion_script(shell, all_definitions(program));
+    });
+    program.add_hidden("--print-man",
+                       [&program] { std::cout << man_page(all_definitions(program), PIPESCOPE_VERSION); });
+}
 }  // namespace
 
 int run_pipescope(int argc, const char* const* argv) {
@@ -53,6 +83,7 @@ int run_pipescope(int argc, const char* const* argv) {
     add_recover_command(program);
     add_doctor_command(program);
     add_forwarded(program, "demo", "Do the whole job once on this machine, from profile to picture");
+    add_installed_texts(program);
     return program.run(argc, argv);
 }
 }  // namespace pipescope

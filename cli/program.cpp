@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <CLI/Config.hpp>
 #include <CLI/Formatter.hpp>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <charconv>
@@ -66,6 +67,15 @@ int report(ExitCode code, std::string_view what) {
     std::cerr << error_line(what) << std::endl;
     return to_int(code);
 }
+
+/// The exit code, once everything that was printed is out.
+int flushed(ExitCode code) {
+    std::cout.flush();
+    if (!std::cout) {
+        return report(ExitCode::failure, "stdout cannot be written; give it to a program or a disk that takes it all");
+    }
+    return to_int(code);
+}
 }  // namespace
 
 std::string wrapped(const std::string& text, std::size_t columns) {
@@ -97,6 +107,7 @@ Program::Program(const std::string& name, const std::string& description, const 
     app_.footer("'" + name + " help COMMAND' explains a command.");
     app_.get_formatter()->column_width(kNameColumns);
     app_.get_formatter()->label("SUBCOMMAND", "COMMAND");
+    add_hidden(kPrintCommands, [this] { std::cout << to_json(definitions()).dump() << '\n'; });
 }
 
 CLI::App* Program::add_command(const std::string& name, const std::string& description, const std::string& example) {
@@ -108,6 +119,10 @@ CLI::App* Program::add_command(const std::string& name, const std::string& descr
 
 void Program::set_action(CLI::App* command, std::function<ExitCode()> action) {
     command->callback([this, action = std::move(action)] { action_ = action; });
+}
+
+void Program::add_hidden(const std::string& option, std::function<void()> print) {
+    hidden_[option] = std::move(print);
 }
 
 int Program::run(int argc, const char* const* argv) {
@@ -126,6 +141,11 @@ int Program::run(int argc, const char* const* argv) {
 }
 
 int Program::parse_and_act() {
+    const auto hidden = hidden_.find(arguments_.front());
+    if (hidden != hidden_.end()) {
+        hidden->second();
+        return flushed(ExitCode::success);
+    }
     for (CLI::App* command : app_.get_subcommands({})) {
         for (CLI::Option* option : command->get_options()) {
             option->description(wrapped(option->get_description(), kTextColumns));
@@ -143,12 +163,7 @@ int Program::parse_and_act() {
     } catch (const CLI::ParseError& error) {
         return refuse_arguments(error);
     }
-    const ExitCode code = action_ ? action_() : ExitCode::usage;
-    std::cout.flush();
-    if (!std::cout) {
-        return report(ExitCode::failure, "stdout cannot be written; give it to a program or a disk that takes it all");
-    }
-    return to_int(code);
+    return flushed(action_ ? action_() : ExitCode::usage);
 }
 
 /// CLI11 would only say that a command is missing.

@@ -1,9 +1,12 @@
 #pragma once
 
+#include "cli/command_definition.h"
+
 #include <CLI/App.hpp>
 
 #include <cstddef>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -24,6 +27,11 @@ public:
     void set_action(CLI::App* command, std::function<ExitCode()> action);
     /// What the user typed behind the program's name, with `help COMMAND` as `COMMAND --help`. Known to an action.
     const std::vector<std::string>& arguments() const { return arguments_; }
+    /// An option that stands in the place of a command and prints something, which --help does not show. Those of every
+    /// program: `--print-commands`, definitions() as JSON.
+    void add_hidden(const std::string& option, std::function<void()> print);
+    /// The commands so far, for shell completion and the manual page.
+    std::vector<CommandDefinition> definitions() const { return definitions_of(app_); }
     /// Parses, runs the action, turns every error into one line "pipescope: .." on stderr and an exit code: 2 for a
     /// UsageError and what the parser refuses, 130 or 143 for Interrupted, 1 for every other exception and for output
     /// that cannot be written.
@@ -37,6 +45,7 @@ private:
     CLI::App app_;
     std::vector<std::string> arguments_;
     std::function<ExitCode()> action_;
+    std::map<std::string, std::function<void()>> hidden_;
 };
 
 /// The words of the text in lines of at most that many columns, as far as single words allow.

@@ -17,7 +17,7 @@ add_library(pipescope_compiler INTERFACE)
 target_include_directories(pipescope_compiler INTERFACE "${PROJECT_SOURCE_DIR}")
 target_compile_options(pipescope_compiler INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-align -Wunused
-  -Wno-restrict  # GCC 12 reports "a" + std::string (PR 105329)
+  "$<$<CXX_COMPILER_ID:GNU>:-Wno-restrict>"  # GCC 12 reports "a" + std::string (PR 105329)
   "-ffile-prefix-map=${PROJECT_SOURCE_DIR}=.")
 option(PIPESCOPE_WERROR "Treat warnings as errors" OFF)
 if(PIPESCOPE_WERROR)

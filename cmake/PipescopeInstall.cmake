@@ -14,6 +14,37 @@ endforeach()
 install(TARGETS ${pipescope_programs} RUNTIME COMPONENT programs)
 install(TARGETS pipescope_inject LIBRARY COMPONENT programs)
 
+# The program writes its completions and its manual page itself, so that they have the options that there are.
+set(pipescope_texts "${PROJECT_BINARY_DIR}/installed-texts")
+install(CODE "set(texts \"${pipescope_texts}\")" COMPONENT programs)
+install(CODE [[
+  file(MAKE_DIRECTORY "${texts}")
+  foreach(shell IN ITEMS bash zsh fish)
+    execute_process(COMMAND "$<TARGET_FILE:pipescope>" --print-completion ${shell} OUTPUT_FILE "${texts}/${shell}"
+                    COMMAND_ERROR_IS_FATAL ANY)
+  endforeach()
+  execute_process(COMMAND "$<TARGET_FILE:pipescope>" --print-man OUTPUT_FILE "${texts}/man" COMMAND_ERROR_IS_FATAL ANY)
+]] COMPONENT programs)
+foreach(text IN ITEMS
+    "bash:bash-completion/completions/pipescope" "zsh:zsh/vendor-completions/_pipescope"
+    "fish:fish/vendor_completions.d/pipescope.fish" "man:man/man1/pipescope.1")
+  string(REPLACE ":" ";" text "${text}")
+  list(GET text 0 source)
+  list(GET text 1 target)
+  cmake_path(GET target PARENT_PATH folder)
+  cmake_path(GET target FILENAME name)
+  install(FILES "${pipescope_texts}/${source}" DESTINATION "${CMAKE_INSTALL_DATADIR}/${folder}" RENAME "${name}"
+          COMPONENT programs)
+endforeach()
+if(TARGET pipescope-gui)
+  install(FILES "${PROJECT_SOURCE_DIR}/packaging/pipescope.desktop" DESTINATION "${CMAKE_INSTALL_DATADIR}/applications"
+          COMPONENT programs)
+  install(FILES "${PROJECT_SOURCE_DIR}/packaging/pipescope.svg"
+          DESTINATION "${CMAKE_INSTALL_DATADIR}/icons/hicolor/scalable/apps" COMPONENT programs)
+  install(FILES "${PROJECT_SOURCE_DIR}/packaging/pipescope-mime.xml" DESTINATION "${CMAKE_INSTALL_DATADIR}/mime/packages"
+          RENAME pipescope.xml COMPONENT programs)
+endif()
+
 if(PIPESCOPE_TORCH)
   set(pipescope_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/pipescope")
   set(pipescope_installed_libraries schedule balance engine_lanes layer engine models)

@@ -22,7 +22,7 @@ function(pipescope_use_torch target)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ${PIPESCOPE_UNITY} UNITY_BUILD_BATCH_SIZE 16)
     if(PIPESCOPE_UNITY)
       # A private class may hold what is in its file's anonymous namespace; GCC takes the included file for a header.
-      target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
+      target_compile_options(${target} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>")
     endif()
   endif()
 endfunction()

@@ -48,7 +48,10 @@ public:
         constexpr std::int64_t kFirstPlausible =
             1'000'000'000'000'000'000;  // the year 2001 in ns: too large for a time since a start
         if (header.base_time || moved.count() > kFirstPlausible) {
-            trace_.utc_epoch_ns = header.base_time.value_or(0) + moved.count();
+            std::int64_t epoch = 0;
+            if (!__builtin_add_overflow(header.base_time.value_or(0), moved.count(), &epoch)) {
+                trace_.utc_epoch_ns = epoch;
+            }
         }
     }
 

@@ -5,6 +5,7 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -41,7 +42,11 @@ public:
     double real(int column) const {
         return is_null(column) ? std::numeric_limits<double>::quiet_NaN() : sqlite3_column_double(get(), column);
     }
-    Nanoseconds time(int column) const { return Nanoseconds{integer(column)}; }
+    /// At most 2^62 ns (146 years) from zero: a damaged file may hold more, whose differences would overflow.
+    Nanoseconds time(int column) const {
+        constexpr std::int64_t kMost = std::int64_t{1} << 62;
+        return Nanoseconds{std::clamp(integer(column), -kMost + 1, kMost - 1)};
+    }
     /// Valid until next().
     std::string_view text(int column) const {
         const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(get(), column));

@@ -74,6 +74,7 @@ void fill_new_file(const fs::path& path) {
         // Another process may already have the file open; both sides wait.
         SQLite::Database db(path, SQLite::OPEN_READWRITE, kBusyMilliseconds);
         db.exec("BEGIN EXCLUSIVE");
+        db.exec("PRAGMA application_id = " + std::to_string(kTraceApplicationId));
         db.exec(create_tables_sql());
         db.exec(create_cupti_tables_sql());
         db.exec(fill_enums_sql());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <string_view>
 
 namespace pipescope {
@@ -11,6 +12,8 @@ inline constexpr std::string_view kTraceFormatName = "pipescope.trace";
 inline constexpr int kTraceFormatVersion = 2;
 /// The oldest version that exists. All versions from here on can be read (trace_migration.h).
 inline constexpr int kOldestTraceFormatVersion = 1;
+/// SQLite's application_id, "Pipe" at offset 68 of the file. By it, desktops tell a trace from other SQLite files.
+inline constexpr std::int32_t kTraceApplicationId = 0x50697065;
 /// Version of the nsys export (2024.6.2) whose names and types we follow.
 inline constexpr std::string_view kNsysSchemaVersion = "3.16.1";
 

@@ -134,6 +134,12 @@ TEST_F(ChromeImport, CountsTheEventsItLeavesOut) {
     EXPECT_THAT(names_of(trace, trace.tracks[0]), ElementsAre("good@0"));
 }
 
+TEST_F(ChromeImport, KnowsNoStartWhereTheBaseTimeIsBeyondAllClocks) {
+    const OpenedTrace trace = opened(R"({"baseTimeNanoseconds": 9223372036854775807, "traceEvents": [
+        {"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1000, "dur": 1}]})");
+    EXPECT_EQ(trace.utc_epoch_ns, std::nullopt);
+}
+
 TEST_F(ChromeImport, NamesThePlaceOfDamage) {
     EXPECT_THAT([&] { opened("{\"traceEvents\": [\n{\"ph\": \"X\", \"ts\": 1},\n{\"ph\" \"X\"}]}"); },
                 ThrowsMessage<TraceFormatError>(AllOf(HasSubstr("t.json"), HasSubstr("line 3, column 9"))));

@@ -80,6 +80,18 @@ TEST(TraceReader, TellsAnNsysExportFromAnotherProgramsDatabase) {
                 ThrowsMessage<TraceFormatError>(HasSubstr("another program's")));
 }
 
+TEST(TraceReader, GivesTimesWhoseDifferencesDoNotOverflow) {
+    const TemporaryFolder folder;
+    {
+        TraceWriter writer(folder / "t.sqlite", IfExists::refuse);
+        writer.add_task({{0, TaskKind::forward, 0, 0, -1}, LaneId{0}, Nanoseconds::min(), Nanoseconds::max(), 0},
+                        Source::measured);
+        writer.close();
+    }
+    const Timeline timeline = TraceReader(folder / "t.sqlite").timeline(Source::measured);
+    EXPECT_GT(timeline.slices.at(0).duration().count(), 0);
+}
+
 TEST(TraceReader, RefusesANewerVersionAndNamesBoth) {
     const TemporaryFolder folder;
     write_trace(folder / "t.sqlite", 1);

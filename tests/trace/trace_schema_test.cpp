@@ -34,6 +34,10 @@ protected:
     const TemporaryFolder folder_;
 };
 
+TEST_F(TraceSchema, IsToldFromOtherDatabasesByItsHeader) {
+    EXPECT_EQ(read_text(folder_ / "t.sqlite").substr(68, 4), "Pipe");
+}
+
 // Names, types and order as an export of nsys 2024.6.2 has them; copyCount and eventSyncId came with later ones.
 TEST_F(TraceSchema, HasTheTablesAndColumnsOfAnNsysExport) {
     const std::map<std::string, std::string> expected = {

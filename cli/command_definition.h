@@ -1,0 +1,36 @@
+#pragma once
+
+#include <CLI/App.hpp>
+#include <nlohmann/json_fwd.hpp>
+
+#include <string>
+#include <vector>
+
+namespace pipescope {
+/// An option or a positional argument as its command declares it.
+struct OptionDefinition {
+    std::vector<std::string> names;  ///< "-m", "--chunks"; of a positional argument its one name, "PROFILE"
+    std::string value;               ///< "N", "FILE"; empty for a flag
+    std::string description;
+    bool required = false;
+
+    bool is_positional() const { return !names.front().starts_with('-'); }
+};
+
+struct CommandDefinition {
+    std::string name;
+    std::string description;
+    std::vector<OptionDefinition> options;  ///< none for a command that another program reads
+    std::string footer;                     ///< examples and notes, several lines
+};
+
+/// The option by which pipescope-torch tells pipescope its definitions, as JSON. Not in --help.
+inline constexpr const char* kPrintCommands = "--print-commands";
+
+/// The commands of the application, in the order of --help.
+std::vector<CommandDefinition> definitions_of(const CLI::App& app);
+
+nlohmann::ordered_json to_json(const std::vector<CommandDefinition>& commands);
+/// Reads what to_json() made. Throws nlohmann::json::exception.
+std::vector<CommandDefinition> parse_definitions(const std::string& json);
+}  // namespace pipescope

@@ -1,0 +1,92 @@
+// Writes a few valid inputs for each fuzz target: fuzz_corpus FOLDER makes FOLDER/TARGET/.
+
+#include "balance/device_catalogue.h"
+#include "balance/profile_file.h"
+#include "tests/fuzz/fuzzed_trace.h"
+#include "tests/temporary_folder.h"
+#include "trace/chrome_export.h"
+#include "trace/open_trace.h"
+
+#include <zlib.h>
+
+#include <iostream>
+#include <sstream>
+
+namespace pipescope {
+namespace {
+constexpr const char* kProfile = R"({"format": "pipescope.profile", "version": 1, "model": "chain", "samples": [1, 2],
+  "dtype": "float32", "host_cores": 2, "layers": [
+    {"name": "a", "forward_ns": [10, 20], "backward_ns": [20, 40], "output_bytes": [8, 16], "parameter_bytes": 4,
+     "stash": ["s"]},
+    {"name": "b", "forward_ns": [10, 20], "backward_ns": [20, 40], "output_bytes": [8, 16], "flops": [100, 200],
+     "pop": ["s"]}]})";
+constexpr const char* kDevices = R"({"format": "pipescope.devices", "version": 1, "devices": [
+  {"name": "A", "flops_per_second": {"float32": 1e12, "bfloat16": 2e12}, "memory_bytes": 16000000000,
+   "memory_bytes_per_second": 9e11, "link_bytes_per_second": 1e10, "link_latency_ns": 5000, "launch_ns": 4000,
+   "compute_efficiency": 0.5, "memory_efficiency": 0.8, "link_efficiency": 0.7, "price_per_hour": 1.5,
+   "source": "made up"}]})";
+constexpr const char* kKineto = R"({"schemaVersion": 1, "baseTimeNanoseconds": 1700000000000000000, "traceEvents": [
+  {"ph": "M", "name": "process_name", "pid": 7, "args": {"name": "python"}},
+  {"ph": "X", "cat": "cpu_op", "name": "aten::add", "pid": 7, "tid": 8, "ts": 10.125, "dur": 3.5,
+   "args": {"External id": 1}},
+  {"ph": "X", "cat": "kernel", "name": "add", "pid": 0, "tid": 13, "ts": 12, "dur": 1, "args": {"correlation": 4}},
+  {"ph": "B", "name": "x", "pid": "p", "tid": "t", "ts": 1}, {"ph": "E", "pid": "p", "tid": "t", "ts": 2},
+  {"ph": "C", "name": "bytes", "pid": 7, "ts": 11, "args": {"allocated": 5}},
+  {"ph": "b", "cat": "async", "id": "0x1", "name": "y", "pid": 7, "tid": 8, "ts": 1},
+  {"ph": "s", "id": 1, "pid": 7, "tid": 8, "ts": 10, "cat": "ac2g", "name": "ac2g"}]})";
+
+class Corpus {
+public:
+    explicit Corpus(std::filesystem::path folder) : folder_(std::move(folder)) {}
+
+    void add(const std::string& target, const std::string& name, const std::string& bytes) const {
+        std::filesystem::create_directories(folder_ / target);
+        write_text(folder_ / target / name, bytes);
+    }
+
+private:
+    std::filesystem::path folder_;
+};
+
+std::string packed(const TemporaryFolder& folder, const std::string& text) {
+    const auto path = folder / "packed";
+    gzFile file = gzopen(path.c_str(), "wb");
+    gzwrite(file, text.data(), static_cast<unsigned>(text.size()));
+    gzclose(file);
+    return read_text(path);
+}
+
+void write_corpus(const Corpus& corpus) {
+    const TemporaryFolder folder;
+    corpus.add("profile", "small", kProfile);
+    corpus.add("profile", "all_fields", to_json(parse_profile(kProfile)));
+    corpus.add("device_catalogue", "small", kDevices);
+    int k = 0;
+    for (const char* text : {"1.5ms", "2 us", "1000", "16GiB", "12.5GB/s", "0", "1e3 MB", "5s", "3TiB/s"}) {
+        corpus.add("quantities", std::to_string(k), static_cast<char>(k % 3) + std::string(text));
+        ++k;
+    }
+    const std::string ours = sample_trace_bytes();
+    write_text(folder / "t.sqlite", ours);
+    std::ostringstream json;
+    export_chrome(open_trace(folder / "t.sqlite"), json);
+    corpus.add("trace_file", "ours", ours);
+    corpus.add("trace_file", "nsys", sample_nsys_bytes());
+    corpus.add("chrome", "ours", json.str());
+    corpus.add("chrome", "kineto", kKineto);
+    corpus.add("chrome", "packed", packed(folder, kKineto));
+    for (const char* target : {"trace_values", "nsys_values"}) {
+        corpus.add(target, "values", std::string(64, '\x01') + std::string(64, '\xf0'));
+    }
+}
+}  // namespace
+}  // namespace pipescope
+
+int main(int argc, char** argv) {
+    if (argc != 2) {
+        std::cerr << "usage: fuzz_corpus FOLDER\n";
+        return 2;
+    }
+    pipescope::write_corpus(pipescope::Corpus(argv[1]));
+    return 0;
+}
