@@ -1,4 +1,4 @@
-// The exact balance, with and without a memory limit, and the planner over 768 candidates.
+// The exact balance with and without a memory limit, and the planner with 768 candidates.
 
 #include "balance/optimal_partition.h"
 #include "simulator/balance_search.h"
@@ -12,7 +12,7 @@
 
 namespace pipescope {
 namespace {
-/// Layers of 50 to 150 us forward, and backward of twice that give or take 30 %.
+/// Layers with a forward of 50 to 150 us, and a backward of twice that, varied by 30 %.
 Profile random_profile(std::size_t layers) {
     std::mt19937 random(1);
     std::uniform_real_distribution<double> around(0.5, 1.5);
@@ -33,7 +33,7 @@ Profile random_profile(std::size_t layers) {
     return profile;
 }
 
-/// N layers, n partitions; `limit`: bytes a lane, counted by a function that costs nothing.
+/// N layers, n partitions. `limit`: bytes per lane, from a function without cost.
 void optimal(benchmark::State& state) {
     const auto layers = static_cast<std::size_t>(state.range(0));
     const Profile profile = random_profile(layers);
@@ -73,7 +73,7 @@ PipelineOptions options_for(std::int64_t batch) {
     return options;
 }
 
-/// With the memory model, and the simulation of what was found.
+/// Includes the memory model, and the simulation of the result.
 void find_balance_within_a_limit(benchmark::State& state) {
     const Profile profile = random_profile(200);
     PipelineOptions options = options_for(32);
@@ -84,7 +84,7 @@ void find_balance_within_a_limit(benchmark::State& state) {
 }
 BENCHMARK(find_balance_within_a_limit)->Unit(benchmark::kMillisecond);
 
-/// Five layers on the way down stash what they hand on, five on the way up pop it.
+/// Five layers of the first half stash their output, and five of the second half pop it.
 Profile u_net(std::size_t layers) {
     Profile profile = random_profile(layers);
     for (std::size_t k = 1; k <= 5; ++k) {
@@ -99,7 +99,7 @@ Profile u_net(std::size_t layers) {
     return profile;
 }
 
-/// What ranges of layers hold has to be known for millions of them.
+/// Needs the memory of millions of layer ranges.
 void find_balance_of_a_u_net_within_a_limit(benchmark::State& state) {
     const Profile profile = u_net(static_cast<std::size_t>(state.range(0)));
     PipelineOptions options = options_for(32);

@@ -1,5 +1,5 @@
-// What the engine costs beyond the layers themselves. For figures that compare, pin the process to one core, so that
-// the lanes' overlap does not hide the cost:
+// Overhead of the engine beyond the layers. For comparable figures, pin the process to one core, so that overlapping
+// lanes do not hide the overhead:
 //     taskset -c 0 build/release/bin/engine_benchmark --benchmark_repetitions=5
 
 #include "engine/gpipe.h"
@@ -28,9 +28,9 @@ at::Tensor mean_of(const Tensors& output, const Tensors&) {
     return output[0].mean();
 }
 
-/// One step of the plain model and one of the pipeline, in turn, since a machine's speed drifts. The benchmark's own
-/// time is the pipeline's; the counters are µs for each (partition, micro-batch), with forward and backward, and with
-/// recompute where the mode has it.
+/// Alternates a step of the plain model and one of the pipeline, since a machine's speed drifts. The benchmark's own
+/// time is the pipeline's. The counters are µs per (partition, micro-batch), for forward, backward and, if the mode has
+/// it, recompute.
 void step_overhead(benchmark::State& state, Checkpoint mode) {
     using Clock = std::chrono::steady_clock;
     at::set_num_threads(1);
@@ -67,7 +67,7 @@ BENCHMARK_CAPTURE(step_overhead, never, Checkpoint::never)->UseManualTime()->Uni
 BENCHMARK_CAPTURE(step_overhead, except_last, Checkpoint::except_last)->UseManualTime()->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(step_overhead, always, Checkpoint::always)->UseManualTime()->Unit(benchmark::kMillisecond);
 
-/// This program brings no NVTX tool.
+/// This program has no NVTX tool.
 void task_range_without_listener(benchmark::State& state) {
     prepare_task_ranges();
     const TaskKey key{0, TaskKind::forward, 0, 0, -1};

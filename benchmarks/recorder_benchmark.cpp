@@ -1,5 +1,5 @@
-// What one NVTX range costs the program: with a recorder, with the handler linked in but idle, and how fast a trace
-// takes rows. Run with --benchmark_repetitions=9 --benchmark_enable_random_interleaving=true and quote the median.
+// Cost of one NVTX range with a recorder and with an idle handler, and write rate of a trace. Run with
+// --benchmark_repetitions=9 --benchmark_enable_random_interleaving=true and quote the median.
 
 #include "profiler/recorder/recorder.h"
 #include "trace/trace_reader.h"
@@ -29,8 +29,8 @@ nvtxEventAttributes_t task_event(nvtxDomainHandle_t domain) {
     return event;
 }
 
-/// A drain thread that sleeps meanwhile: what is measured is the emitting thread alone. As many iterations as the ring
-/// takes, so that nothing is dropped.
+/// The drain thread sleeps, so that only the emitting thread is measured. The number of iterations is that of the
+/// ring's entries, so that nothing is dropped.
 constexpr std::int64_t kRanges = 1 << 15;
 
 std::unique_ptr<Recorder> start_recorder() {

@@ -1,5 +1,5 @@
-// What the recorder promises, measured: nothing lost at 100,000 ranges a second and thread, losses counted exactly
-// under overload, and traces of killed processes. Prints a line for each and ends with 1 where a promise is broken.
+// Measures the recorder's guarantees: no loss at 100,000 ranges per second and thread, exact counts of losses under
+// overload, and usable traces of killed processes. Prints a line for each; exits with 1 if a guarantee is broken.
 //   recorder_gates [KILLS]     (50)
 
 #include "profiler/recorder/clock_map.h"
@@ -33,7 +33,7 @@ void remove_scratch() {
     }
 }
 
-/// Pairs at a steady rate, in bursts of a millisecond; 0: as fast as it goes.
+/// Emits pairs at a steady rate in bursts of a millisecond; 0: as fast as possible.
 void emit(std::int64_t ranges, std::int64_t per_second) {
     const std::int64_t burst = per_second == 0 ? ranges : per_second / 1000;
     const std::int64_t begin = recording_clock_ns();
@@ -57,7 +57,7 @@ struct Counts {
     bool each_thread_adds_up = true;
 };
 
-/// Also leaves one range open per thread, and counts it.
+/// Leaves one range per thread open, which counts too.
 Counts record_threads(int threads, std::int64_t ranges, std::int64_t per_second, std::size_t ring) {
     RecorderOptions options;
     options.path = scratch_file();
@@ -107,7 +107,7 @@ bool check_overload() {
     return kept;
 }
 
-/// All clocks at the start, each second and at the end, and how far they drifted apart.
+/// Reads all clocks at the start, every second and at the end, and checks their drift.
 bool check_clocks() {
     RecorderOptions options;
     options.path = scratch_file();
@@ -126,7 +126,7 @@ bool check_clocks() {
     return kept;
 }
 
-/// Half of them in the middle of large transactions: a long drain period and rings to match.
+/// Kills half of them in the middle of large transactions, with a long drain period and large rings.
 bool check_kills(int kills) {
     std::mt19937_64 random(7);
     std::vector<std::int64_t> tails;
@@ -170,7 +170,7 @@ bool check_kills(int kills) {
 
 int main(int argc, char** argv) {
     const int kills = argc > 1 ? std::atoi(argv[1]) : 50;
-    // First, since a process with threads forks badly.
+    // Runs first, since forks of a process with threads are unsafe.
     bool kept = pipescope::check_kills(kills);
     kept &= pipescope::check_exactness();
     kept &= pipescope::check_overload();

@@ -1,11 +1,11 @@
-// What recording costs a training step, end to end: one pipeline in one process, whose steps take turns with everything
-// recorded (ranges, each lane's memory and its composition, SQLite) and with nothing, torch's own allocator included.
-// A pair is two neighbouring steps in random order, so that a slow moment of the machine falls on both; the figure is
-// the trimmed mean of the pairs' logarithms of ratios, its confidence interval by bootstrap.
+// End-to-end cost of recording a training step. One pipeline in one process alternates between steps with full
+// recording (ranges, each lane's memory and its composition, SQLite) and steps without any, on torch's own allocator. A
+// pair is two neighbouring steps in random order, so that slow phases of the machine affect both. The figure is the
+// trimmed mean of the logarithms of the pairs' ratios, with a bootstrap confidence interval.
 //
-// The drain thread writes when a recorded step has ended, once a step: so each step bears its own rows and no other's,
-// and their cost is told apart. Processor time takes in all threads. Step and writing together is what a step would
-// take if the drain thread had no core of its own and no idle moment of the lanes: the most that recording can cost.
+// The drain thread writes once after each recorded step, so each step pays only for its own rows, and their cost can be
+// separated. Processor time includes all threads. Step plus writing is the time of a step if the drain thread had no
+// core of its own and the lanes no idle time: the maximum cost of recording.
 //
 //     recording_cost_benchmark [MODEL [PAIRS]]
 
@@ -45,7 +45,7 @@ double seconds_of(clockid_t clock) {
     return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
 }
 
-/// Hears of tasks only in recorded steps.
+/// Receives tasks in recorded steps only.
 class Switched : public TaskObserver {
 public:
     explicit Switched(TaskObserver& next) : next_(next) {}
@@ -70,14 +70,14 @@ public:
 
 private:
     TaskObserver& next_;
-    std::atomic<bool> is_on_{false};  // changes between steps only
+    std::atomic<bool> is_on_{false};  // changes only between steps
 };
 
-/// Seconds a step took.
+/// Costs of a step in seconds.
 struct StepCost {
-    double step = 0;       ///< of the wall clock, until the step returned
-    double written = 0;    ///< the same, until its rows were in the file too
-    double processor = 0;  ///< of all threads, until then
+    double step = 0;       ///< wall time until the step returned
+    double written = 0;    ///< wall time until its rows were in the file
+    double processor = 0;  ///< CPU time of all threads until then
 };
 
 class Trainer {
@@ -91,10 +91,10 @@ public:
     Trainer& operator=(const Trainer&) = delete;
 
     StepCost step(bool recorded) {
-        // Blocks know who frees them, so the allocators can change places between steps.
+        // Blocks know their own deleter, so the allocators can be swapped between steps.
         c10::SetCPUAllocator(recorded ? tracking_ : c10::GetDefaultCPUAllocator(), /*priority=*/1);
         observer_.set_on(recorded);
-        running_recording = recorded ? recording_ : 0;  // as before a recorder was made: nobody listens
+        running_recording = recorded ? recording_ : 0;  // as before a recorder existed
         StepCost cost;
         const double processor = seconds_of(CLOCK_PROCESS_CPUTIME_ID);
         const double start = seconds_of(CLOCK_MONOTONIC);
@@ -135,7 +135,7 @@ private:
     std::int64_t steps_ = 0;
 };
 
-/// The mean of the middle half: as robust as a median against steps that other programs cut short, and closer.
+/// Mean of the middle half: as robust as a median against steps disturbed by other programs, and more precise.
 double trimmed_mean(std::vector<double> values) {
     std::sort(values.begin(), values.end());
     const auto cut = static_cast<std::ptrdiff_t>(values.size() / 4);

@@ -16,7 +16,7 @@ namespace {
 constexpr int kPartitions = 8;
 constexpr int kMicroBatches = 32;
 
-/// Layers of 50 to 150 us forward, and backward of twice that give or take 30 %.
+/// Layers with a forward of 50 to 150 us, and a backward of twice that, varied by 30 %.
 Profile random_profile(std::size_t layers) {
     std::mt19937 random(1);
     std::uniform_real_distribution<double> around(0.5, 1.5);
@@ -72,7 +72,7 @@ GPipeTimes random_times(std::size_t n) {
     return {draw(n), draw(n), draw(n), draw(n - 1), draw(n - 1)};
 }
 
-/// One schedule of 1,208 tasks: 256 forwards, 248 recomputes, 256 backwards, 448 copies.
+/// A schedule of 1,208 tasks: 256 forwards, 248 recomputes, 256 backwards, 448 copies.
 void gpipe_recurrence(benchmark::State& state) {
     const GPipeTimes times = random_times(kPartitions);
     GPipeRecurrence recurrence;
@@ -83,7 +83,7 @@ void gpipe_recurrence(benchmark::State& state) {
 }
 BENCHMARK(gpipe_recurrence);
 
-/// The 512 tasks of benchmarks/peers/simpy_peer.py: forward 1, backward 2, no recompute, copies that take no time.
+/// The 512 tasks of benchmarks/peers/simpy_peer.py: forward 1, backward 2, no recompute, copies without duration.
 void gpipe_recurrence_without_copies(benchmark::State& state) {
     const GPipeTimes times{std::vector<std::int64_t>(kPartitions, 1), std::vector<std::int64_t>(kPartitions, 1),
                            std::vector<std::int64_t>(kPartitions, 2), std::vector<std::int64_t>(kPartitions - 1, 0),
@@ -96,7 +96,7 @@ void gpipe_recurrence_without_copies(benchmark::State& state) {
 }
 BENCHMARK(gpipe_recurrence_without_copies);
 
-/// Lanes on `devices` of capacity 1, in turn; each channel has a link of its own.
+/// Assigns lanes to `devices` of capacity 1 in turn. Each channel has its own link.
 SharedResources lanes_on_devices(const TaskGraph& graph, std::size_t devices) {
     SharedResources resources;
     for (std::size_t device = 0; device < devices; ++device) {
@@ -130,7 +130,7 @@ void run_engine(benchmark::State& state, const TaskGraph& graph, const SharedRes
         benchmark::Counter(static_cast<double>(state.iterations() * timed), benchmark::Counter::kIsRate);
 }
 
-/// The same schedule in the event engine, each lane on a device of its own; copies and the loss are free.
+/// The same schedule in the event engine, with a device per lane. Copies and the loss are free.
 void event_engine_without_copies(benchmark::State& state) {
     const TaskGraph graph = make_schedule(
         Schedule::gpipe,
@@ -143,7 +143,7 @@ void event_engine_without_copies(benchmark::State& state) {
 }
 BENCHMARK(event_engine_without_copies);
 
-/// Of 50 to 150 us each; copies are free, or take as long.
+/// Random durations of 50 to 150 us. Copies are free, or take as long.
 std::vector<double> random_durations(const TaskGraph& graph, bool free_copies) {
     std::mt19937 random(3);
     std::vector<double> durations;
@@ -154,7 +154,7 @@ std::vector<double> random_durations(const TaskGraph& graph, bool free_copies) {
     return durations;
 }
 
-/// n lanes on `devices` of capacity 1, in turn; every task but the free copies takes time. Events are ends of tasks.
+/// n lanes on `devices` of capacity 1 in turn. All tasks except free copies take time. Events are ends of tasks.
 void event_engine_with_sharing(benchmark::State& state) {
     const TaskGraph graph = make_schedule(Schedule::gpipe, {.num_partitions = static_cast<int>(state.range(0)),
                                                             .num_micro_batches = static_cast<int>(state.range(1))});
@@ -163,7 +163,7 @@ void event_engine_with_sharing(benchmark::State& state) {
 }
 BENCHMARK(event_engine_with_sharing)->Args({8, 32, 1})->Args({8, 32, 4})->Args({64, 512, 4});
 
-/// The same where copies take time, all of them in equal parts of one bus.
+/// The same with copies that take time and share one bus in equal parts.
 void event_engine_with_copies_on_a_bus(benchmark::State& state) {
     const TaskGraph graph = make_schedule(Schedule::gpipe, {.num_partitions = static_cast<int>(state.range(0)),
                                                             .num_micro_batches = static_cast<int>(state.range(1))});

@@ -1,6 +1,6 @@
-// How many rows a second one core puts into a trace, and gets out of it. items_per_second counts CPU time; the gate is
-// 1 M rows/s for "ranges and tasks", commits every 20,000 rows included. Run with --benchmark_repetitions=9 and quote
-// the median.
+// Rows per second that one core writes to a trace, and reads from it. items_per_second counts CPU time. The gate is 1 M
+// rows/s for "ranges and tasks", including commits every 20,000 rows. Run with --benchmark_repetitions=9 and quote the
+// median.
 
 #include "trace/trace_reader.h"
 #include "trace/trace_writer.h"
@@ -13,7 +13,7 @@
 
 namespace pipescope {
 namespace {
-constexpr int kRowsPerCommit = 20'000;  // what a recorder of 1 M rows/s gathers in its period of 20 ms
+constexpr int kRowsPerCommit = 20'000;  // rows in the 20 ms period of a recorder at 1 M rows/s
 constexpr int kRows = 400'000;
 
 std::filesystem::path scratch_file() {
@@ -40,7 +40,7 @@ NvtxRecord range(int k) {
     return record;
 }
 
-/// Gives `add_row` numbers until the trace has kRows rows, with the commits of a recorder.
+/// Calls `add_row` with increasing numbers until the trace has kRows rows, with a recorder's commits.
 template <class AddRow>
 void write_rows(benchmark::State& state, int rows_per_call, AddRow&& add_row) {
     for (auto _ : state) {
@@ -61,7 +61,7 @@ void write_rows(benchmark::State& state, int rows_per_call, AddRow&& add_row) {
     std::filesystem::remove(scratch_file());
 }
 
-/// What the recorder writes for each task of the engine: its range and the task itself.
+/// Writes the rows of each engine task: its range and the task itself.
 void ranges_and_tasks(benchmark::State& state) {
     write_rows(state, 2, [](TraceWriter& writer, int k) {
         const std::int64_t row = writer.add_range(range(k));
@@ -92,7 +92,7 @@ void memory_samples(benchmark::State& state) {
 }
 BENCHMARK(memory_samples)->Unit(benchmark::kMillisecond);
 
-/// A timeline back from a finished trace.
+/// Reads a timeline from a finished trace.
 void read_tasks(benchmark::State& state) {
     {
         TraceWriter writer(scratch_file(), IfExists::replace);

@@ -1,22 +1,21 @@
-// The viewer's promises. redraw: redraws of a timeline of ten million slices while zooming and panning: the whole
-// widget with ruler, names, borders and labels, at 1920x1080 and 3840x2160. The counters p50_ms and p95_ms are what the
-// reader looks for; 16 ms is a frame. They are wall time, which threads shorten and other programs lengthen; cpu_p95_ms
-// counts all threads. Durations and kinds are random, which is the worst case for drawing runs of one kind.
+// The viewer's performance targets. redraw: redraws of a timeline with ten million slices while zooming and panning. It
+// paints the whole widget with ruler, names, borders and labels, at 1920x1080 and 3840x2160. The main counters are
+// p50_ms and p95_ms; a frame is 16 ms. They are wall time, which threads reduce and other programs increase; cpu_p95_ms
+// counts all threads. Random durations and kinds are the worst case for drawing runs of one kind.
 //
-// redraw_page: the same of the whole page as a user has it, over the trace below: the measured timeline above the
-// simulated one, causes of bubbles, critical path, marks, a selected task with its arrows, memory and overview; at the
-// zooms of redraw, with the step that is marked in view.
+// redraw_page: the same for a whole page on the trace below: the measured timeline above the simulated one, causes of
+// bubbles, critical path, marks, a selected task with arrows, memory and overview, at the zooms of redraw, with the
+// marked step visible.
 //
-// opening: a window opens a trace of ten million task rows (made first, 1.1 GB beside the temporary files; once, if
-// PIPESCOPE_LARGE_TRACE names a file to keep it in). first_paint_ms: until the first steps are painted; all_tasks_ms:
-// until all tasks are; complete_ms: with memory, comparison and tracks; longest_block_ms: the longest the window did
-// not answer meanwhile. bytes_per_slice: what the store holds; resident_bytes_per_slice: what the process grew by, for
-// the whole window, once its tables are filled too. These are what is promised to stay below 40.
-// listed_bytes_per_slice: the same once the table of tasks was asked for all steps and not the chosen one, which nobody
-// promised: 4 bytes a row in its order, 8 in Qt's header of rows.
+// opening: a window opens a trace of ten million task rows. The trace is created first (1.1 GB beside the temporary
+// files), or only once if PIPESCOPE_LARGE_TRACE names a file for it. first_paint_ms: until the first steps are painted.
+// all_tasks_ms: until all tasks are. complete_ms: until memory, comparison and tracks are too. longest_block_ms:
+// longest time without response. bytes_per_slice: size of the store. resident_bytes_per_slice: growth of the process
+// for the whole window with its tables. These two must stay below 40. listed_bytes_per_slice: the same after the task
+// table lists all steps instead of the current one. It has no target: a row takes 4 bytes in the order, and 8 in Qt's
+// header.
 //
-// matching: keyed tasks of the trace's steps that have a twin in the simulated one; the label lists the others by their
-// reason.
+// matching: keyed tasks of the trace's steps with a twin in the simulated step. The label lists the others by reason.
 #include "balance/profile_file.h"
 #include "gui/document/unmatched_tasks.h"
 #include "gui/style/work_pool.h"
@@ -80,7 +79,7 @@ const std::shared_ptr<const TimelineStore>& sharedStore() {
     return store;
 }
 
-/// Fifteen places at each of five zooms, as someone looking for a slow step would pass through.
+/// Fifteen positions at each of five zooms, like a search for a slow step.
 std::vector<TimeWindow> journey(const TimeRange& total) {
     std::vector<TimeWindow> windows;
     for (const double part : {1.0, 0.1, 0.01, 0.001, 0.0001}) {
@@ -104,7 +103,7 @@ double quantile(std::vector<double>& sorted, int percent) {
     return sorted[sorted.size() * static_cast<std::size_t>(percent) / 100];
 }
 
-/// Shows one window after the other and paints the widget as it then stands.
+/// Shows the windows one after the other and paints the widget each time.
 void measureRedraws(benchmark::State& state, TimeAxisModel& axis, QWidget& widget,
                     const std::vector<TimeWindow>& windows) {
     QImage image(widget.size(), QImage::Format_RGB32);
@@ -164,7 +163,7 @@ Profile evenProfile(int layers) {
     return profile;
 }
 
-/// Steps of 8 partitions and 32 micro-batches, each task some percent off.
+/// Writes steps of 8 partitions and 32 micro-batches. Each task is some percent off.
 void writeLargeTrace(const std::filesystem::path& path) {
     const Profile profile = evenProfile(8);
     PipelineOptions options;
@@ -207,7 +206,7 @@ void writeLargeTrace(const std::filesystem::path& path) {
     writer.close();
 }
 
-/// Where the trace is: kept if the environment says where, else of this process.
+/// Path of the trace: kept if the environment names it, otherwise temporary.
 std::filesystem::path largeTrace() {
     static const QTemporaryDir folder;
     const char* kept = std::getenv("PIPESCOPE_LARGE_TRACE");
@@ -227,13 +226,13 @@ double residentBytes() {
     return resident * 4096;
 }
 
-/// Until the workers that fill tables and pictures have done so.
+/// Waits until the workers that fill tables and pictures have finished.
 void settle() {
     do {
         workPool().waitForDone();
         QApplication::processEvents();
     } while (workPool().activeThreadCount() > 0);
-    QElapsedTimer rest;  // statistics wait until the view has come to rest
+    QElapsedTimer rest;  // statistics are computed once the view has come to rest
     for (rest.start(); rest.elapsed() < 1000;) {
         QApplication::processEvents(QEventLoop::AllEvents, 20);
         workPool().waitForDone();
@@ -265,7 +264,7 @@ void opening(benchmark::State& state) {
             if (window.document() == nullptr || !window.document()->measured) {
                 return;
             }
-            window.repaint();  // what the user sees counts, not what is in memory
+            window.repaint();  // measures what is on screen, not what is in memory
             first = first == 0 ? now() : first;
             tasks = tasks == 0 && window.document()->loaded == 1 ? now() : tasks;
         });
@@ -302,7 +301,7 @@ void opening(benchmark::State& state) {
     }
 }
 
-/// A window that has read all of the large trace.
+/// A window that has loaded the whole large trace.
 void openLargeTrace(MainWindow& window) {
     bool done = false;
     QObject::connect(&window, &MainWindow::loaded, [&] { done = true; });
@@ -333,7 +332,7 @@ void redrawPage(benchmark::State& state) {
     const TimeRange step = measured.step(page.step())->range();
     axis.setMarks({{step.start, QString()}, {step.start + step.length() / 2, QString()}});
     for (QDockWidget* dock : window.findChildren<QDockWidget*>()) {
-        dock->hide();  // the page has the whole window
+        dock->hide();  // leaves the whole window to the page
     }
     window.resize(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)));
     QApplication::processEvents();
@@ -380,7 +379,7 @@ void matching(benchmark::State& state) {
     state.counters["matched_percent"] = 100 * (1 - static_cast<double>(without) / tasks);
     state.SetLabel(reasons.empty() ? "none is without a twin" : reasons);
 }
-// First: what the other benchmark leaves in memory would count as its own.
+// Runs first, or memory left by the other benchmark would count as its own.
 BENCHMARK(opening)->Iterations(1)->Unit(benchmark::kMillisecond);
 BENCHMARK(matching)->Iterations(1)->Unit(benchmark::kMillisecond);
 BENCHMARK(redrawPage)

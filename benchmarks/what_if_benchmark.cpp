@@ -1,7 +1,7 @@
-// From a slider's move to the new simulated timeline on screen: simulation, memory tracks, timeline store, panel, the
-// analysis beside the measured timeline and the painted window, at n partitions, m micro-batches and 200 layers, in
-// wall clock time. The slider is 0 the bandwidth, 1 the partitions (cut anew), 2 the micro-batches, 3 the memory limit.
-// The counters p50_ms and p95_ms are what the reader looks for; 16 ms is a frame.
+// Time from a slider's move to the new simulated timeline on screen: simulation, memory tracks, timeline store, panel,
+// analysis beside the measured timeline, and painting, at n partitions, m micro-batches and 200 layers, in wall time.
+// Sliders: 0 bandwidth, 1 partitions (with new cuts), 2 micro-batches, 3 memory limit. The main counters are p50_ms and
+// p95_ms; a frame is 16 ms.
 #include "gui/document/compared_steps.h"
 #include "gui/document/trace_document.h"
 #include "gui/timeline/timeline_pane.h"
@@ -62,7 +62,7 @@ std::shared_ptr<const TraceDocument> documentOf(int n, int m) {
     return withScenario(document, simulateScenario(*document.profile, scenario));
 }
 
-/// The same beside a measured half: the simulated step as if it had run, whose analysis follows each move as well.
+/// The same with a measured half: the simulated step as if it had run. Its analysis follows each move as well.
 std::shared_ptr<const TraceDocument> measuredDocumentOf(int n, int m) {
     auto document = std::make_shared<TraceDocument>(*documentOf(n, m));
     Timeline timeline = timelineOf(*document->simulated);
@@ -92,14 +92,14 @@ void move_slider(benchmark::State& state) {
     window.show();
     window.setDocument(measuredDocumentOf(static_cast<int>(state.range(0)), static_cast<int>(state.range(1))));
     ScenarioTools& tools = *window.scenarioTools();
-    tools.model().setPatience(std::chrono::hours(1));  // all of it in this thread, to be measured
+    tools.model().setPatience(std::chrono::hours(1));  // everything runs in this thread, to be measured
     QApplication::processEvents();
     QSlider& slider = sliderOf(tools.panel(), state.range(2));
     const int first = slider.value();
     std::vector<double> times;
     int direction = 1;
     for (auto _ : state) {
-        // Partitions and micro-batches stay within one of what was asked: the next ones are another size of problem.
+        // Partitions and micro-batches stay within one of the requested value, to keep the problem size.
         const bool counts = state.range(2) == kPartitions || state.range(2) == kMicroBatches;
         const int next = slider.value() + direction;
         if (next > slider.maximum() || next <= slider.minimum() || (counts && std::abs(next - first) > 1)) {
@@ -108,7 +108,7 @@ void move_slider(benchmark::State& state) {
         const TimelineStore* before = window.view(Source::simulated).store();
         const double start = milliseconds();
         slider.setValue(slider.value() + direction);
-        QApplication::processEvents();  // paints what changed, as on screen
+        QApplication::processEvents();  // paints the changes, as on screen
         times.push_back(milliseconds() - start);
         if (window.view(Source::simulated).store() == before) {
             state.SkipWithError("the timeline did not follow");
@@ -130,7 +130,7 @@ BENCHMARK(move_slider)
     ->Iterations(200)
     ->Unit(benchmark::kMillisecond);
 
-/// The simulation alone.
+/// Simulation only.
 void simulate_scenario(benchmark::State& state) {
     const auto document = documentOf(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)));
     const Scenario scenario = *recordedScenario(*document);

@@ -18,7 +18,7 @@ namespace pipescope {
 namespace {
 namespace fs = std::filesystem;
 
-/// argv for exec: the pointers borrow from `texts`, which must outlive them.
+/// argv for exec. The pointers refer to `texts`, which must outlive them.
 std::vector<char*> pointers_to(std::vector<std::string>& texts) {
     std::vector<char*> pointers;
     pointers.reserve(texts.size() + 1);
@@ -90,7 +90,7 @@ ChildResult run_child(const fs::path& program, const std::vector<std::string>& a
     for (char** variable = environ; *variable != nullptr; ++variable) {
         variables.emplace_back(*variable);
     }
-    // The first of two equal names wins in getenv, so ours go in front.
+    // getenv returns the first of two equal names, so ours come first.
     variables.insert(variables.begin(), environment.begin(), environment.end());
 
     std::array<int, 2> pipe_ends{};

@@ -3,7 +3,7 @@
 namespace pipescope {
 class Program;
 
-// One file each: <name>_command.cpp. All of them are torch-free.
+// One file each: <name>_command.cpp. None of them needs torch.
 void add_balance_command(Program& program);
 void add_simulate_command(Program& program);
 void add_plan_command(Program& program);

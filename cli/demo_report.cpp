@@ -13,7 +13,7 @@ std::string relative_error(double predicted, double measured) {
     return measured == 0 ? "" : format_error_percent(predicted / measured - 1);
 }
 
-/// The lines that are no table row.
+/// Lines of the report outside the table.
 std::vector<std::string> remarks_of(const DemoPart& part) {
     std::vector<std::string> remarks;
     if (part.loss_before && part.loss_after) {

@@ -43,7 +43,7 @@ DoctorCheck check_torch() {
     return {"pipescope-torch", true, first_line(result.output)};
 }
 
-/// What only pipescope-torch can tell: which devices LibTorch finds, and what keeps it from others.
+/// Checks of pipescope-torch: the devices that LibTorch finds, and reasons for missing ones.
 std::vector<DoctorCheck> check_devices() {
     const auto program = program_beside("pipescope-torch");
     if (!program) {
@@ -73,7 +73,7 @@ DoctorCheck check_gui() {
     return {"pipescope-gui", true, window ? "installed" : "installed; no display, so only view --render works"};
 }
 
-/// A folder of its own, gone at the end.
+/// A temporary folder, removed on destruction.
 class ScratchFolder {
 public:
     ScratchFolder() : path_(fs::temp_directory_path() / fmt::format("pipescope-doctor-{}", getpid())) {
@@ -93,7 +93,7 @@ private:
 };
 
 DoctorCheck check_trace_store() {
-    // Looked up at run time: only trace/ knows SQLite's header.
+    // Looked up at run time: only trace/ uses SQLite's header.
     const auto version = reinterpret_cast<const char* (*)()>(dlsym(RTLD_DEFAULT, "sqlite3_libversion"));
     try {
         const ScratchFolder folder;
@@ -139,7 +139,7 @@ DoctorCheck check_load() {
     if (getloadavg(load.data(), 1) != 1) {
         return {"load", true, "unknown"};
     }
-    // Half a core taken by others already shifts times by more than the accuracy that is promised.
+    // Half a core of other load changes times by more than the promised accuracy.
     const bool quiet = load[0] < 0.5;
     return {"load", quiet,
             fmt::format("{:.2f} on {} cores{}", load[0], cores,
@@ -151,7 +151,7 @@ DoctorCheck check_timer_slack() {
     return {"timer slack", slack >= 0, fmt::format("{} ns; emulated layers set their own to 1 ns", slack)};
 }
 
-/// The first of the libraries that the loader finds, kept open by the caller's process.
+/// Opens the first library that the loader finds. It stays open.
 void* open_first(std::initializer_list<const char*> names) {
     for (const char* name : names) {
         if (void* library = dlopen(name, RTLD_LAZY | RTLD_LOCAL)) {
@@ -166,7 +166,7 @@ DoctorCheck check_cuda_driver() {
     if (library == nullptr) {
         return {"cuda driver", false, "libcuda.so.1 not found: no CUDA devices, lanes run on the CPU"};
     }
-    // The driver's C interface, so that no CUDA header is needed: CUresult is an int, 0 is success.
+    // Uses the driver's C interface, so that no CUDA header is needed: CUresult is an int, and 0 means success.
     const auto initialise = reinterpret_cast<int (*)(unsigned)>(dlsym(library, "cuInit"));
     const auto count_devices = reinterpret_cast<int (*)(int*)>(dlsym(library, "cuDeviceGetCount"));
     const auto driver_version = reinterpret_cast<int (*)(int*)>(dlsym(library, "cuDriverGetVersion"));
@@ -187,7 +187,7 @@ DoctorCheck check_cuda_driver() {
 }
 
 DoctorCheck check_cupti() {
-    const DeviceCaptureProbe probe = probe_device_capture();  // subscribes, so it finds another tool that holds it
+    const DeviceCaptureProbe probe = probe_device_capture();  // subscribes, to detect another tool that uses it
     return {"cupti", probe.available,
             probe.available ? probe.detail
                             : "work on CUDA devices is not recorded: " + probe.detail +

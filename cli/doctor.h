@@ -4,8 +4,8 @@
 #include <vector>
 
 namespace pipescope {
-/// One thing doctor looked at. `ok` false is something missing or degraded, which `detail` explains together with what
-/// to do; only what is essential makes doctor fail.
+/// One check of doctor. If `ok` is false, something is missing or degraded; `detail` explains it and gives a remedy.
+/// Only essential checks make doctor fail.
 struct DoctorCheck {
     std::string name;
     bool ok = false;
@@ -13,7 +13,7 @@ struct DoctorCheck {
     bool essential = false;
 };
 
-/// Looks at this machine: programs, SQLite, cores, timers, accelerator libraries. Takes up to a second, since it starts
+/// Checks this machine: programs, SQLite, cores, timers, accelerator libraries. Takes up to a second, because it starts
 /// pipescope-torch.
 std::vector<DoctorCheck> examine_machine();
 }  // namespace pipescope

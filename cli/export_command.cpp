@@ -26,7 +26,7 @@ struct ExportFlags {
 
 struct Format {
     bool csv = false;
-    std::optional<CsvTable> table;  ///< the one that was asked for
+    std::optional<CsvTable> table;  ///< the requested table
     const char* extension = "";
 };
 
@@ -80,7 +80,7 @@ ExitCode export_command(const ExportFlags& flags) {
         check_output(output, flags.force);
     }
     const OpenedTrace trace = open_for_export(flags.trace);
-    print_warnings(trace_warnings(trace));  // on stderr: the output may be stdout
+    print_warnings(trace_warnings(trace));  // to stderr, since the output may be stdout
     if (to_stdout) {
         write(trace, format, std::cout);
         return ExitCode::success;

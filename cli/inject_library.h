@@ -4,9 +4,9 @@
 #include <optional>
 
 namespace pipescope {
-/// libpipescope_inject.so, which records a program that was not built with PipeScope: in ../lib as seen from this
-/// program, or beside it. Nothing if it is in neither.
+/// Path of libpipescope_inject.so, which records programs that were not built with PipeScope. Searched in ../lib
+/// relative to this program, and beside it. Empty if not found.
 std::optional<std::filesystem::path> find_inject_library();
-/// The same; throws Error where it is missing.
+/// Like find_inject_library(), but throws Error if it is not found.
 std::filesystem::path require_inject_library();
 }  // namespace pipescope

@@ -185,7 +185,7 @@ void add_json_flag(CLI::App& command, bool& json) {
 }
 
 CLI::Option* add_seed_option(CLI::App& command, std::uint64_t& seed, const std::string& of) {
-    // CLI11 would wrap negative numbers round and cut large ones off.
+    // CLI11 would wrap negative numbers around and clamp large ones.
     const CLI::Validator is_seed{[](const std::string& text) {
                                      std::uint64_t value = 0;
                                      const char* end = text.data() + text.size();
@@ -221,7 +221,7 @@ PipelineOptions pipeline_options(const PipelineFlags& flags) {
     if (!flags.balance.empty()) {
         options.balance = parse_balance(flags.balance);
     }
-    micro_batch_sizes(flags.batch, flags.chunks);  // refuses what cannot be cut, in the words of the flags
+    micro_batch_sizes(flags.batch, flags.chunks);  // throws for impossible values, in terms of the flags
     if (flags.replicas < 1 || flags.batch % flags.replicas != 0) {
         throw UsageError(fmt::format(
             "--replicas is {} for a batch of {}; each replica, at least 1, takes the same number of samples; use a "
@@ -288,7 +288,7 @@ std::vector<DeviceType> named_device_types(const PipelineFlags& flags) {
 }
 
 namespace {
-/// For a command that takes one at most.
+/// For a command that accepts at most one type.
 std::optional<DeviceType> named_device_type(const PipelineFlags& flags) {
     const std::vector<DeviceType> types = named_device_types(flags);
     if (types.size() > 1) {

@@ -29,11 +29,11 @@ ExitCode forward(const std::vector<std::string>& arguments) {
     execute(*program, arguments);
 }
 
-/// A command that builds or runs models. Its options live in pipescope-torch, so that linking torch (0.5 s at every
-/// start) stays out of this program.
+/// Adds a command that builds or runs models. Its options are in pipescope-torch, so that this program does not link
+/// torch, which takes 0.5 s at every start.
 void add_forwarded(Program& program, const char* name, const char* description) {
     CLI::App* command = program.add_command(name, description, "");
-    // Everything behind the name, --help included, is for pipescope-torch to read.
+    // pipescope-torch parses everything after the name, including --help.
     command->prefix_command();
     command->set_help_flag();
     program.set_action(command, [&program] { return forward(program.arguments()); });
@@ -67,7 +67,7 @@ void add_installed_texts(Program& program) {
 int run_pipescope(int argc, const char* const* argv) {
     Program program("pipescope", "Profile, simulate and run pipeline-parallel training (GPipe) of LibTorch models",
                     PIPESCOPE_VERSION);
-    // In the order of the work, which is the order of --help.
+    // In the order of a typical workflow, and of --help.
     add_forwarded(program, "models", "List the built-in models, or show the size of a model");
     add_forwarded(program, "profile", "Measure what each layer of a model costs in time and memory");
     add_balance_command(program);

@@ -1,6 +1,6 @@
 #pragma once
 
 namespace pipescope {
-/// The `pipescope` command: what needs no torch runs here, the rest becomes `pipescope-torch` beside it.
+/// The `pipescope` command. Runs commands without torch here; for the others it becomes `pipescope-torch`.
 int run_pipescope(int argc, const char* const* argv);
 }  // namespace pipescope

@@ -30,7 +30,7 @@ struct PlanFlags {
     std::string profile;
     PipelineFlags pipeline;
     std::string partitions = "1..8";
-    std::optional<std::string> chunks;  ///< else kChunks, as far as there are samples
+    std::optional<std::string> chunks;  ///< default: kChunks, as far as there are samples
     std::string checkpoints = "never,except_last,always";
     std::string schedules = "gpipe,1f1b,interleaved";
     std::string replicas = "1";
@@ -71,10 +71,10 @@ double parse_price(const std::string& text, const std::string& all) {
     return price;
 }
 
-/// "2.5" for all lanes, or "A100=1.5,H100=3". Returns the names that are none of the types planned.
+/// Parses "2.5" for all lanes, or "A100=1.5,H100=3". Returns the names that are not planned types.
 std::vector<std::string> read_prices(const std::string& text, PlanRequest& request) {
     std::vector<std::string> unused;
-    std::vector<std::string> priced;  // the empty name is the price of every type without its own
+    std::vector<std::string> priced;  // the empty name is the default price
     for (const std::string& item : parse_list(text, "--price-per-lane-hour")) {
         const std::size_t equals = item.find('=');
         const std::string name = equals == std::string::npos ? "" : item.substr(0, equals);
@@ -109,7 +109,7 @@ bool any_has_own_price(const PlanRequest& request) {
                        [&](const DeviceType& type) { return has_own_price(type, request); });
 }
 
-/// A word on prices that play no part, and on types without a price among those that have one.
+/// Prints notes about unused prices, and about types without a price if others have one.
 void print_price_notes(const std::vector<std::string>& unused, const PlanRequest& request) {
     for (const std::string& name : unused) {
         std::cerr << fmt::format("pipescope: the price of '{}' is not used; it is not among the --device-types\n",
@@ -131,7 +131,7 @@ std::string cost_unit(const PlanFlags& flags, const PlanRequest& request) {
     return for_all || any_has_own_price(request) ? "price per million samples" : "lane-hours per million samples";
 }
 
-/// All but what depends on the profile: wrong flags are refused before it is read.
+/// Everything that is independent of the profile, so that wrong flags are refused before it is read.
 PlanRequest request_of(const PlanFlags& flags, std::vector<std::string>& unused_prices) {
     PlanRequest request;
     request.options = pipeline_options(flags.pipeline);
@@ -151,7 +151,7 @@ PlanRequest request_of(const PlanFlags& flags, std::vector<std::string>& unused_
     return request;
 }
 
-/// Of the most micro-batches asked for, where somebody asked.
+/// Warns about the largest number of micro-batches, if the user gave any.
 std::string fewer_than_asked(const PlanFlags& flags) {
     std::int64_t most = 0;
     for (const NumberRange& range : parse_ranges(flags.chunks.value_or("1"), "--chunks")) {

@@ -19,7 +19,7 @@ std::string notes_of(const PlanCandidate& candidate) {
     return notes;
 }
 
-/// "8 A100", or "2 x 4 A100" of two replicas.
+/// "8 A100", or "2 x 4 A100" for two replicas.
 std::string lanes_text(const PlanCandidate& candidate) {
     const Simulation& simulation = candidate.simulation;
     const int replicas = simulation.options.replicas;
@@ -61,8 +61,8 @@ double mean_busy(const Simulation& simulation) {
     return simulation.lanes.empty() ? 0 : busy / static_cast<double>(simulation.lanes.size());
 }
 
-/// A step is a lane's mean work over the share of the step it works: what is slower does more of one, or less of the
-/// other.
+/// Explains a slower candidate. A step is a lane's mean work divided by the share of the step in which it works, so a
+/// slower candidate has more work or a larger bubble.
 std::string cause(const Simulation& best, const Simulation& next) {
     const double work = mean_busy(best) > 0 ? mean_busy(next) / mean_busy(best) : 1;
     const double points = (next.bubble_fraction - best.bubble_fraction) * 100;
@@ -81,7 +81,7 @@ std::string cause(const Simulation& best, const Simulation& next) {
     return text.empty() ? "" : ": " + text;
 }
 
-/// The quickest that would have won, had it fitted.
+/// The fastest candidate that exceeds the limit but would otherwise have won.
 std::string quicker_over_the_limit(const Plan& plan) {
     const Simulation& best = plan.candidates[*plan.best].simulation;
     const PlanCandidate* quicker = nullptr;
@@ -96,7 +96,7 @@ std::string quicker_over_the_limit(const Plan& plan) {
     }
     const Simulation& over = quicker->simulation;
     const std::vector<Bytes> limits = memory_limits_of(over.options, static_cast<int>(over.lanes.size()));
-    std::size_t fullest = 0;  // against its limit
+    std::size_t fullest = 0;  // the lane that exceeds its limit most
     for (std::size_t lane = 0; lane < limits.size(); ++lane) {
         if (over.lanes[lane].peak_bytes - limits[lane] > over.lanes[fullest].peak_bytes - limits[fullest]) {
             fullest = lane;
@@ -109,7 +109,7 @@ std::string quicker_over_the_limit(const Plan& plan) {
 }
 }  // namespace
 
-// In the order of the ranking: cost if that is the goal, throughput, lanes, memory.
+// Criteria in the order of the ranking: cost if that is the goal, throughput, lanes, memory.
 std::string why_next_loses(const Plan& plan) {
     if (plan.candidates.size() < 2 || !plan.candidates[1].simulation.feasible) {
         return "no other candidate keeps the limits";
@@ -195,7 +195,7 @@ std::string short_balance(const Balance& balance) {
 }
 
 namespace {
-/// Explains the table's words and figures.
+/// Explains terms and figures of the table.
 std::string notes_text(const Plan& plan, const PlanTableOptions& options) {
     std::string text = "pareto: none is at least as good in samples/s, lanes, memory and cost, and better in one\n" +
                        fmt::format("cost: {}, of the lanes; excluding optimizer and host\n", options.cost_unit);

@@ -21,11 +21,11 @@ int to_int(ExitCode code) {
     return static_cast<int>(code);
 }
 
-// Columns of help text: CLI11 puts descriptions behind the first kNameColumns and breaks only where they do.
+// Columns of help text: CLI11 indents descriptions by kNameColumns, but does not wrap them.
 constexpr std::size_t kNameColumns = 30;
 constexpr std::size_t kTextColumns = 80;
 
-/// CLI11 takes the largest number there is for one that is larger, and reads 010 as 8 and 0x10 as 16.
+/// Rejects numbers that CLI11 misreads: it clamps numbers that are too large, and reads 010 as 8 and 0x10 as 16.
 CLI::Validator is_decimal() {
     return {[](const std::string& text) {
                 const std::size_t first = text.find_first_of("0123456789");
@@ -41,7 +41,7 @@ CLI::Validator is_decimal() {
             ""};
 }
 
-/// A variable of the shell that is not set would else switch an option off in silence.
+/// Rejects empty values, so that an unset shell variable does not silently disable an option.
 CLI::Validator is_given() {
     return {[](const std::string& text) {
                 return text.empty() ? std::string("its value is empty; give one, or leave the option out")
@@ -50,7 +50,7 @@ CLI::Validator is_given() {
             ""};
 }
 
-/// No argument asks for help, and so does `help`.
+/// Translates a call without arguments, or `help`, into a request for help.
 std::vector<std::string> plain_arguments(std::vector<std::string> arguments) {
     if (arguments.empty()) {
         return {"--help"};
@@ -159,14 +159,14 @@ int Program::parse_and_act() {
     }
     check_command_name();
     try {
-        app_.parse(std::vector<std::string>(arguments_.rbegin(), arguments_.rend()));  // CLI11 takes them from the back
+        app_.parse(std::vector<std::string>(arguments_.rbegin(), arguments_.rend()));  // CLI11 expects them reversed
     } catch (const CLI::ParseError& error) {
         return refuse_arguments(error);
     }
     return flushed(action_ ? action_() : ExitCode::usage);
 }
 
-/// CLI11 would only say that a command is missing.
+/// Refuses an unknown command and lists the known ones. CLI11 would only report a missing command.
 void Program::check_command_name() const {
     if (arguments_.front().starts_with('-')) {
         return;

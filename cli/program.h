@@ -14,27 +14,27 @@
 namespace pipescope {
 enum class ExitCode { success = 0, failure = 1, usage = 2, infeasible = 3, interrupted = 130, terminated = 143 };
 
-/// A command line with commands of the form `program command arguments`. A command's callback chooses an action, which
-/// runs once everything is parsed.
+/// A command line of the form `program command arguments`. A command's callback selects an action, which runs after
+/// parsing.
 class Program {
 public:
-    /// `version` is what --version prints behind the name.
+    /// --version prints `version` after the name.
     Program(const std::string& name, const std::string& description, const std::string& version);
 
-    /// `example` and what else helps stands below the options in the command's --help.
+    /// `example`, and other help, is shown below the options in the command's --help.
     CLI::App* add_command(const std::string& name, const std::string& description, const std::string& example);
-    /// What the command does when it is the one asked for.
+    /// Sets the command's action.
     void set_action(CLI::App* command, std::function<ExitCode()> action);
-    /// What the user typed behind the program's name, with `help COMMAND` as `COMMAND --help`. Known to an action.
+    /// The arguments after the program's name, with `help COMMAND` as `COMMAND --help`. Available to an action.
     const std::vector<std::string>& arguments() const { return arguments_; }
-    /// An option that stands in the place of a command and prints something, which --help does not show. Those of every
-    /// program: `--print-commands`, definitions() as JSON.
+    /// Adds an option that takes the place of a command, prints something, and is not shown by --help. Every program has
+    /// `--print-commands`: definitions() as JSON.
     void add_hidden(const std::string& option, std::function<void()> print);
     /// The commands so far, for shell completion and the manual page.
     std::vector<CommandDefinition> definitions() const { return definitions_of(app_); }
-    /// Parses, runs the action, turns every error into one line "pipescope: .." on stderr and an exit code: 2 for a
-    /// UsageError and what the parser refuses, 130 or 143 for Interrupted, 1 for every other exception and for output
-    /// that cannot be written.
+    /// Parses and runs the action. Turns every error into one line "pipescope: .." on stderr and an exit code: 2 for a
+    /// UsageError and parser errors, 130 or 143 for Interrupted, 1 for all other exceptions and for output that cannot
+    /// be written.
     int run(int argc, const char* const* argv);
 
 private:
@@ -48,8 +48,8 @@ private:
     std::map<std::string, std::function<void()>> hidden_;
 };
 
-/// The words of the text in lines of at most that many columns, as far as single words allow.
+/// Wraps the text into lines of at most that many columns, unless a word is longer.
 std::string wrapped(const std::string& text, std::size_t columns);
-/// The line for stderr: torch's errors carry a C++ backtrace, of which the first line is enough.
+/// The error line for stderr. torch's errors contain a C++ backtrace, so only the first line is used.
 std::string error_line(std::string_view what);
 }  // namespace pipescope

@@ -4,8 +4,8 @@
 #include <string>
 
 namespace pipescope {
-/// A bar on stderr for what takes over a second; silent where stderr is no terminal, and during the first second.
-/// Erases itself when it goes. Threading: one thread.
+/// A progress bar on stderr for work of over a second. Silent during the first second, and if stderr is not a terminal.
+/// Erases itself on destruction. Threading: one thread.
 class ProgressBar {
 public:
     explicit ProgressBar(std::string label);
@@ -13,7 +13,7 @@ public:
     ProgressBar(const ProgressBar&) = delete;
     ProgressBar& operator=(const ProgressBar&) = delete;
 
-    /// 0 to 1; drawn at most ten times a second.
+    /// `done` is from 0 to 1. Draws at most ten times a second.
     void show(double done);
 
 private:
@@ -24,6 +24,6 @@ private:
     std::chrono::steady_clock::time_point last_drawn_;
 };
 
-/// "profiling transformer [#####.....]  50 %", the line ProgressBar draws.
+/// The line drawn by ProgressBar: "profiling transformer [#####.....]  50 %".
 std::string progress_line(const std::string& label, double done);
 }  // namespace pipescope

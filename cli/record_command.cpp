@@ -29,7 +29,7 @@ struct RecordFlags {
     std::vector<std::string> command;
 };
 
-/// The trace that was there, put aside while a new one is made, and put back where none was made.
+/// Moves an existing trace aside while a new one is written, and restores it if none was.
 class OldTrace {
 public:
     explicit OldTrace(fs::path path) : path_(std::move(path)) { move("", kAside); }
@@ -48,10 +48,10 @@ public:
 
 private:
     static constexpr const char* kAside = ".replaced";
-    static constexpr std::array kParts = {"", "-wal", "-shm", "-journal"};  // as SQLite names them
+    static constexpr std::array kParts = {"", "-wal", "-shm", "-journal"};  // names used by SQLite
 
     void move(const std::string& from, const std::string& to) const {
-        std::error_code ignored;  // most of the parts are not there
+        std::error_code ignored;  // most of the parts do not exist
         for (const char* part : kParts) {
             fs::rename(path_.string() + from + part, path_.string() + to + part, ignored);
         }
@@ -59,8 +59,8 @@ private:
     const fs::path path_;
 };
 
-/// Traces of the program's further processes: "out-123.sqlite" beside "out.sqlite", "out-123-2.sqlite" of the second
-/// program that process became.
+/// Traces of the program's other processes: "out-123.sqlite" beside "out.sqlite", and "out-123-2.sqlite" for the second
+/// program executed by that process.
 std::set<fs::path> further_traces(const fs::path& trace) {
     std::set<fs::path> found;
     const std::string begin = trace.stem().string() + "-";
@@ -76,10 +76,10 @@ std::set<fs::path> further_traces(const fs::path& trace) {
     return found;
 }
 
-/// Makes one plain file of what the program left, and says on stderr what is in it.
+/// Turns the recording into one plain file, and reports its contents on stderr.
 void report(const fs::path& trace) {
     try {
-        const Recovery recovery = recover_trace(trace);  // leaves a trace that was closed as it is
+        const Recovery recovery = recover_trace(trace);  // leaves a closed trace unchanged
         std::int64_t ranges = 0;
         std::int64_t lost = 0;
         for (const DropRecord& drop : TraceReader(trace).drops()) {
@@ -107,7 +107,7 @@ void check_no_other_tool() {
 
 ExitCode record_command(const RecordFlags& flags) {
     const fs::path program = find_program(flags.command.front());
-    // Absolute, since the program may change its folder.
+    // Absolute, because the program may change its working directory.
     const fs::path trace = fs::absolute(flags.output.empty() ? program.filename().string() + ".sqlite" : flags.output);
     check_output(trace, flags.force);
     check_no_other_tool();

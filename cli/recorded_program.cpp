@@ -23,7 +23,7 @@ namespace pipescope {
 namespace {
 namespace fs = std::filesystem;
 
-// What a signal handler can see.
+// Accessible in a signal handler.
 volatile sig_atomic_t child_pid = 0;
 
 void hand_on(int signal_number) {
@@ -32,7 +32,7 @@ void hand_on(int signal_number) {
     }
 }
 
-/// Sets signals aside while the program runs, and back.
+/// Redirects signals while the program runs, and restores them.
 class SignalsOfTheProgram {
 public:
     SignalsOfTheProgram() {
@@ -42,7 +42,7 @@ public:
             action.sa_handler = k < kIgnored ? SIG_IGN : hand_on;
             sigaction(kSignals[k], &action, &before_[k]);
             if (before_[k].sa_handler == SIG_DFL) {
-                sigaddset(&to_default_, kSignals[k]);  // under nohup the program shall go on ignoring SIGHUP
+                sigaddset(&to_default_, kSignals[k]);  // the program keeps ignoring SIGHUP under nohup
             } else {
                 sigaction(kSignals[k], &before_[k], nullptr);
             }
@@ -59,7 +59,7 @@ public:
     const sigset_t& to_default() const { return to_default_; }
 
 private:
-    // The terminal sends the first two to the program as well; the others only we get.
+    // The terminal sends the first two to the program as well; only we receive the others.
     static constexpr std::array kSignals = {SIGINT, SIGQUIT, SIGTERM, SIGHUP};
     static constexpr std::size_t kIgnored = 2;
 
@@ -150,7 +150,7 @@ void pass_on(const ProgramEnd& end) {
     std::cout.flush();
     std::cerr.flush();
     if (WIFSIGNALED(end.status)) {
-        const rlimit no_core{0, 0};  // the program's own says more than ours would
+        const rlimit no_core{0, 0};  // the program's own core dump is more useful than ours
         setrlimit(RLIMIT_CORE, &no_core);
         signal(WTERMSIG(end.status), SIG_DFL);
         kill(getpid(), WTERMSIG(end.status));

@@ -36,8 +36,8 @@ Json partition_json(const SimulatedPartition& partition) {
             {"parameter_bytes", partition.parameter_bytes}};
 }
 
-/// The categories of a peak, largest first: "saved 12 MiB, parameters 3 MiB"; the smallest together where there are
-/// many.
+/// The categories of a peak, largest first: "saved 12 MiB, parameters 3 MiB". If there are many, the smallest are
+/// combined.
 std::string composition_text(const MemoryComposition& peak) {
     std::vector<std::pair<std::string, Bytes>> parts(peak.begin(), peak.end());
     std::stable_sort(parts.begin(), parts.end(), [](const auto& a, const auto& b) { return a.second > b.second; });
@@ -185,7 +185,7 @@ std::string fewer_micro_batches(const PipelineOptions& options) {
 }
 
 namespace {
-/// Every lane whose peak is too high.
+/// Lists every lane with a peak above its limit.
 std::string over_limit_text(const Simulation& simulation) {
     const std::vector<Bytes> limits = memory_limits_of(simulation.options, static_cast<int>(simulation.lanes.size()));
     std::string text;

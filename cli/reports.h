@@ -13,35 +13,35 @@
 #include <vector>
 
 namespace pipescope {
-// What the commands print: an object with the documented keys (docs/cli.md), and text for people. Pure.
+// Output of the commands: an object with the documented keys (docs/cli.md), and human-readable text. Pure functions.
 
 nlohmann::ordered_json balance_json(const FoundBalance& found);
 std::string balance_text(const FoundBalance& found);
-/// A line where more micro-batches were asked for than there are samples: engine and simulator cut a mini-batch into
-/// one sample each at most. Else nothing.
+/// A note if more micro-batches were requested than there are samples, since a mini-batch is cut into micro-batches of
+/// at least one sample. Otherwise empty.
 std::string fewer_micro_batches(std::int64_t asked, std::int64_t samples);
-/// The same for options, whose replicas share the samples.
+/// The same for options with replicas, which share the samples.
 std::string fewer_micro_batches(const PipelineOptions& options);
 
-/// "dtype bfloat16, optimizer adam with float32 master weights": what an estimate's bytes and times are of.
+/// Basis of an estimate's bytes and times: "dtype bfloat16, optimizer adam with float32 master weights".
 std::string basis_text(const std::string& dtype, const PipelineOptions& options);
 
 nlohmann::ordered_json simulation_json(const Simulation& simulation);
 std::string simulation_text(const Simulation& simulation);
 
-/// A trace's measured steps against their simulation, with what the recorder lost.
+/// Comparison of a trace's measured steps with their simulation, and losses of the recorder.
 struct TraceComparison {
     Simulation simulation;
     Comparison comparison;
     std::vector<DropRecord> drops;
     std::vector<std::string> warnings = {};  ///< trace_warnings() of the trace
 
-    /// The recording was cut off in the only step it has.
+    /// True if the recording was cut off in its only step.
     bool cut_off_in_step = false;
     std::optional<MachineLoad> profile_load = {};
     std::optional<MachineLoad> run_load = {};
 
-    /// Ranges are missing: measured bubble fractions would be wrong and are not shown.
+    /// True if ranges are missing. Measured bubble fractions would be wrong and are not shown.
     bool lossy() const;
 };
 /// {"others", "stolen", "pressure"}, or null.
@@ -49,6 +49,6 @@ nlohmann::ordered_json load_json(const std::optional<MachineLoad>& load);
 nlohmann::ordered_json comparison_json(const TraceComparison& compared);
 std::string comparison_text(const TraceComparison& compared);
 
-/// The object as it goes to stdout, ended by a newline.
+/// The object as printed on stdout, with a final newline.
 std::string dump(const nlohmann::ordered_json& object);
 }  // namespace pipescope

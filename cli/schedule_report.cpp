@@ -10,7 +10,7 @@
 
 namespace pipescope {
 namespace {
-/// What the figures do not show: an asynchronous update, and a peak above the limit.
+/// Remarks beyond the figures: an asynchronous update, and a peak above the limit.
 std::string remarks(const ComparedSchedule& compared) {
     std::string text = compared.simulation.feasible ? "" : "above the memory limit";
     if (!compared.note.empty()) {

@@ -7,7 +7,7 @@
 #include <string>
 
 namespace pipescope {
-/// What `pipescope simulate --schedule all` prints; keys in docs/cli.md.
+/// Output of `pipescope simulate --schedule all`. docs/cli.md lists the keys.
 nlohmann::ordered_json schedules_json(const ScheduleComparison& comparison);
 std::string schedules_text(const ScheduleComparison& comparison);
 }  // namespace pipescope

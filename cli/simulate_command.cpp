@@ -22,7 +22,7 @@ namespace pipescope {
 namespace {
 constexpr const char* kAllSchedules = "all";
 
-/// What `simulate` knows beyond the flags it shares with the other commands.
+/// Flags of `simulate` in addition to the shared ones.
 struct SimulationFlags {
     int most_in_flight = 0;
     std::string backward = "last-first";

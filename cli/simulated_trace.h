@@ -6,8 +6,8 @@
 #include <filesystem>
 
 namespace pipescope {
-/// Writes a simulation as a trace, self-contained like a recorded one: its timeline, memory, profile and configuration.
-/// Throws TraceError; an existing file is replaced only with `force`.
+/// Writes a simulation as a trace, self-contained like a recorded one: timeline, memory, profile and configuration.
+/// Throws TraceError. Replaces an existing file only with `force`.
 void write_simulated_trace(const std::filesystem::path& path, bool force, const Profile& profile,
                            const Simulation& simulation);
 }  // namespace pipescope

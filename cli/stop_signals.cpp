@@ -12,13 +12,13 @@ namespace pipescope {
 namespace {
 constexpr std::array kSignals = {SIGINT, SIGTERM};
 
-// What a signal handler can reach.
+// Accessible in a signal handler.
 std::atomic<int> asked_by = 0;
 static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may not take a lock");
 volatile sig_atomic_t on_terminal = 0;
 std::array<struct sigaction, kSignals.size()> before;
 
-/// Async-signal-safe: it sets a word, calls sigaction(), raise() and write(), and restores errno.
+/// Async-signal-safe: sets a word, calls sigaction(), raise() and write(), and restores errno.
 void note(int signal_number) {
     const int error = errno;
     struct sigaction at_once {};
@@ -26,14 +26,14 @@ void note(int signal_number) {
     for (const int each : kSignals) {
         sigaction(each, &at_once, nullptr);
     }
-    // Two signals at once may reach two threads, both of them here. The second ends the process when this returns.
+    // Two simultaneous signals may run this in two threads. The second one ends the process when this returns.
     int nobody = 0;
     if (!asked_by.compare_exchange_strong(nobody, signal_number)) {
         raise(signal_number);
         errno = error;
         return;
     }
-    // On a terminal a progress bar, or the ^C that it shows, may stand in the line.
+    // On a terminal, a progress bar or the echoed ^C may be on the line.
     constexpr std::string_view kText =
         "\npipescope: stopping after the current step; a second Ctrl-C ends it at once\n";
     const std::string_view text = on_terminal != 0 ? kText : kText.substr(1);

@@ -4,9 +4,9 @@
 #include "schedule/error.h"
 
 namespace pipescope {
-/// While it lives, the first Ctrl-C (SIGINT) or SIGTERM only asks the command to stop; stop_signal() tells. The second
-/// ends the process at once, as either does without this object. A signal that the process ignores, as under nohup,
-/// stays ignored. One may exist at a time.
+/// During its lifetime, the first Ctrl-C (SIGINT) or SIGTERM only requests a stop, which stop_signal() reports. The
+/// second one ends the process immediately, as either does without this object. Signals that the process ignores, as
+/// under nohup, stay ignored. One may exist at a time.
 class StopSignals {
 public:
     StopSignals();
@@ -15,12 +15,12 @@ public:
     StopSignals& operator=(const StopSignals&) = delete;
 };
 
-/// The signal that asked to stop, or 0. Any thread may ask.
+/// The signal that requested a stop, or 0. Threading: any thread.
 int stop_signal() noexcept;
-/// success, or 130 after Ctrl-C and 143 after SIGTERM: how a command ends that printed what it had by then.
+/// Exit code of a command that printed its partial result: success, or 130 after Ctrl-C and 143 after SIGTERM.
 ExitCode stop_exit_code() noexcept;
 
-/// There is nothing to print: the command was asked to stop before it had any result.
+/// Thrown if a stop was requested before the command had any result to print.
 class Interrupted : public Error {
 public:
     Interrupted();

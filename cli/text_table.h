@@ -11,17 +11,17 @@ struct Column {
     Align align = Align::right;
 };
 
-/// Rows of text under headers, each column as wide as its widest cell, two blanks between. ASCII only: one byte counts
-/// as one column.
+/// Rows of text under headers, aligned in columns with two blanks in between. ASCII only: one byte counts as one
+/// column.
 class TextTable {
 public:
     explicit TextTable(std::vector<Column> columns);
 
-    /// Throws Error unless there is one cell per column.
+    /// Throws Error unless the row has one cell per column.
     void add_row(std::vector<std::string> cells);
-    /// Lines without trailing blanks, each ended by a newline.
+    /// Lines without trailing blanks, each with a newline.
     std::string str() const;
-    /// The same as a Markdown table.
+    /// The table in Markdown.
     std::string markdown() const;
 
 private:

@@ -41,7 +41,7 @@ std::string format_bytes(Bytes bytes) {
 }
 
 namespace {
-/// In per cent, rounded as it is printed; never -0, which would read as an error that has a direction.
+/// In per cent, rounded as printed. Never -0, which would look like a signed error.
 double hundredths_of_percent(double fraction) {
     return std::round(fraction * 1e4) / 1e2 + 0.0;
 }

@@ -49,7 +49,7 @@ std::string percent_or_nothing(const std::optional<double>& fraction) {
     return fraction ? format_percent(*fraction) : "";
 }
 
-/// What a line of the verdict calls a goal, and how its numbers are written.
+/// A goal's name in the verdict, and the format of its numbers.
 struct GoalWords {
     const char* subject;
     const char* how;
@@ -78,7 +78,7 @@ std::string number_of(double value, GoalWords::Unit unit) {
     }
 }
 
-/// A line for each part of the goal, and how many there are of each kind.
+/// One line for each part of the goal, with the number of results of each kind.
 std::string verdict(const std::vector<JudgedGoal>& goals) {
     std::string text;
     std::map<std::string, int> counts;

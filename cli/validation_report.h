@@ -8,10 +8,10 @@
 #include <string>
 
 namespace pipescope {
-// What `pipescope validate` prints. Pure. Candidates without a run, as an interrupted validation has them, are left
-// out; throws Error if none has one.
+// Output of `pipescope validate`. Pure functions. Candidates without a run, as in an interrupted validation, are
+// omitted. Throws Error if no candidate has a run.
 
 nlohmann::ordered_json validation_json(std::span<const ValidatedCandidate> candidates, const ValidationGoal& goal);
-/// As text columns, or as Markdown tables for a page; below a line for each part of the goal.
+/// As text columns, or as Markdown tables, followed by a line for each part of the goal.
 std::string validation_text(std::span<const ValidatedCandidate> candidates, const ValidationGoal& goal, bool markdown);
 }  // namespace pipescope

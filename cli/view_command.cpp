@@ -30,7 +30,7 @@ struct ViewFlags {
     bool force = false;
 };
 
-/// What pipescope-gui understands by the same name and checks itself; empty: not given.
+/// Options that pipescope-gui has under the same names and checks itself; empty: not given.
 std::vector<std::pair<std::string, std::string>> picture_options(const ViewFlags& flags) {
     return {{"--size", flags.size},
             {"--range", flags.range},
@@ -94,7 +94,7 @@ ExitCode view_command(const ViewFlags& flags) {
     }
     for (const auto& [name, value] : picture_options(flags)) {
         if (!value.empty()) {
-            arguments.push_back(name + "=" + value);  // a range may begin with a minus
+            arguments.push_back(name + "=" + value);  // one argument, since a range may start with a minus
         }
     }
     if (!flags.theme.empty()) {

@@ -10,7 +10,7 @@
 #include <system_error>
 
 namespace pipescope {
-/// An empty folder for one test, removed with it.
+/// An empty folder for one test, removed on destruction.
 class TemporaryFolder {
 public:
     TemporaryFolder() {

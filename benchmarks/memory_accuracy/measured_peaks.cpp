@@ -21,10 +21,10 @@
 
 namespace pipescope {
 namespace {
-constexpr int kWarmUp = 1;  // makes the parameters' gradients
+constexpr int kWarmUp = 1;  // creates the parameters' gradients
 constexpr int kSteps = 2;
 
-/// Collects what a run reports: the lanes' memory, and when its tasks ran.
+/// Collects the lanes' memory and the tasks' times of a run.
 class RunLog final : public TaskObserver {
 public:
     void placed(const at::Tensor& tensor, LaneId lane) override { memory_.placed(tensor, lane); }
@@ -42,7 +42,7 @@ public:
         timeline_.slices.push_back({key, lane, starts_.at(key), now()});
     }
 
-    /// From here on peaks count.
+    /// Starts recording the peaks.
     void end_warm_up(int lanes) { peaks_.assign(static_cast<std::size_t>(lanes), {}); }
     const std::vector<LanePeak>& peaks() const { return peaks_; }
     const Timeline& timeline() const { return timeline_; }
@@ -77,7 +77,7 @@ GPipeOptions engine_options(const PipelineOptions& options, TaskObserver& observ
     for (const LaneId lane : options.placement) {
         engine.placement.push_back(lane.value());
     }
-    engine.host_cores = 1;  // one task at a time: what meets within a task is a matter of microseconds
+    engine.host_cores = 1;  // one task at a time: overlap within a task depends on microseconds
     engine.observer = &observer;
     return engine;
 }

@@ -11,26 +11,26 @@
 #include <vector>
 
 namespace pipescope {
-/// The bytes of one lane of a run: what the tracking allocator counted, and what the memory model says at the measured
-/// instants, so that errors of time do not count.
+/// Bytes of one lane in a run: counted by the tracking allocator, and computed by the memory model at the measured
+/// instants, so that errors of time do not matter.
 struct LanePeak {
     Bytes counted = 0;
     Bytes modelled = 0;
-    MemoryBreakdown counted_parts;   ///< at its peak
-    MemoryBreakdown modelled_parts;  ///< likewise
+    MemoryBreakdown counted_parts;   ///< at the peak
+    MemoryBreakdown modelled_parts;  ///< at the peak
 
     double error() const { return static_cast<double>(modelled) / static_cast<double>(counted) - 1; }
 };
 
-/// Runs a few steps on lanes of the CPU. `profile` is of the same model. Nothing where the model refuses the cut: a
-/// layer that changes its input in place at the start of a checkpointed partition.
+/// Runs a few steps on CPU lanes. `profile` must be of the same model. Empty if the model refuses the cut, because a
+/// checkpointed partition would start with a layer that changes its input in place.
 std::optional<std::vector<LanePeak>> lane_peaks(const ModelSpec& model, const Profile& profile,
                                                 const PipelineOptions& options);
 
-/// One pipeline for every schedule and checkpoint mode, drawn from the seed.
+/// One pipeline per schedule and checkpoint mode, random by seed.
 std::vector<PipelineOptions> random_pipelines(const RandomModel& model, std::uint64_t seed);
 
-/// Micro-batch sizes that the pipelines use, ascending, each once.
+/// Distinct micro-batch sizes of the pipelines, ascending.
 std::vector<std::int64_t> micro_batches_of(const std::vector<PipelineOptions>& pipelines);
 
 /// "1f1b always 4,3 m 4 batch 8".

@@ -1,5 +1,5 @@
-// How far the memory model is from what the tracking allocator counts, over random models, schedules and checkpoint
-// modes, at measured instants. Prints a Markdown table for docs/accuracy.md.
+// Compares the memory model with the tracking allocator at measured instants, over random models, schedules and
+// checkpoint modes. Prints a Markdown table for docs/accuracy.md.
 
 #include "benchmarks/memory_accuracy/measured_peaks.h"
 #include "benchmarks/memory_accuracy/random_models.h"
@@ -47,7 +47,7 @@ std::string layers_of(const RandomModel& model) {
     return text;
 }
 
-/// Measures one model in all its pipelines, and says which lanes are more than `shown` off.
+/// Measures all pipelines of a model, and reports lanes with errors above `shown`.
 void measure(const RandomModel& model, std::uint64_t seed, double shown, Errors& errors, Errors& all) {
     const std::vector<PipelineOptions> pipelines = random_pipelines(model, seed);
     ProfileOptions options;

@@ -1,5 +1,5 @@
-// Models nobody tuned the memory model for: layers of all kinds in random order, with tensors that share storages,
-// pass by in tuples, are changed in place, or skip over others.
+// Models that the memory model was not tuned for: layers of all types in random order, with tensors that share
+// storages, pass through in tuples, are changed in place, or skip other layers.
 
 #include "benchmarks/memory_accuracy/random_models.h"
 
@@ -15,11 +15,11 @@ namespace pipescope {
 namespace {
 namespace nn = torch::nn;
 
-/// Of one sample: channels, height, width; or positions, features; or features.
+/// Shape of one sample: channels, height, width; or positions, features; or features.
 using Shape = std::vector<std::int64_t>;
 using Forward = std::function<at::Tensor(const at::Tensor&)>;
 
-/// A layer as it runs.
+/// A created layer.
 struct Made {
     std::shared_ptr<nn::Module> module;  // may be null
     SkipForward forward;
@@ -56,7 +56,7 @@ private:
                                 }});
         may_change_in_place_ = false;
     }
-    /// A layer that works on the first tensor; the others pass by.
+    /// Applies a layer to the first tensor and passes the others through.
     static SkipForward on_first(Forward forward) {
         return [forward = std::move(forward)](const Tensors& in, SkipContext&) {
             Tensors out = in;
@@ -138,7 +138,7 @@ private:
         }
     }
 
-    /// Without parameters, whatever the shape.
+    /// Adds a layer without parameters, for any shape.
     void add_plain() {
         switch (between(0, 6)) {
             case 0: add_function("identity", [](const at::Tensor& x) { return x; }); break;
@@ -301,7 +301,7 @@ private:
         shape_.back() = to;
     }
 
-    /// One tensor becomes two: views of one storage, or storages of their own.
+    /// Splits one tensor into two: views of one storage, or separate storages.
     void add_split() {
         const int way = between(0, 2);
         add("split", [way] {
@@ -426,9 +426,9 @@ private:
     std::function<at::Tensor(std::int64_t)> input_;
     Shape shape_;
     bool may_change_in_place_ = false;  // nothing else holds the last layer's output
-    int extra_ = 0;                     // tensors that pass by
+    int extra_ = 0;                     // number of tensors that pass through
     Shape extra_shape_;
-    std::string stashed_;  // and not popped yet
+    std::string stashed_;  // not yet popped
     int num_skips_ = 0;
 };
 }  // namespace

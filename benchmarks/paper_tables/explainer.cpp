@@ -6,8 +6,8 @@
 
 namespace pipescope {
 namespace {
-/// Forward and backward of one time step each, as the explainer counts; `bytes` of output a sample, kept for the
-/// backward.
+/// Layers whose forward and backward take one time unit each, as in the explainer. Each keeps `bytes` of output per
+/// sample for the backward.
 Profile uniform_layers(int layers, double bytes) {
     Profile profile;
     profile.model = "uniform";
@@ -35,8 +35,8 @@ Simulation run(const Profile& profile, std::int64_t n, std::int64_t m, std::int6
     return simulate(profile, options, {.noise = false, .memory = true});
 }
 
-/// Inputs of partitions and kept outputs at the peak of the lane that has most of them, in tensors of one sample. Of
-/// partition 0, whose input the explainer does not count, nothing.
+/// Partition inputs and kept outputs at the peak of the fullest lane, in tensors of one sample. Ignores partition 0,
+/// because the explainer does not count its input.
 double activation_tensors(const Simulation& simulation) {
     Bytes most = 0;
     for (const SimulatedLane& lane : simulation.lanes) {
@@ -66,8 +66,8 @@ std::vector<ExplainedFigure> explained_figures() {
         figures.push_back({"Speed-up over one task at a time", fmt::format("n = {}, m = {}", each.n, each.m),
                            each.times, simulation.speedup});
     }
-    // 40 layers, 128 samples, one tensor a layer and sample; the input, which we count too, taken off where it is not
-    // a boundary between partitions.
+    // 40 layers, 128 samples, one tensor per layer and sample. Subtracts the input, which we also count, unless it is a
+    // boundary between partitions.
     const Profile layers = uniform_layers(40, 1);
     figures.push_back({"Activation tensors", "40 layers, 128 samples, one device, no recompute", 5120,
                        activation_tensors(run(layers, 1, 1, 128, Checkpoint::never)) - 128});

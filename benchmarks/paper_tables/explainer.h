@@ -4,13 +4,13 @@
 #include <vector>
 
 namespace pipescope {
-/// One figure of the explainer that comes with formulas instead of measurements, and what the simulator says.
+/// A figure of the explainer, which has formulas instead of measurements, and the simulator's result.
 struct ExplainedFigure {
     std::string table;
     std::string name;
     double published = 0;
     double predicted = 0;
 };
-/// Bubble fractions, speed-ups and activation memory of uniform layers, each by a simulation of exactly that pipeline.
+/// Bubble fractions, speed-ups and activation memory of uniform layers, each from a simulation of that pipeline.
 std::vector<ExplainedFigure> explained_figures();
 }  // namespace pipescope

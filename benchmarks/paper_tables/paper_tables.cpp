@@ -1,9 +1,9 @@
-// Published tables against what PipeScope predicts, as Markdown on stdout.
+// Published tables and PipeScope's predictions, as Markdown on stdout.
 //
 //     paper_tables FOLDER    profiles made by `pipescope profile MODEL --device meta --device-type P40`
-//     paper_tables --needs   the profiles it looks for: model, micro-batch sizes and file name, a line each
+//     paper_tables --needs   the required profiles: model, micro-batch sizes and file name, one per line
 //
-// benchmarks/paper_tables.sh runs both. A row whose profile is not there says so.
+// benchmarks/paper_tables.sh runs both. A row whose profile is missing says so.
 
 #include "balance/profile_file.h"
 #include "benchmarks/paper_tables/explainer.h"

@@ -7,19 +7,21 @@
 #include <string>
 
 namespace pipescope {
-/// A published row run on the virtual clock.
+/// A published row, simulated.
 struct PredictedRow {
     Simulation simulation;
-    bool own_balance = false;  ///< the profile has other layers than the published model: the best balance was sought
+    bool own_balance = false;  ///< the profile's layers differ from those of the published model, so the best balance
+                               ///< was used
 };
-/// On `device`, its link between any two lanes. Precondition: the profile's times are of that device.
+/// Simulates a row on `device`, with its link between any two lanes. Precondition: the profile's times are for that
+/// device.
 PredictedRow predict(const Profile& profile, const PublishedRow& row, const DeviceType& device,
                      const std::string& optimizer);
 
-/// The same model with every skip handed on in the output of all layers between, as without portals.
+/// The same model without portals: each skip is part of the outputs of all layers in between.
 Profile without_portals(const Profile& profile);
 
 double sum_of_peaks(const Simulation& simulation);
-/// What is left of the peaks without parameters, gradients and optimizer state.
+/// Sum of the peaks without parameters, gradients and optimizer state.
 double sum_of_activations(const Simulation& simulation);
 }  // namespace pipescope

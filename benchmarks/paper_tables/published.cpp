@@ -90,7 +90,7 @@ PublishedTable amoebanet_activations() {
     table.assumptions =
         "Batch and micro-batches are 128, as in torchgpipe's later benchmark, because the documentation does not give "
         "them. The figures are the sum of the lanes' predicted peaks without parameters, gradients and state.";
-    table.rows.erase(table.rows.begin());  // naive-1 has none
+    table.rows.erase(table.rows.begin());  // has no naive-1
     const double published[] = {6.64, 11.31, 18.72, 35.78};
     for (std::size_t k = 0; k < table.rows.size(); ++k) {
         table.rows[k].published = published[k];

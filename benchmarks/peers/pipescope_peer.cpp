@@ -1,5 +1,5 @@
-// PipeScope's side of benchmarks/peers/compare: the same two cases that torchgpipe.py and pipelining.py run. Prints one
-// JSON object; all times are medians over interleaved rounds within this process.
+// PipeScope's part of benchmarks/peers/compare: the two cases of torchgpipe.py and pipelining.py. Prints one JSON
+// object. All times are medians over interleaved rounds within this process.
 //     pipescope_peer overhead never|always        ns for each (partition, micro-batch), beyond the plain model
 //     pipescope_peer throughput                   samples/s: plain, two copies, two lanes
 
@@ -20,11 +20,11 @@ namespace pipescope {
 namespace {
 using Clock = std::chrono::steady_clock;
 
-// Case "overhead": layers too small to matter.
+// Case "overhead": layers of negligible cost.
 constexpr int kOverheadPartitions = 8;
 constexpr int kOverheadMicroBatches = 32;
 constexpr int kOverheadRounds = 60;
-// Case "throughput": matrix products that keep one core busy, the same on both lanes.
+// Case "throughput": matrix products that keep one core busy, equal on both lanes.
 constexpr int kWidth = 512;
 constexpr int kLayers = 8;
 constexpr int kMicroBatches = 8;
@@ -81,7 +81,7 @@ std::vector<LayerSpec> compute_bound_layers() {
     return std::vector<LayerSpec>(kLayers, {"hidden", [] { return module_layer(torch::nn::AnyModule(Hidden())); }});
 }
 
-/// Two independent models, one thread each, side by side: what two cores can give at all.
+/// Two independent models in two threads: the maximum that two cores can reach.
 double two_copies_seconds(const std::function<void()>& one, const std::function<void()>& other) {
     return seconds([&] {
         std::thread beside([&] {
@@ -121,7 +121,7 @@ nlohmann::json throughput() {
         const double lanes = seconds(of_pipeline);
         const double threads = seconds(two_threads);
         if (round < 0) {
-            continue;  // allocators, caches and thread pools
+            continue;  // warms up allocators, caches and thread pools
         }
         plain_times.push_back(one);
         copies_times.push_back(two);
@@ -136,7 +136,7 @@ nlohmann::json throughput() {
             {"two_copies_scaling", median(scalings)},
             {"pipeline_samples_per_second", kSamples / median(pipeline_times)},
             {"pipeline_over_plain", median(gains)},
-            {"attained", median(attained)}};  // of s * m / (m + n - 1)
+            {"attained", median(attained)}};  // fraction of s * m / (m + n - 1)
 }
 }  // namespace
 }  // namespace pipescope

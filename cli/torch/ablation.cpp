@@ -77,7 +77,7 @@ std::vector<AblationRow> run_ablation(const ModelSpec& model, const AblationPlan
     }
     std::vector<AblationRow> shown;
     for (std::size_t k = 0; k < rows.size(); ++k) {
-        const bool measured = !turns[k].utilizations.empty();  // not so where the command was asked to stop before
+        const bool measured = !turns[k].utilizations.empty();  // false if the command was asked to stop before
         if (measured) {
             rows[k].samples_per_second = median(turns[k].samples_per_second);
             rows[k].utilization = median(turns[k].utilizations);

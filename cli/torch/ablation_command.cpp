@@ -29,7 +29,7 @@ struct AblationFlags {
     bool json = false;
 };
 
-/// The given balance, or the best one for what the model costs here.
+/// Uses the given balance, or the best one for the costs measured here.
 PipelineOptions pipeline_for(const AblationFlags& flags, const ModelSpec& model) {
     PipelineFlags asked = flags.pipeline;
     if (asked.devices.empty()) {

@@ -34,7 +34,7 @@ constexpr int kEmulatedLanes = 8;
 constexpr std::int64_t kEmulatedMicroBatches = 32;
 constexpr std::int64_t kWarmup = 2;
 
-/// How report.md begins until the demo is over. However a demo ends, the next one can tell that nothing is lost.
+/// Start of report.md until the demo is complete. It allows the next demo to replace the files of an unfinished one.
 constexpr std::string_view kUnfinished = "This demo did not finish. The next one replaces its files.\n";
 
 bool is_unfinished(const fs::path& folder) {
@@ -57,7 +57,7 @@ void prepare_folder(const DemoOptions& options) {
             fmt::format("{} cannot be made ({}); choose another --output", options.output.string(), error.message()));
     }
     check_output(options.output / "report.md", true);
-    // Only what a demo writes: --output may name a folder that holds more.
+    // Removes only the demo's own files: the --output folder may contain others.
     for (const char* name : {"profile.json", "trace.sqlite", "timeline.png", "emulated-profile.json",
                              "emulated-trace.sqlite", "emulated-timeline.png", "report.md"}) {
         fs::remove(options.output / name, error);
@@ -71,13 +71,13 @@ PipelineOptions with_best_balance(const Profile& profile, PipelineOptions option
     return options;
 }
 
-/// How far two values lie apart, against their mean.
+/// Difference between two values, relative to their mean.
 double spread_of(Nanoseconds a, Nanoseconds b) {
     const auto sum = static_cast<double>((a + b).count());
     return sum == 0 ? 0 : 2 * std::abs(static_cast<double>((a - b).count())) / sum;
 }
 
-/// The name of the picture beside the report; nothing where there is no viewer, or it fails, which is said.
+/// Name of the picture beside the report. Empty, with a message, if there is no viewer or it fails.
 std::optional<std::string> render(const DemoOptions& options, const std::string& trace, const std::string& picture) {
     if (stop_signal() != 0) {
         return std::nullopt;
@@ -113,9 +113,9 @@ DemoPart real_part(const DemoOptions& options) {
     PipelineOptions pipeline;
     pipeline.chunks = options.chunks;
     pipeline.batch = options.batch;
-    pipeline.balance = Balance(std::vector<std::int64_t>(kRealLanes, 1));  // profiling asks for the number of lanes
+    pipeline.balance = Balance(std::vector<std::int64_t>(kRealLanes, 1));  // profiling needs the number of lanes
     if (const std::string fewer = fewer_micro_batches(pipeline); !fewer.empty()) {
-        options.say(fewer.substr(1, fewer.size() - 2));  // a line of its own already
+        options.say(fewer.substr(1, fewer.size() - 2));  // prints it without its newlines
     }
     options.say(fmt::format("profiling {}, the other lane busy", options.model));
     Profile profile;
@@ -221,7 +221,7 @@ std::vector<DemoPart> run_demo(const DemoOptions& options) {
         throw_if_stopped();
         parts.push_back(emulated_part(options));
     } catch (const Interrupted&) {
-        // The parts that are done are worth a report.
+        // Completed parts are worth a report.
     }
     const std::string head = stop_signal() == 0 ? "" : std::string(kUnfinished) + "\n";
     write_output(options.output / "report.md", true, head + demo_markdown(parts, environment_json()));

@@ -22,7 +22,7 @@ struct DemoFlags {
 ExitCode demo_command(DemoFlags flags) {
     const StopSignals signals;
     flags.demo.output = flags.output;
-    // With --json stdout holds the object alone.
+    // With --json, stdout contains only the object.
     flags.demo.say = [&](const std::string& line) { (flags.json ? std::cerr : std::cout) << line << std::endl; };
     const std::vector<DemoPart> parts = run_demo(flags.demo);
     if (flags.json) {

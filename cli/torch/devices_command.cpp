@@ -30,7 +30,7 @@ std::string describe(c10::Device device) {
     return text;
 }
 
-/// What doctor asks this program, which alone has LibTorch in it.
+/// Answers doctor's question about devices: only this program contains LibTorch.
 ExitCode devices_command() {
     const bool cuda = load_cuda();
     std::string names;
@@ -50,7 +50,7 @@ ExitCode devices_command() {
 
 void add_devices_command(Program& program) {
     CLI::App* command = program.add_command("devices", "The devices that lanes can run on, as JSON, for doctor", "");
-    command->group("");  // not among the commands of --help: doctor shows it
+    command->group("");  // not listed in --help: doctor shows it
     program.set_action(command, [] { return devices_command(); });
 }
 }  // namespace pipescope

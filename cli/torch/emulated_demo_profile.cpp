@@ -19,7 +19,7 @@ Profile emulated_demo_profile() {
     for (int i = 0; i < kLayers; ++i) {
         LayerProfile layer;
         layer.name = fmt::format("layer.{}", i);
-        // 5 to 8 ms in an order that no cut makes even.
+        // 5 to 8 ms, in an order that no cut balances evenly.
         const double forward = (5 + (i * 7) % 4 + 0.25 * (i % 3)) * kMs;
         layer.parameter_bytes = static_cast<Bytes>((1 + i % 4) * kMiB);
         layer.gradient_bytes = layer.parameter_bytes;

@@ -34,7 +34,7 @@ std::shared_ptr<torch::optim::Optimizer> make_optimizer(const std::string& name,
         fmt::format("--optimizer is '{}'; a run can use sgd, momentum, adam or adamw; choose one of them", name));
 }
 
-/// What the calling thread allocates belongs to the lane while this lives, and is optimizer state if it stays.
+/// During its lifetime, charges the calling thread's allocations to the lane; those that stay are optimizer state.
 class ChargedTo {
 public:
     explicit ChargedTo(LaneId lane)
@@ -56,7 +56,7 @@ private:
 };
 
 struct LaneParameters {
-    PartitionId first_partition;  // of the lane: names its optimizer's task
+    PartitionId first_partition;  // of the lane; identifies its optimizer task
     std::vector<at::Tensor> tensors;
 };
 
@@ -78,7 +78,7 @@ void check_optimizer(const std::string& name) {
 }
 
 LaneOptimizers::LaneOptimizers(const GPipe& model, const std::string& name, double learning_rate) {
-    check_optimizer(name);  // also where no lane has parameters
+    check_optimizer(name);  // also checks it if no lane has parameters
     for (auto& [lane, parameters] : parameters_by_lane(model)) {
         lanes_.push_back(
             {lane, parameters.first_partition, make_optimizer(name, std::move(parameters.tensors), learning_rate)});

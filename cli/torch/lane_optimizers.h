@@ -14,28 +14,27 @@ class Optimizer;
 namespace pipescope {
 class GPipe;
 
-/// Throws UsageError unless a run can use an optimizer of that name: sgd, momentum (SGD with 0.9), adam or adamw.
+/// Throws UsageError unless runs support the optimizer: sgd, momentum (SGD with 0.9), adam or adamw.
 void check_optimizer(const std::string& name);
 
-/// One optimizer for each lane, over the parameters of its partitions, so that its state is charged to the lane that
-/// would hold it and each lane's share is a task of its own.
-/// Threading: one thread, between the steps of the model.
+/// One optimizer per lane over the parameters of its partitions. Its state is charged to the lane that would hold it,
+/// and each lane's update is a separate task. Threading: one thread, between the steps of the model.
 class LaneOptimizers {
 public:
-    /// Throws as check_optimizer does.
+    /// Throws like check_optimizer().
     LaneOptimizers(const GPipe& model, const std::string& name, double learning_rate);
 
-    /// Updates the parameters, as tasks of kind optimizer of that step.
+    /// Updates the parameters. The tasks have kind optimizer and the given step.
     void step(std::int32_t step);
-    /// In place: gradients stay allocated, as in the steady state that is profiled.
+    /// Zeroes in place: gradients stay allocated, as in the profiled steady state.
     void zero_grad();
 
 private:
     struct OfLane {
         LaneId lane;
-        PartitionId partition;  // the lane's first: its tasks carry it
+        PartitionId partition;  // the lane's first partition, used in its tasks
         std::shared_ptr<torch::optim::Optimizer> optimizer;
     };
-    std::vector<OfLane> lanes_;  // those with parameters
+    std::vector<OfLane> lanes_;  // lanes with parameters
 };
 }  // namespace pipescope

@@ -62,7 +62,7 @@ std::vector<std::int64_t> sizes_of(const ProfileFlags& flags) {
     return ascending(flags.sizes, "--micro-batch-sizes");
 }
 
-/// In seconds. A plain number would be nanoseconds, and is meant as seconds.
+/// Parses a limit into seconds. A plain number is in seconds, not ns.
 double parse_time_limit(const std::string& text) {
     const double ns = parse_duration_ns(text, "--time-limit");
     if (ns == 0 || text.find_first_of("nums") == std::string::npos) {
@@ -94,7 +94,7 @@ ProfileOptions profile_options(const ProfileFlags& flags) {
     return options;
 }
 
-/// What times are estimated for: a device of the catalogue, or this machine.
+/// The device to estimate times for: one of the catalogue, or this machine.
 DeviceType estimated_device(const ProfileFlags& flags, const std::string& dtype) {
     if (flags.device_type == kThisHost && flags.catalogue.empty()) {
         return calibrated_host(dtype);
@@ -107,7 +107,7 @@ bool estimates(const ProfileFlags& flags) {
     return flags.device == "meta";
 }
 
-/// Or says what devices there are.
+/// Throws UsageError that lists the devices if there is no such device.
 c10::Device device_of(const ProfileFlags& flags) {
     try {
         return usable_device(flags.device);
@@ -150,7 +150,7 @@ void check_dtype(const ProfileFlags& flags) {
     if (flags.dtype.empty()) {
         return;
     }
-    dtype_bytes(flags.dtype);  // refuses other names
+    dtype_bytes(flags.dtype);  // throws for unknown names
     if (flags.dtype == kTf32 && !estimates(flags)) {
         throw UsageError(
             "--dtype is tf32; a rate of tensor units, which is estimated and not measured; add --device meta");
@@ -178,7 +178,7 @@ Profile make_profile(const ProfileFlags& flags) {
     options.announce = [](const std::string& sentence) { std::cerr << "pipescope: " << sentence << '\n'; };
     Profile profile = profile_model(model, options);
     if (const auto emulated = emulated_profile(flags.model)) {
-        profile.dtype = load_profile(*emulated).dtype;  // of its bytes; the layers that wait hold plain ones
+        profile.dtype = load_profile(*emulated).dtype;  // that of its bytes; emulated layers hold plain bytes
     }
     return profile;
 }
@@ -212,7 +212,7 @@ std::string profile_text(const Profile& profile) {
 ExitCode profile_command(const ProfileFlags& flags, bool has_device_type, bool has_co_running) {
     check_device(flags, has_device_type, has_co_running);
     check_dtype(flags);
-    profile_options(flags);  // refuses what makes no sense before a model is made
+    profile_options(flags);  // checks the options before a model is created
     if (!flags.output.empty()) {
         check_output(flags.output, flags.force);
     }

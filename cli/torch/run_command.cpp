@@ -50,7 +50,7 @@ struct RunFlags {
     bool json = false;
 };
 
-/// Fills in what the flags leave open: the interleaved schedule goes round the lanes, which are on the CPU.
+/// Fills in options that the flags leave open. The interleaved schedule assigns partitions to CPU lanes in turn.
 void place(PipelineOptions& pipeline) {
     if (parse_schedule(pipeline.schedule) == Schedule::interleaved_1f1b && pipeline.placement.empty()) {
         if (pipeline.devices.empty()) {
@@ -81,14 +81,14 @@ TrainingOptions training_options(const RunFlags& flags) {
     if (flags.cores.value_or(0) < 0) {
         throw UsageError(fmt::format("--cores is {}; it counts cores; use 0 for one for each lane", *flags.cores));
     }
-    // Emulated lanes wait, which takes no core.
+    // Emulated lanes only wait, which needs no core.
     options.pipeline.host_cores = flags.cores.value_or(options.update_parameters ? usable_cores() : 0);
     options.trace = flags.trace;
     options.force = flags.force;
     return options;
 }
 
-/// Fills in what the flags leave open and the model answers, as simulate and plan do.
+/// Fills in options that the flags leave open and the model determines, like simulate and plan.
 std::vector<Assumption> assume(TrainingOptions& options, const RunFlags& flags, const ModelSpec& model) {
     std::vector<Assumption> assumptions;
     if (flags.pipeline.optimizer.empty()) {
@@ -104,7 +104,7 @@ std::vector<Assumption> assume(TrainingOptions& options, const RunFlags& flags, 
     return assumptions;
 }
 
-/// What the trace says the layers cost: the given profile, the emulated one, or one measured now.
+/// The profile for the trace: the given one, the emulated one, or a new measurement.
 std::optional<Profile> profile_for(const RunFlags& flags, const ModelSpec& model, const TrainingOptions& options) {
     if (!flags.profile.empty()) {
         return load_profile(flags.profile);
@@ -131,7 +131,7 @@ Json breakdown_json(const MemoryBreakdown& breakdown) {
     return object;
 }
 
-/// "2.1 MiB parameters, 1.0 MiB saved", the largest first.
+/// "2.1 MiB parameters, 1.0 MiB saved", largest first.
 std::string breakdown_text(const MemoryBreakdown& breakdown) {
     std::vector<MemoryCategory> held;
     for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
@@ -210,7 +210,7 @@ ExitCode run_command(const RunFlags& flags) {
     const std::vector<Assumption> assumptions = assume(options, flags, model);
     check_training(model, options);
     if (!flags.trace.empty()) {
-        check_output_name(flags.trace, flags.force);  // in a folder that cannot be written it trains all the same
+        check_output_name(flags.trace, flags.force);  // training also runs if the folder is not writable
     }
     options.profile = profile_for(flags, model, options);
     TrainingResult result;

@@ -10,10 +10,10 @@
 #include <string>
 
 namespace pipescope {
-/// The profile file of "emulated:FILE"; nothing for another model.
+/// The profile file of "emulated:FILE"; empty for other models.
 std::optional<std::filesystem::path> emulated_profile(const std::string& model);
 
-/// Measures the model as that pipeline will run it: at its micro-batch sizes, with as many lanes busy.
+/// Profiles the model under the conditions of the pipeline: its micro-batch sizes, and as many busy lanes.
 Profile profile_for_run(const ModelSpec& model, const PipelineOptions& pipeline, std::uint64_t seed,
                         std::function<void(double done)> progress);
 }  // namespace pipescope

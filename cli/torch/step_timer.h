@@ -8,11 +8,11 @@
 #include <optional>
 
 namespace pipescope {
-/// Passes everything on to another observer and notes when the step's first forward starts and its last backward ends,
-/// so that a trace knows its steps even if the run is killed later.
+/// Forwards everything to another observer, and records the start of each step's first forward and the end of its last
+/// backward. A trace then knows its steps even if the run is killed later.
 class StepTimer : public TaskObserver {
 public:
-    /// `next` is borrowed and must outlive this.
+    /// `next` is borrowed and must outlive this object.
     StepTimer(TaskObserver& next, std::function<Nanoseconds()> now);
 
     void placed(const at::Tensor& tensor, LaneId lane) override;
@@ -24,13 +24,13 @@ public:
         std::optional<Nanoseconds> start;
         std::optional<Nanoseconds> end;
     };
-    /// Of the tasks since the last call. Called between steps.
+    /// Bounds of the tasks since the last call. Call between steps.
     Bounds take();
 
 private:
     TaskObserver& next_;
     std::function<Nanoseconds()> now_;
     std::mutex mutex_;
-    Bounds bounds_;  // under mutex_
+    Bounds bounds_;  // guarded by mutex_
 };
 }  // namespace pipescope

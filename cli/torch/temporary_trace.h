@@ -3,10 +3,10 @@
 #include <filesystem>
 
 namespace pipescope {
-/// A folder for a trace that nobody keeps: gone with this object.
+/// A temporary folder for a trace, removed on destruction.
 class TemporaryTrace {
 public:
-    /// Throws Error where the system's temporary folder cannot be written.
+    /// Throws Error if the system's temporary folder is not writable.
     TemporaryTrace();
     ~TemporaryTrace();
     TemporaryTrace(const TemporaryTrace&) = delete;

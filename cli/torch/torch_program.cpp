@@ -10,13 +10,13 @@
 
 namespace pipescope {
 int run_pipescope_torch(int argc, const char* const* argv) {
-    hear_shared_libraries();  // a model's own library is loaded, and profiled, before there is a recorder
+    hear_shared_libraries();  // a model's library is loaded and profiled before a recorder exists
     load_cuda();
     tracking_allocator::install();
-    // The loss and the optimizer run on this thread: more threads would take cores from the lanes, and the profile
+    // The loss and the optimizer run on this thread. More threads would take cores from the lanes, and the profile
     // measures with one.
     at::set_num_threads(1);
-    // Users type `pipescope run`; help and errors should say so too.
+    // Users type `pipescope run`; help and errors use that name.
     Program program("pipescope", "Build, measure and train models: the commands of pipescope that need LibTorch",
                     PIPESCOPE_VERSION " with LibTorch " TORCH_VERSION);
     add_devices_command(program);

@@ -3,9 +3,9 @@
 namespace pipescope {
 class Program;
 
-/// The commands that build or run models; `pipescope` becomes this program for them. Loads CUDA where there is a
-/// device, before anything of torch. Installs the tracking allocator
-/// before any tensor exists and gives the calling thread one intra-op thread, as the lanes have.
+/// The commands that build or run models; `pipescope` becomes this program for them. Loads CUDA before any other part
+/// of torch, if there is a device. Installs the tracking allocator before any tensor exists. Gives the calling thread
+/// one intra-op thread, like the lanes.
 int run_pipescope_torch(int argc, const char* const* argv);
 
 // One file each: <name>_command.cpp.

@@ -43,7 +43,7 @@ GPipeOptions engine_options(const TrainingOptions& options, TaskObserver* observ
             .checkpoint = options.pipeline.checkpoint,
             .schedule = parse_schedule(options.pipeline.schedule),
             .placement = std::move(placement),
-            .reduction = Reduction::mean,  // as ModelSpec::loss is
+            .reduction = Reduction::mean,  // like ModelSpec::loss
             .driver = options.driver,
             .autograd = options.autograd,
             .deferred_batch_norm = false,
@@ -52,7 +52,8 @@ GPipeOptions engine_options(const TrainingOptions& options, TaskObserver* observ
             .observer = observer};
 }
 
-/// The engine knows which devices there are: a pipeline of one empty layer asks it, before anything is written.
+/// Throws UsageError for an unknown device, before anything is written. Only the engine knows the devices, so this asks
+/// it with a pipeline of one empty layer.
 void check_device(const std::string& device) {
     class Nothing : public Layer {
     public:
@@ -79,7 +80,7 @@ void describe(Recorder& recorder, const ModelSpec& model, const TrainingOptions&
     }
 }
 
-/// Which lane a task belongs to: as the model really runs it, its skips included.
+/// Describes the lanes and placement of the model as it runs, including skips.
 void describe_lanes(Recorder& recorder, const GPipe& model, std::int64_t batch) {
     std::vector<LaneInfo> lanes;
     for (const std::string& device : model.devices()) {
@@ -88,7 +89,7 @@ void describe_lanes(Recorder& recorder, const GPipe& model, std::int64_t batch) 
     recorder.set_pipeline(lanes, model.task_graph(batch)->shape());
 }
 
-/// The training loop. Everything it measures goes into the recording; the steps are returned too.
+/// The training loop. All measurements go into the recording; the steps are also returned.
 std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& options, Recorder& recorder) {
     const DeviceListening listening;
     LaneMemory memory([&] { return recorder.now(); }, [&](const MemorySample& sample) { recorder.add_memory(sample); });
@@ -133,7 +134,7 @@ TrainingResult result_without_trace(const std::vector<StepRecord>& steps) {
     return result;
 }
 
-/// Highest of each lane after the warm-up ended, and what it consisted of.
+/// Peak of each lane after the warm-up, with its composition.
 void read_peaks(const std::vector<MemorySample>& samples, Nanoseconds from, std::vector<TrainedLane>& lanes) {
     for (const MemorySample& sample : samples) {
         if (sample.time >= from && sample.lane.index() < lanes.size()) {
@@ -146,7 +147,7 @@ void read_peaks(const std::vector<MemorySample>& samples, Nanoseconds from, std:
     }
 }
 
-/// Why the recording does not hold every task of the steps; empty: it does. Another tool may have got the ranges.
+/// Reason why the recording lacks tasks of the steps, or empty. Another tool may have received the ranges.
 std::string what_is_missing(const TraceReader& reader, const Timeline& timeline, std::span<const StepRecord> steps) {
     if (std::string loss = loss_warning(reader.drops()); !loss.empty()) {
         return loss;
@@ -201,7 +202,7 @@ TrainingResult read_result(const fs::path& path, std::size_t num_lanes) {
     return result;
 }
 
-/// Before anything is profiled or written: the lanes and the number of micro-batches do for the schedule.
+/// Checks the lanes and number of micro-batches against the schedule, before anything is profiled or written.
 void check_schedule(const PipelineOptions& pipeline) {
     const Schedule schedule = parse_schedule(pipeline.schedule);
     if (is_for_comparison_only(schedule)) {
@@ -217,7 +218,7 @@ void check_schedule(const PipelineOptions& pipeline) {
                    .placement = pipeline.placement});
 }
 
-/// Where the figures are read from if the trace itself cannot be made.
+/// The recording to read figures from, also if the trace itself cannot be created.
 class RecordedFile {
 public:
     explicit RecordedFile(const TrainingOptions& options) : options_(options) {}
@@ -306,7 +307,7 @@ TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& opt
         describe(recorder, model, options);
         const LoadMeter meter(usable_core_numbers());
         const std::vector<StepRecord> steps = train(model, options, recorder);
-        load = options.update_parameters ? meter.load() : std::nullopt;  // waiting takes no core
+        load = options.update_parameters ? meter.load() : std::nullopt;  // waiting needs no core
         if (load) {
             recorder.set_run("load", to_json(*load));
         }

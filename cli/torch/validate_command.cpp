@@ -42,7 +42,7 @@ std::vector<ValidatedCandidate> run_plan(const std::string& name, const ModelSpe
     return validate(model, plan);
 }
 
-/// How many runs an interrupted validation has, of those it was to make; empty: it was not interrupted.
+/// Completed and planned runs of an interrupted validation; empty if it was not interrupted.
 std::string interruption(const std::vector<ValidatedCandidate>& candidates, std::int64_t rounds) {
     std::size_t runs = 0;
     for (const ValidatedCandidate& each : candidates) {

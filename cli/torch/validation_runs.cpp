@@ -14,7 +14,7 @@
 
 namespace pipescope {
 namespace {
-/// Equal counts, but for a few layers moved from the last partition to the first, or back.
+/// Equal partitions, except for a few layers moved from the last partition to the first, or back.
 Balance uneven(std::size_t layers, int partitions, bool to_first) {
     const auto n = static_cast<std::int64_t>(partitions);
     const auto total = static_cast<std::int64_t>(layers);

@@ -30,7 +30,7 @@ namespace {
 constexpr int kMostHistory = 50;
 constexpr int kWidestColumn = 420;
 
-/// What a worker hands back.
+/// Result of a worker.
 struct Answer {
     SqlResult result;
     QString error;
@@ -84,7 +84,7 @@ FoundTask findTaskIn(const QString& path, std::int64_t id) {
         return {TaskKey{number(0), *known, number(2), number(3), number(4)},
                 simulated ? Source::simulated : Source::measured};
     } catch (const Error&) {
-        return {};  // the file went away; the click then leads nowhere
+        return {};  // the file is gone; the link leads nowhere
     }
 }
 }  // namespace
@@ -253,7 +253,7 @@ void SqlConsole::run() {
     connect(watcher, &QFutureWatcher<Answer>::finished, this, [this, watcher, mine = cancelled_] {
         watcher->deleteLater();
         if (mine != cancelled_) {
-            return;  // another file is asked by now
+            return;  // another file was opened meanwhile
         }
         cancelled_.reset();
         setRunning(false);
@@ -298,7 +298,7 @@ void SqlConsole::showRows(SqlResult result, std::int64_t milliseconds) {
 void SqlConsole::showError(const QString& text, std::optional<std::size_t> byte) {
     QString where;
     if (byte) {
-        // SQLite counts bytes of UTF-8, the editor UTF-16 units.
+        // SQLite counts UTF-8 bytes, the editor UTF-16 units.
         const QByteArray before = asked_.toUtf8().left(static_cast<qsizetype>(*byte));
         const auto position = static_cast<int>(QString::fromUtf8(before).size());
         QTextCursor cursor(editor_->document());

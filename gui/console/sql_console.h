@@ -20,9 +20,9 @@ class ElidedLabel;
 class SqlHighlighter;
 class TableFilter;
 
-/// A query on the open trace, which it can only read: editor with examples and history, results as a table whose tasks
-/// and times lead to the timeline. Queries run in a worker and can be cancelled; the window stays usable meanwhile.
-/// Threading: the GUI thread.
+/// Runs read-only queries on the open trace: an editor with examples and history, and a result table whose tasks and
+/// times link to the timeline. Queries run in a worker and can be cancelled; the window stays usable. Threading: the
+/// GUI thread.
 class SqlConsole : public QWidget {
     Q_OBJECT
 
@@ -30,7 +30,7 @@ public:
     explicit SqlConsole(QWidget* parent = nullptr);
     ~SqlConsole() override;
 
-    /// The file that is asked; empty: none, with `why` for people.
+    /// Sets the file to query. If `path` is empty, the console shows the reason `why`.
     void setFile(const QString& path, const QString& why = {});
     QString sql() const;
     void setSql(const QString& sql);
@@ -39,12 +39,12 @@ public:
     void cancel();
     bool running() const { return cancelled_ != nullptr; }
 
-    /// The latest first.
+    /// Most recent first.
     const QStringList& history() const { return history_; }
     void setHistory(const QStringList& queries);
     SqlResultModel& results() const { return *model_; }
     QTableView& table() const { return *table_; }
-    /// What went wrong, empty if nothing did; else how many rows there are.
+    /// The error, or empty; status() then gives the number of rows.
     QString error() const;
     QString status() const;
 
@@ -73,8 +73,8 @@ private:
     void exportRows();
 
     QString path_;
-    QString asked_;                                 // the query that runs or ran
-    std::shared_ptr<std::atomic<bool>> cancelled_;  // of the running query; null: none runs
+    QString asked_;                                 // the current or last query
+    std::shared_ptr<std::atomic<bool>> cancelled_;  // of the running query; null if none runs
     QStringList history_;
     int historyPosition_ = -1;
     QComboBox* examples_ = nullptr;

@@ -9,6 +9,6 @@ struct SqlExample {
     QString title;
     QString sql;
 };
-/// Queries to start from; docs/trace-format.md explains the tables.
+/// Example queries. docs/trace-format.md explains the tables.
 const std::vector<SqlExample>& sqlExamples();
 }  // namespace pipescope

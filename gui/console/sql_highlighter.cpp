@@ -22,7 +22,7 @@ const QSet<QString>& words() {
     return all;
 }
 
-// A text in quotes (doubled quotes inside), a remark, a number, or a name.
+// Matches a quoted text (with doubled quotes inside), a comment, a number, or a name.
 const QRegularExpression& token() {
     static const QRegularExpression pattern(
         QStringLiteral("(?<text>'(?:[^']|'')*'?)|(?<remark>--.*)|(?<number>\\b\\d+(?:\\.\\d+)?(?:[eE][+-]?\\d+)?\\b)|(?"
@@ -57,7 +57,7 @@ void SqlHighlighter::highlightBlock(const QString& text) {
         } else if (words().contains(each.captured().toUpper())) {
             format = &word_;
         } else if (each.captured() == each.captured().toUpper() && each.capturedLength() > 2) {
-            format = &table_;  // the tables of a trace are written in capitals
+            format = &table_;  // table names of a trace are upper case
         }
         if (format != nullptr) {
             setFormat(static_cast<int>(each.capturedStart()), static_cast<int>(each.capturedLength()), *format);

@@ -4,12 +4,11 @@
 #include <QTextCharFormat>
 
 namespace pipescope {
-/// Colours SQLite's words, texts, numbers, remarks and the tables of a trace; light or dark like the palette.
+/// Colours SQLite keywords, strings, numbers, comments and the tables of a trace, for a light or dark palette.
 class SqlHighlighter : public QSyntaxHighlighter {
     Q_OBJECT
 
 public:
-    /// The document owns it.
     explicit SqlHighlighter(QTextDocument* document);
     void setDark(bool dark);
 

@@ -12,7 +12,7 @@
 
 namespace pipescope {
 namespace {
-constexpr int kLongestShown = 2000;  // characters of a cell
+constexpr int kLongestShown = 2000;  // characters per cell
 
 std::optional<SqlTarget::Kind> leadsTo(const SqlColumn& column) {
     constexpr std::array<std::string_view, 6> times{"start", "end", "time", "wallStart", "wallEnd", "launchStart"};

@@ -7,12 +7,12 @@
 #include <optional>
 
 namespace pipescope {
-/// Where a cell of a result leads to in the timelines.
+/// Link target of a result cell in the timelines.
 struct SqlTarget {
     enum class Kind {
         task_id,    ///< PIPESCOPE_TASK.id
         task_name,  ///< a packed TaskKey
-        time,       ///< ns of the recording
+        time,       ///< ns since the start of the recording
     };
     Kind kind = Kind::time;
     std::int64_t value = 0;
@@ -20,8 +20,8 @@ struct SqlTarget {
     friend bool operator==(const SqlTarget&, const SqlTarget&) = default;
 };
 
-/// The rows of a query. Cells that name a task or a time of the recording look and act like links; that a column does
-/// so is known from the table it comes from, whatever the query calls it.
+/// The rows of a query. Cells with a task or a time of the recording look and act like links. The source column in the
+/// trace decides this, whatever name the query gives it.
 class SqlResultModel : public QAbstractTableModel {
     Q_OBJECT
 
@@ -29,7 +29,7 @@ public:
     using QAbstractTableModel::QAbstractTableModel;
     void setResult(SqlResult result);
     const SqlResult& result() const { return result_; }
-    /// A time in a row that names its task leads to that task: a simulated time means nothing by itself.
+    /// A time in a row that also names its task links to the task: a simulated time means nothing by itself.
     std::optional<SqlTarget> targetOf(const QModelIndex& index) const;
 
     int rowCount(const QModelIndex& parent = {}) const override;
@@ -41,7 +41,7 @@ private:
     const SqlValue& value(const QModelIndex& index) const;
 
     SqlResult result_;
-    std::vector<std::optional<SqlTarget::Kind>> leadsTo_;  // per column
+    std::vector<std::optional<SqlTarget::Kind>> leadsTo_;  // by column
     std::optional<int> taskColumn_;
 };
 }  // namespace pipescope

@@ -16,10 +16,10 @@
 
 namespace pipescope {
 namespace {
-constexpr double kReach = 10;  // pixels
-constexpr double kSize = 4;    // radius of a mark
+constexpr double kReach = 10;  // pixels around a click
+constexpr double kSize = 4;    // radius of a mark in pixels
 
-/// From few lanes to many: blue and orange stay apart in every common form of colour blindness.
+/// Colours from few lanes to many. Blue and orange are distinguishable in every common form of colour blindness.
 QColor between(double share) {
     const auto few = QColor::fromRgb(okabe_ito::kBlue);
     const auto many = QColor::fromRgb(okabe_ito::kOrange);
@@ -57,7 +57,7 @@ QString describe(const PlanCandidate& candidate, std::size_t rank) {
              simulation.feasible ? QString() : ParetoChart::tr(", does not fit"));
 }
 
-/// 1, 2 or 5 times a power of the base's decade, about four of them.
+/// Tick values: 1, 2 or 5 times a power of the decade, about four in all.
 std::vector<double> ticks(double least, double most) {
     std::vector<double> all;
     for (double decade = std::pow(10, std::floor(std::log10(least))); decade <= most; decade *= 10) {
@@ -70,9 +70,10 @@ std::vector<double> ticks(double least, double most) {
     return all;
 }
 
-/// Candidates near to each other may have no round number between them; an axis needs two to be read.
+/// Close candidates may have fewer than two round numbers between them. An axis needs two values, so others replace
+/// them.
 std::vector<double> twoAtLeast(std::vector<double> round, double least, double most) {
-    constexpr double kInset = 0.15;  // of the axis, so that the numbers have room
+    constexpr double kInset = 0.15;  // share of the axis, to leave room for the numbers
     const auto at = [&](double place) { return least * std::pow(most / least, place); };
     return round.size() < 2 ? std::vector<double>{at(kInset), at(1 - kInset)} : round;
 }
@@ -254,7 +255,7 @@ void ParetoChart::paintAxes(QPainter& painter) const {
 
 void ParetoChart::paintPoints(QPainter& painter) const {
     const TimelineColors colors = timelineColors(palette());
-    // The front last, so that nothing hides it.
+    // Draws the front last, so that nothing hides it.
     std::vector<std::size_t> order(plan_->candidates.size());
     for (std::size_t k = 0; k < order.size(); ++k) {
         order[k] = k;

@@ -11,10 +11,10 @@
 #include <vector>
 
 namespace pipescope {
-/// A plan's candidates by step time and peak memory, both on logarithmic scales: filled on the Pareto front, hollow
-/// where another is better, crossed where they do not fit. The front also weighs lanes and cost, so a candidate of few
-/// lanes may be on it although a wider one is quicker and leaner: colour tells the number of lanes, written beside
-/// those of the front, and the shape tells the device type.
+/// A plan's candidates by step time and peak memory, on logarithmic scales. Filled marks are on the Pareto front,
+/// hollow ones are dominated, crossed ones exceed the memory. The front also weighs lanes and cost, so a candidate with
+/// few lanes may be on it although a wider one is faster and needs less memory. Colour shows the number of lanes, which
+/// is also printed beside marks of the front. Shape shows the device type.
 class ParetoChart : public QWidget {
     Q_OBJECT
 
@@ -22,11 +22,11 @@ public:
     explicit ParetoChart(QWidget* parent = nullptr);
 
     void setPlan(std::shared_ptr<const Plan> plan);
-    /// Nothing: none is marked.
+    /// Marks a candidate; nullopt clears the mark.
     void select(std::optional<std::size_t> candidate);
     QPointF pointOf(std::size_t candidate) const;
     QColor colorOf(std::size_t candidate) const;
-    /// The numbers of lanes written beside the front; one that would cover another is left out.
+    /// A number of lanes printed beside the front. Labels that would overlap are omitted.
     struct Label {
         std::size_t candidate;
         QRectF rect;
@@ -35,7 +35,7 @@ public:
     std::vector<Label> labels() const;
     /// The nearest candidate within reach of a click.
     std::optional<std::size_t> candidateAt(const QPointF& position) const;
-    /// What is written at the axes, in ns and in bytes; two values at least.
+    /// Values on the axes, in ns and bytes; at least two each.
     std::vector<double> timeTicks() const;
     std::vector<double> memoryTicks() const;
     QSize sizeHint() const override;

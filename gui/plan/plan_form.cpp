@@ -122,7 +122,7 @@ void PlanForm::showMemoryLimit() {
 PlanRequest PlanForm::request(const Profile& profile) const {
     PlanRequest request;
     request.options = options_;
-    request.options.balance = PipelineOptions{}.balance;  // planned, and its lanes are not those of the candidates
+    request.options.balance = PipelineOptions{}.balance;  // found by the plan; the recorded one has other lanes
     request.options.placement.clear();
     request.options.batch = std::llround(batch_->value());
     request.options.replicas = 1;
@@ -146,7 +146,7 @@ PlanRequest PlanForm::request(const Profile& profile) const {
     for (const std::string& name : ticked(*devices_)) {
         request.device_types.push_back(find_device(catalogue, name));
     }
-    // Further lanes are like the last one; another kind of device has lanes of its own.
+    // Additional lanes copy the last lane's options. With other device types these options do not apply.
     const auto most = static_cast<std::size_t>(*std::max_element(request.partitions.begin(), request.partitions.end()));
     const auto stretch = [&](auto& perLane) {
         if (!request.device_types.empty()) {

@@ -12,8 +12,8 @@ class QListWidget;
 namespace pipescope {
 class QuantityBox;
 
-/// What to plan: ranges of partitions and micro-batches, modes, schedules, device types, batch, memory limit. Link,
-/// speeds and optimizer are those of the options it starts from.
+/// Form for a plan request: ranges of partitions and micro-batches, modes, schedules, device types, batch, memory
+/// limit. Link, speeds and optimizer come from the initial options.
 class PlanForm : public QWidget {
     Q_OBJECT
 
@@ -21,10 +21,10 @@ public:
     explicit PlanForm(QWidget* parent = nullptr);
 
     void setOptions(const PipelineOptions& options);
-    /// The options changed in the what-if panel: they are planned with, and their batch and memory limit are shown
-    /// where they changed. What was typed or ticked here stays otherwise.
+    /// Takes options that changed in the what-if panel. Updates the fields of batch and memory limit if those changed;
+    /// other user input is kept.
     void follow(const PipelineOptions& options);
-    /// Throws UsageError for a range that is none, or nothing ticked.
+    /// Throws UsageError for an invalid range or an empty selection.
     PlanRequest request(const Profile& profile) const;
 
     QLineEdit& partitions() const { return *partitions_; }
@@ -36,7 +36,7 @@ public:
     QListWidget& devices() const { return *devices_; }
 
 Q_SIGNALS:
-    /// What was typed cannot be taken: value, rule and remedy.
+    /// Rejects input. The message gives value, rule and remedy.
     void refused(const QString& why);
 
 private:

@@ -14,7 +14,7 @@ QString text(const char* source) {
     return QCoreApplication::translate("PlanReasons", source);
 }
 
-/// What a Pareto front weighs; smaller is better in each.
+/// The criteria of the Pareto front; smaller is better.
 auto merits(const PlanCandidate& candidate) {
     return std::tuple(-candidate.simulation.samples_per_second, candidate.simulation.lanes.size(),
                       highest_peak(candidate.simulation), candidate.cost);
@@ -36,7 +36,7 @@ QString overTheLimit(const PlanCandidate& candidate) {
         .arg(formatBytes(fullest->peak_bytes), formatBytes(simulation.options.memory_limit.value_or(0)));
 }
 
-/// What a slower candidate has that the best one lacks.
+/// Advantages of a slower candidate over the best one.
 QString trade(const PlanCandidate& candidate, const PlanCandidate& best) {
     QStringList gains;
     if (candidate.simulation.lanes.size() < best.simulation.lanes.size()) {
@@ -84,7 +84,7 @@ std::vector<QString> planReasons(const Plan& plan) {
             reasons.push_back(text(QT_TRANSLATE_NOOP("PlanReasons", "the quickest that fits")));
             continue;
         }
-        // Whoever is beaten at all is beaten by one of the front.
+        // A dominated candidate is always dominated by one on the front.
         const auto by =
             std::find_if(front.begin(), front.end(), [&](std::size_t f) { return beats(plan.candidates[f], each); });
         reasons.push_back(by != front.end() ? beaten(each, plan.candidates[*by], *by)

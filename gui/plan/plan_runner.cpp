@@ -50,7 +50,7 @@ void PlanRunner::start(std::shared_ptr<const Profile> profile, PlanRequest reque
     connect(watcher, &QFutureWatcher<Outcome>::finished, this, [this, watcher, state] {
         watcher->deleteLater();
         if (state != state_) {
-            return;  // another plan was asked for meanwhile
+            return;  // another plan was started meanwhile
         }
         state_.reset();
         timer_->stop();

@@ -11,23 +11,23 @@
 class QTimer;
 
 namespace pipescope {
-/// Plans in a worker, with progress and cancel. One plan at a time: another start cancels the one before, whose answer
-/// is dropped. Threading: the GUI thread.
+/// Plans in a worker, with progress and cancel. One plan at a time: a new start cancels the previous one and drops its
+/// result. Threading: the GUI thread.
 class PlanRunner : public QObject {
     Q_OBJECT
 
 public:
-    /// As plan(): calls the request's `progress` now and then, and ends soon once that returns false.
+    /// Like plan(): reports `progress` regularly and stops soon after that returns false.
     using Planner = std::function<Plan(const Profile&, const PlanRequest&)>;
 
     explicit PlanRunner(QObject* parent = nullptr, Planner planner = plan);
-    /// Cancels; the worker ends by itself soon after.
+    /// Cancels. The worker stops soon after.
     ~PlanRunner() override;
 
     void start(std::shared_ptr<const Profile> profile, PlanRequest request);
-    /// What was found up to now follows as `planned`.
+    /// Stops early; `planned` follows with the result so far.
     void cancel();
-    /// Cancels, and nothing follows.
+    /// Cancels without a result.
     void drop();
     bool isRunning() const { return state_ != nullptr; }
 
@@ -39,7 +39,7 @@ Q_SIGNALS:
 
 private:
     struct State;
-    std::shared_ptr<State> state_;  // shared with the worker; null while none runs
+    std::shared_ptr<State> state_;  // shared with the worker; null if none runs
     QTimer* timer_;
     Planner planner_;
 };

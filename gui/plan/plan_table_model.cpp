@@ -14,7 +14,7 @@ namespace pipescope {
 namespace {
 struct ColumnInfo {
     const char* title;
-    const char* key;  // of `pipescope plan --json` where that has it
+    const char* key;  // as in `pipescope plan --json`, if it exists there
     bool number;
 };
 constexpr std::array<ColumnInfo, PlanTableModel::numColumns> kColumns{{

@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace pipescope {
-/// The candidates of a plan, one a row, best first. Values to sort by and to export stand under kExportRole.
+/// The candidates of a plan, one per row, best first. Values for sorting and export have the role kExportRole.
 class PlanTableModel : public QAbstractTableModel {
     Q_OBJECT
 
@@ -35,7 +35,7 @@ public:
 
     using QAbstractTableModel::QAbstractTableModel;
 
-    /// Null: nothing was planned yet.
+    /// Null: no plan yet.
     void setPlan(std::shared_ptr<const Plan> plan);
     const Plan* plan() const { return plan_.get(); }
 
@@ -52,7 +52,7 @@ private:
     std::vector<QString> reasons_;
 };
 
-/// Which rows are shown, and in which order: by a text that stands in any column, those that fit, those of the front.
+/// Filters rows by text in any column, by fit and by Pareto front, and sorts them.
 class PlanFilter : public TableFilter {
     Q_OBJECT
 

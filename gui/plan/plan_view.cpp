@@ -75,14 +75,14 @@ void PlanView::createTable() {
     table_->verticalHeader()->setDefaultSectionSize(fontMetrics().height() + 4);
     table_->horizontalHeader()->setHighlightSections(false);
     table_->horizontalHeader()->setStretchLastSection(true);
-    // What a choice is made by stands first, in sight without scrolling; files keep the model's order.
+    // Columns that matter for a choice come first, visible without scrolling. Files keep the model's order.
     QHeaderView& header = *table_->horizontalHeader();
     int place = PlanTableModel::rank + 1;
     for (const PlanTableModel::Column column :
          {PlanTableModel::stepTime, PlanTableModel::peak, PlanTableModel::lanes}) {
         header.moveSection(header.visualIndex(column), place++);
     }
-    table_->resizeColumnsToContents();  // to their names, until there is a plan
+    table_->resizeColumnsToContents();  // to the header, until there is a plan
     table_->installEventFilter(this);
 }
 

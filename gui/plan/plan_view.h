@@ -22,32 +22,32 @@ class PlanFilter;
 class PlanForm;
 class PlanTableModel;
 
-/// What to rent and how to run it: a form, a run in the background, the table of candidates and their chart. A double
-/// click, or Enter, opens a candidate as a scenario.
+/// Plans what to rent and how to run it: a form, a background run, the table of candidates and their chart. A double
+/// click or Enter opens a candidate as a scenario.
 class PlanView : public QWidget {
     Q_OBJECT
 
 public:
-    /// `planner` does the work, in a worker.
+    /// `planner` runs in a worker.
     explicit PlanView(QWidget* parent = nullptr, PlanRunner::Planner planner = plan);
     ~PlanView() override;
 
-    /// Null: nothing to plan. `options` is what the form starts from.
+    /// Null: nothing to plan. `options` are the form's initial values.
     void setProfile(std::shared_ptr<const Profile> profile, const PipelineOptions& options);
-    /// The options of the what-if panel, which changed.
+    /// Takes changed options of the what-if panel.
     void follow(const PipelineOptions& options);
     void start();
     void cancel();
-    /// By the file's ending, .csv or .json: the rows shown, in their order. Throws Error.
+    /// Exports the visible rows in their order. The suffix selects the format, .csv or .json. Throws Error.
     void exportTable(const QString& path) const;
-    /// .png, .svg or .pdf. Throws Error.
+    /// Exports as .png, .svg or .pdf. Throws Error.
     void exportChart(const QString& path) const;
 
     PlanForm& form() const { return *form_; }
     QTableView& table() const { return *table_; }
     ParetoChart& chart() const { return *chart_; }
     QLineEdit& filterText() const { return *filterText_; }
-    /// Plans, and cancels while it plans.
+    /// Starts the plan, or cancels a running one.
     QPushButton& button() const { return *run_; }
     QProgressBar& progress() const { return *progress_; }
     QString message() const;

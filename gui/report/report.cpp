@@ -29,7 +29,7 @@ QString number(std::int64_t value) {
     return QLocale().toString(static_cast<qlonglong>(value));
 }
 
-/// Why no bubble fraction is told of the steps that were compared; empty where it is.
+/// Reason to withhold the bubble fraction of the compared steps; empty if it is known.
 QString refusal(const TraceDocument& document) {
     if (document.comparedBubbleKnown()) {
         return {};

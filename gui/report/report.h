@@ -16,26 +16,26 @@ struct ReportTable {
     QString note;  ///< below the table
 };
 
-/// One page about one run: how it was configured, what was measured beside what was simulated, how far they are apart,
-/// what was lost, and where it ran. Texts for people.
+/// A one-page report of a run: configuration, measured and simulated figures, their errors, losses, and environment.
+/// Human-readable texts.
 struct Report {
     QString title;
     QString summary;
-    QStringList warnings;  ///< what must be known before a figure is trusted
+    QStringList warnings;  ///< must be known before trusting a figure
     std::vector<ReportTable> tables;
     QByteArray picture;  ///< PNG of the timelines; may be empty
 };
 
-/// What a document tells of measured step `step`; what the file alone knows (environment, losses) is read from it.
-/// Bubble fractions are refused where the recorder lost ranges, since they would count what was lost as idle.
+/// Creates the report of measured step `step` from a document. Reads facts that only the file has (environment, losses)
+/// from the file. Omits bubble fractions if the recorder lost ranges, because lost work would count as idle.
 Report makeReport(const TraceDocument& document, std::int32_t step);
 
-/// One HTML page without references to other files.
+/// One self-contained HTML page.
 QByteArray reportHtml(const Report& report);
-/// One page as wide as A4, and longer than it where a run has much to tell.
+/// One page of A4 width, extended in length if necessary.
 QByteArray reportPdf(const Report& report);
-/// Whether the name ends in .html or .pdf. Throws UsageError otherwise.
+/// Throws UsageError unless the name ends in .html or .pdf.
 void requireReportName(const QString& path);
-/// By the ending of the name. Throws UsageError for another one, Error if it cannot be written.
+/// Saves by the suffix of the name. Throws UsageError for another suffix, Error if it cannot be written.
 void saveReport(const Report& report, const QString& path);
 }  // namespace pipescope

@@ -26,7 +26,7 @@ QString tr(const char* text) {
     return QCoreApplication::translate("Report", text);
 }
 
-/// What paper and screen have alike; a sheet has its margins already.
+/// Style common to paper and screen. Paper adds its own margins.
 const char* style() {
     return "body{font-family:sans-serif;color:#222;background:#fff}"
            "h1{font-size:1.5em}h2{font-size:1.1em;margin-top:1.4em}"
@@ -41,13 +41,13 @@ const char* screenStyle() {
     return "body{max-width:1100px;margin:1.5em auto;padding:0 1em}";
 }
 
-/// Begins with a digit or a sign, or stands for a figure that there is not.
+/// True if the cell starts with a digit or a sign, or marks a missing figure.
 bool isNumber(const QString& cell) {
     return cell.isEmpty() || cell[0].isDigit() || cell[0] == QChar(0x2212) || cell[0] == QChar(0x2013) ||
            cell[0] == QLatin1Char('+');
 }
 
-/// Columns of figures stand right, under their titles; the first one names its row.
+/// Columns of figures are right-aligned. The first column names the row.
 bool isOfNumbers(const ReportTable& table, qsizetype column) {
     return column > 0 && std::all_of(table.rows.begin(), table.rows.end(), [column](const QStringList& row) {
                return column >= row.size() || isNumber(row[column]);
@@ -55,7 +55,7 @@ bool isOfNumbers(const ReportTable& table, qsizetype column) {
 }
 
 QString cellHtml(const char* element, const QString& text, bool number) {
-    // Qt's rich text takes a heading's alignment from the attribute alone.
+    // Qt's rich text takes a heading's alignment only from the attribute.
     return QStringLiteral("<%1%2>%3</%1>")
         .arg(QLatin1String(element),
              number ? QStringLiteral(" class=\"number\" align=\"right\"") : QStringLiteral(" align=\"left\""),
@@ -65,7 +65,7 @@ QString cellHtml(const char* element, const QString& text, bool number) {
 QString tableHtml(const ReportTable& table, bool paper) {
     QString html = QStringLiteral("<h2>%1</h2>\n").arg(table.title.toHtmlEscaped());
     if (!table.rows.empty()) {
-        // Qt's rich text knows no border-collapse.
+        // Qt's rich text does not support border-collapse.
         html += paper ? QStringLiteral("<table width=\"100%\" cellspacing=\"0\" cellpadding=\"3\">\n<tr>")
                       : QStringLiteral("<table>\n<tr>");
         for (qsizetype i = 0; i < table.header.size(); ++i) {
@@ -133,7 +133,7 @@ QByteArray reportPdf(const Report& report) {
         document.setDocumentMargin(0);
         document.setHtml(page(report, image, true));
         document.setTextWidth(writer.width());
-        // One page about one run: as long as it takes, so that no table is torn apart. Printers fit it to their paper.
+        // A single page of any length, so that no table is split. Printers scale it to their paper.
         const QSizeF paper = writer.pageLayout().fullRect(QPageLayout::Point).size();
         const double lacking = document.size().height() + 1 - writer.height();
         if (lacking > 0) {

@@ -31,7 +31,7 @@ std::vector<QStringList> rowsOf(const QString& path, const char* sql) {
             rows.push_back(cells);
         }
     } catch (const Error&) {
-        rows.clear();  // no database, or one without the table
+        rows.clear();  // not a database, or no such table
     }
     return rows;
 }
@@ -42,7 +42,7 @@ QString plain(const nlohmann::json& value) {
     return QString::fromStdString(text);
 }
 
-/// {"machine": {"cpu": "x"}} becomes ("machine.cpu", "x").
+/// Flattens {"machine": {"cpu": "x"}} to ("machine.cpu", "x").
 void flatten(const QString& name, const nlohmann::json& value, std::vector<QStringList>& rows, int depth = 0) {
     constexpr int kDeepest = 4;
     if (!value.is_object() || depth == kDeepest) {

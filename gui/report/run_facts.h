@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace pipescope {
-/// What a trace says of its run that no view shows. Rows of texts; empty where the file is no trace of ours.
+/// Facts in a trace that no view shows. Rows of texts; empty if the file is not a PipeScope trace.
 struct RunFacts {
     std::vector<QStringList> environment;  ///< property, value
     std::vector<QStringList> losses;       ///< source, recorded, dropped, truncated, open at exit

@@ -3,7 +3,7 @@
 #include <QWidget>
 
 namespace pipescope {
-/// One line of text that ends in "…" where there is no room, with the whole of it as tooltip.
+/// One line of text, shortened with "…" if necessary. The tooltip has the full text.
 class ElidedLabel : public QWidget {
     Q_OBJECT
 

@@ -32,8 +32,8 @@ void drawPdf(QWidget& widget, QBuffer& buffer) {
     render(widget, writer);
 }
 
-/// Qt stamps the time of writing on every PDF. Replaced by text of the same length, so that the cross-reference table
-/// stays right.
+/// Replaces the creation time that Qt writes into every PDF. The replacement has the same length, so the
+/// cross-reference table stays valid.
 QByteArray withoutDate(QByteArray pdf) {
     static const QRegularExpression kDate(QStringLiteral("/CreationDate \\(D:(\\d{14}[^)]*)\\)"));
     const QRegularExpressionMatch found = kDate.match(QString::fromLatin1(pdf));

@@ -8,10 +8,10 @@ class QWidget;
 namespace pipescope {
 enum class ImageFormat { png, svg, pdf };
 
-/// By the ending of the file's name. Throws UsageError for another one.
+/// Format by the suffix of the file's name. Throws UsageError for another suffix.
 ImageFormat imageFormatOf(const QString& path);
-/// The widget as it would stand on screen, at its present size. The same widget gives the same bytes.
+/// The widget as on screen, at its current size. Deterministic.
 QByteArray drawImage(QWidget& widget, ImageFormat format);
-/// Written beside the target and renamed. Throws Error if it cannot be written.
+/// Writes beside the target and renames. Throws Error if it cannot be written.
 void saveImage(QWidget& widget, const QString& path);
 }  // namespace pipescope

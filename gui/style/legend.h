@@ -11,25 +11,25 @@
 #include <vector>
 
 namespace pipescope {
-/// One more line of the legend.
+/// An additional line of the legend.
 struct LegendEntry {
     QColor ground;
-    QBrush over;  ///< a pattern drawn on the ground; Qt::NoBrush: none
+    QBrush over;  ///< pattern over the ground; Qt::NoBrush: none
     QString name;
 
     friend bool operator==(const LegendEntry&, const LegendEntry&) = default;
 };
 
-/// What colours and patterns mean: a swatch and a name for each kind that occurs, and for the bubble. Wraps into as
-/// many lines as it needs.
+/// Legend of colours and patterns: a swatch and a name for each kind that occurs, and for the bubble. Wraps into as
+/// many lines as necessary.
 class Legend : public QWidget {
     Q_OBJECT
 
 public:
     explicit Legend(QWidget* parent = nullptr);
     void setKinds(std::vector<TaskKind> kinds);
-    /// What a view says beyond kinds: causes of bubbles, or how late tasks are. `instead`: the kinds' colours are not
-    /// used now, so they are left out.
+    /// Adds entries beyond the kinds, such as causes of bubbles or lateness. `instead`: omits the kinds, whose colours
+    /// are not in use.
     void setEntries(std::vector<LegendEntry> entries, bool instead);
     QSize sizeHint() const override;
     QSize minimumSizeHint() const override;
@@ -48,7 +48,7 @@ private:
         int height = 12;
     };
     std::vector<Item> items() const;
-    /// Calls `place(item, x, line)` for each; returns the number of lines.
+    /// Calls `place(item, x, line)` for each item. Returns the number of lines.
     template <class Place>
     int layOut(int width, Place&& place) const;
     int lineHeight() const;

@@ -5,7 +5,7 @@
 class QLabel;
 
 namespace pipescope {
-/// A line above the content that says what went wrong or is missing; stays until closed.
+/// A message line above the content. It stays until closed.
 class MessageBar : public QFrame {
     Q_OBJECT
 

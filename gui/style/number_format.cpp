@@ -13,7 +13,7 @@ namespace {
 struct TimeUnit {
     std::int64_t ns;
     const char* name;
-    int digits;  // of ns below one of this unit
+    int digits;  // for ns below one of this unit
 };
 constexpr std::array<TimeUnit, 4> kTimeUnits{{{1'000'000'000, QT_TRANSLATE_NOOP("Units", "s"), 9},
                                               {1'000'000, QT_TRANSLATE_NOOP("Units", "ms"), 6},
@@ -30,7 +30,7 @@ QString withUnit(double value, int decimals, const char* unit) {
     return QLocale().toString(value, 'f', decimals) + QChar(QChar::Nbsp) + QCoreApplication::translate("Units", unit);
 }
 
-/// Decimals that leave three significant digits.
+/// Decimals for three significant digits.
 int decimalsFor(double value) {
     const double size = std::fabs(value);
     return size >= 100 ? 0 : size >= 10 ? 1 : 2;
@@ -39,7 +39,7 @@ int decimalsFor(double value) {
 QString withSign(const QString& text, double value) {
     QString digits = text;
     digits.remove(QLocale().negativeSign());
-    // What is rounded to nothing has no direction.
+    // A value rounded to zero has no sign.
     if (std::none_of(digits.begin(), digits.end(), [](QChar each) { return each.digitValue() > 0; })) {
         return digits;
     }
@@ -50,7 +50,7 @@ QString withSign(const QString& text, double value) {
 QString formatDuration(std::int64_t ns) {
     const TimeUnit& unit = unitFor(ns);
     const double value = static_cast<double>(ns) / static_cast<double>(unit.ns);
-    // One digit more than sizes have: two step times are told apart by it.
+    // One digit more than for sizes, to distinguish two step times.
     const int decimals = unit.ns == 1 ? 0 : decimalsFor(value) + 1;
     return withUnit(value, decimals, unit.name);
 }

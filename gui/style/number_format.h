@@ -5,22 +5,22 @@
 #include <cstdint>
 
 namespace pipescope {
-/// Texts for people, in the current default QLocale. Times in ns, sizes in bytes.
+/// Formats values for people, in the current default QLocale. Times in ns, sizes in bytes.
 
-/// "12.3 ms": three or more significant digits, the unit the value asks for.
+/// "12.3 ms": three or more significant digits, in a suitable unit.
 QString formatDuration(std::int64_t ns);
 /// "+1.2 ms", "−1.2 ms"
 QString formatDurationChange(std::int64_t ns);
-/// A time as a ruler with ticks every `step` ns and none beyond `largest` shows it: "12.5 ms". One unit for all ticks.
+/// Ruler label such as "12.5 ms", for ticks every `step` ns up to `largest`. All ticks share one unit.
 QString formatTime(std::int64_t ns, std::int64_t step, std::int64_t largest);
 /// "1.25 GiB"
 QString formatBytes(std::int64_t bytes);
-/// 0.213 to "21.3 %"
+/// "21.3 %" for 0.213.
 QString formatShare(double share);
-/// -0.012 to "−1.2 %", with its sign.
+/// "−1.2 %" for -0.012, always with a sign.
 QString formatShareChange(double share);
-/// "−0.6 points" from 0.124 to 0.118: the difference of two shares as formatShare() shows them, so that a reader who
-/// subtracts them gets the same.
+/// "−0.6 points" from 0.124 to 0.118. The difference is between the shares as formatShare() rounds them, so that it
+/// matches what a reader subtracts.
 QString formatPoints(double now, double before);
 /// "12.5 GB/s", in powers of 1000.
 QString formatRate(double bytesPerSecond);

@@ -5,8 +5,8 @@
 #include <array>
 
 namespace pipescope {
-/// The palette of Okabe and Ito (2008), which stays apart in every common form of colour blindness. Whatever tells
-/// categories apart is one of these colours or a tint of one, and differs in pattern or shape too.
+/// The palette of Okabe and Ito (2008), distinguishable in every common form of colour blindness. All category colours
+/// are from it or tints of it. Categories also differ in pattern or shape.
 namespace okabe_ito {
 inline constexpr QRgb kBlack = 0xFF000000;
 inline constexpr QRgb kOrange = 0xFFE69F00;
@@ -18,7 +18,7 @@ inline constexpr QRgb kVermillion = 0xFFD55E00;
 inline constexpr QRgb kPurple = 0xFFCC79A7;
 inline constexpr std::array kAll{kBlack, kOrange, kSky, kGreen, kYellow, kBlue, kVermillion, kPurple};
 
-/// The colour with this share of white in it, 0 to 1.
+/// Mixes the colour with this share of white, 0 to 1.
 constexpr QRgb tint(QRgb color, double white) {
     const auto channel = [white](int value) { return static_cast<int>(value + (255 - value) * white); };
     return qRgb(channel(qRed(color)), channel(qGreen(color)), channel(qBlue(color)));

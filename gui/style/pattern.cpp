@@ -25,7 +25,7 @@ bool hasInk(Pattern pattern, int x, int y) {
     return false;
 }
 
-/// Lines through the rectangle that rise (1) or fall (-1) to the right.
+/// Draws lines through the rectangle that rise (1) or fall (-1) to the right.
 void paintDiagonals(QPainter& painter, const QRectF& rect, int slope) {
     const double height = rect.height();
     for (double x = rect.left() - height; x < rect.right(); x += kPatternPeriod) {
@@ -56,7 +56,7 @@ PatternTile tileOf(Pattern pattern) {
 }
 
 bool isLight(const QColor& color) {
-    constexpr double kAsReadable = 100;  // about where black and white contrast alike
+    constexpr double kAsReadable = 100;  // luminance at which black and white have about equal contrast
     return 0.299 * color.red() + 0.587 * color.green() + 0.114 * color.blue() > kAsReadable;
 }
 

@@ -9,27 +9,27 @@ class QPainter;
 class QRectF;
 
 namespace pipescope {
-/// Marks a category beside its colour, so that nothing depends on colour alone.
+/// Marks a category in addition to its colour, so that colour is never the only cue.
 enum class Pattern {
     plain,
-    hatched,       ///< lines that rise to the right
-    back_hatched,  ///< lines that fall to the right
+    hatched,       ///< lines rising to the right
+    back_hatched,  ///< lines falling to the right
     crossed,       ///< both
     lined,         ///< lines along the bar
     barred,        ///< lines across the bar
     dotted,
 };
 
-/// Patterns repeat after this many pixels along and across.
+/// Period of the patterns in pixels, in both directions.
 inline constexpr int kPatternPeriod = 8;
-/// Where a pattern has ink: bit y of element x.
+/// Inked pixels of a pattern: bit y of element x.
 using PatternTile = std::array<std::uint8_t, kPatternPeriod>;
 PatternTile tileOf(Pattern pattern);
 
-/// Black reads better on it than white.
+/// True if black is more readable than white on this colour.
 bool isLight(const QColor& color);
-/// The colour of a pattern on this ground: lighter on a dark colour, darker on a light one.
+/// Pattern colour for a ground: lighter on a dark ground, darker on a light one.
 QColor inkOn(const QColor& ground);
-/// The pattern over the rectangle, as lines and squares, for a vector device too.
+/// Draws the pattern as lines and squares, so that it also suits vector devices.
 void paintPattern(QPainter& painter, const QRectF& rect, Pattern pattern, const QColor& ink);
 }  // namespace pipescope

@@ -15,10 +15,10 @@
 
 namespace pipescope {
 namespace {
-constexpr int kExact = 12;  // decimals that tell bytes in GiB apart
+constexpr int kExact = 12;  // decimals needed to distinguish bytes in GiB
 constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
-/// A unit as it is shown and typed, and how much it is in the unit of the value.
+/// A unit as displayed and typed, and its size in the unit of the value.
 struct Unit {
     const char* name;
     double size;
@@ -44,7 +44,7 @@ const Unit& unitFor(std::span<const Unit> units, double value) {
     return found == units.end() ? units.back() : *found;
 }
 
-/// A number as the locale writes it, or with a point.
+/// Parses a number in the locale's notation, or with a decimal point.
 double numberOf(const QString& text, bool& ok) {
     const double number = QLocale().toDouble(text, &ok);
     return ok ? number : QLocale::c().toDouble(text, &ok);
@@ -54,7 +54,7 @@ double numberOf(const QString& text, bool& ok) {
 QuantityBox::QuantityBox(QString name, Quantity quantity, QWidget* parent)
     : QDoubleSpinBox(parent), name_(std::move(name)), quantity_(quantity) {
     setAccessibleName(name_);
-    setKeyboardTracking(false);  // a half-typed number is no wish
+    setKeyboardTracking(false);  // a partially typed number must not take effect
     setPrecision(0);
     if (quantity_ != Quantity::number && quantity_ != Quantity::factor) {
         setToolTip(tr("A number with its unit, such as %1")
@@ -99,7 +99,7 @@ double QuantityBox::parsed(const QString& typed) const {
         return number;
     }
     if (ok && number == 0 && unit.isEmpty()) {
-        return 0;  // what nothing means stands in the box: no limit, an unlimited link
+        return 0;  // the special text means 0: no limit, or an unlimited link
     }
     const auto written = [&](const char* ownUnit) {
         unit.replace(QChar(0xB5), QLatin1Char('u')).replace(QChar(0x3BC), QLatin1Char('u'));
@@ -122,7 +122,7 @@ QString QuantityBox::shownValue() const {
 
 double QuantityBox::valueFromText(const QString& text) const {
     if (text == textFromValue(value())) {
-        return value();  // shown with fewer digits than it has
+        return value();  // the text shows fewer digits than the value has
     }
     if (!specialValueText().isEmpty() && text == specialValueText()) {
         return minimum();
@@ -145,7 +145,7 @@ double QuantityBox::valueFromText(const QString& text) const {
 }
 
 QValidator::State QuantityBox::validate(QString& /*text*/, int& /*position*/) const {
-    return QValidator::Acceptable;  // anything may be typed; what it is worth is said when it is taken
+    return QValidator::Acceptable;  // accepts any text while typing; it is checked on commit
 }
 
 void QuantityBox::stepBy(int steps) {
@@ -155,7 +155,7 @@ void QuantityBox::stepBy(int steps) {
         return;
     }
     interpretText();
-    // A tenth of the shown number's decade; from nothing, to a unit that links and memories have.
+    // One tenth of the displayed number's decade. At zero, a unit typical for links and memories.
     const Unit& unit = unitFor(units, value());
     const double shown = value() / unit.size;
     if (value() <= 0) {

@@ -4,7 +4,7 @@
 #include <QString>
 
 namespace pipescope {
-/// What a QuantityBox holds, and the unit of its value.
+/// Type of a quantity, and the unit of its value.
 enum class Quantity {
     number,    ///< without a unit
     factor,    ///< "2×"
@@ -13,16 +13,16 @@ enum class Quantity {
     duration,  ///< µs
 };
 
-/// A quantity that is typed with its unit, as the commands read it: "30 MiB", "1 kB/s". A number without a unit is in
-/// the unit of the value. What is no quantity, or out of range, is refused with a reason, and the value stays.
+/// Input of a quantity with its unit, in the syntax of the commands: "30 MiB", "1 kB/s". A number without a unit has
+/// the unit of the value. Invalid or out-of-range input is refused with a reason, and the value is kept.
 class QuantityBox : public QDoubleSpinBox {
     Q_OBJECT
 
 public:
-    /// `name` stands in messages: "Batch is 0; ..".
+    /// `name` appears in messages: "Batch is 0; ..".
     QuantityBox(QString name, Quantity quantity, QWidget* parent = nullptr);
 
-    /// Of the values of a number or a factor; other quantities are as exact as bytes and ns are.
+    /// Decimals of a number or a factor. Other quantities are exact to the byte or ns.
     void setPrecision(int decimals);
 
     QString textFromValue(double value) const override;
@@ -31,7 +31,7 @@ public:
     void stepBy(int steps) override;
 
 Q_SIGNALS:
-    /// Value, rule and remedy.
+    /// The message gives value, rule and remedy.
     void refused(const QString& why) const;
 
 private:

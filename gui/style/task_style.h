@@ -15,19 +15,19 @@ struct KindStyle {
     QColor color;
     Pattern pattern = Pattern::plain;
     QString letter;  ///< before the micro-batch number on a bar: F3, R3, B3
-    QString name;    ///< for legend and details
+    QString name;    ///< in legend and details
 };
 
-/// No two kinds have the same pattern, save that copies and skips, whose bars are thin, share those of tasks.
+/// Each kind has its own pattern, except that copies and skips, whose bars are thin, share those of tasks.
 const KindStyle& styleOf(TaskKind kind);
-/// Black or white, whichever reads better on `background`.
+/// Black or white, whichever is more readable on `background`.
 QColor textOn(const QColor& background);
 
-/// The colours of a timeline's ground, light or dark like the palette they come from.
+/// Background colours of a timeline, for a light or dark palette.
 struct TimelineColors {
     QColor paper;
-    QColor lane;    ///< ground of a lane outside its steps
-    QColor bubble;  ///< a lane's time within a step without a task
+    QColor lane;    ///< background of a lane outside its steps
+    QColor bubble;  ///< idle time of a lane within a step
     QColor bubbleDot;
     QColor border;
     QColor grid;
@@ -40,7 +40,7 @@ struct TimelineColors {
 bool isDark(const QPalette& palette);
 TimelineColors timelineColors(const QPalette& palette);
 
-/// "F3", "copy 3 forward" never fits a bar: empty for kinds without a letter.
+/// "F3". Empty for kinds without a letter: "copy 3 forward" would never fit.
 QString barLabel(const TaskKey& key);
 /// "forward of micro-batch 3 on partition 1"
 QString taskName(const TaskKey& key);

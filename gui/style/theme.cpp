@@ -52,7 +52,7 @@ Theme parseTheme(const QString& name) {
 }
 
 void applyTheme(Theme theme) {
-    // What the desktop chose, to return to; the first call is before anything was changed.
+    // The desktop's settings, to restore them. The first call saves them before any change.
     static const QPalette systemPalette = QApplication::palette();
     static const QString systemStyle = QApplication::style()->name();
     if (theme == Theme::system) {
@@ -60,7 +60,7 @@ void applyTheme(Theme theme) {
         QApplication::setPalette(systemPalette);
         return;
     }
-    // Only Fusion paints everything from the palette.
+    // Only the Fusion style takes all its colours from the palette.
     QApplication::setStyle(QStyleFactory::create(QStringLiteral("Fusion")));
     QApplication::setPalette(theme == Theme::dark ? darkPalette() : QApplication::style()->standardPalette());
 }

@@ -5,8 +5,8 @@
 namespace pipescope {
 enum class Theme { system, light, dark };
 
-/// Throws UsageError for another name.
+/// Throws UsageError for an unknown name.
 Theme parseTheme(const QString& name);
-/// Sets the application's palette; `system` is the desktop's as it was at the first call.
+/// Sets the application's palette. `system` restores the desktop's palette of the first call.
 void applyTheme(Theme theme);
 }  // namespace pipescope

@@ -3,7 +3,7 @@
 class QThreadPool;
 
 namespace pipescope {
-/// The threads for work that takes longer than a frame. Qt's global pool is no place for it: Qt itself fills gradients
-/// there, so that the GUI thread stands still until a thread of that pool is free.
+/// Threads for work that takes longer than a frame. Qt uses its global pool to fill gradients, so the GUI thread would
+/// block while our work occupies that pool.
 QThreadPool& workPool();
 }  // namespace pipescope

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace pipescope {
-/// The tasks whose measured and simulated durations differ most, largest difference first.
+/// Tasks by difference between measured and simulated duration, largest first.
 class DifferenceTableModel : public QAbstractTableModel {
     Q_OBJECT
 
@@ -18,7 +18,6 @@ public:
 
     using QAbstractTableModel::QAbstractTableModel;
     void setTasks(std::vector<ComparedTask> tasks);
-    /// The measured task of a row.
     std::optional<TaskKey> taskOf(const QModelIndex& index) const;
 
     int rowCount(const QModelIndex& parent = {}) const override;

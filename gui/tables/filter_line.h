@@ -5,8 +5,8 @@
 class QTableView;
 
 namespace pipescope {
-/// The line that says which rows of a table are listed. In the table, / leads to the line; in the line, Return and Down
-/// lead to the table, and Escape clears the line, or leaves it empty for the table.
+/// Filter of a table's rows. In the table, / focuses the line. In the line, Return and Down focus the table; Escape
+/// clears the line, or returns to the table if it is empty.
 class FilterLine : public QLineEdit {
     Q_OBJECT
 

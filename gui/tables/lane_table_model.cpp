@@ -27,7 +27,7 @@ QString cell(const LaneFacts& facts, int column) {
         default: return {};
     }
 }
-/// Nothing where it is not known.
+/// Invalid if unknown.
 QVariant plain(const LaneFacts& facts, int column) {
     const auto number = [](const auto& value) { return value ? QVariant(*value) : QVariant::fromValue(nullptr); };
     const auto ns = [](const std::optional<Nanoseconds>& value) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace pipescope {
-/// Busy time, bubble and peak memory per lane, measured beside simulated, of one step.
+/// Busy time, bubble and peak memory per lane in one step, measured and simulated.
 class LaneTableModel : public QAbstractTableModel {
     Q_OBJECT
 

@@ -6,7 +6,7 @@
 #include <QAbstractTableModel>
 
 namespace pipescope {
-/// Statistics per kind of task, and per kind and lane.
+/// Task statistics per kind, and per kind and lane.
 class StatisticsModel : public QAbstractTableModel {
     Q_OBJECT
 
@@ -17,7 +17,7 @@ public:
     using QAbstractTableModel::QAbstractTableModel;
     void setStatistics(std::vector<KindStatistics> statistics, std::vector<LaneInfo> lanes);
 
-    /// Of a row of the model; nothing beyond its end.
+    /// Statistics of a row, or empty beyond the last row.
     std::optional<KindStatistics> statisticsAt(int row) const;
 
     int rowCount(const QModelIndex& parent = {}) const override;

@@ -19,8 +19,8 @@ class ElidedLabel;
 class StatisticsModel;
 class TableFilter;
 
-/// How many tasks of each kind there are in a part of the time axis, such as what is visible, how long they take and
-/// how busy they keep the lanes. Counted in a worker, a moment after the view came to rest.
+/// Statistics of a part of the time axis, such as the visible part: number and duration of tasks of each kind, and busy
+/// time of the lanes. Computed in a worker shortly after the view comes to rest.
 class StatisticsPanel : public QWidget {
     Q_OBJECT
 
@@ -28,7 +28,7 @@ public:
     explicit StatisticsPanel(QWidget* parent = nullptr);
     ~StatisticsPanel() override;
 
-    /// Null: nothing is open. `step` is the measured step beside which the simulated one is drawn.
+    /// Null: nothing is open. The simulated step is drawn beside measured step `step`.
     void setDocument(std::shared_ptr<const TraceDocument> document, TimeAxisModel* axis, std::int32_t step);
     StatisticsModel& model() const { return *model_; }
     QTableView& table() const { return *table_; }
@@ -36,7 +36,7 @@ public:
 
 Q_SIGNALS:
     void counted();
-    /// A click or Return on a row: the longest of its tasks in the counted range.
+    /// Emitted for a click or Return on a row, with the longest of its tasks in the range.
     void picked(pipescope::Source source, pipescope::SliceRef slice);
     void failed(const QString& text);
 

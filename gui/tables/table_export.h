@@ -4,18 +4,18 @@
 #include <QString>
 
 namespace pipescope {
-/// Role of a value as a file holds it: ns, bytes and shares as plain numbers, ids without words. Where a model does not
-/// know it, what is shown is taken. As header data: the column's key, such as "measured_ns".
+/// Role of a value for files: ns, bytes and shares as plain numbers, ids without text. If a model does not provide it,
+/// the displayed text is used. In header data: the column's key, such as "measured_ns".
 inline constexpr int kExportRole = Qt::UserRole + 100;
 
 enum class TableFormat { csv, json };
 
-/// By the ending of the file's name. Throws UsageError for another one.
+/// Format by the suffix of the file's name. Throws UsageError for another suffix.
 TableFormat tableFormatOf(const QString& path);
-/// All rows of the model, in its order: CSV with a line of keys (RFC 4180), or a JSON list of objects; numbers without
-/// regard to the locale, an empty field or null where nothing is known.
+/// All rows of the model in order: CSV with a header of keys (RFC 4180), or a JSON list of objects. Numbers ignore the
+/// locale; unknown values are an empty field or null.
 QByteArray tableText(const QAbstractItemModel& model, TableFormat format);
-/// Row by row into a file beside the target, which is then renamed; so that ten million rows take no memory.
-/// Throws Error if it cannot be written.
+/// Writes row by row into a file beside the target and renames it, so that ten million rows need no memory. Throws
+/// Error if it cannot be written.
 void saveTable(const QAbstractItemModel& model, const QString& path);
 }  // namespace pipescope

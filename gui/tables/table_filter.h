@@ -4,8 +4,8 @@
 #include <QStringList>
 
 namespace pipescope {
-/// Which rows of a table are shown: those in which every word that was typed stands in some column, in any case. Sorts
-/// by the values that would be exported, so that durations stand by their length; what is not known comes last.
+/// Keeps rows in which every typed word occurs in some column, ignoring case. Sorts by export values, so that durations
+/// sort by length; unknown values come last.
 class TableFilter : public QSortFilterProxyModel {
     Q_OBJECT
 

@@ -11,12 +11,12 @@
 class QLabel;
 
 namespace pipescope {
-/// A task and its twin, in words.
+/// Texts about a task and its twin.
 struct TaskFacts {
     QString title;   ///< "forward of micro-batch 3 on partition 1"
     QString where;   ///< "lane 1 · cpu · step 4"
-    QString bytes;   ///< of a copy, else empty
-    QString device;  ///< what a device did for it; empty if none did
+    QString bytes;   ///< of a copy; otherwise empty
+    QString device;  ///< its work on a device; empty if none
     struct Times {
         QString start;  ///< since the start of the step
         QString end;
@@ -24,17 +24,17 @@ struct TaskFacts {
     };
     Times picked;
     std::optional<Times> twin;
-    Times change;       ///< simulated against measured; empty without a twin
-    QString whyNoTwin;  ///< empty if there is one
+    Times change;       ///< simulated relative to measured; empty without a twin
+    QString whyNoTwin;  ///< empty if there is a twin
 };
-/// `step` is the measured step that is compared.
+/// `step` is the compared measured step.
 TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selection, std::int32_t step);
-/// The same as HTML of a few lines.
+/// The facts as a few lines of HTML.
 QString toolTipOf(const TaskFacts& facts, Source source);
-/// The same as one sentence, for screen readers.
+/// The facts as one sentence for screen readers.
 QString spoken(const TaskFacts& facts, Source source);
 
-/// Shows the selected task's facts; says how to select one while there is none.
+/// Shows the selected task's facts, or how to select one.
 class TaskDetails : public QWidget {
     Q_OBJECT
 

@@ -24,7 +24,7 @@
 namespace pipescope {
 namespace {
 constexpr int kAll = -1;
-constexpr int kChosenStep = 1;  // in the box of steps
+constexpr int kChosenStep = 1;  // index in the step box
 
 std::shared_ptr<const TaskRows> makeRows(const std::shared_ptr<const TraceDocument>& document, Source source,
                                          std::int32_t step, const TaskQuery& query, TaskOrder order,
@@ -96,7 +96,7 @@ void TaskTable::createTable() {
     table_->setSelectionBehavior(QAbstractItemView::SelectRows);
     table_->setSelectionMode(QAbstractItemView::SingleSelection);
     table_->setTabKeyNavigation(false);
-    // One height for all rows: then ten million of them cost nothing to lay out.
+    // A fixed row height makes the layout of ten million rows free.
     table_->verticalHeader()->hide();
     table_->verticalHeader()->setSectionResizeMode(QHeaderView::Fixed);
     table_->verticalHeader()->setMinimumSectionSize(table_->fontMetrics().height() + 2);
@@ -182,7 +182,7 @@ TaskQuery TaskTable::withChoices(TaskQuery query) const {
     if (lanes_->currentData().toInt() != kAll) {
         query.lane = lanes_->currentData().toInt();
     }
-    // A step that is typed goes before the box; the simulated timeline has one step only.
+    // A typed step overrides the box. The simulated timeline has only one step.
     if (steps_->currentIndex() == kChosenStep && source() == Source::measured && !query.step) {
         query.step = step_;
     }
@@ -196,7 +196,7 @@ void TaskTable::restart() {
     }
     stale_ = !isVisible();
     if (stale_) {
-        return;  // a table nobody looks at need not be sorted
+        return;  // a hidden table need not be sorted
     }
     if (!document_ || sources_->count() == 0) {
         showRows(nullptr);
@@ -246,7 +246,7 @@ void TaskTable::select(Source in, std::optional<SliceRef> slice) {
     selected_ = slice;
     selectedIn_ = in;
     if (slice && sources_->count() > 1 && source() != in) {
-        sources_->setCurrentIndex(sources_->findData(static_cast<int>(in)));  // lists the other, then marks
+        sources_->setCurrentIndex(sources_->findData(static_cast<int>(in)));  // lists the other timeline, then marks
         return;
     }
     markSelected();

@@ -16,10 +16,9 @@ namespace pipescope {
 class ElidedLabel;
 class TaskTableModel;
 
-/// The tasks of the open document, of all its steps or of the chosen one, sortable by every column and filtered by
-/// kind, lane and what is typed. Filtering and sorting run in a worker; what was listed stays until the new list is
-/// ready. A row costs 12 bytes, 8 of them in the header of Qt's table; so a trace of millions of tasks begins with one
-/// step. Threading: the GUI thread.
+/// The tasks of the open document, of all steps or the selected one. Sortable by every column; filtered by kind, lane
+/// and text. Filtering and sorting run in a worker, and the old list stays until the new one is ready. A row costs 12
+/// bytes, 8 of them in Qt's header, so a trace with millions of tasks starts with one step. Threading: the GUI thread.
 class TaskTable : public QWidget {
     Q_OBJECT
 
@@ -27,9 +26,9 @@ public:
     explicit TaskTable(QWidget* parent = nullptr);
     ~TaskTable() override;
 
-    /// Null: nothing is open. `step` is the measured step that simulated tasks are compared with.
+    /// Null: nothing is open. Simulated tasks are compared with measured step `step`.
     void setDocument(std::shared_ptr<const TraceDocument> document, std::int32_t step);
-    /// Marks the row of a slice, and lists its timeline if the other one is listed; nothing unmarks.
+    /// Marks the row of a slice, and switches to its timeline if necessary; nullopt clears the mark.
     void select(Source source, std::optional<SliceRef> slice);
 
     TaskTableModel& model() const { return *model_; }
@@ -37,13 +36,13 @@ public:
     QLineEdit& filter() const { return *filter_; }
     QComboBox& kinds() const { return *kinds_; }
     QComboBox& lanes() const { return *lanes_; }
-    /// All steps, or the chosen one.
+    /// Selects all steps or the current one.
     QComboBox& steps() const { return *steps_; }
     static constexpr std::size_t kMostListedUnasked = 1'000'000;
     QString status() const;
 
 Q_SIGNALS:
-    /// The user chose a row.
+    /// The user selected a row.
     void picked(pipescope::Source source, pipescope::SliceRef slice);
     /// A new list is shown.
     void listed();
@@ -66,7 +65,7 @@ private:
     std::shared_ptr<const TraceDocument> document_;
     std::int32_t step_ = 0;
     std::shared_ptr<std::atomic<bool>> cancelled_;  // of the running worker
-    bool stale_ = false;                            // something changed while nobody looked
+    bool stale_ = false;                            // something changed while the table was hidden
     bool marking_ = false;
     std::optional<SliceRef> selected_;
     Source selectedIn_ = Source::measured;
@@ -74,7 +73,7 @@ private:
     QComboBox* kinds_ = nullptr;
     QComboBox* lanes_ = nullptr;
     QComboBox* steps_ = nullptr;
-    bool stepsChosen_ = false;  // by the user, not by the size of the trace
+    bool stepsChosen_ = false;  // by the user, rather than by the trace's size
     QLineEdit* filter_ = nullptr;
     ElidedLabel* status_ = nullptr;
     QPushButton* export_ = nullptr;

@@ -36,7 +36,7 @@ void TaskTableModel::setRows(std::shared_ptr<const TaskRows> rows) {
 }
 
 int TaskTableModel::rowCount(const QModelIndex& parent) const {
-    constexpr std::size_t most = std::numeric_limits<int>::max() / 64;  // pixels of a view are ints
+    constexpr std::size_t most = std::numeric_limits<int>::max() / 64;  // a view's pixels are ints
     return parent.isValid() || !rows_ ? 0 : static_cast<int>(std::min(rows_->size(), most));
 }
 

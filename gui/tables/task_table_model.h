@@ -7,13 +7,12 @@
 #include <memory>
 
 namespace pipescope {
-/// The tasks of a timeline beside their twins. Holds no row itself: what is on screen is looked up when it is painted.
+/// The tasks of a timeline with their twins. Stores no rows; visible rows are looked up when painted.
 class TaskTableModel : public QAbstractTableModel {
     Q_OBJECT
 
 public:
     using QAbstractTableModel::QAbstractTableModel;
-    /// Null: no rows.
     void setRows(std::shared_ptr<const TaskRows> rows);
     const TaskRows* rows() const { return rows_.get(); }
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace pipescope {
-/// The tasks of the chosen step that only one timeline has, each with the reason.
+/// Tasks of the selected step that only one timeline has, with the reason.
 class UnmatchedTableModel : public QAbstractTableModel {
     Q_OBJECT
 

@@ -19,11 +19,11 @@ namespace {
 constexpr double kZoomPerNotch = 0.8;
 constexpr double kZoomPerKey = 0.7;
 constexpr double kPanPerStep = 0.1;
-constexpr double kNotch = 120;  // QWheelEvent: eighths of a degree, 15 degrees a notch
+constexpr double kNotch = 120;  // QWheelEvent: eighths of a degree, 15 degrees per notch
 constexpr int kScrollPerStep = 20;
 constexpr int kDragStart = 4;
-constexpr double kLeastPinch = 0.1;  // of one event; a driver's outlier must not turn the view over
-constexpr int kWidestGutter = 30;    // average letters
+constexpr double kLeastPinch = 0.1;  // per event; limits outliers of a driver
+constexpr int kWidestGutter = 30;    // in average letters
 constexpr int kGutterMargin = 14;
 }  // namespace
 
@@ -34,7 +34,7 @@ AxisView::AxisView(TimeAxisModel& axis, QWidget* parent)
     setFocusPolicy(Qt::StrongFocus);
     viewport()->setMouseTracking(true);
     viewport()->grabGesture(Qt::PinchGesture);
-    // Views paint every pixel of themselves; Qt need not fill the ground twice before.
+    // Views paint every pixel themselves, so Qt need not fill the background.
     setAttribute(Qt::WA_OpaquePaintEvent);
     viewport()->setAttribute(Qt::WA_OpaquePaintEvent);
     viewport()->setAutoFillBackground(false);
@@ -64,7 +64,7 @@ void AxisView::setGutter(int width) {
 }
 
 int AxisView::gutterFor(const std::vector<LaneInfo>& lanes) const {
-    // Room for a lane's peak memory too.
+    // Also leaves room for a lane's peak memory.
     int widest = fontMetrics().horizontalAdvance(tr("lane 88 · 888 MiB")) + kGutterMargin;
     for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
         widest = std::max(widest, fontMetrics().horizontalAdvance(titleOf(lanes[lane], lane)) + kGutterMargin);
@@ -185,7 +185,7 @@ void AxisView::zoomAbout(double x, double factor) {
 
 void AxisView::wheelEvent(QWheelEvent* event) {
     const QPoint delta = event->angleDelta();
-    const QPoint pixels = event->pixelDelta();  // of a touchpad: two fingers move the content as they move
+    const QPoint pixels = event->pixelDelta();  // from a touchpad: the content follows two fingers
     const bool along = event->modifiers() & Qt::ShiftModifier || std::abs(delta.x()) > std::abs(delta.y());
     if (event->modifiers() & Qt::ControlModifier) {
         zoomAbout(event->position().x(), std::pow(kZoomPerNotch, delta.y() / kNotch));
@@ -238,7 +238,7 @@ void AxisView::mouseReleaseEvent(QMouseEvent* event) {
 }
 
 bool AxisView::pinch(QEvent& event) {
-    if (event.type() == QEvent::NativeGesture) {  // of a touchpad
+    if (event.type() == QEvent::NativeGesture) {  // from a touchpad
         const auto& gesture = static_cast<QNativeGestureEvent&>(event);
         if (gesture.gestureType() == Qt::ZoomNativeGesture) {
             zoomAbout(gesture.position().x(), 1 / std::max(kLeastPinch, 1 + gesture.value()));
@@ -250,7 +250,7 @@ bool AxisView::pinch(QEvent& event) {
         return false;
     }
     auto& gestures = static_cast<QGestureEvent&>(event);
-    const auto* fingers = static_cast<QPinchGesture*>(gestures.gesture(Qt::PinchGesture));  // on a touch screen
+    const auto* fingers = static_cast<QPinchGesture*>(gestures.gesture(Qt::PinchGesture));  // from a touch screen
     if (fingers == nullptr) {
         return false;
     }
@@ -275,7 +275,7 @@ bool AxisView::viewportEvent(QEvent* event) {
 }
 
 void AxisView::keyPressEvent(QKeyEvent* event) {
-    // Combinations belong to the menu, such as Alt+Left for the zoom history.
+    // Key combinations belong to the menu, such as Alt+Left for the zoom history.
     const bool combination = event->modifiers() & (Qt::ControlModifier | Qt::AltModifier | Qt::MetaModifier);
     if (combination || !moveByKey(*event)) {
         event->ignore();

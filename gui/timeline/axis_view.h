@@ -11,8 +11,8 @@
 class QPainter;
 
 namespace pipescope {
-/// A view whose content stands on the shared time axis, right of a column of lane names. Wheel, drag, pinch and keys
-/// move the TimeAxisModel, and with it every view on it. What is drawn belongs to the subclasses.
+/// A view of content on the shared time axis, to the right of a column of lane names. Wheel, drag, pinch and keys move
+/// the TimeAxisModel, and thereby all its views. Subclasses draw the content.
 class AxisView : public QAbstractScrollArea {
     Q_OBJECT
 
@@ -21,40 +21,40 @@ public:
     explicit AxisView(TimeAxisModel& axis, QWidget* parent = nullptr);
 
     TimeAxisModel& axis() const { return axis_; }
-    /// The content's rectangle in viewport pixels; its left and right edges are those of the axis' window.
+    /// The content's rectangle in viewport pixels. Its left and right edges match the axis' window.
     QRect lanesRect() const;
-    /// Time of the recording at a viewport pixel, and back.
+    /// Converts between viewport pixels and times of the recording.
     std::int64_t timeAtPixel(double x) const;
     double pixelAtTime(std::int64_t time) const;
-    /// Width of the column of lane names; the same for all views on an axis, or they would not align.
+    /// Sets the width of the lane name column. All views of an axis must use the same width to align.
     void setGutter(int width);
-    /// What the widest of these names needs, within reason.
+    /// Width of the widest of these names, within limits.
     int gutterFor(const std::vector<LaneInfo>& lanes) const;
     /// "lane 0 · cuda:0"
     static QString titleOf(const LaneInfo& lane, std::size_t index);
-    /// The content is higher than the view.
+    /// True if the content is higher than the view.
     bool overflows() const { return overflows_; }
 
 Q_SIGNALS:
     void overflowChanged();
 
 protected:
-    /// Pixels above the content, for a ruler.
+    /// Pixels reserved above the content for a ruler.
     virtual int topMargin() const { return 0; }
-    /// Fits the content to the view's size and calls setContentHeight.
+    /// Fits the content to the view's size, and calls setContentHeight.
     virtual void relayout() = 0;
-    /// The pointer moved without a button, or left (nothing).
+    /// The pointer moved without a button, or left the view (nullopt).
     virtual void hover(std::optional<QPoint>) {}
     virtual void click(const QPoint&) {}
-    /// Where a measured range begins or ends for the pointer.
+    /// Snaps the end of a measured range to a time near the pointer.
     virtual std::int64_t placeAt(const QPoint& position) const { return timeAtPixel(position.x()); }
 
     const TimelineColors& colors() const { return colors_; }
     void setContentHeight(int height);
     void paintLaneName(QPainter& painter, const LaneInfo& lane, std::size_t index, int top, int height) const;
-    /// The marks too.
+    /// Paints the marks too.
     void paintCursor(QPainter& painter) const;
-    /// The measured range, shaded over the content; with `label` its duration above it.
+    /// Shades the measured range over the content. With `label`, prints its duration above it.
     void paintRange(QPainter& painter, bool label) const;
 
     void resizeEvent(QResizeEvent* event) override;
@@ -72,11 +72,11 @@ private:
         TimeWindow window;
         int scroll = 0;
         bool moved = false;
-        bool measures = false;  // with Shift: it marks a range and moves nothing
+        bool measures = false;  // with Shift: selects a range instead of moving
     };
-    /// Lengthens the window by the factor, with the time at a viewport pixel in its place.
+    /// Multiplies the window's length by the factor. The time at the viewport pixel keeps its place.
     void zoomAbout(double x, double factor);
-    /// Two fingers on a touchpad or a touch screen; whether the event was one of theirs.
+    /// Handles pinch gestures of touchpad and touch screen. Returns true if the event was one.
     bool pinch(QEvent& event);
     bool moveByKey(const QKeyEvent& event);
     void paintMarks(QPainter& painter) const;

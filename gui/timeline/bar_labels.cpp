@@ -14,18 +14,18 @@
 namespace pipescope {
 namespace {
 constexpr double kMargin = 1;
-constexpr double kFewBars = 0.1;          // this part of the bars may be too narrow
-constexpr double kSmallestNumber = 0.8;   // of the font's size
-constexpr double kSmallestUpright = 7.5;  // pixels of type; below it nobody can read
+constexpr double kFewBars = 0.1;          // share of the bars that may be too narrow
+constexpr double kSmallestNumber = 0.8;   // relative to the font's size
+constexpr double kSmallestUpright = 7.5;  // text height in pixels; smaller text is illegible
 
 QFont uprightFont(const QFont& font, double width) {
     QFont small = font;
     const double pixels = std::min(std::floor(width), QFontMetricsF(font).ascent());
-    small.setPixelSize(std::max(1, static_cast<int>(pixels)));  // a bar cut off by the edge may be narrower than 1
+    small.setPixelSize(std::max(1, static_cast<int>(pixels)));  // a bar clipped by the edge may be narrower than 1
     return small;
 }
 
-/// The font for the number in a bar: a little smaller where that makes it fit.
+/// The font for the number in a bar, slightly smaller if that makes it fit.
 QFont numberFont(const QFont& font, const QString& number, double width) {
     const double needed = QFontMetricsF(font).horizontalAdvance(number) + 2 * kMargin;
     if (needed <= width) {
@@ -37,7 +37,7 @@ QFont numberFont(const QFont& font, const QString& number, double width) {
     return small;
 }
 
-/// The longest number of the kind decides, so that all of them get the same form.
+/// Decided by the longest number of the kind, so that all its bars have the same form.
 LabelForm formFor(double width, double height, const QString& letter, Pattern pattern, int most, const QFont& font) {
     const QFontMetricsF metrics(font);
     const QString number = most >= 0 ? QString::number(most) : QString();
@@ -52,7 +52,7 @@ LabelForm formFor(double width, double height, const QString& letter, Pattern pa
         return LabelForm::number;
     }
     const bool quiet = pattern == Pattern::plain || pattern == Pattern::lined;
-    if (width < kSmallestUpright || !quiet) {  // small type on a hatch cannot be read
+    if (width < kSmallestUpright || !quiet) {  // small text on a hatch is illegible
         return LabelForm::none;
     }
     return QFontMetricsF(uprightFont(font, width)).horizontalAdvance(number) <= height ? LabelForm::upright
@@ -92,7 +92,7 @@ QString labelOf(const TaskKey& key, LabelForm form) {
     return form == LabelForm::full ? barLabel(key) : QString::number(key.micro_batch);
 }
 
-/// Around the origin.
+/// Draws the label centred on the origin.
 void drawLabel(QPainter& painter, const QString& label, const TaskKey& key, LabelForm form) {
     const QFontMetricsF metrics(painter.font());
     const double width = metrics.horizontalAdvance(label);
@@ -101,7 +101,7 @@ void drawLabel(QPainter& painter, const QString& label, const TaskKey& key, Labe
         painter.rotate(-90);
     }
     const QRectF plate(-width / 2 - 1, -metrics.ascent() / 2, width + 2, metrics.ascent());
-    if (style.pattern != Pattern::plain) {  // so that the hatch does not cross the figures
+    if (style.pattern != Pattern::plain) {  // keeps the hatch off the text
         painter.fillRect(plate, style.color);
     }
     painter.setPen(textOn(style.color));
@@ -133,7 +133,7 @@ int LabelPainter::pixelSizeFor(const QRectF& bar, const TaskKey& key, LabelForm 
     switch (form) {
         case LabelForm::full:
         case LabelForm::none: return 0;
-        case LabelForm::number: {  // a little smaller where that makes it fit
+        case LabelForm::number: {  // slightly smaller if that makes it fit
             const double needed = digitsOf(key.micro_batch) * digit_ + 2 * kMargin;
             const double smaller = std::floor(pixels_ * bar.width() / needed);
             return needed <= bar.width() ? 0 : static_cast<int>(std::max(kSmallestNumber * pixels_, smaller));

@@ -13,41 +13,40 @@
 class QPainter;
 
 namespace pipescope {
-/// SVG, PDF and the like, where text stays text and a rectangle a rectangle.
+/// True for SVG, PDF and similar devices, which keep text and rectangles as such.
 bool isVector(const QPainter& painter);
 
-/// A slice wide enough to be told apart, where it stands.
+/// A slice that is wide enough to be distinguished, with its position.
 struct VisibleBar {
     QRectF rect;
     TaskKey key;
 };
 
-/// How a bar is labelled, richest first.
+/// Forms of a bar's label, from most to least detailed.
 enum class LabelForm {
     full,     ///< "F3"
     number,   ///< "3"
-    upright,  ///< "3" turned by 90 degrees, in small type
+    upright,  ///< "3" rotated by 90 degrees, in small type
     none,
 };
 using LabelForms = std::array<LabelForm, kNumTaskKinds>;
 
-/// One form for all bars of a kind: the richest that fits nearly all of them. A form per bar would mix "B4", "3" and
-/// nothing among neighbours whose widths differ by a pixel.
+/// Chooses one form per kind: the most detailed that fits nearly all its bars. A form per bar would mix "B4", "3" and
+/// no label among neighbours that differ by a pixel.
 LabelForms chooseLabelForms(std::span<const VisibleBar> bars, const QFont& font);
 
-/// Writes labels into the visible parts of bars, where they fit. Thousands of bars share a few hundred labels, so each
-/// is drawn once into an image and copied from then on; a vector device gets text.
-/// Threading: the GUI thread.
+/// Draws labels that fit into the visible parts of bars. Thousands of bars share a few hundred labels, so each label is
+/// drawn once into an image and then copied. A vector device gets text. Threading: the GUI thread.
 class LabelPainter {
 public:
-    /// The font of the labels that follow.
+    /// Sets the font of the following labels.
     void begin(const QFont& font);
     void paint(QPainter& painter, const QRectF& bar, const TaskKey& key, LabelForm form);
 
 private:
     struct Label {
         QImage image;
-        QSizeF size;  ///< of the text, turned or not, in widget pixels
+        QSizeF size;  ///< of the text after rotation, in widget pixels
     };
     /// 0: the font's own size.
     int pixelSizeFor(const QRectF& bar, const TaskKey& key, LabelForm form) const;
@@ -55,7 +54,7 @@ private:
     const Label& labelFor(const TaskKey& key, LabelForm form, int pixelSize, double scale);
 
     QFont font_;
-    double digit_ = 0;  ///< width of a figure
+    double digit_ = 0;  ///< width of a digit
     double ascent_ = 0;
     int pixels_ = 0;
     QHash<quint64, Label> labels_;

@@ -6,12 +6,12 @@
 
 namespace pipescope {
 namespace {
-/// The last of what the task waits for to end; kNoTask if it waits for nothing but its lane.
+/// The task's dependency that ended last, or kNoTask if it waits only for its lane.
 StepTaskIndex latestDependency(const StepGraph& tasks, StepTaskIndex index) {
     StepTaskIndex latest = kNoTask;
     for (const StepTaskIndex each : tasks.dependencies(index)) {
         if (tasks.task(each).lane == tasks.task(index).lane && !is_copy(tasks.task(each).key.kind)) {
-            continue;  // its own lane's work is no reason to idle
+            continue;  // work on its own lane is not a cause of idling
         }
         if (latest == kNoTask || tasks.task(each).end > tasks.task(latest).end) {
             latest = each;
@@ -20,7 +20,7 @@ StepTaskIndex latestDependency(const StepGraph& tasks, StepTaskIndex index) {
     return latest;
 }
 
-/// The compute task whose result the dependency brings: itself, or what a copy carried.
+/// The compute task behind a dependency: the dependency itself, or the source of a copy.
 StepTaskIndex producerOf(const StepGraph& tasks, StepTaskIndex dependency) {
     if (!is_copy(tasks.task(dependency).key.kind)) {
         return dependency;
@@ -33,8 +33,8 @@ bool forwards(TaskKind kind) {
     return kind == TaskKind::forward || kind == TaskKind::copy_forward || kind == TaskKind::skip_forward;
 }
 
-/// Whether the lane that made the result had been at work on the same phase without a break, while this lane had been
-/// through it: then it is slower, and not only earlier in the pipeline.
+/// True if the producer's lane worked on the phase without a break, while this lane was past its first task of the
+/// phase. That lane is then slower, and not just earlier in the pipeline.
 bool madeBySlowerLane(const StepGraph& tasks, StepTaskIndex before, StepTaskIndex producer) {
     if (before == kNoTask) {
         return false;  // the pipeline is filling
@@ -43,7 +43,7 @@ bool madeBySlowerLane(const StepGraph& tasks, StepTaskIndex before, StepTaskInde
     if (forwards(made.key.kind) != forwards(tasks.task(before).key.kind)) {
         return false;
     }
-    // Back over the task and its recompute, which may have begun only when the gradient was there.
+    // Goes back over the task and its recompute, which may have had to wait for the gradient.
     std::int64_t pause = 0;
     StepTaskIndex at = producer;
     for (bool more = true; more;) {
@@ -57,11 +57,11 @@ bool madeBySlowerLane(const StepGraph& tasks, StepTaskIndex before, StepTaskInde
                key.partition == made.key.partition;
         at = earlier;
     }
-    constexpr std::int64_t kShortPause = 20;  // a break up to a twentieth of the task is none
+    constexpr std::int64_t kShortPause = 20;  // a pause of up to a twentieth of the task does not count
     return pause * kShortPause <= made.duration();
 }
 
-/// Why the lane waited until the producer had ended.
+/// The cause of waiting for the producer's end.
 BubbleCause causeOf(const StepGraph& tasks, StepTaskIndex before, StepTaskIndex producer) {
     const TaskKind kind = tasks.task(producer).key.kind;
     if (kind == TaskKind::loss) {
@@ -73,7 +73,7 @@ BubbleCause causeOf(const StepGraph& tasks, StepTaskIndex before, StepTaskIndex 
     return forwards(kind) ? BubbleCause::previous_partition : BubbleCause::next_partition;
 }
 
-/// Which of the lane's next tasks the gap is due to: several begin at its end where all but the last take no time.
+/// The task that caused the gap. If the first ones take no time, several tasks start at its end.
 StepTaskIndex waitingTask(const StepGraph& tasks, std::span<const StepTaskIndex> next) {
     StepTaskIndex waiting = next.front();
     const auto inputAt = [&](StepTaskIndex index) {
@@ -129,7 +129,7 @@ std::vector<BubblePiece> bubblePieces(const StepGraph& tasks) {
     const TimeRange step = tasks.range();
     for (std::size_t number = 0; number < tasks.numLanes(); ++number) {
         const LaneId lane{static_cast<std::int64_t>(number)};
-        std::int64_t free = step.start;  // all before it is told
+        std::int64_t free = step.start;  // everything earlier is accounted for
         StepTaskIndex before = kNoTask;
         const std::span<const StepTaskIndex> order = tasks.laneOrder(lane);
         for (std::size_t k = 0; k < order.size(); ++k) {

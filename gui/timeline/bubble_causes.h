@@ -7,33 +7,33 @@
 #include <vector>
 
 namespace pipescope {
-/// Why a lane did nothing.
+/// Causes of idle time.
 enum class BubbleCause {
-    previous_partition,  ///< its next forward waited for the output of the partition before
-    next_partition,      ///< its next backward waited for the gradient of the partition after
-    loss,                ///< the backward phase had not begun
-    slower_lane,         ///< as the two above, but the other lane was busy without a break: it is the slower one
-    copy,                ///< the result was made, and on its way: its copy ran, or waited for the link
-    contention,          ///< all was there, and yet it began late: the host, the device or the network was busy
-    finished,            ///< it had no more to do in this step
+    previous_partition,  ///< waited for the previous partition's output
+    next_partition,      ///< waited for the next partition's gradient
+    loss,                ///< the backward phase had not started
+    slower_lane,         ///< as the first two, but the other lane was continuously busy: it is slower
+    copy,                ///< waited for a copy of an existing result, or for its link
+    contention,          ///< started late although its input was there: the host, device or network was busy
+    finished,            ///< no more work in this step
 };
 inline constexpr int kNumBubbleCauses = 7;
 std::string_view to_string(BubbleCause cause);
 
-/// A part of a lane's bubble.
+/// A part of a lane's idle time.
 struct BubblePiece {
     LaneId lane;
     std::int64_t start = 0;
     std::int64_t end = 0;
     BubbleCause cause = BubbleCause::contention;
-    StepTaskIndex next = kNoTask;      ///< the task that came after; kNoTask: none
-    StepTaskIndex cause_of = kNoTask;  ///< the task or copy that it waited for; kNoTask: nothing
+    StepTaskIndex next = kNoTask;      ///< the following task; kNoTask if there is none
+    StepTaskIndex cause_of = kNoTask;  ///< the task or copy it waited for; kNoTask if there is none
 
     std::int64_t length() const { return end - start; }
 };
 
-/// Every ns of the step in which a lane ran none of its tasks, in the order of lanes and time; pieces never overlap. A
-/// gap before a task is split at the ends of what the task waited for last: up to there the task that made its input is
-/// the cause, then the copy that brought it, then contention.
+/// All time of the step in which a lane ran no task, by lane and time. Pieces do not overlap. A gap before a task is
+/// split at the ends of the last task and copy that delivered its input: the cause is first the producing task, then
+/// the copy, then contention.
 std::vector<BubblePiece> bubblePieces(const StepGraph& tasks);
 }  // namespace pipescope

@@ -19,7 +19,7 @@ QString describe(const TaskDeviceWork& work) {
 
 Kernel KernelStore::kernel(SliceRef ref) const {
     const Slice slice = slices_.slice(ref);
-    // Rows are sorted and split as they are made; this number goes along in the column of a slice's bytes.
+    // Building the rows sorts and splits slices. This index into facts_ travels in the bytes column of the slices.
     const Facts& facts = facts_.at(static_cast<std::size_t>(slice.bytes - 1));
     return {names_.at(facts.name), slice.key,         slice.lane,
             slice.start.count(),   slice.end.count(), static_cast<std::int64_t>(facts.launchDelay)};
@@ -45,7 +45,7 @@ void KernelStoreBuilder::add(const Kernel& kernel) {
 }
 
 void KernelStoreBuilder::setWork(const TaskKey& task, const TaskDeviceWork& work) {
-    store_.work_.emplace(pack(task), work);  // of a task that ran twice, the first one's
+    store_.work_.emplace(pack(task), work);  // if a task ran twice, the first run counts
 }
 
 KernelStore KernelStoreBuilder::finish() {

@@ -12,13 +12,13 @@
 #include <vector>
 
 namespace pipescope {
-/// What a device did for one task. Times in ns.
+/// Device work of one task. Times in ns.
 struct TaskDeviceWork {
     std::int64_t kernels = 0;
-    std::int64_t copies = 0;       ///< fills too
-    std::int64_t span = 0;         ///< its first work's start to its last work's end
-    std::int64_t busy = 0;         ///< of that, while some of its work ran
-    std::int64_t launchDelay = 0;  ///< from its first launching call to that work's start
+    std::int64_t copies = 0;       ///< includes fills
+    std::int64_t span = 0;         ///< from its first work's start to its last work's end
+    std::int64_t busy = 0;         ///< the part of the span in which some of its work ran
+    std::int64_t launchDelay = 0;  ///< from its first launching call to the start of that work
 };
 
 /// "on the device: kernels 12, copies and fills 1, busy 3.1 ms of 3.4 ms, launch delay 4.5 µs"
@@ -28,21 +28,20 @@ QString describe(const TaskDeviceWork& work);
 struct Kernel {
     std::string name;
     TaskKey task;  ///< the task that launched it
-    LaneId lane;   ///< of the task
+    LaneId lane;   ///< lane of the task
     std::int64_t start = 0;
     std::int64_t end = 0;
-    std::int64_t launchDelay = 0;  ///< from the launching call to the start
+    std::int64_t launchDelay = 0;  ///< from the launching call to the start of the kernel
 };
 
-/// Kernels, copies and fills by the lane of the task that launched them, drawn below that lane's tasks. 33 bytes each,
-/// plus the pyramid.
-/// Threading: immutable once built; shared between threads.
+/// Kernels, copies and fills by the lane of the task that launched them. Drawn below that lane's tasks. 33 bytes each,
+/// plus the pyramid. Threading: immutable once built; shared between threads.
 class KernelStore {
 public:
-    /// Each slice has the key of its task.
+    /// The key of a slice is that of its task.
     const TimelineStore& slices() const { return slices_; }
     Kernel kernel(SliceRef ref) const;
-    /// Nothing if the task left the device alone.
+    /// Empty if the task launched no device work.
     std::optional<TaskDeviceWork> workOf(const TaskKey& task) const;
 
 private:
@@ -50,7 +49,7 @@ private:
 
     struct Facts {
         std::uint32_t name = 0;
-        std::uint32_t launchDelay = 0;  // ns; the longest is 4.3 s
+        std::uint32_t launchDelay = 0;  // ns; at most 4.3 s
     };
     TimelineStore slices_;
     std::vector<Facts> facts_;
@@ -66,12 +65,12 @@ public:
     void add(const Kernel& kernel);
     void setWork(const TaskKey& task, const TaskDeviceWork& work);
     std::size_t size() const { return store_.facts_.size(); }
-    /// The builder is empty afterwards.
+    /// Leaves the builder empty.
     KernelStore finish();
 
 private:
     KernelStore store_;
     TimelineStoreBuilder slices_;
-    std::unordered_map<std::string, std::uint32_t> numbers_;  // of names
+    std::unordered_map<std::string, std::uint32_t> numbers_;  // index into names_, by name
 };
 }  // namespace pipescope

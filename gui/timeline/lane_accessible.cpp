@@ -9,7 +9,7 @@
 
 namespace pipescope {
 namespace {
-/// A lane, which is no widget.
+/// Describes a lane, which has no widget, to screen readers.
 class LaneAccessible : public QAccessibleInterface {
 public:
     LaneAccessible(TimelineView& view, LaneId lane) : view_(view), lane_(lane) {}
@@ -69,7 +69,7 @@ public:
         if (known != lanes_.end()) {
             return QAccessible::accessibleInterface(known->second);
         }
-        auto* lane = new LaneAccessible(view_, LaneId{index});  // registered, and thereby Qt's
+        auto* lane = new LaneAccessible(view_, LaneId{index});  // registration makes Qt the owner
         lanes_.emplace(index, QAccessible::registerAccessibleInterface(lane));
         return lane;
     }

@@ -1,7 +1,7 @@
 #pragma once
 
 namespace pipescope {
-/// From now on a screen reader finds a child for each lane of every TimelineView, with the lane's name, its place, and
-/// how busy it is in the part that is shown. Threading: the GUI thread; more calls do nothing.
+/// From now on, screen readers find a child for each lane of every TimelineView, with its name, position, and busy
+/// share in the visible part. Repeated calls have no effect. Threading: the GUI thread.
 void describeLanesToScreenReaders();
 }  // namespace pipescope

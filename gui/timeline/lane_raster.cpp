@@ -6,14 +6,14 @@
 
 namespace pipescope {
 namespace {
-// A short slice alone in its column would fade into the ground without this.
+// Keeps a short slice alone in its column visible against the background.
 constexpr float kFaintest = 0.25F;
 constexpr float kSolid = 0.9F;
-// Reading the slices beats the pyramid while there are only a few of them in a column.
+// With only a few slices per column, reading them is faster than the pyramid.
 constexpr std::size_t kSlicesPerColumnToRead = 4;
 
 QRgb mix(QRgb ground, QRgb color, float share) {
-    // Red and blue share one multiplication: 256 parts leave room between them.
+    // Blends red and blue in one multiplication: 256 steps leave room between them.
     const auto part = static_cast<std::uint32_t>(share * 256);
     const std::uint32_t rest = 256 - part;
     const std::uint32_t red_blue = ((ground & 0xFF00FFU) * rest + (color & 0xFF00FFU) * part) >> 8;
@@ -61,12 +61,12 @@ void LaneRaster::draw(const TimelineStore& store, const TimeWindow& window, cons
         row.pyramid->addShares(window, columns, shares_);
     }
     mixColumns(columns);
-    if (band.leastBorder > 0 && visible < static_cast<std::size_t>(columns)) {  // denser ones are hardly that wide
+    if (band.leastBorder > 0 && visible < static_cast<std::size_t>(columns)) {  // slices of denser rows are narrower
         addBorders(row, window, band.leastBorder, columns);
     }
 
     const auto bytes = static_cast<std::size_t>(columns) * sizeof(QRgb);
-    // The first kLines lines are computed, the others are copies of them.
+    // Computes the first kLines lines and copies them to the others.
     for (int y = top; y < bottom; ++y) {
         auto* target = reinterpret_cast<QRgb*>(image.scanLine(y));
         if (y - top >= kLines) {
@@ -106,7 +106,7 @@ void LaneRaster::mixColumns(int columns) {
     most_.assign(size, 0);
     inked_.assign(size, 0);
     ink_.assign(size, bubbleDot_);
-    for (const TaskKind kind : shares_.kinds) {  // kind by kind, which the compiler turns into vector instructions
+    for (const TaskKind kind : shares_.kinds) {  // per kind, so that the compiler can vectorise
         const float* share = shares_.of[static_cast<std::size_t>(kind)].data();
         const auto number = static_cast<std::int32_t>(kind);
         for (std::size_t x = 0; x < size; ++x) {
@@ -128,7 +128,7 @@ void LaneRaster::mixColumns(int columns) {
 }
 
 void LaneRaster::addBorders(const StoredRow& row, const TimeWindow& window, double least, int columns) {
-    // Inside the bar, so that neighbours do not share a line twice as thick.
+    // Drawn inside the bar, so that neighbours do not add up to a line of double width.
     const auto shortest = static_cast<std::int64_t>(std::ceil(least * window.length / columns));
     const auto first = std::upper_bound(row.end.begin(), row.end.end(), window.start) - row.end.begin();
     for (auto i = static_cast<std::size_t>(first); i < row.start.size(); ++i) {

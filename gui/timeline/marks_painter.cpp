@@ -12,10 +12,10 @@
 namespace pipescope {
 namespace {
 constexpr double kLeastPattern = 3;         // pixels; narrower bars are too small for a hatch
-constexpr double kLeastGhost = 2;           // pixels; narrower outlines would hide what they surround
-constexpr double kTallGhost = 20;           // pixels; lower bars are outlined whole
-constexpr double kHeadLength = 7;           // of an arrow
-constexpr std::size_t kMostMarks = 20'000;  // on screen at once; beyond, they are a blur that takes long to draw
+constexpr double kLeastGhost = 2;           // pixels; narrower outlines would hide their contents
+constexpr double kTallGhost = 20;           // pixels; shorter bars get full outlines
+constexpr double kHeadLength = 7;           // of an arrow, in pixels
+constexpr std::size_t kMostMarks = 20'000;  // maximum on screen; more would be slow and unreadable
 
 QRectF clippedTo(const TimelineScene& scene, QRectF rect) {
     rect.setLeft(std::max(rect.left(), scene.lanes.left() - 2.0));
@@ -23,7 +23,7 @@ QRectF clippedTo(const TimelineScene& scene, QRectF rect) {
     return rect;
 }
 
-/// The row of the lane's tasks (or copies) at this depth, or at the top where there is none so deep.
+/// The lane's row of tasks (or copies) at this depth, or its top row if it has fewer.
 std::optional<std::uint32_t> rowOf(const TimelineStore& store, const StoredRow& like) {
     std::optional<std::uint32_t> found;
     for (std::uint32_t row = 0; row < store.rows().size(); ++row) {
@@ -99,7 +99,7 @@ void paintDifferences(QPainter& painter, const TimelineScene& scene, const Timel
 
 void paintDifferenceLabels(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors) {
     const QFontMetricsF metrics(painter.font());
-    // Asking for a width of each text costs more than all else here; nothing is narrower than this.
+    // Measuring every text would dominate the cost. No text is narrower than this.
     const double least = metrics.horizontalAdvance(QStringLiteral("F0"));
     for (const TaskPair& pair : scene.marks->differences) {
         const QRectF rect = clippedTo(scene, sliceRect(scene, pair.measured));
@@ -139,7 +139,7 @@ void paintGhosts(QPainter& painter, const TimelineScene& scene, const TimelineCo
                 continue;
             }
             ++drawn;
-            // In the lower part of a bar, so that its label stays readable.
+            // Uses the lower part of a bar, so that its label stays readable.
             const double top = row.copies || rect.height() < kTallGhost ? 0.5 : std::round(rect.height() * 0.62) + 0.5;
             const QRectF frame = rect.adjusted(0.5, top, -0.5, -1.5);
             QColor inside = colors.paper;

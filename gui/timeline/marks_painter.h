@@ -6,10 +6,10 @@
 class QPainter;
 
 namespace pipescope {
-// What TimelineMarks hold, drawn on a scene. The painter is clipped to the scene's lanes.
+// Draw TimelineMarks on a scene. The painter is clipped to the scene's lanes.
 
-/// Bubbles by their cause, and tasks by their lateness: under the bars' labels.
+/// Draws what goes under the bars' labels: bubbles by cause, and tasks by lateness.
 void paintUnderLabels(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors);
-/// Outlines of the other timeline, critical path and arrows: over all.
+/// Draws what goes on top: outlines of the other timeline, the critical path, and arrows.
 void paintOverLabels(QPainter& painter, const TimelineScene& scene, const TimelineColors& colors);
 }  // namespace pipescope

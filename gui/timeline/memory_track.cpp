@@ -5,7 +5,7 @@
 namespace pipescope {
 namespace {
 constexpr std::size_t kBlock = 64;
-// A composition is three times as large as all else of a sample.
+// A composition takes three times as much space as the rest of a sample.
 constexpr std::size_t kMostComposed = 1'000'000;
 
 void raise(MemoryColumn& column, Bytes allocated, Bytes peak) {
@@ -91,10 +91,10 @@ std::vector<MemoryColumn> MemoryTrack::columns(const TimeWindow& window, int col
         const std::size_t first = next;
         next = firstFrom(timeAt(window, columns, static_cast<double>(x + 1)));
         MemoryColumn column = highestOf(first, next);
-        if (first > 0 && (next > first || first < time_.size())) {  // what is held as the column begins
+        if (first > 0 && (next > first || first < time_.size())) {  // the value at the left edge of the column
             raise(column, allocated_[first - 1], allocated_[first - 1]);
         }
-        if (next < time_.size() && next > 0) {  // somewhere before the next sample it was as high as that one says
+        if (next < time_.size() && next > 0) {  // at some time before the next sample, usage reached that sample's peak
             raise(column, column.allocated, peak_[next]);
         }
         result[x] = column;

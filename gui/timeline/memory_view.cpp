@@ -32,7 +32,7 @@ MemoryStyle styleOf(MemoryCategory category) {
         QRgb color;
         Qt::BrushStyle pattern;
     };
-    // No two share a pattern; neighbours in the stack differ in brightness too.
+    // Patterns are unique. Neighbours in the stack also differ in brightness.
     static constexpr std::array<Style, kNumMemoryCategories> kStyles{{{okabe_ito::kBlue, Qt::NoBrush},
                                                                       {okabe_ito::kSky, Qt::BDiagPattern},
                                                                       {okabe_ito::kGrey, Qt::Dense6Pattern},
@@ -147,7 +147,7 @@ bool MemoryView::showsLimit(std::size_t lane) const {
 }
 
 Bytes MemoryView::bytesAtTop() const {
-    // One scale for all lanes, so that heights compare.
+    // All lanes share one scale, so that heights are comparable.
     Bytes most = highest();
     for (std::size_t lane = 0; lane < scene_.lanes.size(); ++lane) {
         if (showsLimit(lane)) {
@@ -217,7 +217,7 @@ void MemoryView::paintArea(QPainter& painter, const MemoryTrack& track, const Sc
     QColor light = kMeasured;
     light.setAlphaF(0.35F);
     for (std::size_t x = 0; x < columns.size();) {
-        std::size_t end = x + 1;  // equal columns are one rectangle
+        std::size_t end = x + 1;  // merges equal columns into one rectangle
         while (end < columns.size() && columns[end].allocated == columns[x].allocated &&
                columns[end].peak == columns[x].peak) {
             ++end;
@@ -233,7 +233,7 @@ void MemoryView::paintArea(QPainter& painter, const MemoryTrack& track, const Sc
 }
 
 void MemoryView::paintStack(QPainter& painter, const MemoryTrack& track, std::int64_t shift, const Scale& scale) const {
-    // Column by column, as of its last ns; equal columns are one rectangle.
+    // Draws each column with its last value. Merges equal columns into one rectangle.
     const double floor = scale.box.bottom() + 1;
     const auto compositionOf = [&](int x) {
         const std::int64_t end = timeAtPixel(scale.box.left() + x + 1) - shift;

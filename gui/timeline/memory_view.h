@@ -11,15 +11,15 @@
 #include <vector>
 
 namespace pipescope {
-/// How the bytes of a category are filled, and what they are, for people.
+/// Fill and name of a memory category.
 struct MemoryStyle {
     QColor color;
-    QBrush over;  ///< the pattern on it; Qt::NoBrush: none
+    QBrush over;  ///< pattern over the colour; Qt::NoBrush: none
 };
 MemoryStyle styleOf(MemoryCategory category);
 QString nameOf(MemoryCategory category);
 
-/// What MemoryView draws. Tracks are borrowed and must outlive their time in the view.
+/// Input of MemoryView. Tracks are borrowed and must outlive their use in the view.
 struct MemoryScene {
     std::vector<LaneInfo> lanes;
     const std::vector<MemoryTrack>* measured = nullptr;
@@ -28,8 +28,8 @@ struct MemoryScene {
     std::vector<Bytes> limits;        ///< by lane, or empty
 };
 
-/// Memory of each lane over time, measured as an area and simulated as a line over it, on one scale for all lanes, with
-/// peaks marked and the limit in red.
+/// Memory of each lane over time: measured as an area, simulated as a line, on one scale for all lanes. Marks the
+/// peaks, and the limit in red.
 class MemoryView : public AxisView {
     Q_OBJECT
 
@@ -38,15 +38,15 @@ public:
 
     void setScene(MemoryScene scene);
     bool empty() const;
-    /// Whether any track says what its bytes consist of.
+    /// True if any track has compositions.
     bool composed() const;
-    /// Shows the measured bytes stacked by what they are for, the simulated ones where nothing was measured.
+    /// Stacks the measured bytes by category, or the simulated bytes if nothing was measured.
     void setStacked(bool stacked);
     bool stacked() const { return stacked_; }
-    /// Where a lane stands in viewport pixels: from no bytes at its bottom to bytesAtTop().
+    /// Rectangle of a lane in viewport pixels, from 0 bytes at its bottom to bytesAtTop().
     QRect laneBox(std::size_t lane) const;
     Bytes bytesAtTop() const;
-    /// The lane has a limit that is near enough to what is held to stand on the scale.
+    /// True if the lane has a limit that fits on the scale.
     bool showsLimit(std::size_t lane) const;
     QSize sizeHint() const override;
     QSize minimumSizeHint() const override;
@@ -62,7 +62,7 @@ private:
         QRect box;
         double y(Bytes bytes) const;
     };
-    /// The measured peak, else the simulated one, for people.
+    /// Text of the measured peak, or of the simulated one if nothing was measured.
     std::string peakOf(std::size_t lane) const;
     Bytes highest() const;
     Scale scaleOf(std::size_t lane) const;

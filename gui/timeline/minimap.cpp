@@ -13,8 +13,8 @@ namespace {
 constexpr int kLowest = 14;
 constexpr int kTallest = 40;
 constexpr int kLane = 4;
-constexpr double kEdge = 5;        // pixels from an edge of the frame that still hold it
-constexpr double kLeastFrame = 4;  // a frame over ten million tasks is thinner than a pixel
+constexpr double kEdge = 5;        // reach of the frame's edges in pixels
+constexpr double kLeastFrame = 4;  // in pixels; over ten million tasks the real frame would be thinner than one
 constexpr double kZoomPerNotch = 0.8;
 constexpr double kNotch = 120;
 }  // namespace
@@ -64,7 +64,7 @@ QRectF Minimap::frame() const {
 
 QSize Minimap::sizeHint() const {
     const int lanes = store_ ? static_cast<int>(store_->lanes().size()) : 2;
-    const int lowest = std::max(kLowest, fontMetrics().height() - 4);  // its name stands beside it
+    const int lowest = std::max(kLowest, fontMetrics().height() - 4);  // the name is beside it
     return {600, std::clamp(lanes * kLane, lowest, std::max(lowest, kTallest)) + 4};
 }
 
@@ -144,7 +144,7 @@ void Minimap::changeEvent(QEvent* event) {
 
 std::optional<Minimap::Grip> Minimap::gripAt(double x) const {
     const QRectF visible = frame();
-    const bool wide = visible.width() > 4 * kEdge;  // a narrow frame is all grip to move it by
+    const bool wide = visible.width() > 4 * kEdge;  // a narrow frame has no edges to grab and can only be moved
     if (wide && std::abs(x - visible.left()) <= kEdge) {
         return Grip::left;
     }

@@ -11,20 +11,20 @@
 #include <optional>
 
 namespace pipescope {
-/// The whole time axis in a strip, a few pixels a lane, with what is visible framed. The frame is dragged; a click
-/// outside of it brings it there; its edges are dragged to zoom.
+/// An overview strip of the whole time axis, a few pixels per lane, with a frame around the visible part. Drag the
+/// frame to pan, or its edges to zoom; click elsewhere to move it there.
 class Minimap : public QWidget {
     Q_OBJECT
 
 public:
-    /// `axis` must outlive it.
+    /// `axis` must outlive this widget.
     explicit Minimap(TimeAxisModel& axis, QWidget* parent = nullptr);
 
     /// Null: nothing to show. `shift` is added to the store's times.
     void setStore(std::shared_ptr<const TimelineStore> store, std::int64_t shift = 0);
-    /// Width of the column of lane names in the views below, so that times stand above times.
+    /// Sets the width of the lane name column, so that times align with the views below.
     void setGutter(int width);
-    /// What is visible, in widget pixels.
+    /// The visible part in widget pixels.
     QRectF frame() const;
     QRect lanesRect() const;
     QSize sizeHint() const override;
@@ -48,7 +48,7 @@ private:
         TimeWindow window;
     };
     std::optional<Grip> gripAt(double x) const;
-    /// ns of the whole axis per pixel.
+    /// ns per pixel.
     double scale() const;
     void drawImage();
 

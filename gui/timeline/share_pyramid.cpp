@@ -6,11 +6,11 @@
 namespace pipescope {
 namespace {
 constexpr double kFullShare = 65535;
-// Coarser levels save nothing: a row has more columns than this.
+// Coarser levels would save nothing: a row has more columns than this.
 constexpr std::size_t kFewestBins = 8;
 
-/// To a number that can be halved down to kFewestBins or a few more without a rest: half a bin would be read as a whole
-/// one.
+/// Rounds up to a number that can be halved down to about kFewestBins without remainder, because half a bin would be
+/// read as a whole one.
 std::size_t roundedUp(std::size_t bins) {
     std::size_t unit = 1;
     while (bins > 2 * kFewestBins * unit) {
@@ -19,13 +19,13 @@ std::size_t roundedUp(std::size_t bins) {
     return std::max<std::size_t>(1, (bins + unit - 1) / unit * unit);
 }
 
-/// Two, unless so many kinds would make the bins larger than the slices they stand for.
+/// Two, unless many kinds would make bins larger than their slices.
 std::size_t slicesPerBin(std::size_t kinds) {
     return std::max<std::size_t>(2, kinds / 2);
 }
 
 std::uint16_t toStored(double share) {
-    // Rounded up, so that a lone short slice never vanishes.
+    // Rounded up, so that a lone short slice stays visible.
     return static_cast<std::uint16_t>(std::min(kFullShare, std::ceil(share * kFullShare)));
 }
 
@@ -48,7 +48,7 @@ std::vector<TaskKind> kindsIn(std::span<const std::uint8_t> kind) {
 void ColumnShares::reset(std::span<const TaskKind> present, int columns) {
     kinds.assign(present.begin(), present.end());
     for (const TaskKind kind : kinds) {
-        // One column more: a slice that ends on the right edge adds nothing there, without asking first.
+        // One extra column, so that a slice that ends at the right edge needs no check.
         of[static_cast<std::size_t>(kind)].assign(static_cast<std::size_t>(columns) + 1, 0.0F);
     }
 }
@@ -59,7 +59,7 @@ void addShares(const SliceColumns& slices, const TimeWindow& window, int columns
     const auto first = std::upper_bound(slices.end.begin(), slices.end.end(), left) - slices.end.begin();
     const auto last = std::lower_bound(slices.start.begin(), slices.start.end(), end_time) - slices.start.begin();
     const double right = static_cast<double>(columns);
-    const double columns_per_ns = right / window.length;  // pixelOf, but without its division per slice
+    const double columns_per_ns = right / window.length;  // pixelOf() without a division per slice
     const double offset = -window.fraction * columns_per_ns;
     const auto columnOf = [&](std::int64_t time) {
         return std::clamp(static_cast<double>(time - left) * columns_per_ns + offset, 0.0, right);
@@ -74,7 +74,7 @@ void addShares(const SliceColumns& slices, const TimeWindow& window, int columns
         float* const target = of[slices.kind[i]];
         const int first_column = std::min(static_cast<int>(from), columns - 1);
         const int last_column = static_cast<int>(to);
-        // Most slices of a dense row touch one column or two; both are written, since a branch here is a guess.
+        // Most slices of a dense row touch one or two columns. Both are written, since a branch would be mispredicted.
         const double next = first_column + 1;
         target[first_column] += static_cast<float>(std::min(to, next) - from);
         if (last_column <= first_column + 1) {
@@ -115,7 +115,7 @@ void SharePyramid::fillFinest(const SliceColumns& slices) {
             const double end = static_cast<double>(slices.end[next] - range_.start);
             busy[position_[slices.kind[next]]] += std::max(0.0, std::min(right, end) - std::max(left, start));
             if (end > right) {
-                break;  // the rest of it belongs to the next bin
+                break;  // the rest belongs to the next bin
             }
         }
         for (std::size_t k = 0; k < kinds_.size(); ++k) {
@@ -162,11 +162,11 @@ void SharePyramid::addShares(const TimeWindow& window, int columns, ColumnShares
         }
         const auto first_bin = static_cast<std::size_t>(a);
         const std::size_t end_bin = std::min(static_cast<std::size_t>(b), level.bins - 1);
-        const double before = a - static_cast<double>(first_bin);  // of the first bin, left of the column
+        const double before = a - static_cast<double>(first_bin);  // part of the first bin left of the column
         const double after = static_cast<double>(end_bin + 1) - b;
         for (std::size_t k = 0; k < kinds_.size(); ++k) {
             const std::uint16_t* stored = level.shares.data() + k * level.bins;
-            std::uint64_t whole = 0;  // of two bins to five, seldom more
+            std::uint64_t whole = 0;  // of two to five bins as a rule
             for (std::size_t bin = first_bin; bin <= end_bin; ++bin) {
                 whole += stored[bin];
             }

@@ -10,8 +10,8 @@
 #include <vector>
 
 namespace pipescope {
-/// What a row of slices does in each pixel column: the share of the column's time per task kind, 0..1. A workspace that
-/// is reused from row to row; only the kinds listed are valid.
+/// Content of a row of slices per pixel column: share of the column's time per task kind, 0..1. A workspace for reuse;
+/// only the listed kinds are valid.
 struct ColumnShares {
     std::vector<TaskKind> kinds;
     std::array<std::vector<float>, kNumTaskKinds> of;
@@ -19,30 +19,30 @@ struct ColumnShares {
     void reset(std::span<const TaskKind> present, int columns);
 };
 
-/// One row of slices: sorted by start, not overlapping. A borrowed view; all spans have the same length.
+/// A row of slices, sorted by start and not overlapping. A borrowed view; all spans have equal length.
 struct SliceColumns {
     std::span<const std::int64_t> start;
     std::span<const std::int64_t> end;
     std::span<const std::uint8_t> kind;
 };
 
-/// The kinds that occur, ascending.
+/// Kinds that occur, ascending.
 std::vector<TaskKind> kindsIn(std::span<const std::uint8_t> kind);
 
-/// Shares counted slice by slice, exactly: cost O(slices visible).
+/// Adds exact shares, slice by slice. Cost: O(visible slices).
 void addShares(const SliceColumns& slices, const TimeWindow& window, int columns, ColumnShares& shares);
 
-/// Busy share per kind in bins of equal length, halved level by level, so that ten million slices are drawn from a few
-/// bins per pixel. The finest bins hold two slices on average.
-/// A dominant-kind pyramid would be smaller, but names a wrong kind in a third of dense pixels.
+/// Busy share per kind in bins of equal length, on levels of halving resolution. Ten million slices can be drawn from a
+/// few bins per pixel. The finest bins hold two slices on average. A pyramid of dominant kinds would be smaller, but
+/// wrong in a third of dense pixels.
 /// Threading: immutable once built.
 class SharePyramid {
 public:
     explicit SharePyramid(const SliceColumns& slices);
 
-    /// Whether columns of this many ns have two bins or more; below that the slices themselves must be read.
+    /// True if a column of this many ns has at least two bins. Otherwise the slices themselves must be read.
     bool resolves(double ns_per_column) const;
-    /// Shares from the coarsest level that has two bins a column, edge bins by the part that overlaps.
+    /// Adds shares from the coarsest level with at least two bins per column. Bins at the edges count by their overlap.
     void addShares(const TimeWindow& window, int columns, ColumnShares& shares) const;
     std::span<const TaskKind> kinds() const { return kinds_; }
     std::size_t sizeBytes() const;
@@ -56,9 +56,9 @@ private:
     void addCoarser();
 
     TimeRange range_;
-    double binLength_ = 1;  // ns of the finest level
+    double binLength_ = 1;  // ns of the finest level's bins
     std::vector<TaskKind> kinds_;
-    std::array<std::uint8_t, kNumTaskKinds> position_{};  // of a kind in kinds_
+    std::array<std::uint8_t, kNumTaskKinds> position_{};  // index into kinds_, by kind
     std::vector<Level> levels_;                           // finest first
 };
 }  // namespace pipescope

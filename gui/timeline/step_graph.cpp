@@ -16,7 +16,7 @@ TaskKey with(const TaskKey& key, TaskKind kind, std::int32_t partition, std::int
     return {0, kind, partition, key.micro_batch, skip};
 }
 
-/// Where a task stands in the flow of a micro-batch's data: what it depends on always has a smaller number.
+/// Rank of a task in the data flow of a micro-batch. Dependencies always have smaller ranks.
 std::int32_t placeInFlow(const TaskKey& key, std::int32_t last) {
     const std::int32_t loss = 2 * last + 2;
     const std::int32_t backward = loss + 3 + 4 * (last - key.partition);
@@ -44,7 +44,7 @@ bool has(const std::vector<StepTaskIndex>& tasks, StepTaskIndex task) {
 StepGraph::StepGraph(const TimelineStore& store, std::int32_t step) : step_(step), lanes_(store.lanes().size()) {
     const StepSpan* span = store.step(step);
     range_ = span != nullptr ? span->range() : TimeRange{};
-    // A step's other tasks lie near it: copies and the optimizer that end after the last backward.
+    // Includes tasks of the step near its range: copies, and the optimizer, which end after the last backward.
     const std::int64_t margin = range_.length();
     const TimeRange near{range_.start - margin, range_.end + margin};
     for (std::uint32_t row = 0; row < store.rows().size() && span != nullptr; ++row) {
@@ -71,8 +71,8 @@ void StepGraph::order() {
             lastPartition_ = std::max(lastPartition_, task.key.partition);
         }
     }
-    // Nothing starts before what it waits for has ended, so start and end almost give the order. Tasks without duration
-    // at one instant remain: those stand as their data flows.
+    // Tasks start after their dependencies end, so start and end almost define the order. Tasks of zero duration at one
+    // instant are ordered by data flow.
     const auto rank = [this](const StepTask& task) {
         return std::tuple(task.start, task.end, placeInFlow(task.key, lastPartition_), task.lane, pack(task.key));
     };
@@ -108,7 +108,7 @@ void StepGraph::findPrevious() {
     previous_.assign(tasks_.size(), kNoTask);
     constexpr std::int64_t kOfTheLaneItself = -1;
     constexpr std::int64_t kUnknownReceiver = -2;
-    std::map<std::pair<std::int64_t, std::int64_t>, StepTaskIndex> last;  // of each lane, and of each link
+    std::map<std::pair<std::int64_t, std::int64_t>, StepTaskIndex> last;  // by lane, and by link
     for (StepTaskIndex i = 0; i < tasks_.size(); ++i) {
         std::int64_t link = kOfTheLaneItself;
         if (is_copy(tasks_[i].key.kind)) {
@@ -121,7 +121,7 @@ void StepGraph::findPrevious() {
 }
 
 std::optional<std::int32_t> StepGraph::producerPartition(StepTaskIndex skip) const {
-    constexpr std::ptrdiff_t kMostSeen = 256;  // a damaged trace must not cost the square of its tasks
+    constexpr std::ptrdiff_t kMostSeen = 256;  // limits the cost for a damaged trace, which would be quadratic
     const StepTask& skip_backward = tasks_[skip];
     const std::vector<StepTaskIndex>& order = lanes_[skip_backward.lane.index()];
     const auto later = std::lower_bound(order.begin(), order.end(), skip);
@@ -136,8 +136,8 @@ std::optional<std::int32_t> StepGraph::producerPartition(StepTaskIndex skip) con
 }
 
 void StepGraph::findPoppingPartitions() {
-    // Where a lane has several partitions, a copy may have waited for its link until the next of them was through; most
-    // have not.
+    // On a lane with several partitions, a copy may wait for its link until another partition's task has ended. Most
+    // copies do not, so the majority decides.
     std::map<std::int32_t, std::map<std::int32_t, int>> votes;
     std::map<std::int32_t, std::int32_t> from;
     for (StepTaskIndex i = 0; i < tasks_.size(); ++i) {
@@ -250,7 +250,7 @@ std::vector<StepTaskIndex> StepGraph::dependencies(StepTaskIndex index) const {
             break;
         case TaskKind::recompute:
             if (const StepTaskIndex loss = lossOf(-1); loss != kNoTask && tasks_[loss].key.micro_batch < 0) {
-                add(loss);  // with one loss for all, it separates the phases
+                add(loss);  // a single loss separates the phases
             }
             if (const StepTaskIndex gradient = gradientFor(key); recomputesWithGradient_ && !has(found, gradient)) {
                 add(gradient);
@@ -299,15 +299,15 @@ CriticalPath criticalPath(const StepGraph& tasks) {
         before.push_back(tasks.previous(at));
         StepTaskIndex latest = kNoTask;
         for (const StepTaskIndex each : before) {
-            // Tasks stand in topological order; only a damaged trace has one that stands before what it waits for, and
-            // must not send the walk round in a circle.
+            // Tasks are in topological order. Only a damaged trace has a task before its dependency; that must not
+            // cause an endless loop.
             const bool earlier = each != kNoTask && each < at && tasks.task(each).end <= task.end;
             if (earlier && (latest == kNoTask || tasks.task(each).end > tasks.task(latest).end)) {
                 latest = each;
             }
         }
         if (latest != kNoTask) {
-            // Negative where clocks of two lanes differ a little and the one seems to begin before the other's end.
+            // Negative if the lanes' clocks differ slightly and the task seems to start before the other one's end.
             path.waits += task.start - tasks.task(latest).end;
         }
         at = latest;

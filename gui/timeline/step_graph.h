@@ -22,40 +22,40 @@ struct StepTask {
     std::int64_t duration() const { return end - start; }
 };
 
-/// Position of a task in StepGraph.
+/// Index of a task in StepGraph.
 using StepTaskIndex = std::size_t;
 inline constexpr StepTaskIndex kNoTask = std::numeric_limits<StepTaskIndex>::max();
 
-/// The tasks of one step of a timeline, and what each had to wait for. What depends on what is read off the keys, so it
-/// is known of any trace, also of one whose options are not: as in schedule/task_graph.h. A skip's key tells where it
-/// was stashed; where it is popped is read off the step, since that partition's lane sends the gradient back. In a step
-/// without a backward phase a skip's copy therefore ends nowhere.
+/// The tasks of one step of a timeline and their dependencies. Dependencies follow from the keys as in
+/// schedule/task_graph.h, so they are known for any trace, even without its options. A skip's key gives only the
+/// stashing partition. The popping partition is found from the step: its lane sends the gradient back. A step without a
+/// backward phase therefore has skips without an end.
 /// Cost: O(slices within the step). Threading: immutable once built.
 class StepGraph {
 public:
     StepGraph(const TimelineStore& store, std::int32_t step);
 
     std::int32_t step() const { return step_; }
-    /// In a topological order, which is that of their starts too: a task stands behind all that ended before it began,
-    /// also behind copies that took no time. A task that ran a second time is there twice; its key finds the first one.
+    /// Tasks in topological order, which is also the order of their starts: after all tasks that ended before,
+    /// including copies of zero duration. A task that ran twice occurs twice; its key finds the first one.
     std::span<const StepTask> tasks() const { return tasks_; }
     const StepTask& task(StepTaskIndex index) const { return tasks_.at(index); }
-    /// The step of the key is ignored.
+    /// Finds a task by its key, ignoring the step.
     StepTaskIndex find(const TaskKey& key) const;
     StepTaskIndex indexOf(SliceRef slice) const;
-    /// What the task's data comes from, as far as it ran.
+    /// Tasks that deliver the task's input, as far as they ran.
     std::vector<StepTaskIndex> dependencies(StepTaskIndex index) const;
     std::vector<StepTaskIndex> dependents(StepTaskIndex index) const;
-    /// The task before it on its lane, or for a copy the copy before it on its link; kNoTask for the first.
+    /// The preceding task on its lane, or for a copy on its link; kNoTask for the first one.
     StepTaskIndex previous(StepTaskIndex index) const { return previous_.at(index); }
-    /// The partition in which the skip of this number ends; nothing if the step does not tell.
+    /// The partition that pops this skip. Empty if the step does not show it.
     std::optional<std::int32_t> poppingPartition(std::int32_t skip) const;
-    /// The lane that a copy goes to; nothing for other tasks, and where the step does not tell.
+    /// The lane that receives a copy. Empty for other tasks, or if the step does not show it.
     std::optional<LaneId> receiver(StepTaskIndex copy) const;
-    /// The compute tasks and losses of a lane, by start.
+    /// Compute tasks and losses of a lane, by start.
     std::span<const StepTaskIndex> laneOrder(LaneId lane) const;
     std::size_t numLanes() const { return lanes_.size(); }
-    /// First forward's start to last backward's end.
+    /// From the first forward's start to the last backward's end.
     TimeRange range() const { return range_; }
 
 private:
@@ -63,7 +63,7 @@ private:
     void findPoppingPartitions();
     void findPrevious();
     void findRecomputeStart();
-    /// What brings the gradient of the output of the key's partition.
+    /// The task that delivers the gradient of the output of the key's partition.
     StepTaskIndex gradientFor(const TaskKey& key) const;
     std::optional<std::int32_t> producerPartition(StepTaskIndex skip) const;
     void link();
@@ -73,10 +73,10 @@ private:
     std::int32_t step_;
     TimeRange range_;
     std::int32_t lastPartition_ = -1;
-    /// Read off the step too: no recompute began before its gradient was there (RecomputeStart::ordinary).
+    /// Found from the step: true if no recompute started before its gradient arrived (RecomputeStart::ordinary).
     bool recomputesWithGradient_ = false;
     std::vector<StepTask> tasks_;
-    std::unordered_map<std::uint64_t, StepTaskIndex> byKey_;  // packed, step 0
+    std::unordered_map<std::uint64_t, StepTaskIndex> byKey_;  // by packed key with step 0
     std::map<std::int32_t, LaneId> laneOf_;                   // by partition
     std::vector<StepTaskIndex> previous_;
     std::vector<std::vector<StepTaskIndex>> dependents_;
@@ -86,18 +86,18 @@ private:
         std::int32_t from = 0;
         std::int32_t to = 0;
     };
-    std::vector<SkipEnds> skips_;                       // those whose end is known, by number
-    std::multimap<std::int32_t, std::size_t> stashed_;  // positions in skips_, by partition
+    std::vector<SkipEnds> skips_;                       // skips with a known end, by number
+    std::multimap<std::int32_t, std::size_t> stashed_;  // indices into skips_, by partition
     std::multimap<std::int32_t, std::size_t> popped_;
 };
 
-/// The chain of tasks that made the step as long as it was: from its last task back, each time to whatever ended last
-/// of what the task waited for, data or its lane.
+/// The chain of tasks that determined the step's length. Goes back from the last task, each time to whatever ended last
+/// among the task's dependencies and its lane's previous task.
 struct CriticalPath {
-    std::vector<StepTaskIndex> tasks;  ///< from the step's start to its end
-    std::int64_t compute = 0;          ///< ns in forward, recompute, backward and loss
-    std::int64_t copies = 0;           ///< ns in copies, skips and sums over replicas
-    std::int64_t waits = 0;            ///< ns between one's end and the next one's start
+    std::vector<StepTaskIndex> tasks;  ///< in order of time
+    std::int64_t compute = 0;          ///< ns of forward, recompute, backward and loss
+    std::int64_t copies = 0;           ///< ns of copies, skips and all-reduces
+    std::int64_t waits = 0;            ///< ns between the end of a task and the start of the next
 
     std::int64_t length() const { return compute + copies + waits; }
 };

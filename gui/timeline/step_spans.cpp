@@ -7,7 +7,7 @@
 
 namespace pipescope {
 namespace {
-// Of a damaged trace whose every task claims a step of its own; a sound one has a few ten thousand.
+// Only a damaged trace, in which every task has its own step, exceeds this; a normal one has some ten thousand.
 constexpr std::size_t kMostFigures = 32'000'000;
 
 struct Bucket {
@@ -20,7 +20,7 @@ class Buckets {
 public:
     explicit Buckets(std::size_t lanes) : lanes_(std::max<std::size_t>(1, lanes)) {}
 
-    /// Nothing where there are too many. Neighbours mostly are of one step.
+    /// Null if there are too many steps. Neighbours usually belong to the same step.
     std::size_t* bucketOf(std::int32_t step) {
         if (last_ < buckets_.size() && buckets_[last_].step == step) {
             return &last_;
@@ -55,7 +55,7 @@ std::int32_t stepOf(std::uint64_t key) {
     return unpack(key).value_or(TaskKey{}).step;
 }
 
-/// Rows of one lane overlap each other: what two slices share counts once.
+/// Rows of one lane may overlap: shared time counts once.
 void addUnion(const std::vector<const StoredRow*>& rows, Buckets& buckets) {
     struct Piece {
         std::int32_t step;

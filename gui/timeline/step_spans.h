@@ -5,7 +5,7 @@
 #include <vector>
 
 namespace pipescope {
-/// Each step's span and bubble, as step_statistics() has them, in order of time; steps without a compute task are left
-/// out. One pass over the rows, which is what a run of ten thousand steps needs.
+/// Span and bubble of each step, as in step_statistics(), in order of time. Steps without a compute task are omitted.
+/// One pass over the rows, which is necessary for runs of ten thousand steps.
 std::vector<StepSpan> stepSpans(const std::vector<StoredRow>& rows, std::size_t lanes);
 }  // namespace pipescope

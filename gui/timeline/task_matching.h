@@ -9,14 +9,14 @@
 #include <vector>
 
 namespace pipescope {
-/// Why a task has no twin.
+/// Reasons why a task has no twin.
 enum class UnmatchedReason {
-    repeated,             ///< a task of this key ran in this step before
-    outside_the_step,     ///< the optimizer, or the sum over replicas, which no simulated step contains
-    copy_not_simulated,   ///< measured, but the simulation's lanes share a device, or it has no link
-    not_in_the_schedule,  ///< measured, but the simulated schedule has no such task
-    not_recorded,         ///< simulated, but the step does not have it
-    lost,                 ///< the same, of a trace that lost ranges
+    repeated,             ///< a task with this key ran earlier in the step
+    outside_the_step,     ///< the optimizer or an all-reduce, which simulated steps do not contain
+    copy_not_simulated,   ///< measured, but the simulated lanes share a device or have no link
+    not_in_the_schedule,  ///< measured, but not in the simulated schedule
+    not_recorded,         ///< simulated, but not in the measured step
+    lost,                 ///< as not_recorded, in a trace that lost ranges
 };
 QString describe(UnmatchedReason reason);
 
@@ -27,21 +27,21 @@ struct UnmatchedTask {
     UnmatchedReason reason = UnmatchedReason::not_recorded;
 };
 
-/// A measured task beside the simulated one, each since its own step's start.
+/// A measured task and its simulated twin, with times since the start of their own steps.
 struct TaskPair {
     SliceRef measured;
     SliceRef simulated;
-    TaskKey key;                   ///< of the measured one
-    std::int64_t startChange = 0;  ///< ns; measured minus simulated: above 0, it began later than simulated
+    TaskKey key;                   ///< of the measured task
+    std::int64_t startChange = 0;  ///< ns; measured minus simulated: positive if it started later than simulated
     std::int64_t endChange = 0;
     std::int64_t durationChange = 0;
 };
 
-/// One measured step joined with the simulated one by TaskKey. Each task of either is in exactly one of the two lists.
+/// Joins a measured step and the simulated step by TaskKey. Each task is in exactly one of the two lists.
 struct TaskMatching {
     std::vector<TaskPair> pairs;           ///< by measured start
-    std::vector<UnmatchedTask> unmatched;  ///< measured ones first
+    std::vector<UnmatchedTask> unmatched;  ///< measured tasks first
 };
-/// `lossy`: the recorder lost ranges, so that what is missing may have run.
+/// `lossy`: the recorder lost ranges, so a missing task may have run.
 TaskMatching matchTasks(const StepGraph& measured, const StepGraph& simulated, bool lossy = false);
 }  // namespace pipescope

@@ -10,18 +10,18 @@
 #include <vector>
 
 namespace pipescope {
-/// A task picked in one of the panes, and its twin in the other.
+/// A task selected in one pane, and its twin in the other.
 struct TaskSelection {
     Source source = Source::measured;
     SliceRef slice;
     std::optional<SliceRef> twin;
 
-    /// What to mark in the pane of `pane`, if anything.
+    /// The slice to mark in the pane, if any.
     std::optional<SliceRef> in(Source pane) const { return pane == source ? std::optional(slice) : twin; }
     friend bool operator==(const TaskSelection&, const TaskSelection&) = default;
 };
 
-/// A place on the time axis that someone wants to find again.
+/// A bookmark on the time axis.
 struct TimeMark {
     std::int64_t time = 0;  ///< ns of the recording
     QString note;
@@ -29,9 +29,8 @@ struct TimeMark {
     friend bool operator==(const TimeMark&, const TimeMark&) = default;
 };
 
-/// The one time axis of all panes: what is visible, the pointer's time, the selected task. Views show it and ask it to
-/// change; none of them keeps a range of its own, so they cannot drift apart.
-/// Threading: the GUI thread only.
+/// The time axis shared by all panes: visible window, cursor time, selected task. Views display it and request changes;
+/// none has a range of its own, so they cannot diverge. Threading: the GUI thread.
 class TimeAxisModel : public QObject {
     Q_OBJECT
 
@@ -40,34 +39,35 @@ public:
 
     const TimeRange& total() const { return total_; }
     const TimeWindow& window() const { return window_; }
-    /// Time zero of the ruler, in ns of the recording; the simulated step is drawn from here on.
+    /// Time zero of the ruler, in ns of the recording. The simulated step is drawn from here.
     std::int64_t origin() const { return origin_; }
     std::optional<std::int64_t> cursor() const { return cursor_; }
     const std::optional<TaskSelection>& selection() const { return selection_; }
-    /// By time.
+    /// Sorted by time.
     const std::vector<TimeMark>& marks() const { return marks_; }
 
-    /// The range that is measured, if any: its duration and what lanes did in it are shown.
+    /// The range to measure, if any. Its duration and the lanes' activity in it are shown.
     const std::optional<TimeRange>& range() const { return range_; }
 
-    /// Shows all of `total` and forgets the history.
+    /// Shows all of `total` and clears the history.
     void setTotal(const TimeRange& total);
     void setOrigin(std::int64_t origin);
     void setCursor(std::optional<std::int64_t> time);
-    /// Moves the cursor right by `ratio` of what is visible, within it; where none is in view it starts in the middle.
+    /// Moves the cursor right by `ratio` of the visible window, within it. Starts in the middle if no cursor is
+    /// visible.
     void moveCursor(double ratio);
     void select(const std::optional<TaskSelection>& selection);
     void setMarks(std::vector<TimeMark> marks);
-    /// Either end may come first.
+    /// Accepts the ends in either order.
     void setRange(std::optional<TimeRange> range);
-    /// The cursor becomes the one end of the range, and at the next call the other.
+    /// Makes the cursor one end of the range; the next call sets the other end.
     void markRangeEnd();
 
-    /// `anchor` is the place that keeps its time, 0 left edge, 1 right edge; `factor` < 1 zooms in.
+    /// `anchor` keeps its time: 0 is the left edge, 1 the right edge. `factor` < 1 zooms in.
     void zoom(double anchor, double factor);
-    /// Right by `ratio` of what is visible.
+    /// Moves right by `ratio` of the visible window.
     void pan(double ratio);
-    /// Puts the window where a scroll bar or a drag says, without a step of history per pixel.
+    /// Moves the window for a scroll bar or drag, without an entry in the history for every pixel.
     void scrollTo(const TimeWindow& window);
     void show(const TimeRange& range);
     void showAll();
@@ -85,7 +85,7 @@ Q_SIGNALS:
     void rangeChanged();
 
 private:
-    // A row of wheel clicks is one step of history, so that going back undoes the gesture and not its last click.
+    // A series of wheel clicks is one history entry, so that going back undoes the gesture and not its last click.
     enum class Gesture { none, zoom, pan, jump };
     void moveTo(const TimeWindow& window, Gesture gesture);
 
@@ -96,7 +96,7 @@ private:
     std::optional<TaskSelection> selection_;
     std::vector<TimeMark> marks_;
     std::optional<TimeRange> range_;
-    std::optional<std::int64_t> marked_;  // the first end, while the second is to come
+    std::optional<std::int64_t> marked_;  // the first end, until the second is set
     Gesture lastGesture_ = Gesture::none;
     std::vector<TimeWindow> past_;
     std::vector<TimeWindow> future_;

@@ -9,7 +9,7 @@
 
 namespace pipescope {
 namespace {
-// Labels with more steps than this before them become "base + rest".
+// Labels after more steps than this become "base + rest".
 constexpr std::int64_t kMostStepsInALabel = 100'000;
 
 struct Division {

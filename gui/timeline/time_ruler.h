@@ -13,18 +13,17 @@ struct RulerTick {
     QString label;  ///< empty for a minor tick
 };
 
-/// Ticks at 1, 2 or 5 times a power of ten ns. Where the labels' common part would be longer than what differs, it
-/// moves to `base`, shown once, and the labels count from there: "1.234 s" and "+5 µs".
+/// Ticks at 1, 2 or 5 times a power of ten ns. If the common part of the labels is longer than their differences, it
+/// moves to `base`, which is shown once, and labels count from there: "1.234 s" and "+5 µs".
 struct Ruler {
     std::int64_t step = 0;  ///< ns between labelled ticks
     QString base;           ///< empty if labels are complete
     std::vector<RulerTick> ticks;
 };
 
-/// The cursor's time as a ruler with this origin tells it, in the unit of its labels, as exactly as a pixel
-/// of the window can.
+/// The cursor's time on a ruler with this origin, in the unit of its labels, to the precision of a pixel.
 QString cursorTime(const TimeWindow& window, double width, std::int64_t origin, std::int64_t cursor);
 
-/// `origin` is time zero; labels stand `label_spacing` pixels apart or more.
+/// `origin` is time zero. Labels are at least `label_spacing` pixels apart.
 Ruler makeRuler(const TimeWindow& window, double width, std::int64_t origin, double label_spacing);
 }  // namespace pipescope

@@ -15,7 +15,7 @@ std::optional<RowBand> bandAt(const std::vector<RowBand>& rows, int y) {
     return found == rows.end() ? std::nullopt : std::optional(*found);
 }
 
-/// Rows of kernels below their lanes; a lane without kernels has none.
+/// Adds rows of kernels below their lanes. A lane without kernels gets none.
 int addKernelRows(const TimelineStore& kernels, TimelineLayout& layout) {
     int height = 0;
     for (std::uint32_t row = 0; row < kernels.rows().size(); ++row) {

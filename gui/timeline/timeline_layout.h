@@ -7,7 +7,7 @@
 #include <vector>
 
 namespace pipescope {
-/// Pixels down from the top of the first lane, before scrolling.
+/// Pixels from the top of the first lane, before scrolling.
 struct Band {
     int top = 0;
     int height = 0;
@@ -26,13 +26,13 @@ struct LaneBand {
     LaneId lane;
     Band band;                          ///< all rows of the lane
     std::vector<RowBand> rows;          ///< tasks above copies
-    std::vector<RowBand> kernels = {};  ///< below them; their rows are those of the store of kernels
+    std::vector<RowBand> kernels = {};  ///< below the lane's rows; row numbers refer to the kernel store
 };
 
-/// Where the rows of a store stand. Lanes share the available height evenly, within what is readable.
+/// Positions of a store's rows. Lanes share the available height evenly, within readable limits.
 struct TimelineLayout {
     std::vector<LaneBand> lanes;
-    int height = 0;  ///< of everything; more than what was available means scrolling
+    int height = 0;  ///< total height; scrolls if it exceeds the available height
 
     std::optional<RowBand> rowAt(int y) const;
     std::optional<RowBand> kernelRowAt(int y) const;
@@ -42,10 +42,10 @@ struct TimelineLayout {
 inline constexpr int kLowestTaskRow = 16;
 inline constexpr int kTallestTaskRow = 64;
 
-/// `kernels`: rows that stand below those of the same lane; null: none. Rows of tasks are `lowest` pixels high or more:
-/// a line of text, where that is higher than kLowestTaskRow.
+/// `kernels`: rows below those of the same lane; null: none. Rows of tasks are at least `lowest` pixels high: the
+/// height of a text line, if that exceeds kLowestTaskRow.
 TimelineLayout layoutRows(const TimelineStore& store, int available_height, const TimelineStore* kernels = nullptr,
                           int lowest = kLowestTaskRow);
-/// The same lanes with their rows of kernels in place of their tasks.
+/// The same lanes with kernel rows instead of task rows.
 TimelineLayout kernelLayout(const TimelineLayout& layout);
 }  // namespace pipescope

@@ -31,7 +31,7 @@ QBrush brushOf(BubbleCause cause, const TimelineColors& colors) {
         QRgb color;
         Qt::BrushStyle pattern;
     };
-    // Okabe and Ito's colours again, but as lines on the bubble's own ground: bars stay what catches the eye.
+    // Okabe and Ito's colours as lines on the bubble's background, so that the bars stay prominent.
     static constexpr std::array<Style, kNumBubbleCauses> kStyles{{{okabe_ito::kOrange, Qt::BDiagPattern},
                                                                   {okabe_ito::kBlue, Qt::FDiagPattern},
                                                                   {okabe_ito::kVermillion, Qt::DiagCrossPattern},

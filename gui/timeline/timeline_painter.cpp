@@ -12,12 +12,12 @@
 namespace pipescope {
 namespace {
 constexpr double kLeastBorderWidth = 4;
-constexpr int kKernelText = 9;           // pixels high
-constexpr double kLeastKernelName = 30;  // pixels wide
-// Fewer columns are drawn sooner than other threads wake up.
+constexpr int kKernelText = 9;           // pixels
+constexpr double kLeastKernelName = 30;  // pixels
+// With fewer columns, drawing is faster than waking up threads.
 constexpr std::size_t kColumnsWorthThreads = 20'000;
 constexpr std::size_t kMostVectorSlices = 50'000;
-// A row with more slices than one in this many pixels gets no labels: looking for wide ones would cost more than the
+// A row with less than this many pixels per slice gets no labels: the search for wide slices would cost more than the
 // drawing.
 constexpr std::ptrdiff_t kLeastPixelsPerSlice = 2;
 
@@ -147,7 +147,7 @@ void TimelinePainter::paintKernels(QPainter& painter, const TimelineScene& scene
 }
 
 void TimelinePainter::paintGaps(QPainter& painter, const TimelineScene& scene) const {
-    // Only what no row covers: at 4K the ground costs as much as everything on it.
+    // Paints only uncovered areas: at 4K the background costs as much as everything on it.
     const QRect& all = scene.lanes;
     int y = all.top();
     for (const LaneBand& lane : scene.layout.lanes) {
@@ -184,7 +184,7 @@ void TimelinePainter::refreshStrips(const TimelineScene& scene, double scale) {
     while (rasters_.size() < threads) {
         rasters_.emplace_back(colors_);
     }
-    // Rows are dealt out one by one: their costs differ with what is in them.
+    // Threads take rows one by one, since their costs differ.
     const auto work = [&](std::size_t i, std::size_t worker) {
         const bool copies = scene.store->rows()[stale[i]].copies;
         rasters_[worker].draw(*scene.store, scene.window,
@@ -209,7 +209,7 @@ void TimelinePainter::paintStrips(QPainter& painter, const TimelineScene& scene,
         for (const RowBand& row : lane.rows) {
             const QImage& strip = strips_[row.row].image;
             if (strip.isNull()) {
-                continue;  // never came into view
+                continue;  // never visible
             }
             const int bottom = std::min(device(row.band.bottom() - scene.scroll), device(scene.lanes.height()));
             for (int y = device(row.band.top - scene.scroll); y < bottom; y += strip.height()) {
@@ -264,7 +264,7 @@ void TimelinePainter::paintLabels(QPainter& painter, const TimelineScene& scene)
     labels_.begin(painter.font());
     for (const VisibleBar& bar : bars) {
         if (isVector(painter)) {
-            // Inside the bar, so that neighbours do not share a line twice as thick.
+            // Drawn inside the bar, so that neighbours do not add up to a line of double width.
             const double left = std::floor(bar.rect.left());
             painter.setPen(QPen(colors_.border, 0));
             painter.drawLine(QPointF(left, bar.rect.top()), QPointF(left, bar.rect.bottom() - 1));

@@ -19,12 +19,12 @@ class QPainter;
 namespace pipescope {
 struct TimelineMarks;
 
-/// What a pane shows at one moment.
+/// The visible content of a pane.
 struct TimelineScene {
     const TimelineStore* store = nullptr;
-    TimeWindow window;  ///< in the store's own times
+    TimeWindow window;  ///< in the store's times
     TimelineLayout layout;
-    QRect lanes;     ///< where lane bodies go, in widget pixels
+    QRect lanes;     ///< area of the lane bodies, in widget pixels
     int scroll = 0;  ///< pixels of the layout above the view
     std::optional<SliceRef> selected;
     bool selectedIsTwin = false;
@@ -32,23 +32,23 @@ struct TimelineScene {
     const TimelineMarks* marks = nullptr;  ///< null: none
 };
 
-/// Draws lane bodies, bar labels and marks. Bodies are an image that is kept between paints, so that a moving mark
-/// costs nothing; a vector device (SVG, PDF) gets real rectangles while there are few enough to be worth it.
+/// Draws lane bodies, bar labels and marks. Bodies are kept as an image between paints, so that moving a mark costs
+/// nothing. A vector device (SVG, PDF) gets real rectangles unless there are too many.
 class TimelinePainter {
 public:
     explicit TimelinePainter(const TimelineColors& colors);
 
     void setColors(const TimelineColors& colors);
-    /// `between` paints what belongs above the bars and below what is marked.
+    /// `between` paints what goes above the bars and below the marks.
     void paint(QPainter& painter, const TimelineScene& scene, const std::function<void()>& between = {});
-    /// Only the bars, over what was painted before, with a name in each that `nameOf` gives one and that is wide
-    /// enough.
+    /// Paints only the bars, over the existing content. A bar that is wide enough gets a name from `nameOf`, unless
+    /// that is empty.
     void paintKernels(QPainter& painter, const TimelineScene& scene, const std::function<QString(SliceRef)>& nameOf);
-    /// The next paint draws the bodies again.
+    /// Makes the next paint draw the bodies again.
     void invalidate() { strips_.clear(); }
 
 private:
-    /// Brings the strips up to date, `scale` device pixels per pixel.
+    /// Updates the strips at `scale` device pixels per pixel.
     void refreshStrips(const TimelineScene& scene, double scale);
     void paintStrips(QPainter& painter, const TimelineScene& scene, double scale) const;
     void paintBodies(QPainter& painter, const TimelineScene& scene);
@@ -62,19 +62,19 @@ private:
     LabelPainter labels_;
     struct Strip {
         QImage image;
-        TimeWindow window;  // it was drawn for
+        TimeWindow window;  // the window they were drawn for
     };
-    // One per row of the store, LaneRaster::kLines lines each: they stay in the cache while they are copied
-    // down their rows, which an image of the whole view would not.
+    // One per row of the store, with LaneRaster::kLines lines each. Unlike an image of the whole view, a strip stays in
+    // the cache while it is copied down its row.
     std::vector<Strip> strips_;
 };
 
-/// Where a time of a band stands in the widget; far beyond the edges it is cut off.
+/// Rectangle of a time range in a band, in widget pixels, clipped far beyond the edges.
 QRectF rectAt(const TimelineScene& scene, const Band& band, std::int64_t start, std::int64_t end);
-/// Where a slice stands in the widget.
+/// Rectangle of a slice, in widget pixels.
 QRectF sliceRect(const TimelineScene& scene, SliceRef ref);
-/// Calls `visit` with each slice of the row that is at least `least` pixels wide and within the window. Where a row is
-/// so dense that hardly any can be, it visits none unless `least` is 0.
+/// Calls `visit` for each slice of the row within the window that is at least `least` pixels wide. Skips rows too dense
+/// for such slices, unless `least` is 0.
 void visitVisible(const TimelineScene& scene, const RowBand& row, double least,
                   const std::function<void(const QRectF&, std::size_t index)>& visit);
 }  // namespace pipescope

@@ -9,8 +9,7 @@ class QLabel;
 namespace pipescope {
 class ElidedLabel;
 
-/// A timeline under a line that says where it comes from and its figures. Measured and simulated panes differ in their
-/// title and in the tint of that line.
+/// A timeline under a header line with its source and figures. Measured and simulated panes differ in title and tint.
 class TimelinePane : public QWidget {
     Q_OBJECT
 
@@ -18,7 +17,7 @@ public:
     TimelinePane(Source source, TimeAxisModel& axis, QWidget* parent = nullptr);
 
     TimelineView& view() const { return *view_; }
-    /// In place of MEASURED or SIMULATED; empty: that again.
+    /// Replaces MEASURED or SIMULATED; an empty title restores it.
     void setTitle(const QString& title);
     QString title() const;
     /// "step time 1.23 s · bubble 21.3 %"

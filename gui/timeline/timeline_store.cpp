@@ -25,7 +25,7 @@ Slice TimelineStore::slice(SliceRef ref) const {
 
 std::optional<SliceRef> TimelineStore::find(const TaskKey& key) const {
     const std::uint64_t packed = pack(key);
-    // A step's tasks lie within it, but for a late optimizer or copy.
+    // A step's tasks lie within its span, except for a late optimizer or copy.
     const StepSpan* span = step(key.step);
     const TimeRange within = span != nullptr ? span->range() : range_;
     for (const TimeRange& range : {within, range_}) {
@@ -51,7 +51,7 @@ std::optional<SliceRef> TimelineStore::sliceAt(std::uint32_t row, std::int64_t t
     const auto next = static_cast<std::size_t>(after - stored.end.begin());
     std::optional<SliceRef> nearest;
     std::int64_t best = reach;
-    // The slice before, which ended already, and the one that ends next.
+    // The previous slice, which has ended, and the one that ends next.
     for (std::size_t i = next == 0 ? 0 : next - 1; i <= next && i < stored.start.size(); ++i) {
         const std::int64_t away = std::max({std::int64_t{0}, stored.start[i] - time, time - stored.end[i]});
         if (away < best || (away == 0 && best == 0) || (away == best && !nearest)) {
@@ -63,7 +63,7 @@ std::optional<SliceRef> TimelineStore::sliceAt(std::uint32_t row, std::int64_t t
 }
 
 namespace {
-/// Of one row, whose slices do not overlap.
+/// Busy time of one row, whose slices do not overlap.
 std::int64_t busyOf(const StoredRow& row, const TimeRange& range) {
     const auto first =
         static_cast<std::size_t>(std::upper_bound(row.end.begin(), row.end.end(), range.start) - row.end.begin());
@@ -78,7 +78,7 @@ std::int64_t busyOf(const StoredRow& row, const TimeRange& range) {
     for (; i < end; ++i) {
         const std::size_t block = i / kBusyBlock;
         if (i % kBusyBlock == 0 && i > first && (block + 1) * kBusyBlock < end) {
-            const std::size_t last = (end - 1) / kBusyBlock;  // whole blocks, of which none is cut by the range
+            const std::size_t last = (end - 1) / kBusyBlock;  // whole blocks, entirely inside the range
             busy += row.busy[last] - row.busy[block];
             i = last * kBusyBlock;
         }

@@ -9,9 +9,9 @@
 
 namespace pipescope {
 namespace {
-// Shorter rows are read slice by slice at any zoom.
+// Shorter rows are read slice by slice at any zoom level.
 constexpr std::size_t kSlicesWorthAPyramid = 4096;
-// A sound lane needs one row, concurrent streams a few; a damaged trace must not fill the memory with rows.
+// A valid lane needs one row, concurrent streams a few. Limits the memory that a damaged trace can take.
 constexpr std::size_t kMostRowsOfALane = 32;
 constexpr std::size_t kMostLanes = kMostPartitions;
 
@@ -22,7 +22,7 @@ void append(std::vector<T>& to, std::vector<T>&& from) {
         return;
     }
     to.insert(to.end(), from.begin(), from.end());
-    from = {};  // frees it now: the next column needs the room
+    from = {};  // frees it now, to make room for the next column
 }
 
 void indexRow(StoredRow& row) {
@@ -84,7 +84,7 @@ TimelineStoreBuilder::TimelineStoreBuilder(Source source, std::vector<LaneInfo> 
 void TimelineStoreBuilder::add(const Slice& slice) {
     const std::size_t index = slice.lane.index();
     if (index >= lanes_.size()) {
-        if (index >= kMostLanes) {  // negative ones too
+        if (index >= kMostLanes) {  // includes negative lanes
             ++hidden_;
             return;
         }
@@ -128,7 +128,7 @@ void TimelineStoreBuilder::split(Columns&& columns, LaneId lane, bool copies, Fi
     std::iota(order.begin(), order.end(), 0U);
     std::stable_sort(order.begin(), order.end(),
                      [&](std::uint32_t a, std::uint32_t b) { return columns.start[a] < columns.start[b]; });
-    // A slice goes to the first row that is free at its start.
+    // Assigns a slice to the first row that is free at its start.
     const std::size_t first = finished.rows.size();
     for (const std::uint32_t i : order) {
         std::size_t depth = 0;

@@ -6,32 +6,32 @@
 #include <vector>
 
 namespace pipescope {
-/// Takes slices in any order, straight into the columns that a TimelineStore is made of. A copy of a builder is a
-/// snapshot: it can be finished while the original goes on.
-/// Threading: one thread at a time; several builders may be filled at once and joined.
+/// Collects slices in any order, directly into the columns of a TimelineStore. A copy of a builder is a snapshot: it
+/// can be finished while the original continues. Threading: one thread at a time; several builders can be filled in
+/// parallel and joined.
 class TimelineStoreBuilder {
 public:
     TimelineStoreBuilder(Source source, std::vector<LaneInfo> lanes);
 
     void add(const Slice& slice);
     void add(std::span<const Slice> slices);
-    /// What `later` took comes after what this one has.
+    /// Appends the slices of `later`.
     void join(TimelineStoreBuilder&& later);
     std::size_t size() const { return size_; }
 
-    /// Sorts what is not sorted, gives overlapping slices rows of their own, and builds the indexes, lane by lane on
-    /// every core. The builder is empty afterwards.
+    /// Sorts slices, gives overlapping ones separate rows, and builds the indexes, lane by lane on all cores. Leaves
+    /// the builder empty.
     TimelineStore finish();
 
 private:
-    /// The slices of a lane's tasks, or of its copies, in the order they came in.
+    /// Slices of a lane's tasks or copies, in order of arrival.
     struct Columns {
         std::vector<std::int64_t> start;
         std::vector<std::int64_t> end;
         std::vector<std::uint8_t> kind;
         std::vector<std::uint64_t> key;
         std::vector<std::int64_t> bytes;  // empty while all are 0
-        bool sorted = true;               // by start, none overlapping
+        bool sorted = true;               // by start, without overlap
 
         void add(const Slice& slice);
         void join(Columns&& later);
@@ -51,6 +51,6 @@ private:
     std::vector<LaneInfo> names_;
     std::vector<Lane> lanes_;
     std::size_t size_ = 0;
-    std::size_t hidden_ = 0;  // of impossible lanes
+    std::size_t hidden_ = 0;  // slices of invalid lanes
 };
 }  // namespace pipescope

@@ -18,7 +18,7 @@
 
 namespace pipescope {
 namespace {
-constexpr double kEdgeReach = 6;  // pixels beside an edge that a measured range keeps to
+constexpr double kEdgeReach = 6;  // pixels beside an edge to which a measured range snaps
 constexpr int kReach = 3;         // pixels beside a thin slice that still hit it
 constexpr int kPreferredLane = 32;
 }  // namespace
@@ -32,10 +32,10 @@ TimelineView::TimelineView(Source source, TimeAxisModel& axis, QWidget* parent)
 
 void TimelineView::setStore(std::shared_ptr<const TimelineStore> store) {
     store_ = std::move(store);
-    kernels_.reset();  // they stand below the other store's lanes
+    kernels_.reset();  // they belong to the other store's lanes
     hovered_.reset();
     hoveredKernel_.reset();
-    marks_.reset();  // they name slices of the other store
+    marks_.reset();  // they refer to slices of the other store
     updateGeometry();
     relayout();
 }
@@ -245,7 +245,7 @@ std::vector<TimelineView::RulerLabel> TimelineView::rulerLabels() const {
     for (const RulerTick& tick : ruler().ticks) {
         const double left = std::floor(lanes.left() + tick.x) + 3.5;
         const double width = std::ceil(metrics.horizontalAdvance(tick.label)) + 1;
-        // Part of a number is another number: a label that an edge or its neighbour would cut is left out.
+        // Part of a number reads as another number: omits labels that an edge or a neighbour would cut.
         if (!tick.label.isEmpty() && left >= free && left + width <= lanes.left() + lanes.width()) {
             labels.push_back({QRectF(left, 0, width, topMargin() - 4), tick.label});
             free = left + width;

@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace pipescope {
-/// One timeline on the shared time axis: ruler, lane names, slices.
+/// A timeline on the shared time axis: ruler, lane names, slices.
 class TimelineView : public AxisView {
     Q_OBJECT
 
@@ -23,52 +23,53 @@ public:
     /// Null: nothing to show.
     void setStore(std::shared_ptr<const TimelineStore> store);
     const TimelineStore* store() const { return store_.get(); }
-    /// What devices did for the tasks of each lane, in rows below them; null: nothing.
+    /// Sets the device work of each lane's tasks, shown in rows below them; null: none.
     void setKernels(std::shared_ptr<const KernelStore> kernels);
     const KernelStore* kernels() const { return kernels_.get(); }
-    /// Added to the store's times: a simulated step starts at 0 and is drawn where the measured one started.
+    /// Offset of the store's times: a simulated step starts at 0 and is drawn at the start of the measured one.
     void setShift(std::int64_t ns);
     std::int64_t shift() const { return shift_; }
-    /// What stands on top of the bars; null: nothing.
+    /// Sets the marks on top of the bars; null: none.
     void setMarks(std::shared_ptr<const TimelineMarks> marks);
     const TimelineMarks* marks() const { return marks_.get(); }
-    /// The text of a slice's tooltip, as HTML.
+    /// Sets the function that gives a slice's tooltip as HTML.
     void setDescription(std::function<QString(SliceRef)> describe) { describe_ = std::move(describe); }
-    /// The text of a bubble's tooltip, as HTML.
+    /// Sets the function that gives a bubble's tooltip as HTML.
     void setBubbleDescription(std::function<QString(const BubblePiece&)> describe) {
         describeBubble_ = std::move(describe);
     }
 
     QRectF rectOf(SliceRef slice) const;
-    /// The plate on the ruler that tells the cursor's time, in viewport pixels; empty while no cursor is in view.
+    /// Plate with the cursor's time on the ruler, in viewport pixels. Empty while no cursor is visible.
     QRectF cursorPlate() const;
     QString cursorText() const;
     std::optional<SliceRef> sliceAt(const QPoint& position) const;
-    /// A bubble that is shaded by its cause.
+    /// The bubble at a position, if it is shaded by its cause.
     std::optional<BubblePiece> bubbleAt(const QPoint& position) const;
-    /// The ruler's times that are drawn, each whole and apart from the others, in viewport pixels.
+    /// Drawn labels of the ruler, complete and not overlapping, in viewport pixels.
     struct RulerLabel {
         QRectF rect;
         QString text;
     };
     std::vector<RulerLabel> rulerLabels() const;
-    /// Of the store of kernels.
+    /// The slice of the kernel store at a position.
     std::optional<SliceRef> kernelAt(const QPoint& position) const;
     QRectF kernelRect(SliceRef kernel) const;
-    /// Of lanes, in viewport pixels; empty where the store has no such lane.
+    /// Rectangle of a lane in viewport pixels. Empty if the store has no such lane.
     QRect laneRect(LaneId lane) const;
     QString laneTitle(LaneId lane) const;
-    /// What is in view of the lane, as a screen reader says it.
+    /// Visible content of the lane, for screen readers.
     QString laneDescription(LaneId lane) const;
-    /// Picks the slice `by` places later on the row of the selected one; without one, the first that is visible.
+    /// Selects the slice `by` places later in the row of the selected one, or the first visible slice without a
+    /// selection.
     void moveSelection(int by);
-    /// Scrolls up or down so that the slice is on screen; the time axis stays.
+    /// Scrolls vertically until the slice is visible. Does not move the time axis.
     void reveal(SliceRef slice);
     QSize sizeHint() const override;
     QSize minimumSizeHint() const override;
 
 Q_SIGNALS:
-    /// The user picked a slice, or nothing.
+    /// The user selected a slice, or cleared the selection.
     void picked(std::optional<pipescope::SliceRef> slice);
 
 protected:
@@ -76,7 +77,7 @@ protected:
     void relayout() override;
     void hover(std::optional<QPoint> position) override;
     void click(const QPoint& position) override;
-    /// The nearest edge of a task of the row below the pointer, if one is a few pixels away.
+    /// Snaps to the nearest edge of a task in the row below the pointer, within a few pixels.
     std::int64_t placeAt(const QPoint& position) const override;
     void paintEvent(QPaintEvent* event) override;
     void changeEvent(QEvent* event) override;
@@ -94,10 +95,10 @@ private:
     QString toolTipAt(const QPoint& position) const;
     Ruler ruler() const;
     void paintRuler(QPainter& painter) const;
-    /// The cursor's time, on a plate over the ruler.
+    /// Draws the cursor's time on a plate over the ruler.
     void paintCursorTime(QPainter& painter) const;
     void paintGutter(QPainter& painter) const;
-    /// How busy each lane was in the measured range.
+    /// Shows how busy each lane was in the measured range.
     void paintShares(QPainter& painter) const;
 
     Source source_;

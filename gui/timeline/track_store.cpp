@@ -46,7 +46,7 @@ std::vector<TrackRun> visibleRuns(const TrackRow& row, const TimeWindow& window,
         }
         std::size_t next = i + 1;
         if (run.right - run.left < 1) {
-            // All that ends within this pixel is drawn as one, and need not be looked at.
+            // Ranges that end within this pixel are drawn as one and skipped.
             const std::int64_t edge = timeAt(window, width, std::floor(run.left) + 1);
             next = std::max(
                 next, static_cast<std::size_t>(

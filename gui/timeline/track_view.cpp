@@ -19,7 +19,7 @@ constexpr int kTrackGap = 5;
 constexpr double kLeastBorder = 4;
 constexpr std::int64_t kReachPixels = 3;
 
-/// The same text, the same colour. Neighbours of one colour are told apart by their edges and names.
+/// Colour by text. Edges and names separate neighbours of one colour.
 QColor colorOf(std::uint32_t text) {
     static constexpr std::array kColors{okabe_ito::kSky,    okabe_ito::kOrange, okabe_ito::kGreen,
                                         okabe_ito::kPurple, okabe_ito::kYellow, okabe_ito::kGrey};

@@ -7,8 +7,7 @@
 #include <optional>
 
 namespace pipescope {
-/// Threads and streams on the shared time axis: a row for each depth of each of them, a bar for each range, its name
-/// where it fits.
+/// Threads and streams on the shared time axis: one row per nesting depth, one bar per range, with its name if it fits.
 class TrackView : public AxisView {
     Q_OBJECT
 
@@ -19,7 +18,7 @@ public:
     void setStore(std::shared_ptr<const TrackStore> store);
     bool empty() const { return !store_ || store_->rows.empty(); }
     std::optional<TrackRef> rangeAtPixel(const QPoint& position) const;
-    /// Where a row stands in viewport pixels.
+    /// Rectangle of a row in viewport pixels.
     QRect rowRect(std::size_t row) const;
     QSize sizeHint() const override;
     QSize minimumSizeHint() const override;

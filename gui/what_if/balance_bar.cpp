@@ -156,7 +156,7 @@ void BalanceBar::paintLayers(QPainter& painter) const {
     const QRectF bar = layersRect();
     const TimelineColors colors = timelineColors(palette());
     painter.fillRect(bar, colors.bubble);
-    double drawn = -1;  // thousands of layers share pixels: a line each would only be a slower grey
+    double drawn = -1;  // thousands of layers share pixels: a line for each would only draw a slow grey
     for (std::size_t l = 0; l + 1 < places_.size(); ++l) {
         const double left = xOfLayer(l);
         const double right = xOfLayer(l + 1);
@@ -194,7 +194,7 @@ void BalanceBar::paintPartitions(QPainter& painter) const {
             if (needs > line.width() || line.bottom() > rect.bottom()) {
                 continue;
             }
-            if (over) {  // text stays readable on the hatching
+            if (over) {  // keeps text readable on the hatching
                 painter.fillRect(QRectF(line.left() - 1, line.top(), needs + 2, line.height()), ground);
             }
             painter.setPen(textOn(ground));
@@ -223,7 +223,7 @@ void BalanceBar::paintCuts(QPainter& painter) const {
         const double x = cutX(cut);
         painter.setPen(QPen(colors.selection, focused ? 4 : 2));
         painter.drawLine(QPointF(x, bar.top() - 4), QPointF(x, bar.bottom()));
-        if (focused) {  // a frame about the handle: seen without colour
+        if (focused) {  // a frame around the handle, visible without colour
             painter.setPen(QPen(palette().color(QPalette::Highlight), 2));
             painter.setBrush(Qt::NoBrush);
             painter.drawRect(QRectF(x - 5, bar.top() - 8, 10, bar.height() + 9));

@@ -10,19 +10,19 @@
 #include <vector>
 
 namespace pipescope {
-/// What a BalanceBar shows.
+/// Content of a BalanceBar.
 struct BalanceScene {
     std::shared_ptr<const Profile> profile;  ///< for the layers' names
     LayerSums sums;
     Balance balance{{1}};
-    std::optional<Balance> ghost;  ///< where the best cuts are, if known
-    std::vector<Bytes> peaks;      ///< of each partition's lane; empty if not known
-    std::vector<Bytes> limits;     ///< of each partition's lane; empty without
+    std::optional<Balance> ghost;  ///< the best cuts, if known
+    std::vector<Bytes> peaks;      ///< of each partition's lane; empty if unknown
+    std::vector<Bytes> limits;     ///< of each partition's lane; empty without limits
 };
 
-/// The layers of a model as a bar, above its partitions, with cuts that mouse and keys move: drag a cut, or focus it
-/// with Tab and move it with the arrows (a layer), Shift + arrows (ten), Home and End (as far as it goes). The best
-/// cuts stand as ghosts. It changes nothing by itself: it says which cut should go where.
+/// The layers of a model as a bar above its partitions, with cuts that mouse and keys can move. Drag a cut, or focus it
+/// with Tab and use the arrows (one layer), Shift + arrows (ten), Home and End (as far as possible). The best cuts
+/// appear as ghosts. The bar changes nothing by itself: it emits the requested cuts.
 class BalanceBar : public QWidget {
     Q_OBJECT
 
@@ -31,23 +31,23 @@ public:
 
     void setScene(BalanceScene scene);
     void setLayerWidth(LayerWidth width);
-    /// The cut that keys move; nothing with one partition.
+    /// The cut moved by keys. Empty with a single partition.
     std::optional<std::size_t> focusedCut() const;
     double cutX(std::size_t cut) const;
-    /// Where the ghost of a cut stands; nothing without ghosts.
+    /// Position of a cut's ghost. Empty without ghosts.
     std::optional<double> ghostX(std::size_t cut) const;
     QRectF partitionRect(std::size_t partition) const;
-    /// "25 layers, 12.3 ms, 4.2 GiB": what stands on a partition if there is room.
+    /// Texts on a partition if there is room: "25 layers, 12.3 ms, 4.2 GiB".
     QStringList partitionFacts(std::size_t partition) const;
     bool isOverLimit(std::size_t partition) const;
-    /// Of the layer, or the partition, at a place: what the tooltip says.
+    /// Tooltip text of the layer or partition at a position.
     QString descriptionAt(const QPoint& position) const;
     QSize sizeHint() const override;
     QSize minimumSizeHint() const override;
 
 Q_SIGNALS:
     void cutMoved(std::size_t cut, std::int64_t layer);
-    /// A drag or a key press begins.
+    /// A drag or key press starts.
     void gestureStarted();
 
 protected:
@@ -75,6 +75,6 @@ private:
     LayerWidth width_ = LayerWidth::time;
     std::vector<double> places_{0, 1};
     std::size_t focused_ = 0;
-    std::optional<double> grabbed_;  // how far from the cut the pointer holds it
+    std::optional<double> grabbed_;  // distance between cut and pointer while dragging
 };
 }  // namespace pipescope

@@ -7,7 +7,7 @@
 
 namespace pipescope {
 namespace {
-/// Of the whole bar, shared by all layers alike: what keeps a layer that costs nothing from vanishing.
+/// Share of the bar that is divided evenly among the layers, so that layers without cost stay visible.
 constexpr double kEvenPart = 0.05;
 }  // namespace
 

@@ -8,22 +8,22 @@
 #include <vector>
 
 namespace pipescope {
-// Cut k stands between partitions k and k + 1: it is the index of the first layer of partition k + 1.
+// Cut k is between partitions k and k + 1: the index of the first layer of partition k + 1.
 
-/// All cuts, ascending; one fewer than partitions.
+/// All cuts in ascending order; one fewer than partitions.
 std::vector<std::size_t> cutsOf(const Balance& balance);
-/// The balance with one cut moved towards `layer`, as far as its neighbours let it: no partition loses its last layer.
+/// The balance with one cut moved towards `layer`, limited by its neighbours: each partition keeps at least one layer.
 Balance withCut(const Balance& balance, std::size_t cut, std::int64_t layer);
 
-/// What each layer's place in the bar is wide as.
+/// Quantity that determines a layer's width in the bar.
 enum class LayerWidth {
-    time,    ///< its forward, recompute and backward
-    memory,  ///< its parameters, gradients, output and saved tensors
+    time,    ///< forward, recompute and backward
+    memory,  ///< parameters, gradients, output and saved tensors
     equal,
 };
 
-/// What layers cost one lane for one micro-batch of the scenario, as running sums: of layers [a, b) it is
-/// sum[b] - sum[a]. Times in ns, sizes in bytes.
+/// Running sums of the layers' costs on one lane, for one micro-batch of the scenario. Layers [a, b) cost sum[b] -
+/// sum[a]. Times in ns, sizes in bytes.
 struct LayerSums {
     std::vector<double> time{0};
     std::vector<double> memory{0};
@@ -33,9 +33,9 @@ struct LayerSums {
 };
 LayerSums layerSums(const Profile& profile, const Scenario& scenario);
 
-/// Where each layer starts in a bar of length 1, and 1 behind the last. Ascending; each layer has some width, so that
-/// every cut has a place of its own.
+/// Start of each layer in a bar of length 1, and 1 after the last one. Strictly ascending, so that every cut has its
+/// own position.
 std::vector<double> layerPlaces(const LayerSums& sums, LayerWidth width);
-/// The cut position (a layer index, 1 to the layers less 1) nearest to a place.
+/// The cut (a layer index from 1 to the number of layers - 1) nearest to a position.
 std::int64_t layerAtPlace(const std::vector<double>& places, double place);
 }  // namespace pipescope

@@ -15,7 +15,7 @@
 
 namespace pipescope {
 namespace {
-constexpr int kCutControl = 1000;  // behind the panel's; one for each cut
+constexpr int kCutControl = 1000;  // after the panel's controls; one for each cut
 }  // namespace
 
 BalanceEditor::BalanceEditor(ScenarioModel& model, QWidget* parent)

@@ -9,13 +9,12 @@ class BalanceBar;
 class ElidedLabel;
 class ScenarioModel;
 
-/// The bar of layers with its cuts, wired to a scenario: moving a cut changes it, step by undoable step, and the bar
-/// follows what the simulation says. Below: what the balance costs against the best one.
+/// A balance bar connected to a scenario. Moving a cut changes the scenario, with undo, and the bar shows the simulated
+/// result. A text below compares the balance with the best one.
 class BalanceEditor : public QWidget {
     Q_OBJECT
 
 public:
-    /// `model` must outlive the editor.
     explicit BalanceEditor(ScenarioModel& model, QWidget* parent = nullptr);
 
     BalanceBar& bar() const { return *bar_; }

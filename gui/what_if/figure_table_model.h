@@ -8,8 +8,8 @@
 #include <vector>
 
 namespace pipescope {
-/// The figures of a scenario as plain numbers, one a row, for a file: name, value, value of the reference. Below them
-/// the memory limit and where the steps lie.
+/// The figures of a scenario as plain numbers for a file, one per row: name, value, value of the reference. The memory
+/// limit and the range of step times follow.
 class FigureTableModel : public QAbstractTableModel {
     Q_OBJECT
 

@@ -57,7 +57,7 @@ void LaneSpeedEditor::setSpeeds(const std::vector<double>& speeds, int lanes) {
         choice_->setCurrentIndex(std::clamp(chosen, 0, lanes));
     }
     for (std::size_t lane = 0; lane < speeds_.size(); ++lane) {
-        // What is not 1 can be seen without choosing each lane.
+        // Shows speeds other than 1 without the need to select each lane.
         const QString speed = QLocale().toString(speeds_[lane], 'g', 3);
         const QString text = speeds_[lane] == 1.0 ? tr("lane %1").arg(lane) : tr("lane %1 (%2×)").arg(lane).arg(speed);
         choice_->setItemText(static_cast<int>(lane) + 1, text);

@@ -10,27 +10,27 @@ class QComboBox;
 namespace pipescope {
 class ValueSlider;
 
-/// Speeds of lanes against the profiled device: a choice of the lane, or all of them, and a slider. One line, however
-/// many lanes there are.
+/// Speeds of lanes relative to the profiled device: a choice of one or all lanes, and a slider. Takes one line for any
+/// number of lanes.
 class LaneSpeedEditor : public QWidget {
     Q_OBJECT
 
 public:
     explicit LaneSpeedEditor(QWidget* parent = nullptr);
 
-    /// Shows speeds; nothing is emitted. Empty: all 1.
+    /// Shows speeds without emitting a signal. Empty: all 1.
     void setSpeeds(const std::vector<double>& speeds, int lanes);
     QComboBox& choice() const { return *choice_; }
     ValueSlider& slider() const { return *slider_; }
 
 Q_SIGNALS:
-    /// One for each lane; empty if all are 1.
+    /// One per lane; empty if all are 1.
     void speedsChanged(const std::vector<double>& speeds);
     void gestureStarted();
     void refused(const QString& why);
 
 private:
-    /// Nothing: all lanes.
+    /// The selected lane, or empty for all lanes.
     std::optional<std::size_t> lane() const;
     void showSpeed();
 

@@ -13,7 +13,7 @@
 namespace pipescope {
 namespace {
 constexpr std::size_t kMostLanesDrawn = 64;
-constexpr double kLimitBeyond = 4;  // a limit this many times the highest peak would leave nothing to see
+constexpr double kLimitBeyond = 4;  // a limit at this multiple of the highest peak would leave nothing to see
 
 const QColor kBar = QColor::fromRgb(0x56B4E9);
 const QColor kOver = QColor::fromRgb(0xD55E00);
@@ -119,7 +119,7 @@ void PeakBars::paintEvent(QPaintEvent*) {
     painter.setPen(QPen(colors.limit, 2));
     for (std::size_t lane = 0; lane < numLanes(); ++lane) {
         if (const std::optional<double> x = limitX(lane)) {
-            // One line through all rows where all lanes have one limit.
+            // A continuous line if all lanes have the same limit.
             const double top = lane == 0 ? 0 : barOf(lane).top() - 1;
             const double bottom = lane + 1 == numLanes() ? height() : barOf(lane).bottom() + 1;
             painter.drawLine(QPointF(*x, top), QPointF(*x, bottom));

@@ -9,8 +9,8 @@
 #include <vector>
 
 namespace pipescope {
-/// Peak memory of each lane as a bar, against the limit as a red line. A lane above it is hatched and marked, so that
-/// nothing depends on the colour.
+/// Peak memory of each lane as a bar, with the limit as a red line. A lane over its limit is hatched and marked, so
+/// that colour is not the only cue.
 class PeakBars : public QWidget {
     Q_OBJECT
 
@@ -18,7 +18,7 @@ public:
     explicit PeakBars(QWidget* parent = nullptr);
     /// Null: nothing to show.
     void setScenario(std::shared_ptr<const SimulatedScenario> scenario);
-    /// Where a lane's limit stands, in pixels; nothing without one or where it is beyond the scale.
+    /// Position of a lane's limit in pixels. Empty without a limit, or if it is outside the scale.
     std::optional<double> limitX(std::size_t lane = 0) const;
     QRectF barOf(std::size_t lane) const;
     QSize sizeHint() const override;
@@ -35,6 +35,6 @@ private:
     Bytes mostShown() const;
 
     std::shared_ptr<const SimulatedScenario> scenario_;
-    std::vector<Bytes> limits_;  // of each lane; empty without
+    std::vector<Bytes> limits_;  // of each lane; empty without limits
 };
 }  // namespace pipescope

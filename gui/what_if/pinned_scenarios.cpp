@@ -16,7 +16,7 @@
 
 namespace pipescope {
 namespace {
-/// Name and configuration stand before the figures.
+/// The name and configuration precede the figures.
 constexpr int kNameColumns = 2;
 }  // namespace
 

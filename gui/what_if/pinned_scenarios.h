@@ -12,7 +12,7 @@ class QPushButton;
 class QTableView;
 
 namespace pipescope {
-/// Figures of pinned scenarios, one a row; the first is what the others are compared with.
+/// Figures of pinned scenarios, one per row. The first is the reference.
 class PinnedTableModel : public QAbstractTableModel {
     Q_OBJECT
 
@@ -38,17 +38,17 @@ public:
 
     explicit PinnedScenarios(QWidget* parent = nullptr);
 
-    /// Keeps a scenario that runs; with four kept already the panel says so and keeps none. The same one is kept once.
+    /// Pins a scenario that can run. Pins no duplicates. If four are pinned already, shows a message instead.
     void pin(const std::shared_ptr<const SimulatedScenario>& scenario, const QString& name);
     void clear();
     const std::vector<PinnedScenario>& scenarios() const { return scenarios_; }
     QTableView& table() const { return *table_; }
     ScenarioTimelines& timelines() const { return *timelines_; }
-    /// What there is to say to the user, such as that all places are taken.
+    /// Message for the user, such as that all places are taken.
     QString message() const;
 
 Q_SIGNALS:
-    /// The user wants a pinned scenario back in the panel.
+    /// The user wants to load a pinned scenario into the panel.
     void opened(const pipescope::Scenario& scenario);
 
 protected:

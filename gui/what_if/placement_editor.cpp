@@ -24,7 +24,7 @@ QStringList wordsOf(const QString& list) {
     return words;
 }
 
-/// Nothing if a word is no lane's number.
+/// Empty if a word is not a lane number.
 std::optional<std::vector<LaneId>> lanesNamed(const QString& list) {
     std::vector<LaneId> lanes;
     for (const QString& word : wordsOf(list)) {
@@ -74,7 +74,7 @@ PlacementEditor::PlacementEditor(QFormLayout& form, QWidget& parent)
     linkSharing_->addItem(tr("none: one link per pair"), static_cast<int>(LinkSharing::none));
     linkSharing_->addItem(tr("the sender's port"), static_cast<int>(LinkSharing::sender));
     linkSharing_->addItem(tr("one bus"), static_cast<int>(LinkSharing::all));
-    linkSharing_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);  // no wider than the others
+    linkSharing_->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);  // as wide as others
     linkSharing_->setAccessibleName(tr("What copies share"));
     linkSharing_->setToolTip(tr("Copies that share it get equal parts of the bandwidth"));
     form.addRow(tr("Placement"), placement_);

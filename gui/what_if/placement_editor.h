@@ -13,18 +13,18 @@ class QLineEdit;
 namespace pipescope {
 class QuantityBox;
 
-/// Rows of a form about what partitions and lanes share: the lane of each partition, the device of each lane, the cores
-/// that "cpu" lanes share, and the links. Lists are written as for `pipescope simulate`.
+/// Form rows for shared resources: the lane of each partition, the device of each lane, the cores shared by "cpu"
+/// lanes, and the links. Lists use the syntax of `pipescope simulate`.
 class PlacementEditor : public QObject {
     Q_OBJECT
 
 public:
     using Change = std::function<void(Scenario&)>;
 
-    /// Adds its rows to `form`, whose widget becomes the parent of their fields.
+    /// Adds its rows to `form`. `parent` becomes the parent of the fields.
     explicit PlacementEditor(QFormLayout& form, QWidget& parent);
 
-    /// Shows what the options say; nothing is emitted.
+    /// Shows options without emitting a signal.
     void setOptions(const PipelineOptions& options);
     QLineEdit& placement() const { return *placement_; }
     QLineEdit& devices() const { return *devices_; }
@@ -32,9 +32,9 @@ public:
     QComboBox& linkSharing() const { return *linkSharing_; }
 
 Q_SIGNALS:
-    /// The user wants the scenario changed; `what` names the change for undo.
+    /// The user changes the scenario. `what` names the change for undo.
     void changed(const QString& what, const pipescope::PlacementEditor::Change& change);
-    /// What was typed means nothing.
+    /// The input is invalid.
     void failed(const QString& text);
 
 private:

@@ -37,7 +37,7 @@ Preset schedulePreset(Schedule schedule, const QString& name) {
             }};
 }
 
-/// The micro-batch stays as large as it is, or the number of samples does.
+/// Keeps either the micro-batch size or the number of samples.
 Preset microBatchPreset(const QString& name, double factor, bool batchToo) {
     return {text(QT_TRANSLATE_NOOP("Presets", "Micro-batches")), name,
             [factor, batchToo](const Profile&, const Scenario& present) {

@@ -8,14 +8,14 @@
 #include <vector>
 
 namespace pipescope {
-/// A change of a scenario that people often ask about.
+/// A frequently used change of a scenario.
 struct Preset {
-    QString group;  ///< those of one group stand together
+    QString group;  ///< heading of the menu section
     QString name;
     std::function<Scenario(const Profile& profile, const Scenario& present)> change;
 };
 
-/// In the order of the menu. Rates of links are what programs reach: the published peak times three quarters (PCIe) or
-/// four fifths, as the device catalogue assumes.
+/// Presets in menu order. Link rates are realistic ones: the published peak times three quarters (PCIe) or four fifths,
+/// as in the device catalogue.
 const std::vector<Preset>& presets();
 }  // namespace pipescope

@@ -28,7 +28,7 @@ QString changeOf(double value, double reference) {
     return formatShareChange(ratio(value, reference));
 }
 
-/// The fullest lane's peak, and what it may hold.
+/// Peak and limit of the fullest lane.
 QString peakText(const SimulatedScenario& scenario) {
     const std::vector<SimulatedLane>& lanes = scenario.simulation.lanes;
     const auto fullest = std::max_element(lanes.begin(), lanes.end(), [](const auto& one, const auto& other) {
@@ -41,7 +41,7 @@ QString peakText(const SimulatedScenario& scenario) {
                               : peak;
 }
 
-/// Bubble and utilization change by points, not by a share of a share.
+/// True for bubble and utilization, whose change is in points rather than a share of a share.
 bool isShare(std::size_t figure) {
     return figure == 1 || figure == 2;
 }
@@ -72,7 +72,7 @@ std::vector<ScenarioFigure> figuresWithoutValues() {
                QT_TRANSLATE_NOOP("ScenarioFigures", "Of the lane that needs most"), "peak_bytes")};
 }
 
-/// In the order of the figures.
+/// Plain values in the order of the figures.
 std::array<QVariant, 6> plainFigures(const SimulatedScenario& scenario) {
     const Simulation& one = scenario.simulation;
     return {static_cast<qlonglong>(one.step_time.count()),

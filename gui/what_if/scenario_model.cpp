@@ -13,12 +13,12 @@
 
 namespace pipescope {
 namespace {
-constexpr std::chrono::milliseconds kFrame{12};  // of the 16 of a frame: the rest is for drawing
-constexpr double kFirstGuess = 3'000;            // ns a task
-constexpr int kSearchDelay = 150;                // ms without a change before cuts are looked for
-constexpr int kBandDelay = 250;                  // ms without a change before the variation of steps is
+constexpr std::chrono::milliseconds kFrame{12};  // of the 16 ms of a frame; the rest is for drawing
+constexpr double kFirstGuess = 3'000;            // ns per task
+constexpr int kSearchDelay = 150;                // ms without a change before the search for cuts starts
+constexpr int kBandDelay = 250;                  // ms without a change before the variation of steps is computed
 
-/// A balance, or why there is none.
+/// A balance, or the reason why there is none.
 using SearchResult = std::variant<Balance, QString>;
 
 SearchResult searchFor(const std::shared_ptr<const Profile>& profile, const Scenario& scenario,
@@ -37,7 +37,7 @@ bool differInCutsOnly(const Scenario& one, Scenario other) {
 }
 }  // namespace
 
-/// From one scenario to another, and back.
+/// A change from one scenario to another, and back.
 class ScenarioCommand : public QUndoCommand {
 public:
     ScenarioCommand(ScenarioModel& model, Scenario next, const QString& what, int control)
@@ -55,7 +55,7 @@ public:
     void redo() override { model_.apply(after_); }
     int id() const override { return control_; }
     bool mergeWith(const QUndoCommand* other) override {
-        const auto* next = static_cast<const ScenarioCommand*>(other);  // of the same id
+        const auto* next = static_cast<const ScenarioCommand*>(other);  // has the same id
         if (next->gesture_ != gesture_) {
             return false;
         }
@@ -129,7 +129,7 @@ void ScenarioModel::backToRecorded() {
 }
 
 void ScenarioModel::apply(const Scenario& scenario) {
-    // Where the best cuts are does not depend on where they are now: they stay in sight while one is dragged.
+    // The best cuts do not depend on the current cuts: they stay visible while one is dragged.
     const bool sameBest = optimal_ && differInCutsOnly(scenario_, scenario);
     scenario_ = scenario;
     ++generation_;
@@ -189,7 +189,7 @@ ScenarioModel::Timed ScenarioModel::timed(const Profile& profile, const Scenario
 
 void ScenarioModel::learn(double nsPerTask) {
     if (nsPerTask > 0) {
-        nsPerTask_ = (nsPerTask_ + nsPerTask) / 2;  // one hiccup of the machine is not what it always takes
+        nsPerTask_ = (nsPerTask_ + nsPerTask) / 2;  // averaged, to damp outliers
     }
 }
 
@@ -201,7 +201,7 @@ void ScenarioModel::simulateNow() {
 
 void ScenarioModel::simulateInWorker() {
     if (working_) {
-        return;  // what is asked for now is simulated when the worker comes back
+        return;  // the present scenario is simulated when the worker returns
     }
     working_ = true;
     auto* watcher = new QFutureWatcher<Timed>(this);
@@ -210,7 +210,7 @@ void ScenarioModel::simulateInWorker() {
         watcher->deleteLater();
         const Timed done = watcher->result();
         learn(done.nsPerTask);
-        // A drag goes on meanwhile: a result on the way is better than none, as long as none goes back.
+        // During a drag, an outdated result is better than none, as long as results do not go backwards.
         if (generation > shownGeneration_) {
             show(generation, done.result);
         }
@@ -270,7 +270,7 @@ void ScenarioModel::searchOptimal() {
         watcher->deleteLater();
         const SearchResult result = watcher->result();
         if (generation != generation_ || !std::holds_alternative<Balance>(result)) {
-            return;  // no ghosts: what is wrong stands among the scenario's messages
+            return;  // no ghosts; the scenario's messages give the reason
         }
         optimal_ = std::get<Balance>(result);
         Q_EMIT optimalBalanceChanged();

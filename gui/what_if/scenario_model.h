@@ -13,12 +13,12 @@ class QTimer;
 class QUndoStack;
 
 namespace pipescope {
-/// The scenario that is being played with, what it gives, and how it came about. Panel, balance editor and plan change
-/// it, and window and panel show it; none of them knows another.
+/// The current what-if scenario, its result, and its history. Panel, balance editor and plan change it; window and
+/// panel display it. None of them knows the others.
 ///
-/// Every change is one step of undo; changes of one control during one gesture (a drag, a key held down) are one step
-/// together. A change is simulated at once where that takes less than a frame, so that timelines follow a slider, and
-/// else in a worker; of its results those are dropped that are older than what is shown.
+/// Every change is an undo step; changes of one control in one gesture (a drag, a held key) form a single step. A
+/// change is simulated immediately if that takes less than a frame, so that timelines follow a slider. Otherwise it is
+/// simulated in a worker, and results older than the displayed one are dropped.
 /// Threading: the GUI thread.
 class ScenarioModel : public QObject {
     Q_OBJECT
@@ -27,52 +27,51 @@ public:
     explicit ScenarioModel(QObject* parent = nullptr);
     ~ScenarioModel() override;
 
-    /// Starts afresh with a profile and what was recorded, or the default where nothing was. Null: nothing to play
-    /// with.
+    /// Restarts with a profile and the recorded scenario, or the default if nothing was recorded. Null: no scenario.
     void setProfile(std::shared_ptr<const Profile> profile, std::optional<Scenario> recorded, bool isRecording = true);
-    /// The profiled device's; null where there is nothing to play with.
+    /// The profile of the profiled device; null if there is no scenario.
     const std::shared_ptr<const Profile>& profile() const { return profile_; }
     bool isEmpty() const { return profile_ == nullptr; }
 
     const Scenario& scenario() const { return scenario_; }
-    /// What to go back to.
+    /// The scenario to return to.
     const Scenario& recorded() const { return recorded_; }
     bool isAsRecorded() const { return scenario_ == recorded_; }
-    /// False: nothing was recorded, what to go back to is the default for a bare profile.
+    /// False if nothing was recorded: recorded() is then the default for a bare profile.
     bool hasRecording() const { return hasRecording_; }
-    /// Of the recorded scenario, to compare with.
+    /// Result of the recorded scenario, for comparison.
     const std::shared_ptr<const SimulatedScenario>& recordedResult() const { return recordedResult_; }
-    /// Of the latest scenario that was simulated; null before the first.
+    /// Result of the latest simulated scenario; null before the first.
     const std::shared_ptr<const SimulatedScenario>& result() const { return result_; }
-    /// The result is of an earlier scenario, and that of the present one is on its way.
+    /// True if the result belongs to an earlier scenario, while the present one is being simulated.
     bool isBehind() const { return generation_ != shownGeneration_; }
 
-    /// Says what changed ("micro-batches"), for the undo menu. Changes with the same `control` (not negative) within
-    /// one gesture become one.
+    /// Changes the scenario. `what` names the change in the undo menu ("micro-batches"). Changes with the same
+    /// non-negative `control` in one gesture become one.
     void change(const Scenario& scenario, const QString& what, int control = -1);
-    /// The next change is a step of undo of its own.
+    /// Makes the next change a separate undo step.
     void startGesture();
     void backToRecorded();
     QUndoStack& undoStack() const { return *undo_; }
 
-    /// Looks for a balance in a worker and changes to it. Overtaken by any other change of the scenario meanwhile.
+    /// Searches a balance in a worker and applies it. Any change of the scenario meanwhile cancels this.
     void applyBalance(BalanceAlgorithm algorithm);
-    /// Where the steps of the present scenario lie; nothing while it is worked out, or where there is none.
+    /// Range of step times of the present scenario; empty while it is computed, or if there is none.
     const std::optional<StepBand>& band() const { return band_; }
-    /// The best balance of the present scenario's partitions; nothing while it is looked for.
+    /// The best balance for the present number of partitions; empty during the search.
     const std::optional<Balance>& optimalBalance() const { return optimal_; }
 
-    /// What one simulation may take to be done in the GUI thread; 0: always in the worker. For tests.
+    /// Maximum duration of a simulation in the GUI thread; 0: always uses the worker. For tests.
     void setPatience(std::chrono::nanoseconds patience) { patience_ = patience; }
 
 Q_SIGNALS:
-    /// Another profile, and with it everything.
+    /// Another profile, so everything changed.
     void profileChanged();
     void scenarioChanged();
     void simulated(std::shared_ptr<const pipescope::SimulatedScenario> result);
     void optimalBalanceChanged();
     void bandChanged();
-    /// Something that was asked for cannot be had.
+    /// A request cannot be fulfilled.
     void failed(const QString& text);
 
 private:
@@ -80,7 +79,7 @@ private:
     void apply(const Scenario& scenario);
     struct Timed {
         std::shared_ptr<const SimulatedScenario> result;
-        double nsPerTask = 0;  // 0: nothing ran
+        double nsPerTask = 0;  // 0: nothing was simulated
     };
     static Timed timed(const Profile& profile, const Scenario& scenario);
     void learn(double nsPerTask);
@@ -90,11 +89,11 @@ private:
     bool prepareDevice();
     double expectedCost() const;
     void searchOptimal();
-    /// In a worker, once the scenario rests.
+    /// Runs in a worker, once the scenario has stopped changing.
     void findBand();
 
     std::shared_ptr<const Profile> profile_;
-    std::shared_ptr<const Profile> timed_;  // of the scenario's device
+    std::shared_ptr<const Profile> timed_;  // profile with the times of the scenario's device
     std::string timedFor_;
     Scenario recorded_;
     Scenario scenario_;
@@ -106,11 +105,11 @@ private:
     QTimer* searchTimer_;
     QTimer* bandTimer_;
     std::chrono::nanoseconds patience_;
-    double nsPerTask_;  // of the latest simulation
+    double nsPerTask_;  // running average over simulations
     bool hasRecording_ = false;
     int gesture_ = 0;
-    int generation_ = 0;       // counts scenarios
-    int shownGeneration_ = 0;  // whose result is shown
+    int generation_ = 0;       // number of the current scenario
+    int shownGeneration_ = 0;  // number of the scenario whose result is displayed
     bool working_ = false;
     bool searching_ = false;
     bool banding_ = false;

@@ -13,7 +13,7 @@ namespace {
 constexpr int kLeastHeight = 48;
 constexpr int kMargin = 6;
 
-/// The lanes' tasks alone, without copies, however little height there is.
+/// Layout of the lanes' tasks without copies, for little height.
 TimelineLayout compactLayout(const TimelineStore& store, int height) {
     TimelineLayout layout;
     int rows = 0;
@@ -107,7 +107,7 @@ void ScenarioTimelines::paintEvent(QPaintEvent*) {
         scene.layout = compactLayout(*simulated.timeline, lanes.height());
         scene.lanes = lanes;
         painters_[k].paint(painter, scene);
-        // Where its step ends: what the eye compares.
+        // Marks the end of the step, for comparison.
         const double end = pixelAtTime(simulated.timeline->range().end);
         painter.setPen(QPen(colors.text, 1, Qt::DashLine));
         painter.drawLine(QPointF(end, lanes.top()), QPointF(end, lanes.bottom()));

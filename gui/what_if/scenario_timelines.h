@@ -9,23 +9,23 @@
 #include <vector>
 
 namespace pipescope {
-/// A scenario that is kept, with the name it goes by.
+/// A pinned scenario with its name.
 struct PinnedScenario {
     QString name;
     std::shared_ptr<const SimulatedScenario> simulated;
 };
 
-/// Small timelines of scenarios below one another, on one time axis, so that the longer step is the longer picture.
+/// Small timelines of scenarios below each other on one time axis, so that a longer step has a longer picture.
 class ScenarioTimelines : public QWidget {
     Q_OBJECT
 
 public:
     explicit ScenarioTimelines(QWidget* parent = nullptr);
-    /// Of scenarios that run.
+    /// Sets the scenarios, all of which can run.
     void setScenarios(std::vector<PinnedScenario> scenarios);
-    /// Where the k-th one's lanes are drawn; its right end is the longest step's.
+    /// Area of the k-th scenario's lanes. Its right edge is the end of the longest step.
     QRect lanesRect(std::size_t k) const;
-    /// In pixels, on every timeline alike.
+    /// Pixel position of a time, the same for all timelines.
     double pixelAtTime(std::int64_t ns) const;
     QSize sizeHint() const override;
     QSize minimumSizeHint() const override;

@@ -7,7 +7,7 @@
 namespace pipescope {
 namespace {
 constexpr int kLastSingleStep = 64;
-// The E24 series: even steps on a logarithmic scale, of two digits.
+// The E24 series: two-digit numbers at even steps on a logarithmic scale.
 constexpr std::array kDecade{1.0, 1.1, 1.2, 1.3, 1.5, 1.6, 1.8, 2.0, 2.2, 2.4, 2.7, 3.0,
                              3.3, 3.6, 3.9, 4.3, 4.7, 5.1, 5.6, 6.2, 6.8, 7.5, 8.2, 9.1};
 
@@ -24,7 +24,7 @@ std::vector<double> wholeStops(int first, int last) {
             ++value;
             continue;
         }
-        // Sixteen steps to a doubling, so that powers of two are among them.
+        // Sixteen steps per doubling, so that powers of two are included.
         const int doubling = 1 << static_cast<int>(std::log2(value));
         value += doubling / 16;
     }

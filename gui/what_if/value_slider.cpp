@@ -12,7 +12,7 @@
 namespace pipescope {
 namespace {
 constexpr int kBoxCharacters = 17;
-constexpr int kPages = 10;  // Page Up and Page Down cross a slider in so many steps
+constexpr int kPages = 10;  // Page Up and Page Down cross the slider in this many steps
 }  // namespace
 
 ValueSlider::ValueSlider(const QString& name, Quantity quantity, ValueRange range, QWidget* parent)
@@ -23,7 +23,7 @@ ValueSlider::ValueSlider(const QString& name, Quantity quantity, ValueRange rang
     slider_->installEventFilter(this);
     box_->setAccessibleName(tr("%1, exactly").arg(name));
     box_->setAlignment(Qt::AlignRight);
-    box_->setFixedWidth(fontMetrics().averageCharWidth() * kBoxCharacters);  // sliders of a form end in one line
+    box_->setFixedWidth(fontMetrics().averageCharWidth() * kBoxCharacters);  // aligns the sliders of a form
     box_->installEventFilter(this);
     auto* layout = new QHBoxLayout(this);
     layout->setContentsMargins(0, 0, 0, 0);
@@ -53,7 +53,7 @@ double ValueSlider::value() const {
 void ValueSlider::setValue(double value) {
     const QSignalBlocker quietSlider(slider_);
     const QSignalBlocker quietBox(box_);
-    if (!slider_->isSliderDown()) {  // a handle under the pointer is not pulled away
+    if (!slider_->isSliderDown()) {  // does not move a handle that is being dragged
         slider_->setValue(static_cast<int>(nearestStop(range_.stops, value)));
     }
     box_->setValue(value);
@@ -76,7 +76,7 @@ bool ValueSlider::eventFilter(QObject* watched, QEvent* event) {
     if (event->type() == QEvent::KeyPress && !static_cast<const QKeyEvent*>(event)->isAutoRepeat()) {
         Q_EMIT gestureStarted();
     } else if (event->type() == QEvent::Wheel && !static_cast<QWidget*>(watched)->hasFocus()) {
-        event->ignore();  // the panel scrolls: a value under the pointer must not change by the way
+        event->ignore();  // scrolls the panel instead: a value under the pointer must not change by accident
         return true;
     }
     return QWidget::eventFilter(watched, event);

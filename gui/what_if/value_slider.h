@@ -10,37 +10,37 @@
 class QSlider;
 
 namespace pipescope {
-/// What a ValueSlider can stand on, in the unit of its Quantity.
+/// Valid values of a ValueSlider, in the unit of its Quantity.
 struct ValueRange {
-    std::vector<double> stops;  ///< what the slider can stand on, ascending; 0 first where `none` is set
-    double least = 0;           ///< what can be typed
+    std::vector<double> stops;  ///< values of the slider, ascending; starts with 0 if `none` is set
+    double least = 0;           ///< smallest value that can be typed
     double most = 0;
-    int decimals = 0;  ///< of a number or a factor
-    QString none;      ///< shown for 0, such as "free"; empty: 0 is a number like others
+    int decimals = 0;  ///< for a number or a factor
+    QString none;      ///< text for 0, such as "free"; empty: 0 is shown as a number
 };
 
-/// A number by slider and by typing: the slider for a try, the box for the exact value. The box may hold a value
-/// between two stops, the slider then stands on the nearest.
+/// Input of a number with a slider for quick tries and a box for exact values. If the box has a value between two
+/// stops, the slider shows the nearest.
 class ValueSlider : public QWidget {
     Q_OBJECT
 
 public:
-    /// `name` is spoken by screen readers, and stands in no label: forms have their own.
+    /// `name` is for screen readers only: forms have their own labels.
     ValueSlider(const QString& name, Quantity quantity, ValueRange range, QWidget* parent = nullptr);
 
     double value() const;
-    /// Shows a value; nothing is emitted.
+    /// Shows a value without emitting a signal.
     void setValue(double value);
     void setRange(ValueRange range);
     QSlider& slider() const { return *slider_; }
     QuantityBox& box() const { return *box_; }
 
 Q_SIGNALS:
-    /// The user's doing.
+    /// Emitted for changes by the user only.
     void valueChanged(double value);
-    /// A drag or a key press begins: what follows is one change.
+    /// A drag or key press starts: the following changes count as one.
     void gestureStarted();
-    /// What was typed cannot be taken: value, rule and remedy.
+    /// Typed input is invalid. The message gives value, rule and remedy.
     void refused(const QString& why);
 
 protected:

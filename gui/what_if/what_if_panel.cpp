@@ -37,7 +37,7 @@ constexpr int kMostSliderMicroBatches = 256;
 constexpr int kMostSliderBatch = 4096;
 constexpr int kMostTypedBatch = 1'000'000;
 
-/// Numbers the controls for undo: changes of one number within one gesture are one step.
+/// Control numbers for undo: changes of one control in one gesture are one step.
 enum Control { kPartitions, kPerLane, kMicroBatches, kBatch, kBandwidth, kLatency, kSpeeds, kMemoryLimit };
 
 std::vector<double> withNone(std::vector<double> stops) {
@@ -61,7 +61,7 @@ void choose(QComboBox& choice, const std::string& text) {
     if (index >= 0) {
         choice.setCurrentIndex(index);
     } else {
-        choice.setEditText(name);  // a number of one's own; ignored where the choice is fixed
+        choice.setEditText(name);  // a custom number; ignored if the choice is fixed
     }
 }
 }  // namespace
@@ -97,7 +97,7 @@ WhatIfPanel::WhatIfPanel(ScenarioModel& model, QWidget* parent) : QWidget(parent
 
 bool WhatIfPanel::eventFilter(QObject* watched, QEvent* event) {
     if (event->type() == QEvent::LayoutRequest || event->type() == QEvent::Show) {
-        // Nothing scrolls sideways, so nothing may be cut off, whatever the figures have become.
+        // The panel does not scroll horizontally, so its content must never be wider, whatever the figures.
         const int needed = static_cast<QWidget*>(watched)->minimumSizeHint().width();
         content_->setMinimumWidth(needed + style()->pixelMetric(QStyle::PM_ScrollBarExtent) + kBesideScrollBar);
     }
@@ -313,7 +313,7 @@ void WhatIfPanel::connectControls() {
         next = withSchedule(*model_.profile(), next, name);
     });
     connectChoice(*optimizer_, tr("optimizer"), [](Scenario& next, const std::string& name) {
-        optimizer_state_factor(name);  // refuses a name that is none
+        optimizer_state_factor(name);  // throws for an unknown name
         next.options.optimizer = name;
     });
 }

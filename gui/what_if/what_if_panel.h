@@ -20,16 +20,15 @@ class ScenarioFigures;
 class ScenarioModel;
 class ValueSlider;
 
-/// The sliders of what would have been: every option of a scenario, what it gives, presets, and what is wrong with it.
-/// It shows and changes a ScenarioModel, and knows nothing else. Without a profile it says what to do.
+/// Controls for a what-if scenario: all its options, its results, presets, and messages about it. Shows and changes a
+/// ScenarioModel and depends on nothing else. Without a profile, it explains how to get one.
 class WhatIfPanel : public QWidget {
     Q_OBJECT
 
 public:
-    /// `model` must outlive the panel.
     explicit WhatIfPanel(ScenarioModel& model, QWidget* parent = nullptr);
 
-    /// The text under the sliders: errors, warnings, notes.
+    /// The text below the sliders: errors, warnings, notes.
     QString messages() const;
     ValueSlider& partitions() const { return *partitions_; }
     ValueSlider& microBatches() const { return *microBatches_; }
@@ -45,7 +44,7 @@ public:
     PeakBars& peaks() const { return *peaks_; }
 
 Q_SIGNALS:
-    /// The user wants the present scenario kept to compare with.
+    /// The user wants to pin the present scenario for comparison.
     void pinRequested();
 
 protected:
@@ -88,7 +87,7 @@ private:
     ValueSlider* memoryLimit_ = nullptr;
     QComboBox* optimizer_ = nullptr;
     PeakBars* peaks_ = nullptr;
-    QString about_;  // the messages about the scenario shown
+    QString about_;  // messages about the displayed scenario
     QLabel* messages_ = nullptr;
 };
 }  // namespace pipescope

@@ -8,20 +8,20 @@ class QCheckBox;
 class QComboBox;
 
 namespace pipescope {
-/// How measured and simulated are shown: mode, alignment, and what stands on top of the bars.
+/// Controls for the comparison of measured and simulated: mode, alignment, and marks on top of the bars.
 class CompareBar : public QWidget {
     Q_OBJECT
 
 public:
     explicit CompareBar(QWidget* parent = nullptr);
-    /// Does not emit.
+    /// Sets the choice without emitting a signal.
     void setChoice(const MarkChoice& choice);
     MarkChoice choice() const;
-    /// Without both timelines there is nothing to compare.
+    /// A comparison needs both timelines.
     void setComparable(bool comparable);
 
 Q_SIGNALS:
-    /// The user chose.
+    /// The user made a choice.
     void choiceChanged();
 
 private:

@@ -72,7 +72,7 @@ DocumentPage::DocumentPage(QString path, QWidget* parent)
 bool DocumentPage::eventFilter(QObject* watched, QEvent* event) {
     if (event->type() == QEvent::ShortcutOverride) {
         const auto* press = static_cast<const QKeyEvent*>(event);
-        const bool types = press->key() < Qt::Key_Escape;  // letters and digits find an entry
+        const bool types = press->key() < Qt::Key_Escape;  // letters and digits select an entry
         const bool moves = press->key() >= Qt::Key_Home && press->key() <= Qt::Key_PageDown;
         const bool combination = press->modifiers() & (Qt::ControlModifier | Qt::AltModifier | Qt::MetaModifier);
         if ((types || moves) && !combination) {
@@ -123,10 +123,10 @@ void DocumentPage::connectViews() {
 
 void DocumentPage::scrollAlong(const QScrollBar& moved, QScrollBar& other) {
     if (scrolling_) {
-        return;  // it moves because this one did
+        return;  // prevents recursion: this bar moves because the other one did
     }
     scrolling_ = true;
-    // Lanes with kernels below them are higher than those of the other timeline; else they stand beside each other.
+    // Kernels make lanes of one timeline higher than those of the other; otherwise they align.
     const bool scaled = document_ && document_->kernels && moved.maximum() > 0;
     other.setValue(
         scaled ? static_cast<int>(std::lround(static_cast<double>(moved.value()) * other.maximum() / moved.maximum()))
@@ -149,13 +149,13 @@ void DocumentPage::focusTimeline() {
 void DocumentPage::setDocument(std::shared_ptr<const TraceDocument> document, Keep keep) {
     recorded_ = document;
     const std::shared_ptr<const TraceDocument> before = std::exchange(document_, std::move(document));
-    // The first measured tasks of a live trace are worth looking at, wherever the simulated step stood.
+    // When the first measured tasks of a live trace arrive, shows them, wherever the simulated step was.
     const bool measuredAppears = before != nullptr && !before->measured && document_->measured;
     const bool keeps = keep == Keep::view && before != nullptr && !measuredAppears;
     const std::optional<TaskSelection> selected = axis_->selection();
     const TimeWindow window = axis_->window();
     const std::int64_t origin = axis_->origin();
-    analysis_ = nullptr;  // it is about the document before
+    analysis_ = nullptr;  // belongs to the previous document
     const bool follows = keeps && atTheEnd();
     axis_->select(std::nullopt);
 
@@ -182,7 +182,7 @@ void DocumentPage::setDocument(std::shared_ptr<const TraceDocument> document, Ke
         }
     } else {
         axis_->show(stepRange(*document_, step_));
-        QMetaObject::invokeMethod(this, &DocumentPage::shareHeight, Qt::QueuedConnection);  // once the docks stand
+        QMetaObject::invokeMethod(this, &DocumentPage::shareHeight, Qt::QueuedConnection);  // after the docks
     }
     if (follows) {
         scrollToTheEnd();
@@ -233,7 +233,7 @@ void DocumentPage::selectStep(std::int32_t step) {
     if (!document_ || !document_->measured || document_->measured->step(step) == nullptr || step == step_) {
         return;
     }
-    // What is on screen stays where it was within its step.
+    // Keeps the visible part at the same position within its step.
     const std::int64_t before = axis_->origin();
     step_ = step;
     {
@@ -288,7 +288,7 @@ void DocumentPage::setMemoryShown(bool shown) {
 
 void DocumentPage::select(Source source, std::optional<SliceRef> slice) {
     const TimelineStore* store = document_ ? document_->store(source) : nullptr;
-    // A list that is still of the scenario before may name a slice that is gone.
+    // A list of the previous scenario may refer to a slice that no longer exists.
     const bool there = slice && store != nullptr && slice->row < store->rows().size() &&
                        slice->index < store->rows()[slice->row].start.size();
     if (!there) {
@@ -298,7 +298,7 @@ void DocumentPage::select(Source source, std::optional<SliceRef> slice) {
     if (source == Source::measured) {
         const std::int32_t of = document_->measured->slice(*slice).key.step;
         if (of != step_ && document_->measured->step(of) != nullptr) {
-            axis_->select(std::nullopt);  // the simulated step moves there, so that the twin is beside it
+            axis_->select(std::nullopt);  // moves the simulated step here, so that the twin is beside it
             const TimeWindow window = axis_->window();
             selectStep(of);
             axis_->scrollTo(window);

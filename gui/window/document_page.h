@@ -32,101 +32,101 @@ class TrackView;
 struct SimulatedScenario;
 struct TaskSelection;
 
-/// What survives when a page's document gives way to another one.
+/// State to keep when a page's document is replaced.
 enum class Keep {
     nothing,
-    view,  ///< zoom, step and selection, as far as the new document has them
+    view,  ///< zoom, step and selection, as far as they exist in the new document
 };
 
-/// One open document: the measured timeline above the simulated one on one time axis, memory below, the choice of the
-/// step, what is selected. Everything outside of it follows the window's current page.
-/// Threading: the GUI thread.
+/// An open document: the measured timeline above the simulated one on one time axis, memory below, with the selected
+/// step and task. Everything outside the page follows the window's current page. Threading: the GUI thread.
 class DocumentPage : public QWidget {
     Q_OBJECT
 
 public:
-    /// An empty page for the file at `path`, which says that it is being opened.
+    /// Creates an empty page for the file at `path`, which is being opened.
     explicit DocumentPage(QString path, QWidget* parent = nullptr);
 
     const QString& path() const { return path_; }
     /// Null until the file is read.
     const std::shared_ptr<const TraceDocument>& document() const { return document_; }
     void setDocument(std::shared_ptr<const TraceDocument> document, Keep keep = Keep::nothing);
-    /// What the file holds, whatever is played with; null until it is read.
+    /// The document as in the file, without scenario; null until it is read.
     const std::shared_ptr<const TraceDocument>& recorded() const { return recorded_; }
-    /// Shows another simulated half, until showRecorded(). The measured half stays as it is, and so does the zoom. Of a
-    /// scenario that cannot run only the title tells.
+    /// Replaces the simulated half until showRecorded(). Keeps the measured half and the zoom. For a scenario that
+    /// cannot run, only the title changes.
     void showScenario(const SimulatedScenario& scenario);
     void showRecorded();
-    /// Adds how the shown scenario compares with what was measured, which takes longer than to simulate it.
+    /// Adds the comparison of the displayed scenario with the measurement, which takes longer than the simulation.
     void showComparison(const SimulatedScenario& scenario, const Comparison& comparison);
 
-    /// The measured step that is compared. Ignored if the document has no such step.
+    /// Sets the measured step to compare. Ignored if the document has no such step.
     void selectStep(std::int32_t step);
     std::int32_t step() const { return step_; }
-    /// Selects a task of one timeline, marks its twin in the other; nothing clears.
+    /// Selects a task of one timeline and marks its twin in the other; nullopt clears the selection.
     void select(Source source, std::optional<SliceRef> slice);
-    /// Selects the task and brings it on screen. A simulated one that is only simulated in step 0 is found whatever
-    /// its step. Returns whether there is such a task.
+    /// Selects a task and makes it visible. A task that exists only in the simulated step 0 is found for any step.
+    /// Returns false if there is no such task.
     bool goTo(Source source, const TaskKey& task);
-    /// Selects the lane's first task of the step and shows all that the lane did in it; of a lane without measured
-    /// tasks the simulated ones.
+    /// Selects the lane's first task of the step and shows all its work in the step. Uses simulated tasks if the lane
+    /// has no measured ones.
     void goToLane(LaneId lane);
-    /// Brings a time of the recording on screen, as near as it is now, and puts the cursor there.
+    /// Makes a time of the recording visible at the current zoom, and moves the cursor there.
     void goToTime(std::int64_t ns);
-    /// Shows the selected task and its twin; without one the step.
+    /// Zooms to the selected task and its twin, or to the step without a selection.
     void fitSelection();
-    /// Moves as little as it takes to see the selected task.
+    /// Moves the view just enough to show the selected task.
     void showSelection();
-    /// Selects the next (1) or previous (-1) task of the selected one's row; without a selection the first on screen.
+    /// Selects the next (1) or previous (-1) task in the row of the selected one, or the first visible task without a
+    /// selection.
     void moveSelection(int by);
-    /// Selects the next (1) or previous (-1) task of the selected one's kind on its lane; without a selection the first
-    /// task on screen.
+    /// Selects the next (1) or previous (-1) task of the same kind on the same lane, or the first visible task without
+    /// a selection.
     void selectOfKind(int by);
-    /// A mark where the pointer is, else at the start of the selected task, else in the middle.
+    /// Adds a mark at the cursor; without one at the start of the selected task, otherwise in the middle.
     void addMark();
-    /// Brings the next (1) or previous (-1) mark on screen.
+    /// Makes the next (1) or previous (-1) mark visible.
     void goToMark(int by);
     void setMemoryShown(bool shown);
-    /// Says that the file has nothing to show yet, but is being written.
+    /// Shows that the file is being written, but has nothing to show yet.
     void showWaiting();
     enum class Live { no, following, ended };
-    /// Puts a badge beside the step; while it is pressed, a page whose right end is in view stays there as its document
-    /// grows.
+    /// Shows a badge beside the step. While it is pressed, a page that shows the end of its document keeps showing it
+    /// as the document grows.
     void setLive(Live live);
     Live live() const { return live_; }
     QAbstractButton& followButton() const;
-    /// Paints the notes anew, in the colours of a new theme.
+    /// Repaints the notes in the colours of a new theme.
     void refreshNotes();
-    /// How measured and simulated are compared, and what is marked on top of them.
+    /// Sets the comparison of measured and simulated, and the marks on top.
     void setChoice(const MarkChoice& choice);
     const MarkChoice& choice() const { return choice_; }
-    /// Of the step; null until the file is read.
+    /// Analysis of the step; null until the file is read.
     const StepAnalysis* analysis() const { return analysis_.get(); }
 
     TimeAxisModel& axis() const { return *axis_; }
     TimelinePane& pane(Source source) const;
     TimelineView& view(Source source) const;
     MemoryView& memory() const { return *memory_; }
-    /// The memory, or the threads and streams, with the line above them.
+    /// The panes of memory, and of threads and streams, with their header lines.
     QWidget& memoryPane() const { return *memoryPane_; }
     QWidget& trackPane() const { return *trackPane_; }
     Minimap& minimap() const { return *minimap_; }
     TrackView& tracks() const { return *tracks_; }
     MessageBar& messages() const { return *messages_; }
-    /// Keys go to the first timeline there is.
+    /// Focuses the first existing timeline, so that keys go there.
     void focusTimeline();
 
 Q_SIGNALS:
     void documentChanged();
-    /// The document's simulated half is another, and nothing else.
+    /// Only the document's simulated half changed.
     void simulationChanged();
     void stepChanged();
     void selectionChanged();
 
 protected:
     void changeEvent(QEvent* event) override;
-    /// Leaves to boxes with the focus the keys that they know, which else are the timelines'.
+    /// Leaves keys to a focused box if it uses them; otherwise they go to the timelines.
     bool eventFilter(QObject* watched, QEvent* event) override;
 
 private:
@@ -135,27 +135,27 @@ private:
     QWidget* createMemoryPane(QWidget* parent);
     QWidget* createTrackPane(QWidget* parent);
     void connectViews();
-    /// What the document lacks, and why.
+    /// Lists missing parts of the document, with the reasons.
     void showNotes();
-    /// Whether the newest is in view, so that what comes next shall be too.
+    /// True if the end is visible, so that new data should be too.
     bool atTheEnd() const;
     void scrollToTheEnd();
     void replaceSimulated(std::shared_ptr<const TraceDocument> document, const QString& title);
     void refreshLegend();
     void fillSteps();
     void refresh();
-    /// Looks into the step anew; document_page_marks.cpp.
+    /// Analyses the step again; see document_page_marks.cpp.
     void analyse();
-    /// Shows what was found, as the choice and the selection want it.
+    /// Shows the results of the analysis as choice and selection require.
     void refreshMarks();
     void refreshMemory(std::int64_t shift);
-    /// From the start to the end of the selected task and its twin, on the axis; nothing is selected: nothing.
+    /// From the start to the end of the selected task and its twin, on the axis; empty without a selection.
     std::optional<TimeRange> selectedRange() const;
     void selectAgain(const TaskSelection& selected, const TraceDocument& before);
     void shareHeight();
     void alignGutters();
     void syncScrollBars();
-    /// Keeps the lanes of both timelines together while one is scrolled.
+    /// Scrolls the lanes of both timelines together.
     void scrollAlong(const QScrollBar& moved, QScrollBar& other);
 
     QString path_;

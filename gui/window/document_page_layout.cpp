@@ -121,7 +121,7 @@ void DocumentPage::shareHeight() {
     if (!document_) {
         return;
     }
-    // First what the timelines need without scrolling, then the memory; what is left over goes to all.
+    // First serves the timelines without scrolling, then the memory. Everyone gets a part of the rest.
     const int lines = 2 * (fontMetrics().height() + 8);  // header and ruler
     const auto needOf = [&](Source source) {
         const TimelineStore* store = document_->store(source);
@@ -142,7 +142,7 @@ void DocumentPage::shareHeight() {
 
 void DocumentPage::alignGutters() {
     const std::array<AxisView*, 4> views{&measured_->view(), &simulated_->view(), memory_, tracks_};
-    int gutter = document_->tracks ? memory_->gutterFor({}) : 0;  // room for a thread's name
+    int gutter = document_->tracks ? memory_->gutterFor({}) : 0;  // leaves room for a thread's name
     for (const auto& store : {document_->measured, document_->simulated}) {
         gutter = store ? std::max(gutter, memory_->gutterFor(store->lanes())) : gutter;
     }
@@ -153,7 +153,7 @@ void DocumentPage::alignGutters() {
 }
 
 void DocumentPage::syncScrollBars() {
-    // A scroll bar in one view only would shift its axis against the others'.
+    // A scroll bar in only one view would shift its axis relative to the others.
     const std::array<AxisView*, 4> views{&measured_->view(), &simulated_->view(), memory_, tracks_};
     const bool any = std::any_of(views.begin(), views.end(),
                                  [](const AxisView* each) { return each->isVisible() && each->overflows(); });

@@ -1,4 +1,4 @@
-// What the page draws on top of its timelines: how they are compared, why lanes idled, what the step waited for.
+// Marks on top of the page's timelines: comparison, causes of idle time, dependencies within the step.
 #include "gui/document/headlines.h"
 #include "gui/style/legend.h"
 #include "gui/timeline/minimap.h"
@@ -64,7 +64,7 @@ void DocumentPage::setChoice(const MarkChoice& choice) {
 void DocumentPage::changeEvent(QEvent* event) {
     QWidget::changeEvent(event);
     if (event->type() == QEvent::PaletteChange && analysis_) {
-        refreshMarks();  // the legend's swatches have the theme's ground
+        refreshMarks();  // the legend's swatches use the theme's background
     }
 }
 
@@ -102,7 +102,7 @@ void DocumentPage::refreshMarks() {
     };
     facts(Source::measured, measuredHeadline(*document_, step_));
     facts(Source::simulated, simulatedHeadline(*document_, step_));
-    // The other modes show the simulated tasks within the measured timeline.
+    // The other modes show simulated tasks in the measured timeline.
     simulated_->setVisible(document_->simulated && (choice_.mode == CompareMode::side_by_side || !document_->measured));
 }
 }  // namespace pipescope

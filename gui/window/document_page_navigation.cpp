@@ -14,7 +14,7 @@ struct LaneExtent {
     TimeRange range;
 };
 
-/// From the lane's first task to its last one, of the step where one is given; nothing without a task.
+/// From the first to the last task of the lane, within the step if one is given. Empty without a task.
 std::optional<LaneExtent> extentOf(const TimelineStore& store, LaneId lane, const StepSpan* step) {
     std::optional<LaneExtent> extent;
     for (std::uint32_t row = 0; row < store.rows().size(); ++row) {
@@ -39,7 +39,7 @@ std::optional<LaneExtent> extentOf(const TimelineStore& store, LaneId lane, cons
     return extent;
 }
 
-/// The next slice of the kind on the lane, by start, in any of the lane's rows.
+/// The next slice of the same kind on the lane, by start, in any of its rows.
 std::optional<SliceRef> nextOfKind(const TimelineStore& store, SliceRef from, int by) {
     const StoredRow& own = store.rows()[from.row];
     const std::int64_t start = own.start[from.index];

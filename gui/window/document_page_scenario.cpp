@@ -11,7 +11,7 @@ void DocumentPage::showScenario(const SimulatedScenario& scenario) {
     if (!recorded_) {
         return;
     }
-    if (!scenario.runs()) {  // the panel says why; what is on screen stays, and is named for what it is
+    if (!scenario.runs()) {  // the panel gives the reason; the display stays, with a title that says so
         simulated_->setTitle(tr("SIMULATED · this scenario cannot run, the one before is shown"));
         return;
     }
@@ -26,7 +26,7 @@ void DocumentPage::showRecorded() {
 
 void DocumentPage::showComparison(const SimulatedScenario& scenario, const Comparison& comparison) {
     if (!document_ || document_ == recorded_ || document_->simulated != scenario.timeline) {
-        return;  // of a scenario that is gone
+        return;  // belongs to an earlier scenario
     }
     auto compared = std::make_shared<TraceDocument>(*document_);
     compared->comparison = comparison;
@@ -39,8 +39,8 @@ void DocumentPage::replaceSimulated(std::shared_ptr<const TraceDocument> documen
     const std::optional<TaskSelection> selected = axis_->selection();
     const TimeWindow window = axis_->window();
     const TimeRange before = stepRange(*document_, step_);
-    analysis_ = nullptr;          // it is about the document before
-    axis_->select(std::nullopt);  // it names slices of a store that goes away
+    analysis_ = nullptr;          // belongs to the previous document
+    axis_->select(std::nullopt);  // refers to slices of a store that is going away
     const std::shared_ptr<const TraceDocument> old = std::exchange(document_, std::move(document));
     view(Source::simulated).setStore(document_->simulated);
     simulated_->setTitle(title);
@@ -51,7 +51,7 @@ void DocumentPage::replaceSimulated(std::shared_ptr<const TraceDocument> documen
     }
     refresh();
     axis_->setTotal(wholeRange(*document_, step_));
-    // The scale stays, so that a step is seen to get shorter; a longer one whose end was in sight keeps it in sight.
+    // Keeps the scale, so that a shorter step looks shorter. If the end of a longer step was visible, it stays visible.
     const TimeRange now = stepRange(*document_, step_);
     const double end = static_cast<double>(window.start) + window.length;
     if (now.end > before.end && end >= static_cast<double>(before.end) && end < static_cast<double>(now.end)) {

@@ -46,10 +46,10 @@ MainWindow::MainWindow(QSettings* settings, QWidget* parent) : QMainWindow(paren
         restoreGeometry(settings_->value(QString(kWindowGeometryKey)).toByteArray());
     }
     for (QDockWidget* dock : docks_) {
-        dock->hide();  // there is nothing to tell yet
+        dock->hide();  // empty so far
     }
     takeDropsFromFields();
-    connect(this, &MainWindow::pageChanged, this, &MainWindow::takeDropsFromFields);  // what a page brought along
+    connect(this, &MainWindow::pageChanged, this, &MainWindow::takeDropsFromFields);  // for its new widgets
     refreshWindow();
 }
 

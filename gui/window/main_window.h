@@ -36,45 +36,45 @@ class TaskDetails;
 class TaskTable;
 class UnmatchedTableModel;
 
-/// The viewer: a tab for each open document, and around them docks and menus that follow the current one.
+/// The viewer: a tab for each open document, with docks and menus that follow the current one.
 ///
-/// To add a dock: make the widget in createDocks() (main_window_docks.cpp), hand it to addDock(), and connect it to
-/// pageChanged(), stepChanged() and selectionChanged(), which tell that it must look at page() again. To add an action:
-/// one line in the menu's function (main_window_actions.cpp).
-/// Threading: the GUI thread; files are loaded in a worker and published when they are ready.
+/// To add a dock: create the widget in createDocks() (main_window_docks.cpp), pass it to addDock(), and connect it to
+/// pageChanged(), stepChanged() and selectionChanged(), after which it must look at page() again. To add an action: add
+/// one line to the menu's function (main_window_actions.cpp).
+/// Threading: the GUI thread; workers load files and publish complete documents.
 class MainWindow : public QMainWindow {
     Q_OBJECT
 
 public:
-    /// `settings` holds recent files and the window's shape; null remembers nothing. It must outlive the window.
+    /// `settings` stores recent files and the window's layout, and must outlive the window. Null: stores nothing.
     explicit MainWindow(QSettings* settings, QWidget* parent = nullptr);
     ~MainWindow() override;
 
-    /// Starts loading into a tab of its own; `loaded` or `failed` follows. A file that is open is read again in its
-    /// tab, which keeps its view.
+    /// Starts loading a file into its own tab; `loaded` or `failed` follows. A file that is open already is read again
+    /// into its tab, which keeps its view.
     void open(const QString& path);
-    /// Each in a tab of its own; the last one is the current.
+    /// Opens each file in its own tab. The last one becomes the current tab.
     void open(const QStringList& paths);
-    /// Shows a document in the tab of its file, which is made if there is none, and makes it the current one.
+    /// Shows a document in the tab of its file, creates the tab if necessary, and makes it the current one.
     void setDocument(std::shared_ptr<const TraceDocument> document);
     void closePage(DocumentPage* page);
-    /// Writes the report of the current page, with a picture of it, as HTML or PDF; an error is shown in the bar.
+    /// Writes the report of the current page, with a picture, as HTML or PDF. Shows errors in the message bar.
     void exportReport(const QString& path);
-    /// Of the current page, whose document must be there, with a picture of it as it stands.
+    /// Report of the current page with a picture. Precondition: its document is loaded.
     Report report() const;
-    /// Every chart and every table there can be, in the order of the menu; the first is the tab as a whole.
+    /// All possible chart and table exports in menu order. The first is the whole tab.
     const std::vector<WindowExport>& exports() const { return exports_; }
-    /// Writes one of them into a file; an error is shown in the bar.
+    /// Writes one export to a file. Shows errors in the message bar.
     void exportTo(const WindowExport& what, const QString& path);
-    /// Opens what was open when the last window was closed.
+    /// Opens the files that were open when the last window was closed.
     void restoreSession();
     void showError(const QString& text);
 
-    /// The current page; null while nothing is open.
+    /// The current page; null if nothing is open.
     DocumentPage* page() const;
     QList<DocumentPage*> pages() const;
     MessageBar& messages() const { return *messages_; }
-    /// What the current page's profile can be played with; null while there is no document.
+    /// Scenario tools of the current page's profile; null while there is no document.
     ScenarioTools* scenarioTools();
     TaskDetails& details() const { return *details_; }
     SqlConsole& console() const { return *console_; }
@@ -83,7 +83,7 @@ public:
     MarksPanel& marks() const { return *marks_; }
     SearchBar& search() const { return *search_; }
 
-    // The current page's. All but document() want an open page.
+    // Access to the current page. All except document() require an open page.
     const TraceDocument* document() const { return page() != nullptr ? page()->document().get() : nullptr; }
     void selectStep(std::int32_t step) { page()->selectStep(step); }
     std::int32_t step() const { return page()->step(); }
@@ -96,12 +96,11 @@ public:
 Q_SIGNALS:
     void loaded();
     void failed(const QString& text);
-    /// Another page is the current one, or the current one's document is another; page() may be null now, and so may
-    /// its document.
+    /// The current page or its document changed. page() and its document may be null.
     void pageChanged();
-    /// Of the current page: its document has another simulated half, as at every move of a slider.
+    /// The simulated half of the current page's document changed, as it does for every move of a slider.
     void simulationChanged();
-    /// Of the current page.
+    /// The current page's step changed.
     void stepChanged();
     void selectionChanged();
 
@@ -112,7 +111,7 @@ protected:
     void dropEvent(QDropEvent* event) override;
 
 private:
-    /// A file dropped on a field is to be opened, not its name written into the text.
+    /// Opens files dropped on text fields, instead of inserting their names.
     void takeDropsFromFields();
     QWidget* createEmptyState();
     void createTabs();
@@ -123,7 +122,7 @@ private:
     void setTitle();
 
     // main_window_files.cpp
-    /// Reads the page's file; with `growing` only what came since the last time.
+    /// Reads the page's file. With `growing`, reads only the new part.
     void load(DocumentPage& page, const std::shared_ptr<GrowingTrace>& growing = nullptr);
     void showLoaded(DocumentPage& page, std::shared_ptr<const TraceDocument> document);
     void showFailed(DocumentPage& page, const QString& error);
@@ -139,9 +138,9 @@ private:
     void addTableExports();
     void addScenarioExports();
     void createExportMenu(QMenu& menu);
-    /// Gives what can be exported a context menu; that of a new tab too.
+    /// Adds a context menu to everything that can be exported, including those of a new tab.
     void offerExports();
-    /// What has the focus, or stands in one panel with it; else the tab. Null: nothing is open.
+    /// The focused export, or one in the panel with the focus, otherwise the tab. Null: nothing is open.
     const WindowExport* exportWithFocus();
     void askForExport(const WindowExport& what);
 
@@ -176,10 +175,10 @@ private:
     void createActions();
     void createFileMenu();
     void createViewMenu();
-    /// Modes of comparison, and what is marked on top of the bars.
+    /// Adds comparison modes, and marks on top of the bars.
     void addCompareActions(QMenu& menu);
     void createHelpMenu();
-    /// An action on the current page whose keys act only while a timeline has the focus, so that they may be letters.
+    /// Adds an action on the current page. Its keys act only while a timeline has the focus, so they may be letters.
     QAction* addViewAction(QMenu& menu, const QString& text, const QList<QKeySequence>& keys,
                            std::function<void(DocumentPage&)> run);
 
@@ -211,7 +210,7 @@ private:
     std::vector<WindowExport> exports_;
     bool docksShown_ = false;
     QAction* showMemory_ = nullptr;
-    QList<QAction*> pageActions_;  // without a page they are greyed
+    QList<QAction*> pageActions_;  // disabled without a page
     QMenu* recent_ = nullptr;
 };
 }  // namespace pipescope

@@ -30,7 +30,7 @@ void MainWindow::createFileMenu() {
     QAction* close = file->addAction(tr("&Close tab"), this, [this] { closePage(page()); });
     close->setShortcuts({Qt::CTRL | Qt::Key_W, Qt::CTRL | Qt::Key_F4});
     QAction* quit = file->addAction(tr("&Quit"), this, &QWidget::close);
-    quit->setShortcut(Qt::CTRL | Qt::Key_Q);  // the standard key is none on some desktops
+    quit->setShortcut(Qt::CTRL | Qt::Key_Q);  // some desktops have no standard key
     pageActions_ << reload << close;
 }
 

@@ -22,8 +22,8 @@
 namespace pipescope {
 namespace {
 constexpr int kSliderRest = 150;     // ms
-constexpr int kNarrowWindow = 1200;  // nothing fits beside a table
-constexpr int kWideWindow = 2400;    // a third of it is wide enough for the widest, the plan
+constexpr int kNarrowWindow = 1200;  // too narrow for anything beside a table
+constexpr int kWideWindow = 2400;    // a third of it suffices for the widest panel, the plan
 
 bool isDatabase(const QString& path) {
     QFile file(path);
@@ -39,7 +39,7 @@ void MainWindow::createDocks() {
     auto* lanes = new FilteredTable(*laneModel_, tr("Lanes"), tr("Open a trace to see what its lanes did."), this);
     addDock(tr("Lanes"), "lanes", lanes);
     connect(lanes, &FilteredTable::picked, this, [this](const QModelIndex& index) {
-        page()->goToLane(LaneId{index.row()});  // the model has a row for each, in their order
+        page()->goToLane(LaneId{index.row()});  // the model has one row per lane, in order
     });
     auto* differences =
         new FilteredTable(*differenceModel_, tr("Largest differences"),
@@ -83,7 +83,7 @@ void MainWindow::createTaskTables() {
     };
     connect(this, &MainWindow::pageChanged, this, refresh);
     connect(this, &MainWindow::stepChanged, this, refresh);
-    // Lists of tasks are made anew when a slider rests, not at every move.
+    // Rebuilds task lists when a slider rests, not at every move.
     auto* rest = new QTimer(this);
     rest->setSingleShot(true);
     rest->setInterval(kSliderRest);
@@ -166,15 +166,15 @@ bool MainWindow::takesTab(const QWidget& widget) const {
         !widget.isEnabled() || widget.window() != this) {
         return false;
     }
-    // Qt moves a panel that stands behind another's tab out of the window, and calls it visible.
+    // Qt moves panels behind another tab outside the window, but still reports them as visible.
     const QList<QDockWidget*> docks = findChildren<QDockWidget*>(QString(), Qt::FindDirectChildrenOnly);
     return std::none_of(docks.begin(), docks.end(), [&](const QDockWidget* dock) {
         return dock->isAncestorOf(&widget) && !rect().intersects(dock->geometry());
     });
 }
 
-// Qt's own would lead behind the tabs, and in circles: a panel that hands its focus on leads to a child of its own,
-// past all that stands between them.
+// Replaces Qt's order, which would lead to hidden tabs and in circles: a panel that passes on its focus goes to one of
+// its own children, skipping everything in between.
 bool MainWindow::focusNextPrevChild(bool next) {
     QWidget* const from = focusWidget() != nullptr ? focusWidget() : this;
     QWidget* to = from;
@@ -215,16 +215,17 @@ void MainWindow::refreshDetails() {
 
 void MainWindow::showDocks() {
     if (docksShown_) {
-        return;  // from now on the user decides
+        return;  // now controlled by the user
     }
     docksShown_ = true;
-    // Beside each other the selection, and in a wide window the lanes; the others share the last place.
+    // Places the selection beside the other docks, and in a wide window also the lanes. The others share the last place
+    // as tabs.
     const qsizetype places = width() < kNarrowWindow ? 1 : width() < kWideWindow ? 2 : 3;
     for (qsizetype i = places; i < docks_.size(); ++i) {
         tabifyDockWidget(docks_[places - 1], docks_[i]);
     }
     for (QDockWidget* dock : docks_) {
-        dock->show();  // once they stand, or all beside each other would widen the window
+        dock->show();  // after they are tabbed, or all of them side by side would widen the window
     }
     docks_[places - 1]->raise();
     const QByteArray state =

@@ -1,4 +1,4 @@
-// What of the window can be written into a file, and the ways to ask for it: menu, context menu, Ctrl+S.
+// Exports of the window's charts and tables, from the menu, context menus and Ctrl+S.
 #include "gui/console/sql_console.h"
 #include "gui/plan/pareto_chart.h"
 #include "gui/plan/plan_view.h"
@@ -158,7 +158,7 @@ void MainWindow::offerExports() {
     for (const WindowExport& each : exports_) {
         QWidget* const widget = each.widget();
         if (widget == nullptr || widget->contextMenuPolicy() == Qt::ActionsContextMenu) {
-            continue;  // not there yet, or it has its menu
+            continue;  // does not exist yet, or already has its menu
         }
         auto* action = new QAction(each.isTable() ? tr("E&xport this table…") : tr("E&xport this chart…"), widget);
         connect(action, &QAction::triggered, this, [this, &each] { askForExport(each); });
@@ -175,7 +175,7 @@ const WindowExport* MainWindow::exportWithFocus() {
             if (widget == at) {
                 return &each;
             }
-            // Below a panel's filter or slider stands what it filters or changes.
+            // A panel's filter or slider counts as the chart or table below it.
             if (beside == nullptr && qobject_cast<QDockWidget*>(at) != nullptr && widget != nullptr &&
                 at->isAncestorOf(widget)) {
                 beside = &each;

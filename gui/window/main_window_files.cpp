@@ -33,7 +33,7 @@ struct Loaded {
     QString error;
 };
 
-/// A large file gives several documents, each fuller than the one before.
+/// Loads a file. A large one yields several documents, each more complete than the previous one.
 void tryLoad(QPromise<Loaded>& promise, const QString& path, const std::shared_ptr<GrowingTrace>& growing,
              const std::stop_token& stop) {
     try {
@@ -69,7 +69,7 @@ void MainWindow::open(const QStringList& paths) {
 }
 
 void MainWindow::load(DocumentPage& page, const std::shared_ptr<GrowingTrace>& growing) {
-    // The worker outlives neither the window nor a closed tab; what it read for a closed one is dropped.
+    // The worker ends with the window or the tab; its result for a closed tab is dropped.
     auto* watcher = new QFutureWatcher<Loaded>(this);
     const auto stop = std::make_shared<std::stop_source>();
     connect(&page, &QObject::destroyed, watcher, [stop] { stop->request_stop(); });

@@ -16,9 +16,9 @@ namespace pipescope {
 namespace {
 constexpr double kZoom = 0.7;
 constexpr double kPan = 0.1;
-constexpr double kCursorStep = 0.01;  // of what is visible
+constexpr double kCursorStep = 0.01;  // of the visible window
 
-/// Keys zoom about the pointer where it is in a timeline.
+/// Zooms around the cursor if it is in a timeline.
 void zoomAbout(TimeAxisModel& axis, double factor) {
     const double anchor = axis.cursor() ? pixelOf(axis.window(), 1, *axis.cursor()) : 0.5;
     axis.zoom(std::clamp(anchor, 0.0, 1.0), factor);

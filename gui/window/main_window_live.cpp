@@ -14,7 +14,7 @@ void MainWindow::followIfLive(DocumentPage& page) {
     const auto growing = std::make_shared<GrowingTrace>(page.path());
     connect(follower, &TraceFollower::grown, this, [this, follower, growing, of = QPointer(&page)] {
         if (of) {
-            load(*of, follower->ended() ? nullptr : growing);  // resumes the follower when it is shown
+            load(*of, follower->ended() ? nullptr : growing);  // resumes the follower once it is shown
         }
     });
     connect(follower, &TraceFollower::finished, &page, [follower, of = QPointer(&page)] {

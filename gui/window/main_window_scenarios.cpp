@@ -65,7 +65,7 @@ ScenarioTools* MainWindow::scenarioTools() {
     connect(tools, &ScenarioTools::pinned, this, [this] { bringUp(*pinsDock_); });
     connect(tools, &ScenarioTools::opened, this, [this] { bringUp(*whatIfDock_); });
     if (!current->recorded()->measured && current->recorded()->profile) {
-        whatIfDock_->show();  // a bare profile is there to be played with
+        whatIfDock_->show();  // a bare profile is for what-if scenarios
     }
     return tools;
 }

@@ -44,7 +44,7 @@ void MainWindow::restorePage(DocumentPage& page) const {
     choice.criticalPath = state->criticalPath;
     page.setChoice(choice);
     const TimeRange& total = page.axis().total();
-    if (state->visible.start < total.end && state->visible.end > total.start) {  // else another run has this name now
+    if (state->visible.start < total.end && state->visible.end > total.start) {  // otherwise another run
         page.axis().show(state->visible);
     }
 }
@@ -69,7 +69,7 @@ void MainWindow::restoreSession() {
     const int current = settings_->value(QString(kCurrentFileKey)).toInt();
     const QStringList files = settings_->value(QString(kOpenFilesKey)).toStringList();
     for (const QString& file : files) {
-        if (QFileInfo::exists(file)) {  // one that was deleted since is no error of this start
+        if (QFileInfo::exists(file)) {  // skips files deleted since, without an error
             open(file);
         }
     }

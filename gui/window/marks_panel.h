@@ -11,7 +11,7 @@ class QTableView;
 namespace pipescope {
 class TableFilter;
 
-/// The marks of a time axis: where they are, and a note that can be edited.
+/// The marks of a time axis: position, and an editable note.
 class MarksModel : public QAbstractTableModel {
     Q_OBJECT
 
@@ -34,7 +34,7 @@ private:
     QPointer<TimeAxisModel> axis_;
 };
 
-/// Lists marks; click one to go there, write a note beside it, Delete removes it.
+/// A list of marks. Click a mark to go there; edit the note beside it; Delete removes it.
 class MarksPanel : public QWidget {
     Q_OBJECT
 

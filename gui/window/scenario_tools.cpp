@@ -18,7 +18,7 @@
 
 namespace pipescope {
 namespace {
-constexpr int kCompareDelay = 200;  // ms without a change before tasks are joined with the measured ones
+constexpr int kCompareDelay = 200;  // ms without a change before tasks are matched with the measured ones
 }  // namespace
 
 ScenarioTools::ScenarioTools(DocumentPage& page, QWidget* panelParent)
@@ -45,7 +45,7 @@ ScenarioTools::ScenarioTools(DocumentPage& page, QWidget* panelParent)
 }
 
 ScenarioTools::~ScenarioTools() {
-    // They refer to the model, which goes now; docks that hold them may live on.
+    // They refer to the model, which is being destroyed; docks that hold them may live on.
     for (const QPointer<QWidget>& panel : panels_) {
         delete panel.data();
     }
@@ -59,7 +59,7 @@ void ScenarioTools::refresh() {
                       (!recorded || *recorded == model_->recorded());
     if (same) {
         if (!model_->isAsRecorded() && model_->result() && page_.document() == page_.recorded()) {
-            show();  // the file was read again, or further
+            show();  // the file was read again, or read further
         }
         return;
     }

@@ -19,14 +19,13 @@ class PlanView;
 class ScenarioModel;
 class WhatIfPanel;
 
-/// What one page's profile can be played with: the scenario, and the panels that change it. It keeps the page's
-/// simulated half in step with the scenario. The window puts the panels of its current page into docks.
-/// Threading: the GUI thread.
+/// What-if tools for one page: the scenario of its profile, and the panels that change it. Keeps the page's simulated
+/// half up to date. The window shows the panels of its current page in docks. Threading: the GUI thread.
 class ScenarioTools : public QObject {
     Q_OBJECT
 
 public:
-    /// Belongs to the page; the panels belong to `panelParent`, until a dock takes them.
+    /// Owned by the page. The panels belong to `panelParent` until a dock takes them.
     ScenarioTools(DocumentPage& page, QWidget* panelParent);
     ~ScenarioTools() override;
 
@@ -36,14 +35,14 @@ public:
     PinnedScenarios& pins() const { return *pins_; }
     PlanView& plan() const { return *plan_; }
 
-    /// Looks again at what the page's file holds. The same profile and configuration keep what is played with.
+    /// Updates the tools from the page's file. Keeps the scenario if profile and configuration are unchanged.
     void refresh();
-    /// Keeps the present scenario to compare with.
+    /// Pins the present scenario for comparison.
     void pin();
 
 Q_SIGNALS:
     void pinned();
-    /// A candidate of the plan, or a pinned scenario, was made the present one.
+    /// A candidate of the plan, or a pinned scenario, became the present one.
     void opened();
 
 private:
@@ -57,7 +56,7 @@ private:
     BalanceEditor* balance_;
     PinnedScenarios* pins_;
     PlanView* plan_;
-    QList<QPointer<QWidget>> panels_;  // a window that goes takes them along
+    QList<QPointer<QWidget>> panels_;  // may be destroyed with their window
     QTimer* compareTimer_;
     int numPinned_ = 0;
 };

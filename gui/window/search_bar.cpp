@@ -179,7 +179,7 @@ std::size_t SearchBar::firstVisible() const {
     const std::int64_t left = page_ ? page_->axis().window().start : 0;
     std::size_t first = 0;
     std::size_t count = hits_.size();
-    while (count > 0) {  // the first that starts at the left edge or later
+    while (count > 0) {  // finds the first that starts at or after the left edge
         const std::size_t half = count / 2;
         const bool before = startOf(first + half) < left;
         first = before ? first + half + 1 : first;
@@ -213,7 +213,7 @@ void SearchBar::goTo(std::size_t hit) {
 void SearchBar::move(int by) {
     if (rest_->isActive()) {
         rest_->stop();
-        search();  // its hit is the first
+        search();  // jumps to the first hit
         return;
     }
     if (!page_ || hits_.size() == 0 || !current_) {

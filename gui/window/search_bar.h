@@ -17,13 +17,13 @@ namespace pipescope {
 class ElidedLabel;
 class DocumentPage;
 
-/// An NVTX range whose text was searched for.
+/// An NVTX range found by its text.
 struct FoundRange {
     QString text;
     TimeRange range;
 };
 
-/// What a search found: tasks, or, if the text names no task, NVTX ranges with that text, both by time.
+/// Search hits by time: tasks, or NVTX ranges with the text if it does not name a task.
 struct SearchHits {
     std::shared_ptr<const TaskRows> tasks;
     std::vector<FoundRange> ranges;
@@ -32,8 +32,8 @@ struct SearchHits {
     std::size_t size() const { return tasks ? tasks->size() : ranges.size(); }
 };
 
-/// The line below the timelines that searches while one types: Return goes to the next hit, Shift+Return to the one
-/// before, Escape closes. Searching runs in a worker.
+/// The search line below the timelines. Searches while typing: Return goes to the next hit, Shift+Return to the
+/// previous one, Escape closes. The search runs in a worker.
 class SearchBar : public QWidget {
     Q_OBJECT
 
@@ -41,9 +41,9 @@ public:
     explicit SearchBar(QWidget* parent = nullptr);
     ~SearchBar() override;
 
-    /// Searches are in this page; null: nowhere.
+    /// Sets the page to search; null: none.
     void setPage(DocumentPage* page);
-    /// Shows the bar and puts the keyboard there.
+    /// Shows the bar and focuses it.
     void start();
     void next();
     void previous();
@@ -51,7 +51,7 @@ public:
     QString status() const;
 
 Q_SIGNALS:
-    /// The hits of what is typed now are known.
+    /// The hits of the current text are known.
     void searched();
     void closed();
 

@@ -8,15 +8,15 @@ class QMenuBar;
 class QWidget;
 
 namespace pipescope {
-/// One line of the list under "?".
+/// A line of the list under "?".
 struct ShortcutLine {
     QString group;  ///< the menu
     QString keys;
     QString what;
 };
 
-/// Every menu entry that has keys, read from the menus themselves, then what keys and pointer do in a timeline.
+/// All menu entries with keys, read from the menus, followed by keys and pointer gestures of a timeline.
 QList<ShortcutLine> shortcutLines(const QMenuBar& menus);
-/// The list in two columns, as a dialog that deletes itself.
+/// The list in two columns. The dialog deletes itself.
 QDialog* createShortcutOverlay(const QMenuBar& menus, QWidget* parent);
 }  // namespace pipescope

@@ -6,7 +6,7 @@
 
 namespace pipescope {
 namespace {
-// A changed meaning of what is stored gets another group.
+// If the meaning of stored values changes, this group gets a new name.
 const QString kGroup = QStringLiteral("views-1/");
 const QString kOrder = QStringLiteral("views-1/order");
 

@@ -11,12 +11,12 @@
 class QSettings;
 
 namespace pipescope {
-/// How a file was looked at last.
+/// The last view of a file.
 struct ViewState {
     std::int32_t step = 0;
     TimeRange visible;
     std::vector<TimeMark> marks;
-    // How the timelines are compared; empty names: as usual.
+    // Comparison of the timelines. Empty names: the default.
     QString mode;
     QString alignment;
     bool causes = false;
@@ -25,8 +25,8 @@ struct ViewState {
     friend bool operator==(const ViewState&, const ViewState&) = default;
 };
 
-/// The state of a file, under a key of its path; the least recently saved ones are forgotten beyond kMostViewStates.
-/// What a later version wrote is left alone and not read.
+/// Saves and loads the view of a file, under a key derived from its path. Beyond kMostViewStates, the least recently
+/// saved ones are deleted. States of a later version are neither changed nor read.
 inline constexpr int kMostViewStates = 200;
 void saveViewState(QSettings& settings, const QString& path, const ViewState& state);
 std::optional<ViewState> loadViewState(QSettings& settings, const QString& path);

@@ -45,7 +45,7 @@ struct ViewerArguments {
     bool force = false;
 };
 
-/// Nothing is shown: a picture or a report is written.
+/// True if only a picture or report is written and nothing is shown.
 bool headless(const ViewerArguments& arguments) {
     return !arguments.render.empty() || !arguments.report.empty();
 }
@@ -84,7 +84,7 @@ QSize parseSize(const std::string& text) {
     return size;
 }
 
-/// A time with its unit, ns without one; before the step where it begins with a minus.
+/// Parses a time with a unit; plain numbers are in ns. A negative time lies before the step.
 std::int64_t parseTime(const std::string& text) {
     const bool before = text.starts_with('-');
     const bool plain = !text.empty() && (text.back() == '.' || (text.back() >= '0' && text.back() <= '9'));
@@ -107,7 +107,7 @@ TimeRange parseRange(const std::string& text) {
     return range;
 }
 
-/// Everything that can be wrong before a file is read.
+/// Checks everything that can be checked before a file is read.
 void check(const ViewerArguments& arguments) {
     parseSize(arguments.size);
     parseTheme(QString::fromStdString(arguments.theme));
@@ -139,7 +139,7 @@ void check(const ViewerArguments& arguments) {
     }
 }
 
-/// A picture needs no display, and looks the same with and without one. A window needs one.
+/// A picture needs no display, and must look the same with and without one. A window needs one.
 void choosePlatform(bool render) {
     if (qEnvironmentVariableIsSet("QT_QPA_PLATFORM")) {
         return;
@@ -153,7 +153,7 @@ void choosePlatform(bool render) {
     }
 }
 
-/// Qt's offscreen platform grumbles about what it does not need.
+/// Suppresses irrelevant messages of Qt's offscreen platform.
 void dropPlatformNoise(QtMsgType type, const QMessageLogContext&, const QString& message) {
     if (type == QtDebugMsg || type == QtInfoMsg || message.startsWith(QLatin1String("This plugin does not support")) ||
         message.startsWith(QLatin1String("QStandardPaths: "))) {
@@ -192,7 +192,7 @@ int renderWindow(const ViewerArguments& arguments) {
         const std::int64_t origin = window.axis().origin();
         window.axis().show({origin + range.start, origin + range.end});
     }
-    QApplication::processEvents();  // layouts, and the scroll bars that follow from them
+    QApplication::processEvents();  // lays out widgets and their scroll bars
     QApplication::processEvents();
     if (!arguments.render.empty()) {
         saveImage(window, QString::fromStdString(arguments.render));
@@ -245,11 +245,11 @@ int runViewer(int argc, char** argv) {
     }
     if (headless(arguments)) {
         qInstallMessageHandler(dropPlatformNoise);
-        QHashSeed::setDeterministicGlobalSeed();  // a PDF lists its fonts in the order of a hash table
+        QHashSeed::setDeterministicGlobalSeed();  // a PDF lists its fonts in hash table order
     }
     QApplication application(argc, argv);
     if (headless(arguments)) {
-        QApplication::setStyle(QStringLiteral("Fusion"));  // the same picture on every desktop
+        QApplication::setStyle(QStringLiteral("Fusion"));  // gives the same picture on every desktop
     }
     QApplication::setApplicationName(QStringLiteral("PipeScope"));
     applyTheme(parseTheme(QString::fromStdString(arguments.theme)));

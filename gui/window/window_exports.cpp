@@ -10,16 +10,16 @@
 
 namespace pipescope {
 namespace {
-constexpr int kLeastWidth = 800;  // what a label or an axis needs to be read
+constexpr int kLeastWidth = 800;  // needed to read labels and axes
 
-/// Gives a chart the size that it would like, for as long as this lives: beside tables there may be little room, and
-/// what nobody sees was never laid out.
+/// Gives a chart its preferred size during its lifetime. Beside tables there may be little room, and hidden widgets
+/// were never laid out.
 class ReadableSize {
 public:
     explicit ReadableSize(QWidget& widget) : widget_(widget), before_(widget.size()) {
-        const bool isPainted = widget.findChild<QWidget*>() == nullptr;  // others are laid out, by whoever looks
+        const bool isPainted = widget.findChild<QWidget*>() == nullptr;  // others are laid out when shown
         if (isPainted || !widget.isVisible()) {
-            widget.grab();  // lays out what waits for it, which would undo the size
+            widget.grab();  // completes pending layouts, which would otherwise undo the size
             widget.resize(before_.expandedTo(widget.sizeHint()).expandedTo({kLeastWidth, 0}));
         }
     }

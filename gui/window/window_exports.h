@@ -8,24 +8,24 @@ class QAbstractItemModel;
 class QWidget;
 
 namespace pipescope {
-/// A chart or a table of the window that can be written into a file. Each function looks at the current tab when it is
-/// called.
+/// A chart or table of the window that can be exported. Each function refers to the current tab at the time of the
+/// call.
 struct WindowExport {
-    QString text;                                      ///< of its entry in the menu
-    QString file;                                      ///< the proposed name without an ending; no other has it
-    QString remedy;                                    ///< what to do while there is nothing to write
-    std::function<QWidget*()> widget;                  ///< the chart, or what shows the table; null: it is not there
+    QString text;                                      ///< of its menu entry
+    QString file;                                      ///< the proposed name without suffix; unique
+    QString remedy;                                    ///< what to do if there is nothing to export
+    std::function<QWidget*()> widget;                  ///< the chart, or the widget of the table; null: does not exist
     std::function<const QAbstractItemModel*()> model;  ///< a table's rows; empty for a chart
-    std::function<bool()> holds;                       ///< whether there is something to write; empty: always
+    std::function<bool()> holds;                       ///< true if there is something to export; empty: always
 
     bool isTable() const { return model != nullptr; }
     bool isThere() const { return widget() != nullptr && (!holds || holds()); }
-    /// The proposed name, and what the file dialog offers.
+    /// Proposed name, and filter of the file dialog.
     QString fileName() const { return file + (isTable() ? QStringLiteral(".csv") : QStringLiteral(".png")); }
     QString fileFilter() const;
 };
 
-/// A chart as .png, .svg or .pdf, as it stands on screen, or at the size it would like behind another panel; a table as
-/// .csv or .json. Throws Error, with the remedy where there is nothing to write.
+/// Exports a chart as .png, .svg or .pdf, as on screen, or at its preferred size if it is hidden behind another panel.
+/// Exports a table as .csv or .json. Throws Error, with the remedy if there is nothing to export.
 void saveExport(const WindowExport& what, const QString& path);
 }  // namespace pipescope

@@ -26,7 +26,7 @@ AllocationLog::AllocationLog(c10::Device device) {
 
 AllocationLog::~AllocationLog() {
     if (listening_) {
-        device_blocks::forget(serial_);  // whoever frees them later need not be heard
+        device_blocks::forget(serial_);  // later frees need not be logged
     } else {
         tracking_allocator::set_log(nullptr);
     }

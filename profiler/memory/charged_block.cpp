@@ -8,7 +8,7 @@
 
 namespace pipescope {
 namespace {
-// Process-wide because torch has one allocator a device type; constant-initialised, so it works before and after
+// Process-wide, because torch has one allocator per device type. Constant-initialised, so it works before and after
 // main().
 constinit std::array<MemoryAccount, tracking_allocator::kNumOwners> accounts{};
 }  // namespace

@@ -8,38 +8,38 @@
 namespace pipescope {
 class AllocationLog;
 
-/// Who pays for what is allocated.
+/// The owner and category that an allocation is charged to.
 struct Charge {
     int owner = 0;
     MemoryCategory later = MemoryCategory::saved;
-    AllocationLog* log = nullptr;  ///< writes it down too; may be null
-    bool in_task = true;           ///< false: counted under `later` at once
+    AllocationLog* log = nullptr;  ///< also logs it; may be null
+    bool in_task = true;           ///< false: counted under `later` immediately
 };
 
-/// What is known of one block of memory, on the host or on an accelerator.
-/// Threading: the numbers that threads share are atomic; the log's are its own thread's.
+/// Accounting data of one block of memory, on the host or on an accelerator. Threading: fields shared by threads are
+/// atomic; the log's fields belong to its own thread.
 struct ChargedBlock {
     Bytes bytes;
-    std::int64_t block;  // its number in the log of that serial number
+    std::int64_t block;  // its number in the log with that serial number
     std::uint64_t log;
     std::atomic<int> owner;
     std::atomic<std::uint32_t> task;
     std::atomic<MemoryCategory> later;
 
-    /// Charges it.
+    /// Charges the block.
     ChargedBlock(Bytes size, const Charge& charge);
 
     MemoryAccount::Place place() const {
         return {later.load(std::memory_order_relaxed), task.load(std::memory_order_relaxed)};
     }
-    /// Somebody else pays from now on, or it is known better what it holds.
+    /// Moves the charge to another owner or category.
     void move_to(int new_owner, MemoryAccount::Place to);
-    /// Credits it. `listening` is the log of whoever lets go; may be null.
+    /// Credits the block. `listening` is the log of the freeing thread; may be null.
     void let_go(AllocationLog* listening);
 };
 
-/// Without the check of tracking_allocator::account(), for owners that were checked before.
+/// Like tracking_allocator::account(), without its check, for checked owners.
 MemoryAccount& account_of_owner(int owner);
-/// What the calling thread's allocations on the host are charged to.
+/// The charge for host allocations of the calling thread.
 Charge host_charge();
 }  // namespace pipescope

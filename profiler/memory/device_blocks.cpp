@@ -23,7 +23,7 @@ struct Entry {
     bool is_gone() const { return tensor && tensor->expired(); }
 
     ChargedBlock block;
-    std::optional<WeakStorage> tensor;  // once it was seen
+    std::optional<WeakStorage> tensor;  // set once a tensor was seen
 };
 
 class Blocks {
@@ -115,7 +115,7 @@ private:
     std::map<DeviceKey, Bytes> reserved_;
 };
 
-/// Never destroyed: tensors of static storage are freed after main().
+/// Never destroyed: static tensors are freed after main().
 Blocks& blocks() {
     static auto* const one = new Blocks;
     return *one;

@@ -12,29 +12,29 @@ class AllocationLog;
 struct Charge;
 struct ChargedBlock;
 
-/// The blocks of accelerators' memory that were seen being taken, by address: an accelerator's block has no place for a
-/// tag in front of its data, as one of the host has.
+/// Known blocks of accelerators' memory by address. Unlike a host block, an accelerator's block has no room for a tag
+/// in front of its data.
 ///
-/// Invariant: blocks of a device do not overlap. One that does with a block just given out was freed where nobody
-/// listened, and is let go of then. Of blocks whose tensor was seen a weak reference tells the same earlier.
-/// Process-wide, as the allocators are. Threading: any thread, also under an allocator's lock: nothing here allocates
-/// or frees on a device.
+/// Invariant: blocks of a device do not overlap. If a new block overlaps an old one, the old one was freed while nobody
+/// listened, and is released then. For blocks whose tensor was seen, a weak reference detects this earlier.
+/// Process-wide, like the allocators. Threading: any thread, even under an allocator's lock: nothing here allocates or
+/// frees on a device.
 namespace device_blocks {
 void taken(c10::Device device, const void* data, Bytes bytes, const Charge& charge);
-/// Nothing where it was not seen being taken.
+/// Does nothing if the allocation was not seen.
 void freed(c10::Device device, const void* data, AllocationLog* log);
 
 /// The block of the tensor's storage, or null. Valid while the tensor lives.
 ChargedBlock* find(const at::Tensor& tensor);
-/// The same; where it was not seen being taken, it is charged now, with the bytes of the storage.
+/// Like find(). A block whose allocation was not seen is charged now, with the bytes of the storage.
 ChargedBlock* find_or_charge(const at::Tensor& tensor, const Charge& charge);
 
-/// Lets go of the blocks whose tensors were seen and are gone.
+/// Releases the blocks whose tensors were seen and no longer exist.
 void sweep();
-/// Forgets the blocks in the log of that serial number.
+/// Removes blocks from the log with that serial number.
 void forget(std::uint64_t log);
 
-/// What the device's allocator has taken from the device, as last reported; none where it never did.
+/// Bytes that the device's allocator has reserved, as last reported. Empty if it never reported.
 std::optional<Bytes> reserved(c10::Device device);
 void set_reserved(c10::Device device, Bytes bytes);
 }  // namespace device_blocks

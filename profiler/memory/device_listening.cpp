@@ -22,14 +22,14 @@ thread_local int inputs_owner = 0;
 
 Charge charge_of_this_thread() {
     Charge charge = host_charge();
-    charge.log = nullptr;  // one of the host
+    charge.log = nullptr;  // the log is for the host
     if (charge.owner == 0 && inputs_owner != 0) {
         charge = {.owner = inputs_owner, .later = MemoryCategory::boundary, .in_task = false};
     }
     return charge;
 }
 
-/// A profiler to torch, one that is off: torch casts whatever is in the place to its own type to ask.
+/// Looks like a disabled profiler to torch, which casts any object in the slot to its own type to query it.
 class Listener final : public ProfilerStateBase {
 public:
     explicit Listener(std::optional<Charge> charge)
@@ -37,13 +37,13 @@ public:
 
     ActiveProfilerType profilerType() override { return ActiveProfilerType::NONE; }
 
-    /// Under the lock of the device's allocator: it must not be called from here.
+    /// Called under the lock of the device's allocator, which must not be called from here.
     void reportMemoryUsage(void* data, std::int64_t bytes, std::size_t /*total_allocated*/, std::size_t total_reserved,
                            c10::Device device) override {
         if (device.is_cpu() || device.is_meta() || data == nullptr) {
             return;
         }
-        tell_taken_over(this);  // on a thread of autograd's, by its queue
+        tell_taken_over(this);  // on autograd's threads: by their queue
         const Charge charge = charge_ ? *charge_ : charge_of_this_thread();
         if (bytes > 0) {
             device_blocks::taken(device, data, bytes, charge);
@@ -61,8 +61,8 @@ const Listener* current_listener() {
     return dynamic_cast<const Listener*>(ThreadLocalDebugInfo::get(DebugInfoKind::PROFILER_STATE));
 }
 
-/// The same one for each owner and category, never destroyed: threads that the place's holder started (autograd's) let
-/// go of it whenever they come to. A log's is its own.
+/// One listener per owner and category, never destroyed: threads started by the slot's holder (autograd's) may release
+/// it at any time. A log gets its own listener.
 std::shared_ptr<Listener> listener_for(const std::optional<Charge>& charge) {
     if (charge && charge->log != nullptr) {
         return std::make_shared<Listener>(charge);
@@ -100,7 +100,7 @@ DeviceListening::DeviceListening(const Charge& charge)
     : before_(ThreadLocalDebugInfo::current()), listener_(listen(charge)) {}
 
 DeviceListening::~DeviceListening() {
-    // Somebody else may have changed the thread's state meanwhile: autograd's threads take that of each backward.
+    // The thread's state may have changed meanwhile: autograd's threads take that of each backward.
     if (listener_ != nullptr && current_listener() == listener_) {
         ThreadLocalDebugInfo::_forceCurrentDebugInfo(before_);
     }

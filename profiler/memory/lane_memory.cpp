@@ -30,11 +30,11 @@ MemoryCategory left_by(TaskKind kind) {
     }
 }
 
-// What this thread was before its task: the caller's thread runs the loss, and goes on to other things after it.
+// The thread's state before its task: the caller's thread runs the loss and continues with other work.
 struct Outside {
     int owner = 0;
     MemoryCategory later = MemoryCategory::saved;
-    std::optional<DeviceListening> listening = {};  // while a task runs on an accelerator
+    std::optional<DeviceListening> listening = {};  // during a task on an accelerator
 };
 thread_local Outside outside;
 
@@ -63,7 +63,7 @@ LaneMemory::LaneMemory(std::function<Nanoseconds()> now, std::function<void(cons
 }
 
 LaneMemory::~LaneMemory() {
-    const DeviceListening listening;  // the last to hold a parameter may be this
+    const DeviceListening listening;  // this may be the last holder of a parameter
     placed_.clear();
 }
 
@@ -72,7 +72,7 @@ LaneMemory::Placed* LaneMemory::placed_on(LaneId lane) {
     return has_any ? &placed_[lane.index()] : nullptr;
 }
 
-/// Nothing tells the device of a lane that holds no tensors; listening on the host hears nothing.
+/// True also if the lane holds no tensors, so its device is unknown; listening on the host is harmless.
 bool LaneMemory::may_be_on_accelerator(LaneId lane) {
     const Placed* const placed = placed_on(lane);
     return placed != nullptr ? placed->on_accelerator() : has_accelerator_;
@@ -116,7 +116,7 @@ void LaneMemory::task_ended(const TaskKey& key, LaneId lane) {
     sample.task = static_cast<std::int64_t>(pack(key));
     if (placed != nullptr && placed->on_accelerator()) {
         placed->is_heard = placed->is_heard && was_heard;
-        if (key.kind == TaskKind::forward) {  // always on the lane's own thread
+        if (key.kind == TaskKind::forward) {  // always runs on the lane's own thread
             charge_inputs_to(owner_of(lane));
         }
         const c10::Device device = placed->tensors.front().device();
@@ -129,7 +129,7 @@ void LaneMemory::task_ended(const TaskKey& key, LaneId lane) {
     record_account(sample, left_by(key.kind));
 }
 
-/// Once a step: what was freed meanwhile where nobody listened.
+/// Once per step, accounts for frees that nobody heard.
 void LaneMemory::begin_step(std::int32_t step) {
     if (step_.exchange(step) != step) {
         device_blocks::sweep();
@@ -158,7 +158,7 @@ void LaneMemory::record_account(MemorySample& sample, MemoryCategory left) {
     record_(sample);
 }
 
-/// Of the device's allocator, for lanes that share a device together.
+/// Records the statistics of the device's allocator, for lanes that share a device.
 bool LaneMemory::record_device(MemorySample& sample, c10::Device device) const {
     const std::optional<DeviceMemory> memory = device_memory(device);
     if (!memory) {
@@ -173,11 +173,11 @@ bool LaneMemory::record_device(MemorySample& sample, c10::Device device) const {
 }
 
 void LaneMemory::moved(const at::Tensor& tensor, LaneId to) {
-    // The copy's task runs on this thread now, and said what it leaves behind.
+    // The copy's task runs on this thread now and has set its category.
     tracking_allocator::recharge(tensor, owner_of(to), tracking_allocator::later());
 }
 
-// Autograd makes a parameter's gradient inside a backward and keeps it: in steady state this finds nothing new.
+// Autograd creates a parameter's gradient in a backward and keeps it, so in steady state this finds nothing new.
 void LaneMemory::categorize_gradients(const Placed& placed, LaneId lane) {
     for (const at::Tensor& parameter : placed.tensors) {
         if (const at::Tensor& gradient = parameter.grad(); gradient.defined()) {

@@ -11,26 +11,25 @@
 #include <vector>
 
 namespace pipescope {
-/// Charges tasks to their lanes and reports what each lane holds after each task, and of what that consists. `peak` of
-/// a sample covers everything since the lane's sample before (the first: since this was made), also what happened
-/// between two tasks. Where a task's peak was above both its ends, a sample of that instant stands before the one of
-/// its end. What a thread allocates outside a task stays with the thread's own owner.
+/// Charges tasks to their lanes, and reports each lane's memory and its composition after each task. `peak` of a sample
+/// covers the time since the lane's previous sample (initially since construction), including the time between tasks.
+/// If a task's peak exceeds the values at both its ends, a sample at the instant of the peak precedes the one at its
+/// end. Allocations of a thread outside tasks belong to the thread's own owner.
 ///
-/// How bytes get their category (simulator/memory_model.h says what each means): parameters are placed, gradients are
-/// found at the parameters when a backward ends, what moves with a copy is boundary, copy or skip by the copy's kind.
-/// What else a task takes is transient while it runs. What is left then is, of a forward or recompute, saved; of a
-/// backward, copy (gradients that wait to be handed on); of the loss, output; of the optimizer, its state. So an output
-/// that waits for its copy, or on the last lane for the loss, counts as saved.
+/// Categories (defined in simulator/memory_model.h): parameters are placed; gradients are found at the parameters after
+/// a backward; copied tensors are boundary, copy or skip by the kind of the copy. All other allocations of a task are
+/// transient while it runs. What remains afterwards is: of a forward or recompute, saved; of a backward, copy
+/// (gradients to be passed on); of the loss, output; of the optimizer, its state. An output that waits for its copy, or
+/// for the loss on the last lane, therefore counts as saved.
 ///
-/// A lane on an accelerator is told its blocks by the device's allocator (device_listening.h), with reserved bytes,
-/// which are the whole device's. What its tasks take and free is heard; what a thread of the caller's frees, only where
-/// that one listens too: a training loop holds a DeviceListening. Then also the inputs that a lane copies to its device
-/// are its boundary. Where a profiler of torch's has the place of the listener, or a backend's allocator reports to
-/// nobody, such a lane reports from then on what the device's statistics say of all its lanes together, without a
-/// composition.
+/// For a lane on an accelerator, the device's allocator reports the blocks (device_listening.h) and the reserved bytes,
+/// which are those of the whole device. Allocations and frees of tasks are always heard. Frees of the caller's threads
+/// are heard only if these listen too: a training loop holds a DeviceListening. Inputs that a lane copies to its device
+/// then count as its boundary. If a torch profiler occupies the slot, or a backend's allocator reports to nobody, such
+/// a lane uses the device's statistics, which cover all its lanes together and have no composition.
 class LaneMemory : public TaskObserver {
 public:
-    /// `record` is called on worker threads; it must be thread-safe.
+    /// `record` is called on worker threads and must be thread-safe.
     LaneMemory(std::function<Nanoseconds()> now, std::function<void(const MemorySample&)> record);
     ~LaneMemory() override;
 
@@ -57,7 +56,7 @@ private:
 
     std::function<Nanoseconds()> now_;
     std::function<void(const MemorySample&)> record_;
-    std::deque<Placed> placed_;  // by lane; filled before tasks run, as the next
+    std::deque<Placed> placed_;  // by lane; filled before tasks run, like the next member
     bool has_accelerator_ = false;
     std::atomic<std::int32_t> step_{-1};
 };

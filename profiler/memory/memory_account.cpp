@@ -22,7 +22,7 @@ std::size_t index_of(MemoryCategory category) {
     return static_cast<std::size_t>(category);
 }
 
-/// Spins: what it guards is a handful of loads, and only two lanes that pass a peak at once ever meet.
+/// A spin lock: it guards a few loads, and is contended only if two lanes exceed a peak at the same time.
 class PictureLock {
 public:
     explicit PictureLock(std::atomic_flag& flag) : flag_(flag) {
@@ -88,8 +88,8 @@ void MemoryAccount::picture(Bytes peak) {
     picture_ = composition();
 }
 
-// An allocation that raised `which` before the exchange is in the value returned; one still held is seen by the load
-// after it; so none is lost.
+// An allocation that raised `which` before the exchange is in the returned value; one that is still held is seen by the
+// following load. None is lost.
 Bytes MemoryAccount::restart(Count& which) {
     const Bytes before = which.exchange(allocated(), kRelaxed);
     const Bytes held = allocated();
@@ -102,7 +102,7 @@ MemoryAccount::Peak MemoryAccount::take_peak() {
     Peak peak{pictured_peak_.load(kRelaxed), picture_time_, picture_};
     pictured_peak_.store(allocated(), kRelaxed);
     picture_time_ = Nanoseconds{0};
-    // Others counted while the picture was taken: what does not add up is put where short-lived bytes are.
+    // Other threads counted during the snapshot: assigns the difference to short-lived bytes.
     Bytes sum = 0;
     for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
         sum += std::max<Bytes>(0, peak.composition[static_cast<MemoryCategory>(k)]);

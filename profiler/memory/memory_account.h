@@ -8,32 +8,32 @@
 #include <cstdint>
 
 namespace pipescope {
-/// What one owner holds, by what holds it.
+/// Bytes of one owner, by category.
 ///
-/// Problem: what a block is for is known only when its task has ended: of what a forward allocates, some is let go
-/// again, the rest is what autograd saved. Walking a task's blocks then would cost as much as the task. Idea: a block
-/// remembers in which task it was taken and what it is `later`. While that task runs it counts as transient; at the
-/// task's end all that is left of the transients moves to its later category in one addition, and a block that is let
-/// go tells from its task's number where it is counted by now. Cost: two atomic additions an allocation.
+/// Problem: the category of a block is known only after its task: some of a forward's allocations are freed, the rest
+/// is what autograd saved. A walk over a task's blocks at its end would cost as much as the task. Idea: a block records
+/// its task and its `later` category. While the task runs, it counts as transient. At the end of the task, a single
+/// addition moves all remaining transient bytes to the later category. A block that is freed knows from its task's
+/// number where it is counted. Cost: two atomic additions per allocation.
 ///
-/// Threading: any thread may call anything, without a lock; only a new peak takes one, for its picture. Blocks freed at
-/// the instant a task ends may be counted out of the wrong one of two categories until the next task's end.
-/// Every number is relaxed: each is right by itself, and no other data is published through them.
-class alignas(64) MemoryAccount {  // a cache line of its own, since lanes count at the same time
+/// Threading: any thread may call any function, without a lock; only a new peak takes one, for its snapshot. Blocks
+/// freed at the instant a task ends may be subtracted from the wrong one of two categories until the next task's end.
+/// All atomics are relaxed: each is correct by itself, and none publishes other data.
+class alignas(64) MemoryAccount {  // a separate cache line, since lanes count concurrently
 public:
-    /// A block's place in the account; the account's own words, for the block to carry.
+    /// A block's place in the account, stored in the block.
     struct Place {
         MemoryCategory later = MemoryCategory::saved;
         std::uint32_t task = 0;  ///< 0: counted under `later` from the start
     };
 
-    /// The task that runs now; never 0.
+    /// The running task; never 0.
     std::uint32_t task() const { return task_.load(std::memory_order_relaxed); }
     void add(Bytes bytes, Place place);
     void subtract(Bytes bytes, Place place);
-    /// What bytes counted at one place hold is known better now.
+    /// Moves bytes to a category that is now known.
     void recount(Bytes bytes, Place from, Place to);
-    /// What the task left counts as `later` from now on.
+    /// Ends the task: its remaining bytes count as `later` from now on.
     void end_task(MemoryCategory later);
 
     Bytes allocated() const { return allocated_.load(std::memory_order_relaxed); }
@@ -41,16 +41,16 @@ public:
     void reset_peak() { restart(peak_); }
     Bytes take_window() { return restart(window_peak_); }
 
-    /// What the bytes consist of now; no category is unknown or negative.
+    /// The current composition; no category is unknown or negative.
     MemoryBreakdown composition() const;
 
     struct Peak {
         Bytes bytes = 0;
-        Nanoseconds time{0};  ///< of the host's steady clock; 0: nothing was allocated in the window
+        Nanoseconds time{0};  ///< on the host's steady clock; 0: nothing was allocated in the window
         MemoryBreakdown composition;
     };
-    /// The highest since the last call, with its time and what it consisted of (they sum to it). Apart from peak() and
-    /// take_window(): calling one of them does not end the other's window.
+    /// The highest value since the last call, with its time and composition, which sums to it. Independent of peak()
+    /// and take_window(): neither ends the other's window.
     Peak take_peak();
 
 private:
@@ -67,7 +67,7 @@ private:
     std::array<Count, kNumMemoryCategories> categories_{};
     std::atomic<std::uint32_t> task_{1};
     std::atomic_flag picturing_;
-    Nanoseconds picture_time_{0};  // these two under picturing_
+    Nanoseconds picture_time_{0};  // these two are guarded by picturing_
     MemoryBreakdown picture_;
 };
 }  // namespace pipescope

@@ -1,10 +1,11 @@
-// Whose memory is it? torch counts CPU memory nowhere, and a lane's tensors are freed on other lanes' threads. So every
-// block carries its size and owner in front of its data, where whoever frees it finds them:
+// Attributes CPU memory to owners. torch does not count CPU memory, and a lane's tensors are freed on other lanes'
+// threads. Every block therefore has its size and owner in front of its data, where the freeing thread finds them:
 //
 //     | size, owner, unused | data ...        one block of the allocator torch itself uses
 //     |<----- 64 bytes ---->|^ the pointer torch sees, as data and as context
 //
-// Data and context must be the same pointer, because torch's raw_allocate() insists on it (gelu comes that way); that
+// Data and context must be the same pointer, as torch's raw_allocate() requires (gelu uses it). This is why the tag
+// cannot be in the DataPtr's context. 64 bytes preserve the alignment that torch's kernels need.
 // is why the tag cannot sit in the DataPtr's context. 64 bytes keep the alignment torch's kernels count on.
 
 #include "profiler/memory/tracking_allocator.h"
@@ -55,23 +56,22 @@ void release(void* data) {
     }
 }
 
-// A meta tensor has no data: its header is all there is, and stands as the context.
+// A meta tensor has no data: only the header exists, as context.
 void release_meta(void* context) {
     auto* const header = static_cast<ChargedBlock*>(context);
     close(*header);
     ::operator delete(header);
 }
 
-// malloc gives freed memory back to the system and faults it in again, page by page, at a threshold that follows what
-// was freed before: the same layer took 1.0 to 4.8 ms for its 2 MB tensors, depending on what else the process had
-// done. A profile is only worth something if the run it predicts finds memory in the same state; so both keep what they
-// have.
+// malloc returns freed memory to the system and faults it in again page by page, at a threshold that depends on earlier
+// frees. The same layer took 1.0 to 4.8 ms for its 2 MB tensors, depending on the process's history. A profile is
+// useful only if the predicted run finds memory in the same state, so profile and run both keep freed memory.
 void keep_freed_memory() {
-    constexpr int kLargestKept = 32 << 20;  // the most malloc accepts; larger blocks are mapped, and faulted, each time
+    constexpr int kLargestKept = 32 << 20;  // malloc's maximum; larger blocks are mapped, and faulted in, each time
     constexpr int kNeverTrim = 1 << 30;
     mallopt(M_MMAP_THRESHOLD, kLargestKept);
     mallopt(M_TRIM_THRESHOLD, kNeverTrim);
-    mallopt(M_TOP_PAD, kLargestKept);  // an arena drops a whole heap unless this much would be missing then
+    mallopt(M_TOP_PAD, kLargestKept);  // an arena frees a whole heap unless this much would be missing then
 }
 
 struct TrackingAllocator final : c10::Allocator {
@@ -82,7 +82,7 @@ struct TrackingAllocator final : c10::Allocator {
         auto* block = static_cast<std::byte*>(c10::alloc_cpu(bytes + kHeaderBytes));
         new (block) ChargedBlock(static_cast<Bytes>(bytes), thread_charge);
         void* data = block + kHeaderBytes;
-        c10::profiledCPUMemoryReporter().New(data, bytes);  // torch's own memory profiler goes on working
+        c10::profiledCPUMemoryReporter().New(data, bytes);  // keeps torch's own memory profiler working
         return {data, data, &release, c10::Device(c10::DeviceType::CPU)};
     }
     c10::DeleterFnPtr raw_deleter() const override { return &release; }
@@ -95,13 +95,13 @@ struct TrackingMetaAllocator final : c10::Allocator {
         new (header) ChargedBlock(static_cast<Bytes>(bytes), thread_charge);
         return {nullptr, header, &release_meta, c10::Device(c10::DeviceType::Meta)};
     }
-    c10::DeleterFnPtr raw_deleter() const override { return nullptr; }  // data and context are not the same
+    c10::DeleterFnPtr raw_deleter() const override { return nullptr; }  // data and context differ
     void copy_data(void*, const void*, std::size_t) const override {}
 };
 
-/// On the host; null where this allocator did not make it.
+/// The block of a host tensor; null if this allocator did not create it.
 ChargedBlock* host_block_of(const at::Tensor& tensor) {
-    // Ours is told by its deleter: whatever else made the storage, its context may be no header of ours.
+    // The deleter identifies our blocks; any other storage's context may not be our header.
     const c10::DataPtr& data = tensor.storage().unsafeGetStorageImpl()->_mutable_data_ptr_no_checks();
     if (data.get_deleter() == &release_meta) {
         return static_cast<ChargedBlock*>(data.get_context());
@@ -113,7 +113,7 @@ bool is_on_host(const at::Tensor& tensor) {
     return tensor.is_cpu() || tensor.is_meta();
 }
 
-/// The same; an accelerator's block that nobody saw being taken is charged to the owner.
+/// Like block_of(). An accelerator's block whose allocation was not seen is charged to the owner.
 ChargedBlock* block_charged_to(const at::Tensor& tensor, int owner, MemoryCategory category) {
     if (!tensor.defined() || !tensor.has_storage()) {
         return nullptr;
@@ -127,7 +127,7 @@ ChargedBlock* block_charged_to(const at::Tensor& tensor, int owner, MemoryCatego
 void install() {
     if (!is_installed.exchange(true)) {
         keep_freed_memory();
-        // Never destroyed: torch's own statics allocate and free after main().
+        // Never destroyed: torch's statics allocate and free after main().
         c10::SetCPUAllocator(std::make_unique<TrackingAllocator>().release(), /*priority=*/1);
         c10::SetAllocator(c10::DeviceType::Meta, std::make_unique<TrackingMetaAllocator>().release(), /*priority=*/1);
     }
@@ -146,7 +146,7 @@ MemoryAccount& account(int owner) {
 }
 
 int set_owner(int owner) {
-    account(owner);  // checks the number
+    account(owner);  // checks the owner's number
     return std::exchange(thread_charge.owner, owner);
 }
 

@@ -4,7 +4,7 @@
 
 namespace pipescope {
 void ClockMap::add(const ClockRecord& clocks) {
-    // Where the wall clock was set back, what came before cannot be told from what comes after: the newer tuples win.
+    // If the wall clock was set back, times before and after cannot be distinguished: newer tuples win.
     while (!tuples_.empty() && tuples_.back().realtime >= clocks.realtime) {
         tuples_.pop_back();
     }

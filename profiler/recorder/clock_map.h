@@ -6,20 +6,20 @@
 #include <vector>
 
 namespace pipescope {
-/// Turns wall-clock times into times of the recording's clock, along the clock tuples of a recording: between two
-/// tuples linearly, outside them by the nearest one's difference.
+/// Converts wall-clock times to the recording's clock with the clock tuples of a recording: linearly between two
+/// tuples, outside by the difference of the nearest one.
 class ClockMap {
 public:
-    /// Tuples in the order they were read.
+    /// Add tuples in the order in which they were read.
     void add(const ClockRecord& clocks);
     bool empty() const { return tuples_.empty(); }
-    /// `realtime` and the result in ns. Needs one tuple at least.
+    /// `realtime` and the result in ns. Precondition: not empty.
     std::int64_t monotonic_of(std::int64_t realtime) const;
 
 private:
     std::vector<ClockRecord> tuples_;
 };
 
-/// The farthest two tuples' differences between wall clock and recording clock lie apart, in ns; 0 for none or one.
+/// Maximum variation of the difference between wall clock and recording clock, in ns; 0 for fewer than two tuples.
 std::int64_t clock_drift_ns(const std::vector<ClockRecord>& clocks);
 }  // namespace pipescope

@@ -10,7 +10,7 @@ namespace pipescope {
 namespace {
 constexpr std::size_t kOverflowBytes = std::size_t{64} << 10;
 
-/// Zeros, aligned to 16 bytes where CUPTI wants 8. A buffer's worth comes from the system as it is, untouched.
+/// Zeroed memory, aligned to 16 bytes; CUPTI needs 8. The system provides large blocks already zeroed and untouched.
 std::uint8_t* allocate(std::size_t bytes) {
     return static_cast<std::uint8_t*>(std::calloc(1, bytes));
 }
@@ -19,7 +19,7 @@ std::uint8_t* allocate(std::size_t bytes) {
 CuptiBuffers::CuptiBuffers(decltype(&::cuptiActivityGetNextRecord) next_record, std::size_t buffer_bytes,
                            std::size_t most_buffers)
     : next_record_(next_record), buffer_bytes_(buffer_bytes), most_buffers_(most_buffers) {
-    // So that no callback allocates for the lists.
+    // Prevents allocations for the lists in callbacks.
     all_.reserve(most_buffers);
     free_.reserve(most_buffers);
     completed_.reserve(most_buffers);

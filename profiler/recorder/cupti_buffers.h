@@ -8,11 +8,11 @@
 #include <vector>
 
 namespace pipescope {
-/// Buffers that CUPTI fills with records, a bounded number of them. Where all are in use a small one is handed out
-/// whose records are counted and thrown away, since older versions of CUPTI crash when they get none. All are handed
-/// out full of zeros, which CUPTI needs and would write itself, on a thread of the program's.
-/// Threading: acquire() and complete() from CUPTI's callbacks on any thread, the rest from the drain thread. The lock
-/// is held for a few moves only, never while CUPTI is called.
+/// A bounded number of buffers that CUPTI fills with records. If all are in use, CUPTI gets a small buffer whose
+/// records are counted and discarded, since older versions of CUPTI crash without a buffer. All buffers are zeroed, as
+/// CUPTI requires; otherwise it would zero them on a program thread. Threading: acquire() and complete() run in CUPTI's
+/// callbacks on any thread, the rest on the drain thread. The lock is held only for a few moves, never during a call of
+/// CUPTI.
 class CuptiBuffers {
 public:
     CuptiBuffers(decltype(&::cuptiActivityGetNextRecord) next_record, std::size_t buffer_bytes,
@@ -28,19 +28,19 @@ public:
         std::uint32_t stream = 0;
     };
 
-    /// Null only where there is no memory at all.
+    /// Null only if memory is exhausted.
     std::uint8_t* acquire(std::size_t& bytes) noexcept;
     void complete(const Filled& filled) noexcept;
 
-    /// What was completed since the last call, oldest first; each must be given back.
+    /// Buffers completed since the last call, oldest first. Each must be given back.
     std::vector<Filled> take_completed();
     void give_back(std::uint8_t* data);
-    /// Frees what CUPTI does not hold. It may still complete, or ask for, a buffer afterwards.
+    /// Frees buffers that CUPTI does not hold. CUPTI may still complete or acquire buffers afterwards.
     void free_unused();
-    /// Records of buffers that were handed out beyond the bound.
+    /// Number of records in buffers beyond the limit.
     std::int64_t thrown_away() const;
     std::size_t most_in_use() const;
-    /// Held now, bytes of overflow apart.
+    /// Bytes currently held, without overflow buffers.
     std::size_t bytes() const;
 
 private:
@@ -50,7 +50,7 @@ private:
     const std::size_t buffer_bytes_;
     const std::size_t most_buffers_;
 
-    mutable std::mutex mutex_;  // guards what follows
+    mutable std::mutex mutex_;  // guards the following members
     std::vector<std::uint8_t*> all_;
     std::vector<std::uint8_t*> free_;
     std::vector<Filled> completed_;

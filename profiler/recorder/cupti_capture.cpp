@@ -1,4 +1,4 @@
-// DeviceCapture by CUPTI's activity interface. Source: cupti_activity.h of CUDA 13.0.
+// DeviceCapture with CUPTI's activity interface. Source: cupti_activity.h of CUDA 13.0.
 
 #include "profiler/recorder/cupti_buffers.h"
 #include "profiler/recorder/cupti_library.h"
@@ -22,7 +22,7 @@ struct Kind {
     CUpti_ActivityKind kind;
     const char* name;
 };
-// Not among them: MARKER, since our own handler hears NVTX; GRAPH_TRACE, which would hide a graph's kernels.
+// Excludes MARKER, since our own handler receives NVTX, and GRAPH_TRACE, which would hide a graph's kernels.
 constexpr std::array kKinds = {
     Kind{CUPTI_ACTIVITY_KIND_DEVICE, "devices"},         Kind{CUPTI_ACTIVITY_KIND_CONTEXT, "contexts"},
     Kind{CUPTI_ACTIVITY_KIND_STREAM, "streams"},         Kind{CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, "kernels"},
@@ -33,7 +33,7 @@ constexpr std::array kKinds = {
     Kind{CUPTI_ACTIVITY_KIND_OVERHEAD, "overhead"},
 };
 
-// What frameworks call all the time and nobody looks for in a trace.
+// Frequent calls of frameworks that are of no interest in a trace.
 constexpr std::array kQuietRuntimeCalls = {
     CUPTI_RUNTIME_TRACE_CBID_cudaGetDevice_v3020, CUPTI_RUNTIME_TRACE_CBID_cudaGetLastError_v3020,
     CUPTI_RUNTIME_TRACE_CBID_cudaPeekAtLastError_v3020, CUPTI_RUNTIME_TRACE_CBID_cudaDeviceGetAttribute_v5000,
@@ -45,8 +45,8 @@ constexpr std::array kQuietDriverCalls = {CUPTI_DRIVER_TRACE_CBID_cuKernelGetAtt
 constexpr std::uint32_t kFlushComplete = 0;
 constexpr std::uint32_t kFlushEverything = CUPTI_ACTIVITY_FLAG_FLUSH_FORCED;
 
-// CUPTI's callbacks carry no context, so the buffers of the capture that runs are found through a global. The list
-// itself is never freed: CUPTI may complete a buffer at any time, and a process captures once or a few times.
+// CUPTI's callbacks have no context, so a global gives access to the running capture's buffers. They are never freed:
+// CUPTI may complete a buffer at any time, and a process captures only a few times.
 std::atomic<CuptiBuffers*> buffers_in_use{nullptr};
 
 void CUPTIAPI buffer_requested(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
@@ -68,7 +68,7 @@ std::uint64_t CUPTIAPI recording_timestamp() {
     return static_cast<std::uint64_t>(recording_clock_ns());
 }
 
-/// Tells CUPTI that buffers come with zeros. Refused, it writes them once more.
+/// Tells CUPTI that buffers are already zeroed. If CUPTI refuses, it zeroes them again.
 void announce_zeros(const CuptiFunctions& functions) {
     std::uint8_t yes = 1;
     std::size_t bytes = sizeof(yes);
@@ -77,7 +77,7 @@ void announce_zeros(const CuptiFunctions& functions) {
     }
 }
 
-// CUPTI stays loaded, so a thread that still asks when the capture is over gets an answer, or a refusal.
+// CUPTI stays loaded, so a late call after the capture still gets an answer or an error.
 std::atomic<decltype(&::cuptiGetStreamIdEx)> stream_id{nullptr};
 
 std::optional<std::uint32_t> stream_number(void* stream) {
@@ -88,8 +88,8 @@ std::optional<std::uint32_t> stream_number(void* stream) {
     return is_known ? std::optional(number) : std::nullopt;
 }
 
-/// CUPTI may complete a buffer when its capture is over, so they last as long as the process. Precondition: one capture
-/// begins at a time.
+/// CUPTI may complete a buffer after its capture, so buffers live as long as the process. Precondition: one capture at
+/// a time starts.
 CuptiBuffers& lasting_buffers(const CuptiFunctions& functions, const DeviceCaptureOptions& options) {
     static auto& all = *new std::vector<std::unique_ptr<CuptiBuffers>>;
     return *all.emplace_back(
@@ -113,7 +113,7 @@ public:
         buffers_.free_unused();
     }
 
-    /// Empty, or what cannot be recorded; `kernels` among it makes the capture useless.
+    /// Empty, or what cannot be recorded. Without `kernels`, the capture is useless.
     std::string enable();
     bool records_kernels() const { return records_kernels_; }
 
@@ -123,18 +123,18 @@ public:
 
 private:
     const CuptiFunctions& functions() const { return library_->functions(); }
-    /// Whether CUPTI takes its times with the recording's clock.
+    /// Returns true if CUPTI uses the recording's clock for its times.
     bool set_up();
     void stop();
     void write_completed(CuptiRows& rows);
     void count_dropped(CUcontext context, std::uint32_t stream);
     void flush(std::uint32_t how);
-    /// Keeps the first of them.
+    /// Keeps the first fault.
     void note(CUptiResult result, std::string_view function, std::string_view consequence);
 
     std::unique_ptr<CuptiLibrary> library_;
     CuptiBuffers& buffers_;
-    std::string fault_;  // before what follows, whose initialisation may meet one
+    std::string fault_;  // before the following members, whose initialisation may set it
     const bool own_clock_;
     CuptiRecords records_;
     bool running_ = false;
@@ -145,10 +145,10 @@ private:
 
 bool CuptiCapture::set_up() {
     const CuptiFunctions& f = functions();
-    // gettid, as the ranges have.
+    // The same thread ids (gettid) as in the ranges.
     note(f.set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM), "cuptiSetThreadIdType",
          "calls and kernels are not joined to threads and tasks");
-    // Before anything is enabled, so that all records have one clock: that of the ranges, which nobody sets.
+    // Set before anything is enabled, so that all records use one clock: that of the ranges, which cannot be set.
     const bool own_clock =
         f.register_timestamp != nullptr && f.register_timestamp(recording_timestamp) == CUPTI_SUCCESS;
     announce_zeros(f);
@@ -156,7 +156,7 @@ bool CuptiCapture::set_up() {
     note(f.register_callbacks(buffer_requested, buffer_completed), "cuptiActivityRegisterCallbacks",
          "nothing is handed over");
     if (f.enable_all_sync_records != nullptr) {
-        f.enable_all_sync_records(0);  // queries of events that had not come yet are mere noise
+        f.enable_all_sync_records(0);  // queries of pending events are noise
     }
     if (f.enable_event_timestamps != nullptr) {
         f.enable_event_timestamps(1);
@@ -235,7 +235,7 @@ void CuptiCapture::write_completed(CuptiRows& rows) {
 }
 
 void CuptiCapture::count_dropped(CUcontext context, std::uint32_t stream) {
-    std::size_t dropped = 0;  // since the last question
+    std::size_t dropped = 0;  // since the last query
     const CUptiResult result = functions().dropped_records(context, stream, &dropped);
     note(result, "cuptiActivityGetNumDroppedRecords", "whether CUPTI lost records is not known");
     dropped_ += result == CUPTI_SUCCESS ? static_cast<std::int64_t>(dropped) : 0;

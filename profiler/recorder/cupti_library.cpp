@@ -9,8 +9,7 @@
 
 namespace pipescope {
 namespace {
-// The structures of the records are those of the release whose headers we have; a release of the same major version
-// keeps what they begin with.
+// Record structures are those of the release of our headers. Releases of the same major version keep their beginnings.
 constexpr std::uint32_t kOldestVersion = 130000;
 constexpr std::uint32_t kVersionsEnd = 140000;
 constexpr const char* kLibraryName = "libcupti.so.13";
@@ -21,9 +20,9 @@ bool find(void* library, const char* name, Function& function) {
     return function != nullptr;
 }
 
-/// Why the driver offers no device; empty where it does.
+/// Reason why the driver offers no device, or empty.
 std::string driver_fault() {
-    // Stays loaded: unloading a driver that was initialised is asking for trouble.
+    // Stays loaded: unloading an initialised driver is unsafe.
     void* library = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
     if (library == nullptr) {
         return "there is no CUDA driver (libcuda.so.1 is not found)";
@@ -47,15 +46,15 @@ void* load_library() {
     if (const char* chosen = std::getenv("PIPESCOPE_CUPTI"); chosen != nullptr && *chosen != '\0') {
         return dlopen(chosen, RTLD_LAZY | RTLD_LOCAL);
     }
-    // By its name, so that the one the program has loaded already (libtorch does) is the one we get: there must never
-    // be two in a process.
+    // Loaded by name, to get the library that the program (libtorch) may have loaded already: a process must never have
+    // two.
     if (void* library = dlopen(kLibraryName, RTLD_LAZY | RTLD_LOCAL)) {
         return library;
     }
     return dlopen("/usr/local/cuda/extras/CUPTI/lib64/libcupti.so.13", RTLD_LAZY | RTLD_LOCAL);
 }
 
-/// The name of a function that is missing; empty where none is that is needed.
+/// Name of a missing required function, or empty.
 std::string find_functions(void* library, CuptiFunctions& f) {
     find(library, "cuptiSubscribe_v2", f.subscribe_v2);
     find(library, "cuptiActivitySetAttribute", f.set_attribute);
@@ -89,7 +88,7 @@ std::string find_functions(void* library, CuptiFunctions& f) {
     return missing("cuptiActivityGetNumDroppedRecords", f.dropped_records) ? "cuptiActivityGetNumDroppedRecords" : "";
 }
 
-/// A subscriber must have a callback; we enable none.
+/// A subscriber needs a callback; none are enabled.
 void ignore_callback(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {}
 }  // namespace
 

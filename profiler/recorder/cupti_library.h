@@ -6,7 +6,7 @@
 #include <string>
 
 namespace pipescope {
-/// The functions of CUPTI we call, by their names there. Each is null where the library lacks it, unless it is needed.
+/// The CUPTI functions in use, by their names there. Optional ones are null if the library lacks them.
 struct CuptiFunctions {
     decltype(&::cuptiGetVersion) get_version = nullptr;
     decltype(&::cuptiSubscribe_v2) subscribe_v2 = nullptr;
@@ -30,30 +30,29 @@ struct CuptiFunctions {
     decltype(&::cuptiGetResultString) result_string = nullptr;
 };
 
-/// CUPTI, loaded and subscribed to: nobody else can be, and activity buffers are ours.
-/// Threading: any thread.
+/// The loaded CUPTI library with a subscription, which is exclusive: activity buffers are ours. Threading: any thread.
 class CuptiLibrary {
 public:
-    /// Loads the driver and, only where that has a device, CUPTI. Nothing but `reason` where one of them is missing,
-    /// too old, or held by another tool.
+    /// Loads the driver and, only if it has a device, CUPTI. Gives only `reason` if one of them is missing, too old, or
+    /// in use by another tool.
     struct Opened {
         std::unique_ptr<CuptiLibrary> library;
         std::string reason;
         bool device_present = false;
     };
     static Opened open();
-    ~CuptiLibrary();  // unsubscribes; the library stays loaded, since its callbacks may still be running
+    ~CuptiLibrary();  // unsubscribes; the library stays loaded, since its callbacks may still run
     CuptiLibrary(const CuptiLibrary&) = delete;
     CuptiLibrary& operator=(const CuptiLibrary&) = delete;
 
     const CuptiFunctions& functions() const { return functions_; }
     std::uint32_t version() const { return version_; }
-    /// Such as "CUPTI_ERROR_UNKNOWN (999)".
+    /// For example "CUPTI_ERROR_UNKNOWN (999)".
     std::string name_of(CUptiResult result) const;
 
 private:
     CuptiLibrary() = default;
-    std::string subscribe();  // empty, or why not
+    std::string subscribe();  // empty, or the reason for a failure
 
     CuptiFunctions functions_;
     std::uint32_t version_ = 0;

@@ -8,7 +8,7 @@ std::string_view view(const char* text) {
     return text == nullptr ? std::string_view{} : std::string_view(text);
 }
 
-/// As nvidia-smi writes it.
+/// In the notation of nvidia-smi.
 std::string uuid_text(const CUuuid& uuid) {
     std::string text = "GPU-";
     for (int k = 0; k < 16; ++k) {
@@ -75,7 +75,7 @@ void CuptiRecords::write(const CUpti_ActivityKernel10& kernel, CuptiRows& rows) 
     row.static_shared_memory = kernel.staticSharedMemory;
     row.dynamic_shared_memory = kernel.dynamicSharedMemory;
     row.local_memory_per_thread = kernel.localMemoryPerThread;
-    row.local_memory_total = static_cast<std::int64_t>(kernel.localMemoryTotal_v2);  // the first has 32 bits only
+    row.local_memory_total = static_cast<std::int64_t>(kernel.localMemoryTotal_v2);  // the older field has only 32 bits
     row.grid_id = kernel.gridId;
     row.shared_memory_executed = kernel.sharedMemoryExecuted;
     row.shared_memory_limit = kernel.shmemLimitConfig;
@@ -168,7 +168,7 @@ void CuptiRecords::write(const CUpti_ActivityOverhead3& overhead, CuptiRows& row
 }
 
 void CuptiRecords::write(const CUpti_ActivityDevice5& device, CuptiRows& rows) {
-    constexpr std::int64_t kKilo = 1000;  // CUPTI has kB/s and kHz
+    constexpr std::int64_t kKilo = 1000;  // CUPTI uses kB/s and kHz
     DeviceRecord row;
     row.device = device.id;
     row.name = view(device.name);
@@ -199,7 +199,7 @@ std::int64_t CuptiRecords::time(std::uint64_t timestamp) const {
 }
 
 bool CuptiRecords::is_complete(std::uint64_t start, std::uint64_t end) {
-    // Zero: never measured, for want of device memory, or still running when CUPTI was made to hand over everything.
+    // Zero: never measured, for lack of device memory, or still running when CUPTI was flushed.
     const bool complete = start != 0 && end != 0;
     incomplete_ += complete ? 0 : 1;
     return complete;

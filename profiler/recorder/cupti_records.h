@@ -12,14 +12,14 @@
 #include <utility>
 
 namespace pipescope {
-/// Turns CUPTI's activity records into rows. Source: cupti_activity.h of CUDA 13.0.
-/// Threading: the drain thread's only.
+/// Converts CUPTI's activity records to rows. Source: cupti_activity.h of CUDA 13.0. Threading: the drain thread.
 class CuptiRecords {
 public:
-    /// `wall_clock`: CUPTI's times are CLOCK_REALTIME, to be turned into the recording's clock; else they are of it.
+    /// `wall_clock`: CUPTI's times are CLOCK_REALTIME and need conversion to the recording's clock; otherwise they use
+    /// it already.
     CuptiRecords(const CuptiFunctions& functions, std::int64_t origin, bool wall_clock);
 
-    /// Before records are written: where the clocks stand.
+    /// Adds a clock tuple. Call before the records of that time are written.
     void add_clocks(const ClockRecord& clocks) { clocks_.add(clocks); }
     void write(std::uint8_t* buffer, std::size_t bytes, CuptiRows& rows);
 
@@ -43,7 +43,7 @@ private:
     void write(const CUpti_ActivityStream& stream, CuptiRows& rows);
 
     std::int64_t time(std::uint64_t timestamp) const;
-    /// False, and counted, where a record has no times yet.
+    /// False, and counted, if a record has no times yet.
     bool is_complete(std::uint64_t start, std::uint64_t end);
     const std::string& name_of_call(bool driver, std::uint32_t callback);
     const KernelName& name_of_kernel(const char* mangled);

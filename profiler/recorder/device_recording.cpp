@@ -7,7 +7,7 @@
 
 namespace pipescope {
 namespace {
-/// A flush costs CUPTI more than our rings cost us.
+/// A flush of CUPTI is more expensive than one of our rings.
 constexpr std::int64_t kWritePeriodNs = 200'000'000;
 }  // namespace
 
@@ -21,7 +21,7 @@ DeviceRecording::DeviceRecording(TraceWriter& writer, const DeviceCaptureOptions
             writer_.add_diagnostic({"warning", "cupti", outcome.reason});
         }
     } else {
-        // Where there is no device nothing is lost.
+        // Without a device, nothing is lost.
         writer_.add_diagnostic({outcome.device_present ? "warning" : "info", "cupti",
                                 "off, work on CUDA devices is not recorded: " + outcome.reason});
     }
@@ -33,7 +33,7 @@ void DeviceRecording::write_when_due(std::int64_t now) {
         capture_->write(*rows_, read_clocks());
         const DeviceCaptureCounts counts = capture_->counts();
         if (counts.dropped != dropped_written_) {
-            write_loss(counts);  // at once, so that a killed run's trace tells too
+            write_loss(counts);  // immediately, so that a killed run's trace has it too
         }
     }
 }
@@ -44,7 +44,7 @@ void DeviceRecording::finish() {
     }
     capture_->finish(*rows_, read_clocks());
     const DeviceCaptureCounts counts = capture_->counts();
-    capture_.reset();  // lets go of CUPTI
+    capture_.reset();  // releases CUPTI
     rows_.reset();
     write_loss(counts);
     if (counts.dropped > 0) {

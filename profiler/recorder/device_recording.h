@@ -6,14 +6,14 @@
 #include <optional>
 
 namespace pipescope {
-/// What a recorder writes of CUDA devices: the capture's rows, what was lost, and which task each kernel belongs to.
-/// A missing device is no error but a row of PIPESCOPE_DIAGNOSTIC.
-/// Threading: one thread at a time. Errors: TraceError of the writer, which must outlive this.
+/// Writes a recorder's data about CUDA devices: the capture's rows, losses, and the task of each kernel. A missing
+/// device is not an error but a row of PIPESCOPE_DIAGNOSTIC. Threading: one thread at a time. Errors: TraceError of the
+/// writer, which must outlive this object.
 class DeviceRecording {
 public:
     DeviceRecording(TraceWriter& writer, const DeviceCaptureOptions& options);
 
-    /// Writes what the devices did since the last call, unless that was a moment ago.
+    /// Writes the devices' activity since the last call, unless that was very recent.
     void write_when_due(std::int64_t now);
     /// Stops the capture and writes the rest. Call before the writer is closed.
     void finish();

@@ -1,6 +1,6 @@
-// What NVTX looks up by name in a program that hear_shared_libraries() told it to ask. In a file of its own, since
-// libpipescope_inject.so has these functions too, which start a recorder first; a linker that has those leaves this
-// file in the archive.
+// The functions that NVTX looks up by name after hear_shared_libraries(). They have a file of their own because
+// libpipescope_inject.so has different versions of them, which start a recorder first. A linker that finds those leaves
+// this file in the archive.
 
 #include "profiler/recorder/nvtx_handler.h"
 

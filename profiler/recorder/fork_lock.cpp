@@ -8,13 +8,13 @@
 
 namespace pipescope {
 namespace {
-/// Its own lock is taken first, so that the lists stay as they are from before the fork to after it.
+/// Its own lock is taken first, so that the lists do not change during a fork.
 struct Held {
     std::mutex mutex;
     std::array<std::vector<std::mutex*>, 2> by_rank;
 };
 
-/// A global, since a fork carries no context; never destroyed.
+/// Global, since a fork has no context; never destroyed.
 Held& held() {
     static Held& one = *std::make_unique<Held>().release();
     return one;

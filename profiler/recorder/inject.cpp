@@ -1,11 +1,11 @@
-// libpipescope_inject.so: records the NVTX ranges of any program, without building it anew:
+// libpipescope_inject.so: records the NVTX ranges of any program without rebuilding it:
 //
 //     NVTX_INJECTION64_PATH=/path/libpipescope_inject.so PIPESCOPE_TRACE=out.sqlite program
 //
-// PIPESCOPE_TRACE names the trace; %p in it becomes the process id, so that a program of several processes gets a trace
-// for each. Without it: pipescope-<process id>.sqlite in the current folder. A file that exists is not overwritten;
-// with PIPESCOPE_TRACE_FURTHER=1, as `pipescope record` sets it, the name is taken as it is, and a process that finds
-// it taken writes out-<process id>.sqlite, or out-<process id>-2.sqlite and so on.
+// PIPESCOPE_TRACE names the trace; %p in it becomes the process id, which gives each process of a program its own
+// trace. The default is pipescope-<process id>.sqlite in the current folder. Existing files are not overwritten. With
+// PIPESCOPE_TRACE_FURTHER=1, which `pipescope record` sets, the name is used literally, and a process that finds it
+// taken writes out-<process id>.sqlite, out-<process id>-2.sqlite and so on.
 
 #include "profiler/recorder/nvtx_handler.h"
 #include "profiler/recorder/recorder.h"
@@ -21,7 +21,7 @@
 
 namespace pipescope {
 namespace {
-/// `pipescope record` runs us: the path is what its user typed, and further processes get names of their own.
+/// True under `pipescope record`: the path is what its user typed, and further processes get their own names.
 bool is_under_record() {
     const char* further = std::getenv("PIPESCOPE_TRACE_FURTHER");
     return further != nullptr && *further == '1';
@@ -43,18 +43,18 @@ std::string trace_path() {
     return path;
 }
 
-constexpr int kMostPrograms = 1000;  // of one process, one after the other
+constexpr int kMostPrograms = 1000;  // programs executed by one process in sequence
 
-// A global, since NVTX calls us without context and nobody owns us.
+// Global, since NVTX calls us without context and nobody owns us.
 std::unique_ptr<Recorder> recorder;
 
-/// Registered while the program runs, so it comes before the destruction of what existed earlier.
+/// Registered while the program runs, so it runs before older objects are destroyed.
 void stop_at_exit() {
     recorder.reset();
 }
 
-/// Where a program has several processes the first one to emit a range gets the file; creating it decides who is. A
-/// process that runs one program after the other (exec) needs further names too.
+/// In a program of several processes, the first one to emit a range gets the file; creating the file decides. A process
+/// that executes several programs in sequence (exec) needs further names too.
 std::unique_ptr<Recorder> make_recorder() {
     const std::filesystem::path path = trace_path();
     const std::string own = path.stem().string() + "-" + std::to_string(getpid());
@@ -74,7 +74,7 @@ std::unique_ptr<Recorder> make_recorder() {
     }
 }
 
-/// Whether it could be started. A program must not fail because its trace cannot be written.
+/// Returns false if the recorder could not be started. A program must not fail because its trace cannot be written.
 bool start_recorder() {
     announce_nvtx_handler();
     try {
@@ -86,8 +86,8 @@ bool start_recorder() {
     }
 }
 
-/// Starts it at the first call, before NVTX gets any function of ours: until then the other threads' first ranges wait
-/// in NVTX for this one's; with a function but no recorder they would be lost.
+/// Starts the recorder at the first call, before NVTX gets our functions. Until then, the first ranges of other threads
+/// wait in NVTX. With our functions but no recorder they would be lost.
 bool recorder_runs() {
     static const bool started = start_recorder();
     return started;
@@ -95,12 +95,12 @@ bool recorder_runs() {
 }  // namespace
 }  // namespace pipescope
 
-/// NVTX calls it once for the executable and once for each shared library with ranges, at the first range of each.
+/// NVTX calls this at the first range of the executable, and of each shared library with ranges.
 extern "C" int InitializeInjectionNvtx2(const void* (*get_export_table)(std::uint32_t)) {
     return pipescope::recorder_runs() ? pipescope::attach_nvtx_handler(get_export_table) : 0;
 }
 
-/// The same for the payload extension, which NVTX attaches apart from the rest.
+/// The same for the payload extension, which NVTX attaches separately.
 extern "C" int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t* module) {
     return pipescope::recorder_runs() ? pipescope::attach_nvtx_extension(module) : 0;
 }

@@ -7,7 +7,7 @@
 
 namespace pipescope {
 namespace {
-/// Where the bracket that closes at the end of `text` opens; npos if it does not.
+/// Position of the bracket that matches the closing one at the end of `text`; npos if there is none.
 std::size_t opening(std::string_view text, char open, char close) {
     int depth = 0;
     for (std::size_t k = text.size(); k > 0; --k) {
@@ -19,7 +19,7 @@ std::size_t opening(std::string_view text, char open, char close) {
     return std::string_view::npos;
 }
 
-/// The text before the brackets at its end, if there are any.
+/// The text without brackets at its end.
 std::string_view without(std::string_view text, char open, char close) {
     if (text.ends_with(close)) {
         if (const std::size_t at = opening(text, open, close); at != std::string_view::npos && at > 0) {
@@ -49,7 +49,7 @@ KernelName kernel_name(std::string_view mangled) {
     int status = 0;
     const std::unique_ptr<char, void (*)(void*)> demangled(abi::__cxa_demangle(text.c_str(), nullptr, nullptr, &status),
                                                            std::free);
-    // Plain words demangle too, as types: "add" is none, but "i" would become int.
+    // Demangles only C++ names: a plain word can demangle as a type, such as "i" as int.
     const bool is_cpp = status == 0 && demangled != nullptr && mangled.starts_with("_Z");
     if (!is_cpp) {
         return {text, text, text};

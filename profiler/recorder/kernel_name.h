@@ -4,12 +4,12 @@
 #include <string_view>
 
 namespace pipescope {
-/// The three names nsys keeps of a kernel.
+/// The three names that nsys stores for a kernel.
 struct KernelName {
     std::string mangled;
     std::string demangled;
     std::string brief;  ///< without arguments, template arguments, return type and namespaces
 };
-/// A name that is not mangled (of an extern "C" kernel) stays as it is.
+/// An unmangled name (of an extern "C" kernel) stays unchanged.
 KernelName kernel_name(std::string_view mangled);
 }  // namespace pipescope

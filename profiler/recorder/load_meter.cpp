@@ -11,7 +11,7 @@
 
 namespace pipescope {
 namespace {
-/// utime and stime. The name in parentheses before them may hold spaces and parentheses.
+/// Reads utime and stime. The name in parentheses before them may contain spaces and parentheses.
 std::optional<std::int64_t> time_of_process(const std::filesystem::path& stat) {
     std::ifstream file(stat);
     std::string line;
@@ -20,7 +20,7 @@ std::optional<std::int64_t> time_of_process(const std::filesystem::path& stat) {
     }
     std::istringstream fields(line.substr(line.rfind(')') + 1));
     std::string skipped;
-    constexpr int kBeforeUserTime = 11;  // state to cmajflt
+    constexpr int kBeforeUserTime = 11;  // from state to cmajflt
     for (int k = 0; k < kBeforeUserTime; ++k) {
         fields >> skipped;
     }
@@ -29,7 +29,7 @@ std::optional<std::int64_t> time_of_process(const std::filesystem::path& stat) {
     return fields >> user >> system ? std::optional(user + system) : std::nullopt;
 }
 
-/// "some avg10=0.00 avg60=0.00 avg300=0.00 total=12345", in us.
+/// Reads "some avg10=0.00 avg60=0.00 avg300=0.00 total=12345", in us.
 std::optional<std::int64_t> waiting_time(const std::filesystem::path& pressure) {
     std::ifstream file(pressure);
     for (std::string line; std::getline(file, line);) {
@@ -59,7 +59,7 @@ std::optional<LoadMeter::Times> LoadMeter::read() const {
         std::istringstream fields(line);
         std::string name;
         fields >> name;
-        if (!name.starts_with("cpu") || name == "cpu") {  // "cpu" sums up all of them
+        if (!name.starts_with("cpu") || name == "cpu") {  // "cpu" is the sum of all cores
             continue;
         }
         int core = -1;
@@ -67,7 +67,7 @@ std::optional<LoadMeter::Times> LoadMeter::read() const {
         if (!cores_.empty() && std::find(cores_.begin(), cores_.end(), core) == cores_.end()) {
             continue;
         }
-        // user nice system idle iowait irq softirq steal; what guests take is in user.
+        // Fields: user nice system idle iowait irq softirq steal. user includes the time of guests.
         std::array<std::int64_t, 8> ticks{};
         for (std::int64_t& each : ticks) {
             fields >> each;

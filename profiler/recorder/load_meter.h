@@ -8,20 +8,21 @@
 #include <vector>
 
 namespace pipescope {
-/// Measures what else the machine does from the object's making on: the processor time of some cores, by /proc/stat,
-/// less that of this process; what the host stole; and the system's pressure stall information. Linux only; elsewhere,
-/// and where /proc says nothing, there is no answer.
+/// Measures other load on the machine since construction: the processor time of some cores from /proc/stat, minus that
+/// of this process; time stolen by the host; and pressure stall information. Linux only; gives no result if /proc lacks
+/// the data.
 class LoadMeter {
 public:
-    /// `cores`: by the system's numbers; empty: all. `proc` holds stat, self/stat and pressure/cpu.
+    /// `cores`: numbers of the system; empty: all. `proc` contains stat, self/stat and pressure/cpu.
     explicit LoadMeter(std::vector<int> cores = {}, std::filesystem::path proc = "/proc");
 
-    /// Since the making. Nothing before a second of the cores' time has passed: the system counts in steps of 10 ms.
+    /// The load since construction. Empty for less than a second of the cores' time, because the system counts in steps
+    /// of 10 ms.
     std::optional<MachineLoad> load() const;
 
 private:
     struct Times {
-        std::int64_t total = 0;  // these four in ticks of the system's clock
+        std::int64_t total = 0;  // these four in clock ticks of the system
         std::int64_t busy = 0;
         std::int64_t stolen = 0;
         std::int64_t own = 0;

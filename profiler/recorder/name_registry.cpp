@@ -16,7 +16,7 @@ std::vector<T> after(const std::deque<T>& all, std::size_t seen) {
                              : std::vector<T>{};
 }
 
-/// Whether `key` had another value, or none; it has this one now.
+/// Sets the value of `key`. Returns true if it was new or different.
 template <class Key, class Value>
 bool is_news(std::map<Key, Value>& values, const Key& key, Value value) {
     const auto [at, is_new] = values.try_emplace(key, value);
@@ -34,7 +34,7 @@ std::string_view cut_text(std::string_view text) {
     }
     std::size_t size = NameRegistry::kLongestText;
     while (size > 0 && (static_cast<unsigned char>(text[size]) & 0xc0U) == 0x80U) {
-        --size;  // in the middle of a character
+        --size;  // not inside a character
     }
     return text.substr(0, size);
 }

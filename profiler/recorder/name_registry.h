@@ -13,9 +13,9 @@
 #include <vector>
 
 namespace pipescope {
-/// Names a program tells NVTX once and means for ever: domains, texts, categories, threads. They arrive before a
-/// recorder exists and stay valid after it, so they live as long as the process.
-/// Threading: every method from any thread. Cost: a lock and a hash, for names; a recorded range needs neither.
+/// Permanent names that a program passes to NVTX once: domains, texts, categories, threads. They may arrive before a
+/// recorder exists and stay valid after it, so they live as long as the process. Threading: any thread. Cost: a lock
+/// and a hash for each name; recorded ranges need neither.
 class NameRegistry {
 public:
     struct Domain {
@@ -32,34 +32,34 @@ public:
         std::uint32_t domain = 0;
         std::int64_t destroyed = 0;
     };
-    /// A name for something of the system or of CUDA, such as a stream; never a thread.
+    /// A name of a system or CUDA object, such as a stream; never a thread.
     struct Resource {
         std::string kind;  ///< "CUDA stream", "pthread mutex", ..
         std::uint32_t domain = 0;
-        std::uint64_t identifier = 0;  ///< its address, handle or number
+        std::uint64_t identifier = 0;  ///< address, handle or number
         std::string name;
-        std::optional<std::uint32_t> stream;  ///< the number CUPTI has for it; of a CUDA stream only
+        std::optional<std::uint32_t> stream;  ///< CUPTI's number, for a CUDA stream only
     };
     struct ThreadName {
         std::uint32_t tid = 0;
         std::string name;
     };
 
-    /// The registry of the process. A global since NVTX's C functions carry no context; never destroyed since static
+    /// The registry of the process. Global, since NVTX's C functions have no context. Never destroyed, since static
     /// destructors may still emit ranges.
     static NameRegistry& of_process();
 
-    /// Number of the domain of that name, the same for every part of the program that creates it. 0 is NVTX's default
-    /// domain, so these begin with 1.
+    /// Number of the domain with that name, common to all parts of the program. Starts at 1; 0 is NVTX's default
+    /// domain.
     std::uint32_t domain(std::string_view name);
-    /// Number of a text; kTooManyTexts where the table is full.
+    /// Number of a text, or kTooManyTexts if the table is full.
     std::uint32_t text(std::string_view text);
     void name_category(std::uint32_t domain, std::uint32_t category, std::string_view name);
     void name_thread(std::uint32_t tid, std::string_view name);
     void destroy_domain(std::uint32_t domain);
     void name_resource(const Resource& resource);
 
-    // For the drain thread: what came after the first `seen` entries. Positions only grow.
+    // For the drain thread: entries after the first `seen` ones. Positions only grow.
 
     std::vector<Domain> domains_after(std::size_t seen) const;
     std::vector<std::string> texts_after(std::size_t seen) const;
@@ -70,7 +70,7 @@ public:
 
     static constexpr std::uint32_t kTooManyTexts = 0;
     static constexpr std::size_t kMostTexts = std::size_t{1} << 20;
-    /// Longer texts are cut.
+    /// Longer texts are truncated.
     static constexpr std::size_t kLongestText = 1000;
 
 private:
@@ -79,14 +79,13 @@ private:
     mutable std::mutex mutex_;
     std::deque<Domain> domains_;  // number 1 first
     std::deque<std::string> texts_;
-    std::unordered_map<std::string_view, std::uint32_t>
-        text_numbers_;  // views into texts_, whose entries stay in place
+    std::unordered_map<std::string_view, std::uint32_t> text_numbers_;  // views into texts_, whose entries do not move
     std::deque<Category> categories_;
     std::deque<ThreadName> thread_names_;
     std::deque<DestroyedDomain> destroyed_domains_;
     std::deque<Resource> resources_;
 
-    // What each was called last: a program that says so again and again says nothing new.
+    // The latest names, to ignore repetitions.
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::string> category_names_;
     std::map<std::uint32_t, std::string> names_of_threads_;
     std::map<std::tuple<std::string, std::uint32_t, std::uint64_t>,
@@ -94,9 +93,9 @@ private:
         resource_names_;
 };
 
-/// The text as far as it is kept, whole UTF-8 characters only.
+/// The part of the text that is stored: whole UTF-8 characters only.
 std::string_view cut_text(std::string_view text);
-/// The text with U+FFFD for each byte that is no UTF-8: programs emit what they like, and readers of SQLite and JSON
-/// refuse a whole file for one such byte.
+/// Replaces each invalid UTF-8 byte by U+FFFD. Programs may emit anything, and readers of SQLite and JSON reject a
+/// whole file for one such byte.
 std::string valid_text(std::string_view text);
 }  // namespace pipescope

@@ -1,6 +1,6 @@
 #include "profiler/recorder/device_capture.h"
 
-// Built in place of cupti_capture.cpp where CUPTI's headers were not found.
+// Built instead of cupti_capture.cpp if CUPTI's headers were not found.
 
 namespace pipescope {
 namespace {

@@ -1,6 +1,6 @@
-// The counter extension of NVTX (nvToolsExtCounters.h). A sample is a mark of the counter's name: a number stands in
-// the mark's payload, a group of counters in its JSON. Batches are not taken: their times are of clocks of the
-// program's own.
+// The counter extension of NVTX (nvToolsExtCounters.h). A sample becomes a mark with the counter's name. A number is
+// the mark's payload, a counter group its JSON. Batches are ignored, because their times come from the program's own
+// clocks.
 
 #include "profiler/recorder/fork_lock.h"
 #include "profiler/recorder/name_registry.h"
@@ -19,11 +19,11 @@
 namespace pipescope {
 namespace {
 struct Counter {
-    std::uint32_t name = 0;  // of the registry
+    std::uint32_t name = 0;  // number in the registry
     std::uint64_t schema = 0;
 };
 
-/// Of the process, since NVTX's C functions carry no context; never destroyed. Numbers are unique across domains.
+/// Process-wide, since NVTX's C functions have no context; never destroyed. Numbers are unique across domains.
 class Counters {
 public:
     Counters() { hold_across_forks(mutex_, LockRank::inner); }
@@ -75,7 +75,7 @@ void sample(nvtxDomainHandle_t domain, std::uint64_t id, const void* value, std:
     const nvtxPayloadData_t data{counter.schema, size, value};
     emit_mark(from_handle(domain), NamedPayload{counter.name, {&data, 1}});
 }
-/// Only "zero" is a value; that a counter stayed as it was, or could not be read, is a mark without one.
+/// Only "zero" is a value. An unchanged or unavailable counter gives a mark without a value.
 void sample_no_value(nvtxDomainHandle_t domain, std::uint64_t id, std::uint8_t reason) {
     const PayloadType type = reason == NVTX_COUNTER_SAMPLE_ZERO ? PayloadType::i64 : PayloadType::none;
     emit_mark(from_handle(domain), NamedNumber{Counters::of_process().find(id).name, type, 0});

@@ -1,7 +1,7 @@
-// The functions NVTX calls. NVTX is header-only: at its first use in an executable it looks for a tool, first in the
-// environment (NVTX_INJECTION64_PATH), then behind the weak symbol InitializeInjectionNvtx2_fnptr, which this file
-// defines. It looks once, so the handler attaches always and stays idle until a recorder lives.
-// Source: nvtx3/nvtxDetail/nvtxInit.h, NVTX_LOAD_SEQUENCE_VERSION 2.
+// The functions that NVTX calls. NVTX is header-only. At its first use in an executable it looks for a tool, first in
+// the environment (NVTX_INJECTION64_PATH), then at the weak symbol InitializeInjectionNvtx2_fnptr, which this file
+// defines. It looks only once, so the handler always attaches, and is idle until a recorder exists. Source:
+// nvtx3/nvtxDetail/nvtxInit.h, NVTX_LOAD_SEQUENCE_VERSION 2.
 
 #include "profiler/recorder/nvtx_handler.h"
 
@@ -26,7 +26,7 @@ namespace {
 std::atomic<bool> attached{false};
 std::atomic<std::int64_t> deferred{0};
 
-/// As much of it as can matter: whoever names a range after a file's contents does not wait while all of it is read.
+/// Limited to the stored length, so that a range named after a large text does not read all of it.
 std::string_view view(const char* text) {
     return text == nullptr ? std::string_view{} : std::string_view(text, strnlen(text, NameRegistry::kLongestText + 1));
 }
@@ -74,7 +74,7 @@ std::uint64_t payload_bits(const nvtxEventAttributes_t& attributes, PayloadType 
     }
 }
 
-/// The message of the attributes, unless it is a registered one.
+/// Sets the message of the attributes, unless it is registered.
 void set_message(RangeEvent& event, ThreadLog& log, const nvtxEventAttributes_t& attributes) {
     switch (attributes.messageType) {
         case NVTX_MESSAGE_TYPE_REGISTERED: event.text = from_handle(attributes.message.registered); break;
@@ -84,7 +84,7 @@ void set_message(RangeEvent& event, ThreadLog& log, const nvtxEventAttributes_t&
     }
 }
 
-/// Only for events that carry one: it costs a few µs.
+/// Only for events with a payload: costs a few µs.
 [[gnu::noinline]] void set_payload(RangeEvent& event, ThreadLog& log, PayloadSpan span, bool name_it) {
     const EventPayload payload = payload_of(span.data, span.count);
     event.payload_type = payload.number ? PayloadType::schema : PayloadType::none;
@@ -101,7 +101,7 @@ RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, Payl
     return event;
 }
 
-/// A text of the registry, by its number.
+/// For a text of the registry, by its number.
 RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, std::uint32_t text) {
     RangeEvent event = make_event(type, domain, log);
     event.text = text;
@@ -144,13 +144,13 @@ RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, cons
     return event;
 }
 
-/// While nobody records, this look is all a range costs. What follows it is kept out of line, or its registers would be
-/// saved before the look.
+/// Without a recording, this check is the only cost of a range. The rest is in separate functions, or its registers
+/// would be saved before the check.
 bool idle() {
     return running_recording.load(std::memory_order_relaxed) == 0;
 }
 
-// A start is read as late and an end as early as possible, so that our own work lies outside the range. `Source` is the
+// Reads a start as late and an end as early as possible, so that our own work is outside the range. `Source` is
 // attributes or a text.
 
 template <class Source>
@@ -343,7 +343,7 @@ nvtxDomainHandle_t domain_create_w(const wchar_t* name) {
     return to_handle<nvtxDomainHandle_t>(registry().domain(to_utf8(name)));
 }
 void domain_destroy(nvtxDomainHandle_t domain) {
-    registry().destroy_domain(from_handle(domain));  // its ranges stay in the trace, so its name does too
+    registry().destroy_domain(from_handle(domain));  // its ranges stay in the trace, and so does its name
 }
 void initialize(const void*) {}
 
@@ -406,7 +406,7 @@ int attach_nvtx_handler(NvtxGetExportTableFunc_t get_export_table) {
     attach_core2(*callbacks);
     attach_nvtx_resources(*callbacks);
     attach_nvtx_sync(*callbacks);
-    attached.store(true, std::memory_order_relaxed);  // a mere remark, it orders nothing
+    attached.store(true, std::memory_order_relaxed);  // informative only, without ordering
     return 1;
 }
 }  // namespace pipescope
@@ -414,5 +414,5 @@ int attach_nvtx_handler(NvtxGetExportTableFunc_t get_export_table) {
 extern "C" {
 NvtxInitializeInjectionNvtxFunc_t InitializeInjectionNvtx2_fnptr = pipescope::attach_nvtx_handler;
 extern const char pipescope_nvtx_handler;
-const char pipescope_nvtx_handler = 1;  // a name the linker can be told to want, see CMakeLists.txt
+const char pipescope_nvtx_handler = 1;  // a symbol that makes the linker keep this file, see CMakeLists.txt
 }

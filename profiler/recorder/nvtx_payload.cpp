@@ -1,5 +1,5 @@
-// The payload extension of NVTX (nvToolsExtPayload.h): schemas and enums a program registers, and events that carry
-// data of them. It attaches apart from NVTX itself, through a symbol of its own.
+// The payload extension of NVTX (nvToolsExtPayload.h): schemas and enums registered by a program, and events with data
+// of these types. It attaches separately from NVTX itself, through its own symbol.
 
 #include "profiler/recorder/nvtx_events.h"
 #include "profiler/recorder/nvtx_handler.h"
@@ -53,7 +53,7 @@ std::uint64_t register_enum(nvtxDomainHandle_t, const nvtxPayloadEnumAttr_t* att
 }
 
 std::uint64_t register_scope(nvtxDomainHandle_t, const nvtxScopeAttr_t* attributes) {
-    return attributes == nullptr ? 0 : attributes->scopeId;  // where an event belongs is told by its thread
+    return attributes == nullptr ? 0 : attributes->scopeId;  // the thread determines where an event belongs
 }
 
 void mark_payload(nvtxDomainHandle_t domain, const nvtxPayloadData_t* data, std::size_t count) {
@@ -65,7 +65,7 @@ int push_payload(nvtxDomainHandle_t domain, const nvtxPayloadData_t* data, std::
 nvtxRangeId_t start_payload(nvtxDomainHandle_t domain, const nvtxPayloadData_t* data, std::size_t count) {
     return emit_start(from_handle(domain), {data, count});
 }
-// What a program says at a range's end stands as a mark there: a row holds one payload, and that is its beginning's.
+// A payload given at a range's end becomes a mark there: a row has one payload, that of the start.
 int pop_payload(nvtxDomainHandle_t domain, const nvtxPayloadData_t* data, std::size_t count) {
     emit_mark(from_handle(domain), {data, count});
     return emit_pop(from_handle(domain));

@@ -1,5 +1,5 @@
-// The part of the NVTX handler that keeps names of things: CUDA's devices, contexts, streams and events, and resources
-// of the system. They are rare, so they go to the registry under its lock.
+// Names of CUDA devices, contexts, streams and events, and of system resources. They are rare, so they go directly to
+// the registry, under its lock.
 
 #include "profiler/recorder/name_registry.h"
 #include "profiler/recorder/nvtx_table.h"
@@ -46,7 +46,7 @@ std::uint64_t number_of(int device) {
     return static_cast<std::uint64_t>(device);
 }
 
-// CUDA's handles are pointers here, as NVTX's own tables declare them, so that no CUDA header is needed.
+// CUDA handles are plain pointers here, as in NVTX's own tables, so that no CUDA header is needed.
 
 struct Device {
     static constexpr const char* kName = "CUDA device";
@@ -65,12 +65,12 @@ template <class Kind, class Handle, class Character>
 void name(Handle handle, const Character* text) {
     std::optional<std::uint32_t> stream;
     if constexpr (std::is_same_v<Kind, Stream>) {
-        stream = number_of_stream(handle);  // now, while it surely exists
+        stream = number_of_stream(handle);  // now, because it surely exists
     }
     NameRegistry::of_process().name_resource({Kind::kName, 0, number_of(handle), text_of(text), stream});
 }
 
-// Of nvToolsExtCuda.h and nvToolsExtCudaRt.h, which include cuda.h; a build without CUDA has none.
+// From nvToolsExtCuda.h and nvToolsExtCudaRt.h, which include cuda.h and are unavailable without CUDA.
 constexpr std::uint32_t kCuda = 4U << 16;
 constexpr std::uint32_t kCudaRuntime = 5U << 16;
 
@@ -117,7 +117,7 @@ nvtxResourceHandle_t resource_create(nvtxDomainHandle_t domain, nvtxResourceAttr
     if (resource->identifierType == NVTX_RESOURCE_TYPE_GENERIC_THREAD_NATIVE) {
         registry.name_thread(static_cast<std::uint32_t>(identifier), text);
     }
-    return to_handle<nvtxResourceHandle_t>(1);  // a handle that is not null; nothing is kept behind it
+    return to_handle<nvtxResourceHandle_t>(1);  // a non-null handle without data
 }
 void resource_destroy(nvtxResourceHandle_t) {}  // its name stays in the trace
 }  // namespace

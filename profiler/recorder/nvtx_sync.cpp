@@ -1,5 +1,5 @@
-// The part of the NVTX handler for synchronization objects a program made itself (nvToolsExtSync.h): how long a thread
-// waited for one is a range "acquire NAME", that it let go of one a mark "release NAME".
+// Synchronization objects of the program (nvToolsExtSync.h): a wait of a thread is a range "acquire NAME", a release is
+// a mark "release NAME".
 
 #include "profiler/recorder/fork_lock.h"
 #include "profiler/recorder/name_registry.h"
@@ -16,7 +16,7 @@
 
 namespace pipescope {
 namespace {
-/// Its texts are numbers of the registry.
+/// Texts are numbers of the registry.
 struct SyncObject {
     std::uint32_t domain = 0;
     std::uint32_t acquire = 0;
@@ -24,7 +24,7 @@ struct SyncObject {
     std::uint32_t release = 0;
 };
 
-/// Handles are positions from 1. Never destroyed: static destructors may still use them.
+/// Handles are positions from 1. Never destroyed, since static destructors may still use them.
 class SyncObjects {
 public:
     SyncObjects() { hold_across_forks(mutex_, LockRank::inner); }
@@ -47,7 +47,7 @@ private:
     std::deque<SyncObject> objects_;
 };
 
-/// What this thread waits for: the object and its range.
+/// The objects that this thread waits for, with their ranges.
 thread_local std::vector<std::pair<std::uint32_t, std::uint64_t>> waiting;
 
 std::string message_of(const nvtxSyncUserAttributes_t& attributes) {

@@ -1,7 +1,7 @@
 #pragma once
 
-// For the files of the handler only: it defines NVTX's macros.
-#define NVTX_NO_IMPL  // the types only: the handler must not itself become a source of ranges
+// For the handler's files only: defines NVTX's macros.
+#define NVTX_NO_IMPL  // types only: the handler itself must not emit ranges
 #define NVTX_STATIC_INJECTION_IMPL
 #include <nvtx3/nvToolsExt.h>
 
@@ -9,7 +9,7 @@
 #include <string>
 
 namespace pipescope {
-/// Writes our functions into one of NVTX's tables.
+/// Writes our functions into an NVTX table.
 class NvtxTable {
 public:
     NvtxTable(const NvtxExportTableCallbacks& callbacks, NvtxCallbackModule module) {
@@ -29,7 +29,7 @@ private:
     unsigned size_ = 0;
 };
 
-// Handles are the numbers of the registry in the clothes of pointers: the hot path looks nothing up.
+// Handles are registry numbers cast to pointers, so the hot path needs no lookup.
 
 template <class Handle>
 Handle to_handle(std::uint32_t number) {
@@ -40,9 +40,9 @@ std::uint32_t from_handle(Handle handle) {
     return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(handle));
 }
 
-/// UTF-8, a little more than is kept of a text at most; nothing for null.
+/// UTF-8, at most slightly longer than the stored length. Empty for null.
 std::string to_utf8(const wchar_t* wide);
 
-/// The functions that name streams, events, devices, mutexes and the like; nvtx_resources.cpp.
+/// Attaches functions that name streams, events, devices, mutexes and similar objects; nvtx_resources.cpp.
 void attach_nvtx_resources(const NvtxExportTableCallbacks& callbacks);
 }  // namespace pipescope

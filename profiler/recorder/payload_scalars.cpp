@@ -34,7 +34,7 @@ PayloadScalar opaque() {
     return {size, [](const std::byte* at) { return payload_bytes(at, size); }};
 }
 
-/// IEEE 754's half precision: 5 bits of exponent, 10 of fraction.
+/// IEEE 754 half precision: 5 bits of exponent, 10 bits of fraction.
 float from_half(std::uint16_t bits) {
     const int exponent = bits >> 10 & 0x1f;
     const int fraction = bits & 0x3ff;
@@ -49,7 +49,7 @@ float from_half(std::uint16_t bits) {
     return (bits & 0x8000) != 0 ? -value : value;
 }
 
-/// Up to a zero; a pair of surrogates becomes the one character it means.
+/// Reads up to a zero. A surrogate pair becomes one character.
 template <class Unit>
 std::wstring wide_text(const std::byte* at, std::size_t most) {
     static_assert(sizeof(wchar_t) == sizeof(char32_t));

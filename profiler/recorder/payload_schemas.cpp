@@ -14,7 +14,7 @@ namespace pipescope {
 namespace {
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kDeepest = 16;  // schemas in schemas: one may hold itself
+constexpr std::size_t kDeepest = 16;  // nesting depth of schemas, since one may contain itself
 
 template <class Value>
 Value value_at(const std::byte* at) {
@@ -28,7 +28,7 @@ std::size_t up_to_multiple(std::size_t offset, std::size_t align) {
 }
 }  // namespace
 
-/// Reads one payload. The lock is held.
+/// Reads one payload. The lock must be held.
 class PayloadSchemas::Reader {
 public:
     explicit Reader(const PayloadSchemas& all) : all_(all) {}
@@ -38,7 +38,7 @@ public:
         if (schema != all_.schemas_.end()) {
             return object(schema->second, at, size == SIZE_MAX ? size_of(type, 0).size : size, 0);
         }
-        if (character_bytes(type) > 0) {  // a payload that is a text, not a pointer to one
+        if (character_bytes(type) > 0) {  // a payload that is itself a text, not a pointer to one
             return payload_text(type, at, size / character_bytes(type));
         }
         const Extent extent = size_of(type, 0);
@@ -53,7 +53,7 @@ private:
         std::size_t size = 0;
         std::size_t align = 1;
     };
-    /// What the entries so far hold, where it is a number: lengths of arrays, selected members of unions.
+    /// Numeric values of the entries so far: lengths of arrays, selected members of unions.
     using Numbers = std::vector<std::optional<std::uint64_t>>;
 
     Extent size_of(std::uint64_t type, std::size_t depth) const {
@@ -78,13 +78,13 @@ private:
         return whole;
     }
 
-    /// One element of an entry: of a string in the payload itself, one of its characters.
+    /// One element of an entry. For a string inside the payload, one character.
     Extent element_of(const PayloadEntry& entry, std::size_t depth) const {
         const std::size_t character = is_embedded_string(entry) ? character_bytes(entry.type) : 0;
         return character > 0 ? Extent{character, character} : size_of(entry.type, depth);
     }
 
-    /// An array of a length that only the payload tells counts as empty.
+    /// An array whose length only the payload gives counts as empty.
     Extent extent_of(const PayloadEntry& entry, const PayloadSchema& schema, std::size_t depth) const {
         Extent extent = element_of(entry, depth);
         if (is_pointer(entry)) {
@@ -119,7 +119,7 @@ private:
                                                          : up_to_multiple(end, extent.align);
             const std::string name = entry.name.empty() ? std::to_string(numbers.size()) : entry.name;
             if (offset > size || extent.size > size - offset) {
-                result[name] = nullptr;  // the payload ends before it
+                result[name] = nullptr;  // the payload ends before this entry
                 numbers.emplace_back();
                 continue;
             }
@@ -131,7 +131,7 @@ private:
         return result;
     }
 
-    /// As a length or a selector: of several dimensions their product.
+    /// The value as a length or selector. An array's values are multiplied.
     std::optional<std::uint64_t> number_in(const PayloadEntry& entry, const std::byte* at, const Json& json) const {
         if (const auto values = all_.enums_.find(entry.type); values != all_.enums_.end() && entry.flags == 0) {
             return raw(values->second, at);
@@ -146,7 +146,7 @@ private:
         return product;
     }
 
-    /// Elements of an array, of which at most `left` bytes may be read.
+    /// Number of elements of an array. At most `left` bytes may be read.
     std::size_t length_of(const PayloadEntry& entry, const std::byte* at, std::size_t left,
                           const Numbers& numbers) const {
         const std::size_t size = std::max<std::size_t>(element_of(entry, 0).size, 1);
@@ -167,7 +167,7 @@ private:
         return length;
     }
 
-    /// Of an array in the payload itself, the zero at its end included.
+    /// Bytes of an array inside the payload, including a terminating zero.
     std::size_t bytes_of(const PayloadEntry& entry, const std::byte* at, std::size_t left,
                          const Numbers& numbers) const {
         if (array_of(entry) == 0) {
@@ -204,7 +204,7 @@ private:
         return list;
     }
 
-    /// A value; of a union only the member that its selector names, where that is a number of one.
+    /// The value of an entry. For a union, only the member named by its selector, if that is valid.
     Json selected(const PayloadEntry& entry, const std::byte* at, const Numbers& numbers, std::size_t depth) const {
         const auto schema = all_.schemas_.find(entry.type);
         if (schema != all_.schemas_.end() && schema->second.is_union && entry.length < numbers.size()) {
@@ -218,7 +218,7 @@ private:
         return value(entry.type, at, depth);
     }
 
-    /// One value of a size that was looked at.
+    /// A value whose size has been checked.
     Json value(std::uint64_t type, const std::byte* at, std::size_t depth) const {
         if (const auto schema = all_.schemas_.find(type); schema != all_.schemas_.end()) {
             return depth < kDeepest ? object(schema->second, at, size_of(type, depth).size, depth + 1) : Json(nullptr);
@@ -236,7 +236,7 @@ private:
         return number;
     }
 
-    /// By name where it has one; "a|b" for flags.
+    /// The enumerator's name if it has one; "a|b" for flags.
     static Json enumerator(const PayloadEnum& values, const std::byte* at) {
         const std::uint64_t number = raw(values, at);
         std::string flags;

@@ -12,20 +12,21 @@
 #include <vector>
 
 namespace pipescope {
-/// How the bytes of a payload are to be read: what a program registered by NVTX's payload extension
-/// (nvToolsExtPayload.h). Numbers of types, flags and schemas are NVTX's.
+/// Layout of a payload, as registered by a program with NVTX's payload extension (nvToolsExtPayload.h). Numbers of
+/// types, flags and schemas are those of NVTX.
 struct PayloadEntry {
-    std::uint64_t type = 0;  ///< of the value, or the schema or enum it is of
+    std::uint64_t type = 0;  ///< type of the value, or its schema or enum
     std::uint64_t flags = 0;
     std::string name;
-    std::uint64_t length = 0;  ///< of a fixed array or string; or which entry holds the length, or a union's selector
-    std::uint64_t offset = 0;  ///< 0: behind the entry before, as a compiler would place it
+    std::uint64_t length = 0;  ///< of a fixed array or string; or the index of the entry with the length, or of a
+                               ///< union's selector
+    std::uint64_t offset = 0;  ///< 0: after the previous entry, as a compiler would place it
 };
 struct PayloadSchema {
     std::string name;
     std::vector<PayloadEntry> entries;
-    std::size_t size = 0;   ///< 0: worked out
-    std::size_t align = 0;  ///< at most so much, if not 0: packed
+    std::size_t size = 0;   ///< 0: computed
+    std::size_t align = 0;  ///< maximum alignment of a packed schema; 0: none
     bool is_union = false;
 };
 struct PayloadEnum {
@@ -37,28 +38,28 @@ struct PayloadEnum {
 
 /// The schemas of the process, and payloads as text on their way to the drain thread.
 ///
-/// A payload is turned into JSON where it is emitted: it may point to strings and arrays that are gone by the time the
-/// drain thread comes. That costs a few µs for each range that carries one, and nothing for all others.
-/// Threading: every method from any thread, under a lock.
+/// A payload is converted to JSON when it is emitted, because it may point to strings and arrays that no longer exist
+/// when the drain thread runs. This costs a few µs per range with a payload, and nothing for others. Threading: any
+/// thread, under a lock.
 class PayloadSchemas {
 public:
-    /// A global since NVTX's C functions carry no context; never destroyed.
+    /// Global, since NVTX's C functions have no context; never destroyed.
     static PayloadSchemas& of_process();
 
-    /// Returns `id`, or a new one where that is 0.
+    /// Returns `id`, or a new one if it is 0.
     std::uint64_t add(PayloadSchema schema, std::uint64_t id);
     std::uint64_t add(PayloadEnum values, std::uint64_t id);
     std::string name_of(std::uint64_t schema) const;
 
-    /// An object of the entries by name, for a payload of a registered schema; else the value, or "0x.." for bytes of
-    /// an unknown layout. `size` may be SIZE_MAX: the schema's own, or up to the end of a string.
+    /// For a registered schema, an object of the entries by name; otherwise the value, or "0x.." for bytes of an
+    /// unknown layout. If `size` is SIZE_MAX, the schema's size applies, or the end of a string.
     std::string to_json(std::uint64_t schema, const void* payload, std::size_t size) const;
 
-    /// Keeps a text until take(); nothing where too many wait (kMostWaiting bytes).
+    /// Stores a text until take(). Empty if too many are waiting (kMostWaiting bytes).
     std::optional<std::uint64_t> keep(std::string json);
-    /// Empty for one that is not there.
+    /// Removes and returns a text; empty if it does not exist.
     std::string take(std::uint64_t number);
-    /// Of ranges that were lost: nobody will take them.
+    /// Discards texts of lost ranges, which nobody will take.
     void forget_waiting();
 
     static constexpr std::size_t kMostWaiting = std::size_t{16} << 20;

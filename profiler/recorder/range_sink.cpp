@@ -85,7 +85,7 @@ void RangeSink::write_resources() {
 
 void RangeSink::write_thread_name(std::uint32_t tid, std::string_view name) {
     if (!named_threads_.contains(tid)) {
-        writer_.add_thread_name(global_tid(tid), valid_text(name));  // the system cuts names within a character
+        writer_.add_thread_name(global_tid(tid), valid_text(name));  // the system may truncate names within a character
     }
 }
 
@@ -95,7 +95,7 @@ const std::string& RangeSink::text(std::uint32_t number) {
             texts_.push_back(valid_text(each));
         }
     }
-    // A handle that another tool gave out would be out of range.
+    // A handle from another tool would be out of range.
     return number < texts_.size() ? texts_[number] : texts_[NameRegistry::kTooManyTexts];
 }
 

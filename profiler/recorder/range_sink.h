@@ -12,22 +12,22 @@
 #include <vector>
 
 namespace pipescope {
-/// Turns recorded ranges into rows of a trace: names for numbers, times since the start of the recording, and a task
-/// for each finished range of the engine.
-/// Threading: the drain thread's only. Errors: TraceError of the writer.
+/// Converts recorded ranges to rows of a trace: resolves names, converts times to those since the start of the
+/// recording, and adds a task for each finished range of the engine. Threading: the drain thread. Errors: TraceError of
+/// the writer.
 class RangeSink {
 public:
-    /// `origin` is time zero on the recording's clock; `writer` must outlive this.
+    /// `origin` is time zero on the recording's clock. `writer` must outlive this object.
     RangeSink(TraceWriter& writer, const NameRegistry& names, std::int64_t origin, std::int64_t pid);
 
     void set_shape(PipelineShape shape) { shape_ = std::move(shape); }
 
-    /// Domains, categories and thread names the program gave since the last call.
+    /// Writes domains, categories and thread names added since the last call.
     void write_new_names();
     /// `end_tid` is the thread that ended the range.
     void write(const RangeEvent& range, std::uint32_t end_tid);
     void write_thread_name(std::uint32_t tid, std::string_view name);
-    /// The counts of a thread; written by these two.
+    /// The counts of a thread, updated by write() and written by write_counts_of().
     DropRecord& counts_of(std::uint32_t tid);
     void write_counts_of(std::uint32_t tid);
     void write_counts();
@@ -53,10 +53,10 @@ private:
     std::size_t thread_names_seen_ = 0;
     std::size_t destroyed_domains_seen_ = 0;
     std::size_t resources_seen_ = 0;
-    std::uint32_t engine_domain_ = 0;  // 0 until a domain "pipescope" exists; the default domain is no engine's
-    std::map<std::uint32_t, std::string> named_threads_;  // by the program, which beats the system's name
-    std::map<std::uint32_t, DropRecord> counts_;          // by tid: a system that reuses a tid adds up
-    NvtxRecord record_;                                   // kept for its memory
+    std::uint32_t engine_domain_ = 0;  // 0 until a domain "pipescope" exists; the default domain is never the engine's
+    std::map<std::uint32_t, std::string> named_threads_;  // set by the program; they override the system's names
+    std::map<std::uint32_t, DropRecord> counts_;          // by tid; if the system reuses a tid, counts add up
+    NvtxRecord record_;                                   // reused for its memory
     std::int64_t rows_ = 0;
 };
 }  // namespace pipescope

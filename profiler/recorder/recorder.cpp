@@ -36,7 +36,7 @@ std::string process_name() {
     return valid_text(name);
 }
 
-/// What the user asked for, who has no options in the program's hands. Throws TraceError.
+/// The user's setting from the environment, for programs without recorder options. Throws TraceError.
 std::size_t ring_entries(const RecorderOptions& options) {
     const char* wanted = std::getenv("PIPESCOPE_RING_ENTRIES");
     if (options.ring_entries != 0 || wanted == nullptr || *wanted == '\0') {
@@ -54,7 +54,7 @@ std::size_t ring_entries(const RecorderOptions& options) {
     return entries;
 }
 
-/// A thread's log with what the drain thread has counted of it.
+/// A thread's log, with the counts of the drain thread.
 struct Emitter {
     std::shared_ptr<ThreadLog> log;
     std::uint64_t dropped_counted = 0;
@@ -65,11 +65,11 @@ struct Recorder::Impl {
     explicit Impl(RecorderOptions given);
     ~Impl();
 
-    /// There the drain thread and the file are the parent's; nothing may wait for the one or touch the other.
+    /// True in a forked child: drain thread and file belong to the parent and must not be used.
     bool in_forked_child() const { return getpid() != owner_pid; }
 
     void drain_thread();
-    /// Waits for the next period, a flush or the end; returns the last flush asked for.
+    /// Waits for the next period, a flush or the end. Returns the number of the last requested flush.
     std::uint64_t wait_for_work();
     void write_pass();
     void finish();
@@ -83,7 +83,7 @@ struct Recorder::Impl {
     void flush();
     void stop();
 
-    // The claim comes before the file: a second recorder is refused before it touches anything.
+    // Claims the recording before creating the file, so that a second recorder is refused before it changes anything.
     Recording recording;
     const RecorderOptions options;
     const std::size_t entries;
@@ -95,13 +95,13 @@ struct Recorder::Impl {
     std::optional<DeviceRecording> devices;
     WriteRequests requests;
 
-    // The drain thread's own.
+    // Used by the drain thread only.
     std::vector<Emitter> emitters;
     std::vector<RangeEvent> open_across_threads;
     std::int64_t next_clock_ns = 0;
     std::int64_t passes = 0;
 
-    std::mutex mutex;  // guards what follows
+    std::mutex mutex;  // guards the following members
     std::condition_variable work;
     std::condition_variable flushed;
     std::uint64_t flush_asked = 0;
@@ -123,7 +123,7 @@ Recorder::Impl::Impl(RecorderOptions given)
         devices.emplace(writer, DeviceCaptureOptions{.origin = origin, .pid = owner_pid});
     }
     writer.commit();
-    // The drain thread takes no signals: a handler of the program must not run on it.
+    // Blocks signals in the drain thread, so that the program's handlers do not run there.
     sigset_t all;
     sigset_t before;
     sigfillset(&all);
@@ -145,7 +145,7 @@ Recorder::Impl::~Impl() {
 
 void Recorder::Impl::write_start() {
     const ClockRecord clocks = read_clocks();
-    // Wall clock at `origin`, which lies a little before the tuple.
+    // Wall clock at `origin`, which is shortly before the tuple.
     writer.set_start(clocks.realtime - (clocks.monotonic - origin));
     writer.add_clock(clocks);
     next_clock_ns = clocks.monotonic + kClockPeriodNs;
@@ -173,7 +173,7 @@ void Recorder::Impl::drain_thread() {
                 write_pass();
             }
         } catch (...) {
-            // Training goes on; stop() tells. Nobody records into rings that are not emptied any more.
+            // Training continues; stop() reports the error. Stops recording into rings that are no longer drained.
             recording.stop();
             const std::scoped_lock lock(mutex);
             failure = std::current_exception();
@@ -193,7 +193,7 @@ std::uint64_t Recorder::Impl::wait_for_work() {
 void Recorder::Impl::fetch_new_logs() {
     for (std::shared_ptr<ThreadLog>& log : recording.take_new_logs()) {
         sink.write_thread_name(log->tid(), log->thread_name());
-        sink.counts_of(log->tid());  // a row for every thread that emitted, also without losses
+        sink.counts_of(log->tid());  // a row for every emitting thread, also without losses
         emitters.push_back({std::move(log)});
     }
 }
@@ -201,10 +201,10 @@ void Recorder::Impl::fetch_new_logs() {
 void Recorder::Impl::write_pass() {
     ++passes;
     fetch_new_logs();
-    // Steps before heads: a step that has a row has all its ranges in the file, also where a kill ends it here.
+    // Steps before heads: once a step has a row, all its ranges are in the file, even if the process is killed here.
     const std::vector<StepRecord> steps = requests.take_steps();
-    // Heads first, requests and names second: what was asked for or named before a range began is then known when the
-    // range is written.
+    // Heads before requests and names: anything requested or named before a range started is then known when the range
+    // is written.
     std::vector<std::optional<ThreadLog::Snapshot>> ended;
     std::vector<std::uint64_t> heads;
     for (const Emitter& emitter : emitters) {
@@ -266,7 +266,7 @@ void Recorder::Impl::count_drops(Emitter& emitter, std::uint64_t dropped) {
     if (dropped != emitter.dropped_counted) {
         sink.counts_of(emitter.log->tid()).dropped += static_cast<std::int64_t>(dropped - emitter.dropped_counted);
         emitter.dropped_counted = dropped;
-        sink.write_counts_of(emitter.log->tid());  // at once, so that a killed run's trace tells too
+        sink.write_counts_of(emitter.log->tid());  // immediately, so that a killed run's trace has them too
     }
 }
 
@@ -300,7 +300,7 @@ void Recorder::Impl::finish() {
                                            "own, which are not taken and missing here",
                                            deferred)});
     }
-    PayloadSchemas::of_process().forget_waiting();  // of ranges that were lost
+    PayloadSchemas::of_process().forget_waiting();  // of lost ranges
     if (devices) {
         devices->finish();
     }
@@ -365,7 +365,7 @@ Recorder::~Recorder() {
 
 void Recorder::set_pipeline(const std::vector<LaneInfo>& lanes, const PipelineShape& shape) {
     shape.check();
-    impl_->flush();  // ranges of an earlier pipeline are placed by that one
+    impl_->flush();  // earlier ranges belong to the earlier pipeline
     impl_->requests.add([=](TraceWriter& writer, RangeSink& sink) {
         writer.set_lanes(lanes);
         sink.set_shape(shape);
@@ -373,7 +373,7 @@ void Recorder::set_pipeline(const std::vector<LaneInfo>& lanes, const PipelineSh
 }
 
 void Recorder::set_run(std::string_view key, std::string_view json) {
-    require_run_json(key, json);  // here, where the caller hears of it
+    require_run_json(key, json);  // checked here, so that the caller gets the error
     impl_->requests.add([key = std::string(key), json = std::string(json)](TraceWriter& writer, RangeSink&) {
         writer.set_run(key, json);
     });

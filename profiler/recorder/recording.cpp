@@ -17,7 +17,7 @@ namespace pipescope {
 constinit std::atomic<std::uint64_t> running_recording{0};
 
 namespace {
-/// What the recording that runs shares with the program's threads. Outlives every recording and every thread.
+/// State shared by the running recording and the program's threads. Outlives every recording and thread.
 struct Shared {
     Shared() { hold_across_forks(mutex, LockRank::inner); }
 
@@ -25,9 +25,9 @@ struct Shared {
     bool claimed = false;
     std::uint64_t last_number = 0;
     std::vector<std::shared_ptr<ThreadLog>> new_logs;
-    std::shared_ptr<ThreadLog> main_log;  // exit handlers run on the main thread when its thread-locals are gone
+    std::shared_ptr<ThreadLog> main_log;  // exit handlers run on the main thread after its thread-locals are destroyed
     std::uint64_t last_range_id = 0;
-    std::unordered_map<std::uint64_t, RangeEvent> open_ranges;  // started, to be ended by any thread
+    std::unordered_map<std::uint64_t, RangeEvent> open_ranges;  // may be ended by any thread
 };
 
 Shared& shared() {
@@ -35,10 +35,10 @@ Shared& shared() {
     return instance;
 }
 
-/// Of the recording that runs. Set before its number is.
+/// Ring size of the running recording. Set before its number is.
 std::atomic<std::size_t> entries_of_rings{0};
 
-/// The thread's log, in a form that needs no construction and thus no check on the hot path.
+/// The thread's log, in a form without construction, so that the hot path needs no check.
 struct Current {
     std::uint64_t recording = 0;
     ThreadLog* log = nullptr;
@@ -46,7 +46,7 @@ struct Current {
 };
 thread_local constinit Current current;
 
-/// Keeps the log while the thread lives and tells the recorder when it ends. Not the main thread's.
+/// Keeps the log while the thread lives, and tells the recorder when it ends. Not for the main thread.
 class LogOwner {
 public:
     ~LogOwner() {
@@ -69,7 +69,7 @@ private:
 };
 thread_local LogOwner owner;
 
-/// A forked child has no drain thread; it records nothing rather than filling rings that nobody empties.
+/// A forked child has no drain thread, so it records nothing.
 void forget_in_child() {
     running_recording.store(0, std::memory_order_relaxed);
 }
@@ -80,7 +80,7 @@ std::string name_of_this_thread() {
     return name.data();
 }
 
-/// With as many entries as there is memory for; throws where that is next to none.
+/// Uses as many entries as memory allows. Throws if that is next to none.
 std::shared_ptr<ThreadLog> make_log(std::size_t ring_entries) {
     constexpr std::size_t kFewest = 64;
     for (;; ring_entries /= 2) {
@@ -109,7 +109,7 @@ ThreadLog* open_log(std::uint64_t recording) noexcept {
             }
             shared().new_logs.push_back(log);
             if (is_main) {
-                shared().main_log = log;  // one of an earlier recording has nobody left who reads it
+                shared().main_log = log;  // nobody reads the log of an earlier recording
             }
         }
         current = {recording, log.get(), false};
@@ -118,7 +118,7 @@ ThreadLog* open_log(std::uint64_t recording) noexcept {
         }
         return current.log;
     } catch (const std::exception&) {
-        return nullptr;  // no memory at all: training goes on, this thread is not recorded
+        return nullptr;  // out of memory: training continues without recording this thread
     }
 }
 }  // namespace
@@ -177,7 +177,7 @@ std::uint64_t open_range(const RangeEvent& range) {
     if (running_recording.load(std::memory_order_relaxed) == 0) {
         return 0;
     }
-    const std::uint64_t id = ++shared().last_range_id;  // never used twice: an id of an earlier recording finds nothing
+    const std::uint64_t id = ++shared().last_range_id;  // unique, so ids of earlier recordings match nothing
     RangeEvent& kept = shared().open_ranges.emplace(id, range).first->second;
     kept.range_id = id;
     return id;

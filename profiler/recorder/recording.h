@@ -9,37 +9,36 @@
 #include <vector>
 
 namespace pipescope {
-/// The number of the recording that runs, 0 for none. What the NVTX handler looks at first: nearly all its cost while
-/// nobody records. A global since NVTX's C functions carry no context.
-/// Acquire when read: a thread that sees the number must see the recording it belongs to.
+/// The number of the running recording, or 0. The NVTX handler checks it first, and without a recording this is nearly
+/// its whole cost. Global, since NVTX's C functions have no context. Read with acquire: a thread that sees the number
+/// must see its recording.
 extern constinit std::atomic<std::uint64_t> running_recording;
 
-/// One recording's side towards the program's threads: it hands a ThreadLog to each thread that emits, and keeps the
-/// ranges that may end on another thread than they started on.
-/// Invariant: one lives at a time, since there is one NVTX handler in a process.
-/// Threading: the methods from the recorder's threads; the functions below from any thread.
+/// The part of a recording that faces the program's threads. Gives a ThreadLog to each emitting thread, and stores
+/// ranges that may end on another thread. Invariant: one exists at a time, since a process has one NVTX handler.
+/// Threading: methods on the recorder's threads; the functions below on any thread.
 class Recording {
 public:
-    /// Throws TraceError if another one lives. Nothing is recorded before start().
+    /// Throws TraceError if another one exists. Recording begins with start().
     Recording();
     ~Recording();
     Recording(const Recording&) = delete;
     Recording& operator=(const Recording&) = delete;
 
     void start(std::size_t ring_entries);
-    /// From its return on, no range begins or ends in this recording but those a thread is just handling; a ThreadLog's
-    /// snapshot waits for these. Returns the start/end ranges that are open. Idempotent.
+    /// After this returns, no range starts or ends in this recording, except those that a thread is just handling; a
+    /// ThreadLog's snapshot waits for these. Returns the open start/end ranges. Idempotent.
     std::vector<RangeEvent> stop();
     /// Logs of threads that emitted for the first time since the last call.
     std::vector<std::shared_ptr<ThreadLog>> take_new_logs();
 };
 
-/// The calling thread's log in the recording that runs; nothing where none runs or the thread is about to end.
-/// Not for the recorder's own threads. The pointer is good for the current NVTX call.
+/// The calling thread's log in the running recording. Null without a recording, or if the thread is about to end. Not
+/// for the recorder's own threads. The pointer is valid during the current NVTX call.
 ThreadLog* log_of_this_thread() noexcept;
 
-/// Opens a range that any thread may end; returns its id, 0 where nothing records.
+/// Opens a range that any thread may end. Returns its id, or 0 without a recording.
 std::uint64_t open_range(const RangeEvent& range);
-/// Takes it out; nothing if it is not open in the recording that runs.
+/// Removes and returns a range. Empty if it is not open in the running recording.
 std::optional<RangeEvent> take_range(std::uint64_t id);
 }  // namespace pipescope

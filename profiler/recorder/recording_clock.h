@@ -5,13 +5,13 @@
 #include <cstdint>
 
 namespace pipescope {
-/// The clock ranges are taken with, in ns: CLOCK_MONOTONIC, which std::chrono::steady_clock reads too. The wall clock
-/// would need no conversion to nsys' times, but it may be set while a run goes on, and then a task would end before it
-/// started. The clock tuples of a trace tell how the two ran beside each other.
+/// The clock of the ranges, in ns: CLOCK_MONOTONIC, as in std::chrono::steady_clock. The wall clock would match nsys'
+/// times without conversion, but it may be set during a run, and a task could then end before it starts. The clock
+/// tuples of a trace relate the two.
 std::int64_t recording_clock_ns();
 
-/// All clocks, read as close to each other as possible.
+/// Reads all clocks, as close together as possible.
 ClockRecord read_clocks();
-/// CPU time this thread has used.
+/// CPU time used by this thread.
 std::int64_t thread_cpu_ns();
 }  // namespace pipescope

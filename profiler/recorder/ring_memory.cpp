@@ -14,8 +14,8 @@ RingMemory::RingMemory(std::size_t entries) : bytes_(entries * sizeof(RangeEvent
     if (memory == MAP_FAILED) {
         throw std::bad_alloc();
     }
-    madvise(memory, bytes_, MADV_NOHUGEPAGE);    // refused where the system has no huge pages
-    events_ = static_cast<RangeEvent*>(memory);  // its bytes are written before they are read
+    madvise(memory, bytes_, MADV_NOHUGEPAGE);    // fails if the system has no huge pages
+    events_ = static_cast<RangeEvent*>(memory);  // entries are written before they are read
 }
 
 RingMemory::~RingMemory() {

@@ -5,12 +5,12 @@
 #include <cstddef>
 
 namespace pipescope {
-/// Memory for a ring, taken from the system page by page as the ring is filled for the first time: a thread that emits
-/// little costs little, however large its ring. The heap would not do: it rounds up to huge pages, so that each of a
-/// program's ten thousand threads takes 2 MB at its first range, and the program its time to clear them.
+/// Memory for a ring. The system provides it page by page as the ring is first filled, so a thread that emits little
+/// costs little, whatever the size of its ring. The heap is unsuitable: it rounds up to huge pages, so each of ten
+/// thousand threads would take 2 MB at its first range, and the time to clear it.
 class RingMemory {
 public:
-    /// Throws std::bad_alloc.
+    /// Throws std::bad_alloc if there is no memory.
     explicit RingMemory(std::size_t entries);
     ~RingMemory();
     RingMemory(const RingMemory&) = delete;

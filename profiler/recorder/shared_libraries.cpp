@@ -1,9 +1,9 @@
-// Problem: every shared library with ranges has an NVTX of its own (hidden symbols), which looks for its tool in
-// NVTX_INJECTION64_PATH first, then behind a weak symbol that only the program's own objects share with our handler.
-// Idea: an empty path. dlopen("") opens the program itself, so that such an NVTX finds the function that the program
-// exports (exported_handler.cpp), and with it the one recorder there is. No second copy of the recorder, no file to be
-// found. A child process has an empty path as well: unless it is built with the recorder too, it exports no such
-// function, and its NVTX calls stay without a tool, as before.
+// Problem: every shared library with ranges has its own NVTX (hidden symbols). It looks for a tool first in
+// NVTX_INJECTION64_PATH, then at a weak symbol that our handler shares only with the program's own objects. Idea: an
+// empty path. dlopen("") opens the program itself, so such an NVTX finds the function exported by the program
+// (exported_handler.cpp), and thereby the existing recorder. This needs no second copy of the recorder and no file
+// search. A child process inherits the empty path. Unless it is built with the recorder too, it exports no such
+// function, and its NVTX calls have no tool, as before.
 // Source: nvtx3/nvtxDetail/nvtxInit.h; dlopen(3) for the handle, dl_open_worker of glibc for the empty name.
 
 #include "profiler/recorder/shared_libraries.h"
@@ -19,7 +19,7 @@ namespace pipescope {
 namespace {
 constexpr const char* kVariable = "NVTX_INJECTION64_PATH";
 
-/// Whether NVTX will find us and nobody else: a recorder inside a plugin is not in the program's table of symbols.
+/// True if NVTX will find this handler. A recorder in a plugin is not in the program's symbol table.
 bool program_exports_handler() {
     void* const program = dlopen("", RTLD_LAZY);
     if (program == nullptr) {
@@ -45,7 +45,7 @@ std::optional<DiagnosticRecord> ranges_not_heard() {
     const char* const tool = std::getenv(kVariable);
     if (tool != nullptr && *tool != '\0') {
         if (nvtx_handler_attached()) {
-            return std::nullopt;  // the tool is ours
+            return std::nullopt;  // the tool is this recorder
         }
         return DiagnosticRecord{
             "warning", "nvtx",

@@ -5,14 +5,15 @@
 #include <optional>
 
 namespace pipescope {
-/// Lets the NVTX of shared libraries find this program's handler, where the linker only gives it the program's own
-/// ranges: from then on a library's ranges are heard from its first NVTX call on, while a recorder lives. A library
-/// that made that call before, without any tool, stays silent for good, so a program that loads libraries before it
-/// makes its Recorder (which calls this too) calls it at its start. Idempotent. Returns false, and changes nothing,
-/// where another tool is named in NVTX_INJECTION64_PATH, or where the program does not export the handler. Threading:
-/// sets an environment variable, so no other thread may look into the environment meanwhile.
+/// Lets the NVTX of shared libraries find this program's handler; the linker connects only the program's own ranges.
+/// While a recorder exists, a library's ranges are then recorded from its first NVTX call on. A library that made that
+/// call earlier, without a tool, is never recorded. A program that loads libraries before it creates its Recorder
+/// (which calls this too) must therefore call this at its start. Idempotent. Returns false without effect if
+/// NVTX_INJECTION64_PATH names another tool, or the program does not export the handler. Threading: sets an environment
+/// variable, so no other thread may read the environment meanwhile.
 bool hear_shared_libraries();
 
-/// Calls it, and says whose ranges a recording that begins now will miss, and what to do; nothing where it hears all.
+/// Calls hear_shared_libraries(). Describes whose ranges a recording from now on would miss, with a remedy; empty if
+/// none.
 std::optional<DiagnosticRecord> ranges_not_heard();
 }  // namespace pipescope

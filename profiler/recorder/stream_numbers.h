@@ -4,11 +4,11 @@
 #include <optional>
 
 namespace pipescope {
-/// CUPTI's number of a CUDA stream, by which kernels and copies name it; nothing where it does not know it.
+/// CUPTI's number of a CUDA stream, as in kernels and copies. Empty if CUPTI does not know it.
 using StreamNumber = std::optional<std::uint32_t> (*)(void* stream);
 
-/// Who tells the numbers from now on; a global, since NVTX's functions carry no context. Any thread.
+/// Sets the source of the numbers. Global, since NVTX's functions have no context. Threading: any thread.
 void set_stream_number(StreamNumber function);
-/// Nothing as long as CUPTI is not loaded. The stream must exist.
+/// Empty unless CUPTI is loaded. The stream must exist.
 std::optional<std::uint32_t> number_of_stream(void* stream);
 }  // namespace pipescope

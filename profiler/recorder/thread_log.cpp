@@ -8,7 +8,7 @@
 
 namespace pipescope {
 namespace {
-/// So many different texts a thread keeps at hand; a program that makes up new texts for ever must not fill the memory.
+/// Maximum number of cached texts per thread. A program that keeps creating new texts must not exhaust memory.
 constexpr std::size_t kMostCachedTexts = 4096;
 }  // namespace
 
@@ -35,7 +35,7 @@ RangeEvent ThreadLog::load(const Slot& slot) {
 
 std::uint32_t ThreadLog::domain_of(const Slot& slot) {
     constexpr std::size_t kOffset = offsetof(RangeEvent, domain);
-    const std::uint64_t word = slot[kOffset / sizeof(word)].load(std::memory_order_relaxed);  // the thread's own store
+    const std::uint64_t word = slot[kOffset / sizeof(word)].load(std::memory_order_relaxed);  // stored by this thread
     return std::bit_cast<std::array<std::uint32_t, 2>>(word)[kOffset % sizeof(word) / sizeof(std::uint32_t)];
 }
 
@@ -71,7 +71,7 @@ int ThreadLog::pop(std::uint32_t domain, std::int64_t end) {
     const std::uint64_t depth = depth_.load(std::memory_order_relaxed);
     std::uint64_t at = depth;
     while (at > 0 && domain_of(stack_[at - 1]) != domain) {
-        --at;  // ranges of other domains may have been opened since: domains nest each on their own
+        --at;  // ranges of other domains may be open since: each domain nests separately
     }
     if (at == 0) {
         return -1;
@@ -133,7 +133,7 @@ ThreadLog::Snapshot ThreadLog::snapshot(std::chrono::nanoseconds patience) const
         const std::uint64_t before = sequence_.load(std::memory_order_acquire);
         Snapshot taken;
         taken.head = head_.load(std::memory_order_acquire);
-        // What found no place on the stack is lost, whether it ended or not.
+        // Ranges that did not fit on the stack are lost, whether they ended or not.
         taken.dropped = dropped_.load(std::memory_order_acquire) + too_deep_.load(std::memory_order_acquire);
         taken.first_drop = first_drop_.load(std::memory_order_acquire);
         taken.last_drop = last_drop_.load(std::memory_order_acquire);
@@ -147,7 +147,7 @@ ThreadLog::Snapshot ThreadLog::snapshot(std::chrono::nanoseconds patience) const
                 return taken;
             }
         }
-        // The thread is within a change, which takes some ns unless it was descheduled there.
+        // The thread is inside a change, which takes some ns unless it was descheduled there.
         if (!give_up) {
             give_up = Clock::now() + patience;
         } else if (Clock::now() > *give_up) {

@@ -15,10 +15,10 @@
 #include <unordered_map>
 #include <vector>
 
-// What one thread has emitted and the drain thread has not fetched yet.
+// Ranges that one thread has emitted and the drain thread has not yet read.
 //
-// A range is recorded when it ends: the thread keeps its open ranges on a stack of its own and puts one finished record
-// into a ring, so a full ring loses whole ranges, never one end of a range. Lost ones are counted where they are lost.
+// A range is recorded when it ends. The thread keeps its open ranges on its own stack and writes one finished record to
+// a ring, so a full ring loses whole ranges, never only one end. Losses are counted where they occur.
 //
 // Both sides run without locks:
 // - ring: single producer, single consumer. `head_` is stored with release after the record, so a consumer that
@@ -35,15 +35,15 @@ public:
     /// `ring_entries` is rounded up to a power of two.
     ThreadLog(std::uint32_t tid, std::string thread_name, std::size_t ring_entries);
 
-    // By the thread itself.
+    // For the thread itself.
 
-    /// Opens a range; returns its level, 0 for the outermost of its domain.
+    /// Opens a range. Returns its level; 0 is the outermost of its domain.
     int push(const RangeEvent& range);
-    /// Ends the innermost open range of the domain; returns its level, or -1 if none is open.
+    /// Ends the innermost open range of the domain. Returns its level, or -1 if none is open.
     int pop(std::uint32_t domain, std::int64_t end);
     void add_mark(const RangeEvent& mark);
-    /// Records the range `take` gives. It is called inside the change, so that whoever stops the recording sees the
-    /// range either still where `take` finds it, or here.
+    /// Records the range returned by `take`. `take` is called inside the change, so that whoever stops the recording
+    /// sees the range either in its old place, or here.
     template <class Take>
     void add_ended(Take&& take) {
         const Change change(*this);
@@ -51,13 +51,13 @@ public:
             record(*range);
         }
     }
-    /// Number of a text that was sent as characters, by `intern` for those not seen lately; caches it per thread, since
-    /// the registry is shared and locked.
+    /// Number of a text passed as characters. Cached per thread, because the registry is shared and locked; `intern`
+    /// resolves texts that are not in the cache.
     std::uint32_t text_number(std::string_view text, std::uint32_t (*intern)(std::string_view));
-    /// Its thread is gone; what it left open stays open.
+    /// The thread is gone. Ranges that it left open stay open.
     void set_ended() { ended_.store(true, std::memory_order_release); }
 
-    // By the drain thread.
+    // For the drain thread.
 
     std::uint32_t tid() const { return tid_; }
     const std::string& thread_name() const { return thread_name_; }
@@ -66,7 +66,7 @@ public:
     std::uint64_t head() const { return head_.load(std::memory_order_acquire); }
     std::uint64_t dropped() const { return dropped_.load(std::memory_order_acquire); }
 
-    /// Hands the records before position `up_to` (a head) to `each`, oldest first.
+    /// Passes the records before position `up_to` (a head) to `each`, oldest first.
     template <class Each>
     void drain(std::uint64_t up_to, Each&& each) {
         for (std::uint64_t tail = tail_.load(std::memory_order_relaxed); tail != up_to; ++tail) {
@@ -75,17 +75,17 @@ public:
         }
     }
 
-    /// The state between two of the thread's changes; where it stays within one, without its open ranges.
+    /// The state between two changes of the thread. Without its open ranges if the thread stays inside a change.
     struct Snapshot {
         std::uint64_t head = 0;
         std::uint64_t dropped = 0;
-        std::int64_t first_drop = 0;  ///< start of the first range that was lost
-        std::int64_t last_drop = 0;   ///< end of the last one
+        std::int64_t first_drop = 0;  ///< start of the first lost range
+        std::int64_t last_drop = 0;   ///< end of the last lost range
         std::vector<RangeEvent> open;
-        bool is_stuck = false;  ///< within a change all the time: how many ranges it has open is not known
+        bool is_stuck = false;  ///< stayed inside a change: the number of its open ranges is unknown
     };
-    /// A thread never leaves its change where a signal handler that interrupted it there ends the process. So nobody
-    /// waits for one longer than `patience`.
+    /// Waits for a change to end, for at most `patience`: a thread never leaves its change if a signal handler that
+    /// interrupted it ends the process.
     Snapshot snapshot(std::chrono::nanoseconds patience = std::chrono::seconds{2}) const;
 
 private:
@@ -94,7 +94,7 @@ private:
     using Words = std::array<std::uint64_t, kWords>;
     using Slot = std::array<std::atomic<std::uint64_t>, kWords>;
 
-    /// Makes the sequence number odd while it lives.
+    /// Makes the sequence number odd during its lifetime.
     class Change {
     public:
         explicit Change(ThreadLog& log) : log_(log) { bump(std::memory_order_relaxed); }
@@ -122,18 +122,18 @@ private:
     const std::uint64_t mask_;
     const RingMemory slots_;
 
-    // Written by the thread. On a cache line apart from what the drain thread writes.
+    // Written by the thread. On a different cache line from the drain thread's data.
     alignas(64) std::atomic<std::uint64_t> sequence_{0};
     std::atomic<std::uint64_t> head_{0};
-    std::uint64_t tail_seen_ = 0;  // the thread's own copy: it looks at the shared one only when the ring seems full
+    std::uint64_t tail_seen_ = 0;  // a private copy: the shared one is read only if the ring seems full
     std::atomic<std::uint64_t> depth_{0};
-    std::atomic<std::uint64_t> too_deep_{0};  // open ranges that found no place on the stack
+    std::atomic<std::uint64_t> too_deep_{0};  // open ranges that did not fit on the stack
     std::atomic<std::uint64_t> dropped_{0};
     std::atomic<std::int64_t> first_drop_{0};
     std::atomic<std::int64_t> last_drop_{0};
     std::array<Slot, kMaxDepth> stack_{};
     std::unordered_map<std::string, std::uint32_t> text_numbers_;
-    std::string text_key_;  // kept for its memory
+    std::string text_key_;  // reused for its memory
     std::atomic<bool> ended_{false};
 
     // Written by the drain thread.

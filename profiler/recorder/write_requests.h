@@ -9,8 +9,8 @@
 #include <vector>
 
 namespace pipescope {
-/// What the program wants written beside its ranges, in the order of the calls; but for steps, whose rows are to come
-/// after their ranges. Threading: every method from any thread.
+/// Data that the program wants written beside its ranges, in the order of the calls. Steps are the exception: their
+/// rows follow their ranges. Threading: any thread.
 class WriteRequests {
 public:
     using Request = std::function<void(TraceWriter&, RangeSink&)>;

@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace pipescope {
-/// Calls `visit` with every way to cut `layers` layers into n partitions: the brute force others are checked against.
+/// Calls `visit` for every way to cut `layers` layers into n partitions, as a brute-force reference.
 inline void for_every_balance(std::size_t layers, int n, const std::function<void(const Balance&)>& visit) {
     std::vector<std::int64_t> parts;
     const std::function<void(std::int64_t, int)> cut = [&](std::int64_t left, int parts_left) {

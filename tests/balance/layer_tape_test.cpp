@@ -12,7 +12,7 @@ using ::testing::StartsWith;
 using ::testing::ThrowsMessage;
 using Role = TapeBlock::Role;
 
-/// A layer that saves 4096 bytes and its input, and needs 512 for a while.
+/// A layer that saves 4096 bytes and its input, and needs 512 bytes temporarily.
 LayerTape linear_tape() {
     LayerTape tape;
     tape.blocks = {{Role::input, 1024}, {Role::output, 2048},          {Role::own, 4096},

@@ -117,8 +117,8 @@ TEST(OptimalPartition, EqualsBruteForceOnRandomChains) {
 }
 
 TEST(OptimalPartition, BeatsTheSmallestLargestPartWhereForwardAndBackwardDiffer) {
-    // 2,1 has parts of 5 + 1 and 1 + 5, as even as can be, but bottlenecks 5 forward and 5 backward; 1,2 has a part of
-    // 3 + 5, and bottlenecks 3 and 5.
+    // 2,1 has parts of 5 + 1 and 1 + 5, perfectly even, but bottlenecks of 5 forward and 5 backward. 1,2 has a part of
+    // 3 + 5, and bottlenecks of 3 and 5.
     PartitionProblem problem = problem_of({3, 2, 1}, {1, 0, 5}, 2, 10);
     problem.checkpoint = Checkpoint::never;
     const std::vector<double> both{4, 2, 6};
@@ -150,7 +150,7 @@ TEST(OptimalPartition, NamesTheSmallestLimitThatWouldDo) {
         problem.memory_limits.assign(lanes, limit - 1);
         EXPECT_TRUE(optimal_partitions(problem).empty());
 
-        // Lanes that hold less than the largest: all limits move together until something fits.
+        // Lanes with less memory than the largest: all limits rise or fall together until a cut fits.
         std::vector<Bytes> gaps(lanes);
         for (std::size_t lane = 1; lane < lanes; ++lane) {
             gaps[lane] = static_cast<Bytes>(random() % 30);

@@ -32,7 +32,6 @@ const char* const kEverything = R"({"format": "pipescope.profile", "version": 1,
        "aliases_input": true, "passes_gradient": true, "stash": {"skip_0": [13, 14]}, "tape": [null, {"blocks": [["output", 8], ["own", 64]], "forward": [2, 1], "backward": [-2]}], "note": "kept"},
       {"name": "decoder", "forward_ns": [1, 2], "backward_ns": [5, 6], "output_bytes": [7, 8], "pop": ["skip_0"]}]})";
 
-/// `text` with one part replaced.
 std::string with(std::string text, const std::string& part, const std::string& other) {
     const std::size_t at = text.find(part);
     EXPECT_NE(at, std::string::npos) << part;
@@ -221,7 +220,7 @@ INSTANTIATE_TEST_SUITE_P(Faults, MalformedProfile, ::testing::ValuesIn(bad_profi
                          [](const auto& each) { return each.param.what; });
 
 TEST(ProfileFile, SurvivesAnyDamageToItsText) {
-    // Every damaged file is either refused or read as a profile that holds its invariant; nothing else may happen.
+    // Each damaged file is either refused or read as a profile with a valid invariant.
     std::mt19937 random(7);
     const std::string whole = kEverything;
     int refused = 0;
@@ -246,7 +245,7 @@ TEST(ProfileFile, SurvivesAnyDamageToItsText) {
     EXPECT_GT(refused, 1000);
 }
 
-/// A value, the rule and what to do, in one line that starts with a JSON path.
+/// True for one line with value, rule and remedy that starts with a JSON path.
 bool is_one_sentence_with_a_path(const std::string& message) {
     const std::size_t path = message.find(' ');
     return path != std::string::npos && path > 0 && std::count(message.begin(), message.end(), ';') >= 2 &&

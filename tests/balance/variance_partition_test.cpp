@@ -40,7 +40,7 @@ TEST(VariancePartition, EqualsBruteForceOnRandomChains) {
 }
 
 TEST(VariancePartition, IsNotTheSmallestLargestPart) {
-    // 9 is the largest part of any cut; what is left of it varies less as 4 + 4 than as 1 + 7.
+    // 9 is the largest part of any cut. The rest varies less as 4 + 4 than as 1 + 7.
     const std::vector<double> costs{9, 1, 3, 4};
     EXPECT_EQ(to_string(variance_partition(costs, 3)), "1,2,1");
 }

@@ -8,7 +8,7 @@
 
 namespace pipescope {
 namespace {
-/// Four layers of 1000 and 2000 ns a sample that hand on 100 bytes of it.
+/// Four layers of 1000 and 2000 ns per sample, each with 100 bytes of output per sample.
 Profile four_layers() {
     Profile profile = uniform_profile(4);
     for (LayerProfile& layer : profile.layers) {
@@ -35,7 +35,7 @@ TEST(Predict, RunsThePublishedBalanceOverTheDevicesLinks) {
     EXPECT_FALSE(predicted.own_balance);
     EXPECT_EQ(predicted.simulation.options.balance, Balance({1, 3}));
     EXPECT_EQ(predicted.simulation.options.link, (Link{1e9, 10}));
-    // Forwards: 1000, a copy of 10 + 100, and three of 3000 behind the first; backwards the same way, twice as long.
+    // Forwards: 1000, a copy of 10 + 100, and three of 3000 after the first. Backwards the same way, twice as long.
     EXPECT_EQ(predicted.simulation.step_time.count(), 1000 + 110 + 4 * 3000 + 4 * 6000 + 110 + 2000);
 }
 

@@ -1,4 +1,4 @@
-// The torch-free commands as a user types them, right and wrong.
+// The commands without torch, with valid and invalid command lines.
 
 #include "tests/cli/user.h"
 
@@ -14,7 +14,7 @@ using testing::HasSubstr;
 using testing::Not;
 using testing::StartsWith;
 
-// Four layers: forward 10 ms, backward 20 ms each, whatever the lane.
+// Four layers, each with a forward of 10 ms and a backward of 20 ms, on any lane.
 constexpr const char* kProfile = R"({"format": "pipescope.profile", "version": 1, "model": "chain", "samples": [1],
   "layers": [
     {"name": "a", "forward_ns": [10000000], "backward_ns": [20000000], "output_bytes": [1000], "parameter_bytes": 4096},
@@ -26,7 +26,7 @@ class Commands : public testing::Test {
 protected:
     Commands() { user.writes("p.json", kProfile); }
 
-    /// Fails with that code, one line on stderr, and nothing on stdout.
+    /// Expects that exit code, one line on stderr, and nothing on stdout.
     std::string refused(int code, const std::string& line) const {
         const CommandResult result = user.types(line);
         EXPECT_EQ(result.code, code) << line << "\n" << result.err;
@@ -88,7 +88,7 @@ TEST_F(Commands, EveryKeyOfTheirJsonIsDocumented) {
         collect_keys(user.types(line).json(), keys);
         EXPECT_GT(keys.size(), 5U) << line;
         const std::string command = line.substr(0, line.find(' '));
-        // The page of plan refers to that of simulate for the keys of a candidate.
+        // The page of plan refers to that of simulate for a candidate's keys.
         const std::string docs =
             read_text(PIPESCOPE_DOCS "/cli/" + command + ".md") + (command == "plan" ? simulate_page : "");
         for (const std::string& key : keys) {
@@ -206,7 +206,7 @@ TEST_F(Commands, OptimizersStateIsANamesOrSoManyBytesForEachOfTheParameters) {
 }
 
 TEST_F(Commands, LinkSharingChangesWhatBalanceAndPlanFind) {
-    // Copies take as long as a forward: on one bus those of three boundaries wait for each other.
+    // A copy takes as long as a forward. On one bus, the copies of three boundaries delay each other.
     const std::string link = " -m 4 --batch 4 --checkpoint never --schedule gpipe --link-bandwidth 100kB/s --json";
     const auto step = [&](const std::string& line) {
         const auto object = user.succeeds(line + link).json();
@@ -381,7 +381,7 @@ TEST_F(Commands, DoctorSucceedsHereAndTellsWhatItSaw) {
 }
 
 #ifdef FAKE_CUDA_FOLDERS
-/// What doctor says of CUPTI in such an environment, as "ok: detail".
+/// The CUPTI check of doctor in this environment, as "ok: detail".
 std::string cupti_check(const User& user, const std::string& environment) {
     const CommandResult result =
         user.types_to_shell("unset PIPESCOPE_CUPTI; " + environment +

@@ -1,5 +1,5 @@
-// The whole job as a user does it, in an empty folder, on small models: profile, balance, simulate, run, compare,
-// export, picture.
+// A user's whole workflow in an empty folder with small models: profile, balance, simulate, run, compare, export,
+// picture.
 
 #include "tests/cli/user.h"
 
@@ -25,7 +25,7 @@ using testing::StartsWith;
 
 const std::string kModel = "mlp:layers=4,width=64";
 
-// What is in no trace of a run on the CPU: work of devices, payloads with a schema, names given to resources.
+// Absent from the trace of a CPU run: device work, payloads with a schema, names of resources.
 constexpr const char* kOfDevices[] = {"CUPTI_",          "CUDA_",    "PIPESCOPE_TASK_DEVICE", "PIPESCOPE_DEVICE_WORK",
                                       "TARGET_INFO_GPU", "jsonText", "PIPESCOPE_RESOURCE"};
 
@@ -43,8 +43,8 @@ std::string emulated_profile(double forward_ms) {
     return nlohmann::json{{"format", "pipescope.profile"}, {"version", 1}, {"samples", {1}}, {"layers", layers}}.dump();
 }
 
-/// Simulated against measured, where layers only wait: a run is at least as long as simulated, and longer by as much as
-/// other programs hold up its lanes.
+/// Compares simulation and measurement of layers that only wait. A run takes at least the simulated time, plus the
+/// delays that other programs cause.
 void expect_error_of_a_waiting_pipeline(double step_error) {
     EXPECT_LT(step_error, 0.2);
     EXPECT_GT(step_error, -0.9);
@@ -114,7 +114,7 @@ TEST_F(EndToEnd, FromProfileToPicture) {
     }
 }
 
-/// The commands of README's five minutes, in their order, without "./pipescope ", comments and continued lines.
+/// The commands of README's five minutes in order, without "./pipescope ", comments and continuation lines.
 std::vector<std::string> commands_of_readme() {
     std::istringstream readme(read_text(PIPESCOPE_README));
     std::vector<std::string> commands;
@@ -136,8 +136,8 @@ std::vector<std::string> commands_of_readme() {
     return commands;
 }
 
-// What simulate says of a pipeline is what compare holds its run against: one pipeline, one prediction, on a smaller
-// model of as many layers.
+// compare uses the prediction that simulate prints for the same pipeline. Tested with a smaller model of as many
+// layers.
 TEST_F(EndToEnd, ReadmesCommandsAgreeWithEachOther) {
     std::map<std::string, nlohmann::json> first;  // of each command
     std::vector<std::string> names;
@@ -177,7 +177,7 @@ TEST_F(EndToEnd, ARecordedRunProfilesItselfSoThatItsTraceNeedsNothingElse) {
     user.succeeds("run " + kModel + " --balance 2,2 -m 2 --batch 5 --steps 3 --trace out.sqlite");
     const auto compared = user.succeeds("compare out.sqlite --json").json();
     EXPECT_GT(compared.at("simulated_step_ns").get<std::int64_t>(), 0);
-    // Its own durations and gaps give its own step, however busy the machine was.
+    // Replay with the run's own durations and gaps gives the run's own step, however busy the machine was.
     EXPECT_LE(std::abs(compared.at("replay_with_gaps_error").get<double>()), 0.001);
     const nlohmann::json profile = embedded_profile("out.sqlite");
     EXPECT_EQ(profile.at("co_running_lanes"), std::min(2, profile.at("host_cores").get<int>()))
@@ -196,7 +196,6 @@ TEST_F(EndToEnd, TrainingLowersTheLossAndRepeatsExactly) {
     }
 }
 
-/// The loss of each step.
 std::vector<double> losses(const nlohmann::ordered_json& run) {
     std::vector<double> all;
     for (const auto& step : run.at("steps")) {
@@ -212,7 +211,7 @@ TEST_F(EndToEnd, RecordingChangesNothingOfTheTraining) {
     const std::vector<double> plain = losses(user.succeeds(line).json());
     EXPECT_EQ(losses(user.succeeds(recorded + "t.sqlite").json()), plain);
 #ifdef FAKE_CUPTI
-    // Somebody else has CUPTI, or it is not there at all.
+    // Another tool uses CUPTI, or it is missing.
     const std::string driver = "LD_LIBRARY_PATH='" FAKE_DRIVER_FOLDER "' ";
     const std::string held =
         driver + "PIPESCOPE_CUPTI='" FAKE_CUPTI "' FAKE_CUPTI_SUBSCRIBE=39 FAKE_CUPTI_HOLDER=Nsight ";
@@ -298,7 +297,7 @@ TEST_F(EndToEnd, ARunOfAnotherScheduleMatchesItsSimulationTaskByTask) {
 
 TEST_F(EndToEnd, TheTraceOfAKilledRunIsRecovered) {
     user.writes("e.json", emulated_profile(1));
-    // Killed once several steps are in the write-ahead log; the run itself would go on for a minute.
+    // Kills the run after several steps are in the write-ahead log; it would continue for a minute.
     user.types_to_shell("'" PIPESCOPE_BIN_FOLDER
                         "/pipescope' run emulated:e.json --balance 4,4 -m 8 --batch 8 "
                         "--steps 2000 --trace k.sqlite >.stdout 2>.stderr & run=$!\n"
@@ -433,7 +432,7 @@ TEST_F(EndToEnd, WhatIsWrongIsRefusedBeforeAnyWork) {
     EXPECT_EQ(user.succeeds("help run").out, help);
 }
 
-/// The queries of docs/trace-format.md, which stand there as indented blocks.
+/// The queries of docs/trace-format.md, which are indented blocks there.
 std::vector<std::string> documented_queries() {
     std::ifstream page(PIPESCOPE_DOCS "/trace-format.md");
     std::vector<std::string> found;

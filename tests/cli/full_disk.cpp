@@ -1,5 +1,5 @@
-// Loaded before a program's other libraries it makes the disk full for the program's traces: no write to a file called
-// *.sqlite* ends beyond FULL_DISK_BYTES, as a file system without room refuses it.
+// Preloaded into a program, simulates a full disk for its traces: a write to a file named *.sqlite* fails beyond
+// FULL_DISK_BYTES, as on a file system without space.
 
 #include <dlfcn.h>
 #include <sys/types.h>

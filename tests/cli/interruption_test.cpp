@@ -1,4 +1,4 @@
-// What Ctrl-C and SIGTERM leave of the commands that take long.
+// Effects of Ctrl-C and SIGTERM on long-running commands.
 
 #include "tests/cli/user.h"
 
@@ -10,7 +10,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-// Two layers that wait: a step of two micro-batches takes 9 ms.
+// Two layers that only wait: a step of two micro-batches takes 9 ms.
 constexpr const char* kProfile = R"({"format": "pipescope.profile", "version": 1, "samples": [1], "layers": [
     {"name": "a", "forward_ns": [1000000], "backward_ns": [2000000], "output_bytes": [8],
      "parameter_bytes": 4096},
@@ -21,9 +21,9 @@ class Interruption : public testing::Test {
 protected:
     Interruption() { user.writes("e.json", kProfile); }
 
-    /// Starts the command, waits until `ready`, a shell condition, holds, and sends the signals.
+    /// Starts the command, waits until the shell condition `ready` holds, and sends the signals.
     CommandResult stopped(const std::string& line, const std::string& ready, const std::string& signals) const {
-        // A shell starts what runs in its background with SIGINT ignored.
+        // A shell starts background processes with SIGINT ignored.
         return user.types_to_shell(
             "env --default-signal=INT timeout --foreground 100 '" PIPESCOPE_BIN_FOLDER "/pipescope' " + line +
             " >.stdout 2>.stderr & waiter=$!\n"

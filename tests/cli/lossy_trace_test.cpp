@@ -1,5 +1,5 @@
-// A recording that was overloaded, through every command that shows figures of a trace: each says what was lost, and
-// none shows a bubble fraction that the lost ranges would have changed.
+// An overloaded recording in every command that shows figures of a trace: each reports the loss, and none shows a
+// bubble fraction that lost ranges would have changed.
 
 #include "profiler/recorder/recorder.h"
 #include "schedule/schedules.h"
@@ -37,7 +37,7 @@ PipelineOptions two_lanes() {
     return options;
 }
 
-/// The ranges of a step, as an engine with one thread would emit them.
+/// The ranges of a step, as emitted by an engine with one thread.
 void emit_step(const TaskGraph& graph, std::int32_t step, std::optional<TaskKind> lost = {}) {
     for (const Task& task : graph.tasks()) {
         if (task.key.kind == lost) {
@@ -49,8 +49,8 @@ void emit_step(const TaskGraph& graph, std::int32_t step, std::optional<TaskKind
     }
 }
 
-/// Three steps of a pipeline of two lanes, `lost` the kind that is missing in each, and marks of a program beside it:
-/// as many as the ring takes, or more.
+/// Three steps of a pipeline on two lanes, each without tasks of kind `lost`, with marks beside them: as many as the
+/// ring can hold, or more.
 void record(const std::filesystem::path& path, std::size_t marks, std::array<std::optional<TaskKind>, 3> lost = {},
             const std::string& profile = kProfile, const std::string& load = {}) {
     const PipelineOptions options = two_lanes();
@@ -104,7 +104,7 @@ TEST_F(LossyTrace, IsComparedWithoutMeasuredBubbles) {
                 AllOf(HasSubstr("warning: the recorder lost"), ContainsRegex("bubble fraction +lost")));
 }
 
-// A profile that is not of this run: its error says little of the simulator.
+// With a profile of another run, the error says little about the simulator.
 TEST_F(LossyTrace, IsComparedWithAWordOnWhatTheProfileIs) {
     const auto warnings_with = [&](const std::string& fields, const std::string& load) {
         std::string profile = kProfile;
@@ -141,7 +141,7 @@ TEST_F(LossyTrace, IsComparedByItsWholeSteps) {
     EXPECT_THAT(refused.err, AllOf(HasSubstr("halves.sqlite holds no whole step"), HasSubstr("the recorder lost")));
 }
 
-// What a kill leaves: no mark that it was closed, and a last step that ends in the middle.
+// A killed run leaves no mark that it was closed, and an incomplete last step.
 TEST_F(LossyTrace, IsComparedWithoutTheStepThatAKillCutShort) {
     const auto kill_in_step_2 = [&](const std::string& name, const std::string& sql) {
         record(user.folder() / name, 0);
@@ -155,13 +155,13 @@ TEST_F(LossyTrace, IsComparedWithoutTheStepThatAKillCutShort) {
     const auto killed = kill_in_step_2("killed.sqlite", "");
     EXPECT_EQ(killed.at("steps"), (std::vector<int>{0, 1}));
     EXPECT_TRUE(killed.at("measured_bubble_fraction").is_number());
-    // A loop that tells no steps.
+    // A loop that reports no steps.
     EXPECT_EQ(kill_in_step_2("silent.sqlite", "DELETE FROM PIPESCOPE_STEP").at("steps"), (std::vector<int>{0, 1}));
-    // Recovered, it is known to have been cut off all the same.
+    // A recovered trace is still known to have been cut off.
     kill_in_step_2("recovered.sqlite", "DELETE FROM PIPESCOPE_STEP");
     user.succeeds("recover recovered.sqlite");
     EXPECT_EQ(user.succeeds("compare recovered.sqlite --json").json().at("steps"), (std::vector<int>{0, 1}));
-    // There is no other step: its times are shown, its bubble is not.
+    // With only one step, its times are shown, but not its bubble.
     const auto only =
         kill_in_step_2("only.sqlite", "DELETE FROM PIPESCOPE_STEP; DELETE FROM PIPESCOPE_TASK WHERE step < 2");
     EXPECT_EQ(only.at("steps"), (std::vector<int>{2}));
@@ -174,7 +174,7 @@ TEST_F(LossyTrace, IsExportedAndRecoveredWithAWarning) {
         EXPECT_THAT(user.succeeds("export whole.sqlite --format " + format).err, Not(HasSubstr("warning")));
         EXPECT_THAT(user.succeeds("export lossy.sqlite --format " + format).err, HasSubstr("the recorder lost"));
     }
-    // The loss is in the file that Chrome shows too, and comes back with it.
+    // The Chrome export contains the loss too, and an import restores it.
     EXPECT_TRUE(user.succeeds("compare lossy.chrome.json --json").json().at("measured_bubble_fraction").is_null());
     EXPECT_EQ(user.succeeds("recover whole.sqlite --json").json().at("dropped"), 0);
     EXPECT_GT(user.succeeds("recover lossy.sqlite --json").json().at("dropped").get<std::size_t>(), kRing);

@@ -117,7 +117,7 @@ TEST(PipelineFlags, LeaveWhatRunDoesWhereTheProfileWasMeasuredOnTheHost) {
               (Assumed{{"optimizer", "sgd"}, {"devices", "cpu"}, {"cores", "4"}}));
     EXPECT_THAT(options.devices, ElementsAre("cpu", "cpu"));
     EXPECT_EQ(options.host_cores, 4);
-    // A profile by hand, one of an accelerator and an estimated one say nothing of lanes on this host.
+    // A handwritten profile, one of an accelerator and an estimated one imply nothing about lanes on this host.
     for (Profile other : {profile_on("cpu", 0), profile_on("cuda:0", 4)}) {
         options = {};
         EXPECT_EQ(assumed({}, other, options), (Assumed{{"optimizer", "sgd"}}));
@@ -127,11 +127,10 @@ TEST(PipelineFlags, LeaveWhatRunDoesWhereTheProfileWasMeasuredOnTheHost) {
     estimated.estimated = true;
     options = {};
     EXPECT_EQ(assumed({}, estimated, options).count("devices"), 0u);
-    // A link is between devices.
     options = {};
     options.link.latency_ns = 1;
     EXPECT_EQ(assumed({}, profile_on("cpu", 4), options).count("devices"), 0u);
-    // Named devices have the profile's cores too, as run has; named cores are kept.
+    // Named devices also get the profile's cores, as in run; named cores are kept.
     PipelineFlags flags;
     flags.devices = "cpu,cpu";
     options = {};

@@ -23,7 +23,7 @@ PlanCandidate candidate_of(const std::vector<std::int64_t>& balance, std::int64_
     return candidate;
 }
 
-/// Quick on two lanes, a twin with more memory, and slow on one lane, which is Pareto.
+/// A fast candidate on two lanes, the same with more memory, and a slow Pareto candidate on one lane.
 Plan three_candidates() {
     Plan plan;
     plan.candidates = {candidate_of({2, 2}, 1'000'000, 2048), candidate_of({1, 3}, 1'000'000, 4096),

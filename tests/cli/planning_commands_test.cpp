@@ -1,4 +1,4 @@
-// What balance, plan and simulate make of each of their options, as a user types them.
+// Effects of each option of balance, plan and simulate.
 
 #include "tests/cli/user.h"
 
@@ -17,7 +17,7 @@ using testing::HasSubstr;
 using testing::StartsWith;
 using testing::UnorderedElementsAre;
 
-/// Layers of these forward times in ms, backward twice that; a million operations a ms.
+/// Layers with these forward times in ms, and twice that backward. A million operations per ms.
 std::string chain(const std::vector<int>& forward_ms, int output_bytes = 1000, int saved_bytes = 0) {
     nlohmann::ordered_json layers = nlohmann::ordered_json::array();
     for (const int ms : forward_ms) {
@@ -62,13 +62,13 @@ TEST_F(PlanningCommands, BalanceCutsByTheAlgorithmNamed) {
         EXPECT_EQ(object.contains("repaired"), algorithm == "block");
         return object.at("balance").get<std::vector<int>>();
     };
-    // torchgpipe's method leaves the rest to the last partition; the others come as even as seven layers can.
+    // torchgpipe's method leaves the remainder to the last partition; the other algorithms are as even as seven layers
+    // can be.
     EXPECT_THAT(cut("seven.json", 4, "block"), ElementsAre(1, 1, 1, 4));
     EXPECT_THAT(cut("seven.json", 4, "minmax"), UnorderedElementsAre(1, 2, 2, 2));
     EXPECT_THAT(cut("seven.json", 4, "variance"), UnorderedElementsAre(1, 2, 2, 2));
     EXPECT_THAT(cut("seven.json", 4, "optimal"), UnorderedElementsAre(1, 2, 2, 2));
-    // Costs 6, 6, 6, 6, 6, 42 in three parts: the head is the largest part whatever is done; the least variance halves
-    // the rest.
+    // Costs 6, 6, 6, 6, 6, 42 in three parts: the head is always the largest part; the least variance halves the rest.
     EXPECT_THAT(cut("head.json", 3, "variance"), AnyOf(ElementsAre(2, 3, 1), ElementsAre(3, 2, 1)));
     EXPECT_THAT(cut("head.json", 3, "minmax").back(), 1);
     EXPECT_THAT(refused("balance p.json -n 2 -m 2 --batch 2 --algorithm best"), HasSubstr("variance"));
@@ -92,7 +92,7 @@ TEST_F(PlanningCommands, PlanEstimatesForEachDeviceTypeOfACatalogueAndTakesItsPr
         }
         return costs;
     };
-    // 40 million operations forward and, without parameters, as many backward: 80 ms on a slow one, 20 ms on a fast
+    // 40 million operations forward and, without parameters, as many backward: 80 ms on a slow device, 20 ms on a fast
     // one. A million samples are 1e6 steps.
     const double slow_hours = 0.080 * 1e6 / 3600;
     EXPECT_EQ(user.succeeds(line + "--json").json().at("candidates").at(0).at("device_type"), "fast");
@@ -160,7 +160,7 @@ TEST_F(PlanningCommands, SimulateGoesBackwardInTheOrderAskedFor) {
 }
 
 TEST_F(PlanningCommands, SimulateSharesALinkAmongTheCopiesNamed) {
-    // One micro-batch on three lanes never copies two things at once; four do.
+    // One micro-batch on three lanes never has two copies at a time; four micro-batches do.
     user.writes("wide.json", chain({1, 1, 1}, 1'000'000));
     const std::string one =
         "simulate wide.json --balance 1,1,1 -m 1 --batch 1 --checkpoint never --link-bandwidth 1GB/s";
@@ -170,8 +170,8 @@ TEST_F(PlanningCommands, SimulateSharesALinkAmongTheCopiesNamed) {
     EXPECT_LT(step_of(four), step_of(four + " --link-sharing all"));
     EXPECT_LE(step_of(four), step_of(four + " --link-sharing sender"));
     EXPECT_LE(step_of(four + " --link-sharing sender"), step_of(four + " --link-sharing all"));
-    // A skip leaves beside a boundary, its gradient beside the other's: each pair of copies of 1 ms takes 2 in one
-    // port.
+    // A skip is sent together with a boundary, and its gradient with the other boundary's. On a shared port, each pair
+    // of 1 ms copies takes 2 ms.
     auto skipping = nlohmann::ordered_json::parse(chain({1, 1, 1}, 1'000'000));
     skipping["layers"][0]["stash"] = {{"far", {1'000'000}}};
     skipping["layers"][2]["pop"] = {"far"};
@@ -210,8 +210,9 @@ TEST_F(PlanningCommands, BalanceSaysHowManyMicroBatchesTheSamplesMake) {
 }
 
 TEST_F(PlanningCommands, PlanTellsWhetherAnEstimatedModelFits) {
-    // As of the meta device: estimated times, bytes of shapes. Four equal layers save 10 MB a sample; two lanes hold
-    // two each, all four samples of a step without recompute, whatever m is: 80 MB a lane, and the boundaries.
+    // Like a profile of the meta device: estimated times, bytes from shapes. Four equal layers save 10 MB per sample.
+    // Without recompute, each of two lanes holds two layers and all four samples of a step, for any m: 80 MB, plus the
+    // boundaries.
     auto meta = nlohmann::ordered_json::parse(chain({10, 10, 10, 10}, 1000, 10'000'000));
     meta["device"] = "A100";
     meta["estimated"] = true;
@@ -234,7 +235,7 @@ TEST_F(PlanningCommands, PlanTellsWhetherAnEstimatedModelFits) {
 }
 
 TEST_F(PlanningCommands, SimulateReservesByWholePagesWithExpandableSegments) {
-    // 30 MB saved by each of four layers: a segment of 30 MiB (in whole 2 MiB) each, or pages of 20 MiB that all share.
+    // Four layers save 30 MB each: one segment of 30 MiB (in whole 2 MiB) each, or shared pages of 20 MiB.
     user.writes("large.json", chain({1, 1, 1, 1}, 1000, 30 << 20));
     const auto reserved = [&](const std::string& option) {
         return user.succeeds("simulate large.json --balance 4 -m 1 --batch 1 --checkpoint never --json" + option)
@@ -279,7 +280,7 @@ TEST_F(PlanningCommands, RefuseWhatIsNoFiniteNumberAndNameTheOption) {
     }
 }
 
-/// A language model of 24 equal layers between an embedding and a head whose logits are 100 MB a sample, on an A100.
+/// A language model on an A100: 24 equal layers between an embedding and a head with 100 MB of logits per sample.
 std::string language_model() {
     nlohmann::ordered_json layers = nlohmann::ordered_json::array();
     for (int l = 0; l < 26; ++l) {
@@ -303,8 +304,8 @@ TEST_F(PlanningCommands, PlanAnswersForALanguageModelOutOfTheBox) {
     const CommandResult found = user.succeeds("plan gpt.json -n 8 -m 64 --batch 512 --memory-limit 16GiB");
     EXPECT_THAT(found.out, AllOf(HasSubstr("1f1b"), HasSubstr("assumed: optimizer adam, as for a language model"),
                                  HasSubstr("dtype float32, optimizer adam")));
-    // gpipe holds 512 samples of logits for its loss, 51 GB: no number of lanes or micro-batches helps, another
-    // schedule does, and is named.
+    // gpipe holds the logits of 512 samples for its loss, 51 GB. No number of lanes or micro-batches helps; the remedy
+    // is another schedule.
     const CommandResult none =
         user.types("plan gpt.json -n 8 -m 64 --batch 512 --memory-limit 16GiB --schedule gpipe --json");
     EXPECT_EQ(none.code, 3);
@@ -312,7 +313,7 @@ TEST_F(PlanningCommands, PlanAnswersForALanguageModelOutOfTheBox) {
     EXPECT_THAT(remedies, testing::Contains("--schedule 1f1b"));
     for (const std::string& remedy : remedies) {
         EXPECT_THAT(none.json().at("infeasible_because").get<std::string>(), HasSubstr(remedy));
-        // The remedy's options in place of those that were typed.
+        // Replaces the typed options by those of the remedy.
         std::map<std::string, std::string> typed = {
             {"-n", "8"}, {"-m", "64"}, {"--memory-limit", "16GiB"}, {"--schedule", "gpipe"}};
         std::istringstream words(remedy);
@@ -349,8 +350,8 @@ TEST_F(PlanningCommands, SayTheDtypeInEveryEstimateAndRefuseOneTheDeviceHasNoRat
     }
     EXPECT_EQ(user.succeeds(simulate + " --json").json().at("dtype"), "bfloat16");
     EXPECT_EQ(user.succeeds(balance + " --json").json().at("dtype"), "bfloat16");
-    // Lane 0: 13 layers of 50 million parameters. Adam's two states take 4 bytes each in bfloat16; master weights and
-    // float32 states 12.
+    // Lane 0: 13 layers of 50 million parameters. Adam's two states take 4 bytes each per parameter in bfloat16; master
+    // weights with float32 states take 12.
     const auto state = [&](const std::string& option) {
         return user.succeeds(simulate + option + " --json")
             .json()

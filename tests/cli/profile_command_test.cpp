@@ -1,4 +1,4 @@
-// `pipescope profile` as a user types it: estimates for devices one does not have, and what it refuses.
+// `pipescope profile`: estimates for devices that are not present, and refused options.
 
 #include "tests/cli/user.h"
 
@@ -17,7 +17,7 @@ namespace {
 using testing::AllOf;
 using testing::HasSubstr;
 
-// A product of matrices large enough that no device is held up by its launches.
+// A matrix product large enough that launches do not limit any device.
 const std::string kWide = "mlp:layers=2,width=4096";
 
 class ProfileCommand : public testing::Test {
@@ -56,7 +56,7 @@ TEST_F(ProfileCommand, EstimatesForEveryDeviceOfTheCatalogueWithoutHavingIt) {
         EXPECT_GT(layer.at("backward_ns").at(1).get<double>(), 0);
         times[device] = forward_ns(profile);
     }
-    // By the bandwidth their parameters are read with.
+    // Ordered by the bandwidth for reading the parameters.
     EXPECT_GT(times["P40"], times["P100"]);
     EXPECT_GT(times["P100"], times["V100"]);
     EXPECT_GT(times["V100"], times["A100"]);
@@ -155,7 +155,7 @@ TEST_F(ProfileCommand, TellsHowMuchItsTimesVary) {
     EXPECT_LE(together, most);
 }
 
-// Two layers that wait: five rounds take two seconds on whatever machine, and after the first the bar is shown.
+// Two layers that only wait: five rounds take two seconds on any machine, and the bar appears after the first.
 TEST_F(ProfileCommand, ShowsItsProgressOnATerminal) {
     user.writes("e.json", R"({"format": "pipescope.profile", "version": 1, "samples": [1], "layers": [
         {"name": "a", "forward_ns": [50000000], "backward_ns": [100000000], "output_bytes": [8]},

@@ -22,7 +22,7 @@ struct Result {
     std::string err;
 };
 
-/// Runs `pipescope work <argument>` where work does `action`.
+/// Runs `pipescope work <argument>` with `action` as the command's action.
 Result run_with(const std::function<ExitCode()>& action, std::vector<const char*> arguments = {"work"}) {
     Program program("pipescope", "A test", "1.2.3");
     CLI::App* command = program.add_command("work", "Works", "Example: pipescope work");
@@ -83,7 +83,7 @@ TEST(Program, NoArgumentAndHelpPrintTheHelp) {
     EXPECT_THAT(run_with([] { return ExitCode::failure; }, {"-v"}).out, HasSubstr("1.2.3"));
 }
 
-/// What `pipescope work --steps VALUE --limit LIMIT` says on stderr.
+/// The output of `pipescope work --steps VALUE --limit LIMIT` on stderr.
 std::string complaint(const char* steps, const char* limit) {
     Program program("pipescope", "A test", "1.2.3");
     CLI::App* command = program.add_command("work", "Works", "");

@@ -1,4 +1,4 @@
-// `pipescope record` as a user types it, with a program that was not built with PipeScope.
+// `pipescope record` with a program that was not built with PipeScope.
 
 #include "tests/cli/user.h"
 #include "trace/trace_reader.h"
@@ -122,7 +122,7 @@ TEST_F(Record, GivesEachProgramThatAProcessBecomesATraceOfItsOwn) {
     EXPECT_FALSE(user.has("out-" + process + "-3.sqlite"));
 }
 
-// A ring of two entries, which is emptied every 20 ms, cannot hold 10,000 ranges emitted at once.
+// A ring of two entries, drained every 20 ms, cannot hold 10,000 ranges emitted at once.
 TEST_F(Record, SaysWhatItLost) {
     const std::string record = "'" PIPESCOPE_BIN_FOLDER "/pipescope' record -o out.sqlite --force -- " + kProgram;
     const CommandResult lossy = user.types_to_shell("PIPESCOPE_RING_ENTRIES=2 " + record + " many >.stdout 2>.stderr");
@@ -170,7 +170,7 @@ TEST_F(Record, KeepsAnExistingFile) {
     user.writes("out.sqlite", "precious");
     EXPECT_THAT(refused(1, "record -o out.sqlite -- " + kProgram), HasSubstr("--force"));
     EXPECT_EQ(user.reads("out.sqlite"), "precious");
-    // also where the program turns out to have nothing to record
+    // also if the program turns out to have nothing to record
     EXPECT_THAT(refused(0, "record -o out.sqlite --force -- true"), HasSubstr("true made no trace"));
     EXPECT_EQ(user.reads("out.sqlite"), "precious");
     EXPECT_EQ(user.types("record -o out.sqlite --force -- " + kProgram).code, kProgramsOwnCode);

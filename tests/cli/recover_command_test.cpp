@@ -1,4 +1,4 @@
-// `pipescope recover` as a user types it, on the trace of a process that ended without closing it.
+// `pipescope recover` on the trace of a process that ended without closing it.
 
 #include "tests/cli/user.h"
 #include "trace/trace_writer.h"
@@ -14,7 +14,7 @@ namespace pipescope {
 namespace {
 class Recover : public testing::Test {
 protected:
-    /// Has a process write t.sqlite that is killed before it closes it, and does not commit what comes last.
+    /// Writes t.sqlite in a process that is killed before it commits `lost` and closes the file.
     void leave_trace(const std::function<void(TraceWriter&)>& committed,
                      const std::function<void(TraceWriter&)>& lost) const {
         const pid_t child = fork();
@@ -43,7 +43,7 @@ protected:
         clock.monotonic = monotonic;
         writer.add_clock(clock);
     }
-    /// Ranges up to 1.5 s, one of which began first and ended last; 3 losses; clocks 250 ns apart.
+    /// Ranges up to 1.5 s, one of which started first and ended last; 3 losses; clocks with a drift of 250 ns.
     void leave_usual_trace() const {
         leave_trace(
             [](TraceWriter& writer) {

@@ -53,7 +53,7 @@ TEST(SimulationReport, HasTheDocumentedKeysInTheirOrder) {
                                                    HasSubstr("without noise a step would take 1.50 ms")));
 }
 
-// What a step takes with noise is the step to expect, and the figures beside it are that step's.
+// With noise, the expected step includes it, and the other figures belong to the same step.
 TEST(SimulationReport, ShowsTheExpectedStepWhereNoiseIsKnown) {
     Simulation simulation = small_simulation();
     simulation.speedup = 1.5;
@@ -147,7 +147,7 @@ TEST(ComparisonReport, HasTheDocumentedKeysInTheirOrder) {
     EXPECT_THAT(comparison_text(small_comparison()), HasSubstr("-5.00 %"));
 }
 
-// The error that is printed is that of the two times beside it.
+// The printed error is that of the two times beside it.
 TEST(ComparisonReport, ShowsMeansWhereTheErrorIsTheirs) {
     TraceComparison compared = small_comparison();
     EXPECT_THAT(comparison_text(compared), AllOf(HasSubstr("2.00 ms"), HasSubstr("1.90 ms"), HasSubstr("(median)")));
@@ -215,7 +215,7 @@ TEST(LossWarning, TellsHowManyRangesWereLostAndIsSilentWhereNoneWere) {
                 AllOf(HasSubstr("lost 3 of 154 ranges, on 1 of 2 threads"), HasSubstr("not shown")));
 }
 
-// Each source loses something else, and wants another remedy.
+// Each source loses different records, and needs a different remedy.
 TEST(LossWarning, TellsWhatOfTheDeviceAndOfTheFileIsMissing) {
     const std::vector<DropRecord> drops{
         {"nvtx", 7, 100, 3, 0, 0}, {"cupti", 7, 1000, 40, 0, 0}, {"trace", 0, 0, 500, 0, 0}};

@@ -1,5 +1,4 @@
-// What becomes of a training whose trace cannot be written: the training goes on, the loss is said, and costs the exit
-// code.
+// Training whose trace cannot be written: it continues, reports the loss, and returns a failure as exit code.
 
 #include "tests/cli/user.h"
 
@@ -18,14 +17,14 @@ using testing::Not;
 
 const std::string kModel = "mlp:layers=4,width=64";
 
-// Two layers that wait 1 ms forward and 2 ms backward: a step of two micro-batches takes 9 ms on whatever machine.
+// Two layers that wait 1 ms forward and 2 ms backward: a step of two micro-batches takes 9 ms on any machine.
 constexpr const char* kProfile = R"({"format": "pipescope.profile", "version": 1, "samples": [1], "layers": [
     {"name": "a", "forward_ns": [1000000], "backward_ns": [2000000], "output_bytes": [8],
      "parameter_bytes": 4096},
     {"name": "b", "forward_ns": [1000000], "backward_ns": [2000000], "output_bytes": [8],
      "parameter_bytes": 4096}]})";
 
-/// A training in the background, which somebody else's connection to its trace gets in the way of.
+/// A training run in the background, while another connection to its trace interferes.
 class RunWithOnlooker {
 public:
     RunWithOnlooker(const User& user, int steps)
@@ -36,7 +35,7 @@ public:
                   std::to_string(steps));
           })) {}
 
-    /// Opens the trace once tasks are in it, and begins a transaction. Nothing where the recording was over by then.
+    /// Opens the trace once it contains tasks, and starts a transaction. Empty if the recording has already ended.
     std::optional<SQLite::Database> look(const char* begin) {
         while (result_.wait_for(std::chrono::milliseconds{10}) != std::future_status::ready) {
             try {
@@ -64,7 +63,7 @@ class TraceTroubleOfARun : public testing::Test {
 protected:
     TraceTroubleOfARun() { user.writes("e.json", kProfile); }
 
-    /// Runs again with more steps where the recording was over before the onlooker came.
+    /// Repeats the run with more steps if the recording ended before the trace was opened.
     void run_beside(const char* begin,
                     const std::function<void(int steps, SQLite::Database&, RunWithOnlooker&)>& check) {
         for (int steps = 300; steps <= 300 << 4; steps *= 2) {
@@ -82,13 +81,13 @@ protected:
     User user;
 };
 
-// What the disk does not take is said, and costs the exit code; the training and its figures are kept.
+// A full disk is reported and fails the command, but the training and its figures are kept.
 TEST_F(TraceTroubleOfARun, TrainsOnWhereTheDiskIsFullAndSaysSo) {
     const std::string run = "timeout 120 '" PIPESCOPE_BIN_FOLDER "/pipescope' run " + kModel +
                             " --balance 2,2 -m 4 --batch 8 --steps 300 --profile p.json --trace full.sqlite --json "
                             ">.stdout 2>.stderr";
     user.succeeds("profile " + kModel + " -o p.json --micro-batch-sizes 2 --time-limit 1s");
-    // No file may grow beyond 600 KiB: to SQLite that is a disk that takes no more.
+    // No file may exceed 600 KiB, which looks like a full disk to SQLite.
     const CommandResult full = user.types_to_shell("trap '' XFSZ; ulimit -f 1200; " + run);
     EXPECT_EQ(full.code, 1);
     EXPECT_EQ(full.json().at("steps").size(), 300u);
@@ -98,7 +97,7 @@ TEST_F(TraceTroubleOfARun, TrainsOnWhereTheDiskIsFullAndSaysSo) {
     EXPECT_THAT(exported.err, HasSubstr("warning"));
 }
 
-// The same where the file system itself says that it is full (SQLITE_FULL).
+// The same if the file system itself reports that it is full (SQLITE_FULL).
 TEST_F(TraceTroubleOfARun, TrainsOnWhereTheFileSystemHasNoRoomLeftAndSaysSo) {
     const std::string run = "timeout 120 '" PIPESCOPE_BIN_FOLDER
                             "/pipescope' run emulated:e.json --balance 1,1 -m 2 --batch 2 --steps 100 --trace "
@@ -115,7 +114,7 @@ TEST_F(TraceTroubleOfARun, TrainsOnWhereTheFileSystemHasNoRoomLeftAndSaysSo) {
     EXPECT_THAT(user.types("export full.sqlite --format csv -o full.csv").err, HasSubstr("warning"));
 }
 
-// Nobody may write into the folder; root may write into any, until it gives that right away.
+// Nobody may write to the folder, except for root, who must drop that privilege.
 TEST_F(TraceTroubleOfARun, TrainsOnWhereTheFolderIsReadOnlyAndSaysSo) {
     const std::string unprivileged = geteuid() == 0 ? "setpriv --bounding-set=-dac_override " : "";
     user.types_to_shell("mkdir there && chmod 555 there");

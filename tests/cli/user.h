@@ -19,10 +19,10 @@ struct CommandResult {
     nlohmann::ordered_json json() const { return nlohmann::ordered_json::parse(out); }
 };
 
-/// Someone in an empty folder who types commands into a shell.
+/// A user in an empty folder who types shell commands.
 class User {
 public:
-    /// `line` is what follows "pipescope", read by the shell. No command may take longer than two minutes.
+    /// `line` is the text after "pipescope", parsed by the shell. Each command has a time limit of two minutes.
     CommandResult types(const std::string& line) const {
         return types_to_shell("timeout 120 '" PIPESCOPE_BIN_FOLDER "/pipescope' " + line + " >.stdout 2>.stderr");
     }
@@ -35,7 +35,7 @@ public:
         result.err = read_text(folder_ / ".stderr");
         return result;
     }
-    /// The same, and it must succeed.
+    /// The same, but expects success.
     CommandResult succeeds(const std::string& line) const {
         CommandResult result = types(line);
         EXPECT_EQ(result.code, 0) << "pipescope " << line << "\n" << result.err;

@@ -62,7 +62,7 @@ TEST(ValidationReport, TextNamesCandidatesAndErrors) {
     EXPECT_THAT(text, HasSubstr("rank correlation 1.000, regret 0.00 %"));
 }
 
-/// Each candidate run twice, a per cent apart: quiet enough to be judged.
+/// Each candidate twice, with times that differ by one per cent: quiet enough for a verdict.
 std::vector<ValidatedCandidate> repeated_candidates() {
     std::vector<ValidatedCandidate> candidates = two_candidates();
     candidates.push_back(candidates[1]);

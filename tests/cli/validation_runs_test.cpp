@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-/// Four layers that wait a hundredth of a millisecond.
+/// Four layers that wait for 0.01 ms.
 Profile short_waits() {
     Profile profile;
     profile.model = "short waits";
@@ -106,7 +106,7 @@ TEST_F(Validate, HandsBackWhatItHasWhenItIsStopped) {
     EXPECT_EQ(validated.at(2).runs.size(), 1u);
 }
 
-// A run that was cut short is no run of its candidate.
+// An interrupted run does not count.
 TEST_F(Validate, DoesNotCountARunThatWasStopped) {
     ValidationPlan plan = plan_of({{2, 2}, {4}}, 1);
     int asked = 0;

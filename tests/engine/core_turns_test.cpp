@@ -24,7 +24,7 @@ using namespace std::chrono_literals;
 const std::function<bool()> kAlways = [] { return true; };
 constexpr auto kLong = std::chrono::hours(1);  // no machine is that slow
 
-/// The same core as often as asked: tests run on machines with one, too.
+/// The same core several times, because the machine may have only one.
 std::vector<int> cores(std::size_t count) {
     return std::vector<int>(count, usable_core_numbers().front());
 }

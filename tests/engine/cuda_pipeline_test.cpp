@@ -1,5 +1,5 @@
-// On a real GPU; skipped where there is none. The behaviours themselves are tested everywhere, on the fake accelerator:
-// this is about CUDA doing what the fake one does.
+// Runs on a real GPU, otherwise skipped. The fake accelerator tests the same behaviours everywhere; this checks that
+// CUDA behaves like it.
 
 #include "engine/cuda_runtime.h"
 #include "engine/device_list.h"

@@ -26,7 +26,7 @@ torch::nn::Sequential norms(std::optional<double> momentum) {
     return module;
 }
 
-/// Only the first norm sees the same values as in the plain module: what comes after it was normalised per micro-batch.
+/// Only the first norm sees the same values as in the plain module: later inputs were normalised per micro-batch.
 void expect_statistics_of_the_first_norm(const GPipe& model, const torch::nn::Sequential& plain) {
     const auto expected = plain->named_buffers();
     for (const auto& [name, buffer] : model.named_buffers()) {
@@ -53,7 +53,7 @@ TEST(DeferredBatchNorm, TracksTheMiniBatchInEveryModeWithAnyMomentumAndShortBatc
     }
 }
 
-/// One norm for two places, as heads that share it use it.
+/// One norm used in two places, like heads that share it.
 class TwiceNormedImpl final : public torch::nn::Module {
 public:
     explicit TwiceNormedImpl(std::optional<double> momentum)

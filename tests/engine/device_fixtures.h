@@ -16,7 +16,7 @@ inline c10::Device on(c10::DeviceIndex device) {
     return {c10::DeviceType::PrivateUse1, device};
 }
 
-/// Leaves the fake accelerator as quick and correct as it was. A test that expects races takes them itself.
+/// Restores the fake accelerator's default behaviour. A test that expects races takes them itself.
 class DeviceTest : public ::testing::Test {
 protected:
     void SetUp() override { fake_accelerator::install(); }
@@ -28,7 +28,7 @@ protected:
 };
 
 using Names = std::vector<std::string>;
-/// One device, two, one twice, with the CPU before, behind and between.
+/// One device, two devices, one device twice, and with the CPU first, last and in between.
 inline const std::vector<Names> kLanes = {{"fake:0"},
                                           {"fake:0", "fake:1"},
                                           {"fake:0", "fake:0"},
@@ -38,20 +38,21 @@ inline const std::vector<Names> kLanes = {{"fake:0"},
                                           {"fake:1", "cpu", "cpu", "fake:0"}};
 inline constexpr std::array kModes = {Checkpoint::always, Checkpoint::except_last, Checkpoint::never};
 
-/// Eight layers, 6 in and 4 out, a skip over four of them; no random numbers, so that the CPU's are comparable.
+/// Eight layers, 6 inputs and 4 outputs, with a skip over four of them. No random numbers, so that the CPU's results
+/// are comparable.
 std::vector<LayerSpec> skip_chain();
-/// As many layers on each lane, the rest on the last; four micro-batches.
+/// The same number of layers on each lane, the rest on the last one. Four micro-batches.
 GPipeOptions on_lanes(const Names& lanes, std::size_t num_layers, Checkpoint mode);
 /// "always fake:0 cpu"
 std::string name_of(const Names& lanes, Checkpoint mode);
 /// Mean square of the first output.
 at::Tensor first_mean_square(const Tensors& output, const Tensors& target);
 NamedTensors on_cpu(NamedTensors tensors);
-/// Late kernels, later copies: what does not wait reads NaN.
+/// Slow kernels and slower copies: code that does not wait reads NaN.
 void be_slow();
 
-/// A layer's exception reaches the caller of step(), and the pipeline that `make` gives on two lanes trains on as
-/// before.
+/// Checks that a layer's exception reaches the caller of step(), and that the pipeline created by `make` on two lanes
+/// can then continue to train.
 void expect_use_after_an_exception(const std::function<GPipe(const std::vector<LayerSpec>&)>& make);
 
 struct Plain {
@@ -61,15 +62,15 @@ struct Plain {
     NamedTensors gradients;
     double loss = 0;
 };
-/// Two steps of the plain skip_chain() on the CPU, in four micro-batches, weights from torch's seed 1.
+/// Two steps of the plain skip_chain() on the CPU, in four micro-batches, with weights from torch's seed 1.
 Plain plain_steps();
 
-// What a pipeline of skip_chain() with the same weights must do, whichever driver and lanes it has.
+// Expectations for a pipeline of skip_chain() with the same weights, for any driver and lanes.
 
-/// Two calls of step() give the plain steps' loss and gradients.
+/// Two calls of step() give the plain loss and gradients.
 void expect_plain_steps(GPipe& pipe, const Plain& plain);
-/// So do two forwards with a backward of the caller's own loss, the input's gradient included.
+/// Two forwards with a backward of the caller's own loss do too, including the input's gradient.
 void expect_plain_gradients_of_the_callers_loss(GPipe& pipe, const Plain& plain);
-/// The caller may overwrite its pinned input once forward() returned, however long the copies take.
+/// The caller may overwrite its pinned input after forward() has returned, however long the copies take.
 void expect_done_with_the_input(GPipe& pipe);
 }  // namespace pipescope::testing_support

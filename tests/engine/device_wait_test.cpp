@@ -1,4 +1,5 @@
-// Every single wait of a copy is needed: without it the fake accelerator finds memory that two streams use at once.
+// Every single wait of a copy is necessary: without it, the fake accelerator detects concurrent use of memory by two
+// streams.
 
 #include "tests/engine/device_fixtures.h"
 
@@ -26,7 +27,7 @@ bool are_equal(const NamedTensors& some, const NamedTensors& others) {
 
 enum class Waits { of_copies, of_host };
 
-/// Steps with one wait left out, the next one each time, until there is no next.
+/// Runs steps that omit one wait each, in turn, until none is left.
 void expect_each_wait_is_missed(const std::vector<LayerSpec>& layers, GPipeOptions options, int at_least,
                                 Waits waits = Waits::of_copies) {
     behaviour().reset();
@@ -60,7 +61,7 @@ void expect_each_wait_is_missed(const std::vector<LayerSpec>& layers, GPipeOptio
     EXPECT_GE(left_out, at_least);
 }
 
-// Each copy waits for what it copies, and its receiver for the copy; there and back.
+// Each copy waits for its source, and its receiver waits for the copy, in both directions.
 
 TEST_F(DeviceWaitTest, EachWaitOfACopyIsNeeded) {
     for (const Checkpoint mode : kModes) {
@@ -78,7 +79,7 @@ TEST_F(DeviceWaitTest, EachWaitOfASkipsCopyIsNeeded) {
 }
 
 TEST_F(DeviceWaitTest, EachWaitIsNeededInSchedulesThatGoBackwardEarly) {
-    // No skip here: one that goes beside a copy, over the same link, needs no wait of its own.
+    // No skip here: a skip beside a copy on the same link needs no wait of its own.
     const std::vector<LayerSpec> chain = {linear(6, 8), tanh_layer(), linear(8, 8), linear(8, 4)};
     expect_each_wait_is_missed(
         chain, {.balance = {1, 3}, .devices = {"fake:0", "fake:1"}, .chunks = 4, .schedule = Schedule::one_f_one_b},

@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace pipescope::testing_support {
-/// A layer made of a function, with the parameters it uses.
+/// A layer from a function and its parameters.
 class FunctionLayer final : public Layer {
 public:
     using Function = std::function<Tensors(const Tensors&)>;
@@ -39,16 +39,17 @@ LayerSpec tanh_layer();
 
 /// Linear 6-8, tanh, dropout, Linear 8-8, dropout, Linear 8-4; all in double. Six layers.
 std::vector<LayerSpec> dropout_mlp();
-/// Tensors of two between layers: (x, skip), the skip added at the end. Five layers, input 6 wide, output 4 wide.
+/// Pairs of tensors between layers: (x, skip), with the skip added at the end. Five layers, input of 6 features, output
+/// of 4.
 std::vector<LayerSpec> tuple_model();
 
-/// Threads that must be in the same place at once. Used once.
+/// Threads that must be in the same place at the same time. For single use.
 class Rendezvous {
 public:
     explicit Rendezvous(int count) : count_(count) {}
-    /// Waits for the others; false if they do not come within a time that only a hang takes.
+    /// Waits for the others. Returns false after a timeout that only a hang can reach.
     bool meet();
-    /// How often all were there.
+    /// Number of times that all threads met.
     int met();
 
 private:
@@ -58,7 +59,7 @@ private:
     int here_ = 0;  // guarded by mutex_
 };
 
-/// Counts tensors that graphs hold: its layers compute x * c, c a fresh tensor that autograd saves.
+/// Counts tensors held by graphs: its layers compute x * c with a new tensor c, which autograd saves.
 class LiveTensors {
 public:
     LayerSpec layer(std::string name);

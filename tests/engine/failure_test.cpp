@@ -24,7 +24,7 @@ struct NotAStandardException {
     int value;
 };
 
-/// Where a layer shall fail.
+/// The task in which a layer fails.
 struct Fault {
     TaskKind kind = TaskKind::forward;
     int micro_batch = 0;
@@ -39,7 +39,7 @@ void fail_if_here(const Fault& fault) {
     }
 }
 
-/// y = 2x, failing as told; backward through a hook, which autograd runs in the lane's backward task.
+/// y = 2x, with the given fault. Backward has a hook, which autograd runs in the lane's backward task.
 LayerSpec faulty(std::string name, const Fault& fault) {
     return function_layer(std::move(name), [&fault](const Tensors& in) {
         fail_if_here(fault);
@@ -102,9 +102,9 @@ TEST_P(FailingLayer, ReachesTheCallerOfForwardAndBackwardUnchanged) {
 
 TEST_P(FailingLayer, MayThrowWhatIsNoStandardException) {
     fault_.raise = [] { throw NotAStandardException{7}; };
-    // A caller's backward() is torch's engine, which passes on nothing else.
+    // A caller's backward() runs torch's engine, which passes on standard exceptions only. Others become EngineError.
     const bool engine_runs_it = kind() != TaskKind::forward;
-    // In a thread of its own: torch's engine loses count of what such exceptions leave in the calling thread.
+    // Runs in a separate thread: torch's engine miscounts after such exceptions in the calling thread.
     std::thread([&] {
         for (int repeat = 0; repeat < 3; ++repeat) {
             try {
@@ -151,7 +151,7 @@ TEST(Failure, OfTheLossReachesTheCallerUnchanged) {
 }
 
 TEST(Failure, OfSeveralLanesIsTheFirstInScheduleOrder) {
-    // Lane 0 fails in (1, 0) and lane 1 in (0, 1), each only once the other is about to: both exceptions are thrown.
+    // Lane 0 fails in (1, 0) and lane 1 in (0, 1), each only when the other is about to fail: both throw.
     for (int repeat = 0; repeat < 20; ++repeat) {
         Rendezvous both(2);
         const auto fail_as = [&](int micro_batch, int partition, const char* name) {
@@ -171,7 +171,7 @@ TEST(Failure, OfSeveralLanesIsTheFirstInScheduleOrder) {
     }
 }
 
-/// References to the caller's thread-local state, which every lane carries while it runs a step.
+/// References to the caller's thread-local state, which every lane holds while it runs a step.
 long references_to_callers_state() {
     return c10::ThreadLocalDebugInfo::current().use_count();
 }

@@ -24,7 +24,8 @@ std::string name_of(const Case& c) {
            std::to_string(c.batch) + ", " + to_string(c.checkpoint);
 }
 
-/// All modes over even, odd, short and single micro-batches. One test for all: a process costs more than its case.
+/// All modes over even, odd, short and single micro-batches. One test for all, because starting a process costs more
+/// than a case.
 std::vector<Case> cases(const std::vector<std::int64_t>& balance) {
     std::vector<Case> all;
     for (const auto& [chunks, batch] : {std::pair{1, 4}, {3, 7}, {4, 8}, {8, 5}}) {
@@ -35,7 +36,7 @@ std::vector<Case> cases(const std::vector<std::int64_t>& balance) {
     return all;
 }
 
-/// Two steps each way, so that step numbers and accumulated gradients take part.
+/// Two steps each, so that step numbers and accumulated gradients take part.
 void expect_plain_gradients(const std::vector<LayerSpec>& layers, const Case& c) {
     torch::manual_seed(7);
     const at::Tensor input = torch::randn({c.batch, 6}, torch::kFloat64);

@@ -24,7 +24,7 @@ bool walk(const Tensors& ends, Tensors gradients) {
     return walk_backward(edges_of(ends), gradients);
 }
 
-/// y = x, and backward writes the name down.
+/// y = x. Backward records the name.
 struct Logged : torch::autograd::Function<Logged> {
     static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, const std::string& name,
                               std::int64_t log) {
@@ -40,7 +40,7 @@ struct Logged : torch::autograd::Function<Logged> {
     }
 };
 
-/// Throws what no engine knows.
+/// Throws an exception of a type that no engine knows.
 struct Throwing : torch::autograd::Function<Throwing> {
     static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) { return x.clone(); }
     static torch::autograd::variable_list backward(torch::autograd::AutogradContext*, torch::autograd::variable_list) {
@@ -61,7 +61,7 @@ struct Graph {
     std::shared_ptr<std::vector<std::string>> log = std::make_shared<std::vector<std::string>>();
 };
 
-/// Forks, joins, an output that nothing uses, an in-place change, a sparse gradient, an end behind another.
+/// Forks, joins, an unused output, an in-place change, a sparse gradient, and an end after another.
 Graph tangled_graph() {
     torch::manual_seed(3);
     Graph graph;
@@ -136,7 +136,7 @@ TEST(GraphWalk, RefusesAGradientOfAnotherShape) {
     EXPECT_THROW(walk({x * 3}, {torch::ones({3})}), c10::Error);
 }
 
-// What only the engine can do, it is left: nothing may be touched then.
+// Graphs that only torch's engine supports are left to it: nothing may be changed.
 
 void expect_left_to_the_engine(const Tensors& ends, const at::Tensor& leaf) {
     Tensors gradients(ends.size(), at::ones_like(ends[0]));
@@ -178,7 +178,7 @@ TEST(GraphWalk, LeavesHooksOnAccumulatedGradientsToTheEngine) {
     EXPECT_EQ(count, 1);
 }
 
-/// y = x, and backward has something to do at its end.
+/// y = x. Backward queues a callback for its end.
 struct QueuesCallback : torch::autograd::Function<QueuesCallback> {
     static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, std::int64_t count) {
         context->saved_data["count"] = count;

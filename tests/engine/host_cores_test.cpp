@@ -10,7 +10,7 @@ namespace pipescope {
 namespace {
 using namespace testing_support;
 
-/// Lanes in a layer at once.
+/// Counts lanes that are in a layer at the same time.
 class Crowd {
 public:
     Tensors pass(const Tensors& inputs) {
@@ -49,7 +49,7 @@ TEST(HostCores, AreTakenInTurnsByLanesThatAreMore) {
 }
 
 TEST(HostCores, AsManyAsLanesHoldNobodyBack) {
-    // Lane k meets the others in its micro-batch 3 - k: they stand on one diagonal of the schedule.
+    // Lane k meets the others in its micro-batch 3 - k: they are on one diagonal of the schedule.
     Rendezvous all(4);
     std::atomic<int> met = 0;
     std::vector<LayerSpec> layers;

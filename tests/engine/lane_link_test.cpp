@@ -16,7 +16,7 @@ at::TensorOptions doubles_on(c10::Device device) {
     return torch::TensorOptions().dtype(torch::kFloat64).device(device);
 }
 
-/// What a lane computes, with the event that says when.
+/// A lane's result, with the event of its completion.
 struct Made {
     at::Tensor tensor;
     StreamEvent event;

@@ -1,5 +1,5 @@
-// What the paper promises of checkpointing, in bytes: a lane's peak is the boundary inputs of all micro-batches and
-// what one micro-batch takes (GPipe, arXiv 1811.06965, section 2.3). A program of its own: the tracking allocator
+// The paper's bound for checkpointing, in bytes: a lane's peak is the boundary inputs of all micro-batches plus the
+// memory of one micro-batch (GPipe, arXiv 1811.06965, section 2.3). A separate program, because the tracking allocator
 // replaces torch's for the whole process.
 
 #include "engine/current_task.h"
@@ -28,7 +28,7 @@ constexpr Bytes kBoundary = kSamples * kWidth * static_cast<Bytes>(sizeof(double
 constexpr Bytes kOutputs = 2 * kChunks * kSamples * static_cast<Bytes>(sizeof(double));  // and gathered; one value each
 constexpr std::size_t kLanes = 3;
 
-// Wide inside, narrow at its ends: activations are 16 boundaries a layer. A sigmoid saves its output.
+// Wide inside and narrow at the ends: activations are 16 boundaries per layer. A sigmoid saves its output.
 Tensors widen(const Tensors& in) {
     return {in[0].repeat({1, 16})};
 }
@@ -45,7 +45,7 @@ at::Tensor sum_of(const at::Tensor& output, const at::Tensor&) {
     return output.sum();
 }
 
-/// Peak of one micro-batch's forward and backward through a partition, its input apart; `end` is its last layer.
+/// Peak of one micro-batch's forward and backward through a partition, without its input. `end` is its last layer.
 Bytes peak_of_one_micro_batch(Tensors (*end)(const Tensors&)) {
     const at::Tensor input = torch::ones({kSamples, kWidth}, torch::kFloat64).requires_grad_();
     const int before = tracking_allocator::set_owner(tracking_allocator::kMeasuredOwner);
@@ -58,8 +58,8 @@ Bytes peak_of_one_micro_batch(Tensors (*end)(const Tensors&)) {
     return tracking_allocator::peak(tracking_allocator::kMeasuredOwner);
 }
 
-/// Keeps a lane from recomputing micro-batch i before the lane in front of it recomputes i + 1, as in the paper's
-/// clock: else gradients that come early would wait in the other lane's memory.
+/// Prevents a lane from recomputing micro-batch i before the previous lane recomputes i + 1, as in the paper's clock.
+/// Otherwise early gradients would wait in the other lane's memory.
 class Lockstep {
 public:
     void recompute(std::size_t lane, int micro_batch) {
@@ -76,7 +76,7 @@ private:
     std::array<int, kLanes> reached_{kChunks, kChunks, kChunks};  // by lane; micro-batches are taken last first
 };
 
-/// Of a step through three lanes that do the same, but for the last layer of all.
+/// Peaks of a step through three lanes with equal layers, except for the very last one.
 std::vector<Bytes> peaks_of_lanes(Checkpoint mode) {
     std::mutex mutex;
     std::vector<Bytes> peaks(kLanes);
@@ -115,7 +115,7 @@ TEST(LanePeak, IsTheBoundaryInputsAndOneMicroBatchWhereAllAreCheckpointed) {
     const Bytes at_the_end = peak_of_one_micro_batch(narrow);
     EXPECT_GE(at_the_end, 3 * 16 * kBoundary) << "three layers' outputs are saved";
     const std::vector<Bytes> peaks = peaks_of_lanes(Checkpoint::always);
-    // The first lane's inputs are parts of the caller's, but the gradients of all of them are its own in the end.
+    // The first lane's inputs are parts of the caller's, but finally it owns all their gradients.
     EXPECT_LE(peaks[0], kChunks * kBoundary + between);
     EXPECT_LE(peaks[1], kChunks * kBoundary + between + kBoundary) << "a gradient may come one task early";
     EXPECT_LE(peaks[2], kChunks * kBoundary + at_the_end + kOutputs);

@@ -104,7 +104,7 @@ TEST(Lanes, LetCallersTakeTurns) {
     EXPECT_LE(most, 2);
 }
 
-/// Whether `body` holds in a forked process, and ends there within a time that only a hang takes.
+/// Runs `body` in a forked process. False if it fails, or after a timeout that only a hang can reach.
 bool holds_in_a_fork(const std::function<bool()>& body) {
     const pid_t child = ::fork();
     if (child == 0) {

@@ -191,9 +191,9 @@ TEST(ModelSurface, TellsTheMicroBatchToLayersAndLosses) {
     });
 }
 
-// Where torchgpipe goes another way, and loses samples, time or the process.
+// Differences from torchgpipe, where that loses samples, time or the process.
 
-/// Sizes of the micro-batches a layer sees.
+/// Sizes of the micro-batches that a layer receives.
 std::vector<std::int64_t> sizes_seen(std::int64_t batch, std::int64_t chunks) {
     std::vector<std::int64_t> sizes;
     GPipe model({function_layer("probe",

@@ -1,4 +1,4 @@
-// Models of kinds that few use, against the plain model: dtypes, layouts, modules of torch, nodes of one's own.
+// Unusual models compared with the plain model: dtypes, layouts, modules of torch, custom nodes.
 
 #include "engine/reference.h"
 #include "tests/engine/engine_fixtures.h"
@@ -239,7 +239,7 @@ TEST(OddModels, OfTensorsWithoutElementsAndOfAnyNumberOfRows) {
                     {torch::randn({5, 4}, at::kDouble)});
 }
 
-/// Two outputs, of which the second has no gradient; takes undefined gradients as they are.
+/// Two outputs, the second without a gradient. Accepts undefined gradients.
 struct WithoutMaterializing : torch::autograd::Function<WithoutMaterializing> {
     static torch::autograd::variable_list forward(torch::autograd::AutogradContext* context, const at::Tensor& x) {
         context->set_materialize_grads(false);
@@ -259,7 +259,7 @@ struct WithoutMaterializing : torch::autograd::Function<WithoutMaterializing> {
     }
 };
 
-/// Its gradient is a tensor that it saved.
+/// Its gradient is a saved tensor.
 struct SavedGradient : torch::autograd::Function<SavedGradient> {
     static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& p, const at::Tensor& c) {
         context->save_for_backward({c});

@@ -15,7 +15,7 @@ namespace pipescope {
 namespace {
 using namespace testing_support;
 
-/// A way to train: what a hook sees must not depend on it.
+/// A way to train. Hooks must see the same in all of them.
 struct Way {
     Driver driver;
     Schedule schedule;
@@ -76,7 +76,7 @@ void go(GPipe& model, const Way& way, const at::Tensor& input, const at::Tensor&
     }
 }
 
-/// Changes what it is given so that only the whole sum gives the right answer.
+/// Modifies the gradient so that only the complete sum gives the correct result.
 void count_and_square(const NamedTensors& parameters, int& calls) {
     for (const auto& [name, parameter] : parameters) {
         parameter.register_hook([&calls](const at::Tensor& gradient) {
@@ -106,7 +106,7 @@ TEST(ParameterHooks, AreCalledOnceAStepWithTheWholeGradient) {
     }
 }
 
-/// An optimizer that needs no gradients kept: updates each parameter as soon as its gradient is whole.
+/// An optimizer that keeps no gradients: updates each parameter as soon as its gradient is complete.
 struct UpdatesAtOnce final : torch::autograd::PostAccumulateGradHook {
     void operator()(const torch::autograd::Variable& parameter) override {
         const torch::NoGradGuard no_grad;
@@ -142,7 +142,7 @@ TEST(ParameterHooks, OfAnOptimizerInsideBackwardTrainLikeThePlainModels) {
     }
 }
 
-/// Two weights: which one a micro-batch uses is told by its first value, and "idle" is never used.
+/// Two weights. A micro-batch's first value selects the one to use; "idle" is never used.
 LayerSpec experts() {
     return {"experts", [] {
                 const auto weight = [](double value) {
@@ -269,7 +269,7 @@ TEST(ParameterHooks, DoNotOpenAWayForAutogradGrad) {
                 }
                 for (const at::Tensor& parameter : {model.parameters().front(), model.parameters().back()}) {
                     const at::Tensor loss = model.forward(samples(6)).sum();
-                    // Where every micro-batch is checkpointed, torch itself may say that nothing leads there.
+                    // If every micro-batch is checkpointed, torch itself may report that nothing leads there.
                     EXPECT_ANY_THROW(torch::autograd::grad({loss}, {parameter}))
                         << to_string(mode) << (hooked ? ", hooked" : "") << ", driver " << static_cast<int>(driver);
                 }

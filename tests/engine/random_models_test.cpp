@@ -1,4 +1,4 @@
-// Random models on random pipelines against torch's own gradients.
+// Compares random models on random pipelines with torch's own gradients.
 //
 // A case follows from its seed alone. PIPESCOPE_RANDOM_SEED is the first seed (a failure names its own) and
 // PIPESCOPE_RANDOM_CASES their number: 1 with a failure's seed repeats it. Left to itself the test takes 30 s at most.
@@ -24,7 +24,7 @@ namespace {
 using namespace testing_support;
 using torch::autograd::variable_list;
 
-/// How the caller makes the pipeline's input out of leaves of its own.
+/// The caller's construction of the pipeline's input from its own leaves.
 struct Caller {
     Tensors leaves;
     std::function<Tensors(const Tensors& leaves)> input;
@@ -127,7 +127,7 @@ Caller random_caller(Choice& choice, const RandomModel& model, std::int64_t batc
     return caller;
 }
 
-/// What is summed over the outputs; each sample's and each micro-batch's part counts for itself.
+/// The sum over the outputs. Each sample's and each micro-batch's part counts separately.
 using Weigh = std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)>;
 struct Loss {
     at::Tensor leaf = torch::randn({3, 3}, torch::kFloat64).requires_grad_();  ///< of the loss function
@@ -159,7 +159,7 @@ struct Loss {
     }
 };
 
-/// The mini-batch's loss by the plain model's gathered outputs, put together as the schedule and the options say.
+/// The plain model's loss of a mini-batch from its gathered outputs, combined as the schedule and options require.
 at::Tensor plain_loss(const Case& c, const Loss& loss, const Tensors& outputs, const at::Tensor& target) {
     if (c.options.schedule == Schedule::gpipe) {
         return loss(outputs, {target});
@@ -185,7 +185,7 @@ at::Tensor plain_loss(const Case& c, const Loss& loss, const Tensors& outputs, c
     return sum;
 }
 
-/// Of the outputs, as the caller would pass them to backward().
+/// Gradients of the outputs, as the caller would pass them to backward().
 Tensors output_gradients(Choice& choice, const Tensors& outputs) {
     Tensors gradients;
     for (const at::Tensor& output : outputs) {
@@ -212,7 +212,7 @@ bool are_close(const at::Tensor& actual, const at::Tensor& expected) {
     return (a - b).abs().max().item<double>() <= 1e-9 * (1 + b.abs().max().item<double>());
 }
 
-/// What must stay as it is, whatever the pipeline does next.
+/// Tensors that the pipeline must not change.
 class Bystanders {
 public:
     void watch(std::string name, const at::Tensor& tensor) {
@@ -235,7 +235,7 @@ private:
     std::vector<Watched> watched_;
 };
 
-/// Gradients of some leaves, added up.
+/// Accumulated gradients of some leaves.
 class Expected {
 public:
     explicit Expected(Tensors leaves) : leaves_(std::move(leaves)), sums_(leaves_.size()) {}
@@ -368,7 +368,7 @@ private:
         return Outcome::compared;
     }
 
-    /// Empty where there is nothing to go backward from.
+    /// Empty if there is nothing to go backward from.
     variable_list plain_gradients(bool steps_inside, const Tensors& outputs, const at::Tensor& target,
                                   const Tensors& gradients, const Tensors& wanted) {
         variable_list ends, end_gradients;

@@ -12,7 +12,7 @@ namespace pipescope {
 namespace {
 at::Tensor draw(std::uint64_t seed) {
     const SeededRandom random(seed);
-    // in-place, factory, permutation and a composite that draws inside
+    // in-place, factory, permutation, and a composite operator that draws inside
     return torch::cat({torch::empty({4}).normal_(), torch::rand({4}), torch::randperm(4).to(torch::kFloat32),
                        torch::dropout(torch::ones({16}), 0.5, true)});
 }

@@ -21,8 +21,7 @@ at::Tensor dropped(const at::Tensor& x, const at::Tensor& weight) {
     return torch::dropout(torch::dropout(x, 0.4, true).mul(weight).tanh(), 0.3, true);
 }
 
-/// What torch.utils.checkpoint does: keeps the input and the state of torch's default generator, and computes again in
-/// backward.
+/// Like torch.utils.checkpoint: keeps the input and the state of torch's default generator, and recomputes in backward.
 struct Checkpointed : torch::autograd::Function<Checkpointed> {
     static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x,
                               const at::Tensor& weight) {
@@ -44,7 +43,7 @@ struct Checkpointed : torch::autograd::Function<Checkpointed> {
     }
 };
 
-/// Draws before, in and after the part that is computed again.
+/// Draws random numbers before, in and after the recomputed part.
 LayerSpec checkpointed_layer() {
     return {"checkpointed", [] {
                 const at::Tensor weight = torch::randn({6}, torch::kFloat64).requires_grad_();
@@ -107,7 +106,7 @@ TEST(RecomputingLayer, LeavesTheCallersGeneratorAlone) {
     EXPECT_TRUE(torch::equal(torch::rand({8}), expected));
 }
 
-/// Gradients with noise that is drawn in backward.
+/// Adds noise to gradients, drawn in backward.
 LayerSpec noisy_layer() {
     return function_layer("noisy", [](const Tensors& in) {
         const at::Tensor out = in[0] * 2;

@@ -104,7 +104,7 @@ TEST(Schedules, MoveTasksOverTheLanesTheyArePlacedOn) {
     EXPECT_EQ(model.devices().size(), 2u);
 }
 
-// 1F1B is there for this: lane 0 of two holds at most two micro-batches at a time, where GPipe holds all.
+// The purpose of 1F1B: lane 0 of two holds at most two micro-batches at a time, while GPipe holds all.
 TEST(Schedules, HoldFewerMicroBatchesThanGPipe) {
     const auto most_graphs = [](Schedule schedule) {
         LiveTensors live;

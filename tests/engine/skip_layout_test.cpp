@@ -81,7 +81,7 @@ TEST(VerifySkippables, TellsEverythingInOneError) {
                     "layer 4 (stash) stashes 'x/b', which no layer pops");
 }
 
-// Where skips go under a balance; layers: stash a, plain, pop a or the like, cut as told.
+// Routes of skips under a balance. Layers: stash a, plain, pop a or similar, with the given cuts.
 
 SkipLayout layout(const std::vector<LayerSkips>& layers, const std::vector<std::int64_t>& balance) {
     return SkipLayout(layers, Balance(balance));
@@ -121,8 +121,8 @@ TEST(SkipLayout, OrdersWhatComesFromSeveralPartitions) {
     EXPECT_EQ(two.place_out(1), 0u);
 }
 
-// torchgpipe sorts names with the default namespace among isolated ones, which Python cannot compare: its constructor
-// raises.
+// torchgpipe sorts names of the default namespace together with those of others. Python cannot compare these, so its
+// constructor raises.
 TEST(SkipLayout, MixesSpacesAlwaysInTheSameOrder) {
     const SkipLayout mixed = layout(
         {stashes({a("y")}), stashes({a()}), stashes({a("x")}), pops({a()}), pops({a("x")}), pops({a("y")})}, {3, 3});

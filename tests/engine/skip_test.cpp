@@ -49,7 +49,7 @@ SkipNames pop(const std::string& name) {
     return {.pop = {{"", name}}};
 }
 
-/// Two nested skips and one of the same name in a space of its own; with dropout. Eight layers.
+/// Two nested skips, and one of the same name in its own namespace; with dropout. Eight layers.
 std::vector<LayerSpec> skip_model() {
     return {stashing("outer", 6, 4),
             dropout(0.2),
@@ -92,7 +92,7 @@ TEST(Skips, HaveThePlainModelsGradientsWhateverTheBalanceAndMode) {
     }
 }
 
-// Live tensors. A layer that keeps nothing stashes a fresh tensor; where it lives is asked where it should be gone.
+// Live tensors. A layer that keeps nothing stashes a new tensor. Checks where it exists when it should be gone.
 
 class WatchedSkip {
 public:
@@ -112,7 +112,7 @@ public:
             return Tensors{in[0] + skips.pop("watched")};  // an addition saves nothing
         });
     }
-    /// Calls see(layer's live skips) in every forward and recompute of the layer.
+    /// Calls see(number of live skips) in every forward and recompute of the layer.
     LayerSpec counting_layer(const std::string& name, std::function<void(int)> see) {
         return function_layer(name, [this, see](const Tensors& in) {
             see(live());
@@ -136,8 +136,8 @@ private:
 };
 
 TEST(Skips, LiveFromStashToPopAndNoLonger) {
-    // One micro-batch at a time, so that counts are exact: behind the pop nothing is left, unless checkpointing keeps
-    // it, as it keeps every input of a checkpointed partition.
+    // One micro-batch at a time, so that counts are exact. Nothing remains after the pop, except under checkpointing,
+    // which keeps every input of a checkpointed partition.
     for (const std::vector<std::int64_t>& balance :
          std::vector<std::vector<std::int64_t>>{{5}, {1, 1, 1, 1, 1}, {2, 3}}) {
         for (const auto mode : kModes) {
@@ -199,7 +199,7 @@ TEST(Skips, MayBeUndefined) {
     }
 }
 
-// In torchgpipe the portal of such a skip never runs backward, and a later use of it fails.
+// In torchgpipe, the portal of such a skip never runs backward, and a later use of it fails.
 TEST(Skips, MayBePoppedAndLeftUnused) {
     for (const auto mode : kModes) {
         const auto ignore = skips_layer("ignore", pop("unused"), [](const Tensors& in, SkipContext& skips) {
@@ -255,7 +255,7 @@ TEST(Skips, MayBeTheLayersInputOrOutputItself) {
     }
 }
 
-// The default space and another between the same two partitions crash torchgpipe's constructor.
+// Two skips of the default and another namespace between the same partitions crash torchgpipe's constructor.
 TEST(Skips, OfSeveralSpacesMayShareTheirWay) {
     const auto stash_as = [](double factor) {
         return skips_layer("stash", stash("a"), [factor](const Tensors& in, SkipContext& skips) {
@@ -290,10 +290,10 @@ TEST(Skips, OfAnIsolatedLayerKeepItsParametersAndKeys) {
     EXPECT_THAT(keys, testing::ElementsAre("0.weight", "0.bias", "1.weight", "1.bias"));
 }
 
-// What a layer does otherwise than it declared.
+// Layers that violate their declarations.
 
 void expect_layer_error(SkipNames names, const SkipForward& forward, const std::string& what, const std::string& way) {
-    // The declarations match in the model; only the forward does not keep them.
+    // The declarations in the model match. Only the forward violates them.
     std::vector<LayerSpec> layers = {stashing("given", 6, 6), skips_layer("wrong", names, forward)};
     if (!names.stash.empty()) {
         layers.push_back(adding(names.stash[0].name));

@@ -22,7 +22,7 @@ at::Tensor ones(std::int64_t batch) {
     return torch::ones({batch, 2}, torch::kFloat64).requires_grad_();
 }
 
-// Two tasks that meet prove that lanes overlap, without a clock: one after the other they would wait in vain.
+// Two tasks that meet prove without a clock that lanes overlap: in sequence, they would wait forever.
 
 TEST(StepRun, LanesOverlapInForward) {
     Rendezvous pair(2);
@@ -155,7 +155,7 @@ TEST(StepRun, KeepsOutputsOnlyWhereSomethingNeedsThem) {
     }
 }
 
-// What an observer hears.
+// Calls of an observer.
 
 TEST(StepRun, RunsEveryTaskOfTheScheduleInTheOrderOfItsLane) {
     for (const auto mode : {Checkpoint::always, Checkpoint::except_last, Checkpoint::never}) {

@@ -16,8 +16,8 @@ TaskGraph graph_of(int n, int m) {
     return gpipe_schedule({.num_partitions = n, .num_micro_batches = m, .checkpoint = Checkpoint::always});
 }
 
-/// Runs the graph on lanes of its own, copies behind what they copy; expects every task behind what it depends on.
-/// Returns how many lanes at most were in a task at once.
+/// Runs the graph on separate lanes, copies after their sources. Expects every task after its dependencies. Returns the
+/// maximum number of lanes that were in a task at the same time.
 int run_through(const TaskGraph& graph, CoreTurns* turns) {
     TaskGate gate(graph, turns);
     std::vector<std::atomic<bool>> ended(graph.tasks().size());
@@ -70,7 +70,7 @@ TEST(TaskGate, LetsNoMoreLanesInThanHaveATurn) {
 }
 
 TEST(TaskGate, LetsLanesInThatTakeNoTurns) {
-    // Lane 1 is on an accelerator, say: it needs no core to wait for it.
+    // Lane 1 needs no core, as if it were on an accelerator.
     CoreTurns turns({true, false, true}, {usable_core_numbers().front()}, std::chrono::hours(1));
     run_through(graph_of(3, 8), &turns);
 }

@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace pipescope::testing_support {
-/// What an observer hears: every task by lane, and how many values were placed on a lane or moved there.
+/// Records calls of an observer: every task by lane, and the number of values placed on or moved to a lane.
 class TaskLog final : public TaskObserver {
 public:
     void placed(const at::Tensor& tensor, LaneId lane) override { placed_[lane] += tensor.numel(); }
@@ -32,7 +32,7 @@ public:
     std::int64_t moved(LaneId to) { return moved_[to]; }
     const std::vector<TaskKey>& started(LaneId lane) { return started_[lane]; }
 
-    /// One whole step 0 of the graph: each lane's tasks in its order, and every copy once, on the sending lane.
+    /// Expects one complete step 0 of the graph: each lane's tasks in order, and every copy once, on the sending lane.
     void expect_ran(const TaskGraph& graph) {
         EXPECT_EQ(ended_, graph.tasks().size());
         for (int lane = 0; lane < graph.num_lanes(); ++lane) {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-// This program is its own NVTX tool, which NVTX finds by this name.
+// This program is its own NVTX tool, found by NVTX under this name.
 #define NVTX_STATIC_INJECTION_IMPL
 extern "C" {
 extern int (*InitializeInjectionNvtx2_fnptr)(const void* (*get_export_table)(std::uint32_t));

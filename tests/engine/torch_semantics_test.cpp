@@ -1,4 +1,4 @@
-// What torch does with a plain module, a pipeline does too.
+// A pipeline behaves like torch with a plain module.
 
 #include "engine/reference.h"
 #include "engine/skippable.h"
@@ -101,7 +101,7 @@ TEST(SharedStorage, OfTheLossFunctionsOwnLeafIsNotWrittenTo) {
 }
 
 TEST(SharedStorage, KeepsTheCallersOwnGradientBuffers) {
-    // A caller may give parameters views of one buffer as .grad: later gradients are added there.
+    // A caller may set .grad of parameters to views of one buffer: later gradients are added there.
     const at::Tensor buffer = torch::zeros({3}, torch::kFloat64);
     const at::Tensor p = torch::zeros({1}, torch::kFloat64).requires_grad_();
     p.mutable_grad() = buffer.narrow(0, 1, 1);
@@ -191,7 +191,7 @@ TEST(Eval, GivesGradientsAsTorchDoes) {
     }
 }
 
-/// (Wx, the mean of Wx for the micro-batch), the second in the shape that is asked for.
+/// (Wx, the micro-batch's mean of Wx). The second one has the given shape.
 LayerSpec with_auxiliary(const at::Tensor& w, std::vector<std::int64_t> shape) {
     return {"auxiliary", [w, shape] {
                 return std::make_unique<FunctionLayer>(

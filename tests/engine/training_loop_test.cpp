@@ -93,7 +93,7 @@ TEST(TrainingLoop, CallsHooksOfParametersWithTensorsOnly) {
     EXPECT_TRUE(torch::allclose(sum, model.parameters()[0].grad()));
 }
 
-/// y = 2x, counting what it queued for the end of backward.
+/// y = 2x. Counts the callbacks it queues for the end of backward.
 struct QueuesCallback : torch::autograd::Function<QueuesCallback> {
     static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& x, std::int64_t count) {
         context->saved_data["count"] = count;
@@ -166,7 +166,7 @@ TEST(TrainingLoop, RefusesAStepWhereNothingNeedsAGradient) {
                 ThrowsMessage<UsageError>(AllOf(HasSubstr("no parameter and no input"), HasSubstr("forward()"))));
 }
 
-// What is switched on around a forward holds in its recompute too: dropout, autocast and grad mode, in every mode.
+// Settings around a forward also apply to its recompute: dropout, autocast and grad mode, in every checkpoint mode.
 
 struct Seen {
     bool recomputing;

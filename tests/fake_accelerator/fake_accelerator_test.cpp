@@ -28,7 +28,7 @@ TEST_F(FakeAccelerator, ComputesWhatTheCpuComputes) {
     for (const at::Tensor& parameter : on_cpu->parameters()) {
         gradients.push_back(parameter.grad().clone());
         parameter.mutable_grad() = at::Tensor();
-        // Not set_data, which refuses devices of this type.
+        // set_data would refuse devices of this type.
         parameter.unsafeGetTensorImpl()->shallow_copy_from(parameter.detach().to(kFirst).getIntrusivePtr());
     }
     const at::Tensor actual = on_cpu->forward(x.to(kFirst));
@@ -161,7 +161,7 @@ TEST_F(FakeAccelerator, CopiesToTheHostNoEarlierThanAskedTo) {
     EXPECT_EQ(pinned.sum().item<double>(), 4);
 }
 
-// Whatever the timing:
+// Independent of timing:
 
 TEST_F(FakeAccelerator, FindsAReadThatNoEventOrders) {
     const at::Tensor x = torch::ones({4}, torch::kFloat64).to(kFirst);

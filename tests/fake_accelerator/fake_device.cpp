@@ -31,7 +31,7 @@ struct Device {
     std::atomic<std::size_t> next_of_high_priority{0};
 };
 
-/// Never destroyed: threads of streams and tensors of static storage outlive main().
+/// Never destroyed: threads of streams and static tensors outlive main().
 std::array<Device, kNumDevices>& devices() {
     static auto* const all = new std::array<Device, kNumDevices>();
     return *all;
@@ -87,8 +87,8 @@ public:
         }
     }
 
-    // An event may be waited for in another thread than that which recorded it, as a real driver allows; whoever hands
-    // it over inside LibTorch does so under a lock that the thread sanitizer does not see.
+    // An event may be waited for in another thread than the one that recorded it, as with a real driver. LibTorch
+    // passes it on under a lock that the thread sanitizer does not see.
     void record(void** event, const c10::Stream& stream, c10::DeviceIndex, c10::EventFlag) const override {
         if (*event == nullptr) {
             *event = new Event;
@@ -154,7 +154,7 @@ public:
     c10::DeviceIndex maybeExchangeDevice(c10::DeviceIndex device) const override { return exchangeDevice(device); }
     bool isPinnedPtr(const void* data) const override { return is_pinned(data); }
     at::Allocator* getPinnedMemoryAllocator() const override { return pinned_allocator(); }
-    // Kernels take a number from it when they are launched, so an ordinary one serves.
+    // An ordinary generator suffices: kernels take a number from it when they are launched.
     at::Generator getNewGenerator(c10::DeviceIndex) const override {
         return at::make_generator<at::CPUGeneratorImpl>();
     }

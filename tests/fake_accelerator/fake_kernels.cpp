@@ -1,4 +1,4 @@
-// Operators of the fake accelerator: the CPU's, run by the current stream.
+// Operators of the fake accelerator: CPU kernels run by the current stream.
 
 #include "tests/fake_accelerator/fake_device.h"
 
@@ -30,7 +30,7 @@ void delay(const std::atomic<std::int64_t>& microseconds) {
     }
 }
 
-/// The same memory as a CPU tensor. It keeps nothing alive, as no kernel of a real device does.
+/// A CPU tensor on the same memory. It keeps nothing alive, like a kernel of a real device.
 at::Tensor on_host(const at::Tensor& tensor) {
     return at::from_blob(tensor.data_ptr(), tensor.sizes(), tensor.strides(),
                          tensor.options().device(c10::kCPU).requires_grad(false));
@@ -41,14 +41,14 @@ at::Tensor on_meta(const at::Tensor& tensor) {
                              tensor.options().device(c10::kMeta).requires_grad(false));
 }
 
-/// Notes the device memory behind a tensor.
+/// Adds the device memory behind a tensor.
 void add_memory(std::vector<void*>& to, const at::Tensor& tensor) {
     if (tensor.defined() && tensor.device().type() == kType && tensor.storage().data_ptr().get_context() != nullptr) {
         to.push_back(tensor.storage().data_ptr().get_context());
     }
 }
 
-/// Replaces every tensor of an argument, in lists too.
+/// Replaces every tensor of an argument, including those in lists.
 template <class Replace>
 c10::IValue with_tensors(const c10::IValue& value, const Replace& replace) {
     if (value.isTensor()) {
@@ -118,7 +118,7 @@ c10::Device device_of(const IValues& arguments) {
     return found.value_or(c10::impl::getDeviceGuardImpl(kType)->getDevice());
 }
 
-/// For each result, the argument that it is; -1 for new ones.
+/// For each result, the index of the argument that it aliases; -1 for a new tensor.
 std::vector<int> results_in_arguments(const c10::FunctionSchema& schema) {
     std::vector<int> sources;
     for (const c10::Argument& result : schema.returns()) {
@@ -143,13 +143,13 @@ void run_on_host(const c10::OperatorHandle& op, torch::jit::Stack& stack) {
     op.callBoxed(&stack);
 }
 
-/// A kernel nobody can be told about any more.
+/// Ends the process after the failure of a kernel, since nobody can be told any more.
 [[noreturn]] void fail(const c10::OperatorHandle& op, const std::exception& error) {
     std::fprintf(stderr, "fake accelerator: %s failed: %s\n", op.schema().name().c_str(), error.what());
     std::abort();
 }
 
-/// Tensors like the meta kernel's results; none where the operator has no meta kernel, or another kind of result.
+/// Tensors like the meta kernel's results. Empty if the operator has no meta kernel, or results of another type.
 std::optional<IValues> results_by_meta(const c10::OperatorHandle& op, const IValues& arguments, c10::Device device) {
     torch::jit::Stack stack;
     for (const c10::IValue& value : arguments) {
@@ -182,7 +182,7 @@ c10::IValue to_device(const c10::IValue& value, c10::Device device) {
     });
 }
 
-/// What the operator reads and writes, by its schema; results that are new are not among the arguments.
+/// Memory read and written by the operator according to its schema. New results are not among the arguments.
 Stream::Uses uses_of(const c10::FunctionSchema& schema, const IValues& arguments) {
     Stream::Uses uses;
     for (std::size_t k = 0; k < arguments.size(); ++k) {
@@ -221,8 +221,8 @@ void launch(const c10::OperatorHandle& op, c10::Device device, Stream::Uses uses
     current_stream(device.index()).launch(op.schema().name(), uses, kernel);
 }
 
-/// An out= operator of the CPU may resize its result on the way (mse_loss does), and borrowed memory has one size: it
-/// gets tensors of its own, which are copied over. Whether it is such an operator.
+/// Gives an out= operator its own results, which are then copied. The CPU's operator may resize its result (as mse_loss
+/// does), and borrowed memory has a fixed size. Returns true if this was necessary.
 bool give_own_results(const c10::FunctionSchema& schema, const std::vector<int>& sources, torch::jit::Stack& on_cpu) {
     const bool is_out = !sources.empty() && std::all_of(sources.begin(), sources.end(), [&](int source) {
         return schema.arguments()[static_cast<std::size_t>(source)].is_out();
@@ -287,7 +287,7 @@ at::Tensor empty(at::IntArrayRef sizes, std::optional<at::ScalarType> dtype, std
                                      format);
 }
 
-/// Enough for out= operators, whose results torch makes in the right size or empty.
+/// Suffices for out= operators, whose results torch creates empty or in the right size.
 const at::Tensor& resize(const at::Tensor& tensor, at::IntArrayRef sizes, std::optional<at::MemoryFormat>) {
     if (tensor.sizes() != sizes) {
         tensor.unsafeGetTensorImpl()->set_sizes_contiguous(sizes);
@@ -309,7 +309,7 @@ at::Scalar local_scalar_dense(const at::Tensor& tensor) {
     return on_host(tensor).item();
 }
 
-/// Between two streams of torch, both ways: what comes after on either waits for what came before on the other.
+/// A barrier between two streams: later work on either one waits for earlier work on the other.
 void barrier(Stream& one, Stream& other) {
     const auto first = one.record();
     const auto second = other.record();
@@ -334,7 +334,7 @@ at::Tensor copy_from(const at::Tensor& from, const at::Tensor& to, bool non_bloc
     if (destination != &stream) {
         barrier(stream, *destination);
     }
-    // Host memory stays until the copy is done, as torch's own allocator of pinned memory sees to.
+    // Keeps host memory until the copy is complete, like torch's allocator of pinned memory.
     const at::Tensor source = from_host ? from.detach() : on_host(from);
     const at::Tensor target = to_host ? to.detach() : on_host(to);
     const bool within = !from_host && !to_host && destination == &stream;

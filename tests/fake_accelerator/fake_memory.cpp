@@ -87,7 +87,7 @@ public:
 
 private:
     static void release(void* context);
-    /// One whose recorded users are past it, as CUDA's allocator sees to; null if there is none.
+    /// A block whose recorded users have passed it, as in CUDA's allocator; null if there is none.
     static Block* take_unused(std::vector<Block*>& free) {
         const auto found = std::find_if(free.rbegin(), free.rend(), [](const Block* block) {
             return std::all_of(block->last_uses.begin(), block->last_uses.end(),
@@ -114,7 +114,7 @@ private:
         report(*block, -static_cast<std::int64_t>(block->size));
         free_[{block->home.hash(), block->size}].push_back(block);
     }
-    /// To whoever listens on this thread, under the lock: as CUDA's allocator does.
+    /// Reports to the listener of this thread, under the lock, like CUDA's allocator.
     void report(const Block& block, std::int64_t bytes) {
         const c10::CachingDeviceAllocator::DeviceStats& now = stats(block.home.device_index());
         c10::reportMemoryUsageToProfiler(block.data, bytes, static_cast<std::size_t>(now.allocated_bytes[0].current),

@@ -6,12 +6,12 @@
 #include <functional>
 
 namespace pipescope::fake_accelerator {
-/// Caching and stream-ordered; see fake_device.h.
+/// A caching, stream-ordered allocator; see fake_device.h.
 c10::DeviceAllocator* device_allocator();
 class MemoryUses;
 /// Calls `look` with the uses of the memory behind a data pointer's context, one caller at a time.
 void use_memory(void* context, const std::function<void(MemoryUses&)>& look);
 
-/// Host memory that copies may read and write while the host goes on. NaN until it is written.
+/// Host memory for asynchronous copies. NaN until it is written.
 at::HostAllocator* pinned_allocator();
 }  // namespace pipescope::fake_accelerator

@@ -25,7 +25,7 @@ void report(std::string race) {
     }
 }
 
-/// Forgets all but this use: whoever knows of it knows of those before.
+/// Forgets all other uses: whoever knows of this one knows of the earlier ones.
 void set(Clock& uses, std::size_t stream, const Clock& knows) {
     uses = Clock();
     uses.counts.at(stream) = knows.counts.at(stream);

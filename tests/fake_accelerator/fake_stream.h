@@ -15,7 +15,7 @@
 #include <vector>
 
 namespace pipescope::fake_accelerator {
-/// How badly the fake accelerator behaves; for every stream of the process.
+/// Delays and faults of the fake accelerator, for all streams of the process.
 struct Behaviour {
     std::atomic<std::int64_t> kernel_delay_us = 0;  ///< before each kernel
     std::atomic<std::int64_t> copy_delay_us = 0;    ///< before each copy between devices or from and to the host
@@ -23,31 +23,31 @@ struct Behaviour {
     std::atomic<bool> holds_copies = false;         ///< until release(): no copy between memories ends
     std::atomic<bool> copies_late = false;          ///< to the host: each when it is waited for, and no earlier
     std::atomic<bool> ignores_waits = false;        ///< streams do not wait for events: shows that a test would notice
-    /// Which of the next waits to leave out, from 0; -1: none. Of copies: those of a stream for copies for a lane's,
-    /// and of a lane's stream for one for copies. Of the host: those of a thread for the event of a copy.
+    /// Index of the next wait to omit, from 0; -1: none. Copy waits: those of a copy stream for a lane's stream, and
+    /// the reverse. Host waits: those of a thread for the event of a copy.
     std::atomic<std::int64_t> left_out_copy_wait = -1;
     std::atomic<std::int64_t> left_out_host_wait = -1;
 
-    /// As quick and correct as at the start.
+    /// Restores the initial behaviour.
     void reset();
 };
 Behaviour& behaviour();
 
-/// Lets everything go on that was held.
+/// Releases everything that was held.
 void release();
 
-/// Such waits since the last reset(), left out or not.
+/// Number of such waits since the last reset(), including omitted ones.
 std::int64_t copy_waits();
 std::int64_t host_waits();
 
-/// What a stream is taken for. A program gets the others' default stream, lanes compute on ordinary ones, and copies
+/// Assumed role of a stream. A program uses the devices' default streams, lanes compute on ordinary ones, and copies
 /// run on those of high priority.
 enum class Role { caller, lane, copies };
 
-/// Whether somebody waits for a kernel that runs late.
+/// True once somebody waits for a kernel that runs late.
 using Demand = std::shared_ptr<std::atomic<bool>>;
 
-/// A moment in a stream: passed once the stream has got there.
+/// A point in a stream: passed once the stream has reached it.
 class Moment {
 public:
     Moment(Role role, const Clock& clock, std::vector<Demand> late)
@@ -56,7 +56,7 @@ public:
     void pass();
     bool passed();
     void wait();
-    /// When it passed. Precondition: passed().
+    /// Time at which it passed. Precondition: passed().
     std::chrono::steady_clock::time_point time();
 
     Role role() const noexcept { return role_; }
@@ -72,13 +72,13 @@ private:
     std::chrono::steady_clock::time_point time_;
 };
 
-/// A queue of kernels that one thread runs in order, like a stream of a real accelerator: whoever enqueues goes on at
-/// once. Never destroyed, as the streams of torch's pools are not.
-/// Errors: a kernel that throws ends the process, since nobody could be told.
+/// A queue of kernels that one thread runs in order, like a stream of a real accelerator; enqueuing does not block.
+/// Never destroyed, like the streams of torch's pools. Errors: a kernel that throws ends the process, since nobody
+/// could be told.
 class Stream {
 public:
     using Kernel = std::function<void()>;
-    /// The device memory that a kernel uses, by the contexts of its data pointers.
+    /// Device memory used by a kernel, as contexts of its data pointers.
     struct Uses {
         std::vector<void*> reads;
         std::vector<void*> writes;
@@ -91,14 +91,14 @@ public:
     std::size_t number() const noexcept { return number_; }
     void set_role(Role role) { role_ = role; }
 
-    /// `knows_too`: of what else the kernel may be sure.
+    /// `knows_too`: additional progress that the kernel may rely on.
     void launch(const std::string& name, const Uses& uses, Kernel kernel, const Clock& knows_too = {});
-    /// So, but the kernel runs when something after it is waited for, and no earlier.
+    /// Like launch(), but the kernel runs only when somebody waits for something after it.
     void launch_late(const std::string& name, const Uses& uses, Kernel kernel);
-    /// The moment after all that is enqueued so far.
+    /// The point after everything enqueued so far.
     std::shared_ptr<Moment> record();
     void wait_for(const std::shared_ptr<Moment>& moment);
-    /// Blocks the caller until all that is enqueued so far has run.
+    /// Blocks the caller until everything enqueued so far has run.
     void synchronize();
     bool is_idle();
 
@@ -116,6 +116,6 @@ private:
     Clock knows_;                 // guarded by mutex_: what the next kernel starts after
 };
 
-/// Blocks the calling thread, unless this wait is to be left out.
+/// Blocks the calling thread, unless this wait is to be omitted.
 void wait_on_host(Moment& moment);
 }  // namespace pipescope::fake_accelerator

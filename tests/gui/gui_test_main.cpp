@@ -3,7 +3,7 @@
 #include <QApplication>
 #include <QLocale>
 
-/// Widgets need an application; the offscreen platform needs no display.
+/// Widgets need an application. The offscreen platform works without a display.
 int main(int argc, char** argv) {
     qputenv("QT_QPA_PLATFORM", "offscreen");
     QLocale::setDefault(QLocale::c());

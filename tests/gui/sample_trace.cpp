@@ -11,7 +11,7 @@ namespace pipescope {
 namespace {
 constexpr std::int64_t kPause = 7'000'000;  // between steps, as a training loop has
 
-/// 0.97 to 1.06 by a fixed rule: the same on every machine.
+/// A deterministic factor from 0.97 to 1.06, equal on all machines.
 double wobble(std::uint64_t number) {
     const std::uint64_t mixed = (number * 6364136223846793005ULL + 1442695040888963407ULL) >> 33;
     return 0.97 + static_cast<double>(mixed % 91) / 1000.0;
@@ -57,7 +57,7 @@ Timeline sampleTimeline(const SampleRun& run) {
     Timeline measured{Source::measured, simulation.timeline.lanes, {}};
     std::int64_t begin = 1'000'000;
     for (int step = 0; step < run.steps; ++step) {
-        // Durations are stretched where they stand; a late start keeps neighbours from overlapping.
+        // Stretches durations in place. Late starts keep neighbours from overlapping.
         std::int64_t end = 0;
         std::vector<std::int64_t> free(measured.lanes.size(), begin);
         for (Slice slice : simulation.timeline.slices) {

@@ -10,8 +10,7 @@
 #include <vector>
 
 namespace pipescope {
-/// A trace as the engine would leave it: the schedule of `options`, every task a few percent off its simulated
-/// duration.
+/// A trace like one of the engine: the schedule of `options`, with durations a few percent off the simulated ones.
 struct SampleRun {
     int partitions = 2;
     int chunks = 4;
@@ -25,9 +24,9 @@ Profile sampleProfile(const SampleRun& run);
 PipelineOptions sampleOptions(const SampleRun& run);
 /// Deterministic.
 Timeline sampleTimeline(const SampleRun& run);
-/// With a thread whose ring lost `dropped` ranges.
+/// Adds a thread whose ring lost `dropped` ranges.
 void writeSampleTrace(const std::filesystem::path& path, const SampleRun& run = {}, std::int64_t dropped = 0);
 
-/// A path below a folder of this process that is removed when it ends.
+/// A path in a folder that is removed when the process ends.
 std::filesystem::path temporaryPath(const std::string& name);
 }  // namespace pipescope

@@ -12,7 +12,7 @@
 
 namespace pipescope {
 namespace {
-// Names the library before anything looks for one. Its kernel sleeps in a stream of the fake accelerator.
+// Names the library before it is first searched. Its kernel sleeps in a stream of the fake accelerator.
 const int library_is_named = setenv("PIPESCOPE_SPIN_LIBRARY", PIPESCOPE_TEST_SPIN_LIBRARY, 1);
 
 constexpr double kMs = 1e6;
@@ -49,7 +49,7 @@ TEST(EmulatedOnADevice, WaitsInTheLanesStreams) {
                {.balance = {1, 1}, .devices = {"fake:0", "fake:1"}, .chunks = 2, .checkpoint = Checkpoint::never});
     const Batch batch = model.make_batch(4, 0);
     at::Tensor loss;
-    // Two lanes, two micro-batches: three forwards and three backwards of 20 ms stand one behind the other.
+    // Two lanes, two micro-batches: three forwards and three backwards of 20 ms in sequence.
     const double whole = milliseconds([&] {
         loss = pipe.step(batch.input, batch.target, model.loss);
         loss.item<float>();

@@ -67,7 +67,7 @@ TEST(Emulated, HasTheShapesAndSizesOfTheProfile) {
     EXPECT_EQ(output.size(0), 4);
 }
 
-// At least the profile's time, at the size that comes in; not ten times of it, unless the machine stalls each time.
+// At least the profile's time at the given size, and less than ten times that, unless the machine stalls each time.
 TEST(Emulated, WaitsAsLongAsTheLayerTook) {
     const ModelSpec model = emulated_model(two_layers());
     const auto layer = model.layers[0].make();

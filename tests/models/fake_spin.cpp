@@ -1,4 +1,4 @@
-// Stands in for libpipescope_spin.so: waits in a stream of the fake accelerator, which the test program brings.
+// Replaces libpipescope_spin.so: waits in a stream of the fake accelerator, which the test program provides.
 
 #include "tests/fake_accelerator/fake_stream.h"
 

@@ -68,7 +68,7 @@ TEST(MetaDevice, BackwardsOfTheZooGiveEveryParameterAGradient) {
     }
 }
 
-// What torch's C++ lacks on the meta device and PipeScope adds, against the CPU.
+// Operators that PipeScope adds to C++ torch's meta device, compared with the CPU.
 TEST(MetaDevice, AddsOperatorsWhoseShapesAreTheCpus) {
     const MetaDevice meta;
     const auto shape_of = [](const std::function<at::Tensor(const at::Tensor&)>& call) {

@@ -16,7 +16,7 @@ inline at::Tensor trainable(const at::Tensor& tensor) {
     return tensor.detach().requires_grad_();
 }
 
-/// Writes modules as torch.jit.script would: children called "0", "1", .. and a forward that calls them in a row.
+/// Writes modules like torch.jit.script: children "0", "1", .. and a forward that calls them in sequence.
 class ScriptFile {
 public:
     explicit ScriptFile(const std::string& name)
@@ -41,7 +41,7 @@ public:
     void add(const torch::jit::Module& module) { root_.register_module(std::to_string(children_++), module); }
     torch::jit::Module& root() { return root_; }
 
-    /// Returns MODEL without options.
+    /// Writes the file and returns its MODEL text without options.
     std::string write() {
         std::string body = "def forward(self, x):\n";
         for (int i = 0; i < children_; ++i) {

@@ -1,4 +1,4 @@
-// TorchScript files as models. The files are written here, by torch::jit, since no Python is needed to build PipeScope.
+// TorchScript files as models. torch::jit writes the files here, so that the tests need no Python.
 
 #include "engine/gpipe.h"
 #include "engine/reference.h"
@@ -23,7 +23,6 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-/// linear, tanh, dropout, linear.
 std::string small_net(const std::string& name) {
     ScriptFile file(name);
     file.linear(6, 8);

@@ -8,7 +8,7 @@
 #include <string_view>
 
 namespace pipescope {
-/// Where skips lie while a test calls a model's layers one after the other.
+/// Stores skips while a test calls a model's layers one after the other.
 class SkipStore {
 public:
     Tensors forward(Layer& layer, const Tensors& inputs) {

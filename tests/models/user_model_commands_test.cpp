@@ -1,4 +1,4 @@
-// Models of users through the commands: profile, balance and run take a library or a TorchScript file as they take a
+// User models in commands: profile, balance and run accept a library or a TorchScript file like a zoo model.
 // model of the zoo.
 
 #include "tests/cli/user.h"
@@ -11,7 +11,7 @@
 
 namespace pipescope {
 namespace {
-/// Profiles the model, balances it for two lanes and trains it so.
+/// Profiles the model, balances it for two lanes and trains it.
 void expect_whole_way(const std::string& model, std::size_t num_layers) {
     const User user;
     user.succeeds("profile '" + model + "' -o p.json --micro-batch-sizes 2,4 --time-limit 2s");
@@ -41,8 +41,8 @@ TEST(UserModelCommands, TakeATorchScriptFile) {
 TEST(UserModelCommands, TakeALibrary) {
     expect_whole_way(PIPESCOPE_EXAMPLE_LIBRARY ":width=16,blocks=3", 5);
 }
-// Two layers, two micro-batches, three steps; recomputed but for the last micro-batch. The library's ranges before the
-// recording, when its layers were profiled, are none of it.
+// Two layers, two micro-batches, three steps; all but the last micro-batch are recomputed. Ranges from the profiling
+// before the recording are not included.
 TEST(UserModelCommands, RecordTheRangesOfALibrary) {
     const User user;
     user.succeeds("run '" PIPESCOPE_RANGING_LIBRARY

@@ -1,4 +1,4 @@
-// Every model of the zoo through the pipeline: its gradients are those of the plain model, wherever it is cut.
+// Every model of the zoo in the pipeline: its gradients equal those of the plain model for every cut.
 
 #include "engine/gpipe.h"
 #include "engine/reference.h"
@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t kBatch = 4;
 constexpr std::int64_t kChunks = 2;
 
-// Doubles everywhere, so that equal means equal to all but rounding.
+// Uses double everywhere, so that results are equal except for rounding.
 Tensors doubled(const Tensors& tensors) {
     Tensors all;
     for (const at::Tensor& tensor : tensors) {
@@ -34,7 +34,7 @@ at::Tensor train_step(Model& model, const ModelSpec& spec) {
     return model.step(doubled(batch.input), doubled(batch.target), spec.loss);
 }
 
-// Cuts near the two thirds and at the last layer, so that pairs and skips cross partitions.
+// Cuts at about two thirds and before the last layer, so that pairs and skips cross partitions.
 std::vector<std::int64_t> three_partitions(std::size_t layers) {
     const auto count = static_cast<std::int64_t>(layers);
     const std::int64_t first = std::clamp<std::int64_t>(2 * count / 3, 1, count - 2);

@@ -20,7 +20,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-// A plain model: the layers one after the other.
+// A plain model: the layers in sequence.
 class PlainModel {
 public:
     explicit PlainModel(const std::string& name) : spec(make_model(name)) {
@@ -78,7 +78,7 @@ private:
     std::vector<std::unique_ptr<Layer>> layers_;
 };
 
-// The figures of torchgpipe's benchmark models; counting the largest takes no memory.
+// The figures of torchgpipe's benchmark models. Counting needs no memory, even for the largest.
 TEST(Zoo, UnetHasThePapersLayersAndParameters) {
     const auto size = [](const std::string& model) { return model_size(make_model(model)); };
     EXPECT_EQ(size("unet:B=5,C=64").layers, 241U);

@@ -10,7 +10,7 @@ namespace pipescope {
 namespace {
 using ::testing::ElementsAre;
 
-/// All who can have a core now, in the order in which they get it.
+/// All lanes that can get a core now, in the order of the grants.
 std::vector<std::size_t> granted(CoreQueue& queue) {
     std::vector<std::size_t> lanes;
     while (const auto grant = queue.grant(0)) {

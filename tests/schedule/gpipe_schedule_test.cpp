@@ -6,7 +6,7 @@
 
 namespace pipescope {
 namespace {
-/// "00 | 10 01 | .." with one (i, j) as two digits and cycles apart by bars.
+/// "00 | 10 01 | ..": (i, j) as two digits, cycles separated by bars.
 std::string text_of(const std::vector<std::vector<CycleTask>>& cycles) {
     std::string text;
     for (const auto& cycle : cycles) {
@@ -26,7 +26,7 @@ TEST(ClockCycles, RunEveryTaskOfOneAntidiagonalTogether) {
     EXPECT_EQ(text_of(clock_cycles(4, 2)), "00 | 10 01 | 20 11 | 30 21 | 31 ");
 }
 
-/// "F0 F1 R0 B0 .." of one lane, with the partition behind a dot where `placement` needs it.
+/// "F0 F1 R0 B0 .." for one lane, with the partition after a dot if `placement` requires it.
 std::string lane_text(const TaskGraph& graph, int lane) {
     std::string text;
     for (const TaskIndex task : graph.lane_order(LaneId{lane})) {

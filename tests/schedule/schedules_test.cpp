@@ -13,8 +13,8 @@ namespace {
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-/// "0 1 0' .." : micro-batches of one lane, backward marked, losses left out; with the partition before it where lanes
-/// hold several.
+/// "0 1 0' ..": micro-batches of one lane without losses, with a mark for backward. With several partitions per lane,
+/// the partition comes first.
 std::string lane_text(const TaskGraph& graph, int lane) {
     std::string text;
     for (const TaskIndex task : graph.lane_order(LaneId{lane})) {
@@ -32,7 +32,7 @@ std::string lane_text(const TaskGraph& graph, int lane) {
     return text;
 }
 
-/// Most micro-batches whose forward is done and whose backward is not, at any time on this lane.
+/// Maximum number of micro-batches on this lane between their forward and their backward.
 int most_live(const TaskGraph& graph, int lane) {
     int live = 0;
     int most = 0;

@@ -1,4 +1,4 @@
-// Whatever numbers a profile and options hold, a simulation either has a sensible answer or refuses them with a reason.
+// For any numbers in profile and options, a simulation gives a sensible result or refuses them with a reason.
 
 #include "schedule/error.h"
 #include "simulator/balance_search.h"
@@ -11,7 +11,7 @@
 
 namespace pipescope {
 namespace {
-/// Layers and pipelines of zeros, ones and the largest numbers a profile may hold.
+/// Layers and pipelines of zeros, ones and the largest numbers that a profile may contain.
 class AbsurdPipeline {
 public:
     explicit AbsurdPipeline(unsigned seed) : random_(seed) {}

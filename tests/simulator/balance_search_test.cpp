@@ -48,7 +48,7 @@ class RandomSearch {
 public:
     explicit RandomSearch(unsigned seed) : random_(seed) {}
 
-    /// Of some, one layer each, or a head that outweighs the rest, or layers that cost nothing.
+    /// Draws some layers, one layer each, a head that outweighs the rest, or layers without cost.
     void draw(bool with_skip) {
         const std::size_t layers = 1 + random_() % 8;
         n = random_() % 8 == 0 ? static_cast<int>(layers)
@@ -245,8 +245,8 @@ TEST(FindBalance, BoundsWhatItCannotProve) {
 }
 
 TEST(FindBalance, BoundsAStepOfUnevenMicroBatchesCloselyWithoutEnumeratingCuts) {
-    // 64 samples in 48 micro-batches, two samples in 16 of them: counted as one sample each they would be a quarter
-    // less.
+    // 64 samples in 48 micro-batches: 16 of these have two samples. Counted as one sample each, the result would be a
+    // quarter less.
     Profile profile = uniform_profile(40);
     for (std::size_t l = 0; l < profile.layers.size(); ++l) {
         profile.layers[l].forward_ns[0] += 100 * static_cast<double>(l % 7);
@@ -305,7 +305,7 @@ TEST(FindBalance, RefusesWhatCannotBe) {
                 ThrowsMessage<UsageError>(HasSubstr("optimal, minmax, variance, block")));
 }
 
-/// Pipelines small enough to try every cut, and what their lanes share or in which order they work.
+/// Pipelines small enough to try every cut, with random sharing between lanes and random schedules.
 class SmallPipeline {
 public:
     explicit SmallPipeline(unsigned seed) : random_(seed) {}
@@ -394,7 +394,7 @@ TEST(FindBalance, ComesCloseToTheBestOfAllCutsWhereItHasNoBound) {
 }
 
 TEST(FindBalance, SimulatesSeveralCutsWhereLanesShareWhatTheClosedFormLeavesOut) {
-    // Lanes 0 and 1 take turns on one device, lane 2 has one of its own: it has to get more than a third of the layers.
+    // Lanes 0 and 1 alternate on one device, lane 2 has its own: it should get more than a third of the layers.
     PipelineOptions options;
     options.chunks = options.batch = 8;
     options.checkpoint = Checkpoint::never;

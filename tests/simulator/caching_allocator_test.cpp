@@ -1,5 +1,5 @@
-// The cases are those of the allocator's own source (c10/cuda/CUDACachingAllocator.cpp), of the notes on memory
-// management in PyTorch's documentation, and of "A guide to PyTorch's CUDA Caching Allocator" (Z. DeVito, 2022).
+// Cases from the allocator's source (c10/cuda/CUDACachingAllocator.cpp), the notes on memory management in PyTorch's
+// documentation, and "A guide to PyTorch's CUDA Caching Allocator" (Z. DeVito, 2022).
 
 #include "simulator/caching_allocator.h"
 
@@ -134,7 +134,7 @@ TEST(CachingAllocator, LeavesBlocksAboveMaxSplitSizeWhole) {
 }
 
 TEST(CachingAllocator, GrowsAnExpandableSegmentWhereFixedOnesLeaveHoles) {
-    // A batch that grows a little each time: the case that expandable segments were made for.
+    // A batch that grows slightly each time: the case for which expandable segments were made.
     const auto reserved_with = [](bool expandable) {
         CachingAllocator allocator({.expandable_segments = expandable});
         for (Bytes size = 40; size <= 80; size += 4) {

@@ -1,4 +1,5 @@
-// What pipelines take by formula, against the simulator. f, r, b of a partition, c and g of the copies behind it.
+// Compares the simulator with closed formulas for step times. f, r, b belong to a partition, c and g to the copies
+// after it.
 
 #include "simulator/simulation.h"
 #include "tests/simulator/profiles.h"
@@ -11,7 +12,8 @@
 
 namespace pipescope {
 namespace {
-/// n partitions of one layer each. Links of 1 byte a ns: a copy takes as long as its bytes are many, both ways.
+/// n partitions of one layer each. Links transfer 1 byte per ns: a copy takes as many ns as it has bytes, in both
+/// directions.
 struct Instance {
     std::vector<std::int64_t> f, r, b, c;
     int m = 1;
@@ -67,12 +69,13 @@ std::vector<std::int64_t> plus(std::vector<std::int64_t> a, const std::vector<st
     return a;
 }
 
-/// A flow of m equal items through stations in a row: the first passes all, the others follow at the slowest's pace.
+/// A flow of m equal items through stations in series: after the first item, the others follow at the pace of the
+/// slowest station.
 std::int64_t flow(const Instance& instance, const std::vector<std::int64_t>& stations) {
     return sum(stations) + sum(instance.c) + (instance.m - 1) * std::max(most(stations), most(instance.c));
 }
 
-/// always: the last partition to hold its lane up is k; its first recompute starts at the loss.
+/// always: k is the last partition that delays its lane; its first recompute starts at the loss.
 std::int64_t backward_always(const Instance& instance) {
     const std::vector<std::int64_t> rb = plus(instance.r, instance.b);
     std::int64_t longest = 0;
@@ -88,7 +91,7 @@ std::int64_t backward_always(const Instance& instance) {
     return longest;
 }
 
-/// except_last: the micro-batch that is not recomputed passes first.
+/// except_last: the micro-batch without recompute passes first.
 std::int64_t backward_except_last(const Instance& instance) {
     return sum(instance.b) + sum(instance.c) +
            (instance.m - 1) * std::max(most(plus(instance.r, instance.b)), most(instance.c));
@@ -130,7 +133,7 @@ TEST(ClosedForms, OfOneLaneAtATimeAndOfDataParallelism) {
         Instance each = random_instance(random);
         EXPECT_EQ(step_of(each, each.options("model-parallel", Checkpoint::never)),
                   each.m * (sum(each.f) + sum(each.b) + 2 * sum(each.c)));
-        // R replicas of the whole model: m micro-batches each, then a ring over the gradients.
+        // R replicas of the whole model: m micro-batches each, then a ring all-reduce of the gradients.
         const int replicas = 1 + static_cast<int>(random() % 5);
         Profile profile = each.profile();
         Bytes gradients = 0;
@@ -153,8 +156,8 @@ TEST(ClosedForms, OfOneLaneAtATimeAndOfDataParallelism) {
 }
 
 TEST(ClosedForms, OfAGridOfPipelinesAreThatOfOneAndItsLanesRings) {
-    // Two replicas of two lanes, two micro-batches each. Forwards 0..3, the last lane's backwards 3..7, the
-    // first's 5..9 thousand; then each lane's ring: 2 (R - 1) (latency + bytes / R / bandwidth).
+    // Two replicas of two lanes, two micro-batches each. Forwards 0..3, the last lane's backwards 3..7, the first's
+    // 5..9 thousand; then each lane's ring: 2 (R - 1) (latency + bytes / R / bandwidth).
     const auto grid = [](Bytes first, Bytes last) {
         Profile profile = uniform_profile(2);
         profile.layers[0].gradient_bytes = first;
@@ -179,7 +182,7 @@ TEST(ClosedForms, OfAGridOfPipelinesAreThatOfOneAndItsLanesRings) {
     }
 }
 
-/// f = b = 1000 (backward 2000 where it is split into inputs and weights), copies free.
+/// f = b = 1000 (backward 2000 if it is split into inputs and weights), with free copies.
 Simulation uniform(const std::string& schedule, int n, int m, double backward, int partitions_a_lane = 1) {
     std::vector<LayerProfile> layers;
     for (int j = 0; j < n * partitions_a_lane; ++j) {
@@ -239,7 +242,8 @@ TEST(ClosedForms, OfPipeDreamsSteadyStateIsThePaceOfTheSlowestLane) {
 }
 
 TEST(ClosedForms, OfPipeDreamOnLanesOfUnequalPaceAreTheSlowestOnes) {
-    // The slow lane always has a forward waiting, as the quick ones are ahead by as many micro-batches as lanes behind.
+    // The slow lane always has a forward waiting, because the fast lanes are ahead by as many micro-batches as there
+    // are lanes after them.
     for (const std::vector<std::int64_t>& f :
          {std::vector<std::int64_t>{1000, 2000}, {2000, 1000}, {1000, 3000, 2000}}) {
         Instance each;

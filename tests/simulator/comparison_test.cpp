@@ -23,7 +23,7 @@ protected:
         }
     }
 
-    /// The simulated step as if measured, with all times stretched, 100 us after the step before.
+    /// The simulated step as a measured one, with stretched times, 100 us after the previous step.
     void add_step(std::int32_t step, double stretch) {
         timeline_.lanes = simulation_.timeline.lanes;
         const auto at = [&](Nanoseconds time) {
@@ -58,7 +58,7 @@ TEST_F(Compare, TakesMediansOverTheStepsCompared) {
     EXPECT_EQ(of({1, 2}).measured_step_time.count(), 11'500);
 }
 
-// Steps of 10, 11 and 12 us, of which the simulated one without noise is the shortest.
+// Steps of 10, 11 and 12 us. The simulated one without noise is the shortest.
 TEST_F(Compare, HoldsTheExpectedStepAgainstTheMeanStepWhereNoiseIsKnown) {
     simulation_.step_mean = std::chrono::microseconds(11);
     simulation_.bubble_mean = 0.25;

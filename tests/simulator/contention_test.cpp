@@ -31,7 +31,7 @@ TEST(CoRunningSpeed, IsThatOfTheProfileUpToTheCores) {
 }
 
 TEST(CoRunningSpeed, FollowsTheSlowdownThatWasMeasured) {
-    // Two lanes at once take 1.25 times as long; the profile's times are those with both busy.
+    // Two concurrent lanes take 1.25 times as long; the profile's times are those with both busy.
     Profile profile = uniform_profile(1);
     profile.co_running_lanes = 2;
     profile.host_cores = 2;
@@ -98,7 +98,7 @@ TEST(Contention, SharesAnAcceleratorEvenly) {
 }
 
 TEST(Contention, SpeedsUpALaneWhoseNeighbourWaits) {
-    // n = 2, m = 1: never two lanes at once, so every task runs at 1.5 times the profile's speed.
+    // n = 2, m = 1: two lanes never run together, so every task runs at 1.5 times the profile's speed.
     Profile profile = uniform_profile(2);
     profile.co_running_lanes = 2;
     profile.host_cores = 2;
@@ -127,15 +127,15 @@ TEST(Contention, LaunchesTasksOfAcceleratorsOneAfterTheOther) {
     profile.launch_ns = 10'000;
     PipelineOptions options = lanes_on_host(2, 4, 0);
     options.devices = {"cuda:0", "cuda:1"};
-    // 16 tasks, the loss and 12 copies are launched before the last backward starts; it stands last.
+    // 16 tasks, the loss and 12 copies are launched before the last backward starts.
     EXPECT_GE(simulate(profile, options).step_time.count(), 16 * 10'000 + 2000 - 10'000);
     options.devices = {"cpu", "cpu"};
     EXPECT_EQ(simulate(profile, options).step_time.count(), 15'000) << "a lane on the host launches nothing";
 }
 
 TEST(Contention, LaunchesATaskForEachOfItsLayers) {
-    // Two layers and one, one micro-batch: launched are F (2 layers) till 20, its copy till 30, F (1) till 40, the
-    // loss, B (1), its copy and B (2), till 90 thousand; each starts then.
+    // Two layers and one, one micro-batch. Launched are F (2 layers) until 20, its copy until 30, F (1) until 40, the
+    // loss, B (1), its copy and B (2) until 90 thousand. Each starts then.
     Profile profile = uniform_profile(3);
     profile.device = "cuda:0";
     profile.launch_ns = 10'000;
@@ -175,9 +175,9 @@ TEST(Contention, SharesAPortBetweenTheCopiesThatLeaveIt) {
 }
 
 TEST(Contention, HalvesAPortWhereASkipLeavesBesideABoundary) {
-    // One micro-batch on three lanes, forward 1, backward 2 and a copy of 1 thousand: lane 0 sends its output and the
-    // skip at once, lane 2 both gradients. Alone: 1 + 1 + 1 + 1 + 1 forward, 2 + 1 + 2 + 1 + 2 backward; through one
-    // port either pair of copies takes 2.
+    // One micro-batch on three lanes, forward 1, backward 2 and a copy of 1 thousand. Lane 0 sends its output and the
+    // skip at the same time, lane 2 both gradients. Separately: 1 + 1 + 1 + 1 + 1 forward, 2 + 1 + 2 + 1 + 2 backward.
+    // Through one port, either pair of copies takes 2.
     Profile profile = profile_of({layer_of(1000, 2000, 1000), layer_of(1000, 2000, 1000), layer_of(1000, 2000)});
     profile.layers[0].stash["far"] = {1000};
     profile.layers[2].pop = {"far"};

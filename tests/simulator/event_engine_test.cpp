@@ -18,7 +18,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-/// Every lane and channel with a server of its own.
+/// A separate server for every lane and channel.
 SharedResources nothing_shared(const TaskGraph& graph) {
     SharedResources resources;
     for (int lane = 0; lane < graph.num_lanes(); ++lane) {
@@ -56,7 +56,7 @@ EngineRun run(const TaskGraph& graph, const SharedResources& resources, const st
     return result;
 }
 
-/// 1000 for a forward or recompute, 2000 for a backward, nothing for the rest.
+/// 1000 for a forward or recompute, 2000 for a backward, 0 for the rest.
 std::vector<double> uniform_durations(const TaskGraph& graph) {
     std::vector<double> durations;
     for (const Task& task : graph.tasks()) {
@@ -105,7 +105,7 @@ TEST(EventEngine, GivesTheRecurrencesAnswerWhereNothingIsShared) {
     }
 }
 
-/// Every other channel's copies, or all, take no time.
+/// Copies of every other channel, or of all, take no time.
 void make_channels_free(const TaskGraph& graph, std::mt19937& random, std::vector<double>& durations) {
     const bool all = random() % 2 == 0;
     for (const Channel& channel : graph.channels()) {
@@ -201,7 +201,7 @@ TEST(EventEngine, NeverBeatsTheWorkOverTheCapacityNorTheRecurrence) {
     }
 }
 
-/// All lanes on this many cores, each of which does one task after the other.
+/// All lanes on this many cores, each of which runs one task at a time.
 SharedResources cores_of(const TaskGraph& graph, std::size_t count) {
     SharedResources resources = nothing_shared(graph);
     resources.server_of_lane.assign(static_cast<std::size_t>(graph.num_lanes()), resources.speeds.size());
@@ -210,7 +210,7 @@ SharedResources cores_of(const TaskGraph& graph, std::size_t count) {
 }
 
 TEST(EventEngine, LetsLanesWaitForACore) {
-    // n = 3, m = 2, one core: it goes on with the lane that has it, then to the one that asked first.
+    // n = 3, m = 2, one core: it stays with its lane while that has work, then goes to the lane that asked first.
     const TaskGraph graph =
         make_schedule(Schedule::gpipe, {.num_partitions = 3, .num_micro_batches = 2, .checkpoint = Checkpoint::never});
     const EngineRun turns = run(graph, cores_of(graph, 1), uniform_durations(graph));
@@ -225,7 +225,7 @@ TEST(EventEngine, LetsLanesWaitForACore) {
 }
 
 TEST(EventEngine, ChangesLanesWithEveryTaskOnlyWhereTasksAreLong) {
-    // n = 2, m = 4, one core: behind the last lane's first backward both lanes have one to do.
+    // n = 2, m = 4, one core: after the last lane's first backward, both lanes have one to run.
     const TaskGraph graph =
         make_schedule(Schedule::gpipe, {.num_partitions = 2, .num_micro_batches = 4, .checkpoint = Checkpoint::never});
     const double slice = std::chrono::duration<double, std::nano>(kCoreSlice).count();
@@ -244,7 +244,7 @@ TEST(EventEngine, ChangesLanesWithEveryTaskOnlyWhereTasksAreLong) {
     EXPECT_TRUE(first_lane_waits(slice / 100)) << "the last lane keeps the core for a slice";
 }
 
-/// What only one task of a lane's order, or of the graph, can hold back: a core apart, each could start then.
+/// Times at which each task could start if only its dependencies delayed it, and not the cores.
 std::vector<double> ready_times(const TaskGraph& graph, const std::vector<double>& ends) {
     std::vector<double> ready(ends.size(), 0);
     for (TaskIndex task = 0; task < ends.size(); ++task) {
@@ -292,7 +292,7 @@ TEST(EventEngine, NeverHasMoreTasksAtWorkThanCoresNorACoreIdleWhileOneWaits) {
 }
 
 TEST(EventEngine, TakesTheWholeWorkOnADeviceThatIsNeverIdle) {
-    // Plenty of micro-batches: eight lanes on two cores finish when the work is done, apart from filling and draining.
+    // With many micro-batches, eight lanes on two cores finish when the work is done, except for filling and draining.
     const TaskGraph graph =
         make_schedule(Schedule::gpipe, {.num_partitions = 8, .num_micro_batches = 64, .checkpoint = Checkpoint::never});
     const double step = run(graph, one_device(graph, 2), uniform_durations(graph)).makespan();
@@ -300,8 +300,8 @@ TEST(EventEngine, TakesTheWholeWorkOnADeviceThatIsNeverIdle) {
 }
 
 TEST(EventEngine, SharesALinkBetweenItsChannels) {
-    // Three lanes; the copies over both boundaries, of 3000 each, share one link: (0, 0) is alone till 4000, then (1,
-    // 0) and (0, 1) halve it.
+    // Three lanes. The copies over both boundaries, 3000 each, share one link: (0, 0) is alone until 4000, then (1, 0)
+    // and (0, 1) halve it.
     const TaskGraph graph =
         make_schedule(Schedule::gpipe, {.num_partitions = 3, .num_micro_batches = 2, .checkpoint = Checkpoint::never});
     std::vector<double> durations = uniform_durations(graph);
@@ -328,7 +328,7 @@ TEST(EventEngine, StartsNoTaskBeforeTheHostHasLaunchedIt) {
         resources.launch_ns.push_back(is_compute(task.key.kind) ? 5000 : 0);
     }
     resources.process_of_lane = {0, 0};
-    // Eight launches one after the other; the last task, a backward of 2000, starts behind the last of them.
+    // Eight sequential launches. The last task, a backward of 2000, starts after the last of them.
     EXPECT_DOUBLE_EQ(run(graph, resources, uniform_durations(graph)).makespan(), 8 * 5000 + 2000);
     resources.process_of_lane = {0, 1};  // a process each: half as many launches
     EXPECT_LT(run(graph, resources, uniform_durations(graph)).makespan(), 6 * 5000);

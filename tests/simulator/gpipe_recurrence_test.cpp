@@ -18,7 +18,7 @@ std::vector<std::int64_t> random_times(std::mt19937& random, std::size_t count, 
 }
 
 TEST(GPipeRecurrence, EqualsTheClosedFormOnRandomInstances) {
-    // Links slower than compute, partitions that cost nothing and m = 1 are among them.
+    // Includes links slower than compute, partitions without cost, and m = 1.
     std::mt19937 random(21);
     GPipeRecurrence recurrence;
     for (int round = 0; round < 20000; ++round) {
@@ -42,7 +42,7 @@ TEST(GPipeRecurrence, EqualsTheClosedFormOnRandomInstances) {
     }
 }
 
-/// The times simulate() would use, of micro-batches of `samples`.
+/// The times that simulate() would use for micro-batches of `samples`.
 GPipeTimes times_of(const Profile& profile, const PipelineOptions& options, double samples) {
     const auto read = [&](const PerSize& values) { return interpolate(profile.samples, values, samples).value; };
     GPipeTimes times;

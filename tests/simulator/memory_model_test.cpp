@@ -9,7 +9,7 @@
 
 namespace pipescope {
 namespace {
-/// A linear layer's looks: keeps its input, saves nothing else, makes 10 bytes a sample.
+/// A typical linear layer: keeps its input, saves nothing else, has 10 bytes of output per sample.
 LayerProfile linear(Bytes parameters, double output = 10) {
     LayerProfile layer = layer_of(1000, 2000, output);
     layer.parameter_bytes = layer.gradient_bytes = parameters;
@@ -44,7 +44,7 @@ TEST(MemoryModel, HoldsParametersGradientsAndOptimizerState) {
     EXPECT_EQ(simulate(profile, options).lanes[1].peak.at("optimizer"), 100);
 }
 
-/// linear (10 bytes out), a layer that only stashes what it hands on, a layer that keeps its input, one that pops.
+/// linear (10 bytes of output), a layer that only stashes its output, a layer that keeps its input, and one that pops.
 Profile kept_stash() {
     Profile profile = profile_of({linear(0), linear(0), linear(0), linear(0)});
     profile.layers[1].aliases_input = true;
@@ -88,7 +88,7 @@ TEST(MemoryModel, ChargesAKeptStashToTheLaneThatPopsItWhereLanesShareMemory) {
     EXPECT_EQ(saved_on_lane_0("device 1") - saved_on_lane_0("cpu"), 10);
 }
 
-/// Stashes 10 of its output's 10 bytes; another lane concatenates them with its own 10 and hands on 20.
+/// Stashes its output of 10 bytes; another lane concatenates it with its own 10 bytes to an output of 20.
 Profile concatenation(bool passes_gradient) {
     Profile profile = profile_of({linear(0), linear(0), linear(0), linear(0), linear(0)});
     for (LayerProfile& layer : profile.layers) {
@@ -120,8 +120,8 @@ TEST(MemoryModel, ChargesTheWholeStorageOfASkipsGradientThatIsAView) {
 }
 
 TEST(MemoryModel, LeavesAnOutputsGradientWhereASkipsGradientHoldsItToo) {
-    // Cut before the concatenation: both its gradients go to lane 0, in one storage of 40, charged once and there until
-    // layer 1 has used the skip's. Layer 2 is the peak, or layer 1.
+    // Cut before the concatenation: both its gradients go to lane 0 in one storage of 40, which is charged once and
+    // lives until layer 1 has used the skip's. The peak is in layer 2 or layer 1.
     PipelineOptions options = two_lanes(1, Checkpoint::always);
     options.balance = Balance({3, 2});
     options.devices = {"cpu", "cpu"};
@@ -136,9 +136,9 @@ TEST(MemoryModel, LeavesAnOutputsGradientWhereASkipsGradientHoldsItToo) {
 }
 
 TEST(MemoryModel, KeepsAGradientAsLongAsAViewOfItIsNeededInThePartition) {
-    // One lane, one micro-batch; every output is 10 but the concatenation's 20. In the backward of layer 1 live: the
-    // gradients of layer 1's output and input, 10 each, and that of the skip: 10, or the 20 of the concatenation's that
-    // it is a view of. The skip and the gradient of the model's output are gone.
+    // One lane, one micro-batch. Every output is 10, except for the concatenation's 20. In the backward of layer 1,
+    // these are live: the gradients of its output and input, 10 each, and that of the skip: 10, or the 20 of the
+    // concatenation's gradient if it is a view. The skip and the gradient of the model's output are gone.
     PipelineOptions options = two_lanes(1, Checkpoint::never);
     options.balance = Balance({5});
     options.devices = {"cpu"};
@@ -152,7 +152,7 @@ TEST(MemoryModel, KeepsAGradientAsLongAsAViewOfItIsNeededInThePartition) {
 }
 
 TEST(MemoryModel, LetsASkipsGradientGoWhenTheLayerThatStashedItIsThrough) {
-    // Lane 0 runs layers 0 to 2 and needs most at layer 0, when the gradient of the skip is gone, or at layer 2.
+    // Lane 0 runs layers 0 to 2. Its peak is in layer 0, after the skip's gradient is freed, or in layer 2.
     PipelineOptions options = two_lanes(1, Checkpoint::always);
     options.balance = Balance({3, 2});
     options.devices = {"cpu", "cpu"};
@@ -166,7 +166,7 @@ TEST(MemoryModel, LetsASkipsGradientGoWhenTheLayerThatStashedItIsThrough) {
     EXPECT_EQ(simulate(early, options).lanes[0].peak.at("skip"), 40);
 }
 
-/// What the popping lane of a pipeline of two holds of skips when that micro-batch's task of that kind ends.
+/// Skip bytes on the popping lane of a pipeline of two, at the end of that micro-batch's task of that kind.
 Bytes skips_behind(const Simulation& simulation, TaskKind kind, std::int32_t micro_batch) {
     for (const MemorySample& sample : simulation.memory) {
         const bool is_task = sample.task == static_cast<std::int64_t>(pack({0, kind, 1, micro_batch, -1}));
@@ -185,7 +185,8 @@ TEST(MemoryModel, LetsAPoppedSkipGoWhereNoBackwardNeedsIt) {
     const auto behind = [&](bool passes_gradient, TaskKind kind, std::int32_t micro_batch) {
         return skips_behind(simulate(concatenation(passes_gradient), options), kind, micro_batch);
     };
-    // Micro-batch 0's skip of 10 stays behind the recompute of 1, whose own is gone, or kept for a product's backward.
+    // Micro-batch 0's skip of 10 remains after the recompute of 1, whose own skip is gone, or kept for a product's
+    // backward.
     EXPECT_EQ(behind(true, TaskKind::forward, 1), 20) << "both are there to be recomputed from";
     EXPECT_EQ(behind(true, TaskKind::recompute, 1), 10);
     EXPECT_EQ(behind(false, TaskKind::recompute, 1), 20);
@@ -212,7 +213,7 @@ TEST(MemoryModel, HoldsAPoppedSkipAsLongAsTheGraphThatStashedItKeepsIt) {
 }
 
 TEST(MemoryModel, LetsWhatArrivesMeetOnlyTheLayersThatAreStillToRun) {
-    // Lane 0 runs two layers of 1000 ns and 10 bytes; lane 1 hands back gradients of 10 while lane 0 recomputes.
+    // Lane 0 runs two layers of 1000 ns and 10 bytes. Lane 1 returns gradients of 10 while lane 0 recomputes.
     Profile profile = profile_of({linear(0), linear(0), linear(0)});
     profile.layers[2].forward_ns = profile.layers[2].recompute_ns = {10};
     profile.layers[2].backward_ns = {1500};  // in the second layer of lane 0's recompute
@@ -225,20 +226,20 @@ TEST(MemoryModel, LetsWhatArrivesMeetOnlyTheLayersThatAreStillToRun) {
         needy.layers[layer].backward_ns = {1};
         return simulate(needy, options).lanes[0].peak_bytes;
     };
-    // Of layer 0 the transient bytes meet its output of 10 alone, in the backward layer 1's gradient too. Of layer 1
-    // they meet input and output and the arrived gradient.
+    // The transient bytes of layer 0 coincide with its output of 10, in backward also with layer 1's gradient. Those of
+    // layer 1 coincide with input, output and the received gradient.
     EXPECT_EQ(peak(1), 1000 + 10 + 10 + 10);
     EXPECT_EQ(peak(0), 1000 + 10);
 }
 
 TEST(MemoryModel, CountsATwoLanePipelineByHand) {
-    // m = 3, sizes of one micro-batch: input 6, T0 10, T1 4. Lane 0 holds the mini-batch, 18, on its own device.
+    // m = 3, sizes per micro-batch: input 6, T0 10, T1 4. Lane 0 holds the mini-batch, 18, on its own device.
     const Simulation simulation = simulate(two_linears(), two_lanes(3, Checkpoint::never));
-    // Lane 0: 200 + 18, and its output, 10, while a forward runs, or a gradient, 10, while a backward does.
+    // Lane 0: 200 + 18, plus its output of 10 during a forward, or a gradient of 10 during a backward.
     EXPECT_EQ(simulation.lanes[0].peak_bytes, 228);
     EXPECT_EQ(simulation.lanes[0].peak_time.count(), 0);
-    // Lane 1: 400, three inputs of 10 and three outputs of 4; then the loss holds the outputs and the gathered one, or
-    // the gathered one and its gradient: 12 + 12; then the first backward: three inputs, the gradient of 12, and the
+    // Lane 1: 400, three inputs of 10 and three outputs of 4. The loss then holds the outputs and the gathered one, or
+    // the gathered one and its gradient: 12 + 12. The first backward has three inputs, the gradient of 12, and the
     // input's gradient of 10, before anything is freed.
     EXPECT_EQ(simulation.lanes[1].peak_bytes, 400 + 30 + 24);
     EXPECT_EQ(simulation.lanes[1].peak.at("boundary"), 30);
@@ -265,7 +266,7 @@ TEST(MemoryModel, SharesTheHandedOverStorageOnTheHost) {
     }
 }
 
-/// Two layers a partition, each saving 50 bytes a sample: what checkpointing is for.
+/// Two layers per partition, each of which saves 50 bytes per sample: the case for checkpointing.
 Profile saving_layers() {
     Profile profile = two_linears();
     profile.layers = {linear(0), linear(0), linear(0), linear(0)};
@@ -282,12 +283,13 @@ TEST(MemoryModel, KeepsTheGraphOfWhatIsNotCheckpointed) {
         options.checkpoint = mode;
         return simulate(saving_layers(), options).lanes[1].peak_bytes;
     };
-    // One graph is 2 * 50 saved and 10, the output of the first layer, which the second keeps as its input. The loss
-    // finds four inputs of 10, the graphs, and 40 + 40 of outputs and gathered output, or that and its gradient.
+    // One graph is 2 * 50 saved bytes and 10, the first layer's output, which the second one keeps as its input. At the
+    // loss there are four inputs of 10, the graphs, and 40 + 40 of outputs and gathered output, or the latter and its
+    // gradient.
     EXPECT_EQ(peak(Checkpoint::never), 40 + 4 * 110 + 80);
     EXPECT_EQ(peak(Checkpoint::except_last), 40 + 110 + 80);
-    // Nothing is kept at the loss: recomputing peaks in its second layer, with input and output of 10 and both saved
-    // 50, beside the gradient of 40.
+    // Nothing is kept at the loss. Recompute peaks in its second layer: input and output of 10 and twice 50 saved,
+    // beside the gradient of 40.
     EXPECT_EQ(peak(Checkpoint::always), 40 + 40 + 120);
 }
 
@@ -297,9 +299,10 @@ TEST(MemoryModel, PeaksWhereALayerNeedsMost) {
     options.balance = Balance({2, 2});
     profile.layers[2].transient_bytes = {1000};
     const SimulatedLane lane = simulate(profile, options).lanes[1];
-    // Backward of layer 2, the lower of lane 1, in micro-batch 1: layer 3 has let go of its 50 and of T2.
+    // Backward of layer 2, the lower one of lane 1, in micro-batch 1: layer 3 has freed its 50 and T2.
     //   held: 2 inputs of 10, graphs 110 + 50, gradient of the whole output 20; work: 10 above, 10 below, 1000
-    // Forward of layer 2 in micro-batch 1 needs less: no second graph yet beyond its own 50, outputs 10 + 10.
+    // Forward of layer 2 in micro-batch 1 needs less: of the second graph, only its own 50 exist, plus outputs of 10 +
+    // 10.
     EXPECT_EQ(lane.peak_bytes, 20 + 160 + 20 + 1020);
     EXPECT_EQ(lane.peak.at("transient"), 1020);
     EXPECT_EQ(lane.peak.at("saved"), 160);
@@ -333,8 +336,8 @@ TEST(MemoryModel, LetsGoOfAnInputThatNoLayerKept) {
 }
 
 TEST(MemoryModel, NeverHoldsAnInputThatWentBesideWhatTheTaskLeaves) {
-    // Lane 1 gets 100 and has let go of it before its second layer saves 60. Its forward holds 110 at most, its
-    // backward the gradients of 10 and 100 in the first layer.
+    // Lane 1 receives 100 and frees it before its second layer saves 60. Its forward holds 110 at most, its backward
+    // the gradients of 10 and 100 in the first layer.
     Profile profile = profile_of({linear(0, 100), linear(0), linear(0)});
     profile.layers[1].keeps_input = false;
     profile.layers[2].saved_bytes = {60};

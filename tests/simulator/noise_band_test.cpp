@@ -59,7 +59,7 @@ TEST(NoiseBand, IsThatOfASumOnASingleLane) {
 }
 
 TEST(NoiseBand, IsThatOfThePeriodWhereAScheduleNeverDrains) {
-    // On one lane again the 100 tasks of a mini-batch, whatever came before them.
+    // On one lane, these are again the 100 tasks of a mini-batch, independent of earlier ones.
     PipelineOptions alone = options_for(1, 50);
     alone.schedule = "pipedream";
     const Simulation one = simulate(noisy(1, 0.1), alone);
@@ -67,7 +67,7 @@ TEST(NoiseBand, IsThatOfThePeriodWhereAScheduleNeverDrains) {
     EXPECT_NEAR(static_cast<double>(one.step_band->first.count()), 150000 - 1.645 * 1581, 500);
     EXPECT_NEAR(static_cast<double>(one.step_band->second.count()), 150000 + 1.645 * 1581, 500);
 
-    // On eight lanes that wait for each other a period is longer than that of means.
+    // On eight lanes that wait for each other, a period is longer than one of mean durations.
     PipelineOptions options = options_for(8, 32);
     options.schedule = "pipedream";
     const Simulation several = simulate(noisy(8, 0.1), options);
@@ -78,7 +78,7 @@ TEST(NoiseBand, IsThatOfThePeriodWhereAScheduleNeverDrains) {
 }
 
 TEST(NoiseBand, OfWhatAStepHasInCommonDoesNotAverageOut) {
-    // Profile, run and what is not known of the machine each vary by 3 %: 1.645 sqrt(3) 3 % either way.
+    // Profile, run and unknown properties of the machine each vary by 3 %: 1.645 sqrt(3) 3 % in both directions.
     static_assert(kPredictionCv == 0.03);
     Profile profile = uniform_profile(8);
     profile.step_cv = 0.03;
@@ -88,9 +88,9 @@ TEST(NoiseBand, OfWhatAStepHasInCommonDoesNotAverageOut) {
     EXPECT_NEAR(static_cast<double>(simulation.step_band->second.count()) / step, 1 + 0.0855, 0.01);
 }
 
-/// Steps of a machine whose speed changes from step to step, and whose tasks vary on their own; predicted from a
-/// profile that was taken in one such step, and, if it is a real machine, by a simulator that is off. Nine in ten have
-/// to lie in the band, whatever it is that varies.
+/// Steps of a machine whose speed varies between steps and whose tasks vary independently. They are predicted from a
+/// profile taken in one such step, and, for a real machine, by an inaccurate simulator. Nine in ten must lie in the
+/// band, whatever varies.
 TEST(NoiseBand, CoversNineInTenStepsOfARunPredictedFromAProfile) {
     for (const auto& [own, common] : {std::pair{0.1, 0.0}, std::pair{0.0, 0.03}, std::pair{0.05, 0.02}}) {
         std::mt19937 random(5);
@@ -144,7 +144,7 @@ TEST(NoiseBand, IsNoNarrowerThanPredictionsAreOffOnARealMachine) {
 }
 
 TEST(NoiseBand, AveragesOutOverThePartitionsLayers) {
-    // Four independent layers of one cost vary half as much as one alone.
+    // Four independent layers of equal cost vary half as much as one alone.
     const auto width = [](int layers) {
         Profile profile = noisy(layers, 0.2);
         for (LayerProfile& layer : profile.layers) {

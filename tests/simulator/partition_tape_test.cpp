@@ -9,7 +9,7 @@ namespace pipescope {
 namespace {
 using Role = TapeBlock::Role;
 
-/// Input 100, output 200; saves 1000, needs 50 for a while and 70 in backward; keeps its input.
+/// Input 100, output 200. Saves 1000, needs 50 temporarily and 70 in backward, and keeps its input.
 LayerTape linear_tape(bool has_input_gradient) {
     LayerTape tape;
     tape.blocks = {{Role::input, 100}, {Role::output, 200},          {Role::own, 1000},
@@ -39,7 +39,7 @@ TEST(PartitionTape, PlaysItsLayersOneAfterTheOther) {
     const auto tape = recorded_partition_tape(profile, at_size(profile, 1), {LayerId{0}, LayerId{2}});
     ASSERT_TRUE(tape);
     EXPECT_NO_THROW(check_tape(tape->tape, "partition"));
-    // Layer 0's output is the own block 2, kept by layer 1 as its input and let go behind layer 1's backward.
+    // Layer 0's output is the own block 2. Layer 1 keeps it as its input, and it is freed after layer 1's backward.
     EXPECT_EQ(tape->tape.blocks[1], (TapeBlock{Role::own, 200}));
     EXPECT_EQ(tape->tape.forward, (std::vector<std::int32_t>{3, 4, -4, 2, 7, 8, -8, 6}));
     EXPECT_EQ(tape->tape.checkpointed_forward, (std::vector<std::int32_t>{4, -4, 2, 8, -8, 6, -2}));
@@ -54,7 +54,7 @@ TEST(PartitionTape, GivesTheExactMemoryOfAPartition) {
     EXPECT_FALSE(memory.output_kept);
     EXPECT_EQ(memory.forward.total(), 1000 + 200 + 1000 + 200);
     EXPECT_EQ(memory.checkpointed_forward.total(), 200 + 200) << "both outputs for an instant";
-    // Layer 1: 70 more at once, then what it saved goes.
+    // Layer 1: 70 more at first, then its saved bytes are freed.
     EXPECT_EQ(memory.backward.total(), 70);
 }
 
@@ -107,7 +107,8 @@ PipelineOptions on_accelerators(int n, int m) {
 }
 
 TEST(ReservedMemory, CountsWholeSegments) {
-    // Parameters and gradients of 6 MiB each share a segment of 20 MiB; everything else fits the small pool's 2 MiB.
+    // Parameters and gradients of 6 MiB each share a segment of 20 MiB. Everything else fits into the small pool's 2
+    // MiB.
     Profile profile = two_layers();
     profile.layers[0].parameter_bytes = profile.layers[0].gradient_bytes = Bytes{6} << 20;
     const Simulation simulation = simulate(profile, on_accelerators(2, 4), {.reserved = true});
@@ -117,8 +118,8 @@ TEST(ReservedMemory, CountsWholeSegments) {
 }
 
 TEST(ReservedMemory, PlaysTheTapesInTheOrderOfTheSchedule) {
-    // One layer, one lane, in MiB: input 12 (the mini-batch, there from the start), output 14 and 30 saved; 11 more for
-    // a while in forward, 16 in backward. Nothing shares a segment: all are above 10 MiB.
+    // One layer, one lane, in MiB: input 12 (the mini-batch, present from the start), output 14 and 30 saved;
+    // temporarily 11 more in forward and 16 in backward. All blocks are above 10 MiB, so none share a segment.
     LayerTape tape;
     constexpr Bytes kMiB = Bytes{1} << 20;
     tape.blocks = {{Role::input, 12 * kMiB}, {Role::output, 14 * kMiB},          {Role::own, 30 * kMiB},
@@ -134,14 +135,14 @@ TEST(ReservedMemory, PlaysTheTapesInTheOrderOfTheSchedule) {
         options.checkpoint = checkpoint;
         return simulate(profile, options, {.reserved = true}).lanes[0].peak_reserved_bytes / kMiB;
     };
-    // Input 12, saved 30, scratch 12 (11, in whole 2 MiB), output 14; the loss' gradient takes 14; backward's 16 finds
-    // no free block that holds it.
+    // Input 12, saved 30, scratch 12 (11, in whole 2 MiB), output 14. The loss' gradient takes 14. No free block holds
+    // backward's 16.
     EXPECT_EQ(reserved(1, Checkpoint::never), 12 + 30 + 12 + 14 + 14 + 16);
-    // Two: the inputs are 24. Forwards: 30, 12, 14; 30, the 12 again, 14. The loss gathers 28 and takes 28 for their
-    // gradient; backward's 16 fits the 28 that were gathered.
+    // Two micro-batches: the inputs are 24. Forwards: 30, 12, 14; then 30, the 12 again, 14. The loss gathers 28 and
+    // takes 28 for their gradient. Backward's 16 fits into the gathered 28.
     EXPECT_EQ(reserved(2, Checkpoint::never), 24 + 30 + 12 + 14 + 30 + 14 + 28 + 28);
-    // Recomputed: forwards keep nothing but 14 each and share the 12; the loss' 28 and 28; then 30 saved, or what the
-    // 28 gathered leave: 30 does not fit them, 16 does.
+    // With recompute: forwards keep only 14 each and share the 12; the loss takes 28 and 28. Then 30 are saved: they do
+    // not fit into the gathered 28, but backward's 16 do.
     EXPECT_EQ(reserved(2, Checkpoint::always), 24 + 12 + 14 + 14 + 28 + 28 + 30);
 }
 
@@ -172,7 +173,7 @@ TEST(ReservedMemory, IsAboveHalfOfWhatTensorsHoldInEverySchedule) {
             const bool on_host = device_of(options, LaneId{static_cast<std::int64_t>(lane)}) == "cpu";
             const SimulatedLane& each = simulation.lanes[lane];
             EXPECT_EQ(each.peak_reserved_bytes == 0, on_host);
-            // A task's work counts with all that arrives during it, the replay lets it come one after the other.
+            // peak_bytes adds to a task's work all that arrives during it; the replay lets it arrive in sequence.
             EXPECT_TRUE(on_host ||
                         static_cast<double>(each.peak_reserved_bytes) > 0.5 * static_cast<double>(each.peak_bytes))
                 << each.peak_reserved_bytes << " of " << each.peak_bytes << " in round " << round;

@@ -91,7 +91,7 @@ TEST(OptimizerStateFactor, KnowsNamesAndNumbers) {
     EXPECT_EQ(optimizer_state_factor("momentum"), 1);
     EXPECT_EQ(optimizer_state_factor("adam"), 2);
     EXPECT_EQ(optimizer_state_factor("adamw"), 2);
-    // torchgpipe's param_scale, less weights and gradients.
+    // torchgpipe's param_scale, minus weights and gradients.
     EXPECT_EQ(optimizer_state_factor("amsgrad"), 5 - 2);
     EXPECT_EQ(optimizer_state_factor("adadelta"), 4 - 2);
     EXPECT_EQ(optimizer_state_factor("adagrad"), 3 - 2);
@@ -104,7 +104,7 @@ TEST(OptimizerStateFactor, KnowsNamesAndNumbers) {
     }
 }
 
-// bfloat16 with Adam and master weights: weight 2, gradient 2, copy 4, two states of 4 each, 16 bytes a parameter.
+// bfloat16 with Adam and master weights: weight 2, gradient 2, copy 4, two states of 4 each: 16 bytes per parameter.
 TEST(PipelineOptions, MasterWeightsAreFloat32CopiesBesideFloat32State) {
     PipelineOptions options;
     options.optimizer = "adam";

@@ -19,7 +19,7 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-/// Eight layers that save 1000 bytes a sample, with 500 bytes of parameters and gradients each.
+/// Eight layers that save 1000 bytes per sample, with 500 bytes of parameters and gradients each.
 Profile eight_layers() {
     Profile profile = uniform_profile(8);
     for (LayerProfile& layer : profile.layers) {
@@ -41,7 +41,7 @@ PlanRequest request_of(int most, std::int64_t batch) {
 }
 
 TEST(Plan, TriesEveryCombinationOnce) {
-    // Three modes; with one micro-batch never and except_last are the same.
+    // Three modes. With one micro-batch, never and except_last are equal.
     EXPECT_EQ(plan(eight_layers(), request_of(4, 16)).candidates.size(), 4u * (3 + 3 + 2));
     EXPECT_EQ(plan(eight_layers(), request_of(4, 4)).candidates.size(), 4u * (3 + 2)) << "16 chunks of 4 samples are 4";
     EXPECT_EQ(plan(eight_layers(), request_of(20, 4)).candidates.size(), 8u * (3 + 2))
@@ -76,13 +76,14 @@ TEST(Plan, TriesReplicasThatDivideTheBatchAndCountsTheirLanes) {
     const PlanCandidate& best = result.candidates.front();
     EXPECT_EQ(best.simulation.options.replicas, 2);
     EXPECT_EQ(num_devices(best.simulation), 4u);
-    // 4 lanes of half a batch of 12: a million samples take 4 lanes' hours.
+    // 4 lanes with half a batch of 12 each: a million samples take the hours of 4 lanes.
     EXPECT_NEAR(best.cost, 4 * 1e6 / best.simulation.samples_per_second / 3600, 1e-9);
     const auto alone = std::find_if(result.candidates.begin(), result.candidates.end(), [](const PlanCandidate& each) {
         return each.simulation.options.replicas == 2 && each.simulation.lanes.size() == 1;
     });
     ASSERT_NE(alone, result.candidates.end());
-    // 8 layers of 1000 + 2000 ns a sample, 6 samples, and a ring of two: all gradients, 2000 bytes, once over the link.
+    // 8 layers of 1000 + 2000 ns per sample, 6 samples, and a ring of two: all gradients, 2000 bytes, once over the
+    // link.
     EXPECT_EQ(alone->simulation.step_time, Nanoseconds{6 * 8 * 3000 + 2000});
     request.replicas = {5};
     EXPECT_THAT([&] { plan(eight_layers(), request); }, ThrowsMessage<UsageError>(HasSubstr("replicas from 5 on")));
@@ -112,7 +113,7 @@ TEST(Plan, NamesTheSizesToProfileWhereTheBestIsExtrapolated) {
     EXPECT_TRUE(plan(profile, request).sizes_to_profile.empty());
 }
 
-/// As a reader of the remedy would change the request.
+/// Applies a remedy to the request, like its reader would.
 PlanRequest followed(PlanRequest request, const std::string& remedy) {
     std::istringstream words(remedy);
     std::string option;
@@ -243,7 +244,7 @@ TEST(Plan, CountsCostPerMillionSamples) {
     request.chunks = {1};
     request.checkpoints = {Checkpoint::never};
     request.price_per_lane_hour = 3.6;
-    // 8 layers of 3000 ns a sample: 24 ms a thousand samples, 24 s a million, at 0.001 a second
+    // 8 layers of 3000 ns per sample: 24 ms per thousand samples, 24 s per million, at 0.001 per second
     EXPECT_NEAR(plan(eight_layers(), request).candidates[0].cost, 24 * 0.001, 1e-9);
 }
 
@@ -328,7 +329,7 @@ TEST(Plan, StopsWhenToldTo) {
         last = done;
         return done < 0.5;
     };
-    // What the other thread has done by then is a matter of luck: it may be all.
+    // The progress of the other thread by then is random; it may have finished.
     request.threads = 2;
     EXPECT_TRUE(plan(eight_layers(), request).cancelled);
 
@@ -356,7 +357,8 @@ TEST(Plan, TellsOfOtherThreadsUntilTheyAreDone) {
     EXPECT_TRUE(plan(eight_layers(), request).cancelled) << "heard even with the last candidate";
 }
 
-// 2 or 4 lanes with two partitions each: 3 lanes do not divide 4 or 16 micro-batches, nor do any 1.
+// 2 or 4 lanes with two partitions each: 3 lanes divide neither 4 nor 16 micro-batches, and 1 micro-batch is never
+// enough.
 TEST(Plan, DealsOutTwoPartitionsALaneWhereInterleaved) {
     PlanRequest request = request_of(4, 16);
     request.schedules = {"interleaved"};
@@ -370,7 +372,7 @@ TEST(Plan, DealsOutTwoPartitionsALaneWhereInterleaved) {
         EXPECT_EQ(options.placement.at(lanes), LaneId{0});
         EXPECT_EQ(options.placement.at(lanes + 1), LaneId{1});
     }
-    // With nothing on the links, twice the partitions halve the ends of the pipeline.
+    // With free links, twice the partitions halve the ends of the pipeline.
     request.schedules = {"1f1b", "interleaved"};
     request.partitions = {4};
     request.chunks = {4};

@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace pipescope {
-/// A layer measured at size 1 only, so that its costs are proportional to the samples.
+/// A layer measured only at size 1, so that its costs are proportional to the samples.
 inline LayerProfile layer_of(double forward, double backward, double output = 0) {
     LayerProfile layer;
     layer.name = "layer";
@@ -24,7 +24,7 @@ inline Profile profile_of(std::vector<LayerProfile> layers) {
     return profile;
 }
 
-/// n layers of forward 1, backward 2, recompute 1 thousand ns.
+/// n layers with a forward of 1000 ns, a backward of 2000 ns and a recompute of 1000 ns.
 inline Profile uniform_profile(int n) {
     return profile_of(std::vector<LayerProfile>(static_cast<std::size_t>(n), layer_of(1000, 2000)));
 }

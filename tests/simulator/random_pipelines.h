@@ -7,7 +7,7 @@
 #include <random>
 
 namespace pipescope {
-/// Layers of any cost, some aliasing, some keeping their input or output; with a skip if asked.
+/// Layers of random costs; some alias or keep their input or output. With a skip on request.
 inline Profile random_profile(std::mt19937& random, std::size_t layers, bool with_skip) {
     const auto up_to = [&](int most) { return static_cast<double>(random() % static_cast<unsigned>(most)); };
     Profile profile = profile_of({});
@@ -62,7 +62,8 @@ inline Balance random_balance(std::mt19937& random, std::size_t layers, int n) {
     return Balance(parts);
 }
 
-/// n lanes with or without links, of equal or different speeds, on one device or many; micro-batches of 1 to 3 samples.
+/// n lanes with or without links, of equal or different speeds, on one or several devices. Micro-batches of 1 to 3
+/// samples.
 inline PipelineOptions random_options(std::mt19937& random, const Balance& balance) {
     const std::size_t n = balance.num_partitions();
     PipelineOptions options;

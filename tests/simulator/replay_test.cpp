@@ -16,7 +16,7 @@
 
 namespace pipescope {
 namespace {
-/// A run of two steps that went as simulated, but for a hand-off before each task.
+/// A run of two steps like the simulation, except for a hand-off before each task.
 class ReplayOfARun : public ::testing::Test {
 protected:
     ReplayOfARun() {
@@ -81,8 +81,8 @@ TEST(ReplayOfTurns, WaitsForTheCoreAsTheRunDid) {
     EXPECT_LT(unaware->step_time, simulated.step_time);
 }
 
-/// A step in which `lanes` lanes got `cores` cores in some order of many: whenever a core is free, one of those that
-/// wait.
+/// A step in which `lanes` lanes shared `cores` cores in a random order: each free core goes to one of the waiting
+/// lanes.
 MeasuredTasks step_in_some_order(const TaskGraph& graph, const std::vector<std::int64_t>& durations, int cores,
                                  std::mt19937& random) {
     const TaskClock clock(graph);
@@ -157,7 +157,7 @@ TEST_F(ReplayOfARun, IsShorterByTheHandOffsAndExactWithThem) {
 }
 
 TEST_F(ReplayOfARun, SeesATaskThatDidNotWaitAsTheScheduleSays) {
-    // Lane 1's last backward ran before lane 1's first forward ended: no gap can give that back.
+    // Lane 1's last backward ran before its first forward ended: no gap can reproduce that.
     for (Slice& slice : timeline_.slices) {
         if (slice.lane == LaneId{1} && slice.key.kind == TaskKind::backward && slice.key.micro_batch == 0) {
             slice.end -= slice.start - Nanoseconds{slice.key.step * 1'000'000};

@@ -49,7 +49,7 @@ TEST(CompareSchedules, TriesEveryWayToUseTheLanes) {
 }
 
 TEST(CompareSchedules, ShowsWhatTheExplainerTells) {
-    // Four lanes, two layers each: utilization 1/4 one at a time; 8 / 11 with eight micro-batches.
+    // Four lanes, two layers each: utilization 1/4 one at a time, and 8 / 11 with eight micro-batches.
     const ScheduleComparison comparison = compare_schedules(eight_layers(), options_for(4, 8));
     EXPECT_NEAR(named(comparison, "model-parallel").simulation.utilization, 1.0 / 4, 1e-12);
     EXPECT_NEAR(named(comparison, "gpipe, never").simulation.utilization, 8.0 / 11, 1e-12);

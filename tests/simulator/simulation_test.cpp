@@ -22,7 +22,7 @@ PipelineOptions uniform_options(int n, int m, Checkpoint checkpoint) {
     return options_of(std::vector<std::int64_t>(static_cast<std::size_t>(n), 1), m, checkpoint);
 }
 
-/// One lane per line, a letter per slice with its micro-batch and, behind @, its start in thousands of ns.
+/// One lane per line, a letter per slice with its micro-batch and, after @, its start in thousands of ns.
 std::string picture(const Simulation& simulation, int lane) {
     std::string text;
     for (const Slice& slice : simulation.timeline.slices) {
@@ -42,7 +42,7 @@ struct UniformCase {
     std::int64_t always, except_last, never;  ///< thousands of ns
 };
 
-// T = (m + n - 1) f + s r + m b + (n - 1) b with s recomputed micro-batches, here f = r = 1 and b = 2 (torchgpipe's
+// T = (m + n - 1) f + s r + m b + (n - 1) b with s recomputed micro-batches. Here f = r = 1 and b = 2 (torchgpipe's
 // order with early recompute).
 TEST(Simulate, UniformPipelinesTakeTheClosedForm) {
     for (const UniformCase& each :
@@ -72,7 +72,7 @@ TEST(Simulate, LaysOutASmallPipelineAsOnPaper) {
 }
 
 TEST(Simulate, RecomputesWhileTheGradientIsStillComing) {
-    // never starts before the loss at 3, though lane 0 is free from 2 on; then B1 of lane 1 runs 4..6
+    // never starts before the loss at 3, although lane 0 is free from 2 on; then B1 of lane 1 runs 4..6
     const Simulation simulation = simulate(uniform_profile(2), uniform_options(2, 2, Checkpoint::always));
     EXPECT_EQ(picture(simulation, 0), "F0@0 F1@1 R1@3 B1@6 R0@8 B0@9");
     EXPECT_EQ(picture(simulation, 1), "F0@1 F1@2 R1@3 B1@4 R0@6 B0@7");
@@ -101,7 +101,7 @@ TEST(Simulate, ExceptLastWithOneMicroBatchIsNever) {
 }
 
 TEST(Simulate, SendsOneMicroBatchAfterTheOtherOverALinkSlowerThanCompute) {
-    // 3000 bytes at 1e9 a second take 3000 ns, three forwards.
+    // 3000 bytes at 1e9 per second take 3000 ns, three forwards.
     // lane 0    F0 F1           .  (copies 1..4, 4..7)
     // lane 1              F0@4       F1@7  B1@8 B0@10      (copies back 10..13, 13..16)
     // lane 0                                               B1@13 B0@16
@@ -124,7 +124,7 @@ TEST(Simulate, AddsLatencyToEveryCopyAndNothingWithinADevice) {
 }
 
 TEST(Simulate, GivesEachMicroBatchTheTimeOfItsOwnSize) {
-    // 7 samples in 3 micro-batches: 3, 2, 2; measured at 1 and 3 samples, so 2 lies between.
+    // 7 samples in 3 micro-batches: 3, 2, 2. Measured at 1 and 3 samples, so 2 is interpolated.
     Profile profile = uniform_profile(1);
     profile.samples = {1, 3};
     profile.layers[0].forward_ns = {100, 500};
@@ -187,7 +187,7 @@ TEST(Simulate, ComparesWithTheFastestLaneAlone) {
     profile.loss_ns = {500};
     PipelineOptions options = uniform_options(2, 4, Checkpoint::always);
     const Simulation simulation = simulate(profile, options);
-    // One lane, no recompute: 4 * 2 * 3000 and the loss of 2000.
+    // One lane without recompute: 4 * 2 * 3000, and the loss of 2000.
     EXPECT_NEAR(simulation.speedup, 26000.0 / static_cast<double>(simulation.step_time.count()), 1e-12);
     EXPECT_NEAR(simulation.samples_per_second, 4e9 / static_cast<double>(simulation.step_time.count()), 1e-6);
     EXPECT_DOUBLE_EQ(simulate(profile, options_of({2}, 4, Checkpoint::never)).speedup, 1);

@@ -47,7 +47,7 @@ TEST(RankCorrelation, RefusesUnequalLengths) {
     EXPECT_THROW(rank_correlation(std::vector<double>{1}, std::vector<double>{1, 2}), Error);
 }
 
-// Medians of each column on its own would pair 326 measured with 169 simulated and print -32 % beside them.
+// Separate medians of each column would show 326 measured, 169 simulated and -32 % in one row.
 TEST(ErrorsOf, ShowsOneRunWholeThatOfMedianError) {
     ValidatedRun middle = run_of(microseconds(250), microseconds(169));
     middle.comparison.simulated_bubble_fraction = 0.25;
@@ -164,7 +164,7 @@ TEST(Candidates, ThatNeverRanAreLeftOutOfAnInterruptedValidation) {
     EXPECT_EQ(candidates_that_ran(candidates).size(), 1U);
 }
 
-/// What is found, whether it is reached, and whether it is judged.
+/// Value found, whether the goal is reached, and whether it is judged.
 using Verdict = std::tuple<double, bool, bool>;
 std::map<std::string, Verdict> verdicts(const ValidationSummary& summary, const ValidationGoal& goal) {
     std::map<std::string, Verdict> found;
@@ -174,7 +174,7 @@ std::map<std::string, Verdict> verdicts(const ValidationSummary& summary, const 
     return found;
 }
 
-/// Of five pipelines whose equal runs differ by half a per cent.
+/// Results of five pipelines whose equal runs differ by half a per cent.
 ValidationSummary quiet_summary() {
     ValidationSummary summary;
     summary.candidates = 5;
@@ -233,8 +233,8 @@ TEST(ValidationGoal, IsMissedByAnOrderThatWasPredictedWrong) {
     EXPECT_TRUE(std::get<2>(verdicts(summary, {})["step_error_mean"]));
 }
 
-// Equal runs that differ by a third hide whatever is wrong: no goal that hangs on times is reached, however well it
-// looks, nor missed. What does not hang on them is judged.
+// Differences of a third between equal runs hide all errors: goals that depend on times are neither reached nor missed.
+// Other goals are judged.
 TEST(ValidationGoal, IsNotJudgedWhereTheMachineDoesNotRepeatItself) {
     ValidationSummary summary = quiet_summary();
     summary.replay_error = {0.2, 0.2};

@@ -23,7 +23,7 @@ std::string export_of(const std::filesystem::path& path) {
     return out.str();
 }
 
-/// A GPipe step of m = 2, n = 2 in which every task takes 1,001 ns and each lane and channel is serial.
+/// A GPipe step with m = 2, n = 2. Every task takes 1,001 ns; lanes and channels are serial.
 Timeline pipeline(Source source) {
     const TaskGraph graph = gpipe_schedule({.num_partitions = 2, .num_micro_batches = 2});
     Timeline timeline{source, {{"lane 0", "cpu"}, {"lane 1", "cuda:\"0\""}}, {}};
@@ -47,7 +47,7 @@ std::vector<json> with(const json& trace, const std::string& field, const json& 
 
 class ChromeExport : public testing::Test {
 protected:
-    /// What the trace becomes, parsed.
+    /// The exported trace as parsed JSON.
     json exported(const std::function<void(TraceWriter&)>& fill) {
         {
             TraceWriter writer(folder_ / "t.sqlite", IfExists::replace);
@@ -176,7 +176,7 @@ TEST_F(ChromeExport, HasStepsMemoryCountersAndWhatWasLost) {
     EXPECT_EQ(trace.at("otherData").at("diagnostics").at(0), "warning: nvtx: 3 dropped");
 }
 
-// What Holistic Trace Analysis 0.5.0 needs: else its temporal breakdown ends with an IndexError.
+// Holistic Trace Analysis 0.5.0 needs this; otherwise its temporal breakdown fails with an IndexError.
 TEST_F(ChromeExport, HasARankAndGivesMeasuredTasksAStream) {
     const json both = exported([](TraceWriter& writer) {
         writer.add_timeline(pipeline(Source::measured));

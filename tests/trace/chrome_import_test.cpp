@@ -17,7 +17,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-// As PyTorch's profiler writes it: ts in us since the epoch less baseTimeNanoseconds, with decimals.
+// A file of PyTorch's profiler: ts in us since the epoch minus baseTimeNanoseconds, with decimals.
 constexpr const char* kKineto = R"json({
   "schemaVersion": 1,
   "deviceProperties": [{"id": 0, "name": "NVIDIA H200", "totalGlobalMem": 150000000000}],

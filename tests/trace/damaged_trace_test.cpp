@@ -18,7 +18,7 @@
 
 namespace pipescope {
 namespace {
-/// As many rounds as fit, at least some and always the same ones first: a slow machine does fewer.
+/// As many rounds as time allows, with a minimum. The first ones are always the same.
 constexpr int kMostRounds = 400;
 constexpr int kFewestRounds = 40;
 constexpr std::chrono::seconds kTime{5};
@@ -28,8 +28,8 @@ std::string bytes_of(const std::filesystem::path& path) {
     return {std::istreambuf_iterator<char>(file), {}};
 }
 
-/// Opens a damaged file and uses all of it. Damage that is noticed is an error of ours; values that merely changed
-/// cannot be told from right ones.
+/// Opens a damaged file and uses all of it. Detected damage gives one of our errors; merely changed values cannot be
+/// detected.
 void use(const std::filesystem::path& path) {
     try {
         const OpenedTrace trace = open_trace(path);
@@ -73,7 +73,7 @@ void change_bytes(std::string& bytes, std::mt19937& random) {
         bytes[random() % bytes.size()] = static_cast<char>(random());
     }
 }
-/// What text files suffer: a digit, a bracket, a quote in the wrong place.
+/// Typical damage of text files: a digit, a bracket or a quote in the wrong place.
 void change_text(std::string& bytes, std::mt19937& random) {
     constexpr std::string_view kSigns = "0123456789-.eE[]{},:\"\\ntrufals";
     for (int k = 0; k < 2; ++k) {
@@ -97,7 +97,7 @@ protected:
         gzclose(file);
         return folder_ / "t.json.gz";
     }
-    /// As nsys leaves it: without our tables.
+    /// A trace as written by nsys, without our tables.
     std::filesystem::path as_nsys() {
         SQLite::Database db(folder_ / "t.sqlite", SQLite::OPEN_READWRITE);
         std::vector<std::string> ours;

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 namespace pipescope {
-/// Writes a measured task with its range, as the recorder does; returns its id.
+/// Writes a measured task with its range, like the recorder. Returns its id.
 inline std::int64_t add_measured_task(TraceWriter& writer, const TaskKey& key, std::int32_t lane, std::int64_t thread,
                                       std::int64_t start, std::int64_t end) {
     NvtxRecord range;
@@ -19,7 +19,7 @@ inline std::int64_t add_measured_task(TraceWriter& writer, const TaskKey& key, s
     return writer.add_task({key, LaneId{lane}, Nanoseconds{start}, Nanoseconds{end}, 0}, Source::measured, row);
 }
 
-/// A launch on `thread` of process 7 at `launch`, and the kernel it caused.
+/// Adds a launch on `thread` of process 7 at `launch`, and its kernel.
 inline void add_launched_kernel(CuptiRows& rows, std::uint32_t correlation, std::uint32_t thread, std::int64_t launch,
                                 std::uint32_t stream, std::int64_t start, std::int64_t end) {
     rows.add(ApiRecord{launch, launch + 1, false, thread, correlation, "cudaLaunchKernel_v7000", 0});
@@ -31,7 +31,6 @@ inline void add_launched_kernel(CuptiRows& rows, std::uint32_t correlation, std:
     rows.add(kernel);
 }
 
-/// One task with one kernel.
 inline void add_device_sample(TraceWriter& writer) {
     add_measured_task(writer, {0, TaskKind::forward, 0, 0, -1}, 0, std::int64_t{7} << 24 | 9, 100, 200);
     CuptiRows rows(writer, 7);

@@ -12,7 +12,7 @@ namespace pipescope {
 namespace {
 constexpr std::int64_t kProcess = std::int64_t{7} << 24;
 
-/// A trace whose device work was attributed.
+/// A trace with attributed device work.
 class DeviceWorkOf {
 public:
     explicit DeviceWorkOf(const std::function<void(TraceWriter&, CuptiRows&)>& body) {
@@ -76,7 +76,7 @@ TEST(DeviceWork, CountsOverlappingKernelsOnce) {
 }
 
 TEST(DeviceWork, OfAutogradsThreadBelongsToTheTaskOfItsStreamsLane) {
-    // Two lanes, streams 13 and 14; both backwards run at once, and one thread, 5, launches the kernels of both.
+    // Two lanes, streams 13 and 14. Both backwards run at the same time, and thread 5 launches the kernels of both.
     std::int64_t left = 0;
     std::int64_t right = 0;
     const DeviceWorkOf trace([&](TraceWriter& writer, CuptiRows& rows) {

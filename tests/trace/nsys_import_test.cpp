@@ -9,8 +9,8 @@ namespace pipescope {
 namespace {
 using testing::ElementsAre;
 
-// Databases as exports of nsys make them: tables where there are rows, no constraints, no indexes. A real globalTid has
-// bits above 48 set, those of the machine.
+// Databases like nsys exports: tables only if they have rows, no constraints, no indexes. A real globalTid has bits of
+// the machine above bit 48.
 constexpr std::int64_t kMachine = std::int64_t{1} << 48;
 constexpr std::int64_t kProcess = kMachine | std::int64_t{0x6f} << 24;
 
@@ -20,7 +20,7 @@ std::string strings() {
            "(5, 'cudaLaunchKernel_v7000'), (6, 'pipescope'), (7, 'worker');";
 }
 
-/// NVTX_EVENTS of export 3.16.1; columns behind `floatValue` stay NULL.
+/// NVTX_EVENTS of export 3.16.1. Columns after `floatValue` stay NULL.
 std::string nvtx(const std::string& rows) {
     return "CREATE TABLE NVTX_EVENTS (start INTEGER NOT NULL, end INTEGER, eventType INTEGER NOT NULL, rangeId "
            "INTEGER, "

@@ -8,7 +8,7 @@
 #include <limits>
 
 namespace pipescope {
-/// A GPipe step of m = 3, n = 2, one task after the other, with times that us as a double would not hold.
+/// A GPipe step with m = 3, n = 2, tasks in sequence, at times that a double in us cannot represent.
 inline Timeline sample_timeline(Source source) {
     const TaskGraph graph = gpipe_schedule({.num_partitions = 2, .num_micro_batches = 3});
     Timeline timeline{source, {{"lane 0", "cpu"}, {"lane \"1\"", "cuda:0"}}, {}};
@@ -20,7 +20,6 @@ inline Timeline sample_timeline(Source source) {
     return timeline;
 }
 
-/// A trace with rows in every table.
 inline void write_sample_trace(const std::filesystem::path& path) {
     TraceWriter writer(path, IfExists::refuse);
     writer.set_run("model", R"("mlp, \"deep\"")");

@@ -31,7 +31,7 @@ std::string chrome_of(const OpenedTrace& trace) {
     return out.str();
 }
 
-/// A NaN is as good as another one.
+/// Replaces NaN, which never compares equal.
 std::vector<StepRecord> without_nan(std::vector<StepRecord> steps) {
     for (StepRecord& step : steps) {
         step.training_loss = std::isnan(step.training_loss) ? -1 : step.training_loss;
@@ -48,7 +48,7 @@ std::vector<std::string> rows_of(const OpenedTrace& trace, const RangeTrack& tra
     return rows;
 }
 
-/// Everything of each range, its texts instead of their numbers.
+/// All fields of each range, with texts instead of their numbers.
 std::vector<std::string> ranges_of(const OpenedTrace& trace, const RangeTrack& track) {
     std::vector<std::string> ranges;
     for (const TraceRange& range : track.ranges) {
@@ -121,7 +121,7 @@ TEST(OpenTrace, GivesAPipeScopeTraceBackFromItsChromeExport) {
     ASSERT_EQ(original.counters.size(), 1U);
     EXPECT_EQ(original.counters[0].points.size(), 3U);
     EXPECT_EQ(back.counters, original.counters);
-    // and once more through JSON: nothing is lost step by step
+    // and again through JSON: repeated conversion loses nothing
     const OpenedTrace again = open_trace(file_with(folder, "again.json", chrome_of(back)));
     EXPECT_EQ(again.measured, original.measured);
     EXPECT_EQ(again.memory, original.memory);

@@ -18,7 +18,7 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::Not;
 
-/// What the shell's command prints, stderr included.
+/// Output of the shell command, including stderr.
 std::string output_of(const std::string& command) {
     FILE* pipe = popen((command + " 2>&1").c_str(), "r");
     std::string output;
@@ -32,12 +32,12 @@ std::string output_of(const std::string& command) {
     return output;
 }
 
-/// What docs/examples/read_trace.py prints.
+/// Output of docs/examples/read_trace.py.
 std::string read_by_python(const std::filesystem::path& path) {
     return output_of("python3 " PIPESCOPE_DOCS "/examples/read_trace.py '" + path.string() + "'");
 }
 
-/// The block with pandas in docs/python.md.
+/// The pandas example in docs/python.md.
 std::string pandas_block() {
     std::ifstream file(PIPESCOPE_DOCS "/python.md");
     std::stringstream page;
@@ -73,7 +73,7 @@ TEST(PythonExample, RunsWithPandasAsThePageSays) {
     EXPECT_THAT(output, AllOf(HasSubstr("measured"), HasSubstr("linear"), Not(HasSubstr("Traceback"))));
 }
 
-// Also where there is no pandas.
+// Also runs without pandas.
 TEST(PythonExample, AsksWithPandasWhatTheTraceAnswers) {
     const TemporaryFolder folder;
     write_example(folder);
@@ -101,7 +101,7 @@ TEST(PythonExample, ReadsATraceAndItsProfileWithoutOtherPackages) {
         writer.set_run("model", "\"mlp\"");
         writer.set_profile(R"({"format": "pipescope.profile", "layers": [
             {"name": "linear", "forward_ns": [2000000], "backward_ns": [3500000]}]})");
-        // Two lanes that work one after the other: each waits half of the time.
+        // Two lanes that alternate: each waits half of the time.
         Timeline timeline{Source::measured, {{"lane 0", "cpu"}, {"lane 1", "cpu"}}, {}};
         for (int j = 0; j < 2; ++j) {
             timeline.slices.push_back(

@@ -23,7 +23,7 @@ std::vector<std::string> lines_of_the_page() {
     return lines;
 }
 
-/// The page's indented blocks.
+/// The indented blocks of the page.
 std::vector<std::string> queries() {
     std::vector<std::string> found;
     bool inside = false;
@@ -40,7 +40,7 @@ std::vector<std::string> queries() {
     return found;
 }
 
-/// Something of every kind that CUPTI reports, but for kernels and calls.
+/// Adds rows of every kind that CUPTI reports, except kernels and calls.
 void add_rows_of_every_kind(TraceWriter& writer) {
     const DeviceSpan span{100, 200, 0, 1, 13, 5, 0};
     constexpr std::uint64_t kSameEvent = 77;

@@ -15,7 +15,7 @@ namespace pipescope {
 namespace {
 using testing::ElementsAre;
 
-/// A file that a PipeScope of version 1 wrote, as SQL.
+/// A file written by a PipeScope of version 1, from SQL.
 std::filesystem::path version_1(const TemporaryFolder& folder) {
     std::ostringstream sql;
     sql << std::ifstream(PIPESCOPE_TRACE_DATA "/version_1.sql").rdbuf();

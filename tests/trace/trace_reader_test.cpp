@@ -26,7 +26,6 @@ void run_sql(const std::filesystem::path& path, const std::string& sql) {
     SQLite::Database(path, SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec(sql);
 }
 
-/// A finished trace with `tasks` slices on two lanes.
 void write_trace(const std::filesystem::path& path, int tasks) {
     TraceWriter writer(path, IfExists::refuse);
     Timeline timeline{Source::measured, {{"lane 0", "cpu"}, {"lane 1", "cpu"}}, {}};
@@ -38,7 +37,7 @@ void write_trace(const std::filesystem::path& path, int tasks) {
     writer.close();
 }
 
-/// Reads all a trace holds, as the viewer and compare do.
+/// Reads everything in a trace, like the viewer and compare.
 void read_everything(const std::filesystem::path& path) {
     const TraceReader reader(path);
     reader.run();
@@ -232,7 +231,7 @@ TEST(TraceReader, SurvivesRandomBytesInTheFile) {
         try {
             read_everything(file_with(folder, bytes));
         } catch (const TraceError&) {
-            // Damage that is noticed is reported so; values that merely changed cannot be told from right ones.
+            // Detected damage is reported; merely changed values cannot be detected.
         }
     }
 }

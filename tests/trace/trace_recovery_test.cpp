@@ -20,7 +20,7 @@ using testing::ThrowsMessage;
 
 constexpr int kTasksPerCommit = 20'000;
 
-/// Writes tasks without end, telling the pipe how many are committed.
+/// Writes tasks forever, and reports the number of committed ones through the pipe.
 [[noreturn]] void write_until_killed(const std::filesystem::path& path, int pipe) {
     TraceWriter writer(path, IfExists::refuse);
     for (std::int64_t k = 1;; ++k) {
@@ -39,7 +39,8 @@ constexpr int kTasksPerCommit = 20'000;
     }
 }
 
-/// Kills a writing process some tasks after its second commit; returns how many tasks it had committed for certain.
+/// Kills a writing process some tasks after its second commit. Returns the number of tasks that were certainly
+/// committed.
 std::int64_t kill_a_writer(const std::filesystem::path& path, std::mt19937& random) {
     int ends[2];
     if (pipe(ends) != 0) {

@@ -12,7 +12,7 @@
 
 namespace pipescope {
 namespace {
-/// "name" of a column of integers, "name:TYPE" of another one, "!" behind one that is never NULL; in order.
+/// Columns in order: "name" for an integer, "name:TYPE" for other types, with "!" if it is never NULL.
 std::string columns_of(SQLite::Database& db, const std::string& table) {
     return db
         .execAndGet(
@@ -22,7 +22,6 @@ std::string columns_of(SQLite::Database& db, const std::string& table) {
         .getString();
 }
 
-/// The rows of an ENUM_ table.
 std::string rows_of(SQLite::Database& db, const std::string& table) {
     return db.execAndGet("SELECT group_concat(id || ' ' || name || ' ' || label, ', ') FROM " + table).getString();
 }
@@ -38,7 +37,7 @@ TEST_F(TraceSchema, IsToldFromOtherDatabasesByItsHeader) {
     EXPECT_EQ(read_text(folder_ / "t.sqlite").substr(68, 4), "Pipe");
 }
 
-// Names, types and order as an export of nsys 2024.6.2 has them; copyCount and eventSyncId came with later ones.
+// Names, types and order equal those of nsys 2024.6.2 exports. copyCount and eventSyncId come from later versions.
 TEST_F(TraceSchema, HasTheTablesAndColumnsOfAnNsysExport) {
     const std::map<std::string, std::string> expected = {
         {"StringIds", "id! value:TEXT!"},
@@ -152,7 +151,7 @@ TEST_F(TraceSchema, HasTheEnumRowsOfAnNsysExport) {
         EXPECT_EQ(columns_of(db, table), "id! name:TEXT label:TEXT") << table;
         EXPECT_EQ(rows_of(db, table), rows) << table;
     }
-    // Readers join kernels with this one, and lose those whose number is not in it.
+    // Readers join kernels with this table, and lose those whose number it lacks.
     EXPECT_THAT(rows_of(db, "ENUM_CUDA_KERNEL_LAUNCH_TYPE"),
                 testing::StartsWith("0 CUDA_KERNEL_LAUNCH_TYPE_UNKNOWN Unknown, "
                                     "1 CUDA_KERNEL_LAUNCH_TYPE_REGULAR Regular, "
@@ -182,7 +181,7 @@ TEST_F(TraceSchema, HasOurOwnTablesAsDocumented) {
     }
 }
 
-// While a run is recorded they would cost more than the rows.
+// During a recording, indexes would cost more than the rows.
 TEST(TraceSchemaIndexes, ComeWhenTheTraceIsClosed) {
     const TemporaryFolder folder;
     const auto indexes = [&] {

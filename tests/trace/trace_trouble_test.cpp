@@ -41,7 +41,7 @@ TEST(TraceTrouble, AFullDiskIsNamedCountedAndLeavesWhatWasCommitted) {
     EXPECT_THAT([&] { writer.close(); }, ThrowsMessage<TraceError>(HasSubstr("rows are missing")));
     const OpenedTrace trace = open_trace(folder / "t.sqlite");
     EXPECT_EQ(trace.measured.slices.size(), 1u);
-    // The room the lost rows gave back is enough to say so.
+    // The space of the lost rows suffices to report the loss.
     EXPECT_GT(trace.dropped(), 100);
     ASSERT_EQ(trace.diagnostics.size(), 1u);
     EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("rows could not be written"));

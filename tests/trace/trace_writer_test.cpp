@@ -26,7 +26,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-/// A small valid trace whose run value "model" tells it apart.
+/// A small valid trace, identified by its run value "model".
 void write_trace(const std::filesystem::path& path, const std::string& model) {
     TraceWriter writer(path, IfExists::refuse);
     writer.set_run("model", nlohmann::json(model).dump());
@@ -139,7 +139,7 @@ TEST(TraceWriter, LeavesOnePlainFileWhenClosed) {
     EXPECT_EQ(db.execAndGet("PRAGMA journal_mode").getString(), "delete");
 }
 
-// Somebody who opens the file as soon as it is there, and reads what there is.
+// Another process opens the file as soon as it exists, and reads its contents.
 TEST(TraceWriter, IsMadeUnderTheEyesOfAnother) {
     const TemporaryFolder folder;
     for (int round = 0; round < 50; ++round) {

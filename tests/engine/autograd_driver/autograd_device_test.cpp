@@ -1,4 +1,4 @@
-// The paper's driver on an accelerator: copies on streams of their own, which autograd's threads only issue.
+// The paper's driver on an accelerator: autograd's threads only issue copies, which run on streams of their own.
 
 #include "engine/engine_error.h"
 #include "engine/lane_device.h"

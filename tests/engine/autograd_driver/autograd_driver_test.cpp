@@ -1,4 +1,4 @@
-// The paper's driver against the plain model, and the order it tells autograd.
+// Compares the paper's driver with the plain model, and checks the order that it imposes on autograd.
 
 #include "engine/current_task.h"
 #include "engine/engine_error.h"
@@ -27,7 +27,7 @@ using ::testing::ThrowsMessage;
 constexpr std::array kModes = {Checkpoint::always, Checkpoint::except_last, Checkpoint::never};
 const auto kLoss = [](const Tensors& output, const Tensors& target) { return mean_square(output[0], target[0]); };
 
-/// Keeps the tasks in the order in which they started.
+/// Records tasks in the order of their starts.
 class TaskLog final : public TaskObserver {
 public:
     void placed(const at::Tensor&, LaneId) override {}
@@ -50,7 +50,7 @@ public:
                      [kind](const TaskKey& key) { return key.kind == kind; });
         return tasks;
     }
-    /// Where the task started, in the order of all.
+    /// Position of the task's start among all starts.
     std::ptrdiff_t place_of(TaskKind kind, int micro_batch, int partition) const {
         const auto found = std::find_if(started_.begin(), started_.end(), [&](const TaskKey& key) {
             return key.kind == kind && key.micro_batch == micro_batch && key.partition == partition;
@@ -124,7 +124,7 @@ TEST(AutogradDriver, HasThePlainModelsGradientsWithoutItsParts) {
     expect_plain_gradients(dropout_mlp(), {2, 2, 2}, {.dependency = false, .copy_streams = false, .portals = false});
 }
 
-/// Stashes x, three layers on adds it.
+/// Stashes x and adds it three layers later.
 std::vector<LayerSpec> skip_model() {
     const auto spec = [](std::string name, SkipNames names, SkipForward forward) {
         return LayerSpec{std::move(name), [=] { return skippable_layer(nullptr, names, forward); }};

@@ -11,7 +11,7 @@ namespace pipescope {
 namespace {
 using ::testing::ElementsAre;
 
-/// Writes the entry into the list when backward comes through.
+/// Appends the entry to the list when backward passes through.
 Tensors logged(std::vector<std::string>& list, const std::string& entry, const Tensors& tensors) {
     return send_through(
         "Log", [&list, entry](const Tensors&) { list.push_back(entry); }, tensors);
@@ -26,8 +26,8 @@ TEST(Dependency, LeavesValuesAndGradientsAsTheyAre) {
     EXPECT_TRUE(torch::equal(x.grad(), torch::full({2}, 5.0)));
 }
 
-/// Backward through two branches; autograd takes nodes with high numbers first, and numbers count by thread: those of
-/// the joined branch, made in a new thread, are the lowest.
+/// Goes backward through two branches. Autograd prefers nodes with high numbers, which count per thread: those of the
+/// joined branch, created in a new thread, are the lowest.
 std::vector<std::string> order_of_two_branches(bool tied) {
     std::vector<std::string> order;
     const at::Tensor x = torch::ones({2}, torch::requires_grad());

@@ -7,7 +7,7 @@
 
 namespace pipescope {
 namespace {
-/// `steps` steps of `tasks` forwards each, one after the other.
+/// A run of `steps` steps with `tasks` forwards each, in sequence.
 TraceDocument longRun(int steps, int tasks) {
     Timeline timeline{Source::measured, {{"lane 0", "cpu"}}, {}};
     std::int64_t time = 0;

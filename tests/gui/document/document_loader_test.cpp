@@ -116,7 +116,7 @@ TEST(DocumentLoader, TellsApartWhatEachSourceLost) {
     EXPECT_THAT(measuredHeadline(*document, 1).toStdString(), HasSubstr("not given, records were lost"));
 }
 
-// A kill ends the last step in the middle: what is missing there would count as idle.
+// A kill leaves the last step incomplete: missing tasks would count as idle time.
 TEST(DocumentLoader, GivesNoBubbleOfAStepThatAKillCutShort) {
     const auto path = temporaryPath("killed.sqlite");
     writeSampleTrace(path);

@@ -71,7 +71,7 @@ TEST_F(GrowingTraceTest, ReadsNothingTwice) {
     GrowingTrace growing(path());
     record(0);
     EXPECT_EQ(growing.next()->measured->numSlices(), perStep());
-    // What was read is not needed any more.
+    // Data that was already read is no longer needed.
     writer_->change([](SQLite::Database& db) { db.exec("DELETE FROM PIPESCOPE_TASK; DELETE FROM PIPESCOPE_MEMORY"); });
     record(1);
     record(2);

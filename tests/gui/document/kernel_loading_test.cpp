@@ -12,7 +12,7 @@ constexpr std::int64_t kThread = std::int64_t{7} << 24 | 9;
 const TaskKey kForward{0, TaskKind::forward, 0, 0, -1};
 const TaskKey kBackward{0, TaskKind::backward, 0, 0, -1};
 
-/// One lane whose forward launched two kernels and whose backward launched a copy.
+/// One lane. Its forward launches two kernels, its backward a copy.
 QString traceWithKernels(const std::string& name) {
     const auto path = temporaryPath(name);
     TraceWriter writer(path, IfExists::replace);
@@ -74,8 +74,8 @@ TEST(KernelLoading, GivesNothingForARunOnTheHost) {
     EXPECT_FALSE(loadTrace(QString::fromStdString(path.string()))->kernels);
 }
 
-/// Two lanes, each on a device of its own or both on one. Each lane's own thread launches a kernel in its forward; then
-/// both lanes go backward at once, and autograd's thread launches a kernel on the first one's device.
+/// Two lanes, on separate devices or on one. Each lane's own thread launches a kernel in its forward. Then both lanes
+/// go backward at the same time, and autograd's thread launches a kernel on the first lane's device.
 OpenedTrace traceOfAutograd(bool oneDevice) {
     OpenedTrace trace;
     trace.origin = TraceOrigin::nsys;

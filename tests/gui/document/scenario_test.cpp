@@ -19,7 +19,7 @@ using Kind = ScenarioMessage::Kind;
 
 constexpr int kLayers = 12;
 
-/// Layers whose costs differ, so that where to cut matters.
+/// Layers with different costs, so that the cuts matter.
 Profile unevenProfile() {
     SampleRun run;
     run.partitions = kLayers;
@@ -86,7 +86,7 @@ TEST(Scenario, RunsEveryScheduleItCanSwitchTo) {
     }
 }
 
-// Whatever a hand on the sliders does one after the other, there is a timeline or one message that says why not.
+// Any sequence of changes with the controls gives either a timeline or one message with the reason.
 TEST(Scenario, EitherRunsOrSaysWhyForRandomChanges) {
     const Profile profile = unevenProfile();
     std::mt19937 random(7);
@@ -208,7 +208,7 @@ TEST(Headlines, CompareAScenarioWithWhatItStartedFromAndAPredictionWithWhatWasMe
     const SimulatedScenario after = simulateScenario(*document->profile, slower);
     auto changed = std::make_shared<TraceDocument>(*withScenario(*document, after));
     changed->comparison = compareWithMeasured(*document, after);
-    // The same percentage as in the what-if panel, and no other one.
+    // The same percentage as in the what-if panel, and no other.
     const double longer = static_cast<double>(after.simulation.step_time.count()) /
                               static_cast<double>(before.simulation.step_time.count()) -
                           1;

@@ -26,7 +26,7 @@ protected:
         return TaskRows::make(document(), Source::measured, 1, *parseTaskQuery(text, *document()), order);
     }
 
-    /// The keys that a text finds in step 1.
+    /// Keys found by a text in step 1.
     static std::vector<TaskKey> found(const QString& text) {
         std::vector<TaskKey> keys;
         const auto rows = list(text + QStringLiteral(" step 1"));
@@ -104,7 +104,7 @@ TEST_F(TaskQueryTest, StopsListingWhenCancelled) {
 }
 
 TEST(TaskStatistics, CountsByHand) {
-    // Lane 0: forwards of 10, 20 and 40 ns, the last one half outside; lane 1: one backward of 30 ns.
+    // Lane 0: forwards of 10, 20 and 40 ns, the last one half outside the range. Lane 1: one backward of 30 ns.
     Timeline timeline{Source::measured, {{"lane 0", ""}, {"lane 1", ""}}, {}};
     const auto add = [&](TaskKind kind, int lane, int micro_batch, int start, int end) {
         timeline.slices.push_back(

@@ -22,7 +22,7 @@ PlanCandidate candidate(double samplesPerSecond, std::size_t lanes, Bytes peak, 
     return each;
 }
 
-/// Best first, as the planner orders them.
+/// Candidates in the planner's order, best first.
 Plan handmade() {
     Plan plan;
     plan.candidates = {candidate(10, 4, 900), candidate(8, 4, 950), candidate(6, 2, 900),
@@ -42,7 +42,7 @@ TEST(PlanReasons, TellWhyEachIsOrIsNotOneToTake) {
     EXPECT_TRUE(reasons[3].contains(QStringLiteral("lane 7")));
 }
 
-// In a plan of the planner's own every candidate has a reason, and the front is never beaten.
+// In a real plan, every candidate has a reason, and none on the front is dominated.
 TEST(PlanReasons, FitWhatThePlannerMarks) {
     SampleRun run;
     run.partitions = 8;

@@ -78,7 +78,7 @@ TEST_F(PlanViewTest, OpensACandidateByDoubleClickAndByEnter) {
     ASSERT_EQ(opened.count(), 2);
     const auto scenario = opened.back().front().value<Scenario>();
     EXPECT_EQ(scenario, opened.front().front().value<Scenario>());
-    // It is the candidate: simulated again it gives the figures of its row.
+    // Simulating the scenario again gives the figures of its row.
     const SimulatedScenario simulated = simulateScenario(*profile_, scenario);
     ASSERT_TRUE(simulated.runs());
     EXPECT_EQ(QString::number(simulated.simulation.lanes.size()), row.data().toString());
@@ -214,7 +214,7 @@ TEST_F(PlanViewTest, IsCancelledAndKeepsWhatItFound) {
     EXPECT_LT(rows(), 200);
 }
 
-/// Plans on, one candidate after another, as far as the test lets it.
+/// A planner that evaluates one candidate after another, as the test allows.
 class PlanInStepsTest : public testing::Test {
 protected:
     void SetUp() override {

@@ -10,14 +10,14 @@
 #include <utility>
 
 namespace pipescope {
-/// What stands in a PDF that Qt wrote: its text, a line for each line, and how many pages it has.
+/// Text of a PDF written by Qt, line by line, and its number of pages.
 struct PdfText {
     QString text;
     int pages = 0;
 };
 
 namespace pdf {
-/// The content of an object's stream, unpacked.
+/// Decompressed content of an object's stream.
 inline QByteArray streamOf(const QByteArray& object) {
     const qsizetype start = object.indexOf("stream\n");
     if (start < 0) {
@@ -32,7 +32,7 @@ inline QByteArray streamOf(const QByteArray& object) {
     return qUncompress(withSize + packed);
 }
 
-/// Glyph to text: <0001> <0003> [<004D> <0065> <0064> ]
+/// Maps glyphs to text: <0001> <0003> [<004D> <0065> <0064> ]
 inline QHash<int, QString> glyphsOf(const QByteArray& map) {
     static const QRegularExpression kRange(QStringLiteral("<(\\w{4})> <\\w{4}> (?:\\[((?:<\\w+> ?)+)\\]|(<\\w+>))"));
     static const QRegularExpression kLetter(QStringLiteral("<(\\w+)>"));

@@ -156,7 +156,7 @@ TEST(Report, TellsInThePdfWhatItTellsInTheHtmlOnOnePage) {
 TEST(UnmatchedTasks, NamesTheReasonOfEachKind) {
     const auto complete = sample("complete.sqlite");
     EXPECT_TRUE(unmatchedTasks(*complete).empty());
-    // One forward was not recorded in step 1, an optimizer ran that is not simulated, a backward ran twice.
+    // Step 1 lacks a forward, has an optimizer that is not simulated, and runs a backward twice.
     Timeline timeline = sampleTimeline({});
     std::erase_if(timeline.slices, [](const Slice& slice) {
         return slice.key == TaskKey{1, TaskKind::forward, 0, 2, -1};

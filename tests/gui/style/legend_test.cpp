@@ -17,7 +17,7 @@ std::vector<TaskKind> allKinds() {
     return kinds;
 }
 
-/// The only swatch of a legend: where its pixels differ from the most frequent colour inside its frame.
+/// The pattern of a legend's only swatch: its pixels that differ from the most frequent colour inside the frame.
 QByteArray inkOf(TaskKind kind) {
     Legend legend;
     legend.setKinds({kind});
@@ -62,7 +62,7 @@ TEST(Legend, WrapsSoThatNoNameIsCutOffWhateverTheFont) {
         QApplication::processEvents();
         EXPECT_EQ(legend.height(), legend.heightForWidth(420)) << percent;
         EXPECT_GT(legend.height(), 2 * legend.fontMetrics().height()) << percent;
-        // The last column of pixels stays free: nothing runs out of the widget.
+        // The last column of pixels is empty: nothing extends beyond the widget.
         const QImage image = legend.grab().toImage();
         const QRgb ground = image.pixel(0, 0);
         for (int y = 0; y < image.height(); ++y) {

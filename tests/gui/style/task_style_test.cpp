@@ -24,7 +24,7 @@ std::vector<TaskKind> allKinds() {
     return kinds;
 }
 
-/// Of WCAG: 1 for equal colours, 21 for black on white.
+/// Contrast ratio of WCAG: 1 for equal colours, 21 for black on white.
 double contrast(const QColor& a, const QColor& b) {
     const auto luminance = [](const QColor& color) {
         const auto linear = [](double channel) {
@@ -37,7 +37,7 @@ double contrast(const QColor& a, const QColor& b) {
 }
 
 TEST(TaskStyle, KindsOfOneShapeDifferInPattern) {
-    // Bars of copies are thin and below the lane's tasks: they are told from those by their shape.
+    // Copies are distinguished from tasks by their shape: their bars are thin and below the lane's tasks.
     for (const bool copies : {false, true}) {
         std::set<Pattern> patterns;
         std::size_t kinds = 0;

@@ -40,7 +40,7 @@ protected:
     }
 
     void type(const QString& text) {
-        // In one go: letter by letter, a list of less than the text might come on the way.
+        // Sets the text at once. Typed letter by letter, it could produce intermediate lists.
         QSignalSpy listed(&table_, &TaskTable::listed);
         table_.filter().setText(text);
         ASSERT_TRUE(listed.wait(kPatience));

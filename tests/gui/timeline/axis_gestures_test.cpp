@@ -11,7 +11,7 @@
 
 namespace pipescope {
 namespace {
-/// A view 1000 pixels wide on a second, half of which is shown.
+/// A view of 1000 pixels over one second, half of which is visible.
 class AxisGestures : public testing::Test {
 protected:
     AxisGestures() : view_(axis_) {

@@ -28,7 +28,7 @@ LabelForm formOf(TaskKind kind, double width, const QFont& font, int micro_batch
     return chooseLabelForms(bars, font)[static_cast<std::size_t>(kind)];
 }
 
-/// The width from which on "F3" fits.
+/// The smallest width that fits "F3".
 double fullWidth(TaskKind kind, const QFont& font) {
     return QFontMetricsF(font).horizontalAdvance(barLabel(key(kind))) + 2;
 }
@@ -43,7 +43,7 @@ TEST(BarLabels, AreAsRichAsTheWidthAllows) {
             EXPECT_EQ(formOf(kind, full - 0.5, font), LabelForm::number);
             EXPECT_EQ(formOf(kind, 4, font), LabelForm::none);
             EXPECT_EQ(formOf(kind, 0, font), LabelForm::none);
-            // Never richer where there is less room.
+            // Less width never gives a more detailed form.
             for (double width = 1; width < full; width += 0.25) {
                 EXPECT_GE(formOf(kind, width, font), formOf(kind, width + 0.25, font)) << width;
             }
@@ -83,7 +83,7 @@ struct Ink {
     int outside = 0;
 };
 
-/// What the label of a bar in the middle of a picture leaves there.
+/// The pixels that a label leaves for a bar in the middle of a picture.
 Ink paint(const QRectF& bar, const TaskKey& task, LabelForm form, const QFont& font, double scale) {
     QImage image((QSizeF(200, 80) * scale).toSize(), QImage::Format_RGB32);
     image.setDevicePixelRatio(scale);

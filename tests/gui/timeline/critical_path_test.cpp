@@ -18,7 +18,7 @@ struct RandomRun {
     PipelineOptions options;
 };
 
-/// Any balance of 1 to 6 lanes, costs and links, many of them nothing; lanes of one device among others.
+/// Random balance of 1 to 6 lanes, costs and links, with many zeros and with lanes that share a device.
 RandomRun randomRun(std::mt19937& random) {
     const int lanes = 1 + static_cast<int>(random() % 6);
     constexpr std::array kSchedules{"gpipe", "1f1b", "interleaved", "zero-bubble-h1"};
@@ -79,7 +79,7 @@ TEST(CriticalPath, CoversTheStepWithoutAGapOnTheVirtualClockWhateverThePipeline)
 }
 
 TEST(CriticalPath, StaysOnTheLaneThatDecidesWhereCopiesAreFree) {
-    // Lane 2 of four has most to do; all lanes are on one device, so that copies take no time.
+    // Lane 2 of four has the most work. All lanes are on one device, so copies take no time.
     std::mt19937 random(1);
     Profile profile = random_profile(random, 4, false);
     for (std::size_t l = 0; l < 4; ++l) {
@@ -104,8 +104,8 @@ TEST(CriticalPath, StaysOnTheLaneThatDecidesWhereCopiesAreFree) {
 }
 
 TEST(BubbleCauses, BlameTheCopyAndNotALaneThatHadFinished) {
-    // Two equal lanes, whose link takes ten times as long as a forward: lane 0 is through with its forwards when lane 1
-    // gets the second micro-batch.
+    // Two equal lanes with a link ten times slower than a forward: lane 0 has finished its forwards when lane 1 gets
+    // the second micro-batch.
     std::mt19937 random(2);
     Profile profile = random_profile(random, 2, false);
     for (LayerProfile& layer : profile.layers) {
@@ -127,13 +127,13 @@ TEST(BubbleCauses, BlameTheCopyAndNotALaneThatHadFinished) {
         EXPECT_NE(piece.cause, BubbleCause::slower_lane) << piece.lane.value() << " at " << piece.start;
         forCopies += piece.lane == LaneId{1} && piece.cause == BubbleCause::copy ? piece.length() : 0;
     }
-    // The first of four copies begins at 100; between two of them lane 1 runs for 100.
+    // The first of four copies starts at 100. Lane 1 runs for 100 between two of them.
     EXPECT_EQ(forCopies, 1000 + 3 * 900);
 }
 
 TEST(BubbleCauses, DoNotBlameALaneThatWaitedItselfBeforeItRecomputed) {
-    // Lane 2 is slow. Lane 1 recomputes once it has a gradient, then goes backward at once: it is not slower than lane
-    // 0.
+    // Lane 2 is slow. Lane 1 starts its recompute when it has a gradient and then continues with the backward: it is
+    // not slower than lane 0.
     std::mt19937 random(3);
     Profile profile = random_profile(random, 3, false);
     for (std::size_t l = 0; l < 3; ++l) {

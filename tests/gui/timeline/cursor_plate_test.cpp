@@ -11,7 +11,7 @@ namespace {
 constexpr std::int64_t kMilli = 1'000'000;
 constexpr std::int64_t kOrigin = 100 * kMilli;
 
-/// 1000 pixels for 100 ms, whose step begins in the middle of the recording.
+/// 1000 pixels for 100 ms. The step starts in the middle of the recording.
 class CursorPlate : public testing::Test {
 protected:
     CursorPlate() : view_(Source::measured, axis_) {
@@ -27,7 +27,7 @@ protected:
         axis_.show({kOrigin, kOrigin + 100 * kMilli});
     }
     QString text() const { return view_.cursorText().replace(QChar(QChar::Nbsp), QLatin1Char(' ')); }
-    /// The colour of the plate's corner, which its text leaves free.
+    /// Colour of the plate's corner, which has no text.
     QRgb corner() { return view_.viewport()->grab().toImage().pixel(view_.cursorPlate().topLeft().toPoint()); }
 
     TimeAxisModel axis_;

@@ -25,7 +25,7 @@ TEST(EveryCore, CallsEachOnce) {
 }
 
 TEST(EveryCore, DoesNotWaitForABusyPool) {
-    // As while a file is read: the GUI thread must go on painting.
+    // Simulates the loading of a file, during which the GUI thread must keep painting.
     QThreadPool& pool = workPool();
     QSemaphore release;
     QSemaphore ended;

@@ -16,7 +16,7 @@ TaskKey forwardOf(int lane, int micro_batch) {
     return {0, TaskKind::forward, lane, micro_batch, -1};
 }
 
-// Lane 0 runs F0 and F1, lane 1 F0, each 10 us long. Kernels run late and, on two streams, beside each other:
+// Lane 0 runs F0 and F1, lane 1 runs F0, 10 us each. Kernels run late and, on two streams, concurrently:
 //
 //     F0 of lane 0:  gemm 4..9   add 8..12 (beside it)     F1: gemm 15..22       lane 1: none
 constexpr int kMicro = 1000;
@@ -56,7 +56,7 @@ TEST(KernelStore, KeepsWhatEachKernelIsThroughSortingAndOverlaps) {
                             " at " + std::to_string(kernel.start / kMicro));
         }
     }
-    // The third row is lane 1's, which has none.
+    // The third row belongs to lane 1, which has no kernels.
     EXPECT_EQ(found, (std::vector<std::string>{"0 gemm of 0 at 4", "0 gemm of 1 at 15", "1 add of 0 at 8"}));
     ASSERT_TRUE(store->workOf(forwardOf(0, 0)));
     EXPECT_EQ(store->workOf(forwardOf(0, 0))->kernels, 2);

@@ -22,7 +22,7 @@ protected:
         return image;
     }
 
-    // Line 2 of the band holds no dot of the bubble's pattern.
+    // The bubble's pattern has no dot on line 2 of the band.
     static constexpr int kClearLine = 4;
     const TimelineColors colors_ = timelineColors(QApplication::palette());
     // F 0..100, idle, B 200..400
@@ -62,7 +62,7 @@ TEST_F(LaneRasterTest, LeavesTheRestOfTheImageAlone) {
 }
 
 TEST_F(LaneRasterTest, MixesAColumnByItsBusyShare) {
-    // 4 columns of 100 ns; the second one is half busy.
+    // 4 columns of 100 ns. The second one is half busy.
     const Timeline half{Source::measured,
                         {{"lane 0", "cpu"}},
                         {slice(TaskKind::forward, 0, 0, 150), slice(TaskKind::forward, 1, 300, 400)}};
@@ -91,7 +91,7 @@ TEST_F(LaneRasterTest, HatchesRecomputeSoThatColourIsNotAlone) {
     EXPECT_NE(image.pixel(0, 2) == image.pixel(0, 3), image.pixel(1, 2) == image.pixel(1, 3));  // and it is diagonal
 }
 
-/// Where a bar of the kind has ink, in a tile of the band.
+/// Inked pixels of a bar of the kind, in one tile of the band.
 QByteArray inkOf(const QImage& image, TaskKind kind) {
     QByteArray ink;
     for (int y = 2; y < 2 + LaneRaster::kLines; ++y) {
@@ -111,7 +111,7 @@ TEST_F(LaneRasterTest, DrawsKindsOfOneShapeInDifferentPatterns) {
             if (is_copy(kind) != copies) {
                 continue;
             }
-            // A row of copies is the second one, below a lane's tasks.
+            // Copies are in the second row, below the lane's tasks.
             Timeline one{Source::measured, {{"lane 0", "cpu"}}, {slice(kind, 0, 0, 400)}};
             const TimelineStore store(one);
             std::uint32_t row = 0;

@@ -26,7 +26,7 @@ MemorySample sampleAt(std::int64_t time, Bytes parameters, Bytes saved, Bytes tr
     return sample;
 }
 
-/// One lane: 40 MiB of parameters and 20 saved; from the middle on 50 saved and 10 in a task.
+/// One lane with 40 MiB of parameters and 20 MiB saved; in the second half 50 MiB saved and 10 MiB transient.
 class MemoryViewTest : public testing::Test {
 protected:
     MemoryViewTest() : view_(axis_) {
@@ -42,13 +42,13 @@ protected:
         axis_.setTotal({0, 1000});
         axis_.show({0, 1000});
     }
-    /// The line at which so many bytes end.
+    /// Pixel line of a number of bytes.
     double lineOf(Bytes bytes, std::size_t lane = 0) const {
         const QRect box = view_.laneBox(lane);
         return box.bottom() + 1 -
                static_cast<double>(bytes) / static_cast<double>(view_.bytesAtTop()) * (box.height() - 1);
     }
-    /// Of the column at `time`: whether each line from `from` to `to` bytes has a colour of the category.
+    /// Expects the category's colour on each line between `from` and `to` bytes, in the column at `time`.
     void expectFilled(const QImage& image, std::int64_t time, Bytes from, Bytes to, MemoryCategory category) {
         const MemoryStyle style = styleOf(category);
         const int x = static_cast<int>(view_.pixelAtTime(time));
@@ -71,7 +71,7 @@ TEST_F(MemoryViewTest, StacksWhatTheBytesAreForAtTheirHeights) {
     expectFilled(image, 750, 0, 40 * kMiB, MemoryCategory::parameters);
     expectFilled(image, 750, 40 * kMiB, 90 * kMiB, MemoryCategory::saved);
     expectFilled(image, 750, 90 * kMiB, 100 * kMiB, MemoryCategory::transient);
-    // Nothing stands on top.
+    // Nothing is painted above.
     const QRgb ground = timelineColors(view_.palette()).lane.rgb();
     for (const auto& [time, bytes] : {std::pair<int, Bytes>{250, 60 * kMiB}, {750, 100 * kMiB}}) {
         const int x = static_cast<int>(view_.pixelAtTime(time));
@@ -95,7 +95,7 @@ TEST_F(MemoryViewTest, TellsCategoriesApartWithoutTheirColour) {
     }
     EXPECT_EQ(patterns.size(), kNumMemoryCategories);
 
-    // And so they are painted: where a stack of all of them has ink differs from one to the next.
+    // Neighbouring categories also have different patterns.
     MemorySample all = sampleAt(0, 0, 0, 0);
     for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
         all.composition[static_cast<MemoryCategory>(k)] = kMiB;
@@ -123,12 +123,12 @@ TEST_F(MemoryViewTest, TellsCategoriesApartWithoutTheirColour) {
     }
 }
 
-/// Of one lane: 60 MiB measured at first, 100 from the middle on; simulated 40, then 80; peaks at the middle and,
-/// simulated, at three quarters.
+/// One lane: 60 MiB measured in the first half, 100 MiB in the second; simulated 40, then 80. Peaks are at the middle
+/// and, simulated, at three quarters.
 class MemoryLines : public MemoryViewTest {
 protected:
     MemoryLines() {
-        // A sample's peak is that of the time since the one before.
+        // A sample's peak covers the time since the previous sample.
         tracks_ = {MemoryTrack({sampleAt(0, 60 * kMiB, 0, 0), sampleAt(499, 60 * kMiB, 0, 0),
                                 sampleAt(500, 100 * kMiB, 0, 0), sampleAt(1000, 90 * kMiB, 0, 0)})};
         simulated_ = {MemoryTrack({sampleAt(0, 40 * kMiB, 0, 0), sampleAt(749, 40 * kMiB, 0, 0),
@@ -144,7 +144,7 @@ protected:
     }
     int lineNear(Bytes bytes) const { return static_cast<int>(std::round(lineOf(bytes))); }
     QRgb at(std::int64_t time, int line) const { return image_.pixel(static_cast<int>(view_.pixelAtTime(time)), line); }
-    /// How many of the columns of a span of time have this colour on a line.
+    /// Number of columns in a time range with this colour on a line.
     int columnsOf(QRgb color, std::int64_t from, std::int64_t to, int line) const {
         int found = 0;
         for (auto x = static_cast<int>(view_.pixelAtTime(from)); x < static_cast<int>(view_.pixelAtTime(to)); ++x) {
@@ -206,7 +206,7 @@ TEST_F(MemoryLines, DrawTheSimulatedTrackAsALineAtItsBytes) {
     EXPECT_GT(columnsOf(ink, 10, 740, lineNear(40 * kMiB)), 700);
     EXPECT_GT(columnsOf(ink, 770, 980, lineNear(80 * kMiB)), 200);
     EXPECT_EQ(columnsOf(ink, 10, 480, lineNear(80 * kMiB)), 0);
-    // The step between them is upright.
+    // The step between them is vertical.
     const int middle = lineNear(60 * kMiB);
     EXPECT_EQ(columnsOf(ink, 745, 756, middle), 1);
 }
@@ -220,13 +220,13 @@ TEST_F(MemoryLines, FillTheMeasuredTrackUpToItsBytes) {
 }
 
 TEST_F(MemoryLines, MarkThePeaksWhereAndWhenTheyWere) {
-    // Triangles below the peak, the measured one blue and the simulated one in the colour of its line.
+    // Triangles below the peaks: the measured one blue, the simulated one in the colour of its line.
     const QRgb blue = QColor(QStringLiteral("#0072B2")).rgb();
     EXPECT_EQ(at(500, lineNear(100 * kMiB) + 2), blue);
     EXPECT_NE(at(520, lineNear(100 * kMiB) + 2), blue);
     EXPECT_NE(at(500, lineNear(100 * kMiB) + 12), blue);
     EXPECT_EQ(at(750, lineNear(80 * kMiB) + 2), colors_.text.rgb());
-    // Out of view it is not marked.
+    // A peak outside the view has no mark.
     axis_.show({600, 1000});
     image_ = view_.grab().toImage();
     for (int x = 80; x < 1080; ++x) {

@@ -52,7 +52,7 @@ TEST(RulerLabels, DoNotShowTheTailOfANumberThatBeganLeftOfTheEdge) {
     const std::size_t whole = view.rulerLabels().size();
     axis.show({201 * kMilli, 401 * kMilli});  // the first tick is now 5 pixels left of the lanes
     EXPECT_EQ(view.rulerLabels().size(), whole - 1);
-    // Pixels right of the edge are the ruler's ground, with no part of a digit on it.
+    // Pixels right of the edge have the ruler's background, without part of a digit.
     const QImage image = view.viewport()->grab().toImage();
     const QRgb ground = image.pixel(81, 2);
     for (int y = 2; y < view.lanesRect().top() - 10; ++y) {

@@ -28,7 +28,7 @@ Slices randomSlices(std::size_t count) {
     return slices;
 }
 
-/// Every nanosecond asked for itself.
+/// Reference: checks every nanosecond.
 double shareByHand(const Slices& slices, std::uint8_t kind, double left, double right) {
     double busy = 0;
     for (std::size_t i = 0; i < slices.start.size(); ++i) {

@@ -30,7 +30,7 @@ Timeline timelineOf(int lanes, std::vector<Slice> slices) {
     return timeline;
 }
 
-// One micro-batch on two partitions; the copy begins 5 ns after the forward, lane 1 10 ns after the copy:
+// One micro-batch on two partitions. The copy starts 5 ns after the forward; lane 1 starts 10 ns after the copy:
 //
 //     lane 0   F0 0..100                                              B0 350..550
 //     copies       105..120                            340..350
@@ -89,7 +89,7 @@ TEST(StepGraph, ReadsTheSameDependenciesOffTheKeysAsTheTaskGraphHas) {
         for (std::size_t i = 0; i < graph.tasks().size(); ++i) {
             std::vector<TaskKey> found = keysOf(tasks, tasks.dependencies(tasks.find(graph.tasks()[i].key)));
             for (const TaskIndex wanted : graph.dependencies(i)) {
-                // A backward waits for its own forward, which is on its lane and long done.
+                // A backward also waits for its own forward, which ended on its lane long before.
                 const TaskKey& key = graph.tasks()[wanted].key;
                 if (key.kind == TaskKind::forward && graph.tasks()[wanted].lane == graph.tasks()[i].lane) {
                     continue;
@@ -116,7 +116,7 @@ TEST(CriticalPath, FollowsTheChainAndSaysWhatItConsistsOf) {
 }
 
 TEST(CriticalPath, IsAsLongAsTheStepOnTheVirtualClock) {
-    // On the virtual clock a task begins when what it waits for ends: the path has no gap, and covers the step.
+    // On the virtual clock, a task starts when its last dependency ends: the path has no gap and covers the step.
     for (const int partitions : {1, 2, 4}) {
         SampleRun run;
         run.partitions = partitions;
@@ -131,7 +131,7 @@ TEST(CriticalPath, IsAsLongAsTheStepOnTheVirtualClock) {
 }
 
 TEST(CriticalPath, GoesThroughTheCopiesOfSkipsThatTakeLongest) {
-    // A skip so large that its copies, and not the layers between, make the step as long as it is.
+    // A skip so large that its copies determine the step time, and not the layers in between.
     SampleRun run;
     run.partitions = 3;
     run.chunks = 1;
@@ -152,7 +152,7 @@ TEST(CriticalPath, GoesThroughTheCopiesOfSkipsThatTakeLongest) {
 }
 
 TEST(StepGraph, ReadsWhereASkipEndsOffTheLaneThatSendsItsGradientBack) {
-    // Lane 1 has partitions 1 and 3. Of two micro-batches one gradient is sent late, after partition 1 was through too.
+    // Lane 1 has partitions 1 and 3. One of two gradients is sent late, after partition 1 has ended too.
     const auto skip = [](TaskKind kind, int micro_batch, int start, int lane) {
         Slice copy = slice(kind, 0, micro_batch, start, start + 5, lane);
         copy.key.skip = 7;
@@ -197,8 +197,8 @@ TEST(BubbleCauses, NameWhatTheLaneWaitedFor) {
 }
 
 TEST(BubbleCauses, NameASlowerLaneAndTheLoss) {
-    // Lane 0 takes 100 for each forward and never pauses, lane 1 only 30: it waits for a slower lane. Lane 0's backward
-    // of the last micro-batch can only follow lane 1's; its recompute waits for the loss.
+    // Lane 0 takes 100 per forward without a pause, lane 1 only 30: it waits for a slower lane. Lane 0's backward of
+    // the last micro-batch must follow lane 1's; its recompute waits for the loss.
     const TimelineStore store(
         timelineOf(2, {slice(TaskKind::forward, 0, 0, 0, 100), slice(TaskKind::forward, 0, 1, 100, 200),
                        slice(TaskKind::forward, 1, 0, 100, 130), slice(TaskKind::forward, 1, 1, 200, 230),

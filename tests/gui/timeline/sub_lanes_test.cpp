@@ -11,7 +11,7 @@ Slice slice(TaskKind kind, int lane, int micro_batch, int start, int end, int sk
     return {{0, kind, lane, micro_batch, skip}, LaneId{lane}, Nanoseconds{start}, Nanoseconds{end}, 0};
 }
 
-/// 1000 pixels for 1000 ns. Lane 0 computes, copies and sends skips, two copies at a time; lane 1 only computes.
+/// 1000 pixels for 1000 ns. Lane 0 computes, copies and sends skips, with two copies at a time. Lane 1 only computes.
 class SubLanes : public testing::Test {
 protected:
     SubLanes() : view_(Source::measured, axis_) {
@@ -69,7 +69,7 @@ TEST_F(SubLanes, ArePaintedInTheirKindsColourAndPatternWhereTheyRan) {
         EXPECT_EQ(at(copy, 250, line), copies);
         EXPECT_NE(at(copy, 350, line), copies);
         EXPECT_EQ(at(copy, 450, line), copies);
-        // A line along the middle tells skips from copies without their colour.
+        // A line along the middle distinguishes skips from copies without colour.
         EXPECT_EQ(at(skip, 270, line), line == 3 ? inkOn(QColor::fromRgb(skips)).rgb() : skips) << line;
         EXPECT_NE(at(skip, 310, line), skips);
     }

@@ -43,7 +43,7 @@ protected:
     }
 
     QImage draw() { return view_.grab().toImage(); }
-    /// The colours of the lane's row between two times, well inside of them.
+    /// Colours of the lane's row between two times, without the edges.
     std::set<QRgb> colorsOf(const QImage& image, int lane, std::int64_t from, std::int64_t to) const {
         const StoredRow& row = store_->rows()[static_cast<std::size_t>(lane)];
         const QRectF any = view_.rectOf({static_cast<std::uint32_t>(lane), 0});
@@ -125,7 +125,7 @@ TEST_F(TimelineMarksTest, ColoursATaskByHowLateItEnded) {
 }
 
 TEST_F(TimelineMarksTest, VeilsTasksThatAreNotCompared) {
-    // A backward's blue is that of a task much too early.
+    // The blue of a backward is also that of a task much too early.
     const QRgb kind = styleOf(TaskKind::backward).color.rgb();
     EXPECT_TRUE(colorsOf(draw(), 1, 400, 600).contains(kind));
     auto marks = std::make_shared<TimelineMarks>();
@@ -173,7 +173,7 @@ TEST_F(TimelineMarksTest, OutlinesTheOtherTimelinesTasksWhereTheyStand) {
     marks->ghostShift = 50;
     view_.setMarks(marks);
     const QImage after = draw();
-    // The left edge of lane 1's F0, 50 ns later, is a line; in the middle between two edges nothing changed.
+    // The left edge of lane 1's F0, 50 ns later, is a line. The area between two edges does not change.
     const QRectF row = view_.rectOf({1, 0});
     const int y = static_cast<int>(row.bottom()) - 6;
     const int edge = static_cast<int>(std::floor(view_.pixelAtTime(250)));

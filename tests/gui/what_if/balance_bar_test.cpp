@@ -75,7 +75,7 @@ TEST_F(BalanceBarTest, TellsCostAndMemoryOfEveryPlaceThatADraggedCutPasses) {
         QTest::mouseMove(&bar(), from - QPoint(moved, 0));
         const std::int64_t layers = balance().layers_per_partition()[0];
         passed.insert(layers);
-        // Each layer costs the same: a forward, a recompute where it is done, a backward.
+        // All layers have the same cost: a forward, a recompute if there is one, a backward.
         const LayerSums sums = layerSums(profile, model_.scenario());
         std::int64_t longest = 0;
         const Simulation own = simulate(profile, model_.scenario().options);
@@ -206,7 +206,7 @@ TEST_F(BalanceBarTest, TellsNamesCostsAndWhatIsOverTheLimit) {
     EXPECT_TRUE(bar().descriptionAt({inFirst.x(), 20}).contains(QStringLiteral("layer3")) ||
                 bar().descriptionAt({inFirst.x(), 20}).contains(QStringLiteral("layer4")));
     EXPECT_TRUE(bar().descriptionAt({0, 20}).isEmpty());
-    // Marked by a frame and hatching, not by the fill alone.
+    // Marked by a frame and hatching, not only by the fill.
     const QImage image = bar().grab().toImage();
     const QRect rect = bar().partitionRect(0).toRect();
     EXPECT_EQ(image.pixelColor(rect.left() + 2, rect.center().y()), timelineColors(bar().palette()).limit);

@@ -23,7 +23,7 @@ TEST(BalanceCuts, MoveNoFurtherThanTheirNeighbours) {
     EXPECT_EQ(withCut(balance, 2, 3), balance);  // there is no such cut
 }
 
-// However cuts are thrown about, layers are neither lost nor made, and no partition is empty.
+// Random cuts neither lose nor add layers, and no partition becomes empty.
 TEST(BalanceCuts, KeepEveryLayerInOnePartition) {
     std::mt19937 random(3);
     Balance balance({10, 10, 10, 10, 10});

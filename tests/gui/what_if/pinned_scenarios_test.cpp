@@ -83,7 +83,7 @@ TEST_F(PinnedScenariosTest, DrawsAllOnOneTimeAxis) {
     EXPECT_NEAR(timelines.pixelAtTime(longStep->timeline->range().end), timelines.lanesRect(1).right() + 1, 1);
     const double end = timelines.pixelAtTime(shortStep->timeline->range().end);
     EXPECT_LT(end, timelines.lanesRect(0).right());
-    // The first forward is orange, at the left of lane 0; behind the step's end there is none.
+    // The first forward is orange, at the left of lane 0. There is none after the end of the step.
     const QImage image = pins_.timelines().grab().toImage();
     const QRect first = timelines.lanesRect(0);
     const double forward = timelines.pixelAtTime(

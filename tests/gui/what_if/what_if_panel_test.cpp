@@ -54,7 +54,7 @@ protected:
     const PipelineOptions& options() { return model_.scenario().options; }
     const Simulation& simulation() { return model_.result()->simulation; }
 
-    /// What stands in the panel, against a simulation of its own.
+    /// Compares the panel's figures with those of a separate simulation.
     void expectFiguresOf(const Simulation& own) {
         Bytes peak = 0;
         for (const SimulatedLane& lane : own.lanes) {

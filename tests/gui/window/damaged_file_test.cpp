@@ -32,8 +32,8 @@ void write(const std::filesystem::path& path, const std::string& bytes) {
     std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
 }
 
-/// Opens damaged files as a user would, and counts what became of them: a document that the window shows, or a message.
-/// A crash, another exception or a hang is the failure.
+/// Opens damaged files like a user, and counts the results: a displayed document or a message. A crash, another
+/// exception or a hang is a failure.
 class DamagedFile : public testing::Test {
 protected:
     void SetUp() override {

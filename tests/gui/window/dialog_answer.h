@@ -10,11 +10,11 @@
 #include <functional>
 
 namespace pipescope {
-/// Answers the next file dialog while it runs in an event loop of its own, as a user would: with a name, or by Escape.
-/// A context menu that opens before it is answered by its first entry.
+/// Answers the next file dialog, which runs in its own event loop, with a name or Escape. If a context menu opens
+/// first, selects its first entry.
 class DialogAnswer : public QObject {
 public:
-    /// Empty: the dialog is left.
+    /// Empty: cancels the dialog.
     explicit DialogAnswer(QString path = {}) : path_(std::move(path)) {
         QApplication::setAttribute(Qt::AA_DontUseNativeDialogs);
         connect(&poll_, &QTimer::timeout, this, &DialogAnswer::answer);
@@ -22,7 +22,7 @@ public:
     }
 
     bool answered() const { return answered_; }
-    /// The name that the dialog proposed.
+    /// The name proposed by the dialog.
     QString proposed() const { return proposed_; }
     /// The text of the context menu's first entry; null if none opened.
     QString entry() const { return entry_; }
@@ -32,7 +32,7 @@ private:
         if (auto* menu = qobject_cast<QMenu*>(QApplication::activePopupWidget())) {
             if (entry_.isNull()) {
                 entry_ = menu->actions().value(0) != nullptr ? menu->actions()[0]->text() : QStringLiteral("none");
-                // Not from here: a timer does not fire again in the event loop of a dialog that its own call opens.
+                // Deferred: a timer does not fire again in the event loop of a dialog opened by its own call.
                 QTimer::singleShot(0, menu, [menu] {
                     QTest::keyClick(menu, Qt::Key_Down);
                     QTest::keyClick(menu, Qt::Key_Return);

@@ -16,7 +16,7 @@ namespace pipescope {
 namespace {
 constexpr int kPatience = 30'000;
 
-/// Writes a sample run step by step, as a recorder does while the window looks on.
+/// Writes a sample run step by step, like a recorder, while the window shows it.
 class LiveTrace : public testing::Test {
 protected:
     void SetUp() override {
@@ -92,13 +92,13 @@ TEST_F(LiveTrace, MovesAlongWhenItsRightEndIsInView) {
     };
     EXPECT_NEAR(end(), static_cast<double>(window_.axis().total().end), length / 50);
     EXPECT_NEAR(window_.axis().window().length, length, 2);
-    // Looking at something earlier, it stays there.
+    // A view of an earlier part stays there.
     window_.axis().pan(-2);
     const TimeWindow earlier = window_.axis().window();
     record(2);
     ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOf(3); }, kPatience));
     EXPECT_EQ(window_.axis().window(), earlier);
-    // And at the end too, once the badge is not pressed.
+    // A view of the end stays there too, once the badge is released.
     window_.axis().pan(100);
     window_.page()->followButton().setChecked(false);
     const TimeWindow last = window_.axis().window();

@@ -16,7 +16,7 @@
 namespace pipescope {
 inline constexpr int kPatience = 20'000;  // ms; a loaded machine may need some
 
-/// A window on a screen that is not there, with a sample run in it.
+/// An offscreen window with a sample run.
 class MainWindowTest : public testing::Test {
 protected:
     void SetUp() override {
@@ -33,7 +33,7 @@ protected:
         settle();
     }
 
-    /// Shortcuts act in the active window, which a dialog was before.
+    /// Shortcuts need the active window; a dialog may have taken that role.
     void activate() {
         window_.activateWindow();
         ASSERT_TRUE(QTest::qWaitForWindowActive(&window_, kPatience));

@@ -10,8 +10,8 @@
 #include <string>
 
 namespace pipescope {
-/// What nsys exports of a run of two forwards on one lane: its NVTX ranges, a call made in the first, and the kernel
-/// that the call launched, which runs when the second task does.
+/// An nsys export of a run with two forwards on one lane: the NVTX ranges, a call in the first one, and the kernel
+/// launched by it, which runs during the second one.
 inline std::filesystem::path writeNsysExport(const std::string& name) {
     const auto path = temporaryPath(name);
     std::filesystem::remove(path);

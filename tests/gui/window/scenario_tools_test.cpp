@@ -141,7 +141,7 @@ TEST_F(ScenarioToolsTest, OpensABareProfileWithThePanel) {
     EXPECT_TRUE(window_.document()->simulated);
     EXPECT_TRUE(dock("whatIf").isVisible());
     EXPECT_TRUE(panel().microBatches().isVisible());
-    // A longer step stays in sight.
+    // The end of a longer step stays visible.
     panel().partitions().slider().setFocus();
     QTest::keyClick(&panel().partitions().slider(), Qt::Key_Home);
     EXPECT_EQ(window_.document()->simulated->lanes().size(), 1U);

@@ -18,7 +18,7 @@ struct Outcome {
     QString error;
 };
 
-/// Runs a program without a display and without a platform chosen, as on a server.
+/// Runs a program without a display or selected platform, as on a server.
 Outcome run(const QString& program, const QStringList& arguments) {
     QProcess process;
     QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
@@ -59,7 +59,7 @@ TEST_F(ViewerCommand, DrawsAPictureOfTheAskedSizeWithoutADisplay) {
     EXPECT_EQ(QImage(out).size(), QSize(1000, 600));
 }
 
-/// Opens a window on the files, with settings of its own below `home`.
+/// Opens a window on the files, with its own settings below `home`.
 void startWindow(QProcess& window, const QString& home, const QString& program, const QStringList& arguments) {
     QDir(home).removeRecursively();
     QProcessEnvironment environment = QProcessEnvironment::systemEnvironment();
@@ -94,7 +94,7 @@ TEST_P(OpensSeveral, FilesEachInATab) {
     startWindow(window, home,
                 throughPipescope ? QStringLiteral(PIPESCOPE_PROGRAM) : QStringLiteral(PIPESCOPE_GUI_PROGRAM),
                 throughPipescope ? QStringList{QStringLiteral("view")} + files : files);
-    // Each file that is shown becomes a recent one.
+    // Each displayed file becomes a recent file.
     const auto recent = [&] {
         const QSettings settings(home + QStringLiteral("/PipeScope/viewer.conf"), QSettings::NativeFormat);
         QStringList names = settings.value(QStringLiteral("files/recent")).toStringList();

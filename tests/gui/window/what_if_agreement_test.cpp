@@ -29,7 +29,7 @@ namespace pipescope {
 namespace {
 using namespace std::chrono_literals;
 
-/// Each test types and chooses in the panel, and asks `pipescope simulate` for the same in its own words.
+/// Each test makes changes in the panel, and runs `pipescope simulate` with the equivalent options.
 class WhatIfAgreement : public testing::Test {
 protected:
     void SetUp() override { panel_.show(); }

@@ -16,7 +16,7 @@ namespace pipescope {
 namespace {
 using WindowAccessible = MainWindowTest;
 
-/// Qt's own parts, which a screen reader meets as part of what holds them.
+/// Internal parts of Qt widgets, which screen readers treat as part of their parent.
 bool isPartOfAnother(const QWidget& widget) {
     const auto* label = qobject_cast<const QLabel*>(&widget);
     if (label != nullptr && label->text().isEmpty()) {
@@ -31,7 +31,7 @@ bool isPartOfAnother(const QWidget& widget) {
            widget.window()->inherits("QComboBoxPrivateContainer");
 }
 
-/// Whatever below the widget takes the focus and has no name.
+/// Focusable widgets without a name.
 QStringList namelessIn(QWidget& window) {
     QStringList nameless;
     for (QWidget* widget : window.findChildren<QWidget*>()) {

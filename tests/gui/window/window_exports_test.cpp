@@ -57,7 +57,7 @@ QString target(const QString& name) {
     return path;
 }
 
-/// Something that is not the ground is drawn in the last tenth of the width.
+/// True if the last tenth of the width contains anything but background.
 bool reachesRight(const QImage& image) {
     const QRgb ground = image.pixel(image.width() - 1, image.height() - 1);
     for (int x = image.width() * 9 / 10; x < image.width(); ++x) {
@@ -70,7 +70,7 @@ bool reachesRight(const QImage& image) {
     return false;
 }
 
-/// A window in which every chart shows something and every table has rows, save that of tasks without a twin.
+/// A window in which every chart has content and every table has rows, except that of tasks without a twin.
 class WindowExports : public MainWindowTest {
 protected:
     void fill() {
@@ -92,7 +92,7 @@ protected:
             dock(name).raise();
             settle();
         }
-        // The largest differences are of a comparison that follows the scenario once it rests.
+        // The largest differences need a comparison, which starts once the scenario is unchanged for a moment.
         ASSERT_TRUE(QTest::qWaitFor([&] { return window_.document()->comparison.has_value(); }, kPatience));
         ASSERT_TRUE(QTest::qWaitFor(
             [&] { return window_.tasks().model().rowCount() > 0 && window_.statistics().model().rowCount() > 0; },

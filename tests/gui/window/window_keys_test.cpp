@@ -28,11 +28,11 @@ namespace pipescope {
 namespace {
 using namespace std::chrono_literals;
 
-/// Presses every key of the list under ?, each in a state in which it can be seen to act. A key that is listed and does
-/// nothing fails, and so does one that is listed and not known here.
+/// Presses every key listed under "?" in a state in which its effect is visible. Fails for a listed key without effect,
+/// and for a listed key unknown to this test.
 class WindowKeys : public MainWindowTest {
 protected:
-    /// What is needed before, and whether the key acted.
+    /// The preparation, and the check whether the key had its effect.
     struct Case {
         std::function<void()> prepare;
         std::function<bool()> acted;
@@ -55,7 +55,7 @@ protected:
     QDockWidget& dock(const char* name) { return *window_.findChild<QDockWidget*>(QString::fromLatin1(name)); }
     QScrollBar& bar() { return *measured().verticalScrollBar(); }
 
-    /// Half of the recording in view, so that there is room on either side.
+    /// Shows the middle half of the recording, so that there is room on both sides.
     void showMiddle() {
         const TimeRange total = axis().total();
         axis().show({total.start + total.length() / 4, total.end - total.length() / 4});
@@ -359,7 +359,7 @@ TEST_F(WindowKeys, OfTimelinesMoveAndScroll) {
         }
     }
     EXPECT_EQ(pressed, keys.size());
-    // With Shift faster.
+    // Faster with Shift.
     showMiddle();
     QTest::keyClick(&measured(), Qt::Key_Right);
     const std::int64_t step = axis().window().start - before_.start;

@@ -1,5 +1,5 @@
-// The whole window with each panel in front, at three sizes and in both themes: nothing may be cut off. With
-// PIPESCOPE_PICTURES=FOLDER in the environment it leaves the pictures there, to be looked at.
+// The whole window with each panel in front, at three sizes and in both themes: nothing may be cut off. If the
+// environment has PIPESCOPE_PICTURES=FOLDER, stores the pictures there for inspection.
 #include "gui/style/elided_label.h"
 #include "gui/style/theme.h"
 #include "tests/gui/window/main_window_fixture.h"
@@ -25,7 +25,7 @@ protected:
     void TearDown() override { applyTheme(Theme::light); }
 };
 
-/// Content of a scroll area may reach beyond its view.
+/// The content of a scroll area may be larger than its view.
 bool scrolls(const QWidget& widget) {
     for (const QWidget* each = &widget; each->parentWidget() != nullptr; each = each->parentWidget()) {
         const auto* area = qobject_cast<const QAbstractScrollArea*>(each->parentWidget()->parentWidget());
@@ -46,7 +46,7 @@ QString nameOf(const QWidget& widget) {
     return QStringLiteral("%1 %2x%3").arg(name).arg(widget.width()).arg(widget.height());
 }
 
-/// Qt's own parts, laid out by what holds them.
+/// Internal parts of Qt widgets, laid out by their parents.
 bool isPartOfAnother(const QWidget& widget) {
     return widget.inherits("QDockWidgetTitleButton") || widget.parentWidget()->inherits("QAbstractSpinBox") ||
            widget.parentWidget()->inherits("QComboBox");
@@ -54,7 +54,7 @@ bool isPartOfAnother(const QWidget& widget) {
 
 constexpr int kHeaderMargin = 4;  // on either side of a section's text
 
-/// The first header whose text is wider than its section; empty if there is none.
+/// The first header whose text is wider than its section, or empty.
 QString cutOffHeader(const QHeaderView& header) {
     for (int section = 0; section < header.count(); ++section) {
         if (header.isSectionHidden(section)) {
@@ -70,10 +70,10 @@ QString cutOffHeader(const QHeaderView& header) {
     return {};
 }
 
-/// Why the widget does not show all it has to say; empty if it does.
+/// The reason why the widget's content is cut off, or empty.
 QString cutOff(const QWidget& widget) {
     if (const auto* box = qobject_cast<const QAbstractSpinBox*>(&widget)) {
-        // Its hint is about the largest value there may ever be.
+        // The size hint refers to the largest possible value.
         const int needed = box->fontMetrics().horizontalAdvance(box->text());
         return box->findChild<QLineEdit*>()->contentsRect().width() < needed
                    ? QStringLiteral("its text needs %1").arg(needed)
@@ -110,8 +110,8 @@ QString cutOff(const QWidget& widget) {
     return {};
 }
 
-/// Whether any of it lies within all that holds it. Qt moves a panel behind another's tab out of the window, and calls
-/// it visible.
+/// True if any part of the widget is visible inside its parents. Qt moves panels behind another tab outside the window,
+/// but still reports them as visible.
 bool isSeen(const QWidget& widget, const QWidget& window) {
     if (!widget.isVisible() || widget.window() != &window) {
         return false;
@@ -150,7 +150,7 @@ void openFour(MainWindow& window, const std::string& name) {
     window.select(Source::measured, task);
 }
 
-/// The window with each panel in front, one after the other; pictures where the environment says, if anywhere.
+/// Checks the window with each panel in front. Stores pictures if the environment names a folder.
 void lookAtPanels(MainWindow& window, const QString& picture) {
     const QByteArray folder = qgetenv("PIPESCOPE_PICTURES");
     for (QDockWidget* dock : window.findChildren<QDockWidget*>(QString(), Qt::FindDirectChildrenOnly)) {

@@ -22,7 +22,7 @@ QString plain(QString text) {
     return text.remove(QLatin1Char('&')).remove(QChar(0x2026));
 }
 
-/// Opens the menu and all below it as a click does, and returns its entries by their texts.
+/// Opens the menu and its submenus like a click, and returns the entries by text.
 void openAll(QMenu& menu, QMap<QString, QAction*>& entries) {
     menu.popup({10, 10});
     QApplication::processEvents();

@@ -124,7 +124,7 @@ TEST_F(WindowNavigation, MarksPlacesAndGoesBackToThem) {
     ASSERT_EQ(window_.marks().model().rowCount(), 1);
     const std::int64_t at = window_.document()->measured->slice(slice(Source::measured, task_)).start.count();
     EXPECT_EQ(window_.axis().marks().front().time, at);
-    // A line across the timeline, in the colour of selections.
+    // A line across the timeline in the selection colour.
     const int x = static_cast<int>(measured().pixelAtTime(at));
     EXPECT_EQ(pixel(measured(), {x, 2}), timelineColors(window_.palette()).selection);
     window_.axis().show({at + 10'000'000, at + 20'000'000});
@@ -142,7 +142,7 @@ TEST_F(WindowNavigation, FindsTasksAndWalksThroughThem) {
     QTest::keyClick(&measured(), Qt::Key_Slash);
     EXPECT_TRUE(window_.search().isVisible());
     QTest::keyClicks(&window_.search().field(), QStringLiteral("backward 2 1"));
-    // Each letter may be searched for; only the whole text finds three.
+    // Every intermediate text may be searched; only the complete one gives three hits.
     ASSERT_TRUE(QTest::qWaitFor([&] { return window_.search().status().contains(QStringLiteral("of 3 ")); }, kPatience))
         << window_.search().status().toStdString();
     ASSERT_TRUE(window_.axis().selection());
@@ -168,7 +168,7 @@ TEST_F(WindowNavigation, ListsTheShortcutsThatItsMenusHave) {
                 << action->text().toStdString();
         }
     }
-    // No two entries that act at the same place have the same key.
+    // No two entries that act in the same place share a key.
     QSet<QString> seen;
     for (const QString& each : keys.mid(0, keys.size() - 6)) {
         for (const QString& key : each.split(QStringLiteral(", "))) {

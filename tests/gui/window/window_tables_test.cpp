@@ -21,7 +21,7 @@ namespace pipescope {
 namespace {
 class WindowTables : public MainWindowTest {
 protected:
-    /// The table of a panel, in front.
+    /// Raises a panel and returns its table.
     QTableView& panel(const char* name) {
         auto* dock = window_.findChild<QDockWidget*>(QString::fromLatin1(name));
         dock->raise();
@@ -35,7 +35,7 @@ protected:
         QTest::mouseClick(table.viewport(), Qt::LeftButton, {}, at);
     }
 
-    /// ns of all forwards, as the Statistics panel has them.
+    /// Total ns of forwards in the Statistics panel.
     std::int64_t countedForward() {
         const StatisticsModel& rows = window_.statistics().model();
         std::int64_t total = 0;
@@ -171,7 +171,7 @@ TEST_F(WindowTables, FollowTheStepThatIsChosenInTheBox) {
         passed.insert(step);
         ASSERT_EQ(window_.step(), step);
         const StepStatistics& of = window_.document()->measured->step(step)->statistics;
-        // The box, the timelines and the line above them tell of this step.
+        // The box, the timelines and the line above them refer to this step.
         EXPECT_TRUE(choice->currentText().contains(formatDuration(of.step_time().count())));
         EXPECT_EQ(window_.axis().origin(), window_.document()->measured->step(step)->range().start);
         EXPECT_TRUE(window_.pane(Source::measured).facts().contains(formatDuration(of.step_time().count())));
@@ -179,7 +179,7 @@ TEST_F(WindowTables, FollowTheStepThatIsChosenInTheBox) {
         const Slice simulated = window_.document()->simulated->slice(slice(Source::simulated, twin_));
         EXPECT_NEAR(this->simulated().rectOf(slice(Source::simulated, twin_)).left(),
                     this->simulated().pixelAtTime(simulated.start.count() + this->simulated().shift()), 1);
-        // So do the lanes' table and the statistics.
+        // So do the table of lanes and the statistics.
         const std::vector<LaneFacts> facts = laneFacts(*window_.document(), step);
         ASSERT_EQ(lanes->model()->rowCount(), static_cast<int>(facts.size()));
         QString row;

@@ -25,7 +25,7 @@ TEST_F(WindowTimelines, ShowsBothTimelinesOnOneAxis) {
     EXPECT_EQ(measured().lanesRect().left(), simulated().lanesRect().left());
     EXPECT_EQ(measured().lanesRect().width(), simulated().lanesRect().width());
     EXPECT_EQ(measured().lanesRect().width(), window_.memory().lanesRect().width());
-    // The simulated step is drawn where the measured one starts.
+    // The simulated step is drawn at the start of the measured one.
     const SliceRef first = slice(Source::measured, {window_.step(), TaskKind::forward, 0, 0, -1});
     const SliceRef simulatedFirst = slice(Source::simulated, {0, TaskKind::forward, 0, 0, -1});
     EXPECT_NEAR(measured().rectOf(first).left(), simulated().rectOf(simulatedFirst).left(), 1.0);
@@ -156,7 +156,7 @@ TEST_F(WindowTimelines, AlignsTheSelectedTaskWithItsTwin) {
     EXPECT_NEAR(measured().rectOf(slice(Source::measured, task_)).left(), simulated().rectOf(twin).left(), 0.01);
     choice.alignment = Alignment::step;
     window_.page()->setChoice(choice);
-    // The sample's step begins 1 us before its first task; the simulated one then begins there.
+    // The sample's step starts 1 us before its first task; the simulated one then starts there.
     EXPECT_EQ(simulated().shift(), window_.document()->measured->step(1)->range().start - 1000);
 }
 
@@ -196,7 +196,7 @@ TEST_F(WindowTimelines, MarksTheTwinOfAClickedTask) {
         framed += before.pixel(above) != after.pixel(above) ? 1 : 0;
     }
     EXPECT_GT(framed, place.width() / 3);  // dashes
-    // and the details tell both
+    // and the details describe both
     const QList<QLabel*> labels = window_.details().findChildren<QLabel*>();
     EXPECT_TRUE(std::any_of(labels.begin(), labels.end(), [](const QLabel* label) {
         return label->text() == QStringLiteral("backward of micro-batch 2 on partition 1");

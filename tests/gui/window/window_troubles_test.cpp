@@ -17,7 +17,7 @@
 
 namespace pipescope {
 namespace {
-/// Traces that hold less than was hoped for.
+/// Traces with missing parts.
 class WindowTroubles : public MainWindowTest {
 protected:
     QString laneCell(int lane, const char* key) {
@@ -65,7 +65,7 @@ TEST_F(WindowTroubles, ShowsTheThreadsOfATraceWithoutTasks) {
     EXPECT_TRUE(window_.page()->messages().isVisible());
     EXPECT_TRUE(window_.page()->messages().text().contains(QStringLiteral("no task of a pipeline")));
     EXPECT_GT(window_.axis().total().length(), 80'000);
-    // Nothing there is to select, to compare or to fit; no key minds.
+    // There is nothing to select, compare or fit, and all keys must cope.
     window_.page()->tracks().setFocus();
     for (const ShortcutLine& line : shortcutLines(*window_.menuBar())) {
         const QKeySequence keys(line.keys.split(QStringLiteral(", "))[0]);

@@ -1,4 +1,4 @@
-// A model's library that goes wrong in the way its options ask for.
+// A model's library that fails in the way selected by its options.
 
 #include "models/user_model.h"
 

@@ -1,4 +1,4 @@
-// A shared library like any other.
+// A shared library without a model.
 
 extern "C" int answer() {
     return 42;

@@ -1,4 +1,4 @@
-// As a library that was built against another version of models/user_model.h looks.
+// Simulates a library built against another version of models/user_model.h.
 
 #include <cstdint>
 

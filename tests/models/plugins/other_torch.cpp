@@ -1,4 +1,4 @@
-// As a library that was built against another torch looks.
+// Simulates a library built against another torch.
 
 #include "models/user_model.h"
 

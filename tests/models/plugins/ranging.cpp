@@ -1,4 +1,4 @@
-// A model's library whose layers emit NVTX ranges of their own.
+// A model's library whose layers emit their own NVTX ranges.
 
 #include "models/user_model.h"
 
@@ -9,7 +9,7 @@
 #include <string>
 
 namespace {
-/// Scales its input, under a range.
+/// Scales its input within a range.
 class RangingLayer : public pipescope::Layer {
 public:
     pipescope::Tensors forward(const pipescope::Tensors& inputs) override {

@@ -1,4 +1,4 @@
-// Layers measured on an accelerator, on the fake one.
+// Profiles layers on the fake accelerator.
 
 #include "engine/device_memory.h"
 #include "models/zoo.h"
@@ -50,7 +50,6 @@ protected:
 };
 
 TEST_F(DeviceProfilerTest, FindsTheBytesThatTheCpuFinds) {
-    // The fake accelerator has no convolution.
     for (const std::string name :
          {"mlp:layers=3,width=16", "transformer:layers=2,width=16,heads=2,sequence=8,vocabulary=20"}) {
         const ModelSpec model = make_model(name);
@@ -78,7 +77,7 @@ TEST_F(DeviceProfilerTest, FindsTheBytesThatTheCpuFinds) {
     }
 }
 
-// Kernels are issued at once and run late: the host's clock would see next to nothing.
+// Kernels are issued immediately and run late: the host's clock would measure almost nothing.
 TEST_F(DeviceProfilerTest, TimesWhatTheDeviceWorksAndNotTheIssuing) {
     fake_accelerator::behaviour().kernel_delay_us = 2'000;
     const Profile profile = profile_model(make_model("mlp:layers=3,width=16"), quick("fake:0"));
@@ -118,7 +117,7 @@ Bytes rounded(Bytes bytes) {
     return (bytes + kBlock - 1) / kBlock * kBlock;
 }
 
-/// Role and bytes of each block, the layer's own as rounded: what crosses its border is as it is.
+/// Role and bytes of each block. The layer's own blocks are rounded; blocks across its border are exact.
 std::vector<std::pair<std::string, Bytes>> rounded_blocks(const LayerTape& tape) {
     std::vector<std::pair<std::string, Bytes>> blocks;
     for (const TapeBlock& block : tape.blocks) {
@@ -128,8 +127,8 @@ std::vector<std::pair<std::string, Bytes>> rounded_blocks(const LayerTape& tape)
     return blocks;
 }
 
-/// What is taken in its order, then what is let go, in that of the numbers: autograd lets go of a device's gradients
-/// later than of the host's.
+/// Allocations in order, then frees sorted by number, because autograd frees a device's gradients later than the
+/// host's.
 std::vector<std::int32_t> without_order_of_frees(std::vector<std::int32_t> events) {
     std::sort(std::stable_partition(events.begin(), events.end(), [](std::int32_t event) { return event > 0; }),
               events.end());
@@ -172,7 +171,7 @@ Bytes replayed_peak(const LayerTape& tape, const std::vector<std::int32_t>& even
     return peak;
 }
 
-/// Of a call, above what the device's allocator says was held before.
+/// Peak of a call, relative to the bytes that the device's allocator reported before.
 template <class Call>
 Bytes measured_peak(c10::Device device, Call call) {
     const std::int64_t before = device_memory(device)->allocated;

@@ -45,7 +45,7 @@ class LayerBytesTest : public testing::Test {
 protected:
     static void SetUpTestSuite() { tracking_allocator::install(); }
 
-    // A linear layer first, so that the ones behind it get an input that requires a gradient.
+    // Starts with a linear layer, so that the following layers get an input that requires a gradient.
     static std::vector<LayerBytes> measure(std::vector<LayerSpec> layers, std::int64_t batch = 4) {
         ModelSpec model;
         model.layers = {linear(8, 8)};
@@ -63,7 +63,7 @@ struct Keeps {
     Bytes saved;
 };
 
-// Each between a linear layer, which does not keep its output, and an addition, which does not keep its input.
+// Each layer is between a linear layer, which does not keep its output, and an addition, which does not keep its input.
 TEST_F(LayerBytesTest, TellsWhichTensorsAutogradKeeps) {
     const std::vector<Keeps> cases = {
         {"gelu", [](const at::Tensor& x) { return torch::gelu(x); }, true, false, 0},
@@ -111,8 +111,8 @@ TEST_F(LayerBytesTest, AreExactForAChainOfLinearLayers) {
         EXPECT_TRUE(bytes[layer].keeps_input);
         EXPECT_FALSE(bytes[layer].keeps_output);
     }
-    // Backward of 8 -> 16, besides the gradients of its output and input: one of the weight (16 x 8) on its way into
-    // .grad; the bias's is smaller and may or may not overlap.
+    // Backward of 8 -> 16 needs, besides the gradients of output and input, the weight's (16 x 8) before it is added to
+    // .grad. The bias's is smaller and may or may not overlap.
     EXPECT_GE(bytes[1].transient, 16 * 8 * 4);
     EXPECT_LE(bytes[1].transient, (16 * 8 + 16) * 4);
 }
@@ -142,7 +142,7 @@ TEST_F(LayerBytesTest, IntegerInputsPass) {
     EXPECT_TRUE(bytes[0].keeps_input);
 }
 
-/// Linear on the first tensor of a pair; the second passes.
+/// Applies a linear layer to the first tensor of a pair and passes the second one through.
 class PairedLinear : public Layer {
 public:
     Tensors forward(const Tensors& inputs) override { return {linear_(inputs[0]), inputs[1]}; }
@@ -159,7 +159,7 @@ LayerSpec pair_function(const std::string& name, std::function<Tensors(const Ten
     return {name, [apply] { return std::make_unique<FunctionLayer>(apply); }};
 }
 
-// Of an addition both gradients are the output's own; of a concatenation they are views of it.
+// For an addition, both gradients are the output's own; for a concatenation, they are views of it.
 TEST_F(LayerBytesTest, TellsWhereTheGradientIsTheOutputs) {
     const std::vector<std::pair<std::string, bool>> cases = {{"add", true}, {"multiply", false}};
     for (const auto& [name, passes] : cases) {
@@ -177,7 +177,7 @@ TEST_F(LayerBytesTest, TellsWhereTheGradientIsTheOutputs) {
     EXPECT_EQ(concatenations, 5);
 }
 
-// A skip that travels in the tuple costs once, at the layer that keeps it.
+// A skip in a tuple counts once, at the layer that keeps it.
 TEST_F(LayerBytesTest, CountsSkipsInATupleOnce) {
     ModelSpec model;
     model.layers = {linear(64, 64),
@@ -199,13 +199,13 @@ TEST_F(LayerBytesTest, CountsSkipsInATupleOnce) {
     EXPECT_TRUE(bytes[1].aliases_input);
     EXPECT_EQ(bytes[1].output, kSkip);  // the same storage twice
     EXPECT_EQ(bytes[1].saved, 0);
-    // The quarter goes on with the skip, which is no input that the layer behind it keeps.
+    // The quarter travels with the skip, which the next layer does not keep as an input.
     EXPECT_EQ(bytes[2].output, kSkip + kSkip / 4);
     EXPECT_FALSE(bytes[3].keeps_input);
     EXPECT_EQ(bytes[3].saved, kSkip / 4);
 }
 
-// Cross-entropy keeps the log-softmax of the output, and makes its gradient beside that of the output.
+// Cross-entropy keeps the log-softmax of the output, and creates its gradient besides that of the output.
 TEST_F(LayerBytesTest, TheLossNeedsMoreThanItsGradient) {
     const ModelSpec model = make_model("transformer:layers=1,width=16,heads=2,sequence=8,vocabulary=50");
     LayerChain chain(model, 0);

@@ -60,13 +60,13 @@ TEST_F(LayerProfilerTest, FillsEveryFieldForEverySize) {
     EXPECT_EQ(profile.layers[2].name, "output");
 }
 
-// Never less than the truth, but for what the clock readings take; and, however busy the machine, no other unit.
+// At least the true time, except for the cost of clock readings, and of the same order on a busy machine.
 void expect_time(double found, double truth) {
     EXPECT_GE(found, 0.95 * truth);
     EXPECT_LT(found, 1000 * truth);
 }
 
-// An emulated model takes what its profile says: profiled, it must come out again.
+// An emulated model takes the times in its profile, so profiling it must reproduce that profile.
 TEST_F(LayerProfilerTest, FindsTheCostsOfAnEmulatedModel) {
     Profile truth;
     truth.samples = {1, 2};
@@ -106,7 +106,7 @@ TEST_F(LayerProfilerTest, FindsTheCostsOfAnEmulatedModel) {
     }
 }
 
-/// Keeps its core busy for that long: a sleep would not tell work from waiting.
+/// Keeps its core busy for that long: a sleep would not distinguish work from waiting.
 void spin_if(bool long_one) {
     const auto busy = [] {
         timespec used{};
@@ -133,7 +133,7 @@ struct SpinBackward : torch::autograd::Function<SpinBackward> {
     }
 };
 
-/// Works in one of its passes only.
+/// Works in only one of its passes.
 class SpinningLayer : public Layer {
 public:
     explicit SpinningLayer(Pass pass) : pass_(pass) {}
@@ -171,7 +171,7 @@ TEST_F(LayerProfilerTest, TellsForwardRecomputeAndBackwardApart) {
     }
 }
 
-// The loss of the whole mini-batch is another one than that of micro-batches added up.
+// The loss of a whole mini-batch differs from the sum over micro-batches.
 TEST_F(LayerProfilerTest, MeasuresTheLossAtTheSizeOfMiniBatches) {
     Profile truth;
     truth.samples = {1, 2};
@@ -194,7 +194,8 @@ TEST_F(LayerProfilerTest, MeasuresTheLossAtTheSizeOfMiniBatches) {
     EXPECT_THROW(profile_model(emulated_model(truth), options), UsageError);
 }
 
-// Takes fifty times as long while another one of its kind runs: however busy the machine is, one alone looks quicker.
+// Takes fifty times as long while another layer of its kind runs, so that a single one looks faster even on a busy
+// machine.
 class CrowdedLayer : public Layer {
 public:
     Tensors forward(const Tensors& inputs) override {
@@ -252,7 +253,7 @@ TEST_F(LayerProfilerTest, ProfilesAModelWithSkipsAndOneWithTokens) {
     }
 }
 
-// A layer that knows how many of its kind are alive.
+// A layer that counts its living instances.
 class CountedLayer : public Layer {
 public:
     CountedLayer(int& alive, int& most) : alive_(alive) { most = std::max(most, ++alive_); }
@@ -322,7 +323,7 @@ TEST_F(LayerProfilerTest, GoesLayerByLayerWhereTheModelDoesNotFitAndSaysSo) {
     EXPECT_THAT(said[0], HasSubstr("one layer at a time"));
 }
 
-// Writes down the size of each micro-batch that comes by.
+// Records the size of each micro-batch.
 class LoggingLayer : public Layer {
 public:
     explicit LoggingLayer(std::vector<std::int64_t>& sizes) : sizes_(sizes) {}
@@ -341,7 +342,7 @@ private:
     at::Tensor weight_ = torch::ones({16}, torch::requires_grad());
 };
 
-/// How often the sizes 1 and 2 take turns at most, without another size between.
+/// Maximum number of times that sizes 1 and 2 alternate without another size in between.
 int turns(const std::vector<std::int64_t>& sizes) {
     int most = 0;
     int here = 0;
@@ -376,7 +377,7 @@ TEST_F(LayerProfilerTest, RepeatsTakeTurnsOverTheSizesUntilTheEstimateIsGoodEnou
     EXPECT_LT(turns(sizes), fewest);
 }
 
-/// Takes 1 and 6 ms in turns, so that no two rounds are alike.
+/// Alternates between 1 and 6 ms, so that no two rounds are equal.
 class UnsteadyLayer : public Layer {
 public:
     Tensors forward(const Tensors& inputs) override {
@@ -411,7 +412,7 @@ TEST_F(LayerProfilerTest, TellsHowMuchItsTimesVary) {
     EXPECT_LT(profile.step_cv, most);
 }
 
-// Stashes its input past the layers behind it.
+// Stashes its input past the following layers.
 class StashingLayer : public Layer {
 public:
     SkipNames skips() const override { return {{{"", "far"}}, {}}; }
@@ -469,8 +470,8 @@ TEST_F(LayerProfilerTest, RecordsTapesForEachSizeIfAskedTo) {
     }
 }
 
-// A task costs the engine some microseconds. The bound is a second: however busy the machine, a mean that is above it
-// is of another unit.
+// A task costs the engine some microseconds. The bound of a second detects only wrong units, however busy the machine
+// is.
 TEST_F(LayerProfilerTest, MeasuresWhatATaskCostsTheEngine) {
     const Profile profile = profile_model(make_model("mlp:layers=2,width=16"), quick());
     EXPECT_GT(profile.launch_ns, 100);

@@ -34,7 +34,7 @@ protected:
     }
 };
 
-// The whole point: what needs no memory tells what the real thing needs.
+// The meta device must give the byte counts of the CPU without using memory.
 TEST_F(MetaProfilerTest, FindsTheBytesThatTheCpuMeasures) {
     for (const std::string& name : kSmallModels) {
         const ModelSpec model = make_model(name);
@@ -65,7 +65,7 @@ TEST_F(MetaProfilerTest, FindsTheBytesThatTheCpuMeasures) {
     }
 }
 
-// A model that makes its own bfloat16 parameters, as a user's library may, and one that is cast.
+// A model that creates its own bfloat16 parameters, as a user's library may, and one that is cast.
 TEST_F(MetaProfilerTest, TakesTheDtypeOfTheParametersAndTheirBytes) {
     const std::vector<DeviceType> catalogue = device_catalogue();
     const DeviceType& a100 = find_device(catalogue, "A100");
@@ -97,13 +97,13 @@ TEST_F(MetaProfilerTest, EstimatesTimesAndSaysSo) {
         EXPECT_EQ(layer.recompute_ns, layer.forward_ns);
         EXPECT_GT(layer.backward_ns.at(1), layer.forward_ns.at(1));
     }
-    // 64 samples through 4096 x 4096 reuse each weight 64 times: reading the 67 MB of weights bounds it, and no time
-    // is below that of reading them once.
+    // 64 samples through 4096 x 4096 use each weight 64 times. Reading the 67 MB of weights is the bottleneck, and no
+    // time is below that of reading them once.
     EXPECT_GE(profile.layers[0].forward_ns.at(1),
               4096.0 * 4096 * 4 / (v100().memory_bytes_per_second * v100().memory_efficiency) * 1e9);
 }
 
-// 15.8 thousand million parameters: 63 GB, and as much again for their gradients.
+// 15.8 billion parameters: 63 GB, and as much again for their gradients.
 TEST_F(MetaProfilerTest, TakesModelsLargerThanTheMachine) {
     const Bytes before = resident_bytes();
     const Profile profile = profile_on_meta(make_model("unet:B=4,C=1536,size=192"), {{32}, {}}, v100());

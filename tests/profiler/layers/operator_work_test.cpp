@@ -28,13 +28,12 @@ double bytes_of(const std::vector<DeviceWork>& work) {
     return bytes;
 }
 
-// A multiply-add is two operations.
+// A multiply-add counts as two operations.
 TEST(OperatorCount, CountsALinearLayerForwardAndBackward) {
     torch::nn::Linear linear(8, 16);
     const at::Tensor input = torch::randn({4, 8}).requires_grad_();
     at::Tensor output;
     EXPECT_EQ(flops_of([&] { output = linear(input); }), 2.0 * 4 * 8 * 16);
-    // The gradients of input and weight.
     EXPECT_EQ(flops_of([&] { output.sum().backward(); }), 2 * 2.0 * 4 * 8 * 16);
 }
 

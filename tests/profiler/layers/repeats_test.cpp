@@ -18,7 +18,7 @@ Repeats repeats_of(const std::vector<std::vector<double>>& rounds) {
     return repeats;
 }
 
-// A run pays for a disturbance too: it is in every mean, so that the layers' means sum to the mean pass.
+// A run has disturbances too, so they count in every mean. The layers' means then sum to the mean pass.
 TEST(Repeats, MeansSumToTheMeanOfTheSums) {
     const Repeats repeats = repeats_of({{3, 10}, {1000, 10}, {1, 40}});
     EXPECT_DOUBLE_EQ(repeats.mean(0), 1004.0 / 3);
@@ -38,7 +38,7 @@ TEST(Repeats, SpreadIsRelativeToTheMean) {
     EXPECT_EQ(repeats.coefficient_of_variation(1), 0);
 }
 
-// Both layers take a tenth more in the second round and a tenth less in the third; then each on its own.
+// Both layers take a tenth more in the second round and a tenth less in the third. Then each varies on its own.
 TEST(Repeats, CommonVariationIsWhatLayersShare) {
     // Sums 20, 22, 18: variance 4; the layers' own 1 each.
     EXPECT_DOUBLE_EQ(repeats_of({{10, 10}, {11, 11}, {9, 9}}).common_variation(), std::sqrt(2.0) / 20);
@@ -46,13 +46,13 @@ TEST(Repeats, CommonVariationIsWhatLayersShare) {
     EXPECT_EQ(repeats_of({{10, 10}}).common_variation(), 0);
 }
 
-// Deviations sqrt(8) and sqrt(2) over sqrt(2) rounds: errors 2 and 1, over means 10 and 5.
+// Deviations sqrt(8) and sqrt(2) over two rounds: errors 2 and 1, means 10 and 5.
 TEST(Repeats, ErrorCountsEveryLayerByItsShare) {
     EXPECT_DOUBLE_EQ(repeats_of({{8, 6}, {12, 4}}).relative_error(), 3.0 / 15);
     EXPECT_TRUE(std::isinf(repeats_of({{8, 6}}).relative_error()));
 }
 
-// Twenty values that alternate, and the same ones sorted: the second half is slow for a whole second.
+// Twenty alternating values, and the same ones sorted: the second half is slow for a whole second.
 TEST(StandardError, KnowsThatNeighboursAreAlike) {
     std::vector<double> alternating, in_blocks;
     for (int k = 0; k < 40; ++k) {
@@ -73,7 +73,7 @@ TEST(Standstills, AreLongerThanAnyDisturbanceOfARun) {
     EXPECT_TRUE(standstills({}).empty());
 }
 
-/// Passes of two lanes, each a product of what lasts for ten of them and of what is new in each.
+/// Passes of two lanes, each the product of a factor that lasts for ten passes and a new one.
 struct TwoLanes {
     std::vector<double> mine, others;
 
@@ -127,7 +127,7 @@ TEST(SizeTimes, ForgetTheWarmUpAndStandstillsAndKeepDisturbances) {
     EXPECT_EQ(single.forward_ns(0), 7);
 }
 
-/// How many rounds of two layers are run whose times are those of `times_of` a round, each taking a second.
+/// Number of rounds of two layers until the goal is reached, with times from `times_of` and a second per round.
 std::size_t rounds_until_good(const RepeatGoal& goal, const std::function<std::vector<double>(std::size_t)>& times_of) {
     Repeats repeats;
     double now = 0;
@@ -143,7 +143,7 @@ std::size_t rounds_until_good(const RepeatGoal& goal, const std::function<std::v
 std::vector<double> steady(std::size_t) {
     return {100, 200};
 }
-/// The second layer takes 40 % longer every other time.
+/// The second layer takes 40 % longer in every other round.
 std::vector<double> noisy(std::size_t round) {
     return {100, round % 2 == 0 ? 200.0 : 280.0};
 }
@@ -155,8 +155,8 @@ TEST(RepeatRounds, EndAfterTheFewestWhereLayersAreSteady) {
     EXPECT_EQ(rounds_until_good({.target_error = 0.02, .time_limit_s = 1e6, .long_enough_s = 7}, steady), 7U);
 }
 
-// After n rounds the second layer's deviation is 40 and a little, the mean of both 340: 40 / (340 sqrt(n)) is below 2 %
-// from 35 rounds on.
+// After n rounds the second layer's deviation is slightly above 40, and the sum of both means 340: 40 / (340 sqrt(n))
+// is below 2 % from 35 rounds on.
 TEST(RepeatRounds, GoOnUntilANoisyLayersEstimateIsGoodEnough) {
     const RepeatGoal goal{.target_error = 0.02, .time_limit_s = 1e6};
     const std::size_t rounds = rounds_until_good(goal, noisy);
@@ -165,7 +165,7 @@ TEST(RepeatRounds, GoOnUntilANoisyLayersEstimateIsGoodEnough) {
     EXPECT_GT(rounds_until_good({.target_error = 0.01, .time_limit_s = 1e6}, noisy), 3 * rounds);
 }
 
-// Times that double for seconds are not known well after as many rounds as times that vary from one to the next.
+// If slow times last for seconds, the same number of rounds gives a worse estimate than with independent times.
 TEST(RepeatRounds, GoOnLongerWhereSlowTimesLast) {
     const RepeatGoal goal{.target_error = 0.02, .time_limit_s = 1e6, .long_enough_s = 1e6};
     const auto times_that_last = [](std::size_t rounds) {

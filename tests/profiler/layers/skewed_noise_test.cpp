@@ -1,6 +1,6 @@
-// A profile is taken on a made-up machine whose host takes time away, in the way the profiler takes one, and the same
-// machine then runs steps: what is predicted from the one must be what the other takes, in the mean. The machine knows
-// nothing of the simulator's noise: it has a clock for each core, on which interruptions and slow times happen.
+// The profiler profiles a synthetic machine whose host takes time away, and the same machine then runs steps. On
+// average, the prediction from the profile must equal the steps. The machine does not use the simulator's noise model:
+// each core has a clock, with interruptions and slow times.
 
 #include "profiler/layers/size_times.h"
 #include "simulator/pipeline_graph.h"
@@ -30,12 +30,12 @@ struct MachineNoise {
     bool slow_together = false;  ///< all cores at once
 };
 
-/// Slow and quick times in turns, each of exponential length.
+/// Alternating slow and fast times of exponential length.
 class SlowTimes {
 public:
     SlowTimes(const MachineNoise& noise, unsigned seed) : noise_(noise), random_(seed) {}
 
-    /// When work that takes `ns` on a quick core ends.
+    /// End of work that takes `ns` on a fast core.
     double end_of(double start, double ns) {
         if (noise_.slow_s == 0) {
             return start + ns;
@@ -71,7 +71,7 @@ public:
         }
     }
 
-    /// When a layer that takes `ns` on a quiet machine ends.
+    /// End of a layer that takes `ns` on a quiet machine.
     double end_of(int core, double start, double ns) {
         const double sigma = std::sqrt(std::log1p(noise_.jitter * noise_.jitter));
         const double work = ns * std::exp(sigma * normal_(random_) - sigma * sigma / 2);
@@ -106,7 +106,7 @@ std::vector<LayerCost> layer_costs() {
     return costs;
 }
 
-/// A pass on that core; its end goes to `now`.
+/// Runs a pass on that core and sets `now` to its end.
 LayerTimes pass(Machine& machine, int core, double& now) {
     LayerTimes times;
     const auto run = [&](std::vector<double>& of_phase, double ns) {
@@ -176,7 +176,7 @@ PipelineOptions two_lanes() {
     return options;
 }
 
-/// Step times of a run that starts then.
+/// Step times of a run that starts at `now`.
 std::vector<double> run_on(Machine& machine, const Profile& profile, double now, int steps) {
     const PipelineOptions options = two_lanes();
     const TaskGraph graph = pipeline_graph(options, TaskCosts(profile, options));
@@ -221,8 +221,8 @@ double mean_of(const std::vector<double>& values) {
 
 class SkewedNoise : public testing::TestWithParam<MachineNoise> {};
 
-// Over many profiles and runs the expected step is right to 2 %. A sum of medians was up to 10 % too short, and a step
-// of mean durations is up to 4 %, since a wait takes the later of two.
+// Over many profiles and runs, the expected step is correct to 2 %. A sum of medians was up to 10 % too short. A step
+// of mean durations is up to 4 % too short, since a wait takes the later of two.
 TEST_P(SkewedNoise, LeavesTheExpectedStepUnbiased) {
     constexpr int kProfiles = 40;
     constexpr int kSteps = 12;

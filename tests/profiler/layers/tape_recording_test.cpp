@@ -44,7 +44,7 @@ Peaks replayed(const LayerTape& tape) {
             replayed_peak(tape, tape.backward)};
 }
 
-/// The peak of a call above what was held before.
+/// The peak of a call, relative to the bytes held before.
 template <class Call>
 Bytes measured_peak(Call call) {
     const Bytes before = tracking_allocator::allocated(kMeasuredOwner);
@@ -53,7 +53,7 @@ Bytes measured_peak(Call call) {
     return tracking_allocator::peak(kMeasuredOwner) - before;
 }
 
-/// The same layer, run without any log.
+/// Peaks of the same layer without a log.
 Peaks measured(LayerChain& chain, std::size_t layer, const Activation& before) {
     Peaks peaks;
     {
@@ -144,7 +144,7 @@ TEST_F(TapeRecordingTest, AViewPassesItsStorageThroughBothWays) {
     EXPECT_TRUE(tape.forward.empty());
 }
 
-// A layer that keeps what it computed until the next forward gives nothing back: no tape can be replayed.
+// A layer that keeps its results until the next forward frees nothing: no tape can be replayed.
 TEST_F(TapeRecordingTest, ALayerThatHoardsHasNoTape) {
     std::vector<at::Tensor> kept;
     const LayerTape tape = tape_of([&kept](const at::Tensor& x) {

@@ -26,7 +26,7 @@ const c10::Device kDevice("fake:0");
 constexpr int kOwner = 3;
 constexpr Bytes kBlock = 512;  // what the fake's allocator rounds small tensors up to
 
-/// Of one block.
+/// A tensor of one block.
 at::Tensor on_device() {
     return torch::empty({25}, kDevice);
 }
@@ -46,7 +46,7 @@ protected:
     const Charge charge_{.owner = kOwner};
 };
 
-/// Whoever listens to torch's memory profiler, as torch's own profiler does.
+/// Another listener of torch's memory profiler, like torch's own profiler.
 class OtherListener final : public c10::MemoryReportingInfoBase {
 public:
     void reportMemoryUsage(void*, std::int64_t bytes, std::size_t, std::size_t, c10::Device) override {

@@ -1,4 +1,4 @@
-// Lanes of an accelerator, the fake one, held against a lane of the host that does the same.
+// Lanes on the fake accelerator, compared with a host lane that does the same.
 
 #include "engine/gpipe.h"
 #include "profiler/memory/device_blocks.h"
@@ -39,7 +39,7 @@ torch::nn::Sequential layers() {
     return model;
 }
 
-/// What lanes held after each of their tasks, in their order.
+/// Memory of lanes after each of their tasks, in order.
 class Observed {
 public:
     LaneMemory memory{[] { return Nanoseconds{0}; },
@@ -106,7 +106,7 @@ std::vector<MemorySample> steps_of_one_lane(const std::string& device, Checkpoin
     return observed.of(0);
 }
 
-/// Of each task its end.
+/// The sample at the end of each task.
 std::map<std::int64_t, MemorySample> ends(const std::vector<MemorySample>& samples) {
     std::map<std::int64_t, MemorySample> last;
     for (const MemorySample& sample : samples) {
@@ -135,7 +135,7 @@ TEST_F(LaneMemoryDeviceTest, ALaneHoldsWhatALaneOfTheHostHolds) {
     }
 }
 
-// The host's micro-batches are views of what the caller made; an accelerator's are copies.
+// The host's micro-batches are views of the caller's tensor; an accelerator's are copies.
 TEST_F(LaneMemoryDeviceTest, TheInputThatALaneCopiesToItsDeviceIsItsBoundary) {
     Bytes most = 0;
     for (const MemorySample& sample : steps_of_one_lane("fake:0", Checkpoint::always)) {
@@ -144,7 +144,7 @@ TEST_F(LaneMemoryDeviceTest, TheInputThatALaneCopiesToItsDeviceIsItsBoundary) {
     EXPECT_EQ(most, kChunks * kActivation);
 }
 
-/// Lanes of one device too, which its statistics cannot tell apart.
+/// Includes lanes of one device, which its statistics cannot distinguish.
 TEST_F(LaneMemoryDeviceTest, AfterAStepALaneHoldsNothingButItsParametersAndGradients) {
     for (const Names& lanes : {Names{"fake:0", "fake:1"}, Names{"fake:0", "fake:0"}, Names{"fake:1", "cpu"}}) {
         for (const Checkpoint mode : {Checkpoint::always, Checkpoint::never}) {
@@ -181,7 +181,7 @@ TEST_F(LaneMemoryDeviceTest, TellsWhatAPeakConsistsOf) {
     }
 }
 
-// A program that knows nothing of listening: what it frees outside tasks is noticed later, so nothing piles up.
+// A program that does not listen: its frees outside tasks are detected later, so memory does not pile up.
 TEST_F(LaneMemoryDeviceTest, NothingPilesUpWhereTheCallersThreadDoesNotListen) {
     Observed observed;
     Training training({"fake:0", "fake:1"}, observed.memory, Checkpoint::except_last);
@@ -190,7 +190,7 @@ TEST_F(LaneMemoryDeviceTest, NothingPilesUpWhereTheCallersThreadDoesNotListen) {
     }
     const Bytes held = tracking_allocator::allocated(1) + tracking_allocator::allocated(2);
     EXPECT_GE(held, 4 * kWeight);
-    // At worst each block of the allocator's counts once, whoever holds it now.
+    // In the worst case, each block of the allocator counts once, whoever holds it.
     EXPECT_LE(held, observed.last(0).reserved + observed.last(1).reserved);
     EXPECT_EQ(observed.last(0).composition[MemoryCategory::parameters], kWeight);
     EXPECT_EQ(observed.last(0).composition[MemoryCategory::gradients], kWeight);
@@ -243,7 +243,7 @@ TEST_F(LaneMemoryDeviceTest, ReportsTheDevicesOwnFiguresWhileAProfilerOfTorchsLi
     }
 }
 
-// Its backward runs on autograd's thread of the device, in pieces between nodes.
+// The driver's backward runs on autograd's thread of the device, piecewise between nodes.
 TEST_F(LaneMemoryDeviceTest, HearsTheDriverOfThePaperToo) {
     Observed observed;
     const DeviceListening listening;

@@ -98,7 +98,7 @@ TEST_F(LaneMemoryTest, LeavesTheThreadsOwnMemoryAloneAfterTheTask) {
     EXPECT_EQ(tracking_allocator::allocated(kLane.value() + 1), 0);
 }
 
-// A training step of one lane, task by task: what each leaves behind, and what it is called.
+// A training step of one lane, task by task, with the bytes that remain after each and their categories.
 TEST_F(LaneMemoryTest, TellsWhatALanesBytesConsistOf) {
     constexpr TaskKey kCopy{0, TaskKind::copy_forward, 4, 0, -1};
     constexpr TaskKey kLoss{0, TaskKind::loss, 5, -1, -1};

@@ -59,7 +59,7 @@ TEST(MemoryAccount, KnowingBetterWhatBytesAreChangesNoTotalAndNoPeak) {
     EXPECT_EQ(account.composition()[MemoryCategory::copy], 0);
 }
 
-// Frees from other threads while tasks end: the categories go on summing to what is allocated.
+// While tasks end, other threads free memory: the categories still sum to the allocated bytes.
 TEST(MemoryAccount, CategoriesSumToTheTotalWhateverThreadsDo) {
     MemoryAccount account;
     constexpr int kRounds = 20'000;

@@ -16,7 +16,7 @@ namespace pipescope {
 namespace {
 using namespace tracking_allocator;
 
-// Sets the owner of this thread while it lives.
+// Sets this thread's owner during its lifetime.
 class Owning {
 public:
     explicit Owning(int owner) : before_(set_owner(owner)) {}
@@ -112,7 +112,7 @@ TEST_F(TrackingAllocatorTest, KeepsTheAlignmentThatKernelsExpect) {
     }
 }
 
-// gelu takes its scratch memory through raw_allocate, which insists that data and context are one pointer.
+// gelu takes scratch memory through raw_allocate, which requires data and context to be one pointer.
 TEST_F(TrackingAllocatorTest, ServesCallersThatAllocateWithoutADataPtr) {
     const Owning lane(1);
     const at::Tensor input = torch::randn({64, 64}, torch::requires_grad());
@@ -147,7 +147,8 @@ TEST_F(TrackingAllocatorTest, CountsRightWhenManyThreadsShareAnOwner) {
     EXPECT_LE(peak(3), kThreads * 100);
 }
 
-// The owner holds 400 bytes or 0, and its peak is read and restarted all the time: each rise must be in some window.
+// The owner holds either 400 or 0 bytes, while its peak is read and restarted continuously. Each rise must appear in a
+// window.
 TEST_F(TrackingAllocatorTest, LosesNoPeakBetweenTwoWindows) {
     constexpr int kRounds = 3000;
     std::atomic<bool> done{false};
@@ -170,8 +171,8 @@ TEST_F(TrackingAllocatorTest, LosesNoPeakBetweenTwoWindows) {
     EXPECT_EQ(highest, 4000);
 }
 
-// A pass of a model holds several tensors at once and then frees them all: left to itself, malloc gives their pages
-// back and faults thousands of them in again in the next pass or the one after it.
+// A pass of a model holds several tensors and then frees them all. By default, malloc would return their pages to the
+// system and fault in thousands of them in the next pass or the one after.
 TEST_F(TrackingAllocatorTest, KeepsFreedMemorySoThatPagesAreNotFaultedInAgain) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     GTEST_SKIP() << "a sanitizer has a malloc of its own";

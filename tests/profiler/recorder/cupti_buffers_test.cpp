@@ -11,7 +11,7 @@ namespace {
 constexpr std::size_t kBytes = 4096;
 constexpr std::size_t kMost = 2;
 
-/// Two records in every buffer.
+/// Reads two records from every buffer.
 CUptiResult CUPTIAPI next_record(std::uint8_t* buffer, std::size_t, CUpti_Activity** record) {
     auto* at = reinterpret_cast<std::uint8_t*>(*record);
     if (at == buffer + 8) {

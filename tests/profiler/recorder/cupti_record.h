@@ -5,7 +5,7 @@
 #include <cstring>
 
 namespace pipescope {
-/// A record of this kind with zeros everywhere else, its padding too.
+/// A record of this kind; all other bytes are zero, including padding.
 template <class Record>
 Record make_record(CUpti_ActivityKind kind) {
     Record record;

@@ -13,7 +13,7 @@ namespace pipescope {
 namespace {
 constexpr std::int64_t kOrigin = 1000;
 
-/// A buffer holds one record here.
+/// Each buffer here has one record.
 CUptiResult CUPTIAPI next_record(std::uint8_t* buffer, std::size_t, CUpti_Activity** record) {
     if (*record != nullptr) {
         return CUPTI_ERROR_MAX_LIMIT_REACHED;
@@ -34,7 +34,7 @@ Record spanning(CUpti_ActivityKind kind) {
     return record;
 }
 
-/// Records into a trace, one after the other.
+/// Writes records one by one into a trace.
 class CuptiRecordsTest : public testing::Test {
 protected:
     CuptiRecordsTest() { functions_.next_record = next_record; }
@@ -42,7 +42,7 @@ protected:
     void write(Record record) {
         records_.write(reinterpret_cast<std::uint8_t*>(&record), sizeof(record), rows_);
     }
-    /// Closes the trace.
+    /// Result of a query, after closing the trace.
     std::string text(const std::string& sql) {
         rows_.finish();
         writer_.close();

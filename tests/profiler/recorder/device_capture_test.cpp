@@ -23,7 +23,7 @@ using testing::HasSubstr;
 const std::string kDriver = FAKE_DRIVER_FOLDER;
 const std::string kBoth = std::string(FAKE_DRIVER_FOLDER) + ":" + FAKE_CUPTI_FOLDER;
 
-/// What device_program recorded in a process of its own, with the fake libraries in reach that `libraries` names.
+/// The recording of device_program in a separate process, with those fake libraries available that `libraries` names.
 class DeviceTrace {
 public:
     explicit DeviceTrace(const std::string& libraries, const std::map<std::string, std::string>& environment = {},
@@ -57,7 +57,7 @@ public:
         }
         return {};
     }
-    /// The one diagnostic of CUPTI's, as "severity: text".
+    /// The only diagnostic of CUPTI, as "severity: text".
     std::string diagnostic() const {
         return text(
             "SELECT group_concat(severity || ': ' || text, '; ') FROM PIPESCOPE_DIAGNOSTIC WHERE source = 'cupti'");
@@ -113,7 +113,7 @@ TEST(DeviceCapture, KeepsWhatTheRecordsSay) {
               "Non-blocking stream");
 }
 
-// CUPTI counts memory kinds and operations from 1, nsys from 0.
+// CUPTI numbers memory kinds and operations from 1, nsys from 0.
 TEST(DeviceCapture, NumbersKindsAsNsysDoes) {
     const DeviceTrace trace(kBoth);
     EXPECT_EQ(trace.text("SELECT group_concat(c.label || ', ' || s.label || ' to ' || d.label || ', ' || bytes, '; ') "
@@ -170,8 +170,8 @@ TEST(DeviceCapture, KnowsEachKernelOfAGraphATaskLaunched) {
 
 TEST(DeviceCapture, TakesTimesOfTheWallClockWhereItMust) {
     const DeviceTrace trace(kBoth, {{"FAKE_CUPTI_NO_CLOCK", "1"}});
-    // Each launch lies within its task's range, which was timed with another clock; the two were read microseconds
-    // apart, so a launch may seem to lie just outside.
+    // Each launch lies within its task's range. They have different clocks, read microseconds apart, so a launch may
+    // seem to lie just outside.
     EXPECT_EQ(trace.number("SELECT count(*) FROM CUPTI_ACTIVITY_KIND_RUNTIME AS r, PIPESCOPE_TASK AS t WHERE "
                            "r.correlationId BETWEEN 1 AND 4 AND (t.kind = 'forward') = (r.correlationId <= 2) AND "
                            "r.start BETWEEN t.start - 1000000 AND t.end + 1000000"),
@@ -236,7 +236,7 @@ TEST(DeviceCapture, SaysWhichKindIsMissing) {
     EXPECT_EQ(trace.rows_of("CUPTI_ACTIVITY_KIND_KERNEL"), 4);
 }
 
-/// Why nothing of devices was recorded, while the ranges were.
+/// The reason why device work was not recorded, although ranges were.
 std::string reason(const std::string& libraries, const std::map<std::string, std::string>& environment = {}) {
     const DeviceTrace trace(libraries, environment);
     EXPECT_EQ(trace.rows_of("PIPESCOPE_TASK"), 2);

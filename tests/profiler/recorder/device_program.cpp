@@ -1,5 +1,5 @@
-// Records work of the fake CUDA device, or tries to: device_program MODE TRACE. It prints nothing and ends with 0
-// whether devices could be recorded or not.
+// Records work of the fake CUDA device, or tries to: device_program MODE TRACE. Prints nothing, and exits with 0 even
+// if devices could not be recorded.
 
 #include "cupti_record.h"
 #include "fake_cuda/fake_cupti.h"
@@ -19,7 +19,7 @@ namespace pipescope {
 namespace {
 constexpr std::uint32_t kStream = 13;
 
-/// The fake, where the recorder loaded it; else nothing is emitted.
+/// The fake CUPTI if the recorder loaded it; otherwise nothing is emitted.
 const FakeCupti* fake() {
     void* library = dlopen("libcupti.so.13", RTLD_LAZY | RTLD_NOLOAD);
     return library == nullptr ? nullptr : static_cast<const FakeCupti*>(dlsym(library, "fake_cupti"));
@@ -32,7 +32,7 @@ void emit(const Record& record) {
     }
 }
 
-/// Of a kernel that still runs.
+/// Emits the record of an unfinished kernel.
 void emit_unfinished(const CUpti_ActivityKernel10& kernel) {
     if (const FakeCupti* device = fake()) {
         device->emit_unfinished(&kernel, sizeof(kernel));
@@ -44,7 +44,7 @@ std::uint64_t now() {
     return device == nullptr ? 0 : device->now();
 }
 
-/// The host's call of the runtime that launches something; returns when it began.
+/// Emits the host's runtime call of a launch, and returns its start.
 std::uint64_t emit_call(CUpti_CallbackId call_id, std::uint32_t correlation) {
     auto call = make_record<CUpti_ActivityAPI>(CUPTI_ACTIVITY_KIND_RUNTIME);
     call.cbid = call_id;
@@ -72,7 +72,7 @@ void launch_kernel(std::uint32_t correlation, std::uint64_t delay, std::uint64_t
     emit(kernel);
 }
 
-/// One launch of a CUDA graph of three kernels, as CUPTI tells it while its GRAPH_TRACE is off: a kernel for each node.
+/// One launch of a CUDA graph with three kernels. With GRAPH_TRACE off, CUPTI reports a kernel per node.
 void launch_graph(const TaskKey& key, std::uint32_t correlation) {
     const NvtxTask range(key);
     const std::uint64_t start = emit_call(CUPTI_RUNTIME_TRACE_CBID_cudaGraphLaunch_v10000, correlation);
@@ -203,7 +203,7 @@ void record_graph(const std::string& path) {
     recorder.stop();
 }
 
-/// A kernel that still runs while the records of a period are written, twice.
+/// Records a kernel that still runs while the records of a period are written twice.
 void record_long_kernel(const std::string& path) {
     TraceWriter writer(path, IfExists::refuse);
     DeviceRecording recording(writer, {.origin = recording_clock_ns(), .pid = getpid()});
@@ -219,7 +219,7 @@ void record_long_kernel(const std::string& path) {
     writer.close();
 }
 
-/// More records than few small buffers hold, and nobody writes meanwhile.
+/// Records more than a few small buffers can hold, without a concurrent writer.
 void overload(const std::string& path) {
     TraceWriter writer(path, IfExists::refuse);
     DeviceCaptureOptions options;

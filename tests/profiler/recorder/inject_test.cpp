@@ -12,7 +12,8 @@
 
 namespace pipescope {
 namespace {
-/// Runs the plain program in `folder`, PIPESCOPE_TRACE set where `trace` is not empty; returns its exit code and id.
+/// Runs the plain program in `folder`, with PIPESCOPE_TRACE unless `trace` is empty. Returns its exit code and process
+/// id.
 std::pair<int, pid_t> run_program(const TemporaryFolder& folder, const std::string& trace, const char* what = nullptr) {
     const pid_t child = fork();
     if (child == 0) {
@@ -59,7 +60,7 @@ std::int64_t ranges_called(const TemporaryFolder& folder, const std::string& tex
     return query.getColumn(0).getInt64();
 }
 
-// It takes the recorder some ms to start, at the first range of whichever thread; the others' ranges wait for it.
+// The recorder takes some ms to start, at the first range of any thread. The other threads' ranges wait for it.
 TEST(Inject, LosesNoRangeOfThreadsThatBeginTogether) {
     const TemporaryFolder folder;
     EXPECT_EQ(run_program(folder, "out.sqlite", "together").first, 0);

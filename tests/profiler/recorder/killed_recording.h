@@ -18,7 +18,7 @@
 #include <thread>
 
 namespace pipescope {
-/// How a recording of two busy threads was killed: after how long, and how it drained.
+/// Parameters of a killed recording of two busy threads: when it was killed, and how it drained.
 struct Kill {
     std::int64_t after_ns = 0;  ///< since its recorder started
     Nanoseconds drain_period{0};
@@ -26,14 +26,14 @@ struct Kill {
     std::int64_t pause_ns = 0;  ///< of each thread between two ranges
 };
 
-/// What the killed recording left.
+/// Remains of the killed recording.
 struct Remains {
     std::int64_t rows = 0;
     std::int64_t lost_tail_ns = 0;  ///< from the end of the last range in the file to the kill
     std::int64_t lost_ranges = 0;   ///< that had ended by then and are not in the file
 };
 
-/// Progress of the killed process, in memory it shares with us.
+/// Progress of the killed process, in shared memory.
 struct SharedProgress {
     std::atomic<bool> started{false};
     std::atomic<std::int64_t> emitted{0};
@@ -51,8 +51,8 @@ inline void emit_until_killed(SharedProgress& progress, std::int64_t pause_ns) {
     }
 }
 
-/// Records into `path` in a process of its own, kills it, and recovers the trace. Throws TraceError where the trace
-/// cannot be opened or its integrity check fails.
+/// Records into `path` in a separate process, kills it, and recovers the trace. Throws TraceError if the trace cannot
+/// be opened or its integrity check fails.
 inline Remains kill_recording(const std::filesystem::path& path, const Kill& how) {
     void* memory = mmap(nullptr, sizeof(SharedProgress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) {

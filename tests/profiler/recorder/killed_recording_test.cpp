@@ -8,7 +8,8 @@
 
 namespace pipescope {
 namespace {
-// All fifty, and how little they lose: benchmarks/recorder_gates.cpp, since that depends on what else the machine does.
+// benchmarks/recorder_gates.cpp tests all fifty kills and the amount of losses, which depends on the load of the
+// machine.
 TEST(KilledRecording, LeavesATraceThatOpensWhenever) {
     const TemporaryFolder folder;
     std::mt19937_64 random(1);
@@ -33,7 +34,7 @@ TEST(KilledRecording, LeavesATraceThatOpensInTheMiddleOfALargeTransaction) {
         EXPECT_NO_THROW(kill_recording(path, how));
     }
 }
-/// In memory a killed recording shares with us.
+/// Shared memory of a killed recording.
 struct PeriodProgress {
     std::atomic<std::int64_t> emitted{0};  ///< ranges that ended
     std::atomic<std::int64_t> written{0};  ///< of them, those that were there when the last finished period began
@@ -41,7 +42,7 @@ struct PeriodProgress {
 
 constexpr int kRangesOfAPeriod = 50'000;  // 5 MB: beyond the pages SQLite keeps in memory
 
-/// Drains when it is told to, so that a period is so many ranges, whatever the machine takes for them.
+/// Drains on request, so that a period has a fixed number of ranges on any machine.
 [[noreturn]] void record_periods_until_killed(const std::filesystem::path& path, PeriodProgress& progress) {
     RecorderOptions options;
     options.path = path;
@@ -72,7 +73,7 @@ TEST(KilledRecording, LosesAtMostTwoDrainPeriodsWhereTransactionsAreLarge) {
         if (child == 0) {
             record_periods_until_killed(path, progress);
         }
-        // Anywhere in the emission or the transaction of the second period or a later one.
+        // At any point of the emission or transaction of the second or a later period.
         const auto from = static_cast<std::int64_t>(kRangesOfAPeriod + random() % (2 * kRangesOfAPeriod));
         while (progress.emitted.load() < from && waitpid(child, nullptr, WNOHANG) == 0) {
             usleep(1000);

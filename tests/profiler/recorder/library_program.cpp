@@ -27,8 +27,9 @@ void emit_all(const char* library) {
 }
 }  // namespace
 
-/// library_program TRACE LIBRARY [early COMMAND]: records what it, the library it is linked against and LIBRARY emit.
-/// early: the libraries emit before there is a recorder too. The command runs at the end, while the recorder lives.
+/// library_program TRACE LIBRARY [early COMMAND]: records the ranges of this program, of the library it links and of
+/// LIBRARY. With early, the libraries also emit before a recorder exists. The command runs at the end, while the
+/// recorder exists.
 int main(int argc, char** argv) {
     const bool early = argc > 3 && std::string_view(argv[3]) == "early";
     if (early) {

@@ -3,7 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-// Names nothing of the recorder: NVTX itself must have found the handler that was linked in.
+// Does not refer to the recorder: NVTX itself must find the linked handler.
 int main() {
     unsetenv("NVTX_INJECTION64_PATH");
     if (nvtxDomainCreateA("some domain") == nullptr) {  // NVTX's answer where no tool attached

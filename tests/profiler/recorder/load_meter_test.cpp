@@ -11,7 +11,7 @@ namespace pipescope {
 namespace {
 namespace fs = std::filesystem;
 
-/// A folder like /proc, of a machine of two cores.
+/// A folder like /proc, for a machine with two cores.
 class FakeProc : public testing::Test {
 protected:
     FakeProc() : folder_(fs::temp_directory_path() / ("load_meter_test_" + std::to_string(getpid()))) {
@@ -21,7 +21,7 @@ protected:
     ~FakeProc() override { fs::remove_all(folder_); }
 
     void writes(const std::string& name, const std::string& text) const { std::ofstream(folder_ / name) << text; }
-    /// Ticks of user, system, idle and stolen time of each core.
+    /// Ticks of user, system, idle and stolen time per core.
     struct Core {
         int user = 0, system = 0, idle = 0, stolen = 0;
     };
@@ -44,7 +44,7 @@ protected:
     fs::path folder_;
 };
 
-// Ten seconds: of the cores' 2000 ticks this process took 1000, others 300, the host 40.
+// Ten seconds: of the cores' 2000 ticks, this process took 1000, others 300, the host 40.
 TEST_F(FakeProc, SharesTellWhatOthersAndTheHostTook) {
     ASSERT_EQ(sysconf(_SC_CLK_TCK), 100);
     writes_cores({100, 10, 1000, 5}, {100, 10, 1000, 5});
@@ -89,7 +89,7 @@ TEST_F(FakeProc, ThereIsNoAnswerBeforeASecondOrWithoutCounts) {
     EXPECT_FALSE(LoadMeter({}, folder_).load()) << "a machine whose counters stand still";
 }
 
-// Threads of this process on other cores than those counted, or counters that the system corrected.
+// Covers threads of this process on other cores, and counters that the system corrected.
 TEST_F(FakeProc, SharesStayBetweenZeroAndOne) {
     writes_cores({100, 0, 100, 9}, {0, 0, 0, 0});
     writes_own(0, 0);

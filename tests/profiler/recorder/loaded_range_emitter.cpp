@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <thread>
 
-// A library as NCCL is one: a domain of its own, a category, a registered name, a payload with a schema, and ranges of
-// its own threads and across threads.
+// A library like NCCL: its own domain, a category, a registered name, a payload with a schema, and ranges of its own
+// threads and across threads.
 
 namespace {
 struct Transfer {

@@ -7,7 +7,7 @@
 #include <string>
 
 namespace pipescope {
-/// A task as the engine runs it: a range of domain "pipescope", a registered string, the key in the payload.
+/// A task as emitted by the engine: a range of domain "pipescope", a registered string, the key as payload.
 class NvtxTask {
 public:
     explicit NvtxTask(const TaskKey& key) : domain_(nvtxDomainCreateA("pipescope")) {

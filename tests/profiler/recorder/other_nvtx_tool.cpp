@@ -1,4 +1,4 @@
-// An NVTX tool that is not ours: it counts pushes, and says at the process' end how many it got.
+// Another NVTX tool: counts pushes and prints their number at the end of the process.
 
 #define NVTX_NO_IMPL
 #define NVTX_STATIC_INJECTION_IMPL

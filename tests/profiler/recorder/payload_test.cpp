@@ -53,7 +53,7 @@ std::uint64_t register_schema(nvtxDomainHandle_t domain, const char* name,
     return nvtxPayloadSchemaRegister(domain, &schema);
 }
 
-/// Schemas of "payloads": one in another, with an enum, texts and an array.
+/// Nested schemas in domain "payloads", with an enum, texts and an array.
 struct Schemas {
     Schemas() {
         static const std::array<nvtxPayloadEnum_t, 2> kinds = {{{"eager", 1, 0}, {"rendezvous", 2, 0}}};
@@ -174,7 +174,7 @@ TEST(Payload, HoldsArraysBehindPointersOfTheLengthItTells) {
     EXPECT_EQ(trace.text("SELECT jsonText FROM NVTX_EVENTS WHERE eventType = 34"), R"({"count":2,"ranks":[7,-8]})");
 }
 
-/// The JSON of a mark with these bytes.
+/// JSON of a mark with these bytes as payload.
 template <class Bytes>
 std::string json_of(nvtxDomainHandle_t domain, std::uint64_t schema, const Bytes& bytes) {
     const RecordedTrace trace([&](Recorder&) {

@@ -13,7 +13,7 @@
 #include <vector>
 
 namespace {
-/// A task as the engine emits it: forward of micro-batch 0 on partition 0 in step 0, without a skip.
+/// Emits a task like the engine: forward of micro-batch 0 on partition 0 in step 0, without a skip.
 void emit_task() {
     constexpr unsigned long long kPackedKey = 1023;
     nvtxEventAttributes_t event{};
@@ -27,7 +27,7 @@ void emit_task() {
     nvtxDomainRangePushEx(domain, &event);
     nvtxDomainRangePop(domain);
 }
-/// The first NVTX calls of the process, of many threads at the same time.
+/// The first NVTX calls of the process, from many threads at the same time.
 void emit_together() {
     constexpr int kThreads = 16;
     std::barrier ready(kThreads);
@@ -50,7 +50,7 @@ void emit_at_exit() {
     nvtxRangePop();
 }
 
-/// Threads that emit as fast as they can until the process is killed.
+/// Threads that emit at full speed until the process is killed.
 [[noreturn]] void emit_for_ever() {
     nvtxMarkA("the recorder runs from here on");
     std::puts("ready");
@@ -66,7 +66,7 @@ void emit_at_exit() {
     std::abort();
 }
 
-/// Goes on as the same program anew, `times` times.
+/// Executes the same program again, `times` times.
 void become_anew(char* program, int times) {
     nvtxMarkA("before exec");
     if (times > 0) {

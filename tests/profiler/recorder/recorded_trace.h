@@ -11,7 +11,7 @@
 #include <string>
 
 namespace pipescope {
-/// Records what a function does into a trace of its own, and asks that trace questions.
+/// Records a function into its own trace, and queries it.
 class RecordedTrace {
 public:
     explicit RecordedTrace(const std::function<void(Recorder&)>& body, RecorderOptions options = {}) {

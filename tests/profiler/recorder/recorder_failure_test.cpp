@@ -26,7 +26,7 @@ void emit(int ranges) {
     }
 }
 
-/// Runs `body` in a process of its own and returns its wait status.
+/// Runs `body` in a child process and returns its wait status.
 int in_child(const std::function<void()>& body) {
     const pid_t child = fork();
     if (child == 0) {
@@ -133,8 +133,7 @@ TEST(RecorderFailure, DoesNotHangAForkedChildThatUsesTheRecorder) {
     EXPECT_EQ(db.execAndGet("SELECT count(*) FROM NVTX_EVENTS WHERE eventType = 59").getInt(), 3);
 }
 
-// A thread that was just giving a name when the process forked does not exist in the child, and its lock would stay
-// taken there.
+// A thread that was naming something during the fork does not exist in the child, where its lock would stay locked.
 TEST(RecorderFailure, DoesNotHangAForkedChildThatGivesNames) {
     constexpr std::uint32_t kNoTid = 6'000'000;  // beyond what any system numbers its threads to
     const nvtxDomainHandle_t domain = nvtxDomainCreateA("forked");
@@ -165,7 +164,7 @@ TEST(RecorderFailure, DoesNotHangAForkedChildThatGivesNames) {
 }
 
 TEST(RecorderFailure, WarnsWhereAnotherToolHoldsNvtx) {
-    // NVTX looks for its tool once per process, so this needs a process that has not used NVTX yet.
+    // NVTX looks for its tool once per process, so this needs a process that has not yet used NVTX.
     const TemporaryFolder folder;
     const std::string path = folder / "t.sqlite";
     const int status = in_child([&] {

@@ -206,7 +206,7 @@ TEST(Recorder, ReadsNoMoreOfATextThanItKeeps) {
     munmap(memory, 2 * page);
 }
 
-// Readers of SQLite and of JSON refuse a file for one byte that is no UTF-8.
+// Readers of SQLite and JSON reject a file for one byte of invalid UTF-8.
 TEST(Recorder, KeepsTextsReadableWhateverBytesAreInThem) {
     const RecordedTrace trace([&](Recorder&) {
         const nvtxDomainHandle_t domain = nvtxDomainCreateA("domain \xff");

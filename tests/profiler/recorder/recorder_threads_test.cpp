@@ -18,7 +18,6 @@ std::int64_t global_tid() {
     return std::int64_t{getpid()} << 24 | gettid();
 }
 
-/// Rows of push/pop ranges per thread.
 std::map<std::int64_t, std::int64_t> rows_per_thread(const RecordedTrace& trace, const std::string& condition = "1") {
     std::map<std::int64_t, std::int64_t> rows;
     SQLite::Database db(trace.path());
@@ -40,7 +39,7 @@ DropRecord counts_of(const RecordedTrace& trace, std::int64_t thread) {
     return {};
 }
 
-/// Starts threads that each run `body` and tell their ids.
+/// Starts threads that run `body`, and returns their ids.
 std::vector<std::int64_t> run_threads(int count, const std::function<void(int)>& body) {
     std::vector<std::int64_t> ids(static_cast<std::size_t>(count));
     std::vector<std::thread> threads;
@@ -80,7 +79,7 @@ TEST(RecorderThreads, LoseNothingAndCountEverything) {
         EXPECT_EQ(counts.dropped, 0);
         EXPECT_EQ(counts.open_at_exit, 0);
     }
-    // every inner range lies within an outer one of its thread: the k-th of each belong together
+    // Every inner range lies within an outer one of its thread; the k-th ones of each belong together.
     EXPECT_EQ(
         trace.number("SELECT count(*) FROM "
                      "(SELECT globalTid, start, end, row_number() OVER (PARTITION BY globalTid ORDER BY start) AS k "
@@ -123,8 +122,8 @@ TEST(RecorderThreads, CountExactlyWhatAFullRingLoses) {
     }
 }
 
-/// Whether each range of that thread lies within the one around it: of a smaller depth, and at least as long.
-/// Ranges are called by their depth.
+/// Checks that each range of that thread lies within the one around it: smaller depth, and at least as long. The names
+/// of the ranges are their depths.
 void expect_valid_nesting(const RecordedTrace& trace, std::int64_t thread) {
     struct Range {
         std::int64_t depth = 0;
@@ -327,7 +326,7 @@ TEST(RecorderThreads, MayEmitFromTheDestructorsOfTheirLocals) {
     });
     EXPECT_EQ(trace.number("SELECT count(*) FROM NVTX_EVENTS WHERE text = 'on time'"), 1);
 }
-// No system has room for so large a ring.
+// No system has enough memory for such a ring.
 TEST(RecorderThreads, TakeASmallerRingWhereTheMemoryHasNoRoom) {
     RecorderOptions options;
     options.ring_entries = std::size_t{1} << 50;

@@ -1,7 +1,7 @@
 #include "profiler/recorder/recorder.h"
 #include "range_emitter.h"
 
-/// Records one range into the trace named by its argument.
+/// Records one range into the trace given as argument.
 int main(int argc, char** argv) {
     if (argc != 2) {
         return 2;

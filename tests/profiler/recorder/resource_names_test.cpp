@@ -1,4 +1,4 @@
-// Built where CUDA's headers are, since NVTX's functions that name CUDA's streams take CUDA's types.
+// Built only with CUDA's headers, because NVTX's functions that name CUDA streams use CUDA's types.
 
 #include "recorded_trace.h"
 

@@ -20,10 +20,11 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-/// A program with a recorder and shared libraries, in a process of its own: NVTX looks for a tool once in each.
+/// A program with a recorder and shared libraries in a separate process, because NVTX looks for a tool once per
+/// process.
 class SharedLibraries : public testing::Test {
 protected:
-    /// Runs it in the folder, its output in "out"; returns its exit code.
+    /// Runs the program in the folder, with output in "out". Returns its exit code.
     int run(const char* program, const char* tool = nullptr, std::vector<std::string> further = {}) {
         std::vector<std::string> words{program, trace(), LOADED_RANGE_EMITTER};
         words.insert(words.end(), further.begin(), further.end());

@@ -78,7 +78,7 @@ TEST(ThreadLog, DoesNotWaitForAThreadThatStaysWithinAChange) {
     ThreadLog log(1, "t", 8);
     log.add_mark(range(1));
     log.push(range(2));
-    // As a signal handler does that interrupts the thread here and ends the process.
+    // Simulates a signal handler that interrupts the thread here and ends the process.
     log.add_ended([&] {
         const ThreadLog::Snapshot snapshot = log.snapshot(std::chrono::milliseconds{1});
         EXPECT_TRUE(snapshot.is_stuck);
@@ -91,7 +91,7 @@ TEST(ThreadLog, DoesNotWaitForAThreadThatStaysWithinAChange) {
 }
 
 TEST(ThreadLog, GivesSnapshotsThatLieBetweenChanges) {
-    // A snapshot that saw half a change would find a torn range, or one that is neither open nor ended, or both.
+    // A snapshot of half a change would contain a torn range, or one that is neither open nor ended, or both.
     ThreadLog log(1, "t", 1 << 10);
     std::atomic<bool> done{false};
     std::thread thread([&] {

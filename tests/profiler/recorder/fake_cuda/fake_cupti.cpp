@@ -1,11 +1,11 @@
-// A libcupti.so.13 without a GPU: it takes the records a test emits through the buffers its client hands out. Set in
-// the environment: FAKE_CUPTI_VERSION; FAKE_CUPTI_SUBSCRIBE, what subscribing gives, with FAKE_CUPTI_HOLDER, who has
-// it; FAKE_CUPTI_NO_CLOCK, which refuses a clock of the client's; FAKE_CUPTI_REFUSE, a kind that cannot be enabled;
-// FAKE_CUPTI_DROPPED, so many records were lost inside; FAKE_CUPTI_FAIL, a function that fails.
+// A libcupti.so.13 without a GPU: it puts records emitted by a test into its client's buffers. Environment variables:
+// FAKE_CUPTI_VERSION; FAKE_CUPTI_SUBSCRIBE: the result of subscribing, with FAKE_CUPTI_HOLDER: the current subscriber;
+// FAKE_CUPTI_NO_CLOCK: refuses the client's clock; FAKE_CUPTI_REFUSE: a kind that cannot be enabled;
+// FAKE_CUPTI_DROPPED: number of records lost inside; FAKE_CUPTI_FAIL: a function that fails.
 //
-// As strict as the real one: the process ends where its client breaks a rule that would cost records, times or memory
-// there. Threads are told by pthread_self unless asked otherwise; a full buffer is handed over by a thread of CUPTI's
-// own; a buffer with unfinished work comes with a forced flush only.
+// As strict as the real one: the process ends if its client breaks a rule that would cost records, times or memory.
+// Threads are identified by pthread_self by default. A thread of CUPTI's own delivers full buffers. A buffer with
+// unfinished work is delivered only by a forced flush.
 
 #include "fake_cupti.h"
 
@@ -90,8 +90,7 @@ bool fails(std::string_view function) {
     return setting("FAKE_CUPTI_FAIL") != nullptr && function == setting("FAKE_CUPTI_FAIL");
 }
 
-/// Hands over without the lock, since the client may call back. Unless `forced`, a buffer with work that still runs
-/// stays.
+/// Delivers without the lock, since the client may call back. Unless `forced`, keeps a buffer with unfinished work.
 void complete(bool forced) {
     Buffer full;
     {
@@ -107,7 +106,7 @@ void complete(bool forced) {
     }
 }
 
-/// With the lock.
+/// Precondition: the lock is held.
 void request_buffer() {
     constexpr std::uintptr_t kAlignment = 8;
     std::size_t most_records = 1;
@@ -131,7 +130,7 @@ void request_buffer() {
     }
 }
 
-/// The thread a call is told to be of.
+/// Sets the thread id of a call.
 void set_thread(void* record, CUpti_ActivityKind kind) {
     if (system_thread_ids) {
         return;  // emitted so
@@ -144,7 +143,7 @@ void set_thread(void* record, CUpti_ActivityKind kind) {
     }
 }
 
-/// A record that is not wanted goes nowhere, one without room is lost.
+/// Ignores a record of a disabled kind. Loses a record without space.
 void put(const void* record, std::size_t bytes, bool unfinished) {
     CUpti_ActivityKind kind{};
     std::memcpy(&kind, record, sizeof(kind));
@@ -324,7 +323,7 @@ CUptiResult CUPTIAPI cuptiGetCallbackName(CUpti_CallbackDomain domain, std::uint
     return CUPTI_ERROR_INVALID_PARAMETER;
 }
 
-// Handle 0x1000 + n is stream n; others it does not know.
+// Handle 0x1000 + n is stream n; other handles are unknown.
 CUptiResult CUPTIAPI cuptiGetStreamIdEx(CUcontext, CUstream stream, std::uint8_t, std::uint32_t* number) {
     const auto handle = reinterpret_cast<std::uintptr_t>(stream);
     if (handle < 0x1000) {

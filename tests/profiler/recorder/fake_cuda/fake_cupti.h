@@ -5,15 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 
-/// What a test makes the fake CUPTI record; found with dlsym. A record of a kind that is not enabled is ignored.
+/// Functions for tests to emit records in the fake CUPTI; found with dlsym. Ignores records of a disabled kind.
 struct FakeCupti {
     /// Copies one activity record into the current buffer.
     void (*emit)(const void* record, std::size_t bytes);
-    /// Now, on the clock CUPTI was told to use.
+    /// The current time on the clock that CUPTI was told to use.
     std::uint64_t (*now)();
-    /// The same with work that still runs: until finish_all() a flush must be forced to get its buffer.
+    /// Emits an unfinished record. Until finish_all(), only a forced flush delivers its buffer.
     void (*emit_unfinished)(const void* record, std::size_t bytes);
-    /// Gives it its end.
+    /// Sets the end of unfinished records.
     void (*finish_all)(std::uint64_t end);
 };
 extern "C" const FakeCupti fake_cupti;

@@ -1,4 +1,4 @@
-// A libcuda.so.1 with as many devices as FAKE_CUDA_DEVICES says (1), whose cuInit gives FAKE_CUDA_INIT (0).
+// A libcuda.so.1 with FAKE_CUDA_DEVICES devices (default 1), whose cuInit returns FAKE_CUDA_INIT (default 0).
 
 #include <cuda.h>
 
