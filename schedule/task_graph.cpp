@@ -4,6 +4,7 @@
 #include "schedule/placement.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 
 namespace pipescope {
@@ -88,8 +89,7 @@ public:
         }
         for (std::size_t lane = 0; lane < programs_.size(); ++lane) {
             if (next[lane] < programs_[lane].size()) {
-                throw Error("the schedule can never finish: lane " + std::to_string(lane) + " waits for ever at " +
-                            to_string(programs_[lane][next[lane]]) + "; reorder the lanes' programs");
+                throw Error("the schedule can never finish: " + deadlock(next, lane));
             }
         }
         link_dependents();
@@ -163,18 +163,79 @@ private:
         return keys;
     }
 
-    bool emit_if_ready(const TaskKey& key, std::size_t lane) {
-        std::vector<TaskKey> keys = needs(key);
+    bool opens_backward_phase(const TaskKey& key, std::size_t lane) const {
         const bool backward_phase = key.kind == TaskKind::recompute || key.kind == TaskKind::backward;
-        const bool opens_backward = one_loss() && backward_phase && !in_backward_phase_[lane];
-        if (opens_backward) {  // the loss of the gathered output is a barrier for all lanes
-            const TaskKey loss = loss_of(-1);
-            if (std::find(keys.begin(), keys.end(), loss) == keys.end()) {
-                keys.push_back(loss);
+        return one_loss() && backward_phase && !in_backward_phase_[lane];
+    }
+
+    /// needs(), and the loss of the gathered output: a barrier in front of each lane's backward phase.
+    std::vector<TaskKey> waits_for(const TaskKey& key, std::size_t lane) const {
+        std::vector<TaskKey> keys = needs(key);
+        const TaskKey loss = loss_of(-1);
+        if (opens_backward_phase(key, lane) && std::find(keys.begin(), keys.end(), loss) == keys.end()) {
+            keys.push_back(loss);
+        }
+        return keys;
+    }
+
+    /// The compute task that makes what a copy carries; a compute task itself.
+    TaskKey producer_of(const TaskKey& key) const {
+        switch (key.kind) {
+            case TaskKind::copy_forward:
+            case TaskKind::skip_forward: return {0, TaskKind::forward, key.partition, key.micro_batch, -1};
+            case TaskKind::copy_backward: return {0, TaskKind::backward, key.partition + 1, key.micro_batch, -1};
+            case TaskKind::skip_backward:
+                return {0, TaskKind::backward, shape().skips[static_cast<std::size_t>(key.skip)].to.value(),
+                        key.micro_batch, -1};
+            default: return key;
+        }
+    }
+
+    static std::string name_of(TaskKey key) {
+        key.step = -1;
+        return to_string(key);
+    }
+
+    /// The circle of waits as one sentence, with a remedy. `next` is the task each lane is stuck at; `lane` is stuck.
+    std::string deadlock(const std::vector<std::size_t>& next, std::size_t lane) const {
+        std::map<TaskKey, std::size_t> lanes;
+        for (std::size_t each = 0; each < programs_.size(); ++each) {
+            for (const TaskKey& key : programs_[each]) {
+                lanes[key] = each;
             }
         }
+        std::vector<std::size_t> path;
+        std::vector<std::string> waits;  // of each lane in `path`
+        while (std::find(path.begin(), path.end(), lane) == path.end()) {
+            const TaskKey& stuck = programs_[lane][next[lane]];
+            const std::vector<TaskKey> keys = waits_for(stuck, lane);
+            const TaskKey needed = producer_of(
+                *std::find_if(keys.begin(), keys.end(), [&](const TaskKey& key) { return !graph_.find(key); }));
+            const auto found = lanes.find(needed);
+            if (found == lanes.end()) {
+                return name_of(stuck) + " on lane " + std::to_string(lane) + " waits for " + name_of(needed) +
+                       ", which no lane runs; add it";
+            }
+            path.push_back(lane);
+            lane = found->second;
+            const TaskKey& before = programs_[lane][next[lane]];
+            waits.push_back(" waits for " + name_of(needed) +
+                            (before == needed
+                                 ? " on lane " + std::to_string(lane)
+                                 : ", which lane " + std::to_string(lane) + " runs behind " + name_of(before)));
+        }
+        auto at = static_cast<std::size_t>(std::find(path.begin(), path.end(), lane) - path.begin());
+        std::string text = name_of(programs_[lane][next[lane]]) + " on lane " + std::to_string(lane) + waits[at];
+        while (++at < path.size()) {
+            text += ", which" + waits[at];
+        }
+        return text + "; move one of them";
+    }
+
+    bool emit_if_ready(const TaskKey& key, std::size_t lane) {
+        const bool opens_backward = opens_backward_phase(key, lane);
         std::vector<TaskIndex> dependencies;
-        for (const TaskKey& needed : keys) {
+        for (const TaskKey& needed : waits_for(key, lane)) {
             const std::optional<TaskIndex> index = graph_.find(needed);
             if (!index) {
                 return false;

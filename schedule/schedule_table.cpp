@@ -1,0 +1,397 @@
+#include "schedule/schedule_table.h"
+
+#include "schedule/error.h"
+#include "schedule/gpipe_schedule.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <set>
+#include <utility>
+
+namespace pipescope {
+namespace {
+using Action = ScheduleTable::Action;
+
+constexpr std::string_view kOverlap = "OVERLAP_F_B";
+
+struct KindLetter {
+    char letter;
+    TaskKind kind;
+    bool input_only;
+};
+constexpr std::array kLetters{
+    KindLetter{'F', TaskKind::forward, false},   KindLetter{'B', TaskKind::backward, false},
+    KindLetter{'I', TaskKind::backward, true},   KindLetter{'W', TaskKind::backward_weight, false},
+    KindLetter{'R', TaskKind::recompute, false}, KindLetter{'L', TaskKind::loss, false},
+};
+
+char letter_of(const Action& action) {
+    for (const KindLetter& each : kLetters) {
+        if (each.kind == action.task.kind && each.input_only == action.input_only) {
+            return each.letter;
+        }
+    }
+    return '?';
+}
+
+std::string text_of(const Action& action) {
+    return std::to_string(action.task.partition) + letter_of(action) + std::to_string(action.task.micro_batch);
+}
+
+/// Where a cell stands, as people count.
+struct Place {
+    std::size_t row = 0;
+    std::size_t column = 0;
+};
+std::string text_of(const Place& place) {
+    return "row " + std::to_string(place.row + 1) + ", column " + std::to_string(place.column + 1);
+}
+
+[[noreturn]] void refuse_cell(const Place& place, std::string_view cell) {
+    throw UsageError(text_of(place) + " is '" + std::string(cell) +
+                     "'; a cell is empty or a partition, one of F, B, I, W, R, L, and a micro-batch, such as 3F0; "
+                     "correct it");
+}
+
+std::optional<std::int32_t> number_of(std::string_view text, std::int32_t most) {
+    std::int32_t number = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    const bool whole = error == std::errc{} && end == text.data() + text.size();
+    return whole && number >= 0 && number < most ? std::optional(number) : std::nullopt;
+}
+
+std::optional<Action> parse_action(std::string_view text) {
+    const std::size_t at = text.find_first_not_of("0123456789");
+    if (at == std::string_view::npos) {
+        return std::nullopt;
+    }
+    const auto kind =
+        std::find_if(kLetters.begin(), kLetters.end(), [&](const KindLetter& each) { return each.letter == text[at]; });
+    const auto partition = number_of(text.substr(0, at), kMostPartitions);
+    const auto micro_batch = number_of(text.substr(at + 1), kMostMicroBatches);
+    if (kind == kLetters.end() || !partition || !micro_batch) {
+        return std::nullopt;
+    }
+    return Action{{0, kind->kind, *partition, *micro_batch, -1}, kind->input_only};
+}
+
+ScheduleTable::Cell parse_cell(std::string_view text, const Place& place) {
+    if (text.empty()) {
+        return {};
+    }
+    if (text.front() != '(') {
+        const auto action = parse_action(text);
+        if (!action) {
+            refuse_cell(place, text);
+        }
+        return {*action};
+    }
+    const std::size_t middle = text.find(';');
+    const std::size_t end = text.find(')');
+    if (middle == std::string_view::npos || end == std::string_view::npos || middle > end ||
+        text.substr(end + 1) != kOverlap) {
+        refuse_cell(place, text);
+    }
+    const auto first = parse_action(text.substr(1, middle - 1));
+    const auto second = parse_action(text.substr(middle + 1, end - middle - 1));
+    if (!first || !second) {
+        refuse_cell(place, text);
+    }
+    return {*first, *second};
+}
+
+/// Calls each(action, place) for every task, row by row.
+template <class Each>
+void for_each_action(const ScheduleTable& table, Each each) {
+    for (std::size_t row = 0; row < table.rows.size(); ++row) {
+        for (std::size_t column = 0; column < table.rows[row].size(); ++column) {
+            for (const Action& action : table.rows[row][column]) {
+                each(action, Place{row, column});
+            }
+        }
+    }
+}
+
+/// The tasks of a table, by what they are; checks what a TaskGraph takes for granted.
+class TableCheck {
+public:
+    explicit TableCheck(const ScheduleTable& table) {
+        for_each_action(table, [this](const Action& action, const Place& place) { note(action, place); });
+        if (places_.empty()) {
+            throw UsageError("the schedule holds no task; write at least a forward and a backward, such as 0F0,0B0");
+        }
+        check_complete();
+        check_order();
+    }
+
+    int num_partitions() const { return static_cast<int>(lanes_.size()); }
+    int num_micro_batches() const { return micro_batches_; }
+    std::vector<LaneId> placement() const {
+        std::vector<LaneId> placement;
+        for (const auto& [partition, place] : lanes_) {
+            placement.emplace_back(static_cast<std::int64_t>(place.row));
+        }
+        return placement;
+    }
+
+private:
+    using Key = std::pair<std::int32_t, std::int32_t>;  // partition, micro-batch
+    using Places = std::map<char, std::pair<Place, std::size_t>>;
+
+    void note(const Action& action, const Place& place) {
+        const auto [lane, is_new] = lanes_.emplace(action.task.partition, place);
+        if (!is_new && lane->second.row != place.row) {
+            throw UsageError(text_of(place) + " holds " + text_of(action) + ", but partition " +
+                             std::to_string(action.task.partition) + " runs on lane " +
+                             std::to_string(lane->second.row) + " (" + text_of(lane->second) +
+                             "); a partition has one lane; move it there");
+        }
+        Places& places = places_[{action.task.partition, action.task.micro_batch}];
+        const auto [earlier, first] = places.emplace(letter_of(action), std::pair(place, order_));
+        if (!first) {
+            throw UsageError(text_of(place) + " holds " + text_of(action) + " again; " +
+                             text_of(earlier->second.first) + " has it; each task runs once; remove one");
+        }
+        ++order_;
+        micro_batches_ = std::max(micro_batches_, action.task.micro_batch + 1);
+    }
+
+    void check_complete() const {
+        int partition = 0;
+        for (const auto& [each, place] : lanes_) {
+            if (each != partition++) {
+                throw UsageError("no row runs partition " + std::to_string(partition - 1) + ", but " + text_of(place) +
+                                 " runs partition " + std::to_string(each) +
+                                 "; partitions are numbered from 0 without gaps; add it or renumber");
+            }
+        }
+        for (const auto& [each, place] : lanes_) {
+            for (std::int32_t i = 0; i < micro_batches_; ++i) {
+                const auto found = places_.find({each, i});
+                const Places none;
+                check_task({each, i}, found == places_.end() ? none : found->second, place);
+            }
+        }
+    }
+
+    void check_task(const Key& key, const Places& places, const Place& lane) const {
+        const auto lacks = [&](char letter) {
+            throw UsageError("row " + std::to_string(lane.row + 1) + " lacks " + std::to_string(key.first) + letter +
+                             std::to_string(key.second) +
+                             "; each micro-batch runs forward and backward once on each "
+                             "partition; add it");
+        };
+        const bool halves = places.contains('I') || places.contains('W');
+        if (!places.contains('F')) {
+            lacks('F');
+        }
+        if (halves && places.contains('B')) {
+            const Place& both = places.at('B').first;
+            throw UsageError(text_of(both) + " holds " + std::to_string(key.first) + "B" + std::to_string(key.second) +
+                             ", whose halves I or W stand in the row too; keep B, or both halves");
+        }
+        if (halves && !places.contains('I')) {
+            lacks('I');
+        }
+        if (halves && !places.contains('W')) {
+            lacks('W');
+        }
+        if (!halves && !places.contains('B')) {
+            lacks('B');
+        }
+        if (places.contains('L') && key.first + 1 != num_partitions()) {
+            throw UsageError(text_of(places.at('L').first) + " holds the loss of partition " +
+                             std::to_string(key.first) + "; the last partition, " +
+                             std::to_string(num_partitions() - 1) + ", has the loss; move it there");
+        }
+    }
+
+    void check_order() const {
+        for (const auto& [key, places] : places_) {
+            for (const auto& [first, second] : {std::pair{'F', 'B'},
+                                                {'F', 'I'},
+                                                {'I', 'W'},
+                                                {'F', 'R'},
+                                                {'R', 'B'},
+                                                {'R', 'I'},
+                                                {'F', 'L'},
+                                                {'L', 'B'},
+                                                {'L', 'I'}}) {
+                const auto before = places.find(first);
+                const auto after = places.find(second);
+                if (before != places.end() && after != places.end() && after->second.second < before->second.second) {
+                    const std::string numbers = std::to_string(key.second);
+                    throw UsageError(text_of(after->second.first) + " holds " + std::to_string(key.first) + second +
+                                     numbers + " before " + std::to_string(key.first) + first + numbers +
+                                     " in column " + std::to_string(before->second.first.column + 1) +
+                                     "; swap the two");
+                }
+            }
+        }
+    }
+
+    std::map<std::int32_t, Place> lanes_;  // where each partition stands first
+    std::map<Key, Places> places_;         // by letter: the cell, and its rank among all tasks
+    std::size_t order_ = 0;
+    std::int32_t micro_batches_ = 0;
+};
+
+bool has_letter(const ScheduleTable& table, char letter) {
+    bool found = false;
+    for_each_action(table, [&](const Action& action, const Place&) { found = found || letter_of(action) == letter; });
+    return found;
+}
+
+/// With recomputes in the table, they must be those of the mode: the mode says what a micro-batch keeps.
+void check_recomputes(const ScheduleTable& table, const PipelineShape& shape) {
+    std::set<std::pair<int, int>> recomputed;
+    for_each_action(table, [&](const Action& action, const Place& place) {
+        if (action.task.kind != TaskKind::recompute) {
+            return;
+        }
+        recomputed.emplace(action.task.partition, action.task.micro_batch);
+        if (!is_checkpointed(shape.checkpoint, MicroBatchId{action.task.micro_batch}, shape.num_micro_batches)) {
+            throw UsageError(text_of(place) + " recomputes micro-batch " + std::to_string(action.task.micro_batch) +
+                             ", which checkpoint " + to_string(shape.checkpoint) +
+                             " keeps; remove the cell, or choose another checkpoint mode");
+        }
+    });
+    for (int j = 0; j < shape.num_partitions; ++j) {
+        for (int i = 0; i < shape.num_micro_batches; ++i) {
+            if (is_checkpointed(shape.checkpoint, MicroBatchId{i}, shape.num_micro_batches) &&
+                !recomputed.contains({j, i})) {
+                throw UsageError("the schedule lacks " + std::to_string(j) + "R" + std::to_string(i) +
+                                 ", which checkpoint " + to_string(shape.checkpoint) +
+                                 " needs; add it, or remove every R to have each recompute before its backward");
+            }
+        }
+    }
+}
+}  // namespace
+
+ScheduleTable parse_schedule_csv(std::string_view text) {
+    ScheduleTable table;
+    const std::size_t first_end = text.find('\n');
+    const bool has_return = first_end != std::string_view::npos && first_end > 0 && text[first_end - 1] == '\r';
+    table.line_end = first_end == std::string_view::npos || has_return ? "\r\n" : "\n";
+    while (!text.empty()) {
+        const std::size_t end = text.find('\n');
+        std::string_view line = text.substr(0, end);
+        text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+        if (!line.empty() && line.back() == '\r') {
+            line.remove_suffix(1);
+        }
+        auto& row = table.rows.emplace_back();
+        while (true) {
+            const std::size_t comma = line.find(',');
+            row.push_back(parse_cell(line.substr(0, comma), {table.rows.size() - 1, row.size()}));
+            if (comma == std::string_view::npos) {
+                break;
+            }
+            line.remove_prefix(comma + 1);
+        }
+    }
+    return table;
+}
+
+std::string to_csv(const ScheduleTable& table) {
+    std::string text;
+    for (const auto& row : table.rows) {
+        for (std::size_t column = 0; column < row.size(); ++column) {
+            const ScheduleTable::Cell& cell = row[column];
+            text += column > 0 ? "," : "";
+            if (cell.size() == 2) {
+                text += "(" + text_of(cell[0]) + ";" + text_of(cell[1]) + ")" + std::string(kOverlap);
+            } else if (!cell.empty()) {
+                text += text_of(cell.front());
+            }
+        }
+        text += table.line_end;
+    }
+    return text;
+}
+
+ScheduleTable schedule_table(const TaskGraph& graph) {
+    const bool splits = std::any_of(graph.tasks().begin(), graph.tasks().end(),
+                                    [](const Task& task) { return task.key.kind == TaskKind::backward_weight; });
+    ScheduleTable table;
+    table.rows.resize(static_cast<std::size_t>(graph.num_lanes()));
+    std::vector<std::size_t> ends(graph.tasks().size(), 0);
+    std::vector<std::size_t> free(table.rows.size(), 0);  // by lane
+    for (TaskIndex task = 0; task < graph.tasks().size(); ++task) {
+        const Task& each = graph.tasks()[task];
+        std::size_t start = 0;
+        for (const TaskIndex needed : graph.dependencies(task)) {
+            start = std::max(start, ends[needed]);
+        }
+        const bool drawn = is_compute(each.key.kind) && each.key.kind != TaskKind::recompute;
+        if (is_copy(each.key.kind)) {
+            ends[task] = start;
+            continue;
+        }
+        std::size_t& lane = free[each.lane.index()];
+        start = std::max(start, lane);
+        ends[task] = start + (drawn ? 1 : 0);
+        lane = ends[task];
+        if (drawn) {
+            auto& row = table.rows[each.lane.index()];
+            row.resize(start + 1);
+            row[start] = {{each.key, splits && each.key.kind == TaskKind::backward}};
+        }
+    }
+    const std::size_t columns = free.empty() ? 0 : *std::max_element(free.begin(), free.end());
+    for (auto& row : table.rows) {
+        row.resize(columns);
+    }
+    return table;
+}
+
+PipelineShape table_shape(const ScheduleTable& table, const PipelineShape& base) {
+    const TableCheck check(table);
+    PipelineShape shape = base;
+    shape.num_partitions = check.num_partitions();
+    shape.num_micro_batches = check.num_micro_batches();
+    shape.placement = check.placement();
+    shape.loss = LossScope::micro_batch;
+    shape.check();
+    return shape;
+}
+
+TaskGraph table_graph(const ScheduleTable& table, const PipelineShape& base) {
+    const PipelineShape shape = table_shape(table, base);
+    const bool recomputes = has_letter(table, 'R');
+    if (recomputes) {
+        check_recomputes(table, shape);
+    }
+    const bool losses = has_letter(table, 'L');
+    const bool splits = splits_backward(table);
+    std::vector<LaneProgram> programs(table.rows.size());
+    for_each_action(table, [&](const Action& action, const Place& place) {
+        LaneProgram& program = programs[place.row];
+        const auto add = [&](TaskKind kind) {
+            program.push_back({0, kind, action.task.partition, action.task.micro_batch, -1});
+        };
+        const bool is_backward = action.task.kind == TaskKind::backward;
+        if (is_backward && !recomputes &&
+            is_checkpointed(shape.checkpoint, MicroBatchId{action.task.micro_batch}, shape.num_micro_batches)) {
+            add(TaskKind::recompute);
+        }
+        add(action.task.kind);
+        if (is_backward && splits && !action.input_only) {
+            add(TaskKind::backward_weight);
+        }
+        if (action.task.kind == TaskKind::forward && !losses && action.task.partition + 1 == shape.num_partitions) {
+            add(TaskKind::loss);
+        }
+    });
+    add_all_reduces(shape, programs);
+    return TaskGraph(shape, programs);
+}
+
+bool splits_backward(const ScheduleTable& table) {
+    return has_letter(table, 'I') || has_letter(table, 'W');
+}
+}  // namespace pipescope

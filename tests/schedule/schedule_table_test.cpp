@@ -1,0 +1,185 @@
+#include "schedule/schedule_table.h"
+
+#include "schedule/error.h"
+#include "schedule/schedules.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <random>
+#include <string>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
+// As torch 2.11 dumps ScheduleZBVZeroBubble for two ranks: a V of four stages, backwards in halves.
+constexpr std::string_view kZeroBubbleV =
+    "0F0,0F1,0F2,3F0,3I0,3W0,3F1,3I1,3W1,0F3,0I0,0W0,3F2,3I2,3W2,0I1,0W1,3F3,3I3,3W3,0I2,0W2,0I3,0W3\r\n"
+    ",1F0,2F0,1F1,2F1,2I0,2W0,1F2,1I0,1W0,2F2,2I1,2W1,1F3,1I1,1W1,2F3,2I2,2W2,1I2,2I3,1I3,1W2,2W3,1W3\r\n";
+
+// As torch 2.11 dumps ScheduleInterleaved1F1B for two ranks.
+constexpr std::string_view kInterleaved =
+    "0F0,0F1,2F0,2F1,,,0F2,2B0,0F3,2B1,2F2,0B0,2F3,0B1,,2B2,,2B3,,0B2,,0B3\r\n"
+    ",1F0,1F1,,3F0,3B0,3F1,3B1,1F2,1B0,1F3,1B1,3F2,3B2,3F3,3B3,,1B2,,1B3\r\n";
+
+std::vector<TaskKey> program_of(const TaskGraph& graph, int lane) {
+    std::vector<TaskKey> keys;
+    for (const TaskIndex task : graph.lane_order(LaneId{lane})) {
+        keys.push_back(graph.tasks()[task].key);
+    }
+    return keys;
+}
+
+TEST(ScheduleTable, ComesBackByteByByte) {
+    const std::string overlap = "0F0,(0F1;0B0)OVERLAP_F_B,,0B1\n";
+    for (const std::string_view text : {kZeroBubbleV, kInterleaved, std::string_view(overlap)}) {
+        EXPECT_EQ(to_csv(parse_schedule_csv(text)), text);
+    }
+}
+
+TEST(ScheduleTable, RunsWhatTorchDumps) {
+    const TaskGraph zbv = table_graph(parse_schedule_csv(kZeroBubbleV), {.checkpoint = Checkpoint::never});
+    EXPECT_EQ(zbv.shape().num_partitions, 4);
+    EXPECT_EQ(zbv.shape().num_micro_batches, 4);
+    EXPECT_EQ(zbv.shape().placement, (std::vector<LaneId>{LaneId{0}, LaneId{1}, LaneId{1}, LaneId{0}}));
+    // Partitions 1 and 2 share a lane: no copy between them.
+    EXPECT_FALSE(zbv.find({0, TaskKind::copy_forward, 1, 0, -1}).has_value());
+    EXPECT_TRUE(zbv.find({0, TaskKind::backward_weight, 2, 3, -1}).has_value());
+    EXPECT_EQ(program_of(zbv, 0).at(4), (TaskKey{0, TaskKind::loss, 3, 0, -1})) << "right after forward (0, 3)";
+
+    const TaskGraph interleaved = table_graph(parse_schedule_csv(kInterleaved), {.checkpoint = Checkpoint::never});
+    const TaskGraph named =
+        make_schedule(Schedule::interleaved_1f1b, {.num_partitions = 4,
+                                                   .num_micro_batches = 4,
+                                                   .checkpoint = Checkpoint::never,
+                                                   .placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}}});
+    for (int lane = 0; lane < 2; ++lane) {
+        EXPECT_EQ(program_of(interleaved, lane), program_of(named, lane));
+    }
+}
+
+TEST(ScheduleTable, OverlappedTasksRunInTheirOrder) {
+    const TaskGraph graph =
+        table_graph(parse_schedule_csv("0F0,(0F1;0B0)OVERLAP_F_B,0B1\r\n"), {.checkpoint = Checkpoint::never});
+    EXPECT_EQ(program_of(graph, 0).at(4), (TaskKey{0, TaskKind::backward, 0, 0, -1}));
+    EXPECT_EQ(program_of(graph, 0).at(2), (TaskKey{0, TaskKind::forward, 0, 1, -1}));
+}
+
+TEST(ScheduleTable, AFullBackwardAmongHalvesRunsBothAtOnce) {
+    const TaskGraph graph = table_graph(parse_schedule_csv("0F0,0I0,0F1,0B1,0W0\n"), {.checkpoint = Checkpoint::never});
+    const std::vector<TaskKey> program = program_of(graph, 0);
+    const auto full = std::find(program.begin(), program.end(), TaskKey{0, TaskKind::backward, 0, 1, -1});
+    EXPECT_EQ(full[1], (TaskKey{0, TaskKind::backward_weight, 0, 1, -1}));
+    EXPECT_EQ(full[2], (TaskKey{0, TaskKind::backward_weight, 0, 0, -1}));
+}
+
+TEST(ScheduleTable, RecomputesStandWhereTheTableSaysOrBeforeTheirBackward) {
+    const PipelineShape always{.checkpoint = Checkpoint::always};
+    const std::vector<TaskKey> own =
+        program_of(table_graph(parse_schedule_csv("0F0,0F1,0R1,0R0,0B0,0B1\n"), always), 0);
+    EXPECT_EQ(own.at(4), (TaskKey{0, TaskKind::recompute, 0, 1, -1}));
+    const std::vector<TaskKey> inserted = program_of(table_graph(parse_schedule_csv("0F0,0B0\n"), always), 0);
+    EXPECT_EQ(inserted.at(2), (TaskKey{0, TaskKind::recompute, 0, 0, -1}));
+    EXPECT_THAT([&] { table_graph(parse_schedule_csv("0F0,0F1,0R1,0B1,0B0\n"), always); },
+                ThrowsMessage<UsageError>(HasSubstr("lacks 0R0, which checkpoint always needs")));
+    EXPECT_THAT([] { table_graph(parse_schedule_csv("0F0,0R0,0B0\n"), {.checkpoint = Checkpoint::never}); },
+                ThrowsMessage<UsageError>(HasSubstr("row 1, column 2 recomputes micro-batch 0")));
+}
+
+// Named schedules drawn as tables are the same programs again: what runs does not depend on how it was said.
+TEST(ScheduleTable, NamedSchedulesAreTablesToo) {
+    for (const Schedule schedule : {Schedule::one_f_one_b, Schedule::zero_bubble_h1, Schedule::model_parallel}) {
+        for (const Checkpoint mode : {Checkpoint::never, Checkpoint::except_last, Checkpoint::always}) {
+            const PipelineShape shape{.num_partitions = 4, .num_micro_batches = 6, .checkpoint = mode};
+            const TaskGraph named = make_schedule(schedule, shape);
+            const TaskGraph again = table_graph(parse_schedule_csv(to_csv(schedule_table(named))), shape);
+            for (int lane = 0; lane < 4; ++lane) {
+                EXPECT_EQ(program_of(again, lane), program_of(named, lane)) << to_string(schedule) << to_string(mode);
+            }
+        }
+    }
+    EXPECT_EQ(
+        to_csv(schedule_table(make_schedule(Schedule::one_f_one_b, {.num_partitions = 2, .num_micro_batches = 3}))),
+        "0F0,0F1,,0B0,0F2,0B1,,0B2\r\n,1F0,1B0,1F1,1B1,1F2,1B2,\r\n");
+}
+
+TEST(ScheduleTable, NamesTheCellThatIsWrong) {
+    const auto refusal = [](std::string_view text) -> std::string {
+        try {
+            table_graph(parse_schedule_csv(text), {.checkpoint = Checkpoint::never});
+        } catch (const UsageError& error) {
+            return error.what();
+        }
+        return "accepted";
+    };
+    EXPECT_THAT(refusal("0F0,0X0\n"), AllOf(HasSubstr("row 1, column 2 is '0X0'"), HasSubstr("such as 3F0")));
+    for (const std::string_view cell :
+         {"F0", "0F", "0", "0F0x", "0F99999999999", "-1F0", "(0F0;0B0)", "(0F0)OVERLAP_F_B", " 0F0"}) {
+        EXPECT_THAT(refusal("0F0,0B0," + std::string(cell) + "\n"),
+                    HasSubstr("row 1, column 3 is '" + std::string(cell)));
+    }
+    EXPECT_THAT(refusal(""), HasSubstr("holds no task"));
+    EXPECT_THAT(refusal(",,\n"), HasSubstr("holds no task"));
+    EXPECT_THAT(refusal("0F0,0B0,0F0\n"), HasSubstr("row 1, column 3 holds 0F0 again; row 1, column 1 has it"));
+    EXPECT_THAT(refusal("0F0,0B0,0F1\n"), HasSubstr("row 1 lacks 0B1"));
+    EXPECT_THAT(refusal("0F0,0B0\n2F0,2B0\n"), HasSubstr("no row runs partition 1"));
+    EXPECT_THAT(refusal("0F0,1F0,1B0\n0B0\n"), HasSubstr("row 2, column 1 holds 0B0, but partition 0 runs on lane 0"));
+    EXPECT_THAT(refusal("0B0,0F0\n"), HasSubstr("row 1, column 1 holds 0B0 before 0F0 in column 2"));
+    EXPECT_THAT(refusal("0F0,0W0,0I0\n"), HasSubstr("holds 0W0 before 0I0"));
+    EXPECT_THAT(refusal("0F0,0I0\n"), HasSubstr("row 1 lacks 0W0"));
+    EXPECT_THAT(refusal("0F0,0I0,0B0\n"), HasSubstr("keep B, or both halves"));
+    EXPECT_THAT(refusal("0F0,0L0,0B0\n1F0,1B0\n"), HasSubstr("holds the loss of partition 0"));
+}
+
+TEST(ScheduleTable, TellsADeadlockAsItsCircleOfWaits) {
+    const auto circle = [](std::string_view text) -> std::string {
+        try {
+            table_graph(parse_schedule_csv(text), {.checkpoint = Checkpoint::never});
+        } catch (const Error& error) {
+            return error.what();
+        }
+        return "accepted";
+    };
+    EXPECT_EQ(circle("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n"),
+              "the schedule can never finish: backward (0, 0) on lane 0 waits for backward (0, 1), which lane 1 runs "
+              "behind forward (1, 1), which waits for forward (1, 0), which lane 0 runs behind backward (0, 0); move "
+              "one of them");
+}
+
+// Random orders either run or are told as a circle that really waits: never a crash, never anything else.
+TEST(ScheduleTable, RandomOrdersRunOrAreExplained) {
+    std::mt19937 random(7);
+    int accepted = 0;
+    for (int round = 0; round < 300; ++round) {
+        const int lanes = 1 + round % 4;
+        const int micro_batches = 1 + round % 3;
+        ScheduleTable table;
+        for (int lane = 0; lane < lanes; ++lane) {
+            std::vector<ScheduleTable::Cell> row;
+            for (int i = 0; i < micro_batches; ++i) {
+                row.push_back({{{0, TaskKind::forward, lane, i, -1}, false}});
+                row.push_back({{{0, TaskKind::backward, lane, i, -1}, false}});
+            }
+            for (int swap = 0; swap < round % 5; ++swap) {
+                std::swap(row[random() % row.size()], row[random() % row.size()]);
+            }
+            table.rows.push_back(row);
+        }
+        try {
+            const TaskGraph graph = table_graph(table, {.checkpoint = Checkpoint::never});
+            ++accepted;
+            EXPECT_EQ(graph.num_lanes(), lanes);
+        } catch (const UsageError& error) {
+            EXPECT_THAT(error.what(), HasSubstr("; swap the two"));
+        } catch (const Error& error) {
+            EXPECT_THAT(error.what(), AllOf(HasSubstr("can never finish"), HasSubstr(" waits for ")));
+        }
+    }
+    EXPECT_GT(accepted, 30);
+}
+}  // namespace
+}  // namespace pipescope
