@@ -7,6 +7,7 @@ class Program;
 void add_balance_command(Program& program);
 void add_simulate_command(Program& program);
 void add_plan_command(Program& program);
+void add_schedule_command(Program& program);
 void add_compare_command(Program& program);
 void add_export_command(Program& program);
 void add_view_command(Program& program);

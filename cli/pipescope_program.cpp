@@ -73,6 +73,7 @@ int run_pipescope(int argc, const char* const* argv) {
     add_balance_command(program);
     add_simulate_command(program);
     add_plan_command(program);
+    add_schedule_command(program);
     add_forwarded(program, "run", "Train a model through the pipeline and record it");
     add_compare_command(program);
     add_forwarded(program, "validate", "Measure how accurate predictions are on this machine");

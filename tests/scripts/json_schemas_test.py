@@ -132,6 +132,9 @@ class TorchFree(Shell):
         self.expect_fits(pipeline + " --memory-limit 1B,2B", [3])
         self.expect_fits("balance noisy.json -n 2 -m 4 --batch 4 --devices cpu,cpu")
 
+    def test_schedule(self):
+        self.expect_fits("schedule interleaved -n 2 -m 4")
+
     def test_simulate(self):
         pipeline = " --balance 4,4 -m 4 --batch 4"
         self.expect_fits("simulate p.json" + pipeline)

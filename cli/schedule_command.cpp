@@ -1,0 +1,175 @@
+#include "cli/commands.h"
+#include "cli/output_file.h"
+#include "cli/pipeline_flags.h"
+#include "cli/program.h"
+#include "cli/reports.h"
+#include "cli/units.h"
+#include "schedule/error.h"
+#include "schedule/schedule_table.h"
+#include "schedule/schedules.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iostream>
+#include <iterator>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+namespace {
+struct ScheduleFlags {
+    std::string schedule;  // a name or a file
+    std::optional<int> lanes;
+    std::optional<int> micro_batches;
+    std::optional<int> partitions;
+    bool check = false;
+    bool json = false;
+    std::string output;
+    bool force = false;
+};
+
+bool is_file(const std::string& schedule) {
+    return schedule.ends_with(".csv");
+}
+
+std::string read_schedule_file(const std::string& path) {
+    std::ifstream file(path, std::ios::binary);
+    std::string text{std::istreambuf_iterator<char>(file), {}};
+    if (!file) {
+        throw Error(fmt::format("{} cannot be read ({}); name a schedule's CSV file", path, std::strerror(errno)));
+    }
+    return text;
+}
+
+TaskGraph graph_of_file(const ScheduleFlags& flags) {
+    for (const auto& [given, option] :
+         {std::pair{flags.lanes, "-n"}, {flags.micro_batches, "-m"}, {flags.partitions, "--partitions"}}) {
+        if (given) {
+            throw UsageError(
+                fmt::format("{} is {}; {} says that itself; leave it out", option, *given, flags.schedule));
+        }
+    }
+    const std::string text = read_schedule_file(flags.schedule);
+    try {
+        return table_graph(parse_schedule_csv(text), {.checkpoint = Checkpoint::never});
+    } catch (const Error& error) {
+        throw Error(fmt::format("{}: {}", flags.schedule, error.what()));
+    }
+}
+
+TaskGraph graph_of_name(const ScheduleFlags& flags) {
+    const Schedule schedule = parse_schedule(flags.schedule);
+    if (!flags.lanes || !flags.micro_batches) {
+        throw UsageError(
+            fmt::format("schedule '{}' needs -n LANES and -m MICRO-BATCHES, such as -n 4 -m 8", flags.schedule));
+    }
+    if (*flags.lanes < 1) {
+        throw UsageError(fmt::format("-n is {}; it must be 1 or more; change it", *flags.lanes));
+    }
+    const int usual = *flags.lanes * (schedule == Schedule::interleaved_1f1b ? 2 : 1);
+    PipelineShape shape{.num_partitions = flags.partitions.value_or(usual),
+                        .num_micro_batches = *flags.micro_batches,
+                        .checkpoint = Checkpoint::never};
+    if (shape.num_partitions < *flags.lanes || shape.num_partitions > kMostPartitions) {
+        throw UsageError(fmt::format("--partitions is {}; it must be from {}, one for each lane, to {}; change it",
+                                     shape.num_partitions, *flags.lanes, kMostPartitions));
+    }
+    for (int j = 0; shape.num_partitions > *flags.lanes && j < shape.num_partitions; ++j) {
+        shape.placement.emplace_back(j % *flags.lanes);
+    }
+    return make_schedule(schedule, shape);
+}
+
+/// Share of the lanes' slots in which they run nothing.
+double idle_share(const ScheduleTable& table) {
+    std::size_t slots = 0;
+    std::size_t idle = 0;
+    for (const auto& row : table.rows) {
+        slots += row.size();
+        idle += static_cast<std::size_t>(std::count(row.begin(), row.end(), ScheduleTable::Cell{}));
+    }
+    return slots == 0 ? 0 : static_cast<double>(idle) / static_cast<double>(slots);
+}
+
+nlohmann::ordered_json figures_json(const TaskGraph& graph, const ScheduleTable& table) {
+    nlohmann::ordered_json object;
+    object["lanes"] = graph.num_lanes();
+    object["partitions"] = graph.shape().num_partitions;
+    object["micro_batches"] = graph.shape().num_micro_batches;
+    object["placement"] = nlohmann::ordered_json::array();
+    for (int j = 0; j < graph.shape().num_partitions; ++j) {
+        object["placement"].push_back(graph.shape().lane_of(PartitionId{j}).value());
+    }
+    object["splits_backward"] = splits_backward(table);
+    object["slots"] = table.rows.empty() ? 0 : table.rows.front().size();
+    object["idle_fraction"] = idle_share(table);
+    return object;
+}
+
+ExitCode schedule_command(const ScheduleFlags& flags) {
+    const bool from_file = is_file(flags.schedule);
+    if (from_file && !flags.output.empty()) {
+        throw UsageError(fmt::format("-o is '{}'; {} is a schedule's file already; name a schedule to write one",
+                                     flags.output, flags.schedule));
+    }
+    const bool to_file = !flags.output.empty() && flags.output != "-" && !flags.check;
+    if (to_file) {
+        check_output(flags.output, flags.force);
+    }
+    const TaskGraph graph = from_file ? graph_of_file(flags) : graph_of_name(flags);
+    const ScheduleTable table = schedule_table(graph);
+    if (to_file) {
+        write_output(flags.output, flags.force, to_csv(table));
+    }
+    if (flags.json) {
+        std::cout << dump(figures_json(graph, table));
+    } else if (from_file || flags.check || to_file) {
+        std::cout << fmt::format(
+            "{}: {}, {}, {}; every task once, and no deadlock\n"
+            "{} slots, {} idle, if each task took one slot and copies none\n",
+            to_file ? "wrote " + flags.output : flags.schedule, counted(graph.num_lanes(), "lane", "lanes"),
+            counted(graph.shape().num_partitions, "partition", "partitions"),
+            counted(graph.shape().num_micro_batches, "micro-batch", "micro-batches"), table.rows.front().size(),
+            format_percent(idle_share(table)));
+    } else {
+        std::cout << to_csv(table);
+    }
+    return ExitCode::success;
+}
+}  // namespace
+
+void add_schedule_command(Program& program) {
+    const auto flags = std::make_shared<ScheduleFlags>();
+    CLI::App* command = program.add_command(
+        "schedule", "Write a schedule as a table of lanes and slots, or check one",
+        "Examples:\n"
+        "  pipescope schedule 1f1b -n 4 -m 8 -o 1f1b.csv\n"
+        "  pipescope schedule 1f1b.csv --check\n"
+        "The file is the compute-only CSV of torch.distributed.pipelining: a row per lane, cells such as 3F0 for the\n"
+        "forward of micro-batch 0 on partition 3; B is a backward, I and W its halves for inputs and weights.");
+    command->add_option("SCHEDULE", flags->schedule, "Name of a schedule, or a file that ends in .csv")->required();
+    command->add_option("-n,--lanes", flags->lanes, "Lanes of a named schedule")->type_name("N");
+    command->add_option("-m,--chunks", flags->micro_batches, "Micro-batches of a named schedule")->type_name("N");
+    command
+        ->add_option("--partitions", flags->partitions,
+                     "Partitions of a named schedule, placed on the lanes in turn; default: one per lane, two for "
+                     "interleaved")
+        ->type_name("N");
+    command->add_flag("--check", flags->check,
+                      "Only check: every task runs once, in an order that never waits for ever");
+    command->add_option("-o,--output", flags->output, "CSV file to write; default: stdout")
+        ->type_name("FILE")
+        ->group("Output");
+    add_force_flag(*command, flags->force);
+    add_json_flag(*command, flags->json);
+    program.set_action(command, [flags] { return schedule_command(*flags); });
+}
+}  // namespace pipescope
