@@ -39,18 +39,23 @@ ExitCode balance_command(const BalanceFlags& flags) {
     const auto layers = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitions));
     const EstimatedPipeline pipeline =
         estimated_pipeline(flags.pipeline, options, std::move(profile), std::clamp(flags.partitions, 1, layers));
+    const std::vector<std::int64_t> sizes = micro_batch_sizes(replica_batch(options), options.chunks);
+    const bool extrapolated =
+        sizes.back() < pipeline.profile.samples.front() || sizes.front() > pipeline.profile.samples.back();
     const FoundBalance found = find_balance(pipeline.profile, pipeline.options, flags.partitions, algorithm);
     if (flags.json) {
         auto object = balance_json(found);
-        object["micro_batches"] = micro_batch_sizes(replica_batch(options), options.chunks).size();
+        object["micro_batches"] = sizes.size();
         object["dtype"] = pipeline.profile.dtype;
         object["optimizer"] = pipeline.options.optimizer;
         object["estimated"] = pipeline.profile.estimated;
+        object["extrapolated"] = extrapolated;
         object["assumed"] = assumptions_json(pipeline.assumptions);
         std::cout << dump(object);
     } else {
         std::cout << balance_text(found) << "\n"
-                  << basis_text(pipeline.profile.dtype, pipeline.options) << fewer_micro_batches(options)
+                  << basis_text(pipeline.profile.dtype, pipeline.options)
+                  << (extrapolated ? extrapolation_text(pipeline.options) : "") << fewer_micro_batches(options)
                   << assumptions_text(pipeline.assumptions);
     }
     return found.feasible ? ExitCode::success : ExitCode::infeasible;

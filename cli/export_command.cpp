@@ -78,6 +78,7 @@ ExitCode export_command(const ExportFlags& flags) {
     }
     if (!to_stdout) {
         check_output(output, flags.force);
+        check_not_input(output, flags.trace);
     }
     const OpenedTrace trace = open_for_export(flags.trace);
     print_warnings(trace_warnings(trace));  // to stderr, since the output may be stdout

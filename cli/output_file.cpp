@@ -44,6 +44,14 @@ void check_output(const fs::path& path, bool force) {
     }
 }
 
+void check_not_input(const fs::path& output, const fs::path& input) {
+    std::error_code ignored;
+    if (fs::equivalent(output, input, ignored)) {
+        throw Error(
+            fmt::format("{} is the input; the output would replace it; choose another output", output.string()));
+    }
+}
+
 void write_output(const fs::path& path, bool force, const std::function<void(std::ostream&)>& write) {
     check_output(path, force);
     fs::path partial = path;

@@ -13,6 +13,9 @@ void check_output(const std::filesystem::path& path, bool force);
 /// Like check_output(), but without the check that the folder is writable.
 void check_output_name(const std::filesystem::path& path, bool force);
 
+/// Throws Error if `output` names the file `input`, which a command reads: it would be lost.
+void check_not_input(const std::filesystem::path& output, const std::filesystem::path& input);
+
 /// Writes the whole file beside the target and renames it, so that a failure keeps the old file. Checks the target
 /// first, like check_output(). Throws Error if it cannot be written.
 void write_output(const std::filesystem::path& path, bool force, const std::function<void(std::ostream&)>& write);

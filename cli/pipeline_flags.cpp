@@ -4,6 +4,7 @@
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
 #include "schedule/placement.h"
+#include "simulator/pipeline_defaults.h"
 #include "simulator/planner.h"
 
 #include <fmt/format.h>
@@ -334,10 +335,6 @@ nlohmann::ordered_json assumptions_json(const std::vector<Assumption>& assumptio
     return object;
 }
 
-std::string default_optimizer(bool token_input) {
-    return token_input ? "adam" : PipelineOptions{}.optimizer;
-}
-
 std::vector<Assumption> assume(PipelineOptions& options, const PipelineFlags& flags, const Profile& profile,
                                int lanes) {
     const std::string host = "cpu";
@@ -348,8 +345,7 @@ std::vector<Assumption> assume(PipelineOptions& options, const PipelineFlags& fl
                                profile.token_input ? "as for a language model, since the input is token numbers"
                                                    : "which holds no state beside parameters and gradients"});
     }
-    const bool measured_here = profile.device == host && !profile.estimated && profile.host_cores > 0;
-    if (measured_here && flags.devices.empty() && flags.device_types.empty() && options.link == Link{}) {
+    if (measured_on_host(profile) && flags.devices.empty() && flags.device_types.empty() && options.link == Link{}) {
         options.devices.assign(static_cast<std::size_t>(lanes), host);
         assumptions.push_back({"devices", host, "as the profile was measured and as run has them"});
     }
@@ -364,14 +360,20 @@ std::vector<Assumption> assume(PipelineOptions& options, const PipelineFlags& fl
 std::string profile_command_of(const Profile& profile) {
     const std::string model = profile.model.empty() ? "MODEL" : profile.model;
     const std::string type = profile.device == "cpu" ? "" : " --device-type " + profile.device;
-    return "pipescope profile " + model + (profile.estimated ? " --device meta" + type : "");
+    const std::string dtype = profile.dtype == Profile{}.dtype ? "" : " --dtype " + profile.dtype;
+    return "pipescope profile " + model + (profile.estimated ? " --device meta" + type : "") + dtype;
 }
 
 Profile in_dtype(Profile profile, const PipelineFlags& flags) {
     if (flags.dtype.empty() || flags.dtype == profile.dtype) {
         return profile;
     }
-    const std::string again = fmt::format("profile again: '{} --dtype {}'", profile_command_of(profile), flags.dtype);
+    Profile in_default_dtype;
+    in_default_dtype.model = profile.model;
+    in_default_dtype.device = profile.device;
+    in_default_dtype.estimated = profile.estimated;
+    const std::string again =
+        fmt::format("profile again: '{} --dtype {}'", profile_command_of(in_default_dtype), flags.dtype);
     if (dtype_bytes(flags.dtype) != dtype_bytes(profile.dtype)) {
         throw UsageError(fmt::format("--dtype is {} for a profile of {}; its bytes are of tensors of another size; {}",
                                      flags.dtype, profile.dtype, again));

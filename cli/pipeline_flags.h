@@ -73,9 +73,6 @@ std::string assumptions_text(const std::vector<Assumption>& assumptions);
 /// Maps options to values.
 nlohmann::ordered_json assumptions_json(const std::vector<Assumption>& assumptions);
 
-/// Adam for a model of token numbers, otherwise sgd, following common practice.
-std::string default_optimizer(bool token_input);
-
 /// Fills in options that the flags leave open and the profile determines, for up to `lanes` lanes, so that each command
 /// describes the same pipeline as `run`. This is the optimizer. If the profile was measured on the host's cores, it is
 /// also these cores and lanes on `cpu`, unless the flags name devices, device types or a link.

@@ -72,7 +72,8 @@ double parse_price(const std::string& text, const std::string& all) {
 }
 
 /// Parses "2.5" for all lanes, or "A100=1.5,H100=3". Returns the names that are not planned types.
-std::vector<std::string> read_prices(const std::string& text, PlanRequest& request) {
+std::vector<std::string> read_prices(const PlanFlags& flags, PlanRequest& request) {
+    const std::string& text = flags.price;
     std::vector<std::string> unused;
     std::vector<std::string> priced;  // the empty name is the default price
     for (const std::string& item : parse_list(text, "--price-per-lane-hour")) {
@@ -86,6 +87,11 @@ std::vector<std::string> read_prices(const std::string& text, PlanRequest& reque
         priced.push_back(name);
         if (equals == std::string::npos) {
             request.price_per_lane_hour = parse_price(item, text);
+            for (const DeviceType& type : request.device_types) {
+                if (flags.has_price) {  // overrides the catalogue, but not a price for the type itself
+                    request.prices.emplace(type.name, request.price_per_lane_hour);
+                }
+            }
             continue;
         }
         const auto named = std::find_if(request.device_types.begin(), request.device_types.end(),
@@ -144,7 +150,7 @@ PlanRequest request_of(const PlanFlags& flags, std::vector<std::string>& unused_
         partitions_to_try(parse_ranges(flags.replicas, "--replicas"),
                           static_cast<std::size_t>(std::clamp<std::int64_t>(request.options.batch, 1, kMostReplicas)));
     request.device_types = named_device_types(flags.pipeline);
-    unused_prices = read_prices(flags.price, request);
+    unused_prices = read_prices(flags, request);
     if (flags.most < 1) {
         throw UsageError(fmt::format("--most is {}; a table has at least 1 row; write it as 10", flags.most));
     }

@@ -199,6 +199,15 @@ std::string over_limit_text(const Simulation& simulation) {
 }
 }  // namespace
 
+std::string extrapolation_text(const PipelineOptions& options) {
+    const auto sizes = micro_batch_sizes(replica_batch(options), options.chunks);
+    return fmt::format(
+        "\nextrapolated: a micro-batch is smaller or larger than every size in the profile; profile the model with {} "
+        "among the --micro-batch-sizes\n",
+        sizes.front() == sizes.back() ? std::to_string(sizes.front())
+                                      : fmt::format("{} and {}", sizes.back(), sizes.front()));
+}
+
 std::string simulation_text(const Simulation& simulation) {
     const PipelineOptions& options = simulation.options;
     std::string text =
@@ -220,8 +229,8 @@ std::string simulation_text(const Simulation& simulation) {
     text += figures.str() + "\n";
     if (simulation.step_band && simulation.step_mean) {
         text += fmt::format(
-            "means of noisy steps, as the profile's layers vary; 90 % of steps take {} to {}; without noise "
-            "a step would take {}\n",
+            "means of noisy steps, as the profile's layers vary; 90 % of steps take {} to {}; without noise a step "
+            "would take {}; the lanes below are without noise\n",
             format_duration(simulation.step_band->first), format_duration(simulation.step_band->second),
             format_duration(simulation.step_time));
     }
@@ -242,14 +251,7 @@ std::string simulation_text(const Simulation& simulation) {
                        format_bytes(each.peak_bytes), composition_text(each.peak)});
     }
     text += partitions.str() + "\n" + lanes.str();
-    if (simulation.extrapolated) {
-        const auto sizes = micro_batch_sizes(replica_batch(options), options.chunks);
-        text += fmt::format(
-            "\nextrapolated: a micro-batch is smaller or larger than every size in the profile; profile the model with "
-            "{} among the --micro-batch-sizes\n",
-            sizes.front() == sizes.back() ? std::to_string(sizes.front())
-                                          : fmt::format("{} and {}", sizes.back(), sizes.front()));
-    }
+    text += simulation.extrapolated ? extrapolation_text(options) : "";
     if (simulation.estimated) {
         text += "\nestimated: the profile's times were not measured\n";
     }

@@ -60,6 +60,9 @@ std::string schedules_text(const ScheduleComparison& comparison) {
         text = basis_text(first.dtype, first.options) + "\n";
     }
     text += table.str();
+    if (!comparison.schedules.empty() && comparison.schedules.front().simulation.extrapolated) {
+        text += extrapolation_text(comparison.schedules.front().simulation.options);
+    }
     for (const LeftOutSchedule& each : comparison.left_out) {
         text += fmt::format("\nleft out: {}: {}\n", each.name, each.because);
     }

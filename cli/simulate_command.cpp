@@ -10,6 +10,7 @@
 #include "simulator/schedule_comparison.h"
 #include "simulator/simulation.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -87,6 +88,23 @@ ExitCode compare_all_schedules(const SimulateFlags& flags, const EstimatedPipeli
     return any_fits ? ExitCode::success : ExitCode::infeasible;
 }
 
+/// Refuses options that --schedule all sets itself, by row.
+void check_for_all_schedules(const SimulateFlags& flags) {
+    const auto refuse = [](const std::string& option, const std::string& value, const std::string& because) {
+        throw UsageError(fmt::format("{} is {} with --schedule all, which {}; name one schedule, or leave out {}",
+                                     option, value, because, option));
+    };
+    if (!flags.pipeline.placement.empty()) {
+        refuse("--placement", flags.pipeline.placement, "runs partition j on lane j");
+    }
+    if (flags.pipeline.replicas != 1) {
+        refuse("--replicas", std::to_string(flags.pipeline.replicas), "compares replicas of its own");
+    }
+    if (flags.further.backward != SimulationFlags{}.backward) {
+        refuse("--backward", flags.further.backward, "runs the last micro-batch's backward first");
+    }
+}
+
 ExitCode simulate_command(const SimulateFlags& flags) {
     const PipelineOptions options = options_of(flags);
     const bool all = flags.pipeline.schedule == kAllSchedules;
@@ -94,8 +112,12 @@ ExitCode simulate_command(const SimulateFlags& flags) {
         throw UsageError("--trace is '" + flags.trace +
                          "' with --schedule all; a trace holds one schedule; name it, or leave out --trace");
     }
+    if (all) {
+        check_for_all_schedules(flags);
+    }
     if (!flags.trace.empty()) {
         check_output(flags.trace, flags.force);
+        check_not_input(flags.trace, flags.profile);
     }
     Profile profile = load_profile(flags.profile);
     if (!all) {

@@ -1,14 +1,17 @@
 #include "cli/simulated_trace.h"
 
 #include "balance/profile_file.h"
+#include "cli/output_file.h"
 #include "trace/trace_writer.h"
 
+#include <fmt/format.h>
+#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 namespace pipescope {
-void write_simulated_trace(const std::filesystem::path& path, bool force, const Profile& profile,
-                           const Simulation& simulation) {
-    TraceWriter writer(path, force ? IfExists::replace : IfExists::refuse);
+namespace {
+void write_simulation(const std::filesystem::path& path, const Profile& profile, const Simulation& simulation) {
+    TraceWriter writer(path, IfExists::replace);
     writer.set_run("model", nlohmann::json(profile.model).dump());
     writer.set_run("configuration", to_json(simulation.options));
     writer.set_lanes(simulation.timeline.lanes);
@@ -18,5 +21,26 @@ void write_simulated_trace(const std::filesystem::path& path, bool force, const 
         writer.add_memory(sample);
     }
     writer.close();
+}
+}  // namespace
+
+void write_simulated_trace(const std::filesystem::path& path, bool force, const Profile& profile,
+                           const Simulation& simulation) {
+    check_output(path, force);
+    std::filesystem::path partial = path;
+    partial += fmt::format(".{}.partial", getpid());
+    const auto forget = [&] {
+        for (const char* end : {"", "-wal", "-shm"}) {
+            std::error_code ignored;
+            std::filesystem::remove(partial.string() + end, ignored);
+        }
+    };
+    try {
+        write_simulation(partial, profile, simulation);
+        std::filesystem::rename(partial, path);
+    } catch (...) {
+        forget();
+        throw;
+    }
 }
 }  // namespace pipescope

@@ -75,9 +75,11 @@ ExitCode view_command(const ViewFlags& flags) {
     }
     if (!flags.render.empty()) {
         check_output(flags.render, flags.force);
+        check_not_input(flags.render, flags.files.front());
     }
     if (!flags.report.empty()) {
         check_output(flags.report, flags.force);
+        check_not_input(flags.report, flags.files.front());
     }
     const auto program = program_beside("pipescope-gui");
     if (!program) {

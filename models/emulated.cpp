@@ -124,6 +124,35 @@ private:
     }
 };
 
+// Makes a skip of the right size. `phony` as above.
+struct EmulateStash : torch::autograd::Function<EmulateStash> {
+    static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& input, const at::Tensor&,
+                              std::int64_t features) {
+        return at::empty({input.size(0), features}, at::device(input.device()).dtype(at::kFloat));
+    }
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                   const torch::autograd::variable_list&) {
+        return {{}, {}, {}};
+    }
+};
+
+// Takes a skip: passes the input on, and gives the skip a gradient of its size.
+struct EmulatePop : torch::autograd::Function<EmulatePop> {
+    static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
+                              const at::Tensor& skip) {
+        context->saved_data["sizes"] = skip.sizes().vec();
+        context->saved_data["device"] = skip.device();
+        return at::empty({0}, input.options().requires_grad(false))
+            .set_(input.storage(), input.storage_offset(), input.sizes(), input.strides());
+    }
+    static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
+                                                   const torch::autograd::variable_list& gradients) {
+        const c10::Device device = context->saved_data["device"].toDevice();
+        return {gradients.at(0),
+                at::empty(context->saved_data["sizes"].toIntVector(), at::device(device).dtype(at::kFloat))};
+    }
+};
+
 class EmulatedLayer : public Layer {
 public:
     EmulatedLayer(std::shared_ptr<const Profile> profile, std::size_t index)
@@ -153,6 +182,27 @@ public:
                         .parameter = parameter_,
                         .keep = at::GradMode::is_enabled()};
         return {Emulate::apply(input, phony_, call)};
+    }
+
+    SkipNames skips() const override {
+        SkipNames names;
+        for (const auto& [name, bytes] : layer_.stash) {
+            names.stash.push_back({"", name});
+        }
+        for (const std::string& name : layer_.pop) {
+            names.pop.push_back({"", name});
+        }
+        return names;
+    }
+    Tensors forward_with_skips(const Tensors& inputs, SkipContext& skips) override {
+        at::Tensor input = inputs.at(0);
+        for (const std::string& name : layer_.pop) {
+            input = EmulatePop::apply(input, skips.pop(name));
+        }
+        for (const auto& [name, bytes] : layer_.stash) {
+            skips.stash(name, EmulateStash::apply(input, phony_, features(*profile_, bytes)));
+        }
+        return forward({input});
     }
 
     NamedTensors parameters() const override {
@@ -194,6 +244,8 @@ ModelSpec emulated_model(const Profile& profile) {
     static const bool may_be_walked = [] {
         let_walk(typeid(torch::autograd::CppNode<Emulate>));
         let_walk(typeid(torch::autograd::CppNode<EmulateLoss>));
+        let_walk(typeid(torch::autograd::CppNode<EmulateStash>));
+        let_walk(typeid(torch::autograd::CppNode<EmulatePop>));
         return true;
     }();
     static_cast<void>(may_be_walked);

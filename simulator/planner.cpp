@@ -135,20 +135,28 @@ PipelineOptions options_for(PipelineOptions options, const Wanted& wanted) {
     return options;
 }
 
-/// A candidate of hundreds gets milliseconds.
-constexpr SearchEffort kEffort{20'000, 30'000, false, false};
+/// A candidate of hundreds gets milliseconds. With few cuts, the best of them is found by simulation.
+SearchEffort effort_for(std::size_t layers, int lanes) {
+    constexpr double kFewCuts = 64;
+    double cuts = 1;
+    for (int cut = 1; cut < lanes && cuts <= kFewCuts; ++cut) {
+        cuts *= (static_cast<double>(layers) - cut) / cut;
+    }
+    return {20'000, 30'000, cuts <= kFewCuts, false};
+}
 
 /// Its best balance. Precondition: `tables` are of the variant and the wanted replicas and chunks.
 PlanCandidate candidate_for(const Variant& variant, const Wanted& wanted, BalanceAlgorithm algorithm,
                             const SearchTables& tables) {
     const PipelineOptions options = options_for(variant.options, wanted);
+    const SearchEffort effort = effort_for(variant.profile.layers.size(), wanted.lanes);
     PlanCandidate candidate;
     if (is_interleaved(options.schedule)) {
         candidate.simulation = simulate(
-            variant.profile, interleaved_options(variant.profile, options, wanted.lanes, algorithm, kEffort, tables),
+            variant.profile, interleaved_options(variant.profile, options, wanted.lanes, algorithm, effort, tables),
             {.noise = false, .memory = true});
     } else {
-        SearchedBalance searched = search_balance(variant.profile, options, wanted.lanes, algorithm, kEffort, tables);
+        SearchedBalance searched = search_balance(variant.profile, options, wanted.lanes, algorithm, effort, tables);
         candidate.simulation = std::move(searched.simulation);
         candidate.balance_is_optimal = searched.found.optimal;
         candidate.lower_bound_ns = searched.found.lower_bound_ns;

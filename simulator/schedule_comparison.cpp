@@ -118,12 +118,19 @@ private:
         try {
             ComparedSchedule compared{name, simulate(profile_, options, {.noise = false, .memory = true})};
             compared.synchronous = is_synchronous(parse_schedule(options.schedule));
-            compared.communicated_bytes = communicated_bytes(compared.simulation, profile_);
+            compared.communicated_bytes =
+                communicated_bytes(compared.synchronous ? compared.simulation : draining(options), profile_);
             compared.note = std::move(note);
             result_.schedules.push_back(std::move(compared));
         } catch (const UsageError& error) {
             result_.left_out.push_back({name, error.what()});
         }
+    }
+
+    /// Has each copy of a mini-batch once. A window of the steady state cuts through copies at both ends.
+    Simulation draining(PipelineOptions options) const {
+        options.schedule = to_string(Schedule::one_f_one_b);
+        return simulate(profile_, options, {.noise = false, .memory = false});
     }
 
     const Profile& profile_;
@@ -143,7 +150,8 @@ ScheduleComparison compare_schedules(const Profile& profile, const PipelineOptio
     check_options(checked, profile.layers.size());
     const auto lanes = static_cast<int>(options.balance.num_partitions());
     Comparing comparing(profile, options);
-    comparing.add_pipeline("model-parallel", Schedule::model_parallel, Checkpoint::never, "one lane at a time");
+    comparing.add_pipeline("model-parallel", Schedule::model_parallel, Checkpoint::never,
+                           "one lane at a time, checkpoint never");
     if (lanes > 1) {
         comparing.add_replicas(lanes);
     }

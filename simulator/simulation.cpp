@@ -208,7 +208,8 @@ void fill_in_noise(Simulation& simulation, VirtualClock& clock, std::span<const 
     if (const std::optional<NoiseBand> band = noise_band(clock, durations, noise, step)) {
         const auto rounded = [](double ns) { return Nanoseconds{std::llround(std::min(ns, kLatest))}; };
         simulation.step_band = {rounded(band->low), rounded(band->high)};
-        simulation.step_mean = rounded(band->mean);
+        // Noise cannot shorten the expected step (Jensen: a step is the largest of sums), but a sample of it can.
+        simulation.step_mean = std::max(rounded(band->mean), simulation.step_time);
         const auto longer = static_cast<double>(simulation.step_mean->count()) /
                             std::max(1.0, static_cast<double>(simulation.step_time.count()));
         simulation.bubble_mean = longer > 0 ? std::max(0.0, 1 - (1 - simulation.bubble_fraction) / longer) : 0;

@@ -17,6 +17,7 @@
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
+#include "simulator/pipeline_defaults.h"
 #include "trace/trace_records.h"
 
 #include <fmt/format.h>
@@ -211,6 +212,12 @@ ExitCode run_command(const RunFlags& flags) {
     check_training(model, options);
     if (!flags.trace.empty()) {
         check_output_name(flags.trace, flags.force);  // training also runs if the folder is not writable
+        constexpr std::string_view kEmulated = "emulated:";
+        for (const std::string& input :
+             {flags.profile, flags.model,
+              flags.model.starts_with(kEmulated) ? flags.model.substr(kEmulated.size()) : std::string()}) {
+            check_not_input(flags.trace, input);
+        }
     }
     options.profile = profile_for(flags, model, options);
     TrainingResult result;
@@ -231,6 +238,12 @@ ExitCode run_command(const RunFlags& flags) {
     }
     if (!result.loss.empty()) {
         print_warnings({result.loss});
+    }
+    if (options.update_parameters && options.profile && options.profile->model != flags.model) {
+        print_warnings(
+            {fmt::format("the profile is of {}, and the run of {}; a prediction holds for the model that was "
+                         "profiled",
+                         options.profile->model, flags.model)});
     }
     print_warnings(load_warnings(result.load, "it trained"));
     if (!result.trace_failure.empty()) {

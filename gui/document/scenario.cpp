@@ -6,6 +6,7 @@
 #include "gui/document/scenario_messages.h"
 #include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
+#include "simulator/pipeline_defaults.h"
 #include "simulator/sized_profile.h"
 
 #include <QCoreApplication>
@@ -68,8 +69,10 @@ Scenario defaultScenario(const Profile& profile) {
     const int lanes = static_cast<int>(std::min<std::size_t>(kDefaultLanes, profile.layers.size()));
     options.chunks = kDefaultMicroBatchesPerLane * lanes;
     options.batch = options.chunks * profile.samples[profile.samples.size() / 2];
-    if (profile.device == "cpu") {
+    options.optimizer = default_optimizer(profile.token_input);
+    if (measured_on_host(profile)) {
         options.devices.assign(static_cast<std::size_t>(lanes), "cpu");
+        options.host_cores = profile.host_cores;
     }
     options.balance = evenBalance(profile, scenario, lanes);
     return scenario;

@@ -181,6 +181,11 @@ TEST(PipelineFlags, TakeAnotherDtypeOnlyWhereBytesStayAndTimesAreEstimated) {
     };
     EXPECT_THAT(refusal("bfloat16", "A100"),
                 ThrowsMessage<UsageError>(HasSubstr("'pipescope profile mlp --dtype bfloat16'")));
+    Profile estimated = profile;
+    estimated.estimated = true;
+    estimated.device = "A100";
+    estimated.dtype = "bfloat16";
+    EXPECT_EQ(profile_command_of(estimated), "pipescope profile mlp --device meta --device-type A100 --dtype bfloat16");
     EXPECT_THAT(refusal("tf32", ""), ThrowsMessage<UsageError>(HasSubstr("name --device-types")));
     EXPECT_THAT(refusal("nonsense", "A100"), ThrowsMessage<UsageError>(HasSubstr("dtype is 'nonsense'")));
     EXPECT_THAT(refusal("tf32", "V100"), ThrowsMessage<UsageError>(HasSubstr("dtype is tf32 on V100")));

@@ -74,6 +74,57 @@ TEST_F(PlanningCommands, BalanceCutsByTheAlgorithmNamed) {
     EXPECT_THAT(refused("balance p.json -n 2 -m 2 --batch 2 --algorithm best"), HasSubstr("variance"));
 }
 
+// With few cuts the planner finds the best of them in every schedule, as balance does.
+TEST_F(PlanningCommands, PlanCutsAsWellAsBalance) {
+    const std::vector<std::vector<int>> chains = {{7, 8, 1, 2, 9, 3, 4}, {1, 1, 1, 9, 1, 1, 1}, {12, 2, 7, 2, 5, 1, 1}};
+    for (const std::vector<int>& forward_ms : chains) {
+        user.writes("u.json", chain(forward_ms, 40'000'000));
+        for (const std::string options :
+             {"-m 2 --batch 4 --checkpoint never --schedule 1f1b --link-bandwidth 12GB/s",
+              "-m 3 --batch 4 --checkpoint always --schedule gpipe --link-bandwidth 12GB/s"}) {
+            const std::int64_t best = step_of("balance u.json -n 2 " + options);
+            const auto plan = user.succeeds("plan u.json -n 2 --json " + options).json();
+            EXPECT_EQ(plan.at("candidates").at(0).at("step_ns"), best) << options;
+        }
+    }
+}
+
+TEST_F(PlanningCommands, OutputNeverReplacesTheInput) {
+    const std::string profile = user.reads("p.json");
+    EXPECT_EQ(user.types_to_shell("ln -s p.json link.json").code, 0);
+    for (const std::string output : {"p.json", "./p.json", "link.json"}) {
+        const CommandResult result =
+            user.types("simulate p.json --balance 2,2 -m 2 --batch 2 --force --trace " + output);
+        EXPECT_EQ(result.code, 1);
+        EXPECT_THAT(result.err, HasSubstr("is the input"));
+    }
+    EXPECT_EQ(user.reads("p.json"), profile);
+    user.succeeds("simulate p.json --balance 2,2 -m 2 --batch 2 --trace t.sqlite");
+    for (const std::string line :
+         {"export t.sqlite --format chrome -o t.sqlite --force", "view t.sqlite --render t.sqlite --force",
+          "view t.sqlite --report t.sqlite --force"}) {
+        EXPECT_THAT(user.types(line).err, HasSubstr("t.sqlite is the input")) << line;
+    }
+    user.succeeds("simulate p.json --balance 2,2 -m 2 --batch 2 --trace t.sqlite --force");
+    EXPECT_FALSE(user.has("t.sqlite-wal"));
+}
+
+TEST_F(PlanningCommands, AllSchedulesAreComparedOnTheirOwnTerms) {
+    const std::string all = "simulate p.json --balance 2,2 -m 4 --batch 4 --schedule all ";
+    EXPECT_THAT(refused(all + "--replicas 2"), HasSubstr("--replicas is 2 with --schedule all"));
+    EXPECT_THAT(refused(all + "--placement 0,0"), HasSubstr("--placement is 0,0 with --schedule all"));
+    EXPECT_THAT(refused(all + "--backward first-first"), HasSubstr("leave out --backward"));
+    EXPECT_THAT(user.succeeds(all).out, HasSubstr("checkpoint never"));
+}
+
+TEST_F(PlanningCommands, SizesOutsideTheProfileAreExtrapolatedAloud) {
+    const std::string pipeline = "p.json -m 2 --batch 64 ";
+    EXPECT_EQ(user.succeeds("balance -n 2 --json " + pipeline).json().at("extrapolated"), true);
+    EXPECT_EQ(user.succeeds("balance -n 2 --json p.json -m 2 --batch 2").json().at("extrapolated"), false);
+    EXPECT_THAT(user.succeeds("balance -n 2 " + pipeline).out, HasSubstr("extrapolated: "));
+    EXPECT_THAT(user.succeeds("simulate --balance 2,2 --schedule all " + pipeline).out, HasSubstr("extrapolated: "));
+}
+
 constexpr const char* kCatalogue = R"({"format": "pipescope.devices", "version": 1, "devices": [
     {"name": "slow", "flops_per_second": {"float32": 1e9}, "memory_bytes": 1000000, "memory_bytes_per_second": 1e12,
      "price_per_hour": 2},
@@ -102,6 +153,10 @@ TEST_F(PlanningCommands, PlanEstimatesForEachDeviceTypeOfACatalogueAndTakesItsPr
     costs = cost_by_type("--price-per-lane-hour slow=1,fast=8");
     EXPECT_NEAR(costs["slow"], slow_hours, 1e-3 * slow_hours);
     EXPECT_NEAR(costs["fast"], 2 * slow_hours, 1e-3 * slow_hours);
+    costs = cost_by_type("--price-per-lane-hour 1");
+    EXPECT_NEAR(costs["slow"], slow_hours, 1e-3 * slow_hours) << "what is typed, not the catalogue's price";
+    costs = cost_by_type("--price-per-lane-hour 1,slow=3");
+    EXPECT_NEAR(costs["slow"], 3 * slow_hours, 1e-3 * slow_hours) << "a type's own price goes first";
     const CommandResult other = user.succeeds(line + "--price-per-lane-hour SLOW=1,medium=1,fast=8");
     EXPECT_THAT(other.err, HasSubstr("the price of 'medium' is not used; it is not among the --device-types"));
     EXPECT_THAT(other.err, testing::Not(HasSubstr("SLOW"))) << "letters of either case";

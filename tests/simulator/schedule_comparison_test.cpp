@@ -70,6 +70,10 @@ TEST(CompareSchedules, ShowsWhatTheExplainerTells) {
 TEST(CompareSchedules, CountsWhatEachSends) {
     const ScheduleComparison comparison = compare_schedules(eight_layers(), options_for(4, 8));
     EXPECT_EQ(named(comparison, "gpipe, never").communicated_bytes, 3 * 2 * 8 * 100);
+    EXPECT_EQ(named(comparison, "pipedream").communicated_bytes, 3 * 2 * 8 * 100) << "copies free or not";
+    PipelineOptions slow = options_for(4, 8);
+    slow.link.bytes_per_second = 1e6;
+    EXPECT_EQ(named(compare_schedules(eight_layers(), slow), "pipedream").communicated_bytes, 3 * 2 * 8 * 100);
     EXPECT_EQ(named(comparison, "data-parallel").communicated_bytes, 2 * 3 * 8000);
     EXPECT_EQ(named(comparison, "2 x 2 data x gpipe").communicated_bytes, 2 * (2 * 4 * 100) + 2 * 8000);
 }

@@ -44,6 +44,25 @@ std::string textOf(const SimulatedScenario& simulated) {
     return text;
 }
 
+// As simulate and plan assume them.
+TEST(Scenario, BeginsWithTheDefaultsOfTheCommands) {
+    Profile profile = unevenProfile();
+    profile.device = "cpu";
+    profile.host_cores = 2;
+    profile.token_input = true;
+    profile.estimated = false;
+    const PipelineOptions measured = defaultScenario(profile).options;
+    EXPECT_EQ(measured.optimizer, "adam");
+    EXPECT_EQ(measured.host_cores, 2);
+    EXPECT_EQ(measured.devices, std::vector<std::string>(measured.balance.num_partitions(), "cpu"));
+    profile.estimated = true;
+    profile.token_input = false;
+    const PipelineOptions estimated = defaultScenario(profile).options;
+    EXPECT_EQ(estimated.optimizer, "sgd");
+    EXPECT_TRUE(estimated.devices.empty());
+    EXPECT_EQ(estimated.host_cores, 0);
+}
+
 TEST(Scenario, IsWhatTheSimulatorSays) {
     const Profile profile = unevenProfile();
     const Scenario scenario = scenarioOf(profile);
