@@ -176,7 +176,7 @@ TEST_F(Commands, MemoryLimitsMayDifferByLane) {
 }
 
 TEST_F(Commands, AllSayAlikeWhereThereAreFewerSamplesThanMicroBatches) {
-    const std::string sentence = "\n8 micro-batches were asked for; 3 samples make 3, of a sample each\n";
+    const std::string sentence = "\n8 micro-batches were requested; 3 samples make 3, of a sample each\n";
     for (const std::string line : {"simulate p.json --balance 2,2 -m 8 --batch 3", "balance p.json -n 2 -m 8 --batch 3",
                                    "simulate p.json --balance 2,2 -m 8 --batch 3 --schedule all",
                                    "simulate p.json --balance 2,2 -m 8 --batch 6 --replicas 2",
