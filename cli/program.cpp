@@ -68,7 +68,7 @@ int report(ExitCode code, std::string_view what) {
     return to_int(code);
 }
 
-/// The exit code, once everything that was printed is out.
+/// Returns the exit code after flushing the output.
 int flushed(ExitCode code) {
     std::cout.flush();
     if (!std::cout) {

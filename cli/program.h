@@ -27,8 +27,7 @@ public:
     void set_action(CLI::App* command, std::function<ExitCode()> action);
     /// The arguments after the program's name, with `help COMMAND` as `COMMAND --help`. Available to an action.
     const std::vector<std::string>& arguments() const { return arguments_; }
-    /// Adds an option that takes the place of a command, prints something, and is not shown by --help. Every program
-    /// has
+    /// Adds an option that replaces a command and prints something. It is not in --help. Every program has
     /// `--print-commands`: definitions() as JSON.
     void add_hidden(const std::string& option, std::function<void()> print);
     /// The commands so far, for shell completion and the manual page.
