@@ -18,12 +18,10 @@ enum class ExitCode { success = 0, failure = 1, usage = 2, infeasible = 3, inter
 /// parsing.
 class Program {
 public:
-    /// --version prints `version` after the name.
     Program(const std::string& name, const std::string& description, const std::string& version);
 
     /// `example`, and other help, is shown below the options in the command's --help.
     CLI::App* add_command(const std::string& name, const std::string& description, const std::string& example);
-    /// Sets the command's action.
     void set_action(CLI::App* command, std::function<ExitCode()> action);
     /// The arguments after the program's name, with `help COMMAND` as `COMMAND --help`. Available to an action.
     const std::vector<std::string>& arguments() const { return arguments_; }

@@ -86,7 +86,6 @@ complete -o default -F _pipescope pipescope
                        names, kProgramOptions, cases);
 }
 
-/// One argument of zsh's _arguments.
 std::string zsh_argument(const OptionDefinition& option) {
     std::string text = "[" + with_each_escaped(gist(option.description), "[]:\\", "\\") + "]";
     if (!option.value.empty()) {

@@ -56,7 +56,6 @@ TEST_F(Commands, BalanceLooksForTheStepOfTheScheduleNamed) {
     EXPECT_EQ(found.at("peak_bytes").at(1), simulated.at("lanes").at(1).at("peak_bytes"));
 }
 
-/// The keys of all objects in `json`.
 void collect_keys(const nlohmann::ordered_json& json, std::set<std::string>& keys) {
     for (const auto& item : json.items()) {
         if (json.is_object()) {
