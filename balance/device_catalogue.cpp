@@ -116,9 +116,8 @@ std::vector<DeviceType> parse_device_catalogue(std::string_view json) {
     const Json document = parse_json_with_path(json);
     if (!document.is_object() || document.value("format", Json()) != Json(kFormat) ||
         document.value("version", Json()) != Json(1)) {
-        throw ProfileError(
-            "format is not " + std::string(kFormat) +
-            " of version 1; that is what a device catalogue says of itself; see docs/device-catalogue.md");
+        throw ProfileError("format is not " + std::string(kFormat) +
+                           " of version 1; every device catalogue declares that; see docs/device-catalogue.md");
     }
     const auto list = document.find("devices");
     if (list == document.end() || !list->is_array() || list->empty()) {

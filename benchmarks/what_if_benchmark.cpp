@@ -130,7 +130,6 @@ BENCHMARK(move_slider)
     ->Iterations(200)
     ->Unit(benchmark::kMillisecond);
 
-/// Simulation only.
 void simulate_scenario(benchmark::State& state) {
     const auto document = documentOf(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)));
     const Scenario scenario = *recordedScenario(*document);

@@ -24,13 +24,13 @@ struct CommandDefinition {
     std::string footer;                     ///< examples and notes, several lines
 };
 
-/// The option by which pipescope-torch tells pipescope its definitions, as JSON. Not in --help.
+/// Internal option with which pipescope-torch passes its definitions to pipescope, as JSON. Not in --help.
 inline constexpr const char* kPrintCommands = "--print-commands";
 
 /// The commands of the application, in the order of --help.
 std::vector<CommandDefinition> definitions_of(const CLI::App& app);
 
 nlohmann::ordered_json to_json(const std::vector<CommandDefinition>& commands);
-/// Reads what to_json() made. Throws nlohmann::json::exception.
+/// Parses the result of to_json(). Throws nlohmann::json::exception.
 std::vector<CommandDefinition> parse_definitions(const std::string& json);
 }  // namespace pipescope

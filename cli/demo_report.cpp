@@ -79,7 +79,7 @@ std::string demo_markdown(const std::vector<DemoPart>& parts, const std::string&
         if (part.picture) {
             text += fmt::format("\n![measured timeline above the simulated one]({})\n", *part.picture);
         }
-        text += "\nThe same by hand:\n\n";
+        text += "\nTo repeat it by hand:\n\n";
         for (const std::string& command : part.commands) {
             text += "    " + command + "\n";
         }

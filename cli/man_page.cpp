@@ -7,7 +7,7 @@
 
 namespace pipescope {
 namespace {
-/// Text that roff prints as it is: a hyphen stays one, and no line is taken for a request.
+/// Escapes text for roff: hyphens stay hyphens, and no line becomes a request.
 std::string escaped(std::string_view text) {
     std::string result;
     for (const char c : text) {

@@ -321,8 +321,8 @@ EstimatedPipeline estimated_pipeline(const PipelineFlags& flags, PipelineOptions
 std::string assumptions_text(const std::vector<Assumption>& assumptions) {
     std::string text;
     for (const Assumption& each : assumptions) {
-        text += fmt::format("assumed: {} {}, {}; --{} says otherwise\n", each.option, each.value, each.because,
-                            each.option);
+        text +=
+            fmt::format("assumed: {} {}, {}; --{} overrides it\n", each.option, each.value, each.because, each.option);
     }
     return text.empty() ? "" : "\n" + text;
 }
@@ -347,12 +347,12 @@ std::vector<Assumption> assume(PipelineOptions& options, const PipelineFlags& fl
     }
     if (measured_on_host(profile) && flags.devices.empty() && flags.device_types.empty() && options.link == Link{}) {
         options.devices.assign(static_cast<std::size_t>(lanes), host);
-        assumptions.push_back({"devices", host, "as the profile was measured and as run has them"});
+        assumptions.push_back({"devices", host, "as in the profile and in run"});
     }
     const bool any_on_host = std::find(options.devices.begin(), options.devices.end(), host) != options.devices.end();
     if (any_on_host && !flags.cores && profile.host_cores > 0) {
         options.host_cores = profile.host_cores;
-        assumptions.push_back({"cores", std::to_string(options.host_cores), "as the profile was measured"});
+        assumptions.push_back({"cores", std::to_string(options.host_cores), "as in the profile"});
     }
     return assumptions;
 }

@@ -38,7 +38,7 @@ void add_forwarded(Program& program, const char* name, const char* description) 
     command->set_help_flag();
     program.set_action(command, [&program] { return forward(program.arguments()); });
 }
-/// Fills in the forwarded commands from pipescope-torch, where it is installed.
+/// Adds the definitions of forwarded commands, if pipescope-torch is installed.
 std::vector<CommandDefinition> all_definitions(const Program& program) {
     std::vector<CommandDefinition> commands = program.definitions();
     const auto torch = program_beside("pipescope-torch");
@@ -53,7 +53,7 @@ std::vector<CommandDefinition> all_definitions(const Program& program) {
     return commands;
 }
 
-/// What the installation asks for: `--print-completion SHELL` and `--print-man`.
+/// Options for the installation: `--print-completion SHELL` and `--print-man`.
 void add_installed_texts(Program& program) {
     program.add_hidden("--print-completion", [&program] {
         const std::string shell = program.arguments().size() == 2 ? program.arguments()[1] : "";

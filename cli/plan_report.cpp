@@ -70,9 +70,9 @@ std::string cause(const Simulation& best, const Simulation& next) {
     if (work > 1.0005) {
         text = fmt::format("its lanes work {:.1f} % longer", (work - 1) * 100);
         if (num_devices(next) < num_devices(best)) {
-            text += ", being fewer";
+            text += ", because they are fewer";
         } else if (next.options.checkpoint != best.options.checkpoint) {
-            text += ", on recompute";
+            text += ", because of recompute";
         }
     }
     if (points > 0.05) {
@@ -103,7 +103,7 @@ std::string quicker_over_the_limit(const Plan& plan) {
         }
     }
     return fmt::format(
-        "{} would train {:.1f} % more samples a second, but needs {} on one lane, above the limit of {}\n",
+        "{} would train {:.1f} % more samples per second, but needs {} on one lane, above the limit of {}\n",
         name_of(*quicker), (over.samples_per_second / best.samples_per_second - 1) * 100,
         format_bytes(over.lanes[fullest].peak_bytes), format_bytes(limits[fullest]));
 }
@@ -121,14 +121,14 @@ std::string why_next_loses(const Plan& plan) {
                            (plan.candidates[1].cost / plan.candidates[0].cost - 1) * 100);
     }
     if (next.samples_per_second < best.samples_per_second) {
-        return fmt::format("the next ({}) trains {:.2f} % fewer samples a second{}", name_of(plan.candidates[1]),
+        return fmt::format("the next ({}) trains {:.2f} % fewer samples per second{}", name_of(plan.candidates[1]),
                            (1 - next.samples_per_second / best.samples_per_second) * 100, cause(best, next));
     }
     if (num_devices(next) > num_devices(best)) {
-        return fmt::format("the next is as quick, on {} lanes instead of {}", num_devices(next), num_devices(best));
+        return fmt::format("the next is as fast, on {} lanes instead of {}", num_devices(next), num_devices(best));
     }
     if (highest_peak(next) > highest_peak(best)) {
-        return fmt::format("the next is as quick on as many lanes, and needs {} a lane instead of {}",
+        return fmt::format("the next is as fast on as many lanes, and needs {} per lane instead of {}",
                            format_bytes(highest_peak(next)), format_bytes(highest_peak(best)));
     }
     return "the next is as good in throughput, lanes and memory";
@@ -140,10 +140,10 @@ std::string first_line(const Plan& plan) {
         return "infeasible: " + plan.infeasible_because.value_or("there is no candidate") + "\n\n";
     }
     const Simulation& best = plan.candidates[*plan.best].simulation;
-    return fmt::format("best: balance {}, {}{}\n{}\n{}\n", to_string(best.options.balance),
-                       name_of(plan.candidates[*plan.best]),
-                       plan.candidates[*plan.best].balance_is_optimal ? "; no balance of so many lanes is faster" : "",
-                       why_next_loses(plan), quicker_over_the_limit(plan));
+    return fmt::format(
+        "best: balance {}, {}{}\n{}\n{}\n", to_string(best.options.balance), name_of(plan.candidates[*plan.best]),
+        plan.candidates[*plan.best].balance_is_optimal ? "; no faster balance exists for this many lanes" : "",
+        why_next_loses(plan), quicker_over_the_limit(plan));
 }
 }  // namespace
 
@@ -197,8 +197,9 @@ std::string short_balance(const Balance& balance) {
 namespace {
 /// Explains terms and figures of the table.
 std::string notes_text(const Plan& plan, const PlanTableOptions& options) {
-    std::string text = "pareto: none is at least as good in samples/s, lanes, memory and cost, and better in one\n" +
-                       fmt::format("cost: {}, of the lanes; excluding optimizer and host\n", options.cost_unit);
+    std::string text =
+        "pareto: no other is at least as good in samples/s, lanes, memory and cost, and better in one\n" +
+        fmt::format("cost: {}, of the lanes; excluding optimizer and host\n", options.cost_unit);
     if (plan.candidates.empty()) {
         return text;
     }
@@ -213,7 +214,7 @@ std::string notes_text(const Plan& plan, const PlanTableOptions& options) {
         }
         text += fmt::format(
             "extrapolated: the best has micro-batches of a size outside the profile; '{} --micro-batch-sizes {}' would "
-            "hold it\n",
+            "include it\n",
             options.profile_command, sizes);
     }
     return text;

@@ -68,11 +68,12 @@ int report(ExitCode code, std::string_view what) {
     return to_int(code);
 }
 
-/// The exit code, once everything that was printed is out.
+/// Returns the exit code after flushing the output.
 int flushed(ExitCode code) {
     std::cout.flush();
     if (!std::cout) {
-        return report(ExitCode::failure, "stdout cannot be written; give it to a program or a disk that takes it all");
+        return report(ExitCode::failure,
+                      "stdout cannot be written; redirect it to a program or a disk that accepts all of it");
     }
     return to_int(code);
 }
@@ -136,7 +137,8 @@ int Program::run(int argc, const char* const* argv) {
     } catch (const std::exception& error) {
         return report(ExitCode::failure, error.what());
     } catch (...) {
-        return report(ExitCode::failure, "an exception that is no std::exception ended the command; a layer threw it");
+        return report(ExitCode::failure,
+                      "an exception that is not a std::exception ended the command; a layer threw it");
     }
 }
 

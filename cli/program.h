@@ -18,17 +18,14 @@ enum class ExitCode { success = 0, failure = 1, usage = 2, infeasible = 3, inter
 /// parsing.
 class Program {
 public:
-    /// --version prints `version` after the name.
     Program(const std::string& name, const std::string& description, const std::string& version);
 
     /// `example`, and other help, is shown below the options in the command's --help.
     CLI::App* add_command(const std::string& name, const std::string& description, const std::string& example);
-    /// Sets the command's action.
     void set_action(CLI::App* command, std::function<ExitCode()> action);
     /// The arguments after the program's name, with `help COMMAND` as `COMMAND --help`. Available to an action.
     const std::vector<std::string>& arguments() const { return arguments_; }
-    /// Adds an option that takes the place of a command, prints something, and is not shown by --help. Every program
-    /// has
+    /// Adds an option that replaces a command and prints something. It is not in --help. Every program has
     /// `--print-commands`: definitions() as JSON.
     void add_hidden(const std::string& option, std::function<void()> print);
     /// The commands so far, for shell completion and the manual page.

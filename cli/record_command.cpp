@@ -127,7 +127,7 @@ ExitCode record_command(const RecordFlags& flags) {
     if (end.recorded) {
         report(trace);
     } else {
-        std::cerr << fmt::format("pipescope: {} made no trace; it has no NVTX range, or ended before the first\n",
+        std::cerr << fmt::format("pipescope: {} wrote no trace; it has no NVTX ranges, or ended before the first one\n",
                                  flags.command.front());
     }
     for (const fs::path& each : made) {

@@ -23,10 +23,10 @@ std::string what_was_done(const Recovery& recovery) {
     std::string done =
         recovery.was_open ? "the run had not closed it; it is one plain file now" : "it was closed already";
     if (recovery.from_version != kTraceFormatVersion) {
-        return done +
-               fmt::format("; it was brought from format version {} to {}", recovery.from_version, kTraceFormatVersion);
+        return done + fmt::format("; it was converted from format version {} to {}", recovery.from_version,
+                                  kTraceFormatVersion);
     }
-    return recovery.was_open ? done : done + " and is left as it is";
+    return recovery.was_open ? done : done + " and is unchanged";
 }
 
 ExitCode recover_command(const RecoverFlags& flags) {
@@ -45,13 +45,13 @@ ExitCode recover_command(const RecoverFlags& flags) {
                              what_was_done(recovery));
     if (recovery.was_open) {
         std::cout << fmt::format(
-            "lost: what ended after {}, where the file ends; at most the last two drain periods "
-            "(40 ms) before the kill, on a machine that keeps up; of CUDA devices what CUPTI had not handed over, "
-            "which is more\n",
+            "lost: everything that ended after {}, where the file ends; at most the last two drain periods "
+            "(40 ms) before the kill, if the machine kept up; for CUDA devices also records still in CUPTI, "
+            "which can be more\n",
             format_duration(Nanoseconds{recovery.recorded_until_ns}));
     }
-    std::cout << fmt::format("dropped while recording: {}; wall clock against the recording's: {} ns\n",
-                             recovery.dropped, recovery.clock_drift_ns);
+    std::cout << fmt::format("dropped while recording: {}; drift of the wall clock: {} ns\n", recovery.dropped,
+                             recovery.clock_drift_ns);
     return ExitCode::success;
 }
 }  // namespace

@@ -105,8 +105,8 @@ std::string balance_text(const FoundBalance& found) {
                       : "no balance is faster than " + format_duration(Nanoseconds{found.lower_bound_ns}));
     if (found.ranked_by_simulation) {
         text +=
-            "ranked by simulation: lanes share cores, a device, links or the process that launches, which the exact "
-            "search leaves out\n";
+            "ranked by simulation: lanes share cores, a device, links or the launching process, which the exact "
+            "search ignores\n";
     }
     if (found.repaired) {
         text += "repaired: torchgpipe's method left a partition empty, layers were moved to fill it\n";
@@ -177,7 +177,7 @@ Json simulation_json(const Simulation& simulation) {
 std::string fewer_micro_batches(std::int64_t asked, std::int64_t samples) {
     return asked <= samples
                ? ""
-               : fmt::format("\n{} micro-batches were asked for; {} {} {}, of a sample each\n", asked,
+               : fmt::format("\n{} micro-batches were requested; {} {} {}, of a sample each\n", asked,
                              counted(samples, "sample", "samples"), samples == 1 ? "makes" : "make", samples);
 }
 std::string fewer_micro_batches(const PipelineOptions& options) {
@@ -216,7 +216,7 @@ std::string simulation_text(const Simulation& simulation) {
                     to_string(options.checkpoint), options.schedule);
     text.insert(text.size() - 1, basis_text(simulation.dtype, options));
     if (options.replicas > 1) {
-        text += fmt::format("{} replicas, {} samples each; shown is one of them\n\n", options.replicas,
+        text += fmt::format("{} replicas, {} samples each; one of them is shown\n\n", options.replicas,
                             options.batch / options.replicas);
     }
     TextTable figures({{"step time"}, {"bubble"}, {"utilization"}, {"speedup"}, {"samples/s"}});
@@ -369,9 +369,9 @@ std::string comparison_text(const TraceComparison& compared) {
         text += fmt::format("warning: {}\n", warning);
     }
     text += fmt::format("{} steps ({}), {} tasks matched, {} unmatched\n\n{}\n", comparison.steps.size(),
-                        judged.is_mean ? "step and bubble in the mean, the rest in the median" : "median",
+                        judged.is_mean ? "means of step and bubble, medians of the rest" : "median",
                         comparison.tasks_matched, comparison.tasks_unmatched, figures.str());
-    TextTable worst({{"furthest off", Align::left}, {"measured"}, {"simulated"}, {"difference"}});
+    TextTable worst({{"largest errors", Align::left}, {"measured"}, {"simulated"}, {"difference"}});
     for (const ComparedTask& task : comparison.worst) {
         worst.add_row({to_string(task.task), format_duration(task.measured), format_duration(task.simulated),
                        format_duration(task.simulated - task.measured)});

@@ -45,7 +45,7 @@ std::string schedules_text(const ScheduleComparison& comparison) {
                      {"speedup"},
                      {"samples/s"},
                      {"peak memory"},
-                     {"sent a step"},
+                     {"sent per step"},
                      {"", Align::left}});
     for (const ComparedSchedule& compared : comparison.schedules) {
         const Simulation& each = compared.simulation;

@@ -31,7 +31,7 @@ std::string with_each_escaped(const std::string& text, std::string_view special,
     return escaped;
 }
 
-/// Within single quotes of a POSIX shell.
+/// Quotes the text for a POSIX shell with single quotes.
 std::string single_quoted(const std::string& text) {
     std::string quoted = "'";
     for (const char c : text) {
@@ -52,7 +52,7 @@ std::vector<std::string> names_of(const std::vector<CommandDefinition>& commands
     return names;
 }
 
-/// Where nothing fits, bash goes on to names of files (-o default).
+/// If nothing fits, bash completes file names (-o default).
 std::string bash_script(const std::vector<CommandDefinition>& commands) {
     const std::string names = joined(names_of(commands), " ");
     std::string cases;
@@ -86,7 +86,6 @@ complete -o default -F _pipescope pipescope
                        names, kProgramOptions, cases);
 }
 
-/// One argument of zsh's _arguments.
 std::string zsh_argument(const OptionDefinition& option) {
     std::string text = "[" + with_each_escaped(gist(option.description), "[]:\\", "\\") + "]";
     if (!option.value.empty()) {

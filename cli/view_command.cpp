@@ -127,7 +127,7 @@ void add_view_command(Program& program) {
     command->add_option(
         "FILE", flags->files,
         "Trace of 'run --trace' or 'simulate --trace', an export of nsys, JSON of PyTorch's profiler, any Chrome "
-        "trace, or a profile. Several files open in tabs; without a file, those of the last time are opened");
+        "trace, or a profile. Several files open in tabs; without a file, those open last time");
     command->add_option("--render", flags->render, "Write the window's picture here (.png, .svg or .pdf) and exit")
         ->type_name("FILE")
         ->group("Output");

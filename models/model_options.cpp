@@ -53,8 +53,7 @@ ModelOptions::ModelOptions(std::string model, std::vector<ModelOption> defaults,
         }
         given.remove_prefix(comma + 1);
         if (given.empty()) {
-            throw UsageError("the options of " + model_ +
-                             " end with a comma; an option must follow; take the comma away");
+            throw UsageError("the options of " + model_ + " end with a comma; an option must follow; remove the comma");
         }
     }
 }
@@ -78,7 +77,7 @@ void ModelOptions::overlay(std::string_view item) {
                          "; write them as " + model_ + ":" + example.name + "=" + number_text(example.value));
     }
     if (std::find(given_.begin(), given_.end(), name) != given_.end()) {
-        throw UsageError("option " + name + " of " + model_ + " is given twice; each may stand once; take one away");
+        throw UsageError("option " + name + " of " + model_ + " is given twice; each may be given once; remove one");
     }
     given_.push_back(name);
     const std::string_view text = equals == std::string_view::npos ? std::string_view{} : item.substr(equals + 1);

@@ -25,7 +25,7 @@ std::string loader_error() {
 
 void* load(const std::string& path) {
     if (!std::filesystem::is_regular_file(path)) {
-        throw UserModelError("'" + path + "' is no file; a model ending in .so is a shared library; check the path");
+        throw UserModelError("'" + path + "' is not a file; a model ending in .so is a shared library; check the path");
     }
     // Absolute, because the loader searches a bare name only in system folders.
     const std::string absolute = std::filesystem::absolute(path).string();
@@ -59,7 +59,7 @@ const PipescopeUserModel& exported_model(void* library, const std::string& path)
     if (torch != TORCH_VERSION) {
         throw UserModelError("'" + path + "' was built against LibTorch " + std::string(torch) +
                              "; this program runs LibTorch " TORCH_VERSION
-                             ", and a process has one; build it again against that");
+                             ", and a process can have only one; build it again against that");
     }
     return *model;
 }
@@ -67,8 +67,8 @@ const PipescopeUserModel& exported_model(void* library, const std::string& path)
 // Reports missing symbols now, not in the middle of training.
 void resolve_all_symbols(const std::string& path) {
     if (dlopen(std::filesystem::absolute(path).c_str(), RTLD_NOW | RTLD_LOCAL) == nullptr) {
-        throw UserModelError("'" + path + "' misses a function: " + loader_error() +
-                             "; link it to pipescope::user_model and to what else it uses");
+        throw UserModelError("'" + path + "' lacks a function: " + loader_error() +
+                             "; link it to pipescope::user_model and to its other dependencies");
     }
 }
 
@@ -79,11 +79,12 @@ ModelSpec made(const PipescopeUserModel& exported, const ModelFile& file) {
     } catch (const UsageError& error) {
         throw UsageError("'" + file.path + "': " + error.what());
     } catch (const std::exception& error) {
-        throw UserModelError("'" + file.path + "' threw while it made its model: " + error.what());
+        throw UserModelError("'" + file.path + "' threw while it created its model: " + error.what());
     } catch (...) {
-        throw UserModelError("'" + file.path +
-                             "' threw something that is no std::exception while it made its model; throw one that "
-                             "says what is wrong");
+        throw UserModelError(
+            "'" + file.path +
+            "' threw an exception that is not a std::exception while it created its model; throw one that "
+            "says what is wrong");
     }
     return model;
 }

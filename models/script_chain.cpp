@@ -11,7 +11,7 @@ namespace pipescope {
 namespace {
 [[noreturn]] void refuse(const std::string& path, const std::string& what) {
     throw UserModelError("'" + path + "' is not a Sequential: " + what +
-                         "; its forward must hand the input through its children one by one, so that they can be cut; "
+                         "; its forward must pass the input through its children one by one, so that it can be cut; "
                          "save a torch.nn.Sequential");
 }
 
@@ -36,7 +36,7 @@ std::string action_of(const torch::jit::Node& node) {
     }
     if (node.kind() == c10::prim::CallMethod) {
         const std::string method = node.s(c10::attr::name);
-        return method == "forward" ? "calls a child with something else than the result of the one before"
+        return method == "forward" ? "calls a child with something other than the result of the previous one"
                                    : "calls the method " + method;
     }
     return std::string("does ") + node.kind().toQualString();
@@ -56,7 +56,7 @@ std::vector<std::string> children_in_order(const torch::jit::Graph& graph, const
         }
         const std::string name = called_child(*node, self, *previous);
         if (name.empty()) {
-            refuse(path, "forward " + action_of(*node) + " beside calling its children");
+            refuse(path, "forward " + action_of(*node) + " besides calling its children");
         }
         if (std::find(names.begin(), names.end(), name) != names.end()) {
             refuse(path, "forward calls its child '" + name + "' twice");
@@ -65,7 +65,7 @@ std::vector<std::string> children_in_order(const torch::jit::Graph& graph, const
         previous = node->output();
     }
     if (names.empty() || graph.outputs()[0] != previous) {
-        refuse(path, names.empty() ? "forward calls no child" : "forward does not return what its last child gives");
+        refuse(path, names.empty() ? "forward calls no child" : "forward does not return the result of its last child");
     }
     return names;
 }

@@ -77,14 +77,14 @@ private:
             for (const c10::IValue& element : value.toTupleRef().elements()) {
                 if (!element.isTensor()) {
                     throw UserModelError("a layer returns a tuple that holds " + element.tagKind() +
-                                         "; between layers flow tensors; return tensors only");
+                                         "; layers exchange only tensors; return tensors only");
                 }
                 outputs.push_back(element.toTensor());
             }
             return outputs;
         }
         throw UserModelError("a layer returns " + value.tagKind() +
-                             "; between layers flow a tensor, a tuple or a list of tensors; return one of them");
+                             "; layers exchange a tensor, a tuple or a list of tensors; return one of them");
     }
 
     torch::jit::Module module_;
@@ -98,12 +98,13 @@ std::string first_line(const c10::Error& error) {
 
 torch::jit::Module load(const std::string& path) {
     if (!std::filesystem::is_regular_file(path)) {
-        throw UserModelError("'" + path + "' is no file; a model ending in .pt is a TorchScript file; check the path");
+        throw UserModelError("'" + path +
+                             "' is not a file; a model ending in .pt is a TorchScript file; check the path");
     }
     try {
         return torch::jit::load(path, at::kCPU);
     } catch (const c10::Error& error) {
-        throw UserModelError("'" + path + "' is no TorchScript file: " + first_line(error) +
+        throw UserModelError("'" + path + "' is not a TorchScript file: " + first_line(error) +
                              "; write it by torch.jit.script(model).save(), not by torch.save()");
     }
 }
@@ -130,7 +131,7 @@ void refuse_nothing_to_train(const torch::jit::Module& module, const std::string
         }
     }
     throw UserModelError("'" + path +
-                         "' has no parameter that takes a gradient; training changes some; save it unfrozen, with "
+                         "' has no parameter that requires a gradient; training needs one; save it unfrozen, with "
                          "requires_grad set");
 }
 
@@ -190,13 +191,14 @@ std::vector<std::int64_t> output_shape(const ModelSpec& model, const ScriptOptio
         } catch (const std::exception& error) {
             throw UserModelError("'" + path + "' does not take the input it is given" + largest + "; its layer '" +
                                  layer.name + "' throws " + last_line(error.what()) +
-                                 "; set input and tokens to what the model takes");
+                                 "; set input and tokens to what the model accepts");
         }
     }
     if (tensors.empty() || tensors[0].dim() == 0 || tensors[0].size(0) != 2) {
-        throw UserModelError("'" + path +
-                             "' returns no result for each sample; the output's first dimension must be the batch's; "
-                             "leave reductions to the loss");
+        throw UserModelError(
+            "'" + path +
+            "' does not return a result for each sample; the output's first dimension must be the batch's; "
+            "leave reductions to the loss");
     }
     return tensors[0].sizes().slice(1).vec();
 }

@@ -64,7 +64,7 @@ public:
 private:
     void set(const std::string& name, std::string_view value) {
         if (std::find(given_.begin(), given_.end(), name) != given_.end()) {
-            refuse("is given option " + name + " twice", "each may stand once", "one of them");
+            refuse("is given option " + name + " twice", "each may be given once", "one of them");
         }
         given_.push_back(name);
         if (name == "input") {

@@ -47,7 +47,7 @@ ModelSpec make_unet(const ModelOptions& options) {
 std::int64_t multiple_of(const ModelOptions& options, const std::string& name, std::int64_t divisor) {
     const std::int64_t value = options.whole(name);
     if (value % divisor != 0) {
-        throw UsageError(name + "=" + std::to_string(value) + " of " + options.model() + " is no multiple of " +
+        throw UsageError(name + "=" + std::to_string(value) + " of " + options.model() + " is not a multiple of " +
                          std::to_string(divisor) + "; the network halves and divides it; try " + name + "=" +
                          std::to_string((value / divisor + 1) * divisor));
     }

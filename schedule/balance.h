@@ -24,7 +24,6 @@ public:
     LayerRange layers_of(PartitionId partition) const;
     /// The partition that owns a layer. Throws BalanceError unless layer < num_layers().
     PartitionId partition_of(LayerId layer) const;
-    /// Layers per partition, as given to the constructor.
     std::vector<std::int64_t> layers_per_partition() const;
 
     /// Throws BalanceError unless the balance covers exactly `num_layers` layers.

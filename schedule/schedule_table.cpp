@@ -41,7 +41,7 @@ std::string text_of(const Action& action) {
     return std::to_string(action.task.partition) + letter_of(action) + std::to_string(action.task.micro_batch);
 }
 
-/// Where a cell stands, as people count.
+/// Position of a cell, counted from 1.
 struct Place {
     std::size_t row = 0;
     std::size_t column = 0;
@@ -115,7 +115,7 @@ void for_each_action(const ScheduleTable& table, Each each) {
     }
 }
 
-/// The tasks of a table, by what they are; checks what a TaskGraph takes for granted.
+/// Collects the tasks of a table by type, and checks the preconditions of a TaskGraph.
 class TableCheck {
 public:
     explicit TableCheck(const ScheduleTable& table) {
@@ -245,7 +245,7 @@ bool has_letter(const ScheduleTable& table, char letter) {
     return found;
 }
 
-/// With recomputes in the table, they must be those of the mode: the mode says what a micro-batch keeps.
+/// Recomputes in the table must match the checkpoint mode, which determines what a micro-batch keeps.
 void check_recomputes(const ScheduleTable& table, const PipelineShape& shape) {
     std::set<std::pair<int, int>> recomputed;
     for_each_action(table, [&](const Action& action, const Place& place) {

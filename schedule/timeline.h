@@ -70,7 +70,6 @@ struct StepStatistics {
 /// Cost: O(slices log slices).
 StepStatistics step_statistics(const Timeline& timeline, std::int32_t step);
 
-/// Memory of a lane at one instant.
 struct MemorySample {
     LaneId lane;
     Nanoseconds time{0};

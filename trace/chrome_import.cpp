@@ -188,7 +188,7 @@ private:
         for (Timeline* timeline : {&trace_.measured, &trace_.simulated}) {
             for (const Slice& slice : timeline->slices) {
                 if (slice.lane.index() >= timeline->lanes.size()) {
-                    refuse(fmt::format("a task stands on lane {} of {}", slice.lane.value(), timeline->lanes.size()));
+                    refuse(fmt::format("a task is on lane {} of {}", slice.lane.value(), timeline->lanes.size()));
                 }
             }
         }

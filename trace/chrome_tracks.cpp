@@ -242,10 +242,9 @@ Nanoseconds ChromeTracks::finish(OpenedTrace& trace, bool exact) {
     if (left_out_ > 0) {
         trace.diagnostics.push_back(
             {"warning", "import",
-             fmt::format(
-                 "{} events were left out: they lack a time, end what never began, or are of a kind that is not "
-                 "read",
-                 left_out_)});
+             fmt::format("{} events were omitted: they have no time, end without a start, or are of a kind that is not "
+                         "read",
+                         left_out_)});
     }
     return moved;
 }

@@ -7,7 +7,6 @@ class Database;
 }
 
 namespace pipescope {
-/// Result of attribute_device_work().
 struct DeviceWorkCounts {
     std::int64_t attributed = 0;    ///< kernels, copies and fills that belong to a task
     std::int64_t unattributed = 0;  ///< those that belong to no task

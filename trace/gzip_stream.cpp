@@ -30,8 +30,8 @@ protected:
     int_type underflow() override {
         const int got = gzread(file_, bytes_.data(), static_cast<unsigned>(bytes_.size()));
         if (got < 0) {
-            throw TraceFormatError(quoted(path_) +
-                                   " is damaged: what is packed in it cannot be unpacked; download or export it again");
+            throw TraceFormatError(
+                quoted(path_) + " is damaged: its compressed data cannot be decompressed; download or export it again");
         }
         if (got == 0) {
             return traits_type::eof();

@@ -17,7 +17,7 @@ void rethrow_sqlite(const SQLite::Exception& error, std::string_view doing, cons
     const std::string what = "cannot " + std::string(doing) + " trace " + quoted(path) + ": " + error.what();
     if (error.getErrorCode() == SQLITE_ERROR &&
         doing == "read") {  // in a query of ours: a table or a column is missing
-        throw TraceFormatError(what + "; every trace has it; the file is damaged, or no trace; record it again");
+        throw TraceFormatError(what + "; every trace has it; the file is damaged, or not a trace; record it again");
     }
     switch (error.getErrorCode()) {
         case SQLITE_CORRUPT:

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 
 [[noreturn]] void refuse_existing(const fs::path& path) {
     throw TraceError("cannot create trace " + quoted(path) +
-                     ": the file exists; a trace never overwrites one unasked; use --force, or another name");
+                     ": the file exists; an existing file is kept; use --force, or another name");
 }
 
 std::string way_out(int error_number) {
@@ -140,7 +140,7 @@ void replace_file(const fs::path& path) {
 
 [[noreturn]] void refuse(const fs::path& path, const std::string& why,
                          const std::string& remedy = "give a file that --trace of run or simulate wrote") {
-    throw TraceFormatError(quoted(path) + " is no PipeScope trace: " + why + "; " + remedy);
+    throw TraceFormatError(quoted(path) + " is not a PipeScope trace: " + why + "; " + remedy);
 }
 
 /// Reports a file that does not start like an SQLite database.
@@ -162,7 +162,7 @@ void replace_file(const fs::path& path) {
                          "ELF")) {
         refuse(path, "it seems to be a program");
     }
-    refuse(path, "it is no SQLite file");
+    refuse(path, "it is not an SQLite file");
 }
 }  // namespace
 

@@ -141,8 +141,8 @@ std::string ablation_text(const std::vector<AblationRow>& rows, bool markdown) {
     }
     if (!notes.empty()) {
         notes +=
-            "On a CPU autograd runs a graph in the thread that called backward, so that its driver's lanes overlap in "
-            "the forward only.\n";
+            "On a CPU autograd runs a graph in the thread that called backward, so its driver's lanes overlap only in "
+            "the forward.\n";
     }
     return (markdown ? table.markdown() : table.str()) + (notes.empty() ? "" : "\n" + notes);
 }

@@ -84,7 +84,7 @@ ExitCode ablation_command(const AblationFlags& flags) {
                              micro_batch_sizes(plan.pipeline.batch, plan.pipeline.chunks).size(),
                              to_string(plan.pipeline.checkpoint))
               << ablation_text(rows, flags.markdown) << fewer_micro_batches(plan.pipeline)
-              << (stop_signal() == 0 ? "" : "interrupted: rows without a whole turn are left out\n");
+              << (stop_signal() == 0 ? "" : "interrupted: rows without a complete turn are omitted\n");
     return stop_exit_code();
 }
 }  // namespace

@@ -146,7 +146,7 @@ DemoPart real_part(const DemoOptions& options) {
     training.trace.clear();
     std::vector<Nanoseconds> again;
     if (stop_signal() == 0) {
-        options.say("the same once more, to see how far two equal runs differ");
+        options.say("repeating the run, to measure the difference between equal runs");
         again = measured_step_times(train_with_bar("training again", model, training));
     }
 

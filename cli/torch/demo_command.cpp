@@ -40,7 +40,7 @@ ExitCode demo_command(DemoFlags flags) {
         std::cout << "\n" << demo_text(part);
     }
     std::cout << "\nreport: " << (flags.demo.output / "report.md").string()
-              << (stop_signal() == 0 ? "\n" : "; interrupted: it holds what was measured by then\n");
+              << (stop_signal() == 0 ? "\n" : "; interrupted: it contains the measurements so far\n");
     return stop_exit_code();
 }
 }  // namespace

@@ -140,7 +140,7 @@ void check_device(const ProfileFlags& flags, bool has_device_type, bool has_co_r
     }
     if (!is_host && has_co_running && flags.co_running > 1) {
         throw UsageError(
-            fmt::format("--co-running is {} on {}; what lanes of one accelerator take from each other is "
+            fmt::format("--co-running is {} on {}; the slowdown between lanes of one accelerator is "
                         "simulated; leave it out",
                         flags.co_running, flags.device));
     }

@@ -174,10 +174,10 @@ Json run_json(const TrainingResult& result, std::size_t micro_batches) {
 
 std::string bubble_text(const TrainingResult& result) {
     if (result.bubble_fraction) {
-        return fmt::format("bubble fraction {} (median, warm-up left out)\n", format_percent(*result.bubble_fraction));
+        return fmt::format("bubble fraction {} (median, without warm-up)\n", format_percent(*result.bubble_fraction));
     }
-    return measured_step_times(result).empty() ? "bubble fraction not known: every step was a warm-up\n"
-                                               : "bubble fraction not known: the recording is not whole\n";
+    return measured_step_times(result).empty() ? "bubble fraction unknown: every step was a warm-up\n"
+                                               : "bubble fraction unknown: the recording is incomplete\n";
 }
 
 std::string run_text(const TrainingResult& result, std::int64_t asked_steps) {
@@ -187,10 +187,10 @@ std::string run_text(const TrainingResult& result, std::int64_t asked_steps) {
         steps.add_row({std::to_string(i), fmt::format("{:.4f}", step.loss), format_duration(step.step_time),
                        format_duration(step.wall_step_time), step.warmup ? "warm-up" : ""});
     }
-    TextTable lanes({{"lane"}, {"busy"}, {"peak memory"}, {"which is", Align::left}});
+    TextTable lanes({{"lane"}, {"busy"}, {"peak memory"}, {"consists of", Align::left}});
     for (std::size_t lane = 0; lane < result.lanes.size(); ++lane) {
         const TrainedLane& each = result.lanes[lane];
-        lanes.add_row({std::to_string(lane), each.busy ? format_duration(*each.busy) : "not known",
+        lanes.add_row({std::to_string(lane), each.busy ? format_duration(*each.busy) : "unknown",
                        format_bytes(each.peak_bytes), breakdown_text(each.peak)});
     }
     std::string text = steps.str() + "\n" + lanes.str() + "\n";

@@ -118,7 +118,7 @@ QWidget* SqlConsole::createEditor() {
     examples_ = new QComboBox(side);
     examples_->setAccessibleName(tr("Example queries"));
     past_ = new QComboBox(side);
-    past_->setAccessibleName(tr("Queries that were run"));
+    past_->setAccessibleName(tr("Earlier queries"));
     for (QComboBox* box : {examples_, past_}) {
         box->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon);
         box->setMinimumContentsLength(10);
@@ -136,7 +136,7 @@ QWidget* SqlConsole::createEditor() {
     editor_->setAccessibleName(tr("SQL query on the trace"));
     editor_->setPlaceholderText(
         tr("SELECT … – choose an example above, or write a query; Ctrl+Return runs it, "
-           "Ctrl+↑ and Ctrl+↓ bring back earlier ones. It can change nothing."));
+           "Ctrl+↑ and Ctrl+↓ recall earlier ones. Queries are read-only."));
     editor_->setTabChangesFocus(true);
     editor_->setMinimumHeight(editor_->fontMetrics().height() * 3);
     editor_->installEventFilter(this);
@@ -167,7 +167,7 @@ QWidget* SqlConsole::createResults() {
     export_ = new QPushButton(tr("&Export…"), side);
     export_->setToolTip(tr("Write these rows as CSV or JSON"));
     table_ = new QTableView(side);
-    auto* filter = new FilterLine(*table_, tr("Filter of the rows"), side);
+    auto* filter = new FilterLine(*table_, tr("Filter the rows"), side);
     filter->setMaximumWidth(fontMetrics().averageCharWidth() * 30);
     connect(filter, &QLineEdit::textChanged, rows_, &TableFilter::setText);
     line->addWidget(status_, 1);
@@ -213,7 +213,7 @@ void SqlConsole::setFile(const QString& path, const QString& why) {
         cancel();
         model_->setResult({});
         error_->hide();
-        status_->setText(path.isEmpty() ? (why.isEmpty() ? tr("Open a trace to ask it.") : why)
+        status_->setText(path.isEmpty() ? (why.isEmpty() ? tr("Open a trace to query it.") : why)
                                         : tr("Run a query to see rows here."));
         export_->setEnabled(false);
     }
@@ -316,7 +316,7 @@ void SqlConsole::showError(const QString& text, std::optional<std::size_t> byte)
         editor_->setExtraSelections({wrong});
     }
     error_->setText(tr("⚠ %1%2").arg(where, text));
-    error_->setAccessibleName(tr("Error of the query"));
+    error_->setAccessibleName(tr("Query error"));
     error_->show();
     status_->setText(tr("The query failed."));
 }

@@ -41,7 +41,7 @@ std::vector<SqlExample> examples() {
                         "       d.gap / 1e6 AS gap_ms, d.launchDelay / 1e3 AS launch_delay_us\n"
                         "FROM PIPESCOPE_TASK_DEVICE AS d JOIN PIPESCOPE_TASK AS t ON t.id = d.taskId\n"
                         "ORDER BY d.busy DESC LIMIT 100")},
-        {tr("What was lost or degraded"),
+        {tr("Losses and degraded features"),
          QStringLiteral("SELECT severity, source, text FROM PIPESCOPE_DIAGNOSTIC UNION ALL\n"
                         "SELECT 'lost', source, dropped || ' of ' || (recorded + dropped) || ' records'\n"
                         "FROM PIPESCOPE_DROPS WHERE dropped > 0")},

@@ -111,7 +111,7 @@ void ParetoChart::setPlan(std::shared_ptr<const Plan> plan) {
     lanes_.erase(std::unique(lanes_.begin(), lanes_.end()), lanes_.end());
     time_ = {std::max(1.0, leastTime) / 1.1, std::max(2.0, mostTime * 1.1)};
     memory_ = {std::max(1.0, leastBytes) / 1.15, std::max(2.0, mostBytes * 1.15)};
-    setAccessibleDescription(plan_ ? countOf(plan_->candidates.size()) : tr("nothing planned yet"));
+    setAccessibleDescription(plan_ ? countOf(plan_->candidates.size()) : tr("no plan yet"));
     update();
 }
 
@@ -307,7 +307,7 @@ void ParetoChart::paintLegend(QPainter& painter) const {
     for (std::size_t k = 0; k < devices_.size() && devices_.size() > 1; ++k) {
         add(devices_[k].empty() ? tr("as profiled") : QString::fromStdString(devices_[k]), k, Qt::NoBrush);
     }
-    const QString marks = tr("filled: Pareto front, with its lanes   hollow: beaten   ×: does not fit");
+    const QString marks = tr("filled: Pareto front, with number of lanes   hollow: dominated   ×: does not fit");
     painter.setPen(colors.faintText);
     const double room = width() - fontMetrics().horizontalAdvance(tr("peak memory")) - 24;
     painter.drawText(QRectF(width() - 12 - room, 2, room, line), Qt::AlignRight,

@@ -45,7 +45,7 @@ std::vector<std::string> ticked(const QListWidget& list) {
 
 void requireSome(const char* what, const std::vector<std::string>& names) {
     if (names.empty()) {
-        throw UsageError(std::string("no ") + what + " is ticked; a plan tries 1 or more; tick some");
+        throw UsageError(std::string("no ") + what + " is selected; a plan tries 1 or more; select some");
     }
 }
 }  // namespace
@@ -62,7 +62,7 @@ PlanForm::PlanForm(QWidget* parent)
       devices_(createTicks(tr("Device types to try; none: the profiled device"), 4, this)) {
     partitions_->setToolTip(tr("Such as 4, 1,2,4 or 1..8"));
     chunks_->setToolTip(
-        tr("Such as 8, 4,8,12 or 1..64; of a range its ends, the powers of two and the batch's "
+        tr("Such as 8, 4,8,12 or 1..64; a range means its ends, the powers of two and the batch's "
            "divisors"));
     batch_->setRange(1, 1'000'000);
     memoryLimit_->setRange(0, 1e6);

@@ -54,13 +54,13 @@ QString trade(const PlanCandidate& candidate, const PlanCandidate& best) {
         gains << text(QT_TRANSLATE_NOOP("PlanReasons", "%1 memory")).arg(formatShareChange(bytes / most - 1));
     }
     const double slower = candidate.simulation.samples_per_second / best.simulation.samples_per_second - 1;
-    return text(QT_TRANSLATE_NOOP("PlanReasons", "a trade: %1, for %2 samples/s"))
+    return text(QT_TRANSLATE_NOOP("PlanReasons", "trade-off: %1, for %2 samples/s"))
         .arg(gains.join(QStringLiteral(", ")), formatShareChange(slower));
 }
 
 QString beaten(const PlanCandidate& candidate, const PlanCandidate& by, std::size_t rank) {
     const double quicker = by.simulation.samples_per_second / candidate.simulation.samples_per_second - 1;
-    return text(QT_TRANSLATE_NOOP("PlanReasons", "beaten by %1: %2 samples/s, nothing worse"))
+    return text(QT_TRANSLATE_NOOP("PlanReasons", "dominated by %1: %2 samples/s, nothing worse"))
         .arg(rank + 1)
         .arg(formatShareChange(quicker));
 }
@@ -81,7 +81,7 @@ std::vector<QString> planReasons(const Plan& plan) {
             continue;
         }
         if (plan.best == k) {
-            reasons.push_back(text(QT_TRANSLATE_NOOP("PlanReasons", "the quickest that fits")));
+            reasons.push_back(text(QT_TRANSLATE_NOOP("PlanReasons", "the fastest that fits")));
             continue;
         }
         // A dominated candidate is always dominated by one on the front.

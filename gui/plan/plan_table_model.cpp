@@ -116,9 +116,9 @@ QVariant PlanTableModel::headerData(int section, Qt::Orientation orientation, in
         case Qt::DisplayRole: return QCoreApplication::translate("PlanTable", column.title);
         case kExportRole: return QString::fromLatin1(column.key);
         case Qt::ToolTipRole:
-            return section == cost ? tr("Of the lanes for a million samples; lane-hours where no price is known")
+            return section == cost ? tr("Cost of the lanes per million samples; in lane-hours if the price is unknown")
                    : section == pareto
-                       ? tr("None is at least as good in samples/s, lanes, memory and cost, and better in one")
+                       ? tr("No other is at least as good in samples/s, lanes, memory and cost, and better in one")
                        : QVariant();
         default: return QAbstractTableModel::headerData(section, orientation, role);
     }

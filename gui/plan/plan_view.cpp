@@ -118,7 +118,7 @@ QWidget* PlanView::createTop() {
     message_ = new QLabel(top);
     message_->setWordWrap(true);
     message_->setTextInteractionFlags(Qt::TextSelectableByMouse);
-    filterText_ = new FilterLine(*table_, tr("Filter of the candidates"), top);
+    filterText_ = new FilterLine(*table_, tr("Filter the candidates"), top);
     filterText_->setPlaceholderText(tr("filter, such as: always 1f1b"));
     filterText_->setMaximumWidth(fontMetrics().averageCharWidth() * 30);
     auto* fits = new QCheckBox(tr("&fits"), top);
@@ -170,7 +170,7 @@ void PlanView::setProfile(std::shared_ptr<const Profile> profile, const Pipeline
     run_->setEnabled(profile_ != nullptr);
     showRunning(false);
     message_->setText(profile_ ? tr("Plan tries every combination with its best balance.")
-                               : tr("Nothing to plan: this file holds no profile."));
+                               : tr("Nothing to plan: this file has no profile."));
 }
 
 void PlanView::start() {

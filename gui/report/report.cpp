@@ -34,9 +34,9 @@ QString refusal(const TraceDocument& document) {
     if (document.comparedBubbleKnown()) {
         return {};
     }
-    return document.lost.ranges > 0 ? tr("refused: ranges were lost")
-           : document.lost.any()    ? tr("refused: records were lost")
-                                    : tr("refused: the recording was cut off");
+    return document.lost.ranges > 0 ? tr("not shown: ranges were lost")
+           : document.lost.any()    ? tr("not shown: records were lost")
+                                    : tr("not shown: the recording was cut off");
 }
 
 ReportTable configuration(const TraceDocument& document) {
@@ -63,7 +63,7 @@ ReportTable totals(const TraceDocument& document) {
     ReportTable table{
         tr("Measured and simulated"), {tr("Figure"), tr("Measured"), tr("Simulated"), tr("Difference")}, {}, {}};
     if (!document.comparison) {
-        table.note = tr("There are no two timelines to compare.");
+        table.note = tr("The file does not have two timelines to compare.");
         return table;
     }
     const Comparison& found = *document.comparison;
@@ -77,16 +77,16 @@ ReportTable totals(const TraceDocument& document) {
                           refused.isEmpty() ? formatShare(judged.measured_bubble) : refused,
                           formatShare(judged.simulated_bubble), refused.isEmpty() ? points : kUnknown});
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
-    table.rows.push_back({tr("Whole step with the host's part"), orUnknown(found.measured_wall_step_time, duration),
-                          kUnknown, kUnknown});
+    table.rows.push_back(
+        {tr("Whole step, host included"), orUnknown(found.measured_wall_step_time, duration), kUnknown, kUnknown});
     table.rows.push_back({tr("Tasks with a twin"), number(found.tasks_matched), number(found.tasks_matched), kUnknown});
     table.rows.push_back(
-        {tr("Tasks without (the optimizer aside)"), number(found.tasks_unmatched), kUnknown, kUnknown});
+        {tr("Tasks without a twin (except the optimizer)"), number(found.tasks_unmatched), kUnknown, kUnknown});
     table.note = found.steps.size() < document.comparableSteps
-                     ? tr("Medians over %1 of %2 steps, evenly chosen; warm-up is left out.")
+                     ? tr("Medians over %1 of %2 steps, evenly chosen, without warm-up.")
                            .arg(found.steps.size())
                            .arg(document.comparableSteps)
-                     : tr("Medians over %1 steps; warm-up is left out.").arg(found.steps.size());
+                     : tr("Medians over %1 steps, without warm-up.").arg(found.steps.size());
     return table;
 }
 
@@ -149,8 +149,8 @@ Report makeReport(const TraceDocument& document, std::int32_t step) {
                                             : tr("%1 – %2").arg(document.model, QFileInfo(document.path).fileName());
     report.summary = comparisonHeadline(document);
     if (document.lost.ranges > 0) {
-        report.warnings << tr("The recorder lost %1 ranges. Bubble fractions are refused, since they would count what "
-                              "was lost as idle; durations of the tasks that were recorded hold.")
+        report.warnings << tr("The recorder lost %1 ranges. Bubble fractions are not shown, because lost work would "
+                              "count as idle. Durations of recorded tasks are valid.")
                                .arg(number(document.lost.ranges));
     }
     for (const QString& note : document.notes) {
@@ -170,7 +170,7 @@ Report makeReport(const TraceDocument& document, std::int32_t step) {
             facts(tr("Diagnostics"), {tr("Severity"), tr("Source"), tr("What")}, run.diagnostics, {}));
     }
     report.tables.push_back(facts(tr("Environment"), {tr("Property"), tr("Value")}, run.environment,
-                                  tr("The file does not tell where it was recorded.")));
+                                  tr("The file does not say where it was recorded.")));
     return report;
 }
 }  // namespace pipescope

@@ -7,7 +7,7 @@ namespace pipescope {
 FilterLine::FilterLine(QTableView& table, const QString& name, QWidget* parent) : QLineEdit(parent), table_(table) {
     setAccessibleName(name);
     setPlaceholderText(tr("filter ( / )"));
-    setToolTip(tr("Lists the rows that hold every word"));
+    setToolTip(tr("Lists the rows that contain every word"));
     setClearButtonEnabled(true);
     table_.installEventFilter(this);
 }

@@ -60,7 +60,7 @@ FilteredTable::FilteredTable(QAbstractItemModel& model, const QString& name, con
 
 void FilteredTable::refreshHint() {
     const bool none = rows_->sourceModel()->rowCount() == 0;
-    hint_->setText(none ? empty_ : rows_->rowCount() == 0 ? tr("No row holds all of these words.") : QString());
+    hint_->setText(none ? empty_ : rows_->rowCount() == 0 ? tr("No row contains all of these words.") : QString());
     hint_->setVisible(!hint_->text().isEmpty());
 }
 

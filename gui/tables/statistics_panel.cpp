@@ -58,10 +58,10 @@ StatisticsPanel::StatisticsPanel(QWidget* parent)
     table_->setAccessibleName(tr("Statistics by kind and lane"));
     styleTable(*table_);
     makeSortable(*table_);
-    table_->setToolTip(tr("A click on a row leads to the longest of its tasks"));
+    table_->setToolTip(tr("Click a row to go to the longest of its tasks"));
     connect(table_, &QTableView::clicked, this, &StatisticsPanel::pick);
     connect(table_, &QTableView::activated, this, &StatisticsPanel::pick);
-    auto* filter = new FilterLine(*table_, tr("Filter of the statistics"), this);
+    auto* filter = new FilterLine(*table_, tr("Filter the statistics"), this);
     filter->setMaximumWidth(fontMetrics().averageCharWidth() * 30);
     connect(filter, &QLineEdit::textChanged, rows_, &TableFilter::setText);
     auto* line = new QHBoxLayout;

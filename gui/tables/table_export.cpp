@@ -101,7 +101,7 @@ TableFormat tableFormatOf(const QString& path) {
     if (path.endsWith(QLatin1String(".json"), Qt::CaseInsensitive)) {
         return TableFormat::json;
     }
-    throw UsageError("'" + path.toStdString() + "' must end in .csv or .json, which says what to write");
+    throw UsageError("'" + path.toStdString() + "' must end in .csv or .json, which selects the format");
 }
 
 QByteArray tableText(const QAbstractItemModel& model, TableFormat format) {

@@ -204,7 +204,7 @@ void TaskTable::restart() {
     }
     const std::optional<TaskQuery> query = parseTaskQuery(filter_->text(), *document_);
     if (!query) {
-        status_->setText(tr("“%1” names no task").arg(filter_->text()));
+        status_->setText(tr("“%1” is not a task").arg(filter_->text()));
         return;
     }
     const QHeaderView& header = *table_->horizontalHeader();

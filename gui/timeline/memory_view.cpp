@@ -56,7 +56,7 @@ QString nameOf(MemoryCategory category) {
         case MemoryCategory::saved: return MemoryView::tr("saved for backward");
         case MemoryCategory::skip: return MemoryView::tr("skips");
         case MemoryCategory::transient: return MemoryView::tr("while a task runs");
-        case MemoryCategory::copy: return MemoryView::tr("copies under way");
+        case MemoryCategory::copy: return MemoryView::tr("copies in flight");
         case MemoryCategory::output: return MemoryView::tr("output");
     }
     return {};

@@ -21,7 +21,7 @@ constexpr double kNotch = 120;
 
 Minimap::Minimap(TimeAxisModel& axis, QWidget* parent) : QWidget(parent), axis_(axis) {
     setAccessibleName(tr("Overview"));
-    setAccessibleDescription(tr("The whole trace; the frame is what is visible. Arrows move it."));
+    setAccessibleDescription(tr("The whole trace. The frame marks the visible part. Arrow keys move it."));
     setToolTip(tr("The whole trace. Drag the frame, or its edges."));
     setFocusPolicy(Qt::TabFocus);
     setMouseTracking(true);

@@ -22,7 +22,6 @@ struct StepTask {
     std::int64_t duration() const { return end - start; }
 };
 
-/// Index of a task in StepGraph.
 using StepTaskIndex = std::size_t;
 inline constexpr StepTaskIndex kNoTask = std::numeric_limits<StepTaskIndex>::max();
 

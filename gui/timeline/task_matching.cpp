@@ -18,7 +18,7 @@ QString describe(UnmatchedReason reason) {
     const auto text = [](const char* source) { return QCoreApplication::translate("TaskMatching", source); };
     switch (reason) {
         case UnmatchedReason::repeated:
-            return text(QT_TRANSLATE_NOOP("TaskMatching", "it ran in this step before; the first one is compared"));
+            return text(QT_TRANSLATE_NOOP("TaskMatching", "it ran twice in this step; the first run is compared"));
         case UnmatchedReason::outside_the_step:
             return text(QT_TRANSLATE_NOOP("TaskMatching",
                                           "it is outside the simulated step, which ends with the last "

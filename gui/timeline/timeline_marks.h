@@ -30,7 +30,6 @@ struct TimelineMarks {
     std::int64_t differenceScale = 0;  ///< ns; a larger change is "very late"
 };
 
-/// Fill of a bubble with this cause.
 QBrush brushOf(BubbleCause cause, const TimelineColors& colors);
 QString nameOf(BubbleCause cause);
 

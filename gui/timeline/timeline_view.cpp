@@ -354,7 +354,7 @@ std::int64_t TimelineView::placeAt(const QPoint& position) const {
 
 QString TimelineView::kernelToolTip(SliceRef kernel) const {
     const Kernel found = kernels_->kernel(kernel);
-    QString text = tr("<b>%1</b><br>%2, from %3 of the step<br>began %4 after its launch<br>launched by %5")
+    QString text = tr("<b>%1</b><br>%2, from %3 of the step<br>started %4 after its launch<br>launched by %5")
                        .arg(QString::fromStdString(found.name).toHtmlEscaped(), formatDuration(found.end - found.start),
                             formatDuration(found.start - axis().origin()), formatDuration(found.launchDelay),
                             taskName(found.task).toHtmlEscaped());

@@ -52,7 +52,6 @@ public:
         QString text;
     };
     std::vector<RulerLabel> rulerLabels() const;
-    /// The slice of the kernel store at a position.
     std::optional<SliceRef> kernelAt(const QPoint& position) const;
     QRectF kernelRect(SliceRef kernel) const;
     /// Rectangle of a lane in viewport pixels. Empty if the store has no such lane.

@@ -99,7 +99,7 @@ PinnedScenarios::PinnedScenarios(QWidget* parent)
     table_->setAlternatingRowColors(true);
     table_->installEventFilter(this);
     message_->setWordWrap(true);
-    open_->setToolTip(tr("Make it the scenario of the what-if panel"));
+    open_->setToolTip(tr("Load it into the what-if panel"));
     auto* line = new QHBoxLayout();
     line->setContentsMargins(8, 2, 8, 2);
     line->addWidget(message_, 1);
@@ -169,7 +169,7 @@ void PinnedScenarios::refresh() {
     open_->setEnabled(!scenarios_.empty());
     if (!scenarios_.empty()) {
         table_->selectRow(static_cast<int>(scenarios_.size()) - 1);
-        message_->setText(tr("In brackets: against the first one."));
+        message_->setText(tr("In brackets: difference from the first one."));
     } else {
         message_->setText(tr("Pin up to %1 scenarios in the what-if panel to compare them here.").arg(kMost));
     }

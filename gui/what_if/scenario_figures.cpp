@@ -53,7 +53,7 @@ std::vector<ScenarioFigure> figuresWithoutValues() {
     return {
         figure(QT_TRANSLATE_NOOP("ScenarioFigures", "Step time"),
                QT_TRANSLATE_NOOP("ScenarioFigures",
-                                 "From the first forward to the end of the last backward; the optimizer is outside"),
+                                 "From the first forward to the end of the last backward; excludes the optimizer"),
                "step_time_ns"),
         figure(QT_TRANSLATE_NOOP("ScenarioFigures", "Bubble"),
                QT_TRANSLATE_NOOP("ScenarioFigures", "Share of the step in which a lane is idle, mean of all lanes"),
@@ -62,14 +62,13 @@ std::vector<ScenarioFigure> figuresWithoutValues() {
                QT_TRANSLATE_NOOP("ScenarioFigures", "Share of the step in which a lane works: 1 − bubble"),
                "utilization"),
         figure(QT_TRANSLATE_NOOP("ScenarioFigures", "Speedup"),
-               QT_TRANSLATE_NOOP("ScenarioFigures",
-                                 "Against the same layers one after the other on one lane, without recompute"),
+               QT_TRANSLATE_NOOP("ScenarioFigures", "Relative to the same layers on a single lane, without recompute"),
                "speedup"),
         figure(QT_TRANSLATE_NOOP("ScenarioFigures", "Samples/s"),
-               QT_TRANSLATE_NOOP("ScenarioFigures", "Samples of the mini-batch over the step time"),
+               QT_TRANSLATE_NOOP("ScenarioFigures", "Samples of the mini-batch divided by the step time"),
                "samples_per_second"),
         figure(QT_TRANSLATE_NOOP("ScenarioFigures", "Peak memory"),
-               QT_TRANSLATE_NOOP("ScenarioFigures", "Of the lane that needs most"), "peak_bytes")};
+               QT_TRANSLATE_NOOP("ScenarioFigures", "Of the lane that needs the most"), "peak_bytes")};
 }
 
 /// Plain values in the order of the figures.
@@ -150,8 +149,8 @@ ScenarioFigures::ScenarioFigures(QWidget* parent) : QWidget(parent), model_(new 
     band_->setAlignment(Qt::AlignRight);
     band_->setTextInteractionFlags(Qt::TextSelectableByMouse);
     const QString help =
-        tr("Nine steps of ten lie between these, as much as layers and machine varied when the profile was made. The "
-           "mean lies above the step time, since every wait is for the later of two.");
+        tr("90 % of steps lie in this range, given the variation of layers and machine in the profile. The "
+           "mean is above the step time, because every wait is for the later of two tasks.");
     auto* name = new QLabel(tr("Step-time range (90 % of steps)"), this);
     for (QLabel* label : {name, band_}) {
         label->setToolTip(help);

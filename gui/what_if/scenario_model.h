@@ -34,12 +34,10 @@ public:
     bool isEmpty() const { return profile_ == nullptr; }
 
     const Scenario& scenario() const { return scenario_; }
-    /// The scenario to return to.
     const Scenario& recorded() const { return recorded_; }
     bool isAsRecorded() const { return scenario_ == recorded_; }
     /// False if nothing was recorded: recorded() is then the default for a bare profile.
     bool hasRecording() const { return hasRecording_; }
-    /// Result of the recorded scenario, for comparison.
     const std::shared_ptr<const SimulatedScenario>& recordedResult() const { return recordedResult_; }
     /// Result of the latest simulated scenario; null before the first.
     const std::shared_ptr<const SimulatedScenario>& result() const { return result_; }

@@ -9,7 +9,6 @@
 #include <vector>
 
 namespace pipescope {
-/// A pinned scenario with its name.
 struct PinnedScenario {
     QString name;
     std::shared_ptr<const SimulatedScenario> simulated;

@@ -182,7 +182,7 @@ QWidget* WhatIfPanel::createBalanceButtons(QWidget* parent) {
     };
     const std::array choices{
         Choice{BalanceAlgorithm::optimal, tr("&Optimal"), tr("Cut where the simulated step is shortest")},
-        Choice{BalanceAlgorithm::minmax, tr("&Even"), tr("minmax: cut so that the largest partition is smallest")},
+        Choice{BalanceAlgorithm::minmax, tr("&Even"), tr("minmax: make the largest partition as small as possible")},
         Choice{BalanceAlgorithm::block, tr("B&lock"), tr("Cut as torchgpipe does")}};
     for (const Choice& choice : choices) {
         auto* button = new QPushButton(choice.name, buttons);

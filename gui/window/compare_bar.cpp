@@ -24,9 +24,9 @@ CompareBar::CompareBar(QWidget* parent)
     alignment_->addItem(tr("step"), static_cast<int>(Alignment::step));
     alignment_->addItem(tr("selected task"), static_cast<int>(Alignment::task));
     alignment_->setAccessibleName(tr("What to align"));
-    alignment_->setToolTip(tr("What of the simulated step stands where on the measured one"));
+    alignment_->setToolTip(tr("Which points of the simulated and the measured step are aligned"));
     causes_->setToolTip(tr("Shade bubbles by what the lane waited for (B)"));
-    critical_->setToolTip(tr("Mark the tasks that made the step as long as it was (C)"));
+    critical_->setToolTip(tr("Mark the tasks that determine the step time (C)"));
     auto* alignLabel = new QLabel(tr("align by"), this);
     alignLabel->setBuddy(alignment_);
     auto* layout = new QHBoxLayout(this);

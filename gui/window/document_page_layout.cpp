@@ -56,7 +56,7 @@ QWidget* DocumentPage::createMemoryPane(QWidget* parent) {
     memory_ = new MemoryView(*axis_, pane);
     auto* title = new QHBoxLayout;
     composition_ = new QCheckBox(tr("C&omposition"), pane);
-    composition_->setToolTip(tr("Stack the bytes by what they are for"));
+    composition_->setToolTip(tr("Stack the bytes by category"));
     connect(composition_, &QCheckBox::toggled, this, [this](bool on) {
         memory_->setStacked(on);
         refreshMemory(view(Source::simulated).shift());

@@ -17,7 +17,7 @@ QAbstractButton& DocumentPage::followButton() const {
 }
 
 void DocumentPage::showWaiting() {
-    opening_->setText(tr("%1 is being recorded, but holds no task yet.\nIt is shown as soon as the first step begins.")
+    opening_->setText(tr("%1 is being recorded, but has no tasks yet.\nIt is shown as soon as the first step starts.")
                           .arg(QFileInfo(path_).fileName()));
 }
 
@@ -28,8 +28,8 @@ void DocumentPage::setLive(Live live) {
     if (live == Live::following) {
         badge_->setText(tr("● Live"));
         badge_->setToolTip(
-            tr("The trace is being written. While this is pressed, the view moves along when its right end "
-               "is in sight."));
+            tr("The trace is being written. While this is pressed, the view follows new data if its right end "
+               "is visible."));
         badge_->setAccessibleName(tr("Follow the live trace"));
     } else if (live == Live::ended) {
         badge_->setText(tr("■ Ended"));

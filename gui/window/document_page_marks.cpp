@@ -40,7 +40,7 @@ std::vector<LegendEntry> latenessEntries(std::int64_t scale, const TimelineColor
                            describe(lateness, scale)});
     }
     entries.push_back({styleOf(TaskKind::forward).color, QBrush(veilOf(colors)),
-                       DocumentPage::tr("faint: of another step, or without a twin")});
+                       DocumentPage::tr("faint: other steps, and tasks without a twin")});
     return entries;
 }
 }  // namespace

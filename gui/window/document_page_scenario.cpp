@@ -12,7 +12,7 @@ void DocumentPage::showScenario(const SimulatedScenario& scenario) {
         return;
     }
     if (!scenario.runs()) {  // the panel gives the reason; the display stays, with a title that says so
-        simulated_->setTitle(tr("SIMULATED · this scenario cannot run, the one before is shown"));
+        simulated_->setTitle(tr("SIMULATED · this scenario cannot run, the previous one is shown"));
         return;
     }
     replaceSimulated(withScenario(*recorded_, scenario), tr("SIMULATED · WHAT IF"));

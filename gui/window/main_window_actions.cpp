@@ -93,7 +93,7 @@ void MainWindow::createHelpMenu() {
     shortcuts->setShortcuts({QKeySequence(Qt::Key_F1), QKeySequence(Qt::Key_Question)});
     help->addAction(tr("&About PipeScope"), this, [this] {
         QMessageBox::about(this, tr("About PipeScope"),
-                           tr("PipeScope shows what a training pipeline did beside what was predicted for it."));
+                           tr("PipeScope compares what a training pipeline did with what was predicted."));
     });
 }
 }  // namespace pipescope

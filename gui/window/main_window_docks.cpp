@@ -43,7 +43,7 @@ void MainWindow::createDocks() {
     });
     auto* differences =
         new FilteredTable(*differenceModel_, tr("Largest differences"),
-                          tr("Nothing is compared: open a trace that has a measured and a simulated timeline."), this);
+                          tr("No comparison: open a trace that has a measured and a simulated timeline."), this);
     addDock(tr("Largest differences"), "differences", differences);
     connect(differences, &FilteredTable::picked, this, [this](const QModelIndex& index) {
         if (const std::optional<TaskKey> task = differenceModel_->taskOf(index)) {
@@ -103,7 +103,7 @@ void MainWindow::createUnmatchedTable() {
     connect(this, &MainWindow::pageChanged, this, &MainWindow::refreshUnmatched);
     connect(this, &MainWindow::pageChanged, table, [this, table] {
         const bool pair = document() != nullptr && document()->measured && document()->simulated;
-        table->setEmptyText(pair ? tr("No task of this step lacks its twin.")
+        table->setEmptyText(pair ? tr("All tasks of this step have a twin.")
                                  : tr("Open a trace that has a measured and a simulated timeline to compare them."));
     });
     connect(this, &MainWindow::stepChanged, this, &MainWindow::refreshUnmatched);
@@ -137,7 +137,7 @@ void MainWindow::createConsole() {
         } else if (isDatabase(page()->path())) {
             console_->setFile(page()->path());
         } else {
-            console_->setFile({}, tr("This file is no database, so there is nothing to ask by SQL."));
+            console_->setFile({}, tr("This file is not a database, so it cannot be queried with SQL."));
         }
     });
     connect(console_, &SqlConsole::taskPicked, this, [this](Source source, const TaskKey& task) {

@@ -59,7 +59,7 @@ QVariant MarksModel::data(const QModelIndex& index, int role) const {
         return role == Qt::DisplayRole || role == Qt::EditRole ? QVariant(mark->note) : QVariant();
     }
     if (role == Qt::DisplayRole) {
-        return tr("%1 after the step began").arg(formatDuration(mark->time - axis_->origin()));
+        return tr("%1 after the start of the step").arg(formatDuration(mark->time - axis_->origin()));
     }
     return role == kExportRole ? QVariant::fromValue<qlonglong>(mark->time) : QVariant();
 }
@@ -92,7 +92,7 @@ QVariant MarksModel::headerData(int section, Qt::Orientation orientation, int ro
 MarksPanel::MarksPanel(QWidget* parent)
     : QWidget(parent), model_(new MarksModel(this)), rows_(new TableFilter(this)), table_(new QTableView(this)) {
     auto* hint =
-        new QLabel(tr("M sets a mark at the pointer; double click a note to write it, Delete removes the mark."), this);
+        new QLabel(tr("M sets a mark at the pointer; double-click a note to edit it; Delete removes the mark."), this);
     hint->setWordWrap(true);
     rows_->setSourceModel(model_);
     table_->setModel(rows_);
@@ -106,7 +106,7 @@ MarksPanel::MarksPanel(QWidget* parent)
     table_->installEventFilter(this);
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(4, 4, 4, 0);
-    auto* filter = new FilterLine(*table_, tr("Filter of the marks"), this);
+    auto* filter = new FilterLine(*table_, tr("Filter the marks"), this);
     filter->setMaximumWidth(fontMetrics().averageCharWidth() * 30);
     connect(filter, &QLineEdit::textChanged, rows_, &TableFilter::setText);
     auto* line = new QHBoxLayout;

@@ -61,7 +61,7 @@ SearchHits findIn(const std::shared_ptr<const TraceDocument>& document, std::int
     try {
         hits.ranges = findRanges(document->path, text, cancelled);
     } catch (const std::exception&) {
-        hits.error = SearchBar::tr("No task is called so, and this file has no NVTX ranges to search.");
+        hits.error = SearchBar::tr("No task has this name, and this file has no NVTX ranges to search.");
     }
     return hits;
 }
@@ -164,7 +164,7 @@ void SearchBar::take(SearchHits hits) {
     if (!hits_.error.isEmpty()) {
         status_->setText(hits_.error);
     } else if (hits_.size() == 0) {
-        status_->setText(tr("Nothing is called so"));
+        status_->setText(tr("Nothing found"));
     } else {
         goTo(firstVisible());
     }

@@ -17,7 +17,6 @@ namespace pipescope {
 class ElidedLabel;
 class DocumentPage;
 
-/// An NVTX range found by its text.
 struct FoundRange {
     QString text;
     TimeRange range;

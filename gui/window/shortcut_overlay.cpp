@@ -60,7 +60,7 @@ QList<ShortcutLine> shortcutLines(const QMenuBar& menus) {
     const QString timeline = tr("In a timeline");
     lines.push_back({timeline, tr("←, →"), tr("move left, right; with Shift faster")});
     lines.push_back({timeline, tr("↑, ↓, Page up, Page down"), tr("scroll the lanes")});
-    lines.push_back({timeline, tr("Ctrl + wheel"), tr("zoom about the pointer")});
+    lines.push_back({timeline, tr("Ctrl + wheel"), tr("zoom at the pointer")});
     lines.push_back({timeline, tr("wheel"), tr("scroll the lanes; with Shift move along the time axis")});
     lines.push_back({timeline, tr("Shift + drag"), tr("measure a range and each lane's busy share in it")});
     lines.push_back({timeline, tr("click"), tr("select a task and mark its twin")});

@@ -51,7 +51,7 @@ bool headless(const ViewerArguments& arguments) {
 }
 
 void declare(CLI::App& app, ViewerArguments& arguments) {
-    app.add_option("FILE", arguments.files, "Traces to show, each in a tab; default: those of the last time");
+    app.add_option("FILE", arguments.files, "Traces to show, each in a tab; default: those open last time");
     app.add_option("--render", arguments.render,
                    "Draw the window into OUT.png, OUT.svg or OUT.pdf instead of showing it; needs no display")
         ->type_name("OUT");

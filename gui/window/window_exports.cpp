@@ -40,7 +40,7 @@ QString WindowExport::fileFilter() const {
 
 void saveExport(const WindowExport& what, const QString& path) {
     if (!what.isThere()) {
-        throw Error("there is nothing to write into '" + path.toStdString() + "'; " + what.remedy.toStdString());
+        throw Error("there is nothing to write to '" + path.toStdString() + "'; " + what.remedy.toStdString());
     }
     if (what.isTable()) {
         saveTable(*what.model(), path);

@@ -19,7 +19,7 @@ AllocationLog::AllocationLog(c10::Device device) {
     listening_.emplace(Charge{host.owner, host.later, this});
     if (!DeviceListening::hears()) {
         throw Error("allocations on " + device.str() +
-                    " go to a profiler of torch that this thread runs; they can be written down by one at a time; "
+                    " go to a torch profiler of this thread; only one listener at a time can log them; "
                     "end that profiler first");
     }
 }

@@ -26,7 +26,6 @@ struct ChargedBlock {
     std::atomic<std::uint32_t> task;
     std::atomic<MemoryCategory> later;
 
-    /// Charges the block.
     ChargedBlock(Bytes size, const Charge& charge);
 
     MemoryAccount::Place place() const {

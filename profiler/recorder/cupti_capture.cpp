@@ -197,8 +197,7 @@ void CuptiCapture::note(CUptiResult result, std::string_view function, std::stri
 }
 
 void CuptiCapture::flush(std::uint32_t how) {
-    note(functions().flush_all(how), "cuptiActivityFlushAll",
-         "work on CUDA devices is missing here, how much is not known");
+    note(functions().flush_all(how), "cuptiActivityFlushAll", "an unknown amount of work on CUDA devices is missing");
 }
 
 void CuptiCapture::write(CuptiRows& rows, const ClockRecord& clocks) {

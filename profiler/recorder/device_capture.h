@@ -15,7 +15,6 @@ struct DeviceCaptureOptions {
     std::size_t most_buffers = 64;                    ///< beyond this, CUPTI's records are counted and discarded
 };
 
-/// Counts of a device capture.
 struct DeviceCaptureCounts {
     std::int64_t records = 0;      ///< written to the trace
     std::int64_t dropped = 0;      ///< lost for lack of buffers, here or in CUPTI

@@ -49,7 +49,7 @@ void DeviceRecording::finish() {
     write_loss(counts);
     if (counts.dropped > 0) {
         writer_.add_diagnostic({"warning", "cupti",
-                                fmt::format("{} records of CUDA devices were lost for want of buffers; kernels, copies "
+                                fmt::format("{} records of CUDA devices were lost for lack of buffers; kernels, copies "
                                             "and calls are missing, and device times of tasks are too small",
                                             counts.dropped)});
     }

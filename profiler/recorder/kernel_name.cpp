@@ -19,7 +19,6 @@ std::size_t opening(std::string_view text, char open, char close) {
     return std::string_view::npos;
 }
 
-/// The text without brackets at its end.
 std::string_view without(std::string_view text, char open, char close) {
     if (text.ends_with(close)) {
         if (const std::size_t at = opening(text, open, close); at != std::string_view::npos && at > 0) {

@@ -48,7 +48,7 @@ std::string valid_text(std::string_view text) {
 }
 
 NameRegistry::NameRegistry() {
-    texts_.emplace_back("(left out: the program uses too many different texts)");
+    texts_.emplace_back("(omitted: the program uses too many different texts)");
     text_numbers_.emplace(texts_.back(), kTooManyTexts);
     hold_across_forks(mutex_, LockRank::inner);
 }

@@ -70,7 +70,6 @@ public:
 
     static constexpr std::uint32_t kTooManyTexts = 0;
     static constexpr std::size_t kMostTexts = std::size_t{1} << 20;
-    /// Longer texts are truncated.
     static constexpr std::size_t kLongestText = 1000;
 
 private:

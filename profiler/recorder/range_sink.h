@@ -24,7 +24,6 @@ public:
 
     /// Writes domains, categories and thread names added since the last call.
     void write_new_names();
-    /// `end_tid` is the thread that ended the range.
     void write(const RangeEvent& range, std::uint32_t end_tid);
     void write_thread_name(std::uint32_t tid, std::string_view name);
     /// The counts of a thread, updated by write() and written by write_counts_of().

@@ -246,11 +246,10 @@ void Recorder::Impl::write_records(Emitter& emitter, const ThreadLog::Snapshot& 
     }
     count_drops(emitter, snapshot.dropped);
     if (snapshot.is_stuck) {
-        writer.add_diagnostic(
-            {"warning", "nvtx",
-             fmt::format("thread {} was stopped while it emitted a range: which ranges it had open is "
-                         "not known, and they are missing",
-                         tid)});
+        writer.add_diagnostic({"warning", "nvtx",
+                               fmt::format("thread {} was stopped while it emitted a range: its open ranges are "
+                                           "unknown and missing",
+                                           tid)});
     }
     if (snapshot.last_drop != 0) {
         writer.add_diagnostic(
@@ -296,8 +295,8 @@ void Recorder::Impl::finish() {
     sink.write_counts();
     if (const std::int64_t deferred = deferred_submissions() - deferred_before; deferred > 0) {
         writer.add_diagnostic({"warning", "nvtx",
-                               fmt::format("the program handed over {} events or batches with times of clocks of its "
-                                           "own, which are not taken and missing here",
+                               fmt::format("the program submitted {} events or batches with times of its own "
+                                           "clocks, which are not recorded",
                                            deferred)});
     }
     PayloadSchemas::of_process().forget_waiting();  // of lost ranges

@@ -56,7 +56,6 @@ TEST_F(Commands, BalanceLooksForTheStepOfTheScheduleNamed) {
     EXPECT_EQ(found.at("peak_bytes").at(1), simulated.at("lanes").at(1).at("peak_bytes"));
 }
 
-/// The keys of all objects in `json`.
 void collect_keys(const nlohmann::ordered_json& json, std::set<std::string>& keys) {
     for (const auto& item : json.items()) {
         if (json.is_object()) {
@@ -176,7 +175,7 @@ TEST_F(Commands, MemoryLimitsMayDifferByLane) {
 }
 
 TEST_F(Commands, AllSayAlikeWhereThereAreFewerSamplesThanMicroBatches) {
-    const std::string sentence = "\n8 micro-batches were asked for; 3 samples make 3, of a sample each\n";
+    const std::string sentence = "\n8 micro-batches were requested; 3 samples make 3, of a sample each\n";
     for (const std::string line : {"simulate p.json --balance 2,2 -m 8 --batch 3", "balance p.json -n 2 -m 8 --batch 3",
                                    "simulate p.json --balance 2,2 -m 8 --batch 3 --schedule all",
                                    "simulate p.json --balance 2,2 -m 8 --batch 6 --replicas 2",

@@ -173,7 +173,7 @@ TEST_F(EndToEnd, ReadmesCommandsAgreeWithEachOther) {
 
 TEST_F(EndToEnd, ARecordedRunProfilesItselfSoThatItsTraceNeedsNothingElse) {
     EXPECT_THAT(user.succeeds("run " + kModel + " --balance 2,2 -m 8 --batch 4 --steps 3 --trace few.sqlite").out,
-                HasSubstr("8 micro-batches were asked for; 4 samples make 4, of a sample each"));
+                HasSubstr("8 micro-batches were requested; 4 samples make 4, of a sample each"));
     user.succeeds("run " + kModel + " --balance 2,2 -m 2 --batch 5 --steps 3 --trace out.sqlite");
     const auto compared = user.succeeds("compare out.sqlite --json").json();
     EXPECT_GT(compared.at("simulated_step_ns").get<std::int64_t>(), 0);
@@ -342,7 +342,7 @@ TEST_F(EndToEnd, ValidatePredictsRunsAndComparesASpreadOfPipelines) {
 TEST_F(EndToEnd, ValidateJudgesAndSaysWhereSamplesAreFewerThanMicroBatches) {
     const std::string text = user.succeeds("validate mlp:layers=2,width=16 -m 8 --batch 4 --rounds 1 --steps 1").out;
     EXPECT_THAT(text, AllOf(HasSubstr("in the mean: not judged, how far equal runs differ is not known"),
-                            HasSubstr("8 micro-batches were asked for; 4 samples make 4, of a sample each")));
+                            HasSubstr("8 micro-batches were requested; 4 samples make 4, of a sample each")));
 }
 
 TEST_F(EndToEnd, AblationMeasuresThePaperDriversPartsAndSaysWhatACpuCannotShow) {
@@ -362,7 +362,7 @@ TEST_F(EndToEnd, AblationMeasuresThePaperDriversPartsAndSaysWhatACpuCannotShow) 
     }
     EXPECT_THAT(user.succeeds("ablation mlp:layers=2,width=16 --balance 1,1 --batch 2 -m 4 --rounds 1 --steps 1").out,
                 AllOf(HasSubstr("batch 2, 2 micro-batches,"),
-                      HasSubstr("4 micro-batches were asked for; 2 samples make 2, of a sample each")));
+                      HasSubstr("4 micro-batches were requested; 2 samples make 2, of a sample each")));
     EXPECT_THAT(refused(2, "ablation " + kModel + " --rounds 0 --balance 2,2"), HasSubstr("use 1 or more"));
     EXPECT_THAT(refused(2, "ablation " + kModel + " -n 9"), HasSubstr("use fewer"));
 }
@@ -383,7 +383,7 @@ TEST_F(EndToEnd, TheDemoDoesItAllAndKeepsWhatIsNotItsOwn) {
     EXPECT_EQ(user.has("demo/timeline.png"), is_installed("pipescope-gui"));
     EXPECT_THAT(user.reads("demo/report.md"), AllOf(HasSubstr("| step time |"), HasSubstr("pipescope compare")));
     EXPECT_EQ(user.reads("demo/notes.txt"), "mine");
-    EXPECT_THAT(demo.err, HasSubstr("16 micro-batches were asked for; 8 samples make 8, of a sample each"));
+    EXPECT_THAT(demo.err, HasSubstr("16 micro-batches were requested; 8 samples make 8, of a sample each"));
     EXPECT_THAT(user.reads("demo/report.md"), HasSubstr("batch of 8 in 8 micro-batches"));
 }
 

@@ -1,4 +1,4 @@
-// What the installation asks the program for: shell completion and the manual page.
+// Texts that the program prints for its installation: shell completion and the manual page.
 
 #include "tests/cli/user.h"
 
@@ -9,7 +9,7 @@ namespace {
 using testing::HasSubstr;
 using testing::Not;
 
-/// The words that bash offers for the last one of `words`.
+/// Completions that bash offers for the last one of `words`.
 std::string bash_offers(const User& user, const std::string& words, int last) {
     return user
         .types_to_shell("'" PIPESCOPE_BIN_FOLDER

@@ -91,7 +91,7 @@ TEST(PlanReport, SaysTheDtypeTheOptimizerTheCostsUnitAndTheSizesToProfile) {
 
 TEST(PlanReport, SaysWhyTheNextCandidateLoses) {
     Plan plan = three_candidates();
-    EXPECT_THAT(plan_text(plan, {3}), HasSubstr("and needs 4.00 KiB a lane instead of 2.00 KiB"));
+    EXPECT_THAT(plan_text(plan, {3}), HasSubstr("and needs 4.00 KiB per lane instead of 2.00 KiB"));
     plan.candidates.erase(plan.candidates.begin() + 1);
     EXPECT_THAT(plan_text(plan, {3}), HasSubstr("50.00 % fewer samples"));
     plan.candidates[1] = candidate_of({1, 2, 1}, 1'000'000, 1);
@@ -116,7 +116,7 @@ TEST(PlanReport, SaysWhatMakesTheNextSlowerAndWhatWouldBeQuickerButDoesNotFit) {
     plan.candidates.push_back(quicker);
     EXPECT_THAT(
         plan_text(plan, {3}),
-        AllOf(HasSubstr("its lanes work 100.0 % longer, being fewer, and its bubble is 12.5 points larger"),
+        AllOf(HasSubstr("its lanes work 100.0 % longer, because they are fewer, and its bubble is 12.5 points larger"),
               HasSubstr("3 lanes of A100, 4 micro-batches, checkpoint except_last, gpipe would train 25.0 % more"),
               HasSubstr("needs 1.00 MiB on one lane, above the limit of 512.0 KiB")));
     const auto object = plan_json(plan);

@@ -261,7 +261,7 @@ TEST_F(PlanningCommands, BalanceSaysHowManyMicroBatchesTheSamplesMake) {
     EXPECT_EQ(user.succeeds("balance p.json -n 2 -m 8 --batch 4 --json").json().at("micro_batches"), 4);
     EXPECT_EQ(user.succeeds("balance p.json -n 2 -m 2 --batch 4 --json").json().at("micro_batches"), 2);
     EXPECT_THAT(user.succeeds("balance p.json -n 2 -m 8 --batch 4").out,
-                HasSubstr("8 micro-batches were asked for; 4 samples make 4, of a sample each"));
+                HasSubstr("8 micro-batches were requested; 4 samples make 4, of a sample each"));
 }
 
 TEST_F(PlanningCommands, PlanTellsWhetherAnEstimatedModelFits) {

@@ -171,7 +171,7 @@ TEST_F(Record, KeepsAnExistingFile) {
     EXPECT_THAT(refused(1, "record -o out.sqlite -- " + kProgram), HasSubstr("--force"));
     EXPECT_EQ(user.reads("out.sqlite"), "precious");
     // also if the program turns out to have nothing to record
-    EXPECT_THAT(refused(0, "record -o out.sqlite --force -- true"), HasSubstr("true made no trace"));
+    EXPECT_THAT(refused(0, "record -o out.sqlite --force -- true"), HasSubstr("true wrote no trace"));
     EXPECT_EQ(user.reads("out.sqlite"), "precious");
     EXPECT_EQ(user.types("record -o out.sqlite --force -- " + kProgram).code, kProgramsOwnCode);
     EXPECT_EQ(ranges_of("out.sqlite"), 4);

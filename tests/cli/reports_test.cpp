@@ -155,7 +155,7 @@ TEST(ComparisonReport, ShowsMeansWhereTheErrorIsTheirs) {
     compared.comparison.simulated_step_mean = Nanoseconds{2'310'000};
     compared.comparison.step_error = 0.05;
     EXPECT_THAT(comparison_text(compared), AllOf(HasSubstr("2.20 ms"), HasSubstr("2.31 ms"), HasSubstr("+5.00 %"),
-                                                 HasSubstr("step and bubble in the mean")));
+                                                 HasSubstr("means of step and bubble")));
     EXPECT_EQ(comparison_json(compared).at("simulated_step_ns"), 1'900'000);
     EXPECT_EQ(comparison_json(compared).at("simulated_step_mean_ns"), 2'310'000);
 }

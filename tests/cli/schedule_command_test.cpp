@@ -1,4 +1,4 @@
-// `pipescope schedule` as a user types it.
+// `pipescope schedule` with valid and invalid command lines.
 
 #include "tests/cli/user.h"
 

@@ -106,7 +106,6 @@ TEST_F(Validate, HandsBackWhatItHasWhenItIsStopped) {
     EXPECT_EQ(validated.at(2).runs.size(), 1u);
 }
 
-// An interrupted run does not count.
 TEST_F(Validate, DoesNotCountARunThatWasStopped) {
     ValidationPlan plan = plan_of({{2, 2}, {4}}, 1);
     int asked = 0;

@@ -45,7 +45,6 @@ std::vector<LayerSpec> skip_chain();
 GPipeOptions on_lanes(const Names& lanes, std::size_t num_layers, Checkpoint mode);
 /// "always fake:0 cpu"
 std::string name_of(const Names& lanes, Checkpoint mode);
-/// Mean square of the first output.
 at::Tensor first_mean_square(const Tensors& output, const Tensors& target);
 NamedTensors on_cpu(NamedTensors tensors);
 /// Slow kernels and slower copies: code that does not wait reads NaN.

@@ -11,7 +11,6 @@
 #include <vector>
 
 namespace pipescope::testing_support {
-/// A layer from a function and its parameters.
 class FunctionLayer final : public Layer {
 public:
     using Function = std::function<Tensors(const Tensors&)>;

@@ -259,7 +259,6 @@ struct WithoutMaterializing : torch::autograd::Function<WithoutMaterializing> {
     }
 };
 
-/// Its gradient is a saved tensor.
 struct SavedGradient : torch::autograd::Function<SavedGradient> {
     static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& p, const at::Tensor& c) {
         context->save_for_backward({c});

@@ -13,7 +13,6 @@
 
 namespace pipescope::testing_support {
 namespace {
-/// Changes a layer's values.
 using Operation = std::function<void(Tensors& values, SkipContext& skips)>;
 using OnMatrix = std::function<at::Tensor(const at::Tensor&)>;
 
@@ -42,7 +41,7 @@ private:
     NamedTensors parameters_;
 };
 
-/// x + p for each sample, in a node that is not LibTorch's: with one sample the parameter's gradient is a view.
+/// x + p per sample, in a node that is not LibTorch's. With one sample, the parameter's gradient is a view.
 struct AddToEach : torch::autograd::Function<AddToEach> {
     static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x, const at::Tensor& p) {
         return x + p;
@@ -331,7 +330,7 @@ private:
         }
     }
 
-    /// What torch's engine must run: hooks, and nodes that are not LibTorch's.
+    /// Adds something that only torch's engine can run: hooks, and nodes that are not LibTorch's.
     void add_odd_node() {
         const std::size_t at = some(Kind::matrix);
         switch (choice_.below(3)) {

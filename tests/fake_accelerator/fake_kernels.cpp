@@ -41,7 +41,6 @@ at::Tensor on_meta(const at::Tensor& tensor) {
                              tensor.options().device(c10::kMeta).requires_grad(false));
 }
 
-/// Adds the device memory behind a tensor.
 void add_memory(std::vector<void*>& to, const at::Tensor& tensor) {
     if (tensor.defined() && tensor.device().type() == kType && tensor.storage().data_ptr().get_context() != nullptr) {
         to.push_back(tensor.storage().data_ptr().get_context());

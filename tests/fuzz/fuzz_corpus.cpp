@@ -1,4 +1,4 @@
-// Writes a few valid inputs for each fuzz target: fuzz_corpus FOLDER makes FOLDER/TARGET/.
+// Writes some valid inputs for each fuzz target: fuzz_corpus FOLDER creates FOLDER/TARGET/.
 
 #include "balance/device_catalogue.h"
 #include "balance/profile_file.h"

@@ -39,7 +39,7 @@ std::vector<std::string> tables_of(Database& db) {
     return texts(db, "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name");
 }
 
-/// A sample in small pages, so that an input is short, and without indexes and constraints, as others write it.
+/// A sample with small pages for short inputs, without indexes and constraints, like those of other programs.
 std::string plain_sample(bool ours) {
     const auto path = folder() / "sample.sqlite";
     write_sample_trace(path);

@@ -1,4 +1,4 @@
-// A profile that is accepted is written and read again as the same profile.
+// An accepted profile must be equal after writing and reading it.
 
 #include "balance/profile.h"
 #include "balance/profile_file.h"

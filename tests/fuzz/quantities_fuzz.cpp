@@ -1,4 +1,4 @@
-// The first byte chooses the quantity. What is accepted is a finite number that is not negative.
+// The first byte selects the quantity. An accepted value must be finite and not negative.
 
 #include "schedule/error.h"
 #include "schedule/quantities.h"

@@ -64,7 +64,7 @@ void expect_refused(const std::string& model, const std::string& first, const st
 
 TEST(PluginModelErrors, NameTheLibraryThatThrew) {
     expect_refused(plugin("faulty") + ":exception", "libfaulty", "the weights are gone");
-    expect_refused(plugin("faulty") + ":number", "libfaulty", "no std::exception");
+    expect_refused(plugin("faulty") + ":number", "libfaulty", "not a std::exception");
 }
 
 TEST(PluginModelErrors, SayWhatAModelLacks) {
@@ -74,7 +74,7 @@ TEST(PluginModelErrors, SayWhatAModelLacks) {
 
 TEST(PluginModelErrors, SayThatALibraryIsNoModel) {
     expect_refused(plugin("no_model"), "exports no function pipescope_model", "PIPESCOPE_USER_MODEL");
-    expect_refused("./libmissing.so", "'./libmissing.so' is no file", "check the path");
+    expect_refused("./libmissing.so", "'./libmissing.so' is not a file", "check the path");
     const std::filesystem::path text = std::filesystem::path(testing::TempDir()) / "text.so";
     std::ofstream(text) << "no library";
     expect_refused(text.string(), "cannot be loaded", "find_package(pipescope)");

@@ -177,10 +177,10 @@ void expect_refused(const std::string& model, const std::string& first, const st
 }
 
 TEST_F(ScriptModel, RefusesWhatIsNoTorchScript) {
-    expect_refused("./missing.pt:input=3", "'./missing.pt' is no file", "check the path");
+    expect_refused("./missing.pt:input=3", "'./missing.pt' is not a file", "check the path");
     const std::filesystem::path text = std::filesystem::path(testing::TempDir()) / "text.pt";
     std::ofstream(text) << "no archive";
-    expect_refused(text.string() + ":input=3", "no TorchScript file", "torch.jit.script");
+    expect_refused(text.string() + ":input=3", "not a TorchScript file", "torch.jit.script");
 }
 
 TEST_F(ScriptModel, RefusesAForwardThatIsNoChainOfTheChildren) {
@@ -215,7 +215,7 @@ TEST_F(ScriptModel, RefusesParametersThatTwoLayersShare) {
 TEST_F(ScriptModel, RefusesAFileWithNothingToTrain) {
     ScriptFile file("frozen");
     file.child("torch.mm(x, self.weight)").register_parameter("weight", torch::randn({4, 4}), false);
-    expect_refused(file.write() + ":input=4", "no parameter that takes a gradient", "requires_grad");
+    expect_refused(file.write() + ":input=4", "no parameter that requires a gradient", "requires_grad");
 }
 
 TEST_F(ScriptModel, SaysWhichLayerCannotTakeTheInput) {
@@ -228,7 +228,8 @@ TEST_F(ScriptModel, SaysWhichLayerCannotTakeTheInput) {
     ScriptFile reduced("reduced");
     reduced.linear(4, 4);
     reduced.child("torch.sum(x)");
-    expect_refused(reduced.write() + ":input=4", "no result for each sample", "leave reductions to the loss");
+    expect_refused(reduced.write() + ":input=4", "does not return a result for each sample",
+                   "leave reductions to the loss");
 }
 
 TEST_F(ScriptModel, RefusesMoreTokensThanTheModelHas) {

@@ -47,7 +47,7 @@ TEST(ScriptOptionsErrors, NameTheValueAndWhatItMayBe) {
     expect_refused("input=4,tokens", "tokens=", "2 or more");
     expect_refused("input=4,classes=3", "'classes'", "input, tokens and loss");
     expect_refused("input=4,", "''", "input, tokens and loss");
-    expect_refused("input=4,input=5", "input twice", "each may stand once");
+    expect_refused("input=4,input=5", "input twice", "each may be given once");
     expect_refused("input=4,loss=next_token", "no tokens", "tokens=1000");
 }
 }  // namespace

@@ -16,12 +16,12 @@ using testing::AllOf;
 using testing::HasSubstr;
 using testing::ThrowsMessage;
 
-// As torch 2.11 dumps ScheduleZBVZeroBubble for two ranks: a V of four stages, backwards in halves.
+// ScheduleZBVZeroBubble for two ranks as dumped by torch 2.11: a V of four stages, with split backwards.
 constexpr std::string_view kZeroBubbleV =
     "0F0,0F1,0F2,3F0,3I0,3W0,3F1,3I1,3W1,0F3,0I0,0W0,3F2,3I2,3W2,0I1,0W1,3F3,3I3,3W3,0I2,0W2,0I3,0W3\r\n"
     ",1F0,2F0,1F1,2F1,2I0,2W0,1F2,1I0,1W0,2F2,2I1,2W1,1F3,1I1,1W1,2F3,2I2,2W2,1I2,2I3,1I3,1W2,2W3,1W3\r\n";
 
-// As torch 2.11 dumps ScheduleInterleaved1F1B for two ranks.
+// ScheduleInterleaved1F1B for two ranks as dumped by torch 2.11.
 constexpr std::string_view kInterleaved =
     "0F0,0F1,2F0,2F1,,,0F2,2B0,0F3,2B1,2F2,0B0,2F3,0B1,,2B2,,2B3,,0B2,,0B3\r\n"
     ",1F0,1F1,,3F0,3B0,3F1,3B1,1F2,1B0,1F3,1B1,3F2,3B2,3F3,3B3,,1B2,,1B3\r\n";
@@ -90,7 +90,7 @@ TEST(ScheduleTable, RecomputesStandWhereTheTableSaysOrBeforeTheirBackward) {
                 ThrowsMessage<UsageError>(HasSubstr("row 1, column 2 recomputes micro-batch 0")));
 }
 
-// Named schedules drawn as tables are the same programs again: what runs does not depend on how it was said.
+// Named schedules drawn as tables give the same programs.
 TEST(ScheduleTable, NamedSchedulesAreTablesToo) {
     for (const Schedule schedule : {Schedule::one_f_one_b, Schedule::zero_bubble_h1, Schedule::model_parallel}) {
         for (const Checkpoint mode : {Checkpoint::never, Checkpoint::except_last, Checkpoint::always}) {
@@ -150,7 +150,7 @@ TEST(ScheduleTable, TellsADeadlockAsItsCircleOfWaits) {
               "one of them");
 }
 
-// Random orders either run or are told as a circle that really waits: never a crash, never anything else.
+// A random order either runs, or is reported with a real cycle of waits. It never crashes.
 TEST(ScheduleTable, RandomOrdersRunOrAreExplained) {
     std::mt19937 random(7);
     int accepted = 0;

@@ -32,7 +32,6 @@ SharedResources nothing_shared(const TaskGraph& graph) {
     return resources;
 }
 
-/// All lanes on one device of this capacity.
 SharedResources one_device(const TaskGraph& graph, int capacity) {
     SharedResources resources = nothing_shared(graph);
     std::vector<double>& speeds = resources.speeds.emplace_back();

@@ -47,7 +47,6 @@ std::vector<json> with(const json& trace, const std::string& field, const json& 
 
 class ChromeExport : public testing::Test {
 protected:
-    /// The exported trace as parsed JSON.
     json exported(const std::function<void(TraceWriter&)>& fill) {
         {
             TraceWriter writer(folder_ / "t.sqlite", IfExists::replace);

@@ -166,7 +166,7 @@ TEST(OpenTrace, SaysWhatIsNoTrace) {
     refuses(folder.path(), "folder");
     refuses(file_with(folder, "empty", ""), "empty");
     refuses(file_with(folder, "other.json", R"({"compilerOptions": {}})"), "neither a trace nor a profile");
-    refuses(file_with(folder, "text.csv", "step,loss\n"), "no SQLite file");
+    refuses(file_with(folder, "text.csv", "step,loss\n"), "not an SQLite file");
     SQLite::Database(folder / "other.sqlite", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE).exec("CREATE TABLE a (b)");
     refuses(folder / "other.sqlite", "another program's");
 }

@@ -32,12 +32,10 @@ std::string output_of(const std::string& command) {
     return output;
 }
 
-/// Output of docs/examples/read_trace.py.
 std::string read_by_python(const std::filesystem::path& path) {
     return output_of("python3 " PIPESCOPE_DOCS "/examples/read_trace.py '" + path.string() + "'");
 }
 
-/// The pandas example in docs/python.md.
 std::string pandas_block() {
     std::ifstream file(PIPESCOPE_DOCS "/python.md");
     std::stringstream page;

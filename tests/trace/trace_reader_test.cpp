@@ -65,8 +65,8 @@ TEST(TraceReader, SaysWhatAFileSeemsToBe) {
     refuses(file_with(folder, ""), "empty");
     refuses(file_with(folder, "  {\"format\": \"pipescope.profile\"}"), "JSON");
     refuses(file_with(folder, "PK\x03\x04"), "compressed");
-    refuses(file_with(folder, "step,loss\n"), "no SQLite file");
-    refuses(file_with(folder, "SQLite"), "no SQLite file");
+    refuses(file_with(folder, "step,loss\n"), "not an SQLite file");
+    refuses(file_with(folder, "SQLite"), "not an SQLite file");
 }
 
 TEST(TraceReader, TellsAnNsysExportFromAnotherProgramsDatabase) {

@@ -36,7 +36,7 @@ TEST(PlanReasons, TellWhyEachIsOrIsNotOneToTake) {
     const std::vector<QString> reasons = planReasons(handmade());
     ASSERT_EQ(reasons.size(), 4U);
     EXPECT_TRUE(reasons[0].contains(QStringLiteral("quickest")));
-    EXPECT_TRUE(reasons[1].contains(QStringLiteral("beaten by 1")));
+    EXPECT_TRUE(reasons[1].contains(QStringLiteral("dominated by 1")));
     EXPECT_TRUE(reasons[1].contains(QStringLiteral("+25.0")));
     EXPECT_TRUE(reasons[2].contains(QStringLiteral("2 lanes instead of 4")));
     EXPECT_TRUE(reasons[3].contains(QStringLiteral("lane 7")));
@@ -60,7 +60,7 @@ TEST(PlanReasons, FitWhatThePlannerMarks) {
         const PlanCandidate& each = found.candidates[k];
         EXPECT_FALSE(reasons[k].isEmpty());
         EXPECT_EQ(reasons[k].contains(QStringLiteral("does not fit")), !each.simulation.feasible);
-        EXPECT_EQ(reasons[k].contains(QStringLiteral("beaten")), each.simulation.feasible && !each.pareto)
+        EXPECT_EQ(reasons[k].contains(QStringLiteral("dominated")), each.simulation.feasible && !each.pareto)
             << reasons[k].toStdString();
     }
 }

@@ -106,7 +106,6 @@ std::vector<MemorySample> steps_of_one_lane(const std::string& device, Checkpoin
     return observed.of(0);
 }
 
-/// The sample at the end of each task.
 std::map<std::int64_t, MemorySample> ends(const std::vector<MemorySample>& samples) {
     std::map<std::int64_t, MemorySample> last;
     for (const MemorySample& sample : samples) {

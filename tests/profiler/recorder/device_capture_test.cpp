@@ -223,7 +223,7 @@ TEST(DeviceCapture, SaysWhatCuptiRefusedOnTheWay) {
                 HasSubstr("warning: cuptiSetThreadIdType gives CUPTI_ERROR_UNKNOWN (999): calls and kernels are not "
                           "joined to threads"));
     EXPECT_THAT(diagnostic("cuptiActivityRegisterCallbacks"), HasSubstr("nothing is handed over"));
-    EXPECT_THAT(diagnostic("cuptiActivityFlushAll"), HasSubstr("is missing here, how much is not known"));
+    EXPECT_THAT(diagnostic("cuptiActivityFlushAll"), HasSubstr("an unknown amount of work on CUDA devices is missing"));
     EXPECT_THAT(diagnostic("cuptiActivityGetNumDroppedRecords"), HasSubstr("whether CUPTI lost records is not known"));
     EXPECT_THAT(diagnostic("cuptiActivitySetAttribute"), testing::Not(HasSubstr("gives")))
         << "it fills buffers with zeros itself then, and nothing is lost";

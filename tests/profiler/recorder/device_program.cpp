@@ -32,7 +32,6 @@ void emit(const Record& record) {
     }
 }
 
-/// Emits the record of an unfinished kernel.
 void emit_unfinished(const CUpti_ActivityKernel10& kernel) {
     if (const FakeCupti* device = fake()) {
         device->emit_unfinished(&kernel, sizeof(kernel));

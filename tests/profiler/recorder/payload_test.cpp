@@ -262,7 +262,7 @@ TEST(Payload, OfADeferredEventIsMissedWithAWord) {
     });
     EXPECT_EQ(trace.number("SELECT count(*) FROM NVTX_EVENTS WHERE eventType = 34"), 0);
     EXPECT_THAT(trace.text("SELECT group_concat(severity || ': ' || text) FROM PIPESCOPE_DIAGNOSTIC"),
-                testing::HasSubstr("warning: the program handed over 3 events or batches"));
+                testing::HasSubstr("warning: the program submitted 3 events or batches"));
 }
 
 TEST(Counter, IsAMarkOfItsNameForEachSample) {

@@ -39,7 +39,6 @@ DropRecord counts_of(const RecordedTrace& trace, std::int64_t thread) {
     return {};
 }
 
-/// Starts threads that run `body`, and returns their ids.
 std::vector<std::int64_t> run_threads(int count, const std::function<void(int)>& body) {
     std::vector<std::int64_t> ids(static_cast<std::size_t>(count));
     std::vector<std::thread> threads;

@@ -130,7 +130,6 @@ void request_buffer() {
     }
 }
 
-/// Sets the thread id of a call.
 void set_thread(void* record, CUpti_ActivityKind kind) {
     if (system_thread_ids) {
         return;  // emitted so
