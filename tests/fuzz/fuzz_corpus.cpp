@@ -17,7 +17,8 @@ namespace {
 constexpr const char* kProfile = R"({"format": "pipescope.profile", "version": 1, "model": "chain", "samples": [1, 2],
   "dtype": "float32", "host_cores": 2, "layers": [
     {"name": "a", "forward_ns": [10, 20], "backward_ns": [20, 40], "output_bytes": [8, 16], "parameter_bytes": 4,
-     "stash": ["s"]},
+     "stash": {"s": [4, 8]},
+     "tape": [null, {"blocks": [["output", 8], ["own", 64]], "forward": [2, 1], "backward": [-2]}]},
     {"name": "b", "forward_ns": [10, 20], "backward_ns": [20, 40], "output_bytes": [8, 16], "flops": [100, 200],
      "pop": ["s"]}]})";
 constexpr const char* kDevices = R"({"format": "pipescope.devices", "version": 1, "devices": [
