@@ -3,6 +3,7 @@
 #include "engine/autograd_driver/backward_span.h"
 #include "engine/autograd_driver/dependency.h"
 #include "engine/autograd_driver/graph_node.h"
+#include "engine/chosen_gradients.h"
 #include "engine/gradient_needs.h"
 #include "engine/hidden_order.h"
 #include "engine/leaf_gradients.h"

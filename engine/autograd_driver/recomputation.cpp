@@ -3,6 +3,7 @@
 #include "engine/autograd_driver/backward_span.h"
 #include "engine/autograd_driver/dependency.h"
 #include "engine/autograd_driver/graph_node.h"
+#include "engine/chosen_gradients.h"
 #include "engine/engine_error.h"
 #include "engine/first_failure.h"
 #include "engine/gradient_needs.h"
@@ -15,7 +16,6 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <torch/csrc/autograd/graph_task.h>
 
 #include <exception>
 #include <utility>
@@ -137,15 +137,6 @@ void Recomputation::release() {
     state_ = State::used;
     inputs_ = {};
     graph_ = {};
-}
-
-void refuse_chosen_gradients() {
-    const auto* const only_for = torch::autograd::get_current_graph_task_exec_info();
-    if (only_for != nullptr && !only_for->empty()) {
-        throw EngineError(
-            "autograd::grad and backward(inputs) cannot pass through a checkpointed micro-batch; its backward adds to "
-            "every parameter's .grad; call backward() and read .grad, or use checkpoint never");
-    }
 }
 
 Tensors attach_checkpoint(const std::shared_ptr<Recomputation>& recomputation, c10::Device lane, Tensors inputs,

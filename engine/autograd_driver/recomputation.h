@@ -80,9 +80,6 @@ private:
     enum class State { waiting, recomputed, used } state_ = State::waiting;
 };
 
-/// Throws EngineError in a backward for chosen tensors alone, which a checkpointed micro-batch has no gradients for.
-void refuse_chosen_gradients();
-
 /// Puts the checkpoint's node behind what a forward without gradients returned: its backward runs the recomputed
 /// graph. Without a graph nobody knows which output would require a gradient; any that can does.
 /// `lane` is its device; call on its stream.
