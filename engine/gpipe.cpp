@@ -5,7 +5,6 @@
 #include "engine/gradient_needs.h"
 #include "engine/model_layers.h"
 #include "engine/pipeline.h"
-#include "engine/recompute_inputs.h"
 #include "engine/state_archive.h"
 #include "engine/step_run.h"
 #include "schedule/micro_batches.h"
@@ -29,34 +28,6 @@ public:
     NamedTensors buffers() const override { return {}; }
     void train(bool /*on*/) override {}
     void to(at::ScalarType /*dtype*/) override {}
-};
-
-bool needs_gradient(const at::Tensor& tensor) {
-    return tensor.defined() && tensor.requires_grad();
-}
-
-/// Torch lets nobody change a leaf in place that requires a gradient. A lane's view of one is no leaf, so a layer
-/// could.
-class UnchangedLeaves {
-public:
-    explicit UnchangedLeaves(const Tensors& input) : input_(input) {
-        for (const at::Tensor& tensor : input) {
-            versions_.push_back(version_of(tensor));
-        }
-    }
-    void check() const {
-        for (std::size_t k = 0; k < input_.size(); ++k) {
-            if (needs_gradient(input_[k]) && input_[k].is_leaf() && version_of(input_[k]) != versions_[k]) {
-                throw EngineError("input " + std::to_string(k) +
-                                  " of the model was changed in place in its forward, and is a leaf that requires a "
-                                  "gradient; torch allows no such change; pass a clone, or use the out-of-place form");
-            }
-        }
-    }
-
-private:
-    const Tensors& input_;
-    std::vector<std::uint32_t> versions_;
 };
 
 /// From a step's input into the graph it comes from, as loss.backward() would.
@@ -148,16 +119,13 @@ Tensors GPipe::forward(const Tensors& input) {
     if (purpose == RunFor::values) {
         return StepRun(impl_->pipeline, input, purpose).forward();
     }
-    const UnchangedLeaves leaves(input);
     if (impl_->pipeline->options().driver == Driver::autograd) {
-        Tensors output = AutogradRun(impl_->pipeline, input, purpose).forward();
-        leaves.check();
-        return output;
+        return AutogradRun(impl_->pipeline, input, purpose).forward();
     }
     const auto run = std::make_shared<StepRun>(impl_->pipeline, input, purpose);
-    Tensors output = run->forward();
-    leaves.check();
-    return attach_to_graph(run, input, impl_->pipeline->trained_parameters(), std::move(output));
+    Tensors output = attach_to_graph(run, input, impl_->pipeline->trained_parameters(), run->forward());
+    run->guard_input(input);
+    return output;
 }
 
 at::Tensor GPipe::forward(const at::Tensor& input) {
@@ -184,11 +152,10 @@ at::Tensor GPipe::step(const Tensors& input, const Tensors& target, const LossFu
     if (impl_->pipeline->options().driver == Driver::autograd) {
         return AutogradRun(impl_->pipeline, input, RunFor::training).step(target, loss);
     }
-    const UnchangedLeaves leaves(input);
     StepRun run(impl_->pipeline, input, RunFor::training);
     at::Tensor value = run.step(target, loss);
-    leaves.check();
     go_on_backward(input, run.take_input_gradients());
+    run.guard_input(input);
     return value;
 }
 

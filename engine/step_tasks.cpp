@@ -48,6 +48,7 @@ void StepTasks::run_loss(const TaskKey& key, StepLoss& loss) {
     const bool whole = key.micro_batch < 0;
     const Tensors outputs = whole ? tensors_.gather_outputs() : tensors_.take_outputs(key.micro_batch);
     Tensors gradients = loss.run(key.micro_batch, outputs);
+    tensors_.input_versions().tell_parts();  // the loss may have changed the input, as its target
     if (whole) {
         tensors_.set_output_gradients(gradients);
     } else {
@@ -74,7 +75,12 @@ void StepTasks::run_forward(int micro_batch, int partition, LayerId& running) {
         const at::AutoGradMode grad_mode(true);
         MicroBatchGraph& graph = tensors_.graph(micro_batch, partition);
         inputs = graph.open(inputs);
+        const Tensors given = partition == 0 ? inputs : Tensors{};
         const Tensors outputs = layers.forward(std::move(inputs), place_of(micro_batch), running);
+        if (partition == 0) {
+            tensors_.input_versions().note_history(micro_batch, given);
+        }
+        tensors_.input_versions().check(micro_batch);
         graph.close(outputs);
         tensors_.hand_on(micro_batch, partition, boundary(outputs, false));
         return;
@@ -86,6 +92,7 @@ void StepTasks::run_forward(int micro_batch, int partition, LayerId& running) {
         tensors_.kept_inputs(micro_batch, partition) = RecomputeInputs(inputs);
     }
     const Tensors outputs = layers.forward(std::move(inputs), place_of(micro_batch), running);
+    tensors_.input_versions().check(micro_batch);
     tensors_.hand_on(micro_batch, partition, boundary(outputs, may_require));
 }
 

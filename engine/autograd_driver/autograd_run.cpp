@@ -44,15 +44,16 @@ std::vector<torch::autograd::Edge> edges_of(const Tensors& tensors) {
 }  // namespace
 
 AutogradRun::AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFor purpose)
-    : pipeline_(*pipeline) {
+    : input_(input), pipeline_(*pipeline) {
     const std::vector<std::int64_t> sizes = micro_batch_sizes(batch_size(input), pipeline_.options().chunks);
     m_ = static_cast<int>(sizes.size());
     graph_ = pipeline_.graph(m_, true);
     const StepNumber number = pipeline_.take_number(purpose == RunFor::training);
+    std::vector<Tensors> parts = split(input, sizes);
     forward_ = std::make_shared<const AutogradForward>(
         AutogradForward{std::move(pipeline), std::make_shared<at::ThreadLocalState>(), number.step, number.random_step,
-                        std::make_shared<OddException>()});
-    for (Tensors& part : split(input, sizes)) {
+                        std::make_shared<OddException>(), std::make_shared<InputVersions>(input, parts, true)});
+    for (Tensors& part : parts) {
         fronts_.push_back({.tensors = std::move(part), .skips = std::vector<Skip>(pipeline_.skips().skips().size())});
     }
 }
@@ -84,6 +85,8 @@ Tensors AutogradRun::forward() {
         }
     }
     hand_over();
+    forward_->input_versions->tell_input();
+    forward_->input_versions->guard(input_);
     std::vector<Tensors> outputs;
     for (Front& front : fronts_) {
         outputs.push_back(std::move(front.tensors));
@@ -259,7 +262,11 @@ void AutogradRun::run_forward(int micro_batch, int partition, LayerId& running) 
         inputs = send_through(
             "PartitionInput", [](const Tensors&) { close_backward_span(); }, inputs);
         const std::vector<torch::autograd::Edge> own_start = edges_of(inputs);
+        const Tensors given = partition == 0 ? inputs : Tensors{};
         const Tensors outputs = layers.forward(std::move(inputs), place, running);
+        if (partition == 0) {
+            forward_->input_versions->note_history(micro_batch, given);
+        }
         const std::vector<torch::autograd::Edge> own_ends = edges_of(outputs);  // a leaf's node lives by its edges
         own_leaf_gradients(own_ends, own_start.empty() ? nullptr : own_start.front().function.get());
         // A parameter asked for alone would get this micro-batch's part of its gradient: others' nodes do not lead to
@@ -267,7 +274,8 @@ void AutogradRun::run_forward(int micro_batch, int partition, LayerId& running) 
         const bool others_are_checkpointed = is_checkpointed(0);
         front.outputs = send_through(
             "PartitionOutput",
-            [=](const Tensors&) {
+            [=, versions = forward_->input_versions](const Tensors&) {
+                versions->tell_parts();
                 if (others_are_checkpointed) {
                     refuse_chosen_gradients();
                 }
@@ -288,6 +296,7 @@ void AutogradRun::run_forward(int micro_batch, int partition, LayerId& running) 
                                               inputs, front.outputs);
         }
     }
+    forward_->input_versions->check(micro_batch);
     front.outputs = wait_for_gradients(forward_, lane_of(partition), front.arrivals, front.outputs);
     if (micro_batch == m_ - 1) {
         layers.end_mini_batch();
@@ -330,6 +339,7 @@ void AutogradRun::rethrow_first_failure() {
         if (!pipeline_.devices().on_host()) {
             pipeline_.devices().abandon();
         }
+        forward_->input_versions->tell_input();
         fronts_.clear();
         pipeline_.set_last_failure(std::move(*failure));
         std::rethrow_exception(exception);

@@ -27,7 +27,7 @@ class Pipeline;
 /// Source: torchgpipe (arXiv 2004.09910), sections 3.2 and 3.3.
 class AutogradRun {
 public:
-    /// Throws EngineError where the input cannot be cut.
+    /// Throws EngineError where the input cannot be cut. Borrows the input.
     AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFor purpose);
 
     /// The gathered output, in the caller's graph.
@@ -66,6 +66,7 @@ private:
     void rethrow_first_failure();
     bool is_checkpointed(int micro_batch) const;
 
+    const Tensors& input_;
     std::shared_ptr<const AutogradForward> forward_;
     Pipeline& pipeline_;
     int m_;

@@ -80,6 +80,7 @@ void Recomputation::compute_again() {
             "backward; call forward() again, or use checkpoint never");
     }
     close_backward_span();
+    forward_->input_versions->tell_parts();
     Pipeline& pipeline = *forward_->pipeline;
     const LaneId lane = pipeline.lane_of(partition_);
     const TaskKey key = forward_->key(TaskKind::recompute, micro_batch_, partition_);

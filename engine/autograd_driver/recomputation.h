@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/input_versions.h"
 #include "engine/layer.h"
 #include "engine/micro_batch_graph.h"
 #include "engine/partition.h"
@@ -44,6 +45,7 @@ struct AutogradForward {
     std::int32_t step;
     std::int64_t random_step;  ///< as RandomPlace counts them
     std::shared_ptr<OddException> odd_exception;
+    std::shared_ptr<InputVersions> input_versions;
 
     RandomPlace place(MicroBatchId micro_batch) const;
     TaskKey key(TaskKind kind, MicroBatchId micro_batch, PartitionId partition) const;
