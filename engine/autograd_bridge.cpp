@@ -6,6 +6,7 @@
 #include "engine/hidden_order.h"
 #include "engine/lane_device.h"
 #include "engine/parameter_hooks.h"
+#include "engine/process_end.h"
 #include "engine/step_run.h"
 
 #include <ATen/core/grad_mode.h>
@@ -44,6 +45,7 @@ public:
     }
 
     variable_list apply(variable_list&& /*token*/) override {
+        const AtWork at_work;
         tell_taken_over(this);
         refuse_chosen_gradients();
         if (!run_) {

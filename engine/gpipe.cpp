@@ -5,6 +5,7 @@
 #include "engine/gradient_needs.h"
 #include "engine/model_layers.h"
 #include "engine/pipeline.h"
+#include "engine/process_end.h"
 #include "engine/state_archive.h"
 #include "engine/step_run.h"
 #include "schedule/micro_batches.h"
@@ -118,6 +119,7 @@ GPipe::Impl& GPipe::impl() const {
 }
 
 Tensors GPipe::forward(const Tensors& input) {
+    const AtWork at_work;
     const RunFor purpose = impl().purpose_of_forward(input);
     const Schedule schedule = impl().pipeline->options().schedule;
     if (purpose == RunFor::training && needs_loss_inside(schedule)) {
@@ -147,6 +149,7 @@ at::Tensor GPipe::forward(const at::Tensor& input) {
 }
 
 at::Tensor GPipe::step(const Tensors& input, const Tensors& target, const LossFunction& loss) {
+    const AtWork at_work;
     if (!loss) {
         throw UsageError("step is given no loss function; it goes backward from a loss; pass one");
     }

@@ -93,6 +93,8 @@ struct PartitionInfo {
 /// Errors: BalanceError, UsageError, EngineError for what is asked wrongly; a layer's exception reaches the caller
 /// unchanged, the first in schedule order, and the model can be used again. A model that was moved from throws
 /// UsageError from every method.
+/// exit() may be called while other threads run models: each stops for good behind its current task, and runs no
+/// destructors.
 /// Source: torchgpipe (arXiv 2004.09910), section 3; backward is scheduled here, not discovered by autograd.
 class GPipe {
 public:

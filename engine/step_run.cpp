@@ -4,6 +4,7 @@
 #include "engine/mini_batch.h"
 #include "engine/parameter_hooks.h"
 #include "engine/pipeline.h"
+#include "engine/process_end.h"
 #include "engine/step_loss.h"
 #include "engine/step_streams.h"
 #include "engine/step_tasks.h"
@@ -168,6 +169,7 @@ void StepRun::Impl::run_lane(LaneId lane, Part part) {
         if (!gate_.wait(task)) {
             return;
         }
+        const AtWork at_work;
         TaskIndex current = task;
         LayerId running{-1};
         try {

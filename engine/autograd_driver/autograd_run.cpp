@@ -9,6 +9,7 @@
 #include "engine/leaf_gradients.h"
 #include "engine/mini_batch.h"
 #include "engine/pipeline.h"
+#include "engine/process_end.h"
 #include "engine/step_loss.h"
 #include "engine/task_span.h"
 #include "schedule/gpipe_schedule.h"
@@ -224,6 +225,7 @@ void AutogradRun::run_on_lane(LaneId lane, const std::vector<int>& micro_batch_o
     if (micro_batch < 0) {
         return;
     }
+    const AtWork at_work;
     const at::ThreadLocalStateGuard as_caller(*forward_->caller);
     at::autocast::set_autocast_cache_enabled(false);  // its casts would outlive the micro-batch
     const TaskKey key = forward_->key(TaskKind::forward, MicroBatchId{micro_batch},
