@@ -1,0 +1,58 @@
+// Layers and losses that keep or change state: legal in torch, and easily wrong where micro-batches overlap.
+
+#include "engine/reference.h"
+#include "tests/engine/engine_fixtures.h"
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <array>
+#include <memory>
+#include <string>
+
+namespace pipescope {
+namespace {
+using namespace testing_support;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+constexpr std::array kModes = {Checkpoint::always, Checkpoint::except_last, Checkpoint::never};
+constexpr std::array kDrivers = {Driver::scheduled, Driver::autograd};
+
+GPipeOptions options(std::vector<std::int64_t> balance, std::int64_t chunks, Checkpoint mode,
+                     Driver driver = Driver::scheduled) {
+    const std::size_t lanes = balance.size();
+    return {
+        .balance = std::move(balance), .devices = cpus(lanes), .chunks = chunks, .checkpoint = mode, .driver = driver};
+}
+
+TEST(Loss, MayChangeTheOutputInPlace) {
+    const at::Tensor input = samples(7);
+    const at::Tensor target = samples(7, 4);
+    torch::manual_seed(1);
+    const std::vector<LayerSpec> layers = {linear(6, 4), linear(4, 4)};
+    PlainModel plain(layers, {.chunks = 3});
+    plain.step({input}, {target}, [](const Tensors& o, const Tensors& t) { return (o[0] - t[0]).pow(2).sum(); });
+    for (const Driver driver : kDrivers) {
+        for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+            for (const std::int64_t chunks : {1, 3}) {
+                if (driver == Driver::autograd && schedule != Schedule::gpipe) {
+                    continue;
+                }
+                GPipeOptions with = options({1, 1}, chunks, Checkpoint::except_last, driver);
+                with.schedule = schedule;
+                with.reduction = Reduction::sum;
+                torch::manual_seed(1);
+                GPipe model(layers, with);
+                model.step(input, target, [](at::Tensor o, const at::Tensor& t) {
+                    EXPECT_FALSE(o.is_leaf()) << "as in the plain model";
+                    return o.sub_(t).pow(2).sum();
+                });
+                expect_equal_norm_wise(gradients_of(model.named_parameters()), gradients_of(plain.named_parameters()));
+            }
+        }
+    }
+}
+}  // namespace
+}  // namespace pipescope
