@@ -27,6 +27,38 @@ GPipeOptions options(std::vector<std::int64_t> balance, std::int64_t chunks, Che
         .balance = std::move(balance), .devices = cpus(lanes), .chunks = chunks, .checkpoint = mode, .driver = driver};
 }
 
+/// Keeps a moving mean of what it sees in a buffer.
+struct MovingMeanImpl final : torch::nn::Module {
+    at::Tensor mean = register_buffer("mean", torch::zeros({}, torch::kFloat64));
+    at::Tensor forward(const at::Tensor& x) {
+        if (is_training()) {
+            const at::NoGradGuard no_grad;
+            mean.mul_(0.5).add_(x.mean());
+        }
+        return x * 2;
+    }
+};
+
+TEST(KeptState, InABufferSeesEachMicroBatchOnce) {
+    const std::vector<LayerSpec> layers = {
+        linear(6, 4), {"mean", [] { return module_layer(torch::nn::AnyModule(std::make_shared<MovingMeanImpl>())); }}};
+    const at::Tensor input = samples(7);
+    torch::manual_seed(1);
+    PlainModel plain(layers, {.chunks = 3});
+    plain.forward({input});
+    plain.forward({input});
+    for (const Driver driver : kDrivers) {
+        for (const auto mode : kModes) {
+            torch::manual_seed(1);
+            GPipe model(layers, options({1, 1}, 3, mode, driver));
+            model.forward(input).sum().backward();
+            model.step(input, samples(7, 4), mean_square);
+            EXPECT_NEAR(model.named_buffers()[0].second.item<double>(), plain.named_buffers()[0].second.item<double>(),
+                        1e-12);
+        }
+    }
+}
+
 TEST(Loss, MayChangeTheOutputInPlace) {
     const at::Tensor input = samples(7);
     const at::Tensor target = samples(7, 4);
