@@ -16,7 +16,8 @@ namespace pipescope {
 StepTasks::StepTasks(Pipeline& pipeline, StepKind kind, const Tensors& input, std::vector<std::int64_t> sizes)
     : pipeline_(pipeline),
       kind_(kind),
-      tensors_(pipeline.skips(), static_cast<int>(pipeline.partitions().size()), std::move(sizes)) {
+      tensors_(pipeline.skips(), static_cast<int>(pipeline.partitions().size()), std::move(sizes)),
+      handed_on_(pipeline.partitions().size()) {
     tensors_.set_input(input, kind_.trains);
 }
 
@@ -81,6 +82,7 @@ void StepTasks::run_forward(int micro_batch, int partition, LayerId& running) {
             tensors_.input_versions().note_history(micro_batch, given);
         }
         tensors_.input_versions().check(micro_batch);
+        handed_on_[static_cast<std::size_t>(partition)].add(layers, micro_batch, outputs);
         graph.close(outputs);
         tensors_.hand_on(micro_batch, partition, boundary(outputs, false));
         return;
@@ -89,10 +91,11 @@ void StepTasks::run_forward(int micro_batch, int partition, LayerId& running) {
     // Without a graph nobody knows which output would require a gradient; any that can may.
     const bool may_require = kind_.trains && (layers.trains() || any_requires_grad(inputs));
     if (kind_.trains) {
-        tensors_.kept_inputs(micro_batch, partition) = RecomputeInputs(inputs);
+        tensors_.kept_inputs(micro_batch, partition) = RecomputeInputs(inputs, pipeline_.is_training());
     }
     const Tensors outputs = layers.forward(std::move(inputs), place_of(micro_batch), running);
     tensors_.input_versions().check(micro_batch);
+    handed_on_[static_cast<std::size_t>(partition)].add(layers, micro_batch, outputs);
     tensors_.hand_on(micro_batch, partition, boundary(outputs, may_require));
 }
 
@@ -113,7 +116,7 @@ void StepTasks::run_recompute(int micro_batch, int partition, LayerId& running) 
     const at::AutoGradMode grad_mode(true);
     MicroBatchGraph& graph = tensors_.graph(micro_batch, partition);
     Partition& layers = partition_at(partition);
-    Tensors inputs = graph.open(tensors_.kept_inputs(micro_batch, partition).take(layers));
+    Tensors inputs = graph.open(tensors_.kept_inputs(micro_batch, partition).take(layers, pipeline_.is_training()));
     graph.close(layers.recompute(std::move(inputs), place_of(micro_batch), running));
 }
 

@@ -45,7 +45,7 @@ std::vector<torch::autograd::Edge> edges_of(const Tensors& tensors) {
 }  // namespace
 
 AutogradRun::AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFor purpose)
-    : input_(input), pipeline_(*pipeline) {
+    : input_(input), pipeline_(*pipeline), handed_on_(pipeline_.partitions().size()) {
     const std::vector<std::int64_t> sizes = micro_batch_sizes(batch_size(input), pipeline_.options().chunks);
     m_ = static_cast<int>(sizes.size());
     graph_ = pipeline_.graph(m_, true);
@@ -299,6 +299,7 @@ void AutogradRun::run_forward(int micro_batch, int partition, LayerId& running) 
         }
     }
     forward_->input_versions->check(micro_batch);
+    handed_on_[static_cast<std::size_t>(partition)].add(layers, micro_batch, front.outputs);
     front.outputs = wait_for_gradients(forward_, lane_of(partition), front.arrivals, front.outputs);
     if (micro_batch == m_ - 1) {
         layers.end_mini_batch();

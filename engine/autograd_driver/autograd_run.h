@@ -4,6 +4,7 @@
 #include "engine/autograd_driver/recomputation.h"
 #include "engine/first_failure.h"
 #include "engine/gpipe.h"
+#include "engine/handed_on.h"
 #include "engine/layer.h"
 #include "engine/stashed_version.h"
 #include "engine/step_run.h"
@@ -74,5 +75,6 @@ private:
     std::vector<Front> fronts_;  // by micro-batch
     StreamEvent input_read_;
     FirstFailure failure_;
+    std::vector<HandedOn> handed_on_;  // by partition
 };
 }  // namespace pipescope

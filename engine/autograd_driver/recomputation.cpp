@@ -46,7 +46,7 @@ Recomputation::Recomputation(std::shared_ptr<const AutogradForward> forward, Mic
     for (const at::Tensor& input : inputs) {
         detached.push_back(input.defined() ? input.detach().set_requires_grad(input.requires_grad()) : input);
     }
-    inputs_ = RecomputeInputs(std::move(detached));
+    inputs_ = RecomputeInputs(std::move(detached), forward_->pipeline->is_training());
     hooked_ = forward_->pipeline->partitions()[partition_.index()].trained_parameters();
     std::erase_if(hooked_, [](const at::Tensor& parameter) { return !has_hooks(parameter); });
 }
@@ -92,7 +92,7 @@ void Recomputation::compute_again() {
     LayerId running{-1};
     try {
         Partition& partition = pipeline.partitions()[partition_.index()];
-        Tensors inputs = graph_.open(inputs_.take(partition));
+        Tensors inputs = graph_.open(inputs_.take(partition, pipeline.is_training()));
         graph_.close(partition.recompute(std::move(inputs), forward_->place(micro_batch_), running));
     } catch (...) {
         pipeline.set_last_failure(pipeline.failure_at(key, lane, running));

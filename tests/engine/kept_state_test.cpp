@@ -27,6 +27,90 @@ GPipeOptions options(std::vector<std::int64_t> balance, std::int64_t chunks, Che
         .balance = std::move(balance), .devices = cpus(lanes), .chunks = chunks, .checkpoint = mode, .driver = driver};
 }
 
+TEST(KeptState, WithAGradientFromAnotherMicroBatchIsRefused) {
+    for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+        for (const auto mode : kModes) {
+            if (schedule == Schedule::one_f_one_b && mode == Checkpoint::always) {
+                continue;  // each recompute comes behind a forward without gradients, whose state has none
+            }
+            const auto state = std::make_shared<at::Tensor>(torch::zeros({1, 4}, torch::kFloat64));
+            const auto carry = [state](const Tensors& in) {
+                const at::Tensor y = in[0] + *state;
+                *state = y.slice(0, 0, 1);
+                return Tensors{y};
+            };
+            GPipeOptions with = options({1, 1}, 3, mode);
+            with.schedule = schedule;
+            GPipe model({linear(6, 4), function_layer("carry", carry)}, with);
+            EXPECT_THAT([&] { model.step(samples(6), samples(6, 4), mean_square); },
+                        ThrowsMessage<EngineError>(
+                            AllOf(HasSubstr("from one micro-batch or step to another"), HasSubstr("detach()"))));
+        }
+    }
+}
+
+TEST(KeptState, WithoutAGradientIsTheLayersOwnAffair) {
+    const auto carry = [](const Tensors& in) {
+        thread_local at::Tensor last;
+        const at::Tensor y = last.defined() && last.size(0) == in[0].size(0) ? in[0] + last * 0 : in[0] * 1;
+        last = y.detach();
+        return Tensors{y};
+    };
+    GPipe model({linear(6, 4), function_layer("carry", carry)}, options({1, 1}, 3, Checkpoint::never));
+    model.step(samples(6), samples(6, 4), mean_square);
+}
+
+TEST(KeptState, InAnOutputThatIsFilledAgainIsRefused) {
+    for (const Driver driver : kDrivers) {
+        for (const bool is_last : {false, true}) {
+            const at::Tensor buffer = torch::zeros({3, 6}, torch::kFloat64);
+            const auto fill = [buffer](const Tensors& in) {
+                at::Tensor part = buffer.narrow(0, 0, in[0].size(0));
+                part.copy_(in[0] * 2);
+                return Tensors{part};
+            };
+            std::vector<LayerSpec> layers = {function_layer("fill", fill)};
+            if (!is_last) {
+                layers.push_back(tanh_layer());
+            }
+            const std::vector<std::int64_t> balance(layers.size(), 1);
+            const at::NoGradGuard no_grad;
+            GPipe model(layers, options(balance, 3, Checkpoint::never, driver));
+            EXPECT_THAT([&] { model.forward(samples(7)); },
+                        ThrowsMessage<LayerError>(AllOf(HasSubstr("partition 0"),
+                                                        HasSubstr("returns for micro-batch 1 memory that it "
+                                                                  "returned for micro-batch 0"),
+                                                        HasSubstr("clone()"))));
+            GPipe whole(layers, options(balance, 1, Checkpoint::never, driver));
+            whole.forward(samples(3));
+        }
+    }
+}
+
+TEST(KeptState, InAnOutputThatStaysAsItIsIsAllowed) {
+    const at::Tensor w = torch::randn({6, 6}, torch::kFloat64).requires_grad_();
+    const std::vector<LayerSpec> layers = {
+        {"shows",
+         [w] {
+             return std::make_unique<FunctionLayer>(
+                 [w](const Tensors& in) {
+                     return Tensors{in[0], w.unsqueeze(0).expand({in[0].size(0), 6, 6})};
+                 },
+                 NamedTensors{{"w", w}});
+         }},
+        function_layer("change",
+                       [](const Tensors& in) {
+                           return Tensors{in[0].mul_(2), in[1]};
+                       }),
+        function_layer("sum", [](const Tensors& in) { return Tensors{in[0] + in[1].sum(1)}; })};
+    for (const Driver driver : kDrivers) {
+        GPipe model(layers, options({1, 1, 1}, 3, Checkpoint::never, driver));
+        const at::Tensor x = samples(7);
+        const at::Tensor expected = x * 2 + w.detach().sum(0);
+        EXPECT_TRUE(torch::allclose(model.forward(x), expected));
+    }
+}
+
 /// Keeps a moving mean of what it sees in a buffer.
 struct MovingMeanImpl final : torch::nn::Module {
     at::Tensor mean = register_buffer("mean", torch::zeros({}, torch::kFloat64));
@@ -55,6 +139,41 @@ TEST(KeptState, InABufferSeesEachMicroBatchOnce) {
             model.step(input, samples(7, 4), mean_square);
             EXPECT_NEAR(model.named_buffers()[0].second.item<double>(), plain.named_buffers()[0].second.item<double>(),
                         1e-12);
+        }
+    }
+}
+
+TEST(ModeSwitch, BetweenForwardAndBackwardIsRefusedWhereMicroBatchesAreComputedAgain) {
+    const at::Tensor input = samples(6);
+    torch::manual_seed(1);
+    PlainModel plain(dropout_mlp(), {.chunks = 3});
+    plain.forward({input})[0].sum().backward();
+    for (const Driver driver : kDrivers) {
+        for (const auto mode : kModes) {
+            torch::manual_seed(1);
+            GPipe model(dropout_mlp(), options({3, 3}, 3, mode, driver));
+            const at::Tensor output = model.forward(input);
+            model.eval();
+            if (mode == Checkpoint::never) {
+                output.sum().backward();
+            } else {
+                EXPECT_THAT([&] { output.sum().backward(); },
+                            ThrowsMessage<EngineError>(AllOf(HasSubstr("was in train mode in forward and is in eval "
+                                                                       "mode in backward"),
+                                                             HasSubstr("go backward before you switch"))));
+                model.train();
+                model.zero_grad();
+                torch::manual_seed(1);
+                GPipe again(dropout_mlp(), options({3, 3}, 3, mode, driver));
+                const at::Tensor second = again.forward(input);
+                again.eval();
+                again.forward(input);
+                again.train();
+                second.sum().backward();
+                expect_equal_norm_wise(gradients_of(again.named_parameters()), gradients_of(plain.named_parameters()));
+                continue;
+            }
+            expect_equal_norm_wise(gradients_of(model.named_parameters()), gradients_of(plain.named_parameters()));
         }
     }
 }
