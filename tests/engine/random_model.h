@@ -29,16 +29,18 @@ enum class Kind {
     auxiliary,  ///< [1] or [2], whatever n; an output only
 };
 
-/// A model of layers that copy, view, expand, transpose, share, change in place, stash and pop, with parameters that
-/// are broadcast, used twice, frozen or not used at all. Layers share their parameters with those of other lists that
-/// `layers` makes: a pipeline's can be compared with the plain model's.
+/// A model of layers that copy, view, expand, transpose, share, change in place, normalise, look up, stash and pop,
+/// with parameters that are broadcast, used twice, hooked, frozen or not used at all; some are modules that return
+/// tuples. Layers share their parameters with those of other lists that `layers` makes: a pipeline's can be compared
+/// with the plain model's. Buffers they do not share.
 struct RandomModel {
     std::vector<LayerSpec> layers;
     std::vector<Kind> inputs;
     std::vector<Kind> outputs;
     Tensors parameters;
     bool changes_inputs = false;  ///< a layer changes in place what it may not own: torch and the engine may refuse it
+    bool draws = false;           ///< random numbers, in training
+    bool normalises = false;      ///< by batch norms
 };
-/// `draws`: whether layers may draw random numbers.
-RandomModel random_model(Choice& choice, bool draws);
+RandomModel random_model(Choice& choice);
 }  // namespace pipescope::testing_support
