@@ -1,17 +1,18 @@
 #include "engine/autograd_bridge.h"
 
+#include "engine/chosen_gradients.h"
 #include "engine/engine_error.h"
 #include "engine/first_failure.h"
 #include "engine/hidden_order.h"
 #include "engine/lane_device.h"
 #include "engine/parameter_hooks.h"
+#include "engine/process_end.h"
 #include "engine/step_run.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
-#include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <utility>
@@ -44,13 +45,9 @@ public:
     }
 
     variable_list apply(variable_list&& /*token*/) override {
+        const AtWork at_work;
         tell_taken_over(this);
-        const auto* const only_for = torch::autograd::get_current_graph_task_exec_info();
-        if (only_for != nullptr && !only_for->empty()) {
-            throw EngineError(
-                "autograd::grad and backward(inputs) cannot pass through a pipeline; its backward adds to "
-                "every parameter's .grad; call backward() and read .grad");
-        }
+        refuse_chosen_gradients();
         if (!run_) {
             throw EngineError(
                 "backward runs through this output a second time; a pipeline frees each micro-batch as it "

@@ -5,7 +5,7 @@
 #include "engine/gradient_needs.h"
 #include "engine/model_layers.h"
 #include "engine/pipeline.h"
-#include "engine/recompute_inputs.h"
+#include "engine/process_end.h"
 #include "engine/state_archive.h"
 #include "engine/step_run.h"
 #include "schedule/micro_batches.h"
@@ -29,34 +29,6 @@ public:
     NamedTensors buffers() const override { return {}; }
     void train(bool /*on*/) override {}
     void to(at::ScalarType /*dtype*/) override {}
-};
-
-bool needs_gradient(const at::Tensor& tensor) {
-    return tensor.defined() && tensor.requires_grad();
-}
-
-/// Torch lets nobody change a leaf in place that requires a gradient. A lane's view of one is no leaf, so a layer
-/// could.
-class UnchangedLeaves {
-public:
-    explicit UnchangedLeaves(const Tensors& input) : input_(input) {
-        for (const at::Tensor& tensor : input) {
-            versions_.push_back(version_of(tensor));
-        }
-    }
-    void check() const {
-        for (std::size_t k = 0; k < input_.size(); ++k) {
-            if (needs_gradient(input_[k]) && input_[k].is_leaf() && version_of(input_[k]) != versions_[k]) {
-                throw EngineError("input " + std::to_string(k) +
-                                  " of the model was changed in place in its forward, and is a leaf that requires a "
-                                  "gradient; torch allows no such change; pass a clone, or use the out-of-place form");
-            }
-        }
-    }
-
-private:
-    const Tensors& input_;
-    std::vector<std::uint32_t> versions_;
 };
 
 /// From a step's input into the graph it comes from, as loss.backward() would.
@@ -137,27 +109,34 @@ GPipe::~GPipe() = default;
 GPipe::GPipe(GPipe&&) noexcept = default;
 GPipe& GPipe::operator=(GPipe&&) noexcept = default;
 
+GPipe::Impl& GPipe::impl() const {
+    if (!impl_) {
+        throw UsageError(
+            "the model was moved from, so this object holds none; a moved-from GPipe can only be assigned to or "
+            "destroyed; use the one that it was moved to");
+    }
+    return *impl_;
+}
+
 Tensors GPipe::forward(const Tensors& input) {
-    const RunFor purpose = impl_->purpose_of_forward(input);
-    const Schedule schedule = impl_->pipeline->options().schedule;
+    const AtWork at_work;
+    const RunFor purpose = impl().purpose_of_forward(input);
+    const Schedule schedule = impl().pipeline->options().schedule;
     if (purpose == RunFor::training && needs_loss_inside(schedule)) {
         throw UsageError("forward is called with the schedule " + to_string(schedule) +
                          ", which goes backward while it still goes forward; it needs the loss inside; call step(), "
                          "or use the schedule gpipe");
     }
     if (purpose == RunFor::values) {
-        return StepRun(impl_->pipeline, input, purpose).forward();
+        return StepRun(impl().pipeline, input, purpose).forward();
     }
-    const UnchangedLeaves leaves(input);
-    if (impl_->pipeline->options().driver == Driver::autograd) {
-        Tensors output = AutogradRun(impl_->pipeline, input, purpose).forward();
-        leaves.check();
-        return output;
+    if (impl().pipeline->options().driver == Driver::autograd) {
+        return AutogradRun(impl().pipeline, input, purpose).forward();
     }
-    const auto run = std::make_shared<StepRun>(impl_->pipeline, input, purpose);
-    Tensors output = run->forward();
-    leaves.check();
-    return attach_to_graph(run, input, impl_->pipeline->trained_parameters(), std::move(output));
+    const auto run = std::make_shared<StepRun>(impl().pipeline, input, purpose);
+    Tensors output = attach_to_graph(run, input, impl().pipeline->trained_parameters(), run->forward());
+    run->guard_input(input);
+    return output;
 }
 
 at::Tensor GPipe::forward(const at::Tensor& input) {
@@ -170,25 +149,25 @@ at::Tensor GPipe::forward(const at::Tensor& input) {
 }
 
 at::Tensor GPipe::step(const Tensors& input, const Tensors& target, const LossFunction& loss) {
+    const AtWork at_work;
     if (!loss) {
         throw UsageError("step is given no loss function; it goes backward from a loss; pass one");
     }
     if (!at::GradMode::is_enabled()) {
         throw UsageError("step is called under no_grad; it computes gradients; turn them on, or use forward()");
     }
-    if (!impl_->pipeline->has_trainable_parameters() && !any_requires_grad(input)) {
+    if (!impl().pipeline->has_trainable_parameters() && !any_requires_grad(input)) {
         throw UsageError(
             "step is called where no parameter and no input requires a gradient; it computes gradients; let one "
             "require it, or use forward()");
     }
-    if (impl_->pipeline->options().driver == Driver::autograd) {
-        return AutogradRun(impl_->pipeline, input, RunFor::training).step(target, loss);
+    if (impl().pipeline->options().driver == Driver::autograd) {
+        return AutogradRun(impl().pipeline, input, RunFor::training).step(target, loss);
     }
-    const UnchangedLeaves leaves(input);
-    StepRun run(impl_->pipeline, input, RunFor::training);
+    StepRun run(impl().pipeline, input, RunFor::training);
     at::Tensor value = run.step(target, loss);
-    leaves.check();
     go_on_backward(input, run.take_input_gradients());
+    run.guard_input(input);
     return value;
 }
 
@@ -212,11 +191,11 @@ std::vector<at::Tensor> GPipe::parameters() const {
 }
 
 NamedTensors GPipe::named_parameters() const {
-    return impl_->named(&Layer::parameters);
+    return impl().named(&Layer::parameters);
 }
 
 NamedTensors GPipe::named_buffers() const {
-    return impl_->named(&Layer::buffers);
+    return impl().named(&Layer::buffers);
 }
 
 NamedTensors GPipe::state_dict() const {
@@ -256,11 +235,11 @@ torch::serialize::InputArchive& operator>>(torch::serialize::InputArchive& archi
 }
 
 void GPipe::train(bool on) {
-    impl_->pipeline->train(on);
+    impl().pipeline->train(on);
 }
 
 bool GPipe::is_training() const {
-    return impl_->pipeline->is_training();
+    return impl().pipeline->is_training();
 }
 
 void GPipe::to(at::ScalarType dtype) {
@@ -286,7 +265,7 @@ void GPipe::zero_grad() {
 }
 
 const std::vector<LayerInfo>& GPipe::layers() const {
-    return impl_->layers;
+    return impl().layers;
 }
 const LayerInfo& GPipe::operator[](std::size_t layer) const {
     if (layer >= size()) {
@@ -296,28 +275,28 @@ const LayerInfo& GPipe::operator[](std::size_t layer) const {
     return layers()[layer];
 }
 const std::vector<PartitionInfo>& GPipe::partitions() const {
-    return impl_->partitions;
+    return impl().partitions;
 }
 std::shared_ptr<const TaskGraph> GPipe::task_graph(std::int64_t batch) const {
-    return impl_->pipeline->graph(static_cast<int>(micro_batch_sizes(batch, chunks()).size()), true);
+    return impl().pipeline->graph(static_cast<int>(micro_batch_sizes(batch, chunks()).size()), true);
 }
 
 const Balance& GPipe::balance() const {
-    return impl_->pipeline->balance();
+    return impl().pipeline->balance();
 }
 const std::vector<std::string>& GPipe::devices() const {
-    return impl_->pipeline->options().devices;
+    return impl().pipeline->options().devices;
 }
 std::int64_t GPipe::chunks() const {
-    return impl_->pipeline->options().chunks;
+    return impl().pipeline->options().chunks;
 }
 Checkpoint GPipe::checkpoint() const {
-    return impl_->pipeline->options().checkpoint;
+    return impl().pipeline->options().checkpoint;
 }
 std::int32_t GPipe::next_step() const {
-    return impl_->pipeline->next_step();
+    return impl().pipeline->next_step();
 }
 std::optional<Failure> GPipe::last_failure() const {
-    return impl_->pipeline->last_failure();
+    return impl().pipeline->last_failure();
 }
 }  // namespace pipescope

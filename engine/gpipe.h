@@ -91,7 +91,10 @@ struct PartitionInfo {
 /// A model without layers is the identity: give it an empty balance.
 /// Threading: one caller at a time. Lanes are worker threads owned by the model; they end with it.
 /// Errors: BalanceError, UsageError, EngineError for what is asked wrongly; a layer's exception reaches the caller
-/// unchanged, the first in schedule order, and the model can be used again.
+/// unchanged, the first in schedule order, and the model can be used again. A model that was moved from throws
+/// UsageError from every method.
+/// exit() may be called while other threads run models: each stops for good behind its current task, and runs no
+/// destructors.
 /// Source: torchgpipe (arXiv 2004.09910), section 3; backward is scheduled here, not discovered by autograd.
 class GPipe {
 public:
@@ -160,7 +163,9 @@ public:
 
 private:
     struct Impl;
-    std::unique_ptr<Impl> impl_;
+    Impl& impl() const;
+
+    std::unique_ptr<Impl> impl_;  // null once moved from
 };
 
 torch::serialize::OutputArchive& operator<<(torch::serialize::OutputArchive& archive, const GPipe& model);

@@ -1,6 +1,7 @@
 #include "engine/lanes.h"
 
 #include "engine/engine_error.h"
+#include "engine/process_end.h"
 
 #include <latch>
 #include <string>
@@ -17,6 +18,7 @@ Lanes::Lanes(int count, std::function<void()> at_start) : at_start_(std::move(at
         workers_.push_back(make_worker(lane, started));
     }
     started.wait();
+    prepare_process_end();
 }
 
 std::unique_ptr<Worker> Lanes::make_worker(int lane, std::latch& started) {
@@ -45,14 +47,30 @@ void Lanes::run(const std::function<void(LaneId)>& job) {
             "the model was built before this process was forked from another; a fork takes no lane's "
             "thread along; build the model after the fork");
     }
-    const std::lock_guard lock(turn_);
+    const std::unique_lock lock = take_turn();
     std::latch ended(count());
     for (int lane = 0; lane < count(); ++lane) {
-        workers_[static_cast<std::size_t>(lane)]->post([&job, &ended, lane] {
+        workers_[static_cast<std::size_t>(lane)]->post([&job, &ended, lane, in_exit = is_thread_in_exit()] {
+            const OnBehalf of_exit(in_exit);
             job(LaneId{lane});
             ended.count_down();
         });
     }
+    const AtRest until_lanes_are_done;
     ended.wait();
+    prepare_process_end();
+}
+
+std::unique_lock<std::mutex> Lanes::take_turn() {
+    const AtRest until_it_comes;
+    std::unique_lock lock(turn_, std::defer_lock);
+    if (!is_thread_in_exit()) {
+        lock.lock();
+    } else if (!lock.try_lock()) {
+        throw EngineError(
+            "the model is run while the process ends, and another thread was stopped in the midst of a run; end the "
+            "training threads before exit()");
+    }
+    return lock;
 }
 }  // namespace pipescope

@@ -13,7 +13,7 @@ namespace pipescope {
 /// The workers of a model, one for each lane, named "lane 0", "lane 1", ...
 /// Threading: run() may be called from any thread; calls take turns. From inside a lane of the same model it throws
 /// EngineError, since the lane would wait for itself; and in a process forked from that which made them, since threads
-/// do not live on there.
+/// do not live on there. Once exit() runs, run() does not return to any thread but that of exit().
 class Lanes {
 public:
     /// `at_start` runs first on each lane's thread; the constructor returns when all have done so.
@@ -29,6 +29,7 @@ public:
 
 private:
     std::unique_ptr<Worker> make_worker(int lane, std::latch& started);
+    std::unique_lock<std::mutex> take_turn();
 
     std::function<void()> at_start_;
     std::mutex turn_;  // two callers' jobs interleaved on two lanes could wait for each other for ever

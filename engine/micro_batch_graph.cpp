@@ -1,5 +1,6 @@
 #include "engine/micro_batch_graph.h"
 
+#include "engine/engine_error.h"
 #include "engine/graph_walk.h"
 #include "engine/hidden_order.h"
 
@@ -18,19 +19,27 @@ public:
 
     torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
         tell_taken_over(this);
+        if (!awaits_) {
+            throw EngineError(
+                "a layer carries a tensor that requires a gradient from one micro-batch or step to another; each goes "
+                "backward by itself, so a gradient would get lost; detach() what a layer keeps, or use chunks 1");
+        }
         gradients_ = std::move(gradients);
         tell_handed_over(this);
         return {};
     }
     std::string name() const override { return "PartitionInput"; }
 
+    void await() { awaits_ = true; }
     Tensors take() {
         tell_taken_over(this);
+        awaits_ = false;
         return std::exchange(gradients_, {});
     }
 
 private:
     Tensors gradients_;
+    bool awaits_ = false;  // while its own micro-batch goes backward
 };
 
 namespace {
@@ -75,6 +84,9 @@ Tensors MicroBatchGraph::backward(Tensors gradients) {
     }
     ends_.clear();
     gradients.clear();
+    if (catcher_) {
+        catcher_->await();
+    }
     if (!ends.empty()) {
         // Not torch::autograd::backward(): it wants the output tensors, which are gone.
         run_backward(ends, std::move(end_gradients));

@@ -28,7 +28,8 @@ public:
 
     /// Runs the graph backward in the calling thread, adding to the parameters' .grad, and frees it.
     /// `gradients` belong to the outputs, in their order; undefined where there is none. Returns those of the inputs,
-    /// undefined where there is none.
+    /// undefined where there is none. Throws EngineError where it reaches the inputs of another graph: a layer kept a
+    /// tensor of another micro-batch.
     Tensors backward(Tensors gradients);
 
 private:

@@ -74,8 +74,8 @@ Partition::Partition(PartitionId id, LayerId first, std::vector<ModelLayer> laye
             parameters_.push_back(tensor);
         }
         for (const auto& [name, tensor] : each.layer->buffers()) {
-            if (tensor.defined() && is_statistic(name)) {
-                statistics_.push_back(tensor);
+            if (tensor.defined()) {
+                (is_statistic(name) ? statistics_ : other_buffers_).push_back(tensor);
             }
         }
     }
@@ -138,6 +138,22 @@ Tensors Partition::forward(Tensors inputs, const RandomPlace& place, LayerId& ru
     if (deferred_) {
         collecting.emplace(*deferred_);
     }
+    std::vector<std::uint32_t> buffers_before;
+    std::transform(other_buffers_.begin(), other_buffers_.end(), std::back_inserter(buffers_before), version_of);
+    Tensors outputs = forward_checked(std::move(inputs), place, running);
+    find_changed_buffers(buffers_before);
+    return outputs;
+}
+
+void Partition::find_changed_buffers(const std::vector<std::uint32_t>& versions_before) {
+    std::vector<at::Tensor> unchanged;
+    for (std::size_t k = 0; k < other_buffers_.size(); ++k) {
+        (version_of(other_buffers_[k]) == versions_before[k] ? unchanged : statistics_).push_back(other_buffers_[k]);
+    }
+    other_buffers_ = std::move(unchanged);
+}
+
+Tensors Partition::forward_checked(Tensors inputs, const RandomPlace& place, LayerId& running) {
     if (!is_checkpointing()) {
         const Tensors shared = at::GradMode::is_enabled() ? those_sharing_storage(inputs) : Tensors{};
         const std::uint64_t before = versions(shared);

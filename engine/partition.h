@@ -45,7 +45,7 @@ public:
     /// Runs the layers under the grad mode of the thread. Sets `running` to each layer before it starts, so that the
     /// caller knows which one threw. Throws LayerError where a layer returns no tensors or changes the inputs in place.
     Tensors forward(Tensors inputs, const RandomPlace& place, LayerId& running);
-    /// The same again, without a trace in running statistics: they have seen the micro-batch already.
+    /// The same again, without a trace in the buffers that a forward changes: they have seen the micro-batch already.
     Tensors recompute(Tensors inputs, const RandomPlace& place, LayerId& running);
 
     /// From now on batch norms track mini-batches, not micro-batches.
@@ -62,13 +62,16 @@ public:
 
 private:
     Tensors run(Tensors values, const RandomPlace& place, LayerId& running);
+    Tensors forward_checked(Tensors inputs, const RandomPlace& place, LayerId& running);
+    void find_changed_buffers(const std::vector<std::uint32_t>& versions_before);
 
     PartitionId id_;
     LayerId first_;
     std::vector<ModelLayer> layers_;
     PartitionSkips skips_;
     std::vector<at::Tensor> parameters_;
-    std::vector<at::Tensor> statistics_;  // buffers that a forward changes
+    std::vector<at::Tensor> statistics_;     // buffers that a forward changes
+    std::vector<at::Tensor> other_buffers_;  // that no forward has changed so far
     std::optional<DeferredBatchNorm> deferred_;
 };
 }  // namespace pipescope

@@ -23,13 +23,19 @@ std::uint32_t version_of(const at::Tensor& tensor) {
     return tensor.defined() && !tensor.is_inference() ? static_cast<std::uint32_t>(tensor._version()) : 0;
 }
 
-RecomputeInputs::RecomputeInputs(Tensors inputs) : inputs_(std::move(inputs)) {
+RecomputeInputs::RecomputeInputs(Tensors inputs, bool trains) : inputs_(std::move(inputs)), trains_(trains) {
     for (const at::Tensor& input : inputs_) {
         versions_.push_back(version_of(input));
     }
 }
 
-Tensors RecomputeInputs::take(const Partition& partition) {
+Tensors RecomputeInputs::take(const Partition& partition, bool trains) {
+    if (trains != trains_) {
+        throw EngineError("the model was in " + std::string(trains_ ? "train" : "eval") +
+                          " mode in forward and is in " + (trains ? "train" : "eval") +
+                          " mode in backward; a checkpointed micro-batch is computed again, in one mode; switch back "
+                          "first, go backward before you switch, or use checkpoint never");
+    }
     for (std::size_t k = 0; k < inputs_.size(); ++k) {
         if (version_of(inputs_[k]) != versions_[k]) {
             throw EngineError(name_of(k, partition) + " was changed in place between forward and backward (version " +

@@ -13,14 +13,17 @@ class Partition;
 class RecomputeInputs {
 public:
     RecomputeInputs() = default;
-    explicit RecomputeInputs(Tensors inputs);
+    /// `trains`: whether the model is in training mode, not in eval mode.
+    RecomputeInputs(Tensors inputs, bool trains);
 
-    /// The inputs of `partition`, once. Throws EngineError where one was changed in place since the forward.
-    Tensors take(const Partition& partition);
+    /// The inputs of `partition`, once. Throws EngineError where one was changed in place since the forward, or where
+    /// the model has changed its mode.
+    Tensors take(const Partition& partition, bool trains);
 
 private:
     Tensors inputs_;
     std::vector<std::uint32_t> versions_;
+    bool trains_ = false;
 };
 
 /// How often a tensor was changed in place; 0 where nobody counts.

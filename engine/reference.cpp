@@ -1,5 +1,7 @@
 #include "engine/reference.h"
 
+#include "engine/gradient_needs.h"
+#include "engine/input_versions.h"
 #include "engine/mini_batch.h"
 #include "engine/model_layers.h"
 #include "schedule/micro_batches.h"
@@ -28,11 +30,14 @@ PlainModel::PlainModel(torch::nn::Sequential module, PlainOptions options) : Pla
 Tensors PlainModel::forward(const Tensors& input) {
     const std::int32_t step = next_step_++;
     std::vector<Tensors> micro_batches = split(input, micro_batch_sizes(batch_size(input), options_.chunks));
+    // Where autograd knows that the micro-batches are views, torch counts their changes apart itself.
+    InputVersions versions = any_requires_grad(input) ? InputVersions() : InputVersions(input, micro_batches, false);
     for (std::size_t i = 0; i < micro_batches.size(); ++i) {
         LayerId running;
         micro_batches[i] = layers_.forward(micro_batches[i],
                                            {options_.seed, step, MicroBatchId{static_cast<std::int64_t>(i)}}, running);
     }
+    versions.tell_input();
     return gather(std::move(micro_batches));
 }
 

@@ -36,8 +36,10 @@ public:
     NamedTensors named_buffers() const;
     void train(bool on = true);
     void to(at::ScalarType dtype);
-    /// As GPipe::next_step(): counts the forwards.
+    /// As GPipe::next_step(), but counts every forward.
     std::int32_t next_step() const noexcept { return next_step_; }
+    /// Makes the next forward draw the random numbers of a pipeline's step of that number.
+    void set_next_step(std::int32_t step) noexcept { next_step_ = step; }
 
 private:
     PlainModel(std::vector<ModelLayer> layers, PlainOptions options);

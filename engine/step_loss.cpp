@@ -1,15 +1,13 @@
 #include "engine/step_loss.h"
 
 #include "engine/engine_error.h"
-#include "engine/graph_walk.h"
+#include "engine/micro_batch_graph.h"
 #include "engine/mini_batch.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/ones_like.h>
 #include <c10/core/DispatchKeySet.h>
-#include <torch/csrc/autograd/edge.h>
-#include <torch/csrc/autograd/variable.h>
 
 #include <numeric>
 #include <string>
@@ -62,22 +60,19 @@ Tensors StepLoss::run(int micro_batch, const Tensors& outputs) {
     const at::AutoGradMode grad_mode(true);
     const bool is_part = !weights_.empty();
     const auto i = static_cast<std::size_t>(micro_batch);
-    at::Tensor loss = function_(outputs, is_part ? targets_[i] : target_);
+    MicroBatchGraph graph;
+    at::Tensor loss = function_(graph.open(outputs), is_part ? targets_[i] : target_);
     check_loss(loss);
     if (is_part && weights_[i] != 1.0) {
         loss = loss * weights_[i];
     }
-    {
-        // As in the backward of the layers: autocast chose in the forward.
-        const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
-        run_backward({torch::autograd::impl::gradient_edge(loss)}, {at::ones_like(loss)});
-    }
+    graph.close({loss});
     // A loss that was reduced in place keeps the storage of all its values: a clone is one number.
     value_ = value_.defined() ? value_ + loss.detach() : loss.detach().clone();
-    Tensors gradients;
-    for (const at::Tensor& leaf : outputs) {
-        gradients.push_back(leaf.requires_grad() ? std::exchange(leaf.mutable_grad(), at::Tensor()) : at::Tensor());
-    }
-    return gradients;
+    const at::Tensor one = at::ones_like(loss);
+    loss = at::Tensor();
+    // As in the backward of the layers: autocast chose in the forward.
+    const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
+    return graph.backward({one});
 }
 }  // namespace pipescope

@@ -4,6 +4,7 @@
 #include "engine/mini_batch.h"
 #include "engine/parameter_hooks.h"
 #include "engine/pipeline.h"
+#include "engine/process_end.h"
 #include "engine/step_loss.h"
 #include "engine/step_streams.h"
 #include "engine/step_tasks.h"
@@ -27,6 +28,7 @@ public:
     Tensors backward(const Tensors& output_gradients);
     at::Tensor step(const Tensors& target, const GPipe::LossFunction& loss);
     Tensors take_input_gradients();
+    void guard_input(const Tensors& input) { tasks_.tensors().input_versions().guard(input); }
 
 private:
     enum class Part { forward, backward, all };
@@ -115,10 +117,17 @@ void StepRun::Impl::run(Part part) {
     if (streams_) {
         pipeline_->devices().begin(tasks_.tensors().input_part(0));
     }
+    InputVersions& versions = tasks_.tensors().input_versions();
+    if (part == Part::backward) {
+        versions.tell_parts();
+    }
     pipeline_->lanes().run([this, part](LaneId lane) {
         run_lane(lane, part);
         gate_.leave(lane);
     });
+    if (part != Part::backward) {
+        versions.tell_input();
+    }
     if (streams_) {
         join_caller();
     }
@@ -160,6 +169,7 @@ void StepRun::Impl::run_lane(LaneId lane, Part part) {
         if (!gate_.wait(task)) {
             return;
         }
+        const AtWork at_work;
         TaskIndex current = task;
         LayerId running{-1};
         try {
@@ -231,5 +241,8 @@ at::Tensor StepRun::step(const Tensors& target, const GPipe::LossFunction& loss)
 }
 Tensors StepRun::take_input_gradients() {
     return impl_->take_input_gradients();
+}
+void StepRun::guard_input(const Tensors& input) const {
+    impl_->guard_input(input);
 }
 }  // namespace pipescope

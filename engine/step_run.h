@@ -39,6 +39,8 @@ public:
     at::Tensor step(const Tensors& target, const GPipe::LossFunction& loss);
     /// Behind step(), once: gradients of the input; undefined where it wants none, or got none.
     Tensors take_input_gradients();
+    /// Behind forward() or step(), when the caller's edges to the input were taken: see InputVersions::guard().
+    void guard_input(const Tensors& input) const;
 
 private:
     class Impl;

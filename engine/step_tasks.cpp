@@ -16,7 +16,8 @@ namespace pipescope {
 StepTasks::StepTasks(Pipeline& pipeline, StepKind kind, const Tensors& input, std::vector<std::int64_t> sizes)
     : pipeline_(pipeline),
       kind_(kind),
-      tensors_(pipeline.skips(), static_cast<int>(pipeline.partitions().size()), std::move(sizes)) {
+      tensors_(pipeline.skips(), static_cast<int>(pipeline.partitions().size()), std::move(sizes)),
+      handed_on_(pipeline.partitions().size()) {
     tensors_.set_input(input, kind_.trains);
 }
 
@@ -48,6 +49,7 @@ void StepTasks::run_loss(const TaskKey& key, StepLoss& loss) {
     const bool whole = key.micro_batch < 0;
     const Tensors outputs = whole ? tensors_.gather_outputs() : tensors_.take_outputs(key.micro_batch);
     Tensors gradients = loss.run(key.micro_batch, outputs);
+    tensors_.input_versions().tell_parts();  // the loss may have changed the input, as its target
     if (whole) {
         tensors_.set_output_gradients(gradients);
     } else {
@@ -74,7 +76,13 @@ void StepTasks::run_forward(int micro_batch, int partition, LayerId& running) {
         const at::AutoGradMode grad_mode(true);
         MicroBatchGraph& graph = tensors_.graph(micro_batch, partition);
         inputs = graph.open(inputs);
+        const Tensors given = partition == 0 ? inputs : Tensors{};
         const Tensors outputs = layers.forward(std::move(inputs), place_of(micro_batch), running);
+        if (partition == 0) {
+            tensors_.input_versions().note_history(micro_batch, given);
+        }
+        tensors_.input_versions().check(micro_batch);
+        handed_on_[static_cast<std::size_t>(partition)].add(layers, micro_batch, outputs);
         graph.close(outputs);
         tensors_.hand_on(micro_batch, partition, boundary(outputs, false));
         return;
@@ -83,9 +91,11 @@ void StepTasks::run_forward(int micro_batch, int partition, LayerId& running) {
     // Without a graph nobody knows which output would require a gradient; any that can may.
     const bool may_require = kind_.trains && (layers.trains() || any_requires_grad(inputs));
     if (kind_.trains) {
-        tensors_.kept_inputs(micro_batch, partition) = RecomputeInputs(inputs);
+        tensors_.kept_inputs(micro_batch, partition) = RecomputeInputs(inputs, pipeline_.is_training());
     }
     const Tensors outputs = layers.forward(std::move(inputs), place_of(micro_batch), running);
+    tensors_.input_versions().check(micro_batch);
+    handed_on_[static_cast<std::size_t>(partition)].add(layers, micro_batch, outputs);
     tensors_.hand_on(micro_batch, partition, boundary(outputs, may_require));
 }
 
@@ -106,7 +116,7 @@ void StepTasks::run_recompute(int micro_batch, int partition, LayerId& running) 
     const at::AutoGradMode grad_mode(true);
     MicroBatchGraph& graph = tensors_.graph(micro_batch, partition);
     Partition& layers = partition_at(partition);
-    Tensors inputs = graph.open(tensors_.kept_inputs(micro_batch, partition).take(layers));
+    Tensors inputs = graph.open(tensors_.kept_inputs(micro_batch, partition).take(layers, pipeline_.is_training()));
     graph.close(layers.recompute(std::move(inputs), place_of(micro_batch), running));
 }
 

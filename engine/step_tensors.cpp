@@ -59,7 +59,10 @@ void StepTensors::set_input(const Tensors& input, bool trains) {
                 part[k].set_requires_grad(true);
             }
         }
-        cell(i, 0).inputs = std::move(part);
+    }
+    input_versions_ = InputVersions(input, parts, trains);
+    for (int i = 0; i < num_micro_batches(); ++i) {
+        cell(i, 0).inputs = std::move(parts[static_cast<std::size_t>(i)]);
     }
     for (std::size_t k = 0; k < input.size(); ++k) {
         input_.push_back(trains && input[k].requires_grad() ? std::move(leaves[k]) : at::Tensor());

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/input_versions.h"
 #include "engine/layer.h"
 #include "engine/micro_batch_graph.h"
 #include "engine/recompute_inputs.h"
@@ -30,6 +31,7 @@ public:
     void set_input(const Tensors& input, bool trains);
     /// A micro-batch's part of the input, in its place, until the first partition takes it.
     Tensors& input_part(int micro_batch) { return cell(micro_batch, 0).inputs; }
+    InputVersions& input_versions() noexcept { return input_versions_; }
     /// What (i, j) computes from: incoming skips, then the partition before's outputs. Throws EngineError where a skip
     /// was changed on its way.
     Tensors take_inputs(int micro_batch, int partition);
@@ -84,5 +86,6 @@ private:
     std::vector<std::vector<std::int64_t>> output_sizes_;  // first dimensions of each gathered output's parts
     std::vector<Tensors> input_gradients_;                 // per micro-batch
     Tensors input_;                                        // the input, detached, where it wants a gradient
+    InputVersions input_versions_;
 };
 }  // namespace pipescope

@@ -1,5 +1,6 @@
 #include "engine/worker.h"
 
+#include "engine/process_end.h"
 #include "engine/task_ranges.h"
 
 #include <pthread.h>
@@ -25,6 +26,10 @@ Worker::~Worker() {
     }
     {
         const std::lock_guard lock(running_->mutex);
+        if (is_thread_in_exit() && running_->is_busy) {
+            static_cast<void>(running_.release());
+            return;
+        }
         running_->ending = true;
     }
     running_->posted.notify_one();
@@ -52,8 +57,11 @@ void Worker::Running::run() {
         }
         const Job job = std::move(jobs.front());
         jobs.pop_front();
+        is_busy = true;
         lock.unlock();
         job();
+        lock.lock();
+        is_busy = false;
     }
 }
 }  // namespace pipescope

@@ -14,7 +14,8 @@ namespace pipescope {
 /// A named thread that runs what it is handed, one job after the other, in the order of post().
 /// Threading: post() may be called from any thread but the worker's own destructor's. Jobs must not throw.
 /// Ownership: the destructor runs what is still queued, then joins. In a process forked from the worker's own there is
-/// no such thread: there the destructor leaves everything as it is.
+/// no such thread: there the destructor leaves everything as it is; so it does with a worker that was stopped in the
+/// midst of a job when the process ended.
 class Worker {
 public:
     using Job = std::function<void()>;
@@ -36,6 +37,7 @@ private:
         std::condition_variable posted;
         std::deque<Job> jobs;  // guarded by mutex
         bool ending = false;   // guarded by mutex
+        bool is_busy = false;  // guarded by mutex
         std::thread thread = {};
 
         void run();

@@ -3,11 +3,13 @@
 #include "engine/autograd_driver/backward_span.h"
 #include "engine/autograd_driver/dependency.h"
 #include "engine/autograd_driver/graph_node.h"
+#include "engine/chosen_gradients.h"
 #include "engine/gradient_needs.h"
 #include "engine/hidden_order.h"
 #include "engine/leaf_gradients.h"
 #include "engine/mini_batch.h"
 #include "engine/pipeline.h"
+#include "engine/process_end.h"
 #include "engine/step_loss.h"
 #include "engine/task_span.h"
 #include "schedule/gpipe_schedule.h"
@@ -43,15 +45,16 @@ std::vector<torch::autograd::Edge> edges_of(const Tensors& tensors) {
 }  // namespace
 
 AutogradRun::AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFor purpose)
-    : pipeline_(*pipeline) {
+    : input_(input), pipeline_(*pipeline), handed_on_(pipeline_.partitions().size()) {
     const std::vector<std::int64_t> sizes = micro_batch_sizes(batch_size(input), pipeline_.options().chunks);
     m_ = static_cast<int>(sizes.size());
     graph_ = pipeline_.graph(m_, true);
     const StepNumber number = pipeline_.take_number(purpose == RunFor::training);
+    std::vector<Tensors> parts = split(input, sizes);
     forward_ = std::make_shared<const AutogradForward>(
         AutogradForward{std::move(pipeline), std::make_shared<at::ThreadLocalState>(), number.step, number.random_step,
-                        std::make_shared<OddException>()});
-    for (Tensors& part : split(input, sizes)) {
+                        std::make_shared<OddException>(), std::make_shared<InputVersions>(input, parts, true)});
+    for (Tensors& part : parts) {
         fronts_.push_back({.tensors = std::move(part), .skips = std::vector<Skip>(pipeline_.skips().skips().size())});
     }
 }
@@ -83,6 +86,8 @@ Tensors AutogradRun::forward() {
         }
     }
     hand_over();
+    forward_->input_versions->tell_input();
+    forward_->input_versions->guard(input_);
     std::vector<Tensors> outputs;
     for (Front& front : fronts_) {
         outputs.push_back(std::move(front.tensors));
@@ -220,6 +225,7 @@ void AutogradRun::run_on_lane(LaneId lane, const std::vector<int>& micro_batch_o
     if (micro_batch < 0) {
         return;
     }
+    const AtWork at_work;
     const at::ThreadLocalStateGuard as_caller(*forward_->caller);
     at::autocast::set_autocast_cache_enabled(false);  // its casts would outlive the micro-batch
     const TaskKey key = forward_->key(TaskKind::forward, MicroBatchId{micro_batch},
@@ -258,7 +264,11 @@ void AutogradRun::run_forward(int micro_batch, int partition, LayerId& running) 
         inputs = send_through(
             "PartitionInput", [](const Tensors&) { close_backward_span(); }, inputs);
         const std::vector<torch::autograd::Edge> own_start = edges_of(inputs);
+        const Tensors given = partition == 0 ? inputs : Tensors{};
         const Tensors outputs = layers.forward(std::move(inputs), place, running);
+        if (partition == 0) {
+            forward_->input_versions->note_history(micro_batch, given);
+        }
         const std::vector<torch::autograd::Edge> own_ends = edges_of(outputs);  // a leaf's node lives by its edges
         own_leaf_gradients(own_ends, own_start.empty() ? nullptr : own_start.front().function.get());
         // A parameter asked for alone would get this micro-batch's part of its gradient: others' nodes do not lead to
@@ -266,7 +276,8 @@ void AutogradRun::run_forward(int micro_batch, int partition, LayerId& running) 
         const bool others_are_checkpointed = is_checkpointed(0);
         front.outputs = send_through(
             "PartitionOutput",
-            [=](const Tensors&) {
+            [=, versions = forward_->input_versions](const Tensors&) {
+                versions->tell_parts();
                 if (others_are_checkpointed) {
                     refuse_chosen_gradients();
                 }
@@ -287,6 +298,8 @@ void AutogradRun::run_forward(int micro_batch, int partition, LayerId& running) 
                                               inputs, front.outputs);
         }
     }
+    forward_->input_versions->check(micro_batch);
+    handed_on_[static_cast<std::size_t>(partition)].add(layers, micro_batch, front.outputs);
     front.outputs = wait_for_gradients(forward_, lane_of(partition), front.arrivals, front.outputs);
     if (micro_batch == m_ - 1) {
         layers.end_mini_batch();
@@ -329,6 +342,7 @@ void AutogradRun::rethrow_first_failure() {
         if (!pipeline_.devices().on_host()) {
             pipeline_.devices().abandon();
         }
+        forward_->input_versions->tell_input();
         fronts_.clear();
         pipeline_.set_last_failure(std::move(*failure));
         std::rethrow_exception(exception);

@@ -4,6 +4,7 @@
 #include "engine/autograd_driver/recomputation.h"
 #include "engine/first_failure.h"
 #include "engine/gpipe.h"
+#include "engine/handed_on.h"
 #include "engine/layer.h"
 #include "engine/stashed_version.h"
 #include "engine/step_run.h"
@@ -27,7 +28,7 @@ class Pipeline;
 /// Source: torchgpipe (arXiv 2004.09910), sections 3.2 and 3.3.
 class AutogradRun {
 public:
-    /// Throws EngineError where the input cannot be cut.
+    /// Throws EngineError where the input cannot be cut. Borrows the input.
     AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFor purpose);
 
     /// The gathered output, in the caller's graph.
@@ -66,6 +67,7 @@ private:
     void rethrow_first_failure();
     bool is_checkpointed(int micro_batch) const;
 
+    const Tensors& input_;
     std::shared_ptr<const AutogradForward> forward_;
     Pipeline& pipeline_;
     int m_;
@@ -73,5 +75,6 @@ private:
     std::vector<Front> fronts_;  // by micro-batch
     StreamEvent input_read_;
     FirstFailure failure_;
+    std::vector<HandedOn> handed_on_;  // by partition
 };
 }  // namespace pipescope

@@ -1,6 +1,7 @@
 #include "engine/autograd_driver/graph_node.h"
 
 #include "engine/hidden_order.h"
+#include "engine/process_end.h"
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -20,6 +21,7 @@ public:
     ~FunctionNode() override { tell_taken_over(this); }
 
     torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+        const AtWork at_work;
         tell_taken_over(this);
         torch::autograd::variable_list passed_on = functions_.backward(std::move(gradients));
         tell_handed_over(this);

@@ -3,6 +3,7 @@
 #include "engine/autograd_driver/backward_span.h"
 #include "engine/autograd_driver/dependency.h"
 #include "engine/autograd_driver/graph_node.h"
+#include "engine/chosen_gradients.h"
 #include "engine/engine_error.h"
 #include "engine/first_failure.h"
 #include "engine/gradient_needs.h"
@@ -15,7 +16,6 @@
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>
-#include <torch/csrc/autograd/graph_task.h>
 
 #include <exception>
 #include <utility>
@@ -46,7 +46,7 @@ Recomputation::Recomputation(std::shared_ptr<const AutogradForward> forward, Mic
     for (const at::Tensor& input : inputs) {
         detached.push_back(input.defined() ? input.detach().set_requires_grad(input.requires_grad()) : input);
     }
-    inputs_ = RecomputeInputs(std::move(detached));
+    inputs_ = RecomputeInputs(std::move(detached), forward_->pipeline->is_training());
     hooked_ = forward_->pipeline->partitions()[partition_.index()].trained_parameters();
     std::erase_if(hooked_, [](const at::Tensor& parameter) { return !has_hooks(parameter); });
 }
@@ -80,6 +80,7 @@ void Recomputation::compute_again() {
             "backward; call forward() again, or use checkpoint never");
     }
     close_backward_span();
+    forward_->input_versions->tell_parts();
     Pipeline& pipeline = *forward_->pipeline;
     const LaneId lane = pipeline.lane_of(partition_);
     const TaskKey key = forward_->key(TaskKind::recompute, micro_batch_, partition_);
@@ -91,7 +92,7 @@ void Recomputation::compute_again() {
     LayerId running{-1};
     try {
         Partition& partition = pipeline.partitions()[partition_.index()];
-        Tensors inputs = graph_.open(inputs_.take(partition));
+        Tensors inputs = graph_.open(inputs_.take(partition, pipeline.is_training()));
         graph_.close(partition.recompute(std::move(inputs), forward_->place(micro_batch_), running));
     } catch (...) {
         pipeline.set_last_failure(pipeline.failure_at(key, lane, running));
@@ -137,15 +138,6 @@ void Recomputation::release() {
     state_ = State::used;
     inputs_ = {};
     graph_ = {};
-}
-
-void refuse_chosen_gradients() {
-    const auto* const only_for = torch::autograd::get_current_graph_task_exec_info();
-    if (only_for != nullptr && !only_for->empty()) {
-        throw EngineError(
-            "autograd::grad and backward(inputs) cannot pass through a checkpointed micro-batch; its backward adds to "
-            "every parameter's .grad; call backward() and read .grad, or use checkpoint never");
-    }
 }
 
 Tensors attach_checkpoint(const std::shared_ptr<Recomputation>& recomputation, c10::Device lane, Tensors inputs,

@@ -1,5 +1,6 @@
 #pragma once
 
+#include "engine/input_versions.h"
 #include "engine/layer.h"
 #include "engine/micro_batch_graph.h"
 #include "engine/partition.h"
@@ -44,6 +45,7 @@ struct AutogradForward {
     std::int32_t step;
     std::int64_t random_step;  ///< as RandomPlace counts them
     std::shared_ptr<OddException> odd_exception;
+    std::shared_ptr<InputVersions> input_versions;
 
     RandomPlace place(MicroBatchId micro_batch) const;
     TaskKey key(TaskKind kind, MicroBatchId micro_batch, PartitionId partition) const;
@@ -79,9 +81,6 @@ private:
     MicroBatchGraph graph_;
     enum class State { waiting, recomputed, used } state_ = State::waiting;
 };
-
-/// Throws EngineError in a backward for chosen tensors alone, which a checkpointed micro-batch has no gradients for.
-void refuse_chosen_gradients();
 
 /// Puts the checkpoint's node behind what a forward without gradients returned: its backward runs the recomputed
 /// graph. Without a graph nobody knows which output would require a gradient; any that can does.

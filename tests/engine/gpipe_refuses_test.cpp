@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <torch/torch.h>
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace pipescope {
@@ -173,6 +175,58 @@ TEST(GPipeRefuses, ALayerThatRunsItsOwnModel) {
                 {.balance = {1}, .devices = cpus(1)});
     self = &model;
     expect_refused<EngineError>([&] { model.forward(samples(2)); }, "a lane cannot wait for itself", "another model");
+}
+
+TEST(GPipeRefuses, EveryUseOfAModelThatWasMovedFrom) {
+    GPipe model(dropout_mlp(), options({3, 3}));
+    GPipe owner = std::move(model);
+    const GPipe& moved = model;
+    const at::Tensor input = samples(4);
+    const auto loss = [](const Tensors& o, const Tensors& t) { return mean_square(o[0], t[0]); };
+    const std::vector<std::function<void()>> uses = {
+        [&] { model.forward(input); },
+        [&] { model.forward(Tensors{input}); },
+        [&] { model.step(input, samples(4, 4), mean_square); },
+        [&] { model.step({input}, {samples(4, 4)}, loss); },
+        [&] { moved.parameters(); },
+        [&] { moved.named_parameters(); },
+        [&] { moved.named_buffers(); },
+        [&] { moved.state_dict(); },
+        [&] { model.load_state_dict({}); },
+        [&] { model.train(); },
+        [&] { model.eval(); },
+        [&] { moved.is_training(); },
+        [&] { model.to(torch::kFloat32); },
+        [&] { model.zero_grad(); },
+        [&] { moved.layers(); },
+        [&] { moved.size(); },
+        [&] { moved.num_layers(); },
+        [&] { moved[0]; },
+        [&] { moved.begin(); },
+        [&] { moved.end(); },
+        [&] { moved.partitions(); },
+        [&] { moved.task_graph(4); },
+        [&] { moved.balance(); },
+        [&] { moved.devices(); },
+        [&] { moved.chunks(); },
+        [&] { moved.checkpoint(); },
+        [&] { moved.next_step(); },
+        [&] { moved.last_failure(); },
+        [&] {
+            torch::serialize::OutputArchive archive;
+            moved.save(archive);
+        },
+        [&] {
+            torch::serialize::InputArchive archive;
+            model.load(archive);
+        },
+    };
+    for (std::size_t k = 0; k < uses.size(); ++k) {
+        SCOPED_TRACE("use " + std::to_string(k));
+        expect_refused<UsageError>(uses[k], "the model was moved from", "use the one that it was moved to");
+    }
+    model = std::move(owner);
+    EXPECT_EQ(model.size(), 6u) << "it can be assigned to";
 }
 }  // namespace
 }  // namespace pipescope

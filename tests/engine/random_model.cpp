@@ -9,39 +9,79 @@
 #include <functional>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace pipescope::testing_support {
 namespace {
-using Operation = std::function<void(Tensors& values, SkipContext& skips)>;
+/// What a layer of one model has for itself.
+struct LayerState {
+    bool training = true;
+    NamedTensors buffers;
+};
+/// Changes a layer's values.
+using Operation = std::function<void(Tensors& values, SkipContext& skips, LayerState& state)>;
 using OnMatrix = std::function<at::Tensor(const at::Tensor&)>;
 
 class OperationLayer final : public Layer {
 public:
-    OperationLayer(std::vector<Operation> operations, SkipNames skips, NamedTensors parameters)
-        : operations_(std::move(operations)), skips_(std::move(skips)), parameters_(std::move(parameters)) {}
+    OperationLayer(std::vector<Operation> operations, SkipNames skips, NamedTensors parameters, int norms)
+        : operations_(std::move(operations)), skips_(std::move(skips)), parameters_(std::move(parameters)) {
+        for (int k = 0; k < norms; ++k) {
+            const std::string norm = "norm" + std::to_string(k) + ".";
+            state_.buffers.emplace_back(norm + "running_mean", torch::zeros({3}, torch::kFloat64));
+            state_.buffers.emplace_back(norm + "running_var", torch::ones({3}, torch::kFloat64));
+        }
+    }
 
     Tensors forward(const Tensors&) override { throw std::logic_error("a skip-aware layer is called without skips"); }
     SkipNames skips() const override { return skips_; }
     Tensors forward_with_skips(const Tensors& inputs, SkipContext& skips) override {
         Tensors values = inputs;
         for (const Operation& operation : operations_) {
-            operation(values, skips);
+            operation(values, skips, state_);
         }
         return values;
     }
     NamedTensors parameters() const override { return parameters_; }
-    NamedTensors buffers() const override { return {}; }
-    void train(bool) override {}
+    NamedTensors buffers() const override { return state_.buffers; }
+    void train(bool on) override { state_.training = on; }
     void to(at::ScalarType) override {}
 
 private:
     std::vector<Operation> operations_;
     SkipNames skips_;
     NamedTensors parameters_;
+    LayerState state_;
 };
 
-/// x + p per sample, in a node that is not LibTorch's. With one sample, the parameter's gradient is a view.
+/// (x) -> (x + p, tanh(x) q)
+class OneToTwoImpl final : public torch::nn::Module {
+public:
+    OneToTwoImpl(at::Tensor p, at::Tensor q)
+        : p_(register_parameter("p", p, p.requires_grad())), q_(register_parameter("q", q, q.requires_grad())) {}
+    std::tuple<at::Tensor, at::Tensor> forward(const at::Tensor& x) { return {x + p_, torch::tanh(x) * q_}; }
+
+private:
+    at::Tensor p_;
+    at::Tensor q_;
+};
+
+/// (x, y) -> (y, x p + q, y transposed)
+class TwoToThreeImpl final : public torch::nn::Module {
+public:
+    TwoToThreeImpl(at::Tensor p, at::Tensor q)
+        : p_(register_parameter("p", p, p.requires_grad())), q_(register_parameter("q", q, q.requires_grad())) {}
+    std::tuple<at::Tensor, at::Tensor, at::Tensor> forward(const at::Tensor& x, const at::Tensor& y) {
+        return {y, x.matmul(p_) + q_, y.transpose(1, 2)};
+    }
+
+private:
+    at::Tensor p_;
+    at::Tensor q_;
+};
+
+/// x + p for each sample, in a node that is not LibTorch's: with one sample the parameter's gradient is a view.
 struct AddToEach : torch::autograd::Function<AddToEach> {
     static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x, const at::Tensor& p) {
         return x + p;
@@ -55,10 +95,10 @@ struct AddToEach : torch::autograd::Function<AddToEach> {
 
 class Builder {
 public:
-    Builder(Choice& choice, bool draws) : choice_(choice), draws_(draws) {}
+    explicit Builder(Choice& choice) : choice_(choice) {}
 
     RandomModel build() {
-        model_.inputs = {Kind::matrix};
+        model_.inputs = {choice_.once_in(8) ? Kind::index : Kind::matrix};
         if (choice_.once_in(4)) {
             model_.inputs.push_back(choice_.once_in(3) ? Kind::index : Kind::matrix);
         }
@@ -77,6 +117,13 @@ private:
         skips_ = {};
         parameters_.clear();
         is_last_ = is_last;
+        norms_ = 0;
+        if (count(Kind::matrix) == 0) {
+            add_look_up();
+        }
+        if (!is_last && choice_.once_in(8) && add_module()) {
+            return;
+        }
         if (is_last) {
             while (!under_way_.empty()) {
                 add_pop();
@@ -88,19 +135,66 @@ private:
         if (is_last) {
             add_outputs();
         }
-        model_.layers.push_back({"layer", [operations = operations_, skips = skips_, parameters = parameters_] {
-                                     return std::make_unique<OperationLayer>(operations, skips, parameters);
-                                 }});
+        model_.layers.push_back(
+            {"layer", [operations = operations_, skips = skips_, parameters = parameters_, norms = norms_] {
+                 return std::make_unique<OperationLayer>(operations, skips, parameters, norms);
+             }});
         under_way_.insert(under_way_.end(), stashed_here_.begin(), stashed_here_.end());
         stashed_here_.clear();
     }
 
-    at::Tensor parameter(at::IntArrayRef shape) {
+    /// A module that returns a tuple; false where no module takes the values as they are.
+    bool add_module() {
+        const bool is_one = kinds_ == std::vector<Kind>{Kind::matrix};
+        const bool are_two = kinds_ == std::vector<Kind>{Kind::matrix, Kind::matrix};
+        if (!operations_.empty() || (!is_one && !are_two)) {
+            return false;
+        }
+        const at::Tensor p = parameter({3, 3});
+        const at::Tensor q = parameter({3});
+        model_.layers.push_back({"module", [p, q, is_one] {
+                                     return module_layer(
+                                         is_one ? torch::nn::AnyModule(std::make_shared<OneToTwoImpl>(p, q))
+                                                : torch::nn::AnyModule(std::make_shared<TwoToThreeImpl>(p, q)));
+                                 }});
+        kinds_.assign(is_one ? 2 : 3, Kind::matrix);
+        return true;
+    }
+
+    /// Of numbers alone: a matrix for each.
+    void add_look_up() {
+        const at::Tensor table = parameter({2, 9}, Hooks::none);
+        const bool stays = choice_.once_in(2);
+        operations_.push_back([=](Tensors& values, SkipContext&, LayerState&) {
+            values.insert(values.begin(), torch::embedding(table, values[0]).view({-1, 3, 3}));
+            if (!stays) {
+                values.erase(values.begin() + 1);
+            }
+        });
+        kinds_.insert(kinds_.begin(), Kind::matrix);
+        if (!stays) {
+            kinds_.erase(kinds_.begin() + 1);
+        }
+    }
+
+    enum class Hooks { none, allowed };
+    at::Tensor parameter(at::IntArrayRef shape, Hooks hooks = Hooks::allowed) {
+        if (choice_.once_in(6)) {
+            for (const auto& [name, own] : parameters_) {
+                if (own.sizes() == shape) {
+                    return own;  // used twice in this layer
+                }
+            }
+        }
         at::Tensor made = torch::randn(shape, torch::kFloat64) * 0.5;
         if (made.dim() == 2 && made.size(0) == made.size(1) && choice_.once_in(4)) {
             made = made.t();  // a leaf that is not contiguous
         }
         made.set_requires_grad(!choice_.once_in(5));
+        if (hooks == Hooks::allowed && made.requires_grad() && choice_.once_in(16)) {
+            // Not linear, so that it must see the sum over micro-batches.
+            made.register_hook([](const at::Tensor& gradient) { return gradient * gradient.abs() * 0.1; });
+        }
         parameters_.emplace_back("p" + std::to_string(model_.parameters.size()), made);
         model_.parameters.push_back(made);
         return made;
@@ -117,22 +211,23 @@ private:
     int count(Kind kind) const { return static_cast<int>(std::count(kinds_.begin(), kinds_.end(), kind)); }
 
     void on(std::size_t place, OnMatrix function) {
-        operations_.push_back([place, function = std::move(function)](Tensors& values, SkipContext&) {
+        operations_.push_back([place, function = std::move(function)](Tensors& values, SkipContext&, LayerState&) {
             values[place] = function(values[place]);
         });
     }
     void push(std::size_t from, Kind kind, OnMatrix function) {
-        operations_.push_back([from, function = std::move(function)](Tensors& values, SkipContext&) {
+        operations_.push_back([from, function = std::move(function)](Tensors& values, SkipContext&, LayerState&) {
             values.push_back(function(values[from]));
         });
         kinds_.push_back(kind);
     }
 
     void add_operation() {
-        switch (choice_.below(14)) {
+        switch (choice_.below(15)) {
             case 0:
             case 1:
             case 2: add_parameter(); break;
+            case 14: add_norm(); break;
             case 3: add_shape(); break;
             case 4: add_elementwise(); break;
             case 5: add_in_place(); break;
@@ -211,11 +306,23 @@ private:
             case 3: return on(at, [](const at::Tensor& x) { return torch::sin(x); });
             case 4: return on(at, [](const at::Tensor& x) { return x.softmax(1); });
             case 5:
-                if (draws_) {
-                    on(at, [](const at::Tensor& x) { return torch::dropout(x, 0.4, true); });
-                }
+                model_.draws = true;
+                operations_.push_back([at](Tensors& values, SkipContext&, LayerState& state) {
+                    values[at] = torch::dropout(values[at], 0.4, state.training);
+                });
                 return;
         }
+    }
+
+    void add_norm() {
+        const std::size_t at = some(Kind::matrix);
+        const auto buffer = static_cast<std::size_t>(2 * norms_++);
+        model_.normalises = true;
+        operations_.push_back(
+            [=, w = parameter({3}), b = parameter({3})](Tensors& values, SkipContext&, LayerState& state) {
+                values[at] = torch::batch_norm(values[at], w, b, state.buffers[buffer].second,
+                                               state.buffers[buffer + 1].second, state.training, 0.2, 1e-3, false);
+            });
     }
 
     void add_in_place() {
@@ -281,7 +388,7 @@ private:
         kinds_[gone] = kind;
         const int how = choice_.below(6);
         const bool stays = choice_.once_in(3);
-        operations_.push_back([=](Tensors& values, SkipContext&) {
+        operations_.push_back([=](Tensors& values, SkipContext&, LayerState&) {
             const at::Tensor& x = values[into];
             const at::Tensor& y = values[gone];
             const auto merged = [&] {
@@ -311,10 +418,11 @@ private:
         const auto place = static_cast<std::size_t>(choice_.between(1, static_cast<int>(kinds_.size()) - 1));
         if (kinds_[place] == Kind::matrix && choice_.once_in(2)) {
             std::swap(kinds_[0], kinds_[place]);
-            operations_.push_back([place](Tensors& values, SkipContext&) { std::swap(values[0], values[place]); });
+            operations_.push_back(
+                [place](Tensors& values, SkipContext&, LayerState&) { std::swap(values[0], values[place]); });
         } else if (kinds_[place] != Kind::matrix || count(Kind::matrix) > 1) {
             kinds_.erase(kinds_.begin() + static_cast<std::ptrdiff_t>(place));
-            operations_.push_back([place](Tensors& values, SkipContext&) {
+            operations_.push_back([place](Tensors& values, SkipContext&, LayerState&) {
                 values.erase(values.begin() + static_cast<std::ptrdiff_t>(place));
             });
         }
@@ -330,7 +438,7 @@ private:
         }
     }
 
-    /// Adds something that only torch's engine can run: hooks, and nodes that are not LibTorch's.
+    /// What torch's engine must run: hooks, and nodes that are not LibTorch's.
     void add_odd_node() {
         const std::size_t at = some(Kind::matrix);
         switch (choice_.below(3)) {
@@ -365,8 +473,8 @@ private:
         }
         const std::size_t index = some(Kind::index);
         const bool sparse = choice_.once_in(3);
-        const at::Tensor table = parameter({2, 3});
-        operations_.push_back([=](Tensors& values, SkipContext&) {
+        const at::Tensor table = parameter({2, 3}, Hooks::none);
+        operations_.push_back([=](Tensors& values, SkipContext&, LayerState&) {
             values[at] = values[at] +
                          torch::embedding(table.contiguous(), values[index], -1, false, sparse && table.is_contiguous())
                              .unsqueeze(1);
@@ -382,10 +490,15 @@ private:
         skips_.stash.push_back({"", name});
         stashed_here_.push_back(name);
         const std::size_t at = some(Kind::matrix);
-        const int how = choice_.below(4);
-        operations_.push_back([=](Tensors& values, SkipContext& skips) {
+        const int how = choice_.below(5);
+        operations_.push_back([=](Tensors& values, SkipContext& skips, LayerState&) {
             const at::Tensor& x = values[at];
-            skips.stash(name, how == 0 ? x.transpose(1, 2) : how == 1 ? x * 2 : x);
+            switch (how) {
+                case 0: return skips.stash(name, x.transpose(1, 2));
+                case 1: return skips.stash(name, x * 2);
+                case 2: return skips.stash(name, x.size(0) % 2 == 0 ? x : at::Tensor());
+                default: return skips.stash(name, x);
+            }
         });
     }
 
@@ -399,12 +512,12 @@ private:
         skips_.pop.push_back({"", name});
         const std::size_t at = some(Kind::matrix);
         const int how = kinds_.size() > 3 ? 0 : choice_.below(3);
-        operations_.push_back([=](Tensors& values, SkipContext& skips) {
+        operations_.push_back([=](Tensors& values, SkipContext& skips, LayerState&) {
             const at::Tensor skip = skips.pop(name);
-            if (how == 0) {
+            if (how == 0 && skip.defined()) {
                 values[at] = values[at] + skip;
             } else if (how == 1) {
-                values.push_back(skip);
+                values.push_back(skip.defined() ? skip : values[at] * 3);
             }  // else popped for nothing
         });
         if (how == 1) {
@@ -425,7 +538,6 @@ private:
     }
 
     Choice& choice_;
-    const bool draws_;
     RandomModel model_;
     std::vector<Kind> kinds_;
     std::vector<std::string> under_way_;     // stashed by earlier layers
@@ -433,13 +545,14 @@ private:
     int next_skip_ = 0;
     bool shows_parameters_ = false;  // as values between layers
     bool is_last_ = false;           // of the layer being made
+    int norms_ = 0;                  // of the layer being made
     std::vector<Operation> operations_;
     SkipNames skips_;
     NamedTensors parameters_;
 };
 }  // namespace
 
-RandomModel random_model(Choice& choice, bool draws) {
-    return Builder(choice, draws).build();
+RandomModel random_model(Choice& choice) {
+    return Builder(choice).build();
 }
 }  // namespace pipescope::testing_support

@@ -1,4 +1,4 @@
-// Compares random models on random pipelines with torch's own gradients.
+// Random models on random pipelines against torch's own gradients.
 //
 // A case follows from its seed alone. PIPESCOPE_RANDOM_SEED is the first seed (a failure names its own) and
 // PIPESCOPE_RANDOM_CASES their number: 1 with a failure's seed repeats it. Left to itself the test takes 30 s at most.
@@ -24,7 +24,7 @@ namespace {
 using namespace testing_support;
 using torch::autograd::variable_list;
 
-/// The caller's construction of the pipeline's input from its own leaves.
+/// How the caller makes the pipeline's input out of leaves of its own.
 struct Caller {
     Tensors leaves;
     std::function<Tensors(const Tensors& leaves)> input;
@@ -34,8 +34,9 @@ struct Case {
     RandomModel model;
     GPipeOptions options;
     std::int64_t batch = 1;
-    bool evaluates = false;
-    std::string text;  ///< for messages
+    bool evaluates = false;   ///< in all steps
+    bool alternates = false;  ///< between training and evaluation, by chance
+    std::string text;         ///< for messages
 };
 
 Case random_case(std::uint64_t seed) {
@@ -43,7 +44,8 @@ Case random_case(std::uint64_t seed) {
     torch::manual_seed(seed);
     Case c;
     c.evaluates = choice.once_in(8);
-    c.model = random_model(choice, !c.evaluates);
+    c.alternates = !c.evaluates && choice.once_in(6);
+    c.model = random_model(choice);
     const auto layers = static_cast<int>(c.model.layers.size());
     GPipeOptions& options = c.options;
     const int partitions = choice.between(1, std::min(layers, 6));
@@ -57,6 +59,7 @@ Case random_case(std::uint64_t seed) {
                                     Checkpoint::never}[static_cast<std::size_t>(choice.below(3))];
     options.reduction = choice.once_in(2) ? Reduction::mean : Reduction::sum;
     options.seed = seed;
+    options.deferred_batch_norm = c.model.normalises && !c.alternates && choice.once_in(4);
     int lanes = partitions;
     switch (choice.below(6)) {
         case 0:
@@ -88,7 +91,10 @@ Case random_case(std::uint64_t seed) {
     text << "seed " << seed << ": balance " << to_string(Balance(options.balance)) << " on " << lanes << " lanes, "
          << to_string(options.schedule) << (options.driver == Driver::autograd ? ", autograd" : "") << ", "
          << to_string(options.checkpoint) << ", chunks " << options.chunks << ", batch " << c.batch
-         << (c.evaluates ? ", eval" : "");
+         << (c.evaluates    ? ", eval"
+             : c.alternates ? ", train and eval"
+                            : "")
+         << (options.deferred_batch_norm ? ", deferred batch norm" : "");
     c.text = text.str();
     return c;
 }
@@ -98,12 +104,14 @@ Caller random_caller(Choice& choice, const RandomModel& model, std::int64_t batc
     const auto leaf = [&](at::IntArrayRef shape) {
         caller.leaves.push_back(torch::randn(shape, torch::kFloat64).set_requires_grad(!choice.once_in(5)));
     };
-    const int how = choice.below(6);
+    const int how = choice.below(7);
     leaf(how == 4 ? at::IntArrayRef{1, 3, 3} : at::IntArrayRef{batch, 3, 3});
     leaf(how == 2 ? at::IntArrayRef{3, 3} : at::IntArrayRef{batch, 3, 3});
     const int second = choice.below(3);
     const at::Tensor index = torch::randint(2, {batch}, torch::kLong);
-    const bool clones = model.changes_inputs;  // torch would refuse to change the leaves
+    // Torch would refuse to change the leaves; what was computed from them, the model may change.
+    const bool is_fresh = (how == 2 || how == 6) && (model.inputs.size() == 1 || model.inputs[1] == Kind::index);
+    const bool clones = model.changes_inputs && !is_fresh;
     caller.input = [=, kinds = model.inputs](const Tensors& leaves) {
         Tensors input;
         switch (how) {
@@ -111,12 +119,19 @@ Caller random_caller(Choice& choice, const RandomModel& model, std::int64_t batc
             case 3: input.push_back(leaves[0].transpose(1, 2)); break;
             case 4: input.push_back(leaves[0].expand({batch, 3, 3})); break;
             case 5: input.push_back(leaves[0].view({batch, 9}).view({batch, 3, 3})); break;
+            case 6: input.push_back(leaves[0].detach() * 1.5); break;
             default: input.push_back(leaves[0]);
+        }
+        if (kinds[0] == Kind::index) {
+            input[0] = index;
         }
         if (kinds.size() > 1 && kinds[1] == Kind::index) {
             input.push_back(index);
         } else if (kinds.size() > 1) {
-            input.push_back(second == 0 || how == 2 ? input[0] : second == 1 ? leaves[1] : input[0].detach() * 2);
+            input.push_back(kinds[0] == Kind::index || how == 2 ? leaves[0].detach() * 2
+                            : second == 0                       ? input[0]
+                            : second == 1                       ? leaves[1]
+                                                                : input[0].detach() * 2);
         }
         if (clones) {
             std::transform(input.begin(), input.end(), input.begin(),
@@ -127,7 +142,7 @@ Caller random_caller(Choice& choice, const RandomModel& model, std::int64_t batc
     return caller;
 }
 
-/// The sum over the outputs. Each sample's and each micro-batch's part counts separately.
+/// What is summed over the outputs; each sample's and each micro-batch's part counts for itself.
 using Weigh = std::function<at::Tensor(const at::Tensor& output, const at::Tensor& target)>;
 struct Loss {
     at::Tensor leaf = torch::randn({3, 3}, torch::kFloat64).requires_grad_();  ///< of the loss function
@@ -159,7 +174,7 @@ struct Loss {
     }
 };
 
-/// The plain model's loss of a mini-batch from its gathered outputs, combined as the schedule and options require.
+/// The mini-batch's loss by the plain model's gathered outputs, put together as the schedule and the options say.
 at::Tensor plain_loss(const Case& c, const Loss& loss, const Tensors& outputs, const at::Tensor& target) {
     if (c.options.schedule == Schedule::gpipe) {
         return loss(outputs, {target});
@@ -185,7 +200,7 @@ at::Tensor plain_loss(const Case& c, const Loss& loss, const Tensors& outputs, c
     return sum;
 }
 
-/// Gradients of the outputs, as the caller would pass them to backward().
+/// Of the outputs, as the caller would pass them to backward().
 Tensors output_gradients(Choice& choice, const Tensors& outputs) {
     Tensors gradients;
     for (const at::Tensor& output : outputs) {
@@ -212,13 +227,16 @@ bool are_close(const at::Tensor& actual, const at::Tensor& expected) {
     return (a - b).abs().max().item<double>() <= 1e-9 * (1 + b.abs().max().item<double>());
 }
 
-/// Tensors that the pipeline must not change.
+/// What must stay as it is, whatever the pipeline does next.
 class Bystanders {
 public:
     void watch(std::string name, const at::Tensor& tensor) {
         if (tensor.defined()) {
             watched_.push_back({std::move(name), tensor.detach(), tensor.detach().clone()});
         }
+    }
+    void forget(const std::string& name) {
+        std::erase_if(watched_, [&name](const Watched& each) { return each.name == name; });
     }
     void expect_unchanged() const {
         for (const auto& each : watched_) {
@@ -235,15 +253,19 @@ private:
     std::vector<Watched> watched_;
 };
 
-/// Accumulated gradients of some leaves.
+/// Gradients of some leaves, added up.
 class Expected {
 public:
     explicit Expected(Tensors leaves) : leaves_(std::move(leaves)), sums_(leaves_.size()) {}
 
-    void add(const variable_list& gradients) {
+    /// `gradients` belong to `of`, some of the leaves.
+    void add(const Tensors& of, const variable_list& gradients) {
         for (std::size_t k = 0; k < leaves_.size(); ++k) {
-            if (gradients[k].defined()) {
-                const at::Tensor dense = gradients[k].to_dense();
+            const auto found =
+                std::find_if(of.begin(), of.end(), [&](const at::Tensor& each) { return each.is_same(leaves_[k]); });
+            const auto place = static_cast<std::size_t>(found - of.begin());
+            if (found != of.end() && gradients[place].defined()) {
+                const at::Tensor dense = gradients[place].to_dense();
                 sums_[k] = sums_[k].defined() ? sums_[k] + dense : dense;
             }
         }
@@ -272,6 +294,17 @@ Tensors that_require(const Tensors& tensors) {
 
 enum class Outcome { compared, refused, senseless };
 
+/// One mini-batch: what the caller has, and what must come of it.
+struct Round {
+    Caller caller;
+    at::Tensor target;
+    Tensors wanted = {};     ///< leaves that get a gradient
+    Tensors gradients = {};  ///< of the outputs
+    Tensors outputs = {};
+    variable_list expected = {};  ///< gradients of those wanted
+    double loss = 0;
+};
+
 class Comparison {
 public:
     Comparison(Case c, std::uint64_t seed)
@@ -280,9 +313,7 @@ public:
           plain_(case_.model.layers, {.chunks = case_.options.chunks, .seed = case_.options.seed}),
           pipe_(case_.model.layers, case_.options),
           loss_(choice_),
-          parameters_(that_require(case_.model.parameters)) {
-        pipe_.train(!case_.evaluates);
-    }
+          parameters_(case_.model.parameters) {}
 
     Outcome run() {
         const int steps = choice_.between(1, 3);
@@ -292,131 +323,219 @@ public:
                 return outcome;
             }
             clear_some_gradients();
+            change_some_parameters();
         }
         return Outcome::compared;
     }
+    const std::string& refusal() const { return refusal_; }
 
 private:
     Outcome step() {
-        caller_ = random_caller(choice_, case_.model, case_.batch);
-        const at::Tensor target = torch::randn({case_.batch, 3, 3}, torch::kFloat64);
+        const bool trains = !case_.evaluates && (!case_.alternates || choice_.once_in(2));
+        pipe_.train(trains);
+        plain_.train(trains);
+        if (!case_.model.draws || !trains) {
+            compare_values();
+        }
         const bool steps_inside =
-            needs_loss_inside(case_.options.schedule) ? !case_.evaluates || choice_.once_in(2) : choice_.once_in(2);
-        Tensors wanted = that_require(caller_.leaves);
-        const std::size_t num_leaves = wanted.size();
-        wanted.insert(wanted.end(), parameters_.leaves().begin(), parameters_.leaves().end());
-        if (steps_inside) {
-            wanted.push_back(loss_.leaf);
-        }
-        if (wanted.empty()) {
-            return Outcome::senseless;
-        }
-        Tensors expected_outputs, gradients;
-        variable_list expected;
-        try {
-            const Tensors outputs = plain_.forward(caller_.input(caller_.leaves));
-            gradients = output_gradients(choice_, outputs);
-            for (const at::Tensor& output : outputs) {
-                expected_outputs.push_back(output.detach().clone());
+            needs_loss_inside(case_.options.schedule) ? trains || choice_.once_in(2) : choice_.once_in(2);
+        plain_.set_next_step(pipe_.next_step());
+        std::vector<Round> rounds;
+        for (int count = !steps_inside && choice_.once_in(5) ? 2 : 1; count > 0; --count) {
+            rounds.push_back(
+                {random_caller(choice_, case_.model, case_.batch), torch::randn({case_.batch, 3, 3}, torch::kFloat64)});
+            try {
+                run_plain(rounds.back(), steps_inside);
+            } catch (const c10::Error& error) {
+                if (!case_.model.changes_inputs) {
+                    ADD_FAILURE() << "torch refuses the model: " << error.what_without_backtrace();
+                }
+                return Outcome::senseless;
             }
-            expected = plain_gradients(steps_inside, outputs, target, gradients, wanted);
-        } catch (const c10::Error& error) {
-            if (!case_.model.changes_inputs) {
-                ADD_FAILURE() << "torch refuses the model: " << error.what_without_backtrace();
+            if (rounds.back().expected.empty()) {
+                return Outcome::senseless;
             }
-            return Outcome::senseless;
         }
-        if (expected.empty()) {
-            return Outcome::senseless;
-        }
-        const auto first_parameter = expected.begin() + static_cast<std::ptrdiff_t>(num_leaves);
-        Expected leaves(that_require(caller_.leaves));
-        leaves.add({expected.begin(), first_parameter});
-        parameters_.add({first_parameter, expected.end()});
-        for (const at::Tensor& gradient : gradients) {
-            bystanders_.watch("a gradient of the caller's", gradient);
-        }
-        for (const at::Tensor& leaf : caller_.leaves) {
-            bystanders_.watch("a leaf of the caller's", leaf);
-        }
-        for (const at::Tensor& parameter : case_.model.parameters) {
-            bystanders_.watch("a parameter", parameter);
+        for (const Round& round : rounds) {
+            watch(round);
         }
         try {
-            run_pipeline(steps_inside, target, gradients, expected_outputs);
+            steps_inside ? step_pipeline(rounds.front()) : run_pipeline(rounds);
         } catch (const EngineError& error) {
             if (!case_.model.changes_inputs) {
                 ADD_FAILURE() << "the pipeline refuses the model: " << error.what();
             }
+            refusal_ = error.what();
             return Outcome::refused;
         } catch (const c10::Error& error) {
             if (!case_.model.changes_inputs) {
                 ADD_FAILURE() << error.what_without_backtrace();
             }
+            refusal_ = error.what_without_backtrace();
             return Outcome::refused;
         }
-        leaves.expect("the caller's leaf");
-        parameters_.expect("parameter");
-        if (steps_inside) {
-            EXPECT_TRUE(are_close(loss_.leaf.grad(), expected.back())) << "the gradient of the loss's own leaf";
-            loss_.leaf.mutable_grad() = at::Tensor();
-        }
-        bystanders_.expect_unchanged();
-        for (const at::Tensor& leaf : caller_.leaves) {
-            bystanders_.watch("the gradient of an earlier step's leaf", leaf.grad());
-        }
+        compare(rounds, steps_inside);
         return Outcome::compared;
     }
 
-    /// Empty if there is nothing to go backward from.
-    variable_list plain_gradients(bool steps_inside, const Tensors& outputs, const at::Tensor& target,
-                                  const Tensors& gradients, const Tensors& wanted) {
+    /// A forward without gradients, which is no step.
+    void compare_values() {
+        if (!choice_.once_in(4)) {
+            return;
+        }
+        const at::NoGradGuard no_grad;
+        const Caller caller = random_caller(choice_, case_.model, case_.batch);
+        const auto input = [&] {
+            Tensors own = caller.input(caller.leaves);
+            std::transform(own.begin(), own.end(), own.begin(), [](const at::Tensor& each) { return each.clone(); });
+            return own;
+        };
+        const Tensors expected = plain_.forward(input());
+        const Tensors outputs = pipe_.forward(input());
+        ASSERT_EQ(outputs.size(), expected.size());
+        for (std::size_t k = 0; k < outputs.size(); ++k) {
+            EXPECT_TRUE(torch::allclose(outputs[k], expected[k])) << "output " << k << " without gradients";
+            EXPECT_FALSE(outputs[k].requires_grad());
+        }
+    }
+
+    void run_plain(Round& round, bool steps_inside) {
+        round.wanted = that_require(round.caller.leaves);
+        const Tensors trained = that_require(case_.model.parameters);
+        round.wanted.insert(round.wanted.end(), trained.begin(), trained.end());
+        if (steps_inside) {
+            round.wanted.push_back(loss_.leaf);
+        }
+        const Tensors outputs = plain_.forward(round.caller.input(round.caller.leaves));
+        round.gradients = output_gradients(choice_, outputs);
+        for (const at::Tensor& output : outputs) {
+            round.outputs.push_back(output.detach().clone());
+        }
+        if (!round.wanted.empty()) {
+            round.expected = plain_gradients(round, steps_inside, outputs);
+        }
+    }
+
+    void watch(const Round& round) {
+        for (const at::Tensor& gradient : round.gradients) {
+            bystanders_.watch("a gradient of the caller's", gradient);
+        }
+        for (const at::Tensor& leaf : round.caller.leaves) {
+            bystanders_.watch("a leaf of the caller's", leaf);
+        }
+        for (const at::Tensor& parameter : case_.model.parameters) {
+            bystanders_.watch("a parameter", parameter);
+        }
+    }
+
+    void compare(const std::vector<Round>& rounds, bool steps_inside) {
+        for (const Round& round : rounds) {
+            Expected leaves(that_require(round.caller.leaves));
+            for (int k = 0; k < num_backwards_; ++k) {
+                leaves.add(round.wanted, round.expected);
+                parameters_.add(round.wanted, round.expected);
+            }
+            leaves.expect("the caller's leaf");
+        }
+        parameters_.expect("parameter");
+        if (steps_inside) {
+            EXPECT_TRUE(are_close(loss_.leaf.grad(), rounds.front().expected.back()))
+                << "the gradient of the loss's own leaf";
+            loss_.leaf.mutable_grad() = at::Tensor();
+        }
+        if (!case_.options.deferred_batch_norm) {
+            const NamedTensors expected = plain_.named_buffers();
+            const NamedTensors buffers = pipe_.named_buffers();
+            ASSERT_EQ(buffers.size(), expected.size());
+            for (std::size_t k = 0; k < buffers.size(); ++k) {
+                EXPECT_TRUE(are_close(buffers[k].second, expected[k].second)) << "buffer " << buffers[k].first;
+            }
+        }
+        bystanders_.expect_unchanged();
+        for (const Round& round : rounds) {
+            for (const at::Tensor& leaf : round.caller.leaves) {
+                bystanders_.watch("the gradient of an earlier step's leaf", leaf.grad());
+            }
+        }
+    }
+
+    /// Empty where there is nothing to go backward from.
+    variable_list plain_gradients(Round& round, bool steps_inside, const Tensors& outputs) {
         variable_list ends, end_gradients;
         if (steps_inside) {
-            bool any = false;
-            for (const at::Tensor& output : outputs) {
-                any = any || output.requires_grad();
-            }
-            const at::Tensor loss = plain_loss(case_, loss_, outputs, target);
-            if (!any || !loss.requires_grad()) {
+            const at::Tensor loss = plain_loss(case_, loss_, outputs, round.target);
+            if (that_require(outputs).empty() || !loss.requires_grad()) {
                 return {};
             }
-            expected_loss_ = loss.item<double>();
+            round.loss = loss.item<double>();
             ends.push_back(loss);
             end_gradients.push_back(torch::ones_like(loss));
         } else {
-            for (std::size_t k = 0; k < outputs.size(); ++k) {
-                if (outputs[k].requires_grad()) {
-                    ends.push_back(outputs[k]);
-                    end_gradients.push_back(gradients[k]);
-                }
-            }
+            find_ends(outputs, round.gradients, ends, end_gradients);
         }
         return ends.empty() ? variable_list{}
-                            : torch::autograd::grad(ends, wanted, end_gradients, std::nullopt, false, true);
+                            : torch::autograd::grad(ends, round.wanted, end_gradients, std::nullopt, false, true);
     }
 
-    void run_pipeline(bool steps_inside, const at::Tensor& target, const Tensors& gradients,
-                      const Tensors& expected_outputs) {
-        const Tensors input = caller_.input(caller_.leaves);
-        if (steps_inside) {
-            const at::Tensor value =
-                pipe_.step(input, {target}, [this](const Tensors& o, const Tensors& t) { return loss_(o, t); });
-            EXPECT_NEAR(value.item<double>(), expected_loss_, 1e-9 * (1 + std::abs(expected_loss_)));
-            return;
-        }
-        const Tensors outputs = pipe_.forward(input);
-        ASSERT_EQ(outputs.size(), expected_outputs.size());
-        Tensors ends, end_gradients;
+    static void find_ends(const Tensors& outputs, const Tensors& gradients, variable_list& ends,
+                          variable_list& end_gradients) {
         for (std::size_t k = 0; k < outputs.size(); ++k) {
-            EXPECT_TRUE(torch::allclose(outputs[k], expected_outputs[k])) << "output " << k;
-            bystanders_.watch("an output", outputs[k]);
             if (outputs[k].requires_grad()) {
                 ends.push_back(outputs[k]);
                 end_gradients.push_back(gradients[k]);
             }
         }
-        torch::autograd::backward(ends, end_gradients);
+    }
+
+    void step_pipeline(const Round& round) {
+        num_backwards_ = 1;
+        const at::Tensor value = pipe_.step(round.caller.input(round.caller.leaves), {round.target},
+                                            [this](const Tensors& o, const Tensors& t) { return loss_(o, t); });
+        EXPECT_NEAR(value.item<double>(), round.loss, 1e-9 * (1 + std::abs(round.loss)));
+    }
+
+    /// All forwards, then all backwards, in either order.
+    void run_pipeline(const std::vector<Round>& rounds) {
+        struct Ends {
+            variable_list outputs;
+            variable_list gradients;
+        };
+        std::vector<Ends> ends(rounds.size());
+        for (std::size_t r = 0; r < rounds.size(); ++r) {
+            const Tensors outputs = pipe_.forward(rounds[r].caller.input(rounds[r].caller.leaves));
+            ASSERT_EQ(outputs.size(), rounds[r].outputs.size());
+            for (std::size_t k = 0; k < outputs.size(); ++k) {
+                EXPECT_TRUE(torch::allclose(outputs[k], rounds[r].outputs[k])) << "output " << k;
+                bystanders_.watch("an output", outputs[k]);
+            }
+            find_ends(outputs, rounds[r].gradients, ends[r].outputs, ends[r].gradients);
+        }
+        if (choice_.once_in(2)) {
+            std::reverse(ends.begin(), ends.end());
+        }
+        num_backwards_ = 1;
+        const bool keeps_graph = choice_.once_in(6);
+        for (const Ends& each : ends) {
+            torch::autograd::backward(each.outputs, each.gradients, keeps_graph);
+        }
+        if (keeps_graph && choice_.once_in(2)) {
+            go_backward_again(ends.front().outputs, ends.front().gradients, ends.size());
+        }
+    }
+
+    /// Where nothing was checkpointed, the paper's driver leaves the graph to torch.
+    void go_backward_again(const variable_list& ends, const variable_list& gradients, std::size_t num_rounds) {
+        if (num_rounds > 1) {
+            return;
+        }
+        if (case_.options.driver == Driver::autograd && case_.options.checkpoint == Checkpoint::never) {
+            torch::autograd::backward(ends, gradients);
+            num_backwards_ = 2;
+            return;
+        }
+        if (case_.options.driver == Driver::scheduled) {
+            EXPECT_THROW(torch::autograd::backward(ends, gradients), EngineError);
+        }
     }
 
     void clear_some_gradients() {
@@ -433,15 +552,34 @@ private:
         }
     }
 
+    /// As an optimizer does, and who freezes a part of the model.
+    void change_some_parameters() {
+        const at::NoGradGuard no_grad;
+        if (choice_.once_in(2)) {
+            bystanders_.forget("a parameter");
+            bystanders_.forget("an output");  // a parameter may be one
+            for (at::Tensor parameter : case_.model.parameters) {
+                if (parameter.grad().defined()) {
+                    parameter.add_(parameter.grad().to_dense(), -0.01);
+                }
+            }
+        }
+        if (!case_.model.parameters.empty() && choice_.once_in(4)) {
+            const auto which = choice_.below(static_cast<int>(case_.model.parameters.size()));
+            const at::Tensor& parameter = case_.model.parameters[static_cast<std::size_t>(which)];
+            parameter.set_requires_grad(!parameter.requires_grad());
+        }
+    }
+
     Case case_;
     Choice choice_;
     PlainModel plain_;
     GPipe pipe_;
     Loss loss_;
     Expected parameters_;
-    Caller caller_;
     Bystanders bystanders_;
-    double expected_loss_ = 0;
+    int num_backwards_ = 1;  // through each round's output
+    std::string refusal_;
 };
 
 std::uint64_t number_from(const char* variable, std::uint64_t otherwise) {
@@ -462,9 +600,15 @@ TEST(RandomModels, HaveTorchsGradientsOnEveryPipeline) {
         Case c = random_case(seed);
         const ::testing::ScopedTrace trace(__FILE__, __LINE__, c.text);
         try {
-            switch (Comparison(std::move(c), seed).run()) {
+            Comparison comparison(std::move(c), seed);
+            switch (comparison.run()) {
                 case Outcome::compared: ++compared; break;
-                case Outcome::refused: ++refused; break;
+                case Outcome::refused:
+                    ++refused;
+                    if (asked) {
+                        std::cout << "seed " << seed << " refused: " << comparison.refusal() << '\n';
+                    }
+                    break;
                 case Outcome::senseless: ++senseless; break;
             }
         } catch (const std::exception& error) {

@@ -279,18 +279,144 @@ TEST(Inputs, ThatALayerKeepsAndChangesLaterAreRefused) {
                 ThrowsMessage<EngineError>(HasSubstr("input 0 of partition 1 (keep) was changed in place")));
     EXPECT_EQ(model.last_failure()->task.kind, TaskKind::recompute);
 }
-TEST(InPlaceChanges, OfALeafThatRequiresAGradientAreRefused) {
+
+/// Works in place, as torch's ReLU(inplace) does; then a layer that saves its input.
+std::vector<LayerSpec> in_place_first(const at::Tensor& w) {
+    return {function_layer("relu_", [](const Tensors& in) { return Tensors{in[0].relu_()}; }),
+            {"multiply",
+             [w] {
+                 return std::make_unique<FunctionLayer>([w](const Tensors& in) { return Tensors{in[0] * in[0] * w}; },
+                                                        NamedTensors{{"w", w}});
+             }},
+            function_layer("sin", [](const Tensors& in) { return Tensors{in[0].sin()}; })};
+}
+
+TEST(InPlaceChanges, OfTheInputByTheFirstLayerGiveTorchsGradients) {
+    const at::Tensor w = torch::randn({6}, torch::kFloat64).requires_grad_();
+    const at::Tensor leaf = samples(5).requires_grad_();
+    const at::Tensor x = (leaf * 1.5).relu();
+    (x * x * w).sin().pow(2).sum().backward();
+    const at::Tensor expected_w = w.grad().clone();
+    const at::Tensor expected_leaf = leaf.grad().clone();
+    const auto loss = [](const at::Tensor& o, const at::Tensor&) { return o.pow(2).sum(); };
     for (const Driver driver : kDrivers) {
-        GPipe model({function_layer("double", [](const Tensors& in) { return Tensors{in[0].mul_(2)}; }), linear(6, 4)},
-                    options({1, 1}, 2, Checkpoint::never, driver));
-        const at::Tensor leaf = samples(4).requires_grad_();
-        EXPECT_THAT([&] { model.forward(leaf); },
-                    ThrowsMessage<EngineError>(
-                        AllOf(HasSubstr("input 0 of the model was changed in place"), HasSubstr("pass a clone"))));
-        GPipe whole({function_layer("double", [](const Tensors& in) { return Tensors{in[0].mul_(2)}; }), linear(6, 4)},
-                    options({1, 1}, 1, Checkpoint::never, driver));
-        whole.forward(leaf.clone()).sum().backward();
-        EXPECT_TRUE(leaf.grad().defined());
+        for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+            for (const std::vector<std::int64_t>& balance : {std::vector<std::int64_t>{1, 1, 1}, {3}, {2, 1}}) {
+                for (const std::int64_t chunks : {1, 3, 5}) {
+                    for (const bool needs_gradient : {false, true}) {
+                        if (driver == Driver::autograd && schedule != Schedule::gpipe) {
+                            continue;
+                        }
+                        GPipeOptions with = options(balance, chunks, Checkpoint::never, driver);
+                        with.schedule = schedule;
+                        with.reduction = Reduction::sum;
+                        GPipe model(in_place_first(w), with);
+                        w.mutable_grad() = at::Tensor();
+                        leaf.mutable_grad() = at::Tensor();
+                        const at::Tensor input = needs_gradient ? leaf * 1.5 : leaf.detach() * 1.5;
+                        const auto version = input._version();
+                        if (schedule == Schedule::gpipe) {
+                            loss(model.forward(input), {}).backward();
+                        } else {
+                            model.step(input, input, loss);
+                        }
+                        EXPECT_TRUE(torch::allclose(w.grad(), expected_w));
+                        if (needs_gradient) {
+                            EXPECT_TRUE(torch::allclose(leaf.grad(), expected_leaf));
+                        }
+                        EXPECT_TRUE(torch::equal(input, x)) << "the caller sees the change";
+                        EXPECT_GT(input._version(), version) << "and so does torch";
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST(InPlaceChanges, OfTheInputAreSeenByTheGraphThatItComesFrom) {
+    const at::Tensor w = torch::randn({6}, torch::kFloat64).requires_grad_();
+    for (const Driver driver : kDrivers) {
+        for (const std::int64_t chunks : {1, 3}) {
+            GPipe model(in_place_first(w), options({1, 1, 1}, chunks, Checkpoint::never, driver));
+            const at::Tensor leaf = samples(5).requires_grad_();
+            model.forward(leaf.exp() - 1).sum().backward();
+            EXPECT_THAT([&] { model.forward(leaf.exp()).sum().backward(); },
+                        ThrowsMessage<c10::Error>(HasSubstr("modified by an inplace operation")))
+                << "exp saved its result";
+        }
+    }
+}
+
+TEST(InPlaceChanges, OfAnInputThatIsUsedElsewhereAreRefusedInBackward) {
+    // Torch would take the gradient of both uses through the change, of which only the pipeline knows.
+    const at::Tensor w = torch::randn({6}, torch::kFloat64).requires_grad_();
+    const auto refusal =
+        ThrowsMessage<EngineError>(AllOf(HasSubstr("input 0 of the model was changed in place"),
+                                         HasSubstr("is used elsewhere, too"), HasSubstr("pass a clone")));
+    for (const Driver driver : kDrivers) {
+        for (const std::int64_t chunks : {1, 3}) {
+            GPipe model(in_place_first(w), options({1, 1, 1}, chunks, Checkpoint::never, driver));
+            const at::Tensor leaf = samples(5).requires_grad_();
+            const at::Tensor input = leaf * 2;
+            const at::Tensor output = model.forward(input);
+            EXPECT_THAT([&] { (output.sum() + input.sum()).backward(); }, refusal);
+            const at::Tensor whole = leaf.repeat({1, 2}) * 2;
+            const at::Tensor of_a_part = model.forward(whole.narrow(1, 0, 6));
+            EXPECT_THAT([&] { (of_a_part.sum() + whole.sum()).backward(); }, refusal) << "through what it is a view of";
+            const at::Tensor stepped = leaf * 2;
+            model.step(stepped, stepped, [](const at::Tensor& o, const at::Tensor&) { return o.sum(); });
+            EXPECT_THAT([&] { stepped.sum().backward(); }, refusal);
+            const at::Tensor p = torch::randn({6}, torch::kFloat64).requires_grad_();
+            GPipe adding({{"add",
+                           [p] {
+                               return std::make_unique<FunctionLayer>(
+                                   [p](const Tensors& in) { return Tensors{at::Tensor(in[0]).add_(p)}; },
+                                   NamedTensors{{"p", p}});
+                           }}},
+                         options({1}, chunks, Checkpoint::never, driver));
+            const at::Tensor data = samples(5);
+            const at::Tensor sum = adding.forward(data);
+            EXPECT_THAT([&] { (sum.sum() + data.sum()).backward(); }, refusal) << "data is p's sum by now";
+            adding.forward(samples(5)).sum().backward();
+            EXPECT_TRUE(torch::allclose(p.grad(), torch::full({6}, 5.0, torch::kFloat64)));
+        }
+    }
+}
+
+TEST(InPlaceChanges, OfALeafThatRequiresAGradientAreRefused) {
+    const std::vector<LayerSpec> layers = {
+        function_layer("double", [](const Tensors& in) { return Tensors{in[0].mul_(2)}; }), linear(6, 4)};
+    for (const Driver driver : kDrivers) {
+        for (const std::int64_t chunks : {1, 2}) {
+            GPipe model(layers, options({1, 1}, chunks, Checkpoint::never, driver));
+            const at::Tensor leaf = samples(4).requires_grad_();
+            const auto refusal = ThrowsMessage<EngineError>(
+                AllOf(HasSubstr("input 0 of the model was changed in place"), HasSubstr("pass a clone")));
+            EXPECT_THAT([&] { model.forward(leaf); }, refusal);
+            EXPECT_THAT([&] { model.forward(leaf.view({4, 6})); }, refusal);
+            EXPECT_THAT([&] { model.step(leaf, samples(4, 4), mean_square); }, refusal);
+            EXPECT_FALSE(model.parameters()[0].grad().defined()) << "refused before anything goes backward";
+            model.forward(leaf.clone()).sum().backward();
+            EXPECT_TRUE(torch::allclose(leaf.grad(), model.parameters()[0].detach().sum(0).expand({4, 6}) * 2));
+            const at::NoGradGuard no_grad;
+            model.forward(leaf);  // as torch allows
+        }
+    }
+}
+
+TEST(InPlaceChanges, OfAnInputWhoseMicroBatchesShareMemoryAreRefused) {
+    for (const Driver driver : kDrivers) {
+        for (const auto mode : kModes) {
+            GPipe model({function_layer("double", [](const Tensors& in) { return Tensors{in[0].mul_(2)}; })},
+                        options({1}, 4, mode, driver));
+            const at::Tensor expanded = samples(1).expand({4, 6});
+            const auto refusal =
+                ThrowsMessage<EngineError>(AllOf(HasSubstr("micro-batches share memory"), HasSubstr("pass a clone")));
+            EXPECT_THAT([&] { model.forward(expanded); }, refusal);
+            at::Tensor columns = samples(4, 12);
+            model.forward(columns.narrow(1, 3, 6));
+            model.forward(columns.t().contiguous().t());
+        }
     }
 }
 

@@ -1,0 +1,34 @@
+#pragma once
+
+#include "engine/layer.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace pipescope {
+class Partition;
+
+/// What a partition handed on for the micro-batches so far.
+///
+/// Problem: a layer may return a buffer of its own and fill it again for the next micro-batch. The plain model has used
+/// the values by then; here another lane may still compute on them. Idea: refuse an output in memory that was handed on
+/// for an earlier micro-batch and has changed since. It costs a few comparisons and keeps no memory alive.
+/// Threading: one thread at a time, that of the partition's lane.
+class HandedOn {
+public:
+    /// Throws LayerError where a layer filled one tensor for two micro-batches.
+    void add(const Partition& partition, int micro_batch, const Tensors& outputs);
+
+private:
+    struct Entry {
+        int micro_batch;
+        c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+        const void* begin;
+        const void* end;
+        c10::VariableVersion counter;
+        std::uint32_t version;
+    };
+    std::vector<Entry> entries_;
+};
+}  // namespace pipescope

@@ -1,0 +1,173 @@
+#include "engine/input_versions.h"
+
+#include "engine/engine_error.h"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+namespace pipescope {
+namespace {
+using torch::autograd::CreationMeta;
+using torch::autograd::Node;
+using torch::autograd::variable_list;
+
+/// Whether two elements may have one address. True also for some layouts that only look as if they did.
+bool may_overlap(const at::Tensor& tensor) {
+    std::vector<std::pair<std::int64_t, std::int64_t>> dimensions;  // stride, size
+    for (std::int64_t d = 0; d < tensor.dim(); ++d) {
+        if (tensor.size(d) > 1) {
+            dimensions.emplace_back(tensor.stride(d), tensor.size(d));
+        }
+    }
+    std::sort(dimensions.begin(), dimensions.end());
+    std::int64_t last = 0;  // offset of the last element of the dimensions so far
+    for (const auto& [stride, size] : dimensions) {
+        if (stride <= last) {
+            return true;
+        }
+        last += stride * (size - 1);
+    }
+    return false;
+}
+
+bool shares_storage(const Tensors& input, std::size_t k) {
+    return std::count_if(input.begin(), input.end(), [&](const at::Tensor& other) {
+               return other.has_storage() && other.is_alias_of(input[k]);
+           }) > 1;
+}
+
+/// Null where the tensor is no view that autograd knows.
+const torch::autograd::DifferentiableViewMeta* view_meta(const at::Tensor& tensor) {
+    const auto* const meta = torch::autograd::impl::get_view_autograd_meta(tensor);
+    return meta != nullptr && meta->has_bw_view() ? meta : nullptr;
+}
+
+/// Torch's rule for a change in place while gradients are on; empty: it allows one.
+std::string why_torch_forbids_changes(const at::Tensor& tensor) {
+    if (!tensor.requires_grad()) {
+        return "";
+    }
+    if (tensor.is_leaf()) {
+        return "a leaf that requires a gradient";
+    }
+    const auto* const view = view_meta(tensor);
+    if (view != nullptr && view->get_backward_view().base_.is_leaf()) {
+        return "a view of a leaf that requires a gradient";
+    }
+    if (view != nullptr && view->get_creation_meta() != CreationMeta::DEFAULT) {
+        return "a view that torch lets nobody change";
+    }
+    return "";
+}
+
+/// What an input was computed by, as far as the caller's graph knows after a layer changed it.
+class ChangedInput final : public Node {
+public:
+    /// `before` leads to what the input was computed by: torch takes the first edge of a change in place for that.
+    ChangedInput(std::size_t input, torch::autograd::Edge before) : input_(input) { add_next_edge(std::move(before)); }
+
+    variable_list apply(variable_list&& /*gradients*/) override {
+        throw EngineError("input " + std::to_string(input_) +
+                          " of the model was changed in place in its forward, and is used elsewhere, too; only the "
+                          "pipeline knows how it was changed, so its gradient would be wrong there; pass a clone to "
+                          "the model, or use the out-of-place form");
+    }
+    std::string name() const override { return "PipelineChangedInput"; }
+
+private:
+    std::size_t input_;
+};
+}  // namespace
+
+InputVersions::InputVersions(const Tensors& input, const std::vector<Tensors>& parts, bool trains) {
+    for (std::size_t k = 0; k < input.size(); ++k) {
+        if (input[k].is_inference() ||
+            std::any_of(parts.begin(), parts.end(), [k](const Tensors& part) { return part[k].is_inference(); })) {
+            continue;  // torch counts no changes there
+        }
+        const bool is_strided = input[k].layout() == at::kStrided;
+        const bool overlaps = is_strided && parts.size() > 1 && may_overlap(input[k]);
+        Input& each = inputs_.emplace_back();
+        places_.push_back(k);
+        each.counter = torch::autograd::impl::version_counter(input[k]);
+        each.before = each.counter.current_version();
+        each.parts_before = each.before;
+        each.has_own_parts = is_strided && parts.size() > 1 && !overlaps && !shares_storage(input, k);
+        each.needs_gradient = trains && input[k].requires_grad();
+        each.must_stay = trains ? why_torch_forbids_changes(input[k]) : "";
+        if (each.must_stay.empty() && overlaps) {
+            each.must_stay = "a tensor whose micro-batches share memory, as expand() makes it";
+        }
+        each.has_history.resize(parts.size(), 0);
+        for (const Tensors& part : parts) {
+            if (each.has_own_parts) {
+                torch::autograd::impl::set_version_counter(part[k], c10::VariableVersion(each.before));
+            }
+            each.parts.push_back(torch::autograd::impl::version_counter(part[k]));
+        }
+    }
+}
+
+void InputVersions::check(int micro_batch) const {
+    for (std::size_t k = 0; k < inputs_.size(); ++k) {
+        const Input& each = inputs_[k];
+        if (!each.must_stay.empty() &&
+            each.parts[static_cast<std::size_t>(micro_batch)].current_version() != each.parts_before) {
+            throw EngineError("input " + std::to_string(places_[k]) +
+                              " of the model was changed in place in its forward, and is " + each.must_stay +
+                              "; torch allows no such change; pass a clone, or use the out-of-place form");
+        }
+    }
+}
+
+void InputVersions::note_history(int micro_batch, const Tensors& parts) {
+    for (std::size_t k = 0; k < inputs_.size(); ++k) {
+        inputs_[k].has_history[static_cast<std::size_t>(micro_batch)] = parts[places_[k]].requires_grad();
+    }
+}
+
+void InputVersions::tell_input() {
+    for (Input& each : inputs_) {
+        each.changed = std::any_of(each.parts.begin(), each.parts.end(), [&each](const c10::VariableVersion& part) {
+            return part.current_version() != each.parts_before;
+        });
+        if (each.changed && each.has_own_parts) {
+            each.counter.bump();
+        }
+        each.before = each.counter.current_version();
+    }
+}
+
+void InputVersions::tell_parts() const {
+    for (const Input& each : inputs_) {
+        if (each.has_own_parts && each.counter.current_version() != each.before) {
+            for (c10::VariableVersion part : each.parts) {
+                part.bump();
+            }
+        }
+    }
+}
+
+void InputVersions::guard(const Tensors& input) const {
+    for (std::size_t k = 0; k < inputs_.size(); ++k) {
+        const Input& each = inputs_[k];
+        const bool depends = each.needs_gradient || std::any_of(each.has_history.begin(), each.has_history.end(),
+                                                                [](char has) { return has != 0; });
+        const at::Tensor& tensor = input[places_[k]];
+        const auto* const view = view_meta(tensor);
+        if (each.changed && depends && (view == nullptr || view->get_creation_meta() == CreationMeta::DEFAULT)) {
+            torch::autograd::Edge before_change =
+                tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor) : torch::autograd::Edge();
+            const std::shared_ptr<Node> node(new ChangedInput(places_[k], std::move(before_change)),
+                                             torch::autograd::deleteNode);
+            node->add_input_metadata(tensor);
+            torch::autograd::impl::rebase_history(tensor, {node, 0});
+        }
+    }
+}
+}  // namespace pipescope

@@ -1,0 +1,209 @@
+// Layers and losses that keep or change state: legal in torch, and easily wrong where micro-batches overlap.
+
+#include "engine/reference.h"
+#include "tests/engine/engine_fixtures.h"
+
+#include <gmock/gmock.h>
+#include <torch/torch.h>
+
+#include <array>
+#include <memory>
+#include <string>
+
+namespace pipescope {
+namespace {
+using namespace testing_support;
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::ThrowsMessage;
+
+constexpr std::array kModes = {Checkpoint::always, Checkpoint::except_last, Checkpoint::never};
+constexpr std::array kDrivers = {Driver::scheduled, Driver::autograd};
+
+GPipeOptions options(std::vector<std::int64_t> balance, std::int64_t chunks, Checkpoint mode,
+                     Driver driver = Driver::scheduled) {
+    const std::size_t lanes = balance.size();
+    return {
+        .balance = std::move(balance), .devices = cpus(lanes), .chunks = chunks, .checkpoint = mode, .driver = driver};
+}
+
+TEST(KeptState, WithAGradientFromAnotherMicroBatchIsRefused) {
+    for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+        for (const auto mode : kModes) {
+            if (schedule == Schedule::one_f_one_b && mode == Checkpoint::always) {
+                continue;  // each recompute comes behind a forward without gradients, whose state has none
+            }
+            const auto state = std::make_shared<at::Tensor>(torch::zeros({1, 4}, torch::kFloat64));
+            const auto carry = [state](const Tensors& in) {
+                const at::Tensor y = in[0] + *state;
+                *state = y.slice(0, 0, 1);
+                return Tensors{y};
+            };
+            GPipeOptions with = options({1, 1}, 3, mode);
+            with.schedule = schedule;
+            GPipe model({linear(6, 4), function_layer("carry", carry)}, with);
+            EXPECT_THAT([&] { model.step(samples(6), samples(6, 4), mean_square); },
+                        ThrowsMessage<EngineError>(
+                            AllOf(HasSubstr("from one micro-batch or step to another"), HasSubstr("detach()"))));
+        }
+    }
+}
+
+TEST(KeptState, WithoutAGradientIsTheLayersOwnAffair) {
+    const auto carry = [](const Tensors& in) {
+        thread_local at::Tensor last;
+        const at::Tensor y = last.defined() && last.size(0) == in[0].size(0) ? in[0] + last * 0 : in[0] * 1;
+        last = y.detach();
+        return Tensors{y};
+    };
+    GPipe model({linear(6, 4), function_layer("carry", carry)}, options({1, 1}, 3, Checkpoint::never));
+    model.step(samples(6), samples(6, 4), mean_square);
+}
+
+TEST(KeptState, InAnOutputThatIsFilledAgainIsRefused) {
+    for (const Driver driver : kDrivers) {
+        for (const bool is_last : {false, true}) {
+            const at::Tensor buffer = torch::zeros({3, 6}, torch::kFloat64);
+            const auto fill = [buffer](const Tensors& in) {
+                at::Tensor part = buffer.narrow(0, 0, in[0].size(0));
+                part.copy_(in[0] * 2);
+                return Tensors{part};
+            };
+            std::vector<LayerSpec> layers = {function_layer("fill", fill)};
+            if (!is_last) {
+                layers.push_back(tanh_layer());
+            }
+            const std::vector<std::int64_t> balance(layers.size(), 1);
+            const at::NoGradGuard no_grad;
+            GPipe model(layers, options(balance, 3, Checkpoint::never, driver));
+            EXPECT_THAT([&] { model.forward(samples(7)); },
+                        ThrowsMessage<LayerError>(AllOf(HasSubstr("partition 0"),
+                                                        HasSubstr("returns for micro-batch 1 memory that it "
+                                                                  "returned for micro-batch 0"),
+                                                        HasSubstr("clone()"))));
+            GPipe whole(layers, options(balance, 1, Checkpoint::never, driver));
+            whole.forward(samples(3));
+        }
+    }
+}
+
+TEST(KeptState, InAnOutputThatStaysAsItIsIsAllowed) {
+    const at::Tensor w = torch::randn({6, 6}, torch::kFloat64).requires_grad_();
+    const std::vector<LayerSpec> layers = {
+        {"shows",
+         [w] {
+             return std::make_unique<FunctionLayer>(
+                 [w](const Tensors& in) {
+                     return Tensors{in[0], w.unsqueeze(0).expand({in[0].size(0), 6, 6})};
+                 },
+                 NamedTensors{{"w", w}});
+         }},
+        function_layer("change",
+                       [](const Tensors& in) {
+                           return Tensors{in[0].mul_(2), in[1]};
+                       }),
+        function_layer("sum", [](const Tensors& in) { return Tensors{in[0] + in[1].sum(1)}; })};
+    for (const Driver driver : kDrivers) {
+        GPipe model(layers, options({1, 1, 1}, 3, Checkpoint::never, driver));
+        const at::Tensor x = samples(7);
+        const at::Tensor expected = x * 2 + w.detach().sum(0);
+        EXPECT_TRUE(torch::allclose(model.forward(x), expected));
+    }
+}
+
+/// Keeps a moving mean of what it sees in a buffer.
+struct MovingMeanImpl final : torch::nn::Module {
+    at::Tensor mean = register_buffer("mean", torch::zeros({}, torch::kFloat64));
+    at::Tensor forward(const at::Tensor& x) {
+        if (is_training()) {
+            const at::NoGradGuard no_grad;
+            mean.mul_(0.5).add_(x.mean());
+        }
+        return x * 2;
+    }
+};
+
+TEST(KeptState, InABufferSeesEachMicroBatchOnce) {
+    const std::vector<LayerSpec> layers = {
+        linear(6, 4), {"mean", [] { return module_layer(torch::nn::AnyModule(std::make_shared<MovingMeanImpl>())); }}};
+    const at::Tensor input = samples(7);
+    torch::manual_seed(1);
+    PlainModel plain(layers, {.chunks = 3});
+    plain.forward({input});
+    plain.forward({input});
+    for (const Driver driver : kDrivers) {
+        for (const auto mode : kModes) {
+            torch::manual_seed(1);
+            GPipe model(layers, options({1, 1}, 3, mode, driver));
+            model.forward(input).sum().backward();
+            model.step(input, samples(7, 4), mean_square);
+            EXPECT_NEAR(model.named_buffers()[0].second.item<double>(), plain.named_buffers()[0].second.item<double>(),
+                        1e-12);
+        }
+    }
+}
+
+TEST(ModeSwitch, BetweenForwardAndBackwardIsRefusedWhereMicroBatchesAreComputedAgain) {
+    const at::Tensor input = samples(6);
+    torch::manual_seed(1);
+    PlainModel plain(dropout_mlp(), {.chunks = 3});
+    plain.forward({input})[0].sum().backward();
+    for (const Driver driver : kDrivers) {
+        for (const auto mode : kModes) {
+            torch::manual_seed(1);
+            GPipe model(dropout_mlp(), options({3, 3}, 3, mode, driver));
+            const at::Tensor output = model.forward(input);
+            model.eval();
+            if (mode == Checkpoint::never) {
+                output.sum().backward();
+            } else {
+                EXPECT_THAT([&] { output.sum().backward(); },
+                            ThrowsMessage<EngineError>(AllOf(HasSubstr("was in train mode in forward and is in eval "
+                                                                       "mode in backward"),
+                                                             HasSubstr("go backward before you switch"))));
+                model.train();
+                model.zero_grad();
+                torch::manual_seed(1);
+                GPipe again(dropout_mlp(), options({3, 3}, 3, mode, driver));
+                const at::Tensor second = again.forward(input);
+                again.eval();
+                again.forward(input);
+                again.train();
+                second.sum().backward();
+                expect_equal_norm_wise(gradients_of(again.named_parameters()), gradients_of(plain.named_parameters()));
+                continue;
+            }
+            expect_equal_norm_wise(gradients_of(model.named_parameters()), gradients_of(plain.named_parameters()));
+        }
+    }
+}
+
+TEST(Loss, MayChangeTheOutputInPlace) {
+    const at::Tensor input = samples(7);
+    const at::Tensor target = samples(7, 4);
+    torch::manual_seed(1);
+    const std::vector<LayerSpec> layers = {linear(6, 4), linear(4, 4)};
+    PlainModel plain(layers, {.chunks = 3});
+    plain.step({input}, {target}, [](const Tensors& o, const Tensors& t) { return (o[0] - t[0]).pow(2).sum(); });
+    for (const Driver driver : kDrivers) {
+        for (const auto schedule : {Schedule::gpipe, Schedule::one_f_one_b}) {
+            for (const std::int64_t chunks : {1, 3}) {
+                if (driver == Driver::autograd && schedule != Schedule::gpipe) {
+                    continue;
+                }
+                GPipeOptions with = options({1, 1}, chunks, Checkpoint::except_last, driver);
+                with.schedule = schedule;
+                with.reduction = Reduction::sum;
+                torch::manual_seed(1);
+                GPipe model(layers, with);
+                model.step(input, target, [](at::Tensor o, const at::Tensor& t) {
+                    EXPECT_FALSE(o.is_leaf()) << "as in the plain model";
+                    return o.sub_(t).pow(2).sum();
+                });
+                expect_equal_norm_wise(gradients_of(model.named_parameters()), gradients_of(plain.named_parameters()));
+            }
+        }
+    }
+}
+}  // namespace
+}  // namespace pipescope
