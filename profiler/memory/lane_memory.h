@@ -22,6 +22,9 @@ namespace pipescope {
 /// backward, copy (gradients that wait to be handed on); of the loss, output; of the optimizer, its state. So an output
 /// that waits for its copy, or on the last lane for the loss, counts as saved.
 ///
+/// What the caller made stays the caller's: where a partition hands a part of the mini-batch on, a storage that holds
+/// all of it, no lane is charged.
+///
 /// A lane on an accelerator is told its blocks by the device's allocator (device_listening.h), with reserved bytes,
 /// which are the whole device's. What its tasks take and free is heard; what a thread of the caller's frees, only where
 /// that one listens too: a training loop holds a DeviceListening. Then also the inputs that a lane copies to its device
