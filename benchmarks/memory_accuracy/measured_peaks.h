@@ -3,6 +3,7 @@
 #include "balance/profile.h"
 #include "benchmarks/memory_accuracy/random_models.h"
 #include "schedule/memory_category.h"
+#include "schedule/timeline.h"
 #include "simulator/pipeline_options.h"
 
 #include <cstdint>
@@ -22,10 +23,16 @@ struct LanePeak {
     double error() const { return static_cast<double>(modelled) / static_cast<double>(counted) - 1; }
 };
 
+/// The samples behind the peaks, of the steps that count: to find the task at which the two part.
+struct PeakTrace {
+    std::vector<MemorySample> counted;
+    std::vector<MemorySample> modelled;  ///< step by step; their tasks have the number of the measured step
+};
+
 /// Runs a few steps on lanes of the CPU. `profile` is of the same model. Nothing where the model refuses the cut: a
-/// layer that changes its input in place at the start of a checkpointed partition.
+/// layer that changes its input in place at the start of a checkpointed partition. Fills `trace` unless it is null.
 std::optional<std::vector<LanePeak>> lane_peaks(const ModelSpec& model, const Profile& profile,
-                                                const PipelineOptions& options);
+                                                const PipelineOptions& options, PeakTrace* trace = nullptr);
 
 /// One pipeline for every schedule and checkpoint mode, drawn from the seed.
 std::vector<PipelineOptions> random_pipelines(const RandomModel& model, std::uint64_t seed);
