@@ -20,7 +20,10 @@ struct LanePeak {
     MemoryBreakdown counted_parts;   ///< at its peak
     MemoryBreakdown modelled_parts;  ///< likewise
 
-    double error() const { return static_cast<double>(modelled) / static_cast<double>(counted) - 1; }
+    /// 0 for a lane that holds nothing, and is said to.
+    double error() const {
+        return modelled == counted ? 0 : static_cast<double>(modelled) / static_cast<double>(counted) - 1;
+    }
 };
 
 /// The samples behind the peaks, of the steps that count: to find the task at which the two part.
