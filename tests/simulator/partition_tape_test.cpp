@@ -109,12 +109,12 @@ TEST(PartitionTape, CopiesRunningStatisticsWhileItIsRecomputed) {
     const LayerRange both{LayerId{0}, LayerId{2}};
     const PartitionMemory before = partition_memory(profile, at_size(profile, 1), both);
     profile.layers[0].buffer_bytes = profile.layers[0].statistic_bytes = 30;
-    profile.layers[1].buffer_bytes = profile.layers[1].statistic_bytes = 40;
+    profile.layers[1].buffer_bytes = profile.layers[1].statistic_bytes = 47;
     const auto tape = recorded_partition_tape(profile, at_size(profile, 1), both);
     ASSERT_TRUE(tape);
     EXPECT_NO_THROW(check_tape(tape->tape, "partition"));
     const auto copies = static_cast<std::int32_t>(
-        std::find(tape->tape.blocks.begin(), tape->tape.blocks.end(), TapeBlock{Role::own, 70}) -
+        std::find(tape->tape.blocks.begin(), tape->tape.blocks.end(), TapeBlock{Role::own, 77}) -
         tape->tape.blocks.begin() + 1);
     EXPECT_EQ(tape->tape.recompute.front(), copies) << "of all layers, before the first runs";
     EXPECT_EQ(tape->tape.recompute.back(), -copies);
