@@ -231,7 +231,11 @@ Profile retimed(const Profile& profile, const DeviceType& device) {
     }
     // Plain SGD reads parameters and gradients and writes parameters. The loss passes over the output a few times.
     other.optimizer_ns = estimated_ns(device, profile.dtype, {0, 3 * parameters, 1});
-    other.loss_batch = {};
+    for (std::size_t k = 0; k < other.loss_batch.samples.size(); ++k) {
+        const auto samples = static_cast<double>(other.loss_batch.samples[k]);
+        const double output = interpolate(profile.samples, profile.layers.back().output_bytes, samples).value;
+        other.loss_batch.ns[k] = estimated_ns(device, profile.dtype, {0, 4 * output, 3});
+    }
     other.loss_ns.assign(sizes, 0);
     for (std::size_t k = 0; k < sizes; ++k) {
         const double output = at(profile.layers.back().output_bytes, k);

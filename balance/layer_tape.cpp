@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -95,7 +96,33 @@ private:
     const std::string& path_;
     std::vector<bool> held_;
 };
+std::vector<std::int32_t> list_or_roles(const LayerTape& tape, const std::vector<std::int32_t>& list, Role one,
+                                        Role other) {
+    if (!list.empty()) {
+        return list;
+    }
+    std::vector<std::int32_t> blocks;
+    for (std::size_t b = 0; b < tape.blocks.size(); ++b) {
+        if (tape.blocks[b].role == one || tape.blocks[b].role == other) {
+            blocks.push_back(static_cast<std::int32_t>(b + 1));
+        }
+    }
+    return blocks;
+}
 }  // namespace
+
+std::vector<std::int32_t> inputs_of(const LayerTape& tape) {
+    return list_or_roles(tape, tape.inputs, Role::input, Role::passed);
+}
+std::vector<std::int32_t> outputs_of(const LayerTape& tape) {
+    return list_or_roles(tape, tape.outputs, Role::output, Role::passed);
+}
+std::vector<std::int32_t> output_gradients_of(const LayerTape& tape) {
+    return list_or_roles(tape, tape.output_gradients, Role::output_gradient, Role::passed_gradient);
+}
+std::vector<std::int32_t> input_gradients_of(const LayerTape& tape) {
+    return list_or_roles(tape, tape.input_gradients, Role::input_gradient, Role::passed_gradient);
+}
 
 std::string to_string(TapeBlock::Role role) {
     constexpr std::array<std::string_view, 8> kNames = {
@@ -134,8 +161,18 @@ void check_tape(const LayerTape& tape, const std::string& path) {
                                "; it is the number of a block, from 1, or 0 for none; record the tapes again");
         }
     };
-    for (std::size_t k = 0; k < tape.input_gradients.size(); ++k) {
-        check_number("input_gradients[" + std::to_string(k) + "]", tape.input_gradients[k]);
+    for (const auto& [name, list] :
+         {std::pair("inputs", &tape.inputs), std::pair("outputs", &tape.outputs),
+          std::pair("output_gradients", &tape.output_gradients), std::pair("input_gradients", &tape.input_gradients)}) {
+        const bool may_be_none = list == &tape.output_gradients || list == &tape.input_gradients;
+        for (std::size_t k = 0; k < list->size(); ++k) {
+            const std::string where = std::string(name) + "[" + std::to_string(k) + "]";
+            check_number(where, (*list)[k]);
+            if ((*list)[k] == 0 && !may_be_none) {
+                throw ProfileError(path + "." + where +
+                                   " is 0; a tensor has a block, from 1; leave it out, or record the tapes again");
+            }
+        }
     }
     for (const auto& [name, skip] : tape.stash) {
         check_number("stash." + name,
@@ -143,6 +180,14 @@ void check_tape(const LayerTape& tape, const std::string& path) {
     }
     for (const auto& [name, skip] : tape.pop) {
         check_number("pop." + name, std::min(skip.value, skip.gradient) < 0 ? -1 : std::max(skip.value, skip.gradient));
+    }
+    if (tape.gathered.size() > 1 || (!tape.gathered.empty() && !tape.gathered[0].gathered.empty())) {
+        throw ProfileError(path +
+                           ".gathered holds more than one tape; it is the tape of a gathered loss; record the "
+                           "tapes again");
+    }
+    for (const LayerTape& gathered : tape.gathered) {
+        check_tape(gathered, path + ".gathered");
     }
     TapeCheck check(tape, path);
     check.forward("checkpointed_forward", tape.checkpointed_forward);

@@ -42,9 +42,12 @@ struct LayerTape {
     std::vector<std::int32_t> checkpointed_forward;  ///< forward that keeps nothing
     std::vector<std::int32_t> recompute;
     std::vector<std::int32_t> backward;
-    /// Blocks of the gradients for the layer below, one per tensor; tensors may share a block. Empty: the blocks with
-    /// role input_gradient or passed_gradient.
-    std::vector<std::int32_t> input_gradients;
+    // Blocks by tensor, in the order of the layer's tensors, which may share one. Empty: those of the roles, as they
+    // stand in `blocks`.
+    std::vector<std::int32_t> inputs;            ///< else input and passed
+    std::vector<std::int32_t> outputs;           ///< else output and passed
+    std::vector<std::int32_t> output_gradients;  ///< of outputs that want one; else output_gradient and passed_gradient
+    std::vector<std::int32_t> input_gradients;   ///< 0: none arrived; else input_gradient and passed_gradient
     /// Storages of a skip and of its gradient. They may be blocks of other roles too; 0 if there is none.
     struct Skip {
         std::int32_t value = 0;
@@ -54,6 +57,9 @@ struct LayerTape {
     };
     std::map<std::string, Skip> stash;  ///< by name, as in LayerProfile
     std::map<std::string, Skip> pop;
+    /// One entry, if it differs: the tape where the gradients of the model's outputs are contiguous parts of those of a
+    /// gathered mini-batch. Other micro-batches hold their storages too, so nothing is added to them in place.
+    std::vector<LayerTape> gathered;
 
     /// True if nothing was recorded.
     bool empty() const { return blocks.empty() && forward.empty(); }
@@ -61,6 +67,12 @@ struct LayerTape {
 };
 
 std::string to_string(TapeBlock::Role role);
+
+// The list of the tape, or else the blocks of the roles.
+std::vector<std::int32_t> inputs_of(const LayerTape& tape);
+std::vector<std::int32_t> outputs_of(const LayerTape& tape);
+std::vector<std::int32_t> output_gradients_of(const LayerTape& tape);
+std::vector<std::int32_t> input_gradients_of(const LayerTape& tape);
 
 /// The checkpointed forward for a tape without one: `forward`, then its own leftover blocks freed.
 std::vector<std::int32_t> forward_that_keeps_nothing(const LayerTape& tape);

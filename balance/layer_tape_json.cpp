@@ -1,5 +1,6 @@
 #include "balance/layer_tape_json.h"
 
+#include <array>
 #include <limits>
 #include <map>
 #include <optional>
@@ -9,6 +10,11 @@
 namespace pipescope {
 namespace {
 constexpr int kNumRoles = 8;
+constexpr std::array<std::pair<const char*, std::vector<std::int32_t> LayerTape::*>, 4> kLists{
+    {{"inputs", &LayerTape::inputs},
+     {"outputs", &LayerTape::outputs},
+     {"output_gradients", &LayerTape::output_gradients},
+     {"input_gradients", &LayerTape::input_gradients}}};
 
 [[noreturn]] void wrong_type(const std::string& path, const Json& value, const char* wanted) {
     std::string shown = value.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -97,9 +103,17 @@ LayerTape parse_tape(const Json& json, const std::string& path) {
     tape.forward = *parse_events(json, "forward", path);
     tape.backward = *parse_events(json, "backward", path);
     tape.recompute = parse_events(json, "recompute", path).value_or(tape.forward);
-    tape.input_gradients = parse_events(json, "input_gradients", path).value_or(std::vector<std::int32_t>{});
+    for (const auto& [key, list] : kLists) {
+        tape.*list = parse_events(json, key, path).value_or(std::vector<std::int32_t>{});
+    }
     tape.stash = parse_skips(json, "stash", path);
     tape.pop = parse_skips(json, "pop", path);
+    if (json.contains("gathered")) {
+        if (json["gathered"].is_object() && json["gathered"].contains("gathered")) {
+            wrong_type(path + ".gathered.gathered", json["gathered"]["gathered"], "left out");
+        }
+        tape.gathered = {parse_tape(json["gathered"], path + ".gathered")};
+    }
     const auto checkpointed = parse_events(json, "checkpointed_forward", path);
     tape.checkpointed_forward = checkpointed ? *checkpointed : forward_that_keeps_nothing(tape);
     return tape;
@@ -126,6 +140,9 @@ Json to_json(const std::vector<LayerTape>& tapes) {
             continue;
         }
         Json& each = json.emplace_back();
+        if (!tape.gathered.empty()) {
+            each["gathered"] = to_json(tape.gathered).at(0);
+        }
         each["blocks"] = Json::array();
         for (const TapeBlock& block : tape.blocks) {
             each["blocks"].push_back({to_string(block.role), block.bytes});
@@ -136,8 +153,10 @@ Json to_json(const std::vector<LayerTape>& tapes) {
             each["recompute"] = tape.recompute;
         }
         each["backward"] = tape.backward;
-        if (!tape.input_gradients.empty()) {
-            each["input_gradients"] = tape.input_gradients;
+        for (const auto& [key, list] : kLists) {
+            if (!(tape.*list).empty()) {
+                each[key] = tape.*list;
+            }
         }
         for (const auto& [key, skips] : {std::pair("stash", &tape.stash), std::pair("pop", &tape.pop)}) {
             for (const auto& [name, skip] : *skips) {

@@ -91,6 +91,7 @@ void check_layer(const LayerProfile& layer, std::size_t samples, const std::stri
     require_number(static_cast<double>(layer.parameter_bytes), path + ".parameter_bytes");
     require_number(static_cast<double>(layer.gradient_bytes), path + ".gradient_bytes");
     require_number(static_cast<double>(layer.buffer_bytes), path + ".buffer_bytes");
+    require_number(static_cast<double>(layer.statistic_bytes), path + ".statistic_bytes");
     require_number(layer.forward_cv, path + ".forward_cv");
     require_number(layer.backward_cv, path + ".backward_cv");
     for (const auto& [skip, bytes] : layer.stash) {
@@ -145,6 +146,14 @@ void check_batch_loss(const BatchLoss& loss) {
         }
         before = loss.samples[k];
         require_number(loss.ns[k], "loss_batch.ns" + entry);
+    }
+    if (!loss.transient_bytes.empty() && loss.transient_bytes.size() != loss.samples.size()) {
+        throw ProfileError("loss_batch.transient_bytes has " + std::to_string(loss.transient_bytes.size()) +
+                           " entries; one is needed for each of " + std::to_string(loss.samples.size()) +
+                           " entries of loss_batch.samples; add or remove some");
+    }
+    for (std::size_t k = 0; k < loss.transient_bytes.size(); ++k) {
+        require_number(loss.transient_bytes[k], "loss_batch.transient_bytes[" + std::to_string(k) + "]");
     }
 }
 
@@ -286,5 +295,14 @@ Interpolated loss_time(const Profile& profile, double samples) {
         times.push_back(ns);
     }
     return interpolate(sizes, times, samples);
+}
+
+Bytes loss_transient(const Profile& profile, std::int64_t samples, bool is_gathered) {
+    const BatchLoss& batch = profile.loss_batch;
+    const bool is_measured = is_gathered && !batch.transient_bytes.empty();
+    const auto at = static_cast<double>(samples);
+    return std::llround((is_measured ? interpolate(batch.samples, batch.transient_bytes, at)
+                                     : interpolate(profile.samples, profile.loss_transient_bytes, at))
+                            .value);
 }
 }  // namespace pipescope

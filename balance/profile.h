@@ -30,6 +30,7 @@ struct LayerProfile {
     Bytes parameter_bytes = 0;
     Bytes gradient_bytes = 0;
     Bytes buffer_bytes = 0;
+    Bytes statistic_bytes = 0;  ///< of buffer_bytes: running statistics, which a recompute copies and puts back
     PerSize forward_ns;
     PerSize recompute_ns;  ///< empty: same as forward_ns
     PerSize backward_ns;
@@ -58,6 +59,7 @@ struct LayerProfile {
 struct BatchLoss {
     std::vector<std::int64_t> samples;  ///< ascending; may repeat a size of Profile::samples, and then takes precedence
     PerSize ns;                         ///< one per size
+    PerSize transient_bytes;            ///< like Profile::loss_transient_bytes; empty: not measured
 
     friend bool operator==(const BatchLoss&, const BatchLoss&) = default;
 };
@@ -117,4 +119,8 @@ Interpolated interpolate(const std::vector<std::int64_t>& samples, const PerSize
 
 /// Time in ns of the loss and its gradient for that many samples, from loss_ns and loss_batch together.
 Interpolated loss_time(const Profile& profile, double samples);
+
+/// What the loss needs besides the output and its gradient, for that many samples: of one micro-batch's output, as the
+/// last layer leaves it, or of a gathered one, which lies in one piece. Read off loss_batch for that, if it says so.
+Bytes loss_transient(const Profile& profile, std::int64_t samples, bool is_gathered);
 }  // namespace pipescope

@@ -148,6 +148,7 @@ LayerProfile parse_layer(const Json& json, const std::string& path, std::size_t 
     layer.gradient_bytes = layer.parameter_bytes;
     fields.read("gradient_bytes", layer.gradient_bytes);
     fields.read("buffer_bytes", layer.buffer_bytes);
+    fields.read("statistic_bytes", layer.statistic_bytes);
     layer.recompute_ns = layer.forward_ns;
     fields.read("recompute_ns", layer.recompute_ns);
     fields.read("backward_weight_ns", layer.backward_weight_ns);
@@ -203,6 +204,7 @@ BatchLoss parse_batch_loss(const Json& json) {
     BatchLoss loss;
     loss.samples = parse_sizes(fields.require("samples"), fields.path_of("samples"));
     loss.ns = Fields::per_size(fields.require("ns"), fields.path_of("ns"));
+    fields.read("transient_bytes", loss.transient_bytes);
     return loss;
 }
 
@@ -272,6 +274,9 @@ Json to_json(const LayerProfile& layer) {
     json["parameter_bytes"] = layer.parameter_bytes;
     json["gradient_bytes"] = layer.gradient_bytes;
     json["buffer_bytes"] = layer.buffer_bytes;
+    if (layer.statistic_bytes > 0) {
+        json["statistic_bytes"] = layer.statistic_bytes;
+    }
     add_array(json, "forward_ns", layer.forward_ns);
     add_array(json, "recompute_ns", layer.recompute_ns);
     add_array(json, "backward_ns", layer.backward_ns);
@@ -374,6 +379,7 @@ std::string to_json(const Profile& profile) {
     add_array(json, "loss_ns", profile.loss_ns);
     if (!profile.loss_batch.samples.empty()) {
         json["loss_batch"] = {{"samples", profile.loss_batch.samples}, {"ns", to_array(profile.loss_batch.ns)}};
+        add_array(json["loss_batch"], "transient_bytes", profile.loss_batch.transient_bytes);
     }
     add_array(json, "loss_transient_bytes", profile.loss_transient_bytes);
     json["optimizer_ns"] = to_number(profile.optimizer_ns);

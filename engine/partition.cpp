@@ -4,26 +4,17 @@
 #include "engine/engine_error.h"
 #include "engine/random.h"
 #include "engine/recompute_inputs.h"
+#include "engine/running_statistics.h"
 #include "engine/skip_slots.h"
 
 #include <ATen/core/grad_mode.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
-#include <string_view>
 #include <utility>
 
 namespace pipescope {
 namespace {
-// Batch and instance norm change these inside their kernel, which no version counter shows.
-constexpr std::array<std::string_view, 3> kStatistics = {"running_mean", "running_var", "num_batches_tracked"};
-
-bool is_statistic(std::string_view name) {
-    return std::any_of(kStatistics.begin(), kStatistics.end(),
-                       [name](std::string_view statistic) { return name.ends_with(statistic); });
-}
-
 std::string describe(const ModelLayer& layer, LayerId id) {
     return "layer " + std::to_string(id.value()) + " (" + layer.name + "): ";
 }
@@ -75,7 +66,7 @@ Partition::Partition(PartitionId id, LayerId first, std::vector<ModelLayer> laye
         }
         for (const auto& [name, tensor] : each.layer->buffers()) {
             if (tensor.defined()) {
-                (is_statistic(name) ? statistics_ : other_buffers_).push_back(tensor);
+                (is_running_statistic(name) ? statistics_ : other_buffers_).push_back(tensor);
             }
         }
     }

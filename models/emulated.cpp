@@ -163,8 +163,12 @@ public:
         if (layer_.parameter_bytes > 0) {
             parameter_ = untouched_floats(static_cast<double>(layer_.parameter_bytes)).requires_grad_();
         }
-        if (layer_.buffer_bytes > 0) {
-            buffer_ = untouched_floats(static_cast<double>(layer_.buffer_bytes));
+        const Bytes others = layer_.buffer_bytes - layer_.statistic_bytes;
+        if (others > 0) {
+            buffers_.emplace_back("buffer", untouched_floats(static_cast<double>(others)));
+        }
+        if (layer_.statistic_bytes > 0) {  // so named, a recompute copies it, as it does the model's
+            buffers_.emplace_back("running_mean", untouched_floats(static_cast<double>(layer_.statistic_bytes)));
         }
     }
 
@@ -208,9 +212,7 @@ public:
     NamedTensors parameters() const override {
         return parameter_.defined() ? NamedTensors{{"weight", parameter_}} : NamedTensors{};
     }
-    NamedTensors buffers() const override {
-        return buffer_.defined() ? NamedTensors{{"buffer", buffer_}} : NamedTensors{};
-    }
+    NamedTensors buffers() const override { return buffers_; }
     void train(bool) override {}
     // Bytes come from the profile, in its own dtype.
     void to(at::ScalarType) override {}
@@ -221,7 +223,7 @@ private:
     std::int64_t output_features_;
     at::Tensor phony_;
     at::Tensor parameter_;
-    at::Tensor buffer_;
+    NamedTensors buffers_;
 };
 
 // Waits as long as the loss takes and returns zero: an emulated model has nothing to learn.

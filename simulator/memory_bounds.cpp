@@ -32,13 +32,14 @@ RangeMemories::RangeMemories(const Profile& profile, const SizedProfile& large, 
                              double optimizer_factor)
     : profile_(profile), large_(large), small_(small), table_large_(profile, large_), table_small_(profile, small_) {
     const std::size_t layers = profile.layers.size();
-    constants_ = saved_ = outputs_ = least_saved_ = {0};
+    constants_ = statistics_ = saved_ = outputs_ = least_saved_ = {0};
     inputs_ = {std::max(large.input, small.input)};
     std::vector<Bytes> work;
     for (std::size_t l = 0; l < layers; ++l) {
         const LayerProfile& layer = profile.layers[l];
         constants_.push_back(constants_.back() + layer.parameter_bytes + layer.buffer_bytes + layer.gradient_bytes +
                              std::llround(optimizer_factor * static_cast<double>(layer.gradient_bytes)));
+        statistics_.push_back(statistics_.back() + layer.statistic_bytes);
         saved_.push_back(saved_.back() + std::max(large.saved[l], small.saved[l]));
         least_saved_.push_back(least_saved_.back() + std::min(large.saved[l], small.saved[l]));
         inputs_.push_back(std::max(large.output[l], small.output[l]));
@@ -119,8 +120,7 @@ MemoryBounds::MemoryBounds(const Profile& profile, const PipelineOptions& option
     : options_(options), partitions_(partitions), ranges_(std::move(ranges)) {
     const std::vector<std::int64_t> sizes = micro_batch_sizes(replica_batch(options), options.chunks);
     m_ = static_cast<int>(sizes.size());
-    loss_transient_ = std::llround(
-        interpolate(profile.samples, profile.loss_transient_bytes, static_cast<double>(replica_batch(options))).value);
+    loss_transient_ = loss_transient(profile, replica_batch(options), m_ > 1);
     const SizedProfile large = at_size(profile, sizes.front());
     const SizedProfile small = at_size(profile, sizes.back());
     const auto larger = std::count(sizes.begin(), sizes.end(), sizes.front());
@@ -146,7 +146,8 @@ Bytes MemoryBounds::above_at_least(PartitionId partition, LayerRange layers) con
     return ranges_->constant(layers) + (is_first ? mini_batch_input_ : m * ranges_->input(layers)) +
            std::max<Bytes>(1, kept_graphs_at_loss()) *
                (ranges_->saved(layers) + ranges_->outputs(layers) + ranges_->input(layers)) +
-           (is_last ? 2 * m * output + loss_transient_ : output) + ranges_->largest_work(layers);
+           (is_last ? 2 * m * output + loss_transient_ : output) + copied_statistics(layers) +
+           ranges_->largest_work(layers);
 }
 
 bool MemoryBounds::shares(int lane, int other) const {
@@ -184,8 +185,9 @@ Bytes MemoryBounds::at_least(PartitionId partition, LayerRange layers) {
     const Bytes held_at_loss = constant + (m - kept_graphs) * input + kept_graphs * one_graph;
     const Bytes loss = held_at_loss + batch_output +
                        (m > 1 ? std::max(outputs(m, kept_graphs), batch_output) : outputs(m, kept_graphs));
-    const Bytes recompute =
-        kept_graphs == m ? 0 : constant + (m - kept_graphs) * input + batch_output + std::max<Bytes>(0, building_graph);
+    const Bytes recompute = kept_graphs == m ? 0
+                                             : constant + (m - kept_graphs) * input + batch_output +
+                                                   copied_statistics(layers) + std::max<Bytes>(0, building_graph);
     const Bytes gradient = ranges_->gradient_may_be_elsewhere(layers) ? 0 : low.output;
     const Bytes recomputed_graph = graph + kept_input - input + (low.output_kept ? low.output : 0);
     const Bytes backward =
@@ -208,6 +210,10 @@ Bytes MemoryBounds::kept_graphs_at_loss() const {
     return 0;
 }
 
+Bytes MemoryBounds::copied_statistics(LayerRange layers) const {
+    return kept_graphs_at_loss() == m_ ? 0 : ranges_->statistics(layers);
+}
+
 Bytes MemoryBounds::at_most(PartitionId partition, LayerRange layers) {
     const Range each = ranges_->range(layers);
     const RangePeaks& high = each.high;
@@ -225,7 +231,8 @@ Bytes MemoryBounds::at_most(PartitionId partition, LayerRange layers) {
     bytes += !is_last && waits(j, j + 1) ? m * high.output : 0;                    // outputs that wait for the link
     const Bytes gradient = std::max(high.input_gradient, ranges_->most_gradient(layers.first));
     bytes += is_first ? 0 : waits(j, j - 1) ? m * gradient : gradient;  // that leaves
-    return bytes + std::max({is_last ? loss_transient_ : 0, high.forward, high.checkpointed_forward, high.backward,
-                             high.backward_of_view});
+    return bytes + copied_statistics(layers) +
+           std::max({is_last ? loss_transient_ : 0, high.forward, high.checkpointed_forward, high.backward,
+                     high.backward_of_view});
 }
 }  // namespace pipescope

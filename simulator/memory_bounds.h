@@ -32,6 +32,10 @@ public:
     Bytes constant(LayerRange layers) const {
         return constants_[layers.end.index()] - constants_[layers.first.index()];
     }
+    /// Copies of running statistics that a recompute holds.
+    Bytes statistics(LayerRange layers) const {
+        return statistics_[layers.end.index()] - statistics_[layers.first.index()];
+    }
     Bytes saved(LayerRange layers) const { return saved_[layers.end.index()] - saved_[layers.first.index()]; }
     Bytes outputs(LayerRange layers) const { return outputs_[layers.end.index()] - outputs_[layers.first.index()]; }
     /// Saved tensors of the smaller micro-batches.
@@ -59,8 +63,8 @@ private:
     const Profile& profile_;
     const SizedProfile large_;
     const SizedProfile small_;
-    std::vector<Bytes> constants_, saved_, outputs_, least_saved_;  // of all layers before
-    std::vector<Bytes> inputs_;                                     // of each layer; the model's output at the end
+    std::vector<Bytes> constants_, statistics_, saved_, outputs_, least_saved_;  // of all layers before
+    std::vector<Bytes> inputs_;     // of each layer; the model's output at the end
     std::vector<Bytes> gradients_;  // the same of their gradients: at most, with all they may share a storage with
     RangeTable table_large_, table_small_;
     RangeMaxima work_;  // of input, output and transient bytes
@@ -88,6 +92,7 @@ private:
     using Range = RangeMemories::Range;
     bool shares(int lane, int other) const;
     Bytes kept_graphs_at_loss() const;
+    Bytes copied_statistics(LayerRange layers) const;
 
     PipelineOptions options_;
     int partitions_;

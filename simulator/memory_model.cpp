@@ -53,7 +53,11 @@ public:
             }
         }
     }
-    void bind(std::int32_t block, Id id) { slots_.emplace_back(block, id); }
+    void bind(std::int32_t block, Id id) {
+        if (block != 0) {
+            slots_.emplace_back(block, id);
+        }
+    }
 
     bool has(std::int32_t block) const { return find(block) != nullptr; }
     Id of(std::int32_t block) const {
@@ -279,13 +283,21 @@ private:
         ledger(task.lane).start_work(spans_, is_last ? output : copy, now_);
     }
 
-    Bytes output_bytes(int i) {
-        const PartitionTape& tape = work(i, last()).tape();
-        // A tensor may be part of a larger storage; its gradient is not.
-        const std::vector<std::int32_t>& blocks = tape.output_gradients.empty() ? tape.outputs : tape.output_gradients;
+    /// The k-th output of all micro-batches, as one tensor.
+    Bytes whole_output(std::size_t k) {
         Bytes bytes = 0;
-        for (const std::int32_t block : blocks) {
-            bytes += work(i, last()).bytes(block);
+        for (int i = 0; i < graph_.shape().num_micro_batches; ++i) {
+            const PartitionTape& tape = work(i, last()).tape();
+            // A tensor may be part of a larger storage; its gradient is not.
+            const bool all_want = tape.output_gradients.size() == tape.outputs.size();
+            bytes += work(i, last()).bytes((all_want ? tape.output_gradients : tape.outputs).at(k));
+        }
+        return bytes;
+    }
+    Bytes whole_output_gradient(std::size_t k) {
+        Bytes bytes = 0;
+        for (int i = 0; i < graph_.shape().num_micro_batches; ++i) {
+            bytes += work(i, last()).bytes(work(i, last()).tape().output_gradients.at(k));
         }
         return bytes;
     }
@@ -296,33 +308,27 @@ private:
                 cell(i, last()).output_gradients.push_back(
                     storages_.take(task.lane, output, work(i, last()).bytes(block)));
             }
-            start_loss_work(task.lane, costs_.sized(i).samples);
+            start_loss_work(task.lane, costs_.sized(i).samples, false);
             return;
         }
         const int m = graph_.shape().num_micro_batches;
-        Bytes whole = 0;
-        int slots = 0;
-        for (int k = 0; k < m; ++k) {
-            whole += output_bytes(k);
-            slots += static_cast<int>(work(k, last()).tape().output_gradients.size());
-        }
-        if (m > 1) {
-            gathered_ = storages_.take(task.lane, output, whole);
-            for (int k = 0; k < m; ++k) {
-                storages_.let_go(cell(k, last()).outputs);  // a single one is handed through
+        const PartitionTape& tape = work(0, last()).tape();
+        for (std::size_t k = 0; m > 1 && k < tape.outputs.size(); ++k) {  // a single one is handed through
+            gathered_.push_back(storages_.take(task.lane, output, whole_output(k)));
+            for (int j = 0; j < m; ++j) {
+                storages_.let_go(std::exchange(cell(j, last()).outputs.at(k), 0));
             }
         }
-        if (slots > 0) {
-            const Id gradient = storages_.take(task.lane, output, whole, slots);
-            for (int k = 0; k < m; ++k) {
-                cell(k, last()).output_gradients.assign(work(k, last()).tape().output_gradients.size(), gradient);
+        for (std::size_t k = 0; k < tape.output_gradients.size(); ++k) {
+            const Id gradient = storages_.take(task.lane, output, whole_output_gradient(k), m);
+            for (int j = 0; j < m; ++j) {
+                cell(j, last()).output_gradients.push_back(gradient);
             }
         }
-        start_loss_work(task.lane, replica_batch(options_));
+        start_loss_work(task.lane, replica_batch(options_), m > 1);
     }
-    void start_loss_work(LaneId lane, std::int64_t samples) {
-        const Bytes transient_bytes = std::llround(
-            interpolate(profile_.samples, profile_.loss_transient_bytes, static_cast<double>(samples)).value);
+    void start_loss_work(LaneId lane, std::int64_t samples, bool is_gathered) {
+        const Bytes transient_bytes = loss_transient(profile_, samples, is_gathered);
         const WorkSpan whole{task_end_, {0, 0, 0, transient_bytes}};
         ledger(lane).start_work({&whole, 1}, output, now_);
     }
@@ -393,7 +399,7 @@ private:
         }
         // What stays here for the graph is saved; what another lane of the device gets is on its way there.
         const auto slot_of = [&](std::int32_t block, MemoryCategory category, bool stays) {
-            if (!bound.has(block)) {
+            if (block != 0 && !bound.has(block)) {
                 const bool kept = keeps_graph && partition.keeps(block);
                 bound.bind(block, storages_.take(task.lane, kept && stays ? saved : category, partition.bytes(block),
                                                  (kept ? 1 : 0) + slots_of(tape, block)));
@@ -474,9 +480,8 @@ private:
         if (!splits_backward(schedule_)) {
             release_graph(task);
         }
-        bound.bind(0, 0);  // a tensor that got no gradient
         const auto slot_of = [&](std::int32_t block, MemoryCategory category) {
-            if (!bound.has(block)) {
+            if (block != 0 && !bound.has(block)) {
                 bound.bind(block, storages_.take(task.lane, category, partition.bytes(block),
                                                  gradient_slots_of(tape, block, j)));
             }
@@ -534,7 +539,7 @@ private:
 
     void end_loss(const Task& task) {
         ledger(task.lane).end_work();
-        storages_.let_go(std::exchange(gathered_, 0));
+        storages_.let_go(gathered_);
         const int i = task.key.micro_batch;
         for (int k = i < 0 ? 0 : i; k < (i < 0 ? graph_.shape().num_micro_batches : i + 1); ++k) {
             storages_.let_go(cell(k, last()).outputs);
@@ -639,7 +644,7 @@ private:
     std::vector<LaneLedger> ledgers_;
     StepStorages storages_;
     std::vector<Cell> cells_;
-    Id gathered_ = 0;  // the last partition's output of the whole mini-batch, while the loss runs
+    Slots gathered_;  // the last partition's outputs of the whole mini-batch, while the loss runs
     std::optional<ReservedMemory> reserved_;
     std::vector<WorkSpan> spans_;  // of the task that starts
     Nanoseconds task_end_{0};      // of the task at hand

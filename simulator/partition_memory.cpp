@@ -126,6 +126,7 @@ void fill_in(PartitionWork work, PartitionMemory& memory) {
     memory.input_kept = std::any_of(tape.inputs.begin(), tape.inputs.end(), is_kept);
     const std::set<std::int32_t> inputs(tape.inputs.begin(), tape.inputs.end());
     const std::set<std::int32_t> outputs(tape.outputs.begin(), tape.outputs.end());
+    const std::set<std::int32_t> gradients(tape.output_gradients.begin(), tape.output_gradients.end());
     std::vector<PartitionWork::Going> own_input;
     std::vector<PartitionWork::Going> kept_output;
     for (const std::int32_t block : inputs) {
@@ -134,21 +135,34 @@ void fill_in(PartitionWork work, PartitionMemory& memory) {
         }
     }
     for (const std::int32_t block : outputs) {
-        if (work.role(block) == TapeBlock::Role::output && is_kept(block)) {
+        if (block != 0 && work.role(block) == TapeBlock::Role::output && is_kept(block)) {
             kept_output.push_back({{block}, work.bytes(block)});
         }
     }
     memory.output_kept = !kept_output.empty();
     std::vector<PartitionWork::Going> with_gradient = kept_output;
-    for (const std::int32_t block : tape.output_gradients) {
+    for (const std::int32_t block : gradients) {
         with_gradient.push_back({{block}, work.bytes(block)});
     }
+    const auto highest_recompute = [&](const std::vector<PartitionWork::Going>& going) {
+        WorkPeak peak = highest(work.parts(recompute, going));
+        peak.transient -= tape.statistics;  // there throughout, and counted apart
+        return peak;
+    };
     memory.checkpointed_forward = highest(work.parts(checkpointed_forward, {}));
-    memory.forward = higher(highest(work.parts(forward, {})), highest(work.parts(recompute, {})));
-    memory.forward_of_own_input =
-        higher(highest(work.parts(forward, own_input)), highest(work.parts(recompute, own_input)));
+    memory.forward = higher(highest(work.parts(forward, {})), highest_recompute({}));
+    memory.forward_of_own_input = higher(highest(work.parts(forward, own_input)), highest_recompute(own_input));
     memory.backward = highest(work.parts(backward, with_gradient));
     memory.backward_of_view = highest(work.parts(backward, kept_output));
+}
+
+bool has_gathered(const Profile& profile, LayerRange layers) {
+    return std::any_of(profile.layers.begin() + static_cast<std::ptrdiff_t>(layers.first.index()),
+                       profile.layers.begin() + static_cast<std::ptrdiff_t>(layers.end.index()),
+                       [](const LayerProfile& layer) {
+                           return std::any_of(layer.tape.begin(), layer.tape.end(),
+                                              [](const LayerTape& tape) { return !tape.gathered.empty(); });
+                       });
 }
 }  // namespace
 
@@ -156,6 +170,13 @@ PartitionMemory partition_memory(const Profile& profile, const SizedProfile& siz
     PartitionMemory memory = LayerWalk(profile, sized, layers).memory();
     if (auto recorded = recorded_partition_tape(profile, sized, layers)) {
         fill_in(PartitionWork(sized, layers, *std::move(recorded)), memory);
+        if (has_gathered(profile, layers)) {
+            PartitionMemory gathered = memory;
+            if (auto tape = recorded_partition_tape(profile, sized, layers, TapeSkips::kept, TapeLoss::gathered)) {
+                fill_in(PartitionWork(sized, layers, *std::move(tape)), gathered);
+            }
+            memory.backward_of_view = gathered.backward_of_view;
+        }
     }
     return memory;
 }

@@ -30,7 +30,8 @@ struct PartitionMemory {
     Bytes graph = 0;           ///< kept from forward, or recompute, to backward: saved tensors and kept storages
     bool output_kept = false;  ///< the graph keeps the output's storage too; it is not in `graph`
     WorkPeak checkpointed_forward;
-    WorkPeak forward;               ///< of one that keeps its graph, or recompute, where the input stays
+    WorkPeak forward;               ///< of one that keeps its graph, or recompute without the copies of running
+                                    ///< statistics, where the input stays
     WorkPeak forward_of_own_input;  ///< the same where the input goes when no layer needs it any more
     WorkPeak backward;          ///< relative to a lane that holds the graph, the kept output and the output's gradient
     WorkPeak backward_of_view;  ///< where that gradient is a view of a larger one, which stays

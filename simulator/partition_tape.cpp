@@ -14,6 +14,7 @@ using Role = TapeBlock::Role;
 struct LayerPart {
     LayerTape tape;
     std::map<std::string, std::size_t> skips;
+    Bytes statistics = 0;
 };
 
 class TapeComposer {
@@ -32,7 +33,7 @@ public:
         }
         play_forward(&LayerTape::forward, true, out_.forward_ends, &out_.needed_forward);
         play_forward(&LayerTape::checkpointed_forward, false, out_.checkpointed_ends, nullptr);
-        play_forward(&LayerTape::recompute, true, out_.recompute_ends, &out_.needed_recompute);
+        play_recompute();
         for (std::size_t l = layers_.size(); l-- > 0;) {
             if (!play_backward(l)) {
                 return std::nullopt;
@@ -65,29 +66,36 @@ private:
     /// Gives the layer's blocks their numbers in the partition; gradients get theirs while the backward is played.
     bool number_blocks(std::size_t l) {
         Numbers& numbers = numbers_.emplace_back(layer(l).blocks.size(), 0);
-        const Numbers given = std::exchange(handed_on_, {});
-        Numbers& inputs = inputs_.emplace_back();
         for (std::size_t b = 0; b < numbers.size(); ++b) {
             const TapeBlock& each = layer(l).blocks[b];
-            if (each.role == Role::input || each.role == Role::passed) {
-                if (l > 0 && inputs.size() >= given.size()) {
-                    return false;
-                }
-                numbers[b] = l == 0 ? add(Role::input, each.bytes) : given[inputs.size()];
-                inputs.push_back(numbers[b]);
+            const bool is_given = each.role == Role::input || each.role == Role::passed;
+            if (is_given && l == 0) {
+                numbers[b] = add(Role::input, each.bytes);
             } else if (each.role == Role::own || each.role == Role::output) {
                 numbers[b] = add(Role::own, each.bytes);
             }
-            if (each.role == Role::output || each.role == Role::passed) {
-                handed_on_.push_back(numbers[b]);
-            }
         }
-        const bool fits = l == 0 || inputs.size() == given.size();
+        const Numbers blocks = inputs_of(layer(l));
+        if (l > 0 && blocks.size() != handed_on_.size()) {
+            return false;
+        }
+        for (std::size_t k = 0; k < blocks.size(); ++k) {
+            std::int32_t& number = number_of(l, blocks[k]);
+            number = l == 0 ? number : handed_on_[k];
+        }
+        inputs_.push_back(numbers_of(l, blocks));
         if (l == 0) {
-            out_.inputs = inputs;
+            out_.inputs = inputs_.front();
         }
         number_skips(l);
-        return fits;
+        handed_on_ = numbers_of(l, outputs_of(layer(l)));
+        return true;
+    }
+    Numbers numbers_of(std::size_t l, Numbers blocks) {
+        for (std::int32_t& block : blocks) {
+            block = block == 0 ? 0 : number_of(l, block);
+        }
+        return blocks;
     }
     void number_skips(std::size_t l) {
         Numbers& inputs = inputs_[l];
@@ -123,8 +131,10 @@ private:
         out_.outputs = handed_on_;
         out_.stashed = pending_;
         const auto leaves = [&](std::int32_t number) {
-            Role& role = block(number).role;
-            role = role == Role::own ? Role::output : role == Role::input ? Role::passed : role;
+            if (number != 0) {
+                Role& role = block(number).role;
+                role = role == Role::own ? Role::output : role == Role::input ? Role::passed : role;
+            }
         };
         std::for_each(handed_on_.begin(), handed_on_.end(), leaves);
         for (const auto& [index, number] : pending_) {
@@ -167,6 +177,21 @@ private:
                of(layer(l).stash) || of(layer(l).pop);
     }
 
+    /// A forward that leaves no trace in the running statistics: copies of all of them are there as long as it runs.
+    void play_recompute() {
+        for (const LayerPart& part : layers_) {
+            out_.statistics += part.statistics;
+        }
+        const std::int32_t copies = out_.statistics > 0 ? add(Role::own, out_.statistics) : 0;
+        if (copies != 0) {
+            out_.tape.recompute.push_back(copies);
+        }
+        play_forward(&LayerTape::recompute, true, out_.recompute_ends, &out_.needed_recompute);
+        if (copies != 0) {
+            out_.tape.recompute.push_back(-copies);
+            ++out_.recompute_ends.back();
+        }
+    }
     void play_forward(Numbers LayerTape::*phase, bool keeps_graph, std::vector<std::size_t>& ends, Needed* needed) {
         Numbers& events = out_.tape.*phase;
         for (std::size_t l = 0; l < layers_.size(); ++l) {
@@ -199,31 +224,31 @@ private:
     bool play_backward(std::size_t l) {
         const bool is_top = l + 1 == layers_.size();
         const Numbers from_above = std::exchange(gradients_, {});
-        std::vector<Given> given;
-        std::size_t taken = 0;
         for (std::size_t b = 0; b < layer(l).blocks.size(); ++b) {
             const auto& [role, bytes] = layer(l).blocks[b];
-            const auto here = static_cast<std::int32_t>(b) + 1;
-            if (role == Role::output_gradient || role == Role::passed_gradient) {
-                if (!is_top && taken >= from_above.size()) {
-                    return false;
-                }
-                if (is_top) {
-                    out_.output_gradients.push_back(add(Role::output_gradient, bytes));
-                    references(out_.output_gradients.back()) = 1;
-                }
-                given.push_back({here, is_top ? out_.output_gradients.back() : from_above[taken]});
-                ++taken;
-            } else if (role == Role::input_gradient) {
-                number_of(l, here) = add(Role::own, bytes);
+            if (role == Role::input_gradient) {
+                numbers_[l][b] = add(Role::own, bytes);
+            } else if (is_top && (role == Role::output_gradient || role == Role::passed_gradient)) {
+                numbers_[l][b] = add(Role::output_gradient, bytes);
             }
         }
-        if (!is_top && taken != from_above.size()) {
+        const Numbers blocks = output_gradients_of(layer(l));
+        if (is_top) {
+            out_.output_gradients = numbers_of(l, blocks);
+            std::for_each(out_.output_gradients.begin(), out_.output_gradients.end(),
+                          [this](std::int32_t number) { refer_to(number); });
+        } else if (blocks.size() != from_above.size()) {
             return false;
+        }
+        std::vector<Given> given;
+        for (std::size_t k = 0; k < blocks.size(); ++k) {
+            given.push_back({blocks[k], is_top ? out_.output_gradients[k] : from_above[k]});
         }
         number_skip_gradients(l, given);
         for (const Given& each : given) {
-            number_of(l, each.block) = each.number;
+            if (each.block != 0) {
+                number_of(l, each.block) = each.number;
+            }
         }
         hand_down(l);
         play_backward_events(l, given);
@@ -253,24 +278,14 @@ private:
             }
         }
     }
+    std::int32_t refer_to(std::int32_t number) {
+        references(number) += number == 0 ? 0 : 1;
+        return number;
+    }
     /// What the layers below wait for.
     void hand_down(std::size_t l) {
-        const auto refer_to = [&](std::int32_t number) {
-            references(number) += number == 0 ? 0 : 1;
-            return number;
-        };
-        if (!layer(l).input_gradients.empty()) {
-            for (const std::int32_t each : layer(l).input_gradients) {
-                gradients_.push_back(each == 0 ? 0 : refer_to(number_of(l, each)));
-            }
-        } else {
-            for (std::size_t b = 0; b < layer(l).blocks.size(); ++b) {
-                const Role role = layer(l).blocks[b].role;
-                if (role == Role::input_gradient || role == Role::passed_gradient) {
-                    gradients_.push_back(refer_to(numbers_[l][b]));
-                }
-            }
-        }
+        gradients_ = numbers_of(l, input_gradients_of(layer(l)));
+        std::for_each(gradients_.begin(), gradients_.end(), [this](std::int32_t number) { refer_to(number); });
         for (const auto& [name, each] : layer(l).pop) {
             if (each.gradient == 0) {
                 continue;
@@ -285,28 +300,23 @@ private:
 
     void play_backward_events(std::size_t l, std::vector<Given> left) {
         Numbers& events = out_.tape.backward;
-        for (const std::int32_t event : layer(l).backward) {
-            const std::int32_t number = number_of(l, std::abs(event));
-            if (number == 0) {
-                continue;
-            }
-            const auto slot =
-                std::find_if(left.begin(), left.end(), [&](const Given& each) { return each.block == -event; });
-            if (slot != left.end()) {
-                left.erase(slot);
-                if (--references(number) > 0) {
-                    continue;
-                }
-            } else if (event < 0 && is_value(l, -event) && --holders(number) > 0) {
-                continue;
-            }
-            events.push_back(event > 0 ? number : -number);
-        }
-        for (const Given& each : left) {  // gradients of outputs that the layer said nothing of
+        const auto drop = [&](const Given& each) {
             if (each.number != 0 && --references(each.number) == 0) {
                 events.push_back(-each.number);
             }
+        };
+        for (const std::int32_t event : layer(l).backward) {
+            const std::int32_t number = number_of(l, std::abs(event));
+            const auto slot = std::stable_partition(left.begin(), left.end(),
+                                                    [&](const Given& each) { return each.block != -event; });
+            if (slot != left.end()) {
+                std::for_each(slot, left.end(), drop);
+                left.erase(slot, left.end());
+            } else if (number != 0 && !(event < 0 && is_value(l, -event) && --holders(number) > 0)) {
+                events.push_back(event > 0 ? number : -number);
+            }
         }
+        std::for_each(left.begin(), left.end(), drop);  // gradients of outputs that the layer said nothing of
     }
 
     void name_input_gradients() {
@@ -343,7 +353,9 @@ bool same_events(const LayerTape& a, const LayerTape& b) {
     const auto same_roles = [](const TapeBlock& one, const TapeBlock& other) { return one.role == other.role; };
     return std::equal(a.blocks.begin(), a.blocks.end(), b.blocks.begin(), b.blocks.end(), same_roles) &&
            a.forward == b.forward && a.checkpointed_forward == b.checkpointed_forward && a.recompute == b.recompute &&
-           a.backward == b.backward && a.input_gradients == b.input_gradients && a.stash == b.stash && a.pop == b.pop;
+           a.backward == b.backward && a.inputs == b.inputs && a.outputs == b.outputs &&
+           a.output_gradients == b.output_gradients && a.input_gradients == b.input_gradients && a.stash == b.stash &&
+           a.pop == b.pop;
 }
 
 /// Whether the tape says where every skip of the layer is: one of an older profile does not.
@@ -363,7 +375,8 @@ std::vector<LayerPart> parts_of(const Profile& profile, LayerRange layers, std::
     }
     std::vector<LayerPart> parts;
     for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
-        LayerPart& part = parts.emplace_back(LayerPart{std::move(tapes[l - layers.first.index()]), {}});
+        LayerPart& part = parts.emplace_back(
+            LayerPart{std::move(tapes[l - layers.first.index()]), {}, profile.layers[l].statistic_bytes});
         // A layer's own word counts: a tape that names more is of another layer.
         const bool left_out = skips_on_tape == TapeSkips::left_out;
         std::erase_if(part.tape.stash,
@@ -382,28 +395,33 @@ std::vector<LayerPart> parts_of(const Profile& profile, LayerRange layers, std::
 }
 }  // namespace
 
-std::optional<LayerTape> recorded_tape(const Profile& profile, const SizedProfile& sized, LayerId layer) {
+std::optional<LayerTape> recorded_tape(const Profile& profile, const SizedProfile& sized, LayerId layer,
+                                       TapeLoss loss) {
     const std::vector<LayerTape>& tapes = profile.layers[layer.index()].tape;
     if (tapes.empty()) {
         return std::nullopt;
     }
+    const auto tape_at = [&](std::size_t size) -> const LayerTape& {
+        const LayerTape& tape = tapes[size];
+        return loss == TapeLoss::gathered && !tape.gathered.empty() ? tape.gathered.front() : tape;
+    };
     const auto above = std::lower_bound(profile.samples.begin(), profile.samples.end(), sized.samples);
     auto at = static_cast<std::size_t>(above - profile.samples.begin());
     if (at < tapes.size() && profile.samples[at] == sized.samples) {
-        return tapes[at].empty() ? std::nullopt : std::optional(tapes[at]);
+        return tapes[at].empty() ? std::nullopt : std::optional(tape_at(at));
     }
     // Outside the sizes measured the two nearest ones tell, as of every other number.
     at = std::clamp<std::size_t>(at, 1, std::max<std::size_t>(1, tapes.size() - 1));
-    if (at >= tapes.size() || tapes[at - 1].empty() || !same_events(tapes[at - 1], tapes[at])) {
+    if (at >= tapes.size() || tapes[at - 1].empty() || !same_events(tape_at(at - 1), tape_at(at))) {
         return std::nullopt;
     }
-    LayerTape between = tapes[at];
+    LayerTape between = tape_at(at);
     const double share = static_cast<double>(sized.samples - profile.samples[at - 1]) /
                          static_cast<double>(profile.samples[at] - profile.samples[at - 1]);
     for (std::size_t b = 0; b < between.blocks.size(); ++b) {
         between.blocks[b].bytes =
-            std::max<Bytes>(0, std::llround(std::lerp(static_cast<double>(tapes[at - 1].blocks[b].bytes),
-                                                      static_cast<double>(tapes[at].blocks[b].bytes), share)));
+            std::max<Bytes>(0, std::llround(std::lerp(static_cast<double>(tape_at(at - 1).blocks[b].bytes),
+                                                      static_cast<double>(tape_at(at).blocks[b].bytes), share)));
     }
     return between;
 }
@@ -483,10 +501,10 @@ LayerTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, Lay
 }
 
 std::optional<PartitionTape> recorded_partition_tape(const Profile& profile, const SizedProfile& sized,
-                                                     LayerRange layers, TapeSkips skips) {
+                                                     LayerRange layers, TapeSkips skips, TapeLoss loss) {
     std::vector<LayerTape> tapes;
     for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
-        std::optional<LayerTape> tape = recorded_tape(profile, sized, LayerId{static_cast<std::int64_t>(l)});
+        std::optional<LayerTape> tape = recorded_tape(profile, sized, LayerId{static_cast<std::int64_t>(l)}, loss);
         if (!tape || (skips == TapeSkips::kept && !names_skips(*tape, profile.layers[l]))) {
             return std::nullopt;
         }

@@ -14,8 +14,9 @@ namespace pipescope {
 /// The tapes of a partition's layers played one after the other, as one tape: what a layer hands to the next becomes a
 /// block of the partition's own, let go where the last of caller and graphs lets go of it.
 ///
-/// What crosses the partition's border are slots, each the number of a block; two slots may name the same one, since
-/// tensors share storages. Skips are named by their index. An input block that is an output too is handed through.
+/// What crosses the partition's border are slots, one for each tensor, with the number of its block, or 0 for none; two
+/// slots may name the same one, since tensors share storages. Skips are named by their index. An input block that is an
+/// output too is handed through.
 struct PartitionTape {
     LayerTape tape;
     // In the order in which the partition before, or behind, has them.
@@ -27,6 +28,7 @@ struct PartitionTape {
     std::map<std::size_t, std::int32_t> stashed;
     std::map<std::size_t, std::int32_t> stash_gradients;
     std::map<std::size_t, std::int32_t> pop_gradients;
+    Bytes statistics = 0;  ///< copies of running statistics, from a recompute's start to its end
     /// How many events of each phase are over when no layer works on a block that came in any more.
     std::map<std::int32_t, std::size_t> needed_forward;
     std::map<std::int32_t, std::size_t> needed_recompute;
@@ -37,9 +39,13 @@ struct PartitionTape {
     std::vector<std::size_t> backward_ends;
 };
 
+/// Whose loss the backward comes from: one micro-batch's, or that of several that were gathered (LayerTape::gathered).
+enum class TapeLoss { alone, gathered };
+
 /// A layer's tape at the sized profile's size: the one recorded there, or one between two recorded sizes, or on the
 /// line through the two nearest, whose events are equal. Nothing if there is none.
-std::optional<LayerTape> recorded_tape(const Profile& profile, const SizedProfile& sized, LayerId layer);
+std::optional<LayerTape> recorded_tape(const Profile& profile, const SizedProfile& sized, LayerId layer,
+                                       TapeLoss loss = TapeLoss::alone);
 /// One made up from the layer's bytes: an output, a block that is saved, one that is not; and its skips.
 LayerTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerId layer);
 
@@ -49,7 +55,8 @@ enum class TapeSkips { kept, left_out };
 /// From recorded tapes alone. Nothing if a layer has none, or two neighbours disagree on how many storages pass between
 /// them: the k-th output or passed block of a layer is the k-th input or passed block of the next.
 std::optional<PartitionTape> recorded_partition_tape(const Profile& profile, const SizedProfile& sized,
-                                                     LayerRange layers, TapeSkips skips = TapeSkips::kept);
+                                                     LayerRange layers, TapeSkips skips = TapeSkips::kept,
+                                                     TapeLoss loss = TapeLoss::alone);
 /// From the layers' bytes alone.
 PartitionTape partition_tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerRange layers,
                                         TapeSkips skips = TapeSkips::kept);

@@ -249,14 +249,10 @@ void ReservedMemory::start_loss(int i) {
         return costs_.sized(k).output[options_.balance.layers_of(PartitionId{last()}).end.index() - 1];
     };
     const LaneId lane = lane_of(last());
-    const auto transient = [&](std::int64_t samples) {
-        return static_cast<Bytes>(std::llround(
-            interpolate(profile_.samples, profile_.loss_transient_bytes, static_cast<double>(samples)).value));
-    };
     Storage meanwhile = 0;
     if (i >= 0) {
         cell(i, last()).gradient = take(lane, output_of(i));
-        meanwhile = take(lane, transient(costs_.sized(i).samples));
+        meanwhile = take(lane, loss_transient(profile_, costs_.sized(i).samples, false));
         let_go(meanwhile);
         return;
     }
@@ -272,7 +268,7 @@ void ReservedMemory::start_loss(int i) {
         }
     }
     gathered_gradient_ = take(lane, batch);
-    meanwhile = take(lane, transient(replica_batch(options_)));
+    meanwhile = take(lane, loss_transient(profile_, replica_batch(options_), m > 1));
     let_go(meanwhile);
 }
 

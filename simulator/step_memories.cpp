@@ -9,10 +9,10 @@ namespace pipescope {
 namespace {
 /// Nothing where a partition has no tape, or two neighbours disagree on what passes between them.
 std::optional<std::vector<PartitionTape>> recorded_tapes(const Profile& profile, const SizedProfile& sized,
-                                                         const Balance& balance, int partitions) {
+                                                         const Balance& balance, int partitions, TapeLoss loss) {
     std::vector<PartitionTape> tapes;
     for (int j = 0; j < partitions; ++j) {
-        auto tape = recorded_partition_tape(profile, sized, balance.layers_of(PartitionId{j}));
+        auto tape = recorded_partition_tape(profile, sized, balance.layers_of(PartitionId{j}), TapeSkips::kept, loss);
         const bool fits =
             tape && (tapes.empty() || (tapes.back().outputs.size() == tape->inputs.size() &&
                                        tapes.back().output_gradients.size() == tape->input_gradients.size()));
@@ -25,8 +25,8 @@ std::optional<std::vector<PartitionTape>> recorded_tapes(const Profile& profile,
 }
 
 std::vector<PartitionWork> works_of(const Profile& profile, const SizedProfile& sized, const Balance& balance,
-                                    int partitions) {
-    auto recorded = recorded_tapes(profile, sized, balance, partitions);
+                                    int partitions, TapeLoss loss) {
+    auto recorded = recorded_tapes(profile, sized, balance, partitions, loss);
     std::vector<PartitionWork> works;
     for (int j = 0; j < partitions; ++j) {
         const LayerRange layers = balance.layers_of(PartitionId{j});
@@ -43,9 +43,11 @@ StepMemories::StepMemories(const Profile& profile, const PipelineOptions& option
     : options_(options), costs_(costs), graph_(graph) {
     const int partitions = graph.shape().num_partitions;
     const auto last = static_cast<int>(costs.micro_batches().size()) - 1;
-    largest_ = works_of(profile, costs.sized(0), options.balance, partitions);
+    const bool is_gathered = graph.shape().loss == LossScope::mini_batch && graph.shape().num_micro_batches > 1;
+    const TapeLoss loss = is_gathered ? TapeLoss::gathered : TapeLoss::alone;
+    largest_ = works_of(profile, costs.sized(0), options.balance, partitions, loss);
     if (costs.micro_batches().front() != costs.micro_batches().back()) {
-        smallest_ = works_of(profile, costs.sized(last), options.balance, partitions);
+        smallest_ = works_of(profile, costs.sized(last), options.balance, partitions, loss);
     }
 }
 

@@ -28,7 +28,8 @@ public:
     PartitionWork(const SizedProfile& sized, LayerRange layers, PartitionTape tape);
 
     const PartitionTape& tape() const { return tape_; }
-    Bytes bytes(std::int32_t block) const { return block_of(block).bytes; }
+    /// Of a slot: 0 where it has no block.
+    Bytes bytes(std::int32_t block) const { return block == 0 ? 0 : block_of(block).bytes; }
     TapeBlock::Role role(std::int32_t block) const { return block_of(block).role; }
     /// What the graph keeps from forward to backward that nobody else has.
     Bytes graph() const { return graph_; }

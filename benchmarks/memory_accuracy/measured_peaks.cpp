@@ -44,6 +44,7 @@ public:
 
     /// Starts recording the peaks.
     void end_warm_up(int lanes) { peaks_.assign(static_cast<std::size_t>(lanes), {}); }
+    std::vector<MemorySample> take_samples() { return std::move(samples_); }
     const std::vector<LanePeak>& peaks() const { return peaks_; }
     const Timeline& timeline() const { return timeline_; }
 
@@ -53,7 +54,11 @@ private:
     }
     void record(const MemorySample& sample) {
         const std::lock_guard lock(mutex_);
-        if (sample.lane.index() < peaks_.size() && sample.peak > peaks_[sample.lane.index()].counted) {
+        if (sample.lane.index() >= peaks_.size()) {
+            return;
+        }
+        samples_.push_back(sample);
+        if (sample.peak > peaks_[sample.lane.index()].counted) {
             LanePeak& peak = peaks_[sample.lane.index()];
             peak.counted = sample.peak;
             peak.counted_parts = sample.composition;
@@ -64,6 +69,7 @@ private:
     std::map<TaskKey, Nanoseconds> starts_;
     Timeline timeline_;
     std::vector<LanePeak> peaks_;
+    std::vector<MemorySample> samples_;
     LaneMemory memory_{[] { return now(); }, [this](const MemorySample& sample) { record(sample); }};
 };
 
@@ -82,8 +88,18 @@ GPipeOptions engine_options(const PipelineOptions& options, TaskObserver& observ
     return engine;
 }
 
+void append(std::vector<MemorySample> samples, std::int32_t step, std::vector<MemorySample>& to) {
+    for (MemorySample& sample : samples) {
+        if (auto key = unpack(static_cast<std::uint64_t>(sample.task)); sample.task >= 0 && key) {
+            key->step = step;
+            sample.task = static_cast<std::int64_t>(pack(*key));
+            to.push_back(sample);
+        }
+    }
+}
+
 void add_modelled(const RunLog& log, std::span<const std::int32_t> steps, const Profile& profile,
-                  const PipelineOptions& options, std::vector<LanePeak>& peaks) {
+                  const PipelineOptions& options, std::vector<LanePeak>& peaks, PeakTrace* trace) {
     const TaskCosts costs(profile, options);
     const TaskGraph graph = pipeline_graph(options, costs);
     Timeline timeline = log.timeline();
@@ -92,8 +108,12 @@ void add_modelled(const RunLog& log, std::span<const std::int32_t> steps, const 
     if (!measured) {
         throw Error("a task of the run was not recorded; the graph simulated is not the one that ran");
     }
-    for (const MeasuredTasks& step : *measured) {
+    for (std::size_t s = 0; s < measured->size(); ++s) {
+        const MeasuredTasks& step = (*measured)[s];
         const MemoryUse use = memory_use(profile, options, costs, graph, step.starts, step.ends);
+        if (trace != nullptr) {
+            append(use.samples, steps[s], trace->modelled);
+        }
         for (std::size_t lane = 0; lane < peaks.size(); ++lane) {
             if (use.lanes[lane].peak_bytes > peaks[lane].modelled) {
                 peaks[lane].modelled = use.lanes[lane].peak_bytes;
@@ -108,7 +128,7 @@ void add_modelled(const RunLog& log, std::span<const std::int32_t> steps, const 
 }  // namespace
 
 std::optional<std::vector<LanePeak>> lane_peaks(const ModelSpec& model, const Profile& profile,
-                                                const PipelineOptions& options) {
+                                                const PipelineOptions& options, PeakTrace* trace) {
     RunLog log;
     std::vector<std::int32_t> steps;
     torch::manual_seed(1);
@@ -128,7 +148,10 @@ std::optional<std::vector<LanePeak>> lane_peaks(const ModelSpec& model, const Pr
         return std::nullopt;
     }
     std::vector<LanePeak> peaks = log.peaks();
-    add_modelled(log, steps, profile, options, peaks);
+    add_modelled(log, steps, profile, options, peaks, trace);
+    if (trace != nullptr) {
+        trace->counted = log.take_samples();
+    }
     return peaks;
 }
 

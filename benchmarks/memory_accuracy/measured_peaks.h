@@ -3,6 +3,7 @@
 #include "balance/profile.h"
 #include "benchmarks/memory_accuracy/random_models.h"
 #include "schedule/memory_category.h"
+#include "schedule/timeline.h"
 #include "simulator/pipeline_options.h"
 
 #include <cstdint>
@@ -19,13 +20,23 @@ struct LanePeak {
     MemoryBreakdown counted_parts;   ///< at the peak
     MemoryBreakdown modelled_parts;  ///< at the peak
 
-    double error() const { return static_cast<double>(modelled) / static_cast<double>(counted) - 1; }
+    /// 0 for a lane that holds nothing, and is said to.
+    double error() const {
+        return modelled == counted ? 0 : static_cast<double>(modelled) / static_cast<double>(counted) - 1;
+    }
+};
+
+/// The samples behind the peaks, of the steps that count: to find the task at which the two part.
+struct PeakTrace {
+    std::vector<MemorySample> counted;
+    std::vector<MemorySample> modelled;  ///< step by step; their tasks have the number of the measured step
 };
 
 /// Runs a few steps on CPU lanes. `profile` must be of the same model. Empty if the model refuses the cut, because a
-/// checkpointed partition would start with a layer that changes its input in place.
+/// checkpointed partition would start with a layer that changes its input in place. Fills
+/// `trace` unless it is null.
 std::optional<std::vector<LanePeak>> lane_peaks(const ModelSpec& model, const Profile& profile,
-                                                const PipelineOptions& options);
+                                                const PipelineOptions& options, PeakTrace* trace = nullptr);
 
 /// One pipeline per schedule and checkpoint mode, random by seed.
 std::vector<PipelineOptions> random_pipelines(const RandomModel& model, std::uint64_t seed);

@@ -7,6 +7,7 @@
 
 #include <torch/torch.h>
 
+#include <algorithm>
 #include <memory>
 #include <random>
 #include <utility>
@@ -369,6 +370,9 @@ private:
         if (extra_ > 0 && chance(60)) {
             add_join();
         }
+        if (!has_parameters()) {
+            add_gain();
+        }
         const int way = between(0, 4);
         if (way < 2 && shape_.size() > 1) {
             end_in_a_vector();
@@ -378,6 +382,17 @@ private:
         } else {
             end_in_values(way);
         }
+    }
+    bool has_parameters() const {
+        return std::any_of(spec_.layers.begin(), spec_.layers.end(),
+                           [](const LayerSpec& layer) { return !layer.make()->parameters().empty(); });
+    }
+    void add_gain() {
+        add("gain", [] {
+            const auto module = std::make_shared<nn::Module>();
+            const at::Tensor gain = module->register_parameter("gain", torch::ones({1}));
+            return Made{module, on_first([gain](const at::Tensor& x) { return x * gain; })};
+        });
     }
     void end_in_a_vector() {
         if (shape_.size() == 2 && chance(60)) {

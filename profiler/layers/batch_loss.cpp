@@ -1,5 +1,6 @@
 #include "profiler/layers/batch_loss.h"
 
+#include "profiler/layers/layer_bytes.h"
 #include "profiler/layers/profile_assembly.h"
 
 #include <ATen/Functions.h>
@@ -51,6 +52,7 @@ BatchLoss time_batch_loss(const ModelEnd& end, std::vector<std::int64_t> sizes, 
         for (at::Tensor& tensor : target) {
             tensor = tensor.to(end.chain.device());
         }
+        loss.transient_bytes.push_back(static_cast<double>(loss_transient_of(end.chain, output, target)));
         end.chain.time_loss(output, target);  // warms up
         double sum = 0;
         for (int repeat = 0; repeat < kRepeats; ++repeat) {

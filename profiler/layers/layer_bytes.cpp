@@ -206,7 +206,6 @@ void LayerWalk::loss(const LayerChain& chain, const Tensors& target) {
     if (!chain.has_loss()) {
         return;
     }
-    const MeasuredMemory memory(chain.device());
     {
         const Tensors leaves = as_leaves(activation_.tensors);
         OperatorCount count;
@@ -216,7 +215,12 @@ void LayerWalk::loss(const LayerChain& chain, const Tensors& target) {
         }
         loss_.loss_work = count.take();
     }
-    const Tensors leaves = as_leaves(activation_.tensors);
+    loss_.loss_transient = loss_transient_of(chain, activation_.tensors, target);
+}
+
+Bytes loss_transient_of(const LayerChain& chain, const Tensors& output, const Tensors& target) {
+    const MeasuredMemory memory(chain.device());
+    const Tensors leaves = as_leaves(output);
     const Bytes before = memory.held();
     memory.reset_peak();
     const at::Tensor loss = chain.loss(leaves, target);
@@ -227,7 +231,7 @@ void LayerWalk::loss(const LayerChain& chain, const Tensors& target) {
     for (const at::Tensor& leaf : leaves) {
         gradients += leaf.grad().defined() ? static_cast<Bytes>(leaf.grad().nbytes()) : 0;
     }
-    loss_.loss_transient = std::max<Bytes>(0, memory.peak() - before - gradients);
+    return std::max<Bytes>(0, memory.peak() - before - gradients);
 }
 
 ModelBytes LayerWalk::bytes() const {

@@ -76,6 +76,9 @@ private:
     ModelBytes loss_;
 };
 
+/// What the loss and its gradient need at most besides the output and its gradient. The same precondition.
+Bytes loss_transient_of(const LayerChain& chain, const Tensors& output, const Tensors& target);
+
 /// The whole model, and its loss.
 ModelBytes measure_bytes(LayerChain& chain, const Batch& batch);
 

@@ -95,10 +95,6 @@ Activation fresh_inputs(const Activation& activation) {
     return copies.of(activation);
 }
 
-at::Tensor fresh_copy(const at::Tensor& tensor) {
-    return StorageCopies().of(tensor);
-}
-
 Tensors popped_tensors(const Activation& before, const SkipNames& names) {
     return tensors_named(before, names.pop);
 }

@@ -20,9 +20,6 @@ std::vector<BoundaryStorage> storages_of(const Tensors& tensors);
 /// A copy of the activation that nothing else holds: tensors that shared a storage share one again, of the same size.
 Activation fresh_inputs(const Activation& activation);
 
-/// The same of one tensor.
-at::Tensor fresh_copy(const at::Tensor& tensor);
-
 /// What a layer took from the shelf, and put there.
 Tensors popped_tensors(const Activation& before, const SkipNames& names);
 Tensors stashed_tensors(const Activation& after, const SkipNames& names);

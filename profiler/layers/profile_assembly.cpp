@@ -1,5 +1,6 @@
 #include "profiler/layers/profile_assembly.h"
 
+#include "engine/running_statistics.h"
 #include "models/cast_model.h"
 
 #include <ATen/core/Tensor.h>
@@ -34,6 +35,7 @@ LayerProfile described_layer(const std::string& name, const Layer& layer) {
     }
     for (const auto& [key, buffer] : layer.buffers()) {
         profile.buffer_bytes += static_cast<Bytes>(buffer.nbytes());
+        profile.statistic_bytes += is_running_statistic(key) ? static_cast<Bytes>(buffer.nbytes()) : 0;
     }
     return profile;
 }

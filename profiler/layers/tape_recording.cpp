@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 namespace pipescope {
@@ -54,9 +55,24 @@ private:
     std::map<std::int64_t, std::int32_t> numbers_;
 };
 
+/// One tensor that stands at two places becomes two of one storage, as it does behind a cut: each place has a gradient.
+Activation each_by_itself(Activation activation) {
+    std::set<const void*> seen;
+    const auto part = [&](at::Tensor& tensor) {
+        if (tensor.defined() && !seen.insert(tensor.unsafeGetTensorImpl()).second) {
+            tensor = tensor.detach().set_requires_grad(tensor.requires_grad());
+        }
+    };
+    std::for_each(activation.tensors.begin(), activation.tensors.end(), part);
+    for (auto& [name, tensor] : activation.skips) {
+        part(tensor);
+    }
+    return activation;
+}
+
 class TapeRun {
 public:
-    TapeRun(LayerChain& chain, std::size_t index, const Activation& before, Tensors* gradients)
+    TapeRun(LayerChain& chain, std::size_t index, const Activation& before, Activation* gradients)
         : chain_(chain), index_(index), before_(before), gradients_(gradients), log_(chain.device()) {}
 
     LayerTape run() {
@@ -64,6 +80,9 @@ public:
         checkpointed_forward();
         LayerTape tape = std::move(builder_.tape());
         tape.recompute = tape.forward;
+        leave_out(tape, &LayerTape::inputs, inputs_of);
+        leave_out(tape, &LayerTape::outputs, outputs_of);
+        leave_out(tape, &LayerTape::output_gradients, output_gradients_of);
         try {
             check_tape(tape, "tape");
         } catch (const ProfileError&) {
@@ -73,6 +92,15 @@ public:
     }
 
 private:
+    using Numbers = std::vector<std::int32_t>;
+    /// A list that says what the roles say too.
+    static void leave_out(LayerTape& tape, Numbers LayerTape::*list, Numbers (*list_of)(const LayerTape&)) {
+        Numbers known = std::exchange(tape.*list, {});
+        if (known != list_of(tape)) {
+            tape.*list = std::move(known);
+        }
+    }
+
     /// The tensor's block, in the tape's numbers; 0 where nobody saw it being taken.
     std::int32_t name(const at::Tensor& tensor, Role role) {
         const std::int64_t block = tensor.defined() ? log_.block_of(tensor) : 0;
@@ -85,10 +113,16 @@ private:
         return found == activation.skips.end() ? at::Tensor() : found->second;
     }
 
+    static void add(std::int32_t block, Numbers& list) {
+        if (block != 0) {
+            list.push_back(block);
+        }
+    }
+
     /// Inputs before the forward: what is taken there comes after them.
     void name_inputs(const Activation& opened) {
         for (const at::Tensor& tensor : opened.tensors) {
-            name(tensor, Role::input);
+            add(name(tensor, Role::input), builder_.tape().inputs);
         }
         for (const auto& [skip, tensor] : opened.skips) {  // some only pass by
             name(tensor, Role::skip);
@@ -102,6 +136,18 @@ private:
 
     /// Roles that only the result of a forward shows.
     void name_results(const Activation& after) {
+        for (const at::Tensor& output : after.tensors) {
+            const std::int64_t block = log_.block_of(output);
+            if (block == 0) {
+                continue;
+            }
+            builder_.tape().outputs.push_back(name(output, Role::own));
+            const Role role = builder_.role_of(block);
+            if (role != Role::skip) {  // a popped one that is an output stays what it was
+                const bool was_given = role == Role::input || role == Role::passed;
+                builder_.set_role(block, was_given ? Role::passed : Role::output, output);
+            }
+        }
         for (const SkipName& skip : stashes()) {
             const at::Tensor tensor = skip_of(after, skip);
             builder_.tape().stash[profile_name(skip)].value = name(tensor, Role::own);
@@ -109,16 +155,6 @@ private:
                 block != 0 && builder_.role_of(block) == Role::own) {
                 builder_.set_role(block, Role::skip, tensor);
             }
-        }
-        for (const at::Tensor& output : after.tensors) {
-            const std::int64_t block = log_.block_of(output);
-            if (block == 0) {
-                continue;
-            }
-            name(output, Role::own);
-            const Role role = builder_.role_of(block);
-            const bool was_given = role == Role::input || role == Role::passed;
-            builder_.set_role(block, was_given ? Role::passed : Role::output, output);
         }
         outputs_ = boundary(after);
     }
@@ -160,7 +196,7 @@ private:
 
     void forward_and_backward() {
         TrialGraph graph;
-        Activation running = graph.open(fresh_inputs(before_));
+        Activation running = graph.open(each_by_itself(fresh_inputs(before_)));
         name_inputs(running);
         std::vector<bool> wants_gradient;
         for (const at::Tensor& tensor : running.tensors) {
@@ -171,6 +207,10 @@ private:
         builder_.tape().forward = builder_.events(log_.take());
         name_results(running);
 
+        std::vector<bool> gives_gradient;
+        for (const at::Tensor& tensor : running.tensors) {
+            gives_gradient.push_back(tensor.requires_grad());
+        }
         Tensors outputs = running.tensors;
         for (const SkipName& skip : stashes()) {
             outputs.push_back(skip_of(running, skip));
@@ -180,10 +220,12 @@ private:
         const std::size_t count = running.tensors.size();
         running = {};
         held = {};
-        Tensors gradients = graph.output_gradients();
+        Tensors gradients = from_above(graph.output_gradients(), count);
         for (std::size_t k = 0; k < count; ++k) {
-            lay_out(gradients[k], k);
-            name(gradients[k], Role::output_gradient);
+            const std::int32_t block = name(gradients[k], Role::output_gradient);
+            if (gives_gradient[k]) {
+                builder_.tape().output_gradients.push_back(block);
+            }
         }
         for (std::size_t k = 0; k < stashes().size(); ++k) {
             builder_.tape().stash[profile_name(stashes()[k])].gradient = name(gradients[count + k], Role::skip);
@@ -193,18 +235,43 @@ private:
         builder_.tape().backward = builder_.events(log_.take());
         name_input_gradients(arrived, wants_gradient);
         if (gradients_ != nullptr) {
-            gradients_->assign(arrived.begin(), arrived.begin() + static_cast<std::ptrdiff_t>(
-                                                                      std::min(arrived.size(), wants_gradient.size())));
+            hand_down(arrived, wants_gradient.size());
         }
     }
-    /// As the layer above leaves it: what is transposed or expanded, a layer may copy.
-    void lay_out(at::Tensor& gradient, std::size_t output) const {
-        if (gradients_ == nullptr || output >= gradients_->size() || !gradient.defined()) {
-            return;
+
+    /// Takes the gradients that the layers above leave: what is transposed or expanded, a layer may copy; to one that
+    /// shares its storage nothing is added in place; and what got none gets none. Of outputs, then of stashed skips.
+    Tensors from_above(Tensors gradients, std::size_t outputs) const {
+        if (gradients_ == nullptr) {
+            return gradients;
         }
-        const at::Tensor& above = (*gradients_)[output];
-        if (above.defined() && above.sizes() == gradient.sizes() && above.scalar_type() == gradient.scalar_type()) {
-            gradient = fresh_copy(above);
+        const auto take = [](at::Tensor& gradient, at::Tensor left) {
+            const bool fits = left.defined() && gradient.defined() && left.sizes() == gradient.sizes() &&
+                              left.scalar_type() == gradient.scalar_type();
+            gradient = fits || !left.defined() ? std::move(left) : gradient;
+        };
+        Tensors above = std::exchange(gradients_->tensors, {});
+        for (std::size_t k = 0; k < std::min(outputs, above.size()); ++k) {
+            take(gradients[k], std::move(above[k]));
+        }
+        for (std::size_t k = 0; k < stashes().size(); ++k) {
+            if (auto skip = gradients_->skips.extract(stashes()[k])) {
+                take(gradients[outputs + k], std::move(skip.mapped()));
+            }
+        }
+        return gradients;
+    }
+    void hand_down(const Tensors& arrived, std::size_t inputs) {
+        const auto of = [&](std::size_t k) { return k < arrived.size() ? arrived[k] : at::Tensor(); };
+        for (std::size_t k = 0; k < inputs; ++k) {
+            gradients_->tensors.push_back(of(k));
+        }
+        std::size_t place = inputs;
+        for (const auto& [skip, tensor] : before_.skips) {
+            if (std::find(pops().begin(), pops().end(), skip) != pops().end()) {
+                gradients_->skips[skip] = of(place);
+            }
+            ++place;
         }
     }
 
@@ -241,7 +308,7 @@ private:
     LayerChain& chain_;
     std::size_t index_;
     const Activation& before_;
-    Tensors* gradients_;  // of outputs, then of inputs; may be null
+    Activation* gradients_;  // of what goes out, then of what came in; may be null
     AllocationLog log_;
     TapeBuilder builder_;
     std::vector<std::int64_t> inputs_;  // the forward's boundary, in the log's numbers
@@ -249,15 +316,65 @@ private:
 };
 }  // namespace
 
-LayerTape record_tape(LayerChain& chain, std::size_t index, const Activation& before, Tensors* gradients) {
+LayerTape record_tape(LayerChain& chain, std::size_t index, const Activation& before, Activation* gradients) {
     return TapeRun(chain, index, before, gradients).run();
 }
 
+namespace {
+/// The gradients of the model's outputs as a gathered loss leaves them: contiguous, whatever the outputs are.
+Activation gathered_gradients(LayerChain& chain, const Activation& before) {
+    const at::NoGradGuard no_grad;
+    Activation running = fresh_inputs(before);
+    chain.forward(chain.size() - 1, running);
+    Activation gradients;
+    for (const at::Tensor& output : running.tensors) {
+        gradients.tensors.push_back(at::zeros(output.sizes(), output.options()));
+    }
+    return gradients;
+}
+
+bool has_layout(const at::Tensor& tensor) {
+    return tensor.defined() && !tensor.is_sparse() && tensor.has_storage();
+}
+
+bool share_storage(const at::Tensor& one, const at::Tensor& other) {
+    return has_layout(one) && has_layout(other) && one.is_alias_of(other);
+}
+
+/// Whether the layers below can tell the gradients from those of a loss of the micro-batch alone.
+bool differ(const Activation& gathered, const Activation& alone, const Tensors& held) {
+    const auto differs = [&](const at::Tensor& one, const at::Tensor& other) {
+        const bool is_held =
+            std::any_of(held.begin(), held.end(), [&](const at::Tensor& each) { return share_storage(each, one); });
+        return is_held || (has_layout(one) && has_layout(other) && one.strides() != other.strides());
+    };
+    for (std::size_t k = 0; k < std::min(gathered.tensors.size(), alone.tensors.size()); ++k) {
+        if (differs(gathered.tensors[k], alone.tensors[k])) {
+            return true;
+        }
+    }
+    return std::any_of(gathered.skips.begin(), gathered.skips.end(), [&](const auto& each) {
+        const auto other = alone.skips.find(each.first);
+        return differs(each.second, other == alone.skips.end() ? at::Tensor() : other->second);
+    });
+}
+}  // namespace
+
 std::vector<LayerTape> record_tapes(LayerChain& chain, const std::vector<Activation>& before) {
     std::vector<LayerTape> tapes(before.size());
-    Tensors gradients;
+    Activation alone;
+    bool is_gathered = chain.has_loss() && !before.empty();
+    Activation gathered = is_gathered ? gathered_gradients(chain, before.back()) : Activation{};
+    const Tensors held = gathered.tensors;  // by the other micro-batches
     for (std::size_t layer = before.size(); layer-- > 0;) {
-        tapes[layer] = record_tape(chain, layer, before[layer], &gradients);
+        tapes[layer] = record_tape(chain, layer, before[layer], &alone);
+        if (is_gathered) {
+            LayerTape tape = record_tape(chain, layer, before[layer], &gathered);
+            if (!tape.empty() && !tapes[layer].empty() && tape != tapes[layer]) {
+                tapes[layer].gathered = {std::move(tape)};
+            }
+            is_gathered = differ(gathered, alone, held);
+        }
     }
     return tapes;
 }

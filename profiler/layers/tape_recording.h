@@ -12,10 +12,12 @@ namespace pipescope {
 /// caches exist. An empty tape where the layer does not give back what it took (it keeps a cache of its own, say): no
 /// replay of such a tape could be exact. On an accelerator a layer's own blocks have the bytes that the allocator
 /// rounds them up to. Throws Error as AllocationLog does. Precondition: the tracking allocator is installed.
-/// `gradients`, if given: in, what the layer above leaves as gradients of this one's outputs, whose layout counts
-/// (none: contiguous); out, what this one leaves of its inputs.
-LayerTape record_tape(LayerChain& chain, std::size_t index, const Activation& before, Tensors* gradients = nullptr);
+/// `gradients`, if given: in, what the layers above leave as gradients of this one's outputs and stashed skips (none:
+/// zeros of its own making); out, what this one leaves of its inputs and popped skips. They go from layer to layer as
+/// they are, so layouts and shared storages are those of a real backward.
+LayerTape record_tape(LayerChain& chain, std::size_t index, const Activation& before, Activation* gradients = nullptr);
 
-/// Those of all layers, from the last to the first. `before` has the activation before each.
+/// Those of all layers, from the last to the first, each with that of a gathered loss where it differs. `before` has
+/// the activation before each.
 std::vector<LayerTape> record_tapes(LayerChain& chain, const std::vector<Activation>& before);
 }  // namespace pipescope

@@ -13,6 +13,8 @@
 
 namespace pipescope {
 namespace {
+constexpr int kCaller = 0;
+
 int owner_of(LaneId lane) {
     return lane.value() + 1;
 }
@@ -173,6 +175,12 @@ bool LaneMemory::record_device(MemorySample& sample, c10::Device device) const {
 }
 
 void LaneMemory::moved(const at::Tensor& tensor, LaneId to) {
+    // A part of the caller's mini-batch that a partition hands on: the caller holds it before, while and after the lane
+    // does, so no lane's account may grow and shrink with it.
+    const ChargedBlock* const block = tracking_allocator::block_of(tensor);
+    if (block != nullptr && block->owner.load(std::memory_order_relaxed) == kCaller) {
+        return;
+    }
     // The copy's task runs on this thread now and has set its category.
     tracking_allocator::recharge(tensor, owner_of(to), tracking_allocator::later());
 }

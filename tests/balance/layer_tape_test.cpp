@@ -59,7 +59,34 @@ TEST(LayerTape, RefusesEventsThatCannotBe) {
             [](LayerTape& t) { t.checkpointed_forward = t.forward; });
     refuses("tape.recompute leaves other blocks", "save the same", [](LayerTape& t) { t.recompute = {2}; });
     refuses("tape.backward still holds block 3", "lets go", [](LayerTape& t) { t.backward = {6}; });
+    refuses("tape.outputs[0] is 7", "number of a block", [](LayerTape& t) { t.outputs = {7}; });
+    refuses("tape.inputs[1] is 0", "leave it out", [](LayerTape& t) { t.inputs = {1, 0}; });
     refuses("tape.blocks[2] has -1 bytes", "from 0", [](LayerTape& t) { t.blocks[2].bytes = -1; });
+}
+
+TEST(LayerTape, ListsItsTensorsByRoleUnlessItSaysOtherwise) {
+    LayerTape tape = linear_tape();
+    EXPECT_EQ(inputs_of(tape), (std::vector<std::int32_t>{1}));
+    EXPECT_EQ(outputs_of(tape), (std::vector<std::int32_t>{2}));
+    EXPECT_EQ(output_gradients_of(tape), (std::vector<std::int32_t>{5}));
+    EXPECT_EQ(input_gradients_of(tape), (std::vector<std::int32_t>{6}));
+    tape.outputs = {2, 2};
+    EXPECT_EQ(outputs_of(tape), tape.outputs);
+}
+
+TEST(LayerTape, KeepsTheListsOfItsTensorsInTheFile) {
+    Profile profile = parse_profile(
+        R"({"format": "pipescope.profile", "version": 1, "samples": [1], "layers": [{"name": "a",
+            "forward_ns": [1], "backward_ns": [1], "output_bytes": [8], "buffer_bytes": 9, "statistic_bytes": 8}]})");
+    LayerTape tape = linear_tape();
+    tape.inputs = {1, 1};
+    tape.outputs = {2, 1};
+    tape.output_gradients = {5, 0};
+    tape.input_gradients = {6, 6};
+    profile.layers[0].tape = {tape};
+    const Profile again = parse_profile(to_json(profile));
+    EXPECT_EQ(again.layers[0].tape.at(0), tape);
+    EXPECT_EQ(again.layers[0].statistic_bytes, 8);
 }
 
 TEST(LayerTape, IsReadFromTheFileWithItsDefaults) {

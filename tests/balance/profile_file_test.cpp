@@ -24,7 +24,7 @@ const char* const kSmallest = R"({"format": "pipescope.profile", "version": 1, "
 const char* const kEverything = R"({"format": "pipescope.profile", "version": 1,
     "model": "unet", "device": "cpu", "dtype": "float64", "threads": 2, "co_running_lanes": 3, "host_cores": 4,
     "co_running_slowdown": [1, 1.25], "step_cv": 0.01, "lane_cv": 0.005, "estimated": true,
-    "samples": [1, 2], "input_bytes": [4, 8], "loss_ns": [1, 2], "loss_batch": {"samples": [16, 32], "ns": [9, 11]}, "loss_transient_bytes": [3, 5], "optimizer_ns": 5, "launch_ns": 6, "load": {"others": 0.25, "stolen": 0.5, "pressure": 0.125}, "later": {"z": 1, "a": [2]},
+    "samples": [1, 2], "input_bytes": [4, 8], "loss_ns": [1, 2], "loss_batch": {"samples": [16, 32], "ns": [9, 11], "transient_bytes": [70, 80]}, "loss_transient_bytes": [3, 5], "optimizer_ns": 5, "launch_ns": 6, "load": {"others": 0.25, "stolen": 0.5, "pressure": 0.125}, "later": {"z": 1, "a": [2]},
     "layers": [
       {"name": "encoder", "parameter_bytes": 1, "gradient_bytes": 2, "buffer_bytes": 3, "forward_ns": [1, 2],
        "recompute_ns": [3, 4], "backward_ns": [5, 6], "forward_cv": 0.02, "backward_cv": 0.03, "output_bytes": [7, 8],
@@ -67,7 +67,7 @@ TEST(ProfileFile, ReadsEveryField) {
     EXPECT_EQ(profile.load, (MachineLoad{0.25, 0.5, 0.125}));
     EXPECT_EQ(profile.input_bytes, (PerSize{4, 8}));
     EXPECT_EQ(profile.loss_ns, (PerSize{1, 2}));
-    EXPECT_EQ(profile.loss_batch, (BatchLoss{{16, 32}, {9, 11}}));
+    EXPECT_EQ(profile.loss_batch, (BatchLoss{{16, 32}, {9, 11}, {70, 80}}));
     EXPECT_EQ(profile.loss_transient_bytes, (PerSize{3, 5}));
     EXPECT_EQ(profile.optimizer_ns, 5);
     EXPECT_EQ(profile.launch_ns, 6);
@@ -210,6 +210,10 @@ std::vector<BadProfile> bad_profiles() {
         {"LossBatchNegative",
          with(kSmallest, "\"samples\"", "\"loss_batch\": {\"samples\": [8], \"ns\": [-2]}, \"samples\""),
          "loss_batch.ns[0] is -2", "not negative"},
+        {"LossBatchWithoutBytes",
+         with(kSmallest, "\"samples\"",
+              "\"loss_batch\": {\"samples\": [8], \"ns\": [1], \"transient_bytes\": [1, 2]}, \"samples\""),
+         "loss_batch.transient_bytes has 2 entries", "one is needed"},
         {"LossBatchNoObject", with(kSmallest, "\"samples\"", "\"loss_batch\": 3, \"samples\""), "loss_batch is 3",
          "an object"},
         {"PopUnknown", with(kSmallest, "\"name\"", "\"pop\": [\"x\"], \"name\""), "layers[0].pop[0] is 'x'",

@@ -57,7 +57,7 @@ TEST(LossTime, IsReadOffAtTheMiniBatchWhereItWasMeasuredThere) {
     profile.loss_ns = {10, 40};
     EXPECT_DOUBLE_EQ(loss_time(profile, 64).value, 640);
     EXPECT_TRUE(loss_time(profile, 64).extrapolated);
-    profile.loss_batch = {{4, 64}, {50, 1250}};  // caches end somewhere in between
+    profile.loss_batch = {{4, 64}, {50, 1250}, {}};  // caches end somewhere in between
     EXPECT_DOUBLE_EQ(loss_time(profile, 64).value, 1250);
     EXPECT_FALSE(loss_time(profile, 64).extrapolated);
     EXPECT_DOUBLE_EQ(loss_time(profile, 34).value, 650);
@@ -65,6 +65,16 @@ TEST(LossTime, IsReadOffAtTheMiniBatchWhereItWasMeasuredThere) {
     EXPECT_DOUBLE_EQ(loss_time(profile, 1).value, 10);
     profile.loss_ns.clear();
     EXPECT_DOUBLE_EQ(loss_time(profile, 34).value, 650);
+}
+
+TEST(LossTransient, IsThatOfAGatheredOutputWhereItWasMeasured) {
+    Profile profile;
+    profile.samples = {1, 2};
+    profile.loss_transient_bytes = {100, 200};
+    EXPECT_EQ(loss_transient(profile, 8, true), 800);
+    profile.loss_batch = {{8, 32}, {1, 2}, {320, 1280}};  // no copy of an output that lies in one piece
+    EXPECT_EQ(loss_transient(profile, 16, true), 640);
+    EXPECT_EQ(loss_transient(profile, 2, false), 200);
 }
 
 Profile small() {

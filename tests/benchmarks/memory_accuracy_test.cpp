@@ -17,6 +17,8 @@
 
 namespace pipescope {
 namespace {
+constexpr Bytes kValueOfLoss = 4;  // the model leaves it out; a lane may hold less than a hundred bytes besides
+
 Profile quick_profile(const ModelSpec& model, const std::vector<PipelineOptions>& pipelines) {
     ProfileOptions options;
     options.samples = micro_batches_of(pipelines);
@@ -70,22 +72,24 @@ TEST(MemoryAccuracy, HoldsForRandomModelsOfEveryKind) {
     tracking_allocator::install();
     std::vector<double> errors;
     for (const std::string& kind : random_model_kinds()) {
-        const bool is_off = kind == "wide" || kind == "tuple" || kind == "skip";  // single lanes: docs/status.md
-        const std::uint64_t seed = 100;
-        const RandomModel model = random_model(kind, seed);
-        const std::vector<PipelineOptions> pipelines = random_pipelines(model, seed);
-        const Profile profile = quick_profile(model.spec, pipelines);
-        for (const PipelineOptions& pipeline : pipelines) {
-            const auto peaks = lane_peaks(model.spec, profile, pipeline);
-            for (const LanePeak& peak : peaks.value_or(std::vector<LanePeak>{})) {
-                errors.push_back(std::abs(peak.error()));
-                EXPECT_TRUE(errors.back() < 0.03 || is_off)
-                    << errors.back() << ", " << kind << " " << describe(pipeline);
+        const bool is_off = kind == "skip";  // single lanes: docs/status.md
+        for (const std::uint64_t seed : {100, 101}) {
+            const RandomModel model = random_model(kind, seed);
+            const std::vector<PipelineOptions> pipelines = random_pipelines(model, seed);
+            const Profile profile = quick_profile(model.spec, pipelines);
+            for (const PipelineOptions& pipeline : pipelines) {
+                const auto peaks = lane_peaks(model.spec, profile, pipeline);
+                for (const LanePeak& peak : peaks.value_or(std::vector<LanePeak>{})) {
+                    errors.push_back(std::abs(peak.error()));
+                    const bool is_value_of_loss = peak.counted - peak.modelled == kValueOfLoss;
+                    EXPECT_TRUE(errors.back() < 0.03 || is_value_of_loss || is_off)
+                        << errors.back() << ", " << kind << " " << seed << " " << describe(pipeline);
+                }
             }
         }
     }
     std::sort(errors.begin(), errors.end());
-    ASSERT_GT(errors.size(), 80u);
+    ASSERT_GT(errors.size(), 160u);
     EXPECT_LT(errors[errors.size() * 95 / 100], 0.01);
 }
 }  // namespace

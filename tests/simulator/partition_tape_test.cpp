@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace pipescope {
 namespace {
 using Role = TapeBlock::Role;
@@ -56,6 +58,69 @@ TEST(PartitionTape, GivesTheExactMemoryOfAPartition) {
     EXPECT_EQ(memory.checkpointed_forward.total(), 200 + 200) << "both outputs for an instant";
     // Layer 1: 70 more at first, then its saved bytes are freed.
     EXPECT_EQ(memory.backward.total(), 70);
+}
+
+// Blocks are numbered as they are first seen: a tensor that is handed through comes before a new one, wherever it
+// stands among the outputs. The partition once took the blocks' order for that of the tensors.
+TEST(PartitionTape, HandsTensorsOnInTheirOwnOrder) {
+    Profile profile = profile_of({layer_of(1000, 2000, 200), layer_of(1000, 2000, 200)});
+    LayerTape split;  // {x * 2, x}
+    split.blocks = {{Role::passed, 100}, {Role::output, 200}};
+    split.forward = split.recompute = split.checkpointed_forward = {2};
+    split.outputs = {2, 1};
+    LayerTape square;  // of the first, which it keeps; the second passes by
+    square.blocks = {{Role::input, 200}, {Role::passed, 100}, {Role::output, 300}, {Role::output_gradient, 300}};
+    square.forward = square.recompute = square.checkpointed_forward = {3};
+    square.backward = {-4, -1};
+    square.outputs = {3, 2};
+    profile.layers[0].tape = {split};
+    profile.layers[1].tape = {square};
+    const auto tape = recorded_partition_tape(profile, at_size(profile, 1), {LayerId{0}, LayerId{2}});
+    ASSERT_TRUE(tape);
+    EXPECT_EQ(tape->inputs, (std::vector<std::int32_t>{1}));
+    EXPECT_EQ(tape->outputs, (std::vector<std::int32_t>{3, 1}));
+    EXPECT_EQ(tape->tape.blocks[0], (TapeBlock{Role::passed, 100}));
+    EXPECT_EQ(tape->tape.backward, (std::vector<std::int32_t>{-4, -2})) << "what was kept is the new one";
+}
+
+TEST(PartitionTape, HoldsAGradientThatTwoTensorsShareUntilBothAreThroughWithIt) {
+    Profile profile = profile_of({layer_of(1000, 2000, 200), layer_of(1000, 2000, 200)});
+    LayerTape split;  // {x, x}, whose gradients are one storage: their sum is a new one
+    split.blocks = {{Role::passed, 100}, {Role::output_gradient, 100}, {Role::input_gradient, 100}};
+    split.backward = {3, -2};
+    split.outputs = {1, 1};
+    split.output_gradients = {2, 2};
+    LayerTape join;  // a + b: the gradient goes to both
+    join.blocks = {{Role::input, 100}, {Role::output, 100}, {Role::passed_gradient, 100}};
+    join.forward = join.recompute = join.checkpointed_forward = {2};
+    join.inputs = {1, 1};
+    join.input_gradients = {3, 3};
+    profile.layers[0].tape = {split};
+    profile.layers[1].tape = {join};
+    const auto tape = recorded_partition_tape(profile, at_size(profile, 1), {LayerId{0}, LayerId{2}});
+    ASSERT_TRUE(tape);
+    const std::int32_t given = tape->output_gradients.at(0);
+    const std::int32_t sum = tape->input_gradients.at(0);
+    EXPECT_EQ(tape->tape.backward, (std::vector<std::int32_t>{sum, -given}));
+}
+
+TEST(PartitionTape, CopiesRunningStatisticsWhileItIsRecomputed) {
+    Profile profile = two_layers();
+    const LayerRange both{LayerId{0}, LayerId{2}};
+    const PartitionMemory before = partition_memory(profile, at_size(profile, 1), both);
+    profile.layers[0].buffer_bytes = profile.layers[0].statistic_bytes = 30;
+    profile.layers[1].buffer_bytes = profile.layers[1].statistic_bytes = 47;
+    const auto tape = recorded_partition_tape(profile, at_size(profile, 1), both);
+    ASSERT_TRUE(tape);
+    EXPECT_NO_THROW(check_tape(tape->tape, "partition"));
+    const auto copies = static_cast<std::int32_t>(
+        std::find(tape->tape.blocks.begin(), tape->tape.blocks.end(), TapeBlock{Role::own, 77}) -
+        tape->tape.blocks.begin() + 1);
+    EXPECT_EQ(tape->tape.recompute.front(), copies) << "of all layers, before the first runs";
+    EXPECT_EQ(tape->tape.recompute.back(), -copies);
+    EXPECT_EQ(std::count(tape->tape.forward.begin(), tape->tape.forward.end(), copies), 0);
+    EXPECT_EQ(partition_memory(profile, at_size(profile, 1), both).forward.total(), before.forward.total())
+        << "bounds count the copies apart";
 }
 
 TEST(PartitionTape, IsNotMadeOfHalfTheTapes) {

@@ -29,6 +29,7 @@ inline Profile random_profile(std::mt19937& random, std::size_t layers, bool wit
         layer.saved_bytes = array(100);
         layer.transient_bytes = array(100);
         layer.parameter_bytes = layer.gradient_bytes = static_cast<Bytes>(up_to(1000));
+        layer.buffer_bytes = layer.statistic_bytes = l % 3 == 1 ? 150 : 0;
         layer.keeps_input = random() % 2 == 0;
         layer.keeps_output = random() % 2 == 0;
         layer.aliases_input = l > 0 && random() % 5 == 0;

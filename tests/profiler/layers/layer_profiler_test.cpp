@@ -177,7 +177,7 @@ TEST_F(LayerProfilerTest, MeasuresTheLossAtTheSizeOfMiniBatches) {
     truth.samples = {1, 2};
     truth.input_bytes = {64, 128};
     truth.loss_ns = {1e6, 1e6};
-    truth.loss_batch = {{16, 64}, {2e6, 20e6}};
+    truth.loss_batch = {{16, 64}, {2e6, 20e6}, {}};
     LayerProfile layer;
     layer.forward_ns = layer.backward_ns = {1e5, 1e5};
     layer.output_bytes = {400, 800};
@@ -186,6 +186,7 @@ TEST_F(LayerProfilerTest, MeasuresTheLossAtTheSizeOfMiniBatches) {
     options.co_running_lanes = 1;
     const Profile found = profile_model(emulated_model(truth), options);
     ASSERT_EQ(found.loss_batch.samples, (std::vector<std::int64_t>{16, 64}));
+    EXPECT_EQ(found.loss_batch.transient_bytes.size(), 2U);
     expect_time(found.loss_batch.ns[0], 2e6);
     expect_time(found.loss_batch.ns[1], 20e6);
     options.batches = {5};

@@ -144,6 +144,31 @@ TEST_F(TapeRecordingTest, AViewPassesItsStorageThroughBothWays) {
     EXPECT_TRUE(tape.forward.empty());
 }
 
+// x + tanh(x): autograd adds the second gradient to the first in place, unless other micro-batches hold its storage
+// too.
+TEST_F(TapeRecordingTest, RecordsTheBackwardOfAGatheredLossWhereItDiffers) {
+    const auto functional = [](std::function<at::Tensor(at::Tensor)> apply) {
+        return LayerSpec{"layer", [apply] { return module_layer(torch::nn::AnyModule(torch::nn::Functional(apply))); }};
+    };
+    ModelSpec model;
+    model.layers = {functional([](at::Tensor x) { return torch::tanh(x); }),
+                    functional([](at::Tensor x) { return x + torch::tanh(x); })};
+    model.loss = [](const Tensors& output, const Tensors&) { return output[0].sum(); };
+    LayerChain chain(model, 0);
+    const Activation at{{torch::randn({10, 10}).requires_grad_()}, {}};
+    record_tapes(chain, {at, at});  // what torch allocates once in a process is none of the layer's
+    const std::vector<LayerTape> tapes = record_tapes(chain, {at, at});
+    const auto passes = [](const LayerTape& tape) {
+        const std::vector<Role> all = roles(tape);
+        return std::find(all.begin(), all.end(), Role::passed_gradient) != all.end();
+    };
+    ASSERT_EQ(tapes.size(), 2U);
+    EXPECT_TRUE(passes(tapes[1]));
+    ASSERT_EQ(tapes[1].gathered.size(), 1U);
+    EXPECT_FALSE(passes(tapes[1].gathered[0]));
+    EXPECT_TRUE(tapes[0].gathered.empty()) << "its gradient is the layer above's own";
+}
+
 // A layer that keeps its results until the next forward frees nothing: no tape can be replayed.
 TEST_F(TapeRecordingTest, ALayerThatHoardsHasNoTape) {
     std::vector<at::Tensor> kept;

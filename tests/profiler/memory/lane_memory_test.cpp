@@ -10,6 +10,7 @@
 namespace pipescope {
 namespace {
 constexpr LaneId kLane{5};
+constexpr LaneId kSender{4};
 constexpr TaskKey kForward{0, TaskKind::forward, 5, 0, -1};
 constexpr TaskKey kBackward{0, TaskKind::backward, 5, 0, -1};
 
@@ -31,6 +32,14 @@ Bytes sum_of(const MemoryBreakdown& breakdown) {
 
 class LaneMemoryTest : public testing::Test {
 protected:
+    /// A tensor that a lane's task made: what this thread makes outside a task is the caller's.
+    static at::Tensor made_by(LaneId lane, std::int64_t elements) {
+        const int before = tracking_allocator::set_owner(lane.value() + 1);
+        const at::Tensor made = torch::ones({elements});
+        tracking_allocator::set_owner(before);
+        return made;
+    }
+
     static void SetUpTestSuite() { tracking_allocator::install(); }
     void SetUp() override { tracking_allocator::take_window(kLane.value() + 1); }
 
@@ -58,7 +67,7 @@ TEST_F(LaneMemoryTest, CoversWhatHappensBetweenTwoTasks) {
     memory.task_started(kForward, kLane);
     memory.task_ended(kForward, kLane);
     {
-        at::Tensor received = torch::empty({75});
+        at::Tensor received = made_by(kSender, 75);
         memory.moved(received, kLane);
     }
     memory.task_started(kBackward, kLane);
@@ -81,7 +90,7 @@ TEST_F(LaneMemoryTest, ForgetsWhatAnEarlierModelHeldOnTheLane) {
 
 TEST_F(LaneMemoryTest, ChargesParametersAndMovedTensorsToTheirLane) {
     at::Tensor parameter = torch::empty({10});
-    at::Tensor received = torch::empty({20});
+    at::Tensor received = made_by(kSender, 20);
     memory.placed(parameter, kLane);
     memory.moved(received, kLane);
     memory.task_started(kForward, kLane);
@@ -89,6 +98,16 @@ TEST_F(LaneMemoryTest, ChargesParametersAndMovedTensorsToTheirLane) {
     EXPECT_EQ(samples.at(0).allocated, 120);
     memory.moved(received, LaneId{6});
     EXPECT_EQ(tracking_allocator::allocated(6), 40);
+}
+
+// The first partition may hand on a view of the caller's whole mini-batch. Charged to the next lane, as it once was, it
+// made lanes look up to 57 % larger than they are.
+TEST_F(LaneMemoryTest, LeavesTheCallersTensorsToTheCaller) {
+    const at::Tensor mini_batch = torch::empty({1000});
+    memory.task_started(kForward, kSender);
+    memory.moved(mini_batch.narrow(0, 0, 10), kLane);
+    memory.task_ended(kForward, kSender);
+    EXPECT_EQ(tracking_allocator::allocated(kLane.value() + 1), 0);
 }
 
 TEST_F(LaneMemoryTest, LeavesTheThreadsOwnMemoryAloneAfterTheTask) {
@@ -106,7 +125,7 @@ TEST_F(LaneMemoryTest, TellsWhatALanesBytesConsistOf) {
     at::Tensor weight = torch::ones({10}).requires_grad_();
     memory.placed(weight, kLane);
 
-    at::Tensor input = torch::ones({10});
+    at::Tensor input = made_by(kSender, 10);
     memory.task_started(kCopy, LaneId{4});
     memory.moved(input, kLane);
     memory.task_ended(kCopy, LaneId{4});
@@ -140,7 +159,7 @@ TEST_F(LaneMemoryTest, TellsWhatALanesBytesConsistOf) {
 TEST_F(LaneMemoryTest, TellsByTheKindOfTaskWhatItsBytesAreFor) {
     const auto left_by = [&](TaskKind kind) {
         const TaskKey key{0, kind, 5, 0, -1};
-        const at::Tensor kept = torch::empty({10});
+        const at::Tensor kept = made_by(kSender, 10);
         memory.task_started(key, kLane);
         const at::Tensor taken = torch::empty({10});
         memory.moved(kept, kLane);  // what arrived, and what was made: both are of the kind
