@@ -43,4 +43,6 @@ private:
 std::string wrapped(const std::string& text, std::size_t columns);
 /// The line for stderr: torch's errors carry a C++ backtrace, of which the first line is enough.
 std::string error_line(std::string_view what);
+/// "pipescope: warning: ..." for each, on stderr.
+void print_warnings(const std::vector<std::string>& warnings);
 }  // namespace pipescope

@@ -259,11 +259,6 @@ std::string simulation_text(const Simulation& simulation) {
     return text + fewer_micro_batches(options);
 }
 
-bool TraceComparison::lossy() const {
-    return cut_off_in_step ||
-           std::any_of(drops.begin(), drops.end(), [](const DropRecord& drop) { return drop.dropped > 0; });
-}
-
 Json load_json(const std::optional<MachineLoad>& load) {
     return load ? Json{{"others", load->others},
                        {"stolen", load->stolen},

@@ -1,9 +1,9 @@
 #include "cli/torch/validation_runs.h"
 
+#include "analysis/trace_comparison.h"
 #include "cli/stop_signals.h"
 #include "cli/torch/temporary_trace.h"
 #include "cli/torch/training.h"
-#include "cli/trace_comparison.h"
 #include "engine/usable_cores.h"
 #include "schedule/error.h"
 #include "simulator/balance_search.h"

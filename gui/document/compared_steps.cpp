@@ -1,6 +1,6 @@
 #include "gui/document/compared_steps.h"
 
-#include "simulator/comparison.h"
+#include "analysis/comparison.h"
 
 #include <algorithm>
 #include <unordered_set>

@@ -1,11 +1,11 @@
 #pragma once
 
+#include "analysis/comparison.h"
 #include "balance/profile.h"
 #include "gui/timeline/kernel_store.h"
 #include "gui/timeline/memory_track.h"
 #include "gui/timeline/timeline_store.h"
 #include "gui/timeline/track_store.h"
-#include "simulator/comparison.h"
 #include "simulator/simulation.h"
 #include "trace/opened_trace.h"
 #include "trace/trace_records.h"

@@ -1,6 +1,6 @@
 #include "cli/reports.h"
 
-#include "cli/trace_warnings.h"
+#include "analysis/trace_warnings.h"
 
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>

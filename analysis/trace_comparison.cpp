@@ -1,8 +1,8 @@
-#include "cli/trace_comparison.h"
+#include "analysis/trace_comparison.h"
 
+#include "analysis/replay.h"
+#include "analysis/trace_warnings.h"
 #include "balance/profile_file.h"
-#include "cli/trace_warnings.h"
-#include "simulator/replay.h"
 #include "trace/open_trace.h"
 
 #include <fmt/format.h>
@@ -135,6 +135,11 @@ void leave_out(const std::vector<std::int32_t>& half, MeasuredSteps& measured) {
     measured = std::move(whole);
 }
 }  // namespace
+
+bool TraceComparison::lossy() const {
+    return cut_off_in_step ||
+           std::any_of(drops.begin(), drops.end(), [](const DropRecord& drop) { return drop.dropped > 0; });
+}
 
 TraceComparison compare_trace(const std::filesystem::path& path) {
     const OpenedTrace trace = open_trace(path, {.tracks = false});

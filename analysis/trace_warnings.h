@@ -23,6 +23,4 @@ std::vector<std::string> load_warnings(const std::optional<MachineLoad>& load, s
 /// The same of a run and the profile it is predicted from, and a sentence where the two differ notably.
 std::vector<std::string> load_warnings(const std::optional<MachineLoad>& profile,
                                        const std::optional<MachineLoad>& run);
-/// "pipescope: warning: ..." for each, on stderr.
-void print_warnings(const std::vector<std::string>& warnings);
 }  // namespace pipescope

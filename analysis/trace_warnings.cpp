@@ -1,16 +1,17 @@
-#include "cli/trace_warnings.h"
-
-#include "cli/units.h"
+#include "analysis/trace_warnings.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <cmath>
-#include <iostream>
 #include <utility>
 
 namespace pipescope {
 namespace {
+std::string percent(double fraction) {
+    return fmt::format("{:.2f} %", 100 * fraction);
+}
+
 /// Rings are the threads' own: the other sources have one row each, and lose other things.
 std::string range_warning(const std::vector<DropRecord>& drops, std::int64_t lost) {
     std::int64_t all = 0;
@@ -85,11 +86,11 @@ std::vector<std::string> load_warnings(const std::optional<MachineLoad>& load, s
     }
     std::string who;
     if (load->others > kNotableLoad) {
-        who = fmt::format("other processes took {}", format_percent(load->others));
+        who = fmt::format("other processes took {}", percent(load->others));
     }
     if (load->stolen > kNotableLoad) {
         who += fmt::format("{}the host of this virtual machine took {}", who.empty() ? "" : " and ",
-                           format_percent(load->stolen));
+                           percent(load->stolen));
     }
     return {
         fmt::format("{} of the cores' time while {}: its times say as much of that load; do it again on a quiet "
@@ -108,14 +109,8 @@ std::vector<std::string> load_warnings(const std::optional<MachineLoad>& profile
         warnings.push_back(fmt::format(
             "{} of the cores' time was taken while the profile was measured, and {} during the run: a part of the step "
             "error is that difference",
-            format_percent(taken(*profile)), format_percent(taken(*run))));
+            percent(taken(*profile)), percent(taken(*run))));
     }
     return warnings;
-}
-
-void print_warnings(const std::vector<std::string>& warnings) {
-    for (const std::string& warning : warnings) {
-        std::cerr << "pipescope: warning: " << warning << "\n";
-    }
 }
 }  // namespace pipescope

@@ -1,4 +1,4 @@
-#include "simulator/comparison.h"
+#include "analysis/comparison.h"
 
 #include "schedule/error.h"
 #include "schedule/median.h"
