@@ -4,10 +4,8 @@
 #include "schedule/median.h"
 
 #include <algorithm>
-#include <iterator>
 #include <map>
 #include <set>
-#include <unordered_set>
 
 namespace pipescope {
 namespace {
@@ -131,22 +129,6 @@ void compare_memory(const Measured& measured, const std::vector<StepStatistics>&
     }
 }
 }  // namespace
-
-std::vector<std::int32_t> half_recorded(const Timeline& timeline, std::span<const std::int32_t> steps) {
-    std::unordered_set<std::int32_t> forward;
-    std::unordered_set<std::int32_t> backward;
-    for (const Slice& slice : timeline.slices) {
-        if (slice.key.kind == TaskKind::forward) {
-            forward.insert(slice.key.step);
-        } else if (slice.key.kind == TaskKind::backward) {
-            backward.insert(slice.key.step);
-        }
-    }
-    std::vector<std::int32_t> half;
-    std::copy_if(steps.begin(), steps.end(), std::back_inserter(half),
-                 [&](std::int32_t step) { return !forward.contains(step) || !backward.contains(step); });
-    return half;
-}
 
 JudgedStep Comparison::judged() const {
     if (!simulated_step_mean) {

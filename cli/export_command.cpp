@@ -80,7 +80,7 @@ ExitCode export_command(const ExportFlags& flags) {
         check_output(output, flags.force);
     }
     const OpenedTrace trace = open_for_export(flags.trace);
-    print_warnings(trace_warnings(trace));  // on stderr: the output may be stdout
+    print_warnings(texts_of(trace_warnings(trace)));  // on stderr: the output may be stdout
     if (to_stdout) {
         write(trace, format, std::cout);
         return ExitCode::success;

@@ -318,7 +318,7 @@ Json comparison_json(const TraceComparison& compared) {
                                    {"truncated", drop.truncated},
                                    {"open_at_exit", drop.open_at_exit}});
     }
-    object["warnings"] = compared.warnings;
+    object["warnings"] = texts_of(compared.warnings);
     object["refused"] = Json::array();
     if (lossy) {
         object["refused"] = {"measured_bubble_fraction", "measured_bubble_mean", "lanes.measured_bubble_fraction"};
@@ -358,8 +358,8 @@ std::string comparison_text(const TraceComparison& compared) {
         figures.add_row({"and measured gaps", "", "", format_error_percent(comparison.replay->with_gaps_error)});
     }
     std::string text;
-    for (const std::string& warning : compared.warnings) {
-        text += fmt::format("warning: {}\n", warning);
+    for (const TraceWarning& warning : compared.warnings) {
+        text += fmt::format("warning: {}\n", warning.text);
     }
     text += fmt::format("{} steps ({}), {} tasks matched, {} unmatched\n\n{}\n", comparison.steps.size(),
                         judged.is_mean ? "step and bubble in the mean, the rest in the median" : "median",

@@ -43,7 +43,8 @@ OUTSIDE = {
     "torch": (r"^(torch|ATen|c10|caffe2)/", {"engine", "models", "profiler/memory", "profiler/layers", "cli"}),
     "Qt": (r"^(Q[A-Z]|Qt)", {"gui"}),
     "SQLite": (r"^(sqlite3\.h|SQLiteCpp/)", {"trace"}),
-    "nlohmann-json": (r"^nlohmann/", {"trace", "balance", "simulator", "models", "profiler/recorder", "cli", "gui"}),
+    "nlohmann-json": (r"^nlohmann/", {"trace", "balance", "simulator", "analysis", "models", "profiler/recorder", "cli",
+                                         "gui"}),
     "CLI11": (r"^CLI/", {"cli", "gui"}),
     "NVTX": (r"^nvtx3/", {"engine", "profiler/recorder", "cli"}),
 }

@@ -15,21 +15,13 @@
 namespace pipescope {
 namespace {
 OpenedTrace read_own(const std::filesystem::path& path, const OpenOptions& options) {
-    OpenedTrace trace;
     const TraceReader reader(path);
+    OpenedTrace trace = reader.head();
     if (options.tasks) {
         trace.measured = reader.timeline(Source::measured);
         trace.simulated = reader.timeline(Source::simulated);
-        trace.steps = reader.steps();
         trace.memory = reader.memory();
     }
-    trace.run = reader.run();
-    trace.profile_json = reader.profile_json();
-    trace.drops = reader.drops();
-    trace.diagnostics = reader.diagnostics();
-    trace.clocks = reader.clocks();
-    trace.overheads = reader.overheads();
-    trace.utc_epoch_ns = reader.utc_epoch_ns();
     if (options.tracks) {
         SQLite::Database db = open_to_read(path);
         read_nsys_tables(db, trace);

@@ -42,6 +42,20 @@ TraceReader::~TraceReader() = default;
 TraceReader::TraceReader(TraceReader&&) noexcept = default;
 TraceReader& TraceReader::operator=(TraceReader&&) noexcept = default;
 
+OpenedTrace TraceReader::head() const {
+    OpenedTrace trace;
+    trace.measured.lanes = lanes();
+    trace.steps = steps();
+    trace.run = run();
+    trace.profile_json = profile_json();
+    trace.drops = drops();
+    trace.diagnostics = diagnostics();
+    trace.clocks = clocks();
+    trace.overheads = overheads();
+    trace.utc_epoch_ns = utc_epoch_ns();
+    return trace;
+}
+
 std::map<std::string, std::string> TraceReader::run() const {
     std::map<std::string, std::string> values;
     impl_->for_each("SELECT key, value FROM PIPESCOPE_RUN",

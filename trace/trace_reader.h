@@ -1,6 +1,6 @@
 #pragma once
 
-#include "trace/trace_records.h"
+#include "trace/opened_trace.h"
 
 #include <filesystem>
 #include <functional>
@@ -21,6 +21,8 @@ public:
     TraceReader(TraceReader&&) noexcept;
     TraceReader& operator=(TraceReader&&) noexcept;
 
+    /// The trace without its tasks, samples and tracks.
+    OpenedTrace head() const;
     /// PIPESCOPE_RUN, values as JSON text.
     std::map<std::string, std::string> run() const;
     std::vector<LaneInfo> lanes() const;

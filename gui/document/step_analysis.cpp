@@ -40,7 +40,7 @@ StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::i
         fill(simulated_, *simulated, simulated->steps().front().step);
     }
     if (hasMeasured && hasSimulated) {
-        matching_ = matchTasks(*measured_.tasks, *simulated_.tasks, document_->lost.any());
+        matching_ = matchTasks(*measured_.tasks, *simulated_.tasks, document_->run.lost.any());
     }
 }
 
@@ -113,7 +113,7 @@ std::int64_t StepAnalysis::shift(Alignment alignment, const std::optional<TaskSe
                document_->simulated->slice(*simulated).start.count();
     }
     if (alignment == Alignment::step) {
-        for (const StepRecord& record : document_->steps) {
+        for (const StepRecord& record : document_->run.steps) {
             if (record.step == step_ && record.wall_end > record.wall_start) {
                 return record.wall_start.count();  // the simulated step begins at 0
             }

@@ -15,7 +15,7 @@ std::vector<UnmatchedTasks> unmatchedTasks(const TraceDocument& document) {
     const StepGraph simulated(*document.simulated, document.simulated->steps().front().step);
     for (const StepSpan& step : document.measured->steps()) {
         const StepGraph measured(*document.measured, step.step);
-        for (const UnmatchedTask& task : matchTasks(measured, simulated, document.lost.any()).unmatched) {
+        for (const UnmatchedTask& task : matchTasks(measured, simulated, document.run.lost.any()).unmatched) {
             UnmatchedTasks& tasks = byReason[task.reason];
             ++tasks.count;
             if (tasks.examples.size() < kMostExamples) {

@@ -29,21 +29,21 @@ QString number(std::int64_t value) {
     return QLocale().toString(static_cast<qlonglong>(value));
 }
 
-/// Why no bubble fraction is told of the steps that were compared; empty where it is.
+/// Why no bubble fraction is told of the steps that were compared; empty if it is.
 QString refusal(const TraceDocument& document) {
-    if (document.comparedBubbleKnown()) {
-        return {};
-    }
-    return document.lost.ranges > 0 ? tr("refused: ranges were lost")
-           : document.lost.any()    ? tr("refused: records were lost")
-                                    : tr("refused: the recording was cut off");
+    const QString why = document.whyNoBubble();
+    return why.isEmpty() ? why : tr("refused: %1").arg(why);
+}
+
+QString modelOf(const TraceDocument& document) {
+    return QString::fromStdString(document.run.model);
 }
 
 ReportTable configuration(const TraceDocument& document) {
     ReportTable table{tr("Configuration"), {tr("Setting"), tr("Value")}, {}, {}};
     const auto add = [&](const QString& name, const QString& value) { table.rows.push_back({name, value}); };
     add(tr("File"), QFileInfo(document.path).fileName());
-    add(tr("Model"), document.model.isEmpty() ? kUnknown : document.model);
+    add(tr("Model"), document.run.model.empty() ? kUnknown : modelOf(document));
     if (!document.simulation) {
         table.note = tr("The file does not say how the run was configured.");
         return table;
@@ -100,8 +100,8 @@ ReportTable lanes(const TraceDocument& document, std::int32_t step) {
     for (const LaneFacts& each : laneFacts(document, step)) {
         table.rows.push_back(
             {each.lane, orUnknown(each.measuredBusy, duration), orUnknown(each.simulatedBusy, duration),
-             document.measured && !document.bubbleKnown(step) ? tr("refused")
-                                                              : orUnknown(each.measuredBubble, formatShare),
+             document.measured && !document.whyNoBubble(step).isEmpty() ? tr("refused")
+                                                                        : orUnknown(each.measuredBubble, formatShare),
              orUnknown(each.simulatedBubble, formatShare), orUnknown(each.measuredPeak, formatBytes),
              orUnknown(each.simulatedPeak, formatBytes)});
     }
@@ -145,19 +145,10 @@ ReportTable facts(const QString& title, const QStringList& header, const std::ve
 Report makeReport(const TraceDocument& document, std::int32_t step) {
     const RunFacts run = readRunFacts(document.path);
     Report report;
-    report.title = document.model.isEmpty() ? QFileInfo(document.path).fileName()
-                                            : tr("%1 – %2").arg(document.model, QFileInfo(document.path).fileName());
+    const QString file = QFileInfo(document.path).fileName();
+    report.title = document.run.model.empty() ? file : tr("%1 – %2").arg(modelOf(document), file);
     report.summary = comparisonHeadline(document);
-    if (document.lost.ranges > 0) {
-        report.warnings << tr("The recorder lost %1 ranges. Bubble fractions are refused, since they would count what "
-                              "was lost as idle; durations of the tasks that were recorded hold.")
-                               .arg(number(document.lost.ranges));
-    }
-    for (const QString& note : document.notes) {
-        if (document.lost.ranges <= 0 || !note.contains(number(document.lost.ranges))) {
-            report.warnings << note;
-        }
-    }
+    report.warnings = document.messages();
     report.tables = {configuration(document), totals(document), lanes(document, step), largest(document)};
     if (ReportTable without = unmatched(document); !without.rows.empty()) {
         report.tables.push_back(std::move(without));

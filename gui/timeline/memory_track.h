@@ -4,6 +4,7 @@
 #include "schedule/timeline.h"
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace pipescope {
@@ -30,8 +31,8 @@ public:
     /// The highest peak at all, and when its sample was taken.
     Bytes highest() const { return highest_; }
     std::int64_t highestTime() const { return highestTime_; }
-    /// The highest peak of samples in the range; 0 without any.
-    Bytes highestIn(const TimeRange& range) const;
+    /// The highest peak of samples in the range; nothing without any.
+    std::optional<Bytes> highestIn(const TimeRange& range) const;
     TimeRange range() const;
     std::vector<MemoryColumn> columns(const TimeWindow& window, int columns) const;
     /// Whether any sample says what its bytes consist of.
