@@ -34,15 +34,6 @@ std::filesystem::path checked(const QString& name) {
     return name.toStdString();
 }
 
-/// Our own traces can be read in parts; all else is opened at once.
-std::optional<TraceReader> readerOf(const std::filesystem::path& path) {
-    try {
-        return TraceReader(path);
-    } catch (const TraceFormatError&) {
-        return std::nullopt;  // open_trace() says what it is, or why it is nothing
-    }
-}
-
 /// Of a file that is nothing but a profile.
 Profile profileIn(const QString& path, const std::string& json) {
     try {
@@ -96,7 +87,7 @@ TraceDocument documentOf(const QString& path, const OpenedTrace& trace) {
 
 void loadDocument(const QString& path, const PublishDocument& publish, const std::stop_token& stop) {
     const std::filesystem::path file = checked(path);
-    if (std::optional<TraceReader> reader = readerOf(file)) {
+    if (std::optional<TraceReader> reader = TraceReader::open(file)) {  // those can be read in parts
         OwnTrace(path, std::move(*reader)).load(publish, stop);
     } else {
         publish(std::make_shared<const TraceDocument>(documentOf(path, open_trace(file))));

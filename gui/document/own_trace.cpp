@@ -5,7 +5,6 @@
 #include "gui/document/kernel_loading.h"
 #include "gui/document/memory_loading.h"
 #include "gui/document/track_loading.h"
-#include "trace/open_trace.h"
 
 #include <algorithm>
 #include <utility>
@@ -125,7 +124,9 @@ void OwnTrace::readRanges(const std::stop_token& stop) {
         document_.kernels = kernelsOf(document_.path, document_.measured->lanes(), stop);
     }
     if (!stop.stop_requested()) {
-        document_.tracks = tracksOf(open_trace(document_.path.toStdString(), {.tracks = true, .tasks = false}));
+        OpenedTrace ranges;
+        reader_.read_tracks(ranges);
+        document_.tracks = tracksOf(ranges);
     }
 }
 
