@@ -1,6 +1,9 @@
 #include "analysis/recorded_run.h"
 
 #include "balance/profile_file.h"
+#include "schedule/schedules.h"
+#include "simulator/pipeline_graph.h"
+#include "simulator/task_costs.h"
 
 #include <nlohmann/json.hpp>
 
@@ -80,6 +83,18 @@ std::optional<Simulation> simulate_run(RecordedRun& run) {
     } catch (const Error& error) {
         run.why_not_simulated = cannot_be_simulated(error);
         return std::nullopt;
+    }
+}
+
+std::shared_ptr<const TaskGraph> pipeline_graph_of(const Profile& profile, const PipelineOptions& options) {
+    try {
+        check_options(options, profile.layers.size());
+        if (!is_synchronous(parse_schedule(options.schedule))) {
+            return nullptr;
+        }
+        return std::make_shared<const TaskGraph>(pipeline_graph(options, TaskCosts(profile, options)));
+    } catch (const Error&) {
+        return nullptr;  // its simulation says why
     }
 }
 }  // namespace pipescope

@@ -2,6 +2,7 @@
 
 #include "analysis/trace_warnings.h"
 #include "balance/profile.h"
+#include "schedule/task_graph.h"
 #include "simulator/pipeline_options.h"
 #include "simulator/simulation.h"
 #include "trace/opened_trace.h"
@@ -37,4 +38,7 @@ struct RecordedRun {
 RecordedRun recorded_run(const OpenedTrace& trace);
 /// The recorded pipeline on the virtual clock. Nothing if it cannot be simulated: why_not_simulated then says why.
 std::optional<Simulation> simulate_run(RecordedRun& run);
+/// The task graph that the simulator runs for these options. Null if there is none that one step keeps to, as with a
+/// schedule that never drains, or if profile and options do not fit.
+std::shared_ptr<const TaskGraph> pipeline_graph_of(const Profile& profile, const PipelineOptions& options);
 }  // namespace pipescope

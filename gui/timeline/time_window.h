@@ -1,17 +1,10 @@
 #pragma once
 
+#include "analysis/time_range.h"
+
 #include <cstdint>
 
 namespace pipescope {
-/// Half-open range of times in ns.
-struct TimeRange {
-    std::int64_t start = 0;
-    std::int64_t end = 0;
-
-    std::int64_t length() const { return end - start; }
-    friend bool operator==(const TimeRange&, const TimeRange&) = default;
-};
-
 /// The part of the time axis that is on screen. The left edge is a whole ns plus a fraction, so that a pixel keeps its
 /// place after hours of recording, where a double alone would jump by several ns.
 struct TimeWindow {

@@ -10,14 +10,6 @@
 #include <vector>
 
 namespace pipescope {
-/// Names one slice of a TimelineStore.
-struct SliceRef {
-    std::uint32_t row = 0;
-    std::uint32_t index = 0;
-
-    friend bool operator==(const SliceRef&, const SliceRef&) = default;
-};
-
 /// The first forward's start to the last backward's end of a step.
 struct StepSpan {
     std::int32_t step = 0;

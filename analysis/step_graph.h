@@ -1,11 +1,14 @@
 #pragma once
 
-#include "gui/timeline/timeline_store.h"
+#include "analysis/time_range.h"
+#include "schedule/task_graph.h"
+#include "schedule/timeline.h"
 
 #include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <map>
+#include <memory>
 #include <optional>
 #include <span>
 #include <unordered_map>
@@ -26,58 +29,61 @@ struct StepTask {
 using StepTaskIndex = std::size_t;
 inline constexpr StepTaskIndex kNoTask = std::numeric_limits<StepTaskIndex>::max();
 
-/// The tasks of one step of a timeline, and what each had to wait for. What depends on what is read off the keys, so it
-/// is known of any trace, also of one whose options are not: as in schedule/task_graph.h. A skip's key tells where it
-/// was stashed; where it is popped is read off the step, since that partition's lane sends the gradient back. In a step
-/// without a backward phase a skip's copy therefore ends nowhere.
-/// Cost: O(slices within the step). Threading: immutable once built.
+/// The tasks of one step of a timeline, and what each had to wait for, which the task graph tells. Without a graph, as
+/// in a foreign file, it is read off the keys and the times: a skip's key tells where it was stashed; where it is
+/// popped is read off the step, since that partition's lane sends the gradient back. In a step without a backward phase
+/// a skip's copy then ends nowhere. Cost: O(tasks log tasks). Threading: immutable once built.
 class StepGraph {
 public:
-    StepGraph(const TimelineStore& store, std::int32_t step);
+    /// `tasks` in any order, of lanes below `lanes`. `range`: first forward's start to last backward's end. `graph`:
+    /// what ran, as pipeline_graph_of() gives it; null if that is not known.
+    StepGraph(std::vector<StepTask> tasks, std::size_t lanes, TimeRange range,
+              std::shared_ptr<const TaskGraph> graph = nullptr);
 
-    std::int32_t step() const { return step_; }
     /// In a topological order, which is that of their starts too: a task stands behind all that ended before it began,
     /// also behind copies that took no time. A task that ran a second time is there twice; its key finds the first one.
     std::span<const StepTask> tasks() const { return tasks_; }
     const StepTask& task(StepTaskIndex index) const { return tasks_.at(index); }
     /// The step of the key is ignored.
     StepTaskIndex find(const TaskKey& key) const;
-    StepTaskIndex indexOf(SliceRef slice) const;
+    StepTaskIndex index_of(SliceRef slice) const;
     /// What the task's data comes from, as far as it ran.
     std::vector<StepTaskIndex> dependencies(StepTaskIndex index) const;
     std::vector<StepTaskIndex> dependents(StepTaskIndex index) const;
     /// The task before it on its lane, or for a copy the copy before it on its link; kNoTask for the first.
     StepTaskIndex previous(StepTaskIndex index) const { return previous_.at(index); }
     /// The partition in which the skip of this number ends; nothing if the step does not tell.
-    std::optional<std::int32_t> poppingPartition(std::int32_t skip) const;
+    std::optional<std::int32_t> popping_partition(std::int32_t skip) const;
     /// The lane that a copy goes to; nothing for other tasks, and where the step does not tell.
     std::optional<LaneId> receiver(StepTaskIndex copy) const;
     /// The compute tasks and losses of a lane, by start.
-    std::span<const StepTaskIndex> laneOrder(LaneId lane) const;
-    std::size_t numLanes() const { return lanes_.size(); }
+    std::span<const StepTaskIndex> lane_order(LaneId lane) const;
+    std::size_t num_lanes() const { return lanes_.size(); }
     /// First forward's start to last backward's end.
     TimeRange range() const { return range_; }
 
 private:
     void order();
-    void findPoppingPartitions();
-    void findPrevious();
-    void findRecomputeStart();
+    void find_popping_partitions();
+    void find_previous();
+    void find_recompute_start();
     /// What brings the gradient of the output of the key's partition.
-    StepTaskIndex gradientFor(const TaskKey& key) const;
-    std::optional<std::int32_t> producerPartition(StepTaskIndex skip) const;
+    StepTaskIndex gradient_for(const TaskKey& key) const;
+    std::optional<std::int32_t> producer_partition(StepTaskIndex skip) const;
     void link();
-    StepTaskIndex firstOf(std::initializer_list<TaskKey> keys) const;
-    StepTaskIndex lossOf(std::int32_t micro_batch) const;
+    std::vector<StepTaskIndex> dependencies_by_graph(TaskIndex task) const;
+    std::vector<StepTaskIndex> dependencies_by_key(StepTaskIndex index) const;
+    StepTaskIndex first_of(std::initializer_list<TaskKey> keys) const;
+    StepTaskIndex loss_of(std::int32_t micro_batch) const;
 
-    std::int32_t step_;
     TimeRange range_;
-    std::int32_t lastPartition_ = -1;
+    std::shared_ptr<const TaskGraph> graph_;
+    std::int32_t last_partition_ = -1;
     /// Read off the step too: no recompute began before its gradient was there (RecomputeStart::ordinary).
-    bool recomputesWithGradient_ = false;
+    bool recomputes_with_gradient_ = false;
     std::vector<StepTask> tasks_;
-    std::unordered_map<std::uint64_t, StepTaskIndex> byKey_;  // packed, step 0
-    std::map<std::int32_t, LaneId> laneOf_;                   // by partition
+    std::unordered_map<std::uint64_t, StepTaskIndex> by_key_;  // packed, step 0
+    std::map<std::int32_t, LaneId> lane_of_;                   // by partition
     std::vector<StepTaskIndex> previous_;
     std::vector<std::vector<StepTaskIndex>> dependents_;
     std::vector<std::vector<StepTaskIndex>> lanes_;
@@ -101,5 +107,5 @@ struct CriticalPath {
 
     std::int64_t length() const { return compute + copies + waits; }
 };
-CriticalPath criticalPath(const StepGraph& tasks);
+CriticalPath critical_path(const StepGraph& tasks);
 }  // namespace pipescope

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "gui/timeline/step_graph.h"
+#include "analysis/step_graph.h"
 
 #include <cstdint>
 #include <string_view>
@@ -35,5 +35,5 @@ struct BubblePiece {
 /// Every ns of the step in which a lane ran none of its tasks, in the order of lanes and time; pieces never overlap. A
 /// gap before a task is split at the ends of what the task waited for last: up to there the task that made its input is
 /// the cause, then the copy that brought it, then contention.
-std::vector<BubblePiece> bubblePieces(const StepGraph& tasks);
+std::vector<BubblePiece> bubble_pieces(const StepGraph& tasks);
 }  // namespace pipescope

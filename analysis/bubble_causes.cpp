@@ -1,4 +1,4 @@
-#include "gui/timeline/bubble_causes.h"
+#include "analysis/bubble_causes.h"
 
 #include <algorithm>
 #include <limits>
@@ -7,7 +7,7 @@
 namespace pipescope {
 namespace {
 /// The last of what the task waits for to end; kNoTask if it waits for nothing but its lane.
-StepTaskIndex latestDependency(const StepGraph& tasks, StepTaskIndex index) {
+StepTaskIndex latest_dependency(const StepGraph& tasks, StepTaskIndex index) {
     StepTaskIndex latest = kNoTask;
     for (const StepTaskIndex each : tasks.dependencies(index)) {
         if (tasks.task(each).lane == tasks.task(index).lane && !is_copy(tasks.task(each).key.kind)) {
@@ -21,7 +21,7 @@ StepTaskIndex latestDependency(const StepGraph& tasks, StepTaskIndex index) {
 }
 
 /// The compute task whose result the dependency brings: itself, or what a copy carried.
-StepTaskIndex producerOf(const StepGraph& tasks, StepTaskIndex dependency) {
+StepTaskIndex producer_of(const StepGraph& tasks, StepTaskIndex dependency) {
     if (!is_copy(tasks.task(dependency).key.kind)) {
         return dependency;
     }
@@ -35,7 +35,7 @@ bool forwards(TaskKind kind) {
 
 /// Whether the lane that made the result had been at work on the same phase without a break, while this lane had been
 /// through it: then it is slower, and not only earlier in the pipeline.
-bool madeBySlowerLane(const StepGraph& tasks, StepTaskIndex before, StepTaskIndex producer) {
+bool made_by_slower_lane(const StepGraph& tasks, StepTaskIndex before, StepTaskIndex producer) {
     if (before == kNoTask) {
         return false;  // the pipeline is filling
     }
@@ -62,34 +62,34 @@ bool madeBySlowerLane(const StepGraph& tasks, StepTaskIndex before, StepTaskInde
 }
 
 /// Why the lane waited until the producer had ended.
-BubbleCause causeOf(const StepGraph& tasks, StepTaskIndex before, StepTaskIndex producer) {
+BubbleCause cause_of_wait(const StepGraph& tasks, StepTaskIndex before, StepTaskIndex producer) {
     const TaskKind kind = tasks.task(producer).key.kind;
     if (kind == TaskKind::loss) {
         return BubbleCause::loss;
     }
-    if (madeBySlowerLane(tasks, before, producer)) {
+    if (made_by_slower_lane(tasks, before, producer)) {
         return BubbleCause::slower_lane;
     }
     return forwards(kind) ? BubbleCause::previous_partition : BubbleCause::next_partition;
 }
 
 /// Which of the lane's next tasks the gap is due to: several begin at its end where all but the last take no time.
-StepTaskIndex waitingTask(const StepGraph& tasks, std::span<const StepTaskIndex> next) {
+StepTaskIndex waiting_task(const StepGraph& tasks, std::span<const StepTaskIndex> next) {
     StepTaskIndex waiting = next.front();
-    const auto inputAt = [&](StepTaskIndex index) {
-        const StepTaskIndex dependency = latestDependency(tasks, index);
+    const auto input_at = [&](StepTaskIndex index) {
+        const StepTaskIndex dependency = latest_dependency(tasks, index);
         return dependency == kNoTask ? std::numeric_limits<std::int64_t>::min() : tasks.task(dependency).end;
     };
     for (const StepTaskIndex index : next.subspan(1)) {
         if (tasks.task(index).start != tasks.task(next.front()).start) {
             break;
         }
-        waiting = inputAt(index) > inputAt(waiting) ? index : waiting;
+        waiting = input_at(index) > input_at(waiting) ? index : waiting;
     }
     return waiting;
 }
 
-void addGap(const StepGraph& tasks, const BubblePiece& gap, StepTaskIndex before, std::vector<BubblePiece>& pieces) {
+void add_gap(const StepGraph& tasks, const BubblePiece& gap, StepTaskIndex before, std::vector<BubblePiece>& pieces) {
     std::int64_t from = gap.start;
     const auto add = [&](std::int64_t until, BubbleCause cause, StepTaskIndex of) {
         until = std::min(until, gap.end);
@@ -98,10 +98,10 @@ void addGap(const StepGraph& tasks, const BubblePiece& gap, StepTaskIndex before
             from = until;
         }
     };
-    const StepTaskIndex dependency = latestDependency(tasks, gap.next);
+    const StepTaskIndex dependency = latest_dependency(tasks, gap.next);
     if (dependency != kNoTask) {
-        if (const StepTaskIndex producer = producerOf(tasks, dependency); producer != kNoTask) {
-            add(tasks.task(producer).end, causeOf(tasks, before, producer), producer);
+        if (const StepTaskIndex producer = producer_of(tasks, dependency); producer != kNoTask) {
+            add(tasks.task(producer).end, cause_of_wait(tasks, before, producer), producer);
         }
         if (is_copy(tasks.task(dependency).key.kind)) {
             add(tasks.task(dependency).end, BubbleCause::copy, dependency);
@@ -124,19 +124,19 @@ std::string_view to_string(BubbleCause cause) {
     return "unknown";
 }
 
-std::vector<BubblePiece> bubblePieces(const StepGraph& tasks) {
+std::vector<BubblePiece> bubble_pieces(const StepGraph& tasks) {
     std::vector<BubblePiece> pieces;
     const TimeRange step = tasks.range();
-    for (std::size_t number = 0; number < tasks.numLanes(); ++number) {
+    for (std::size_t number = 0; number < tasks.num_lanes(); ++number) {
         const LaneId lane{static_cast<std::int64_t>(number)};
         std::int64_t free = step.start;  // all before it is told
         StepTaskIndex before = kNoTask;
-        const std::span<const StepTaskIndex> order = tasks.laneOrder(lane);
+        const std::span<const StepTaskIndex> order = tasks.lane_order(lane);
         for (std::size_t k = 0; k < order.size(); ++k) {
             const StepTask& task = tasks.task(order[k]);
             const std::int64_t start = std::min(task.start, step.end);
             if (start > free) {
-                addGap(tasks, {lane, free, start, {}, waitingTask(tasks, order.subspan(k)), kNoTask}, before, pieces);
+                add_gap(tasks, {lane, free, start, {}, waiting_task(tasks, order.subspan(k)), kNoTask}, before, pieces);
             }
             free = std::max(free, task.end);
             before = order[k];
