@@ -52,14 +52,14 @@ Profile randomProfile() {
 std::shared_ptr<const TraceDocument> documentOf(int n, int m) {
     TraceDocument document;
     document.path = QStringLiteral("benchmark.json");
-    document.profile = std::make_shared<const Profile>(randomProfile());
-    Scenario scenario = defaultScenario(*document.profile);
+    document.run.profile = std::make_shared<const Profile>(randomProfile());
+    Scenario scenario = defaultScenario(*document.run.profile);
     scenario.options.devices.clear();
     scenario.options.chunks = scenario.options.batch = m;
     scenario.options.link = {16e9, 5'000};
     scenario.options.memory_limit = Bytes{1} << 30;
-    scenario = withLanes(*document.profile, scenario, n, 1);
-    return withScenario(document, simulateScenario(*document.profile, scenario));
+    scenario = withLanes(*document.run.profile, scenario, n, 1);
+    return withScenario(document, simulateScenario(*document.run.profile, scenario));
 }
 
 /// The same with a measured half: the simulated step as if it had run. Its analysis follows each move as well.

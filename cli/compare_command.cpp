@@ -1,7 +1,7 @@
+#include "analysis/trace_comparison.h"
 #include "cli/commands.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
-#include "cli/trace_comparison.h"
 
 #include <nlohmann/json.hpp>
 

@@ -29,11 +29,8 @@ std::vector<std::string> remarks_of(const DemoPart& part) {
         remarks.push_back(fmt::format("90 % of steps were predicted to take {} to {}", format_duration(band->first),
                                       format_duration(band->second)));
     }
-    for (const std::string& warning : part.compared.warnings) {
-        remarks.push_back("warning: " + warning);
-    }
-    if (part.compared.lossy()) {
-        remarks.emplace_back("the recorder lost ranges: no measured bubble fraction");
+    for (const TraceWarning& warning : part.compared.warnings) {
+        remarks.push_back("warning: " + warning.text);
     }
     return remarks;
 }

@@ -1,8 +1,8 @@
+#include "analysis/trace_warnings.h"
 #include "cli/commands.h"
 #include "cli/output_file.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
-#include "cli/trace_warnings.h"
 #include "schedule/error.h"
 #include "trace/chrome_export.h"
 #include "trace/csv_export.h"
@@ -81,7 +81,7 @@ ExitCode export_command(const ExportFlags& flags) {
         check_not_input(output, flags.trace);
     }
     const OpenedTrace trace = open_for_export(flags.trace);
-    print_warnings(trace_warnings(trace));  // to stderr, since the output may be stdout
+    print_warnings(texts_of(trace_warnings(trace)));  // to stderr, since the output may be stdout
     if (to_stdout) {
         write(trace, format, std::cout);
         return ExitCode::success;

@@ -201,4 +201,10 @@ int Program::refuse_arguments(const CLI::ParseError& error) {
     }
     return report(ExitCode::usage, fmt::format("{}; see '{} --help'", problem, command));
 }
+
+void print_warnings(const std::vector<std::string>& warnings) {
+    for (const std::string& warning : warnings) {
+        std::cerr << "pipescope: warning: " << warning << "\n";
+    }
+}
 }  // namespace pipescope

@@ -50,4 +50,6 @@ private:
 std::string wrapped(const std::string& text, std::size_t columns);
 /// The error line for stderr. torch's errors contain a C++ backtrace, so only the first line is used.
 std::string error_line(std::string_view what);
+/// "pipescope: warning: ..." for each, on stderr.
+void print_warnings(const std::vector<std::string>& warnings);
 }  // namespace pipescope

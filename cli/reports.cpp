@@ -261,11 +261,6 @@ std::string simulation_text(const Simulation& simulation) {
     return text + fewer_micro_batches(options);
 }
 
-bool TraceComparison::lossy() const {
-    return cut_off_in_step ||
-           std::any_of(drops.begin(), drops.end(), [](const DropRecord& drop) { return drop.dropped > 0; });
-}
-
 Json load_json(const std::optional<MachineLoad>& load) {
     return load ? Json{{"others", load->others},
                        {"stolen", load->stolen},
@@ -325,7 +320,7 @@ Json comparison_json(const TraceComparison& compared) {
                                    {"truncated", drop.truncated},
                                    {"open_at_exit", drop.open_at_exit}});
     }
-    object["warnings"] = compared.warnings;
+    object["warnings"] = texts_of(compared.warnings);
     object["refused"] = Json::array();
     if (lossy) {
         object["refused"] = {"measured_bubble_fraction", "measured_bubble_mean", "lanes.measured_bubble_fraction"};
@@ -365,8 +360,8 @@ std::string comparison_text(const TraceComparison& compared) {
         figures.add_row({"and measured gaps", "", "", format_error_percent(comparison.replay->with_gaps_error)});
     }
     std::string text;
-    for (const std::string& warning : compared.warnings) {
-        text += fmt::format("warning: {}\n", warning);
+    for (const TraceWarning& warning : compared.warnings) {
+        text += fmt::format("warning: {}\n", warning.text);
     }
     text += fmt::format("{} steps ({}), {} tasks matched, {} unmatched\n\n{}\n", comparison.steps.size(),
                         judged.is_mean ? "means of step and bubble, medians of the rest" : "median",

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "analysis/trace_comparison.h"
 #include "simulator/balance_search.h"
-#include "simulator/comparison.h"
 #include "simulator/simulation.h"
 #include "trace/trace_records.h"
 
@@ -32,21 +32,6 @@ std::string extrapolation_text(const PipelineOptions& options);
 nlohmann::ordered_json simulation_json(const Simulation& simulation);
 std::string simulation_text(const Simulation& simulation);
 
-/// Comparison of a trace's measured steps with their simulation, and losses of the recorder.
-struct TraceComparison {
-    Simulation simulation;
-    Comparison comparison;
-    std::vector<DropRecord> drops;
-    std::vector<std::string> warnings = {};  ///< trace_warnings() of the trace
-
-    /// True if the recording was cut off in its only step.
-    bool cut_off_in_step = false;
-    std::optional<MachineLoad> profile_load = {};
-    std::optional<MachineLoad> run_load = {};
-
-    /// True if ranges are missing. Measured bubble fractions would be wrong and are not shown.
-    bool lossy() const;
-};
 /// {"others", "stolen", "pressure"}, or null.
 nlohmann::ordered_json load_json(const std::optional<MachineLoad>& load);
 nlohmann::ordered_json comparison_json(const TraceComparison& compared);

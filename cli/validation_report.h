@@ -1,6 +1,6 @@
 #pragma once
 
-#include "simulator/validation.h"
+#include "analysis/validation.h"
 
 #include <nlohmann/json.hpp>
 

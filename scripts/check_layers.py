@@ -8,20 +8,21 @@ import pathlib
 import re
 import sys
 
-CORE = ["schedule", "trace", "balance", "simulator"]
+CORE = ["schedule", "trace", "balance", "simulator", "analysis"]
 # Folder: the project folders it may include, besides itself.
 FOLDERS = {
     "schedule": [],
     "trace": ["schedule"],
     "balance": ["schedule"],
     "simulator": ["schedule", "balance"],
+    "analysis": ["schedule", "trace", "balance", "simulator"],
     "profiler/recorder": ["schedule", "trace"],
     "engine": ["schedule"],
     "models": ["schedule", "balance", "engine"],
     "profiler/memory": ["schedule", "balance", "engine", "models", "profiler/recorder"],
     "profiler/layers": ["schedule", "balance", "engine", "models", "profiler/recorder", "profiler/memory"],
     "gui/style": ["schedule"],
-    "gui/timeline": ["schedule", "gui/style"],
+    "gui/timeline": ["schedule", "analysis", "gui/style"],
     "gui/document": CORE + ["gui/style", "gui/timeline"],
     "gui/what_if": CORE + ["gui/style", "gui/timeline", "gui/document", "gui/tables"],
     "gui/plan": CORE + ["gui/style", "gui/document", "gui/tables"],
@@ -31,8 +32,7 @@ FOLDERS = {
     "gui/window": CORE + ["gui/style", "gui/timeline", "gui/document", "gui/what_if", "gui/plan", "gui/tables",
                           "gui/console", "gui/report"],
     "gui": ["gui/window"],
-    "cli": ["schedule", "trace", "balance", "simulator", "profiler/recorder", "engine", "models", "profiler/memory",
-            "profiler/layers"],
+    "cli": CORE + ["profiler/recorder", "engine", "models", "profiler/memory", "profiler/layers"],
 }
 # The core half of cli/ is built without torch: only these files may use the torch half of the project.
 CLI_TORCH = re.compile(r"^cli/torch/")
@@ -43,7 +43,8 @@ OUTSIDE = {
     "torch": (r"^(torch|ATen|c10|caffe2)/", {"engine", "models", "profiler/memory", "profiler/layers", "cli"}),
     "Qt": (r"^(Q[A-Z]|Qt)", {"gui"}),
     "SQLite": (r"^(sqlite3\.h|SQLiteCpp/)", {"trace"}),
-    "nlohmann-json": (r"^nlohmann/", {"trace", "balance", "simulator", "models", "profiler/recorder", "cli", "gui"}),
+    "nlohmann-json": (r"^nlohmann/", {"trace", "balance", "simulator", "analysis", "models", "profiler/recorder", "cli",
+                                         "gui"}),
     "CLI11": (r"^CLI/", {"cli", "gui"}),
     "NVTX": (r"^nvtx3/", {"engine", "profiler/recorder", "cli"}),
 }

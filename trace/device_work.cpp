@@ -1,5 +1,7 @@
 #include "trace/device_work.h"
 
+#include "trace/launch_attribution.h"
+
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <algorithm>
@@ -11,42 +13,6 @@
 
 namespace pipescope {
 namespace {
-struct TaskSpan {
-    std::int64_t id = 0;
-    std::int64_t start = 0;
-    std::int64_t end = 0;
-};
-
-/// Tasks of one thread, which follow or contain each other. Finds the task that ran at a given time.
-class TaskIndex {
-public:
-    void add(const TaskSpan& task) { tasks_.push_back(task); }
-
-    void sort() {
-        std::sort(tasks_.begin(), tasks_.end(), [](const TaskSpan& a, const TaskSpan& b) { return a.start < b.start; });
-        std::int64_t last_end = 0;
-        for (const TaskSpan& task : tasks_) {
-            last_end = std::max(last_end, task.end);
-            last_ends_.push_back(last_end);
-        }
-    }
-    /// The innermost task, or empty.
-    std::optional<std::int64_t> at(std::int64_t time) const {
-        const auto after = std::upper_bound(tasks_.begin(), tasks_.end(), time,
-                                            [](std::int64_t t, const TaskSpan& task) { return t < task.start; });
-        for (auto k = static_cast<std::size_t>(after - tasks_.begin()); k > 0 && last_ends_[k - 1] >= time; --k) {
-            if (tasks_[k - 1].end >= time) {
-                return tasks_[k - 1].id;
-            }
-        }
-        return std::nullopt;
-    }
-
-private:
-    std::vector<TaskSpan> tasks_;
-    std::vector<std::int64_t> last_ends_;  // latest end so far: limits the search
-};
-
 using Stream = std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>;  // process, device, context, stream
 
 /// One kernel, copy or fill with its launch.
@@ -106,86 +72,61 @@ std::vector<Work> read_work(SQLite::Database& db, std::int64_t& unknown) {
     return all;
 }
 
-/// Measured tasks by thread and, for compute tasks, by lane.
-struct Tasks {
-    std::map<std::int64_t, TaskIndex> of_thread;
-    std::map<std::int64_t, TaskIndex> of_lane;
-    std::map<std::int64_t, std::int64_t> lanes;  // task -> lane
+/// Numbers things by the order in which they come.
+template <class Key>
+class Numbers {
+public:
+    std::size_t of(const Key& key) { return numbers_.try_emplace(key, numbers_.size()).first->second; }
+
+private:
+    std::map<Key, std::size_t> numbers_;
 };
 
-Tasks read_tasks(SQLite::Database& db) {
+struct Tasks {
+    std::vector<std::int64_t> ids;
+    std::vector<LaunchingTask> tasks;
+};
+
+Tasks read_tasks(SQLite::Database& db, Numbers<std::int64_t>& threads) {
     Tasks tasks;
     SQLite::Statement query(db,
-                            "SELECT t.id, t.start, t.end, n.globalTid, t.lane, t.kind FROM PIPESCOPE_TASK AS t JOIN "
-                            "NVTX_EVENTS AS n ON n.rowid = t.nvtxId WHERE t.source = 'measured'");
+                            "SELECT t.id, t.start, t.end, n.globalTid, ifnull(t.lane, -1), t.kind FROM PIPESCOPE_TASK "
+                            "AS t JOIN NVTX_EVENTS AS n ON n.rowid = t.nvtxId WHERE t.source = 'measured'");
     while (query.executeStep()) {
-        const TaskSpan task{query.getColumn(0).getInt64(), query.getColumn(1).getInt64(),
-                            query.getColumn(2).getInt64()};
-        tasks.of_thread[query.getColumn(3).getInt64()].add(task);
-        if (query.getColumn(4).isNull()) {
-            continue;
-        }
-        tasks.lanes[task.id] = query.getColumn(4).getInt64();
+        const auto column = [&](int k) { return query.getColumn(k).getInt64(); };
         const std::string kind = query.getColumn(5).getString();
-        if (!kind.starts_with("copy_") && !kind.starts_with("skip_")) {
-            tasks.of_lane[query.getColumn(4).getInt64()].add(task);
-        }
-    }
-    for (auto* indexes : {&tasks.of_thread, &tasks.of_lane}) {
-        for (auto& [key, index] : *indexes) {
-            index.sort();
-        }
+        const bool computes = !kind.starts_with("copy_") && !kind.starts_with("skip_");
+        tasks.ids.push_back(column(0));
+        tasks.tasks.push_back({threads.of(column(3)), column(4), computes, column(1), column(2)});
     }
     return tasks;
 }
 
-/// For each stream, the lane with the most launches on it.
-std::map<Stream, std::int64_t> lanes_of_streams(const std::vector<Work>& all, const Tasks& tasks) {
-    std::map<Stream, std::map<std::int64_t, std::int64_t>> votes;
+void find_tasks(SQLite::Database& db, std::vector<Work>& all) {
+    Numbers<std::int64_t> threads;
+    Numbers<Stream> streams;
+    const Tasks tasks = read_tasks(db, threads);
+    std::vector<LaunchedWork> launched;
+    launched.reserve(all.size());
     for (const Work& work : all) {
-        if (work.task && tasks.lanes.contains(*work.task)) {
-            ++votes[work.stream][tasks.lanes.at(*work.task)];
-        }
+        launched.push_back({threads.of(work.thread), work.launch, streams.of(work.stream)});
     }
-    std::map<Stream, std::int64_t> lanes;
-    for (const auto& [stream, counts] : votes) {
-        lanes[stream] = std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
-                            return a.second < b.second;
-                        })->first;
-    }
-    return lanes;
-}
-
-void find_tasks(std::vector<Work>& all, const Tasks& tasks) {
-    for (Work& work : all) {
-        if (const auto thread = tasks.of_thread.find(work.thread); thread != tasks.of_thread.end()) {
-            work.task = thread->second.at(work.launch);
-        }
-    }
-    const auto lanes = lanes_of_streams(all, tasks);
-    for (Work& work : all) {
-        const auto lane = lanes.find(work.stream);
-        if (!work.task && lane != lanes.end() && tasks.of_lane.contains(lane->second)) {
-            work.task = tasks.of_lane.at(lane->second).at(work.launch);
-            work.by_stream = work.task.has_value();
-        }
+    const std::vector<Attribution> found = attribute_launches(tasks.tasks, launched);
+    for (std::size_t k = 0; k < all.size(); ++k) {
+        all[k].task = found[k].task ? std::optional(tasks.ids[*found[k].task]) : std::nullopt;
+        all[k].by_stream = found[k].by_stream;
     }
 }
 
-/// Sums up the work of one task, sorted by start.
+/// Writes one task's work, which must be sorted by start.
 void write_task(SQLite::Statement& row, const Work* first, const Work* last) {
-    std::int64_t kernels = 0;
-    std::int64_t busy = 0;
-    std::int64_t covered_to = first->start;
+    TaskWorkSum sum;
     for (const Work* work = first; work != last; ++work) {
-        kernels += std::string_view(work->activity) == "kernel" ? 1 : 0;
-        busy += std::max<std::int64_t>(0, work->end - std::max(work->start, covered_to));
-        covered_to = std::max(covered_to, work->end);
+        sum.add(std::string_view(work->activity) == "kernel", work->start, work->end, work->launch);
     }
     int index = 0;
-    for (const std::int64_t value :
-         {*first->task, kernels, static_cast<std::int64_t>(last - first) - kernels, first->start, covered_to, busy,
-          covered_to - first->start - busy, first->start - first->launch}) {
+    for (const std::int64_t value : {*first->task, sum.kernels, sum.copies, sum.start, sum.end, sum.busy,
+                                     sum.end - sum.start - sum.busy, sum.launch_delay}) {
         row.bind(++index, value);
     }
     row.exec();
@@ -221,7 +162,7 @@ DeviceWorkCounts attribute_device_work(SQLite::Database& db) {
         "DELETE FROM PIPESCOPE_DEVICE_WORK; DELETE FROM PIPESCOPE_TASK_DEVICE;"
         "CREATE INDEX IF NOT EXISTS CUPTI_RUNTIME_BY_CORRELATION ON CUPTI_ACTIVITY_KIND_RUNTIME (correlationId)");
     std::vector<Work> all = read_work(db, found.unattributed);
-    find_tasks(all, read_tasks(db));
+    find_tasks(db, all);
     for (const Work& work : all) {
         if (work.start < work.launch) {
             ++found.early;

@@ -15,9 +15,7 @@ struct DeviceWorkCounts {
 };
 
 /// Finds the task of each kernel, copy and fill on a device. Fills PIPESCOPE_DEVICE_WORK and PIPESCOPE_TASK_DEVICE,
-/// which it empties first. Work belongs to the task whose range contains the start of the launching API call, on the
-/// same thread. Launches by autograd's own thread lie in no range. They belong to the task that ran at that time on the
-/// lane of the same stream; the other launches on the stream identify the lane.
+/// which it empties first, by the rules of attribute_launches().
 /// Units: ns. Errors: SQLite::Exception.
 DeviceWorkCounts attribute_device_work(SQLite::Database& db);
 }  // namespace pipescope

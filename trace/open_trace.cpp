@@ -8,31 +8,17 @@
 
 #include <SQLiteCpp/SQLiteCpp.h>
 
-#include <array>
-#include <fstream>
-#include <string_view>
+#include <optional>
 
 namespace pipescope {
 namespace {
-OpenedTrace read_own(const std::filesystem::path& path, const OpenOptions& options) {
-    OpenedTrace trace;
-    const TraceReader reader(path);
-    if (options.tasks) {
-        trace.measured = reader.timeline(Source::measured);
-        trace.simulated = reader.timeline(Source::simulated);
-        trace.steps = reader.steps();
-        trace.memory = reader.memory();
-    }
-    trace.run = reader.run();
-    trace.profile_json = reader.profile_json();
-    trace.drops = reader.drops();
-    trace.diagnostics = reader.diagnostics();
-    trace.clocks = reader.clocks();
-    trace.overheads = reader.overheads();
-    trace.utc_epoch_ns = reader.utc_epoch_ns();
+OpenedTrace read_own(const TraceReader& reader, const OpenOptions& options) {
+    OpenedTrace trace = reader.head();
+    trace.measured = reader.timeline(Source::measured);
+    trace.simulated = reader.timeline(Source::simulated);
+    trace.memory = reader.memory();
     if (options.tracks) {
-        SQLite::Database db = open_to_read(path);
-        read_nsys_tables(db, trace);
+        reader.read_tracks(trace);
     }
     return trace;
 }
@@ -47,31 +33,18 @@ OpenedTrace read_nsys(SQLite::Database& db, const OpenOptions& options) {
     return trace;
 }
 
-/// Distinguishes JSON from a database by the first bytes, gzipped or not.
-bool looks_like_json(const std::filesystem::path& path) {
-    std::array<char, 64> head{};
-    std::ifstream file(path, std::ios::binary);
-    file.read(head.data(), head.size());
-    const std::string_view text(head.data(), static_cast<std::size_t>(file.gcount()));
-    if (text.starts_with("\x1f\x8b")) {
-        return true;  // gzip: nobody compresses a database with it
-    }
-    const std::size_t first = text.find_first_not_of(" \t\r\n");
-    return first != std::string_view::npos && (text[first] == '{' || text[first] == '[');
-}
 }  // namespace
 
 OpenedTrace open_trace(const std::filesystem::path& path, const OpenOptions& options) {
-    if (std::filesystem::is_regular_file(path) && looks_like_json(path)) {
+    if (looks_like_json(path)) {
         return import_chrome(path);
     }
-    require_sqlite_file(path);
+    if (const std::optional<TraceReader> reader = TraceReader::open(path)) {
+        return guard_sqlite("read", path, [&] { return read_own(*reader, options); });
+    }
     return guard_sqlite("read", path, [&] {
         SQLite::Database db = open_to_read(path);
-        if (!db.tableExists("PIPESCOPE_RUN") && has_nsys_tables(db)) {
-            return read_nsys(db, options);
-        }
-        return read_own(path, options);
+        return read_nsys(db, options);
     });
 }
 }  // namespace pipescope

@@ -8,8 +8,6 @@ namespace pipescope {
 struct OpenOptions {
     /// Read threads, streams and counters too. They can outnumber the tasks by far; about 0.5 us per range.
     bool tracks = true;
-    /// Read the tasks, steps and memory of a PipeScope trace. A viewer that has them already can skip them.
-    bool tasks = true;
 };
 
 /// Opens any file that a viewer can show, and determines its type by its content: a PipeScope trace, finished or still

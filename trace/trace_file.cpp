@@ -267,4 +267,19 @@ int require_trace_format(SQLite::Database& db, const fs::path& path) {
     }
     return static_cast<int>(version);
 }
+
+bool looks_like_json(const std::filesystem::path& path) {
+    if (!std::filesystem::is_regular_file(path)) {
+        return false;
+    }
+    std::array<char, 64> head{};
+    std::ifstream file(path, std::ios::binary);
+    file.read(head.data(), head.size());
+    const std::string_view text(head.data(), static_cast<std::size_t>(file.gcount()));
+    if (text.starts_with("\x1f\x8b")) {
+        return true;  // gzip, which packs no database of anybody's
+    }
+    const std::size_t first = text.find_first_not_of(" \t\r\n");
+    return first != std::string_view::npos && (text[first] == '{' || text[first] == '[');
+}
 }  // namespace pipescope

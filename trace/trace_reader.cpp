@@ -1,5 +1,6 @@
 #include "trace/trace_reader.h"
 
+#include "trace/nsys_tables.h"
 #include "trace/slice_row.h"
 #include "trace/sqlite_guard.h"
 #include "trace/sqlite_rows.h"
@@ -14,7 +15,9 @@ struct TraceReader::Impl {
         : path(file), db(guard_sqlite("open", file, [&] {
               require_sqlite_file(file);
               return open_to_read(file);
-          })) {
+          })) {}
+
+    void require_format() {
         guard_sqlite("read", path, [&] { show_as_current(db, require_trace_format(db, path)); });
     }
 
@@ -37,10 +40,43 @@ struct TraceReader::Impl {
     SQLite::Database db;
 };
 
-TraceReader::TraceReader(const std::filesystem::path& path) : impl_(std::make_unique<Impl>(path)) {}
+TraceReader::TraceReader(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {
+    impl_->require_format();
+}
+
+TraceReader::TraceReader(const std::filesystem::path& path) : TraceReader(std::make_unique<Impl>(path)) {}
+
+std::optional<TraceReader> TraceReader::open(const std::filesystem::path& path) {
+    if (looks_like_json(path)) {
+        return std::nullopt;
+    }
+    auto impl = std::make_unique<Impl>(path);
+    const bool is_of_nsys =
+        guard_sqlite("read", path, [&] { return !impl->db.tableExists("PIPESCOPE_RUN") && has_nsys_tables(impl->db); });
+    return is_of_nsys ? std::nullopt : std::optional(TraceReader(std::move(impl)));
+}
+
 TraceReader::~TraceReader() = default;
 TraceReader::TraceReader(TraceReader&&) noexcept = default;
 TraceReader& TraceReader::operator=(TraceReader&&) noexcept = default;
+
+OpenedTrace TraceReader::head() const {
+    OpenedTrace trace;
+    trace.measured.lanes = lanes();
+    trace.steps = steps();
+    trace.run = run();
+    trace.profile_json = profile_json();
+    trace.drops = drops();
+    trace.diagnostics = diagnostics();
+    trace.clocks = clocks();
+    trace.overheads = overheads();
+    trace.utc_epoch_ns = utc_epoch_ns();
+    return trace;
+}
+
+void TraceReader::read_tracks(OpenedTrace& trace) const {
+    guard_sqlite("read", impl_->path, [&] { read_nsys_tables(impl_->db, trace); });
+}
 
 std::map<std::string, std::string> TraceReader::run() const {
     std::map<std::string, std::string> values;

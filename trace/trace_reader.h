@@ -1,6 +1,6 @@
 #pragma once
 
-#include "trace/trace_records.h"
+#include "trace/opened_trace.h"
 
 #include <filesystem>
 #include <functional>
@@ -17,10 +17,16 @@ namespace pipescope {
 class TraceReader {
 public:
     explicit TraceReader(const std::filesystem::path& path);
+    /// Nothing for a file of another kind that open_trace() reads: JSON, an export of nsys.
+    static std::optional<TraceReader> open(const std::filesystem::path& path);
     ~TraceReader();
     TraceReader(TraceReader&&) noexcept;
     TraceReader& operator=(TraceReader&&) noexcept;
 
+    /// The trace without its tasks, samples and tracks.
+    OpenedTrace head() const;
+    /// Adds its threads, streams and counters. About 0.5 us a range.
+    void read_tracks(OpenedTrace& trace) const;
     /// PIPESCOPE_RUN, values as JSON text.
     std::map<std::string, std::string> run() const;
     std::vector<LaneInfo> lanes() const;
@@ -41,6 +47,7 @@ public:
 
 private:
     struct Impl;
+    explicit TraceReader(std::unique_ptr<Impl> impl);
     std::unique_ptr<Impl> impl_;
 };
 

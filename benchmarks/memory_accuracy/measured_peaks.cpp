@@ -1,5 +1,6 @@
 #include "benchmarks/memory_accuracy/measured_peaks.h"
 
+#include "analysis/replay.h"
 #include "engine/engine_error.h"
 #include "engine/gpipe.h"
 #include "profiler/memory/lane_memory.h"
@@ -7,7 +8,6 @@
 #include "schedule/schedules.h"
 #include "simulator/memory_model.h"
 #include "simulator/pipeline_graph.h"
-#include "simulator/replay.h"
 #include "simulator/task_costs.h"
 
 #include <torch/torch.h>

@@ -1,5 +1,6 @@
 #include "cli/torch/demo.h"
 
+#include "analysis/trace_comparison.h"
 #include "balance/profile_file.h"
 #include "cli/child_process.h"
 #include "cli/output_file.h"
@@ -9,7 +10,6 @@
 #include "cli/torch/environment.h"
 #include "cli/torch/self_profile.h"
 #include "cli/torch/training.h"
-#include "cli/trace_comparison.h"
 #include "cli/units.h"
 #include "engine/usable_cores.h"
 #include "models/zoo.h"

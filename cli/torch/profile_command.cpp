@@ -1,3 +1,4 @@
+#include "analysis/trace_warnings.h"
 #include "balance/device_catalogue.h"
 #include "balance/profile_file.h"
 #include "cli/output_file.h"
@@ -7,7 +8,6 @@
 #include "cli/text_table.h"
 #include "cli/torch/self_profile.h"
 #include "cli/torch/torch_program.h"
-#include "cli/trace_warnings.h"
 #include "cli/units.h"
 #include "engine/engine_error.h"
 #include "engine/lane_device.h"

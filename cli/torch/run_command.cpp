@@ -1,3 +1,4 @@
+#include "analysis/trace_warnings.h"
 #include "balance/profile_file.h"
 #include "cli/output_file.h"
 #include "cli/pipeline_flags.h"
@@ -9,7 +10,6 @@
 #include "cli/torch/self_profile.h"
 #include "cli/torch/torch_program.h"
 #include "cli/torch/training.h"
-#include "cli/trace_warnings.h"
 #include "cli/units.h"
 #include "engine/usable_cores.h"
 #include "models/zoo.h"

@@ -1,5 +1,6 @@
 #include "cli/torch/training.h"
 
+#include "analysis/trace_warnings.h"
 #include "balance/profile_file.h"
 #include "cli/output_file.h"
 #include "cli/stop_signals.h"
@@ -7,7 +8,6 @@
 #include "cli/torch/lane_optimizers.h"
 #include "cli/torch/step_timer.h"
 #include "cli/torch/temporary_trace.h"
-#include "cli/trace_warnings.h"
 #include "engine/gpipe.h"
 #include "engine/usable_cores.h"
 #include "profiler/memory/device_listening.h"

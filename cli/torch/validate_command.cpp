@@ -1,3 +1,4 @@
+#include "analysis/trace_warnings.h"
 #include "balance/profile_file.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
@@ -8,7 +9,6 @@
 #include "cli/torch/self_profile.h"
 #include "cli/torch/torch_program.h"
 #include "cli/torch/validation_runs.h"
-#include "cli/trace_warnings.h"
 #include "cli/validation_report.h"
 #include "engine/usable_cores.h"
 #include "models/zoo.h"

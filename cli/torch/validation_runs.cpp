@@ -1,14 +1,15 @@
 #include "cli/torch/validation_runs.h"
 
+#include "analysis/trace_comparison.h"
 #include "cli/stop_signals.h"
 #include "cli/torch/temporary_trace.h"
 #include "cli/torch/training.h"
-#include "cli/trace_comparison.h"
 #include "engine/usable_cores.h"
 #include "schedule/error.h"
 #include "simulator/balance_search.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 
@@ -113,8 +114,8 @@ std::vector<ValidatedCandidate> validate(const ModelSpec& model, const Validatio
             }
             TraceComparison compared = compare_trace(trace.path());
             if (compared.lossy()) {
-                throw Error(
-                    "the recorder lost ranges of a run, so that its bubble is unknown; validate on a quieter machine");
+                throw Error(fmt::format("the bubble of a run is not known: {}; validate on a quieter machine",
+                                        fmt::join(texts_of(compared.warnings), "; ")));
             }
             each.runs.push_back({std::move(compared.comparison), measured_step_times(result),
                                  compared.simulation.step_band, compared.profile_load, compared.run_load});

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "analysis/validation.h"
 #include "balance/profile.h"
 #include "engine/layer.h"
-#include "simulator/validation.h"
 
 #include <cstdint>
 #include <functional>

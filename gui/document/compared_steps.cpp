@@ -1,39 +1,11 @@
 #include "gui/document/compared_steps.h"
 
-#include "simulator/comparison.h"
+#include "analysis/trace_comparison.h"
 
 #include <algorithm>
 #include <unordered_set>
 
 namespace pipescope {
-ComparedSteps stepsToCompare(const TraceDocument& document) {
-    std::vector<StepRecord> steps;
-    for (const StepRecord& step : document.steps) {
-        if (!step.warmup && document.measured->step(step.step) != nullptr) {
-            steps.push_back(step);
-        }
-    }
-    if (steps.empty()) {
-        for (const StepSpan& span : document.measured->steps()) {
-            steps.push_back({span.step, {}, {}, {}, {}, 0, false});
-        }
-        // What a kill cut short tells nothing, unless there is nothing else.
-        const auto cut = [&](const StepRecord& step) { return !document.isWhole(step.step); };
-        if (!std::all_of(steps.begin(), steps.end(), cut)) {
-            std::erase_if(steps, cut);
-        }
-    }
-    const std::size_t all = std::max<std::size_t>(1, document.measured->steps().size());
-    const std::size_t tasks = std::max<std::size_t>(1, document.measured->numSlices() / all);
-    const std::size_t most = std::max<std::size_t>(1, ComparedSteps::kMostTasks / tasks);
-    ComparedSteps compared{{}, steps.size()};
-    const std::size_t count = std::min(steps.size(), most);
-    for (std::size_t i = 0; i < count; ++i) {
-        compared.steps.push_back(steps[i * steps.size() / count]);
-    }
-    return compared;
-}
-
 namespace {
 template <class Wanted>
 Timeline slicesOf(const TimelineStore& store, const Wanted& wanted) {
@@ -49,34 +21,57 @@ Timeline slicesOf(const TimelineStore& store, const Wanted& wanted) {
     sort_slices(timeline);
     return timeline;
 }
+
+/// From the tracks: their samples need not be held all at once.
+void addPeaks(TraceDocument& document) {
+    const std::vector<MemoryTrack>& tracks = *document.measuredMemory;
+    std::vector<ComparedLane>& lanes = document.comparison->lanes;
+    for (std::size_t lane = 0; lane < std::min(tracks.size(), lanes.size()); ++lane) {
+        for (const std::int32_t step : document.comparison->steps) {
+            const StepSpan* span = document.measured->step(step);
+            const std::optional<Bytes> peak = span != nullptr ? tracks[lane].highestIn(span->range()) : std::nullopt;
+            lanes[lane].measured_peak_bytes = std::max(lanes[lane].measured_peak_bytes, peak);
+        }
+    }
+}
 }  // namespace
 
-Timeline timelineOf(const TimelineStore& store, const std::vector<StepRecord>& steps) {
+MeasuredSteps stepsToCompare(const TraceDocument& document) {
+    std::vector<std::int32_t> recorded;
+    for (const StepSpan& span : document.measured->steps()) {
+        recorded.push_back(span.step);
+    }
+    const std::size_t steps = std::max<std::size_t>(1, recorded.size());
+    const std::size_t tasks = std::max<std::size_t>(1, document.measured->numSlices() / steps);
+    return steps_to_compare(document.run, recorded, kMostComparedTasks / tasks);
+}
+
+Timeline timelineOf(const TimelineStore& store, const MeasuredSteps& steps) {
     std::unordered_set<std::int32_t> wanted;
-    for (const StepRecord& step : steps) {
+    for (const StepRecord& step : steps.steps) {
         wanted.insert(step.step);
     }
     return slicesOf(store, [&](std::uint64_t key) { return wanted.contains(unpack(key).value_or(TaskKey{}).step); });
 }
 
-std::vector<std::int32_t> leaveOutHalves(ComparedSteps& compared, Timeline& timeline) {
-    std::vector<std::int32_t> steps;
-    for (const StepRecord& step : compared.steps) {
-        steps.push_back(step.step);
-    }
-    const std::vector<std::int32_t> left = half_recorded(timeline, steps);
-    if (left.empty()) {
-        return left;
-    }
-    const std::unordered_set<std::int32_t> half(left.begin(), left.end());
-    const auto isHalf = [&](std::int32_t step) { return half.contains(step); };
-    std::erase_if(compared.steps, [&](const StepRecord& step) { return isHalf(step.step); });
-    std::erase_if(timeline.slices, [&](const Slice& slice) { return isHalf(slice.key.step); });
-    compared.available -= left.size();
-    return left;
-}
-
 Timeline timelineOf(const TimelineStore& store) {
     return slicesOf(store, [](std::uint64_t) { return true; });
+}
+
+void compareWith(TraceDocument& document, const Simulation* simulation) {
+    if (!document.measured) {
+        document.whyNotCompared = nothing_measured(document.run.origin);
+        return;
+    }
+    const MeasuredSteps steps = stepsToCompare(document);
+    const Timeline timeline = simulation != nullptr ? timelineOf(*document.measured, steps) : Timeline{};
+    RunComparison compared = compare_run(document.run, simulation, steps, timeline, {});
+    document.comparison = std::move(compared.comparison);
+    document.comparableSteps = compared.comparable;
+    document.warnings = std::move(compared.warnings);
+    document.whyNotCompared = std::move(compared.why_none);
+    if (document.comparison) {
+        addPeaks(document);
+    }
 }
 }  // namespace pipescope

@@ -1,25 +1,20 @@
 #pragma once
 
+#include "analysis/measured_steps.h"
 #include "gui/document/trace_document.h"
 
 #include <cstddef>
-#include <cstdint>
-#include <vector>
 
 namespace pipescope {
-/// The measured steps that are compared with a simulated one. Joining tasks takes about a microsecond each, so of a
-/// longer run than kMostTasks only some are taken.
-struct ComparedSteps {
-    static constexpr std::size_t kMostTasks = 500'000;
+/// Joining tasks takes about a microsecond each: of a run of more tasks only some steps are compared, evenly chosen.
+inline constexpr std::size_t kMostComparedTasks = 500'000;
 
-    std::vector<StepRecord> steps;  ///< evenly chosen over the run; without wall times where none were recorded
-    std::size_t available = 0;      ///< warm-up left out, while there are others
-};
-ComparedSteps stepsToCompare(const TraceDocument& document);
+/// steps_to_compare() of a document with a measured timeline.
+MeasuredSteps stepsToCompare(const TraceDocument& document);
 /// Their slices. The store is read once.
-Timeline timelineOf(const TimelineStore& store, const std::vector<StepRecord>& steps);
-/// Takes out half_recorded() steps: the others still tell. Returns them.
-std::vector<std::int32_t> leaveOutHalves(ComparedSteps& compared, Timeline& timeline);
+Timeline timelineOf(const TimelineStore& store, const MeasuredSteps& steps);
 /// All slices.
 Timeline timelineOf(const TimelineStore& store);
+/// Compares the measured half, if there is one, with its simulation, or says why not (compare_run()).
+void compareWith(TraceDocument& document, const Simulation* simulation);
 }  // namespace pipescope

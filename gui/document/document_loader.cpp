@@ -1,6 +1,7 @@
 #include "gui/document/document_loader.h"
 
 #include "balance/profile_file.h"
+#include "gui/document/compared_steps.h"
 #include "gui/document/document_parts.h"
 #include "gui/document/kernel_loading.h"
 #include "gui/document/own_trace.h"
@@ -33,15 +34,6 @@ std::filesystem::path checked(const QString& name) {
     return name.toStdString();
 }
 
-/// Our own traces can be read in parts; all else is opened at once.
-std::optional<TraceReader> readerOf(const std::filesystem::path& path) {
-    try {
-        return TraceReader(path);
-    } catch (const TraceFormatError&) {
-        return std::nullopt;  // open_trace() says what it is, or why it is nothing
-    }
-}
-
 /// Of a file that is nothing but a profile.
 Profile profileIn(const QString& path, const std::string& json) {
     try {
@@ -53,33 +45,24 @@ Profile profileIn(const QString& path, const std::string& json) {
 }
 
 /// What others recorded, and profiles.
-TraceDocument documentOf(const QString& path, OpenedTrace trace) {
+TraceDocument documentOf(const QString& path, const OpenedTrace& trace) {
     TraceDocument document;
     document.path = path;
-    document.model = modelName(trace.run);
-    document.steps = std::move(trace.steps);
-    const bool bare = trace.origin == TraceOrigin::profile;
-    if (bare) {
-        document.profile = std::make_shared<const Profile>(profileIn(path, *trace.profile_json));
-    } else if (trace.profile_json || trace.origin == TraceOrigin::pipescope_chrome) {
-        document.profile = profileOf(trace.profile_json, document.notes);
-    } else {
-        document.notes << text(
-                              QT_TRANSLATE_NOOP("DocumentLoader", "No simulation: this is %1, which holds no profile."))
-                              .arg(QString::fromUtf8(to_string(trace.origin).data()));
-    }
+    document.run = recorded_run(trace);
+    document.warnings = document.run.warnings;
     std::optional<Simulation> simulation;
-    if (bare) {
-        simulation = simulate(*document.profile, defaultScenario(*document.profile).options);
-        document.model = QString::fromStdString(document.profile->model);
+    if (trace.origin == TraceOrigin::profile) {
+        document.run.profile = std::make_shared<const Profile>(profileIn(path, *trace.profile_json));
+        simulation = simulate(*document.run.profile, defaultScenario(*document.run.profile).options);
+        document.run.model = document.run.profile->model;
         document.notes << text(QT_TRANSLATE_NOOP(
                                    "DocumentLoader",
                                    "A profile: nothing was measured, so this is a simulation of %1 micro-batches on %2 "
                                    "lanes. Change it in the what-if panel."))
                               .arg(simulation->micro_batches)
                               .arg(simulation->lanes.size());
-    } else if (document.profile) {
-        simulation = simulateRecorded(*document.profile, trace.run, document.notes);
+    } else {
+        simulation = simulate_run(document.run);
     }
     if (simulation) {
         simulation = adopt(std::move(*simulation), document);
@@ -92,12 +75,8 @@ TraceDocument documentOf(const QString& path, OpenedTrace trace) {
             memoryTracks(trace.memory, document.measured->lanes().size()));
         document.kernels = kernelsOf(trace);
     }
-    document.cutOff = trace.cut_off();
-    addDrops(trace.drops, trace.diagnostics, document);
     addHidden(document);
-    if (document.measured && simulation) {
-        compareWith(document, *simulation);
-    }
+    compareWith(document, simulation ? &*simulation : nullptr);
     document.tracks = tracksOf(trace);
     if (!document.measured && !document.simulated && !document.tracks) {
         refuseEmpty(path, false);
@@ -108,7 +87,7 @@ TraceDocument documentOf(const QString& path, OpenedTrace trace) {
 
 void loadDocument(const QString& path, const PublishDocument& publish, const std::stop_token& stop) {
     const std::filesystem::path file = checked(path);
-    if (std::optional<TraceReader> reader = readerOf(file)) {
+    if (std::optional<TraceReader> reader = TraceReader::open(file)) {  // those can be read in parts
         OwnTrace(path, std::move(*reader)).load(publish, stop);
     } else {
         publish(std::make_shared<const TraceDocument>(documentOf(path, open_trace(file))));

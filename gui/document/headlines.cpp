@@ -12,9 +12,10 @@ QString text(const char* source) {
 }
 const QString kSeparator = QStringLiteral("  ·  ");
 
-/// `unknown` is why no bubble can be given; empty where one can.
+/// `unknown` is why no bubble can be given; empty if one can.
 QString figures(const StepStatistics& statistics, const QString& unknown) {
-    const QString bubble = unknown.isEmpty() ? formatShare(statistics.bubble_fraction) : unknown;
+    const QString bubble = unknown.isEmpty() ? formatShare(statistics.bubble_fraction)
+                                             : text(QT_TRANSLATE_NOOP("Headlines", "not given, %1")).arg(unknown);
     return text(QT_TRANSLATE_NOOP("Headlines", "step time %1  ·  bubble %2"))
         .arg(formatDuration(statistics.step_time().count()), bubble);
 }
@@ -23,15 +24,6 @@ QString figures(const StepStatistics& statistics, const QString& unknown) {
 QString changeOf(const StepStatistics& step, const StepStatistics& other) {
     const auto longer = static_cast<double>(step.step_time().count()) / static_cast<double>(other.step_time().count());
     return formatShareChange(longer - 1);
-}
-
-QString whyNoBubble(const TraceDocument& document, std::int32_t step) {
-    if (document.bubbleKnown(step)) {
-        return {};
-    }
-    return document.lost.ranges > 0 ? text(QT_TRANSLATE_NOOP("Headlines", "not given, ranges were lost"))
-           : document.lost.any()    ? text(QT_TRANSLATE_NOOP("Headlines", "not given, records were lost"))
-                                    : text(QT_TRANSLATE_NOOP("Headlines", "not given, the recording was cut off here"));
 }
 
 QString configuration(const PipelineOptions& options, std::int64_t micro_batches) {
@@ -44,13 +36,13 @@ QString configuration(const PipelineOptions& options, std::int64_t micro_batches
 
 QString measuredHeadline(const TraceDocument& document, std::int32_t step) {
     QStringList parts{QFileInfo(document.path).fileName()};
-    if (!document.model.isEmpty()) {
-        parts << document.model;
+    if (!document.run.model.empty()) {
+        parts << QString::fromStdString(document.run.model);
     }
     const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
     if (span != nullptr) {
         parts << text(QT_TRANSLATE_NOOP("Headlines", "step %1")).arg(step)
-              << figures(span->statistics, whyNoBubble(document, step));
+              << figures(span->statistics, document.whyNoBubble(step));
     }
     return parts.join(kSeparator);
 }
@@ -87,7 +79,7 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
         parts << text(QT_TRANSLATE_NOOP("Headlines", "step time %1 (%2)"))
                      .arg(formatDuration(simulated.step_time().count()), changeOf(simulated, measured));
         const QString bubble = formatShare(simulated.bubble_fraction);
-        parts << (!document.bubbleKnown(step)
+        parts << (!document.whyNoBubble(step).isEmpty()
                       ? text(QT_TRANSLATE_NOOP("Headlines", "bubble %1")).arg(bubble)
                       : text(QT_TRANSLATE_NOOP("Headlines", "bubble %1 (%2)"))
                             .arg(bubble, formatPoints(simulated.bubble_fraction, measured.bubble_fraction)));
@@ -124,7 +116,7 @@ QString comparisonHeadline(const TraceDocument& document) {
                                 .arg(measuredStep, simulatedStep)
                           : text(QT_TRANSLATE_NOOP("Headlines", ": step time %1 measured, %2 simulated (%3)"))
                                 .arg(measuredStep, simulatedStep, formatShareChange(comparison.step_error)));
-    if (document.comparedBubbleKnown()) {
+    if (document.whyNoBubble().isEmpty()) {
         const QString measured = formatShare(judged.measured_bubble);
         const QString simulated = formatShare(judged.simulated_bubble);
         line +=

@@ -1,8 +1,11 @@
 #include "gui/document/kernel_loading.h"
 
+#include "analysis/launched_kernels.h"
+#include "trace/launch_attribution.h"
 #include "trace/sql_query.h"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -23,7 +26,7 @@ std::string text(const SqlValue& value) {
     return found != nullptr ? *found : std::string();
 }
 
-struct LaunchingTask {
+struct TaskOnLane {
     TaskKey key;
     LaneId lane;
 };
@@ -61,8 +64,8 @@ private:
     const std::stop_token& stop_;
 };
 
-std::unordered_map<std::int64_t, LaunchingTask> readTasks(const KernelTables& tables, KernelStoreBuilder& builder) {
-    std::unordered_map<std::int64_t, LaunchingTask> tasks;
+std::unordered_map<std::int64_t, TaskOnLane> readTasks(const KernelTables& tables, KernelStoreBuilder& builder) {
+    std::unordered_map<std::int64_t, TaskOnLane> tasks;
     tables.read(
         "PIPESCOPE_TASK_DEVICE AS d", "d.taskId",
         "SELECT d.taskId, t.lane, t.step, t.kind, t.partition, t.microBatch, t.skip, d.kernels, d.copies, "
@@ -75,7 +78,7 @@ std::unordered_map<std::int64_t, LaunchingTask> readTasks(const KernelTables& ta
             }
             const auto field = [&](std::size_t column) { return static_cast<std::int32_t>(number(row[column], -1)); };
             const TaskKey key{field(2), *kind, field(4), field(5), field(6)};
-            tasks.emplace(number(row[0]), LaunchingTask{key, LaneId{number(row[1], -1)}});
+            tasks.emplace(number(row[0]), TaskOnLane{key, LaneId{number(row[1], -1)}});
             builder.setWork(key, {number(row[7]), number(row[8]), number(row[9]), number(row[10]), number(row[11])});
         });
     return tasks;
@@ -86,7 +89,7 @@ std::shared_ptr<const KernelStore> kernelsOf(const QString& path, const std::vec
                                              const std::stop_token& stop) {
     const KernelTables tables(path, stop);
     KernelStoreBuilder builder(lanes);
-    const std::unordered_map<std::int64_t, LaunchingTask> tasks = readTasks(tables, builder);
+    const std::unordered_map<std::int64_t, TaskOnLane> tasks = readTasks(tables, builder);
     struct Activity {
         std::string name;   // in PIPESCOPE_DEVICE_WORK
         std::string table;  // the end of its name
@@ -117,5 +120,21 @@ std::shared_ptr<const KernelStore> kernelsOf(const QString& path, const std::vec
         return nullptr;
     }
     return std::make_shared<const KernelStore>(builder.finish());
+}
+
+std::shared_ptr<const KernelStore> kernelsOf(const OpenedTrace& trace) {
+    KernelStoreBuilder builder(trace.measured.lanes);
+    std::map<TaskKey, TaskWorkSum> sums;
+    for (const LaunchedKernel& each : launched_kernels(trace)) {
+        const std::int64_t start = each.range->start.count();
+        const std::int64_t end = each.range->end.count();
+        builder.add({trace.names.at(each.range->name), each.task->key, each.task->lane, start, end,
+                     start - each.launch.count()});
+        sums[each.task->key].add(each.is_kernel, start, end, each.launch.count());
+    }
+    for (const auto& [task, sum] : sums) {
+        builder.setWork(task, {sum.kernels, sum.copies, sum.end - sum.start, sum.busy, sum.launch_delay});
+    }
+    return builder.size() == 0 ? nullptr : std::make_shared<const KernelStore>(builder.finish());
 }
 }  // namespace pipescope

@@ -16,7 +16,6 @@ namespace pipescope {
 /// early, with null, once `stop` is requested.
 std::shared_ptr<const KernelStore> kernelsOf(const QString& path, const std::vector<LaneInfo>& lanes,
                                              const std::stop_token& stop);
-/// The same of what others recorded, as far as it can be told: work belongs to the task in whose range, on the same
-/// thread, the call was made that launched it.
+/// The same of what others recorded: launched_kernels().
 std::shared_ptr<const KernelStore> kernelsOf(const OpenedTrace& trace);
 }  // namespace pipescope

@@ -1,10 +1,10 @@
 #include "gui/document/own_trace.h"
 
+#include "gui/document/compared_steps.h"
 #include "gui/document/document_parts.h"
 #include "gui/document/kernel_loading.h"
 #include "gui/document/memory_loading.h"
 #include "gui/document/track_loading.h"
-#include "trace/open_trace.h"
 
 #include <algorithm>
 #include <utility>
@@ -52,7 +52,7 @@ void OwnTrace::load(const PublishDocument& publish, const std::stop_token& stop)
     }
     readMemory();
     if (!stop.stop_requested()) {
-        compareBoth();
+        compareWith(document_, simulation_ ? &*simulation_ : nullptr);
     }
     if (!small) {
         publish(std::make_shared<const TraceDocument>(document_));
@@ -83,7 +83,7 @@ std::shared_ptr<const TraceDocument> OwnTrace::loadMore(const std::stop_token& s
     takeTasks();
     readNewMemory();
     if (!stop.stop_requested()) {
-        compareBoth();
+        compareWith(document_, simulation_ ? &*simulation_ : nullptr);
     }
     document_.kernels = before.kernels;
     document_.tracks = before.tracks;
@@ -97,18 +97,11 @@ std::shared_ptr<const TraceDocument> OwnTrace::loadMore(const std::stop_token& s
 }
 
 void OwnTrace::readHead() {
-    const std::map<std::string, std::string> run = reader_.run();
-    document_.model = modelName(run);
-    document_.steps = reader_.steps();
-    document_.profile = profileOf(reader_.profile_json(), document_.notes);
-    if (document_.profile) {
-        if (std::optional<Simulation> simulation = simulateRecorded(*document_.profile, run, document_.notes)) {
-            simulation_ = adopt(std::move(*simulation), document_);
-        }
+    document_.run = recorded_run(reader_.head());
+    document_.warnings = document_.run.warnings;
+    if (std::optional<Simulation> simulation = simulate_run(document_.run)) {
+        simulation_ = adopt(std::move(*simulation), document_);
     }
-    const std::vector<DiagnosticRecord> diagnostics = reader_.diagnostics();
-    document_.cutOff = recording_cut_off(run, diagnostics);
-    addDrops(reader_.drops(), diagnostics, document_);
 }
 
 std::shared_ptr<const TraceDocument> OwnTrace::firstPart() const {
@@ -126,18 +119,14 @@ void OwnTrace::takeTasks() {
     addHidden(document_);
 }
 
-void OwnTrace::compareBoth() {
-    if (document_.measured && simulation_) {
-        compareWith(document_, *simulation_);
-    }
-}
-
 void OwnTrace::readRanges(const std::stop_token& stop) {
     if (document_.measured) {
         document_.kernels = kernelsOf(document_.path, document_.measured->lanes(), stop);
     }
     if (!stop.stop_requested()) {
-        document_.tracks = tracksOf(open_trace(document_.path.toStdString(), {.tracks = true, .tasks = false}));
+        OpenedTrace ranges;
+        reader_.read_tracks(ranges);
+        document_.tracks = tracksOf(ranges);
     }
 }
 

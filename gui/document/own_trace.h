@@ -27,7 +27,6 @@ private:
     std::shared_ptr<const TraceDocument> firstPart() const;
     /// Once the measured tasks are there, or none.
     void takeTasks();
-    void compareBoth();
     void readRanges(const std::stop_token& stop);
     void readSimulated();
     /// Throws Error for a trace in which there is nothing to show.

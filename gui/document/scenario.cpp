@@ -79,7 +79,7 @@ Scenario defaultScenario(const Profile& profile) {
 }
 
 std::optional<Scenario> recordedScenario(const TraceDocument& document) {
-    if (!document.profile || !document.simulation) {
+    if (!document.run.profile || !document.simulation) {
         return std::nullopt;
     }
     return Scenario{document.simulation->options, {}};
@@ -231,20 +231,14 @@ std::optional<Comparison> compareWithMeasured(const TraceDocument& document, con
     if (!document.measured || !simulated.runs()) {
         return std::nullopt;
     }
-    ComparedSteps compared = stepsToCompare(document);
-    Timeline timeline = timelineOf(*document.measured, compared.steps);
-    leaveOutHalves(compared, timeline);
-    std::vector<Nanoseconds> wallTimes;
-    for (const StepRecord& step : compared.steps) {
-        if (step.wall_end > step.wall_start) {
-            wallTimes.push_back(step.wall_end - step.wall_start);
-        }
-    }
+    MeasuredSteps steps = stepsToCompare(document);
+    const Timeline timeline = timelineOf(*document.measured, steps);
+    leave_out_halves(timeline, steps);
     Simulation simulation = simulated.simulation;
     simulation.timeline = timelineOf(*simulated.timeline);
     const std::vector<MemorySample> noMemory;  // what lanes measured stands in the recorded comparison
     try {
-        return compare({timeline, noMemory, steps_of(timeline), wallTimes}, simulation);
+        return compare({timeline, noMemory, steps.numbers(), steps.wall_times()}, simulation);
     } catch (const Error&) {
         return std::nullopt;  // no step that could be compared
     }

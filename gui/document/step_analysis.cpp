@@ -1,6 +1,7 @@
 #include "gui/document/step_analysis.h"
 
 #include "gui/style/number_format.h"
+#include "gui/timeline/step_spans.h"
 #include "gui/timeline/time_axis_model.h"
 
 #include <QCoreApplication>
@@ -24,23 +25,26 @@ bool worthLookingInto(const TimelineStore& store) {
 
 StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::int32_t step)
     : document_(std::move(document)), step_(step) {
-    const auto fill = [](Side& side, const TimelineStore& store, std::int32_t number) {
-        side.tasks.emplace(store, number);
-        side.bubbles = bubblePieces(*side.tasks);
-        side.critical = criticalPath(*side.tasks);
+    const auto fill = [&](Side& side, const TimelineStore& store, std::int32_t number, const PipelineOptions* options) {
+        const Profile* profile = document_->run.profile.get();
+        side.tasks = stepGraphOf(
+            store, number, profile != nullptr && options != nullptr ? pipeline_graph_of(*profile, *options) : nullptr);
+        side.bubbles = bubble_pieces(*side.tasks);
+        side.critical = critical_path(*side.tasks);
     };
     const TimelineStore* measured = document_->measured.get();
     const TimelineStore* simulated = document_->simulated.get();
     const bool hasMeasured = measured != nullptr && worthLookingInto(*measured) && measured->step(step) != nullptr;
     const bool hasSimulated = simulated != nullptr && worthLookingInto(*simulated);
     if (hasMeasured) {
-        fill(measured_, *measured, step);
+        fill(measured_, *measured, step, document_->run.options ? &*document_->run.options : nullptr);
     }
     if (hasSimulated) {
-        fill(simulated_, *simulated, simulated->steps().front().step);
+        fill(simulated_, *simulated, simulated->steps().front().step,
+             document_->simulation ? &document_->simulation->options : nullptr);
     }
     if (hasMeasured && hasSimulated) {
-        matching_ = matchTasks(*measured_.tasks, *simulated_.tasks, document_->lost.any());
+        matching_ = match_tasks(*measured_.tasks, *simulated_.tasks, document_->run.lost.any());
     }
 }
 
@@ -113,7 +117,7 @@ std::int64_t StepAnalysis::shift(Alignment alignment, const std::optional<TaskSe
                document_->simulated->slice(*simulated).start.count();
     }
     if (alignment == Alignment::step) {
-        for (const StepRecord& record : document_->steps) {
+        for (const StepRecord& record : document_->run.steps) {
             if (record.step == step_ && record.wall_end > record.wall_start) {
                 return record.wall_start.count();  // the simulated step begins at 0
             }
@@ -124,7 +128,7 @@ std::int64_t StepAnalysis::shift(Alignment alignment, const std::optional<TaskSe
 
 void StepAnalysis::addArrows(Source source, SliceRef slice, TimelineMarks& marks) const {
     const StepGraph& tasks = *side(source).tasks;
-    const StepTaskIndex index = tasks.indexOf(slice);
+    const StepTaskIndex index = tasks.index_of(slice);
     if (index == kNoTask) {
         return;
     }
@@ -169,8 +173,8 @@ std::shared_ptr<const TimelineMarks> StepAnalysis::marks(Source source, const Ma
             // Late is late against where the simulated task is drawn.
             const std::int64_t moved = simulatedShift(*document_, step_) - shift(choice.alignment, selection);
             for (TaskPair& pair : marks->differences) {
-                pair.startChange += moved;
-                pair.endChange += moved;
+                pair.start_change += moved;
+                pair.end_change += moved;
             }
             marks->differenceScale = differenceScaleOf(marks->differences);
         }

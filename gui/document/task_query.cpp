@@ -138,14 +138,14 @@ private:
     }
 
     bool readLayer() {
-        if (next_ == words_.size() || !document_.simulation || !document_.profile) {
+        if (next_ == words_.size() || !document_.simulation || !document_.run.profile) {
             return false;
         }
         const QString name = words_[next_++];
         bool isNumber = false;
         const auto wanted = static_cast<std::size_t>(name.toUInt(&isNumber));
         const Balance& balance = document_.simulation->options.balance;
-        const auto& layers = document_.profile->layers;
+        const auto& layers = document_.run.profile->layers;
         for (std::size_t layer = 0; layer < std::min(layers.size(), balance.num_layers()); ++layer) {
             const bool meant =
                 isNumber ? layer == wanted : QString::fromStdString(layers[layer].name).toLower().contains(name);

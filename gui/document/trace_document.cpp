@@ -1,5 +1,7 @@
 #include "gui/document/trace_document.h"
 
+#include <QCoreApplication>
+
 #include <algorithm>
 
 namespace pipescope {
@@ -26,19 +28,37 @@ TimeRange simulatedRange(const TraceDocument& document, std::int32_t step) {
 }
 }  // namespace
 
-bool TraceDocument::isWhole(std::int32_t step) const {
-    if (!cutOff || !measured) {
-        return true;
+QString TraceDocument::whyNoBubble(std::int32_t step) const {
+    const auto text = [](const char* source) { return QCoreApplication::translate("TraceDocument", source); };
+    if (run.lost.any()) {
+        return run.lost.ranges > 0 ? text(QT_TRANSLATE_NOOP("TraceDocument", "ranges were lost"))
+                                   : text(QT_TRANSLATE_NOOP("TraceDocument", "records were lost"));
     }
-    if (steps.empty()) {  // the training loop told nothing: all but the last
-        return !measured->steps().empty() && measured->steps().back().step != step;
-    }
-    return std::any_of(steps.begin(), steps.end(), [&](const StepRecord& record) { return record.step == step; });
+    return !measured || measured->steps().empty() || run.is_whole(step, measured->steps().back().step)
+               ? QString()
+               : text(QT_TRANSLATE_NOOP("TraceDocument", "the recording was cut off here"));
 }
 
-bool TraceDocument::comparedBubbleKnown() const {
-    return comparison && std::all_of(comparison->steps.begin(), comparison->steps.end(),
-                                     [&](std::int32_t step) { return bubbleKnown(step); });
+QString TraceDocument::whyNoBubble() const {
+    for (const std::int32_t step : comparison ? comparison->steps : std::vector<std::int32_t>{}) {
+        if (const QString why = whyNoBubble(step); !why.isEmpty()) {
+            return why;
+        }
+    }
+    return {};
+}
+
+QStringList TraceDocument::messages() const {
+    QStringList all;
+    for (const TraceWarning& warning : warnings) {
+        all << QString::fromStdString(warning.text);
+    }
+    all << notes;
+    if (!whyNotCompared.empty() && (measured || !simulated)) {
+        all << QCoreApplication::translate("TraceDocument", "No comparison: this file %1")
+                   .arg(QString::fromStdString(whyNotCompared));
+    }
+    return all;
 }
 
 const TimelineStore* TraceDocument::store(Source source) const {
@@ -64,10 +84,7 @@ std::vector<StepSpan> stepsOf(const TraceDocument& document) {
 std::int32_t typicalStep(const TraceDocument& document) {
     std::vector<StepSpan> steps = stepsOf(document);
     std::vector<StepSpan> warm = steps;
-    std::erase_if(warm, [&](const StepSpan& span) {
-        return std::any_of(document.steps.begin(), document.steps.end(),
-                           [&](const StepRecord& record) { return record.step == span.step && record.warmup; });
-    });
+    std::erase_if(warm, [&](const StepSpan& span) { return document.run.is_warmup(span.step); });
     std::vector<StepSpan>& candidates = warm.empty() ? steps : warm;
     if (candidates.empty()) {
         return 0;
@@ -124,7 +141,7 @@ std::vector<LaneFacts> laneFacts(const TraceDocument& document, std::int32_t ste
         each.lane = QString::fromStdString(names->lanes()[lane].name);
         if (measured != nullptr && lane < measured->statistics.lanes.size()) {
             each.measuredBusy = measured->statistics.lanes[lane].busy;
-            if (document.bubbleKnown(step)) {
+            if (document.whyNoBubble(step).isEmpty()) {
                 each.measuredBubble = measured->statistics.lanes[lane].bubble_fraction;
             }
         }
@@ -134,8 +151,8 @@ std::vector<LaneFacts> laneFacts(const TraceDocument& document, std::int32_t ste
         }
         if (lane < document.measuredMemory->size() && !(*document.measuredMemory)[lane].empty()) {
             const MemoryTrack& track = (*document.measuredMemory)[lane];
-            const Bytes in_step = measured != nullptr ? track.highestIn(measured->range()) : 0;
-            each.measuredPeak = in_step > 0 ? in_step : track.highest();
+            const std::optional<Bytes> inStep = measured != nullptr ? track.highestIn(measured->range()) : std::nullopt;
+            each.measuredPeak = inStep.value_or(track.highest());
         }
         if (document.simulation && lane < document.simulation->lanes.size()) {
             each.simulatedPeak = document.simulation->lanes[lane].peak_bytes;

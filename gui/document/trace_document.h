@@ -1,14 +1,12 @@
 #pragma once
 
-#include "balance/profile.h"
+#include "analysis/comparison.h"
+#include "analysis/recorded_run.h"
 #include "gui/timeline/kernel_store.h"
 #include "gui/timeline/memory_track.h"
 #include "gui/timeline/timeline_store.h"
 #include "gui/timeline/track_store.h"
-#include "simulator/comparison.h"
 #include "simulator/simulation.h"
-#include "trace/opened_trace.h"
-#include "trace/trace_records.h"
 
 #include <QString>
 #include <QStringList>
@@ -22,7 +20,7 @@ namespace pipescope {
 /// What the viewer shows of one file. Threading: immutable once loaded, shared between threads.
 struct TraceDocument {
     QString path;
-    QString model;
+    RecordedRun run;                                 ///< what the file says of itself
     std::shared_ptr<const TimelineStore> measured;   ///< null if nothing was recorded
     std::shared_ptr<const TimelineStore> simulated;  ///< null if nothing could be simulated; one step, from time 0
     std::optional<Simulation> simulation;            ///< its timeline and memory moved to `simulated` and the tracks
@@ -31,28 +29,27 @@ struct TraceDocument {
     std::optional<Comparison> comparison;
     /// Steps that could be compared; `comparison` tells which were.
     std::size_t comparableSteps = 0;
-    std::vector<StepRecord> steps;
-    std::shared_ptr<const Profile> profile;  ///< null if the file holds none: then nothing can be simulated anew
+    std::vector<TraceWarning> warnings;  ///< as `pipescope compare` prints them of the file
+    /// Why there is no comparison, as RecordedRun::why_not_simulated; empty if there is one, or it is still being made.
+    std::string whyNotCompared;
     /// Per lane, or empty; never null. Shared, since a document whose simulated half changes holds the same.
     std::shared_ptr<const std::vector<MemoryTrack>> measuredMemory = std::make_shared<std::vector<MemoryTrack>>();
     std::vector<MemoryTrack> simulatedMemory;
     std::shared_ptr<const KernelStore> kernels;  ///< of measured tasks; null if no device worked for them
     std::shared_ptr<const TrackStore> tracks;    ///< threads and streams; null if the file has none
     std::vector<Bytes> memoryLimits;             ///< of the simulated lanes; empty: none
-    LostRecords lost;                            ///< bubbles would count what is missing as idle
-    bool cutOff = false;                         ///< recording_cut_off(): only steps with a record are surely whole
-    QStringList notes;                           ///< why something is missing, for people
+    QStringList notes;                           ///< what else is missing in the picture, for people
     /// The part of the tasks that `measured` has, 0 to 1. Below 1, or not `complete`, a fuller document follows.
     double loaded = 1;
     bool complete = true;  ///< false: memory, comparison or tracks are still being read
 
     const TimelineStore* store(Source source) const;
-    /// Whether the recording surely holds the step to its end: of one that was cut off, the last may end in the middle.
-    bool isWhole(std::int32_t step) const;
-    /// Whether the step's measured bubble can be told: nothing is lost, and it is whole.
-    bool bubbleKnown(std::int32_t step) const { return !lost.any() && isWhole(step); }
+    /// Why the step's measured bubble cannot be told, "ranges were lost"; empty if it can.
+    QString whyNoBubble(std::int32_t step) const;
     /// The same of all steps that were compared.
-    bool comparedBubbleKnown() const;
+    QString whyNoBubble() const;
+    /// All that there is to say about the file, a line each: warnings, notes, and why nothing was compared.
+    QStringList messages() const;
 };
 
 /// The timeline that names every lane: the measured one, unless the simulated one has more; null without any.

@@ -1,5 +1,7 @@
 #include "gui/document/unmatched_tasks.h"
 
+#include "gui/timeline/step_spans.h"
+
 #include <map>
 
 namespace pipescope {
@@ -12,10 +14,10 @@ std::vector<UnmatchedTasks> unmatchedTasks(const TraceDocument& document) {
         return {};
     }
     std::map<UnmatchedReason, UnmatchedTasks> byReason;
-    const StepGraph simulated(*document.simulated, document.simulated->steps().front().step);
+    const StepGraph simulated = stepGraphOf(*document.simulated, document.simulated->steps().front().step);
     for (const StepSpan& step : document.measured->steps()) {
-        const StepGraph measured(*document.measured, step.step);
-        for (const UnmatchedTask& task : matchTasks(measured, simulated, document.lost.any()).unmatched) {
+        const StepGraph measured = stepGraphOf(*document.measured, step.step);
+        for (const UnmatchedTask& task : match_tasks(measured, simulated, document.run.lost.any()).unmatched) {
             UnmatchedTasks& tasks = byReason[task.reason];
             ++tasks.count;
             if (tasks.examples.size() < kMostExamples) {
@@ -27,7 +29,7 @@ std::vector<UnmatchedTasks> unmatchedTasks(const TraceDocument& document) {
     }
     std::vector<UnmatchedTasks> list;
     for (auto& [reason, tasks] : byReason) {
-        tasks.reason = describe(reason);
+        tasks.reason = QString::fromUtf8(describe(reason).data());
         list.push_back(std::move(tasks));
     }
     return list;

@@ -1,7 +1,7 @@
 #pragma once
 
+#include "analysis/task_join.h"
 #include "gui/document/trace_document.h"
-#include "gui/timeline/task_matching.h"
 
 #include <QString>
 
@@ -16,7 +16,7 @@ struct UnmatchedTasks {
     std::vector<TaskKey> examples;  ///< the first few, in order of time
 };
 
-/// Every task that only one timeline has, over all measured steps, by reason: matchTasks() of each step, summed up.
+/// Every task that only one timeline has, over all measured steps, by reason: match_tasks() of each step, summed up.
 /// Empty without two timelines to compare. Cost: O(slices log slices), so call it in a worker for a large trace.
 std::vector<UnmatchedTasks> unmatchedTasks(const TraceDocument& document);
 }  // namespace pipescope

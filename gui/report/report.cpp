@@ -29,21 +29,21 @@ QString number(std::int64_t value) {
     return QLocale().toString(static_cast<qlonglong>(value));
 }
 
-/// Reason to withhold the bubble fraction of the compared steps; empty if it is known.
+/// Why no bubble fraction is told of the steps that were compared; empty if it is.
 QString refusal(const TraceDocument& document) {
-    if (document.comparedBubbleKnown()) {
-        return {};
-    }
-    return document.lost.ranges > 0 ? tr("not shown: ranges were lost")
-           : document.lost.any()    ? tr("not shown: records were lost")
-                                    : tr("not shown: the recording was cut off");
+    const QString why = document.whyNoBubble();
+    return why.isEmpty() ? why : tr("refused: %1").arg(why);
+}
+
+QString modelOf(const TraceDocument& document) {
+    return QString::fromStdString(document.run.model);
 }
 
 ReportTable configuration(const TraceDocument& document) {
     ReportTable table{tr("Configuration"), {tr("Setting"), tr("Value")}, {}, {}};
     const auto add = [&](const QString& name, const QString& value) { table.rows.push_back({name, value}); };
     add(tr("File"), QFileInfo(document.path).fileName());
-    add(tr("Model"), document.model.isEmpty() ? kUnknown : document.model);
+    add(tr("Model"), document.run.model.empty() ? kUnknown : modelOf(document));
     if (!document.simulation) {
         table.note = tr("The file does not say how the run was configured.");
         return table;
@@ -63,7 +63,7 @@ ReportTable totals(const TraceDocument& document) {
     ReportTable table{
         tr("Measured and simulated"), {tr("Figure"), tr("Measured"), tr("Simulated"), tr("Difference")}, {}, {}};
     if (!document.comparison) {
-        table.note = tr("The file does not have two timelines to compare.");
+        table.note = tr("There are no two timelines to compare.");
         return table;
     }
     const Comparison& found = *document.comparison;
@@ -77,16 +77,16 @@ ReportTable totals(const TraceDocument& document) {
                           refused.isEmpty() ? formatShare(judged.measured_bubble) : refused,
                           formatShare(judged.simulated_bubble), refused.isEmpty() ? points : kUnknown});
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
-    table.rows.push_back(
-        {tr("Whole step, host included"), orUnknown(found.measured_wall_step_time, duration), kUnknown, kUnknown});
+    table.rows.push_back({tr("Whole step with the host's part"), orUnknown(found.measured_wall_step_time, duration),
+                          kUnknown, kUnknown});
     table.rows.push_back({tr("Tasks with a twin"), number(found.tasks_matched), number(found.tasks_matched), kUnknown});
     table.rows.push_back(
-        {tr("Tasks without a twin (except the optimizer)"), number(found.tasks_unmatched), kUnknown, kUnknown});
+        {tr("Tasks without (the optimizer aside)"), number(found.tasks_unmatched), kUnknown, kUnknown});
     table.note = found.steps.size() < document.comparableSteps
-                     ? tr("Medians over %1 of %2 steps, evenly chosen, without warm-up.")
+                     ? tr("Medians over %1 of %2 steps, evenly chosen; warm-up is left out.")
                            .arg(found.steps.size())
                            .arg(document.comparableSteps)
-                     : tr("Medians over %1 steps, without warm-up.").arg(found.steps.size());
+                     : tr("Medians over %1 steps; warm-up is left out.").arg(found.steps.size());
     return table;
 }
 
@@ -100,8 +100,8 @@ ReportTable lanes(const TraceDocument& document, std::int32_t step) {
     for (const LaneFacts& each : laneFacts(document, step)) {
         table.rows.push_back(
             {each.lane, orUnknown(each.measuredBusy, duration), orUnknown(each.simulatedBusy, duration),
-             document.measured && !document.bubbleKnown(step) ? tr("refused")
-                                                              : orUnknown(each.measuredBubble, formatShare),
+             document.measured && !document.whyNoBubble(step).isEmpty() ? tr("refused")
+                                                                        : orUnknown(each.measuredBubble, formatShare),
              orUnknown(each.simulatedBubble, formatShare), orUnknown(each.measuredPeak, formatBytes),
              orUnknown(each.simulatedPeak, formatBytes)});
     }
@@ -145,19 +145,10 @@ ReportTable facts(const QString& title, const QStringList& header, const std::ve
 Report makeReport(const TraceDocument& document, std::int32_t step) {
     const RunFacts run = readRunFacts(document.path);
     Report report;
-    report.title = document.model.isEmpty() ? QFileInfo(document.path).fileName()
-                                            : tr("%1 – %2").arg(document.model, QFileInfo(document.path).fileName());
+    const QString file = QFileInfo(document.path).fileName();
+    report.title = document.run.model.empty() ? file : tr("%1 – %2").arg(modelOf(document), file);
     report.summary = comparisonHeadline(document);
-    if (document.lost.ranges > 0) {
-        report.warnings << tr("The recorder lost %1 ranges. Bubble fractions are not shown, because lost work would "
-                              "count as idle. Durations of recorded tasks are valid.")
-                               .arg(number(document.lost.ranges));
-    }
-    for (const QString& note : document.notes) {
-        if (document.lost.ranges <= 0 || !note.contains(number(document.lost.ranges))) {
-            report.warnings << note;
-        }
-    }
+    report.warnings = document.messages();
     report.tables = {configuration(document), totals(document), lanes(document, step), largest(document)};
     if (ReportTable without = unmatched(document); !without.rows.empty()) {
         report.tables.push_back(std::move(without));
@@ -170,7 +161,7 @@ Report makeReport(const TraceDocument& document, std::int32_t step) {
             facts(tr("Diagnostics"), {tr("Severity"), tr("Source"), tr("What")}, run.diagnostics, {}));
     }
     report.tables.push_back(facts(tr("Environment"), {tr("Property"), tr("Value")}, run.environment,
-                                  tr("The file does not say where it was recorded.")));
+                                  tr("The file does not tell where it was recorded.")));
     return report;
 }
 }  // namespace pipescope

@@ -30,7 +30,7 @@ QVariant UnmatchedTableModel::data(const QModelIndex& index, int role) const {
     switch (index.column()) {
         case task: return role == kExportRole ? QString::fromStdString(to_string(row.key)) : taskName(row.key);
         case timeline: return row.source == Source::measured ? tr("measured") : tr("simulated");
-        case reason: return describe(row.reason);
+        case reason: return QString::fromUtf8(describe(row.reason).data());
         default: return {};
     }
 }

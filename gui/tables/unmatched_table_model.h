@@ -1,6 +1,6 @@
 #pragma once
 
-#include "gui/timeline/task_matching.h"
+#include "analysis/task_join.h"
 
 #include <QAbstractTableModel>
 

@@ -84,7 +84,7 @@ void paintDifferences(QPainter& painter, const TimelineScene& scene, const Timel
         if (rect.width() <= 0 || !rect.intersects(scene.lanes)) {
             continue;
         }
-        const LatenessStyle style = styleOf(latenessOf(pair.endChange, scene.marks->differenceScale), colors);
+        const LatenessStyle style = styleOf(latenessOf(pair.end_change, scene.marks->differenceScale), colors);
         painter.fillRect(rect, style.color);
         if (style.pattern != Qt::SolidPattern && rect.width() >= kLeastPattern) {
             painter.fillRect(rect, QBrush(inkOn(style.color), style.pattern));
@@ -106,9 +106,9 @@ void paintDifferenceLabels(QPainter& painter, const TimelineScene& scene, const 
         if (rect.width() < least || rect.height() < metrics.ascent() || !rect.intersects(scene.lanes)) {
             continue;
         }
-        const LatenessStyle style = styleOf(latenessOf(pair.endChange, scene.marks->differenceScale), colors);
+        const LatenessStyle style = styleOf(latenessOf(pair.end_change, scene.marks->differenceScale), colors);
         const QString name = barLabel(pair.key);
-        const QString full = name + QLatin1Char(' ') + formatDurationChange(pair.endChange);
+        const QString full = name + QLatin1Char(' ') + formatDurationChange(pair.end_change);
         const QString label = metrics.horizontalAdvance(full) + 4 <= rect.width() ? full : name;
         const double width = metrics.horizontalAdvance(label);
         if (label.isEmpty() || width + 2 > rect.width()) {

@@ -66,8 +66,9 @@ std::size_t MemoryTrack::firstFrom(std::int64_t time) const {
     return static_cast<std::size_t>(std::lower_bound(time_.begin(), time_.end(), time) - time_.begin());
 }
 
-Bytes MemoryTrack::highestIn(const TimeRange& range) const {
-    return highestOf(firstFrom(range.start), firstFrom(range.end + 1)).peak;
+std::optional<Bytes> MemoryTrack::highestIn(const TimeRange& range) const {
+    const MemoryColumn highest = highestOf(firstFrom(range.start), firstFrom(range.end + 1));
+    return highest.known ? std::optional(highest.peak) : std::nullopt;
 }
 
 MemoryColumn MemoryTrack::highestOf(std::size_t first, std::size_t end) const {

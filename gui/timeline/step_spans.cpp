@@ -149,4 +149,25 @@ std::vector<StepSpan> stepSpans(const std::vector<StoredRow>& rows, std::size_t 
     }
     return buckets.spans(lanes);
 }
+
+StepGraph stepGraphOf(const TimelineStore& store, std::int32_t step, std::shared_ptr<const TaskGraph> graph) {
+    const StepSpan* span = store.step(step);
+    const TimeRange range = span != nullptr ? span->range() : TimeRange{};
+    // A step's other tasks lie near it: copies and the optimizer that end after the last backward.
+    const std::int64_t margin = range.length();
+    const TimeRange near{range.start - margin, range.end + margin};
+    std::vector<StepTask> tasks;
+    for (std::uint32_t row = 0; row < store.rows().size() && span != nullptr; ++row) {
+        const StoredRow& stored = store.rows()[row];
+        const auto first = std::lower_bound(stored.end.begin(), stored.end.end(), near.start) - stored.end.begin();
+        for (auto i = static_cast<std::size_t>(first); i < stored.start.size() && stored.start[i] <= near.end; ++i) {
+            const std::optional<TaskKey> key = unpack(stored.key[i]);
+            if (key && key->step == step) {
+                tasks.push_back(
+                    {*key, {row, static_cast<std::uint32_t>(i)}, stored.lane, stored.start[i], stored.end[i]});
+            }
+        }
+    }
+    return {std::move(tasks), store.lanes().size(), range, std::move(graph)};
+}
 }  // namespace pipescope

@@ -1,19 +1,12 @@
 #pragma once
 
+#include "analysis/time_range.h"
+
 #include <cstdint>
 
 namespace pipescope {
-/// Half-open range of times in ns.
-struct TimeRange {
-    std::int64_t start = 0;
-    std::int64_t end = 0;
-
-    std::int64_t length() const { return end - start; }
-    friend bool operator==(const TimeRange&, const TimeRange&) = default;
-};
-
-/// The visible part of the time axis. The left edge is a whole ns plus a fraction, so that pixels stay in place even
-/// after hours of recording; a double alone would jump by several ns.
+/// The part of the time axis that is on screen. The left edge is a whole ns plus a fraction, so that a pixel keeps its
+/// place after hours of recording, where a double alone would jump by several ns.
 struct TimeWindow {
     std::int64_t start = 0;  ///< ns; whole part of the left edge
     double fraction = 0;     ///< of a ns, in [0, 1)
@@ -22,18 +15,20 @@ struct TimeWindow {
     friend bool operator==(const TimeWindow&, const TimeWindow&) = default;
 };
 
-/// The shortest window. One pixel is then far below the clock's resolution.
+/// The shortest window: a pixel is then well below the clock's resolution.
 inline constexpr double kShortestWindow = 100;
 
 TimeWindow windowOf(const TimeRange& range);
-/// Position of `time` in pixels from the left edge of a view of `width` pixels. May be outside the view.
+/// Where `time` stands, in pixels from the left edge of a view `width` pixels wide; may lie outside of it.
 double pixelOf(const TimeWindow& window, double width, std::int64_t time);
 /// The time at a pixel, rounded down to ns.
 std::int64_t timeAt(const TimeWindow& window, double width, double pixel);
-/// The window `factor` times as long. The time at `anchor` (0 left edge, 1 right edge) keeps its place.
+/// The window `factor` times as long, with the time at `anchor` (0 left edge, 1 right edge) in its place.
 TimeWindow zoomed(const TimeWindow& window, double anchor, double factor);
+/// The window moved right by `ratio` of its length.
 TimeWindow panned(const TimeWindow& window, double ratio);
+/// The window moved by whole ns.
 TimeWindow shifted(const TimeWindow& window, std::int64_t by);
-/// The nearest window inside `total` that is not shorter than kShortestWindow.
+/// The nearest window that lies inside `total` and is neither longer than it nor shorter than kShortestWindow.
 TimeWindow clamped(const TimeWindow& window, const TimeRange& total);
 }  // namespace pipescope

@@ -102,7 +102,7 @@ QString describe(Lateness lateness, std::int64_t scale) {
 std::int64_t differenceScaleOf(const std::vector<TaskPair>& pairs) {
     std::int64_t most = 1;
     for (const TaskPair& pair : pairs) {
-        most = std::max(most, std::abs(pair.endChange));
+        most = std::max(most, std::abs(pair.end_change));
     }
     for (std::int64_t power = 1;; power *= 10) {
         for (const std::int64_t factor : {1, 2, 5}) {

@@ -1,8 +1,8 @@
 #pragma once
 
+#include "analysis/bubble_causes.h"
+#include "analysis/task_join.h"
 #include "gui/style/task_style.h"
-#include "gui/timeline/bubble_causes.h"
-#include "gui/timeline/task_matching.h"
 #include "gui/timeline/timeline_store.h"
 
 #include <QBrush>

@@ -10,15 +10,7 @@
 #include <vector>
 
 namespace pipescope {
-/// Identifies one slice of a TimelineStore.
-struct SliceRef {
-    std::uint32_t row = 0;
-    std::uint32_t index = 0;
-
-    friend bool operator==(const SliceRef&, const SliceRef&) = default;
-};
-
-/// From the first forward's start to the last backward's end of a step.
+/// The first forward's start to the last backward's end of a step.
 struct StepSpan {
     std::int32_t step = 0;
     StepStatistics statistics;
@@ -26,32 +18,33 @@ struct StepSpan {
     TimeRange range() const { return {statistics.start.count(), statistics.end.count()}; }
 };
 
-/// Slices between two entries of StoredRow::busy.
+/// Slices between two numbers of StoredRow::busy.
 inline constexpr std::size_t kBusyBlock = 64;
 
-/// A row of a drawn timeline: non-overlapping slices of one lane, in columns (25 bytes per slice, plus the pyramid).
+/// One row of a drawn timeline: slices of one lane that do not overlap, in columns (25 bytes a slice, plus the
+/// pyramid).
 struct StoredRow {
     LaneId lane;
-    bool copies = false;  ///< copies and skips have separate rows below their lane's tasks
-    int depth = 0;        ///< number of this row within a lane with overlapping slices
+    bool copies = false;  ///< copies and skips have rows of their own below their lane's tasks
+    int depth = 0;        ///< counts the rows of a lane whose slices overlap
     std::vector<std::int64_t> start;
     std::vector<std::int64_t> end;
     std::vector<std::uint8_t> kind;
     std::vector<std::uint64_t> key;       ///< pack()ed
     std::vector<std::int64_t> bytes;      ///< empty if all are 0
-    std::vector<std::int64_t> busy;       ///< ns of compute tasks before every 64th slice
-    std::vector<TaskKind> kinds;          ///< kinds that occur, ascending
-    std::optional<SharePyramid> pyramid;  ///< empty if the row is short enough to be read directly
+    std::vector<std::int64_t> busy;       ///< ns in compute tasks before every 64th slice
+    std::vector<TaskKind> kinds;          ///< that occur, ascending
+    std::optional<SharePyramid> pyramid;  ///< nothing where the row is short enough to be read through
 
     SliceColumns columns() const { return {start, end, kind}; }
 };
 
-/// A timeline in the form that the viewer draws. It is complete, so the Timeline can be discarded. Threading: immutable
-/// once built; shared between threads.
+/// A timeline as the viewer draws it. It holds all the viewer needs, so that the Timeline can be dropped.
+/// Threading: immutable once built; shared between threads.
 class TimelineStore {
 public:
     TimelineStore() = default;
-    /// For a large timeline, use a TimelineStoreBuilder directly.
+    /// A large timeline is better read straight into a TimelineStoreBuilder.
     explicit TimelineStore(const Timeline& timeline);
 
     Source source() const { return source_; }
@@ -62,17 +55,17 @@ public:
     /// From the first start to the last end; {0, 0} without slices.
     TimeRange range() const { return range_; }
     std::size_t numSlices() const { return numSlices_; }
-    /// Slices that cannot be drawn: their lane is invalid, or they overlap too many others of their lane.
+    /// Slices that cannot be drawn: of an impossible lane, or overlapping many others of their lane.
     std::size_t numHidden() const { return numHidden_; }
 
     Slice slice(SliceRef ref) const;
-    /// The slice of this task, or empty if it did not run. Cost: O(slices of the step). If the step does not contain
-    /// it: O(slices), 1 ns each.
+    /// The slice of this task; nothing if it did not run. Cost: O(slices of the step), and where it is not among them
+    /// O(slices), 1 ns each.
     std::optional<SliceRef> find(const TaskKey& key) const;
-    /// The slice of the row that covers `time`, or the nearest one within `reach` ns.
+    /// The slice of the row that covers `time`, or is nearest to it within `reach` ns.
     std::optional<SliceRef> sliceAt(std::uint32_t row, std::int64_t time, std::int64_t reach) const;
-    /// Exact time in the range during which the lane computed, as for a bubble fraction. Overlapping tasks count once.
-    /// Cost: O(log slices), or O(slices in the range) if tasks of the lane overlap.
+    /// Time in which the lane computed within the range, exactly, as busy is counted in a bubble fraction; where tasks
+    /// of the lane overlap, what they share counts once. Cost: O(log slices), or O(slices in the range) where they do.
     std::int64_t busyIn(LaneId lane, const TimeRange& range) const;
     std::size_t sizeBytes() const;
 

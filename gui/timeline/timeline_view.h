@@ -1,7 +1,7 @@
 #pragma once
 
+#include "analysis/bubble_causes.h"
 #include "gui/timeline/axis_view.h"
-#include "gui/timeline/bubble_causes.h"
 #include "gui/timeline/kernel_store.h"
 #include "gui/timeline/time_ruler.h"
 #include "gui/timeline/timeline_painter.h"

@@ -205,10 +205,14 @@ void DocumentPage::refreshLegend() {
 }
 
 void DocumentPage::showNotes() {
-    if (document_->notes.isEmpty()) {
+    QStringList lines = document_->messages();
+    if (live_ == Live::following) {
+        lines.removeAll(QString::fromUtf8(kNotClosed.data()));  // the badge says so
+    }
+    if (lines.isEmpty()) {
         messages_->hide();
     } else {
-        messages_->showMessage(MessageBar::Kind::note, document_->notes.join(QLatin1Char('\n')));
+        messages_->showMessage(MessageBar::Kind::note, lines.join(QLatin1Char('\n')));
     }
 }
 

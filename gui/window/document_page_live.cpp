@@ -23,6 +23,7 @@ void DocumentPage::showWaiting() {
 
 void DocumentPage::setLive(Live live) {
     live_ = live;
+    refreshNotes();
     badge_->setVisible(live != Live::no);
     badge_->setEnabled(live == Live::following);
     if (live == Live::following) {

@@ -53,7 +53,7 @@ ScenarioTools::~ScenarioTools() {
 
 void ScenarioTools::refresh() {
     const std::shared_ptr<const TraceDocument>& document = page_.recorded();
-    const std::shared_ptr<const Profile> profile = document ? document->profile : nullptr;
+    const std::shared_ptr<const Profile> profile = document ? document->run.profile : nullptr;
     const std::optional<Scenario> recorded = document ? recordedScenario(*document) : std::nullopt;
     const bool same = profile && model_->profile() && *profile == *model_->profile() &&
                       (!recorded || *recorded == model_->recorded());

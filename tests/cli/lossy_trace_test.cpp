@@ -133,7 +133,8 @@ TEST_F(LossyTrace, IsComparedByItsWholeSteps) {
     EXPECT_EQ(compared.at("steps"), (std::vector<int>{0, 2}));
     EXPECT_EQ(compared.at("tasks_unmatched"), 0);
     EXPECT_EQ(compared.at("warnings"),
-              std::vector<std::string>{"not compared, since a forward or a backward phase was not recorded: step 1"});
+              std::vector<std::string>{
+                  "not compared, since a forward or a backward phase was not recorded, or takes no time: step 1"});
 
     record(user.folder() / "halves.sqlite", 3 * kRing, {TaskKind::forward, TaskKind::backward, TaskKind::backward});
     const CommandResult refused = user.types("compare halves.sqlite");

@@ -1,7 +1,5 @@
 #include "cli/reports.h"
 
-#include "cli/trace_warnings.h"
-
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 
@@ -168,64 +166,22 @@ TEST(ComparisonReport, TellsTheLoadOfProfileAndRun) {
               (nlohmann::ordered_json{{"others", 0.25}, {"stolen", 0.5}, {"pressure", 0.125}}));
 }
 
-TEST(LoadWarnings, NameWhatTookMoreThanATwentieth) {
-    using testing::IsEmpty;
-    EXPECT_THAT(load_warnings(std::nullopt, "x"), IsEmpty());
-    EXPECT_THAT(load_warnings(MachineLoad{0.05, 0.05, 1}, "x"), IsEmpty());
-    EXPECT_THAT(load_warnings(MachineLoad{0.12, 0, {}}, "the profile was taken"),
-                ElementsAre(HasSubstr("other processes took 12.00 % of the cores' time while the profile was taken")));
-    EXPECT_THAT(load_warnings(MachineLoad{0, 0.08, {}}, "x"),
-                ElementsAre(HasSubstr("the host of this virtual machine took 8.00 %")));
-}
-
-TEST(LoadWarnings, SayWhereProfileAndRunDiffer) {
-    using testing::IsEmpty;
-    using testing::SizeIs;
-    const MachineLoad quiet{0.01, 0.02, {}};
-    const MachineLoad busy{0.2, 0, {}};
-    EXPECT_THAT(load_warnings(quiet, quiet), IsEmpty());
-    EXPECT_THAT(load_warnings(busy, busy), SizeIs(2));
-    EXPECT_THAT(load_warnings(quiet, std::nullopt), IsEmpty());
-    EXPECT_THAT(load_warnings(quiet, busy),
-                ElementsAre(HasSubstr("while the run was recorded"),
-                            HasSubstr("3.00 % of the cores' time was taken while the profile was measured, and 20.00 % "
-                                      "during the run")));
-}
-
 TEST(ComparisonReport, RefusesBubbleFiguresWhereRangesWereLost) {
     TraceComparison compared = small_comparison();
     compared.drops = {{"nvtx", 7, 100, 0, 0, 0}};
+    compared.warnings = loss_warnings(compared.drops);
     EXPECT_TRUE(comparison_json(compared).at("measured_bubble_fraction").is_number());
     EXPECT_TRUE(comparison_json(compared).at("refused").empty());
     compared.drops = {{"nvtx", 7, 100, 3, 0, 0}};
+    compared.warnings = loss_warnings(compared.drops);
     const auto object = comparison_json(compared);
     EXPECT_TRUE(object.at("measured_bubble_fraction").is_null());
     EXPECT_TRUE(object.at("lanes").at(0).at("measured_bubble_fraction").is_null());
     EXPECT_EQ(object.at("drops").at(0).at("dropped"), 3);
     EXPECT_THAT(object.at("refused"),
                 ElementsAre("measured_bubble_fraction", "measured_bubble_mean", "lanes.measured_bubble_fraction"));
-    compared.warnings = {"the recorder lost 3 of 103 ranges"};
     EXPECT_THAT(comparison_text(compared), StartsWith("warning: the recorder lost 3 of 103 ranges\n"));
     EXPECT_THAT(comparison_text(compared), ContainsRegex("bubble fraction +lost"));
-}
-
-TEST(LossWarning, TellsHowManyRangesWereLostAndIsSilentWhereNoneWere) {
-    EXPECT_EQ(loss_warning({{"nvtx", 7, 100, 0, 2, 1}}), "");
-    EXPECT_THAT(loss_warning({{"nvtx", 7, 100, 3, 0, 0}, {"nvtx", 8, 50, 0, 0, 1}}),
-                AllOf(HasSubstr("lost 3 of 154 ranges, on 1 of 2 threads"), HasSubstr("not shown")));
-}
-
-// Each source loses different records, and needs a different remedy.
-TEST(LossWarning, TellsWhatOfTheDeviceAndOfTheFileIsMissing) {
-    const std::vector<DropRecord> drops{
-        {"nvtx", 7, 100, 3, 0, 0}, {"cupti", 7, 1000, 40, 0, 0}, {"trace", 0, 0, 500, 0, 0}};
-    const auto warnings = loss_warnings(drops);
-    ASSERT_EQ(warnings.size(), 3u);
-    EXPECT_THAT(warnings[0], HasSubstr("lost 3 of 103 ranges, on 1 of 1 threads"));
-    EXPECT_THAT(warnings[1], StartsWith("CUPTI lost 40 records of device work: "));
-    EXPECT_THAT(warnings[2], StartsWith("500 rows could not be written: "));
-    const std::string device_only = loss_warning({{"nvtx", 7, 100, 0, 0, 0}, {"cupti", 7, 1000, 40, 0, 0}});
-    EXPECT_THAT(device_only, AllOf(StartsWith("CUPTI lost 40 records"), Not(HasSubstr("PIPESCOPE_RING_ENTRIES"))));
 }
 
 TEST(Reports, SameObjectGivesTheSameBytes) {

@@ -100,6 +100,23 @@ TEST(DeviceWork, OfAutogradsThreadBelongsToTheTaskOfItsStreamsLane) {
     EXPECT_EQ(trace.found.unattributed, 1);
 }
 
+TEST(DeviceWork, OfAutogradsThreadOnASharedStreamBelongsToTheOnlyTaskThatRan) {
+    std::int64_t left = 0;
+    const DeviceWorkOf trace([&](TraceWriter& writer, CuptiRows& rows) {
+        add_measured_task(writer, {0, TaskKind::forward, 0, 0, -1}, 0, kProcess | 9, 100, 200);
+        add_measured_task(writer, {0, TaskKind::forward, 1, 0, -1}, 1, kProcess | 10, 100, 200);
+        add_launched_kernel(rows, 1, 9, 110, 13, 120, 130);
+        add_launched_kernel(rows, 2, 10, 110, 13, 130, 140);
+        left = add_measured_task(writer, {0, TaskKind::backward, 0, 0, -1}, 0, kProcess | 9, 300, 400);
+        add_measured_task(writer, {0, TaskKind::backward, 1, 0, -1}, 1, kProcess | 10, 350, 400);
+        add_launched_kernel(rows, 3, 5, 320, 13, 330, 340);
+        add_launched_kernel(rows, 4, 5, 360, 13, 370, 380);  // both lanes went backward
+    });
+    EXPECT_EQ(trace.number("SELECT taskId FROM PIPESCOPE_DEVICE_WORK WHERE attribution = 'stream'"), left);
+    EXPECT_EQ(trace.found.attributed, 3);
+    EXPECT_EQ(trace.found.unattributed, 1);
+}
+
 TEST(DeviceWork, TellsWhereTheClocksOfHostAndDeviceDisagree) {
     const DeviceWorkOf trace([](TraceWriter&, CuptiRows& rows) {
         add_launched_kernel(rows, 1, 9, 110, 13, 80, 100);

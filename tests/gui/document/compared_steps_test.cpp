@@ -27,24 +27,24 @@ TEST(ComparedSteps, AreAllOfAShortRunWithoutItsWarmUp) {
     TraceDocument document = longRun(10, 10);
     EXPECT_EQ(stepsToCompare(document).steps.size(), 10U);
     for (int step = 0; step < 10; ++step) {
-        document.steps.push_back({step, {}, {}, {}, {}, 0, step < 3});
+        document.run.steps.push_back({step, {}, {}, {}, {}, 0, step < 3});
     }
-    const ComparedSteps compared = stepsToCompare(document);
+    const MeasuredSteps compared = stepsToCompare(document);
     ASSERT_EQ(compared.steps.size(), 7U);
-    EXPECT_EQ(compared.available, 7U);
+    EXPECT_EQ(compared.comparable, 7U);
     EXPECT_EQ(compared.steps.front().step, 3);
 }
 
 TEST(ComparedSteps, AreEvenlyChosenOverALongRun) {
     const TraceDocument document = longRun(1200, 1000);
-    const ComparedSteps compared = stepsToCompare(document);
-    EXPECT_EQ(compared.available, 1200U);
-    ASSERT_EQ(compared.steps.size(), ComparedSteps::kMostTasks / 1000);
+    const MeasuredSteps compared = stepsToCompare(document);
+    EXPECT_EQ(compared.comparable, 1200U);
+    ASSERT_EQ(compared.steps.size(), kMostComparedTasks / 1000);
     for (std::size_t i = 1; i < compared.steps.size(); ++i) {
         const int between = compared.steps[i].step - compared.steps[i - 1].step;
         EXPECT_TRUE(between == 2 || between == 3) << i;
     }
-    EXPECT_EQ(timelineOf(*document.measured, compared.steps).slices.size(), ComparedSteps::kMostTasks);
+    EXPECT_EQ(timelineOf(*document.measured, compared).slices.size(), kMostComparedTasks);
 }
 
 TEST(ComparedSteps, AreToldInTheHeadlineWhereNotAllWereTaken) {

@@ -43,11 +43,11 @@ TEST(DocumentLoader, SimulatesWhatWasMeasuredAndCompares) {
     EXPECT_EQ(document->comparison->tasks_unmatched, 0);
     EXPECT_EQ(document->comparison->steps, (std::vector<std::int32_t>{1, 2}));  // step 0 is warm-up
     EXPECT_FALSE(document->measuredMemory->empty());
-    ASSERT_TRUE(document->profile);
-    EXPECT_EQ(*document->profile, sampleProfile({}));
+    ASSERT_TRUE(document->run.profile);
+    EXPECT_EQ(*document->run.profile, sampleProfile({}));
     EXPECT_THAT(document->memoryLimits, testing::Each(Bytes{1} << 30));
     EXPECT_FALSE(document->memoryLimits.empty());
-    EXPECT_TRUE(document->notes.isEmpty()) << document->notes.join(QLatin1Char('\n')).toStdString();
+    EXPECT_TRUE(document->messages().isEmpty()) << document->messages().join(QLatin1Char('\n')).toStdString();
 }
 
 TEST(DocumentLoader, ShowsTheMeasuredSideAloneWithoutAProfileAndSaysWhy) {
@@ -56,7 +56,7 @@ TEST(DocumentLoader, ShowsTheMeasuredSideAloneWithoutAProfileAndSaysWhy) {
     const auto document = load("no_profile.sqlite", run);
     EXPECT_TRUE(document->measured);
     EXPECT_FALSE(document->simulated);
-    EXPECT_THAT(document->notes.join(QLatin1Char('\n')).toStdString(), HasSubstr("holds no profile"));
+    EXPECT_THAT(document->messages().join(QLatin1Char('\n')).toStdString(), HasSubstr("holds no profile"));
 }
 
 TEST(DocumentLoader, ShowsTheThreadsAloneOfATraceWithRangesAndNoTask) {
@@ -76,7 +76,7 @@ TEST(DocumentLoader, ShowsTheThreadsAloneOfATraceWithRangesAndNoTask) {
     EXPECT_FALSE(document->simulated);
     ASSERT_TRUE(document->tracks);
     EXPECT_TRUE(document->complete);
-    EXPECT_THAT(document->notes.join(QLatin1Char('\n')).toStdString(), HasSubstr("no task of a pipeline"));
+    EXPECT_THAT(document->messages().join(QLatin1Char('\n')).toStdString(), HasSubstr("no task of a pipeline"));
     TraceWriter(path, IfExists::replace).close();
     EXPECT_THAT([&] { loadTrace(QString::fromStdString(path.string())); },
                 ThrowsMessage<Error>(AllOf(HasSubstr("ranges_only.sqlite"), HasSubstr("holds no task"))));
@@ -95,11 +95,11 @@ TEST(DocumentLoader, ComparesTheStepsThatAreWholeAndNamesTheOthers) {
     ASSERT_TRUE(half->comparison);
     EXPECT_EQ(half->comparison->steps, (std::vector<std::int32_t>{2}));
     EXPECT_EQ(half->comparableSteps, 1u);
-    EXPECT_THAT(half->notes.join(QLatin1Char('\n')).toStdString(),
-                AllOf(HasSubstr("was not recorded: step 1 (1 in all)"), HasSubstr("lost 3 ranges")));
+    EXPECT_THAT(half->messages().join(QLatin1Char('\n')).toStdString(),
+                AllOf(HasSubstr("was not recorded, or takes no time: step 1"), HasSubstr("lost 3 of")));
     const auto none = lose("step = 2 AND kind = 'forward'");
     EXPECT_FALSE(none->comparison);
-    EXPECT_THAT(none->notes.join(QLatin1Char('\n')).toStdString(), HasSubstr("No comparison"));
+    EXPECT_THAT(none->messages().join(QLatin1Char('\n')).toStdString(), HasSubstr("No comparison"));
 }
 
 TEST(DocumentLoader, TellsApartWhatEachSourceLost) {
@@ -110,7 +110,7 @@ TEST(DocumentLoader, TellsApartWhatEachSourceLost) {
             "INSERT INTO PIPESCOPE_DROPS (source, thread, recorded, dropped, truncated, openAtExit) VALUES "
             "('cupti', 1, 100, 7, 0, 0), ('trace', 0, 0, 9, 0, 0)");
     const auto document = loadTrace(QString::fromStdString(path.string()));
-    EXPECT_THAT(document->notes.join(QLatin1Char('\n')).toStdString(),
+    EXPECT_THAT(document->messages().join(QLatin1Char('\n')).toStdString(),
                 AllOf(HasSubstr("CUPTI lost 7 records of device work"), HasSubstr("9 rows could not be written"),
                       testing::Not(HasSubstr("recorder lost"))));
     EXPECT_THAT(measuredHeadline(*document, 1).toStdString(), HasSubstr("not given, records were lost"));
@@ -218,8 +218,8 @@ TEST(DocumentLoader, SimulatesABareProfile) {
     EXPECT_FALSE(document->measured);
     ASSERT_TRUE(document->simulated && document->simulation);
     EXPECT_EQ(document->simulation->lanes.size(), 4U);
-    EXPECT_EQ(document->model, QStringLiteral("sample"));
-    EXPECT_THAT(document->notes.join(QLatin1Char(' ')).toStdString(), HasSubstr("nothing was measured"));
+    EXPECT_EQ(document->run.model, "sample");
+    EXPECT_THAT(document->messages().join(QLatin1Char(' ')).toStdString(), HasSubstr("nothing was measured"));
 }
 
 TEST(DocumentLoader, ReadsAChromeExportBackWithItsComparison) {
@@ -247,7 +247,7 @@ TEST(DocumentLoader, ShowsAnotherProfilersJsonByItsTracks) {
     ASSERT_TRUE(document->tracks);
     EXPECT_EQ(document->tracks->numRanges(), 3U);
     EXPECT_EQ(wholeRange(*document, 0).length() / 1000, document->tracks->range().length() / 1000 + 1);
-    EXPECT_THAT(document->notes.join(QLatin1Char(' ')).toStdString(), HasSubstr("holds no profile"));
+    EXPECT_THAT(document->messages().join(QLatin1Char(' ')).toStdString(), HasSubstr("holds no measured task"));
 }
 
 TEST(DocumentLoader, PublishesALargeTraceInPartsThatGrow) {

@@ -63,7 +63,7 @@ TEST_F(GrowingTraceTest, GivesWhatReadingTheFileAnewGives) {
             EXPECT_EQ((*document->measuredMemory)[lane].size(), (*anew->measuredMemory)[lane].size());
             EXPECT_EQ((*document->measuredMemory)[lane].highest(), (*anew->measuredMemory)[lane].highest());
         }
-        EXPECT_EQ(document->notes, anew->notes);
+        EXPECT_EQ(document->messages(), anew->messages());
     }
 }
 

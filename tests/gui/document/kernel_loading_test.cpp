@@ -6,13 +6,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace pipescope {
 namespace {
 constexpr std::int64_t kThread = std::int64_t{7} << 24 | 9;
 const TaskKey kForward{0, TaskKind::forward, 0, 0, -1};
 const TaskKey kBackward{0, TaskKind::backward, 0, 0, -1};
 
-/// One lane. Its forward launches two kernels, its backward a copy.
+/// One lane whose forward launched two kernels and whose backward launched a copy.
 QString traceWithKernels(const std::string& name) {
     const auto path = temporaryPath(name);
     TraceWriter writer(path, IfExists::replace);
@@ -74,9 +76,9 @@ TEST(KernelLoading, GivesNothingForARunOnTheHost) {
     EXPECT_FALSE(loadTrace(QString::fromStdString(path.string()))->kernels);
 }
 
-/// Two lanes, on separate devices or on one. Each lane's own thread launches a kernel in its forward. Then both lanes
-/// go backward at the same time, and autograd's thread launches a kernel on the first lane's device.
-OpenedTrace traceOfAutograd(bool oneDevice) {
+/// Two lanes, each with a stream of its own or both with one. Each lane's own thread launches a kernel in its forward;
+/// then both lanes go backward at once, and autograd's thread launches a kernel on the first one's stream.
+OpenedTrace traceOfAutograd(bool oneStream) {
     OpenedTrace trace;
     trace.origin = TraceOrigin::nsys;
     trace.names = {"", "forward", "kernel", "gemm"};
@@ -110,11 +112,15 @@ OpenedTrace traceOfAutograd(bool oneDevice) {
                                 thread + ", CUDA",
                                 1,
                                 {range(start + 10, start + 20, static_cast<std::uint32_t>(1 + lane))}});
-        trace.tracks.push_back({RangeTrack::Kind::stream,
-                                oneDevice ? "GPU 0" : "GPU " + std::to_string(lane),
-                                "stream " + std::to_string(lane),
-                                1,
-                                {range(start + 30, start + 50, static_cast<std::uint32_t>(1 + lane))}});
+        const TraceRange kernel = range(start + 30, start + 50, static_cast<std::uint32_t>(1 + lane));
+        const auto shared = std::find_if(trace.tracks.begin(), trace.tracks.end(), [&](const RangeTrack& track) {
+            return oneStream && track.kind == RangeTrack::Kind::stream;
+        });
+        if (shared != trace.tracks.end()) {
+            shared->ranges.push_back(kernel);
+        } else {
+            trace.tracks.push_back({RangeTrack::Kind::stream, "GPU 0", "stream " + std::to_string(lane), 1, {kernel}});
+        }
     }
     trace.tracks.push_back(
         {RangeTrack::Kind::calls, "process 1", "thread 7, CUDA", 1, {range(3500, 3510, 9), range(4500, 4510, 10)}});
@@ -127,7 +133,7 @@ OpenedTrace traceOfAutograd(bool oneDevice) {
     return trace;
 }
 
-TEST(LaunchedKernels, OfAutogradsThreadsBelongToTheOnlyBackwardOfTheirDevice) {
+TEST(LaunchedKernels, OfAutogradsThreadsBelongToTheTaskOfTheirStreamsLane) {
     const auto kernels = kernelsOf(traceOfAutograd(false));
     ASSERT_TRUE(kernels);
     EXPECT_EQ(kernels->slices().numSlices(), 3U);
@@ -138,7 +144,7 @@ TEST(LaunchedKernels, OfAutogradsThreadsBelongToTheOnlyBackwardOfTheirDevice) {
     EXPECT_FALSE(kernels->workOf({0, TaskKind::backward, 1, 0, -1}));
 }
 
-TEST(LaunchedKernels, OfAutogradsThreadsBelongToNobodyWhereSeveralLanesOfTheDeviceGoBackward) {
+TEST(LaunchedKernels, OfAutogradsThreadsBelongToNobodyWhereSeveralLanesOfTheirStreamRun) {
     const auto kernels = kernelsOf(traceOfAutograd(true));
     ASSERT_TRUE(kernels);
     EXPECT_EQ(kernels->slices().numSlices(), 2U);

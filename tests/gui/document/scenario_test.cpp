@@ -197,17 +197,17 @@ TEST(Scenario, ReplacesTheSimulatedHalfOfADocumentAndNothingElse) {
     writeSampleTrace(path, run);
     const auto document = loadTrace(QString::fromStdString(path.string()));
     Scenario scenario = *recordedScenario(*document);
-    const auto same = withScenario(*document, simulateScenario(*document->profile, scenario));
+    const auto same = withScenario(*document, simulateScenario(*document->run.profile, scenario));
     EXPECT_EQ(same->simulation->step_time, document->simulation->step_time);
     EXPECT_EQ(same->measured, document->measured);
     EXPECT_EQ(same->measuredMemory, document->measuredMemory);
-    const auto again = compareWithMeasured(*document, simulateScenario(*document->profile, scenario));
+    const auto again = compareWithMeasured(*document, simulateScenario(*document->run.profile, scenario));
     ASSERT_TRUE(again && document->comparison);
     EXPECT_EQ(again->step_error, document->comparison->step_error);
     EXPECT_EQ(again->tasks_matched, document->comparison->tasks_matched);
 
     scenario.options.checkpoint = Checkpoint::never;
-    const SimulatedScenario faster = simulateScenario(*document->profile, scenario);
+    const SimulatedScenario faster = simulateScenario(*document->run.profile, scenario);
     const auto changed = withScenario(*document, faster);
     EXPECT_LT(changed->simulation->step_time, document->simulation->step_time);
     EXPECT_EQ(changed->simulated, faster.timeline);
@@ -223,8 +223,8 @@ TEST(Headlines, CompareAScenarioWithWhatItStartedFromAndAPredictionWithWhatWasMe
     const Scenario recorded = *recordedScenario(*document);
     Scenario slower = recorded;
     slower.options.link.bytes_per_second /= 50;
-    const SimulatedScenario before = simulateScenario(*document->profile, recorded);
-    const SimulatedScenario after = simulateScenario(*document->profile, slower);
+    const SimulatedScenario before = simulateScenario(*document->run.profile, recorded);
+    const SimulatedScenario after = simulateScenario(*document->run.profile, slower);
     auto changed = std::make_shared<TraceDocument>(*withScenario(*document, after));
     changed->comparison = compareWithMeasured(*document, after);
     // The same percentage as in the what-if panel, and no other.

@@ -29,7 +29,7 @@ TEST(MemoryTrack, KnowsItsPeakAndThatOfARange) {
     EXPECT_EQ(track.highest(), 50);
     EXPECT_EQ(track.highestTime(), 200);
     EXPECT_EQ(track.highestIn({250, 400}), 30);
-    EXPECT_EQ(track.highestIn({400, 500}), 0);
+    EXPECT_EQ(track.highestIn({400, 500}), std::nullopt);
 }
 
 TEST(MemoryTrack, FindsThePeakAmongManySamplesOfAColumn) {

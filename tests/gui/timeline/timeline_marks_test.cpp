@@ -66,7 +66,7 @@ protected:
 
 TEST_F(TimelineMarksTest, ShadesEachPieceOfTheBubbleByItsCause) {
     auto marks = std::make_shared<TimelineMarks>();
-    marks->bubbles = bubblePieces(StepGraph(*store_, 0));
+    marks->bubbles = bubble_pieces(stepGraphOf(*store_, 0));
     view_.setMarks(marks);
     const QImage image = draw();
     const auto colorOf = [&](BubbleCause cause) { return brushOf(cause, colors_).color().rgb(); };
@@ -80,7 +80,7 @@ TEST_F(TimelineMarksTest, ShadesEachPieceOfTheBubbleByItsCause) {
 
 TEST_F(TimelineMarksTest, FindsTheBubbleUnderThePointer) {
     auto marks = std::make_shared<TimelineMarks>();
-    marks->bubbles = bubblePieces(StepGraph(*store_, 0));
+    marks->bubbles = bubble_pieces(stepGraphOf(*store_, 0));
     view_.setMarks(marks);
     const int y = static_cast<int>(view_.rectOf({0, 0}).center().y());
     const auto at = [&](std::int64_t time) { return view_.bubbleAt({static_cast<int>(view_.pixelAtTime(time)), y}); };
@@ -270,7 +270,7 @@ TEST(Lateness, GrowsWithTheChangeAndKnowsItsScale) {
     EXPECT_EQ(latenessOf(500, 1000), Lateness::very_late);
     EXPECT_EQ(latenessOf(-900, 1000), Lateness::very_early);
     std::vector<TaskPair> pairs(1);
-    pairs[0].endChange = -1'700'000;
+    pairs[0].end_change = -1'700'000;
     EXPECT_EQ(differenceScaleOf(pairs), 2'000'000);
 }
 

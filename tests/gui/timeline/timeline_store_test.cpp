@@ -142,5 +142,29 @@ TEST(TimelineLayout, SharesTheHeightAndNeverOverlaps) {
     }
     EXPECT_GE(layoutRows(store, 0).height, 2 * kLowestTaskRow);
 }
+TEST(TimelineStore, CountsBusyTimeInARangeExactly) {
+    std::mt19937 random(5);
+    Timeline timeline{Source::measured, {{"lane 0", "cpu"}}, {}};
+    std::int64_t time = 0;
+    for (int i = 0; i < 1000; ++i) {
+        const std::int64_t start = time + static_cast<int>(random() % 40);
+        time = start + 1 + static_cast<int>(random() % 90);
+        const TaskKind kind = i % 5 == 0 ? TaskKind::loss : TaskKind::forward;
+        timeline.slices.push_back({{0, kind, 0, i, -1}, LaneId{0}, Nanoseconds{start}, Nanoseconds{time}, 0});
+    }
+    const TimelineStore store(timeline);
+    for (int i = 0; i < 300; ++i) {
+        const auto a = static_cast<std::int64_t>(random() % static_cast<unsigned>(time));
+        const TimeRange range{a, a + static_cast<int>(random() % 30'000)};
+        std::int64_t expected = 0;
+        for (const Slice& each : timeline.slices) {
+            if (is_compute(each.key.kind)) {
+                expected += std::max<std::int64_t>(
+                    0, std::min(range.end, each.end.count()) - std::max(range.start, each.start.count()));
+            }
+        }
+        EXPECT_EQ(store.busyIn(LaneId{0}, range), expected);
+    }
+}
 }  // namespace
 }  // namespace pipescope

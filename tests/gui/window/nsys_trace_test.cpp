@@ -19,7 +19,7 @@ TEST_F(NsysTrace, IsShownWithItsTasksItsThreadsAndKernelsBelowTheTaskThatLaunche
     EXPECT_TRUE(measured().isVisible());
     EXPECT_FALSE(simulated().isVisible());
     EXPECT_TRUE(window_.page()->tracks().isVisible());
-    EXPECT_FALSE(window_.document()->notes.isEmpty());  // says why nothing is simulated
+    EXPECT_FALSE(window_.document()->messages().isEmpty());  // says why nothing is simulated
 
     const SliceRef second = slice(Source::measured, {0, TaskKind::forward, 0, 1, -1});
     const QRectF bar = measured().rectOf(second);

@@ -90,7 +90,7 @@ TEST_F(WindowTroubles, WarnsOfLostRangesAndGivesNoBubbleOfThem) {
         const bool lossy = dropped > 0;
         MessageBar& bar = window_.page()->messages();
         EXPECT_EQ(bar.isVisible(), lossy);
-        EXPECT_EQ(bar.text().contains(QStringLiteral("lost 17 ranges")), lossy) << bar.text().toStdString();
+        EXPECT_EQ(bar.text().contains(QStringLiteral("lost 17 of")), lossy) << bar.text().toStdString();
         const QString facts = window_.pane(Source::measured).facts();
         EXPECT_EQ(facts.contains(QStringLiteral("bubble not given, ranges were lost")), lossy) << facts.toStdString();
         EXPECT_EQ(facts.contains(QLatin1Char('%')), !lossy);

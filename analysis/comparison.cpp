@@ -1,23 +1,18 @@
-#include "simulator/comparison.h"
+#include "analysis/comparison.h"
 
+#include "analysis/task_join.h"
 #include "schedule/error.h"
 #include "schedule/median.h"
 
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <set>
-#include <unordered_set>
+#include <utility>
 
 namespace pipescope {
 namespace {
 bool belongs_to_step(const Slice& slice) {
     return slice.key.kind != TaskKind::optimizer && slice.key.kind != TaskKind::all_reduce;
-}
-
-TaskKey without_step(TaskKey key) {
-    key.step = 0;
-    return key;
 }
 
 /// The compared steps of a timeline, each on its own: one pass, since a run may have very many.
@@ -40,35 +35,36 @@ struct Occurrence {
     std::int32_t step = 0;
 };
 
-/// Joins every measured slice with the simulated one of its key.
-void match_tasks(const std::map<std::int32_t, Timeline>& steps, const Timeline& simulated, Comparison& comparison) {
-    std::map<TaskKey, Nanoseconds> expected;
-    for (const Slice& slice : simulated.slices) {
-        if (belongs_to_step(slice)) {
-            expected.emplace(without_step(slice.key), slice.duration());
-        }
+std::vector<TaskKey> keys_of(const std::vector<Slice>& slices) {
+    std::vector<TaskKey> keys;
+    for (const Slice& slice : slices) {
+        keys.push_back(slice.key);
     }
-    std::map<TaskKey, std::vector<Occurrence>> found;
+    return keys;
+}
+
+/// Joins the tasks of every step with the simulated ones.
+void match_steps(const std::map<std::int32_t, Timeline>& steps, const Timeline& simulated, Comparison& comparison) {
+    std::vector<Slice> twins;
+    std::copy_if(simulated.slices.begin(), simulated.slices.end(), std::back_inserter(twins), belongs_to_step);
+    const std::vector<TaskKey> twin_keys = keys_of(twins);
+    std::map<std::pair<TaskKey, std::size_t>, std::vector<Occurrence>> found;  // by twin
     for (const auto& [step, timeline] : steps) {
-        std::set<TaskKey> seen;
-        for (const Slice& slice : timeline.slices) {
-            const TaskKey key = without_step(slice.key);
-            if (expected.contains(key) && seen.insert(key).second) {
-                found[key].push_back({slice.duration(), step});
-            } else {
-                ++comparison.tasks_unmatched;
-            }
+        const TaskJoin join = join_tasks(keys_of(timeline.slices), twin_keys);
+        for (const TaskJoin::Pair& pair : join.pairs) {
+            found[{twin_keys[pair.simulated], pair.simulated}].push_back(
+                {timeline.slices[pair.measured].duration(), step});
         }
-        comparison.tasks_matched += static_cast<std::int64_t>(seen.size());
-        comparison.tasks_unmatched += static_cast<std::int64_t>(expected.size() - seen.size());
+        comparison.tasks_matched += static_cast<std::int64_t>(join.pairs.size());
+        comparison.tasks_unmatched += static_cast<std::int64_t>(join.measured.size() + join.simulated.size());
     }
-    for (auto& [key, occurrences] : found) {
+    for (auto& [twin, occurrences] : found) {
         const auto middle = occurrences.begin() + static_cast<std::ptrdiff_t>((occurrences.size() - 1) / 2);
         std::nth_element(occurrences.begin(), middle, occurrences.end(),
                          [](const Occurrence& a, const Occurrence& b) { return a.duration < b.duration; });
-        TaskKey task = key;
+        TaskKey task = twin.first;
         task.step = middle->step;
-        comparison.worst.push_back({task, middle->duration, expected.at(key)});
+        comparison.worst.push_back({task, middle->duration, twins[twin.second].duration()});
     }
     std::stable_sort(comparison.worst.begin(), comparison.worst.end(),
                      [](const ComparedTask& a, const ComparedTask& b) {
@@ -132,22 +128,6 @@ void compare_memory(const Measured& measured, const std::vector<StepStatistics>&
 }
 }  // namespace
 
-std::vector<std::int32_t> half_recorded(const Timeline& timeline, std::span<const std::int32_t> steps) {
-    std::unordered_set<std::int32_t> forward;
-    std::unordered_set<std::int32_t> backward;
-    for (const Slice& slice : timeline.slices) {
-        if (slice.key.kind == TaskKind::forward) {
-            forward.insert(slice.key.step);
-        } else if (slice.key.kind == TaskKind::backward) {
-            backward.insert(slice.key.step);
-        }
-    }
-    std::vector<std::int32_t> half;
-    std::copy_if(steps.begin(), steps.end(), std::back_inserter(half),
-                 [&](std::int32_t step) { return !forward.contains(step) || !backward.contains(step); });
-    return half;
-}
-
 JudgedStep Comparison::judged() const {
     if (!simulated_step_mean) {
         return {measured_step_time, simulated_step_time, measured_bubble_fraction, simulated_bubble_fraction, false};
@@ -185,7 +165,7 @@ Comparison compare(const Measured& measured, const Simulation& simulation) {
     compare_steps(statistics, comparison);
     compare_lanes(statistics, simulation, comparison);
     compare_memory(measured, statistics, comparison);
-    match_tasks(steps, simulation.timeline, comparison);
+    match_steps(steps, simulation.timeline, comparison);
     return comparison;
 }
 }  // namespace pipescope

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "simulator/comparison.h"
+#include "analysis/comparison.h"
 #include "simulator/simulation.h"
 
 #include <optional>

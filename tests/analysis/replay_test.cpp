@@ -1,4 +1,4 @@
-#include "simulator/replay.h"
+#include "analysis/replay.h"
 
 #include "simulator/pipeline_graph.h"
 #include "simulator/simulation.h"

@@ -1,4 +1,4 @@
-#include "simulator/comparison.h"
+#include "analysis/comparison.h"
 #include "tests/simulator/profiles.h"
 
 #include <gmock/gmock.h>

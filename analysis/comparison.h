@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <span>
 #include <vector>
 
 namespace pipescope {
@@ -72,10 +71,6 @@ struct Measured {
     std::vector<std::int32_t> steps;           ///< to compare: warm-up left out
     std::vector<Nanoseconds> wall_step_times;  ///< of those steps, or empty
 };
-
-/// Of these steps those of which a phase, the forwards or the backwards, was not recorded, as where ranges were lost:
-/// their times are not a step's. In their order.
-std::vector<std::int32_t> half_recorded(const Timeline& timeline, std::span<const std::int32_t> steps);
 
 /// Lanes: as many as the side with more has; a lane that one side lacks has zeros there.
 /// Throws Error if there is no step to compare, or a step has no compute task.

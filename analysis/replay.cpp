@@ -1,4 +1,4 @@
-#include "simulator/replay.h"
+#include "analysis/replay.h"
 
 #include "schedule/median.h"
 #include "schedule/schedules.h"

@@ -1,4 +1,4 @@
-#include "gui/timeline/bubble_causes.h"
+#include "analysis/bubble_causes.h"
 
 #include <algorithm>
 #include <limits>
@@ -6,12 +6,12 @@
 
 namespace pipescope {
 namespace {
-/// The task's dependency that ended last, or kNoTask if it waits only for its lane.
-StepTaskIndex latestDependency(const StepGraph& tasks, StepTaskIndex index) {
+/// The last of what the task waits for to end; kNoTask if it waits for nothing but its lane.
+StepTaskIndex latest_dependency(const StepGraph& tasks, StepTaskIndex index) {
     StepTaskIndex latest = kNoTask;
     for (const StepTaskIndex each : tasks.dependencies(index)) {
         if (tasks.task(each).lane == tasks.task(index).lane && !is_copy(tasks.task(each).key.kind)) {
-            continue;  // work on its own lane is not a cause of idling
+            continue;  // its own lane's work is no reason to idle
         }
         if (latest == kNoTask || tasks.task(each).end > tasks.task(latest).end) {
             latest = each;
@@ -20,8 +20,8 @@ StepTaskIndex latestDependency(const StepGraph& tasks, StepTaskIndex index) {
     return latest;
 }
 
-/// The compute task behind a dependency: the dependency itself, or the source of a copy.
-StepTaskIndex producerOf(const StepGraph& tasks, StepTaskIndex dependency) {
+/// The compute task whose result the dependency brings: itself, or what a copy carried.
+StepTaskIndex producer_of(const StepGraph& tasks, StepTaskIndex dependency) {
     if (!is_copy(tasks.task(dependency).key.kind)) {
         return dependency;
     }
@@ -33,9 +33,9 @@ bool forwards(TaskKind kind) {
     return kind == TaskKind::forward || kind == TaskKind::copy_forward || kind == TaskKind::skip_forward;
 }
 
-/// True if the producer's lane worked on the phase without a break, while this lane was past its first task of the
-/// phase. That lane is then slower, and not just earlier in the pipeline.
-bool madeBySlowerLane(const StepGraph& tasks, StepTaskIndex before, StepTaskIndex producer) {
+/// Whether the lane that made the result had been at work on the same phase without a break, while this lane had been
+/// through it: then it is slower, and not only earlier in the pipeline.
+bool made_by_slower_lane(const StepGraph& tasks, StepTaskIndex before, StepTaskIndex producer) {
     if (before == kNoTask) {
         return false;  // the pipeline is filling
     }
@@ -43,7 +43,7 @@ bool madeBySlowerLane(const StepGraph& tasks, StepTaskIndex before, StepTaskInde
     if (forwards(made.key.kind) != forwards(tasks.task(before).key.kind)) {
         return false;
     }
-    // Goes back over the task and its recompute, which may have had to wait for the gradient.
+    // Back over the task and its recompute, which may have begun only when the gradient was there.
     std::int64_t pause = 0;
     StepTaskIndex at = producer;
     for (bool more = true; more;) {
@@ -57,39 +57,39 @@ bool madeBySlowerLane(const StepGraph& tasks, StepTaskIndex before, StepTaskInde
                key.partition == made.key.partition;
         at = earlier;
     }
-    constexpr std::int64_t kShortPause = 20;  // a pause of up to a twentieth of the task does not count
+    constexpr std::int64_t kShortPause = 20;  // a break up to a twentieth of the task is none
     return pause * kShortPause <= made.duration();
 }
 
-/// The cause of waiting for the producer's end.
-BubbleCause causeOf(const StepGraph& tasks, StepTaskIndex before, StepTaskIndex producer) {
+/// Why the lane waited until the producer had ended.
+BubbleCause cause_of_wait(const StepGraph& tasks, StepTaskIndex before, StepTaskIndex producer) {
     const TaskKind kind = tasks.task(producer).key.kind;
     if (kind == TaskKind::loss) {
         return BubbleCause::loss;
     }
-    if (madeBySlowerLane(tasks, before, producer)) {
+    if (made_by_slower_lane(tasks, before, producer)) {
         return BubbleCause::slower_lane;
     }
     return forwards(kind) ? BubbleCause::previous_partition : BubbleCause::next_partition;
 }
 
-/// The task that caused the gap. If the first ones take no time, several tasks start at its end.
-StepTaskIndex waitingTask(const StepGraph& tasks, std::span<const StepTaskIndex> next) {
+/// Which of the lane's next tasks the gap is due to: several begin at its end where all but the last take no time.
+StepTaskIndex waiting_task(const StepGraph& tasks, std::span<const StepTaskIndex> next) {
     StepTaskIndex waiting = next.front();
-    const auto inputAt = [&](StepTaskIndex index) {
-        const StepTaskIndex dependency = latestDependency(tasks, index);
+    const auto input_at = [&](StepTaskIndex index) {
+        const StepTaskIndex dependency = latest_dependency(tasks, index);
         return dependency == kNoTask ? std::numeric_limits<std::int64_t>::min() : tasks.task(dependency).end;
     };
     for (const StepTaskIndex index : next.subspan(1)) {
         if (tasks.task(index).start != tasks.task(next.front()).start) {
             break;
         }
-        waiting = inputAt(index) > inputAt(waiting) ? index : waiting;
+        waiting = input_at(index) > input_at(waiting) ? index : waiting;
     }
     return waiting;
 }
 
-void addGap(const StepGraph& tasks, const BubblePiece& gap, StepTaskIndex before, std::vector<BubblePiece>& pieces) {
+void add_gap(const StepGraph& tasks, const BubblePiece& gap, StepTaskIndex before, std::vector<BubblePiece>& pieces) {
     std::int64_t from = gap.start;
     const auto add = [&](std::int64_t until, BubbleCause cause, StepTaskIndex of) {
         until = std::min(until, gap.end);
@@ -98,10 +98,10 @@ void addGap(const StepGraph& tasks, const BubblePiece& gap, StepTaskIndex before
             from = until;
         }
     };
-    const StepTaskIndex dependency = latestDependency(tasks, gap.next);
+    const StepTaskIndex dependency = latest_dependency(tasks, gap.next);
     if (dependency != kNoTask) {
-        if (const StepTaskIndex producer = producerOf(tasks, dependency); producer != kNoTask) {
-            add(tasks.task(producer).end, causeOf(tasks, before, producer), producer);
+        if (const StepTaskIndex producer = producer_of(tasks, dependency); producer != kNoTask) {
+            add(tasks.task(producer).end, cause_of_wait(tasks, before, producer), producer);
         }
         if (is_copy(tasks.task(dependency).key.kind)) {
             add(tasks.task(dependency).end, BubbleCause::copy, dependency);
@@ -124,19 +124,19 @@ std::string_view to_string(BubbleCause cause) {
     return "unknown";
 }
 
-std::vector<BubblePiece> bubblePieces(const StepGraph& tasks) {
+std::vector<BubblePiece> bubble_pieces(const StepGraph& tasks) {
     std::vector<BubblePiece> pieces;
     const TimeRange step = tasks.range();
-    for (std::size_t number = 0; number < tasks.numLanes(); ++number) {
+    for (std::size_t number = 0; number < tasks.num_lanes(); ++number) {
         const LaneId lane{static_cast<std::int64_t>(number)};
-        std::int64_t free = step.start;  // everything earlier is accounted for
+        std::int64_t free = step.start;  // all before it is told
         StepTaskIndex before = kNoTask;
-        const std::span<const StepTaskIndex> order = tasks.laneOrder(lane);
+        const std::span<const StepTaskIndex> order = tasks.lane_order(lane);
         for (std::size_t k = 0; k < order.size(); ++k) {
             const StepTask& task = tasks.task(order[k]);
             const std::int64_t start = std::min(task.start, step.end);
             if (start > free) {
-                addGap(tasks, {lane, free, start, {}, waitingTask(tasks, order.subspan(k)), kNoTask}, before, pieces);
+                add_gap(tasks, {lane, free, start, {}, waiting_task(tasks, order.subspan(k)), kNoTask}, before, pieces);
             }
             free = std::max(free, task.end);
             before = order[k];

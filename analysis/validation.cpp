@@ -1,4 +1,4 @@
-#include "simulator/validation.h"
+#include "analysis/validation.h"
 
 #include "schedule/error.h"
 #include "schedule/median.h"

@@ -1,13 +1,14 @@
-#include "gui/timeline/step_graph.h"
+#include "analysis/step_graph.h"
 
 #include <algorithm>
 #include <map>
 #include <tuple>
+#include <unordered_set>
 #include <utility>
 
 namespace pipescope {
 namespace {
-std::uint64_t packedWithoutStep(TaskKey key) {
+std::uint64_t packed_without_step(TaskKey key) {
     key.step = 0;
     return pack(key);
 }
@@ -16,8 +17,8 @@ TaskKey with(const TaskKey& key, TaskKind kind, std::int32_t partition, std::int
     return {0, kind, partition, key.micro_batch, skip};
 }
 
-/// Rank of a task in the data flow of a micro-batch. Dependencies always have smaller ranks.
-std::int32_t placeInFlow(const TaskKey& key, std::int32_t last) {
+/// Where a task stands in the flow of a micro-batch's data: what it depends on always has a smaller number.
+std::int32_t place_in_flow(const TaskKey& key, std::int32_t last) {
     const std::int32_t loss = 2 * last + 2;
     const std::int32_t backward = loss + 3 + 4 * (last - key.partition);
     switch (key.kind) {
@@ -41,49 +42,37 @@ bool has(const std::vector<StepTaskIndex>& tasks, StepTaskIndex task) {
 }
 }  // namespace
 
-StepGraph::StepGraph(const TimelineStore& store, std::int32_t step) : step_(step), lanes_(store.lanes().size()) {
-    const StepSpan* span = store.step(step);
-    range_ = span != nullptr ? span->range() : TimeRange{};
-    // Includes tasks of the step near its range: copies, and the optimizer, which end after the last backward.
-    const std::int64_t margin = range_.length();
-    const TimeRange near{range_.start - margin, range_.end + margin};
-    for (std::uint32_t row = 0; row < store.rows().size() && span != nullptr; ++row) {
-        const StoredRow& stored = store.rows()[row];
-        const auto first = std::lower_bound(stored.end.begin(), stored.end.end(), near.start) - stored.end.begin();
-        for (auto i = static_cast<std::size_t>(first); i < stored.start.size() && stored.start[i] <= near.end; ++i) {
-            const std::optional<TaskKey> key = unpack(stored.key[i]);
-            if (key && key->step == step) {
-                tasks_.push_back(
-                    {*key, {row, static_cast<std::uint32_t>(i)}, stored.lane, stored.start[i], stored.end[i]});
-            }
-        }
-    }
+StepGraph::StepGraph(std::vector<StepTask> tasks, std::size_t lanes, TimeRange range,
+                     std::shared_ptr<const TaskGraph> graph)
+    : range_(range), graph_(std::move(graph)), tasks_(std::move(tasks)), lanes_(lanes) {
     order();
-    findPoppingPartitions();
-    findPrevious();
-    findRecomputeStart();
+    if (!graph_) {
+        find_popping_partitions();
+        find_recompute_start();
+    }
+    find_previous();
     link();
 }
 
 void StepGraph::order() {
     for (const StepTask& task : tasks_) {
         if (!is_copy(task.key.kind)) {
-            lastPartition_ = std::max(lastPartition_, task.key.partition);
+            last_partition_ = std::max(last_partition_, task.key.partition);
         }
     }
-    // Tasks start after their dependencies end, so start and end almost define the order. Tasks of zero duration at one
-    // instant are ordered by data flow.
+    // Nothing starts before what it waits for has ended, so start and end almost give the order. Tasks without duration
+    // at one instant remain: those stand as their data flows.
     const auto rank = [this](const StepTask& task) {
-        return std::tuple(task.start, task.end, placeInFlow(task.key, lastPartition_), task.lane, pack(task.key));
+        return std::tuple(task.start, task.end, place_in_flow(task.key, last_partition_), task.lane, pack(task.key));
     };
     std::sort(tasks_.begin(), tasks_.end(), [&](const StepTask& a, const StepTask& b) { return rank(a) < rank(b); });
     for (StepTaskIndex i = 0; i < tasks_.size(); ++i) {
         const StepTask& task = tasks_[i];
-        byKey_.emplace(packedWithoutStep(task.key), i);
+        by_key_.emplace(packed_without_step(task.key), i);
         if (is_copy(task.key.kind)) {
             continue;
         }
-        laneOf_.emplace(task.key.partition, task.lane);
+        lane_of_.emplace(task.key.partition, task.lane);
         if (task.key.kind != TaskKind::optimizer && task.key.kind != TaskKind::all_reduce) {
             lanes_[task.lane.index()].push_back(i);
         }
@@ -92,23 +81,26 @@ void StepGraph::order() {
 
 std::optional<LaneId> StepGraph::receiver(StepTaskIndex copy) const {
     const TaskKey& key = task(copy).key;
+    if (const std::optional<TaskIndex> known = graph_ ? graph_->find(key) : std::nullopt) {
+        return is_copy(key.kind) ? std::optional(graph_->tasks()[*known].receiver) : std::nullopt;
+    }
     std::optional<std::int32_t> partition;
     switch (key.kind) {
         case TaskKind::copy_forward: partition = key.partition + 1; break;
-        case TaskKind::skip_forward: partition = poppingPartition(key.skip); break;
+        case TaskKind::skip_forward: partition = popping_partition(key.skip); break;
         case TaskKind::copy_backward:
         case TaskKind::skip_backward: partition = key.partition; break;
         default: return std::nullopt;
     }
-    const auto found = partition ? laneOf_.find(*partition) : laneOf_.end();
-    return found == laneOf_.end() ? std::nullopt : std::optional(found->second);
+    const auto found = partition ? lane_of_.find(*partition) : lane_of_.end();
+    return found == lane_of_.end() ? std::nullopt : std::optional(found->second);
 }
 
-void StepGraph::findPrevious() {
+void StepGraph::find_previous() {
     previous_.assign(tasks_.size(), kNoTask);
     constexpr std::int64_t kOfTheLaneItself = -1;
     constexpr std::int64_t kUnknownReceiver = -2;
-    std::map<std::pair<std::int64_t, std::int64_t>, StepTaskIndex> last;  // by lane, and by link
+    std::map<std::pair<std::int64_t, std::int64_t>, StepTaskIndex> last;  // of each lane, and of each link
     for (StepTaskIndex i = 0; i < tasks_.size(); ++i) {
         std::int64_t link = kOfTheLaneItself;
         if (is_copy(tasks_[i].key.kind)) {
@@ -120,8 +112,8 @@ void StepGraph::findPrevious() {
     }
 }
 
-std::optional<std::int32_t> StepGraph::producerPartition(StepTaskIndex skip) const {
-    constexpr std::ptrdiff_t kMostSeen = 256;  // limits the cost for a damaged trace, which would be quadratic
+std::optional<std::int32_t> StepGraph::producer_partition(StepTaskIndex skip) const {
+    constexpr std::ptrdiff_t kMostSeen = 256;  // a damaged trace must not cost the square of its tasks
     const StepTask& skip_backward = tasks_[skip];
     const std::vector<StepTaskIndex>& order = lanes_[skip_backward.lane.index()];
     const auto later = std::lower_bound(order.begin(), order.end(), skip);
@@ -135,9 +127,9 @@ std::optional<std::int32_t> StepGraph::producerPartition(StepTaskIndex skip) con
     return std::nullopt;
 }
 
-void StepGraph::findPoppingPartitions() {
-    // On a lane with several partitions, a copy may wait for its link until another partition's task has ended. Most
-    // copies do not, so the majority decides.
+void StepGraph::find_popping_partitions() {
+    // Where a lane has several partitions, a copy may have waited for its link until the next of them was through; most
+    // have not.
     std::map<std::int32_t, std::map<std::int32_t, int>> votes;
     std::map<std::int32_t, std::int32_t> from;
     for (StepTaskIndex i = 0; i < tasks_.size(); ++i) {
@@ -145,7 +137,7 @@ void StepGraph::findPoppingPartitions() {
         if (task.key.kind != TaskKind::skip_backward) {
             continue;
         }
-        if (const std::optional<std::int32_t> partition = producerPartition(i)) {
+        if (const std::optional<std::int32_t> partition = producer_partition(i)) {
             ++votes[task.key.skip][*partition];
             from[task.key.skip] = task.key.partition;
         }
@@ -159,20 +151,26 @@ void StepGraph::findPoppingPartitions() {
     }
 }
 
-StepTaskIndex StepGraph::gradientFor(const TaskKey& key) const {
-    return key.partition == lastPartition_ ? lossOf(key.micro_batch)
-                                           : firstOf({with(key, TaskKind::copy_backward, key.partition),
-                                                      with(key, TaskKind::backward, key.partition + 1)});
+StepTaskIndex StepGraph::gradient_for(const TaskKey& key) const {
+    return key.partition == last_partition_ ? loss_of(key.micro_batch)
+                                            : first_of({with(key, TaskKind::copy_backward, key.partition),
+                                                        with(key, TaskKind::backward, key.partition + 1)});
 }
 
-void StepGraph::findRecomputeStart() {
-    recomputesWithGradient_ = std::none_of(tasks_.begin(), tasks_.end(), [this](const StepTask& task) {
-        const StepTaskIndex gradient = task.key.kind == TaskKind::recompute ? gradientFor(task.key) : kNoTask;
+void StepGraph::find_recompute_start() {
+    recomputes_with_gradient_ = std::none_of(tasks_.begin(), tasks_.end(), [this](const StepTask& task) {
+        const StepTaskIndex gradient = task.key.kind == TaskKind::recompute ? gradient_for(task.key) : kNoTask;
         return gradient != kNoTask && tasks_[gradient].end > task.start;
     });
 }
 
-std::optional<std::int32_t> StepGraph::poppingPartition(std::int32_t skip) const {
+std::optional<std::int32_t> StepGraph::popping_partition(std::int32_t skip) const {
+    if (graph_) {
+        const std::vector<SkipRoute>& routes = graph_->shape().skips;
+        const auto number = static_cast<std::size_t>(skip);
+        return skip >= 0 && number < routes.size() ? std::optional(static_cast<std::int32_t>(routes[number].to.value()))
+                                                   : std::nullopt;
+    }
     const auto found = std::lower_bound(skips_.begin(), skips_.end(), skip,
                                         [](const SkipEnds& a, std::int32_t b) { return a.skip < b; });
     return found != skips_.end() && found->skip == skip ? std::optional(found->to) : std::nullopt;
@@ -188,21 +186,21 @@ void StepGraph::link() {
 }
 
 StepTaskIndex StepGraph::find(const TaskKey& key) const {
-    const auto found = byKey_.find(packedWithoutStep(key));
-    return found == byKey_.end() ? kNoTask : found->second;
+    const auto found = by_key_.find(packed_without_step(key));
+    return found == by_key_.end() ? kNoTask : found->second;
 }
 
-StepTaskIndex StepGraph::indexOf(SliceRef slice) const {
+StepTaskIndex StepGraph::index_of(SliceRef slice) const {
     const auto found =
         std::find_if(tasks_.begin(), tasks_.end(), [&](const StepTask& task) { return task.slice == slice; });
     return found == tasks_.end() ? kNoTask : static_cast<StepTaskIndex>(found - tasks_.begin());
 }
 
-std::span<const StepTaskIndex> StepGraph::laneOrder(LaneId lane) const {
+std::span<const StepTaskIndex> StepGraph::lane_order(LaneId lane) const {
     return lanes_.at(lane.index());
 }
 
-StepTaskIndex StepGraph::firstOf(std::initializer_list<TaskKey> keys) const {
+StepTaskIndex StepGraph::first_of(std::initializer_list<TaskKey> keys) const {
     for (const TaskKey& key : keys) {
         if (const StepTaskIndex found = find(key); found != kNoTask) {
             return found;
@@ -211,14 +209,41 @@ StepTaskIndex StepGraph::firstOf(std::initializer_list<TaskKey> keys) const {
     return kNoTask;
 }
 
-StepTaskIndex StepGraph::lossOf(std::int32_t micro_batch) const {
-    return firstOf({{0, TaskKind::loss, lastPartition_, micro_batch, -1},
-                    {0, TaskKind::loss, -1, micro_batch, -1},
-                    {0, TaskKind::loss, lastPartition_, -1, -1},
-                    {0, TaskKind::loss, -1, -1, -1}});
+StepTaskIndex StepGraph::loss_of(std::int32_t micro_batch) const {
+    return first_of({{0, TaskKind::loss, last_partition_, micro_batch, -1},
+                     {0, TaskKind::loss, -1, micro_batch, -1},
+                     {0, TaskKind::loss, last_partition_, -1, -1},
+                     {0, TaskKind::loss, -1, -1, -1}});
 }
 
 std::vector<StepTaskIndex> StepGraph::dependencies(StepTaskIndex index) const {
+    if (!graph_) {
+        return dependencies_by_key(index);
+    }
+    const std::optional<TaskIndex> known = graph_->find(tasks_.at(index).key);
+    return known ? dependencies_by_graph(*known) : std::vector<StepTaskIndex>{};
+}
+
+std::vector<StepTaskIndex> StepGraph::dependencies_by_graph(TaskIndex task) const {
+    std::vector<StepTaskIndex> found;
+    // A task that was not recorded waited for its own dependencies.
+    std::vector<TaskIndex> open(graph_->dependencies(task).begin(), graph_->dependencies(task).end());
+    std::unordered_set<TaskIndex> seen(open.begin(), open.end());
+    for (std::size_t k = 0; k < open.size(); ++k) {
+        if (const StepTaskIndex recorded = find(graph_->tasks()[open[k]].key); recorded != kNoTask) {
+            found.push_back(recorded);
+            continue;
+        }
+        for (const TaskIndex before : graph_->dependencies(open[k])) {
+            if (seen.insert(before).second) {
+                open.push_back(before);
+            }
+        }
+    }
+    return found;
+}
+
+std::vector<StepTaskIndex> StepGraph::dependencies_by_key(StepTaskIndex index) const {
     const TaskKey& key = tasks_.at(index).key;
     const std::int32_t j = key.partition;
     std::vector<StepTaskIndex> found;
@@ -229,7 +254,7 @@ std::vector<StepTaskIndex> StepGraph::dependencies(StepTaskIndex index) const {
     };
     switch (key.kind) {
         case TaskKind::forward:
-            add(firstOf({with(key, TaskKind::copy_forward, j - 1), with(key, TaskKind::forward, j - 1)}));
+            add(first_of({with(key, TaskKind::copy_forward, j - 1), with(key, TaskKind::forward, j - 1)}));
             for (auto [at, end] = popped_.equal_range(j); at != end; ++at) {
                 const SkipEnds& ends = skips_[at->second];
                 add(find(with(key, TaskKind::skip_forward, ends.from, ends.skip)));
@@ -239,26 +264,26 @@ std::vector<StepTaskIndex> StepGraph::dependencies(StepTaskIndex index) const {
         case TaskKind::skip_forward: add(find(with(key, TaskKind::forward, j))); break;
         case TaskKind::loss:
             if (key.micro_batch >= 0) {
-                add(find(with(key, TaskKind::forward, lastPartition_)));
+                add(find(with(key, TaskKind::forward, last_partition_)));
                 break;
             }
             for (StepTaskIndex i = 0; i < tasks_.size(); ++i) {
-                if (tasks_[i].key.kind == TaskKind::forward && tasks_[i].key.partition == lastPartition_) {
+                if (tasks_[i].key.kind == TaskKind::forward && tasks_[i].key.partition == last_partition_) {
                     add(i);
                 }
             }
             break;
         case TaskKind::recompute:
-            if (const StepTaskIndex loss = lossOf(-1); loss != kNoTask && tasks_[loss].key.micro_batch < 0) {
-                add(loss);  // a single loss separates the phases
+            if (const StepTaskIndex loss = loss_of(-1); loss != kNoTask && tasks_[loss].key.micro_batch < 0) {
+                add(loss);  // with one loss for all, it separates the phases
             }
-            if (const StepTaskIndex gradient = gradientFor(key); recomputesWithGradient_ && !has(found, gradient)) {
+            if (const StepTaskIndex gradient = gradient_for(key); recomputes_with_gradient_ && !has(found, gradient)) {
                 add(gradient);
             }
             break;
         case TaskKind::backward:
             add(find(with(key, TaskKind::recompute, j)));
-            add(gradientFor(key));
+            add(gradient_for(key));
             for (auto [at, end] = stashed_.equal_range(j); at != end; ++at) {
                 add(find(with(key, TaskKind::skip_backward, j, skips_[at->second].skip)));
             }
@@ -266,7 +291,7 @@ std::vector<StepTaskIndex> StepGraph::dependencies(StepTaskIndex index) const {
         case TaskKind::copy_backward: add(find(with(key, TaskKind::backward, j + 1))); break;
         case TaskKind::backward_weight: add(find(with(key, TaskKind::backward, j))); break;
         case TaskKind::skip_backward:
-            if (const std::optional<std::int32_t> to = poppingPartition(key.skip)) {
+            if (const std::optional<std::int32_t> to = popping_partition(key.skip)) {
                 add(find(with(key, TaskKind::backward, *to)));
             }
             break;
@@ -280,13 +305,13 @@ std::vector<StepTaskIndex> StepGraph::dependents(StepTaskIndex index) const {
     return dependents_.at(index);
 }
 
-CriticalPath criticalPath(const StepGraph& tasks) {
+CriticalPath critical_path(const StepGraph& tasks) {
     CriticalPath path;
     StepTaskIndex at = kNoTask;
     for (StepTaskIndex i = 0; i < tasks.tasks().size(); ++i) {
         const StepTask& task = tasks.task(i);
-        const bool inTheStep = is_compute(task.key.kind) || task.key.kind == TaskKind::all_reduce;
-        if (inTheStep && (at == kNoTask || task.end >= tasks.task(at).end)) {
+        const bool in_the_step = is_compute(task.key.kind) || task.key.kind == TaskKind::all_reduce;
+        if (in_the_step && (at == kNoTask || task.end >= tasks.task(at).end)) {
             at = i;
         }
     }
@@ -299,15 +324,15 @@ CriticalPath criticalPath(const StepGraph& tasks) {
         before.push_back(tasks.previous(at));
         StepTaskIndex latest = kNoTask;
         for (const StepTaskIndex each : before) {
-            // Tasks are in topological order. Only a damaged trace has a task before its dependency; that must not
-            // cause an endless loop.
+            // Tasks stand in topological order; only a damaged trace has one that stands before what it waits for, and
+            // must not send the walk round in a circle.
             const bool earlier = each != kNoTask && each < at && tasks.task(each).end <= task.end;
             if (earlier && (latest == kNoTask || tasks.task(each).end > tasks.task(latest).end)) {
                 latest = each;
             }
         }
         if (latest != kNoTask) {
-            // Negative if the lanes' clocks differ slightly and the task seems to start before the other one's end.
+            // Negative where clocks of two lanes differ a little and the one seems to begin before the other's end.
             path.waits += task.start - tasks.task(latest).end;
         }
         at = latest;

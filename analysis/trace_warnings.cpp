@@ -1,16 +1,19 @@
-#include "cli/trace_warnings.h"
-
-#include "cli/units.h"
+#include "analysis/trace_warnings.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
-#include <iostream>
+#include <iterator>
 #include <utility>
 
 namespace pipescope {
 namespace {
+std::string percent(double fraction) {
+    return fmt::format("{:.2f} %", 100 * fraction);
+}
+
 /// Rings are the threads' own: the other sources have one row each, and lose other things.
 std::string range_warning(const std::vector<DropRecord>& drops, std::int64_t lost) {
     std::int64_t all = 0;
@@ -30,20 +33,33 @@ std::string range_warning(const std::vector<DropRecord>& drops, std::int64_t los
 }
 }  // namespace
 
-std::vector<std::string> loss_warnings(const std::vector<DropRecord>& drops) {
-    std::vector<std::string> warnings;
+std::vector<std::string> texts_of(std::span<const TraceWarning> warnings) {
+    std::vector<std::string> texts;
+    std::transform(warnings.begin(), warnings.end(), std::back_inserter(texts),
+                   [](const TraceWarning& warning) { return warning.text; });
+    return texts;
+}
+
+bool refuse_bubbles(std::span<const TraceWarning> warnings) {
+    return std::any_of(warnings.begin(), warnings.end(),
+                       [](const TraceWarning& warning) { return warning.severity == Severity::refusal; });
+}
+
+std::vector<TraceWarning> loss_warnings(const std::vector<DropRecord>& drops) {
+    std::vector<TraceWarning> warnings;
+    const auto refuse = [&](std::string text) { warnings.push_back({Severity::refusal, std::move(text)}); };
     const LostRecords lost = lost_records(drops);
     if (lost.ranges > 0) {
-        warnings.push_back(range_warning(drops, lost.ranges));
+        refuse(range_warning(drops, lost.ranges));
     }
     if (lost.device_records > 0) {
-        warnings.push_back(fmt::format(
+        refuse(fmt::format(
             "CUPTI lost {} records of device work: kernels, copies and calls are missing, device times of tasks are "
             "too small, and bubble fractions are not shown; record again while nothing else uses the machine",
             lost.device_records));
     }
     if (lost.rows > 0) {
-        warnings.push_back(fmt::format(
+        refuse(fmt::format(
             "{} rows could not be written: tasks, ranges or samples are missing, so bubble fractions are not known and "
             "not shown; make room for the trace and record again",
             lost.rows));
@@ -52,7 +68,7 @@ std::vector<std::string> loss_warnings(const std::vector<DropRecord>& drops) {
 }
 
 std::string loss_warning(const std::vector<DropRecord>& drops) {
-    return fmt::format("{}", fmt::join(loss_warnings(drops), "; "));
+    return fmt::format("{}", fmt::join(texts_of(loss_warnings(drops)), "; "));
 }
 
 std::vector<std::string> diagnostic_warnings(const std::vector<DiagnosticRecord>& diagnostics) {
@@ -65,16 +81,13 @@ std::vector<std::string> diagnostic_warnings(const std::vector<DiagnosticRecord>
     return warnings;
 }
 
-std::vector<std::string> trace_warnings(const OpenedTrace& trace) {
-    std::vector<std::string> warnings = loss_warnings(trace.drops);
+std::vector<TraceWarning> trace_warnings(const OpenedTrace& trace) {
+    std::vector<TraceWarning> warnings = loss_warnings(trace.drops);
     if (trace.run.contains("format") && !trace.run.contains("closed")) {
-        warnings.emplace_back(
-            "the recording was not closed: it still runs, was killed, or could not be written to its end; what is "
-            "missing "
-            "is not known; 'pipescope recover' makes it one plain file");
+        warnings.push_back({Severity::caution, std::string(kNotClosed)});
     }
     for (std::string& warning : diagnostic_warnings(trace.diagnostics)) {
-        warnings.push_back(std::move(warning));
+        warnings.push_back({Severity::caution, std::move(warning)});
     }
     return warnings;
 }
@@ -85,11 +98,11 @@ std::vector<std::string> load_warnings(const std::optional<MachineLoad>& load, s
     }
     std::string who;
     if (load->others > kNotableLoad) {
-        who = fmt::format("other processes took {}", format_percent(load->others));
+        who = fmt::format("other processes took {}", percent(load->others));
     }
     if (load->stolen > kNotableLoad) {
         who += fmt::format("{}the host of this virtual machine took {}", who.empty() ? "" : " and ",
-                           format_percent(load->stolen));
+                           percent(load->stolen));
     }
     return {
         fmt::format("{} of the cores' time while {}: its times say as much of that load; do it again on a quiet "
@@ -108,14 +121,8 @@ std::vector<std::string> load_warnings(const std::optional<MachineLoad>& profile
         warnings.push_back(fmt::format(
             "{} of the cores' time was taken while the profile was measured, and {} during the run: a part of the step "
             "error is that difference",
-            format_percent(taken(*profile)), format_percent(taken(*run))));
+            percent(taken(*profile)), percent(taken(*run))));
     }
     return warnings;
-}
-
-void print_warnings(const std::vector<std::string>& warnings) {
-    for (const std::string& warning : warnings) {
-        std::cerr << "pipescope: warning: " << warning << "\n";
-    }
 }
 }  // namespace pipescope

@@ -1,0 +1,38 @@
+#pragma once
+
+#include "analysis/recorded_run.h"
+#include "schedule/timeline.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace pipescope {
+/// The measured steps that are compared with the simulated one.
+struct MeasuredSteps {
+    std::vector<StepRecord> steps;       ///< in order of time; without times if the training loop told nothing
+    std::size_t comparable = 0;          ///< more than `steps` if only some were taken
+    std::vector<std::int32_t> left_out;  ///< by leave_out_halves()
+    bool cut_off = false;                ///< one of them may end in the middle of it
+    std::string why_none;                ///< as RecordedRun::why_not_simulated; empty if there is a step
+
+    std::vector<std::int32_t> numbers() const;
+    /// Of those steps whose loop told them.
+    std::vector<Nanoseconds> wall_times() const;
+};
+
+/// The steps with compute tasks that take time, in order of time.
+std::vector<std::int32_t> steps_in_time(const Timeline& timeline);
+
+/// The steps without warm-up that the training loop told of. If it told of none: the `recorded` ones, which have tasks,
+/// in order of time; without the last one if the recording was cut off and there are others. Warm-up is never compared.
+/// Of more than `most` steps, that many are chosen evenly.
+MeasuredSteps steps_to_compare(const RecordedRun& run, std::span<const std::int32_t> recorded,
+                               std::size_t most = std::numeric_limits<std::size_t>::max());
+/// Leaves out steps without forwards or without backwards, as where ranges were lost, and steps that take no time:
+/// what they took is not known. `timeline` needs to hold the slices of these steps only.
+void leave_out_halves(const Timeline& timeline, MeasuredSteps& measured);
+}  // namespace pipescope

@@ -1,0 +1,100 @@
+#include "analysis/recorded_run.h"
+
+#include "balance/profile_file.h"
+#include "schedule/schedules.h"
+#include "simulator/pipeline_graph.h"
+#include "simulator/task_costs.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+std::string model_of(const OpenedTrace& trace) {
+    const auto found = trace.run.find("model");
+    const nlohmann::json model =
+        found == trace.run.end() ? nlohmann::json() : nlohmann::json::parse(found->second, nullptr, false);
+    return model.is_string() ? model.get<std::string>() : std::string();
+}
+
+std::string cannot_be_simulated(const Error& error) {
+    return std::string("holds a run that cannot be simulated: ") + error.what();
+}
+
+void read_pipeline(const OpenedTrace& trace, RecordedRun& run) {
+    const auto configuration = trace.run.find("configuration");
+    try {
+        if (trace.profile_json) {
+            run.profile = std::make_shared<const Profile>(parse_profile(*trace.profile_json));
+        }
+        if (configuration != trace.run.end()) {
+            run.options = parse_pipeline_options(configuration->second);
+        }
+        if (const auto load = trace.run.find("load"); load != trace.run.end()) {
+            run.load = parse_load(load->second);
+        }
+    } catch (const Error& error) {
+        run.why_not_simulated = cannot_be_simulated(error);
+        return;
+    }
+    if (!run.profile) {
+        run.why_not_simulated =
+            "holds no profile; comparing needs the layers' costs; record it with 'pipescope run --trace'";
+    } else if (!run.options) {
+        run.why_not_simulated =
+            "does not say what was run; comparing needs the configuration; record it with 'pipescope run --trace'";
+    }
+}
+}  // namespace
+
+bool RecordedRun::is_warmup(std::int32_t step) const {
+    return std::any_of(steps.begin(), steps.end(),
+                       [&](const StepRecord& record) { return record.step == step && record.warmup; });
+}
+
+bool RecordedRun::is_whole(std::int32_t step, std::int32_t last) const {
+    if (!cut_off) {
+        return true;
+    }
+    return steps.empty()
+               ? step != last
+               : std::any_of(steps.begin(), steps.end(), [&](const StepRecord& record) { return record.step == step; });
+}
+
+RecordedRun recorded_run(const OpenedTrace& trace) {
+    RecordedRun run;
+    run.origin = trace.origin;
+    run.model = model_of(trace);
+    run.steps = trace.steps;
+    run.lost = lost_records(trace.drops);
+    run.cut_off = trace.cut_off();
+    run.warnings = trace_warnings(trace);
+    read_pipeline(trace, run);
+    return run;
+}
+
+std::optional<Simulation> simulate_run(RecordedRun& run) {
+    if (!run.why_not_simulated.empty()) {
+        return std::nullopt;
+    }
+    try {
+        return simulate(*run.profile, *run.options);
+    } catch (const Error& error) {
+        run.why_not_simulated = cannot_be_simulated(error);
+        return std::nullopt;
+    }
+}
+
+std::shared_ptr<const TaskGraph> pipeline_graph_of(const Profile& profile, const PipelineOptions& options) {
+    try {
+        check_options(options, profile.layers.size());
+        if (!is_synchronous(parse_schedule(options.schedule))) {
+            return nullptr;
+        }
+        return std::make_shared<const TaskGraph>(pipeline_graph(options, TaskCosts(profile, options)));
+    } catch (const Error&) {
+        return nullptr;  // its simulation says why
+    }
+}
+}  // namespace pipescope

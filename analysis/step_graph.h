@@ -1,0 +1,111 @@
+#pragma once
+
+#include "analysis/time_range.h"
+#include "schedule/task_graph.h"
+#include "schedule/timeline.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+namespace pipescope {
+struct StepTask {
+    TaskKey key;
+    SliceRef slice;
+    LaneId lane;
+    std::int64_t start = 0;
+    std::int64_t end = 0;
+
+    std::int64_t duration() const { return end - start; }
+};
+
+/// Position of a task in StepGraph.
+using StepTaskIndex = std::size_t;
+inline constexpr StepTaskIndex kNoTask = std::numeric_limits<StepTaskIndex>::max();
+
+/// The tasks of one step of a timeline, and what each had to wait for, which the task graph tells. Without a graph, as
+/// in a foreign file, it is read off the keys and the times: a skip's key tells where it was stashed; where it is
+/// popped is read off the step, since that partition's lane sends the gradient back. In a step without a backward phase
+/// a skip's copy then ends nowhere. Cost: O(tasks log tasks). Threading: immutable once built.
+class StepGraph {
+public:
+    /// `tasks` in any order, of lanes below `lanes`. `range`: first forward's start to last backward's end. `graph`:
+    /// what ran, as pipeline_graph_of() gives it; null if that is not known.
+    StepGraph(std::vector<StepTask> tasks, std::size_t lanes, TimeRange range,
+              std::shared_ptr<const TaskGraph> graph = nullptr);
+
+    /// In a topological order, which is that of their starts too: a task stands behind all that ended before it began,
+    /// also behind copies that took no time. A task that ran a second time is there twice; its key finds the first one.
+    std::span<const StepTask> tasks() const { return tasks_; }
+    const StepTask& task(StepTaskIndex index) const { return tasks_.at(index); }
+    /// The step of the key is ignored.
+    StepTaskIndex find(const TaskKey& key) const;
+    StepTaskIndex index_of(SliceRef slice) const;
+    /// What the task's data comes from, as far as it ran.
+    std::vector<StepTaskIndex> dependencies(StepTaskIndex index) const;
+    std::vector<StepTaskIndex> dependents(StepTaskIndex index) const;
+    /// The task before it on its lane, or for a copy the copy before it on its link; kNoTask for the first.
+    StepTaskIndex previous(StepTaskIndex index) const { return previous_.at(index); }
+    /// The partition in which the skip of this number ends; nothing if the step does not tell.
+    std::optional<std::int32_t> popping_partition(std::int32_t skip) const;
+    /// The lane that a copy goes to; nothing for other tasks, and where the step does not tell.
+    std::optional<LaneId> receiver(StepTaskIndex copy) const;
+    /// The compute tasks and losses of a lane, by start.
+    std::span<const StepTaskIndex> lane_order(LaneId lane) const;
+    std::size_t num_lanes() const { return lanes_.size(); }
+    /// First forward's start to last backward's end.
+    TimeRange range() const { return range_; }
+
+private:
+    void order();
+    void find_popping_partitions();
+    void find_previous();
+    void find_recompute_start();
+    /// What brings the gradient of the output of the key's partition.
+    StepTaskIndex gradient_for(const TaskKey& key) const;
+    std::optional<std::int32_t> producer_partition(StepTaskIndex skip) const;
+    void link();
+    std::vector<StepTaskIndex> dependencies_by_graph(TaskIndex task) const;
+    std::vector<StepTaskIndex> dependencies_by_key(StepTaskIndex index) const;
+    StepTaskIndex first_of(std::initializer_list<TaskKey> keys) const;
+    StepTaskIndex loss_of(std::int32_t micro_batch) const;
+
+    TimeRange range_;
+    std::shared_ptr<const TaskGraph> graph_;
+    std::int32_t last_partition_ = -1;
+    /// Read off the step too: no recompute began before its gradient was there (RecomputeStart::ordinary).
+    bool recomputes_with_gradient_ = false;
+    std::vector<StepTask> tasks_;
+    std::unordered_map<std::uint64_t, StepTaskIndex> by_key_;  // packed, step 0
+    std::map<std::int32_t, LaneId> lane_of_;                   // by partition
+    std::vector<StepTaskIndex> previous_;
+    std::vector<std::vector<StepTaskIndex>> dependents_;
+    std::vector<std::vector<StepTaskIndex>> lanes_;
+    struct SkipEnds {
+        std::int32_t skip = 0;
+        std::int32_t from = 0;
+        std::int32_t to = 0;
+    };
+    std::vector<SkipEnds> skips_;                       // those whose end is known, by number
+    std::multimap<std::int32_t, std::size_t> stashed_;  // positions in skips_, by partition
+    std::multimap<std::int32_t, std::size_t> popped_;
+};
+
+/// The chain of tasks that made the step as long as it was: from its last task back, each time to whatever ended last
+/// of what the task waited for, data or its lane.
+struct CriticalPath {
+    std::vector<StepTaskIndex> tasks;  ///< from the step's start to its end
+    std::int64_t compute = 0;          ///< ns in forward, recompute, backward and loss
+    std::int64_t copies = 0;           ///< ns in copies, skips and sums over replicas
+    std::int64_t waits = 0;            ///< ns between one's end and the next one's start
+
+    std::int64_t length() const { return compute + copies + waits; }
+};
+CriticalPath critical_path(const StepGraph& tasks);
+}  // namespace pipescope

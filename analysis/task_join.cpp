@@ -1,0 +1,103 @@
+#include "analysis/task_join.h"
+
+#include <tuple>
+#include <unordered_map>
+
+namespace pipescope {
+namespace {
+std::uint64_t packed(TaskKey key) {
+    key.step = 0;
+    return pack(key);
+}
+
+/// Positions by key, of a task that ran twice the first one's.
+std::unordered_map<std::uint64_t, std::size_t> positions_of(std::span<const TaskKey> tasks) {
+    std::unordered_map<std::uint64_t, std::size_t> positions;
+    positions.reserve(tasks.size());
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+        positions.emplace(packed(tasks[i]), i);
+    }
+    return positions;
+}
+
+bool is_outside_the_step(TaskKind kind) {
+    return kind == TaskKind::optimizer || kind == TaskKind::all_reduce;
+}
+
+UnmatchedReason why_not_simulated(TaskKind kind) {
+    return is_outside_the_step(kind) ? UnmatchedReason::outside_the_step
+           : is_copy(kind)           ? UnmatchedReason::copy_not_simulated
+                                     : UnmatchedReason::not_in_the_schedule;
+}
+
+std::vector<TaskKey> keys_of(const StepGraph& tasks) {
+    std::vector<TaskKey> keys;
+    for (const StepTask& task : tasks.tasks()) {
+        keys.push_back(task.key);
+    }
+    return keys;
+}
+}  // namespace
+
+std::string_view describe(UnmatchedReason reason) {
+    switch (reason) {
+        case UnmatchedReason::repeated: return "it ran in this step before; the first one is compared";
+        case UnmatchedReason::outside_the_step:
+            return "it is outside the simulated step, which ends with the last backward";
+        case UnmatchedReason::copy_not_simulated:
+            return "a copy that is not simulated: there its lanes share a device, or no link is given";
+        case UnmatchedReason::not_in_the_schedule:
+            return "the simulated schedule has no such task: it has another balance, another number of micro-batches "
+                   "or another checkpoint mode";
+        case UnmatchedReason::not_recorded: return "it was not recorded in this step";
+        case UnmatchedReason::lost: return "it was not recorded: ranges were lost";
+    }
+    return {};
+}
+
+TaskJoin join_tasks(std::span<const TaskKey> measured, std::span<const TaskKey> simulated, bool lossy) {
+    const auto measured_at = positions_of(measured);
+    const auto simulated_at = positions_of(simulated);
+    TaskJoin join;
+    for (std::size_t i = 0; i < measured.size(); ++i) {
+        const auto twin = simulated_at.find(packed(measured[i]));
+        if (measured_at.at(packed(measured[i])) != i) {
+            join.measured.push_back({i, UnmatchedReason::repeated});
+        } else if (twin == simulated_at.end()) {
+            join.measured.push_back({i, why_not_simulated(measured[i].kind)});
+        } else {
+            join.pairs.push_back({i, twin->second});
+        }
+    }
+    const UnmatchedReason missing = lossy ? UnmatchedReason::lost : UnmatchedReason::not_recorded;
+    for (std::size_t i = 0; i < simulated.size(); ++i) {
+        if (simulated_at.at(packed(simulated[i])) != i) {
+            join.simulated.push_back({i, UnmatchedReason::repeated});
+        } else if (!measured_at.contains(packed(simulated[i]))) {
+            join.simulated.push_back(
+                {i, is_outside_the_step(simulated[i].kind) ? UnmatchedReason::outside_the_step : missing});
+        }
+    }
+    return join;
+}
+
+TaskMatching match_tasks(const StepGraph& measured, const StepGraph& simulated, bool lossy) {
+    const TaskJoin join = join_tasks(keys_of(measured), keys_of(simulated), lossy);
+    TaskMatching matching;
+    for (const TaskJoin::Pair& pair : join.pairs) {
+        const StepTask& task = measured.task(pair.measured);
+        const StepTask& other = simulated.task(pair.simulated);
+        const std::int64_t start = (task.start - measured.range().start) - (other.start - simulated.range().start);
+        const std::int64_t change = task.duration() - other.duration();
+        matching.pairs.push_back({task.slice, other.slice, task.key, start, start + change, change});
+    }
+    for (const auto& [source, tasks, singles] :
+         {std::tuple(Source::measured, &measured, &join.measured), {Source::simulated, &simulated, &join.simulated}}) {
+        for (const TaskJoin::Single& single : *singles) {
+            const StepTask& task = tasks->task(single.task);
+            matching.unmatched.push_back({source, task.slice, task.key, single.reason});
+        }
+    }
+    return matching;
+}
+}  // namespace pipescope

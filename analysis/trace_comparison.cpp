@@ -1,0 +1,125 @@
+#include "analysis/trace_comparison.h"
+
+#include "analysis/replay.h"
+#include "trace/open_trace.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <span>
+#include <utility>
+
+namespace pipescope {
+namespace {
+/// What makes the prediction one of another run, or of another machine.
+std::vector<std::string> prediction_warnings(const Profile& profile, const Simulation& simulation) {
+    std::vector<std::string> warnings;
+    if (profile.estimated) {
+        warnings.emplace_back(
+            "the profile's times are estimated, not measured: the step error is the estimate's; profile without "
+            "--device meta to measure them");
+    }
+    if (simulation.extrapolated) {
+        warnings.emplace_back(
+            "a micro-batch of the run is smaller or larger than every size in the profile, so that its costs are "
+            "extrapolated; profile the sizes that run");
+    }
+    const PipelineOptions& options = simulation.options;
+    int lanes = 0;
+    for (int lane = 0; lane < num_lanes(options); ++lane) {
+        lanes += device_of(options, LaneId{lane}) == "cpu" ? 1 : 0;
+    }
+    const int busy = options.host_cores > 0 ? std::min(lanes, options.host_cores) : lanes;
+    const bool was_measured_here = profile.host_cores > 0 && profile.device == "cpu" && !profile.estimated;
+    if (was_measured_here && busy > profile.co_running_lanes && busy <= profile.host_cores) {
+        warnings.push_back(
+            fmt::format("the profile was taken with {} lane{} busy and the run keeps {} busy, which slow each other "
+                        "down; profile with --co-running {}",
+                        profile.co_running_lanes, profile.co_running_lanes == 1 ? "" : "s", busy, busy));
+    }
+    return warnings;
+}
+
+std::string left_out_warning(std::span<const std::int32_t> steps) {
+    constexpr std::size_t kMostNamed = 5;
+    const std::size_t named = std::min(steps.size(), kMostNamed);
+    return fmt::format(
+        "not compared, since a forward or a backward phase was not recorded, or takes no time: step {}{}",
+        fmt::join(steps.first(named), ", "),
+        steps.size() > named ? fmt::format(" and {} more", steps.size() - named) : "");
+}
+
+[[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why, const OpenedTrace& trace) {
+    const std::string loss = loss_warning(trace.drops);  // the likely reason, where there is one
+    throw TraceFormatError(fmt::format("{} {}{}{}", path.string(), why, loss.empty() ? "" : "; ", loss));
+}
+}  // namespace
+
+RunComparison compare_run(const RecordedRun& run, const Simulation* simulation, MeasuredSteps steps,
+                          const Timeline& measured, const std::vector<MemorySample>& memory) {
+    RunComparison compared;
+    compared.warnings = run.warnings;
+    const auto caution = [&](std::vector<std::string> texts) {
+        for (std::string& text : texts) {
+            compared.warnings.push_back({Severity::caution, std::move(text)});
+        }
+    };
+    if (simulation == nullptr) {
+        compared.why_none = run.why_not_simulated;
+        return compared;
+    }
+    caution(prediction_warnings(*run.profile, *simulation));
+    caution(load_warnings(run.profile->load, run.load));
+    leave_out_halves(measured, steps);
+    compared.comparable = steps.comparable;
+    if (!steps.left_out.empty()) {
+        caution({left_out_warning(steps.left_out)});
+    }
+    if (!steps.why_none.empty()) {
+        compared.why_none = steps.why_none;
+        return compared;
+    }
+    if (steps.cut_off) {
+        compared.warnings.push_back(
+            {Severity::refusal,
+             "the recording was cut off in the only step that it holds: the step may have gone on, and its idle time "
+             "and bubble fractions are not known and not shown; record more steps"});
+    }
+    try {
+        compared.comparison = compare({measured, memory, steps.numbers(), steps.wall_times()}, *simulation);
+    } catch (const Error& error) {
+        compared.why_none = fmt::format("holds a run that cannot be compared: {}", error.what());
+    }
+    return compared;
+}
+
+std::string nothing_measured(TraceOrigin origin) {
+    return fmt::format(
+        "is {} and holds no measured task; there is nothing to compare; record a run with 'pipescope run --trace'",
+        to_string(origin));
+}
+
+TraceComparison compare_trace(const std::filesystem::path& path) {
+    const OpenedTrace trace = open_trace(path, {.tracks = false});
+    if (trace.measured.slices.empty()) {
+        refuse(path, nothing_measured(trace.origin), trace);
+    }
+    RecordedRun run = recorded_run(trace);
+    std::optional<Simulation> simulation = simulate_run(run);
+    RunComparison compared =
+        compare_run(run, simulation ? &*simulation : nullptr, steps_to_compare(run, steps_in_time(trace.measured)),
+                    trace.measured, trace.memory);
+    if (!compared.comparison) {
+        refuse(path, compared.why_none, trace);
+    }
+    Comparison& comparison = *compared.comparison;
+    try {
+        comparison.replay = replay({trace.measured, trace.memory, comparison.steps, {}}, *run.profile, *run.options);
+    } catch (const Error& error) {
+        refuse(path, fmt::format("holds a run that cannot be replayed: {}", error.what()), trace);
+    }
+    return {std::move(*simulation),       std::move(comparison), trace.drops,
+            std::move(compared.warnings), run.profile->load,     run.load};
+}
+}  // namespace pipescope

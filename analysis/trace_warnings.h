@@ -1,0 +1,49 @@
+#pragma once
+
+#include "schedule/machine_load.h"
+#include "trace/opened_trace.h"
+
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pipescope {
+/// How far a warning reaches.
+enum class Severity {
+    caution,  ///< every figure is shown; some are less sure than they look
+    refusal,  ///< idle time is not known: measured bubble fractions are refused
+};
+
+/// A sentence that readers of a trace's figures must know. Commands and viewer show the same ones.
+struct TraceWarning {
+    Severity severity = Severity::caution;
+    std::string text;
+
+    friend bool operator==(const TraceWarning&, const TraceWarning&) = default;
+};
+
+std::vector<std::string> texts_of(std::span<const TraceWarning> warnings);
+/// Whether any of them refuses measured bubble fractions.
+bool refuse_bubbles(std::span<const TraceWarning> warnings);
+
+/// Records that were lost, a refusal for each source; empty if none were.
+std::vector<TraceWarning> loss_warnings(const std::vector<DropRecord>& drops);
+/// The same sentences in one line.
+std::string loss_warning(const std::vector<DropRecord>& drops);
+/// Losses, then a recording that was not closed, then diagnostic_warnings(). Empty for a trace that can be trusted.
+std::vector<TraceWarning> trace_warnings(const OpenedTrace& trace);
+/// Warnings and errors of the recording itself, "source: text" each.
+std::vector<std::string> diagnostic_warnings(const std::vector<DiagnosticRecord>& diagnostics);
+/// What trace_warnings() says of a recording that was not closed: one that still runs, too.
+inline constexpr std::string_view kNotClosed =
+    "the recording was not closed: it still runs, was killed, or could not be written to its end; what is missing is "
+    "not known; 'pipescope recover' makes it one plain file";
+
+/// A sentence if a notable share of the cores was taken while `what` ("the profile was taken"); else nothing.
+std::vector<std::string> load_warnings(const std::optional<MachineLoad>& load, std::string_view what);
+/// The same for a profile and the run it predicts, and a sentence if the two differ notably.
+std::vector<std::string> load_warnings(const std::optional<MachineLoad>& profile,
+                                       const std::optional<MachineLoad>& run);
+}  // namespace pipescope

@@ -1,0 +1,58 @@
+#include "analysis/trace_warnings.h"
+
+#include <gmock/gmock.h>
+
+namespace pipescope {
+namespace {
+using testing::AllOf;
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::Not;
+using testing::StartsWith;
+
+TEST(LoadWarnings, NameWhatTookMoreThanATwentieth) {
+    using testing::IsEmpty;
+    EXPECT_THAT(load_warnings(std::nullopt, "x"), IsEmpty());
+    EXPECT_THAT(load_warnings(MachineLoad{0.05, 0.05, 1}, "x"), IsEmpty());
+    EXPECT_THAT(load_warnings(MachineLoad{0.12, 0, {}}, "the profile was taken"),
+                ElementsAre(HasSubstr("other processes took 12.00 % of the cores' time while the profile was taken")));
+    EXPECT_THAT(load_warnings(MachineLoad{0, 0.08, {}}, "x"),
+                ElementsAre(HasSubstr("the host of this virtual machine took 8.00 %")));
+}
+
+TEST(LoadWarnings, SayWhereProfileAndRunDiffer) {
+    using testing::IsEmpty;
+    using testing::SizeIs;
+    const MachineLoad quiet{0.01, 0.02, {}};
+    const MachineLoad busy{0.2, 0, {}};
+    EXPECT_THAT(load_warnings(quiet, quiet), IsEmpty());
+    EXPECT_THAT(load_warnings(busy, busy), SizeIs(2));
+    EXPECT_THAT(load_warnings(quiet, std::nullopt), IsEmpty());
+    EXPECT_THAT(load_warnings(quiet, busy),
+                ElementsAre(HasSubstr("while the run was recorded"),
+                            HasSubstr("3.00 % of the cores' time was taken while the profile was measured, and 20.00 % "
+                                      "during the run")));
+}
+
+TEST(LossWarning, TellsHowManyRangesWereLostAndIsSilentWhereNoneWere) {
+    EXPECT_EQ(loss_warning({{"nvtx", 7, 100, 0, 2, 1}}), "");
+    EXPECT_THAT(loss_warning({{"nvtx", 7, 100, 3, 0, 0}, {"nvtx", 8, 50, 0, 0, 1}}),
+                AllOf(HasSubstr("lost 3 of 154 ranges, on 1 of 2 threads"), HasSubstr("not shown")));
+}
+
+// Each source loses something else, and wants another remedy.
+TEST(LossWarning, TellsWhatOfTheDeviceAndOfTheFileIsMissing) {
+    const std::vector<DropRecord> drops{
+        {"nvtx", 7, 100, 3, 0, 0}, {"cupti", 7, 1000, 40, 0, 0}, {"trace", 0, 0, 500, 0, 0}};
+    const auto warnings = loss_warnings(drops);
+    ASSERT_EQ(warnings.size(), 3u);
+    EXPECT_TRUE(refuse_bubbles(warnings));
+    EXPECT_FALSE(refuse_bubbles(std::vector<TraceWarning>{{Severity::caution, "x"}}));
+    EXPECT_THAT(warnings[0].text, HasSubstr("lost 3 of 103 ranges, on 1 of 1 threads"));
+    EXPECT_THAT(warnings[1].text, StartsWith("CUPTI lost 40 records of device work: "));
+    EXPECT_THAT(warnings[2].text, StartsWith("500 rows could not be written: "));
+    const std::string device_only = loss_warning({{"nvtx", 7, 100, 0, 0, 0}, {"cupti", 7, 1000, 40, 0, 0}});
+    EXPECT_THAT(device_only, AllOf(StartsWith("CUPTI lost 40 records"), Not(HasSubstr("PIPESCOPE_RING_ENTRIES"))));
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,234 @@
+// `pipescope compare` and the viewer say the same of one file, however odd it is: the same figures, the same warnings,
+// or the same reason why there is nothing to compare.
+#include "analysis/trace_comparison.h"
+#include "balance/profile_file.h"
+#include "cli/reports.h"
+#include "gui/document/document_loader.h"
+#include "tests/gui/sample_trace.h"
+#include "tests/gui/window/nsys_export.h"
+#include "trace/chrome_export.h"
+#include "trace/open_trace.h"
+#include "trace/trace_writer.h"
+
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <fstream>
+#include <functional>
+#include <ostream>
+
+namespace pipescope {
+namespace {
+using testing::HasSubstr;
+using Steps = std::vector<std::int32_t>;
+namespace fs = std::filesystem;
+
+/// A file and what must be said of it.
+struct OddFile {
+    std::string name;
+    std::function<void(const fs::path&)> write;
+    Steps steps = {};          ///< compared; none: refused
+    std::string says = {};     ///< in a warning, or in the refusal
+    bool bubble_known = true;  ///< while there are steps
+
+    friend std::ostream& operator<<(std::ostream& out, const OddFile& file) { return out << file.name; }
+};
+
+/// The sample run, whose step 0 is warm-up, and then changed.
+std::function<void(const fs::path&)> sample(const std::string& sql = {}, const SampleRun& run = {}) {
+    return [=](const fs::path& path) {
+        writeSampleTrace(path, run);
+        SQLite::Database(path.string(), SQLite::OPEN_READWRITE).exec(sql);
+    };
+}
+
+/// The sample run with another profile.
+std::function<void(const fs::path&)> with_profile(const std::function<void(Profile&)>& change) {
+    return [=](const fs::path& path) {
+        writeSampleTrace(path);
+        Profile profile = sampleProfile({});
+        change(profile);
+        SQLite::Database db(path.string(), SQLite::OPEN_READWRITE);
+        SQLite::Statement update(db, "UPDATE PIPESCOPE_PROFILE SET profile = ?");
+        update.bind(1, to_json(profile));
+        update.exec();
+    };
+}
+
+/// A pipeline whose simulated step takes 0 ns.
+void write_without_costs(const fs::path& path) {
+    with_profile([](Profile& profile) {
+        for (LayerProfile& layer : profile.layers) {
+            for (auto* times : {&layer.forward_ns, &layer.recompute_ns, &layer.backward_ns}) {
+                times->assign(times->size(), 0);
+            }
+        }
+        profile.loss_ns.assign(profile.loss_ns.size(), 0);
+    })(path);
+    PipelineOptions options = sampleOptions({});
+    options.link = {};
+    SQLite::Database db(path.string(), SQLite::OPEN_READWRITE);
+    SQLite::Statement update(db, "UPDATE PIPESCOPE_RUN SET value = ? WHERE key = 'configuration'");
+    update.bind(1, to_json(options));
+    update.exec();
+}
+
+std::function<void(const fs::path&)> text(const std::string& content) {
+    return [=](const fs::path& path) { std::ofstream(path, std::ios::binary) << content; };
+}
+
+void write_chrome_export(const fs::path& path) {
+    const fs::path trace = path.string() + ".sqlite";
+    writeSampleTrace(trace);
+    std::ofstream out(path);
+    export_chrome(open_trace(trace), out);
+}
+
+/// What recording a program beside PipeScope gives: ranges of somebody's NVTX domain, and no task.
+void write_foreign_ranges(const fs::path& path) {
+    TraceWriter writer(path, IfExists::replace);
+    NvtxRecord range;
+    range.text = "read a batch";
+    range.start = 2000;
+    range.end = 9000;
+    range.global_tid = 9;
+    writer.add_range(range);
+    writer.close();
+}
+
+void write_nsys_export(const fs::path& path) {
+    fs::copy_file(writeNsysExport("nsys_of_" + path.filename().string()), path, fs::copy_options::overwrite_existing);
+}
+
+const std::string kKilled = "DELETE FROM PIPESCOPE_RUN WHERE key = 'closed';";
+const std::string kSilent = "DELETE FROM PIPESCOPE_STEP;";
+const std::string kLose =
+    "INSERT INTO PIPESCOPE_DROPS (source, thread, recorded, dropped, truncated, openAtExit) VALUES ";
+const std::string kWithoutTime = "UPDATE PIPESCOPE_TASK SET end = start";
+const std::string kAtOnce = "UPDATE PIPESCOPE_TASK SET start = 1000, end = 1000";
+
+const std::vector<OddFile> kFiles{
+    {"Whole", sample(), {1, 2}},
+    {"OneStep", sample("DELETE FROM PIPESCOPE_STEP WHERE step = 2; DELETE FROM PIPESCOPE_TASK WHERE step = 2"), {1}},
+    {"WarmUpOnly", sample("UPDATE PIPESCOPE_STEP SET warmup = 1"), {}, "holds warm-up steps only"},
+    {"KilledAfterTheWarmUp",
+     sample(kKilled + "DELETE FROM PIPESCOPE_STEP WHERE step > 0"),
+     {},
+     "holds warm-up steps only"},
+    {"Killed",
+     sample(kKilled + "DELETE FROM PIPESCOPE_STEP WHERE step = 2; DELETE FROM PIPESCOPE_TASK WHERE step = 2 "
+                      "AND kind = 'backward' AND partition = 0"),
+     {1},
+     "was not closed"},
+    {"SilentLoop", sample(kSilent), {0, 1, 2}},
+    {"SilentLoopKilled", sample(kSilent + kKilled), {0, 1}, "was not closed"},
+    {"SilentLoopKilledInItsOnlyStep",
+     sample(kSilent + kKilled + "DELETE FROM PIPESCOPE_TASK WHERE step < 2"),
+     {2},
+     "was cut off in the only step",
+     false},
+    {"LossyRings",
+     sample(kLose + "('nvtx', 1, 100, 7, 0, 0), ('nvtx', 2, 50, 0, 0, 0)"),
+     {1, 2},
+     "lost 7 of 157",
+     false},
+    {"LostDeviceRecords", sample(kLose + "('cupti', 1, 100, 7, 0, 0)"), {1, 2}, "CUPTI lost 7 records", false},
+    {"LostRows", sample(kLose + "('trace', 0, 0, 9, 0, 0)"), {1, 2}, "9 rows could not be written", false},
+    {"TruncatedAndOpenRanges", sample(kLose + "('nvtx', 1, 100, 0, 3, 2)"), {1, 2}},
+    {"Diagnostics",
+     sample("INSERT INTO PIPESCOPE_DIAGNOSTIC (severity, source, text) VALUES ('info', 'nvtx', 'all is well'), "
+            "('warning', 'cupti', 'no device'), ('error', 'memory', 'no samples')"),
+     {1, 2},
+     "memory: no samples"},
+    {"NoForwardInAStep", sample("DELETE FROM PIPESCOPE_TASK WHERE step = 1 AND kind = 'forward'"), {2}, "step 1"},
+    {"NoTaskInAStep", sample("DELETE FROM PIPESCOPE_TASK WHERE step = 1"), {2}, "step 1"},
+    {"NoBackwardInAnyStep", sample("DELETE FROM PIPESCOPE_TASK WHERE kind = 'backward'"), {}, "holds no whole step"},
+    {"TasksWithoutTime", sample(kWithoutTime), {1, 2}},
+    {"StepsWithoutTime", sample(kAtOnce), {}, "holds no whole step"},
+    {"StepsWithoutTimeAndASilentLoop", sample(kSilent + kAtOnce), {}, "holds no whole step"},
+    {"AStepWithoutTime", sample(kAtOnce + " WHERE step = 1"), {2}, "step 1"},
+    {"ForwardsWithoutTime", sample(kWithoutTime + " WHERE kind = 'forward'"), {1, 2}},
+    {"TasksWithoutATwin",
+     sample("DELETE FROM PIPESCOPE_TASK WHERE step = 1 AND kind = 'forward' AND microBatch = 2;"
+            "UPDATE PIPESCOPE_TASK SET partition = 7 WHERE step = 2 AND kind = 'recompute' AND microBatch = 1;"
+            "INSERT INTO PIPESCOPE_TASK (step, kind, partition, microBatch, lane, start, end, source, bytes) "
+            "SELECT step, kind, partition, microBatch, lane, start + 7, end + 7, source, 0 FROM "
+            "PIPESCOPE_TASK WHERE step = 2 AND kind = 'backward' AND microBatch = 1;"
+            "INSERT INTO PIPESCOPE_TASK (step, kind, partition, lane, start, end, source, bytes) SELECT step, "
+            "'optimizer', partition, lane, end, end + 9, source, 0 FROM PIPESCOPE_TASK WHERE kind = 'backward' AND "
+            "microBatch = 0"),
+     {1, 2}},
+    {"MoreLanesThanNamed", sample("UPDATE PIPESCOPE_RUN SET value = '[]' WHERE key = 'lanes'"), {1, 2}},
+    {"StepsOutOfOrder",
+     sample(kSilent + kKilled + "UPDATE PIPESCOPE_TASK SET step = 9 - step"),
+     {9, 8},
+     "was not closed"},
+    {"NoWallTimes", sample("UPDATE PIPESCOPE_STEP SET wallStart = 0, wallEnd = 0"), {1, 2}},
+    {"NoMemory", sample("DELETE FROM PIPESCOPE_MEMORY"), {1, 2}},
+    {"NoMemoryHeld", sample("UPDATE PIPESCOPE_MEMORY SET allocated = 0, peak = 0 WHERE lane = 0"), {1, 2}},
+    {"NoProfile", sample("DELETE FROM PIPESCOPE_PROFILE"), {}, "holds no profile"},
+    {"BadProfile", sample("UPDATE PIPESCOPE_PROFILE SET profile = '{\"layers\": 3}'"), {}, "cannot be simulated"},
+    {"NoConfiguration",
+     sample("DELETE FROM PIPESCOPE_RUN WHERE key = 'configuration'"),
+     {},
+     "does not say what was run"},
+    {"ConfigurationOfAnotherModel",
+     with_profile([](Profile& profile) { profile.layers.pop_back(); }),
+     {},
+     "cannot be simulated"},
+    {"LayersThatTakeNoTime", write_without_costs, {}, "cannot be compared"},
+    {"EstimatedProfile", with_profile([](Profile& profile) { profile.estimated = true; }), {1, 2}, "are estimated"},
+    {"BusyMachine",
+     sample(R"(INSERT INTO PIPESCOPE_RUN VALUES ('load', '{"others": 0.5, "stolen": 0}'))"),
+     {1, 2},
+     "other processes took 50.00 %"},
+    {"SimulatedTasksOnly", sample("UPDATE PIPESCOPE_TASK SET source = 'simulated'"), {}, "holds no measured task"},
+    {"ForeignRanges", write_foreign_ranges, {}, "holds no measured task"},
+    {"NsysExport", write_nsys_export, {}, "holds no profile"},
+    {"ChromeExport", write_chrome_export, {1, 2}},
+    {"Kineto",
+     text(R"({"schemaVersion": 1, "deviceProperties": [], "traceEvents": [
+        {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 2, "ts": 10, "dur": 30}]})"),
+     {},
+     "a trace of PyTorch's profiler and holds no measured task"},
+    {"BareProfile", text(to_json(sampleProfile({}))), {}, "is a profile and holds no measured task"}};
+
+class SameAnswers : public testing::TestWithParam<OddFile> {};
+
+TEST_P(SameAnswers, OfCompareAndTheViewer) {
+    const OddFile& file = GetParam();
+    const fs::path path = temporaryPath("odd_" + file.name);
+    file.write(path);
+    const auto document = loadTrace(QString::fromStdString(path.string()));
+    std::optional<TraceComparison> compared;
+    std::string refusal;
+    try {
+        compared = compare_trace(path);
+    } catch (const TraceFormatError& error) {
+        refusal = error.what();
+    }
+    ASSERT_EQ(compared.has_value(), document->comparison.has_value()) << refusal << document->whyNotCompared;
+    ASSERT_EQ(compared ? compared->comparison.steps : Steps{}, file.steps) << refusal;
+    if (!compared) {
+        EXPECT_THAT(refusal, HasSubstr(file.says));
+        EXPECT_FALSE(document->whyNotCompared.empty());
+        EXPECT_THAT(refusal, testing::StartsWith(path.string() + " " + document->whyNotCompared));
+        return;
+    }
+    EXPECT_EQ(document->whyNotCompared, "");
+    EXPECT_EQ(texts_of(compared->warnings).empty(), file.says.empty());
+    EXPECT_THAT(testing::PrintToString(texts_of(compared->warnings)), HasSubstr(file.says));
+    EXPECT_EQ(compared->lossy(), !file.bubble_known);
+    EXPECT_EQ(document->whyNoBubble().isEmpty(), file.bubble_known);
+    // The viewer does not replay, and tells what was recorded in its report.
+    compared->comparison.replay.reset();
+    const TraceComparison viewed{*document->simulation, *document->comparison,       compared->drops,
+                                 document->warnings,    document->run.profile->load, document->run.load};
+    EXPECT_EQ(dump(comparison_json(viewed)), dump(comparison_json(*compared)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Odd, SameAnswers, testing::ValuesIn(kFiles), [](const auto& test) { return test.param.name; });
+}  // namespace
+}  // namespace pipescope

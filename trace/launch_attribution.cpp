@@ -1,0 +1,121 @@
+#include "trace/launch_attribution.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+namespace pipescope {
+namespace {
+/// Tasks that follow or contain each other, as those of one thread do; asked which one ran at a moment.
+class TasksInTime {
+public:
+    void add(std::size_t task, std::int64_t start, std::int64_t end) { spans_.push_back({task, start, end}); }
+
+    void sort() {
+        std::stable_sort(spans_.begin(), spans_.end(), [](const Span& a, const Span& b) { return a.start < b.start; });
+        std::int64_t last_end = 0;
+        for (const Span& span : spans_) {
+            last_end = last_ends_.empty() ? span.end : std::max(last_end, span.end);
+            last_ends_.push_back(last_end);
+        }
+    }
+    /// The innermost, or nothing.
+    std::optional<std::size_t> at(std::int64_t time) const {
+        const auto after = std::upper_bound(spans_.begin(), spans_.end(), time,
+                                            [](std::int64_t t, const Span& span) { return t < span.start; });
+        for (auto k = static_cast<std::size_t>(after - spans_.begin()); k > 0 && last_ends_[k - 1] >= time; --k) {
+            if (spans_[k - 1].end >= time) {
+                return spans_[k - 1].task;
+            }
+        }
+        return std::nullopt;
+    }
+
+private:
+    struct Span {
+        std::size_t task = 0;
+        std::int64_t start = 0;
+        std::int64_t end = 0;
+    };
+    std::vector<Span> spans_;
+    std::vector<std::int64_t> last_ends_;  // latest end up to here: where to stop looking
+};
+
+using Lanes = std::map<std::size_t, std::vector<std::int64_t>>;  // by stream
+
+Lanes lanes_of_streams(std::span<const LaunchingTask> tasks, std::span<const LaunchedWork> work,
+                       std::span<const Attribution> found) {
+    std::map<std::size_t, std::map<std::int64_t, std::int64_t>> votes;
+    std::map<std::size_t, std::int64_t> all;
+    for (std::size_t k = 0; k < work.size(); ++k) {
+        if (found[k].task && tasks[*found[k].task].lane >= 0) {
+            ++votes[work[k].stream][tasks[*found[k].task].lane];
+            ++all[work[k].stream];
+        }
+    }
+    constexpr std::int64_t kLeastPart = 10;
+    Lanes lanes;
+    for (const auto& [stream, counts] : votes) {
+        for (const auto& [lane, count] : counts) {
+            if (count * kLeastPart >= all[stream]) {
+                lanes[stream].push_back(lane);
+            }
+        }
+    }
+    return lanes;
+}
+
+/// The task that ran on one of the lanes; nothing if none did, or several.
+std::optional<std::size_t> only_task(const std::vector<std::int64_t>& lanes,
+                                     const std::map<std::int64_t, TasksInTime>& of_lane, std::int64_t time) {
+    std::optional<std::size_t> found;
+    for (const std::int64_t lane : lanes) {
+        const auto tasks = of_lane.find(lane);
+        const std::optional<std::size_t> task = tasks != of_lane.end() ? tasks->second.at(time) : std::nullopt;
+        if (task && found) {
+            return std::nullopt;
+        }
+        found = task ? task : found;
+    }
+    return found;
+}
+}  // namespace
+
+std::vector<Attribution> attribute_launches(std::span<const LaunchingTask> tasks, std::span<const LaunchedWork> work) {
+    std::map<std::size_t, TasksInTime> of_thread;
+    std::map<std::int64_t, TasksInTime> of_lane;
+    for (std::size_t k = 0; k < tasks.size(); ++k) {
+        of_thread[tasks[k].thread].add(k, tasks[k].start, tasks[k].end);
+        if (tasks[k].lane >= 0 && tasks[k].computes) {
+            of_lane[tasks[k].lane].add(k, tasks[k].start, tasks[k].end);
+        }
+    }
+    std::for_each(of_thread.begin(), of_thread.end(), [](auto& each) { each.second.sort(); });
+    std::for_each(of_lane.begin(), of_lane.end(), [](auto& each) { each.second.sort(); });
+    std::vector<Attribution> found(work.size());
+    for (std::size_t k = 0; k < work.size(); ++k) {
+        if (const auto thread = of_thread.find(work[k].thread); thread != of_thread.end()) {
+            found[k].task = thread->second.at(work[k].launch);
+        }
+    }
+    const Lanes lanes = lanes_of_streams(tasks, work, found);
+    for (std::size_t k = 0; k < work.size(); ++k) {
+        const auto of_stream = lanes.find(work[k].stream);
+        if (!found[k].task && of_stream != lanes.end()) {
+            found[k].task = only_task(of_stream->second, of_lane, work[k].launch);
+            found[k].by_stream = found[k].task.has_value();
+        }
+    }
+    return found;
+}
+
+void TaskWorkSum::add(bool is_kernel, std::int64_t from, std::int64_t to, std::int64_t launch) {
+    if (kernels + copies == 0) {
+        start = end = from;
+        launch_delay = from - launch;
+    }
+    ++(is_kernel ? kernels : copies);
+    busy += std::max<std::int64_t>(0, to - std::max(from, end));
+    end = std::max(end, to);
+}
+}  // namespace pipescope
