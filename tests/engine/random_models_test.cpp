@@ -128,7 +128,7 @@ Caller random_caller(Choice& choice, const RandomModel& model, std::int64_t batc
         if (kinds.size() > 1 && kinds[1] == Kind::index) {
             input.push_back(index);
         } else if (kinds.size() > 1) {
-            input.push_back(kinds[0] == Kind::index || how == 2 ? leaves[0].detach() * 2
+            input.push_back(kinds[0] == Kind::index || how == 2 ? leaves[0].detach().expand({batch, 3, 3}) * 2
                             : second == 0                       ? input[0]
                             : second == 1                       ? leaves[1]
                                                                 : input[0].detach() * 2);
@@ -380,7 +380,7 @@ private:
 
     /// A forward without gradients, which is no step.
     void compare_values() {
-        if (!choice_.once_in(4)) {
+        if (case_.model.changes_inputs || !choice_.once_in(4)) {  // torch may refuse such a model
             return;
         }
         const at::NoGradGuard no_grad;
