@@ -134,7 +134,7 @@ void simulate_scenario(benchmark::State& state) {
     const auto document = documentOf(static_cast<int>(state.range(0)), static_cast<int>(state.range(1)));
     const Scenario scenario = *recordedScenario(*document);
     for (auto _ : state) {
-        benchmark::DoNotOptimize(simulateScenario(*document->profile, scenario).timeline.get());
+        benchmark::DoNotOptimize(simulateScenario(*document->run.profile, scenario).timeline.get());
     }
 }
 BENCHMARK(simulate_scenario)->Args({8, 32})->Unit(benchmark::kMillisecond);

@@ -2,6 +2,7 @@
 #include "cli/commands.h"
 #include "cli/pipeline_flags.h"
 #include "cli/program.h"
+#include "cli/reports.h"
 
 #include <nlohmann/json.hpp>
 

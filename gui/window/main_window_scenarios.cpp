@@ -64,7 +64,7 @@ ScenarioTools* MainWindow::scenarioTools() {
     undo_->addStack(&tools->model().undoStack());
     connect(tools, &ScenarioTools::pinned, this, [this] { bringUp(*pinsDock_); });
     connect(tools, &ScenarioTools::opened, this, [this] { bringUp(*whatIfDock_); });
-    if (!current->recorded()->measured && current->recorded()->profile) {
+    if (!current->recorded()->measured && current->recorded()->run.profile) {
         whatIfDock_->show();  // a bare profile is for what-if scenarios
     }
     return tools;

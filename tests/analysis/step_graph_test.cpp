@@ -234,11 +234,11 @@ TEST(BubbleCauses, NameASlowerLaneAndTheLoss) {
     // Lane 0 takes 100 for each forward and never pauses, lane 1 only 30: it waits for a slower lane. Lane 0's backward
     // of the last micro-batch can only follow lane 1's; its recompute waits for the loss.
     const Timeline timeline =
-        (timeline_of(2, {slice(TaskKind::forward, 0, 0, 0, 100), slice(TaskKind::forward, 0, 1, 100, 200),
-                         slice(TaskKind::forward, 1, 0, 100, 130), slice(TaskKind::forward, 1, 1, 200, 230),
-                         slice(TaskKind::loss, 1, -1, 230, 250), slice(TaskKind::recompute, 0, 0, 250, 350),
-                         slice(TaskKind::backward, 1, 1, 250, 310), slice(TaskKind::backward, 1, 0, 310, 370),
-                         slice(TaskKind::backward, 0, 0, 370, 570)});
+        timeline_of(2, {slice(TaskKind::forward, 0, 0, 0, 100), slice(TaskKind::forward, 0, 1, 100, 200),
+                        slice(TaskKind::forward, 1, 0, 100, 130), slice(TaskKind::forward, 1, 1, 200, 230),
+                        slice(TaskKind::loss, 1, -1, 230, 250), slice(TaskKind::recompute, 0, 0, 250, 350),
+                        slice(TaskKind::backward, 1, 1, 250, 310), slice(TaskKind::backward, 1, 0, 310, 370),
+                        slice(TaskKind::backward, 0, 0, 370, 570)});
     const StepGraph tasks = tasks_of_step(timeline, 0);
     std::map<std::pair<std::int64_t, std::int64_t>, BubbleCause> causes;
     for (const BubblePiece& piece : bubble_pieces(tasks)) {
