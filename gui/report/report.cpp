@@ -29,10 +29,10 @@ QString number(std::int64_t value) {
     return QLocale().toString(static_cast<qlonglong>(value));
 }
 
-/// Why no bubble fraction is told of the steps that were compared; empty if it is.
+/// Reason to withhold the bubble fraction of the compared steps; empty if it is known.
 QString refusal(const TraceDocument& document) {
     const QString why = document.whyNoBubble();
-    return why.isEmpty() ? why : tr("refused: %1").arg(why);
+    return why.isEmpty() ? why : tr("not shown: %1").arg(why);
 }
 
 QString modelOf(const TraceDocument& document) {
@@ -63,7 +63,7 @@ ReportTable totals(const TraceDocument& document) {
     ReportTable table{
         tr("Measured and simulated"), {tr("Figure"), tr("Measured"), tr("Simulated"), tr("Difference")}, {}, {}};
     if (!document.comparison) {
-        table.note = tr("There are no two timelines to compare.");
+        table.note = tr("The file does not have two timelines to compare.");
         return table;
     }
     const Comparison& found = *document.comparison;
@@ -77,16 +77,16 @@ ReportTable totals(const TraceDocument& document) {
                           refused.isEmpty() ? formatShare(judged.measured_bubble) : refused,
                           formatShare(judged.simulated_bubble), refused.isEmpty() ? points : kUnknown});
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
-    table.rows.push_back({tr("Whole step with the host's part"), orUnknown(found.measured_wall_step_time, duration),
-                          kUnknown, kUnknown});
+    table.rows.push_back(
+        {tr("Whole step, host included"), orUnknown(found.measured_wall_step_time, duration), kUnknown, kUnknown});
     table.rows.push_back({tr("Tasks with a twin"), number(found.tasks_matched), number(found.tasks_matched), kUnknown});
     table.rows.push_back(
-        {tr("Tasks without (the optimizer aside)"), number(found.tasks_unmatched), kUnknown, kUnknown});
+        {tr("Tasks without a twin (except the optimizer)"), number(found.tasks_unmatched), kUnknown, kUnknown});
     table.note = found.steps.size() < document.comparableSteps
-                     ? tr("Medians over %1 of %2 steps, evenly chosen; warm-up is left out.")
+                     ? tr("Medians over %1 of %2 steps, evenly chosen, without warm-up.")
                            .arg(found.steps.size())
                            .arg(document.comparableSteps)
-                     : tr("Medians over %1 steps; warm-up is left out.").arg(found.steps.size());
+                     : tr("Medians over %1 steps, without warm-up.").arg(found.steps.size());
     return table;
 }
 
@@ -161,7 +161,7 @@ Report makeReport(const TraceDocument& document, std::int32_t step) {
             facts(tr("Diagnostics"), {tr("Severity"), tr("Source"), tr("What")}, run.diagnostics, {}));
     }
     report.tables.push_back(facts(tr("Environment"), {tr("Property"), tr("Value")}, run.environment,
-                                  tr("The file does not tell where it was recorded.")));
+                                  tr("The file does not say where it was recorded.")));
     return report;
 }
 }  // namespace pipescope

@@ -50,7 +50,7 @@ TEST(Report, RefusesBubbleFiguresOfALossyTraceAndWarns) {
     EXPECT_TRUE(report.warnings[0].contains(QStringLiteral("17")));
     const QString html = QString::fromUtf8(reportHtml(report));
     EXPECT_TRUE(html.contains(QStringLiteral("class=\"warning\"")));
-    EXPECT_TRUE(html.contains(QStringLiteral("refused: ranges were lost")));
+    EXPECT_TRUE(html.contains(QStringLiteral("not shown: ranges were lost")));
     for (const ReportTable& table : report.tables) {
         for (const QStringList& row : table.rows) {
             if (row[0] == QStringLiteral("Bubble fraction")) {
@@ -137,7 +137,7 @@ TEST(Report, TellsInThePdfWhatItTellsInTheHtmlOnOnePage) {
         };
         for (const char* wanted :
              {"Configuration", "except_last", "Measured and simulated", "Step time, median", "Bubble fraction",
-              "refused: ranges were lost", "the recorder lost 17 of", "Lanes in step 1",
+              "not shown: ranges were lost", "the recorder lost 17 of", "Lanes in step 1",
               "Tasks whose durations differ most", "Losses", "nvtx", "Environment", "Abacus 9000"}) {
             tells(QString::fromUtf8(wanted));
         }
