@@ -180,7 +180,7 @@ TEST(ComparisonReport, RefusesBubbleFiguresWhereRangesWereLost) {
     EXPECT_EQ(object.at("drops").at(0).at("dropped"), 3);
     EXPECT_THAT(object.at("refused"),
                 ElementsAre("measured_bubble_fraction", "measured_bubble_mean", "lanes.measured_bubble_fraction"));
-    EXPECT_THAT(comparison_text(compared), StartsWith("warning: the recorder lost 3 of 103 ranges\n"));
+    EXPECT_THAT(comparison_text(compared), StartsWith("warning: the recorder lost 3 of 103 ranges, on 1 of 1 threads"));
     EXPECT_THAT(comparison_text(compared), ContainsRegex("bubble fraction +lost"));
 }
 

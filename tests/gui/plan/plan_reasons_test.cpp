@@ -35,7 +35,7 @@ Plan handmade() {
 TEST(PlanReasons, TellWhyEachIsOrIsNotOneToTake) {
     const std::vector<QString> reasons = planReasons(handmade());
     ASSERT_EQ(reasons.size(), 4U);
-    EXPECT_TRUE(reasons[0].contains(QStringLiteral("quickest")));
+    EXPECT_TRUE(reasons[0].contains(QStringLiteral("fastest")));
     EXPECT_TRUE(reasons[1].contains(QStringLiteral("dominated by 1")));
     EXPECT_TRUE(reasons[1].contains(QStringLiteral("+25.0")));
     EXPECT_TRUE(reasons[2].contains(QStringLiteral("2 lanes instead of 4")));

@@ -3,6 +3,7 @@
 #include "gui/style/pattern.h"
 #include "gui/timeline/compare_mode.h"
 #include "gui/timeline/minimap.h"
+#include "gui/timeline/step_spans.h"
 #include "gui/timeline/timeline_view.h"
 #include "schedule/error.h"
 
