@@ -153,7 +153,7 @@ TEST_F(TapeRecordingTest, RecordsTheBackwardOfAGatheredLossWhereItDiffers) {
     ModelSpec model;
     model.layers = {functional([](at::Tensor x) { return torch::tanh(x); }),
                     functional([](at::Tensor x) { return x + torch::tanh(x); })};
-    model.loss = [](const Tensors& output, const Tensors&) { return output[0].sum(); };
+    model.loss = [](const Tensors& output, const Tensors&) { return (output[0] * output[0]).sum(); };
     LayerChain chain(model, 0);
     const Activation at{{torch::randn({10, 10}).requires_grad_()}, {}};
     record_tapes(chain, {at, at});  // what torch allocates once in a process is none of the layer's
