@@ -241,13 +241,16 @@ private:
 
     /// Takes the gradients that the layers above leave: what is transposed or expanded, a layer may copy; to one that
     /// shares its storage nothing is added in place; and what got none gets none. Of outputs, then of stashed skips.
-    Tensors from_above(Tensors gradients, std::size_t outputs) const {
+    Tensors from_above(Tensors gradients, std::size_t outputs) {
         if (gradients_ == nullptr) {
             return gradients;
         }
-        const auto take = [](at::Tensor& gradient, at::Tensor left) {
+        const auto take = [this](at::Tensor& gradient, at::Tensor left) {
             const bool fits = left.defined() && gradient.defined() && left.sizes() == gradient.sizes() &&
                               left.scalar_type() == gradient.scalar_type();
+            if (fits && log_.block_of(left) == 0) {  // of another log, as on an accelerator: its layout is what counts
+                left = left.clone();
+            }
             gradient = fits || !left.defined() ? std::move(left) : gradient;
         };
         Tensors above = std::exchange(gradients_->tensors, {});

@@ -118,7 +118,7 @@ TEST_F(KernelRows, TellWhatTheyAreAndLeadToTheirTask) {
     QHelpEvent help(QEvent::ToolTip, add, view_.viewport()->mapToGlobal(add));
     QCoreApplication::sendEvent(view_.viewport(), &help);
     const QString text = QToolTip::text().replace(QChar(QChar::Nbsp), QLatin1Char(' '));
-    for (const char* part : {"<b>add</b>", "4.000 µs", "began 3.000 µs after its launch", "forward of micro-batch 0",
+    for (const char* part : {"<b>add</b>", "4.000 µs", "started 3.000 µs after its launch", "forward of micro-batch 0",
                              "kernels 2", "busy 8.000 µs of 8.000 µs", "launch delay 3.000 µs"}) {
         EXPECT_TRUE(text.contains(QString::fromUtf8(part))) << part << " in " << text.toStdString();
     }
