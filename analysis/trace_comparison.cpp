@@ -1,6 +1,7 @@
 #include "analysis/trace_comparison.h"
 
 #include "analysis/replay.h"
+#include "simulator/pipeline_defaults.h"
 #include "trace/open_trace.h"
 
 #include <fmt/format.h>
@@ -31,8 +32,7 @@ std::vector<std::string> prediction_warnings(const Profile& profile, const Simul
         lanes += device_of(options, LaneId{lane}) == "cpu" ? 1 : 0;
     }
     const int busy = options.host_cores > 0 ? std::min(lanes, options.host_cores) : lanes;
-    const bool was_measured_here = profile.host_cores > 0 && profile.device == "cpu" && !profile.estimated;
-    if (was_measured_here && busy > profile.co_running_lanes && busy <= profile.host_cores) {
+    if (measured_on_host(profile) && busy > profile.co_running_lanes && busy <= profile.host_cores) {
         warnings.push_back(
             fmt::format("the profile was taken with {} lane{} busy and the run keeps {} busy, which slow each other "
                         "down; profile with --co-running {}",
