@@ -5,6 +5,7 @@
 #include "cli/reports.h"
 #include "cli/units.h"
 #include "schedule/error.h"
+#include "schedule/placement.h"
 #include "schedule/schedule_table.h"
 #include "schedule/schedules.h"
 
@@ -82,9 +83,8 @@ TaskGraph graph_of_name(const ScheduleFlags& flags) {
         throw UsageError(fmt::format("--partitions is {}; it must be from {}, one for each lane, to {}; change it",
                                      shape.num_partitions, *flags.lanes, kMostPartitions));
     }
-    for (int j = 0; shape.num_partitions > *flags.lanes && j < shape.num_partitions; ++j) {
-        shape.placement.emplace_back(j % *flags.lanes);
-    }
+    shape.placement =
+        placement_in_turn(static_cast<std::size_t>(shape.num_partitions), static_cast<std::size_t>(*flags.lanes));
     return make_schedule(schedule, shape);
 }
 

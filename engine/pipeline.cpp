@@ -23,7 +23,7 @@ constexpr std::int64_t kFirstInference = std::int64_t{1} << 40;
 
 /// Lane of each partition: as asked, or partition j on lane j, or, interleaved, on lane j mod the number of devices.
 std::vector<LaneId> placement_of(const GPipeOptions& options, std::size_t num_partitions) {
-    std::vector<LaneId> placement = checked_placement(options.placement);
+    const std::vector<LaneId> placement = checked_placement(options.placement);
     if (!placement.empty() || options.schedule != Schedule::interleaved_1f1b) {
         return placement;
     }
@@ -33,10 +33,7 @@ std::vector<LaneId> placement_of(const GPipeOptions& options, std::size_t num_pa
                          " partitions; the schedule interleaved runs two or more partitions on each lane, the same "
                          "number on all; name a half, a third, .. as many devices as partitions");
     }
-    for (std::size_t j = 0; j < num_partitions; ++j) {
-        placement.emplace_back(static_cast<std::int64_t>(j % lanes));
-    }
-    return placement;
+    return placement_in_turn(num_partitions, lanes);
 }
 
 PipelineShape shape_of(const GPipeOptions& options, const Balance& balance, const SkipLayout& skips) {

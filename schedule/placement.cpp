@@ -27,4 +27,12 @@ std::vector<LaneId> checked_placement(const std::vector<std::int64_t>& lanes) {
     }
     return placement;
 }
+
+std::vector<LaneId> placement_in_turn(std::size_t partitions, std::size_t lanes) {
+    std::vector<LaneId> placement;
+    for (std::size_t j = 0; j < partitions; ++j) {
+        placement.emplace_back(static_cast<std::int64_t>(j % lanes));
+    }
+    return placement;
+}
 }  // namespace pipescope

@@ -2,6 +2,7 @@
 
 #include "schedule/ids.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -9,4 +10,7 @@ namespace pipescope {
 /// Converts user-given lane numbers, one per partition. Throws UsageError that names the first wrong one: lanes are
 /// numbered from 0 without gaps.
 std::vector<LaneId> checked_placement(const std::vector<std::int64_t>& lanes);
+
+/// Deals the partitions out to the lanes in turn: partition j runs on lane j mod `lanes`. Precondition: lanes >= 1.
+std::vector<LaneId> placement_in_turn(std::size_t partitions, std::size_t lanes);
 }  // namespace pipescope

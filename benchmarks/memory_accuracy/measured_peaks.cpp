@@ -5,6 +5,7 @@
 #include "engine/gpipe.h"
 #include "profiler/memory/lane_memory.h"
 #include "schedule/micro_batches.h"
+#include "schedule/placement.h"
 #include "schedule/schedules.h"
 #include "simulator/memory_model.h"
 #include "simulator/pipeline_graph.h"
@@ -194,9 +195,8 @@ std::vector<PipelineOptions> random_pipelines(const RandomModel& model, std::uin
             const bool uneven = samples > 1 && options.chunks > 1 && between(0, 3) == 0;
             options.batch = options.chunks * samples - (uneven ? 1 : 0);
             if (interleaved) {
-                for (std::int64_t j = 0; j < partitions; ++j) {
-                    options.placement.emplace_back(j % lanes);
-                }
+                options.placement =
+                    placement_in_turn(static_cast<std::size_t>(partitions), static_cast<std::size_t>(lanes));
             }
             pipelines.push_back(std::move(options));
         }

@@ -16,6 +16,7 @@
 #include "profiler/layers/profile_assembly.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
+#include "schedule/placement.h"
 #include "schedule/schedules.h"
 #include "simulator/pipeline_defaults.h"
 #include "trace/trace_records.h"
@@ -59,9 +60,7 @@ void place(PipelineOptions& pipeline) {
                 "--schedule interleaved runs several partitions on each lane; it must know how many lanes there are; "
                 "give --devices, such as cpu,cpu, or --placement, such as 0,1,0,1");
         }
-        for (std::size_t j = 0; j < pipeline.balance.num_partitions(); ++j) {
-            pipeline.placement.emplace_back(static_cast<std::int64_t>(j % pipeline.devices.size()));
-        }
+        pipeline.placement = placement_in_turn(pipeline.balance.num_partitions(), pipeline.devices.size());
     }
     if (pipeline.devices.empty()) {
         pipeline.devices.assign(static_cast<std::size_t>(num_lanes(pipeline)), "cpu");

@@ -5,6 +5,7 @@
 #include "gui/document/compared_steps.h"
 #include "gui/document/scenario_messages.h"
 #include "schedule/micro_batches.h"
+#include "schedule/placement.h"
 #include "schedule/schedules.h"
 #include "simulator/pipeline_defaults.h"
 #include "simulator/sized_profile.h"
@@ -106,8 +107,8 @@ Scenario withLanes(const Profile& profile, const Scenario& scenario, int lanes, 
         options.balance = evenBalance(profile, scenario, partitions);
     }
     options.placement.clear();
-    for (int j = 0; perLane > 1 && j < partitions; ++j) {
-        options.placement.emplace_back(j % lanes);
+    if (perLane > 1) {
+        options.placement = placement_in_turn(static_cast<std::size_t>(partitions), static_cast<std::size_t>(lanes));
     }
     fitLanes(options.speeds, lanes);
     fitLanes(options.memory_limits, lanes);
@@ -127,13 +128,7 @@ Scenario withPlacement(const Scenario& scenario, std::vector<LaneId> placement) 
 
 bool placedInTurn(const Scenario& scenario) {
     const std::vector<LaneId>& placement = scenario.options.placement;
-    const int lanes = std::max(1, lanesOf(scenario));
-    for (std::size_t j = 0; j < placement.size(); ++j) {
-        if (placement[j].value() != static_cast<std::int64_t>(j) % lanes) {
-            return false;
-        }
-    }
-    return true;
+    return placement == placement_in_turn(placement.size(), static_cast<std::size_t>(std::max(1, lanesOf(scenario))));
 }
 
 Scenario withSchedule(const Profile& profile, const Scenario& scenario, const std::string& schedule) {
