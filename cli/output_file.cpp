@@ -52,24 +52,31 @@ void check_not_input(const fs::path& output, const fs::path& input) {
     }
 }
 
-void write_output(const fs::path& path, bool force, const std::function<void(std::ostream&)>& write) {
+void replace_output(const fs::path& path, bool force, const std::function<void(const fs::path&)>& write) {
     check_output(path, force);
-    fs::path partial = path;
-    partial += fmt::format(".{}.partial", getpid());
+    const std::string beside = path.string() + fmt::format(".{}.partial", getpid());
     try {
-        std::ofstream file(partial, std::ios::binary | std::ios::trunc);
+        write(beside);
+        fs::rename(beside, path);
+    } catch (...) {
+        for (const char* end : {"", "-wal", "-shm"}) {  // SQLite keeps the latter two beside an open file
+            std::error_code ignored;
+            fs::remove(beside + end, ignored);
+        }
+        throw;
+    }
+}
+
+void write_output(const fs::path& path, bool force, const std::function<void(std::ostream&)>& write) {
+    replace_output(path, force, [&](const fs::path& beside) {
+        std::ofstream file(beside, std::ios::binary | std::ios::trunc);
         write(file);
         file.close();
         if (!file) {
             throw Error(fmt::format("{} cannot be written ({}); free some space or choose another folder",
                                     path.string(), std::strerror(errno)));
         }
-        fs::rename(partial, path);
-    } catch (...) {
-        std::error_code ignored;
-        fs::remove(partial, ignored);
-        throw;
-    }
+    });
 }
 
 void write_output(const fs::path& path, bool force, std::string_view text) {

@@ -16,8 +16,12 @@ void check_output_name(const std::filesystem::path& path, bool force);
 /// Throws Error if `output` names the file `input`, which a command reads: it would be lost.
 void check_not_input(const std::filesystem::path& output, const std::filesystem::path& input);
 
-/// Writes the whole file beside the target and renames it, so that a failure keeps the old file. Checks the target
-/// first, like check_output(). Throws Error if it cannot be written.
+/// Has `write` make a file of the given name beside the target, and renames it, so that a failure keeps the old file.
+/// Checks the target first, like check_output().
+void replace_output(const std::filesystem::path& path, bool force,
+                    const std::function<void(const std::filesystem::path& beside)>& write);
+
+/// The same for a stream or a text. Throws Error if it cannot be written.
 void write_output(const std::filesystem::path& path, bool force, const std::function<void(std::ostream&)>& write);
 void write_output(const std::filesystem::path& path, bool force, std::string_view text);
 }  // namespace pipescope

@@ -4,8 +4,6 @@
 #include "cli/output_file.h"
 #include "trace/trace_writer.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
 #include <nlohmann/json.hpp>
 
 namespace pipescope {
@@ -26,21 +24,7 @@ void write_simulation(const std::filesystem::path& path, const Profile& profile,
 
 void write_simulated_trace(const std::filesystem::path& path, bool force, const Profile& profile,
                            const Simulation& simulation) {
-    check_output(path, force);
-    std::filesystem::path partial = path;
-    partial += fmt::format(".{}.partial", getpid());
-    const auto forget = [&] {
-        for (const char* end : {"", "-wal", "-shm"}) {
-            std::error_code ignored;
-            std::filesystem::remove(partial.string() + end, ignored);
-        }
-    };
-    try {
-        write_simulation(partial, profile, simulation);
-        std::filesystem::rename(partial, path);
-    } catch (...) {
-        forget();
-        throw;
-    }
+    replace_output(path, force,
+                   [&](const std::filesystem::path& beside) { write_simulation(beside, profile, simulation); });
 }
 }  // namespace pipescope
