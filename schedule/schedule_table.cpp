@@ -2,6 +2,7 @@
 
 #include "schedule/error.h"
 #include "schedule/gpipe_schedule.h"
+#include "schedule/lane_plan.h"
 
 #include <algorithm>
 #include <array>
@@ -368,25 +369,26 @@ TaskGraph table_graph(const ScheduleTable& table, const PipelineShape& base) {
     }
     const bool losses = has_letter(table, 'L');
     const bool splits = splits_backward(table);
-    std::vector<LaneProgram> programs(table.rows.size());
+    std::vector<LanePlan> plans(table.rows.size(), LanePlan(shape));
     for_each_action(table, [&](const Action& action, const Place& place) {
-        LaneProgram& program = programs[place.row];
-        const auto add = [&](TaskKind kind) {
-            program.push_back({0, kind, action.task.partition, action.task.micro_batch, -1});
-        };
+        LanePlan& plan = plans[place.row];
+        const LaneTask task{action.task.micro_batch, action.task.partition};
         const bool is_backward = action.task.kind == TaskKind::backward;
-        if (is_backward && !recomputes &&
-            is_checkpointed(shape.checkpoint, MicroBatchId{action.task.micro_batch}, shape.num_micro_batches)) {
-            add(TaskKind::recompute);
+        if (action.task.kind == TaskKind::forward && !losses) {
+            plan.forward(task);
+        } else if (is_backward && !recomputes) {
+            plan.backward(task);
+        } else {
+            plan.add(action.task.kind, task);
         }
-        add(action.task.kind);
         if (is_backward && splits && !action.input_only) {
-            add(TaskKind::backward_weight);
-        }
-        if (action.task.kind == TaskKind::forward && !losses && action.task.partition + 1 == shape.num_partitions) {
-            add(TaskKind::loss);
+            plan.backward_weight(task);
         }
     });
+    std::vector<LaneProgram> programs;
+    for (LanePlan& plan : plans) {
+        programs.push_back(plan.take());
+    }
     add_all_reduces(shape, programs);
     return TaskGraph(shape, programs);
 }

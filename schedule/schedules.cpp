@@ -2,47 +2,12 @@
 
 #include "schedule/error.h"
 #include "schedule/gpipe_schedule.h"
+#include "schedule/lane_plan.h"
 
 #include <algorithm>
 
 namespace pipescope {
 namespace {
-/// Task (i, j) of a lane, in the order the lane runs its forwards, or its backwards.
-struct LaneTask {
-    int micro_batch;
-    int partition;
-};
-
-/// A lane's program, task by task: what belongs to a forward or a backward comes along.
-class LanePlan {
-public:
-    explicit LanePlan(const PipelineShape& shape) : shape_(shape) {}
-
-    void forward(const LaneTask& task) {
-        add(TaskKind::forward, task);
-        if (task.partition == shape_.num_partitions - 1) {
-            add(TaskKind::loss, task);
-        }
-    }
-    void backward(const LaneTask& task) {
-        if (is_checkpointed(shape_.checkpoint, MicroBatchId{task.micro_batch}, shape_.num_micro_batches)) {
-            add(TaskKind::recompute, task);
-        }
-        add(TaskKind::backward, task);
-    }
-    void backward_weight(const LaneTask& task) { add(TaskKind::backward_weight, task); }
-
-    LaneProgram take() { return std::move(program_); }
-
-private:
-    void add(TaskKind kind, const LaneTask& task) {
-        program_.push_back({0, kind, task.partition, task.micro_batch, -1});
-    }
-
-    const PipelineShape& shape_;
-    LaneProgram program_;
-};
-
 /// Runs `warm_up` forwards, then one forward and one backward in turn, then the backwards that are left.
 LaneProgram one_forward_one_backward(const PipelineShape& shape, const std::vector<LaneTask>& forwards,
                                      const std::vector<LaneTask>& backwards, std::size_t warm_up) {
