@@ -185,19 +185,84 @@ double estimated_ns(const DeviceType& device, const std::string& dtype, const De
     return std::max({work.kernels * device.launch_ns, computing, moving});
 }
 
-DeviceWork forward_work(const Profile& profile, std::size_t layer, std::size_t k) {
-    const LayerProfile& each = profile.layers[layer];
-    const double moved = input_bytes(profile, layer, k) + at(each.output_bytes, k) + at(each.saved_bytes, k) +
-                         static_cast<double>(each.parameter_bytes);
-    return {at(each.flops, k), moved, 1};
+double estimated_ns(const DeviceType& device, const std::string& dtype, const Operators& work) {
+    double ns = 0;
+    for (const DeviceWork& each : work) {
+        ns += estimated_ns(device, dtype, each);
+    }
+    return ns;
 }
 
-DeviceWork backward_work(const Profile& profile, std::size_t layer, std::size_t k) {
+namespace {
+/// Forward moves input, output, saved tensors and parameters once each.
+Operators forward_operators(const Profile& profile, std::size_t layer, std::size_t k) {
     const LayerProfile& each = profile.layers[layer];
+    if (!each.forward_operators.empty()) {
+        return each.forward_operators[k];
+    }
+    const double moved = input_bytes(profile, layer, k) + at(each.output_bytes, k) + at(each.saved_bytes, k) +
+                         static_cast<double>(each.parameter_bytes);
+    return {{at(each.flops, k), moved, 1}};
+}
+
+/// Backward moves input, output and their gradients, saved tensors and parameters, and reads and writes parameter
+/// gradients. It needs twice the flops of forward, for the gradients of input and parameters; once in layer 0 and in
+/// layers without trainable parameters, where one of them is not wanted.
+Operators backward_operators(const Profile& profile, std::size_t layer, std::size_t k) {
+    const LayerProfile& each = profile.layers[layer];
+    if (!each.backward_operators.empty()) {
+        return each.backward_operators[k];
+    }
     const bool wants_one = layer == 0 || each.gradient_bytes == 0;
     const double moved = 2 * (input_bytes(profile, layer, k) + at(each.output_bytes, k)) + at(each.saved_bytes, k) +
                          static_cast<double>(each.parameter_bytes + 2 * each.gradient_bytes);
-    return {(wants_one ? 1 : 2) * at(each.flops, k), moved, wants_one ? 1.0 : 2.0};
+    return {{(wants_one ? 1 : 2) * at(each.flops, k), moved, wants_one ? 1.0 : 2.0}};
+}
+
+/// The loss passes over the output a few times.
+Operators loss_operators(const Profile& profile, std::size_t k) {
+    return profile.loss_operators.empty() ? Operators{{0, 4 * at(profile.layers.back().output_bytes, k), 3}}
+                                          : profile.loss_operators[k];
+}
+}  // namespace
+
+Profile with_estimated_times(const Profile& profile, const DeviceType& device) {
+    const auto time = [&](const auto& work) { return estimated_ns(device, profile.dtype, work); };
+    Profile other = profile;
+    other.device = device.name;
+    other.estimated = true;
+    other.co_running_lanes = 1;
+    other.host_cores = 0;
+    other.co_running_slowdown.clear();
+    other.launch_ns = 0;  // included in each layer's time
+    other.step_cv = other.lane_cv = 0;
+    other.load.reset();
+    const std::size_t sizes = profile.samples.size();
+    double gradients = 0;
+    for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+        LayerProfile& layer = other.layers[l];
+        gradients += static_cast<double>(layer.gradient_bytes);
+        layer.forward_cv = layer.backward_cv = 0;
+        layer.forward_ns.resize(sizes);
+        layer.backward_ns.resize(sizes);
+        for (std::size_t k = 0; k < sizes; ++k) {
+            layer.forward_ns[k] = time(forward_operators(profile, l, k));
+            layer.backward_ns[k] = time(backward_operators(profile, l, k));
+        }
+        layer.recompute_ns = layer.forward_ns;
+        layer.backward_weight_ns.clear();
+    }
+    // Plain SGD reads parameters and gradients and writes parameters.
+    other.optimizer_ns = gradients > 0 ? time(DeviceWork{0, 3 * gradients, 1}) : 0;
+    other.loss_ns.assign(sizes, 0);
+    for (std::size_t k = 0; k < sizes; ++k) {
+        other.loss_ns[k] = time(loss_operators(profile, k));
+    }
+    for (std::size_t k = 0; k < other.loss_batch.samples.size(); ++k) {
+        other.loss_batch.ns[k] =
+            interpolate(other.samples, other.loss_ns, static_cast<double>(other.loss_batch.samples[k])).value;
+    }
+    return other;
 }
 
 Profile retimed(const Profile& profile, const DeviceType& device) {
@@ -208,39 +273,6 @@ Profile retimed(const Profile& profile, const DeviceType& device) {
         throw ProfileError("layers hold no flops; times on a " + device.name +
                            " are estimated from them; profile the model again, or with --device meta");
     }
-    Profile other = profile;
-    other.device = device.name;
-    other.estimated = true;
-    other.co_running_lanes = 1;
-    other.host_cores = 0;
-    other.co_running_slowdown.clear();
-    other.launch_ns = 0;  // included in each layer's time
-    const std::size_t sizes = profile.samples.size();
-    for (std::size_t l = 0; l < profile.layers.size(); ++l) {
-        LayerProfile& layer = other.layers[l];
-        layer.forward_cv = layer.backward_cv = 0;
-        for (std::size_t k = 0; k < sizes; ++k) {
-            layer.forward_ns[k] = estimated_ns(device, profile.dtype, forward_work(profile, l, k));
-            layer.backward_ns[k] = estimated_ns(device, profile.dtype, backward_work(profile, l, k));
-        }
-        layer.recompute_ns = layer.forward_ns;
-    }
-    double parameters = 0;
-    for (const LayerProfile& layer : profile.layers) {
-        parameters += static_cast<double>(layer.gradient_bytes);
-    }
-    // Plain SGD reads parameters and gradients and writes parameters. The loss passes over the output a few times.
-    other.optimizer_ns = estimated_ns(device, profile.dtype, {0, 3 * parameters, 1});
-    for (std::size_t k = 0; k < other.loss_batch.samples.size(); ++k) {
-        const auto samples = static_cast<double>(other.loss_batch.samples[k]);
-        const double output = interpolate(profile.samples, profile.layers.back().output_bytes, samples).value;
-        other.loss_batch.ns[k] = estimated_ns(device, profile.dtype, {0, 4 * output, 3});
-    }
-    other.loss_ns.assign(sizes, 0);
-    for (std::size_t k = 0; k < sizes; ++k) {
-        const double output = at(profile.layers.back().output_bytes, k);
-        other.loss_ns[k] = estimated_ns(device, profile.dtype, {0, 4 * output, 3});
-    }
-    return other;
+    return with_estimated_times(profile, device);
 }
 }  // namespace pipescope

@@ -41,12 +41,6 @@ const DeviceType& find_device(const std::vector<DeviceType>& catalogue, std::str
 /// Peak operations per second in that dtype. Throws UsageError that lists the dtypes of the device.
 double peak_rate(const DeviceType& device, const std::string& dtype);
 
-/// Demand of a piece of work on a device.
-struct DeviceWork {
-    double flops = 0;
-    double bytes_moved = 0;  ///< read from and written to the device's memory
-    double kernels = 1;      ///< launches
-};
 /// Roofline estimate of the time in ns: the slower of computing and moving, each at its peak times its efficiency, but
 /// at least the launches:
 ///
@@ -55,16 +49,15 @@ struct DeviceWork {
 /// Errors of 10 to 40 % per layer are common: the estimate ignores caches, other convolution algorithms and partly
 /// filled devices. Throws UsageError for a dtype without a rate on the device.
 double estimated_ns(const DeviceType& device, const std::string& dtype, const DeviceWork& work);
+/// The sum over the operators.
+double estimated_ns(const DeviceType& device, const std::string& dtype, const Operators& work);
 
-/// Demand of one layer's forward and backward at size `k` of the profile, from its flops and bytes. Forward moves
-/// input, output, saved tensors and parameters once each. Backward moves input, output and their gradients, saved
-/// tensors and parameters, and reads and writes parameter gradients. Backward needs twice the flops of forward, for the
-/// gradients of input and parameters. It needs only once the flops if one of them is not wanted: in layer 0, and in
-/// layers without trainable parameters.
-DeviceWork forward_work(const Profile& profile, std::size_t layer, std::size_t k);
-DeviceWork backward_work(const Profile& profile, std::size_t layer, std::size_t k);
-
-/// The same model with times estimated for another device, and flagged so, from `flops` and bytes. Bytes do not change.
-/// Throws ProfileError if no layer has flops, and UsageError if the device has no rate for the profile's dtype.
+/// The same model with times estimated for another device, and flagged so, from the operators of its layers and loss.
+/// Without operators, a layer counts as one kernel forward and two backward, with its `flops` and bytes
+/// (docs/device-catalogue.md). Bytes do not change. Throws UsageError if the device has no rate for the profile's
+/// dtype.
+Profile with_estimated_times(const Profile& profile, const DeviceType& device);
+/// The same for a profile that the user gave. Throws ProfileError if no layer has flops, as in a profile that was
+/// written by hand or measured on emulated layers.
 Profile retimed(const Profile& profile, const DeviceType& device);
 }  // namespace pipescope

@@ -76,6 +76,22 @@ std::string stash_path(const std::string& layer, const std::string& skip) {
     return path.append(".stash.").append(printable(skip));
 }
 
+void check_operators(const std::vector<Operators>& by_size, std::size_t samples, const std::string& path) {
+    if (!by_size.empty() && by_size.size() != samples) {
+        throw ProfileError(path + " holds the operators of " + std::to_string(by_size.size()) +
+                           " sizes; it needs those of each of the " + std::to_string(samples) +
+                           " entries of samples; add or remove some");
+    }
+    for (std::size_t k = 0; k < by_size.size(); ++k) {
+        for (std::size_t each = 0; each < by_size[k].size(); ++each) {
+            const std::string here = path + "[" + std::to_string(k) + "][" + std::to_string(each) + "]";
+            require_number(by_size[k][each].kernels, here + "[0]");
+            require_number(by_size[k][each].flops, here + "[1]");
+            require_number(by_size[k][each].bytes_moved, here + "[2]");
+        }
+    }
+}
+
 void check_layer(const LayerProfile& layer, std::size_t samples, const std::string& path) {
     const auto check = [&](const PerSize& values, bool required, const char* field) {
         require_per_size(values, samples, required, path + "." + field);
@@ -88,6 +104,8 @@ void check_layer(const LayerProfile& layer, std::size_t samples, const std::stri
     check(layer.saved_bytes, false, "saved_bytes");
     check(layer.transient_bytes, false, "transient_bytes");
     check(layer.flops, false, "flops");
+    check_operators(layer.forward_operators, samples, path + ".forward_operators");
+    check_operators(layer.backward_operators, samples, path + ".backward_operators");
     require_number(static_cast<double>(layer.parameter_bytes), path + ".parameter_bytes");
     require_number(static_cast<double>(layer.gradient_bytes), path + ".gradient_bytes");
     require_number(static_cast<double>(layer.buffer_bytes), path + ".buffer_bytes");
@@ -228,6 +246,7 @@ void check_profile(const Profile& profile) {
     const std::size_t samples = profile.samples.size();
     require_per_size(profile.input_bytes, samples, false, "input_bytes");
     require_per_size(profile.loss_ns, samples, false, "loss_ns");
+    check_operators(profile.loss_operators, samples, "loss_operators");
     check_batch_loss(profile.loss_batch);
     require_per_size(profile.loss_transient_bytes, samples, false, "loss_transient_bytes");
     require_number(profile.optimizer_ns, "optimizer_ns");

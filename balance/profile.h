@@ -24,6 +24,17 @@ using PerSize = std::vector<double>;
 /// Entry k is for k + 1 busy lanes.
 using PerLane = std::vector<double>;
 
+/// Demand of a piece of work on a device.
+struct DeviceWork {
+    double flops = 0;
+    double bytes_moved = 0;  ///< read from and written to the device's memory
+    double kernels = 1;      ///< launches; the flops and bytes are those of all of them
+
+    friend bool operator==(const DeviceWork&, const DeviceWork&) = default;
+};
+/// Demand of operators that run one after the other. Equal operators are one entry with as many kernels.
+using Operators = std::vector<DeviceWork>;
+
 /// Costs of one layer by micro-batch size. Times in ns, sizes in bytes. docs/profile-format.md explains the fields.
 struct LayerProfile {
     std::string name;
@@ -41,6 +52,8 @@ struct LayerProfile {
     PerSize saved_bytes;      ///< kept by autograd besides input and output
     PerSize transient_bytes;  ///< extra peak while the layer runs
     PerSize flops;
+    std::vector<Operators> forward_operators;  ///< by size; an empty list: not counted
+    std::vector<Operators> backward_operators;
     bool keeps_input = true;
     bool keeps_output = false;
     bool aliases_input = false;
@@ -82,7 +95,8 @@ struct Profile {
     std::vector<std::int64_t> samples;  ///< measured micro-batch sizes
     PerSize input_bytes;
     PerSize loss_ns;
-    BatchLoss loss_batch;          ///< empty: not measured
+    std::vector<Operators> loss_operators;  ///< by size, of the loss and its gradient; an empty list: not counted
+    BatchLoss loss_batch;                   ///< empty: not measured
     PerSize loss_transient_bytes;  ///< peak during the loss and its gradient, besides the output and its gradient
     double optimizer_ns = 0;
     double launch_ns = 0;

@@ -130,6 +130,32 @@ private:
     Json rest_;
 };
 
+DeviceWork parse_work(const Json& json, const std::string& path) {
+    if (!json.is_array() || json.size() != 3) {
+        wrong_type(path, json, "kernels, flops and bytes, such as [1, 131072, 4096]");
+    }
+    const auto at = [&](std::size_t k) { return number_of(json[k], path + "[" + std::to_string(k) + "]"); };
+    return {at(1), at(2), at(0)};
+}
+
+std::vector<Operators> parse_operators(const Json& json, const std::string& path) {
+    if (!json.is_array()) {
+        wrong_type(path, json, "an array with the operators for each entry of samples");
+    }
+    std::vector<Operators> by_size;
+    for (std::size_t k = 0; k < json.size(); ++k) {
+        const std::string here = path + "[" + std::to_string(k) + "]";
+        if (!json[k].is_array()) {
+            wrong_type(here, json[k], "an array of operators");
+        }
+        Operators& operators = by_size.emplace_back();
+        for (std::size_t each = 0; each < json[k].size(); ++each) {
+            operators.push_back(parse_work(json[k][each], here + "[" + std::to_string(each) + "]"));
+        }
+    }
+    return by_size;
+}
+
 LayerProfile parse_layer(const Json& json, const std::string& path, std::size_t samples) {
     Fields fields(json, path);
     LayerProfile layer;
@@ -158,6 +184,12 @@ LayerProfile parse_layer(const Json& json, const std::string& path, std::size_t 
     fields.read("saved_bytes", layer.saved_bytes);
     fields.read("transient_bytes", layer.transient_bytes);
     fields.read("flops", layer.flops);
+    if (const auto operators = fields.take("forward_operators")) {
+        layer.forward_operators = parse_operators(*operators, fields.path_of("forward_operators"));
+    }
+    if (const auto operators = fields.take("backward_operators")) {
+        layer.backward_operators = parse_operators(*operators, fields.path_of("backward_operators"));
+    }
     fields.read("keeps_input", layer.keeps_input);
     fields.read("keeps_output", layer.keeps_output);
     fields.read("aliases_input", layer.aliases_input);
@@ -262,6 +294,19 @@ void add_array(Json& json, const char* key, const PerSize& values) {
     }
 }
 
+void add_operators(Json& json, const char* key, const std::vector<Operators>& by_size) {
+    if (by_size.empty()) {
+        return;
+    }
+    Json& array = json[key] = Json::array();
+    for (const Operators& operators : by_size) {
+        Json& here = array.emplace_back(Json::array());
+        for (const DeviceWork& each : operators) {
+            here.push_back({to_number(each.kernels), to_number(each.flops), to_number(each.bytes_moved)});
+        }
+    }
+}
+
 void add_unknown(Json& json, const std::string& unknown) {
     if (!unknown.empty()) {
         json.update(Json::parse(unknown));
@@ -287,6 +332,8 @@ Json to_json(const LayerProfile& layer) {
     add_array(json, "saved_bytes", layer.saved_bytes);
     add_array(json, "transient_bytes", layer.transient_bytes);
     add_array(json, "flops", layer.flops);
+    add_operators(json, "forward_operators", layer.forward_operators);
+    add_operators(json, "backward_operators", layer.backward_operators);
     json["keeps_input"] = layer.keeps_input;
     json["keeps_output"] = layer.keeps_output;
     json["aliases_input"] = layer.aliases_input;
@@ -332,6 +379,9 @@ Profile parse_profile(std::string_view text) {
     profile.input_bytes = profile.loss_ns = PerSize(profile.samples.size(), 0);
     fields.read("input_bytes", profile.input_bytes);
     fields.read("loss_ns", profile.loss_ns);
+    if (const auto operators = fields.take("loss_operators")) {
+        profile.loss_operators = parse_operators(*operators, "loss_operators");
+    }
     if (const auto loss = fields.take("loss_batch")) {
         profile.loss_batch = parse_batch_loss(*loss);
     }
@@ -377,6 +427,7 @@ std::string to_json(const Profile& profile) {
     json["samples"] = profile.samples;
     add_array(json, "input_bytes", profile.input_bytes);
     add_array(json, "loss_ns", profile.loss_ns);
+    add_operators(json, "loss_operators", profile.loss_operators);
     if (!profile.loss_batch.samples.empty()) {
         json["loss_batch"] = {{"samples", profile.loss_batch.samples}, {"ns", to_array(profile.loss_batch.ns)}};
         add_array(json["loss_batch"], "transient_bytes", profile.loss_batch.transient_bytes);

@@ -25,14 +25,14 @@ struct LayerBytes {
     bool passes_gradient = false;  ///< in backward, what it takes gets the output's gradient itself, or views of it
     std::map<std::string, Bytes> stash;
     std::vector<std::string> pop;
-    std::vector<DeviceWork> forward_work;
-    std::vector<DeviceWork> backward_work;
+    Operators forward_work;
+    Operators backward_work;
 };
 
 struct ModelBytes {
     std::vector<LayerBytes> layers;
     Bytes loss_transient = 0;  ///< extra peak of the loss besides the joined output and its gradient
-    std::vector<DeviceWork> loss_work;
+    Operators loss_work;
 };
 
 /// Goes through a model at one micro-batch size, each layer on the activation that the one before it made.

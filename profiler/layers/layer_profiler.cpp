@@ -140,6 +140,7 @@ public:
             profile.step_cv = std::max(profile.step_cv, measured.step_cv);
             profile.lane_cv = std::max(profile.lane_cv, measured.lane_cv);
             profile.loss_ns = std::move(measured.loss_ns);  // the last part's stays
+            profile.loss_operators = std::move(measured.loss_operators);
             profile.loss_transient_bytes = std::move(measured.loss_transient_bytes);
             profile.loss_batch = std::move(measured.loss_batch);
             slowdown.add(measured);

@@ -12,24 +12,6 @@
 #include <vector>
 
 namespace pipescope {
-namespace {
-// Plain SGD reads parameters and gradients, and writes parameters.
-double optimizer_ns(const Profile& profile, const DeviceType& device) {
-    double gradients = 0;
-    for (const LayerProfile& layer : profile.layers) {
-        gradients += static_cast<double>(layer.gradient_bytes);
-    }
-    return gradients > 0 ? estimated_ns(device, profile.dtype, DeviceWork{0, 3 * gradients, 1}) : 0;
-}
-
-void append_times(LayerProfile& layer, const LayerBytes& bytes, const DeviceType& device, const std::string& dtype) {
-    const double forward = estimated_ns(device, dtype, bytes.forward_work);
-    layer.forward_ns.push_back(forward);
-    layer.recompute_ns.push_back(forward);
-    layer.backward_ns.push_back(estimated_ns(device, dtype, bytes.backward_work));
-}
-}  // namespace
-
 Profile profile_on_meta(const ModelSpec& model, const MetaProfileOptions& options, const DeviceType& device) {
     return profile_on_meta(model, options, [&](const std::string&) { return device; });
 }
@@ -51,8 +33,6 @@ Profile profile_on_meta(const ModelSpec& model, const MetaProfileOptions& option
     const DeviceType device = device_for(profile.dtype);
     peak_rate(device, profile.dtype);  // refuses before the work
     profile.model = model.name;
-    profile.device = device.name;
-    profile.estimated = true;
     profile.samples = options.samples;
     const double steps = static_cast<double>(options.samples.size() * chain.size());
     double done = 0;
@@ -75,15 +55,13 @@ Profile profile_on_meta(const ModelSpec& model, const MetaProfileOptions& option
                 profile.layers.push_back(described_layer(model.layers[layer].name, chain.layer(layer)));
             }
             append_bytes(profile.layers[layer], bytes.layers[layer]);
-            append_times(profile.layers[layer], bytes.layers[layer], device, profile.dtype);
             profile.layers[layer].tape.push_back(std::move(tapes[layer]));
         }
         profile.input_bytes.push_back(input_bytes(batch.input));
         profile.token_input = holds_tokens(batch.input);
-        profile.loss_ns.push_back(estimated_ns(device, profile.dtype, bytes.loss_work));
+        profile.loss_operators.push_back(bytes.loss_work);
         profile.loss_transient_bytes.push_back(static_cast<double>(bytes.loss_transient));
     }
-    profile.optimizer_ns = optimizer_ns(profile, device);
-    return profile;
+    return with_estimated_times(profile, device);
 }
 }  // namespace pipescope

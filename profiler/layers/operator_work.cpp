@@ -94,6 +94,7 @@ struct Traits {
     bool is_whole = false;       ///< counts as one, whatever it calls
     bool moves_nothing = false;  ///< makes a view, or memory without content
     bool overwrites = false;     ///< does not read its first input, which is its output
+    bool has_mask = false;       ///< its last input, output_mask, says which outputs are wanted
 };
 
 constexpr std::array<std::string_view, 7> kOverwriting = {"copy_",    "fill_",      "zero_",  "normal_",
@@ -114,6 +115,8 @@ Traits traits_of(const c10::OperatorName& name) {
     traits.moves_nothing = bare.starts_with("empty") || bare.starts_with("new_empty") || bare.starts_with("resize") ||
                            bare.starts_with("set_");
     traits.overwrites = std::find(kOverwriting.begin(), kOverwriting.end(), bare) != kOverwriting.end();
+    const std::vector<c10::Argument>& arguments = op->schema().arguments();
+    traits.has_mask = !arguments.empty() && arguments.back().name() == "output_mask";
     for (const c10::Argument& result : op->schema().returns()) {
         traits.moves_nothing |= result.alias_info() != nullptr && !result.alias_info()->isWrite();
     }
@@ -130,9 +133,10 @@ struct Running {
         double input_bytes = 0;
         std::vector<const void*> input_tensors;
         std::vector<c10::IValue> inputs;  ///< only where a formula asks for them
+        c10::List<bool> mask;             ///< of the outputs; empty: all are wanted
     };
     std::vector<Frame> frames;
-    std::vector<DeviceWork> done;
+    Operators done;
 };
 thread_local Running running;
 
@@ -152,6 +156,15 @@ double bytes_of(Values values) {
                 bytes += tensor.defined() ? static_cast<double>(tensor.nbytes()) : 0;
             }
         }
+    }
+    return bytes;
+}
+
+// Without the outputs that were not asked for. On the meta device they are tensors too.
+double output_bytes(Values outputs, const c10::List<bool>& mask) {
+    double bytes = 0;
+    for (std::size_t k = 0; k < outputs.size(); ++k) {
+        bytes += k < mask.size() && !mask[k] ? 0 : bytes_of(outputs.slice(k, 1));
     }
     return bytes;
 }
@@ -189,6 +202,9 @@ std::unique_ptr<at::ObserverContext> started(const at::RecordFunction& function)
         if (frame.traits->formula != nullptr) {
             frame.inputs.assign(inputs.begin(), inputs.end());
         }
+        if (frame.traits->has_mask && inputs.back().isBoolList()) {
+            frame.mask = inputs.back().toBoolList();
+        }
     }
     running.frames.push_back(std::move(frame));
     return nullptr;
@@ -207,7 +223,7 @@ void ended(const at::RecordFunction& function, at::ObserverContext*) {
     if (counts && formula == nullptr && !writes_its_input(function.name())) {
         counts = !only_hands_on(frame.input_tensors, outputs);
     }
-    const double bytes = counts ? frame.input_bytes + bytes_of(outputs) : 0;
+    const double bytes = counts ? frame.input_bytes + output_bytes(outputs, frame.mask) : 0;
     counts = bytes > 0;
     if (counts) {
         running.done.push_back(
@@ -232,23 +248,26 @@ OperatorCount::~OperatorCount() {
     running = {};
 }
 
-std::vector<DeviceWork> OperatorCount::take() {
-    return std::exchange(running.done, {});
+Operators OperatorCount::take() {
+    Operators operators;
+    for (const DeviceWork& done : std::exchange(running.done, {})) {
+        const auto same = std::find_if(operators.begin(), operators.end(), [&](const DeviceWork& each) {
+            return each.flops == each.kernels * done.flops && each.bytes_moved == each.kernels * done.bytes_moved;
+        });
+        if (same == operators.end()) {
+            operators.push_back(done);
+        } else {
+            *same = {same->flops + done.flops, same->bytes_moved + done.bytes_moved, same->kernels + done.kernels};
+        }
+    }
+    return operators;
 }
 
-double total_flops(const std::vector<DeviceWork>& work) {
+double total_flops(const Operators& work) {
     double flops = 0;
     for (const DeviceWork& each : work) {
         flops += each.flops;
     }
     return flops;
-}
-
-double estimated_ns(const DeviceType& device, const std::string& dtype, const std::vector<DeviceWork>& work) {
-    double ns = 0;
-    for (const DeviceWork& each : work) {
-        ns += estimated_ns(device, dtype, each);
-    }
-    return ns;
 }
 }  // namespace pipescope

@@ -1,10 +1,9 @@
 #pragma once
 
-#include "balance/device_catalogue.h"
+#include "balance/profile.h"
 
 #include <cstdint>
 #include <memory>
-#include <vector>
 
 namespace pipescope {
 /// Adds up what the operators of this thread ask of a device while it lives: one DeviceWork for each that computes or
@@ -28,14 +27,12 @@ public:
     OperatorCount(const OperatorCount&) = delete;
     OperatorCount& operator=(const OperatorCount&) = delete;
 
-    /// What was counted since the last call.
-    std::vector<DeviceWork> take();
+    /// The operators since the last call.
+    Operators take();
 
 private:
     std::uint64_t handle_ = 0;
 };
 
-double total_flops(const std::vector<DeviceWork>& work);
-/// One operator after the other.
-double estimated_ns(const DeviceType& device, const std::string& dtype, const std::vector<DeviceWork>& work);
+double total_flops(const Operators& work);
 }  // namespace pipescope

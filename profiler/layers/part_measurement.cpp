@@ -162,6 +162,7 @@ private:
         measured.pass_ns = times_.back().pass_ns();
         for (std::size_t size = 0; size < sizes_.size(); ++size) {
             measured.loss_ns.push_back(times_[size].loss_ns());
+            measured.loss_operators.push_back(bytes_[size].loss_work);
             measured.loss_transient_bytes.push_back(static_cast<double>(bytes_[size].loss_transient));
         }
         for (std::size_t layer = 0; layer < chain_.size(); ++layer) {

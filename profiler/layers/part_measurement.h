@@ -35,6 +35,7 @@ struct MeasuredPart {
     std::vector<LayerProfile> layers;
     DtypeBytes dtypes;  ///< of its parameters
     PerSize loss_ns;
+    std::vector<Operators> loss_operators;
     PerSize loss_transient_bytes;
     BatchLoss loss_batch;
     PerLane co_running_slowdown;  ///< as in Profile

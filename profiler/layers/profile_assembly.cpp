@@ -45,6 +45,8 @@ void append_bytes(LayerProfile& profile, const LayerBytes& bytes) {
     profile.saved_bytes.push_back(static_cast<double>(bytes.saved));
     profile.transient_bytes.push_back(static_cast<double>(bytes.transient));
     profile.flops.push_back(total_flops(bytes.forward_work));
+    profile.forward_operators.push_back(bytes.forward_work);
+    profile.backward_operators.push_back(bytes.backward_work);
     profile.keeps_input = bytes.keeps_input;
     profile.keeps_output = bytes.keeps_output;
     profile.aliases_input = bytes.aliases_input;

@@ -124,6 +124,40 @@ TEST(DeviceCatalogue, RetimesAProfileAndSaysThatItIsEstimated) {
     check_profile(other);
 }
 
+TEST(DeviceCatalogue, RetimesOperatorByOperatorIfTheyWereCounted) {
+    DeviceType device = simple_device();
+    device.launch_ns = 5000;
+    const double peak = peak_rate(device, "float32") * device.compute_efficiency / 1e9;
+    Profile profile = profile_with_flops();
+    for (LayerProfile& layer : profile.layers) {
+        // Three tiny kernels, which take a launch each, and a large product.
+        layer.forward_operators.assign(2, {{0, 24, 3}, {1e6 * peak, 8, 1}});
+        layer.backward_operators.assign(2, {{4e6 * peak, 8, 2}});
+    }
+    profile.loss_operators.assign(2, {{0, 8, 7}});
+    profile.loss_batch = {{100}, {1}, {}};
+    const Profile other = retimed(profile, device);
+    EXPECT_EQ(other.layers[0].forward_ns, (PerSize{1e6 + 15e3, 1e6 + 15e3}));
+    EXPECT_EQ(other.layers[0].backward_ns, (PerSize{4e6, 4e6}));
+    EXPECT_EQ(other.loss_ns, (PerSize{35e3, 35e3}));
+    EXPECT_EQ(other.loss_batch.ns, (PerSize{35e3}));
+}
+
+TEST(DeviceCatalogue, KeepsNoTimeOfTheDeviceThatWasMeasured) {
+    Profile profile = profile_with_flops();
+    profile.step_cv = 0.3;
+    profile.lane_cv = 0.2;
+    profile.launch_ns = 1e9;
+    profile.load = MachineLoad{0.5, 0, {}};
+    profile.layers[0].backward_weight_ns = {1e12, 1e12};
+    const Profile other = retimed(profile, simple_device());
+    EXPECT_EQ(other.step_cv, 0);
+    EXPECT_EQ(other.lane_cv, 0);
+    EXPECT_EQ(other.launch_ns, 0);
+    EXPECT_FALSE(other.load);
+    EXPECT_TRUE(other.layers[0].backward_weight_ns.empty()) << "half of the new backward";
+}
+
 TEST(DeviceCatalogue, CannotRetimeWhatHasNoFlops) {
     Profile profile = profile_with_flops();
     for (LayerProfile& layer : profile.layers) {

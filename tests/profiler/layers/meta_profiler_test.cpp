@@ -44,6 +44,9 @@ TEST_F(MetaProfilerTest, FindsTheBytesThatTheCpuMeasures) {
         options.co_running_lanes = 1;
         const Profile measured = profile_model(model, options);
         const Profile meta = profile_on_meta(model, {{1, 2}, {}}, v100());
+        const Profile estimate = retimed(measured, v100());
+        EXPECT_EQ(estimate.loss_ns, meta.loss_ns) << name;
+        EXPECT_EQ(estimate.optimizer_ns, meta.optimizer_ns) << name;
         EXPECT_EQ(meta.input_bytes, measured.input_bytes) << name;
         ASSERT_EQ(meta.layers.size(), measured.layers.size()) << name;
         for (std::size_t index = 0; index < meta.layers.size(); ++index) {
@@ -59,6 +62,10 @@ TEST_F(MetaProfilerTest, FindsTheBytesThatTheCpuMeasures) {
             EXPECT_EQ(found.keeps_output, truth.keeps_output);
             EXPECT_EQ(found.aliases_input, truth.aliases_input);
             EXPECT_EQ(found.flops, truth.flops);
+            EXPECT_EQ(found.forward_operators, truth.forward_operators);
+            EXPECT_EQ(found.backward_operators, truth.backward_operators);
+            EXPECT_EQ(found.forward_ns, estimate.layers[index].forward_ns);
+            EXPECT_EQ(found.backward_ns, estimate.layers[index].backward_ns);
             EXPECT_EQ(found.stash, truth.stash);
             EXPECT_EQ(found.pop, truth.pop);
         }

@@ -1,5 +1,6 @@
 #include "profiler/layers/operator_work.h"
 
+#include "balance/device_catalogue.h"
 #include "models/meta_device.h"
 
 #include <gtest/gtest.h>
@@ -96,7 +97,7 @@ TEST(OperatorCount, EstimatesOneOperatorAfterTheOther) {
     device.flops_per_second["float32"] = 1e9;
     device.memory_bytes_per_second = 1e9;
     device.launch_ns = 5;
-    EXPECT_DOUBLE_EQ(estimated_ns(device, "float32", {{100, 10, 1}, {0, 30, 1}, {0, 1, 1}}), 100 + 30 + 5);
+    EXPECT_DOUBLE_EQ(estimated_ns(device, "float32", Operators{{100, 10, 1}, {0, 30, 1}, {0, 1, 1}}), 100 + 30 + 5);
 }
 }  // namespace
 }  // namespace pipescope
