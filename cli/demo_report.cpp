@@ -22,6 +22,11 @@ std::vector<std::string> remarks_of(const DemoPart& part) {
     if (part.repeat_spread) {
         remarks.push_back(fmt::format("two equal runs differ by {}", format_percent(*part.repeat_spread)));
     }
+    if (part.in_turns) {
+        remarks.emplace_back(
+            "in turns: the layers were profiled again between the steps of the second run; the two errors differ as "
+            "the machine's speed changed between the first profile and the first run");
+    }
     const Comparison& comparison = part.compared.comparison;
     remarks.push_back(fmt::format("{} steps compared, {} tasks matched, {} unmatched", comparison.steps.size(),
                                   comparison.tasks_matched, comparison.tasks_unmatched));
@@ -43,6 +48,10 @@ TextTable demo_table(const DemoPart& part) {
     const JudgedStep judged = comparison.judged();
     table.add_row({judged.is_mean ? "mean step time" : "step time", format_duration(judged.measured),
                    format_duration(judged.simulated), format_error_percent(comparison.step_error)});
+    if (part.in_turns) {
+        table.add_row({"again, profiled in turns", format_duration(part.in_turns->measured),
+                       format_duration(part.in_turns->simulated), format_error_percent(part.in_turns->step_error())});
+    }
     table.add_row({"bubble fraction", lossy ? "" : format_percent(judged.measured_bubble),
                    format_percent(judged.simulated_bubble),
                    lossy ? "" : format_points(judged.simulated_bubble - judged.measured_bubble)});
@@ -95,6 +104,12 @@ Json demo_json(const DemoPart& part) {
                 {"loss_before", or_null(part.loss_before)},
                 {"loss_after", or_null(part.loss_after)},
                 {"repeat_spread", or_null(part.repeat_spread)}};
+    object["in_turns"] = nullptr;
+    if (part.in_turns) {
+        object["in_turns"] = {{"measured_step_mean_ns", part.in_turns->measured.count()},
+                              {"simulated_step_mean_ns", part.in_turns->simulated.count()},
+                              {"step_error", part.in_turns->step_error()}};
+    }
     object.update(comparison_json(part.compared));
     return object;
 }

@@ -10,6 +10,15 @@
 #include <vector>
 
 namespace pipescope {
+/// A second run, whose layers were profiled again between its steps: both met the same machine.
+struct RunInTurns {
+    Nanoseconds measured{0};  ///< mean step
+    Nanoseconds simulated{0};
+    double step_error() const {
+        return static_cast<double>(simulated.count()) / static_cast<double>(measured.count()) - 1;
+    }
+};
+
 /// Prediction and measurement of one pipeline of the demo.
 struct DemoPart {
     std::string title;
@@ -18,6 +27,7 @@ struct DemoPart {
     std::optional<double> loss_after;
     /// Difference between the step times of two equal runs, relative to their mean: the limit of any prediction.
     std::optional<double> repeat_spread;
+    std::optional<RunInTurns> in_turns;
     std::optional<std::string> picture;  ///< file name beside the report
     std::vector<std::string> commands;   ///< that repeat it by hand
 };
@@ -29,6 +39,6 @@ std::string demo_text(const DemoPart& part);
 /// The report file, with a section per part: table, picture, commands. `environment` is a JSON object of strings and
 /// numbers.
 std::string demo_markdown(const std::vector<DemoPart>& parts, const std::string& environment);
-/// comparison_json() of the part, with title, loss_before, loss_after and repeat_spread.
+/// comparison_json() of the part, with title, loss_before, loss_after, repeat_spread and in_turns.
 nlohmann::ordered_json demo_json(const DemoPart& part);
 }  // namespace pipescope

@@ -62,7 +62,7 @@ bool same_name(const std::string& a, const std::string& b) {
 double parse_price(const std::string& text, const std::string& all) {
     double price = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), price);
-    if (error != std::errc{} || end != text.data() + text.size() || !(price >= 0) || !std::isfinite(price)) {
+    if (error != std::errc{} || end != text.data() + text.size() || !(price >= 0 && price <= 1e12)) {
         throw UsageError(
             fmt::format("--price-per-lane-hour is '{}'; '{}' is no price; write it as 2.5, or by device "
                         "type as A100=1.5,H100=3",

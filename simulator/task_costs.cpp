@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <sstream>
 
 namespace pipescope {
 namespace {
@@ -98,8 +99,9 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
         std::for_each(at.skips.begin(), at.skips.end(), add_transfer);
     }
     if (!(time < kMostTotal) || !(bytes < kMostTotal)) {
-        throw UsageError("batch " + std::to_string(options_.batch) + " would take " +
-                         std::to_string(std::max(time, bytes)) +
+        std::ostringstream most;
+        most << std::max(time, bytes);  // to_string() would write 300 digits
+        throw UsageError("batch " + std::to_string(options_.batch) + " would take " + most.str() +
                          " ns or bytes; a step must stay below 4e18 of either; use a smaller batch, or correct the "
                          "profile's units, the speeds or the link");
     }

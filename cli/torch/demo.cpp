@@ -16,6 +16,7 @@
 #include "schedule/error.h"
 #include "schedule/median.h"
 #include "simulator/balance_search.h"
+#include "simulator/pipeline_defaults.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -108,6 +109,26 @@ TrainingResult train_with_bar(const std::string& label, const ModelSpec& model, 
     return train_recorded(model, options);
 }
 
+/// Runs the pipeline once more and profiles its layers between the steps. Leaves `part` as it is if that is stopped or
+/// cannot be done.
+void repeat_in_turns(const DemoOptions& options, const ModelSpec& model, TrainingOptions training, DemoPart& part) {
+    options.say("repeating the run, and profiling the layers again between its steps");
+    training.trace.clear();
+    ProfileInTurns profile(model, training.pipeline, training.seed);
+    profile.take_turn();  // begins with a small pipeline of its own, whose tasks do not belong into the recording
+    training.before_step = [&] { profile.take_turn(); };
+    const TrainingResult again = train_with_bar("training again", model, training);
+    if (stop_signal() != 0) {
+        return;
+    }
+    try {
+        const Simulation predicted = simulate(profile.finish(), training.pipeline);
+        part.in_turns = {mean(measured_step_times(again)), expected_step(predicted)};
+    } catch (const Error& error) {
+        options.say(fmt::format("the layers were not profiled between the steps: {}", error.what()));
+    }
+}
+
 DemoPart real_part(const DemoOptions& options) {
     const ModelSpec model = make_model(options.model);
     PipelineOptions pipeline;
@@ -124,6 +145,7 @@ DemoPart real_part(const DemoOptions& options) {
         profile = profile_for_run(model, pipeline, 0, [&](double done) { bar.show(done); });
     }
     save_profile(profile, options.output / "profile.json");
+    pipeline.optimizer = default_optimizer(profile.token_input);
     pipeline.host_cores = usable_cores();
     pipeline = with_best_balance(profile, pipeline, kRealLanes);
     const Simulation predicted = simulate(profile, pipeline);
@@ -143,23 +165,19 @@ DemoPart real_part(const DemoOptions& options) {
     if (measured_step_times(result).empty()) {
         throw Interrupted();
     }
-    training.trace.clear();
-    std::vector<Nanoseconds> again;
-    if (stop_signal() == 0) {
-        options.say("repeating the run, to measure the difference between equal runs");
-        again = measured_step_times(train_with_bar("training again", model, training));
-    }
-
     DemoPart part;
+    if (stop_signal() == 0) {
+        repeat_in_turns(options, model, training, part);
+    }
+    if (part.in_turns) {
+        part.repeat_spread = spread_of(mean(measured_step_times(result)), part.in_turns->measured);
+    }
     part.title = fmt::format("{} on {} lanes of this CPU, balance {}, batch of {} in {}", options.model, kRealLanes,
                              to_string(pipeline.balance), pipeline.batch,
                              counted(predicted.micro_batches, "micro-batch", "micro-batches"));
     part.compared = compare_trace(options.output / "trace.sqlite");
     part.loss_before = result.steps.front().loss;
     part.loss_after = result.steps.back().loss;
-    if (!again.empty()) {
-        part.repeat_spread = spread_of(mean(measured_step_times(result)), mean(again));
-    }
     part.picture = render(options, "trace.sqlite", "timeline.png");
     part.commands = {fmt::format("pipescope profile {} --micro-batch-sizes {} --co-running {} -o profile.json",
                                  options.model, fmt::join(profile.samples, ","), profile.co_running_lanes),

@@ -77,6 +77,10 @@ void check_optimizer(const std::string& name) {
     make_optimizer(name, {at::zeros({1})}, 0);
 }
 
+double default_learning_rate(const std::string& optimizer) {
+    return optimizer.starts_with("adam") ? 0.001 : 0.05;
+}
+
 LaneOptimizers::LaneOptimizers(const GPipe& model, const std::string& name, double learning_rate) {
     check_optimizer(name);  // also checks it if no lane has parameters
     for (auto& [lane, parameters] : parameters_by_lane(model)) {

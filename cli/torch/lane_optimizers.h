@@ -17,6 +17,9 @@ class GPipe;
 /// Throws UsageError unless runs support the optimizer: sgd, momentum (SGD with 0.9), adam or adamw.
 void check_optimizer(const std::string& name);
 
+/// 0.001 for adam and adamw, as in torch; 0.05 for the others.
+double default_learning_rate(const std::string& optimizer);
+
 /// One optimizer per lane over the parameters of its partitions. Its state is charged to the lane that would hold it,
 /// and each lane's update is a separate task. Threading: one thread, between the steps of the model.
 class LaneOptimizers {

@@ -36,7 +36,7 @@ namespace pipescope {
 namespace {
 using Json = nlohmann::ordered_json;
 
-constexpr double kAdamLearningRate = 0.001;  // torch's default
+constexpr double kLargestLearningRate = 1e6;  // torch's optimizers take rates that fit the dtype
 
 struct RunFlags {
     std::string model;
@@ -73,8 +73,9 @@ TrainingOptions training_options(const RunFlags& flags) {
     place(options.pipeline);
     options.steps = flags.steps;
     options.warmup = flags.warmup.value_or(std::clamp<std::int64_t>(flags.steps - 1, 0, TrainingOptions{}.warmup));
-    if (const double rate = flags.learning_rate.value_or(0); !std::isfinite(rate) || rate < 0) {
-        throw UsageError(fmt::format("--learning-rate is {}; it must be a number of 0 or more; try 0.05", rate));
+    if (const double rate = flags.learning_rate.value_or(0); !(rate >= 0 && rate <= kLargestLearningRate)) {
+        throw UsageError(fmt::format("--learning-rate is {}; it must be a number from 0 to {}; try 0.05", rate,
+                                     kLargestLearningRate));
     }
     options.seed = flags.seed;
     options.update_parameters = !emulated_profile(flags.model).has_value();
@@ -99,8 +100,7 @@ std::vector<Assumption> assume(TrainingOptions& options, const RunFlags& flags, 
                 {"optimizer", options.pipeline.optimizer, "as for a language model, since the input is token numbers"});
         }
     }
-    const bool is_adam = options.pipeline.optimizer.starts_with("adam");
-    options.learning_rate = flags.learning_rate.value_or(is_adam ? kAdamLearningRate : options.learning_rate);
+    options.learning_rate = flags.learning_rate;
     return assumptions;
 }
 

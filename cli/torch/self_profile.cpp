@@ -1,7 +1,6 @@
 #include "cli/torch/self_profile.h"
 
 #include "cli/stop_signals.h"
-#include "profiler/layers/layer_profiler.h"
 #include "schedule/micro_batches.h"
 
 #include <set>
@@ -17,18 +16,85 @@ std::optional<std::filesystem::path> emulated_profile(const std::string& model) 
     return std::filesystem::path(model.substr(kPrefix.size()));
 }
 
-Profile profile_for_run(const ModelSpec& model, const PipelineOptions& pipeline, std::uint64_t seed,
-                        std::function<void(double done)> progress) {
+namespace {
+constexpr int kRoundsOfATurn = 4;  // the first one of a turn finds cold caches
+
+ProfileOptions options_for_run(const PipelineOptions& pipeline, std::uint64_t seed) {
     const auto sizes = micro_batch_sizes(pipeline.batch, pipeline.chunks);
     const std::set<std::int64_t> distinct(sizes.begin(), sizes.end());
     ProfileOptions options;
     options.samples.assign(distinct.begin(), distinct.end());
     options.co_running_lanes = num_lanes(pipeline);
     options.seed = seed;
+    return options;
+}
+}  // namespace
+
+Profile profile_for_run(const ModelSpec& model, const PipelineOptions& pipeline, std::uint64_t seed,
+                        std::function<void(double done)> progress) {
+    ProfileOptions options = options_for_run(pipeline, seed);
     options.progress = [&](double done) {
         throw_if_stopped();
         progress(done);
     };
     return profile_model(model, options);
+}
+
+ProfileInTurns::ProfileInTurns(ModelSpec model, const PipelineOptions& pipeline, std::uint64_t seed)
+    : model_(std::move(model)), options_(options_for_run(pipeline, seed)) {
+    options_.tapes = false;
+    options_.progress = [](double) { throw_if_stopped(); };
+    options_.between_rounds = [this] { return next_round(); };
+}
+
+ProfileInTurns::~ProfileInTurns() {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+    changed_.notify_all();
+}  // the future waits for its thread
+
+void ProfileInTurns::take_turn() {
+    std::unique_lock lock(mutex_);
+    profiles_ = !is_over_;
+    if (!profile_.valid()) {
+        profile_ = std::async(std::launch::async, [this] {
+            const auto end = [this] {
+                const std::lock_guard at_end(mutex_);
+                is_over_ = true;
+                changed_.notify_all();
+            };
+            try {
+                Profile profile = profile_model(model_, options_);
+                end();
+                return profile;
+            } catch (...) {
+                end();
+                throw;
+            }
+        });
+    }
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return !profiles_ || is_over_; });
+}
+
+bool ProfileInTurns::next_round() {
+    if (++rounds_ < kRoundsOfATurn) {
+        return true;
+    }
+    rounds_ = 0;
+    std::unique_lock lock(mutex_);
+    profiles_ = false;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return profiles_ || is_over_; });
+    return !is_over_;
+}
+
+Profile ProfileInTurns::finish() {
+    {
+        const std::lock_guard lock(mutex_);
+        is_over_ = true;
+        changed_.notify_all();
+    }
+    return profile_.get();
 }
 }  // namespace pipescope

@@ -2,10 +2,14 @@
 
 #include "balance/profile.h"
 #include "engine/layer.h"
+#include "profiler/layers/layer_profiler.h"
 #include "simulator/simulation.h"
 
+#include <condition_variable>
 #include <filesystem>
 #include <functional>
+#include <future>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -16,4 +20,33 @@ std::optional<std::filesystem::path> emulated_profile(const std::string& model);
 /// Profiles the model under the conditions of the pipeline: its micro-batch sizes, and as many busy lanes.
 Profile profile_for_run(const ModelSpec& model, const PipelineOptions& pipeline, std::uint64_t seed,
                         std::function<void(double done)> progress);
+
+/// A profile like that of profile_for_run(), measured in turns with other work, so that both meet the same machine
+/// where its speed changes from second to second.
+/// Threading: everything from one thread. The work runs on it; a thread of the profile waits meanwhile.
+class ProfileInTurns {
+public:
+    /// `model` and `pipeline` are copied. Nothing runs yet.
+    ProfileInTurns(ModelSpec model, const PipelineOptions& pipeline, std::uint64_t seed);
+    ~ProfileInTurns();
+    ProfileInTurns(const ProfileInTurns&) = delete;
+    ProfileInTurns& operator=(const ProfileInTurns&) = delete;
+
+    /// The profile's turn: returns after a few rounds of it, or at once if it failed.
+    void take_turn();
+    /// The profile, after at least one turn. Throws what the profile failed with, or Interrupted.
+    Profile finish();
+
+private:
+    bool next_round();  // on the profile's thread
+
+    const ModelSpec model_;
+    ProfileOptions options_;
+    std::mutex mutex_;
+    std::condition_variable changed_;
+    bool profiles_ = false;  // these two guarded by mutex_
+    bool is_over_ = false;
+    int rounds_ = 0;  // of this turn; the profile's thread only
+    std::future<Profile> profile_;
+};
 }  // namespace pipescope

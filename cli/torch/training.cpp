@@ -97,9 +97,13 @@ std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& opt
     torch::manual_seed(options.seed);
     GPipe pipeline(model, engine_options(options, &timer));
     describe_lanes(recorder, pipeline, options.pipeline.batch);
-    LaneOptimizers optimizers(pipeline, options.pipeline.optimizer, options.learning_rate);
+    LaneOptimizers optimizers(pipeline, options.pipeline.optimizer,
+                              options.learning_rate.value_or(default_learning_rate(options.pipeline.optimizer)));
     std::vector<StepRecord> steps;
     for (std::int64_t i = 0; i < options.steps && (i == 0 || stop_signal() == 0); ++i) {
+        if (options.before_step) {
+            options.before_step();
+        }
         const Batch batch = model.make_batch(options.pipeline.batch, options.seed + static_cast<std::uint64_t>(i));
         StepRecord record;
         record.step = pipeline.next_step();

@@ -16,8 +16,8 @@ namespace pipescope {
 struct TrainingOptions {
     PipelineOptions pipeline;  ///< balance, chunks, batch, checkpoint, devices, optimizer
     std::int64_t steps = 10;
-    std::int64_t warmup = 2;  ///< first steps, excluded from the figures; fewer than steps
-    double learning_rate = 0.05;
+    std::int64_t warmup = 2;              ///< first steps, excluded from the figures; fewer than steps
+    std::optional<double> learning_rate;  ///< empty: default_learning_rate()
     std::uint64_t seed = 0;
     /// False for an emulated model, which learns nothing and whose memory must not be touched: ignores gradients.
     bool update_parameters = true;
@@ -29,6 +29,7 @@ struct TrainingOptions {
     /// If the trace cannot be created (read-only folder) or completed (full disk), returns the training's result with a
     /// trace_failure instead of throwing.
     bool survive_trace_failure = false;
+    std::function<void()> before_step;  ///< called before each step, outside the measured times; may be empty
     std::function<void(double done)> progress;
 };
 

@@ -7,6 +7,7 @@
 #include "engine/usable_cores.h"
 #include "schedule/error.h"
 #include "simulator/balance_search.h"
+#include "simulator/pipeline_defaults.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -58,6 +59,7 @@ std::vector<PipelineOptions> real_candidates(const Profile& profile, int lanes, 
         candidate(profile, lanes, more, batch, Checkpoint::never, Cut::optimal),
         candidate(profile, lanes, fewer, batch, Checkpoint::except_last, Cut::heavy_last)};
     for (PipelineOptions& each : candidates) {
+        each.optimizer = default_optimizer(profile.token_input);
         each.host_cores = usable_cores();
     }
     return candidates;

@@ -175,6 +175,7 @@ private:
         options.target_error = options_.target_cv;
         options.seed = options_.seed;
         options.tapes = options_.tapes;
+        options.between_rounds = options_.between_rounds;
         options.progress = [this, part, count](double done) {
             if (given_up_) {
                 throw Error("the profile was given up");
@@ -203,6 +204,9 @@ Profile profile_model(const ModelSpec& model, const ProfileOptions& asked) {
         if (!why.empty() && options.announce) {
             options.announce(why);
         }
+    }
+    if (options.one_layer_at_a_time && options.between_rounds) {
+        throw Error("the model is measured one layer at a time, which leaves no turns between the rounds; free memory");
     }
     // Asked before another thread sets its own: the default of threads that start later follows whoever sets it last.
     const int threads_here = at::get_num_threads();

@@ -30,6 +30,10 @@ struct ProfileOptions {
     bool tapes = true;       ///< record allocation tapes too (balance/layer_tape.h)
     /// 0..1, on the calling thread; may be empty. What it throws ends the profile after the current pass.
     std::function<void(double done)> progress;
+    /// Called after each round of passes, on the measuring thread, while no lane is busy. Rounds go on for as long as
+    /// it returns true, whatever time limit and target say, and its own time does not count. May be empty. Lets profile
+    /// and training take turns on a machine whose speed changes. Not with one layer at a time.
+    std::function<bool()> between_rounds;
     std::function<void(const std::string& sentence)> announce;  ///< what is done unasked, on the same; may be empty
 };
 

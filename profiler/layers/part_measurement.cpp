@@ -81,9 +81,14 @@ private:
     void measure_times() {
         times_.resize(sizes_.size());
         BusyLanes busy(part_.model, sizes_, options_.seed, options_.lanes - 1);
-        repeat_rounds(
-            {.target_error = options_.target_error, .time_limit_s = options_.time_limit_s}, [&] { return elapsed(); },
-            [&](std::size_t round) { measure_round(round, busy); }, [&] { return relative_error(); });
+        if (options_.between_rounds) {
+            measure_in_turns(busy);
+        } else {
+            repeat_rounds(
+                {.target_error = options_.target_error, .time_limit_s = options_.time_limit_s},
+                [&] { return elapsed(); }, [&](std::size_t round) { measure_round(round, busy); },
+                [&] { return relative_error(); });
+        }
         std::vector<double> others;
         for (const PassMoments& pass : largest_) {
             others.push_back(busy.pass_over_mean(pass.start, pass.end, sizes_.size() - 1));
@@ -96,6 +101,16 @@ private:
                                           options_.batches, options_.seed);
         }
         busy.check();
+    }
+
+    void measure_in_turns(BusyLanes& busy) {
+        bool goes_on = true;
+        for (std::size_t round = 0; goes_on; ++round) {
+            measure_round(round, busy);
+            busy.set_busy(0);
+            goes_on = options_.between_rounds();
+            busy.set_busy(busy.count());
+        }
     }
 
     void measure_round(std::size_t round, BusyLanes& busy) {

@@ -29,6 +29,7 @@ struct PartOptions {
     std::uint64_t seed = 0;
     bool tapes = false;
     std::function<void(double done)> progress;  ///< 0..1 of this part; may be empty
+    std::function<bool()> between_rounds;       ///< as in ProfileOptions; may be empty
 };
 
 struct MeasuredPart {

@@ -269,6 +269,8 @@ TEST_F(EndToEnd, LanesTakeTheCoresInTurnsAsSimulated) {
     EXPECT_EQ(compared.at("tasks_unmatched"), 0);
     EXPECT_GE(compared.at("simulated_bubble_fraction").get<double>(), 2.0 / 3 - 1e-6);
     EXPECT_THAT(refused(2, "run " + kModel + " --balance 2,2 -m 2 --batch 4 --cores -1"), HasSubstr("cores is -1"));
+    EXPECT_THAT(refused(2, "run " + kModel + " --balance 2,2 -m 2 --batch 4 --learning-rate 1e308"),
+                AllOf(HasSubstr("--learning-rate is 1e+308"), HasSubstr("from 0 to")));
 }
 
 TEST_F(EndToEnd, ARunOfAnotherScheduleMatchesItsSimulationTaskByTask) {
@@ -375,6 +377,10 @@ TEST_F(EndToEnd, TheDemoDoesItAllAndKeepsWhatIsNotItsOwn) {
     EXPECT_THAT(keys_of(parts), ElementsAre("real", "emulated"));
     EXPECT_EQ(parts.at("real").at("tasks_unmatched"), 0);
     EXPECT_TRUE(parts.at("real").at("repeat_spread").is_number());
+    // Profiled in turns, the second run's steps and their prediction are of one size on any machine.
+    const double in_turns = parts.at("real").at("in_turns").at("step_error");
+    EXPECT_GT(in_turns, -0.9);
+    EXPECT_LT(in_turns, 9);
     EXPECT_EQ(parts.at("emulated").at("lanes").size(), 8u);
     expect_error_of_a_waiting_pipeline(parts.at("emulated").at("step_error"));
     for (const std::string name : {"profile.json", "trace.sqlite", "emulated-profile.json", "emulated-trace.sqlite"}) {

@@ -275,6 +275,22 @@ TEST(Simulate, RefusesOptionsThatDoNotFit) {
     refuses(bad, "batch 1000000000000000000", "smaller batch");
 }
 
+TEST(Simulate, RefusesAStepThatOutgrowsTheClockInAShortMessage) {
+    const Profile profile = profile_of({layer_of(1, 2), layer_of(1, 2)});
+    PipelineOptions options;
+    options.balance = Balance({1, 1});
+    options.link.latency_ns = 1e300;
+    std::string message;
+    try {
+        simulate(profile, options);
+    } catch (const UsageError& error) {
+        message = error.what();
+    }
+    EXPECT_THAT(message,
+                AllOf(HasSubstr("would take"), HasSubstr("correct the profile's units, the speeds or the link")));
+    EXPECT_LT(message.size(), 300u);
+}
+
 TEST(Simulate, RefusesAStepThatOutgrowsTheClockOnceLanesSlowEachOtherDown) {
     Profile profile = profile_of({layer_of(1e13, 2e13), layer_of(1e13, 2e13)});
     profile.co_running_slowdown = {1, 1e6};
