@@ -1,5 +1,7 @@
 #include "profiler/layers/busy_lanes.h"
 
+#include "profiler/layers/repeats.h"
+
 #include <algorithm>
 #include <limits>
 #include <utility>
@@ -66,11 +68,7 @@ void BusyLanes::set_size(std::size_t index) {
 
 void BusyLanes::set_busy(int count) {
     std::unique_lock lock(mutex_);
-    const std::size_t before = std::exchange(busy_, static_cast<std::size_t>(count));
-    if (busy_ < before) {
-        pass_.request_stop();
-        pass_ = std::stop_source();
-    }
+    busy_ = static_cast<std::size_t>(count);
     changed_.notify_all();
     changed_.wait(lock, [&] { return others_stopped(); });
 }
@@ -78,6 +76,29 @@ void BusyLanes::set_busy(int count) {
 bool BusyLanes::others_stopped() const {
     return std::none_of(lanes_.begin() + static_cast<std::ptrdiff_t>(std::min(busy_, lanes_.size())), lanes_.end(),
                         [](const Lane& lane) { return lane.runs; });
+}
+
+std::vector<double> BusyLanes::mean_passes(std::size_t size) const {
+    constexpr std::size_t kFewest = 5;
+    const std::lock_guard lock(mutex_);
+    std::vector<double> means;
+    for (const Lane& lane : lanes_) {
+        std::vector<double> times;
+        for (const Pass& pass : lane.passes) {
+            if (pass.size == size) {
+                times.push_back(pass.ns);
+            }
+        }
+        Repeats repeats;
+        for (std::size_t k = 1; k < times.size(); ++k) {  // the first warms up
+            repeats.add({times[k]});
+        }
+        repeats.drop(standstills(repeats.sums()));
+        if (repeats.rounds() >= kFewest) {
+            means.push_back(repeats.mean(0));
+        }
+    }
+    return means;
 }
 
 double BusyLanes::pass_over_mean(Moment start, Moment end, std::size_t size) const {

@@ -34,10 +34,14 @@ public:
     int count() const noexcept { return static_cast<int>(lanes_.size()); }
     /// The size the lanes run from their next pass on.
     void set_size(std::size_t index);
-    /// Only the first `count` lanes go on; returns when the others have stopped, within a layer.
+    /// Only the first `count` lanes go on; returns when the others have finished their pass. (Broken off, a long pass
+    /// would be lost more often than a short one, and the mean of the others too small.)
     void set_busy(int count);
     /// Throws what a lane failed with.
     void check();
+    /// Mean time in ns of each lane's passes at that size, without its first and standstills. Lanes with too few passes
+    /// are left out.
+    std::vector<double> mean_passes(std::size_t size) const;
     /// What a pass of the other lanes took in that time, at that size: the mean of the whole passes that overlap it,
     /// each over its lane's own mean, so that lanes that differ can be put together. NaN if there is none.
     double pass_over_mean(Moment start, Moment end, std::size_t size) const;
@@ -65,7 +69,7 @@ private:
     std::size_t busy_ = 0;
     bool is_over_ = false;
     std::exception_ptr failure_;
-    std::stop_source pass_;  // of the passes that run now; guarded too
+    std::stop_source pass_;  // breaks off the passes that run at the end; guarded too
     std::vector<Lane> lanes_;
     std::vector<std::jthread> threads_;
 };

@@ -93,8 +93,10 @@ private:
         for (const PassMoments& pass : largest_) {
             others.push_back(busy.pass_over_mean(pass.start, pass.end, sizes_.size() - 1));
         }
-        for (SizeTimes& times : times_) {
-            times.finish(&times == &times_.back() ? std::move(others) : std::vector<double>{});
+        for (std::size_t size = 0; size < times_.size(); ++size) {
+            times_[size].finish(size + 1 == times_.size() ? std::move(others) : std::vector<double>{},
+                                std::max(1, busy.count()));
+            times_[size].average_with(busy.mean_passes(size));
         }
         if (chain_.has_loss()) {
             loss_batch_ = time_batch_loss({chain_, part_.model, part_.starts.back().tensors, ends_.back().tensors},

@@ -55,34 +55,36 @@ std::vector<std::size_t> standstills(std::span<const double> pass_ns) {
     return rounds;
 }
 
-double lane_variation(std::span<const double> passes, std::span<const double> others) {
+double lane_variation(std::span<const double> passes, std::span<const double> others, int other_lanes) {
     constexpr std::size_t kFewest = 8;
-    std::vector<double> mine, theirs;
+    constexpr double kErrors = 2;  // standard errors that chance may make
+    double mine = 0, theirs = 0;
+    std::size_t known = 0;
     for (std::size_t k = 0; k < passes.size(); ++k) {
         if (!std::isnan(others[k])) {
-            mine.push_back(passes[k]);
-            theirs.push_back(others[k]);
+            mine += passes[k];
+            theirs += others[k];
+            ++known;
         }
     }
-    const double mean = mean_of(passes);
-    if (mine.size() < kFewest || !(mean > 0) || !(mean_of(theirs) > 0)) {
+    if (known < kFewest || !(mine > 0) || !(theirs > 0)) {
         return 0;
     }
-    double lasting = 0;
+    const auto n = static_cast<double>(known);
+    const auto difference = [&](std::size_t k) { return n * passes[k] / mine - n * others[k] / theirs; };
+    double lasting = 0, all = 0, pairs = 0;
     for (std::size_t k = 0; k + 1 < passes.size(); ++k) {
-        lasting += (passes[k] - mean) * (passes[k + 1] - mean);
+        if (!std::isnan(others[k]) && !std::isnan(others[k + 1])) {
+            lasting += difference(k) * difference(k + 1);
+            all += difference(k) * difference(k);
+            ++pairs;
+        }
     }
-    lasting /= static_cast<double>(passes.size() - 1) * mean * mean;
-    const double my_mean = mean_of(mine);
-    const double their_mean = mean_of(theirs);
-    double common = 0;
-    for (std::size_t k = 0; k < mine.size(); ++k) {
-        common += (mine[k] / my_mean - 1) * (theirs[k] / their_mean - 1);
+    if (pairs == 0 || lasting <= kErrors * all / std::sqrt(pairs)) {
+        return 0;
     }
-    common /= static_cast<double>(mine.size() - 1);
-    const double by_chance = variance_of(passes) / (mean * mean) / std::sqrt(static_cast<double>(passes.size()));
-    const double own = lasting - by_chance - std::max(0.0, common);
-    return own > 0 ? std::sqrt(own) : 0;
+    // The difference has the lane's own variance and that of the mean of the others.
+    return std::sqrt(lasting / pairs / (1 + 1.0 / other_lanes));
 }
 
 void Repeats::drop(std::span<const std::size_t> rounds) {

@@ -50,11 +50,11 @@ double standard_error(std::span<const double> values);
 std::vector<std::size_t> standstills(std::span<const double> pass_ns);
 
 /// How much a lane's passes vary on their own from what other lanes do, in a way that lasts from one pass to the next,
-/// as a standard deviation over the mean. `passes` are one lane's, in order; `others[k]` is what the other lanes' took
-/// at the same time, NaN where that is not known. The covariance of neighbouring passes is what lasts; the covariance
-/// with the other lanes is the part that is not the lane's own; what chance alone makes of either counts as nothing. 0
-/// where too little is known.
-double lane_variation(std::span<const double> passes, std::span<const double> others);
+/// as a standard deviation over the mean. `passes` are one lane's, in order; `others[k]` is what a pass of
+/// `other_lanes` took at the same time, on average; NaN if that is not known. What the lanes have in common cancels in
+/// the difference of the two, and what lasts is the covariance of neighbouring differences. 0 if that may be chance, or
+/// if too little is known.
+double lane_variation(std::span<const double> passes, std::span<const double> others, int other_lanes);
 
 /// When an estimate is good enough, and when it must do.
 struct RepeatGoal {

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 namespace pipescope {
@@ -17,7 +18,8 @@ void SizeTimes::add(const LayerTimes& times) {
     pass_.add({times.total()});
 }
 
-void SizeTimes::finish(std::vector<double> others) {
+void SizeTimes::finish(std::vector<double> others, int other_lanes) {
+    other_lanes_ = other_lanes;
     others_ = std::move(others);
     others_.resize(pass_.rounds(), std::numeric_limits<double>::quiet_NaN());
     std::vector<std::size_t> rounds = standstills(pass_.sums());
@@ -30,6 +32,12 @@ void SizeTimes::finish(std::vector<double> others) {
     for (auto round = rounds.rbegin(); round != rounds.rend(); ++round) {
         others_.erase(others_.begin() + static_cast<std::ptrdiff_t>(*round));
     }
+}
+
+void SizeTimes::average_with(const std::vector<double>& other_lanes) {
+    const double mine = pass_.mean(0);
+    const double sum = std::accumulate(other_lanes.begin(), other_lanes.end(), mine);
+    scale_ = mine > 0 ? sum / mine / static_cast<double>(other_lanes.size() + 1) : 1;
 }
 
 double SizeTimes::relative_error() const {
@@ -51,6 +59,6 @@ double SizeTimes::step_cv() const {
 }
 
 double SizeTimes::lane_cv() const {
-    return std::min(step_cv(), lane_variation(pass_.sums(), others_));
+    return std::min(step_cv(), lane_variation(pass_.sums(), others_, other_lanes_));
 }
 }  // namespace pipescope

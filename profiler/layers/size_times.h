@@ -17,14 +17,18 @@ public:
 
     /// Forgets the first pass, which still warmed caches and allocators, if there are others, and standstills. To be
     /// called once, before the estimates below. `others`: what a pass of the other busy lanes took during each pass, in
-    /// any unit, NaN where that is not known; may be empty.
-    void finish(std::vector<double> others = {});
+    /// any unit, averaged over `other_lanes`, NaN where that is not known; may be empty.
+    void finish(std::vector<double> others = {}, int other_lanes = 1);
 
-    double forward_ns(std::size_t layer) const { return forward_.mean(layer); }
-    double recompute_ns(std::size_t layer) const { return recompute_.mean(layer); }
-    double backward_ns(std::size_t layer) const { return backward_.mean(layer); }
-    double loss_ns() const { return loss_.mean(0); }
-    double pass_ns() const { return pass_.mean(0); }
+    /// Lets all times count as on the mean of the lanes: the measured one and those whose mean passes are given, in ns.
+    /// A machine whose cores differ in speed for seconds on end is known better from all of them. Call after finish().
+    void average_with(const std::vector<double>& other_lanes);
+
+    double forward_ns(std::size_t layer) const { return scale_ * forward_.mean(layer); }
+    double recompute_ns(std::size_t layer) const { return scale_ * recompute_.mean(layer); }
+    double backward_ns(std::size_t layer) const { return scale_ * backward_.mean(layer); }
+    double loss_ns() const { return scale_ * loss_.mean(0); }
+    double pass_ns() const { return scale_ * pass_.mean(0); }
     double forward_cv(std::size_t layer) const { return forward_.coefficient_of_variation(layer); }
     double backward_cv(std::size_t layer) const { return backward_.coefficient_of_variation(layer); }
     /// Repeats::common_variation of forward and backward together, each by its share of the time.
@@ -39,5 +43,7 @@ private:
     Repeats loss_;
     Repeats pass_;
     std::vector<double> others_;
+    int other_lanes_ = 1;
+    double scale_ = 1;
 };
 }  // namespace pipescope

@@ -93,18 +93,39 @@ struct TwoLanes {
 };
 
 TEST(LaneVariation, IsWhatLastsAndIsNotSharedWithTheOthers) {
-    const auto of = [](const TwoLanes& lanes) { return lane_variation(lanes.mine, lanes.others); };
+    const auto of = [](const TwoLanes& lanes) { return lane_variation(lanes.mine, lanes.others, 1); };
     EXPECT_NEAR(of(TwoLanes(0.05, 0, 0.02)), 0.05, 0.012);
     EXPECT_LT(of(TwoLanes(0, 0.05, 0.02)), 0.015);
     EXPECT_LT(of(TwoLanes(0, 0, 0.2)), 0.02);
     EXPECT_NEAR(of(TwoLanes(0.05, 0.05, 0.02)), 0.05, 0.02);
 }
 
+// The mean of three others varies less than one, so more of the difference is the lane's own.
+TEST(LaneVariation, KnowsHowManyOthersThereAre) {
+    const TwoLanes lanes(0.05, 0.1, 0.02);
+    EXPECT_NEAR(lane_variation(lanes.mine, lanes.others, 3) / lane_variation(lanes.mine, lanes.others, 1),
+                std::sqrt(1.5), 1e-9);
+}
+
+TEST(SizeTimes, AverageOverTheLanes) {
+    SizeTimes times;
+    for (int k = 0; k < 4; ++k) {
+        times.add({{1e6}, {1e6}, {2e6}, 1e6});
+    }
+    times.finish();
+    times.average_with({});
+    EXPECT_DOUBLE_EQ(times.pass_ns(), 4e6);
+    times.average_with({5e6, 6e6});
+    EXPECT_DOUBLE_EQ(times.pass_ns(), 5e6);
+    EXPECT_DOUBLE_EQ(times.forward_ns(0), 1.25e6);
+    EXPECT_DOUBLE_EQ(times.backward_ns(0), 2.5e6);
+}
+
 TEST(LaneVariation, IsNothingWhereTooLittleIsKnown) {
     TwoLanes lanes(0.05, 0, 0.02);
-    EXPECT_EQ(lane_variation({}, {}), 0);
+    EXPECT_EQ(lane_variation({}, {}, 1), 0);
     lanes.others.assign(lanes.others.size(), std::nan(""));
-    EXPECT_EQ(lane_variation(lanes.mine, lanes.others), 0);
+    EXPECT_EQ(lane_variation(lanes.mine, lanes.others, 1), 0);
 }
 
 LayerTimes pass_of(double ns) {
