@@ -23,8 +23,9 @@ std::vector<std::string> remarks_of(const DemoPart& part) {
         remarks.push_back(fmt::format("two equal runs differ by {}", format_percent(*part.repeat_spread)));
     }
     const Comparison& comparison = part.compared.comparison;
-    remarks.push_back(fmt::format("{} steps compared, {} tasks matched, {} unmatched", comparison.steps.size(),
-                                  comparison.tasks_matched, comparison.tasks_unmatched));
+    remarks.push_back(fmt::format("{} compared, {} matched, {} unmatched",
+                                  counted(comparison.steps.size(), "step", "steps"),
+                                  counted(comparison.tasks_matched, "task", "tasks"), comparison.tasks_unmatched));
     if (const auto& band = part.compared.simulation.step_band) {
         remarks.push_back(fmt::format("90 % of steps were predicted to take {} to {}", format_duration(band->first),
                                       format_duration(band->second)));

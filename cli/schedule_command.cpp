@@ -72,8 +72,8 @@ TaskGraph graph_of_name(const ScheduleFlags& flags) {
         throw UsageError(
             fmt::format("schedule '{}' needs -n LANES and -m MICRO-BATCHES, such as -n 4 -m 8", flags.schedule));
     }
-    if (*flags.lanes < 1) {
-        throw UsageError(fmt::format("-n is {}; it must be 1 or more; change it", *flags.lanes));
+    if (*flags.lanes < 1 || *flags.lanes > kMostPartitions) {
+        throw UsageError(fmt::format("-n is {}; it must be from 1 to {}; change it", *flags.lanes, kMostPartitions));
     }
     const int usual = *flags.lanes * (schedule == Schedule::interleaved_1f1b ? 2 : 1);
     PipelineShape shape{.num_partitions = flags.partitions.value_or(usual),
@@ -134,11 +134,11 @@ ExitCode schedule_command(const ScheduleFlags& flags) {
     } else if (from_file || flags.check || to_file) {
         std::cout << fmt::format(
             "{}: {}, {}, {}; every task once, and no deadlock\n"
-            "{} slots, {} idle, if each task took one slot and copies none\n",
+            "{}, {} idle, if each task took one slot and copies none\n",
             to_file ? "wrote " + flags.output : flags.schedule, counted(graph.num_lanes(), "lane", "lanes"),
             counted(graph.shape().num_partitions, "partition", "partitions"),
-            counted(graph.shape().num_micro_batches, "micro-batch", "micro-batches"), table.rows.front().size(),
-            format_percent(idle_share(table)));
+            counted(graph.shape().num_micro_batches, "micro-batch", "micro-batches"),
+            counted(table.rows.front().size(), "slot", "slots"), format_percent(idle_share(table)));
     } else {
         std::cout << to_csv(table);
     }

@@ -1,6 +1,7 @@
 #include "simulator/task_costs.h"
 
 #include "balance/partition_time.h"
+#include "balance/printable.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
@@ -98,8 +99,7 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
         std::for_each(at.skips.begin(), at.skips.end(), add_transfer);
     }
     if (!(time < kMostTotal) || !(bytes < kMostTotal)) {
-        throw UsageError("batch " + std::to_string(options_.batch) + " would take " +
-                         std::to_string(std::max(time, bytes)) +
+        throw UsageError("batch " + std::to_string(options_.batch) + " would take " + shortest(std::max(time, bytes)) +
                          " ns or bytes; a step must stay below 4e18 of either; use a smaller batch, or correct the "
                          "profile's units, the speeds or the link");
     }

@@ -10,6 +10,7 @@
 #include "models/zoo.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
+#include "schedule/quantities.h"
 #include "simulator/balance_search.h"
 
 #include <fmt/format.h>
@@ -79,9 +80,10 @@ ExitCode ablation_command(const AblationFlags& flags) {
         std::cout << dump(object);
         return stop_exit_code();
     }
-    std::cout << fmt::format("{}, balance {}, batch {}, {} micro-batches, checkpoint {}\n\n", flags.model,
+    std::cout << fmt::format("{}, balance {}, batch {}, {}, checkpoint {}\n\n", flags.model,
                              to_string(plan.pipeline.balance), plan.pipeline.batch,
-                             micro_batch_sizes(plan.pipeline.batch, plan.pipeline.chunks).size(),
+                             counted(micro_batch_sizes(plan.pipeline.batch, plan.pipeline.chunks).size(), "micro-batch",
+                                     "micro-batches"),
                              to_string(plan.pipeline.checkpoint))
               << ablation_text(rows, flags.markdown) << fewer_micro_batches(plan.pipeline)
               << (stop_signal() == 0 ? "" : "interrupted: rows without a complete turn are omitted\n");

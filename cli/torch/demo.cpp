@@ -138,7 +138,7 @@ DemoPart real_part(const DemoOptions& options) {
     training.trace = options.output / "trace.sqlite";
     training.force = true;
     training.profile = profile;
-    options.say(fmt::format("training {} steps, recorded", training.steps));
+    options.say(fmt::format("training {}, recorded", counted(training.steps, "step", "steps")));
     const TrainingResult result = train_with_bar("training", model, training);
     if (measured_step_times(result).empty()) {
         throw Interrupted();

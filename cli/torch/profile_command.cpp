@@ -189,9 +189,10 @@ Nanoseconds whole(double ns) {
 
 std::string profile_text(const Profile& profile) {
     const std::size_t last = profile.samples.size() - 1;
-    const std::string how = profile.estimated ? "estimated" : fmt::format("{} lanes busy", profile.co_running_lanes);
-    std::string text = fmt::format("{} on {}, {}, {}; per micro-batch of {} samples:\n\n", profile.model,
-                                   profile.device, profile.dtype, how, profile.samples[last]);
+    const std::string how =
+        profile.estimated ? "estimated" : counted(profile.co_running_lanes, "lane", "lanes") + " busy";
+    std::string text = fmt::format("{} on {}, {}, {}; per micro-batch of {}:\n\n", profile.model, profile.device,
+                                   profile.dtype, how, counted(profile.samples[last], "sample", "samples"));
     TextTable table({{"layer", Align::left}, {"forward"}, {"backward"}, {"parameters"}, {"output"}, {"saved"}});
     const auto bytes_at = [&](const PerSize& values) {
         return values.empty() ? std::string("0 B") : format_bytes(std::llround(values[last]));

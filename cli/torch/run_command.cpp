@@ -195,7 +195,7 @@ std::string run_text(const TrainingResult& result, std::int64_t asked_steps) {
     std::string text = steps.str() + "\n" + lanes.str() + "\n";
     text += bubble_text(result);
     if (result.interrupted) {
-        text += fmt::format("interrupted after {} of {} steps\n", result.steps.size(), asked_steps);
+        text += fmt::format("interrupted after {} of {}\n", result.steps.size(), counted(asked_steps, "step", "steps"));
     }
     if (const std::string trace = result.trace.string(); !trace.empty() && result.trace_failure.empty()) {
         text += fmt::format("trace {}; next: 'pipescope compare {}' or 'pipescope view {}'\n", trace, trace, trace);

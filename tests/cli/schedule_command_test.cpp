@@ -56,7 +56,11 @@ TEST_F(ScheduleCommand, ExplainsWhatIsWrong) {
     EXPECT_THAT(refused("schedule none.csv", 1), HasSubstr("none.csv cannot be read"));
     EXPECT_THAT(refused("schedule 2f2b -n 2 -m 2"), HasSubstr("schedule '2f2b' is not known"));
     EXPECT_THAT(refused("schedule 1f1b -n 2"), HasSubstr("needs -n LANES and -m MICRO-BATCHES"));
-    EXPECT_THAT(refused("schedule 1f1b -n 0 -m 2"), HasSubstr("-n is 0"));
+    EXPECT_THAT(refused("schedule 1f1b -n 0 -m 2"), HasSubstr("-n is 0; it must be from 1 to 1023"));
+    EXPECT_THAT(refused("schedule interleaved -n 2000000000 -m 2"), HasSubstr("-n is 2000000000; it must be from 1"));
+    EXPECT_THAT(
+        user.succeeds("schedule gpipe -n 1 -m 1 --check").out,
+        HasSubstr("1 lane, 1 partition, 1 micro-batch; every task once, and no deadlock\n2 slots, 0.00 % idle"));
     EXPECT_THAT(refused("schedule 1f1b -n 4 -m 2 --partitions 3"), HasSubstr("--partitions is 3"));
     EXPECT_THAT(refused("schedule 1f1b -n 2 -m 0"), HasSubstr("the number of micro-batches is 0"));
     EXPECT_THAT(refused("schedule interleaved -n 2 -m 3"), HasSubstr("multiple of 2"));
