@@ -2,6 +2,7 @@
 
 #include "cli/stop_signals.h"
 #include "schedule/error.h"
+#include "schedule/nearest_name.h"
 
 #include <fmt/format.h>
 #include <CLI/Config.hpp>
@@ -13,6 +14,8 @@
 #include <cstdint>
 #include <exception>
 #include <iostream>
+#include <limits>
+#include <optional>
 #include <sstream>
 
 namespace pipescope {
@@ -48,6 +51,41 @@ CLI::Validator is_given() {
                                     : std::string();
             },
             ""};
+}
+
+/// Describes "--steps = x": a value that is no number, or one beyond the range of the option's type.
+std::string wrong_number(const std::string& assignment, CLI::App& command) {
+    const std::size_t equals = assignment.find(" = ");
+    const std::string option = assignment.substr(0, equals);
+    const std::string value = equals == std::string::npos ? "" : assignment.substr(equals + 3);
+    const CLI::Option* known = command.get_option_no_throw(option);
+    if (known == nullptr || known->get_type_name() != "N") {
+        return fmt::format("{} is '{}'; it must be a number; write it as 0.05", option, value);
+    }
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    return error == std::errc{} && end == value.data() + value.size()
+               ? fmt::format("{} is {}; a number here is at most {}, with either sign; change it", option, value,
+                             std::numeric_limits<int>::max())
+               : fmt::format("{} is '{}'; it must be a whole number; write it as 4", option, value);
+}
+
+/// Describes an argument that the command does not know.
+std::string unexpected(const std::string& argument, const CLI::App& command) {
+    if (!argument.starts_with('-')) {
+        return fmt::format("'{}' is one argument too many for {}; leave it out, or give it to an option", argument,
+                           command.get_name());
+    }
+    const std::string name = argument.substr(0, argument.find('='));
+    std::vector<std::string> known;
+    for (const CLI::Option* option : command.get_options()) {
+        for (const std::string& each : option->get_lnames()) {
+            known.push_back("--" + each);
+        }
+    }
+    const std::optional<std::string> nearest = nearest_name(name, known);
+    return fmt::format("{} is not an option of {}{}", name, command.get_name(),
+                       nearest ? "; the nearest one is " + *nearest : "");
 }
 
 /// Translates a call without arguments, or `help`, into a request for help.
@@ -157,6 +195,9 @@ int Program::parse_and_act() {
             if (!option->get_lnames().empty() && option->get_items_expected_min() > 0) {
                 option->check(is_given());
             }
+            if (option->get_items_expected_max() == 0) {
+                option->disable_flag_override();  // else --json=5 is on, and --json=no off
+            }
         }
     }
     check_command_name();
@@ -190,16 +231,34 @@ int Program::refuse_arguments(const CLI::ParseError& error) {
     }
     const auto chosen = app_.get_subcommands();
     const std::string command = chosen.empty() ? app_.get_name() : app_.get_name() + " " + chosen.front()->get_name();
-    std::string problem = error.what();
-    constexpr std::string_view kConversion = "Could not convert: ";
-    if (problem.starts_with(kConversion)) {
-        problem = problem.substr(kConversion.size()) + " is not a number that fits";
-    } else if (problem.starts_with("A subcommand is required")) {
-        problem = "no command is given; one is required";
-    } else if (problem.starts_with("The ")) {  // "The following argument was not expected: .."
-        problem[0] = 't';
+    return report(ExitCode::usage, fmt::format("{}; see '{} --help'",
+                                               problem_of(error, chosen.empty() ? app_ : *chosen.front()), command));
+}
+
+/// The parser's message in our words: value, rule and remedy.
+std::string Program::problem_of(const CLI::ParseError& error, CLI::App& command) {
+    const std::string text = error.what();
+    const std::string option = text.substr(0, text.find_first_of(": "));
+    if (constexpr std::string_view kBegin = "Could not convert: "; text.starts_with(kBegin)) {  // "--steps = x"
+        return wrong_number(text.substr(kBegin.size()), command);
     }
-    return report(ExitCode::usage, fmt::format("{}; see '{} --help'", problem, command));
+    if (text.starts_with("A subcommand is required")) {
+        return "no command is given; one is required";
+    }
+    if (text.ends_with("missing")) {
+        return option + " has no value; it needs one; add it";
+    }
+    if (text.find("At Most 1 required") != std::string::npos) {
+        return option + " is given more than once; it has one value; leave out the others";
+    }
+    if (text.ends_with("flag override")) {
+        return (option.size() == 1 ? "-" : "--") + option + " is given a value; it takes none; leave out the =";
+    }
+    if (const std::vector<std::string> rest = app_.remaining(true);
+        dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !rest.empty()) {
+        return unexpected(rest.front(), command);
+    }
+    return text;
 }
 
 void print_warnings(const std::vector<std::string>& warnings) {

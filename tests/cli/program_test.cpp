@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <stdexcept>
@@ -58,6 +59,40 @@ TEST(Program, WrongArgumentsAreUsageErrorsThatPointToHelp) {
         EXPECT_THAT(result.err, HasSubstr("help'"));
         EXPECT_EQ(result.out, "");
     }
+}
+
+/// Runs `pipescope work` with an option and a flag; returns stderr, which must be one line.
+std::string said_of(std::vector<const char*> arguments) {
+    Program program("pipescope", "A test", "1.2.3");
+    CLI::App* command = program.add_command("work", "Works", "");
+    int cores = 0;
+    double rate = 0;
+    bool json = false;
+    command->add_option("--cores", cores, "How many")->type_name("N");
+    command->add_option("--learning-rate", rate, "How fast")->type_name("X");
+    command->add_flag("--json", json, "How");
+    program.set_action(command, [] { return ExitCode::success; });
+    arguments.insert(arguments.begin(), {"pipescope", "work"});
+    CaptureStderr();
+    EXPECT_EQ(program.run(static_cast<int>(arguments.size()), arguments.data()), 2);
+    std::string said = GetCapturedStderr();
+    EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+    return said;
+}
+
+TEST(Program, WrongArgumentsAreNamedWithTheRuleAndTheRemedy) {
+    EXPECT_THAT(said_of({"--cores", "x"}), HasSubstr("--cores is 'x'; it must be a whole number; write it as 4;"));
+    EXPECT_THAT(said_of({"--cores", "1.5"}), HasSubstr("--cores is '1.5'; it must be a whole number"));
+    EXPECT_THAT(said_of({"--cores", "3000000000"}), HasSubstr("--cores is 3000000000; a number here is at most 214"));
+    EXPECT_THAT(said_of({"--learning-rate", "fast"}), HasSubstr("--learning-rate is 'fast'; it must be a number;"));
+    EXPECT_THAT(said_of({"--cores"}), HasSubstr("--cores has no value; it needs one"));
+    EXPECT_THAT(said_of({"--cores", "1", "--cores", "2"}), HasSubstr("--cores is given more than once"));
+    EXPECT_THAT(said_of({"--json=5"}), HasSubstr("--json is given a value; it takes none"));
+    EXPECT_THAT(said_of({"--json=no"}), HasSubstr("--json is given a value"));
+    EXPECT_THAT(said_of({"--coers=2", "more"}),
+                HasSubstr("--coers is not an option of work; the nearest one is --cores;"));
+    EXPECT_THAT(said_of({"--zzz"}), HasSubstr("--zzz is not an option of work; see 'pipescope work --help'"));
+    EXPECT_THAT(said_of({"first", "second"}), HasSubstr("'first' is one argument too many for work"));
 }
 
 TEST(Program, HelpAndVersionGoToStdout) {
