@@ -3,11 +3,13 @@
 #include "balance/json_path.h"
 #include "balance/printable.h"
 #include "schedule/error.h"
+#include "schedule/nearest_name.h"
 
 #include <algorithm>
 #include <cctype>
 #include <cmath>
 #include <fstream>
+#include <optional>
 #include <set>
 #include <sstream>
 
@@ -64,10 +66,31 @@ std::string text(const Json& object, const std::string& path, const char* key, b
     return found->get<std::string>();
 }
 
+/// Refuses a key that is none of `known`: a mistyped one would silently leave its value at the default.
+void refuse_unknown_keys(const Json& object, const std::string& path, const std::vector<std::string>& known) {
+    for (const auto& [key, value] : object.items()) {
+        if (std::find(known.begin(), known.end(), key) != known.end()) {
+            continue;
+        }
+        std::string names;
+        for (const std::string& name : known) {
+            names += (names.empty() ? "" : ", ") + name;
+        }
+        const std::optional<std::string> nearest = nearest_name(key, known);
+        throw ProfileError(path + (path.empty() ? "" : ".") + printable(key) + " is unknown; " +
+                           (nearest ? "the nearest key is " + *nearest : "the keys here are " + names) +
+                           "; correct the device catalogue");
+    }
+}
+
 DeviceType device_of(const Json& object, const std::string& path) {
     if (!object.is_object()) {
         refuse(path, object.dump(), "it must be an object");
     }
+    refuse_unknown_keys(object, path,
+                        {"name", "flops_per_second", "memory_bytes", "memory_bytes_per_second", "link_bytes_per_second",
+                         "link_latency_ns", "launch_ns", "compute_efficiency", "memory_efficiency", "link_efficiency",
+                         "price_per_hour", "source"});
     DeviceType device;
     device.name = text(object, path, "name", true);
     const auto flops = object.find("flops_per_second");
@@ -75,6 +98,7 @@ DeviceType device_of(const Json& object, const std::string& path) {
         refuse(path + ".flops_per_second", flops == object.end() ? "missing" : flops->dump(),
                "it must be an object of dtypes and rates");
     }
+    refuse_unknown_keys(*flops, path + ".flops_per_second", dtypes());
     for (const auto& [dtype, value] : flops->items()) {
         device.flops_per_second[dtype] = rate(*flops, path + ".flops_per_second", dtype.c_str());
     }
@@ -113,12 +137,13 @@ double input_bytes(const Profile& profile, std::size_t layer, std::size_t k) {
 }  // namespace
 
 std::vector<DeviceType> parse_device_catalogue(std::string_view json) {
-    const Json document = parse_json_with_path(json);
+    const Json document = parse_json_with_path(json, "a device catalogue", "correct it");
     if (!document.is_object() || document.value("format", Json()) != Json(kFormat) ||
         document.value("version", Json()) != Json(1)) {
         throw ProfileError("format is not " + std::string(kFormat) +
                            " of version 1; every device catalogue declares that; see docs/device-catalogue.md");
     }
+    refuse_unknown_keys(document, "", {"format", "version", "devices"});
     const auto list = document.find("devices");
     if (list == document.end() || !list->is_array() || list->empty()) {
         refuse("devices", list == document.end() ? "missing" : list->dump(), "it must be a list of one device or more");
