@@ -19,6 +19,11 @@ Profile load_profile(const std::filesystem::path& path) {
     std::ostringstream content;
     content << file.rdbuf();
     const std::string text = content.str();
+    if (text.empty()) {
+        throw ProfileError(path.string() +
+                           ": is empty; a profile is one JSON object; name another file, or make one with 'pipescope "
+                           "profile'");
+    }
     if (text.starts_with("SQLite format 3")) {
         throw ProfileError(
             path.string() +

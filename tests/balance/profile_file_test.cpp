@@ -1,4 +1,5 @@
 #include "balance/profile_file.h"
+#include "tests/temporary_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -216,12 +217,22 @@ std::vector<BadProfile> bad_profiles() {
          "loss_batch.transient_bytes has 2 entries", "one is needed"},
         {"LossBatchNoObject", with(kSmallest, "\"samples\"", "\"loss_batch\": 3, \"samples\""), "loss_batch is 3",
          "an object"},
+        {"WeightsLongerThanTheBackward",
+         with(kSmallest, "\"backward_ns\"", "\"backward_weight_ns\": [1, 5e9], \"backward_ns\""),
+         "layers[0].backward_weight_ns[1] is 5e+09 in layer '", "is a part of the latter"},
         {"PopUnknown", with(kSmallest, "\"name\"", "\"pop\": [\"x\"], \"name\""), "layers[0].pop[0] is 'x'",
          "popped once"},
     };
 }
 INSTANTIATE_TEST_SUITE_P(Faults, MalformedProfile, ::testing::ValuesIn(bad_profiles()),
                          [](const auto& each) { return each.param.what; });
+
+TEST(ProfileFile, AnEmptyFileIsCalledEmpty) {
+    const TemporaryFolder folder;
+    write_text(folder / "p.json", "");
+    EXPECT_THAT([&] { load_profile(folder / "p.json"); },
+                ThrowsMessage<ProfileError>(HasSubstr("p.json: is empty; a profile is one JSON object; ")));
+}
 
 TEST(ProfileFile, SurvivesAnyDamageToItsText) {
     // Each damaged file is either refused or read as a profile with a valid invariant.
