@@ -216,6 +216,8 @@ ExitCode profile_command(const ProfileFlags& flags, bool has_device_type, bool h
     profile_options(flags);  // checks the options before a model is created
     if (!flags.output.empty()) {
         check_output(flags.output, flags.force);
+        check_not_input(flags.output, file_of_model(flags.model).value_or(""));
+        check_not_input(flags.output, flags.catalogue);
     }
     const Profile profile = make_profile(flags);
     if (!flags.output.empty()) {

@@ -211,12 +211,8 @@ ExitCode run_command(const RunFlags& flags) {
     check_training(model, options);
     if (!flags.trace.empty()) {
         check_output_name(flags.trace, flags.force);  // training also runs if the folder is not writable
-        constexpr std::string_view kEmulated = "emulated:";
-        for (const std::string& input :
-             {flags.profile, flags.model,
-              flags.model.starts_with(kEmulated) ? flags.model.substr(kEmulated.size()) : std::string()}) {
-            check_not_input(flags.trace, input);
-        }
+        check_not_input(flags.trace, flags.profile);
+        check_not_input(flags.trace, file_of_model(flags.model).value_or(""));
     }
     options.profile = profile_for(flags, model, options);
     TrainingResult result;
