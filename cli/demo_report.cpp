@@ -1,5 +1,6 @@
 #include "cli/demo_report.h"
 
+#include "balance/printable.h"
 #include "cli/units.h"
 
 #include <fmt/format.h>
@@ -31,7 +32,7 @@ std::vector<std::string> remarks_of(const DemoPart& part) {
                                       format_duration(band->second)));
     }
     for (const TraceWarning& warning : part.compared.warnings) {
-        remarks.push_back("warning: " + warning.text);
+        remarks.push_back("warning: " + printable(warning.text));
     }
     return remarks;
 }

@@ -1,5 +1,6 @@
 #include "cli/pipeline_flags.h"
 
+#include "balance/printable.h"
 #include "cli/units.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
@@ -358,7 +359,7 @@ std::vector<Assumption> assume(PipelineOptions& options, const PipelineFlags& fl
 }
 
 std::string profile_command_of(const Profile& profile) {
-    const std::string model = profile.model.empty() ? "MODEL" : profile.model;
+    const std::string model = profile.model.empty() ? "MODEL" : printable(profile.model);
     const std::string type = profile.device == "cpu" ? "" : " --device-type " + profile.device;
     const std::string dtype = profile.dtype == Profile{}.dtype ? "" : " --dtype " + profile.dtype;
     return "pipescope profile " + model + (profile.estimated ? " --device meta" + type : "") + dtype;

@@ -1,5 +1,6 @@
 #include "cli/program.h"
 
+#include "balance/printable.h"
 #include "cli/stop_signals.h"
 #include "schedule/error.h"
 #include "schedule/nearest_name.h"
@@ -135,7 +136,7 @@ std::string wrapped(const std::string& text, std::size_t columns) {
 }
 
 std::string error_line(std::string_view what) {
-    return "pipescope: " + std::string(what.substr(0, what.find('\n')));
+    return "pipescope: " + printable(what.substr(0, what.find('\n')));
 }
 
 Program::Program(const std::string& name, const std::string& description, const std::string& version)
@@ -263,7 +264,7 @@ std::string Program::problem_of(const CLI::ParseError& error, CLI::App& command)
 
 void print_warnings(const std::vector<std::string>& warnings) {
     for (const std::string& warning : warnings) {
-        std::cerr << "pipescope: warning: " << warning << "\n";
+        std::cerr << "pipescope: warning: " << printable(warning) << "\n";
     }
 }
 }  // namespace pipescope

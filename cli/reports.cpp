@@ -1,5 +1,6 @@
 #include "cli/reports.h"
 
+#include "balance/printable.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
 #include "schedule/micro_batches.h"
@@ -361,7 +362,7 @@ std::string comparison_text(const TraceComparison& compared) {
     }
     std::string text;
     for (const TraceWarning& warning : compared.warnings) {
-        text += fmt::format("warning: {}\n", warning.text);
+        text += fmt::format("warning: {}\n", printable(warning.text));
     }
     text += fmt::format("{} ({}), {} matched, {} unmatched\n\n{}\n", counted(comparison.steps.size(), "step", "steps"),
                         judged.is_mean ? "means of step and bubble, medians of the rest" : "median",

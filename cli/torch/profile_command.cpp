@@ -1,5 +1,6 @@
 #include "analysis/trace_warnings.h"
 #include "balance/device_catalogue.h"
+#include "balance/printable.h"
 #include "balance/profile_file.h"
 #include "cli/output_file.h"
 #include "cli/pipeline_flags.h"
@@ -191,8 +192,9 @@ std::string profile_text(const Profile& profile) {
     const std::size_t last = profile.samples.size() - 1;
     const std::string how =
         profile.estimated ? "estimated" : counted(profile.co_running_lanes, "lane", "lanes") + " busy";
-    std::string text = fmt::format("{} on {}, {}, {}; per micro-batch of {}:\n\n", profile.model, profile.device,
-                                   profile.dtype, how, counted(profile.samples[last], "sample", "samples"));
+    std::string text =
+        fmt::format("{} on {}, {}, {}; per micro-batch of {}:\n\n", printable(profile.model), printable(profile.device),
+                    profile.dtype, how, counted(profile.samples[last], "sample", "samples"));
     TextTable table({{"layer", Align::left}, {"forward"}, {"backward"}, {"parameters"}, {"output"}, {"saved"}});
     const auto bytes_at = [&](const PerSize& values) {
         return values.empty() ? std::string("0 B") : format_bytes(std::llround(values[last]));
