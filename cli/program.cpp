@@ -11,13 +11,16 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <exception>
 #include <iostream>
 #include <limits>
+#include <new>
 #include <optional>
 #include <sstream>
+#include <stdexcept>
 
 namespace pipescope {
 namespace {
@@ -102,6 +105,25 @@ std::vector<std::string> plain_arguments(std::vector<std::string> arguments) {
     return arguments;
 }
 
+/// True for what the standard library and torch throw if a size is larger than the memory, or than any could be.
+bool lacks_memory(const std::exception& error) {
+    if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+        dynamic_cast<const std::length_error*>(&error) != nullptr) {
+        return true;
+    }
+    const std::string_view text = error.what();
+    const std::array torch_words{"can't allocate memory", "out of memory", "Storage size calculation overflowed"};
+    return std::any_of(torch_words.begin(), torch_words.end(),
+                       [&](const char* words) { return text.find(words) != std::string_view::npos; });
+}
+
+std::string out_of_memory(const std::exception& error) {
+    const std::string_view text = error.what();
+    return fmt::format(
+        "the sizes asked for do not fit the memory ({}); use a smaller batch, smaller micro-batches or a smaller model",
+        text.substr(0, text.find('\n')));
+}
+
 int report(ExitCode code, std::string_view what) {
     std::cerr << error_line(what) << std::endl;
     return to_int(code);
@@ -174,7 +196,7 @@ int Program::run(int argc, const char* const* argv) {
     } catch (const Interrupted& error) {
         return report(stop_exit_code(), error.what());
     } catch (const std::exception& error) {
-        return report(ExitCode::failure, error.what());
+        return report(ExitCode::failure, lacks_memory(error) ? out_of_memory(error) : error.what());
     } catch (...) {
         return report(ExitCode::failure,
                       "an exception that is not a std::exception ended the command; a layer threw it");

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <new>
 #include <stdexcept>
 
 namespace pipescope {
@@ -48,6 +49,25 @@ TEST(Program, TurnsErrorsIntoExitCodesAndOneLine) {
     EXPECT_EQ(failure.code, 1);
     EXPECT_EQ(failure.err, "pipescope: it broke\n");
     EXPECT_EQ(run_with([]() -> ExitCode { throw 7; }).code, 1);
+}
+
+TEST(Program, SaysWhatToDoAboutTooLittleMemory) {
+    const auto said = [](const std::function<ExitCode()>& action) {
+        const Result result = run_with(action);
+        EXPECT_EQ(result.code, 1);
+        return result.err;
+    };
+    const auto asks_for_less = HasSubstr("; use a smaller batch, smaller micro-batches or a smaller model");
+    EXPECT_THAT(said([]() -> ExitCode { throw std::bad_alloc(); }), asks_for_less);
+    EXPECT_THAT(said([]() -> ExitCode { throw std::length_error("larger than max_size()"); }),
+                testing::AllOf(HasSubstr("(larger than max_size())"), asks_for_less));
+    for (const char* torch_says : {"[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate "
+                                   "memory: you tried to allocate 3200000000064 bytes.",
+                                   "CUDA out of memory. Tried to allocate 20.00 GiB.\nException raised from malloc",
+                                   "Storage size calculation overflowed with sizes=[9000000000000000000, 8]"}) {
+        EXPECT_THAT(said([&]() -> ExitCode { throw std::runtime_error(torch_says); }), asks_for_less);
+    }
+    EXPECT_EQ(said([]() -> ExitCode { throw std::runtime_error("it broke"); }), "pipescope: it broke\n");
 }
 
 TEST(Program, WrongArgumentsAreUsageErrorsThatPointToHelp) {
