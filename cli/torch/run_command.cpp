@@ -203,6 +203,19 @@ std::string run_text(const TrainingResult& result, std::int64_t asked_steps) {
     return text;
 }
 
+/// Names the first step whose loss is nan or infinite; empty if there is none.
+std::vector<std::string> diverged_warning(const TrainingResult& result) {
+    const auto first = std::find_if(result.steps.begin(), result.steps.end(),
+                                    [](const TrainedStep& step) { return !std::isfinite(step.loss); });
+    if (first == result.steps.end()) {
+        return {};
+    }
+    return {
+        fmt::format("the loss is {} in step {}: the model learns nothing from there on; use a smaller "
+                    "--learning-rate, or check the model; times and memory are right all the same",
+                    first->loss, first - result.steps.begin())};
+}
+
 ExitCode run_command(const RunFlags& flags) {
     const StopSignals signals;
     TrainingOptions options = training_options(flags);
@@ -240,6 +253,7 @@ ExitCode run_command(const RunFlags& flags) {
                          "profiled",
                          options.profile->model, flags.model)});
     }
+    print_warnings(diverged_warning(result));
     print_warnings(load_warnings(result.load, "it trained"));
     if (!result.trace_failure.empty()) {
         throw TraceError("the training went on, and " + result.trace_failure);
