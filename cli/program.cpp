@@ -51,7 +51,7 @@ CLI::Validator is_decimal() {
 /// Rejects empty values, so that an unset shell variable does not silently disable an option.
 CLI::Validator is_given() {
     return {[](const std::string& text) {
-                return text.empty() ? std::string("its value is empty; give one, or leave the option out")
+                return text.empty() ? std::string("its value is empty; give one, or leave it out")
                                     : std::string();
             },
             ""};
@@ -215,7 +215,8 @@ int Program::parse_and_act() {
             if (option->get_type_name() == "N") {
                 option->check(is_decimal());
             }
-            if (!option->get_lnames().empty() && option->get_items_expected_min() > 0) {
+            const bool may_hold_an_empty_one = option->get_items_expected_max() > 1;  // a program's arguments
+            if (option->get_items_expected_min() > 0 && !may_hold_an_empty_one) {
                 option->check(is_given());
             }
             if (option->get_items_expected_max() == 0) {
@@ -250,7 +251,8 @@ void Program::check_command_name() const {
 
 int Program::refuse_arguments(const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {  // --help, --version
-        return app_.exit(error, std::cout, std::cerr);
+        app_.exit(error, std::cout, std::cerr);
+        return flushed(ExitCode::success);
     }
     const auto chosen = app_.get_subcommands();
     const std::string command = chosen.empty() ? app_.get_name() : app_.get_name() + " " + chosen.front()->get_name();
@@ -266,7 +268,8 @@ std::string Program::problem_of(const CLI::ParseError& error, CLI::App& command)
         return wrong_number(text.substr(kBegin.size()), command);
     }
     if (text.starts_with("A subcommand is required")) {
-        return "no command is given; one is required";
+        return arguments_.front().starts_with('-') ? unexpected(arguments_.front(), command)
+                                                   : "no command is given; one is required";
     }
     if (text.ends_with("missing")) {
         return option + " has no value; it needs one; add it";

@@ -111,6 +111,7 @@ ExitCode record_command(const RecordFlags& flags) {
     // Absolute, because the program may change its working directory.
     const fs::path trace = fs::absolute(flags.output.empty() ? program.filename().string() + ".sqlite" : flags.output);
     check_output(trace, flags.force);
+    check_not_input(trace, program);
     check_no_other_tool();
     const fs::path library = require_inject_library();
     const std::set<fs::path> before = further_traces(trace);

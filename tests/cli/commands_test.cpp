@@ -314,6 +314,22 @@ TEST_F(Commands, WrongRequestsAreUsageErrorsThatSayWhatToDo) {
                 HasSubstr("leave it out"));
 }
 
+TEST_F(Commands, EmptyNamesAreRefused) {
+    for (const std::string line : {"simulate '' --balance 2,2 -m 2 --batch 2", "compare ''", "schedule ''",
+                                   "export '' --format csv", "recover ''", "record -- ''"}) {
+        EXPECT_THAT(refused(2, line), HasSubstr("empty")) << line;
+    }
+}
+
+TEST_F(Commands, AClosedOutputIsAFailure) {
+    for (const std::string line : {"--help", "simulate --help", "simulate p.json --balance 2,2 -m 2 --batch 2"}) {
+        const CommandResult result =
+            user.types_to_shell("'" PIPESCOPE_BIN_FOLDER "/pipescope' " + line + " >&- 2>.stderr");
+        EXPECT_EQ(result.code, 1) << line;
+        EXPECT_THAT(result.err, HasSubstr("stdout cannot be written")) << line;
+    }
+}
+
 TEST_F(Commands, DamagedFilesAreFailuresThatNameTheFault) {
     user.writes("damaged.json",
                 std::string(kProfile).replace(std::string(kProfile).find("[20000000]"), 10, "[-2000000]"));

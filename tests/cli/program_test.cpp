@@ -112,6 +112,8 @@ TEST(Program, WrongArgumentsAreNamedWithTheRuleAndTheRemedy) {
     EXPECT_THAT(said_of({"--coers=2", "more"}),
                 HasSubstr("--coers is not an option of work; the nearest one is --cores;"));
     EXPECT_THAT(said_of({"--zzz"}), HasSubstr("--zzz is not an option of work; see 'pipescope work --help'"));
+    EXPECT_THAT(said_of({""}), HasSubstr("'' is one argument too many"));
+    EXPECT_THAT(run_with([] { return ExitCode::success; }, {"--fast"}).err, HasSubstr("--fast is not an option of"));
     EXPECT_THAT(said_of({"first", "second"}), HasSubstr("'first' is one argument too many for work"));
 }
 
