@@ -1,6 +1,6 @@
 #include "balance/json_path.h"
 
-#include "balance/printable.h"
+#include "schedule/printable.h"
 
 namespace pipescope {
 namespace {

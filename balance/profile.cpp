@@ -1,6 +1,6 @@
 #include "balance/profile.h"
 
-#include "balance/printable.h"
+#include "schedule/printable.h"
 #include "schedule/quantities.h"
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 #include "balance/json_path.h"
 #include "balance/layer_tape_json.h"
-#include "balance/printable.h"
 #include "balance/profile_file.h"
+#include "schedule/printable.h"
 
 #include <cmath>
 #include <limits>

@@ -1,7 +1,7 @@
 #include "cli/demo_report.h"
 
-#include "balance/printable.h"
 #include "cli/units.h"
+#include "schedule/printable.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

@@ -1,10 +1,10 @@
 #include "cli/pipeline_flags.h"
 
-#include "balance/printable.h"
 #include "cli/units.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
 #include "schedule/placement.h"
+#include "schedule/printable.h"
 #include "simulator/pipeline_defaults.h"
 #include "simulator/planner.h"
 

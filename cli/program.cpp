@@ -1,9 +1,9 @@
 #include "cli/program.h"
 
-#include "balance/printable.h"
 #include "cli/stop_signals.h"
 #include "schedule/error.h"
 #include "schedule/nearest_name.h"
+#include "schedule/printable.h"
 
 #include <fmt/format.h>
 #include <CLI/Config.hpp>

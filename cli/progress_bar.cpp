@@ -1,6 +1,6 @@
 #include "cli/progress_bar.h"
 
-#include "balance/printable.h"
+#include "schedule/printable.h"
 
 #include <fmt/format.h>
 #include <unistd.h>

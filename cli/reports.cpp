@@ -1,9 +1,9 @@
 #include "cli/reports.h"
 
-#include "balance/printable.h"
 #include "cli/text_table.h"
 #include "cli/units.h"
 #include "schedule/micro_batches.h"
+#include "schedule/printable.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>

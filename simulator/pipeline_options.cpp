@@ -1,8 +1,8 @@
 #include "simulator/pipeline_options.h"
 
-#include "balance/printable.h"
 #include "balance/profile.h"
 #include "schedule/error.h"
+#include "schedule/printable.h"
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
 #include "schedule/task_graph.h"

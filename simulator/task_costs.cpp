@@ -1,9 +1,9 @@
 #include "simulator/task_costs.h"
 
 #include "balance/partition_time.h"
-#include "balance/printable.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
+#include "schedule/printable.h"
 #include "schedule/schedules.h"
 
 #include <algorithm>

@@ -1,6 +1,5 @@
 #include "analysis/trace_warnings.h"
 #include "balance/device_catalogue.h"
-#include "balance/printable.h"
 #include "balance/profile_file.h"
 #include "cli/output_file.h"
 #include "cli/pipeline_flags.h"
@@ -19,6 +18,7 @@
 #include "profiler/layers/layer_profiler.h"
 #include "profiler/layers/meta_profiler.h"
 #include "schedule/error.h"
+#include "schedule/printable.h"
 
 #include <fmt/format.h>
 

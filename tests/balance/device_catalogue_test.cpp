@@ -193,7 +193,8 @@ TEST(DeviceCatalogue, RefusesAFaultyFileByItsPath) {
     refused(flops + rest + R"(], "device": [1])", "device is unknown; the nearest key is devices;");
     EXPECT_THAT([] { parse_device_catalogue("{}"); }, ThrowsMessage<ProfileError>(HasSubstr("pipescope.devices")));
     EXPECT_THAT([] { load_device_catalogue("/nowhere/at/all.json"); },
-                ThrowsMessage<ProfileError>(HasSubstr("cannot be read")));
+                ThrowsMessage<ProfileError>(HasSubstr("cannot be opened; a device catalogue must be a readable ")));
+    EXPECT_THAT([] { load_device_catalogue("/"); }, ThrowsMessage<ProfileError>(HasSubstr("/: is a directory")));
 }
 }  // namespace
 }  // namespace pipescope

@@ -231,7 +231,7 @@ TEST(ProfileFile, AnEmptyFileIsCalledEmpty) {
     const TemporaryFolder folder;
     write_text(folder / "p.json", "");
     EXPECT_THAT([&] { load_profile(folder / "p.json"); },
-                ThrowsMessage<ProfileError>(HasSubstr("p.json: is empty; a profile is one JSON object; ")));
+                ThrowsMessage<ProfileError>(HasSubstr("p.json: is empty; a profile is not; make one with")));
 }
 
 TEST(ProfileFile, SurvivesAnyDamageToItsText) {
