@@ -57,6 +57,9 @@ PipelineOptions pipeline_for(const AblationFlags& flags, const ModelSpec& model)
 
 ExitCode ablation_command(const AblationFlags& flags) {
     const StopSignals signals;
+    if (flags.lanes < 1) {
+        throw UsageError(fmt::format("-n is {}; it counts lanes; use 1 or more", flags.lanes));
+    }
     if (flags.rounds < 1 || flags.steps < 1) {
         throw UsageError(fmt::format("--rounds is {} and --steps {}; each row is measured at least once; use 1 or more",
                                      flags.rounds, flags.steps));

@@ -15,6 +15,7 @@
 #include "models/zoo.h"
 #include "schedule/error.h"
 #include "schedule/median.h"
+#include "schedule/micro_batches.h"
 #include "simulator/balance_search.h"
 
 #include <fmt/format.h>
@@ -214,6 +215,7 @@ std::vector<DemoPart> run_demo(const DemoOptions& options) {
     if (options.steps < 1) {
         throw UsageError(fmt::format("--steps is {}; at least one step is measured; use 1 or more", options.steps));
     }
+    micro_batch_sizes(options.batch, options.chunks);  // refuses impossible ones
     prepare_folder(options);
     std::vector<DemoPart> parts;
     parts.push_back(real_part(options));

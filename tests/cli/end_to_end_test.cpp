@@ -81,6 +81,13 @@ TEST_F(EndToEnd, AsksForASmallerBatchWhereMemoryIsTooSmall) {
     }
 }
 
+TEST_F(EndToEnd, RefusesWrongCountsBeforeAnyWork) {
+    EXPECT_THAT(refused(2, "ablation mlp -n 0"), HasSubstr("-n is 0; it counts lanes"));
+    EXPECT_THAT(refused(2, "demo --batch 0"), HasSubstr("batch is 0"));
+    EXPECT_THAT(refused(2, "demo -m 0"), HasSubstr("chunks is 0"));
+    EXPECT_FALSE(user.has("demo"));
+}
+
 TEST_F(EndToEnd, NeverReplacesTheModelsFile) {
     user.writes("net.pt", "precious");
     EXPECT_THAT(refused(1, "profile net.pt:input=3 -o net.pt --force"), HasSubstr("net.pt is the input"));
