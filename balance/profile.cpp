@@ -79,9 +79,9 @@ std::string stash_path(const std::string& layer, const std::string& skip) {
 
 void check_operators(const std::vector<Operators>& by_size, std::size_t samples, const std::string& path) {
     if (!by_size.empty() && by_size.size() != samples) {
-        throw ProfileError(path + " holds the operators of " + std::to_string(by_size.size()) +
-                           " sizes; it needs those of each of the " + std::to_string(samples) +
-                           " entries of samples; add or remove some");
+        throw ProfileError(path + " holds the operators of " + counted(by_size.size(), "size", "sizes") +
+                           "; it needs those of each entry of samples, which has " + std::to_string(samples) +
+                           "; add or remove some");
     }
     for (std::size_t k = 0; k < by_size.size(); ++k) {
         for (std::size_t each = 0; each < by_size[k].size(); ++each) {

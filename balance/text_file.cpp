@@ -9,9 +9,14 @@
 namespace pipescope {
 std::string read_text_file(const std::filesystem::path& path, std::string_view what, std::string_view remedy) {
     const auto refuse = [&](const char* fault, const char* rule, std::string_view advice) {
-        throw ProfileError(
-            path.string().append(": ").append(fault).append("; ").append(what).append(rule).append("; ").append(
-                advice));
+        throw ProfileError((path.empty() ? "''" : path.string())
+                               .append(": ")
+                               .append(fault)
+                               .append("; ")
+                               .append(what)
+                               .append(rule)
+                               .append("; ")
+                               .append(advice));
     };
     std::error_code ignored;
     if (std::filesystem::is_directory(path, ignored)) {  // a directory can be opened but not read

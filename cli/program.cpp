@@ -51,8 +51,7 @@ CLI::Validator is_decimal() {
 /// Rejects empty values, so that an unset shell variable does not silently disable an option.
 CLI::Validator is_given() {
     return {[](const std::string& text) {
-                return text.empty() ? std::string("its value is empty; give one, or leave it out")
-                                    : std::string();
+                return text.empty() ? std::string("its value is empty; give one, or leave it out") : std::string();
             },
             ""};
 }
@@ -118,10 +117,17 @@ bool lacks_memory(const std::exception& error) {
 }
 
 std::string out_of_memory(const std::exception& error) {
-    const std::string_view text = error.what();
+    std::string_view text = error.what();
+    text = text.substr(0, text.find('\n'));
+    constexpr std::string_view kTried = "you tried to allocate ";  // torch's, behind the place in its sources
+    std::string detail(text);
+    if (const std::size_t tried = text.find(kTried); tried != std::string_view::npos) {
+        const std::string_view size = text.substr(tried + kTried.size());
+        detail = std::string(size.substr(0, size.find('.'))) + " in one piece";
+    }
     return fmt::format(
         "the sizes asked for do not fit the memory ({}); use a smaller batch, smaller micro-batches or a smaller model",
-        text.substr(0, text.find('\n')));
+        detail);
 }
 
 int report(ExitCode code, std::string_view what) {

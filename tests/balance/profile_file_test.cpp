@@ -227,6 +227,10 @@ std::vector<BadProfile> bad_profiles() {
 INSTANTIATE_TEST_SUITE_P(Faults, MalformedProfile, ::testing::ValuesIn(bad_profiles()),
                          [](const auto& each) { return each.param.what; });
 
+TEST(ProfileFile, AnEmptyNameIsQuoted) {
+    EXPECT_THAT([] { load_profile(""); }, ThrowsMessage<ProfileError>(StartsWith("'': cannot be opened; ")));
+}
+
 TEST(ProfileFile, AnEmptyFileIsCalledEmpty) {
     const TemporaryFolder folder;
     write_text(folder / "p.json", "");

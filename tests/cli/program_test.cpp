@@ -67,6 +67,11 @@ TEST(Program, SaysWhatToDoAboutTooLittleMemory) {
                                    "Storage size calculation overflowed with sizes=[9000000000000000000, 8]"}) {
         EXPECT_THAT(said([&]() -> ExitCode { throw std::runtime_error(torch_says); }), asks_for_less);
     }
+    EXPECT_THAT(
+        said([]() -> ExitCode {
+            throw std::runtime_error("[enforce fail] can't allocate memory: you tried to allocate 64 bytes. Error");
+        }),
+        HasSubstr("do not fit the memory (64 bytes in one piece); "));
     EXPECT_EQ(said([]() -> ExitCode { throw std::runtime_error("it broke"); }), "pipescope: it broke\n");
 }
 
