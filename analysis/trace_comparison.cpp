@@ -1,6 +1,7 @@
 #include "analysis/trace_comparison.h"
 
 #include "analysis/replay.h"
+#include "schedule/quantities.h"
 #include "simulator/pipeline_defaults.h"
 #include "trace/open_trace.h"
 
@@ -34,9 +35,9 @@ std::vector<std::string> prediction_warnings(const Profile& profile, const Simul
     const int busy = options.host_cores > 0 ? std::min(lanes, options.host_cores) : lanes;
     if (measured_on_host(profile) && busy > profile.co_running_lanes && busy <= profile.host_cores) {
         warnings.push_back(
-            fmt::format("the profile was taken with {} lane{} busy and the run keeps {} busy, which slow each other "
+            fmt::format("the profile was taken with {} busy and the run keeps {} busy, which slow each other "
                         "down; profile with --co-running {}",
-                        profile.co_running_lanes, profile.co_running_lanes == 1 ? "" : "s", busy, busy));
+                        counted(profile.co_running_lanes, "lane", "lanes"), busy, busy));
     }
     return warnings;
 }

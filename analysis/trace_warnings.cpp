@@ -1,5 +1,7 @@
 #include "analysis/trace_warnings.h"
 
+#include "schedule/quantities.h"
+
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -27,9 +29,9 @@ std::string range_warning(const std::vector<DropRecord>& drops, std::int64_t los
         }
     }
     return fmt::format(
-        "the recorder lost {} of {} ranges, on {} of {} threads: idle time and bubble fractions are not "
+        "the recorder lost {} of {}, on {} of {}: idle time and bubble fractions are not "
         "known and not shown; record again with fewer steps, or with larger rings by PIPESCOPE_RING_ENTRIES",
-        lost, all, losing, threads);
+        lost, counted(all, "range", "ranges"), losing, counted(threads, "thread", "threads"));
 }
 }  // namespace
 
@@ -54,15 +56,15 @@ std::vector<TraceWarning> loss_warnings(const std::vector<DropRecord>& drops) {
     }
     if (lost.device_records > 0) {
         refuse(fmt::format(
-            "CUPTI lost {} records of device work: kernels, copies and calls are missing, device times of tasks are "
+            "CUPTI lost {} of device work: kernels, copies and calls are missing, device times of tasks are "
             "too small, and bubble fractions are not shown; record again while nothing else uses the machine",
-            lost.device_records));
+            counted(lost.device_records, "record", "records")));
     }
     if (lost.rows > 0) {
         refuse(fmt::format(
-            "{} rows could not be written: tasks, ranges or samples are missing, so bubble fractions are not known and "
+            "{} could not be written: tasks, ranges or samples are missing, so bubble fractions are not known and "
             "not shown; make room for the trace and record again",
-            lost.rows));
+            counted(lost.rows, "row", "rows")));
     }
     return warnings;
 }

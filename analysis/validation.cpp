@@ -2,6 +2,7 @@
 
 #include "schedule/error.h"
 #include "schedule/median.h"
+#include "schedule/quantities.h"
 
 #include <algorithm>
 #include <cmath>
@@ -280,7 +281,8 @@ std::vector<JudgedGoal> judge(const ValidationSummary& summary, const Validation
     add_timed("regret", goal.regret, summary.regret);
     if (summary.candidates < kFewestToRank && silent.empty()) {
         for (JudgedGoal* each : {&goals.back(), &goals.back() - 1}) {
-            each->not_judged = "only " + std::to_string(summary.candidates) + " of the pipelines were run";
+            each->not_judged =
+                "only " + counted(summary.candidates, "of the pipelines was run", "of the pipelines were run");
         }
     }
     if (summary.replay_error) {

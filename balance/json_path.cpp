@@ -1,6 +1,6 @@
 #include "balance/json_path.h"
 
-#include "balance/printable.h"
+#include "schedule/printable.h"
 
 namespace pipescope {
 namespace {
@@ -57,7 +57,7 @@ std::string JsonPathTracker::path() const {
     return path.empty() ? "$" : path;
 }
 
-Json parse_json_with_path(std::string_view text) {
+Json parse_json_with_path(std::string_view text, std::string_view file, std::string_view remedy) {
     JsonPathTracker tracker;
     try {
         return Json::parse(text, [&tracker](int depth, Json::parse_event_t event, const Json& parsed) {
@@ -65,10 +65,10 @@ Json parse_json_with_path(std::string_view text) {
         });
     } catch (const Json::out_of_range& fault) {
         throw ProfileError(tracker.path() + " is no usable number (" + plain(fault.what()) +
-                           "); times are ns and sizes bytes, at most 2^53; correct it, or profile again");
+                           "); times are ns and sizes bytes, at most 2^53; " + std::string(remedy));
     } catch (const Json::exception& fault) {
-        throw ProfileError(tracker.path() + " is not valid JSON (" + plain(fault.what()) +
-                           "); a profile is one JSON object; correct it, or profile again");
+        throw ProfileError(tracker.path() + " is not valid JSON (" + plain(fault.what()) + "); " + std::string(file) +
+                           " is one JSON object; " + std::string(remedy));
     }
 }
 }  // namespace pipescope

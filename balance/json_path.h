@@ -32,6 +32,8 @@ private:
     std::vector<Frame> frames_;
 };
 
-/// Throws ProfileError whose message starts with the path of the fault.
-Json parse_json_with_path(std::string_view text);
+/// Throws ProfileError whose message starts with the path of the fault. `file` is what the text should be, and `remedy`
+/// what to do if it is not.
+Json parse_json_with_path(std::string_view text, std::string_view file = "a profile",
+                          std::string_view remedy = "correct it, or profile again");
 }  // namespace pipescope

@@ -6,6 +6,7 @@
 // squares. Equal layers then spread evenly instead of leaving light parts at the end.
 
 #include "balance/contiguous_partition.h"
+#include "schedule/quantities.h"
 
 #include <algorithm>
 #include <bit>
@@ -111,8 +112,9 @@ Balance evenest_within(std::span<const double> costs, std::size_t n, double boun
 
 void check_partition_request(std::span<const double> costs, int n) {
     if (n < 1 || static_cast<std::size_t>(n) > costs.size()) {
-        throw BalanceError("partitions is " + std::to_string(n) + "; " + std::to_string(costs.size()) +
-                           " layers make 1 to " + std::to_string(costs.size()) + " partitions; use fewer partitions");
+        throw BalanceError("partitions is " + std::to_string(n) + "; the model has " +
+                           counted(costs.size(), "layer", "layers") + ", and each partition needs one; use 1 to " +
+                           std::to_string(costs.size()));
     }
     double total = 0;
     for (std::size_t l = 0; l < costs.size(); ++l) {

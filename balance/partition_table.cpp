@@ -2,6 +2,7 @@
 
 #include "balance/contiguous_partition.h"
 #include "balance/partition_time.h"
+#include "schedule/quantities.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -11,7 +12,7 @@ namespace pipescope {
 namespace {
 void require(bool holds, const char* what, std::size_t size, std::size_t wanted) {
     if (!holds) {
-        throw BalanceError(std::string(what) + " has " + std::to_string(size) + " entries; it needs " +
+        throw BalanceError(std::string(what) + " has " + counted(size, "entry", "entries") + "; it needs " +
                            std::to_string(wanted) + "; correct it");
     }
 }

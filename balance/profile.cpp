@@ -1,6 +1,7 @@
 #include "balance/profile.h"
 
-#include "balance/printable.h"
+#include "schedule/printable.h"
+#include "schedule/quantities.h"
 
 #include <algorithm>
 #include <array>
@@ -45,9 +46,9 @@ void require_per_size(const PerSize& values, std::size_t samples, bool required,
         return;
     }
     if (values.size() != samples) {
-        throw ProfileError(path + " holds " + std::to_string(values.size()) +
-                           " numbers; it needs one for each of the " + std::to_string(samples) +
-                           " entries of samples; add or remove some");
+        throw ProfileError(path + " holds " + counted(values.size(), "number", "numbers") +
+                           "; it needs one for each entry of samples, which has " + std::to_string(samples) +
+                           "; add or remove some");
     }
     for (std::size_t k = 0; k < values.size(); ++k) {
         require_number(values[k], path + "[" + std::to_string(k) + "]");
@@ -78,9 +79,9 @@ std::string stash_path(const std::string& layer, const std::string& skip) {
 
 void check_operators(const std::vector<Operators>& by_size, std::size_t samples, const std::string& path) {
     if (!by_size.empty() && by_size.size() != samples) {
-        throw ProfileError(path + " holds the operators of " + std::to_string(by_size.size()) +
-                           " sizes; it needs those of each of the " + std::to_string(samples) +
-                           " entries of samples; add or remove some");
+        throw ProfileError(path + " holds the operators of " + counted(by_size.size(), "size", "sizes") +
+                           "; it needs those of each entry of samples, which has " + std::to_string(samples) +
+                           "; add or remove some");
     }
     for (std::size_t k = 0; k < by_size.size(); ++k) {
         for (std::size_t each = 0; each < by_size[k].size(); ++each) {
@@ -116,9 +117,9 @@ void check_layer(const LayerProfile& layer, std::size_t samples, const std::stri
         require_per_size(bytes, samples, true, stash_path(path, skip));
     }
     if (!layer.tape.empty() && layer.tape.size() != samples) {
-        throw ProfileError(path + ".tape holds " + std::to_string(layer.tape.size()) +
-                           " tapes; it needs one, or null, for each of the " + std::to_string(samples) +
-                           " entries of samples; add or remove some");
+        throw ProfileError(path + ".tape holds " + counted(layer.tape.size(), "tape", "tapes") +
+                           "; it needs one, or null, for each entry of samples, which has " + std::to_string(samples) +
+                           "; add or remove some");
     }
     for (std::size_t k = 0; k < layer.tape.size(); ++k) {
         if (!layer.tape[k].empty()) {
@@ -140,8 +141,8 @@ void check_co_running(const Profile& profile) {
     for (std::size_t k = 0; k < slowdown.size(); ++k) {
         const std::string entry = "co_running_slowdown[" + std::to_string(k) + "] is " + text_of(slowdown[k]);
         if (!(slowdown[k] >= 1 && slowdown[k] <= 1e6)) {
-            throw ProfileError(entry + "; it is the time with " + std::to_string(k + 1) +
-                               " lanes busy over the time with one, from 1 to 1e6; correct it, or profile again");
+            throw ProfileError(entry + "; it is the time with " + counted(k + 1, "lane", "lanes") +
+                               " busy over the time with one, from 1 to 1e6; correct it, or profile again");
         }
         if (k == 0 && slowdown[k] != 1) {
             throw ProfileError(entry + "; it is the time with one lane busy over itself; write 1, or profile again");
@@ -151,9 +152,9 @@ void check_co_running(const Profile& profile) {
 
 void check_batch_loss(const BatchLoss& loss) {
     if (loss.samples.size() != loss.ns.size()) {
-        throw ProfileError("loss_batch.ns has " + std::to_string(loss.ns.size()) +
-                           " entries; one is needed for each of " + std::to_string(loss.samples.size()) +
-                           " entries of loss_batch.samples; add or remove some");
+        throw ProfileError("loss_batch.ns has " + counted(loss.ns.size(), "entry", "entries") +
+                           "; one is needed for each entry of loss_batch.samples, which has " +
+                           std::to_string(loss.samples.size()) + "; add or remove some");
     }
     std::int64_t before = 0;
     for (std::size_t k = 0; k < loss.samples.size(); ++k) {
@@ -166,9 +167,10 @@ void check_batch_loss(const BatchLoss& loss) {
         require_number(loss.ns[k], "loss_batch.ns" + entry);
     }
     if (!loss.transient_bytes.empty() && loss.transient_bytes.size() != loss.samples.size()) {
-        throw ProfileError("loss_batch.transient_bytes has " + std::to_string(loss.transient_bytes.size()) +
-                           " entries; one is needed for each of " + std::to_string(loss.samples.size()) +
-                           " entries of loss_batch.samples; add or remove some");
+        throw ProfileError("loss_batch.transient_bytes has " +
+                           counted(loss.transient_bytes.size(), "entry", "entries") +
+                           "; one is needed for each entry of loss_batch.samples, which has " +
+                           std::to_string(loss.samples.size()) + "; add or remove some");
     }
     for (std::size_t k = 0; k < loss.transient_bytes.size(); ++k) {
         require_number(loss.transient_bytes[k], "loss_batch.transient_bytes[" + std::to_string(k) + "]");

@@ -1,24 +1,13 @@
 #include "balance/profile_file.h"
 
+#include "balance/text_file.h"
+
 #include <fstream>
-#include <sstream>
 #include <system_error>
 
 namespace pipescope {
 Profile load_profile(const std::filesystem::path& path) {
-    std::error_code ignored;
-    if (std::filesystem::is_directory(path, ignored)) {  // a directory can be opened but not read
-        throw ProfileError(path.string() + ": is a directory; a profile is a file; name the file in it");
-    }
-    std::ifstream file(path, std::ios::binary);
-    if (!file) {
-        throw ProfileError(path.string() +
-                           ": cannot be opened; a profile must be a readable file; check the path, or make "
-                           "one with 'pipescope profile'");
-    }
-    std::ostringstream content;
-    content << file.rdbuf();
-    const std::string text = content.str();
+    const std::string text = read_text_file(path, "a profile", "make one with 'pipescope profile'");
     if (text.starts_with("SQLite format 3")) {
         throw ProfileError(
             path.string() +

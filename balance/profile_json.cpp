@@ -1,7 +1,7 @@
 #include "balance/json_path.h"
 #include "balance/layer_tape_json.h"
-#include "balance/printable.h"
 #include "balance/profile_file.h"
+#include "schedule/printable.h"
 
 #include <cmath>
 #include <limits>
@@ -360,6 +360,25 @@ std::string dump(const Json& json) {
 }
 }  // namespace
 
+namespace {
+/// The weights' part of a backward cannot take longer than the whole.
+void check_weight_parts(const Profile& profile) {
+    for (std::size_t l = 0; l < profile.layers.size(); ++l) {
+        const LayerProfile& layer = profile.layers[l];
+        for (std::size_t k = 0; k < layer.backward_weight_ns.size(); ++k) {
+            if (layer.backward_weight_ns[k] > layer.backward_ns[k]) {
+                const std::string path = "layers[" + std::to_string(l) + "].";
+                const std::string entry = "[" + std::to_string(k) + "]";
+                throw ProfileError(path + "backward_weight_ns" + entry + " is " +
+                                   shortest(layer.backward_weight_ns[k]) + " in layer '" + printable(layer.name) +
+                                   "', whose backward_ns" + entry + " is " + shortest(layer.backward_ns[k]) +
+                                   "; the former is a part of the latter; correct one of them, or profile again");
+            }
+        }
+    }
+}
+}  // namespace
+
 Profile parse_profile(std::string_view text) {
     Fields fields(parse_json_with_path(text), "");
     check_format(fields);
@@ -400,6 +419,7 @@ Profile parse_profile(std::string_view text) {
     }
     profile.unknown = fields.unknown();
     check_profile(profile);
+    check_weight_parts(profile);
     return profile;
 }
 

@@ -1,6 +1,7 @@
 #include "cli/demo_report.h"
 
 #include "cli/units.h"
+#include "schedule/printable.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -28,14 +29,15 @@ std::vector<std::string> remarks_of(const DemoPart& part) {
             "the machine's speed changed between the first profile and the first run");
     }
     const Comparison& comparison = part.compared.comparison;
-    remarks.push_back(fmt::format("{} steps compared, {} tasks matched, {} unmatched", comparison.steps.size(),
-                                  comparison.tasks_matched, comparison.tasks_unmatched));
+    remarks.push_back(fmt::format("{} compared, {} matched, {} unmatched",
+                                  counted(comparison.steps.size(), "step", "steps"),
+                                  counted(comparison.tasks_matched, "task", "tasks"), comparison.tasks_unmatched));
     if (const auto& band = part.compared.simulation.step_band) {
         remarks.push_back(fmt::format("90 % of steps were predicted to take {} to {}", format_duration(band->first),
                                       format_duration(band->second)));
     }
     for (const TraceWarning& warning : part.compared.warnings) {
-        remarks.push_back("warning: " + warning.text);
+        remarks.push_back("warning: " + printable(warning.text));
     }
     return remarks;
 }

@@ -181,9 +181,8 @@ DoctorCheck check_cuda_driver() {
     int version = 0;
     count_devices(&devices);
     driver_version(&version);
-    return {
-        "cuda driver", devices > 0,
-        fmt::format("CUDA {}.{}, {} device{}", version / 1000, version % 1000 / 10, devices, devices == 1 ? "" : "s")};
+    return {"cuda driver", devices > 0,
+            fmt::format("CUDA {}.{}, {}", version / 1000, version % 1000 / 10, counted(devices, "device", "devices"))};
 }
 
 DoctorCheck check_cupti() {

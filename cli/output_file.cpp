@@ -1,5 +1,6 @@
 #include "cli/output_file.h"
 
+#include "cli/stop_signals.h"
 #include "schedule/error.h"
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include <cstring>
 #include <fstream>
 #include <ostream>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -23,6 +25,11 @@ void check_output_name(const fs::path& path, bool force) {
     std::error_code ignored;
     if (fs::is_directory(path, ignored)) {
         throw Error(fmt::format("{} is a folder; the output must be a file; add a file name", path.string()));
+    }
+    if (fs::exists(path, ignored) && !fs::is_regular_file(path, ignored)) {
+        throw Error(fmt::format(
+            "{} is a device or a pipe; an output is a regular file, which replaces what had its name; use another name",
+            path.string()));
     }
     if (fs::exists(path, ignored) && !force) {
         throw Error(fmt::format(
@@ -52,16 +59,27 @@ void check_not_input(const fs::path& output, const fs::path& input) {
     }
 }
 
+void check_apart(const std::string& first_option, const fs::path& first, const std::string& second_option,
+                 const fs::path& second) {
+    if (!first.empty() && !second.empty() &&
+        fs::absolute(first).lexically_normal() == fs::absolute(second).lexically_normal()) {
+        throw UsageError(fmt::format("{} and {} are both {}; each writes a file of its own; change one name",
+                                     first_option, second_option, second.string()));
+    }
+}
+
 void replace_output(const fs::path& path, bool force, const std::function<void(const fs::path&)>& write) {
     check_output(path, force);
     const std::string beside = path.string() + fmt::format(".{}.partial", getpid());
+    const std::vector<fs::path> files = {beside, beside + "-wal", beside + "-shm"};  // SQLite keeps these two beside it
+    const RemovedWhenKilled removed(files);
     try {
         write(beside);
         fs::rename(beside, path);
     } catch (...) {
-        for (const char* end : {"", "-wal", "-shm"}) {  // SQLite keeps the latter two beside an open file
+        for (const fs::path& file : files) {
             std::error_code ignored;
-            fs::remove(beside + end, ignored);
+            fs::remove(file, ignored);
         }
         throw;
     }

@@ -3,11 +3,12 @@
 #include <filesystem>
 #include <functional>
 #include <iosfwd>
+#include <string>
 #include <string_view>
 
 namespace pipescope {
 /// Checks a command's output path before any work. Throws Error if the file exists and `force` is false, if it is a
-/// folder, or if its folder is missing or not writable.
+/// folder or a device, or if its folder is missing or not writable.
 void check_output(const std::filesystem::path& path, bool force);
 
 /// Like check_output(), but without the check that the folder is writable.
@@ -16,7 +17,12 @@ void check_output_name(const std::filesystem::path& path, bool force);
 /// Throws Error if `output` names the file `input`, which a command reads: it would be lost.
 void check_not_input(const std::filesystem::path& output, const std::filesystem::path& input);
 
+/// Throws UsageError if two outputs have the same name: the second would replace the first. Empty: not asked for.
+void check_apart(const std::string& first_option, const std::filesystem::path& first, const std::string& second_option,
+                 const std::filesystem::path& second);
+
 /// Has `write` make a file of the given name beside the target, and renames it, so that a failure keeps the old file.
+/// A signal that ends the process removes the unfinished one.
 /// Checks the target first, like check_output().
 void replace_output(const std::filesystem::path& path, bool force,
                     const std::function<void(const std::filesystem::path& beside)>& write);

@@ -4,6 +4,7 @@
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
 #include "schedule/placement.h"
+#include "schedule/printable.h"
 #include "simulator/pipeline_defaults.h"
 #include "simulator/planner.h"
 
@@ -358,7 +359,7 @@ std::vector<Assumption> assume(PipelineOptions& options, const PipelineFlags& fl
 }
 
 std::string profile_command_of(const Profile& profile) {
-    const std::string model = profile.model.empty() ? "MODEL" : profile.model;
+    const std::string model = profile.model.empty() ? "MODEL" : printable(profile.model);
     const std::string type = profile.device == "cpu" ? "" : " --device-type " + profile.device;
     const std::string dtype = profile.dtype == Profile{}.dtype ? "" : " --dtype " + profile.dtype;
     return "pipescope profile " + model + (profile.estimated ? " --device meta" + type : "") + dtype;

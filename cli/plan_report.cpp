@@ -45,11 +45,11 @@ std::vector<std::string> row_of(std::size_t rank, const PlanCandidate& candidate
 
 std::string name_of(const PlanCandidate& candidate) {
     const PipelineOptions& options = candidate.simulation.options;
-    return fmt::format("{}{} lane{}{}, {} micro-batch{}, checkpoint {}, {}",
+    return fmt::format("{}{}{}, {}, checkpoint {}, {}",
                        options.replicas > 1 ? fmt::format("{} replicas of ", options.replicas) : "",
-                       candidate.simulation.lanes.size(), candidate.simulation.lanes.size() == 1 ? "" : "s",
+                       counted(candidate.simulation.lanes.size(), "lane", "lanes"),
                        candidate.device_type.empty() ? "" : " of " + candidate.device_type,
-                       candidate.simulation.micro_batches, candidate.simulation.micro_batches == 1 ? "" : "es",
+                       counted(candidate.simulation.micro_batches, "micro-batch", "micro-batches"),
                        to_string(options.checkpoint), options.schedule);
 }
 
@@ -125,7 +125,8 @@ std::string why_next_loses(const Plan& plan) {
                            (1 - next.samples_per_second / best.samples_per_second) * 100, cause(best, next));
     }
     if (num_devices(next) > num_devices(best)) {
-        return fmt::format("the next is as fast, on {} lanes instead of {}", num_devices(next), num_devices(best));
+        return fmt::format("the next is as fast, on {} instead of {}", counted(num_devices(next), "lane", "lanes"),
+                           num_devices(best));
     }
     if (highest_peak(next) > highest_peak(best)) {
         return fmt::format("the next is as fast on as many lanes, and needs {} per lane instead of {}",
@@ -251,7 +252,8 @@ std::string plan_text(const Plan& plan, const PlanTableOptions& options) {
         text += basis_text(first.dtype, first.options) + "\n";
     }
     text += table.str();
-    text += fmt::format("\n{} of {} candidates; --most shows more, --json all\n", shown, plan.candidates.size());
+    text += fmt::format("\n{} of {}; --most shows more, --json all\n", shown,
+                        counted(plan.candidates.size(), "candidate", "candidates"));
     return text + "m: micro-batches\n" + notes_text(plan, options);
 }
 }  // namespace pipescope

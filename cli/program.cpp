@@ -2,6 +2,8 @@
 
 #include "cli/stop_signals.h"
 #include "schedule/error.h"
+#include "schedule/nearest_name.h"
+#include "schedule/printable.h"
 
 #include <fmt/format.h>
 #include <CLI/Config.hpp>
@@ -9,11 +11,16 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cstdint>
 #include <exception>
 #include <iostream>
+#include <limits>
+#include <new>
+#include <optional>
 #include <sstream>
+#include <stdexcept>
 
 namespace pipescope {
 namespace {
@@ -44,10 +51,44 @@ CLI::Validator is_decimal() {
 /// Rejects empty values, so that an unset shell variable does not silently disable an option.
 CLI::Validator is_given() {
     return {[](const std::string& text) {
-                return text.empty() ? std::string("its value is empty; give one, or leave the option out")
-                                    : std::string();
+                return text.empty() ? std::string("its value is empty; give one, or leave it out") : std::string();
             },
             ""};
+}
+
+/// Describes "--steps = x": a value that is no number, or one beyond the range of the option's type.
+std::string wrong_number(const std::string& assignment, CLI::App& command) {
+    const std::size_t equals = assignment.find(" = ");
+    const std::string option = assignment.substr(0, equals);
+    const std::string value = equals == std::string::npos ? "" : assignment.substr(equals + 3);
+    const CLI::Option* known = command.get_option_no_throw(option);
+    if (known == nullptr || known->get_type_name() != "N") {
+        return fmt::format("{} is '{}'; it must be a number; write it as 0.05", option, value);
+    }
+    std::int64_t number = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
+    return error == std::errc{} && end == value.data() + value.size()
+               ? fmt::format("{} is {}; a number here is at most {}, with either sign; change it", option, value,
+                             std::numeric_limits<int>::max())
+               : fmt::format("{} is '{}'; it must be a whole number; write it as 4", option, value);
+}
+
+/// Describes an argument that the command does not know.
+std::string unexpected(const std::string& argument, const CLI::App& command) {
+    if (!argument.starts_with('-')) {
+        return fmt::format("'{}' is one argument too many for {}; leave it out, or give it to an option", argument,
+                           command.get_name());
+    }
+    const std::string name = argument.substr(0, argument.find('='));
+    std::vector<std::string> known;
+    for (const CLI::Option* option : command.get_options()) {
+        for (const std::string& each : option->get_lnames()) {
+            known.push_back("--" + each);
+        }
+    }
+    const std::optional<std::string> nearest = nearest_name(name, known);
+    return fmt::format("{} is not an option of {}{}", name, command.get_name(),
+                       nearest ? "; the nearest one is " + *nearest : "");
 }
 
 /// Translates a call without arguments, or `help`, into a request for help.
@@ -61,6 +102,32 @@ std::vector<std::string> plain_arguments(std::vector<std::string> arguments) {
         arguments.emplace_back("--help");
     }
     return arguments;
+}
+
+/// True for what the standard library and torch throw if a size is larger than the memory, or than any could be.
+bool lacks_memory(const std::exception& error) {
+    if (dynamic_cast<const std::bad_alloc*>(&error) != nullptr ||
+        dynamic_cast<const std::length_error*>(&error) != nullptr) {
+        return true;
+    }
+    const std::string_view text = error.what();
+    const std::array torch_words{"can't allocate memory", "out of memory", "Storage size calculation overflowed"};
+    return std::any_of(torch_words.begin(), torch_words.end(),
+                       [&](const char* words) { return text.find(words) != std::string_view::npos; });
+}
+
+std::string out_of_memory(const std::exception& error) {
+    std::string_view text = error.what();
+    text = text.substr(0, text.find('\n'));
+    constexpr std::string_view kTried = "you tried to allocate ";  // torch's, behind the place in its sources
+    std::string detail(text);
+    if (const std::size_t tried = text.find(kTried); tried != std::string_view::npos) {
+        const std::string_view size = text.substr(tried + kTried.size());
+        detail = std::string(size.substr(0, size.find('.'))) + " in one piece";
+    }
+    return fmt::format(
+        "the sizes asked for do not fit the memory ({}); use a smaller batch, smaller micro-batches or a smaller model",
+        detail);
 }
 
 int report(ExitCode code, std::string_view what) {
@@ -97,7 +164,7 @@ std::string wrapped(const std::string& text, std::size_t columns) {
 }
 
 std::string error_line(std::string_view what) {
-    return "pipescope: " + std::string(what.substr(0, what.find('\n')));
+    return "pipescope: " + printable(what.substr(0, what.find('\n')));
 }
 
 Program::Program(const std::string& name, const std::string& description, const std::string& version)
@@ -135,7 +202,7 @@ int Program::run(int argc, const char* const* argv) {
     } catch (const Interrupted& error) {
         return report(stop_exit_code(), error.what());
     } catch (const std::exception& error) {
-        return report(ExitCode::failure, error.what());
+        return report(ExitCode::failure, lacks_memory(error) ? out_of_memory(error) : error.what());
     } catch (...) {
         return report(ExitCode::failure,
                       "an exception that is not a std::exception ended the command; a layer threw it");
@@ -154,8 +221,12 @@ int Program::parse_and_act() {
             if (option->get_type_name() == "N") {
                 option->check(is_decimal());
             }
-            if (!option->get_lnames().empty() && option->get_items_expected_min() > 0) {
+            const bool may_hold_an_empty_one = option->get_items_expected_max() > 1;  // a program's arguments
+            if (option->get_items_expected_min() > 0 && !may_hold_an_empty_one) {
                 option->check(is_given());
+            }
+            if (option->get_items_expected_max() == 0) {
+                option->disable_flag_override();  // else --json=5 is on, and --json=no off
             }
         }
     }
@@ -186,25 +257,45 @@ void Program::check_command_name() const {
 
 int Program::refuse_arguments(const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) {  // --help, --version
-        return app_.exit(error, std::cout, std::cerr);
+        app_.exit(error, std::cout, std::cerr);
+        return flushed(ExitCode::success);
     }
     const auto chosen = app_.get_subcommands();
     const std::string command = chosen.empty() ? app_.get_name() : app_.get_name() + " " + chosen.front()->get_name();
-    std::string problem = error.what();
-    constexpr std::string_view kConversion = "Could not convert: ";
-    if (problem.starts_with(kConversion)) {
-        problem = problem.substr(kConversion.size()) + " is not a number that fits";
-    } else if (problem.starts_with("A subcommand is required")) {
-        problem = "no command is given; one is required";
-    } else if (problem.starts_with("The ")) {  // "The following argument was not expected: .."
-        problem[0] = 't';
+    return report(ExitCode::usage, fmt::format("{}; see '{} --help'",
+                                               problem_of(error, chosen.empty() ? app_ : *chosen.front()), command));
+}
+
+/// The parser's message in our words: value, rule and remedy.
+std::string Program::problem_of(const CLI::ParseError& error, CLI::App& command) {
+    const std::string text = error.what();
+    const std::string option = text.substr(0, text.find_first_of(": "));
+    if (constexpr std::string_view kBegin = "Could not convert: "; text.starts_with(kBegin)) {  // "--steps = x"
+        return wrong_number(text.substr(kBegin.size()), command);
     }
-    return report(ExitCode::usage, fmt::format("{}; see '{} --help'", problem, command));
+    if (text.starts_with("A subcommand is required")) {
+        return arguments_.front().starts_with('-') ? unexpected(arguments_.front(), command)
+                                                   : "no command is given; one is required";
+    }
+    if (text.ends_with("missing")) {
+        return option + " has no value; it needs one; add it";
+    }
+    if (text.find("At Most 1 required") != std::string::npos) {
+        return option + " is given more than once; it has one value; leave out the others";
+    }
+    if (text.ends_with("flag override")) {
+        return (option.size() == 1 ? "-" : "--") + option + " is given a value; it takes none; leave out the =";
+    }
+    if (const std::vector<std::string> rest = app_.remaining(true);
+        dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !rest.empty()) {
+        return unexpected(rest.front(), command);
+    }
+    return text;
 }
 
 void print_warnings(const std::vector<std::string>& warnings) {
     for (const std::string& warning : warnings) {
-        std::cerr << "pipescope: warning: " << warning << "\n";
+        std::cerr << "pipescope: warning: " << printable(warning) << "\n";
     }
 }
 }  // namespace pipescope

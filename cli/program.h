@@ -39,6 +39,7 @@ private:
     int parse_and_act();
     void check_command_name() const;
     int refuse_arguments(const CLI::ParseError& error);
+    std::string problem_of(const CLI::ParseError& error, CLI::App& command);
 
     CLI::App app_;
     std::vector<std::string> arguments_;

@@ -1,5 +1,7 @@
 #include "cli/progress_bar.h"
 
+#include "schedule/printable.h"
+
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -17,7 +19,7 @@ constexpr auto kBetweenDrawings = std::chrono::milliseconds(100);
 std::string progress_line(const std::string& label, double done) {
     const double share = std::clamp(std::isfinite(done) ? done : 0.0, 0.0, 1.0);
     const int filled = static_cast<int>(share * kWidth);
-    return fmt::format("{} [{:#<{}}{:.<{}}] {:3.0f} %", label, "", filled, "", kWidth - filled, share * 100);
+    return fmt::format("{} [{:#<{}}{:.<{}}] {:3.0f} %", printable(label), "", filled, "", kWidth - filled, share * 100);
 }
 
 ProgressBar::ProgressBar(std::string label)

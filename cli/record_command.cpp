@@ -5,6 +5,7 @@
 #include "cli/program.h"
 #include "cli/recorded_program.h"
 #include "schedule/error.h"
+#include "schedule/quantities.h"
 #include "trace/trace_reader.h"
 
 #include <fmt/format.h>
@@ -86,10 +87,10 @@ void report(const fs::path& trace) {
             ranges += drop.source == "nvtx" ? drop.recorded + drop.open_at_exit : 0;
             lost += drop.dropped;
         }
-        const std::string count = recovery.was_open ? "its recording was cut off" : fmt::format("{} ranges", ranges);
-        std::cerr << fmt::format("pipescope: {}: {}, {} tasks; clock drift {} ns{}\n", trace.string(), count,
-                                 recovery.tasks, recovery.clock_drift_ns,
-                                 lost == 0 ? "" : fmt::format("; {} records were lost", lost));
+        const std::string count = recovery.was_open ? "its recording was cut off" : counted(ranges, "range", "ranges");
+        std::cerr << fmt::format("pipescope: {}: {}, {}; clock drift {} ns{}\n", trace.string(), count,
+                                 counted(recovery.tasks, "task", "tasks"), recovery.clock_drift_ns,
+                                 lost == 0 ? "" : "; " + counted(lost, "record was lost", "records were lost"));
     } catch (const std::exception& error) {
         std::cerr << error_line(error.what()) << std::endl;
     }
@@ -110,6 +111,7 @@ ExitCode record_command(const RecordFlags& flags) {
     // Absolute, because the program may change its working directory.
     const fs::path trace = fs::absolute(flags.output.empty() ? program.filename().string() + ".sqlite" : flags.output);
     check_output(trace, flags.force);
+    check_not_input(trace, program);
     check_no_other_tool();
     const fs::path library = require_inject_library();
     const std::set<fs::path> before = further_traces(trace);

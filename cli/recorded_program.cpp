@@ -104,6 +104,9 @@ pid_t start(const fs::path& program, std::vector<std::string> words, std::vector
 
 fs::path find_program(const std::string& name) {
     std::error_code ignored;
+    if (name.empty()) {
+        throw UsageError("the program's name is empty; record runs a program; name one after --");
+    }
     if (name.find('/') != std::string::npos) {
         if (!fs::exists(name, ignored)) {
             throw Error(fmt::format("{} does not exist; record runs a program; check its name", name));

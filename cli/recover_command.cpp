@@ -41,8 +41,8 @@ ExitCode recover_command(const RecoverFlags& flags) {
                            {"from_version", recovery.from_version}});
         return ExitCode::success;
     }
-    std::cout << fmt::format("{}: {} tasks, {} steps; {}\n", flags.trace, recovery.tasks, recovery.steps,
-                             what_was_done(recovery));
+    std::cout << fmt::format("{}: {}, {}; {}\n", flags.trace, counted(recovery.tasks, "task", "tasks"),
+                             counted(recovery.steps, "step", "steps"), what_was_done(recovery));
     if (recovery.was_open) {
         std::cout << fmt::format(
             "lost: everything that ended after {}, where the file ends; at most the last two drain periods "

@@ -3,6 +3,7 @@
 #include "cli/text_table.h"
 #include "cli/units.h"
 #include "schedule/micro_batches.h"
+#include "schedule/printable.h"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -175,10 +176,10 @@ Json simulation_json(const Simulation& simulation) {
 }
 
 std::string fewer_micro_batches(std::int64_t asked, std::int64_t samples) {
-    return asked <= samples
-               ? ""
-               : fmt::format("\n{} micro-batches were requested; {} {} {}, of a sample each\n", asked,
-                             counted(samples, "sample", "samples"), samples == 1 ? "makes" : "make", samples);
+    return asked <= samples ? ""
+                            : fmt::format("\n{} were requested; {} {}, of a sample each\n",
+                                          counted(asked, "micro-batch", "micro-batches"),
+                                          counted(samples, "sample makes", "samples make"), samples);
 }
 std::string fewer_micro_batches(const PipelineOptions& options) {
     return fewer_micro_batches(options.chunks, replica_batch(options));
@@ -216,8 +217,8 @@ std::string simulation_text(const Simulation& simulation) {
                     to_string(options.checkpoint), options.schedule);
     text.insert(text.size() - 1, basis_text(simulation.dtype, options));
     if (options.replicas > 1) {
-        text += fmt::format("{} replicas, {} samples each; one of them is shown\n\n", options.replicas,
-                            options.batch / options.replicas);
+        text += fmt::format("{} replicas, {} each; one of them is shown\n\n", options.replicas,
+                            counted(replica_batch(options), "sample", "samples"));
     }
     TextTable figures({{"step time"}, {"bubble"}, {"utilization"}, {"speedup"}, {"samples/s"}});
     const Nanoseconds step = expected_step(simulation);
@@ -361,11 +362,11 @@ std::string comparison_text(const TraceComparison& compared) {
     }
     std::string text;
     for (const TraceWarning& warning : compared.warnings) {
-        text += fmt::format("warning: {}\n", warning.text);
+        text += fmt::format("warning: {}\n", printable(warning.text));
     }
-    text += fmt::format("{} steps ({}), {} tasks matched, {} unmatched\n\n{}\n", comparison.steps.size(),
+    text += fmt::format("{} ({}), {} matched, {} unmatched\n\n{}\n", counted(comparison.steps.size(), "step", "steps"),
                         judged.is_mean ? "means of step and bubble, medians of the rest" : "median",
-                        comparison.tasks_matched, comparison.tasks_unmatched, figures.str());
+                        counted(comparison.tasks_matched, "task", "tasks"), comparison.tasks_unmatched, figures.str());
     TextTable worst({{"largest errors", Align::left}, {"measured"}, {"simulated"}, {"difference"}});
     for (const ComparedTask& task : comparison.worst) {
         worst.add_row({to_string(task.task), format_duration(task.measured), format_duration(task.simulated),

@@ -1,3 +1,4 @@
+#include "balance/text_file.h"
 #include "cli/commands.h"
 #include "cli/output_file.h"
 #include "cli/pipeline_flags.h"
@@ -13,12 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -41,15 +37,6 @@ bool is_file(const std::string& schedule) {
     return schedule.ends_with(".csv");
 }
 
-std::string read_schedule_file(const std::string& path) {
-    std::ifstream file(path, std::ios::binary);
-    std::string text{std::istreambuf_iterator<char>(file), {}};
-    if (!file) {
-        throw Error(fmt::format("{} cannot be read ({}); name a schedule's CSV file", path, std::strerror(errno)));
-    }
-    return text;
-}
-
 TaskGraph graph_of_file(const ScheduleFlags& flags) {
     for (const auto& [given, option] :
          {std::pair{flags.lanes, "-n"}, {flags.micro_batches, "-m"}, {flags.partitions, "--partitions"}}) {
@@ -58,7 +45,7 @@ TaskGraph graph_of_file(const ScheduleFlags& flags) {
                 fmt::format("{} is {}; {} says that itself; leave it out", option, *given, flags.schedule));
         }
     }
-    const std::string text = read_schedule_file(flags.schedule);
+    const std::string text = read_text_file(flags.schedule, "a schedule's CSV file", "write one with -o");
     try {
         return table_graph(parse_schedule_csv(text), {.checkpoint = Checkpoint::never});
     } catch (const Error& error) {
@@ -72,8 +59,8 @@ TaskGraph graph_of_name(const ScheduleFlags& flags) {
         throw UsageError(
             fmt::format("schedule '{}' needs -n LANES and -m MICRO-BATCHES, such as -n 4 -m 8", flags.schedule));
     }
-    if (*flags.lanes < 1) {
-        throw UsageError(fmt::format("-n is {}; it must be 1 or more; change it", *flags.lanes));
+    if (*flags.lanes < 1 || *flags.lanes > kMostPartitions) {
+        throw UsageError(fmt::format("-n is {}; it must be from 1 to {}; change it", *flags.lanes, kMostPartitions));
     }
     const int usual = *flags.lanes * (schedule == Schedule::interleaved_1f1b ? 2 : 1);
     PipelineShape shape{.num_partitions = flags.partitions.value_or(usual),
@@ -120,7 +107,11 @@ ExitCode schedule_command(const ScheduleFlags& flags) {
         throw UsageError(fmt::format("-o is '{}'; {} is a schedule's file already; name a schedule to write one",
                                      flags.output, flags.schedule));
     }
-    const bool to_file = !flags.output.empty() && flags.output != "-" && !flags.check;
+    if (flags.check && !flags.output.empty()) {
+        throw UsageError(
+            fmt::format("-o is '{}' with --check, which writes nothing; leave out one of the two", flags.output));
+    }
+    const bool to_file = !flags.output.empty() && flags.output != "-";
     if (to_file) {
         check_output(flags.output, flags.force);
     }
@@ -134,11 +125,11 @@ ExitCode schedule_command(const ScheduleFlags& flags) {
     } else if (from_file || flags.check || to_file) {
         std::cout << fmt::format(
             "{}: {}, {}, {}; every task once, and no deadlock\n"
-            "{} slots, {} idle, if each task took one slot and copies none\n",
+            "{}, {} idle, if each task took one slot and copies none\n",
             to_file ? "wrote " + flags.output : flags.schedule, counted(graph.num_lanes(), "lane", "lanes"),
             counted(graph.shape().num_partitions, "partition", "partitions"),
-            counted(graph.shape().num_micro_batches, "micro-batch", "micro-batches"), table.rows.front().size(),
-            format_percent(idle_share(table)));
+            counted(graph.shape().num_micro_batches, "micro-batch", "micro-batches"),
+            counted(table.rows.front().size(), "slot", "slots"), format_percent(idle_share(table)));
     } else {
         std::cout << to_csv(table);
     }

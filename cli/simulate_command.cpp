@@ -118,6 +118,7 @@ ExitCode simulate_command(const SimulateFlags& flags) {
     if (!flags.trace.empty()) {
         check_output(flags.trace, flags.force);
         check_not_input(flags.trace, flags.profile);
+        check_not_input(flags.trace, flags.pipeline.device_catalogue);
     }
     Profile profile = load_profile(flags.profile);
     if (!all) {

@@ -3,10 +3,15 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
+#include <climits>
+#include <cstddef>
+#include <string>
 #include <string_view>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -40,7 +45,55 @@ void note(int signal_number) {
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
     errno = error;
 }
+
+constexpr std::array kKillingSignals = {SIGINT, SIGTERM, SIGHUP};
+
+// Accessible in a signal handler. An empty name is no file.
+std::array<std::array<char, PATH_MAX>, 4> files_to_remove{};
+std::array<struct sigaction, kKillingSignals.size()> before_removal;
+bool removes_files = false;
+
+/// Async-signal-safe: calls unlink() and raise(). The signal is blocked until this returns, and then ends the process,
+/// since the handler is reset on entry.
+void remove_files(int signal_number) {
+    for (const auto& file : files_to_remove) {
+        if (file.front() != '\0') {
+            unlink(file.data());
+        }
+    }
+    raise(signal_number);
+}
 }  // namespace
+
+RemovedWhenKilled::RemovedWhenKilled(std::span<const std::filesystem::path> files)
+    : is_first_(!std::exchange(removes_files, true)) {
+    if (!is_first_) {
+        return;
+    }
+    for (std::size_t k = 0; k < files_to_remove.size(); ++k) {
+        const std::string name = k < files.size() ? files[k].string() : "";
+        files_to_remove[k].fill('\0');
+        if (name.size() < files_to_remove[k].size()) {
+            std::copy(name.begin(), name.end(), files_to_remove[k].begin());
+        }
+    }
+    struct sigaction action {};
+    action.sa_handler = remove_files;
+    action.sa_flags = static_cast<int>(SA_RESETHAND);
+    for (std::size_t k = 0; k < kKillingSignals.size(); ++k) {
+        sigaction(kKillingSignals[k], nullptr, &before_removal[k]);
+        if (before_removal[k].sa_handler == SIG_DFL) {
+            sigaction(kKillingSignals[k], &action, nullptr);
+        }
+    }
+}
+
+RemovedWhenKilled::~RemovedWhenKilled() {
+    for (std::size_t k = 0; is_first_ && k < kKillingSignals.size(); ++k) {
+        sigaction(kKillingSignals[k], &before_removal[k], nullptr);
+    }
+    removes_files = removes_files && !is_first_;
+}
 
 StopSignals::StopSignals() {
     asked_by = 0;

@@ -3,6 +3,9 @@
 #include "cli/program.h"
 #include "schedule/error.h"
 
+#include <filesystem>
+#include <span>
+
 namespace pipescope {
 /// During its lifetime, the first Ctrl-C (SIGINT) or SIGTERM only requests a stop, which stop_signal() reports. The
 /// second one ends the process immediately, as either does without this object. Signals that the process ignores, as
@@ -13,6 +16,20 @@ public:
     ~StopSignals();
     StopSignals(const StopSignals&) = delete;
     StopSignals& operator=(const StopSignals&) = delete;
+};
+
+/// During its lifetime, SIGINT, SIGTERM and SIGHUP remove these files before they end the process. Signals that are
+/// ignored or handled otherwise stay so. One may exist at a time; a second one has no effect.
+class RemovedWhenKilled {
+public:
+    /// A name that is too long for the system is not removed.
+    explicit RemovedWhenKilled(std::span<const std::filesystem::path> files);
+    ~RemovedWhenKilled();
+    RemovedWhenKilled(const RemovedWhenKilled&) = delete;
+    RemovedWhenKilled& operator=(const RemovedWhenKilled&) = delete;
+
+private:
+    bool is_first_;
 };
 
 /// The signal that requested a stop, or 0. Threading: any thread.

@@ -1,15 +1,24 @@
 #include "cli/text_table.h"
 
 #include "schedule/error.h"
+#include "schedule/printable.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <string_view>
 
 namespace pipescope {
 namespace {
+/// Characters of UTF-8: all bytes but those that continue one.
+std::size_t columns_of(std::string_view cell) {
+    return static_cast<std::size_t>(std::count_if(
+        cell.begin(), cell.end(), [](char byte) { return (static_cast<unsigned char>(byte) & 0xc0U) != 0x80U; }));
+}
+
 std::string padded(const std::string& cell, std::size_t width, Align align) {
-    return align == Align::left ? fmt::format("{:<{}}", cell, width) : fmt::format("{:>{}}", cell, width);
+    const std::string blanks(width - columns_of(cell), ' ');
+    return align == Align::left ? cell + blanks : blanks + cell;
 }
 }  // namespace
 
@@ -20,15 +29,18 @@ void TextTable::add_row(std::vector<std::string> cells) {
         throw Error(fmt::format("a row of {} cells does not fit a table of {} columns; give one per column",
                                 cells.size(), columns_.size()));
     }
+    for (std::string& cell : cells) {
+        cell = printable(cell);  // names come from files and models
+    }
     rows_.push_back(std::move(cells));
 }
 
 std::string TextTable::str() const {
     std::vector<std::size_t> widths;
     for (std::size_t column = 0; column < columns_.size(); ++column) {
-        std::size_t width = columns_[column].header.size();
+        std::size_t width = columns_of(columns_[column].header);
         for (const auto& row : rows_) {
-            width = std::max(width, row[column].size());
+            width = std::max(width, columns_of(row[column]));
         }
         widths.push_back(width);
     }

@@ -11,8 +11,8 @@ struct Column {
     Align align = Align::right;
 };
 
-/// Rows of text under headers, aligned in columns with two blanks in between. ASCII only: one byte counts as one
-/// column.
+/// Rows of text under headers, aligned in columns with two blanks in between. Control characters in cells
+/// are escaped.
 class TextTable {
 public:
     explicit TextTable(std::vector<Column> columns);

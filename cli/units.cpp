@@ -56,8 +56,4 @@ std::string format_error_percent(double fraction) {
 std::string format_points(double difference) {
     return fmt::format("{:+.2f} points", hundredths_of_percent(difference));
 }
-
-std::string counted(std::int64_t number, std::string_view one, std::string_view many) {
-    return fmt::format("{} {}", number, number == 1 ? one : many);
-}
 }  // namespace pipescope

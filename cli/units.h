@@ -4,9 +4,7 @@
 #include "schedule/quantities.h"
 #include "schedule/timeline.h"
 
-#include <cstdint>
 #include <string>
-#include <string_view>
 
 namespace pipescope {
 // Formats figures as the commands print them. quantities.h parses user input.
@@ -21,5 +19,4 @@ std::string format_percent(double fraction);
 std::string format_error_percent(double fraction);
 /// "+0.28 points" for a difference of fractions.
 std::string format_points(double difference);
-std::string counted(std::int64_t number, std::string_view one, std::string_view many);
 }  // namespace pipescope

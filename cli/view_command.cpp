@@ -73,6 +73,7 @@ ExitCode view_command(const ViewFlags& flags) {
             "there is no display to open a window on; set DISPLAY or WAYLAND_DISPLAY, or write a picture with "
             "--render out.png");
     }
+    check_apart("--render", flags.render, "--report", flags.report);
     if (!flags.render.empty()) {
         check_output(flags.render, flags.force);
         check_not_input(flags.render, flags.files.front());

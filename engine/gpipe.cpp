@@ -9,6 +9,7 @@
 #include "engine/state_archive.h"
 #include "engine/step_run.h"
 #include "schedule/micro_batches.h"
+#include "schedule/quantities.h"
 
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -269,8 +270,8 @@ const std::vector<LayerInfo>& GPipe::layers() const {
 }
 const LayerInfo& GPipe::operator[](std::size_t layer) const {
     if (layer >= size()) {
-        throw UsageError("layer " + std::to_string(layer) + " is asked for; the model has " + std::to_string(size()) +
-                         " layers, counted from 0; ask for one of them");
+        throw UsageError("layer " + std::to_string(layer) + " is asked for; the model has " +
+                         counted(size(), "layer", "layers") + ", counted from 0; ask for one of them");
     }
     return layers()[layer];
 }

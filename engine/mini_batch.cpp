@@ -1,6 +1,7 @@
 #include "engine/mini_batch.h"
 
 #include "engine/engine_error.h"
+#include "schedule/quantities.h"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/zeros.h>
@@ -28,7 +29,7 @@ std::int64_t batch_size(const Tensors& mini_batch) {
             throw EngineError(name + " holds 0 samples; a mini-batch needs at least 1; skip empty batches");
         }
         if (tensor.size(0) != mini_batch[0].size(0)) {
-            throw EngineError(name + " holds " + std::to_string(tensor.size(0)) + " samples and input 0 holds " +
+            throw EngineError(name + " holds " + counted(tensor.size(0), "sample", "samples") + " and input 0 holds " +
                               std::to_string(mini_batch[0].size(0)) +
                               "; all inputs are cut alike, so they must agree; make their first dimensions equal");
         }
@@ -71,8 +72,8 @@ Tensors gather(std::vector<Tensors> micro_batches) {
         Tensors parts;
         for (std::size_t i = 0; i < micro_batches.size(); ++i) {
             if (micro_batches[i].size() != micro_batches[0].size()) {
-                throw EngineError("the last layer returned " + std::to_string(micro_batches[i].size()) +
-                                  " tensors for micro-batch " + std::to_string(i) + " and " +
+                throw EngineError("the last layer returned " + counted(micro_batches[i].size(), "tensor", "tensors") +
+                                  " for micro-batch " + std::to_string(i) + " and " +
                                   std::to_string(micro_batches[0].size()) +
                                   " for micro-batch 0; they are gathered one by one; return as many each time");
             }

@@ -7,6 +7,7 @@
 #include "engine/task_ranges.h"
 #include "engine/usable_cores.h"
 #include "schedule/placement.h"
+#include "schedule/quantities.h"
 #include "schedule/schedules.h"
 
 #include <ATen/Parallel.h>
@@ -29,8 +30,9 @@ std::vector<LaneId> placement_of(const GPipeOptions& options, std::size_t num_pa
     }
     const std::size_t lanes = options.devices.size();
     if (lanes == 0 || num_partitions % lanes != 0 || num_partitions == lanes) {
-        throw UsageError("devices names " + std::to_string(lanes) + " lanes for " + std::to_string(num_partitions) +
-                         " partitions; the schedule interleaved runs two or more partitions on each lane, the same "
+        throw UsageError("devices names " + counted(lanes, "lane", "lanes") + " for " +
+                         counted(num_partitions, "partition", "partitions") +
+                         "; the schedule interleaved runs two or more partitions on each lane, the same "
                          "number on all; name a half, a third, .. as many devices as partitions");
     }
     return placement_in_turn(num_partitions, lanes);
@@ -53,9 +55,10 @@ PipelineShape shape_of(const GPipeOptions& options, const Balance& balance, cons
 void check_devices(std::vector<std::string>& devices, const PipelineShape& shape) {
     const auto lanes = static_cast<std::size_t>(shape.num_lanes());
     if (devices.size() < lanes) {
-        throw EngineError("devices names " + std::to_string(devices.size()) + " lanes for " +
-                          (shape.placement.empty() ? std::to_string(lanes) + " partitions; each partition needs a lane"
-                                                   : "a placement on " + std::to_string(lanes)) +
+        throw EngineError("devices names " + counted(devices.size(), "lane", "lanes") + " for " +
+                          (shape.placement.empty()
+                               ? counted(lanes, "partition", "partitions") + "; each partition needs a lane"
+                               : "a placement on " + std::to_string(lanes)) +
                           "; name more devices or use fewer partitions");
     }
     devices.resize(lanes);

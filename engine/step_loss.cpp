@@ -3,6 +3,7 @@
 #include "engine/engine_error.h"
 #include "engine/micro_batch_graph.h"
 #include "engine/mini_batch.h"
+#include "schedule/quantities.h"
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
@@ -18,11 +19,12 @@ namespace {
 void check_target(const Tensors& target, std::int64_t batch) {
     for (std::size_t k = 0; k < target.size(); ++k) {
         if (target[k].defined() && (target[k].dim() == 0 || target[k].size(0) != batch)) {
-            throw EngineError("target " + std::to_string(k) + " holds " +
-                              (target[k].dim() == 0 ? "no dimension" : std::to_string(target[k].size(0)) + " samples") +
-                              " and the input " + std::to_string(batch) +
-                              "; a loss for each micro-batch cuts the target as it cuts the input; make their first "
-                              "dimensions equal, or use the schedule gpipe");
+            throw EngineError(
+                "target " + std::to_string(k) + " holds " +
+                (target[k].dim() == 0 ? "no dimension" : counted(target[k].size(0), "sample", "samples")) +
+                " and the input " + std::to_string(batch) +
+                "; a loss for each micro-batch cuts the target as it cuts the input; make their first "
+                "dimensions equal, or use the schedule gpipe");
         }
     }
 }

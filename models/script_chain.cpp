@@ -1,6 +1,7 @@
 #include "models/script_chain.h"
 
 #include "models/user_model.h"
+#include "schedule/quantities.h"
 
 #include <torch/script.h>
 
@@ -44,8 +45,8 @@ std::string action_of(const torch::jit::Node& node) {
 
 std::vector<std::string> children_in_order(const torch::jit::Graph& graph, const std::string& path) {
     if (graph.inputs().size() != 2 || graph.outputs().size() != 1) {
-        refuse(path, "forward takes " + std::to_string(graph.inputs().size() - 1) + " inputs and gives " +
-                         std::to_string(graph.outputs().size()) + " results");
+        refuse(path, "forward takes " + counted(graph.inputs().size() - 1, "input", "inputs") + " and gives " +
+                         counted(graph.outputs().size(), "result", "results"));
     }
     const torch::jit::Value& self = *graph.inputs()[0];
     const torch::jit::Value* previous = graph.inputs()[1];

@@ -1,5 +1,7 @@
 #include "schedule/balance.h"
 
+#include "schedule/quantities.h"
+
 #include <algorithm>
 #include <charconv>
 #include <numeric>
@@ -34,8 +36,8 @@ LayerRange Balance::layers_of(PartitionId partition) const {
     const std::size_t j = partition.index();
     if (j >= ends_.size()) {
         throw BalanceError("partition " + std::to_string(partition.value()) + " does not exist; the balance " +
-                           to_string(*this) + " has " + std::to_string(ends_.size()) +
-                           " partitions; use a smaller index");
+                           to_string(*this) + " has " + counted(ends_.size(), "partition", "partitions") +
+                           "; use a smaller index");
     }
     const std::size_t first = j == 0 ? 0 : ends_[j - 1];
     return {LayerId{static_cast<std::int64_t>(first)}, LayerId{static_cast<std::int64_t>(ends_[j])}};
@@ -45,8 +47,8 @@ PartitionId Balance::partition_of(LayerId layer) const {
     const auto owner = std::upper_bound(ends_.begin(), ends_.end(), layer.index());
     if (owner == ends_.end()) {
         throw BalanceError("layer " + std::to_string(layer.value()) + " does not exist; the balance " +
-                           to_string(*this) + " covers " + std::to_string(num_layers()) +
-                           " layers; use a smaller index");
+                           to_string(*this) + " covers " + counted(num_layers(), "layer", "layers") +
+                           "; use a smaller index");
     }
     return PartitionId{owner - ends_.begin()};
 }
@@ -60,8 +62,8 @@ std::vector<std::int64_t> Balance::layers_per_partition() const {
 void Balance::check_covers(std::size_t layers) const {
     if (layers != num_layers()) {
         throw BalanceError("balance " + to_string(*this) + " sums to " + std::to_string(num_layers()) +
-                           "; it must sum to the model's " + std::to_string(layers) +
-                           " layers; change it, or let 'pipescope balance' find one");
+                           "; it must sum to the model's " + counted(layers, "layer", "layers") +
+                           "; change it, or let 'pipescope balance' find one");
     }
 }
 

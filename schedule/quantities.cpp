@@ -73,6 +73,9 @@ double parse_quantity(std::string_view text, std::string_view option, std::span<
     }
     for (const Unit& known : units) {
         if (unit == std::string(known.name) + std::string(suffix)) {
+            if (!std::isfinite(number * known.factor)) {
+                throw UsageError(value_of(option, text) + "; that is too much to count; use less");
+            }
             return number * known.factor;
         }
     }

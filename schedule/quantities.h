@@ -2,6 +2,8 @@
 
 #include "schedule/ids.h"
 
+#include <concepts>
+#include <string>
 #include <string_view>
 
 namespace pipescope {
@@ -15,4 +17,10 @@ double parse_duration_ns(std::string_view text, std::string_view option);
 Bytes parse_bytes(std::string_view text, std::string_view option);
 /// Parses "12.5GB/s" as bytes per second.
 double parse_bandwidth(std::string_view text, std::string_view option);
+
+/// "1 lane", "2 lanes".
+template <std::integral Number>
+std::string counted(Number number, std::string_view one, std::string_view many) {
+    return std::to_string(number).append(" ").append(number == 1 ? one : many);
+}
 }  // namespace pipescope

@@ -3,6 +3,7 @@
 #include "schedule/error.h"
 #include "schedule/gpipe_schedule.h"
 #include "schedule/lane_plan.h"
+#include "schedule/printable.h"
 
 #include <algorithm>
 #include <array>
@@ -52,7 +53,8 @@ std::string text_of(const Place& place) {
 }
 
 [[noreturn]] void refuse_cell(const Place& place, std::string_view cell) {
-    throw UsageError(text_of(place) + " is '" + std::string(cell) +
+    constexpr std::size_t kMost = 40;
+    throw UsageError(text_of(place) + " is '" + printable(cell.substr(0, kMost)) + (cell.size() > kMost ? ".." : "") +
                      "'; a cell is empty or a partition, one of F, B, I, W, R, L, and a micro-batch, such as 3F0; "
                      "correct it");
 }

@@ -3,6 +3,7 @@
 #include "schedule/error.h"
 #include "schedule/gpipe_schedule.h"
 #include "schedule/lane_plan.h"
+#include "schedule/quantities.h"
 
 #include <algorithm>
 
@@ -26,8 +27,8 @@ LaneProgram one_forward_one_backward(const PipelineShape& shape, const std::vect
 
 void require_one_partition_a_lane(const PipelineShape& shape, Schedule schedule) {
     if (shape.num_lanes() != shape.num_partitions) {
-        throw UsageError("placement puts " + std::to_string(shape.num_partitions) + " partitions on " +
-                         std::to_string(shape.num_lanes()) + " lanes; " + to_string(schedule) +
+        throw UsageError("placement puts " + counted(shape.num_partitions, "partition", "partitions") + " on " +
+                         counted(shape.num_lanes(), "lane", "lanes") + "; " + to_string(schedule) +
                          " runs one partition a lane; use interleaved for more");
     }
 }
@@ -104,8 +105,9 @@ void check_interleaved(const PipelineShape& shape) {
     const int lanes = shape.num_lanes();
     const auto refuse = [](const std::string& what) { throw UsageError("the interleaved schedule " + what); };
     if (shape.num_partitions % lanes != 0 || shape.num_partitions == lanes) {
-        refuse("needs two or more partitions a lane; " + std::to_string(shape.num_partitions) + " partitions on " +
-               std::to_string(lanes) + " lanes are not enough; give a placement such as 0,1,0,1");
+        refuse("needs two or more partitions a lane, the same number on all; the pipeline has " +
+               counted(shape.num_partitions, "partition", "partitions") + " on " + counted(lanes, "lane", "lanes") +
+               "; give a placement such as 0,1,0,1");
     }
     for (int j = 0; j < shape.num_partitions; ++j) {
         if (shape.lane_of(PartitionId{j}).value() != j % lanes) {

@@ -2,6 +2,7 @@
 
 #include "schedule/error.h"
 #include "schedule/placement.h"
+#include "schedule/quantities.h"
 
 #include <algorithm>
 #include <map>
@@ -45,9 +46,10 @@ void PipelineShape::check() const {
     require_count("the number of replicas", replicas, 1'000'000);
     if (!placement.empty()) {
         if (placement.size() != static_cast<std::size_t>(num_partitions)) {
-            throw UsageError("placement names " + std::to_string(placement.size()) +
-                             " lanes; it needs one for each of the " + std::to_string(num_partitions) +
-                             " partitions; give a lane per partition, such as 0,0,1");
+            throw UsageError("placement names " + counted(placement.size(), "lane", "lanes") +
+                             "; it needs one for each of the pipeline's " +
+                             counted(num_partitions, "partition", "partitions") +
+                             "; give a lane per partition, such as 0,0,1");
         }
         std::vector<std::int64_t> lanes;
         for (const LaneId lane : placement) {

@@ -4,6 +4,7 @@
 #include "balance/cuts_in_order.h"
 #include "balance/optimal_partition.h"
 #include "schedule/error.h"
+#include "schedule/quantities.h"
 #include "simulator/cut_problems.h"
 #include "simulator/task_costs.h"
 
@@ -375,16 +376,16 @@ std::string why_infeasible(const FoundBalance& found, const PipelineOptions& opt
     const Bytes largest = *std::max_element(limits.begin(), limits.end());
     const bool differ = lanes_differ(limits);
     const auto bytes = [&](Bytes limit) {
-        return differ ? std::to_string(limit - largest) + " bytes more" : std::to_string(limit) + " bytes";
+        return differ ? counted(limit - largest, "byte", "bytes") + " more" : counted(limit, "byte", "bytes");
     };
     const std::string limit = memory_limit_text(options);
     if (!found.smallest_limit) {
         return limit + "; the balance " + to_string(found.balance) + " needs " + bytes(limit_for(found, options)) +
                " on one lane; use the optimal algorithm, which keeps the limit where it can";
     }
-    std::string text = limit + "; no balance of " + std::to_string(found.balance.num_partitions()) +
-                       " partitions that keeps " + (differ ? "them" : "it") + " was found; " +
-                       bytes(*found.smallest_limit) + (differ ? " on each lane" : " a lane") + " would do" +
+    std::string text = limit + "; no balance of " + counted(found.balance.num_partitions(), "partition", "partitions") +
+                       " that keeps " + (differ ? "them" : "it") + " was found; " + bytes(*found.smallest_limit) +
+                       (differ ? " on each lane" : " a lane") + " would do" +
                        (found.smallest_limit_is_exact ? ", and no less" : "");
     if (found.smallest_partitions) {
         text += ", or " + std::to_string(*found.smallest_partitions) + " lanes";

@@ -1,6 +1,7 @@
 #include "simulator/event_engine.h"
 
 #include "schedule/error.h"
+#include "schedule/quantities.h"
 
 #include <algorithm>
 #include <bit>
@@ -61,8 +62,9 @@ void EventEngine::run(std::span<const double> durations, std::span<double> start
         const std::size_t leaf = next_leaf();
         now_ = next_end_[num_leaves_ + leaf];
         if (now_ == kNever) {
-            throw Error("the step can never end with at most " + std::to_string(resources_.most_in_flight) +
-                        " micro-batches in flight; the schedule needs more of them at once; raise the limit");
+            throw Error("the step can never end with at most " +
+                        counted(resources_.most_in_flight, "micro-batch", "micro-batches") +
+                        " in flight; the schedule needs more of them at once; raise --in-flight");
         }
         end_next_on(server_of_leaf_[leaf]);
         settle();

@@ -1,8 +1,9 @@
 #include "simulator/pipeline_options.h"
 
-#include "balance/printable.h"
 #include "balance/profile.h"
 #include "schedule/error.h"
+#include "schedule/printable.h"
+#include "schedule/quantities.h"
 #include "schedule/schedules.h"
 #include "schedule/task_graph.h"
 
@@ -96,13 +97,13 @@ std::vector<Bytes> memory_limits_of(const PipelineOptions& options, int lanes) {
 
 std::string memory_limit_text(const PipelineOptions& options) {
     if (options.memory_limits.empty()) {
-        return "memory_limit is " + std::to_string(*options.memory_limit);
+        return "the memory limit is " + counted(*options.memory_limit, "byte", "bytes");
     }
     std::string text;
     for (const Bytes limit : memory_limits_of(options, static_cast<int>(options.memory_limits.size()))) {
-        text += (text.empty() ? "memory_limits are " : ",") + std::to_string(limit);
+        text += (text.empty() ? "the memory limits are " : ",") + std::to_string(limit);
     }
-    return text;
+    return text + " bytes";
 }
 
 std::int64_t replica_batch(const PipelineOptions& options) {
@@ -174,12 +175,12 @@ void check_replicas(const PipelineOptions& options) {
 void check_in_flight(const PipelineOptions& options, Schedule schedule) {
     const int most = options.most_in_flight;
     if (most < 0) {
-        throw UsageError("most_in_flight is " + std::to_string(most) + "; it counts micro-batches; use 0 for no limit");
+        throw UsageError("--in-flight is " + std::to_string(most) + "; it counts micro-batches; use 0 for no limit");
     }
     const std::int64_t m = std::min(options.chunks, replica_batch(options));
     if (most > 0 && most < m && !needs_loss_inside(schedule)) {
-        throw UsageError("most_in_flight is " + std::to_string(most) + " with " + std::to_string(m) +
-                         " micro-batches; " + to_string(schedule) +
+        throw UsageError("--in-flight is " + std::to_string(most) + " with " +
+                         counted(m, "micro-batch", "micro-batches") + "; " + to_string(schedule) +
                          " holds all of them at its loss; use as many, or another schedule, such as 1f1b");
     }
 }
@@ -189,18 +190,18 @@ void check_options(const PipelineOptions& options, std::size_t num_layers) {
     options.balance.check_covers(num_layers);
     lanes_only(options).check();
     const auto lanes = static_cast<std::size_t>(num_lanes(options));
-    const auto require_per_lane = [&](const char* name, std::size_t given) {
+    const auto require_per_lane = [&](const char* option, std::size_t given) {
         if (given != 0 && given != lanes) {
-            throw UsageError(std::string(name) + " names " + std::to_string(given) + " lanes; the pipeline has " +
+            throw UsageError(std::string(option) + " names " + counted(given, "lane", "lanes") + "; the pipeline has " +
                              std::to_string(lanes) + "; give one for each lane, or none");
         }
     };
-    require_per_lane("devices", options.devices.size());
-    require_per_lane("speeds", options.speeds.size());
-    require_per_lane("memory_limits", options.memory_limits.size());
+    require_per_lane("--devices", options.devices.size());
+    require_per_lane("--speed", options.speeds.size());
+    require_per_lane("--memory-limit", options.memory_limits.size());
     for (std::size_t k = 0; k < options.speeds.size(); ++k) {
         if (!(options.speeds[k] > 0) || !std::isfinite(options.speeds[k])) {
-            throw UsageError("speeds[" + std::to_string(k) + "] is " + text_of(options.speeds[k]) +
+            throw UsageError("the speed of lane " + std::to_string(k) + " is " + text_of(options.speeds[k]) +
                              "; a speed is a number above 0, 1 being the profiled device; correct it");
         }
     }
@@ -210,20 +211,21 @@ void check_options(const PipelineOptions& options, std::size_t num_layers) {
                              "; it must be finite and not negative; use 0 for a free link");
         }
     };
-    require_link("link.bytes_per_second", options.link.bytes_per_second);
-    require_link("link.latency_ns", options.link.latency_ns);
+    require_link("the link bandwidth", options.link.bytes_per_second);
+    require_link("the link latency", options.link.latency_ns);
     if (options.memory_limit && *options.memory_limit < 1) {
-        throw UsageError("memory_limit is " + std::to_string(*options.memory_limit) +
-                         "; a lane needs at least 1 byte; leave it out for no limit");
+        throw UsageError("the memory limit is " + counted(*options.memory_limit, "byte", "bytes") +
+                         "; a lane needs at least 1; leave --memory-limit out for no limit");
     }
     for (std::size_t k = 0; k < options.memory_limits.size(); ++k) {
         if (options.memory_limits[k] < 1) {
-            throw UsageError("memory_limits[" + std::to_string(k) + "] is " + std::to_string(options.memory_limits[k]) +
-                             "; a lane needs at least 1 byte; leave them out for no limit");
+            throw UsageError("the memory limit of lane " + std::to_string(k) + " is " +
+                             counted(options.memory_limits[k], "byte", "bytes") +
+                             "; a lane needs at least 1; leave --memory-limit out for no limit");
         }
     }
     if (options.host_cores < 0) {
-        throw UsageError("host_cores is " + std::to_string(options.host_cores) +
+        throw UsageError("--cores is " + std::to_string(options.host_cores) +
                          "; it counts cores; use 0 for one for each lane on the host");
     }
     optimizer_state_factor(options.optimizer);

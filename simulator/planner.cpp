@@ -2,6 +2,7 @@
 
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
+#include "schedule/quantities.h"
 #include "schedule/schedules.h"
 #include "simulator/interleaved_search.h"
 #include "simulator/plan_ranking.h"
@@ -27,7 +28,7 @@ std::set<int> partitions_of(const PlanRequest& request, std::size_t layers) {
     }
     if (static_cast<std::size_t>(*all.begin()) > layers) {
         throw BalanceError("partitions from " + std::to_string(*all.begin()) + " on; the model has " +
-                           std::to_string(layers) + " layers, each partition needs one; use fewer partitions");
+                           counted(layers, "layer", "layers") + ", each partition needs one; use fewer partitions");
     }
     return {all.begin(),
             std::find_if(all.begin(), all.end(), [&](int each) { return static_cast<std::size_t>(each) > layers; })};
@@ -56,26 +57,26 @@ void check(const PlanRequest& request) {
     }
     if (!request.device_types.empty() && !(request.options.devices.empty() && request.options.speeds.empty())) {
         throw UsageError(
-            "devices or speeds are given beside device types; each type is planned as lanes of its own; "
-            "leave out one or the other");
+            "--devices or --speed is given beside --device-types; each type is planned as lanes of its own; leave out "
+            "one or the other");
     }
     if (!(request.price_per_lane_hour >= 0) || !std::isfinite(request.price_per_lane_hour)) {
-        throw UsageError("price_per_lane_hour is " + std::to_string(request.price_per_lane_hour) +
+        throw UsageError("--price-per-lane-hour is " + std::to_string(request.price_per_lane_hour) +
                          "; a price is finite and not negative; correct it");
     }
 }
 
 void check_lanes(const PlanRequest& request, int most_partitions) {
-    const auto require_lanes = [&](const char* name, std::size_t given) {
+    const auto require_lanes = [&](const char* option, std::size_t given) {
         if (given != 0 && given < static_cast<std::size_t>(most_partitions)) {
-            throw UsageError(std::string(name) + " names " + std::to_string(given) + " lanes; up to " +
+            throw UsageError(std::string(option) + " names " + counted(given, "lane", "lanes") + "; up to " +
                              std::to_string(most_partitions) +
                              " are planned; give one for each, or plan fewer partitions");
         }
     };
-    require_lanes("devices", request.options.devices.size());
-    require_lanes("speeds", request.options.speeds.size());
-    require_lanes("memory_limits", request.options.memory_limits.size());
+    require_lanes("--devices", request.options.devices.size());
+    require_lanes("--speed", request.options.speeds.size());
+    require_lanes("--memory-limit", request.options.memory_limits.size());
 }
 
 constexpr Bytes kAnyMemory = std::numeric_limits<Bytes>::max();
@@ -389,12 +390,12 @@ public:
 
     std::string why() const {
         const PipelineOptions& options = least_->simulation.options;
-        const std::string lanes = std::to_string(least_->simulation.lanes.size());
         std::string text = memory_limit_text(options) + "; the least that any candidate needs is ";
-        text += limits_differ() ? std::to_string(more_) + " bytes more on each lane"
-                                : std::to_string(largest_limit() + more_) + " bytes a lane";
-        text += ", with " + lanes + " partitions, " + std::to_string(least_->simulation.micro_batches) +
-                " micro-batches and checkpoint " + to_string(options.checkpoint) + ", " + options.schedule;
+        text += limits_differ() ? counted(more_, "byte", "bytes") + " more on each lane"
+                                : counted(largest_limit() + more_, "byte", "bytes") + " a lane";
+        text += ", with " + counted(least_->simulation.options.balance.num_partitions(), "partition", "partitions") +
+                ", " + counted(least_->simulation.micro_batches, "micro-batch", "micro-batches") + " and checkpoint " +
+                to_string(options.checkpoint) + ", " + options.schedule;
         text += least_->device_type.empty() ? "" : " on " + least_->device_type;
         if (found_.empty()) {
             return text + "; no more lanes and micro-batches would keep it; plan for devices with more memory";

@@ -3,12 +3,12 @@
 #include "balance/partition_time.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
+#include "schedule/printable.h"
 #include "schedule/schedules.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <sstream>
 
 namespace pipescope {
 namespace {
@@ -99,9 +99,7 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
         std::for_each(at.skips.begin(), at.skips.end(), add_transfer);
     }
     if (!(time < kMostTotal) || !(bytes < kMostTotal)) {
-        std::ostringstream most;
-        most << std::max(time, bytes);  // to_string() would write 300 digits
-        throw UsageError("batch " + std::to_string(options_.batch) + " would take " + most.str() +
+        throw UsageError("batch " + std::to_string(options_.batch) + " would take " + shortest(std::max(time, bytes)) +
                          " ns or bytes; a step must stay below 4e18 of either; use a smaller batch, or correct the "
                          "profile's units, the speeds or the link");
     }

@@ -1,5 +1,7 @@
 #include "trace/chrome_tracks.h"
 
+#include "schedule/quantities.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -242,9 +244,8 @@ Nanoseconds ChromeTracks::finish(OpenedTrace& trace, bool exact) {
     if (left_out_ > 0) {
         trace.diagnostics.push_back(
             {"warning", "import",
-             fmt::format("{} events were omitted: they have no time, end without a start, or are of a kind that is not "
-                         "read",
-                         left_out_)});
+             fmt::format("{} omitted: without a time, with an end and no start, or of a kind that is not read",
+                         counted(left_out_, "event was", "events were"))});
     }
     return moved;
 }

@@ -1,5 +1,6 @@
 #include "trace/trace_connection.h"
 
+#include "schedule/quantities.h"
 #include "trace/trace_file.h"
 #include "trace/trace_schema.h"
 
@@ -96,7 +97,7 @@ void TraceConnection::write_loss() {
     drop.bind(1, lost_rows_);
     drop.exec();
     SQLite::Statement diagnostic(db, "INSERT INTO PIPESCOPE_DIAGNOSTIC VALUES ('warning', 'trace', ?)");
-    diagnostic.bind(1, fmt::format("at least {} rows could not be written: {}", lost_rows_, loss_));
+    diagnostic.bind(1, fmt::format("at least {} could not be written: {}", counted(lost_rows_, "row", "rows"), loss_));
     diagnostic.exec();
 }
 
@@ -124,7 +125,8 @@ void TraceConnection::close() {
     statements.reset();
     guard_sqlite("write", path_, [&] { make_plain_file(db); });
     if (was_broken) {
-        throw TraceError(fmt::format("the trace is incomplete, at least {} rows are missing: {}", lost_rows_, loss_));
+        throw TraceError(fmt::format("the trace is incomplete, at least {} missing: {}",
+                                     counted(lost_rows_, "row is", "rows are"), loss_));
     }
 }
 }  // namespace pipescope

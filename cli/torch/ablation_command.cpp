@@ -10,6 +10,7 @@
 #include "models/zoo.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
+#include "schedule/quantities.h"
 #include "simulator/balance_search.h"
 
 #include <fmt/format.h>
@@ -56,6 +57,9 @@ PipelineOptions pipeline_for(const AblationFlags& flags, const ModelSpec& model)
 
 ExitCode ablation_command(const AblationFlags& flags) {
     const StopSignals signals;
+    if (flags.lanes < 1) {
+        throw UsageError(fmt::format("-n is {}; it counts lanes; use 1 or more", flags.lanes));
+    }
     if (flags.rounds < 1 || flags.steps < 1) {
         throw UsageError(fmt::format("--rounds is {} and --steps {}; each row is measured at least once; use 1 or more",
                                      flags.rounds, flags.steps));
@@ -79,9 +83,10 @@ ExitCode ablation_command(const AblationFlags& flags) {
         std::cout << dump(object);
         return stop_exit_code();
     }
-    std::cout << fmt::format("{}, balance {}, batch {}, {} micro-batches, checkpoint {}\n\n", flags.model,
+    std::cout << fmt::format("{}, balance {}, batch {}, {}, checkpoint {}\n\n", flags.model,
                              to_string(plan.pipeline.balance), plan.pipeline.batch,
-                             micro_batch_sizes(plan.pipeline.batch, plan.pipeline.chunks).size(),
+                             counted(micro_batch_sizes(plan.pipeline.batch, plan.pipeline.chunks).size(), "micro-batch",
+                                     "micro-batches"),
                              to_string(plan.pipeline.checkpoint))
               << ablation_text(rows, flags.markdown) << fewer_micro_batches(plan.pipeline)
               << (stop_signal() == 0 ? "" : "interrupted: rows without a complete turn are omitted\n");

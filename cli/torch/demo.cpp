@@ -15,6 +15,7 @@
 #include "models/zoo.h"
 #include "schedule/error.h"
 #include "schedule/median.h"
+#include "schedule/micro_batches.h"
 #include "simulator/balance_search.h"
 #include "simulator/pipeline_defaults.h"
 
@@ -160,7 +161,7 @@ DemoPart real_part(const DemoOptions& options) {
     training.trace = options.output / "trace.sqlite";
     training.force = true;
     training.profile = profile;
-    options.say(fmt::format("training {} steps, recorded", training.steps));
+    options.say(fmt::format("training {}, recorded", counted(training.steps, "step", "steps")));
     const TrainingResult result = train_with_bar("training", model, training);
     if (measured_step_times(result).empty()) {
         throw Interrupted();
@@ -232,6 +233,7 @@ std::vector<DemoPart> run_demo(const DemoOptions& options) {
     if (options.steps < 1) {
         throw UsageError(fmt::format("--steps is {}; at least one step is measured; use 1 or more", options.steps));
     }
+    micro_batch_sizes(options.batch, options.chunks);  // refuses impossible ones
     prepare_folder(options);
     std::vector<DemoPart> parts;
     parts.push_back(real_part(options));

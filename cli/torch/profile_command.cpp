@@ -18,6 +18,7 @@
 #include "profiler/layers/layer_profiler.h"
 #include "profiler/layers/meta_profiler.h"
 #include "schedule/error.h"
+#include "schedule/printable.h"
 
 #include <fmt/format.h>
 
@@ -189,9 +190,11 @@ Nanoseconds whole(double ns) {
 
 std::string profile_text(const Profile& profile) {
     const std::size_t last = profile.samples.size() - 1;
-    const std::string how = profile.estimated ? "estimated" : fmt::format("{} lanes busy", profile.co_running_lanes);
-    std::string text = fmt::format("{} on {}, {}, {}; per micro-batch of {} samples:\n\n", profile.model,
-                                   profile.device, profile.dtype, how, profile.samples[last]);
+    const std::string how =
+        profile.estimated ? "estimated" : counted(profile.co_running_lanes, "lane", "lanes") + " busy";
+    std::string text =
+        fmt::format("{} on {}, {}, {}; per micro-batch of {}:\n\n", printable(profile.model), printable(profile.device),
+                    profile.dtype, how, counted(profile.samples[last], "sample", "samples"));
     TextTable table({{"layer", Align::left}, {"forward"}, {"backward"}, {"parameters"}, {"output"}, {"saved"}});
     const auto bytes_at = [&](const PerSize& values) {
         return values.empty() ? std::string("0 B") : format_bytes(std::llround(values[last]));
@@ -215,6 +218,8 @@ ExitCode profile_command(const ProfileFlags& flags, bool has_device_type, bool h
     profile_options(flags);  // checks the options before a model is created
     if (!flags.output.empty()) {
         check_output(flags.output, flags.force);
+        check_not_input(flags.output, file_of_model(flags.model).value_or(""));
+        check_not_input(flags.output, flags.catalogue);
     }
     const Profile profile = make_profile(flags);
     if (!flags.output.empty()) {

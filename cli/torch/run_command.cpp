@@ -36,7 +36,7 @@ namespace pipescope {
 namespace {
 using Json = nlohmann::ordered_json;
 
-constexpr double kLargestLearningRate = 1e6;  // torch's optimizers take rates that fit the dtype
+constexpr double kLargestLearningRate = 1e30;  // fits every dtype
 
 struct RunFlags {
     std::string model;
@@ -195,12 +195,25 @@ std::string run_text(const TrainingResult& result, std::int64_t asked_steps) {
     std::string text = steps.str() + "\n" + lanes.str() + "\n";
     text += bubble_text(result);
     if (result.interrupted) {
-        text += fmt::format("interrupted after {} of {} steps\n", result.steps.size(), asked_steps);
+        text += fmt::format("interrupted after {} of {}\n", result.steps.size(), counted(asked_steps, "step", "steps"));
     }
     if (const std::string trace = result.trace.string(); !trace.empty() && result.trace_failure.empty()) {
         text += fmt::format("trace {}; next: 'pipescope compare {}' or 'pipescope view {}'\n", trace, trace, trace);
     }
     return text;
+}
+
+/// Names the first step whose loss is nan or infinite; empty if there is none.
+std::vector<std::string> diverged_warning(const TrainingResult& result) {
+    const auto first = std::find_if(result.steps.begin(), result.steps.end(),
+                                    [](const TrainedStep& step) { return !std::isfinite(step.loss); });
+    if (first == result.steps.end()) {
+        return {};
+    }
+    return {
+        fmt::format("the loss is {} in step {}: the model learns nothing from there on; use a smaller "
+                    "--learning-rate, or check the model; times and memory are right all the same",
+                    first->loss, first - result.steps.begin())};
 }
 
 ExitCode run_command(const RunFlags& flags) {
@@ -211,12 +224,8 @@ ExitCode run_command(const RunFlags& flags) {
     check_training(model, options);
     if (!flags.trace.empty()) {
         check_output_name(flags.trace, flags.force);  // training also runs if the folder is not writable
-        constexpr std::string_view kEmulated = "emulated:";
-        for (const std::string& input :
-             {flags.profile, flags.model,
-              flags.model.starts_with(kEmulated) ? flags.model.substr(kEmulated.size()) : std::string()}) {
-            check_not_input(flags.trace, input);
-        }
+        check_not_input(flags.trace, flags.profile);
+        check_not_input(flags.trace, file_of_model(flags.model).value_or(""));
     }
     options.profile = profile_for(flags, model, options);
     TrainingResult result;
@@ -244,6 +253,7 @@ ExitCode run_command(const RunFlags& flags) {
                          "profiled",
                          options.profile->model, flags.model)});
     }
+    print_warnings(diverged_warning(result));
     print_warnings(load_warnings(result.load, "it trained"));
     if (!result.trace_failure.empty()) {
         throw TraceError("the training went on, and " + result.trace_failure);

@@ -1,6 +1,7 @@
 #include "cli/torch/self_profile.h"
 
 #include "cli/stop_signals.h"
+#include "models/model_files.h"
 #include "schedule/micro_batches.h"
 
 #include <set>
@@ -14,6 +15,15 @@ std::optional<std::filesystem::path> emulated_profile(const std::string& model) 
         return std::nullopt;
     }
     return std::filesystem::path(model.substr(kPrefix.size()));
+}
+
+std::optional<std::filesystem::path> file_of_model(const std::string& model) {
+    for (const std::string_view suffix : {".so", ".pt"}) {
+        if (const auto file = model_file(model, suffix)) {
+            return file->path;
+        }
+    }
+    return emulated_profile(model);
 }
 
 namespace {

@@ -17,6 +17,7 @@
 #include "schedule/error.h"
 #include "schedule/median.h"
 #include "schedule/micro_batches.h"
+#include "schedule/quantities.h"
 #include "schedule/schedules.h"
 #include "trace/trace_reader.h"
 
@@ -163,9 +164,8 @@ std::string what_is_missing(const TraceReader& reader, const Timeline& timeline,
     if (silent == 0) {
         return {};
     }
-    std::string text =
-        fmt::format("no task of {} of {} steps was recorded: busy times and the bubble fraction are not known", silent,
-                    steps.size());
+    std::string text = fmt::format("no task of {} of {} was recorded: busy times and the bubble fraction are not known",
+                                   silent, counted(steps.size(), "step", "steps"));
     for (const std::string& warning : diagnostic_warnings(reader.diagnostics())) {
         text += "; " + warning;
     }
@@ -277,28 +277,29 @@ void check_training(const ModelSpec& model, const TrainingOptions& options) {
     pipeline.balance.check_covers(model.layers.size());
     const auto lanes = static_cast<std::size_t>(num_lanes(pipeline));
     if (pipeline.devices.size() != lanes) {
-        throw UsageError(
-            pipeline.placement.empty()
-                ? fmt::format("--devices names {} lanes; balance {} has {} partitions; give one device for each",
-                              pipeline.devices.size(), to_string(pipeline.balance), lanes)
-                : fmt::format("--devices names {} lanes; the placement has {}; give one device for each lane",
-                              pipeline.devices.size(), lanes));
+        throw UsageError(pipeline.placement.empty()
+                             ? fmt::format("--devices names {}; balance {} has {}; give one device for each",
+                                           counted(pipeline.devices.size(), "lane", "lanes"),
+                                           to_string(pipeline.balance), counted(lanes, "partition", "partitions"))
+                             : fmt::format("--devices names {}; the placement has {}; give one device for each lane",
+                                           counted(pipeline.devices.size(), "lane", "lanes"), lanes));
     }
     check_schedule(pipeline);
     if (options.steps < 1) {
         throw UsageError(fmt::format("--steps is {}; a run has at least 1; use 1 or more", options.steps));
     }
     if (options.warmup < 0 || options.warmup >= options.steps) {
-        throw UsageError(fmt::format("--warmup is {}; of {} steps at least one must count; use 0 to {}", options.warmup,
-                                     options.steps, options.steps - 1));
+        throw UsageError(fmt::format("--warmup is {}; of {} at least one must count; use 0 to {}", options.warmup,
+                                     counted(options.steps, "step", "steps"), options.steps - 1));
     }
     check_optimizer(pipeline.optimizer);
     for (const std::string& device : pipeline.devices) {
         check_device(device);
     }
     if (options.profile && options.profile->layers.size() != model.layers.size()) {
-        throw UsageError(fmt::format("the profile has {} layers; the model {} has {}; profile this model",
-                                     options.profile->layers.size(), model.name, model.layers.size()));
+        throw UsageError(fmt::format("the profile has {}; the model {} has {}; profile this model",
+                                     counted(options.profile->layers.size(), "layer", "layers"), model.name,
+                                     model.layers.size()));
     }
 }
 

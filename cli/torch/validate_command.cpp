@@ -14,6 +14,7 @@
 #include "models/zoo.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
+#include "schedule/quantities.h"
 
 #include <fmt/format.h>
 
@@ -48,9 +49,10 @@ std::string interruption(const std::vector<ValidatedCandidate>& candidates, std:
     for (const ValidatedCandidate& each : candidates) {
         runs += each.runs.size();
     }
-    return stop_signal() == 0 ? ""
-                              : fmt::format("interrupted after {} of {} runs\n", runs,
-                                            candidates.size() * static_cast<std::size_t>(rounds));
+    return stop_signal() == 0
+               ? ""
+               : fmt::format("interrupted after {} of {}\n", runs,
+                             counted(candidates.size() * static_cast<std::size_t>(rounds), "run", "runs"));
 }
 
 std::vector<ValidatedCandidate> validate_emulated(const ValidateFlags& flags) {

@@ -74,13 +74,17 @@ def layer_costs(trace):
     return [(layer["name"], layer["forward_ns"][0], layer["backward_ns"][0]) for layer in profile["layers"]]
 
 
+def counted(number, noun):
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def main(path):
     trace = open_trace(path)
     run = run_values(trace)
-    print(f"model {run.get('model', 'unknown')}, {len(run.get('lanes', []))} lanes")
+    print(f"model {run.get('model', 'unknown')}, {counted(len(run.get('lanes', [])), 'lane')}")
     lost = lost_ranges(trace)
     if lost:
-        print(f"warning: the recorder lost {lost} ranges; measured bubble fractions are not shown")
+        print(f"warning: the recorder lost {counted(lost, 'range')}; measured bubble fractions are not shown")
     unfinished = unfinished_steps(trace, run)
     if unfinished:
         print(f"the recording was cut off; steps left out: {', '.join(map(str, sorted(unfinished)))}")
@@ -89,7 +93,8 @@ def main(path):
         if source == "measured":
             fractions = {step: fraction for step, fraction in fractions.items() if step not in unfinished}
         if fractions and not (lost and source == "measured"):
-            print(f"{source}: {len(fractions)} steps, bubble fraction {statistics.median(fractions.values()):.1%} (median)")
+            median = statistics.median(fractions.values())
+            print(f"{source}: {counted(len(fractions), 'step')}, bubble fraction {median:.1%} (median)")
     for name, forward, backward in layer_costs(trace):
         print(f"  {name}: forward {forward / 1e6:.3f} ms, backward {backward / 1e6:.3f} ms")
 

@@ -3,6 +3,7 @@
 #include "gui/console/sql_examples.h"
 #include "gui/console/sql_highlighter.h"
 #include "gui/style/elided_label.h"
+#include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
 #include "gui/style/work_pool.h"
 #include "gui/tables/filter_line.h"
@@ -289,9 +290,9 @@ void SqlConsole::showRows(SqlResult result, std::int64_t milliseconds) {
     }
     const int rows = model_->rowCount();
     status_->setText(
-        more ? tr("The first %n row(s) in %1 ms; there are more – add a LIMIT, or ask for less", nullptr, rows)
-                   .arg(milliseconds)
-             : tr("%n row(s) in %1 ms", nullptr, rows).arg(milliseconds));
+        (more ? tr("The first %1 in %2 ms; there are more – add a LIMIT, or ask for less") : tr("%1 in %2 ms"))
+            .arg(formatCount(rows, tr("row"), tr("rows")))
+            .arg(milliseconds));
     export_->setEnabled(rows > 0);
 }
 

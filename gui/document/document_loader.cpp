@@ -7,6 +7,7 @@
 #include "gui/document/own_trace.h"
 #include "gui/document/scenario.h"
 #include "gui/document/track_loading.h"
+#include "gui/style/number_format.h"
 #include "trace/open_trace.h"
 
 #include <QCoreApplication>
@@ -57,10 +58,14 @@ TraceDocument documentOf(const QString& path, const OpenedTrace& trace) {
         document.run.model = document.run.profile->model;
         document.notes << text(QT_TRANSLATE_NOOP(
                                    "DocumentLoader",
-                                   "A profile: nothing was measured, so this is a simulation of %1 micro-batches on %2 "
-                                   "lanes. Change it in the what-if panel."))
-                              .arg(simulation->micro_batches)
-                              .arg(simulation->lanes.size());
+                                   "A profile: nothing was measured, so this is a simulation of %1 on %2. Change it in "
+                                   "the what-if panel."))
+                              .arg(formatCount(simulation->micro_batches,
+                                               text(QT_TRANSLATE_NOOP("DocumentLoader", "micro-batch")),
+                                               text(QT_TRANSLATE_NOOP("DocumentLoader", "micro-batches"))),
+                                   formatCount(simulation->lanes.size(),
+                                               text(QT_TRANSLATE_NOOP("DocumentLoader", "lane")),
+                                               text(QT_TRANSLATE_NOOP("DocumentLoader", "lanes"))));
     } else {
         simulation = simulate_run(document.run);
     }

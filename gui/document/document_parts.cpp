@@ -1,5 +1,6 @@
 #include "gui/document/document_parts.h"
 
+#include "gui/style/number_format.h"
 #include "schedule/error.h"
 
 #include <QCoreApplication>
@@ -16,9 +17,11 @@ void addHidden(TraceDocument& document) {
         if (store && store->numHidden() > 0) {
             document.notes << text(QT_TRANSLATE_NOOP(
                                        "DocumentLoader",
-                                       "%1 tasks are not drawn: their lane is not possible, or too many tasks "
-                                       "of one lane overlap. The trace may be damaged."))
-                                  .arg(store->numHidden());
+                                       "%1 not drawn: a lane is not possible, or too many tasks of one lane "
+                                       "overlap. The trace may be damaged."))
+                                  .arg(formatCount(store->numHidden(),
+                                                   text(QT_TRANSLATE_NOOP("DocumentLoader", "task is")),
+                                                   text(QT_TRANSLATE_NOOP("DocumentLoader", "tasks are"))));
         }
     }
 }

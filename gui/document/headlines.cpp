@@ -27,10 +27,11 @@ QString changeOf(const StepStatistics& step, const StepStatistics& other) {
 }
 
 QString configuration(const PipelineOptions& options, std::int64_t micro_batches) {
-    return text(QT_TRANSLATE_NOOP("Headlines", "%1, balance %2, %3 micro-batches, checkpoint %4"))
-        .arg(QString::fromStdString(options.schedule), QString::fromStdString(to_string(options.balance)))
-        .arg(micro_batches)
-        .arg(QString::fromStdString(to_string(options.checkpoint)));
+    return text(QT_TRANSLATE_NOOP("Headlines", "%1, balance %2, %3, checkpoint %4"))
+        .arg(QString::fromStdString(options.schedule), QString::fromStdString(to_string(options.balance)),
+             formatCount(micro_batches, text(QT_TRANSLATE_NOOP("Headlines", "micro-batch")),
+                         text(QT_TRANSLATE_NOOP("Headlines", "micro-batches"))),
+             QString::fromStdString(to_string(options.checkpoint)));
 }
 }  // namespace
 
@@ -125,8 +126,9 @@ QString comparisonHeadline(const TraceDocument& document) {
                 : text(QT_TRANSLATE_NOOP("Headlines", "  ·  bubble %1 measured, %2 simulated (%3)"))
                       .arg(measured, simulated, formatPoints(judged.simulated_bubble, judged.measured_bubble));
     }
-    return line + text(QT_TRANSLATE_NOOP("Headlines", "  ·  %1 tasks matched, %2 unmatched, the optimizer aside"))
-                      .arg(comparison.tasks_matched)
+    return line + text(QT_TRANSLATE_NOOP("Headlines", "  ·  %1 matched, %2 unmatched, the optimizer aside"))
+                      .arg(formatCount(comparison.tasks_matched, text(QT_TRANSLATE_NOOP("Headlines", "task")),
+                                       text(QT_TRANSLATE_NOOP("Headlines", "tasks"))))
                       .arg(comparison.tasks_unmatched);
 }
 }  // namespace pipescope

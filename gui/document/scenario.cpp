@@ -4,6 +4,7 @@
 #include "balance/device_catalogue.h"
 #include "gui/document/compared_steps.h"
 #include "gui/document/scenario_messages.h"
+#include "gui/style/number_format.h"
 #include "schedule/micro_batches.h"
 #include "schedule/placement.h"
 #include "schedule/schedules.h"
@@ -241,14 +242,14 @@ std::optional<Comparison> compareWithMeasured(const TraceDocument& document, con
 
 QString scenarioName(const Scenario& scenario) {
     const PipelineOptions& options = scenario.options;
-    const int lanes = lanesOf(scenario);
-    QString name = QCoreApplication::translate("Scenario", "%n lane(s)", nullptr, lanes);
+    const auto text = [](const char* source) { return QCoreApplication::translate("Scenario", source); };
+    QString name = formatCount(lanesOf(scenario), text("lane"), text("lanes"));
     if (!scenario.deviceType.empty()) {
         name += QLatin1Char(' ') + QString::fromStdString(scenario.deviceType);
     }
-    return QCoreApplication::translate("Scenario", "%1, %2 micro-batches, batch %3, checkpoint %4, %5")
+    return text("%1, %2, batch %3, checkpoint %4, %5")
         .arg(name)
-        .arg(options.chunks)
+        .arg(formatCount(options.chunks, text("micro-batch"), text("micro-batches")))
         .arg(options.batch)
         .arg(QString::fromStdString(to_string(options.checkpoint)), QString::fromStdString(options.schedule));
 }

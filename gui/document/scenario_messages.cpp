@@ -13,6 +13,11 @@ QString text(const char* source) {
     return QCoreApplication::translate("ScenarioMessages", source);
 }
 
+QString samples(std::int64_t count) {
+    return formatCount(count, text(QT_TRANSLATE_NOOP("ScenarioMessages", "sample")),
+                       text(QT_TRANSLATE_NOOP("ScenarioMessages", "samples")));
+}
+
 QString overTheLimit(const Simulation& simulation) {
     const std::vector<Bytes> limits = memory_limits_of(simulation.options, static_cast<int>(simulation.lanes.size()));
     QStringList lanes;
@@ -35,9 +40,9 @@ QString overTheLimit(const Simulation& simulation) {
 QString extrapolated(const Profile& profile, const PipelineOptions& options, std::int64_t microBatches) {
     const std::int64_t size = (replica_batch(options) + microBatches - 1) / microBatches;
     return text(QT_TRANSLATE_NOOP("ScenarioMessages",
-                                  "Micro-batches of %1 samples are outside the sizes profiled (%2 to %3): their costs "
+                                  "Micro-batches of %1 are outside the sizes profiled (%2 to %3): their costs "
                                   "are extrapolated. Profile that size to be sure."))
-        .arg(size)
+        .arg(samples(size))
         .arg(profile.samples.front())
         .arg(profile.samples.back());
 }
@@ -74,10 +79,10 @@ std::vector<ScenarioMessage> scenarioMessages(const Profile& profile, const Simu
     }
     if (options.chunks > simulation.micro_batches) {
         messages.push_back({Kind::note, text(QT_TRANSLATE_NOOP("ScenarioMessages",
-                                                               "%1 micro-batches of %2 samples are not possible: %3 "
-                                                               "of one sample each run. Use a larger batch."))
+                                                               "%1 micro-batches of %2 are not possible: %3 of one "
+                                                               "sample each run. Use a larger batch."))
                                             .arg(options.chunks)
-                                            .arg(replica_batch(options))
+                                            .arg(samples(replica_batch(options)))
                                             .arg(simulation.micro_batches)});
     } else if (replica_batch(options) % simulation.micro_batches != 0) {
         messages.push_back(

@@ -192,9 +192,10 @@ QString StepAnalysis::criticalPathText(Source source) const {
     if (path.tasks.empty()) {
         return {};
     }
-    return text(QT_TRANSLATE_NOOP("StepAnalysis", "critical path %1: %2 computing, %3 copying, %4 waiting, %5 tasks"))
+    return text(QT_TRANSLATE_NOOP("StepAnalysis", "critical path %1: %2 computing, %3 copying, %4 waiting, %5"))
         .arg(formatDuration(path.length()), formatDuration(path.compute), formatDuration(path.copies),
-             formatDuration(path.waits))
-        .arg(path.tasks.size());
+             formatDuration(path.waits),
+             formatCount(path.tasks.size(), text(QT_TRANSLATE_NOOP("StepAnalysis", "task")),
+                         text(QT_TRANSLATE_NOOP("StepAnalysis", "tasks"))));
 }
 }  // namespace pipescope

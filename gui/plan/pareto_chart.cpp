@@ -40,17 +40,19 @@ QPolygonF shapeAt(const QPointF& at, std::size_t shape, double radius) {
 }
 
 QString countOf(std::size_t candidates) {
-    return candidates == 1 ? ParetoChart::tr("1 candidate") : ParetoChart::tr("%1 candidates").arg(candidates);
+    return formatCount(candidates, ParetoChart::tr("candidate"), ParetoChart::tr("candidates"));
+}
+
+QString lanesText(std::size_t lanes) {
+    return formatCount(lanes, ParetoChart::tr("lane"), ParetoChart::tr("lanes"));
 }
 
 QString describe(const PlanCandidate& candidate, std::size_t rank) {
     const Simulation& simulation = candidate.simulation;
-    return ParetoChart::tr("%1: %2 %3, %4 micro-batches, checkpoint %5, %6\nstep time %7, peak memory %8%9")
+    return ParetoChart::tr("%1: %2 %3, %4, checkpoint %5, %6\nstep time %7, peak memory %8%9")
         .arg(rank + 1)
-        .arg(simulation.lanes.size() == 1 ? ParetoChart::tr("1 lane")
-                                          : ParetoChart::tr("%1 lanes").arg(simulation.lanes.size()))
-        .arg(QString::fromStdString(candidate.device_type))
-        .arg(simulation.micro_batches)
+        .arg(lanesText(simulation.lanes.size()), QString::fromStdString(candidate.device_type))
+        .arg(formatCount(simulation.micro_batches, ParetoChart::tr("micro-batch"), ParetoChart::tr("micro-batches")))
         .arg(QString::fromStdString(to_string(simulation.options.checkpoint)),
              QString::fromStdString(simulation.options.schedule), formatDuration(simulation.step_time.count()),
              formatBytes(highest_peak(simulation)),
@@ -301,7 +303,7 @@ void ParetoChart::paintLegend(QPainter& painter) const {
         const std::size_t middle = lanes_.size() / 2;
         for (const std::size_t k : lanes_.size() > 2 ? std::vector{std::size_t{0}, middle, lanes_.size() - 1}
                                                      : std::vector{std::size_t{0}, std::size_t{1}}) {
-            add(lanes_[k] == 1 ? tr("1 lane") : tr("%1 lanes").arg(lanes_[k]), 0, colorOfLanes(lanes_[k]));
+            add(lanesText(lanes_[k]), 0, colorOfLanes(lanes_[k]));
         }
     }
     for (std::size_t k = 0; k < devices_.size() && devices_.size() > 1; ++k) {

@@ -40,8 +40,9 @@ QString overTheLimit(const PlanCandidate& candidate) {
 QString trade(const PlanCandidate& candidate, const PlanCandidate& best) {
     QStringList gains;
     if (candidate.simulation.lanes.size() < best.simulation.lanes.size()) {
-        gains << text(QT_TRANSLATE_NOOP("PlanReasons", "%1 lanes instead of %2"))
-                     .arg(candidate.simulation.lanes.size())
+        gains << text(QT_TRANSLATE_NOOP("PlanReasons", "%1 instead of %2"))
+                     .arg(formatCount(candidate.simulation.lanes.size(), text(QT_TRANSLATE_NOOP("PlanReasons", "lane")),
+                                      text(QT_TRANSLATE_NOOP("PlanReasons", "lanes"))))
                      .arg(best.simulation.lanes.size());
     }
     if (candidate.cost < best.cost) {

@@ -201,16 +201,15 @@ QString PlanView::summary(const Plan& plan) const {
     QString text;
     if (plan.best) {
         const Simulation& best = plan.candidates[*plan.best].simulation;
-        text = tr("Best: %1, %2 micro-batches, checkpoint %3, step %4.")
-                   .arg(best.lanes.size() == 1 ? tr("1 lane") : tr("%1 lanes").arg(best.lanes.size()))
-                   .arg(best.micro_batches)
-                   .arg(QString::fromStdString(to_string(best.options.checkpoint)),
+        text = tr("Best: %1, %2, checkpoint %3, step %4.")
+                   .arg(formatCount(best.lanes.size(), tr("lane"), tr("lanes")),
+                        formatCount(best.micro_batches, tr("micro-batch"), tr("micro-batches")),
+                        QString::fromStdString(to_string(best.options.checkpoint)),
                         formatDuration(best.step_time.count()));
     } else if (plan.infeasible_because) {
         text = tr("Nothing fits: %1.").arg(QString::fromStdString(*plan.infeasible_because));
     }
-    const std::size_t count = plan.candidates.size();
-    text += count == 1 ? tr(" 1 candidate.") : tr(" %1 candidates.").arg(count);
+    text += tr(" %1.").arg(formatCount(plan.candidates.size(), tr("candidate"), tr("candidates")));
     return plan.cancelled ? tr("Cancelled. %1").arg(text.trimmed()) : text.trimmed();
 }
 

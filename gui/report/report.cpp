@@ -52,7 +52,7 @@ ReportTable configuration(const TraceDocument& document) {
     add(tr("Schedule"), QString::fromStdString(options.schedule));
     add(tr("Balance (layers per partition)"), QString::fromStdString(to_string(options.balance)));
     add(tr("Micro-batches"), number(document.simulation->micro_batches));
-    add(tr("Mini-batch"), tr("%1 samples").arg(number(options.batch)));
+    add(tr("Mini-batch"), formatCount(options.batch, tr("sample"), tr("samples")));
     add(tr("Checkpoint"), QString::fromStdString(to_string(options.checkpoint)));
     add(tr("Optimizer"), QString::fromStdString(options.optimizer));
     add(tr("Memory limit per lane"), orUnknown(options.memory_limit, formatBytes));
@@ -73,20 +73,20 @@ ReportTable totals(const TraceDocument& document) {
                           formatShareChange(found.step_error)});
     const QString refused = refusal(document);
     const QString points = formatPoints(judged.simulated_bubble, judged.measured_bubble);
-    table.rows.push_back({judged.is_mean ? tr("Bubble fraction, mean") : tr("Bubble fraction"),
+    table.rows.push_back({judged.is_mean ? tr("Bubble fraction, mean") : tr("Bubble fraction, median"),
                           refused.isEmpty() ? formatShare(judged.measured_bubble) : refused,
                           formatShare(judged.simulated_bubble), refused.isEmpty() ? points : kUnknown});
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
-    table.rows.push_back(
-        {tr("Whole step, host included"), orUnknown(found.measured_wall_step_time, duration), kUnknown, kUnknown});
+    table.rows.push_back({tr("Whole step, host included, median"), orUnknown(found.measured_wall_step_time, duration),
+                          kUnknown, kUnknown});
     table.rows.push_back({tr("Tasks with a twin"), number(found.tasks_matched), number(found.tasks_matched), kUnknown});
     table.rows.push_back(
         {tr("Tasks without a twin (except the optimizer)"), number(found.tasks_unmatched), kUnknown, kUnknown});
-    table.note = found.steps.size() < document.comparableSteps
-                     ? tr("Medians over %1 of %2 steps, evenly chosen, without warm-up.")
-                           .arg(found.steps.size())
-                           .arg(document.comparableSteps)
-                     : tr("Medians over %1 steps, without warm-up.").arg(found.steps.size());
+    const std::size_t compared = found.steps.size();
+    table.note =
+        compared < document.comparableSteps
+            ? tr("Over %1 of %2 steps, evenly chosen, without warm-up.").arg(compared).arg(document.comparableSteps)
+            : tr("Over %1, without warm-up.").arg(formatCount(compared, tr("step"), tr("steps")));
     return table;
 }
 

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <QLocale>
 #include <QString>
 
+#include <concepts>
 #include <cstdint>
 
 namespace pipescope {
@@ -24,4 +26,9 @@ QString formatShareChange(double share);
 QString formatPoints(double now, double before);
 /// "12.5 GB/s", in powers of 1000.
 QString formatRate(double bytesPerSecond);
+/// "1 lane", "1,024 lanes".
+template <std::integral Number>
+QString formatCount(Number count, const QString& one, const QString& many) {
+    return QLocale().toString(static_cast<qlonglong>(count)) + QLatin1Char(' ') + (count == 1 ? one : many);
+}
 }  // namespace pipescope

@@ -1,6 +1,7 @@
 #include "gui/tables/task_table.h"
 
 #include "gui/style/elided_label.h"
+#include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
 #include "gui/style/work_pool.h"
 #include "gui/tables/filter_line.h"
@@ -227,15 +228,14 @@ void TaskTable::showRows(std::shared_ptr<const TaskRows> rows) {
     cancelled_.reset();
     model_->setRows(std::move(rows));
     const TaskRows* listed_rows = model_->rows();
-    const QLocale locale;
     if (listed_rows == nullptr) {
         status_->setText(tr("Open a trace to list its tasks."));
     } else if (listed_rows->size() == listed_rows->total()) {
-        status_->setText(tr("%1 tasks").arg(locale.toString(static_cast<qulonglong>(listed_rows->total()))));
+        status_->setText(formatCount(listed_rows->total(), tr("task"), tr("tasks")));
     } else {
-        status_->setText(tr("%1 of %2 tasks")
-                             .arg(locale.toString(static_cast<qulonglong>(listed_rows->size())),
-                                  locale.toString(static_cast<qulonglong>(listed_rows->total()))));
+        status_->setText(tr("%1 of %2")
+                             .arg(QLocale().toString(static_cast<qulonglong>(listed_rows->size())),
+                                  formatCount(listed_rows->total(), tr("task"), tr("tasks"))));
     }
     export_->setEnabled(model_->rowCount() > 0);
     markSelected();

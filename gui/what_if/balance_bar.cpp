@@ -105,7 +105,7 @@ bool BalanceBar::isOverLimit(std::size_t partition) const {
 
 QStringList BalanceBar::partitionFacts(std::size_t partition) const {
     const LayerRange layers = scene_.balance.layers_of(PartitionId{static_cast<std::int64_t>(partition)});
-    QStringList facts{tr("%n layer(s)", nullptr, static_cast<int>(layers.size())),
+    QStringList facts{formatCount(layers.size(), tr("layer"), tr("layers")),
                       formatDuration(std::llround(scene_.sums.timeOf(layers)))};
     if (partition < scene_.peaks.size()) {
         facts << (isOverLimit(partition) ? QStringLiteral("▲ ") : QString()) + formatBytes(scene_.peaks[partition]);

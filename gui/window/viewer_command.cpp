@@ -3,6 +3,7 @@
 #include "gui/document/document_loader.h"
 #include "gui/report/report.h"
 #include "gui/style/image_export.h"
+#include "gui/style/number_format.h"
 #include "gui/style/theme.h"
 #include "gui/timeline/time_axis_model.h"
 #include "gui/window/main_window.h"
@@ -18,6 +19,8 @@
 #include <QLocale>
 #include <QSettings>
 
+#include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 #include <optional>
@@ -36,7 +39,7 @@ struct ViewerArguments {
     std::string report;
     std::string size = "1600x900";
     std::string theme = "system";
-    std::optional<std::int32_t> step;
+    std::string step;
     bool all = false;
     std::string range;
     std::string mode = "side-by-side";
@@ -107,6 +110,18 @@ TimeRange parseRange(const std::string& text) {
     return range;
 }
 
+/// Empty: not given.
+std::optional<std::int32_t> parseStep(const std::string& text) {
+    std::int32_t step = 0;
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), step);
+    if (!text.empty() && (error != std::errc{} || end != text.data() + text.size() || step < 0)) {
+        throw UsageError(
+            "--step is '" + text +
+            "', but must be the number of a step, from 0; leave --step out for the one of median duration");
+    }
+    return text.empty() ? std::nullopt : std::optional(step);
+}
+
 /// Checks everything that can be checked before a file is read.
 void check(const ViewerArguments& arguments) {
     parseSize(arguments.size);
@@ -118,6 +133,7 @@ void check(const ViewerArguments& arguments) {
     if (!arguments.range.empty()) {
         parseRange(arguments.range);
     }
+    parseStep(arguments.step);
     if (!headless(arguments)) {
         return;
     }
@@ -162,19 +178,37 @@ void dropPlatformNoise(QtMsgType type, const QMessageLogContext&, const QString&
     std::fprintf(stderr, "pipescope-gui: %s\n", message.toUtf8().constData());
 }
 
+/// Shows the asked part. Throws UsageError if none of it is in the file; says so on stderr if a part of it is not.
+void showRange(TimeAxisModel& axis, const std::string& text) {
+    const TimeRange range = parseRange(text);
+    const TimeRange all{axis.total().start - axis.origin(), axis.total().end - axis.origin()};
+    const std::string extent = "the timelines are from " + formatDuration(all.start).toStdString() + " to " +
+                               formatDuration(all.end).toStdString() + " since the start of the step";
+    if (range.end <= all.start || range.start >= all.end) {
+        throw UsageError("--range is '" + text + "', but " + extent + "; choose a part of that");
+    }
+    const TimeRange shown{std::max(range.start, all.start), std::min(range.end, all.end)};
+    if (shown.length() < range.length()) {
+        std::fprintf(stderr, "pipescope-gui: --range is '%s', but %s; the rest is not drawn\n", text.c_str(),
+                     extent.c_str());
+    }
+    axis.show({axis.origin() + shown.start, axis.origin() + shown.end});
+}
+
 int renderWindow(const ViewerArguments& arguments) {
     QLocale::setDefault(QLocale::c());
     MainWindow window(nullptr);
     const auto document = loadTrace(QString::fromStdString(arguments.files.front()));
-    if (arguments.step && (!document->measured || document->measured->step(*arguments.step) == nullptr)) {
-        throw Error("--step is " + std::to_string(*arguments.step) + ", but '" + arguments.files.front() +
+    const std::optional<std::int32_t> step = parseStep(arguments.step);
+    if (step && (!document->measured || document->measured->step(*step) == nullptr)) {
+        throw Error("--step is " + arguments.step + ", but '" + arguments.files.front() +
                     "' has no such measured step; leave --step out for the one of median duration");
     }
     window.resize(parseSize(arguments.size));
     window.show();
     window.setDocument(document);
-    if (arguments.step) {
-        window.selectStep(*arguments.step);
+    if (step) {
+        window.selectStep(*step);
     }
     MarkChoice choice;
     choice.mode = parseCompareMode(QString::fromStdString(arguments.mode));
@@ -188,9 +222,7 @@ int renderWindow(const ViewerArguments& arguments) {
     if (arguments.all) {
         window.axis().showAll();
     } else if (!arguments.range.empty()) {
-        const TimeRange range = parseRange(arguments.range);
-        const std::int64_t origin = window.axis().origin();
-        window.axis().show({origin + range.start, origin + range.end});
+        showRange(window.axis(), arguments.range);
     }
     QApplication::processEvents();  // lays out widgets and their scroll bars
     QApplication::processEvents();
@@ -237,7 +269,10 @@ int runViewer(int argc, char** argv) {
         check(arguments);
         choosePlatform(headless(arguments));
     } catch (const CLI::ParseError& error) {
-        return app.exit(error) == 0 ? 0 : 2;
+        if (error.get_exit_code() == 0) {  // --help
+            return app.exit(error);
+        }
+        return report(UsageError(error.what() + std::string("; see 'pipescope view --help'")), 2);
     } catch (const UsageError& error) {
         return report(error, 2);
     } catch (const Error& error) {
@@ -255,6 +290,8 @@ int runViewer(int argc, char** argv) {
     applyTheme(parseTheme(QString::fromStdString(arguments.theme)));
     try {
         return headless(arguments) ? renderWindow(arguments) : showWindows(arguments);
+    } catch (const UsageError& error) {
+        return report(error, 2);
     } catch (const Error& error) {
         return report(error, 1);
     }

@@ -10,6 +10,7 @@
 #include "profiler/layers/task_launch.h"
 #include "profiler/recorder/load_meter.h"
 #include "schedule/error.h"
+#include "schedule/quantities.h"
 
 #include <ATen/Parallel.h>
 
@@ -62,7 +63,7 @@ std::string why_layer_by_layer(const ModelSpec& model, const ProfileOptions& opt
         std::string text = std::to_string(bytes / kGib);
         return text.substr(0, text.find('.') + 3) + " GiB";
     };
-    return "parameters and gradients of " + std::to_string(lanes) + " busy lanes take " +
+    return "parameters and gradients of " + counted(lanes, "busy lane", "busy lanes") + " take " +
            gib(static_cast<double>(kWithGradients * lanes * *parameters)) + " and " + gib(static_cast<double>(*limit)) +
            " are free; measuring one layer at a time";
 }

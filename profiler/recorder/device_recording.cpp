@@ -1,6 +1,7 @@
 #include "profiler/recorder/device_recording.h"
 
 #include "profiler/recorder/recording_clock.h"
+#include "schedule/quantities.h"
 #include "trace/device_work.h"
 
 #include <fmt/format.h>
@@ -48,22 +49,22 @@ void DeviceRecording::finish() {
     rows_.reset();
     write_loss(counts);
     if (counts.dropped > 0) {
-        writer_.add_diagnostic({"warning", "cupti",
-                                fmt::format("{} records of CUDA devices were lost for lack of buffers; kernels, copies "
-                                            "and calls are missing, and device times of tasks are too small",
-                                            counts.dropped)});
+        writer_.add_diagnostic(
+            {"warning", "cupti",
+             fmt::format("{} lost for lack of buffers; kernels, copies "
+                         "and calls are missing, and device times of tasks are too small",
+                         counted(counts.dropped, "record of CUDA devices was", "records of CUDA devices were"))});
     }
     if (counts.incomplete > 0) {
         writer_.add_diagnostic({"warning", "cupti",
-                                fmt::format("{} kernels or copies came without times and have no row: device times "
+                                fmt::format("{} without times and without a row: device times "
                                             "and gaps of their tasks are too small",
-                                            counts.incomplete)});
+                                            counted(counts.incomplete, "kernel or copy is", "kernels or copies are"))});
     }
     if (counts.unknown > 0) {
         writer_.add_diagnostic({"info", "cupti",
-                                fmt::format("{} records of kinds this version does not know were left out; update "
-                                            "PipeScope",
-                                            counts.unknown)});
+                                fmt::format("{} left out, of kinds that this version does not know; update PipeScope",
+                                            counted(counts.unknown, "record was", "records were"))});
     }
     if (!counts.fault.empty()) {
         writer_.add_diagnostic({"warning", "cupti", counts.fault});
@@ -86,9 +87,9 @@ void DeviceRecording::write_tasks() {
     if (work.early > 0) {
         writer_.add_diagnostic(
             {"warning", "cupti",
-             fmt::format("{} kernels or copies begin before their launch, by up to {} ns: the clocks "
+             fmt::format("{} before launch, by up to {} ns: the clocks "
                          "of host and device disagree by that much at least",
-                         work.early, work.most_early_ns)});
+                         counted(work.early, "kernel or copy begins", "kernels or copies begin"), work.most_early_ns)});
     }
 }
 }  // namespace pipescope

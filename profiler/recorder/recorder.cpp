@@ -8,6 +8,7 @@
 #include "profiler/recorder/recording_clock.h"
 #include "profiler/recorder/shared_libraries.h"
 #include "profiler/recorder/write_requests.h"
+#include "schedule/quantities.h"
 
 #include <fmt/format.h>
 #include <pthread.h>
@@ -254,10 +255,10 @@ void Recorder::Impl::write_records(Emitter& emitter, const ThreadLog::Snapshot& 
     if (snapshot.last_drop != 0) {
         writer.add_diagnostic(
             {"warning", "nvtx",
-             fmt::format("thread {} lost {} ranges between {} and {} ns: its ring of {} entries was "
+             fmt::format("thread {} lost {} between {} and {} ns: its ring of {} entries was "
                          "full; figures over that time are too small; record with PIPESCOPE_RING_ENTRIES={}",
-                         tid, snapshot.dropped, snapshot.first_drop - origin, snapshot.last_drop - origin,
-                         emitter.log->ring_entries(), 8 * emitter.log->ring_entries())});
+                         tid, counted(snapshot.dropped, "range", "ranges"), snapshot.first_drop - origin,
+                         snapshot.last_drop - origin, emitter.log->ring_entries(), 8 * emitter.log->ring_entries())});
     }
 }
 
@@ -294,10 +295,10 @@ void Recorder::Impl::finish() {
     }
     sink.write_counts();
     if (const std::int64_t deferred = deferred_submissions() - deferred_before; deferred > 0) {
-        writer.add_diagnostic({"warning", "nvtx",
-                               fmt::format("the program submitted {} events or batches with times of its own "
-                                           "clocks, which are not recorded",
-                                           deferred)});
+        writer.add_diagnostic(
+            {"warning", "nvtx",
+             fmt::format("the program submitted {} with times of its own clocks, which are not recorded",
+                         counted(deferred, "event or batch", "events or batches"))});
     }
     PayloadSchemas::of_process().forget_waiting();  // of lost ranges
     if (devices) {

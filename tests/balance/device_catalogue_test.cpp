@@ -172,6 +172,8 @@ TEST(DeviceCatalogue, RefusesAFaultyFileByItsPath) {
         EXPECT_THAT([&] { parse_device_catalogue(json); }, ThrowsMessage<ProfileError>(HasSubstr(fault)));
     };
     const std::string rest = R"("memory_bytes": 1, "memory_bytes_per_second": 1})";
+    refused("[", "is not valid JSON");
+    refused("[", "a device catalogue is one JSON object; correct it");
     refused("[]", "devices is []");
     refused("[3]", "devices[0] is 3");
     refused(R"([{"name": "a", "flops_per_second": {"float16": 1}, )" + rest + "]",
@@ -182,9 +184,17 @@ TEST(DeviceCatalogue, RefusesAFaultyFileByItsPath) {
             "devices[0].launch_ns is -1");
     refused(R"([{"name": "a", "flops_per_second": {"float32": 1}, "compute_efficiency": 2, )" + rest + "]",
             "an efficiency is above 0 and at most 1");
+    const std::string flops = R"([{"name": "a", "flops_per_second": {"float32": 1}, )";
+    refused(flops + R"("lanch_ns": 3, )" + rest + "]", "devices[0].lanch_ns is unknown; the nearest key is launch_ns;");
+    refused(flops + R"("colour": "red", )" + rest + "]",
+            "devices[0].colour is unknown; the keys here are name, flops_per_second, memory_bytes, ");
+    refused(R"([{"name": "a", "flops_per_second": {"float32": 1, "bfloat_16": 2}, )" + rest + "]",
+            "devices[0].flops_per_second.bfloat_16 is unknown; the nearest key is bfloat16;");
+    refused(flops + rest + R"(], "device": [1])", "device is unknown; the nearest key is devices;");
     EXPECT_THAT([] { parse_device_catalogue("{}"); }, ThrowsMessage<ProfileError>(HasSubstr("pipescope.devices")));
     EXPECT_THAT([] { load_device_catalogue("/nowhere/at/all.json"); },
-                ThrowsMessage<ProfileError>(HasSubstr("cannot be read")));
+                ThrowsMessage<ProfileError>(HasSubstr("cannot be opened; a device catalogue must be a readable ")));
+    EXPECT_THAT([] { load_device_catalogue("/"); }, ThrowsMessage<ProfileError>(HasSubstr("/: is a directory")));
 }
 }  // namespace
 }  // namespace pipescope

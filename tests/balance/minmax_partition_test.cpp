@@ -78,7 +78,8 @@ TEST(MinmaxPartition, HandlesLayersThatCostNothing) {
 TEST(MinmaxPartition, RefusesWhatCannotBeCut) {
     const std::vector<double> costs{1, 2};
     EXPECT_THAT([&] { minmax_partition(costs, 3); },
-                ThrowsMessage<BalanceError>(HasSubstr("partitions is 3; 2 layers make 1 to 2 partitions")));
+                ThrowsMessage<BalanceError>(
+                    HasSubstr("partitions is 3; the model has 2 layers, and each partition needs one; use 1 to 2")));
     EXPECT_THROW(minmax_partition(costs, 0), BalanceError);
     EXPECT_THAT(
         [&] {

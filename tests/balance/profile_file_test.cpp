@@ -1,4 +1,5 @@
 #include "balance/profile_file.h"
+#include "tests/temporary_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -142,9 +143,9 @@ std::vector<BadProfile> bad_profiles() {
         {"FractionalParameters", with(kSmallest, "12}", "1.5}"), "layers[0].parameter_bytes is 1.5", "whole number"},
         {"Text", with(kSmallest, "40.5", "\"fast\""), "layers[0].backward_ns[1] is \"fast\"", "a number"},
         {"Null", with(kSmallest, "[10, 20]", "null"), "layers[0].forward_ns is null", "an array"},
-        {"Short", with(kSmallest, "[10, 20]", "[10]"), "layers[0].forward_ns holds 1 numbers", "2 entries"},
-        {"Long", with(kSmallest, "[10, 20]", "[1, 2, 3]"), "layers[0].forward_ns holds 3 numbers", "2 entries"},
-        {"EmptyArray", with(kSmallest, "[10, 20]", "[]"), "layers[0].forward_ns holds 0 numbers", "2 entries"},
+        {"Short", with(kSmallest, "[10, 20]", "[10]"), "layers[0].forward_ns holds 1 number;", "which has 2"},
+        {"Long", with(kSmallest, "[10, 20]", "[1, 2, 3]"), "layers[0].forward_ns holds 3 numbers", "which has 2"},
+        {"EmptyArray", with(kSmallest, "[10, 20]", "[]"), "layers[0].forward_ns holds 0 numbers", "which has 2"},
         {"EmptyOptionalArray", with(kSmallest, "\"name\"", "\"saved_bytes\": [], \"name\""),
          "layers[0].saved_bytes is []", "leave it out"},
         {"NoForward", with(kSmallest, "\"forward_ns\": [10, 20],", ""), "layers[0].forward_ns is missing", "add it"},
@@ -180,8 +181,8 @@ std::vector<BadProfile> bad_profiles() {
          "an object"},
         {"PopNoText", with(kSmallest, "\"name\"", "\"pop\": [1], \"name\""), "layers[0].pop[0] is 1", "a string"},
         {"TapeNoArray", with(kSmallest, "\"name\"", "\"tape\": {}, \"name\""), "layers[0].tape is {}", "an array"},
-        {"TapeShort", with(kSmallest, "\"name\"", "\"tape\": [null], \"name\""), "layers[0].tape holds 1 tapes",
-         "2 entries"},
+        {"TapeShort", with(kSmallest, "\"name\"", "\"tape\": [null], \"name\""), "layers[0].tape holds 1 tape;",
+         "which has 2"},
         {"TapeNoBlocks", with(kSmallest, "\"name\"", "\"tape\": [null, {}], \"name\""),
          "layers[0].tape[1].blocks is missing", "record"},
         {"TapeRole",
@@ -216,12 +217,26 @@ std::vector<BadProfile> bad_profiles() {
          "loss_batch.transient_bytes has 2 entries", "one is needed"},
         {"LossBatchNoObject", with(kSmallest, "\"samples\"", "\"loss_batch\": 3, \"samples\""), "loss_batch is 3",
          "an object"},
+        {"WeightsLongerThanTheBackward",
+         with(kSmallest, "\"backward_ns\"", "\"backward_weight_ns\": [1, 5e9], \"backward_ns\""),
+         "layers[0].backward_weight_ns[1] is 5e+09 in layer '", "is a part of the latter"},
         {"PopUnknown", with(kSmallest, "\"name\"", "\"pop\": [\"x\"], \"name\""), "layers[0].pop[0] is 'x'",
          "popped once"},
     };
 }
 INSTANTIATE_TEST_SUITE_P(Faults, MalformedProfile, ::testing::ValuesIn(bad_profiles()),
                          [](const auto& each) { return each.param.what; });
+
+TEST(ProfileFile, AnEmptyNameIsQuoted) {
+    EXPECT_THAT([] { load_profile(""); }, ThrowsMessage<ProfileError>(StartsWith("'': cannot be opened; ")));
+}
+
+TEST(ProfileFile, AnEmptyFileIsCalledEmpty) {
+    const TemporaryFolder folder;
+    write_text(folder / "p.json", "");
+    EXPECT_THAT([&] { load_profile(folder / "p.json"); },
+                ThrowsMessage<ProfileError>(HasSubstr("p.json: is empty; a profile is not; make one with")));
+}
 
 TEST(ProfileFile, SurvivesAnyDamageToItsText) {
     // Each damaged file is either refused or read as a profile with a valid invariant.

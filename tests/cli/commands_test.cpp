@@ -161,7 +161,7 @@ TEST_F(Commands, MemoryLimitsMayDifferByLane) {
     const std::string limits = std::to_string(first) + "," + std::to_string(second);
     EXPECT_EQ(user.succeeds(simulate + limits).json().at("feasible"), true);
     EXPECT_EQ(user.types(simulate + std::to_string(second) + "," + std::to_string(first)).code, 3);
-    EXPECT_THAT(refused(2, simulate + "1GiB,1GiB,1GiB"), HasSubstr("memory_limits names 3 lanes; the pipeline has 2"));
+    EXPECT_THAT(refused(2, simulate + "1GiB,1GiB,1GiB"), HasSubstr("--memory-limit names 3 lanes; the pipeline has 2"));
 
     const CommandResult none = user.types("balance p.json -n 2 -m 2 --batch 2 --memory-limit 2B,1B --json");
     EXPECT_EQ(none.code, 3);
@@ -273,7 +273,7 @@ TEST_F(Commands, PlanWithoutAFitIsExitCode3WithTheCandidatesAllTheSame) {
     EXPECT_EQ(result.code, 3) << result.err;
     EXPECT_EQ(result.json().at("candidates").size(), 2u * (2 + 3));
     EXPECT_TRUE(result.json().at("best").is_null());
-    EXPECT_THAT(result.json().at("infeasible_because").get<std::string>(), HasSubstr("memory_limit is 1000"));
+    EXPECT_THAT(result.json().at("infeasible_because").get<std::string>(), HasSubstr("the memory limit is 1000 bytes"));
     EXPECT_THAT(user.types("plan p.json --batch 2 --memory-limit 1kB").out, StartsWith("infeasible: "));
 }
 
@@ -312,6 +312,22 @@ TEST_F(Commands, WrongRequestsAreUsageErrorsThatSayWhatToDo) {
     EXPECT_THAT(user.succeeds("").out, HasSubstr("COMMAND"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --link-bandwidth 0GB/s"),
                 HasSubstr("leave it out"));
+}
+
+TEST_F(Commands, EmptyNamesAreRefused) {
+    for (const std::string line : {"simulate '' --balance 2,2 -m 2 --batch 2", "compare ''", "schedule ''",
+                                   "export '' --format csv", "recover ''", "record -- ''"}) {
+        EXPECT_THAT(refused(2, line), HasSubstr("empty")) << line;
+    }
+}
+
+TEST_F(Commands, AClosedOutputIsAFailure) {
+    for (const std::string line : {"--help", "simulate --help", "simulate p.json --balance 2,2 -m 2 --batch 2"}) {
+        const CommandResult result =
+            user.types_to_shell("'" PIPESCOPE_BIN_FOLDER "/pipescope' " + line + " >&- 2>.stderr");
+        EXPECT_EQ(result.code, 1) << line;
+        EXPECT_THAT(result.err, HasSubstr("stdout cannot be written")) << line;
+    }
 }
 
 TEST_F(Commands, DamagedFilesAreFailuresThatNameTheFault) {

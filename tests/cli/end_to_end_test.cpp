@@ -66,6 +66,36 @@ protected:
     User user;
 };
 
+TEST_F(EndToEnd, WarnsOnceOfTheFirstLossThatIsNoNumber) {
+    const std::string line = "run mlp:layers=2,width=8 --balance 1,1 -m 2 --batch 4 --steps 4";
+    const CommandResult diverged = user.succeeds(line + " --learning-rate 1e30");
+    EXPECT_EQ(diverged.err.find("warning: the loss is "), diverged.err.rfind("warning: the loss is ")) << diverged.err;
+    EXPECT_THAT(diverged.err, AllOf(HasSubstr("in step 1: the model learns nothing"), HasSubstr("--learning-rate")));
+    EXPECT_THAT(user.succeeds(line).err, Not(HasSubstr("the loss is")));
+}
+
+TEST_F(EndToEnd, AsksForASmallerBatchWhereMemoryIsTooSmall) {
+    const std::string line = "run mlp:layers=2,width=8 --balance 1,1 -m 2 --steps 1 --batch ";
+    for (const std::string batch : {"100000000000000", "9000000000000000000"}) {
+        EXPECT_THAT(refused(1, line + batch), HasSubstr("use a smaller batch, smaller micro-batches"));
+    }
+}
+
+TEST_F(EndToEnd, RefusesWrongCountsBeforeAnyWork) {
+    EXPECT_THAT(refused(2, "ablation mlp -n 0"), HasSubstr("-n is 0; it counts lanes"));
+    EXPECT_THAT(refused(2, "demo --batch 0"), HasSubstr("batch is 0"));
+    EXPECT_THAT(refused(2, "demo -m 0"), HasSubstr("chunks is 0"));
+    EXPECT_FALSE(user.has("demo"));
+}
+
+TEST_F(EndToEnd, NeverReplacesTheModelsFile) {
+    user.writes("net.pt", "precious");
+    EXPECT_THAT(refused(1, "profile net.pt:input=3 -o net.pt --force"), HasSubstr("net.pt is the input"));
+    user.writes("c.json", "{}");
+    EXPECT_THAT(refused(1, "profile mlp --device meta --device-type A100 --device-catalogue c.json -o c.json --force"),
+                HasSubstr("c.json is the input"));
+}
+
 TEST_F(EndToEnd, FromProfileToPicture) {
     user.succeeds("profile " + kModel + " -o p.json --micro-batch-sizes 2,4 --time-limit 3s");
     const auto profile = nlohmann::json::parse(user.reads("p.json"));

@@ -4,6 +4,9 @@
 #include "tests/temporary_folder.h"
 
 #include <gmock/gmock.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <ostream>
 #include <stdexcept>
@@ -35,6 +38,42 @@ TEST(OutputFile, AFailedWriteLeavesWhatWasThereAndNothingElse) {
                  std::runtime_error);
     EXPECT_EQ(read_text(folder / "a.json"), "precious");
     EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1);
+}
+
+TEST(OutputFile, AKilledWriteLeavesWhatWasThereAndNothingElse) {
+    const TemporaryFolder folder;
+    write_text(folder / "a.json", "precious");
+    for (const int signal_number : {SIGTERM, SIGINT, SIGHUP}) {
+        const pid_t writer = fork();
+        if (writer == 0) {
+            replace_output(folder / "a.json", true, [&](const std::filesystem::path& beside) {
+                write_text(beside, "half");
+                write_text(beside.string() + "-wal", "half");
+                raise(signal_number);
+            });
+            _exit(0);
+        }
+        int status = 0;
+        ASSERT_EQ(waitpid(writer, &status, 0), writer);
+        EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == signal_number) << status;
+        EXPECT_EQ(read_text(folder / "a.json"), "precious");
+        EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder.path()), {}), 1) << signal_number;
+    }
+}
+
+TEST(OutputFile, NeverReplacesADevice) {
+    for (const bool force : {false, true}) {
+        EXPECT_THAT([&] { check_output_name("/dev/null", force); },
+                    ThrowsMessage<Error>(HasSubstr("/dev/null is a device or a pipe; ")));
+    }
+}
+
+TEST(OutputFile, RefusesTwoOutputsOfOneName) {
+    EXPECT_THAT([] { check_apart("--render", "a.pdf", "--report", "./a.pdf"); },
+                ThrowsMessage<UsageError>(HasSubstr("--render and --report are both ./a.pdf; ")));
+    check_apart("--render", "a.pdf", "--report", "b.pdf");
+    check_apart("--render", "a.pdf", "--report", "");
+    check_apart("--render", "", "--report", "");
 }
 
 TEST(OutputFile, RefusesAFolderAndAMissingFolder) {

@@ -105,6 +105,12 @@ TEST_F(PlanningCommands, OutputNeverReplacesTheInput) {
           "view t.sqlite --report t.sqlite --force"}) {
         EXPECT_THAT(user.types(line).err, HasSubstr("t.sqlite is the input")) << line;
     }
+    user.writes("c.json", "{}");
+    EXPECT_THAT(user.types("simulate p.json --balance 2,2 -m 2 --batch 2 --device-types A100 --device-catalogue c.json "
+                           "--trace c.json --force")
+                    .err,
+                HasSubstr("c.json is the input"));
+    EXPECT_EQ(user.types("view t.sqlite --render a.pdf --report ./a.pdf").code, 2);
     user.succeeds("simulate p.json --balance 2,2 -m 2 --batch 2 --trace t.sqlite --force");
     EXPECT_FALSE(user.has("t.sqlite-wal"));
 }

@@ -4,8 +4,10 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <new>
 #include <stdexcept>
 
 namespace pipescope {
@@ -49,6 +51,30 @@ TEST(Program, TurnsErrorsIntoExitCodesAndOneLine) {
     EXPECT_EQ(run_with([]() -> ExitCode { throw 7; }).code, 1);
 }
 
+TEST(Program, SaysWhatToDoAboutTooLittleMemory) {
+    const auto said = [](const std::function<ExitCode()>& action) {
+        const Result result = run_with(action);
+        EXPECT_EQ(result.code, 1);
+        return result.err;
+    };
+    const auto asks_for_less = HasSubstr("; use a smaller batch, smaller micro-batches or a smaller model");
+    EXPECT_THAT(said([]() -> ExitCode { throw std::bad_alloc(); }), asks_for_less);
+    EXPECT_THAT(said([]() -> ExitCode { throw std::length_error("larger than max_size()"); }),
+                testing::AllOf(HasSubstr("(larger than max_size())"), asks_for_less));
+    for (const char* torch_says : {"[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate "
+                                   "memory: you tried to allocate 3200000000064 bytes.",
+                                   "CUDA out of memory. Tried to allocate 20.00 GiB.\nException raised from malloc",
+                                   "Storage size calculation overflowed with sizes=[9000000000000000000, 8]"}) {
+        EXPECT_THAT(said([&]() -> ExitCode { throw std::runtime_error(torch_says); }), asks_for_less);
+    }
+    EXPECT_THAT(
+        said([]() -> ExitCode {
+            throw std::runtime_error("[enforce fail] can't allocate memory: you tried to allocate 64 bytes. Error");
+        }),
+        HasSubstr("do not fit the memory (64 bytes in one piece); "));
+    EXPECT_EQ(said([]() -> ExitCode { throw std::runtime_error("it broke"); }), "pipescope: it broke\n");
+}
+
 TEST(Program, WrongArgumentsAreUsageErrorsThatPointToHelp) {
     for (const auto& arguments :
          std::vector<std::vector<const char*>>{{"play"}, {"work", "--fast"}, {"help", "play"}}) {
@@ -58,6 +84,42 @@ TEST(Program, WrongArgumentsAreUsageErrorsThatPointToHelp) {
         EXPECT_THAT(result.err, HasSubstr("help'"));
         EXPECT_EQ(result.out, "");
     }
+}
+
+/// Runs `pipescope work` with an option and a flag; returns stderr, which must be one line.
+std::string said_of(std::vector<const char*> arguments) {
+    Program program("pipescope", "A test", "1.2.3");
+    CLI::App* command = program.add_command("work", "Works", "");
+    int cores = 0;
+    double rate = 0;
+    bool json = false;
+    command->add_option("--cores", cores, "How many")->type_name("N");
+    command->add_option("--learning-rate", rate, "How fast")->type_name("X");
+    command->add_flag("--json", json, "How");
+    program.set_action(command, [] { return ExitCode::success; });
+    arguments.insert(arguments.begin(), {"pipescope", "work"});
+    CaptureStderr();
+    EXPECT_EQ(program.run(static_cast<int>(arguments.size()), arguments.data()), 2);
+    std::string said = GetCapturedStderr();
+    EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
+    return said;
+}
+
+TEST(Program, WrongArgumentsAreNamedWithTheRuleAndTheRemedy) {
+    EXPECT_THAT(said_of({"--cores", "x"}), HasSubstr("--cores is 'x'; it must be a whole number; write it as 4;"));
+    EXPECT_THAT(said_of({"--cores", "1.5"}), HasSubstr("--cores is '1.5'; it must be a whole number"));
+    EXPECT_THAT(said_of({"--cores", "3000000000"}), HasSubstr("--cores is 3000000000; a number here is at most 214"));
+    EXPECT_THAT(said_of({"--learning-rate", "fast"}), HasSubstr("--learning-rate is 'fast'; it must be a number;"));
+    EXPECT_THAT(said_of({"--cores"}), HasSubstr("--cores has no value; it needs one"));
+    EXPECT_THAT(said_of({"--cores", "1", "--cores", "2"}), HasSubstr("--cores is given more than once"));
+    EXPECT_THAT(said_of({"--json=5"}), HasSubstr("--json is given a value; it takes none"));
+    EXPECT_THAT(said_of({"--json=no"}), HasSubstr("--json is given a value"));
+    EXPECT_THAT(said_of({"--coers=2", "more"}),
+                HasSubstr("--coers is not an option of work; the nearest one is --cores;"));
+    EXPECT_THAT(said_of({"--zzz"}), HasSubstr("--zzz is not an option of work; see 'pipescope work --help'"));
+    EXPECT_THAT(said_of({""}), HasSubstr("'' is one argument too many"));
+    EXPECT_THAT(run_with([] { return ExitCode::success; }, {"--fast"}).err, HasSubstr("--fast is not an option of"));
+    EXPECT_THAT(said_of({"first", "second"}), HasSubstr("'first' is one argument too many for work"));
 }
 
 TEST(Program, HelpAndVersionGoToStdout) {

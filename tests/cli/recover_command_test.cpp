@@ -65,14 +65,14 @@ TEST_F(Recover, SaysWhatItDidAndWhatIsLost) {
     leave_usual_trace();
     EXPECT_EQ(
         user.succeeds("recover t.sqlite").out,
-        "t.sqlite: 0 tasks, 1 steps; the run had not closed it; it is one plain file now\n"
+        "t.sqlite: 0 tasks, 1 step; the run had not closed it; it is one plain file now\n"
         "lost: everything that ended after 1500 ms, where the file ends; at most the last two drain periods "
         "(40 ms) before the kill, if the machine kept up; for CUDA devices also records still in CUPTI, which can "
         "be more\n"
         "dropped while recording: 3; drift of the wall clock: 250 ns\n");
     EXPECT_FALSE(user.has("t.sqlite-wal"));
     EXPECT_EQ(user.succeeds("recover t.sqlite").out,
-              "t.sqlite: 0 tasks, 1 steps; it was closed already and is unchanged\n"
+              "t.sqlite: 0 tasks, 1 step; it was closed already and is unchanged\n"
               "dropped while recording: 3; drift of the wall clock: 250 ns\n");
 }
 

@@ -158,6 +158,13 @@ TEST(ComparisonReport, ShowsMeansWhereTheErrorIsTheirs) {
     EXPECT_EQ(comparison_json(compared).at("simulated_step_mean_ns"), 2'310'000);
 }
 
+TEST(ComparisonReport, CountsOneStepAndOneTaskInTheSingular) {
+    TraceComparison compared = small_comparison();
+    compared.comparison.steps = {2};
+    compared.comparison.tasks_matched = 1;
+    EXPECT_THAT(comparison_text(compared), HasSubstr("1 step (median), 1 task matched, 0 unmatched"));
+}
+
 TEST(ComparisonReport, TellsTheLoadOfProfileAndRun) {
     TraceComparison compared = small_comparison();
     EXPECT_TRUE(comparison_json(compared).at("load").at("profile").is_null());
@@ -180,7 +187,7 @@ TEST(ComparisonReport, RefusesBubbleFiguresWhereRangesWereLost) {
     EXPECT_EQ(object.at("drops").at(0).at("dropped"), 3);
     EXPECT_THAT(object.at("refused"),
                 ElementsAre("measured_bubble_fraction", "measured_bubble_mean", "lanes.measured_bubble_fraction"));
-    EXPECT_THAT(comparison_text(compared), StartsWith("warning: the recorder lost 3 of 103 ranges, on 1 of 1 threads"));
+    EXPECT_THAT(comparison_text(compared), StartsWith("warning: the recorder lost 3 of 103 ranges, on 1 of 1 thread:"));
     EXPECT_THAT(comparison_text(compared), ContainsRegex("bubble fraction +lost"));
 }
 

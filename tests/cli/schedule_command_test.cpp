@@ -53,10 +53,22 @@ TEST_F(ScheduleCommand, ExplainsWhatIsWrong) {
                 AllOf(HasSubstr("dead.csv: the schedule can never finish"), HasSubstr("which lane 1 runs behind")));
     user.writes("short.csv", "0F0\n");
     EXPECT_THAT(refused("schedule short.csv --check", 1), HasSubstr("short.csv: row 1 lacks 0B0"));
-    EXPECT_THAT(refused("schedule none.csv", 1), HasSubstr("none.csv cannot be read"));
+    EXPECT_THAT(refused("schedule none.csv", 1), HasSubstr("none.csv: cannot be opened; "));
+    user.writes("empty.csv", "");
+    EXPECT_THAT(refused("schedule empty.csv", 1), HasSubstr("empty.csv: is empty; a schedule's CSV file is not; "));
+    EXPECT_EQ(user.types_to_shell("mkdir folder.csv").code, 0);
+    EXPECT_THAT(refused("schedule folder.csv", 1), HasSubstr("folder.csv: is a directory; "));
+    user.writes("binary.csv", std::string("\x1b[2J\0", 5) + std::string(100, 'x'));
+    EXPECT_THAT(refused("schedule binary.csv", 1),
+                HasSubstr("row 1, column 1 is '\\x1b[2J\\x00" + std::string(35, 'x') + "..'; a cell"));
+    EXPECT_THAT(refused("schedule gpipe -n 2 -m 2 --check -o x.csv"), HasSubstr("--check, which writes nothing"));
     EXPECT_THAT(refused("schedule 2f2b -n 2 -m 2"), HasSubstr("schedule '2f2b' is not known"));
     EXPECT_THAT(refused("schedule 1f1b -n 2"), HasSubstr("needs -n LANES and -m MICRO-BATCHES"));
-    EXPECT_THAT(refused("schedule 1f1b -n 0 -m 2"), HasSubstr("-n is 0"));
+    EXPECT_THAT(refused("schedule 1f1b -n 0 -m 2"), HasSubstr("-n is 0; it must be from 1 to 1023"));
+    EXPECT_THAT(refused("schedule interleaved -n 2000000000 -m 2"), HasSubstr("-n is 2000000000; it must be from 1"));
+    EXPECT_THAT(
+        user.succeeds("schedule gpipe -n 1 -m 1 --check").out,
+        HasSubstr("1 lane, 1 partition, 1 micro-batch; every task once, and no deadlock\n2 slots, 0.00 % idle"));
     EXPECT_THAT(refused("schedule 1f1b -n 4 -m 2 --partitions 3"), HasSubstr("--partitions is 3"));
     EXPECT_THAT(refused("schedule 1f1b -n 2 -m 0"), HasSubstr("the number of micro-batches is 0"));
     EXPECT_THAT(refused("schedule interleaved -n 2 -m 3"), HasSubstr("multiple of 2"));

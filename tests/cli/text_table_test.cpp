@@ -32,5 +32,16 @@ TEST(TextTable, RefusesARowThatDoesNotFit) {
     TextTable table({{"one"}});
     EXPECT_THROW(table.add_row({"1", "2"}), Error);
 }
+
+TEST(TextTable, EscapesControlCharactersAndCountsLetters) {
+    TextTable table({{"layer", Align::left}, {"time"}});
+    table.add_row({"a\x1b[31m\nb\x7f\xc2\x9b\xc3\xa9", "1"});
+    table.add_row({"c", "2"});
+    EXPECT_EQ(table.str(),
+              "layer                    time\n"
+              "a\\x1b[31m\\x0a"
+              "b\\x7f\\x9b\xc3\xa9     1\n"
+              "c                           2\n");
+}
 }  // namespace
 }  // namespace pipescope

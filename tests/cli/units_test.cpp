@@ -72,6 +72,17 @@ TEST(Units, RefusesWhatIsNoQuantity) {
     EXPECT_THROW(parse_bytes("9223372036854775808", ""), UsageError);
 }
 
+TEST(Units, RefusesMoreThanANumberHolds) {
+    EXPECT_THAT([] { parse_duration_ns("1e300s", "--link-latency"); },
+                ThrowsMessage<UsageError>(HasSubstr("--link-latency is '1e300s'; that is too much to count")));
+}
+
+TEST(Units, CountsOneOfAThingInTheSingular) {
+    EXPECT_EQ(counted(1, "step", "steps"), "1 step");
+    EXPECT_EQ(counted(0, "step", "steps"), "0 steps");
+    EXPECT_EQ(counted(std::size_t{2}, "micro-batch", "micro-batches"), "2 micro-batches");
+}
+
 TEST(Units, FormatsForPeople) {
     EXPECT_EQ(format_duration(Nanoseconds{999}), "999 ns");
     EXPECT_EQ(format_duration(Nanoseconds{12'340}), "12.34 us");

@@ -61,7 +61,7 @@ TEST(GPipeRefuses, PlacementsByTheNumberThatIsWrong) {
     expect_refused<UsageError>(make({0, 2}), "placement[1] is 2 and there are 2 partitions", "renumber them");
     expect_refused<UsageError>(make({1, 1}), "placement[0] is 1 and no partition is on lane 0", "renumber them");
     expect_refused<UsageError>(make({0, std::int64_t{1} << 32}), "placement[1] is 4294967296", "renumber them");
-    expect_refused<UsageError>(make({0}), "placement names 1 lanes", "give a lane per partition");
+    expect_refused<UsageError>(make({0}), "placement names 1 lane;", "give a lane per partition");
 }
 
 TEST(GPipeRefuses, AWrongBalanceWithEachRemedyOnce) {

@@ -154,7 +154,7 @@ TEST(SchedulesRefuse, LanesThatTheScheduleDoesNotRunOn) {
     EXPECT_THAT(make({Schedule::one_f_one_b, {2, 2, 2}, 2, {0, 1, 0}}),
                 ThrowsMessage<UsageError>(HasSubstr("use interleaved")));
     EXPECT_THAT(make({Schedule::gpipe, {2, 2, 2}, 1, {0, 1, 0}}),
-                ThrowsMessage<EngineError>(HasSubstr("devices names 1 lanes for a placement on 2")));
+                ThrowsMessage<EngineError>(HasSubstr("devices names 1 lane for a placement on 2")));
     EXPECT_THAT(make({Schedule::gpipe, {2, 2, 2}, 2, {0, 1}}), ThrowsMessage<UsageError>(HasSubstr("placement")));
     GPipe model(dropout_mlp(), options({Schedule::interleaved_1f1b, {1, 1, 2, 2}, 2}, 3));
     EXPECT_THAT([&] { model.step(samples(3), samples(3, 4), mean_square); },

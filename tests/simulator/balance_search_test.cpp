@@ -1,5 +1,6 @@
 #include "simulator/balance_search.h"
 #include "schedule/error.h"
+#include "schedule/quantities.h"
 #include "simulator/simulation.h"
 #include "tests/balance/every_balance.h"
 #include "tests/simulator/random_pipelines.h"
@@ -113,7 +114,7 @@ TEST(FindBalance, IsTheBestOfAllCutsThatKeepAMemoryLimit) {
             EXPECT_EQ(found.smallest_limit, least) << "round " << round;
             EXPECT_TRUE(found.smallest_limit_is_exact);
             EXPECT_THAT(found.infeasible_because.value_or(""),
-                        AllOf(HasSubstr("memory_limit is"), HasSubstr("would do, and no less")));
+                        AllOf(HasSubstr("the memory limit is"), HasSubstr("would do, and no less")));
         }
     }
     EXPECT_GT(feasible, 500);
@@ -153,8 +154,8 @@ TEST(FindBalance, IsTheBestOfAllCutsThatKeepALimitOfEachLanesOwn) {
             }
             EXPECT_THAT(
                 found.infeasible_because.value_or(""),
-                AllOf(HasSubstr("memory_limits are " + std::to_string(limits[0]) + ","),
-                      HasSubstr("; " + std::to_string(best.least_raise) + " bytes more on each lane would do")));
+                AllOf(HasSubstr("the memory limits are " + std::to_string(limits[0]) + ","),
+                      HasSubstr("; " + counted(best.least_raise, "byte", "bytes") + " more on each lane would do")));
             search.options.memory_limits = found.smallest_limits;
             EXPECT_TRUE(find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal).feasible);
         }
@@ -274,7 +275,7 @@ TEST(FindBalance, NamesTheSmallestLimitThatWouldDo) {
     const FoundBalance found = find_balance(profile, options, 2, BalanceAlgorithm::optimal);
     EXPECT_FALSE(found.feasible);
     EXPECT_THAT(*found.infeasible_because,
-                AllOf(HasSubstr("memory_limit is 399"), HasSubstr("400 bytes a lane would do")));
+                AllOf(HasSubstr("the memory limit is 399 bytes"), HasSubstr("400 bytes a lane would do")));
     options.memory_limit = 400;
     EXPECT_TRUE(find_balance(profile, options, 2, BalanceAlgorithm::optimal).feasible);
 }
@@ -296,7 +297,8 @@ TEST(FindBalance, RefusesWhatCannotBe) {
     const Profile profile = uniform_profile(3);
     PipelineOptions options;
     EXPECT_THAT([&] { find_balance(profile, options, 4, BalanceAlgorithm::optimal); },
-                ThrowsMessage<BalanceError>(HasSubstr("partitions is 4; 3 layers make 1 to 3")));
+                ThrowsMessage<BalanceError>(
+                    HasSubstr("partitions is 4; the model has 3 layers, and each partition needs one; use 1 to 3")));
     EXPECT_THROW(find_balance(profile, options, 0, BalanceAlgorithm::block), BalanceError);
     options.placement = {LaneId{0}, LaneId{0}};
     EXPECT_THAT([&] { find_balance(profile, options, 2, BalanceAlgorithm::optimal); },

@@ -374,7 +374,7 @@ TEST(EventEngine, SaysWhereALimitLetsTheStepNeverEnd) {
     SharedResources resources = nothing_shared(graph);
     resources.most_in_flight = 2;
     EXPECT_THAT([&] { run(graph, resources, uniform_durations(graph)); },
-                ThrowsMessage<Error>(AllOf(HasSubstr("at most 2 micro-batches"), HasSubstr("raise the limit"))));
+                ThrowsMessage<Error>(AllOf(HasSubstr("at most 2 micro-batches"), HasSubstr("raise --in-flight"))));
 }
 
 TEST(EventEngine, RunsAgainAsTheFirstTime) {

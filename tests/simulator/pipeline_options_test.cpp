@@ -73,17 +73,48 @@ TEST(PipelineOptions, LimitEachLaneByTheSmallerOfWhatIsSaid) {
     EXPECT_THAT(memory_limits_of(options, 3), IsEmpty());
     options.memory_limit = 400;
     EXPECT_THAT(memory_limits_of(options, 3), ElementsAre(400, 400, 400));
-    EXPECT_EQ(memory_limit_text(options), "memory_limit is 400");
+    EXPECT_EQ(memory_limit_text(options), "the memory limit is 400 bytes");
     options.memory_limits = {300, 500};
     EXPECT_THAT(memory_limits_of(options, 2), ElementsAre(300, 400));
-    EXPECT_EQ(memory_limit_text(options), "memory_limits are 300,400");
+    EXPECT_EQ(memory_limit_text(options), "the memory limits are 300,400 bytes");
     options.memory_limit.reset();
     EXPECT_THAT(memory_limits_of(options, 2), ElementsAre(300, 500));
     options.balance = Balance({1, 1, 1});
     EXPECT_THAT([&] { check_options(options, 3); },
-                ThrowsMessage<UsageError>(HasSubstr("memory_limits names 2 lanes; the pipeline has 3")));
+                ThrowsMessage<UsageError>(HasSubstr("--memory-limit names 2 lanes; the pipeline has 3")));
     options.memory_limits = {300, 0, 1};
-    EXPECT_THAT([&] { check_options(options, 3); }, ThrowsMessage<UsageError>(HasSubstr("memory_limits[1] is 0")));
+    EXPECT_THAT([&] { check_options(options, 3); },
+                ThrowsMessage<UsageError>(HasSubstr("the memory limit of lane 1 is 0 bytes")));
+}
+
+TEST(PipelineOptions, AreRefusedByTheNameOfTheOption) {
+    const auto refuses = [](const PipelineOptions& options, const char* starts) {
+        EXPECT_THAT([&] { check_options(options, 2); }, ThrowsMessage<UsageError>(StartsWith(starts)));
+    };
+    PipelineOptions good;
+    good.balance = Balance({1, 1});
+    good.chunks = good.batch = 2;
+    check_options(good, 2);
+    PipelineOptions bad = good;
+    bad.most_in_flight = -1;
+    refuses(bad, "--in-flight is -1; it counts micro-batches");
+    bad.most_in_flight = 1;
+    refuses(bad, "--in-flight is 1 with 2 micro-batches; gpipe");
+    bad = good;
+    bad.speeds = {1};
+    refuses(bad, "--speed names 1 lane; the pipeline has 2");
+    bad = good;
+    bad.devices = {"cpu"};
+    refuses(bad, "--devices names 1 lane; the pipeline has 2");
+    bad = good;
+    bad.link.bytes_per_second = -1;
+    refuses(bad, "the link bandwidth is -1");
+    bad = good;
+    bad.memory_limit = 0;
+    refuses(bad, "the memory limit is 0 bytes");
+    bad = good;
+    bad.host_cores = -1;
+    refuses(bad, "--cores is -1");
 }
 
 TEST(OptimizerStateFactor, KnowsNamesAndNumbers) {

@@ -318,7 +318,7 @@ TEST(Plan, KeepsTheMemoryLimitAndSaysWhatWouldDo) {
     EXPECT_FALSE(none.best);
     ASSERT_TRUE(none.infeasible_because);
     EXPECT_THAT(*none.infeasible_because,
-                AllOf(HasSubstr("memory_limit is 100"), HasSubstr("4 partitions, 16 micro-batches")));
+                AllOf(HasSubstr("the memory limit is 100 bytes"), HasSubstr("4 partitions, 16 micro-batches")));
 }
 
 TEST(Plan, StopsWhenToldTo) {
@@ -397,7 +397,7 @@ TEST(Plan, KeepsSpeedsDevicesAndTheLimitWhereInterleaved) {
               none.candidates[0].simulation.options.balance.layers_of(PartitionId{1}).size())
         << "lane 0 is twice as quick";
     EXPECT_FALSE(none.best);
-    EXPECT_THAT(none.infeasible_because.value_or(""), HasSubstr("memory_limit is 100"));
+    EXPECT_THAT(none.infeasible_because.value_or(""), HasSubstr("the memory limit is 100 bytes"));
 }
 
 TEST(Plan, RefusesInterleavedWhereNothingCanBe) {
@@ -416,7 +416,7 @@ TEST(Plan, UsesTheFirstDevicesAndSpeedsForFewerLanes) {
     EXPECT_EQ(plan(eight_layers(), request).candidates.size(), 2u * (3 + 2));
     request.partitions.push_back(3);
     EXPECT_THAT([&] { plan(eight_layers(), request); },
-                ThrowsMessage<UsageError>(HasSubstr("devices names 2 lanes; up to 3")));
+                ThrowsMessage<UsageError>(HasSubstr("--devices names 2 lanes; up to 3")));
 }
 
 Profile eight_layers_with_flops() {
@@ -465,7 +465,7 @@ TEST(Plan, ChoosesAmongDeviceTypesByTheirSpeedMemoryAndPrice) {
     }
     request.options.devices = {"a", "b"};
     EXPECT_THAT([&] { plan(eight_layers_with_flops(), request); },
-                ThrowsMessage<UsageError>(HasSubstr("beside device types")));
+                ThrowsMessage<UsageError>(HasSubstr("beside --device-types")));
     request.options.devices.clear();
     EXPECT_THROW(plan(eight_layers(), request), ProfileError) << "no flops";
 }
@@ -486,11 +486,12 @@ TEST(Plan, GivesEachLaneItsOwnLimitAndFewerPartitionsTheFirstOfThem) {
     }
     request.partitions = {2};
     request.options.memory_limits = {100, 50};
-    EXPECT_THAT(plan(eight_layers(), request).infeasible_because.value_or(""),
-                AllOf(HasSubstr("memory_limits are 100,50"), HasSubstr(" bytes more on each lane, with 2 partitions")));
+    EXPECT_THAT(
+        plan(eight_layers(), request).infeasible_because.value_or(""),
+        AllOf(HasSubstr("the memory limits are 100,50"), HasSubstr(" bytes more on each lane, with 2 partitions")));
     request.partitions = {3};
     EXPECT_THAT([&] { plan(eight_layers(), request); },
-                ThrowsMessage<UsageError>(HasSubstr("memory_limits names 2 lanes; up to 3 are planned")));
+                ThrowsMessage<UsageError>(HasSubstr("--memory-limit names 2 lanes; up to 3 are planned")));
 }
 
 TEST(Plan, TakesTheSmallerOfALanesLimitAndItsDeviceTypesMemory) {

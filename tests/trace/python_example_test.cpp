@@ -109,7 +109,7 @@ TEST(PythonExample, ReadsATraceAndItsProfileWithoutOtherPackages) {
         writer.close();
     }
     EXPECT_THAT(read_by_python(folder / "t.sqlite"),
-                AllOf(HasSubstr("model mlp, 2 lanes"), HasSubstr("measured: 1 steps, bubble fraction 50.0%"),
+                AllOf(HasSubstr("model mlp, 2 lanes"), HasSubstr("measured: 1 step, bubble fraction 50.0%"),
                       HasSubstr("linear: forward 2.000 ms, backward 3.500 ms"), Not(HasSubstr("Traceback"))));
 }
 
@@ -135,7 +135,7 @@ TEST(PythonExample, LeavesOutTheStepsThatAKillCutShort) {
     SQLite::Database db(folder / "t.sqlite", SQLite::OPEN_READWRITE);
     db.exec("DELETE FROM PIPESCOPE_RUN WHERE key = 'closed'");
     EXPECT_THAT(read_by_python(folder / "t.sqlite"),
-                AllOf(HasSubstr("steps left out: 1, 2"), HasSubstr("measured: 1 steps")));
+                AllOf(HasSubstr("steps left out: 1, 2"), HasSubstr("measured: 1 step")));
     db.exec("DELETE FROM PIPESCOPE_STEP");
     EXPECT_THAT(read_by_python(folder / "t.sqlite"),
                 AllOf(HasSubstr("steps left out: 2"), HasSubstr("measured: 2 steps")));
@@ -153,8 +153,8 @@ TEST(PythonExample, ShowsNoBubbleFractionOfALossyTrace) {
         writer.add_drop({"nvtx", 1, 5, 2, 0, 0});
         writer.close();
     }
-    EXPECT_THAT(read_by_python(folder / "t.sqlite"), AllOf(HasSubstr("lost 2 ranges"), HasSubstr("simulated: 1 steps"),
-                                                           Not(HasSubstr("measured: 1 steps"))));
+    EXPECT_THAT(read_by_python(folder / "t.sqlite"),
+                AllOf(HasSubstr("lost 2 ranges"), HasSubstr("simulated: 1 step"), Not(HasSubstr("measured: 1 step"))));
 }
 }  // namespace
 }  // namespace pipescope

@@ -145,6 +145,45 @@ TEST_F(ViewerCommand, DrawsEachModeAndRangeAsAskedAndTheSameTwice) {
     EXPECT_EQ(pictures.size(), wanted.size());  // each option changes something
 }
 
+TEST_F(ViewerCommand, DrawsOnlyThePartOfARangeThatIsThereAndSaysSo) {
+    const QString file = trace();
+    const auto drawn = [&](const QString& range, QByteArray& picture) {
+        const QString out = path("range.png");
+        const Outcome outcome = view(
+            {file, QStringLiteral("--render"), out, QStringLiteral("--force"), QStringLiteral("--range=") + range});
+        picture = read(out);
+        return outcome;
+    };
+    QByteArray inside;
+    QByteArray across;
+    const Outcome whole = drawn(QStringLiteral("0:1us"), inside);
+    EXPECT_EQ(whole.code, 0);
+    EXPECT_EQ(whole.error, QString());
+    const Outcome partly = drawn(QStringLiteral("20ms:900s"), across);
+    EXPECT_EQ(partly.code, 0);
+    EXPECT_TRUE(partly.error.contains(QStringLiteral("--range is '20ms:900s', but the timelines are from ")))
+        << partly.error.toStdString();
+    EXPECT_EQ(partly.error.count(QLatin1Char('\n')), 1);
+    EXPECT_NE(across, inside);
+    for (const char* outside : {"900s:901s", "-9s:-8s", "7e18ns:8e18ns"}) {
+        const Outcome outcome = drawn(QString::fromLatin1(outside), inside);
+        EXPECT_EQ(outcome.code, 2) << outside;
+        EXPECT_TRUE(outcome.error.contains(QStringLiteral("choose a part of that"))) << outcome.error.toStdString();
+    }
+}
+
+TEST_F(ViewerCommand, RefusesAStepThatIsNoNumberInOneSentence) {
+    for (const char* step : {"x", "1.5", "-1", "99999999999", ""}) {
+        const Outcome outcome = view({trace(), QStringLiteral("--render"), path("never.png"),
+                                      QStringLiteral("--step=") + QString::fromLatin1(step)});
+        EXPECT_EQ(outcome.code, 2) << step;
+        EXPECT_EQ(outcome.error.count(QLatin1Char('\n')), 1) << outcome.error.toStdString();
+        EXPECT_TRUE(outcome.error.contains(QStringLiteral("--step"))) << outcome.error.toStdString();
+    }
+    const Outcome unknown = view({QStringLiteral("--nonsense")});
+    EXPECT_EQ(unknown.error.count(QLatin1Char('\n')), 1) << unknown.error.toStdString();
+}
+
 TEST_F(ViewerCommand, RefusesAModeThatNeedsTwoTimelines) {
     SampleRun run;
     run.profile = false;

@@ -85,8 +85,8 @@ TEST(DeviceCapture, WritesRecordsOfEveryKind) {
     EXPECT_EQ(counts.dropped, 0);
     EXPECT_EQ(counts.open_at_exit, 1);  // a kernel that never ended
     EXPECT_EQ(counts.recorded, 20);     // a device stands in two tables
-    EXPECT_THAT(trace.diagnostic(), HasSubstr("warning: 1 kernels or copies came without times"));
-    EXPECT_THAT(trace.diagnostic(), HasSubstr("info: 1 records of kinds this version does not know"));
+    EXPECT_THAT(trace.diagnostic(), HasSubstr("warning: 1 kernel or copy is without times"));
+    EXPECT_THAT(trace.diagnostic(), HasSubstr("info: 1 record was left out, of kinds that this version does not know"));
     EXPECT_EQ(trace.text("PRAGMA integrity_check"), "ok");
 }
 

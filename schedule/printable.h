@@ -1,0 +1,35 @@
+#pragma once
+
+#include <array>
+#include <charconv>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+namespace pipescope {
+/// Makes a text from a file safe for a message and a terminal: one line, control characters as \x1b. C1 controls count,
+/// which are two bytes in UTF-8.
+inline std::string printable(std::string_view text) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string safe;
+    for (std::size_t k = 0; k < text.size(); ++k) {
+        const auto byte = static_cast<unsigned char>(text[k]);
+        const auto next = static_cast<unsigned char>(k + 1 < text.size() ? text[k + 1] : 0);
+        const bool is_c1 = byte == 0xc2 && next >= 0x80 && next < 0xa0;
+        if (byte < 32 || byte == 127 || is_c1) {
+            const unsigned code = is_c1 ? next : byte;
+            safe.append("\\x").append(1, kDigits[code / 16]).append(1, kDigits[code % 16]);
+            k += is_c1 ? 1 : 0;
+        } else {
+            safe += text[k];
+        }
+    }
+    return safe;
+}
+
+/// Shortest text that identifies the number: 0.5, 1e+308, nan.
+inline std::string shortest(double value) {
+    std::array<char, 32> text{};
+    return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
+}
+}  // namespace pipescope
