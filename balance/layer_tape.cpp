@@ -124,6 +124,11 @@ std::vector<std::int32_t> input_gradients_of(const LayerTape& tape) {
     return list_or_roles(tape, tape.input_gradients, Role::input_gradient, Role::passed_gradient);
 }
 
+const LayerTape& variant_of(const LayerTape& tape, TapeVariant variant) {
+    const LayerTape& one = variant.all_gradients && !tape.all_gradients.empty() ? tape.all_gradients.front() : tape;
+    return variant.gathered && !one.gathered.empty() ? one.gathered.front() : one;
+}
+
 std::string to_string(TapeBlock::Role role) {
     constexpr std::array<std::string_view, 8> kNames = {
         "own", "input", "output", "passed", "output_gradient", "input_gradient", "passed_gradient", "skip"};
@@ -181,14 +186,21 @@ void check_tape(const LayerTape& tape, const std::string& path) {
     for (const auto& [name, skip] : tape.pop) {
         check_number("pop." + name, std::min(skip.value, skip.gradient) < 0 ? -1 : std::max(skip.value, skip.gradient));
     }
-    if (tape.gathered.size() > 1 || (!tape.gathered.empty() && !tape.gathered[0].gathered.empty())) {
-        throw ProfileError(path +
-                           ".gathered holds more than one tape; it is the tape of a gathered loss; record the "
-                           "tapes again");
-    }
-    for (const LayerTape& gathered : tape.gathered) {
-        check_tape(gathered, path + ".gathered");
-    }
+    const auto check_variant = [&](const char* name, const std::vector<LayerTape>& tapes, bool may_be_gathered) {
+        const std::string where = path + "." + name;
+        const auto has_more = [&](const LayerTape& each) {
+            return !each.all_gradients.empty() || (!each.gathered.empty() && !may_be_gathered);
+        };
+        if (tapes.size() > 1 || std::any_of(tapes.begin(), tapes.end(), has_more)) {
+            throw ProfileError(where +
+                               " holds more than one tape; it is one variant of the tape; record the tapes again");
+        }
+        for (const LayerTape& each : tapes) {
+            check_tape(each, where);
+        }
+    };
+    check_variant("gathered", tape.gathered, false);
+    check_variant("all_gradients", tape.all_gradients, true);
     TapeCheck check(tape, path);
     check.forward("checkpointed_forward", tape.checkpointed_forward);
     check.require_no_own("checkpointed_forward", "a checkpointed forward keeps nothing but its input and output");

@@ -2,6 +2,7 @@
 
 #include "schedule/ids.h"
 
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -46,7 +47,7 @@ struct LayerTape {
     // stand in `blocks`.
     std::vector<std::int32_t> inputs;            ///< else input and passed
     std::vector<std::int32_t> outputs;           ///< else output and passed
-    std::vector<std::int32_t> output_gradients;  ///< of outputs that want one; else output_gradient and passed_gradient
+    std::vector<std::int32_t> output_gradients;  ///< 0: none is wanted; else output_gradient and passed_gradient
     std::vector<std::int32_t> input_gradients;   ///< 0: none arrived; else input_gradient and passed_gradient
     /// Storages of a skip and of its gradient. They may be blocks of other roles too; 0 if there is none.
     struct Skip {
@@ -60,11 +61,24 @@ struct LayerTape {
     /// One entry, if it differs: the tape where the gradients of the model's outputs are contiguous parts of those of a
     /// gathered mini-batch. Other micro-batches hold their storages too, so nothing is added to them in place.
     std::vector<LayerTape> gathered;
+    /// One entry, if it differs: the tape where every floating-point input requires a gradient. A forward that keeps no
+    /// graph cannot know which of its outputs would require one, so all of them do: the partitions above a checkpointed
+    /// one compute gradients that it then drops. May have a `gathered` of its own.
+    std::vector<LayerTape> all_gradients;
 
     /// True if nothing was recorded.
     bool empty() const { return blocks.empty() && forward.empty(); }
     friend bool operator==(const LayerTape&, const LayerTape&) = default;
 };
+
+/// Which of a layer's tapes a micro-batch follows. A layer without one of that kind follows the next simpler one.
+struct TapeVariant {
+    bool gathered = false;       ///< LayerTape::gathered
+    bool all_gradients = false;  ///< LayerTape::all_gradients
+
+    friend auto operator<=>(const TapeVariant&, const TapeVariant&) = default;
+};
+const LayerTape& variant_of(const LayerTape& tape, TapeVariant variant);
 
 std::string to_string(TapeBlock::Role role);
 

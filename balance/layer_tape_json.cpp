@@ -16,6 +16,15 @@ constexpr std::array<std::pair<const char*, std::vector<std::int32_t> LayerTape:
      {"output_gradients", &LayerTape::output_gradients},
      {"input_gradients", &LayerTape::input_gradients}}};
 
+/// Another tape of the same layer, and which of its own variants it must not have.
+struct Variant {
+    const char* key;
+    std::vector<LayerTape> LayerTape::*tapes;
+    std::vector<const char*> refused;
+};
+const std::array<Variant, 2> kVariants{{{"gathered", &LayerTape::gathered, {"gathered", "all_gradients"}},
+                                        {"all_gradients", &LayerTape::all_gradients, {"all_gradients"}}}};
+
 [[noreturn]] void wrong_type(const std::string& path, const Json& value, const char* wanted) {
     std::string shown = value.dump(-1, ' ', false, Json::error_handler_t::replace);
     if (shown.size() > 40) {
@@ -108,11 +117,17 @@ LayerTape parse_tape(const Json& json, const std::string& path) {
     }
     tape.stash = parse_skips(json, "stash", path);
     tape.pop = parse_skips(json, "pop", path);
-    if (json.contains("gathered")) {
-        if (json["gathered"].is_object() && json["gathered"].contains("gathered")) {
-            wrong_type(path + ".gathered.gathered", json["gathered"]["gathered"], "left out");
+    for (const auto& [key, variant, refused] : kVariants) {
+        if (!json.contains(key)) {
+            continue;
         }
-        tape.gathered = {parse_tape(json["gathered"], path + ".gathered")};
+        const std::string where = path + "." + key;
+        for (const char* inner : refused) {
+            if (json[key].is_object() && json[key].contains(inner)) {
+                wrong_type(where + "." + inner, json[key][inner], "left out");
+            }
+        }
+        tape.*variant = {parse_tape(json[key], where)};
     }
     const auto checkpointed = parse_events(json, "checkpointed_forward", path);
     tape.checkpointed_forward = checkpointed ? *checkpointed : forward_that_keeps_nothing(tape);
@@ -140,8 +155,10 @@ Json to_json(const std::vector<LayerTape>& tapes) {
             continue;
         }
         Json& each = json.emplace_back();
-        if (!tape.gathered.empty()) {
-            each["gathered"] = to_json(tape.gathered).at(0);
+        for (const auto& [key, variant, refused] : kVariants) {
+            if (!(tape.*variant).empty()) {
+                each[key] = to_json(tape.*variant).at(0);
+            }
         }
         each["blocks"] = Json::array();
         for (const TapeBlock& block : tape.blocks) {

@@ -166,14 +166,17 @@ void check_batch_loss(const BatchLoss& loss) {
         before = loss.samples[k];
         require_number(loss.ns[k], "loss_batch.ns" + entry);
     }
-    if (!loss.transient_bytes.empty() && loss.transient_bytes.size() != loss.samples.size()) {
-        throw ProfileError("loss_batch.transient_bytes has " +
-                           counted(loss.transient_bytes.size(), "entry", "entries") +
-                           "; one is needed for each entry of loss_batch.samples, which has " +
-                           std::to_string(loss.samples.size()) + "; add or remove some");
-    }
-    for (std::size_t k = 0; k < loss.transient_bytes.size(); ++k) {
-        require_number(loss.transient_bytes[k], "loss_batch.transient_bytes[" + std::to_string(k) + "]");
+    for (const auto& [name, bytes] :
+         {std::pair("loss_batch.transient_bytes", &loss.transient_bytes),
+          std::pair("loss_batch.all_gradients_transient_bytes", &loss.all_gradients_transient_bytes)}) {
+        if (!bytes->empty() && bytes->size() != loss.samples.size()) {
+            throw ProfileError(std::string(name) + " has " + counted(bytes->size(), "entry", "entries") +
+                               "; one is needed for each entry of loss_batch.samples, which has " +
+                               std::to_string(loss.samples.size()) + "; add or remove some");
+        }
+        for (std::size_t k = 0; k < bytes->size(); ++k) {
+            require_number((*bytes)[k], name + ("[" + std::to_string(k) + "]"));
+        }
     }
 }
 
@@ -251,6 +254,7 @@ void check_profile(const Profile& profile) {
     check_operators(profile.loss_operators, samples, "loss_operators");
     check_batch_loss(profile.loss_batch);
     require_per_size(profile.loss_transient_bytes, samples, false, "loss_transient_bytes");
+    require_per_size(profile.loss_all_gradients_transient_bytes, samples, false, "loss_all_gradients_transient_bytes");
     require_number(profile.optimizer_ns, "optimizer_ns");
     require_number(profile.step_cv, "step_cv");
     require_number(profile.lane_cv, "lane_cv");
@@ -318,12 +322,17 @@ Interpolated loss_time(const Profile& profile, double samples) {
     return interpolate(sizes, times, samples);
 }
 
-Bytes loss_transient(const Profile& profile, std::int64_t samples, bool is_gathered) {
+Bytes loss_transient(const Profile& profile, std::int64_t samples, bool is_gathered, bool all_gradients) {
+    const auto chosen = [&](const PerSize& all, const PerSize& own) -> const PerSize& {
+        return all_gradients && !all.empty() ? all : own;
+    };
     const BatchLoss& batch = profile.loss_batch;
-    const bool is_measured = is_gathered && !batch.transient_bytes.empty();
+    const PerSize& of_batch = chosen(batch.all_gradients_transient_bytes, batch.transient_bytes);
+    const PerSize& of_micro_batch = chosen(profile.loss_all_gradients_transient_bytes, profile.loss_transient_bytes);
+    const bool is_measured = is_gathered && !of_batch.empty();
     const auto at = static_cast<double>(samples);
-    return std::llround((is_measured ? interpolate(batch.samples, batch.transient_bytes, at)
-                                     : interpolate(profile.samples, profile.loss_transient_bytes, at))
-                            .value);
+    return std::llround(
+        (is_measured ? interpolate(batch.samples, of_batch, at) : interpolate(profile.samples, of_micro_batch, at))
+            .value);
 }
 }  // namespace pipescope

@@ -73,6 +73,7 @@ struct BatchLoss {
     std::vector<std::int64_t> samples;  ///< ascending; may repeat a size of Profile::samples, and then takes precedence
     PerSize ns;                         ///< one per size
     PerSize transient_bytes;            ///< like Profile::loss_transient_bytes; empty: not measured
+    PerSize all_gradients_transient_bytes;  ///< like Profile::loss_all_gradients_transient_bytes
 
     friend bool operator==(const BatchLoss&, const BatchLoss&) = default;
 };
@@ -98,6 +99,8 @@ struct Profile {
     std::vector<Operators> loss_operators;  ///< by size, of the loss and its gradient; an empty list: not counted
     BatchLoss loss_batch;                   ///< empty: not measured
     PerSize loss_transient_bytes;  ///< peak during the loss and its gradient, besides the output and its gradient
+    /// The same where every output requires a gradient, as after a checkpointed forward; empty: no difference.
+    PerSize loss_all_gradients_transient_bytes;
     double optimizer_ns = 0;
     double launch_ns = 0;
     std::vector<LayerProfile> layers;
@@ -136,5 +139,6 @@ Interpolated loss_time(const Profile& profile, double samples);
 
 /// What the loss needs besides the output and its gradient, for that many samples: of one micro-batch's output, as the
 /// last layer leaves it, or of a gathered one, which lies in one piece. Read off loss_batch for that, if it says so.
-Bytes loss_transient(const Profile& profile, std::int64_t samples, bool is_gathered);
+/// `all_gradients`: every output requires a gradient (LayerTape::all_gradients).
+Bytes loss_transient(const Profile& profile, std::int64_t samples, bool is_gathered, bool all_gradients = false);
 }  // namespace pipescope

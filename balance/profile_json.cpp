@@ -237,6 +237,7 @@ BatchLoss parse_batch_loss(const Json& json) {
     loss.samples = parse_sizes(fields.require("samples"), fields.path_of("samples"));
     loss.ns = Fields::per_size(fields.require("ns"), fields.path_of("ns"));
     fields.read("transient_bytes", loss.transient_bytes);
+    fields.read("all_gradients_transient_bytes", loss.all_gradients_transient_bytes);
     return loss;
 }
 
@@ -405,6 +406,7 @@ Profile parse_profile(std::string_view text) {
         profile.loss_batch = parse_batch_loss(*loss);
     }
     fields.read("loss_transient_bytes", profile.loss_transient_bytes);
+    fields.read("loss_all_gradients_transient_bytes", profile.loss_all_gradients_transient_bytes);
     fields.read("optimizer_ns", profile.optimizer_ns);
     fields.read("launch_ns", profile.launch_ns);
     if (const auto load = fields.take("load")) {
@@ -451,8 +453,11 @@ std::string to_json(const Profile& profile) {
     if (!profile.loss_batch.samples.empty()) {
         json["loss_batch"] = {{"samples", profile.loss_batch.samples}, {"ns", to_array(profile.loss_batch.ns)}};
         add_array(json["loss_batch"], "transient_bytes", profile.loss_batch.transient_bytes);
+        add_array(json["loss_batch"], "all_gradients_transient_bytes",
+                  profile.loss_batch.all_gradients_transient_bytes);
     }
     add_array(json, "loss_transient_bytes", profile.loss_transient_bytes);
+    add_array(json, "loss_all_gradients_transient_bytes", profile.loss_all_gradients_transient_bytes);
     json["optimizer_ns"] = to_number(profile.optimizer_ns);
     json["launch_ns"] = to_number(profile.launch_ns);
     if (profile.load) {

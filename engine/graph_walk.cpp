@@ -156,6 +156,7 @@ void GraphWalk::run(Visit& visit) {
     own_leaf_gradient(node, inputs);
     node.will_release_variables();
     Tensors outputs = node(std::move(inputs));
+    inputs.clear();  // a gradient that only this node still held may be added to in place
     torch::autograd::validate_outputs(node.next_edges(), outputs, [&node](const std::string& what) {
         return "Function " + node.name() + " returned an " + what;
     });

@@ -260,6 +260,7 @@ private:
         const int i = task.key.micro_batch;
         const int j = task.key.partition;
         PartitionWork& here = work(i, j);
+        drop_unwanted_gradients(i, j);
         BoundBlocks bound = given_gradients(i, j);
         for (const auto& [block, id] : cell(i, j).kept) {
             bound.bind(block, id);
@@ -267,6 +268,21 @@ private:
         start_work(task, here.parts(Phase::backward, going(bound, task.lane, [&](std::int32_t block) {
                                         return !leaves_as_gradient(here.tape(), block) || j == 0;
                                     })));
+    }
+    /// Those of outputs that need none: the partition above a checkpointed one cannot tell, and computes them all.
+    void drop_unwanted_gradients(int i, int j) {
+        const PartitionTape& tape = work(i, j).tape();
+        Cell& here = cell(i, j);
+        for (std::size_t k = 0; k < std::min(tape.output_gradients.size(), here.output_gradients.size()); ++k) {
+            if (tape.output_gradients[k] == 0) {
+                storages_.let_go(std::exchange(here.output_gradients[k], 0));
+            }
+        }
+        std::erase_if(here.stash_gradients, [&](const auto& each) {
+            const bool is_unwanted = !tape.stash_gradients.contains(each.first);
+            storages_.let_go(is_unwanted ? each.second : 0);
+            return is_unwanted;
+        });
     }
     /// Puts a task's parts on the clock.
     void start_work(const Task& task, const std::vector<WorkPart>& parts) {
@@ -283,32 +299,39 @@ private:
         ledger(task.lane).start_work(spans_, is_last ? output : copy, now_);
     }
 
+    /// Bytes of a micro-batch's k-th output. A tensor may be part of a larger storage; its gradient is not.
+    Bytes output_bytes(int i, std::size_t k) {
+        const PartitionTape& tape = work(i, last()).tape();
+        const bool is_each_listed = tape.output_gradients.size() == tape.outputs.size();
+        const std::int32_t gradient = is_each_listed ? tape.output_gradients.at(k) : 0;
+        return work(i, last()).bytes(gradient != 0 ? gradient : tape.outputs.at(k));
+    }
     /// The k-th output of all micro-batches, as one tensor.
     Bytes whole_output(std::size_t k) {
         Bytes bytes = 0;
         for (int i = 0; i < graph_.shape().num_micro_batches; ++i) {
-            const PartitionTape& tape = work(i, last()).tape();
-            // A tensor may be part of a larger storage; its gradient is not.
-            const bool all_want = tape.output_gradients.size() == tape.outputs.size();
-            bytes += work(i, last()).bytes((all_want ? tape.output_gradients : tape.outputs).at(k));
+            bytes += output_bytes(i, k);
         }
         return bytes;
     }
+    /// The gathered output has a gradient if one micro-batch wants its part of it.
     Bytes whole_output_gradient(std::size_t k) {
         Bytes bytes = 0;
+        bool is_wanted = false;
         for (int i = 0; i < graph_.shape().num_micro_batches; ++i) {
-            bytes += work(i, last()).bytes(work(i, last()).tape().output_gradients.at(k));
+            const Bytes part = memories_.loss_gradients(i).at(k);
+            is_wanted = is_wanted || part > 0;
+            bytes += part > 0 ? part : output_bytes(i, k);
         }
-        return bytes;
+        return is_wanted ? bytes : 0;
     }
     void start_loss(const Task& task) {
         const int i = task.key.micro_batch;
         if (!loss_is_gathered()) {
-            for (const std::int32_t block : work(i, last()).tape().output_gradients) {
-                cell(i, last()).output_gradients.push_back(
-                    storages_.take(task.lane, output, work(i, last()).bytes(block)));
+            for (const Bytes bytes : memories_.loss_gradients(i)) {
+                cell(i, last()).output_gradients.push_back(storages_.take(task.lane, output, bytes));
             }
-            start_loss_work(task.lane, costs_.sized(i).samples, false);
+            start_loss_work(task.lane, i, costs_.sized(i).samples, false);
             return;
         }
         const int m = graph_.shape().num_micro_batches;
@@ -319,16 +342,17 @@ private:
                 storages_.let_go(std::exchange(cell(j, last()).outputs.at(k), 0));
             }
         }
-        for (std::size_t k = 0; k < tape.output_gradients.size(); ++k) {
+        for (std::size_t k = 0; k < memories_.loss_gradients(0).size(); ++k) {
             const Id gradient = storages_.take(task.lane, output, whole_output_gradient(k), m);
             for (int j = 0; j < m; ++j) {
                 cell(j, last()).output_gradients.push_back(gradient);
             }
         }
-        start_loss_work(task.lane, replica_batch(options_), m > 1);
+        start_loss_work(task.lane, 0, replica_batch(options_), m > 1);
     }
-    void start_loss_work(LaneId lane, std::int64_t samples, bool is_gathered) {
-        const Bytes transient_bytes = loss_transient(profile_, samples, is_gathered);
+    /// `i`: a micro-batch whose output the loss takes.
+    void start_loss_work(LaneId lane, int i, std::int64_t samples, bool is_gathered) {
+        const Bytes transient_bytes = loss_transient(profile_, samples, is_gathered, memories_.outputs_ask(i));
         const WorkSpan whole{task_end_, {0, 0, 0, transient_bytes}};
         ledger(lane).start_work({&whole, 1}, output, now_);
     }

@@ -54,7 +54,8 @@ struct MemoryUse {
 // transient   While a task runs: what its tape takes and lets go again. Layers take their shares of the task's time, so
 //             that what arrives or leaves meanwhile meets what the layers behind it, or before it, need.
 // copy        Outputs that wait for their copy to end, gradients of inputs likewise, gradients of outputs from their
-//             copy's start (same device: end) to where the backward that takes them lets go of them.
+//             copy's start (same device: end) to where the backward that takes them lets go of them. One that no output
+//             needs goes when the backward starts.
 // output      On the last lane: outputs of the last partition up to the loss; the gathered output while the loss runs
 //             (if there are several micro-batches); the gradient of the output from the loss to where the last
 //             partition's last backward lets go of it. A loss per micro-batch gathers nothing. What the loss itself

@@ -142,7 +142,9 @@ void fill_in(PartitionWork work, PartitionMemory& memory) {
     memory.output_kept = !kept_output.empty();
     std::vector<PartitionWork::Going> with_gradient = kept_output;
     for (const std::int32_t block : gradients) {
-        with_gradient.push_back({{block}, work.bytes(block)});
+        if (block != 0) {
+            with_gradient.push_back({{block}, work.bytes(block)});
+        }
     }
     const auto highest_recompute = [&](const std::vector<PartitionWork::Going>& going) {
         WorkPeak peak = highest(work.parts(recompute, going));
@@ -172,7 +174,7 @@ PartitionMemory partition_memory(const Profile& profile, const SizedProfile& siz
         fill_in(PartitionWork(sized, layers, *std::move(recorded)), memory);
         if (has_gathered(profile, layers)) {
             PartitionMemory gathered = memory;
-            if (auto tape = recorded_partition_tape(profile, sized, layers, TapeSkips::kept, TapeLoss::gathered)) {
+            if (auto tape = recorded_partition_tape(profile, sized, layers, TapeSkips::kept, {.gathered = true})) {
                 fill_in(PartitionWork(sized, layers, *std::move(tape)), gathered);
             }
             memory.backward_of_view = gathered.backward_of_view;

@@ -396,15 +396,12 @@ std::vector<LayerPart> parts_of(const Profile& profile, LayerRange layers, std::
 }  // namespace
 
 std::optional<LayerTape> recorded_tape(const Profile& profile, const SizedProfile& sized, LayerId layer,
-                                       TapeLoss loss) {
+                                       TapeVariant variant) {
     const std::vector<LayerTape>& tapes = profile.layers[layer.index()].tape;
     if (tapes.empty()) {
         return std::nullopt;
     }
-    const auto tape_at = [&](std::size_t size) -> const LayerTape& {
-        const LayerTape& tape = tapes[size];
-        return loss == TapeLoss::gathered && !tape.gathered.empty() ? tape.gathered.front() : tape;
-    };
+    const auto tape_at = [&](std::size_t size) -> const LayerTape& { return variant_of(tapes[size], variant); };
     const auto above = std::lower_bound(profile.samples.begin(), profile.samples.end(), sized.samples);
     auto at = static_cast<std::size_t>(above - profile.samples.begin());
     if (at < tapes.size() && profile.samples[at] == sized.samples) {
@@ -501,10 +498,10 @@ LayerTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, Lay
 }
 
 std::optional<PartitionTape> recorded_partition_tape(const Profile& profile, const SizedProfile& sized,
-                                                     LayerRange layers, TapeSkips skips, TapeLoss loss) {
+                                                     LayerRange layers, TapeSkips skips, TapeVariant variant) {
     std::vector<LayerTape> tapes;
     for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
-        std::optional<LayerTape> tape = recorded_tape(profile, sized, LayerId{static_cast<std::int64_t>(l)}, loss);
+        std::optional<LayerTape> tape = recorded_tape(profile, sized, LayerId{static_cast<std::int64_t>(l)}, variant);
         if (!tape || (skips == TapeSkips::kept && !names_skips(*tape, profile.layers[l]))) {
             return std::nullopt;
         }

@@ -19,7 +19,8 @@ namespace pipescope {
 /// output too is handed through.
 struct PartitionTape {
     LayerTape tape;
-    // In the order in which the partition before, or behind, has them.
+    // In the order in which the partition before, or behind, has them. A gradient that arrives at a slot without a
+    // block is not wanted.
     std::vector<std::int32_t> inputs;
     std::vector<std::int32_t> outputs;
     std::vector<std::int32_t> output_gradients;
@@ -39,13 +40,10 @@ struct PartitionTape {
     std::vector<std::size_t> backward_ends;
 };
 
-/// Whose loss the backward comes from: one micro-batch's, or that of several that were gathered (LayerTape::gathered).
-enum class TapeLoss { alone, gathered };
-
 /// A layer's tape at the sized profile's size: the one recorded there, or one between two recorded sizes, or on the
 /// line through the two nearest, whose events are equal. Nothing if there is none.
 std::optional<LayerTape> recorded_tape(const Profile& profile, const SizedProfile& sized, LayerId layer,
-                                       TapeLoss loss = TapeLoss::alone);
+                                       TapeVariant variant = {});
 /// One made up from the layer's bytes: an output, a block that is saved, one that is not; and its skips.
 LayerTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerId layer);
 
@@ -56,7 +54,7 @@ enum class TapeSkips { kept, left_out };
 /// them: the k-th output or passed block of a layer is the k-th input or passed block of the next.
 std::optional<PartitionTape> recorded_partition_tape(const Profile& profile, const SizedProfile& sized,
                                                      LayerRange layers, TapeSkips skips = TapeSkips::kept,
-                                                     TapeLoss loss = TapeLoss::alone);
+                                                     TapeVariant variant = {});
 /// From the layers' bytes alone.
 PartitionTape partition_tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerRange layers,
                                         TapeSkips skips = TapeSkips::kept);

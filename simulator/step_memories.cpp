@@ -2,17 +2,22 @@
 
 #include "schedule/checkpoint.h"
 
+#include <algorithm>
+#include <map>
 #include <optional>
 #include <utility>
 
 namespace pipescope {
 namespace {
-/// Nothing where a partition has no tape, or two neighbours disagree on what passes between them.
+/// By partition; nothing where one has no tape, or two neighbours disagree on what passes between them.
 std::optional<std::vector<PartitionTape>> recorded_tapes(const Profile& profile, const SizedProfile& sized,
-                                                         const Balance& balance, int partitions, TapeLoss loss) {
+                                                         const Balance& balance, int partitions, int first_trained,
+                                                         TapeVariant variant) {
     std::vector<PartitionTape> tapes;
     for (int j = 0; j < partitions; ++j) {
-        auto tape = recorded_partition_tape(profile, sized, balance.layers_of(PartitionId{j}), TapeSkips::kept, loss);
+        const LayerRange layers = balance.layers_of(PartitionId{j});
+        const TapeVariant here{variant.gathered, variant.all_gradients && j > first_trained};
+        auto tape = recorded_partition_tape(profile, sized, layers, TapeSkips::kept, here);
         const bool fits =
             tape && (tapes.empty() || (tapes.back().outputs.size() == tape->inputs.size() &&
                                        tapes.back().output_gradients.size() == tape->input_gradients.size()));
@@ -24,36 +29,98 @@ std::optional<std::vector<PartitionTape>> recorded_tapes(const Profile& profile,
     return tapes;
 }
 
-std::vector<PartitionWork> works_of(const Profile& profile, const SizedProfile& sized, const Balance& balance,
-                                    int partitions, TapeLoss loss) {
-    auto recorded = recorded_tapes(profile, sized, balance, partitions, loss);
-    std::vector<PartitionWork> works;
+/// The first partition with a layer that trains: if it is checkpointed, its outputs and those of all above it ask for
+/// gradients. The number of partitions if there is none.
+int first_trained_partition(const Profile& profile, const Balance& balance, int partitions) {
     for (int j = 0; j < partitions; ++j) {
         const LayerRange layers = balance.layers_of(PartitionId{j});
-        works.emplace_back(sized, layers,
-                           recorded ? std::move((*recorded)[static_cast<std::size_t>(j)])
-                                    : partition_tape_from_bytes(profile, sized, layers));
+        for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
+            if (profile.layers[l].gradient_bytes > 0) {
+                return j;
+            }
+        }
     }
-    return works;
+    return partitions;
 }
+
+/// Of the model's outputs, in bytes.
+std::vector<Bytes> output_gradient_bytes(const PartitionWork& last) {
+    std::vector<Bytes> bytes;
+    for (const std::int32_t block : last.tape().output_gradients) {
+        bytes.push_back(last.bytes(block));
+    }
+    return bytes;
+}
+/// The same from a variant of the last layer, whatever its partition follows; nothing where it has none of that size.
+std::optional<std::vector<Bytes>> output_gradient_bytes(const Profile& profile, const SizedProfile& sized,
+                                                        TapeVariant variant) {
+    const LayerId last{static_cast<std::int64_t>(profile.layers.size()) - 1};
+    const std::optional<LayerTape> tape = recorded_tape(profile, sized, last, variant);
+    if (!tape) {
+        return std::nullopt;
+    }
+    std::vector<Bytes> bytes;
+    for (const std::int32_t block : output_gradients_of(*tape)) {
+        bytes.push_back(block == 0 ? 0 : tape->blocks[static_cast<std::size_t>(block) - 1].bytes);
+    }
+    return bytes;
+}
+
+bool has_all_gradients(const Profile& profile) {
+    const auto has = [](const LayerTape& tape) { return !tape.all_gradients.empty(); };
+    return std::any_of(profile.layers.begin(), profile.layers.end(), [&](const LayerProfile& layer) {
+        return std::any_of(layer.tape.begin(), layer.tape.end(), has);
+    });
+}
+
 }  // namespace
 
 StepMemories::StepMemories(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs,
                            const TaskGraph& graph)
     : options_(options), costs_(costs), graph_(graph) {
     const int partitions = graph.shape().num_partitions;
-    const auto last = static_cast<int>(costs.micro_batches().size()) - 1;
+    const auto micro_batches = static_cast<int>(costs.micro_batches().size());
     const bool is_gathered = graph.shape().loss == LossScope::mini_batch && graph.shape().num_micro_batches > 1;
-    const TapeLoss loss = is_gathered ? TapeLoss::gathered : TapeLoss::alone;
-    largest_ = works_of(profile, costs.sized(0), options.balance, partitions, loss);
-    if (costs.micro_batches().front() != costs.micro_batches().back()) {
-        smallest_ = works_of(profile, costs.sized(last), options.balance, partitions, loss);
+    const int first_trained = first_trained_partition(profile, options.balance, partitions);
+    trains_ = first_trained < partitions;
+    // A skip from below asks for nothing, and is one for which the layers' own tapes were recorded.
+    const bool all_ask = std::none_of(
+        graph.shape().skips.begin(), graph.shape().skips.end(),
+        [&](const SkipRoute& skip) { return skip.from.value() < first_trained && skip.to.value() > first_trained; });
+    const bool asks_for_all = all_ask && has_all_gradients(profile);
+    std::map<std::pair<std::int64_t, TapeVariant>, std::size_t> known;
+    std::vector<std::optional<std::vector<PartitionTape>>> tapes;
+    for (int i = 0; i < micro_batches; ++i) {
+        const std::int64_t samples = costs.micro_batches()[static_cast<std::size_t>(i)];
+        const TapeVariant variant{is_gathered, asks_for_all && is_checkpointed(i)};
+        const auto [place, is_new] = known.try_emplace({samples, variant}, tapes.size());
+        if (is_new) {
+            tapes.push_back(
+                recorded_tapes(profile, costs.sized(i), options.balance, partitions, first_trained, variant));
+            works_.emplace_back();
+            loss_gradients_.emplace_back();
+        }
+        kind_of_.push_back(place->second);
+    }
+    const bool all_recorded =
+        std::all_of(tapes.begin(), tapes.end(), [](const auto& each) { return each.has_value(); });
+    for (const auto& [kind, index] : known) {
+        const SizedProfile& sized =
+            costs.sized(static_cast<int>(std::find(kind_of_.begin(), kind_of_.end(), index) - kind_of_.begin()));
+        for (int j = 0; j < partitions; ++j) {
+            const LayerRange layers = options.balance.layers_of(PartitionId{j});
+            works_[index].emplace_back(sized, layers,
+                                       all_recorded ? std::move((*tapes[index])[static_cast<std::size_t>(j)])
+                                                    : partition_tape_from_bytes(profile, sized, layers));
+        }
+        const bool outputs_ask = all_recorded && kind.second.all_gradients && trains_;
+        const auto asked = outputs_ask ? output_gradient_bytes(profile, sized, kind.second) : std::nullopt;
+        loss_gradients_[index] = asked.value_or(output_gradient_bytes(works_[index].back()));
     }
 }
 
 PartitionWork& StepMemories::work(int i, int j) {
-    const bool is_largest = costs_.micro_batches()[static_cast<std::size_t>(i)] == costs_.micro_batches().front();
-    return (is_largest ? largest_ : smallest_)[static_cast<std::size_t>(j)];
+    return works_[kind_of_[static_cast<std::size_t>(i)]][static_cast<std::size_t>(j)];
 }
 
 bool StepMemories::is_checkpointed(int i) const {

@@ -6,6 +6,7 @@
 #include "simulator/task_costs.h"
 #include "simulator/task_work.h"
 
+#include <cstddef>
 #include <vector>
 
 namespace pipescope {
@@ -22,6 +23,12 @@ public:
     const PipelineShape& shape() const { return graph_.shape(); }
     PartitionWork& work(int i, int j);
     bool is_checkpointed(int i) const;
+    /// Whether every output of micro-batch i requires a gradient (LayerTape::all_gradients).
+    bool outputs_ask(int i) const { return trains_ && is_checkpointed(i); }
+    /// Bytes of the gradient that the loss computes for each output of micro-batch i; 0 for none.
+    const std::vector<Bytes>& loss_gradients(int i) const {
+        return loss_gradients_[kind_of_[static_cast<std::size_t>(i)]];
+    }
 
     int last() const { return graph_.shape().num_partitions - 1; }
     LaneId lane_of(int j) const { return graph_.shape().lane_of(PartitionId{j}); }
@@ -33,7 +40,9 @@ private:
     const PipelineOptions& options_;
     const TaskCosts& costs_;
     const TaskGraph& graph_;
-    std::vector<PartitionWork> largest_;   // by partition, of the larger micro-batches
-    std::vector<PartitionWork> smallest_;  // of the smaller ones; empty if there are none
+    std::vector<std::size_t> kind_of_;               // by micro-batch: its place in works_
+    std::vector<std::vector<PartitionWork>> works_;  // by kind of micro-batch and partition
+    std::vector<std::vector<Bytes>> loss_gradients_;
+    bool trains_ = false;
 };
 }  // namespace pipescope

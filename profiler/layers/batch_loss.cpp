@@ -1,6 +1,7 @@
 #include "profiler/layers/batch_loss.h"
 
 #include "profiler/layers/layer_bytes.h"
+#include "profiler/layers/layer_trial.h"
 #include "profiler/layers/profile_assembly.h"
 
 #include <ATen/Functions.h>
@@ -53,6 +54,10 @@ BatchLoss time_batch_loss(const ModelEnd& end, std::vector<std::int64_t> sizes, 
             tensor = tensor.to(end.chain.device());
         }
         loss.transient_bytes.push_back(static_cast<double>(loss_transient_of(end.chain, output, target)));
+        if (const Activation outputs{output, {}}; lacks_a_gradient(outputs)) {
+            loss.all_gradients_transient_bytes.push_back(
+                static_cast<double>(loss_transient_of(end.chain, requiring_gradients(outputs).tensors, target)));
+        }
         end.chain.time_loss(output, target);  // warms up
         double sum = 0;
         for (int repeat = 0; repeat < kRepeats; ++repeat) {

@@ -216,6 +216,9 @@ void LayerWalk::loss(const LayerChain& chain, const Tensors& target) {
         loss_.loss_work = count.take();
     }
     loss_.loss_transient = loss_transient_of(chain, activation_.tensors, target);
+    if (lacks_a_gradient(activation_)) {
+        loss_.all_gradients_loss_transient = loss_transient_of(chain, requiring_gradients(activation_).tensors, target);
+    }
 }
 
 Bytes loss_transient_of(const LayerChain& chain, const Tensors& output, const Tensors& target) {
@@ -223,15 +226,8 @@ Bytes loss_transient_of(const LayerChain& chain, const Tensors& output, const Te
     const Tensors leaves = as_leaves(output);
     const Bytes before = memory.held();
     memory.reset_peak();
-    const at::Tensor loss = chain.loss(leaves, target);
-    if (loss.requires_grad()) {
-        loss.backward();
-    }
-    Bytes gradients = 0;
-    for (const at::Tensor& leaf : leaves) {
-        gradients += leaf.grad().defined() ? static_cast<Bytes>(leaf.grad().nbytes()) : 0;
-    }
-    return std::max<Bytes>(0, memory.peak() - before - gradients);
+    const Tensors gradients = loss_gradients(chain, leaves, target);
+    return std::max<Bytes>(0, memory.peak() - before - total(storages_of(gradients)));
 }
 
 ModelBytes LayerWalk::bytes() const {

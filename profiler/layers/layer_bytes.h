@@ -32,6 +32,7 @@ struct LayerBytes {
 struct ModelBytes {
     std::vector<LayerBytes> layers;
     Bytes loss_transient = 0;  ///< extra peak of the loss besides the joined output and its gradient
+    std::optional<Bytes> all_gradients_loss_transient;  ///< where every output requires a gradient; none if each does
     Operators loss_work;
 };
 

@@ -143,6 +143,7 @@ public:
             profile.loss_ns = std::move(measured.loss_ns);  // the last part's stays
             profile.loss_operators = std::move(measured.loss_operators);
             profile.loss_transient_bytes = std::move(measured.loss_transient_bytes);
+            profile.loss_all_gradients_transient_bytes = std::move(measured.loss_all_gradients_transient_bytes);
             profile.loss_batch = std::move(measured.loss_batch);
             slowdown.add(measured);
             for (const auto& [dtype, bytes] : measured.dtypes) {

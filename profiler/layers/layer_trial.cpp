@@ -1,5 +1,6 @@
 #include "profiler/layers/layer_trial.h"
 
+#include "engine/gradient_needs.h"
 #include "engine/micro_batch_graph.h"
 
 #include <torch/torch.h>
@@ -79,6 +80,9 @@ Tensors tensors_named(const Activation& activation, const std::vector<SkipName>&
 std::vector<BoundaryStorage> storages_of(const Tensors& tensors) {
     std::vector<BoundaryStorage> storages;
     for (const at::Tensor& tensor : tensors) {
+        if (!tensor.defined()) {
+            continue;
+        }
         const void* identity = tensor.storage().unsafeGetStorageImpl();
         if (std::none_of(storages.begin(), storages.end(),
                          [&](const BoundaryStorage& storage) { return storage.identity == identity; })) {
@@ -95,12 +99,44 @@ Activation fresh_inputs(const Activation& activation) {
     return copies.of(activation);
 }
 
+bool lacks_a_gradient(const Activation& activation) {
+    const auto lacks = [](const at::Tensor& tensor) { return can_carry_gradient(tensor) && !tensor.requires_grad(); };
+    return std::any_of(activation.tensors.begin(), activation.tensors.end(), lacks) ||
+           std::any_of(activation.skips.begin(), activation.skips.end(),
+                       [&](const auto& each) { return lacks(each.second); });
+}
+
+Activation requiring_gradients(const Activation& activation) {
+    Copies copies([](const at::Tensor& tensor) {
+        return can_carry_gradient(tensor) ? tensor.detach().set_requires_grad(true) : tensor;
+    });
+    return copies.of(activation);
+}
+
 Tensors popped_tensors(const Activation& before, const SkipNames& names) {
     return tensors_named(before, names.pop);
 }
 
 Tensors stashed_tensors(const Activation& after, const SkipNames& names) {
     return tensors_named(after, names.stash);
+}
+
+Tensors loss_gradients(const LayerChain& chain, const Tensors& outputs, const Tensors& target) {
+    MicroBatchGraph graph;
+    at::Tensor loss = chain.loss(graph.open(outputs), target);
+    graph.close({loss});
+    if (!loss.requires_grad()) {
+        return {};
+    }
+    const at::Tensor one = at::ones_like(loss);
+    loss = at::Tensor();
+    Tensors gradients = graph.backward({one});
+    for (at::Tensor& gradient : gradients) {
+        if (gradient.defined() && gradient.storage().nbytes() < gradient.nbytes()) {
+            gradient = gradient.clone(at::MemoryFormat::Contiguous);
+        }
+    }
+    return gradients;
 }
 
 struct TrialGraph::State {

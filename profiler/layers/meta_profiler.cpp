@@ -48,7 +48,7 @@ Profile profile_on_meta(const ModelSpec& model, const MetaProfileOptions& option
             }
         }
         walk.loss(chain, batch.target);
-        std::vector<LayerTape> tapes = record_tapes(chain, before);
+        std::vector<LayerTape> tapes = record_tapes(chain, before, batch.target);
         const ModelBytes bytes = walk.bytes();
         for (std::size_t layer = 0; layer < chain.size(); ++layer) {
             if (profile.layers.size() <= layer) {
@@ -61,6 +61,10 @@ Profile profile_on_meta(const ModelSpec& model, const MetaProfileOptions& option
         profile.token_input = holds_tokens(batch.input);
         profile.loss_operators.push_back(bytes.loss_work);
         profile.loss_transient_bytes.push_back(static_cast<double>(bytes.loss_transient));
+        if (bytes.all_gradients_loss_transient) {
+            profile.loss_all_gradients_transient_bytes.push_back(
+                static_cast<double>(*bytes.all_gradients_loss_transient));
+        }
     }
     return with_estimated_times(profile, device);
 }

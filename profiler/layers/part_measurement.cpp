@@ -63,7 +63,7 @@ private:
                 }
                 walk.next(chain_, layer);
             }
-            tapes_.push_back(record_tapes(chain_, before));
+            tapes_.push_back(record_tapes(chain_, before, part_.targets[size]));
             walk.loss(chain_, part_.targets[size]);
             bytes_.push_back(walk.bytes());
             ends_.push_back(walk.activation());
@@ -181,6 +181,9 @@ private:
             measured.loss_ns.push_back(times_[size].loss_ns());
             measured.loss_operators.push_back(bytes_[size].loss_work);
             measured.loss_transient_bytes.push_back(static_cast<double>(bytes_[size].loss_transient));
+            if (const auto all = bytes_[size].all_gradients_loss_transient) {
+                measured.loss_all_gradients_transient_bytes.push_back(static_cast<double>(*all));
+            }
         }
         for (std::size_t layer = 0; layer < chain_.size(); ++layer) {
             measured.layers.push_back(assemble_layer(layer));

@@ -38,6 +38,7 @@ struct MeasuredPart {
     PerSize loss_ns;
     std::vector<Operators> loss_operators;
     PerSize loss_transient_bytes;
+    PerSize loss_all_gradients_transient_bytes;
     BatchLoss loss_batch;
     PerLane co_running_slowdown;  ///< as in Profile
     double pass_ns = 0;           ///< of all its layers once, at the largest size: its weight among parts

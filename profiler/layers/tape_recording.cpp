@@ -1,6 +1,7 @@
 #include "profiler/layers/tape_recording.h"
 
 #include "balance/profile.h"
+#include "engine/gradient_needs.h"
 #include "profiler/layers/layer_trial.h"
 #include "profiler/memory/allocation_log.h"
 
@@ -68,6 +69,11 @@ Activation each_by_itself(Activation activation) {
         part(tensor);
     }
     return activation;
+}
+
+/// A view holds the tensor it is a part of, so autograd does not add to it in place.
+at::Tensor as_part(const at::Tensor& whole) {
+    return whole.as_strided(whole.sizes(), whole.strides());
 }
 
 class TapeRun {
@@ -211,24 +217,24 @@ private:
         for (const at::Tensor& tensor : running.tensors) {
             gives_gradient.push_back(tensor.requires_grad());
         }
-        Tensors outputs = running.tensors;
+        // As in the engine, skips first: what arrives first is what another gradient is added to in place.
+        Tensors outputs;
         for (const SkipName& skip : stashes()) {
             outputs.push_back(skip_of(running, skip));
         }
+        outputs.insert(outputs.end(), running.tensors.begin(), running.tensors.end());
         graph.close(outputs);
         outputs.clear();
-        const std::size_t count = running.tensors.size();
         running = {};
         held = {};
-        Tensors gradients = from_above(graph.output_gradients(), count);
-        for (std::size_t k = 0; k < count; ++k) {
-            const std::int32_t block = name(gradients[k], Role::output_gradient);
-            if (gives_gradient[k]) {
-                builder_.tape().output_gradients.push_back(block);
-            }
+        Tensors gradients = from_above(graph.output_gradients());
+        const std::size_t first = stashes().size();
+        for (std::size_t k = 0; k < gives_gradient.size(); ++k) {
+            const std::int32_t block = name(gradients[first + k], Role::output_gradient);
+            builder_.tape().output_gradients.push_back(gives_gradient[k] ? block : 0);
         }
         for (std::size_t k = 0; k < stashes().size(); ++k) {
-            builder_.tape().stash[profile_name(stashes()[k])].gradient = name(gradients[count + k], Role::skip);
+            builder_.tape().stash[profile_name(stashes()[k])].gradient = name(gradients[k], Role::skip);
         }
         log_.take();  // what the letting go freed belongs to the caller
         const Tensors arrived = graph.backward(std::move(gradients));
@@ -240,8 +246,8 @@ private:
     }
 
     /// Takes the gradients that the layers above leave: what is transposed or expanded, a layer may copy; to one that
-    /// shares its storage nothing is added in place; and what got none gets none. Of outputs, then of stashed skips.
-    Tensors from_above(Tensors gradients, std::size_t outputs) {
+    /// shares its storage nothing is added in place; and what got none gets none. Of stashed skips, then of outputs.
+    Tensors from_above(Tensors gradients) {
         if (gradients_ == nullptr) {
             return gradients;
         }
@@ -249,18 +255,19 @@ private:
             const bool fits = left.defined() && gradient.defined() && left.sizes() == gradient.sizes() &&
                               left.scalar_type() == gradient.scalar_type();
             if (fits && log_.block_of(left) == 0) {  // of another log, as on an accelerator: its layout is what counts
-                left = left.clone();
+                left = left.is_view() ? as_part(left.clone()) : left.clone();
             }
             gradient = fits || !left.defined() ? std::move(left) : gradient;
         };
-        Tensors above = std::exchange(gradients_->tensors, {});
-        for (std::size_t k = 0; k < std::min(outputs, above.size()); ++k) {
-            take(gradients[k], std::move(above[k]));
-        }
-        for (std::size_t k = 0; k < stashes().size(); ++k) {
+        const std::size_t first = stashes().size();
+        for (std::size_t k = 0; k < first; ++k) {
             if (auto skip = gradients_->skips.extract(stashes()[k])) {
-                take(gradients[outputs + k], std::move(skip.mapped()));
+                take(gradients[k], std::move(skip.mapped()));
             }
+        }
+        Tensors above = std::exchange(gradients_->tensors, {});
+        for (std::size_t k = 0; k < std::min(gradients.size() - first, above.size()); ++k) {
+            take(gradients[first + k], std::move(above[k]));
         }
         return gradients;
     }
@@ -282,9 +289,8 @@ private:
     void name_input_gradients(const Tensors& arrived, const std::vector<bool>& wants_gradient) {
         const auto gradient = [&](std::size_t k) { return k < arrived.size() ? arrived[k] : at::Tensor(); };
         for (std::size_t k = 0; k < wants_gradient.size(); ++k) {
-            if (wants_gradient[k]) {
-                builder_.tape().input_gradients.push_back(name_gradient(gradient(k), Role::input_gradient));
-            }
+            builder_.tape().input_gradients.push_back(
+                wants_gradient[k] ? name_gradient(gradient(k), Role::input_gradient) : 0);
         }
         std::size_t place = wants_gradient.size();
         for (const auto& [skip, tensor] : before_.skips) {
@@ -324,14 +330,27 @@ LayerTape record_tape(LayerChain& chain, std::size_t index, const Activation& be
 }
 
 namespace {
-/// The gradients of the model's outputs as a gathered loss leaves them: contiguous, whatever the outputs are.
-Activation gathered_gradients(LayerChain& chain, const Activation& before) {
-    const at::NoGradGuard no_grad;
-    Activation running = fresh_inputs(before);
+/// The model's outputs as a lane has them: leaves without a graph.
+Tensors outputs_of_model(LayerChain& chain, const Activation& before) {
+    TrialGraph graph;  // its inputs are no leaves, so the layer may change them in place
+    Activation running = graph.open(fresh_inputs(before));
     chain.forward(chain.size() - 1, running);
-    Activation gradients;
-    for (const at::Tensor& output : running.tensors) {
-        gradients.tensors.push_back(at::zeros(output.sizes(), output.options()));
+    return as_leaves(running.tensors);
+}
+
+/// A gathered loss works on contiguous outputs, whatever those of a micro-batch are, and a micro-batch's gradients are
+/// parts of what it leaves.
+Tensors gathered(const Tensors& outputs) {
+    const at::NoGradGuard no_grad;
+    Tensors whole;
+    for (const at::Tensor& output : outputs) {
+        whole.push_back(output.clone(at::MemoryFormat::Contiguous).set_requires_grad(output.requires_grad()));
+    }
+    return whole;
+}
+Tensors as_parts(Tensors gradients) {
+    for (at::Tensor& gradient : gradients) {
+        gradient = gradient.defined() ? as_part(gradient) : gradient;
     }
     return gradients;
 }
@@ -340,16 +359,11 @@ bool has_layout(const at::Tensor& tensor) {
     return tensor.defined() && !tensor.is_sparse() && tensor.has_storage();
 }
 
-bool share_storage(const at::Tensor& one, const at::Tensor& other) {
-    return has_layout(one) && has_layout(other) && one.is_alias_of(other);
-}
-
 /// Whether the layers below can tell the gradients from those of a loss of the micro-batch alone.
-bool differ(const Activation& gathered, const Activation& alone, const Tensors& held) {
-    const auto differs = [&](const at::Tensor& one, const at::Tensor& other) {
-        const bool is_held =
-            std::any_of(held.begin(), held.end(), [&](const at::Tensor& each) { return share_storage(each, one); });
-        return is_held || (has_layout(one) && has_layout(other) && one.strides() != other.strides());
+bool differ(const Activation& gathered, const Activation& alone) {
+    const auto differs = [](const at::Tensor& one, const at::Tensor& other) {
+        return has_layout(one) && has_layout(other) &&
+               (one.is_view() != other.is_view() || one.strides() != other.strides());
     };
     for (std::size_t k = 0; k < std::min(gathered.tensors.size(), alone.tensors.size()); ++k) {
         if (differs(gathered.tensors[k], alone.tensors[k])) {
@@ -363,20 +377,60 @@ bool differ(const Activation& gathered, const Activation& alone, const Tensors& 
 }
 }  // namespace
 
-std::vector<LayerTape> record_tapes(LayerChain& chain, const std::vector<Activation>& before) {
+namespace {
+/// Those of the layers from `first` on; the others stay empty.
+std::vector<LayerTape> record_down_to(std::size_t first, LayerChain& chain, const std::vector<Activation>& before,
+                                      const Tensors& target) {
     std::vector<LayerTape> tapes(before.size());
-    Activation alone;
     bool is_gathered = chain.has_loss() && !before.empty();
-    Activation gathered = is_gathered ? gathered_gradients(chain, before.back()) : Activation{};
-    const Tensors held = gathered.tensors;  // by the other micro-batches
-    for (std::size_t layer = before.size(); layer-- > 0;) {
+    Activation alone;
+    Activation of_gathered;
+    if (is_gathered) {
+        const Tensors outputs = outputs_of_model(chain, before.back());
+        alone.tensors = loss_gradients(chain, outputs, target);
+        of_gathered.tensors = as_parts(loss_gradients(chain, gathered(outputs), target));
+    }
+    for (std::size_t layer = before.size(); layer-- > first;) {
         tapes[layer] = record_tape(chain, layer, before[layer], &alone);
         if (is_gathered) {
-            LayerTape tape = record_tape(chain, layer, before[layer], &gathered);
+            LayerTape tape = record_tape(chain, layer, before[layer], &of_gathered);
             if (!tape.empty() && !tapes[layer].empty() && tape != tapes[layer]) {
                 tapes[layer].gathered = {std::move(tape)};
             }
-            is_gathered = differ(gathered, alone, held);
+            is_gathered = differ(of_gathered, alone);
+        }
+    }
+    return tapes;
+}
+
+/// The first layer that a checkpointed partition which trains may be below, or the last one, for the gradients that its
+/// outputs get; chain.size() if no layer trains.
+std::size_t first_behind_a_trained_one(LayerChain& chain) {
+    const auto trains = [&](std::size_t layer) {
+        const NamedTensors parameters = chain.layer(layer).parameters();
+        return std::any_of(parameters.begin(), parameters.end(),
+                           [](const auto& each) { return each.second.requires_grad(); });
+    };
+    std::size_t layer = 0;
+    while (layer < chain.size() && !trains(layer)) {
+        ++layer;
+    }
+    return std::min(layer + 1, layer < chain.size() ? chain.size() - 1 : layer);
+}
+}  // namespace
+
+std::vector<LayerTape> record_tapes(LayerChain& chain, const std::vector<Activation>& before, const Tensors& target) {
+    std::vector<LayerTape> tapes = record_down_to(0, chain, before, target);
+    const std::size_t first = std::min(first_behind_a_trained_one(chain), before.size());
+    if (std::none_of(before.begin() + static_cast<std::ptrdiff_t>(first), before.end(), lacks_a_gradient)) {
+        return tapes;
+    }
+    std::vector<Activation> all = before;
+    std::transform(before.begin(), before.end(), all.begin(), requiring_gradients);
+    std::vector<LayerTape> with_all = record_down_to(first, chain, all, target);
+    for (std::size_t layer = first; layer < tapes.size(); ++layer) {
+        if (!with_all[layer].empty() && !tapes[layer].empty() && with_all[layer] != tapes[layer]) {
+            tapes[layer].all_gradients = {std::move(with_all[layer])};
         }
     }
     return tapes;

@@ -17,7 +17,8 @@ namespace pipescope {
 /// they are, so layouts and shared storages are those of a real backward.
 LayerTape record_tape(LayerChain& chain, std::size_t index, const Activation& before, Activation* gradients = nullptr);
 
-/// Those of all layers, from the last to the first, each with that of a gathered loss where it differs. `before` has
-/// the activation before each.
-std::vector<LayerTape> record_tapes(LayerChain& chain, const std::vector<Activation>& before);
+/// Those of all layers, from the last to the first, each with its variants where they differ. `before` has the
+/// activation before each. `target` is for the chain's loss, whose gradients the last layer's tape starts from.
+std::vector<LayerTape> record_tapes(LayerChain& chain, const std::vector<Activation>& before,
+                                    const Tensors& target = {});
 }  // namespace pipescope

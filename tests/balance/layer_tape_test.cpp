@@ -89,6 +89,41 @@ TEST(LayerTape, KeepsTheListsOfItsTensorsInTheFile) {
     EXPECT_EQ(again.layers[0].statistic_bytes, 8);
 }
 
+TEST(LayerTape, KeepsItsVariantsInTheFile) {
+    Profile profile = parse_profile(
+        R"({"format": "pipescope.profile", "version": 1, "samples": [1], "layers": [{"name": "a",
+            "forward_ns": [1], "backward_ns": [1], "output_bytes": [8]}]})");
+    const auto with_block = [](Bytes bytes) {
+        LayerTape tape = linear_tape();
+        tape.blocks[2].bytes = bytes;
+        return tape;
+    };
+    LayerTape tape = with_block(1);
+    tape.gathered = {with_block(2)};
+    tape.all_gradients = {with_block(3)};
+    tape.all_gradients[0].gathered = {with_block(4)};
+    profile.layers[0].tape = {tape};
+    const LayerTape again = parse_profile(to_json(profile)).layers[0].tape.at(0);
+    EXPECT_EQ(again, tape);
+    const auto bytes = [&](TapeVariant variant) { return variant_of(again, variant).blocks[2].bytes; };
+    EXPECT_EQ(bytes({}), 1);
+    EXPECT_EQ(bytes({.gathered = true}), 2);
+    EXPECT_EQ(bytes({.all_gradients = true}), 3);
+    EXPECT_EQ(bytes({.gathered = true, .all_gradients = true}), 4);
+
+    LayerTape nested = linear_tape();
+    nested.all_gradients = {tape};
+    EXPECT_THAT([&] { check_tape(nested, "tape"); },
+                ThrowsMessage<ProfileError>(AllOf(StartsWith("tape.all_gradients"), HasSubstr("one variant"))));
+}
+
+TEST(LayerTape, FollowsTheSimplerTapeWhereAVariantDoesNotDiffer) {
+    LayerTape tape = linear_tape();
+    EXPECT_EQ(&variant_of(tape, {.gathered = true, .all_gradients = true}), &tape);
+    tape.gathered = {linear_tape()};
+    EXPECT_EQ(&variant_of(tape, {.gathered = true, .all_gradients = true}), &tape.gathered[0]);
+}
+
 TEST(LayerTape, IsReadFromTheFileWithItsDefaults) {
     const Profile profile = parse_profile(
         R"({"format": "pipescope.profile", "version": 1, "samples": [1, 2], "layers": [{"name": "a",

@@ -68,11 +68,53 @@ TEST(MemoryAccuracy, HoldsForASmallConvolutionalNetThatIsRecomputed) {
                             two_lanes("gpipe", Checkpoint::always, {layers / 2, layers - layers / 2}, 4, 8));
 }
 
+/// All pipelines of a random model whose lanes were once further off.
+void expect_within_a_percent(const std::string& kind, std::uint64_t seed) {
+    tracking_allocator::install();
+    const RandomModel model = random_model(kind, seed);
+    const std::vector<PipelineOptions> pipelines = random_pipelines(model, seed);
+    const Profile profile = quick_profile(model.spec, pipelines);
+    for (const PipelineOptions& pipeline : pipelines) {
+        const auto peaks = lane_peaks(model.spec, profile, pipeline);
+        for (const LanePeak& peak : peaks.value_or(std::vector<LanePeak>{})) {
+            EXPECT_TRUE(std::abs(peak.error()) < 0.01 || peak.counted - peak.modelled == kValueOfLoss)
+                << kind << " " << seed << " " << describe(pipeline) << ": counted " << peak.counted << ", modelled "
+                << peak.modelled;
+        }
+    }
+}
+
+// Partitions above a checkpointed one compute gradients of data: it cannot tell which outputs need one.
+TEST(MemoryAccuracy, HoldsForDataThatPassesCheckpointedPartitions) {
+    expect_within_a_percent("tuple", 0);
+    expect_within_a_percent("skip", 103);
+}
+
+// The frozen partition that stashes the data asks for no gradient of it.
+TEST(MemoryAccuracy, HoldsForDataThatSkipsCheckpointedPartitions) {
+    expect_within_a_percent("skip", 104);
+}
+
+// The skip's gradient is a part of a larger one, and comes first, so autograd adds nothing in place.
+TEST(MemoryAccuracy, HoldsForASkipThatIsTheOutputToo) {
+    expect_within_a_percent("skip", 7);
+}
+
+// The last micro-batch lets go of the whole gradient of the gathered output.
+TEST(MemoryAccuracy, HoldsForTheLastPartOfAGatheredGradient) {
+    expect_within_a_percent("skip", 5005);
+    expect_within_a_percent("tuple", 5001);
+}
+
+// The last layer's output is transposed, but the gradient that the loss leaves is not.
+TEST(MemoryAccuracy, HoldsForALossWhoseGradientHasAnotherLayout) {
+    expect_within_a_percent("recurrent", 46);
+}
+
 TEST(MemoryAccuracy, HoldsForRandomModelsOfEveryKind) {
     tracking_allocator::install();
     std::vector<double> errors;
     for (const std::string& kind : random_model_kinds()) {
-        const bool is_off = kind == "skip";  // single lanes: docs/status.md
         for (const std::uint64_t seed : {100, 101}) {
             const RandomModel model = random_model(kind, seed);
             const std::vector<PipelineOptions> pipelines = random_pipelines(model, seed);
@@ -82,7 +124,7 @@ TEST(MemoryAccuracy, HoldsForRandomModelsOfEveryKind) {
                 for (const LanePeak& peak : peaks.value_or(std::vector<LanePeak>{})) {
                     errors.push_back(std::abs(peak.error()));
                     const bool is_value_of_loss = peak.counted - peak.modelled == kValueOfLoss;
-                    EXPECT_TRUE(errors.back() < 0.03 || is_value_of_loss || is_off)
+                    EXPECT_TRUE(errors.back() < 0.03 || is_value_of_loss)
                         << errors.back() << ", " << kind << " " << seed << " " << describe(pipeline);
                 }
             }

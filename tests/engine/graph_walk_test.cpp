@@ -120,6 +120,33 @@ TEST(GraphWalk, FreesWhatTheGraphSaved) {
     EXPECT_THROW(walk({y}, {torch::ones({2})}), c10::Error);
 }
 
+// The walk once held a node's inputs while it added up its outputs, and autograd adds in place only to a gradient that
+// nobody else holds: a sum took a new tensor, unlike in torch's engine.
+TEST(GraphWalk, AddsInPlaceToAGradientThatOnlyTheNodeBeforeHeldToo) {
+    struct Catch : torch::autograd::Function<Catch> {
+        static at::Tensor forward(torch::autograd::AutogradContext*, const at::Tensor& x) { return x.clone(); }
+        static torch::autograd::variable_list backward(torch::autograd::AutogradContext*,
+                                                       torch::autograd::variable_list gradients) {
+            seen() = gradients[0].data_ptr();
+            return {gradients[0] * 2};
+        }
+        static const void*& seen() {
+            static const void* address = nullptr;
+            return address;
+        }
+    };
+    let_walk(typeid(torch::autograd::CppNode<Catch>));
+    const at::Tensor x = torch::ones({4}, torch::requires_grad());
+    const at::Tensor y = Catch::apply(x);
+    const Tensors ends = {y, torch::tanh(y)};
+    Tensors gradients = {torch::ones({4})};
+    gradients.push_back(gradients[0]);  // as an addition leaves them
+    const void* const address = gradients[0].data_ptr();
+    const std::vector<Edge> edges = edges_of(ends);
+    ASSERT_TRUE(walk_backward(edges, gradients));
+    EXPECT_EQ(Catch::seen(), address);
+}
+
 TEST(GraphWalk, BuildsNoGraphOfGradients) {
     const at::Tensor x = torch::ones({2}, torch::requires_grad());
     ASSERT_TRUE(walk({x * x}, {torch::ones({2})}));

@@ -346,6 +346,48 @@ TEST(MemoryModel, NeverHoldsAnInputThatWentBesideWhatTheTaskLeaves) {
     EXPECT_EQ(simulate(profile, options).lanes[1].peak_bytes, 10 + 100);
 }
 
+/// {linear(x), x}, then a layer that joins the two: outputs of 10, 100 and 5. Only what depends on parameters needs a
+/// gradient.
+Profile passed_data() {
+    using Role = TapeBlock::Role;
+    Profile profile = profile_of({linear(1), linear(0, 5)});
+    LayerTape half;
+    half.blocks = {{Role::passed, 100}, {Role::output, 10}, {Role::output_gradient, 10}};
+    half.forward = half.recompute = half.checkpointed_forward = {2};
+    half.outputs = {2, 1};
+    half.output_gradients = {3, 0};
+    LayerTape join;
+    join.blocks = {{Role::input, 10},
+                   {Role::input, 100},
+                   {Role::output, 5},
+                   {Role::output_gradient, 5},
+                   {Role::input_gradient, 10}};
+    join.forward = join.recompute = join.checkpointed_forward = {3};
+    join.backward = {5};
+    join.input_gradients = {5, 0};
+    LayerTape all = join;
+    all.blocks.push_back({Role::input_gradient, 100});
+    all.backward = {5, 6};
+    all.input_gradients = {5, 6};
+    join.all_gradients = {all};
+    profile.layers[0].tape = {half};
+    profile.layers[1].tape = {join};
+    return profile;
+}
+
+TEST(MemoryModel, CountsGradientsOfDataBehindACheckpointedPartition) {
+    const auto gradients_on_their_way = [](Checkpoint checkpoint, const Profile& profile) {
+        PipelineOptions options = two_lanes(2, checkpoint);
+        options.devices = {"cpu", "cpu"};
+        return simulate(profile, options).lanes[0].peak.at("copy");
+    };
+    Profile profile = passed_data();
+    EXPECT_EQ(gradients_on_their_way(Checkpoint::never, profile), 20) << "of two micro-batches";
+    EXPECT_EQ(gradients_on_their_way(Checkpoint::always, profile), 2 * (10 + 100));
+    profile.layers[0].gradient_bytes = 0;
+    EXPECT_EQ(gradients_on_their_way(Checkpoint::always, profile), 20) << "a frozen partition's outputs need none";
+}
+
 TEST(MemoryModel, PilesUpOutputsBehindASlowLink) {
     PipelineOptions options = two_lanes(4, Checkpoint::never);
     options.link.latency_ns = 1'000'000;

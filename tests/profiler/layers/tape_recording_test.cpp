@@ -1,6 +1,7 @@
 #include "profiler/layers/tape_recording.h"
 
 #include "balance/profile.h"
+#include "engine/skippable.h"
 #include "models/zoo.h"
 #include "profiler/layers/layer_trial.h"
 #include "profiler/memory/tracking_allocator.h"
@@ -144,29 +145,104 @@ TEST_F(TapeRecordingTest, AViewPassesItsStorageThroughBothWays) {
     EXPECT_TRUE(tape.forward.empty());
 }
 
-// Other micro-batches hold the storage of a gathered gradient, so a backward does not free it.
-TEST_F(TapeRecordingTest, RecordsTheBackwardOfAGatheredLossWhereItDiffers) {
-    const auto functional = [](std::function<at::Tensor(at::Tensor)> apply) {
-        return LayerSpec{"layer", [apply] { return module_layer(torch::nn::AnyModule(torch::nn::Functional(apply))); }};
-    };
+LayerSpec layer_of(SkipNames names, SkipForward forward, std::shared_ptr<torch::nn::Module> module = nullptr) {
+    return {"layer", [=] { return skippable_layer(module, names, forward); }};
+}
+LayerSpec function(std::function<Tensors(const Tensors&)> apply) {
+    return layer_of({}, [apply](const Tensors& in, SkipContext&) { return apply(in); });
+}
+
+/// Tapes of layers that are recorded from this input.
+std::vector<LayerTape> tapes_of(std::vector<LayerSpec> layers, const Activation& start,
+                                std::function<at::Tensor(const Tensors&)> loss = {}) {
     ModelSpec model;
-    model.layers = {functional([](at::Tensor x) { return torch::tanh(x); }),
-                    functional([](at::Tensor x) { return x + torch::tanh(x); })};
-    model.loss = [](const Tensors& output, const Tensors&) { return (output[0] * output[0]).sum(); };
+    model.layers = std::move(layers);
+    if (loss) {
+        model.loss = [loss](const Tensors& outputs, const Tensors&) { return loss(outputs); };
+    }
     LayerChain chain(model, 0);
-    const Activation at{{torch::randn({10, 10}).requires_grad_()}, {}};
-    record_tapes(chain, {at, at});  // what torch allocates once in a process is none of the layer's
-    const std::vector<LayerTape> tapes = record_tapes(chain, {at, at});
-    ASSERT_EQ(tapes.size(), 2U);
-    ASSERT_EQ(tapes[1].gathered.size(), 1U);
-    EXPECT_EQ(roles(tapes[1]), roles(tapes[1].gathered[0]));
-    const auto frees_output_gradient = [](const LayerTape& tape) {
-        return std::find(tape.backward.begin(), tape.backward.end(), -output_gradients_of(tape).at(0)) !=
-               tape.backward.end();
-    };
-    EXPECT_TRUE(frees_output_gradient(tapes[1]));
-    EXPECT_FALSE(frees_output_gradient(tapes[1].gathered[0]));
+    std::vector<Activation> before;
+    Activation running = start;
+    for (std::size_t layer = 0; layer < chain.size(); ++layer) {
+        before.push_back(running);
+        chain.forward(layer, running);
+        running = as_leaves(running);
+    }
+    record_tapes(chain, before);  // what torch allocates once in a process is none of the layer's
+    return record_tapes(chain, before);
+}
+
+at::Tensor leaf(at::IntArrayRef sizes) {
+    return torch::randn(sizes).requires_grad_();
+}
+
+/// Whether a layer of one input and output hands its output's gradient down, changed in place or not at all.
+bool passes_gradient(const LayerTape& tape) {
+    return input_gradients_of(tape).at(0) == output_gradients_of(tape).at(0);
+}
+
+// The gradient of a gathered mini-batch is held by all its parts, so autograd does not add to one in place. A part that
+// nothing needs any more goes then, for it may be the last.
+TEST_F(TapeRecordingTest, RecordsTheBackwardOfAGatheredLossWhereItDiffers) {
+    const auto tapes = tapes_of({function([](const Tensors& in) { return Tensors{torch::tanh(in[0])}; }),
+                                 function([](const Tensors& in) { return Tensors{in[0] + torch::tanh(in[0])}; })},
+                                {{leaf({10, 10})}, {}}, [](const Tensors& out) { return (out[0] * out[0]).sum(); });
+    ASSERT_EQ(tapes.at(1).gathered.size(), 1U);
+    const LayerTape& gathered = tapes[1].gathered[0];
+    EXPECT_TRUE(passes_gradient(tapes[1]));
+    EXPECT_FALSE(passes_gradient(gathered));
+    EXPECT_EQ(std::count(gathered.backward.begin(), gathered.backward.end(), -output_gradients_of(gathered).at(0)), 1);
     EXPECT_TRUE(tapes[0].gathered.empty()) << "its gradient is the layer above's own";
+}
+
+// The stashed tensor is the output too. Its gradient from the pop, a part of a larger one, comes first, so the sum of
+// both takes a new tensor. The recording once gave the output's gradient first, to which autograd adds in place.
+TEST_F(TapeRecordingTest, AddsTheGradientOfAnOutputToThatOfTheSkip) {
+    const auto tapes = tapes_of({layer_of({.stash = {{"", "x"}}},
+                                          [](const Tensors& in, SkipContext& skips) {
+                                              skips.stash("x", in[0]);
+                                              return in;
+                                          }),
+                                 function([](const Tensors& in) { return Tensors{torch::tanh(in[0])}; }),
+                                 layer_of({.pop = {{"", "x"}}},
+                                          [](const Tensors& in, SkipContext& skips) {
+                                              return Tensors{torch::cat({in[0], skips.pop("x")}, 1)};
+                                          })},
+                                {{leaf({4, 8})}, {}});
+    const std::int32_t sum = input_gradients_of(tapes.at(0)).at(0);
+    ASSERT_NE(sum, 0);
+    EXPECT_EQ(tapes[0].blocks.at(static_cast<std::size_t>(sum) - 1).role, Role::input_gradient);
+}
+
+// A mean square error leaves a contiguous gradient, whatever the layout of the output.
+TEST_F(TapeRecordingTest, TakesTheGradientsThatTheLossLeaves) {
+    const auto transpose = function([](const Tensors& in) { return Tensors{torch::tanh(in[0]).t(), in[0] * 2}; });
+    const auto tapes = tapes_of({transpose}, {{leaf({4, 8})}, {}}, [](const Tensors& out) {
+        return torch::mse_loss(out[0], torch::zeros({8, 4}));
+    });
+    const std::vector<std::int32_t> gradients = output_gradients_of(tapes.at(0));
+    ASSERT_EQ(gradients.size(), 2U);
+    EXPECT_NE(gradients[0], 0);
+    EXPECT_EQ(gradients[1], 0) << "the loss does not use it";
+}
+
+TEST_F(TapeRecordingTest, RecordsTheBackwardBehindACheckpointedPartition) {
+    const torch::nn::Linear linear(8, 8);
+    const auto half = layer_of(
+        {},
+        [linear](const Tensors& in, SkipContext&) mutable {
+            return Tensors{linear(in[0]), in[0]};
+        },
+        linear.ptr());
+    const auto join = function([](const Tensors& in) { return Tensors{in[0] * in[1]}; });
+    const auto tapes = tapes_of({half, join, function([](const Tensors& in) { return Tensors{torch::tanh(in[0])}; })},
+                                {{torch::randn({4, 8})}, {}});
+    EXPECT_TRUE(tapes.at(0).all_gradients.empty()) << "nothing is below it";
+    const LayerTape& alone = tapes.at(1);
+    EXPECT_EQ(input_gradients_of(alone).at(1), 0) << "of data";
+    ASSERT_EQ(alone.all_gradients.size(), 1U);
+    EXPECT_NE(input_gradients_of(alone.all_gradients[0]).at(1), 0);
+    EXPECT_TRUE(tapes.at(2).all_gradients.empty()) << "it takes no data";
 }
 
 // A layer that keeps its results until the next forward frees nothing: no tape can be replayed.
