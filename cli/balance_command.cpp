@@ -43,8 +43,11 @@ ExitCode balance_command(const BalanceFlags& flags) {
     const bool extrapolated =
         sizes.back() < pipeline.profile.samples.front() || sizes.front() > pipeline.profile.samples.back();
     const FoundBalance found = find_balance(pipeline.profile, pipeline.options, flags.partitions, algorithm);
+    PipelineOptions chosen = pipeline.options;
+    chosen.balance = found.balance;
+    const Simulation simulation = simulate(pipeline.profile, chosen, {.noise = true, .memory = false});
     if (flags.json) {
-        auto object = balance_json(found);
+        auto object = balance_json(found, simulation);
         object["micro_batches"] = sizes.size();
         object["dtype"] = pipeline.profile.dtype;
         object["optimizer"] = pipeline.options.optimizer;
@@ -53,7 +56,7 @@ ExitCode balance_command(const BalanceFlags& flags) {
         object["assumed"] = assumptions_json(pipeline.assumptions);
         std::cout << dump(object);
     } else {
-        std::cout << balance_text(found) << "\n"
+        std::cout << balance_text(found, simulation) << "\n"
                   << basis_text(pipeline.profile.dtype, pipeline.options)
                   << (extrapolated ? extrapolation_text(pipeline.options) : "") << fewer_micro_batches(options)
                   << assumptions_text(pipeline.assumptions);

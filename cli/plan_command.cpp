@@ -154,6 +154,7 @@ PlanRequest request_of(const PlanFlags& flags, std::vector<std::string>& unused_
     if (flags.most < 1) {
         throw UsageError(fmt::format("--most is {}; a table has at least 1 row; write it as 10", flags.most));
     }
+    request.most_with_noise = std::max(request.most_with_noise, static_cast<std::size_t>(flags.most));
     return request;
 }
 
@@ -238,7 +239,8 @@ void add_plan_command(Program& program) {
         "  pipescope plan p.json -n 1..8 -m 1..64 --batch 64 --memory-limit 16GiB\n"
         "  pipescope plan p.json --batch 64 --device-types A100,H100 --price-per-lane-hour A100=1.5,H100=3\n"
         "Every combination of partitions, micro-batches, schedule and checkpoint mode is simulated with its best\n"
-        "balance. The fastest that keeps --memory-limit is best; of equally fast ones, the one with the fewest lanes.\n"
+        "balance. The fastest that keeps --memory-limit is best; of equally fast ones (0.05 %), the one with the\n"
+        "fewest lanes.\n"
         "Exit code 3: none keeps the limit. The candidates are printed all the same.");
     command->add_option("PROFILE", flags->profile, "Profile file, as 'pipescope profile' writes it")->required();
     add_choices(*command, *flags);

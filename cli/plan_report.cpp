@@ -29,17 +29,18 @@ std::string lanes_text(const PlanCandidate& candidate) {
 
 std::vector<std::string> row_of(std::size_t rank, const PlanCandidate& candidate) {
     const Simulation& simulation = candidate.simulation;
+    const StepFigures figures = expected_figures(simulation);
     return {std::to_string(rank),
             lanes_text(candidate),
             short_balance(simulation.options.balance),
             std::to_string(simulation.micro_batches),
             simulation.options.schedule,
             to_string(simulation.options.checkpoint),
-            format_duration(simulation.step_time),
-            fmt::format("{:.2f}", simulation.samples_per_second),
-            format_percent(simulation.bubble_fraction),
+            format_duration(figures.step),
+            fmt::format("{:.2f}", figures.samples_per_second),
+            format_percent(figures.bubble),
             format_bytes(highest_peak(simulation)),
-            fmt::format("{:.4g}", candidate.cost),
+            fmt::format("{:.4g}", expected_cost(candidate)),
             notes_of(candidate)};
 }
 
@@ -65,7 +66,9 @@ double mean_busy(const Simulation& simulation) {
 /// slower candidate has more work or a larger bubble.
 std::string cause(const Simulation& best, const Simulation& next) {
     const double work = mean_busy(best) > 0 ? mean_busy(next) / mean_busy(best) : 1;
-    const double points = (next.bubble_fraction - best.bubble_fraction) * 100;
+    const bool with_noise = best.bubble_mean && next.bubble_mean;
+    const double points = with_noise ? (*next.bubble_mean - *best.bubble_mean) * 100
+                                     : (next.bubble_fraction - best.bubble_fraction) * 100;
     std::string text;
     if (work > 1.0005) {
         text = fmt::format("its lanes work {:.1f} % longer", (work - 1) * 100);
@@ -86,8 +89,8 @@ std::string quicker_over_the_limit(const Plan& plan) {
     const Simulation& best = plan.candidates[*plan.best].simulation;
     const PlanCandidate* quicker = nullptr;
     for (const PlanCandidate& each : plan.candidates) {
-        if (!each.simulation.feasible && each.simulation.samples_per_second > best.samples_per_second &&
-            (quicker == nullptr || each.simulation.samples_per_second > quicker->simulation.samples_per_second)) {
+        if (!each.simulation.feasible && relative_throughput(each.simulation, best) > 1 + kPlanTie &&
+            (quicker == nullptr || relative_throughput(each.simulation, quicker->simulation) > 1)) {
             quicker = &each;
         }
     }
@@ -104,35 +107,53 @@ std::string quicker_over_the_limit(const Plan& plan) {
     }
     return fmt::format(
         "{} would train {:.1f} % more samples per second, but needs {} on one lane, above the limit of {}\n",
-        name_of(*quicker), (over.samples_per_second / best.samples_per_second - 1) * 100,
-        format_bytes(over.lanes[fullest].peak_bytes), format_bytes(limits[fullest]));
+        name_of(*quicker), (relative_throughput(over, best) - 1) * 100, format_bytes(over.lanes[fullest].peak_bytes),
+        format_bytes(limits[fullest]));
 }
 }  // namespace
 
-// Criteria in the order of the ranking: cost if that is the goal, throughput, lanes, memory.
+namespace {
+std::string slower_text(const PlanCandidate& best, const PlanCandidate& next) {
+    const double less = 1 - relative_throughput(next.simulation, best.simulation);
+    return fmt::format("the next ({}) trains {:.2f} % fewer samples per second{}", name_of(next), less * 100,
+                       cause(best.simulation, next.simulation));
+}
+}  // namespace
+
+// Criteria in the order of the ranking: cost if that is the goal, throughput, lanes, cost, memory.
 std::string why_next_loses(const Plan& plan) {
-    if (plan.candidates.size() < 2 || !plan.candidates[1].simulation.feasible) {
+    if (plan.candidates.size() < 2) {
+        return "it is the only candidate";
+    }
+    const PlanCandidate& best_candidate = plan.candidates[0];
+    const PlanCandidate& next_candidate = plan.candidates[1];
+    const Simulation& best = best_candidate.simulation;
+    const Simulation& next = next_candidate.simulation;
+    if (!next.feasible) {
         return "no other candidate keeps the limits";
     }
-    const Simulation& best = plan.candidates[0].simulation;
-    const Simulation& next = plan.candidates[1].simulation;
-    if (plan.goal == PlanGoal::cost && plan.candidates[1].cost > plan.candidates[0].cost) {
-        return fmt::format("the next ({}) costs {:.2f} % more a sample", name_of(plan.candidates[1]),
-                           (plan.candidates[1].cost / plan.candidates[0].cost - 1) * 100);
+    const double dearer = relative_cost(next_candidate, best_candidate) - 1;
+    if (plan.goal == PlanGoal::cost && dearer > kPlanTie) {
+        return fmt::format("the next ({}) costs {:.2f} % more a sample", name_of(next_candidate), dearer * 100);
     }
-    if (next.samples_per_second < best.samples_per_second) {
-        return fmt::format("the next ({}) trains {:.2f} % fewer samples per second{}", name_of(plan.candidates[1]),
-                           (1 - next.samples_per_second / best.samples_per_second) * 100, cause(best, next));
+    if (relative_throughput(best, next) > 1 + kPlanTie) {
+        return slower_text(best_candidate, next_candidate);
     }
     if (num_devices(next) > num_devices(best)) {
         return fmt::format("the next is as fast, on {} instead of {}", counted(num_devices(next), "lane", "lanes"),
                            num_devices(best));
     }
+    if (dearer > kPlanTie) {
+        return fmt::format("the next ({}) is as fast, and costs {:.2f} % more a sample", name_of(next_candidate),
+                           dearer * 100);
+    }
     if (highest_peak(next) > highest_peak(best)) {
         return fmt::format("the next is as fast on as many lanes, and needs {} per lane instead of {}",
                            format_bytes(highest_peak(next)), format_bytes(highest_peak(best)));
     }
-    return "the next is as good in throughput, lanes and memory";
+    const bool equal = num_devices(next) == num_devices(best) && highest_peak(next) == highest_peak(best);
+    return equal ? "the next is as good in throughput, lanes and memory"
+                 : fmt::format("the next ({}) is worse by less than 0.05 %", name_of(next_candidate));
 }
 
 namespace {
@@ -205,6 +226,12 @@ std::string notes_text(const Plan& plan, const PlanTableOptions& options) {
         return text;
     }
     const Simulation& first = plan.candidates.front().simulation;
+    if (first.step_mean) {
+        text +=
+            "step time, samples/s, bubble and cost: means of noisy steps, as the profile's layers vary; lower ranks "
+            "and "
+            "pareto are found without noise\n";
+    }
     if (first.estimated) {
         text += "estimated: the profile's times were not measured\n";
     }

@@ -78,11 +78,25 @@ std::string dump(const Json& object) {
     return object.dump(2) + "\n";
 }
 
-Json balance_json(const FoundBalance& found) {
-    Json object{
-        {"balance", found.balance.layers_per_partition()}, {"step_ns", found.step_ns},
-        {"lower_bound_ns", found.lower_bound_ns},          {"optimal", found.optimal},
-        {"algorithm", to_string(found.algorithm)},         {"ranked_by_simulation", found.ranked_by_simulation}};
+namespace {
+/// Adds the keys of the expected step, if the profile knows its noise.
+void add_expected_step(Json& object, const Simulation& simulation) {
+    if (simulation.step_mean) {
+        object["step_mean_ns"] = simulation.step_mean->count();
+    }
+    if (simulation.bubble_mean) {
+        object["bubble_mean"] = *simulation.bubble_mean;
+    }
+}
+}  // namespace
+
+Json balance_json(const FoundBalance& found, const Simulation& simulation) {
+    Json object{{"balance", found.balance.layers_per_partition()}, {"step_ns", found.step_ns}};
+    add_expected_step(object, simulation);
+    object["lower_bound_ns"] = found.lower_bound_ns;
+    object["optimal"] = found.optimal;
+    object["algorithm"] = to_string(found.algorithm);
+    object["ranked_by_simulation"] = found.ranked_by_simulation;
     if (found.algorithm == BalanceAlgorithm::block) {
         object["repaired"] = found.repaired;
     }
@@ -99,11 +113,19 @@ Json balance_json(const FoundBalance& found) {
     return object;
 }
 
-std::string balance_text(const FoundBalance& found) {
-    std::string text = fmt::format(
-        "balance {}\n\nstep time {} ({})\n", to_string(found.balance), format_duration(Nanoseconds{found.step_ns}),
-        found.optimal ? "no balance is faster"
-                      : "no balance is faster than " + format_duration(Nanoseconds{found.lower_bound_ns}));
+std::string balance_text(const FoundBalance& found, const Simulation& simulation) {
+    const std::string proof = found.optimal
+                                  ? "no balance is faster"
+                                  : "no balance is faster than " + format_duration(Nanoseconds{found.lower_bound_ns});
+    const StepFigures figures = expected_figures(simulation);
+    std::string text = fmt::format("balance {}\n\nstep time {}, bubble {}", to_string(found.balance),
+                                   format_duration(figures.step), format_percent(figures.bubble));
+    text += simulation.step_mean
+                ? fmt::format(
+                      "\nmeans of noisy steps, as the profile's layers vary; without noise a step would take {} "
+                      "({})\n",
+                      format_duration(Nanoseconds{found.step_ns}), proof)
+                : fmt::format(" ({})\n", proof);
     if (found.ranked_by_simulation) {
         text +=
             "ranked by simulation: lanes share cores, a device, links or the launching process, which the exact "
@@ -140,12 +162,7 @@ Json simulation_json(const Simulation& simulation) {
     if (simulation.step_band) {
         object["step_band_ns"] = {simulation.step_band->first.count(), simulation.step_band->second.count()};
     }
-    if (simulation.step_mean) {
-        object["step_mean_ns"] = simulation.step_mean->count();
-    }
-    if (simulation.bubble_mean) {
-        object["bubble_mean"] = *simulation.bubble_mean;
-    }
+    add_expected_step(object, simulation);
     object["balance"] = options.balance.layers_per_partition();
     object["chunks"] = options.chunks;
     object["micro_batches"] = simulation.micro_batches;
@@ -221,12 +238,10 @@ std::string simulation_text(const Simulation& simulation) {
                             counted(replica_batch(options), "sample", "samples"));
     }
     TextTable figures({{"step time"}, {"bubble"}, {"utilization"}, {"speedup"}, {"samples/s"}});
-    const Nanoseconds step = expected_step(simulation);
-    const double bubble = simulation.bubble_mean.value_or(simulation.bubble_fraction);
-    const double quicker = step.count() > 0 ? 1 + error_of(simulation.step_time, step) : 1;
-    figures.add_row({format_duration(step), format_percent(bubble), format_percent(1 - bubble),
-                     fmt::format("{:.2f}", simulation.speedup * quicker),
-                     fmt::format("{:.2f}", simulation.samples_per_second * quicker)});
+    const StepFigures expected = expected_figures(simulation);
+    figures.add_row({format_duration(expected.step), format_percent(expected.bubble),
+                     format_percent(expected.utilization), fmt::format("{:.2f}", expected.speedup),
+                     fmt::format("{:.2f}", expected.samples_per_second)});
     text += figures.str() + "\n";
     if (simulation.step_band && simulation.step_mean) {
         text += fmt::format(

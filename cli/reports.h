@@ -15,8 +15,9 @@
 namespace pipescope {
 // Output of the commands: an object with the documented keys (docs/cli.md), and human-readable text. Pure functions.
 
-nlohmann::ordered_json balance_json(const FoundBalance& found);
-std::string balance_text(const FoundBalance& found);
+/// `simulation` is that of the balance found, with noise.
+nlohmann::ordered_json balance_json(const FoundBalance& found, const Simulation& simulation);
+std::string balance_text(const FoundBalance& found, const Simulation& simulation);
 /// A note if more micro-batches were requested than there are samples, since a mini-batch is cut into micro-batches of
 /// at least one sample. Otherwise empty.
 std::string fewer_micro_batches(std::int64_t asked, std::int64_t samples);

@@ -8,6 +8,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
+
 namespace pipescope {
 namespace {
 /// Remarks beyond the figures: an asynchronous update, and a peak above the limit.
@@ -49,9 +51,10 @@ std::string schedules_text(const ScheduleComparison& comparison) {
                      {"", Align::left}});
     for (const ComparedSchedule& compared : comparison.schedules) {
         const Simulation& each = compared.simulation;
-        table.add_row({compared.name, format_duration(each.step_time), format_percent(each.bubble_fraction),
-                       format_percent(each.utilization), fmt::format("{:.2f}", each.speedup),
-                       fmt::format("{:.2f}", each.samples_per_second), format_bytes(highest_peak(each)),
+        const StepFigures figures = expected_figures(each);
+        table.add_row({compared.name, format_duration(figures.step), format_percent(figures.bubble),
+                       format_percent(figures.utilization), fmt::format("{:.2f}", figures.speedup),
+                       fmt::format("{:.2f}", figures.samples_per_second), format_bytes(highest_peak(each)),
                        format_bytes(compared.communicated_bytes), remarks(compared)});
     }
     std::string text;
@@ -60,6 +63,10 @@ std::string schedules_text(const ScheduleComparison& comparison) {
         text = basis_text(first.dtype, first.options) + "\n";
     }
     text += table.str();
+    if (std::any_of(comparison.schedules.begin(), comparison.schedules.end(),
+                    [](const ComparedSchedule& each) { return each.simulation.step_mean.has_value(); })) {
+        text += "\nmeans of noisy steps, as the profile's layers vary\n";
+    }
     if (!comparison.schedules.empty() && comparison.schedules.front().simulation.extrapolated) {
         text += extrapolation_text(comparison.schedules.front().simulation.options);
     }

@@ -15,7 +15,7 @@ namespace pipescope {
 /// A balance and what it gives; what `pipescope balance --json` prints.
 struct FoundBalance {
     Balance balance{{1}};
-    std::int64_t step_ns = 0;         ///< simulated, means only
+    std::int64_t step_ns = 0;         ///< simulated, without noise
     std::int64_t lower_bound_ns = 0;  ///< no balance of so many partitions steps faster, within the memory limit
     bool optimal = false;             ///< step_ns is proven to be the shortest
     BalanceAlgorithm algorithm = BalanceAlgorithm::optimal;

@@ -1,6 +1,7 @@
 #include "simulator/plan_ranking.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <limits>
 #include <set>
@@ -29,13 +30,43 @@ Bytes largest_shortfall(const Simulation& simulation) {
 }
 
 namespace {
-/// Better first: feasible, quick or cheap, few lanes, little memory.
-auto rank(const PlanCandidate& candidate, PlanGoal goal) {
-    const Simulation& simulation = candidate.simulation;
-    const double slowness = -simulation.samples_per_second;
-    const bool by_cost = goal == PlanGoal::cost;
-    return std::tuple(!simulation.feasible, by_cost ? candidate.cost : slowness, by_cost ? slowness : 0,
-                      num_devices(simulation), highest_peak(simulation), candidate.cost);
+/// What a candidate is ranked by, the most important first; less is better.
+using Criterion = double (*)(const PlanCandidate&);
+double infeasible(const PlanCandidate& candidate) {
+    return candidate.simulation.feasible ? 0 : 1;
+}
+double time_per_sample(const PlanCandidate& candidate) {
+    const double samples = expected_figures(candidate.simulation).samples_per_second;
+    return samples > 0 ? 1 / samples : std::numeric_limits<double>::max();
+}
+double devices(const PlanCandidate& candidate) {
+    return static_cast<double>(num_devices(candidate.simulation));
+}
+double memory(const PlanCandidate& candidate) {
+    return static_cast<double>(highest_peak(candidate.simulation));
+}
+constexpr std::array<Criterion, 5> kBySpeed{infeasible, time_per_sample, devices, expected_cost, memory};
+constexpr std::array<Criterion, 5> kByCost{infeasible, expected_cost, time_per_sample, devices, memory};
+
+/// Sorts by the first criterion, and candidates that tie in it by the next ones. A tie is one with the best of a group,
+/// not with a neighbour, so that small differences do not add up.
+void rank_by(std::span<const Criterion> criteria, std::span<PlanCandidate> candidates) {
+    if (criteria.empty() || candidates.size() < 2) {
+        return;
+    }
+    const Criterion criterion = criteria.front();
+    std::stable_sort(candidates.begin(), candidates.end(), [criterion](const PlanCandidate& a, const PlanCandidate& b) {
+        return criterion(a) < criterion(b);
+    });
+    for (std::size_t first = 0; first < candidates.size();) {
+        const double most = criterion(candidates[first]) * (1 + kPlanTie);
+        std::size_t end = first + 1;
+        while (end < candidates.size() && criterion(candidates[end]) <= most) {
+            ++end;
+        }
+        rank_by(criteria.subspan(1), candidates.subspan(first, end - first));
+        first = end;
+    }
 }
 
 /// All that a person would choose by.
@@ -61,6 +92,12 @@ struct Merits {
                std::tie(slowness, lanes, bytes, cost) != std::tie(other.slowness, other.lanes, other.bytes, other.cost);
     }
 };
+}  // namespace
+
+void drop_equal_candidates(std::vector<PlanCandidate>& candidates) {
+    std::set<decltype(outcome(candidates.front()))> seen;
+    std::erase_if(candidates, [&](const PlanCandidate& each) { return !seen.insert(outcome(each)).second; });
+}
 
 void mark_pareto(std::vector<PlanCandidate>& candidates) {
     std::vector<Merits> feasible;
@@ -77,16 +114,20 @@ void mark_pareto(std::vector<PlanCandidate>& candidates) {
                                                    [&](const Merits& other) { return other.beats(feasible[k]); });
     }
 }
-}  // namespace
 
-void drop_equal_candidates(std::vector<PlanCandidate>& candidates) {
-    std::set<decltype(outcome(candidates.front()))> seen;
-    std::erase_if(candidates, [&](const PlanCandidate& each) { return !seen.insert(outcome(each)).second; });
+void rank_candidates(std::span<PlanCandidate> candidates, PlanGoal goal) {
+    rank_by(goal == PlanGoal::cost ? kByCost : kBySpeed, candidates);
 }
 
-void rank_candidates(std::vector<PlanCandidate>& candidates, PlanGoal goal) {
-    mark_pareto(candidates);
-    std::stable_sort(candidates.begin(), candidates.end(),
-                     [goal](const PlanCandidate& a, const PlanCandidate& b) { return rank(a, goal) < rank(b, goal); });
+double expected_cost(const PlanCandidate& candidate) {
+    const double samples = expected_figures(candidate.simulation).samples_per_second;
+    return samples > 0 ? candidate.cost * candidate.simulation.samples_per_second / samples : candidate.cost;
+}
+
+double relative_cost(const PlanCandidate& one, const PlanCandidate& other) {
+    const bool with_noise = one.simulation.step_mean && other.simulation.step_mean;
+    const double of_one = with_noise ? expected_cost(one) : one.cost;
+    const double of_other = with_noise ? expected_cost(other) : other.cost;
+    return of_other > 0 ? of_one / of_other : 1;
 }
 }  // namespace pipescope

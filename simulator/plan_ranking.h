@@ -2,11 +2,15 @@
 
 #include "simulator/planner.h"
 
+#include <span>
 #include <vector>
 
 namespace pipescope {
 /// Drops those that came out as an earlier one did, in whatever schedule or checkpoint mode.
 void drop_equal_candidates(std::vector<PlanCandidate>& candidates);
-/// Marks the Pareto front, and puts the candidates in the order of Plan::candidates. Equal ones keep theirs.
-void rank_candidates(std::vector<PlanCandidate>& candidates, PlanGoal goal);
+/// Marks the Pareto front, by the steps without noise.
+void mark_pareto(std::vector<PlanCandidate>& candidates);
+/// Puts candidates in the order of Plan::candidates, by their expected steps. Equal ones keep their order.
+/// Precondition: all of them know their noise, or none does.
+void rank_candidates(std::span<PlanCandidate> candidates, PlanGoal goal);
 }  // namespace pipescope

@@ -12,9 +12,11 @@
 #include <cmath>
 #include <condition_variable>
 #include <exception>
+#include <future>
 #include <limits>
 #include <mutex>
 #include <set>
+#include <span>
 #include <thread>
 
 namespace pipescope {
@@ -606,6 +608,46 @@ std::vector<std::int64_t> sizes_with(const Profile& profile, const Simulation& s
     sizes.insert(wanted.begin(), wanted.end());
     return {sizes.begin(), sizes.end()};
 }
+/// The candidates that get noise: the best, and as many of the front that rank lower.
+std::vector<PlanCandidate*> candidates_with_noise(Plan& plan, std::size_t most) {
+    std::vector<PlanCandidate*> some;
+    std::size_t lower = 0;
+    for (std::size_t rank = 0; rank < plan.candidates.size(); ++rank) {
+        PlanCandidate& each = plan.candidates[rank];
+        const bool is_lower = rank >= most;
+        if (is_lower && (!each.pareto || lower == most)) {
+            continue;
+        }
+        some.push_back(&each);
+        lower += is_lower ? 1 : 0;
+    }
+    return some;
+}
+
+void rank_by_expected_step(Plan& plan, const std::vector<Variant>& variants, const PlanRequest& request) {
+    const std::vector<PlanCandidate*> some = candidates_with_noise(plan, request.most_with_noise);
+    std::atomic<std::size_t> next = 0;
+    const auto work = [&] {
+        for (std::size_t k = next++; k < some.size(); k = next++) {
+            const Variant& variant = *std::find_if(variants.begin(), variants.end(), [&](const Variant& each) {
+                return each.device_type == some[k]->device_type;
+            });
+            add_noise(variant.profile, some[k]->simulation);
+        }
+    };
+    const auto cores = static_cast<std::size_t>(std::max(1U, std::thread::hardware_concurrency()));
+    const std::size_t threads = request.threads > 0 ? static_cast<std::size_t>(request.threads) : cores;
+    std::vector<std::future<void>> others;
+    for (std::size_t k = 1; k < std::min(threads, some.size()); ++k) {
+        others.push_back(std::async(std::launch::async, work));
+    }
+    work();
+    for (std::future<void>& other : others) {
+        other.get();
+    }
+    const std::size_t best = std::min(request.most_with_noise, plan.candidates.size());
+    rank_candidates(std::span(plan.candidates).first(best), request.goal);
+}
 }  // namespace
 
 std::string to_string(PlanGoal goal) {
@@ -651,7 +693,11 @@ Plan plan(const Profile& profile, const PlanRequest& request) {
     plan.cancelled = run.cancelled();
     plan.candidates = run.take_candidates();
     drop_equal_candidates(plan.candidates);
+    mark_pareto(plan.candidates);
     rank_candidates(plan.candidates, request.goal);
+    if (!plan.cancelled) {
+        rank_by_expected_step(plan, variants, request);
+    }
     if (!plan.candidates.empty() && plan.candidates.front().simulation.feasible) {
         plan.best = 0;
         if (const Simulation& best = plan.candidates.front().simulation; best.extrapolated) {

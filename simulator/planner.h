@@ -36,23 +36,37 @@ struct PlanRequest {
     BalanceAlgorithm algorithm = BalanceAlgorithm::optimal;
     double price_per_lane_hour = 1;        ///< 1: the cost is lane-hours
     std::map<std::string, double> prices;  ///< by device type's name; else the catalogue's, else the above
-    int threads = 0;                       ///< 0: as many as there are cores
+    /// Where the profile knows its noise, so many of the best candidates are ranked again by their expected step. They
+    /// and as many Pareto candidates behind them know it (Simulation::step_mean); the others are simulated without
+    /// noise, since noise takes hundreds of simulations.
+    std::size_t most_with_noise = 10;
+    int threads = 0;  ///< 0: as many as there are cores
     /// Told how much is done, 0..1, in the calling thread; returns whether to go on. May be empty.
     std::function<bool(double done)> progress;
 };
 
+/// Candidates whose samples per second or cost differ by less than this share are equally good in it. A prediction
+/// cannot tell them apart.
+inline constexpr double kPlanTie = 0.0005;
+
 struct PlanCandidate {
-    Simulation simulation;    ///< without timeline and memory over time
+    Simulation simulation;    ///< without timeline and memory over time; with noise as the request says
     std::string device_type;  ///< empty: the profiled device
     bool balance_is_optimal = false;
     std::int64_t lower_bound_ns = 0;  ///< no balance steps faster; 0 with schedule interleaved, where none is known
     bool pareto = false;  ///< feasible, and none is at least as good in samples/s, lanes, memory and cost, and better
-    double cost = 0;      ///< per million samples, in the request's price; optimizer and host outside
+    double cost = 0;      ///< per million samples, in the request's price, without noise; optimizer and host outside
 };
+/// The cost of the expected step.
+double expected_cost(const PlanCandidate& candidate);
+/// The cost of one candidate over that of another: with noise if both know it, otherwise without. 1 if the other has
+/// none.
+double relative_cost(const PlanCandidate& one, const PlanCandidate& other);
 
 struct Plan {
-    std::vector<PlanCandidate> candidates;  ///< feasible ones first, best first; then by lanes and memory
-    std::optional<std::size_t> best;        ///< the first feasible one; of equally good ones that with fewest lanes
+    /// Feasible ones first, best first. Of equally good ones (kPlanTie), first by lanes, then by cost and memory.
+    std::vector<PlanCandidate> candidates;
+    std::optional<std::size_t> best;  ///< the first feasible one
     PlanGoal goal = PlanGoal::speed;
     std::optional<std::string> infeasible_because;  ///< if there is no best: the smallest limit found that would do
     /// If there is no best: changes of the request, as options of the command, each of which was tried and gives one.

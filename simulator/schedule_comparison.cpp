@@ -116,7 +116,7 @@ private:
 
     void add(const std::string& name, const PipelineOptions& options, std::string note) {
         try {
-            ComparedSchedule compared{name, simulate(profile_, options, {.noise = false, .memory = true})};
+            ComparedSchedule compared{name, simulate(profile_, options, {.noise = true, .memory = true})};
             compared.synchronous = is_synchronous(parse_schedule(options.schedule));
             compared.communicated_bytes =
                 communicated_bytes(compared.synchronous ? compared.simulation : draining(options), profile_);

@@ -230,6 +230,33 @@ void fill_in_memory(Simulation& simulation, MemoryUse use) {
 }
 }  // namespace
 
+StepFigures expected_figures(const Simulation& simulation) {
+    StepFigures figures;
+    figures.step = expected_step(simulation);
+    figures.bubble = simulation.bubble_mean.value_or(simulation.bubble_fraction);
+    figures.utilization = simulation.bubble_mean ? 1 - *simulation.bubble_mean : simulation.utilization;
+    const double shorter = figures.step.count() > 0 ? static_cast<double>(simulation.step_time.count()) /
+                                                          static_cast<double>(figures.step.count())
+                                                    : 1;
+    figures.speedup = simulation.speedup * shorter;
+    figures.samples_per_second = simulation.samples_per_second * shorter;
+    return figures;
+}
+
+double relative_throughput(const Simulation& one, const Simulation& other) {
+    const bool with_noise = one.step_mean && other.step_mean;
+    const double of_one = with_noise ? expected_figures(one).samples_per_second : one.samples_per_second;
+    const double of_other = with_noise ? expected_figures(other).samples_per_second : other.samples_per_second;
+    return of_other > 0 ? of_one / of_other : 1;
+}
+
+void add_noise(const Profile& profile, Simulation& simulation) {
+    const Simulation noisy = simulate(profile, simulation.options, {.noise = true, .memory = false});
+    simulation.step_band = noisy.step_band;
+    simulation.step_mean = noisy.step_mean;
+    simulation.bubble_mean = noisy.bubble_mean;
+}
+
 Simulation simulate(const Profile& profile, const PipelineOptions& options, const SimulationDetail& detail) {
     check_profile(profile);
     check_options(options, profile.layers.size());

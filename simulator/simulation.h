@@ -67,6 +67,20 @@ inline Nanoseconds expected_step(const Simulation& simulation) {
     return simulation.step_mean.value_or(simulation.step_time);
 }
 
+/// The figures of a step that tables show: those of the expected step.
+struct StepFigures {
+    Nanoseconds step{0};
+    double bubble = 0;       ///< 0 to 1, mean of the lanes
+    double utilization = 0;  ///< 1 - bubble
+    double speedup = 0;
+    double samples_per_second = 0;
+};
+StepFigures expected_figures(const Simulation& simulation);
+
+/// Samples per second of one simulation over those of another: of the expected steps if both know their noise,
+/// otherwise of the steps without noise. 1 if the other has none.
+double relative_throughput(const Simulation& one, const Simulation& other);
+
 /// What to leave out where only the step time is wanted, as in a search over many options.
 struct SimulationDetail {
     bool noise = true;      ///< step_band and step_mean, if the profile has a cv
@@ -79,4 +93,8 @@ struct SimulationDetail {
 /// steady_state.h says: then the timeline holds parts of several steps, and the noise band is that of the period.
 /// Throws ProfileError, UsageError or BalanceError for a profile or options that do not fit. Deterministic.
 Simulation simulate(const Profile& profile, const PipelineOptions& options, const SimulationDetail& detail = {});
+
+/// Adds step_band, step_mean and bubble_mean to a simulation of `profile` that was made without noise, if the profile
+/// knows its noise. Costs 100 to 1000 runs of the clock. Throws as simulate() does. Threading: any thread.
+void add_noise(const Profile& profile, Simulation& simulation);
 }  // namespace pipescope

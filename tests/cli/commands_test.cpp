@@ -82,6 +82,8 @@ TEST_F(Commands, EveryKeyOfTheirJsonIsDocumented) {
           "balance" + pipeline + "-n 2 --memory-limit 1B,2B", "simulate" + pipeline + "--balance 2,2 --replicas 2",
           "simulate" + pipeline + "--balance 2,2 --schedule all",
           std::string("simulate noisy.json --balance 2,2 -m 4 --batch 4 --json"),
+          std::string("balance noisy.json -n 2 -m 4 --batch 4 --json"),
+          std::string("plan noisy.json -n 2 -m 4 --batch 4 --json"),
           std::string("plan p.json -n 2 -m 4 --batch 4 --json")}) {
         std::set<std::string> keys;
         collect_keys(user.types(line).json(), keys);

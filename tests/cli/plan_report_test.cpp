@@ -98,6 +98,35 @@ TEST(PlanReport, SaysWhyTheNextCandidateLoses) {
     EXPECT_THAT(plan_text(plan, {3}), HasSubstr("on 3 lanes instead of 2"));
     plan.candidates[1].simulation.feasible = false;
     EXPECT_THAT(plan_text(plan, {3}), AllOf(HasSubstr("no other candidate"), HasSubstr("over the limit")));
+    plan.candidates.pop_back();
+    EXPECT_EQ(why_next_loses(plan), "it is the only candidate");
+}
+
+TEST(PlanReport, CallsADifferenceThatNoPredictionCanTellATie) {
+    Plan plan = three_candidates();
+    plan.candidates.resize(2);
+    plan.candidates[1] = candidate_of({2, 1, 1}, 1'000'040, 1);  // 0.004 % slower, on one lane more
+    EXPECT_EQ(why_next_loses(plan), "the next is as fast, on 3 lanes instead of 2");
+    plan.candidates[1] = candidate_of({1, 3}, 999'960, 1);
+    plan.candidates[1].cost = 0.5;
+    plan.candidates[1].device_type = "A100";
+    EXPECT_THAT(why_next_loses(plan), AllOf(HasSubstr("2 lanes of A100"), HasSubstr("costs 100.00 % more a sample")));
+    plan.candidates[1] = candidate_of({1, 3}, 1'001'000, 1);
+    EXPECT_THAT(why_next_loses(plan), HasSubstr("trains 0.10 % fewer"));
+}
+
+TEST(PlanReport, ShowsAndComparesExpectedSteps) {
+    Plan plan = three_candidates();
+    plan.candidates.erase(plan.candidates.begin() + 1);
+    plan.candidates[0].simulation.step_mean = Nanoseconds{1'250'000};
+    plan.candidates[0].simulation.bubble_mean = 0.5;
+    EXPECT_THAT(plan_text(plan, {3}), AllOf(HasSubstr("50.00 % fewer"), HasSubstr("1.25 ms     800.00  50.00 %"),
+                                            HasSubstr(" 0.3125  pareto"), HasSubstr("means of noisy steps")))
+        << "without noise, as the other is simulated without";
+    plan.candidates[1].simulation.step_mean = Nanoseconds{2'000'000};
+    EXPECT_THAT(plan_text(plan, {3}), HasSubstr("37.50 % fewer"));
+    EXPECT_EQ(plan_json(plan).at("candidates").at(0).at("step_mean_ns"), 1'250'000);
+    EXPECT_EQ(plan_json(plan).at("candidates").at(0).at("cost"), 0.25);
 }
 
 TEST(PlanReport, SaysWhatMakesTheNextSlowerAndWhatWouldBeQuickerButDoesNotFit) {

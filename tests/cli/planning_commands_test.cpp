@@ -89,6 +89,43 @@ TEST_F(PlanningCommands, PlanCutsAsWellAsBalance) {
     }
 }
 
+/// The word in the first line of the text that has `before`, behind it.
+std::string word_behind(const std::string& text, const std::string& before, std::size_t words) {
+    const std::size_t at = text.find(before);
+    EXPECT_NE(at, std::string::npos) << before << " in " << text;
+    std::istringstream rest(text.substr(at == std::string::npos ? text.size() : at + before.size()));
+    std::string found;
+    std::string word;
+    for (std::size_t k = 0; k < words && rest >> word; ++k) {
+        found += (found.empty() ? "" : " ") + word;
+    }
+    return found;
+}
+
+TEST_F(PlanningCommands, ShowTheSameExpectedStepOfOneNoisyProfileInEveryTable) {
+    auto profile = nlohmann::json::parse(chain({10, 10, 10, 10}));
+    for (auto& layer : profile["layers"]) {
+        layer["forward_cv"] = layer["backward_cv"] = 0.5;
+    }
+    user.writes("noisy.json", profile.dump());
+    const std::string same = " --batch 8 --checkpoint never --schedule gpipe";
+    const std::string simulated = user.succeeds("simulate noisy.json --balance 2,2 -m 8" + same).out;
+    const std::string figures = word_behind(simulated, "samples/s\n", 4);  // "588.3 ms 18.39 %"
+    const std::string step = figures.substr(0, figures.find("ms") + 2);
+    EXPECT_NE(step, "540.0 ms") << "(m + n - 1) * 60 ms is the step without noise";
+    EXPECT_EQ(word_behind(user.succeeds("balance noisy.json -n 2 -m 8" + same).out, "step time ", 5),
+              step + ", bubble" + figures.substr(step.size()));
+    const std::string planned = user.succeeds("plan noisy.json -n 2 -m 8" + same).out;
+    EXPECT_EQ(word_behind(planned, "   1      2  2,2      8  gpipe     never ", 2), step) << planned;
+    EXPECT_THAT(planned, HasSubstr(figures.substr(step.size() + 1)));
+    const std::string all = user.succeeds("simulate noisy.json --balance 2,2 -m 8 --batch 8 --schedule all").out;
+    EXPECT_EQ(word_behind(all, "gpipe, never ", 4), figures) << all;
+    const auto object = user.succeeds("balance noisy.json -n 2 -m 8 --json" + same).json();
+    EXPECT_EQ(object.at("step_ns"), 540'000'000);
+    EXPECT_EQ(object.at("step_mean_ns"),
+              user.succeeds("simulate noisy.json --balance 2,2 -m 8 --json" + same).json().at("step_mean_ns"));
+}
+
 TEST_F(PlanningCommands, OutputNeverReplacesTheInput) {
     const std::string profile = user.reads("p.json");
     EXPECT_EQ(user.types_to_shell("ln -s p.json link.json").code, 0);

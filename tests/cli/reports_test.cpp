@@ -91,13 +91,22 @@ TEST(BalanceReport, HasTheDocumentedKeysInTheirOrder) {
     found.balance = Balance({2, 1});
     found.step_ns = 1'500'000;
     found.peak_bytes = {4096, 1024};
-    EXPECT_THAT(keys_of(balance_json(found)), ElementsAre("balance", "step_ns", "lower_bound_ns", "optimal",
-                                                          "algorithm", "ranked_by_simulation", "peak_bytes"));
-    EXPECT_THAT(balance_text(found), HasSubstr("1.50 ms"));
+    EXPECT_THAT(keys_of(balance_json(found, {})), ElementsAre("balance", "step_ns", "lower_bound_ns", "optimal",
+                                                              "algorithm", "ranked_by_simulation", "peak_bytes"));
+    Simulation simulation;
+    simulation.step_time = Nanoseconds{1'500'000};
+    EXPECT_THAT(balance_text(found, simulation), HasSubstr("step time 1.50 ms, bubble 0.00 % (no balance is faster"));
+    simulation.step_mean = Nanoseconds{2'000'000};
+    simulation.bubble_mean = 0.25;
+    EXPECT_THAT(balance_text(found, simulation),
+                AllOf(HasSubstr("step time 2.00 ms, bubble 25.00 %\n"),
+                      HasSubstr("without noise a step would take 1.50 ms (no balance")));
+    EXPECT_EQ(balance_json(found, simulation).at("step_mean_ns"), 2'000'000);
+    EXPECT_EQ(balance_json(found, simulation).at("bubble_mean"), 0.25);
     found.algorithm = BalanceAlgorithm::block;
     found.repaired = true;
-    EXPECT_EQ(balance_json(found).at("repaired"), true);
-    EXPECT_THAT(balance_text(found), HasSubstr("repaired"));
+    EXPECT_EQ(balance_json(found, {}).at("repaired"), true);
+    EXPECT_THAT(balance_text(found, {}), HasSubstr("repaired"));
 }
 
 TEST(BalanceReport, SaysWhyNothingFits) {
@@ -105,14 +114,14 @@ TEST(BalanceReport, SaysWhyNothingFits) {
     found.feasible = false;
     found.infeasible_because = "lane 0 needs 5 GiB";
     found.smallest_limit = 5368709120;
-    EXPECT_THAT(balance_text(found), HasSubstr("infeasible: lane 0 needs 5 GiB"));
-    const auto object = balance_json(found);
+    EXPECT_THAT(balance_text(found, {}), HasSubstr("infeasible: lane 0 needs 5 GiB"));
+    const auto object = balance_json(found, {});
     EXPECT_EQ(object.at("feasible"), false);
     EXPECT_EQ(object.at("smallest_memory_limit"), 5368709120);
     EXPECT_TRUE(object.at("smallest_partitions").is_null());
     EXPECT_FALSE(object.contains("smallest_memory_limits"));
     found.smallest_limits = {4096, 5368709120};
-    EXPECT_EQ(balance_json(found).at("smallest_memory_limits"), (nlohmann::ordered_json{4096, 5368709120}));
+    EXPECT_EQ(balance_json(found, {}).at("smallest_memory_limits"), (nlohmann::ordered_json{4096, 5368709120}));
 }
 
 TraceComparison small_comparison() {

@@ -1,5 +1,7 @@
 #include "simulator/planner.h"
+
 #include "schedule/error.h"
+#include "simulator/plan_ranking.h"
 #include "tests/simulator/profiles.h"
 
 #include <gmock/gmock.h>
@@ -237,6 +239,74 @@ TEST(Plan, RanksByThroughputAndTakesTheQuickest) {
         EXPECT_LE(result.candidates[k].simulation.samples_per_second,
                   result.candidates[k - 1].simulation.samples_per_second);
     }
+}
+
+TEST(Plan, RanksTheBestByTheirExpectedSteps) {
+    Profile profile = eight_layers();
+    for (LayerProfile& layer : profile.layers) {
+        layer.forward_cv = layer.backward_cv = 0.2;
+    }
+    const Plan result = plan(profile, request_of(8, 16));
+    PlanRequest without = request_of(8, 16);
+    without.most_with_noise = 0;
+    const Plan bare = plan(profile, without);
+    ASSERT_EQ(result.candidates.size(), bare.candidates.size());
+    ASSERT_GT(result.candidates.size(), 20u);
+    int with_noise = 0;
+    for (std::size_t k = 0; k < result.candidates.size(); ++k) {
+        const Simulation& each = result.candidates[k].simulation;
+        EXPECT_FALSE(bare.candidates[k].simulation.step_mean);
+        EXPECT_EQ(each.step_mean.has_value(), k < 10 || (each.step_mean && result.candidates[k].pareto)) << k;
+        with_noise += each.step_mean ? 1 : 0;
+        if (each.step_mean) {
+            EXPECT_EQ(each.step_mean, simulate(profile, each.options).step_mean) << "as `simulate` has it";
+        }
+        if (k > 0 && k < 10) {
+            EXPECT_LE(relative_throughput(each, result.candidates[k - 1].simulation), 1 + kPlanTie);
+        }
+    }
+    EXPECT_GT(with_noise, 10) << "and some of the Pareto front behind";
+    EXPECT_GT(relative_throughput(bare.candidates[0].simulation, bare.candidates[1].simulation), 0.999);
+    PlanRequest alone = request_of(8, 16);
+    alone.threads = 1;
+    EXPECT_EQ(plan(profile, alone).candidates[7].simulation.step_mean, result.candidates[7].simulation.step_mean);
+}
+
+/// A candidate on so many lanes, with a step of so many ns for one sample.
+PlanCandidate candidate_of(std::size_t lanes, std::int64_t step_ns, Bytes bytes, double cost) {
+    PlanCandidate candidate;
+    candidate.simulation.lanes.resize(lanes);
+    candidate.simulation.lanes[0].peak_bytes = bytes;
+    candidate.simulation.step_time = Nanoseconds{step_ns};
+    candidate.simulation.samples_per_second = 1e9 / static_cast<double>(step_ns);
+    candidate.cost = cost;
+    return candidate;
+}
+
+std::vector<std::int64_t> ranked_steps(std::vector<PlanCandidate> candidates, PlanGoal goal) {
+    rank_candidates(candidates, goal);
+    std::vector<std::int64_t> steps;
+    for (const PlanCandidate& each : candidates) {
+        steps.push_back(each.simulation.step_time.count());
+    }
+    return steps;
+}
+
+TEST(Plan, TakesFewerLanesOfThoseAsFastThenTheCheaper) {
+    using Steps = std::vector<std::int64_t>;
+    // One ns in 178 ms does not make two lanes better than one.
+    EXPECT_EQ(ranked_steps({candidate_of(2, 178'435'931, 1, 2), candidate_of(1, 178'435'932, 9, 1)}, PlanGoal::speed),
+              (Steps{178'435'932, 178'435'931}));
+    EXPECT_EQ(ranked_steps({candidate_of(1, 100'000, 1, 2), candidate_of(1, 100'001, 9, 1)}, PlanGoal::speed),
+              (Steps{100'001, 100'000}));
+    // Nor do many small steps add up: 100'000 ties with 100'040, not with 100'080.
+    EXPECT_EQ(
+        ranked_steps({candidate_of(3, 100'000, 1, 3), candidate_of(2, 100'040, 1, 2), candidate_of(1, 100'080, 1, 1)},
+                     PlanGoal::speed),
+        (Steps{100'040, 100'000, 100'080}));
+    EXPECT_EQ(ranked_steps({candidate_of(1, 300'000, 1, 1), candidate_of(3, 100'000, 1, 1.0001)}, PlanGoal::cost),
+              (Steps{100'000, 300'000}))
+        << "as cheap, and faster";
 }
 
 TEST(Plan, CountsCostPerMillionSamples) {
