@@ -383,8 +383,11 @@ public:
         find_limit();
         find_lanes_and_micro_batches();
         find_modes();
-        if (found_.empty()) {
-            find_both();
+        const bool only_a_limit = std::all_of(found_.begin(), found_.end(), [](const std::string& remedy) {
+            return remedy.starts_with("--memory-limit");
+        });
+        if (only_a_limit) {
+            find_combination();
         }
     }
 
@@ -565,16 +568,49 @@ private:
         }
     }
 
-    /// Everything that saves memory at once.
-    void find_both() {
-        const std::int64_t batch = request_.options.batch / least_->simulation.options.replicas;
-        const int lanes = std::max(*partitions_.rbegin(), most_lanes());
-        const Wanted wanted{"1f1b", lanes, Checkpoint::always, batch, least_->simulation.options.replicas};
-        if (batch <= kMostMicroBatchesTried && keeps_limit(*variant_, wanted)) {
-            found_.push_back("-n " + std::to_string(lanes) + " -m " + std::to_string(batch) +
-                             " --schedule 1f1b --checkpoint always");
+    /// Everything that saves memory at once, with as few lanes as will do, then as few micro-batches. If another remedy
+    /// is known, pipelines that take seconds to simulate are not tried.
+    void find_combination() {
+        const int replicas = least_->simulation.options.replicas;
+        const std::int64_t batch = std::min(request_.options.batch / replicas, kMostMicroBatchesTried);
+        const std::int64_t fewest_chunks = std::min(most_chunks(), batch);
+        const int fewest_lanes = *partitions_.rbegin();
+        const int lanes = std::max(fewest_lanes, most_lanes());
+        const std::int64_t most_forwards = found_.empty() ? lanes * batch : kMostForwardsTried;
+        const auto wanted = [&](int n, std::int64_t m) { return Wanted{"1f1b", n, Checkpoint::always, m, replicas}; };
+        if (found_.empty() && !keeps_limit(*variant_, wanted(lanes, batch))) {
+            return;
+        }
+        for (int n = fewest_lanes; n <= lanes; n = n == lanes ? n + 1 : std::min(lanes, 2 * n)) {
+            std::int64_t m = std::clamp(most_forwards / n, fewest_chunks, batch);
+            if (!keeps_limit(*variant_, wanted(n, m))) {
+                continue;
+            }
+            while (m > fewest_chunks && keeps_limit(*variant_, wanted(n, std::max(fewest_chunks, m / 2)))) {
+                m = std::max(fewest_chunks, m / 2);
+            }
+            add_combination(wanted(n, m), n > fewest_lanes, m > fewest_chunks);
+            return;
         }
     }
+    /// Names what the request does not have already.
+    void add_combination(const Wanted& wanted, bool other_lanes, bool other_chunks) {
+        const auto lacks = [](const auto& all, const auto& one) {
+            return std::find(all.begin(), all.end(), one) == all.end();
+        };
+        std::string remedy;
+        const auto add = [&remedy](bool needed, const std::string& option) {
+            remedy += needed ? (remedy.empty() ? "" : " ") + option : "";
+        };
+        add(other_lanes, "-n " + std::to_string(wanted.lanes));
+        add(other_chunks, "-m " + std::to_string(wanted.chunks));
+        add(lacks(request_.schedules, wanted.schedule), "--schedule " + wanted.schedule);
+        add(lacks(request_.checkpoints, wanted.checkpoint), "--checkpoint " + to_string(wanted.checkpoint));
+        if (!remedy.empty()) {
+            found_.push_back(remedy);
+        }
+    }
+    static constexpr std::int64_t kMostForwardsTried = 16'384;
     static constexpr std::int64_t kMostMicroBatchesTried = 4096;
 
     const PlanRequest& request_;

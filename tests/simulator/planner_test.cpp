@@ -191,6 +191,23 @@ TEST(Plan, NamesRemediesThatWorkWhenFollowed) {
     EXPECT_EQ(seen, (std::set<std::string>{"--checkpoint", "--memory-limit", "--schedule", "-m", "-n"}));
 }
 
+TEST(Plan, NamesSeveralOptionsTogetherWhereNoneAloneWouldDo) {
+    // gpipe holds the logits of all 64 samples, 1f1b those of one micro-batch: less than the limit with 64 of them.
+    Profile profile = eight_layers();
+    profile.layers.back().output_bytes = {3000};
+    PlanRequest request = request_of(2, 64);
+    request.partitions = {2};
+    request.chunks = {4};
+    request.options.memory_limit = 14'000;
+    const Plan none = plan(profile, request);
+    ASSERT_FALSE(none.best);
+    ASSERT_EQ(none.remedies.size(), 2u) << *none.infeasible_because;
+    EXPECT_THAT(none.remedies[0], HasSubstr("--memory-limit"));
+    EXPECT_THAT(none.remedies[1], AllOf(HasSubstr("-m "), HasSubstr("--schedule 1f1b")));
+    EXPECT_THAT(none.remedies[1], ::testing::Not(HasSubstr("--checkpoint"))) << "it is among those asked for";
+    EXPECT_TRUE(plan(profile, followed(request, none.remedies[1])).best) << none.remedies[1];
+}
+
 TEST(Plan, NamesNoLimitThatADeviceDoesNotHave) {
     Profile profile = eight_layers();
     for (LayerProfile& layer : profile.layers) {
