@@ -24,22 +24,6 @@ std::string format_duration(Nanoseconds time) {
     return std::abs(ns) < 1e10 ? with_four_digits(ns / 1e6, "ms") : with_four_digits(ns / 1e9, "s");
 }
 
-std::string format_bytes(Bytes bytes) {
-    if (std::abs(bytes) < 1024) {
-        return fmt::format("{} B", bytes);
-    }
-    double value = static_cast<double>(bytes);
-    std::string_view unit;
-    for (const std::string_view next : {"KiB", "MiB", "GiB", "TiB"}) {
-        if (!unit.empty() && std::abs(value) < 1024) {
-            break;
-        }
-        value /= 1024;
-        unit = next;
-    }
-    return with_four_digits(value, unit);
-}
-
 namespace {
 /// In per cent, rounded as printed. Never -0, which would look like a signed error.
 double hundredths_of_percent(double fraction) {

@@ -7,12 +7,10 @@
 #include <string>
 
 namespace pipescope {
-// Formats figures as the commands print them. quantities.h parses user input.
+// Formats figures as the commands print them. quantities.h formats bytes, and parses user input.
 
 /// About four digits: "12.34 us". Uses ms up to ten seconds, so that the steps of one pipeline share a unit.
 std::string format_duration(Nanoseconds time);
-/// Uses the largest power of 1024 that gives at least 1: "16.00 GiB", "512 B".
-std::string format_bytes(Bytes bytes);
 /// "1.23 %" for 0.0123.
 std::string format_percent(double fraction);
 /// "+1.23 %", always with a sign.

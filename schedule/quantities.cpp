@@ -104,4 +104,24 @@ double parse_bandwidth(std::string_view text, std::string_view option) {
     }
     return bandwidth;
 }
+
+std::string format_bytes(Bytes bytes) {
+    if (std::abs(bytes) < 1024) {
+        return std::to_string(bytes) + " B";
+    }
+    double value = static_cast<double>(bytes);
+    std::string_view unit;
+    for (const std::string_view next : {"KiB", "MiB", "GiB", "TiB"}) {
+        if (!unit.empty() && std::abs(value) < 1024) {
+            break;
+        }
+        value /= 1024;
+        unit = next;
+    }
+    std::array<char, 32> text{};  // to_chars ignores the locale
+    const int decimals = value >= 1000 ? 0 : value >= 100 ? 1 : 2;
+    const auto end =
+        std::to_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed, decimals).ptr;
+    return std::string(text.data(), end).append(" ").append(unit);
+}
 }  // namespace pipescope

@@ -23,4 +23,7 @@ template <std::integral Number>
 std::string counted(Number number, std::string_view one, std::string_view many) {
     return std::to_string(number).append(" ").append(number == 1 ? one : many);
 }
+
+/// Uses the largest power of 1024 that gives at least 1, with about four digits: "16.00 GiB", "512 B".
+std::string format_bytes(Bytes bytes);
 }  // namespace pipescope

@@ -375,9 +375,11 @@ std::string why_infeasible(const FoundBalance& found, const PipelineOptions& opt
     const std::vector<Bytes> limits = memory_limits_of(options, static_cast<int>(found.peak_bytes.size()));
     const Bytes largest = *std::max_element(limits.begin(), limits.end());
     const bool differ = lanes_differ(limits);
-    const auto bytes = [&](Bytes limit) {
-        return differ ? counted(limit - largest, "byte", "bytes") + " more" : counted(limit, "byte", "bytes");
+    const auto exact = [](Bytes bytes) {
+        const std::string all = std::to_string(bytes) + " bytes";
+        return bytes < 1024 ? all : format_bytes(bytes) + " (" + all + ")";
     };
+    const auto bytes = [&](Bytes limit) { return differ ? exact(limit - largest) + " more" : exact(limit); };
     const std::string limit = memory_limit_text(options);
     if (!found.smallest_limit) {
         return limit + "; the balance " + to_string(found.balance) + " needs " + bytes(limit_for(found, options)) +

@@ -97,13 +97,13 @@ std::vector<Bytes> memory_limits_of(const PipelineOptions& options, int lanes) {
 
 std::string memory_limit_text(const PipelineOptions& options) {
     if (options.memory_limits.empty()) {
-        return "the memory limit is " + counted(*options.memory_limit, "byte", "bytes");
+        return "--memory-limit is " + format_bytes(*options.memory_limit);
     }
     std::string text;
     for (const Bytes limit : memory_limits_of(options, static_cast<int>(options.memory_limits.size()))) {
-        text += (text.empty() ? "the memory limits are " : ",") + std::to_string(limit);
+        text += (text.empty() ? "--memory-limit is " : ", ") + format_bytes(limit);
     }
-    return text + " bytes";
+    return text;
 }
 
 std::int64_t replica_batch(const PipelineOptions& options) {

@@ -64,7 +64,8 @@ std::string device_of(const PipelineOptions& options, LaneId lane);
 double speed_of(const PipelineOptions& options, LaneId lane);
 /// What each of the first `lanes` lanes may hold; empty if that is not limited.
 std::vector<Bytes> memory_limits_of(const PipelineOptions& options, int lanes);
-/// "memory_limit is 400" or "memory_limits are 400,300", for messages. Precondition: there is a limit.
+/// "--memory-limit is 16.00 GiB" or "--memory-limit is 16.00 GiB, 8.00 GiB", for messages. Precondition: there is a
+/// limit.
 std::string memory_limit_text(const PipelineOptions& options);
 /// Samples of one replica's mini-batch: batch / replicas.
 std::int64_t replica_batch(const PipelineOptions& options);

@@ -396,8 +396,8 @@ public:
     std::string why() const {
         const PipelineOptions& options = least_->simulation.options;
         std::string text = memory_limit_text(options) + "; the least that any candidate needs is ";
-        text += limits_differ() ? counted(more_, "byte", "bytes") + " more on each lane"
-                                : counted(largest_limit() + more_, "byte", "bytes") + " a lane";
+        text += limits_differ() ? format_bytes(more_) + " more on each lane"
+                                : format_bytes(largest_limit() + more_) + " a lane";
         text += ", with " + counted(least_->simulation.options.balance.num_partitions(), "partition", "partitions") +
                 ", " + counted(least_->simulation.micro_batches, "micro-batch", "micro-batches") + " and checkpoint " +
                 to_string(options.checkpoint) + ", " + options.schedule;

@@ -275,7 +275,7 @@ TEST_F(Commands, PlanWithoutAFitIsExitCode3WithTheCandidatesAllTheSame) {
     EXPECT_EQ(result.code, 3) << result.err;
     EXPECT_EQ(result.json().at("candidates").size(), 2u * (2 + 3));
     EXPECT_TRUE(result.json().at("best").is_null());
-    EXPECT_THAT(result.json().at("infeasible_because").get<std::string>(), HasSubstr("the memory limit is 1000 bytes"));
+    EXPECT_THAT(result.json().at("infeasible_because").get<std::string>(), HasSubstr("--memory-limit is 1000 B;"));
     EXPECT_THAT(user.types("plan p.json --batch 2 --memory-limit 1kB").out, StartsWith("infeasible: "));
 }
 

@@ -114,7 +114,7 @@ TEST(FindBalance, IsTheBestOfAllCutsThatKeepAMemoryLimit) {
             EXPECT_EQ(found.smallest_limit, least) << "round " << round;
             EXPECT_TRUE(found.smallest_limit_is_exact);
             EXPECT_THAT(found.infeasible_because.value_or(""),
-                        AllOf(HasSubstr("the memory limit is"), HasSubstr("would do, and no less")));
+                        AllOf(HasSubstr("--memory-limit is"), HasSubstr("would do, and no less")));
         }
     }
     EXPECT_GT(feasible, 500);
@@ -275,7 +275,7 @@ TEST(FindBalance, NamesTheSmallestLimitThatWouldDo) {
     const FoundBalance found = find_balance(profile, options, 2, BalanceAlgorithm::optimal);
     EXPECT_FALSE(found.feasible);
     EXPECT_THAT(*found.infeasible_because,
-                AllOf(HasSubstr("the memory limit is 399 bytes"), HasSubstr("400 bytes a lane would do")));
+                AllOf(HasSubstr("--memory-limit is 399 B;"), HasSubstr("400 bytes a lane would do")));
     options.memory_limit = 400;
     EXPECT_TRUE(find_balance(profile, options, 2, BalanceAlgorithm::optimal).feasible);
 }

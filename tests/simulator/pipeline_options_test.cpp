@@ -73,10 +73,10 @@ TEST(PipelineOptions, LimitEachLaneByTheSmallerOfWhatIsSaid) {
     EXPECT_THAT(memory_limits_of(options, 3), IsEmpty());
     options.memory_limit = 400;
     EXPECT_THAT(memory_limits_of(options, 3), ElementsAre(400, 400, 400));
-    EXPECT_EQ(memory_limit_text(options), "the memory limit is 400 bytes");
+    EXPECT_EQ(memory_limit_text(options), "--memory-limit is 400 B");
     options.memory_limits = {300, 500};
     EXPECT_THAT(memory_limits_of(options, 2), ElementsAre(300, 400));
-    EXPECT_EQ(memory_limit_text(options), "the memory limits are 300,400 bytes");
+    EXPECT_EQ(memory_limit_text(options), "--memory-limit is 300 B, 400 B");
     options.memory_limit.reset();
     EXPECT_THAT(memory_limits_of(options, 2), ElementsAre(300, 500));
     options.balance = Balance({1, 1, 1});

@@ -405,7 +405,7 @@ TEST(Plan, KeepsTheMemoryLimitAndSaysWhatWouldDo) {
     EXPECT_FALSE(none.best);
     ASSERT_TRUE(none.infeasible_because);
     EXPECT_THAT(*none.infeasible_because,
-                AllOf(HasSubstr("the memory limit is 100 bytes"), HasSubstr("4 partitions, 16 micro-batches")));
+                AllOf(HasSubstr("--memory-limit is 100 B;"), HasSubstr("4 partitions, 16 micro-batches")));
 }
 
 TEST(Plan, StopsWhenToldTo) {
@@ -484,7 +484,7 @@ TEST(Plan, KeepsSpeedsDevicesAndTheLimitWhereInterleaved) {
               none.candidates[0].simulation.options.balance.layers_of(PartitionId{1}).size())
         << "lane 0 is twice as quick";
     EXPECT_FALSE(none.best);
-    EXPECT_THAT(none.infeasible_because.value_or(""), HasSubstr("the memory limit is 100 bytes"));
+    EXPECT_THAT(none.infeasible_because.value_or(""), HasSubstr("--memory-limit is 100 B;"));
 }
 
 TEST(Plan, RefusesInterleavedWhereNothingCanBe) {
