@@ -376,7 +376,7 @@ std::string why_infeasible(const FoundBalance& found, const PipelineOptions& opt
     const Bytes largest = *std::max_element(limits.begin(), limits.end());
     const bool differ = lanes_differ(limits);
     const auto exact = [](Bytes bytes) {
-        const std::string all = std::to_string(bytes) + " bytes";
+        const std::string all = counted(bytes, "byte", "bytes");
         return bytes < 1024 ? all : format_bytes(bytes) + " (" + all + ")";
     };
     const auto bytes = [&](Bytes limit) { return differ ? exact(limit - largest) + " more" : exact(limit); };

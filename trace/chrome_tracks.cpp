@@ -88,12 +88,13 @@ TraceRange& ChromeTracks::add_range(Track& track, const ChromeEvent& event) {
 
 void ChromeTracks::add_complete(const ChromeEvent& event) {
     constexpr std::int64_t kMost = INT64_MAX / 4;  // sums of such values cannot overflow
-    if (!event.start || *event.start > kMost || *event.start < -kMost || event.duration.value_or(0) > kMost) {
+    if (!event.start || *event.start > kMost || *event.start < -kMost || event.duration.value_or(0) > kMost ||
+        event.duration.value_or(0) < 0) {
         ++left_out_;
         return;
     }
     TraceRange& range = add_range(track_of(event), event);
-    range.end = range.start + Nanoseconds{std::max<std::int64_t>(0, event.duration.value_or(0))};
+    range.end = range.start + Nanoseconds{event.duration.value_or(0)};
     range.open = event.arguments.integer_or("open", 0) != 0;  // from our own export; such a range ends with the trace
     last_ = std::max(last_, range.end);
 }
@@ -230,7 +231,7 @@ Nanoseconds ChromeTracks::finish(OpenedTrace& trace, bool exact) {
         }
         trace.tracks.push_back(std::move(track.track));
     }
-    arrange(trace.tracks);
+    arrange_tracks(trace);
     for (auto& [name, counter] : counters_) {
         counter.name = name;
         for (CounterTrack::Point& point : counter.points) {
@@ -244,7 +245,8 @@ Nanoseconds ChromeTracks::finish(OpenedTrace& trace, bool exact) {
     if (left_out_ > 0) {
         trace.diagnostics.push_back(
             {"warning", "import",
-             fmt::format("{} omitted: without a time, with an end and no start, or of a kind that is not read",
+             fmt::format("{} omitted: without a time, with an end and no start or before it, or of a kind "
+                         "that is not read",
                          counted(left_out_, "event was", "events were"))});
     }
     return moved;

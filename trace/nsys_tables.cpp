@@ -103,7 +103,7 @@ public:
         for (auto& [key, track] : tracks_) {
             trace_.tracks.push_back(std::move(track));
         }
-        arrange(trace_.tracks);
+        arrange_tracks(trace_);
         trace_.names = names_.take();
         read_device_memory();
     }

@@ -71,10 +71,9 @@ std::uint32_t NameTable::number_of(std::string_view text) {
     return number;
 }
 
-void arrange(RangeTrack& track) {
-    for (TraceRange& range : track.ranges) {
-        range.end = std::max(range.end, range.start);
-    }
+std::size_t arrange(RangeTrack& track) {
+    const std::size_t removed =
+        std::erase_if(track.ranges, [](const TraceRange& range) { return range.end < range.start; });
     std::stable_sort(track.ranges.begin(), track.ranges.end(), [](const TraceRange& a, const TraceRange& b) {
         return std::tie(a.start, b.end) < std::tie(b.start, a.end);
     });
@@ -83,18 +82,31 @@ void arrange(RangeTrack& track) {
         range.row = rows.place(range);
     }
     track.rows = rows.used();
+    return removed;
 }
 
-void arrange(std::vector<RangeTrack>& tracks) {
-    std::erase_if(tracks, [](const RangeTrack& track) { return track.ranges.empty(); });
+std::size_t arrange(std::vector<RangeTrack>& tracks) {
+    std::size_t removed = 0;
     for (RangeTrack& track : tracks) {
-        arrange(track);
+        removed += arrange(track);
     }
+    std::erase_if(tracks, [](const RangeTrack& track) { return track.ranges.empty(); });
     std::stable_sort(tracks.begin(), tracks.end(), [](const RangeTrack& a, const RangeTrack& b) {
         if (a.group != b.group) {
             return before(a.group, b.group);
         }
         return a.kind != b.kind ? a.kind < b.kind : before(a.name, b.name);
     });
+    return removed;
+}
+
+void arrange_tracks(OpenedTrace& trace) {
+    if (const std::size_t removed = arrange(trace.tracks); removed > 0) {
+        trace.diagnostics.push_back(
+            {"warning", "import",
+             std::to_string(removed) +
+                 (removed == 1 ? " range ends before it starts and is left out; the trace may be damaged"
+                               : " ranges end before they start and are left out; the trace may be damaged")});
+    }
 }
 }  // namespace pipescope

@@ -2,6 +2,7 @@
 
 #include "trace/opened_trace.h"
 
+#include <cstddef>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -27,8 +28,11 @@ private:
     std::unordered_map<std::string, std::uint32_t, Hash, std::equal_to<>> numbers_;
 };
 
-/// Sorts a track's ranges and assigns rows. A range that ends before its start gets length zero.
-void arrange(RangeTrack& track);
-/// Arranges all tracks, removes empty ones, and sorts them by group, kind and name, with numbers by value.
-void arrange(std::vector<RangeTrack>& tracks);
+/// Sorts a track's ranges and assigns rows. Removes ranges that end before they start, and returns how many.
+std::size_t arrange(RangeTrack& track);
+/// Arranges all tracks, removes empty ones, and sorts them by group, kind and name, with numbers by value. Returns the
+/// number of ranges removed, which end before they start.
+std::size_t arrange(std::vector<RangeTrack>& tracks);
+/// Arranges the tracks of a trace. A diagnostic says how many ranges were left out.
+void arrange_tracks(OpenedTrace& trace);
 }  // namespace pipescope

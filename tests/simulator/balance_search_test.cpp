@@ -154,8 +154,8 @@ TEST(FindBalance, IsTheBestOfAllCutsThatKeepALimitOfEachLanesOwn) {
             }
             EXPECT_THAT(
                 found.infeasible_because.value_or(""),
-                AllOf(HasSubstr("the memory limits are " + std::to_string(limits[0]) + ","),
-                      HasSubstr("; " + counted(best.least_raise, "byte", "bytes") + " more on each lane would do")));
+                AllOf(HasSubstr("--memory-limit is " + format_bytes(limits[0]) + ", "),
+                      HasSubstr(counted(best.least_raise, "byte", "bytes")), HasSubstr(" more on each lane would do")));
             search.options.memory_limits = found.smallest_limits;
             EXPECT_TRUE(find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal).feasible);
         }

@@ -575,7 +575,7 @@ TEST(Plan, GivesEachLaneItsOwnLimitAndFewerPartitionsTheFirstOfThem) {
     request.options.memory_limits = {100, 50};
     EXPECT_THAT(
         plan(eight_layers(), request).infeasible_because.value_or(""),
-        AllOf(HasSubstr("the memory limits are 100,50"), HasSubstr(" bytes more on each lane, with 2 partitions")));
+        AllOf(HasSubstr("--memory-limit is 100 B, 50 B;"), HasSubstr(" more on each lane, with 2 partitions")));
     request.partitions = {3};
     EXPECT_THAT([&] { plan(eight_layers(), request); },
                 ThrowsMessage<UsageError>(HasSubstr("--memory-limit names 2 lanes; up to 3 are planned")));

@@ -127,9 +127,9 @@ TEST_F(ChromeImport, ReadsAPlainListWithBeginsEndsAndCounters) {
 
 TEST_F(ChromeImport, CountsTheEventsItLeavesOut) {
     const OpenedTrace trace = opened(R"([{"ph": "X", "name": "no time"}, {"ph": "E", "ts": 1}, {"ph": "?"}, 7,
-        {"ph": "X", "name": "good", "ts": 1e3, "dur": -5}, {"ph": "X", "name": "far", "ts": 99999999999999999999}])");
+        {"ph": "X", "name": "good", "ts": 1e3, "dur": 0}, {"ph": "X", "name": "back", "ts": 1e3, "dur": -5}, {"ph": "X", "name": "far", "ts": 99999999999999999999}])");
     ASSERT_EQ(trace.diagnostics.size(), 1u);
-    EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("4 events were omitted"));
+    EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("5 events were omitted"));
     ASSERT_EQ(trace.tracks.size(), 1u);
     EXPECT_THAT(names_of(trace, trace.tracks[0]), ElementsAre("good@0"));
 }

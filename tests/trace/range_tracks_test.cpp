@@ -54,10 +54,20 @@ TEST(RangeTracks, LetNoTwoRangesOfARowOverlap) {
     }
 }
 
-TEST(RangeTracks, EndARangeNoSoonerThanItStarts) {
-    RangeTrack track = track_of({{10, 5}});
-    arrange(track);
+TEST(RangeTracks, LeaveOutAndCountRangesThatEndBeforeTheyStart) {
+    RangeTrack track = track_of({{10, 5}, {10, 10}, {20, 19}});
+    EXPECT_EQ(arrange(track), 2u);
+    ASSERT_EQ(track.ranges.size(), 1u);
     EXPECT_EQ(track.ranges[0].end, Nanoseconds{10});
+
+    OpenedTrace trace;
+    trace.tracks = {track_of({{10, 5}}), track_of({{0, 1}})};
+    arrange_tracks(trace);
+    EXPECT_EQ(trace.tracks.size(), 1u) << "a track of nothing else is empty";
+    ASSERT_EQ(trace.diagnostics.size(), 1u);
+    EXPECT_EQ(trace.diagnostics[0].text, "1 range ends before it starts and is left out; the trace may be damaged");
+    arrange_tracks(trace);
+    EXPECT_EQ(trace.diagnostics.size(), 1u) << "nothing was left out";
 }
 
 TEST(RangeTracks, AreSortedByTheNumbersInTheirNames) {
