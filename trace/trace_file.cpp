@@ -143,13 +143,17 @@ void replace_file(const fs::path& path) {
     throw TraceFormatError(quoted(path) + " is not a PipeScope trace: " + why + "; " + remedy);
 }
 
-/// Reports a file that does not start like an SQLite database.
+/// Reports a file that does not start like an SQLite database. `head` may be empty.
 [[noreturn]] void refuse_by_head(const fs::path& path, std::string_view head) {
     const std::string ending = path.extension().string();
     if (head.starts_with("QDSTRM") || head.starts_with("NSYS") || ending == ".nsys-rep" || ending == ".qdrep" ||
         ending == ".qdstrm") {
         refuse(path, "it seems to be a report of nsys, which only nsys can read",
                "convert it with 'nsys export -t sqlite " + path.string() + "' and give the .sqlite file");
+    }
+    if (head.empty()) {
+        throw TraceFormatError(quoted(path) +
+                               " is empty, not a trace; give a file that --trace of run or simulate wrote");
     }
     const std::size_t first = head.find_first_not_of(" \t\r\n");
     if (first != std::string_view::npos && (head[first] == '{' || head[first] == '[')) {
@@ -227,10 +231,6 @@ void require_sqlite_file(const fs::path& path) {
     }
     file.read(head.data(), head.size());
     const auto size = static_cast<std::size_t>(file.gcount());
-    if (size == 0) {
-        throw TraceFormatError(quoted(path) +
-                               " is empty, not a trace; give a file that --trace of run or simulate wrote");
-    }
     constexpr std::string_view kMagic("SQLite format 3\0", 16);
     if (const std::string_view text(head.data(), size); text != kMagic) {
         refuse_by_head(path, text);

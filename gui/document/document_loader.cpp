@@ -40,8 +40,7 @@ Profile profileIn(const QString& path, const std::string& json) {
     try {
         return parse_profile(json);
     } catch (const Error& error) {
-        throw Error(path.toStdString() + " is a profile that cannot be used: " + error.what() +
-                    "; write it again with pipescope profile, or correct it");
+        throw Error(path.toStdString() + " is a profile that cannot be used: " + error.what());
     }
 }
 

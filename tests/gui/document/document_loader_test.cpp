@@ -199,11 +199,15 @@ TEST(DocumentLoader, RefusesWhatIsNoTraceAndSaysWhatToDo) {
         EXPECT_THAT([&] { loadTrace(report); },
                     ThrowsMessage<Error>(HasSubstr("nsys export -t sqlite " + report.toStdString())));
     }
+    const QString nothing = pathOf("nothing.nsys-rep", "");
+    EXPECT_THAT([&] { loadTrace(nothing); }, ThrowsMessage<Error>(HasSubstr("nsys export -t sqlite")));
     const std::string profile = to_json(sampleProfile({}));
     for (const std::size_t length : {profile.size() / 2, profile.size() - 2}) {
         const QString half = pathOf("half.json", profile.substr(0, length));
         EXPECT_THAT([&] { loadTrace(half); },
-                    ThrowsMessage<Error>(AllOf(HasSubstr("half.json"), Not(HasSubstr("recover")))));
+                    ThrowsMessage<Error>(AllOf(HasSubstr("half.json"), Not(HasSubstr("recover")),
+                                               testing::ContainsRegex("profile again"),
+                                               Not(testing::ContainsRegex("correct.*correct")))));
     }
     EXPECT_THAT([] { loadTrace(pathOf("empty.sqlite", "")); },
                 ThrowsMessage<Error>(HasSubstr("is empty, not a trace")));
