@@ -17,6 +17,7 @@ struct ValidatedRun {
     std::optional<std::pair<Nanoseconds, Nanoseconds>> band;  ///< predicted 5 and 95 %
     std::optional<MachineLoad> profile_load;
     std::optional<MachineLoad> run_load;
+    std::string dtype;  ///< of the profile
 };
 
 /// A pipeline that was predicted and run, several times.

@@ -379,9 +379,10 @@ std::string comparison_text(const TraceComparison& compared) {
     for (const TraceWarning& warning : compared.warnings) {
         text += fmt::format("warning: {}\n", printable(warning.text));
     }
-    text += fmt::format("{} ({}), {} matched, {} unmatched\n\n{}\n", counted(comparison.steps.size(), "step", "steps"),
+    text += fmt::format("{} ({}), {} matched, {} unmatched\n", counted(comparison.steps.size(), "step", "steps"),
                         judged.is_mean ? "means of step and bubble, medians of the rest" : "median",
-                        counted(comparison.tasks_matched, "task", "tasks"), comparison.tasks_unmatched, figures.str());
+                        counted(comparison.tasks_matched, "task", "tasks"), comparison.tasks_unmatched);
+    text += basis_text(compared.simulation.dtype, compared.simulation.options) + "\n" + figures.str() + "\n";
     TextTable worst({{"largest errors", Align::left}, {"measured"}, {"simulated"}, {"difference"}});
     for (const ComparedTask& task : comparison.worst) {
         worst.add_row({to_string(task.task), format_duration(task.measured), format_duration(task.simulated),

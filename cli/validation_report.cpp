@@ -174,7 +174,8 @@ std::string validation_text(std::span<const ValidatedCandidate> all, const Valid
         overall.add_row({"spread of equal runs", format_percent(*summary.spread), ""});
     }
     const auto str = [markdown](const TextTable& table) { return markdown ? table.markdown() : table.str(); };
-    return str(rows) + "\n" + str(overall) + "\n" +
+    const ValidatedCandidate& first = candidates.front();
+    return basis_text(first.runs.front().dtype, first.options) + "\n" + str(rows) + "\n" + str(overall) + "\n" +
            fmt::format(
                "rank correlation {:.3f}, regret {}{}\n", summary.rank_correlation, format_percent(summary.regret),
                summary.band_coverage

@@ -120,7 +120,8 @@ std::vector<ValidatedCandidate> validate(const ModelSpec& model, const Validatio
                                         fmt::join(texts_of(compared.warnings), "; ")));
             }
             each.runs.push_back({std::move(compared.comparison), measured_step_times(result),
-                                 compared.simulation.step_band, compared.profile_load, compared.run_load});
+                                 compared.simulation.step_band, compared.profile_load, compared.run_load,
+                                 compared.simulation.dtype});
             if (plan.progress) {
                 plan.progress(++done / total);
             }

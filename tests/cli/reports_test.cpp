@@ -135,6 +135,13 @@ TraceComparison small_comparison() {
     return compared;
 }
 
+TEST(ComparisonReport, SaysTheDtypeAndTheOptimizer) {
+    TraceComparison compared = small_comparison();
+    compared.simulation.dtype = "bfloat16";
+    compared.simulation.options.optimizer = "adam";
+    EXPECT_THAT(comparison_text(compared), HasSubstr("unmatched\ndtype bfloat16, optimizer adam\n\n"));
+}
+
 TEST(ComparisonReport, HasTheDocumentedKeysInTheirOrder) {
     const auto object = comparison_json(small_comparison());
     EXPECT_THAT(

@@ -56,7 +56,11 @@ TEST(ValidationReport, SpreadNeedsASecondRun) {
 }
 
 TEST(ValidationReport, TextNamesCandidatesAndErrors) {
-    const std::string text = validation_text(two_candidates(), {}, false);
+    std::vector<ValidatedCandidate> candidates = two_candidates();
+    candidates[0].runs[0].dtype = "bfloat16";
+    candidates[0].options.optimizer = "adam";
+    const std::string text = validation_text(candidates, {}, false);
+    EXPECT_THAT(text, testing::StartsWith("dtype bfloat16, optimizer adam\n\n"));
     EXPECT_THAT(text, HasSubstr("+2.00 %"));
     EXPECT_THAT(text, HasSubstr("+1.00 points"));
     EXPECT_THAT(text, HasSubstr("rank correlation 1.000, regret 0.00 %"));
