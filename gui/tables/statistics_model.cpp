@@ -104,7 +104,7 @@ QVariant StatisticsModel::headerData(int section, Qt::Orientation orientation, i
         case total: return tr("Total");
         case mean: return tr("Mean");
         case median: return tr("Median");
-        case p95: return tr("95 % below");
+        case p95: return tr("95th percentile");
         case busy: return tr("Busy share");
         default: return {};
     }
