@@ -231,26 +231,46 @@ void fill_in_memory(Simulation& simulation, MemoryUse use) {
 }  // namespace
 
 StepFigures expected_figures(const Simulation& simulation) {
-    StepFigures figures;
-    figures.step = expected_step(simulation);
+    StepFigures figures{simulation.step_time, simulation.bubble_fraction, simulation.utilization, simulation.speedup,
+                        simulation.samples_per_second};
+    if (!simulation.step_mean || simulation.step_mean->count() <= 0) {
+        return figures;
+    }
+    const double shorter =
+        static_cast<double>(simulation.step_time.count()) / static_cast<double>(simulation.step_mean->count());
+    figures.step = *simulation.step_mean;
     figures.bubble = simulation.bubble_mean.value_or(simulation.bubble_fraction);
-    figures.utilization = simulation.bubble_mean ? 1 - *simulation.bubble_mean : simulation.utilization;
-    const double shorter = figures.step.count() > 0 ? static_cast<double>(simulation.step_time.count()) /
-                                                          static_cast<double>(figures.step.count())
-                                                    : 1;
-    figures.speedup = simulation.speedup * shorter;
-    figures.samples_per_second = simulation.samples_per_second * shorter;
+    figures.utilization = 1 - figures.bubble;
+    figures.speedup *= shorter;
+    figures.samples_per_second *= shorter;
     return figures;
 }
 
-double relative_throughput(const Simulation& one, const Simulation& other) {
+std::pair<StepFigures, StepFigures> comparable_figures(const Simulation& one, const Simulation& other) {
     const bool with_noise = one.step_mean && other.step_mean;
-    const double of_one = with_noise ? expected_figures(one).samples_per_second : one.samples_per_second;
-    const double of_other = with_noise ? expected_figures(other).samples_per_second : other.samples_per_second;
-    return of_other > 0 ? of_one / of_other : 1;
+    const auto figures = [with_noise](const Simulation& of) {
+        return with_noise
+                   ? expected_figures(of)
+                   : StepFigures{of.step_time, of.bubble_fraction, of.utilization, of.speedup, of.samples_per_second};
+    };
+    return {figures(one), figures(other)};
+}
+
+double relative_throughput(const Simulation& one, const Simulation& other) {
+    const auto [of_one, of_other] = comparable_figures(one, other);
+    return of_other.samples_per_second > 0 ? of_one.samples_per_second / of_other.samples_per_second : 1;
+}
+
+bool has_noise(const Profile& profile) {
+    return profile.host_cores > 0 || profile.step_cv > 0 || profile.lane_cv > 0 ||
+           std::any_of(profile.layers.begin(), profile.layers.end(),
+                       [](const LayerProfile& layer) { return layer.forward_cv > 0 || layer.backward_cv > 0; });
 }
 
 void add_noise(const Profile& profile, Simulation& simulation) {
+    if (!has_noise(profile)) {
+        return;
+    }
     const Simulation noisy = simulate(profile, simulation.options, {.noise = true, .memory = false});
     simulation.step_band = noisy.step_band;
     simulation.step_mean = noisy.step_mean;

@@ -76,10 +76,13 @@ struct StepFigures {
     double samples_per_second = 0;
 };
 StepFigures expected_figures(const Simulation& simulation);
-
-/// Samples per second of one simulation over those of another: of the expected steps if both know their noise,
-/// otherwise of the steps without noise. 1 if the other has none.
+/// The figures of two simulations, to compare: of the expected steps if both know their noise, otherwise of the steps
+/// without noise.
+std::pair<StepFigures, StepFigures> comparable_figures(const Simulation& one, const Simulation& other);
+/// Samples per second of one over those of the other, of comparable figures. 1 if the other has none.
 double relative_throughput(const Simulation& one, const Simulation& other);
+/// Whether a simulation with noise has a band and a mean.
+bool has_noise(const Profile& profile);
 
 /// What to leave out where only the step time is wanted, as in a search over many options.
 struct SimulationDetail {

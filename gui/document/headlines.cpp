@@ -13,17 +13,46 @@ QString text(const char* source) {
 const QString kSeparator = QStringLiteral("  ·  ");
 
 /// `unknown` is why no bubble can be given; empty if one can.
-QString figures(const StepStatistics& statistics, const QString& unknown) {
-    const QString bubble = unknown.isEmpty() ? formatShare(statistics.bubble_fraction)
+QString figures(Nanoseconds step, double bubbleFraction, const QString& unknown) {
+    const QString bubble = unknown.isEmpty() ? formatShare(bubbleFraction)
                                              : text(QT_TRANSLATE_NOOP("Headlines", "not given, %1")).arg(unknown);
-    return text(QT_TRANSLATE_NOOP("Headlines", "step time %1  ·  bubble %2"))
-        .arg(formatDuration(statistics.step_time().count()), bubble);
+    return text(QT_TRANSLATE_NOOP("Headlines", "step time %1  ·  bubble %2")).arg(formatDuration(step.count()), bubble);
 }
 
-/// How much longer a step takes than another.
-QString changeOf(const StepStatistics& step, const StepStatistics& other) {
-    const auto longer = static_cast<double>(step.step_time().count()) / static_cast<double>(other.step_time().count());
-    return formatShareChange(longer - 1);
+/// "step time 3 ms (+50 %)  ·  bubble 12 % (+2 points)". `unknown`: as above, of the other bubble.
+QStringList compared(const StepFigures& simulated, Nanoseconds otherStep, double otherBubble, const QString& unknown) {
+    const auto longer = static_cast<double>(simulated.step.count()) / static_cast<double>(otherStep.count());
+    const QString bubble = formatShare(simulated.bubble);
+    return {text(QT_TRANSLATE_NOOP("Headlines", "step time %1 (%2)"))
+                .arg(formatDuration(simulated.step.count()), formatShareChange(longer - 1)),
+            unknown.isEmpty() ? text(QT_TRANSLATE_NOOP("Headlines", "bubble %1 (%2)"))
+                                    .arg(bubble, formatPoints(simulated.bubble, otherBubble))
+                              : text(QT_TRANSLATE_NOOP("Headlines", "bubble %1")).arg(bubble)};
+}
+
+/// The simulated figures and how far they are from the judged step of the comparison, as comparisonHeadline() has them.
+QStringList judgedFigures(const TraceDocument& document) {
+    const JudgedStep judged = document.comparison->judged();
+    StepFigures simulated;
+    simulated.step = judged.simulated;
+    simulated.bubble = judged.simulated_bubble;
+    QStringList parts = compared(simulated, judged.measured, judged.measured_bubble, document.whyNoBubble());
+    parts << (document.comparison->steps.size() == 1 ? text(QT_TRANSLATE_NOOP("Headlines", "against the measured step"))
+              : judged.is_mean ? text(QT_TRANSLATE_NOOP("Headlines", "against the mean of the measured steps"))
+                               : text(QT_TRANSLATE_NOOP("Headlines", "against the median of the measured steps")));
+    return parts;
+}
+
+/// What the simulated timeline shows: the expected step, or the timeline's own if there is nothing but a timeline.
+StepFigures simulatedFigures(const TraceDocument& document) {
+    if (document.simulation) {
+        return expected_figures(*document.simulation);
+    }
+    const StepStatistics& statistics = document.simulated->steps().front().statistics;
+    StepFigures simulated;
+    simulated.step = statistics.step_time();
+    simulated.bubble = statistics.bubble_fraction;
+    return simulated;
 }
 
 QString configuration(const PipelineOptions& options, std::int64_t micro_batches) {
@@ -43,7 +72,7 @@ QString measuredHeadline(const TraceDocument& document, std::int32_t step) {
     const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
     if (span != nullptr) {
         parts << text(QT_TRANSLATE_NOOP("Headlines", "step %1")).arg(step)
-              << figures(span->statistics, document.whyNoBubble(step));
+              << figures(span->statistics.step_time(), span->statistics.bubble_fraction, document.whyNoBubble(step));
     }
     return parts.join(kSeparator);
 }
@@ -59,32 +88,22 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
     if (!document.simulated || document.simulated->steps().empty()) {
         return parts.join(kSeparator);
     }
-    const StepStatistics& simulated = document.simulated->steps().front().statistics;
     const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
     // A scenario is read against what it started from, as the what-if panel does; an error is that of a prediction.
-    if (document.simulatedBefore) {
-        const StepStatistics& before = *document.simulatedBefore;
-        const QString reference = document.measured
-                                      ? text(QT_TRANSLATE_NOOP("Headlines", "against the recorded pipeline, simulated"))
-                                      : text(QT_TRANSLATE_NOOP("Headlines", "against the default"));
-        parts << text(QT_TRANSLATE_NOOP("Headlines", "step time %1 (%2)"))
-                     .arg(formatDuration(simulated.step_time().count()), changeOf(simulated, before))
-              << text(QT_TRANSLATE_NOOP("Headlines", "bubble %1 (%2)"))
-                     .arg(formatShare(simulated.bubble_fraction),
-                          formatPoints(simulated.bubble_fraction, before.bubble_fraction))
-              << reference;
+    if (document.simulatedBefore && document.simulation) {
+        const auto [simulated, before] = comparable_figures(*document.simulation, *document.simulatedBefore);
+        parts << compared(simulated, before.step, before.bubble, {})
+              << (document.measured ? text(QT_TRANSLATE_NOOP("Headlines", "against the recorded pipeline, simulated"))
+                                    : text(QT_TRANSLATE_NOOP("Headlines", "against the default")));
     } else if (span == nullptr) {
-        parts << figures(simulated, QString());
+        const StepFigures simulated = simulatedFigures(document);
+        parts << figures(simulated.step, simulated.bubble, QString());
+    } else if (document.comparison) {
+        parts << judgedFigures(document);
     } else {
-        const StepStatistics& measured = span->statistics;
-        parts << text(QT_TRANSLATE_NOOP("Headlines", "step time %1 (%2)"))
-                     .arg(formatDuration(simulated.step_time().count()), changeOf(simulated, measured));
-        const QString bubble = formatShare(simulated.bubble_fraction);
-        parts << (!document.whyNoBubble(step).isEmpty()
-                      ? text(QT_TRANSLATE_NOOP("Headlines", "bubble %1")).arg(bubble)
-                      : text(QT_TRANSLATE_NOOP("Headlines", "bubble %1 (%2)"))
-                            .arg(bubble, formatPoints(simulated.bubble_fraction, measured.bubble_fraction)));
-        parts << text(QT_TRANSLATE_NOOP("Headlines", "against the measured step"));
+        parts << compared(simulatedFigures(document), span->statistics.step_time(), span->statistics.bubble_fraction,
+                          document.whyNoBubble(step))
+              << text(QT_TRANSLATE_NOOP("Headlines", "against the measured step"));
     }
     return parts.join(kSeparator);
 }

@@ -170,7 +170,17 @@ SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scena
     simulation.timeline = {};
     simulation.memory = {};
     simulated.messages = scenarioMessages(profile, simulation);
+    simulated.noisePending = has_noise(profile);
     return simulated;
+}
+
+SimulatedScenario withNoise(const SimulatedScenario& simulated, const StepBand& band) {
+    SimulatedScenario noisy = simulated;
+    noisy.simulation.step_band = {band.low, band.high};
+    noisy.simulation.step_mean = band.mean;
+    noisy.simulation.bubble_mean = band.bubble;
+    noisy.noisePending = false;
+    return noisy;
 }
 
 Balance evenBalance(const Profile& profile, const Scenario& scenario, int partitions) {
@@ -200,7 +210,8 @@ std::optional<StepBand> stepBand(const Profile& profile, const Scenario& scenari
         if (!simulation.step_band || !simulation.step_mean) {
             return std::nullopt;
         }
-        return StepBand{simulation.step_band->first, simulation.step_band->second, *simulation.step_mean};
+        return StepBand{simulation.step_band->first, simulation.step_band->second, *simulation.step_mean,
+                        simulation.bubble_mean.value_or(simulation.bubble_fraction)};
     } catch (const Error&) {
         return std::nullopt;  // it cannot run, which its simulation says
     }
@@ -218,7 +229,7 @@ std::shared_ptr<const TraceDocument> withScenario(const TraceDocument& document,
     changed->memoryLimits = memory_limits_of(options, num_lanes(options));
     changed->comparison.reset();
     if (document.simulated && !document.simulated->steps().empty()) {
-        changed->simulatedBefore = document.simulated->steps().front().statistics;
+        changed->simulatedBefore = document.simulation;
     }
     return changed;
 }

@@ -42,6 +42,8 @@ struct SimulatedScenario {
     Simulation simulation;                          ///< its timeline and memory moved to the members beside it
     std::vector<MemoryTrack> memory;                ///< per lane
     std::vector<ScenarioMessage> messages;
+    /// The profile knows its noise, but the simulation does not have it yet: it takes hundreds of simulations.
+    bool noisePending = false;
 
     bool runs() const { return timeline != nullptr; }
 };
@@ -71,7 +73,7 @@ Scenario withSchedule(const Profile& profile, const Scenario& scenario, const st
 /// nothing about other devices.
 std::shared_ptr<const Profile> profileOn(const std::shared_ptr<const Profile>& profile, const std::string& deviceType);
 
-/// Simulates, without the noise band. `profile` is that of the scenario's device, as profileOn() gives it. Never
+/// Simulates, without noise. `profile` is that of the scenario's device, as profileOn() gives it. Never
 /// throws: what is wrong with the scenario becomes a message. Threading: any thread. Deterministic.
 SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scenario);
 
@@ -80,12 +82,16 @@ struct StepBand {
     Nanoseconds low{0};   ///< 5 % of steps are shorter
     Nanoseconds high{0};  ///< 5 % of steps are longer
     Nanoseconds mean{0};
+    double bubble = 0;  ///< of a step that takes the mean
 
     friend bool operator==(const StepBand&, const StepBand&) = default;
 };
 /// Nothing for a profile that tells of no variation, or a scenario that cannot run.
 /// Cost: some hundred simulations. Threading: any thread. Deterministic.
 std::optional<StepBand> stepBand(const Profile& profile, const Scenario& scenario);
+
+/// The scenario with its noise. Everything large is shared with the original.
+SimulatedScenario withNoise(const SimulatedScenario& simulated, const StepBand& band);
 
 /// Layers cut into `partitions` so that the largest has the least to do, at the scenario's micro-batches and checkpoint
 /// mode. Quick. Throws BalanceError unless there are as many layers.

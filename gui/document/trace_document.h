@@ -24,8 +24,8 @@ struct TraceDocument {
     std::shared_ptr<const TimelineStore> measured;   ///< null if nothing was recorded
     std::shared_ptr<const TimelineStore> simulated;  ///< null if nothing could be simulated; one step, from time 0
     std::optional<Simulation> simulation;            ///< its timeline and memory moved to `simulated` and the tracks
-    /// Where a scenario took the simulated half's place: the step that stood there before, the recorded or default one.
-    std::optional<StepStatistics> simulatedBefore;
+    /// Where a scenario took the simulated half's place: the one that stood there before, recorded or default.
+    std::optional<Simulation> simulatedBefore;
     std::optional<Comparison> comparison;
     /// Steps that could be compared; `comparison` tells which were.
     std::size_t comparableSteps = 0;

@@ -54,7 +54,7 @@ QString describe(const PlanCandidate& candidate, std::size_t rank) {
         .arg(lanesText(simulation.lanes.size()), QString::fromStdString(candidate.device_type))
         .arg(formatCount(simulation.micro_batches, ParetoChart::tr("micro-batch"), ParetoChart::tr("micro-batches")))
         .arg(QString::fromStdString(to_string(simulation.options.checkpoint)),
-             QString::fromStdString(simulation.options.schedule), formatDuration(simulation.step_time.count()),
+             QString::fromStdString(simulation.options.schedule), formatDuration(expected_step(simulation).count()),
              formatBytes(highest_peak(simulation)),
              simulation.feasible ? QString() : ParetoChart::tr(", does not fit"));
 }
@@ -250,8 +250,9 @@ void ParetoChart::paintAxes(QPainter& painter) const {
         }
     }
     painter.setPen(colors.text);
+    const bool noise = plan_->candidates.front().simulation.step_mean.has_value();
     painter.drawText(QRectF(plot.left(), plot.bottom() + line + 2, plot.width(), line), Qt::AlignCenter,
-                     tr("step time"));
+                     noise ? tr("step time without noise") : tr("step time"));
     painter.drawText(QRectF(4, 2, width() - 8, line), Qt::AlignLeft, tr("peak memory"));
 }
 

@@ -45,16 +45,20 @@ QString trade(const PlanCandidate& candidate, const PlanCandidate& best) {
                                       text(QT_TRANSLATE_NOOP("PlanReasons", "lanes"))))
                      .arg(best.simulation.lanes.size());
     }
-    if (candidate.cost < best.cost) {
-        gains
-            << text(QT_TRANSLATE_NOOP("PlanReasons", "%1 cost")).arg(formatShareChange(candidate.cost / best.cost - 1));
+    if (const double cost = relative_cost(candidate, best) - 1; cost < 0) {
+        gains << text(QT_TRANSLATE_NOOP("PlanReasons", "%1 cost")).arg(formatShareChange(cost));
     }
     const auto bytes = static_cast<double>(highest_peak(candidate.simulation));
     const auto most = static_cast<double>(highest_peak(best.simulation));
     if (bytes < most) {
         gains << text(QT_TRANSLATE_NOOP("PlanReasons", "%1 memory")).arg(formatShareChange(bytes / most - 1));
     }
-    const double slower = candidate.simulation.samples_per_second / best.simulation.samples_per_second - 1;
+    const double slower = relative_throughput(candidate.simulation, best.simulation) - 1;
+    if (gains.isEmpty()) {
+        return slower > -kPlanTie
+                   ? text(QT_TRANSLATE_NOOP("PlanReasons", "as fast as the best, with more lanes, cost or memory"))
+                   : text(QT_TRANSLATE_NOOP("PlanReasons", "a trade-off only without noise"));
+    }
     return text(QT_TRANSLATE_NOOP("PlanReasons", "trade-off: %1, for %2 samples/s"))
         .arg(gains.join(QStringLiteral(", ")), formatShareChange(slower));
 }

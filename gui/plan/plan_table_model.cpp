@@ -25,6 +25,7 @@ constexpr std::array<ColumnInfo, PlanTableModel::numColumns> kColumns{{
     {QT_TRANSLATE_NOOP("PlanTable", "Micro-batches"), "micro_batches", true},
     {QT_TRANSLATE_NOOP("PlanTable", "Checkpoint"), "checkpoint", false},
     {QT_TRANSLATE_NOOP("PlanTable", "Schedule"), "schedule", false},
+    {QT_TRANSLATE_NOOP("PlanTable", "Step time"), "step_mean_ns", true},
     {QT_TRANSLATE_NOOP("PlanTable", "Step time"), "step_ns", true},
     {QT_TRANSLATE_NOOP("PlanTable", "Samples/s"), "samples_per_second", true},
     {QT_TRANSLATE_NOOP("PlanTable", "Bubble"), "bubble_fraction", true},
@@ -42,6 +43,10 @@ void PlanTableModel::setPlan(std::shared_ptr<const Plan> plan) {
     endResetModel();
 }
 
+bool PlanTableModel::hasNoise() const {
+    return plan_ && !plan_->candidates.empty() && plan_->candidates.front().simulation.step_mean;
+}
+
 int PlanTableModel::rowCount(const QModelIndex& parent) const {
     return parent.isValid() || !plan_ ? 0 : static_cast<int>(plan_->candidates.size());
 }
@@ -55,6 +60,7 @@ QString PlanTableModel::shown(const PlanCandidate& candidate, int row, int colum
     switch (column) {
         case device:
             return candidate.device_type.empty() ? tr("as profiled") : QString::fromStdString(candidate.device_type);
+        case expectedStep: return simulation.step_mean ? formatDuration(simulation.step_mean->count()) : QString();
         case stepTime: return formatDuration(simulation.step_time.count());
         case samplesPerSecond: return QLocale().toString(simulation.samples_per_second, 'g', 4);
         case bubble: return formatShare(simulation.bubble_fraction);
@@ -77,6 +83,8 @@ QVariant PlanTableModel::value(const PlanCandidate& candidate, int row, int colu
         case microBatches: return static_cast<qlonglong>(simulation.micro_batches);
         case checkpoint: return QString::fromStdString(to_string(options.checkpoint));
         case schedule: return QString::fromStdString(options.schedule);
+        case expectedStep:
+            return simulation.step_mean ? QVariant(static_cast<qlonglong>(simulation.step_mean->count())) : QVariant();
         case stepTime: return static_cast<qlonglong>(simulation.step_time.count());
         case samplesPerSecond: return simulation.samples_per_second;
         case bubble: return simulation.bubble_fraction;
@@ -113,10 +121,17 @@ QVariant PlanTableModel::headerData(int section, Qt::Orientation orientation, in
     }
     const ColumnInfo& column = kColumns[static_cast<std::size_t>(section)];
     switch (role) {
-        case Qt::DisplayRole: return QCoreApplication::translate("PlanTable", column.title);
+        case Qt::DisplayRole:
+            return section == stepTime && hasNoise() ? tr("Without noise")
+                                                     : QCoreApplication::translate("PlanTable", column.title);
         case kExportRole: return QString::fromLatin1(column.key);
         case Qt::ToolTipRole:
-            return section == cost ? tr("Cost of the lanes per million samples; in lane-hours if the price is unknown")
+            return section == expectedStep
+                       ? tr("Expected step, the mean of noisy steps, of the best and of some Pareto candidates")
+                   : hasNoise() && (section == stepTime || section == samplesPerSecond || section == bubble)
+                       ? tr("Of a step without noise, by which all but the first candidates are ranked")
+                   : section == cost
+                       ? tr("Cost of the lanes per million samples; in lane-hours if the price is unknown")
                    : section == pareto
                        ? tr("No other is at least as good in samples/s, lanes, memory and cost, and better in one")
                        : QVariant();

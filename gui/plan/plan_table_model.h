@@ -23,6 +23,7 @@ public:
         microBatches,
         checkpoint,
         schedule,
+        expectedStep,
         stepTime,
         samplesPerSecond,
         bubble,
@@ -38,6 +39,8 @@ public:
     /// Null: no plan yet.
     void setPlan(std::shared_ptr<const Plan> plan);
     const Plan* plan() const { return plan_.get(); }
+    /// Whether the best candidates know their noise: only then there are expected steps.
+    bool hasNoise() const;
 
     int rowCount(const QModelIndex& parent = {}) const override;
     int columnCount(const QModelIndex& parent = {}) const override;

@@ -79,9 +79,10 @@ void PlanView::createTable() {
     QHeaderView& header = *table_->horizontalHeader();
     int place = PlanTableModel::rank + 1;
     for (const PlanTableModel::Column column :
-         {PlanTableModel::stepTime, PlanTableModel::peak, PlanTableModel::lanes}) {
+         {PlanTableModel::expectedStep, PlanTableModel::stepTime, PlanTableModel::peak, PlanTableModel::lanes}) {
         header.moveSection(header.visualIndex(column), place++);
     }
+    table_->setColumnHidden(PlanTableModel::expectedStep, true);
     table_->resizeColumnsToContents();  // to the header, until there is a plan
     table_->installEventFilter(this);
 }
@@ -205,7 +206,7 @@ QString PlanView::summary(const Plan& plan) const {
                    .arg(formatCount(best.lanes.size(), tr("lane"), tr("lanes")),
                         formatCount(best.micro_batches, tr("micro-batch"), tr("micro-batches")),
                         QString::fromStdString(to_string(best.options.checkpoint)),
-                        formatDuration(best.step_time.count()));
+                        formatDuration(expected_step(best).count()));
     } else if (plan.infeasible_because) {
         text = tr("Nothing fits: %1.").arg(QString::fromStdString(*plan.infeasible_because));
     }
@@ -220,6 +221,7 @@ void PlanView::showPlan(std::shared_ptr<const Plan> plan) {
     const bool onDevices = std::any_of(plan->candidates.begin(), plan->candidates.end(),
                                        [](const PlanCandidate& each) { return !each.device_type.empty(); });
     table_->setColumnHidden(PlanTableModel::device, !onDevices);
+    table_->setColumnHidden(PlanTableModel::expectedStep, !model_->hasNoise());
     chart_->setPlan(std::move(plan));
     table_->resizeColumnsToContents();
     table_->setColumnWidth(PlanTableModel::balance, std::min(table_->columnWidth(PlanTableModel::balance),

@@ -54,6 +54,8 @@ ReportTable configuration(const TraceDocument& document) {
     add(tr("Micro-batches"), number(document.simulation->micro_batches));
     add(tr("Mini-batch"), formatCount(options.batch, tr("sample"), tr("samples")));
     add(tr("Checkpoint"), QString::fromStdString(to_string(options.checkpoint)));
+    add(tr("Dtype"),
+        document.simulation->dtype.empty() ? kUnknown : QString::fromStdString(document.simulation->dtype));
     add(tr("Optimizer"), QString::fromStdString(options.optimizer));
     add(tr("Memory limit per lane"), orUnknown(options.memory_limit, formatBytes));
     return table;
@@ -104,6 +106,9 @@ ReportTable lanes(const TraceDocument& document, std::int32_t step) {
                                                                         : orUnknown(each.measuredBubble, formatShare),
              orUnknown(each.simulatedBubble, formatShare), orUnknown(each.measuredPeak, formatBytes),
              orUnknown(each.simulatedPeak, formatBytes)});
+    }
+    if (document.simulation && document.simulation->step_mean) {
+        table.note = tr("Simulated lanes are those of a step without noise.");
     }
     return table;
 }

@@ -51,10 +51,12 @@ std::vector<ScenarioFigure> figuresWithoutValues() {
         return ScenarioFigure{text(name), kUnknown, {}, text(help), QString::fromLatin1(key), {}, {}};
     };
     return {
-        figure(QT_TRANSLATE_NOOP("ScenarioFigures", "Step time"),
-               QT_TRANSLATE_NOOP("ScenarioFigures",
-                                 "From the first forward to the end of the last backward; excludes the optimizer"),
-               "step_time_ns"),
+        figure(
+            QT_TRANSLATE_NOOP("ScenarioFigures", "Step time"),
+            QT_TRANSLATE_NOOP("ScenarioFigures",
+                              "From the first forward to the end of the last backward; excludes the optimizer. If the "
+                              "profile has noise, this is the expected step, the mean of noisy steps"),
+            "step_time_ns"),
         figure(QT_TRANSLATE_NOOP("ScenarioFigures", "Bubble"),
                QT_TRANSLATE_NOOP("ScenarioFigures", "Share of the step in which a lane is idle, mean of all lanes"),
                "bubble_fraction"),
@@ -71,7 +73,17 @@ std::vector<ScenarioFigure> figuresWithoutValues() {
                QT_TRANSLATE_NOOP("ScenarioFigures", "Of the lane that needs the most"), "peak_bytes")};
 }
 
-/// Plain values in the order of the figures.
+/// Numbers in the order of the figures.
+std::array<double, 6> numbersOf(const StepFigures& step, Bytes peak) {
+    return {static_cast<double>(step.step.count()),
+            step.bubble,
+            step.utilization,
+            step.speedup,
+            step.samples_per_second,
+            static_cast<double>(peak)};
+}
+
+/// Plain values in the order of the figures, without noise.
 std::array<QVariant, 6> plainFigures(const SimulatedScenario& scenario) {
     const Simulation& one = scenario.simulation;
     return {static_cast<qlonglong>(one.step_time.count()),
@@ -94,20 +106,27 @@ std::vector<ScenarioFigure> scenarioFigures(const SimulatedScenario& scenario, c
     if (!scenario.runs()) {
         return figures;
     }
-    const Simulation& one = scenario.simulation;
-    const std::array<QString, 6> values{formatDuration(one.step_time.count()),
-                                        formatShare(one.bubble_fraction),
-                                        formatShare(one.utilization),
-                                        QLocale().toString(one.speedup, 'f', 2) + QStringLiteral("×"),
-                                        QLocale().toString(one.samples_per_second, 'g', 4),
+    const StepFigures shown = expected_figures(scenario.simulation);
+    const std::array<QString, 6> values{formatDuration(shown.step.count()),
+                                        formatShare(shown.bubble),
+                                        formatShare(shown.utilization),
+                                        QLocale().toString(shown.speedup, 'f', 2) + QStringLiteral("×"),
+                                        QLocale().toString(shown.samples_per_second, 'g', 4),
                                         peakText(scenario)};
     const std::array plain = plainFigures(scenario);
+    const auto [own, other] =
+        comparable_figures(scenario.simulation, reference != nullptr ? reference->simulation : scenario.simulation);
+    const std::array compared = numbersOf(own, highestPeakOf(scenario));
+    const std::array references = numbersOf(other, reference != nullptr ? highestPeakOf(*reference) : 0);
+    if (scenario.noisePending) {
+        figures[0].name = text(QT_TRANSLATE_NOOP("ScenarioFigures", "Step time without noise"));
+    }
     for (std::size_t k = 0; k < figures.size(); ++k) {
         figures[k].value = values[k];
         figures[k].plain = plain[k];
         if (figures[k].reference.isValid()) {
-            const double now = plain[k].toDouble();
-            const double before = figures[k].reference.toDouble();
+            const double now = compared[k];
+            const double before = references[k];
             figures[k].change = isShare(k) ? formatPoints(now, before) : changeOf(now, before);
         }
     }
@@ -149,8 +168,8 @@ ScenarioFigures::ScenarioFigures(QWidget* parent) : QWidget(parent), model_(new 
     band_->setAlignment(Qt::AlignRight);
     band_->setTextInteractionFlags(Qt::TextSelectableByMouse);
     const QString help =
-        tr("90 % of steps lie in this range, given the variation of layers and machine in the profile. The "
-           "mean is above the step time, because every wait is for the later of two tasks.");
+        tr("90 % of steps lie in this range, given the variation of layers and machine in the profile. Their "
+           "mean is above the step without noise, because every wait is for the later of two tasks.");
     auto* name = new QLabel(tr("Step-time range (90 % of steps)"), this);
     for (QLabel* label : {name, band_}) {
         label->setToolTip(help);
@@ -175,6 +194,7 @@ void ScenarioFigures::setScenario(const SimulatedScenario& scenario, const Simul
     const std::vector<ScenarioFigure> figures = scenarioFigures(scenario, reference);
     model_->setFigures(figures, scenario.scenario.options.memory_limit);
     for (std::size_t k = 0; k < figures.size(); ++k) {
+        rows_[k].name->setText(figures[k].name);
         rows_[k].value->setText(figures[k].value);
         rows_[k].change->setText(figures[k].change);
         rows_[k].value->setAccessibleName(

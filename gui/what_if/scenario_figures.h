@@ -20,11 +20,11 @@ struct ScenarioFigure {
     QString change;  ///< relative to the reference; empty without one
     QString help;
     QString key;         ///< in files, such as "step_time_ns"
-    QVariant plain;      ///< for files: ns, bytes and shares as numbers; invalid while unknown
+    QVariant plain;      ///< for files, without noise: ns, bytes and shares as numbers; invalid while unknown
     QVariant reference;  ///< the same for the reference
 };
-/// Step time, bubble, utilization, speedup, samples per second, peak memory. `reference` may be null. A scenario that
-/// cannot run has dashes.
+/// Step time, bubble, utilization, speedup, samples per second, peak memory: of the expected step, if the scenario has
+/// its noise. `reference` may be null. A scenario that cannot run has dashes.
 std::vector<ScenarioFigure> scenarioFigures(const SimulatedScenario& scenario, const SimulatedScenario* reference);
 /// Peak bytes of the fullest lane.
 Bytes highestPeakOf(const SimulatedScenario& scenario);

@@ -102,6 +102,7 @@ void ScenarioModel::setProfile(std::shared_ptr<const Profile> profile, std::opti
     recordedResult_.reset();
     optimal_.reset();
     band_.reset();
+    recordedBand_.reset();
     bandTimer_->stop();
     shownGeneration_ = ++generation_;
     recorded_ = profile_ ? recorded.value_or(defaultScenario(*profile_)) : Scenario{};
@@ -228,6 +229,7 @@ void ScenarioModel::show(int generation, std::shared_ptr<const SimulatedScenario
     if (!recordedResult_ && result_->scenario == recorded_) {
         recordedResult_ = result_;
     }
+    addNoise();
     Q_EMIT simulated(result_);
 }
 
@@ -287,17 +289,62 @@ void ScenarioModel::findBand() {
         return;
     }
     banding_ = true;
-    using Band = std::optional<StepBand>;
-    auto* watcher = new QFutureWatcher<Band>(this);
-    connect(watcher, &QFutureWatcher<Band>::finished, this, [this, watcher, generation = generation_] {
-        banding_ = false;
-        watcher->deleteLater();
-        if (generation == generation_) {
-            band_ = watcher->result();
-            Q_EMIT bandChanged();
-        }
-    });
+    auto* watcher = new QFutureWatcher<Bands>(this);
+    connect(watcher, &QFutureWatcher<Bands>::finished, this,
+            [this, watcher, profile = profile_, generation = generation_] {
+                banding_ = false;
+                watcher->deleteLater();
+                Bands bands = watcher->result();
+                if (profile != profile_) {
+                    return;
+                }
+                if (generation != generation_) {
+                    bands.present.reset();
+                } else if (!bands.present && result_ && !isBehind() && result_->noisePending) {
+                    auto without = std::make_shared<SimulatedScenario>(*result_);  // its noise is that of no task
+                    without->noisePending = false;
+                    result_ = std::move(without);
+                    Q_EMIT simulated(result_);
+                }
+                takeBands(bands);
+            });
+    const bool both = !recordedBand_ && scenario_ != recorded_;
     watcher->setFuture(QtConcurrent::run(
-        &workPool(), [profile = timed_, scenario = scenario_] { return stepBand(*profile, scenario); }));
+        &workPool(), [own = profile_, profile = timed_, scenario = scenario_, recorded = recorded_, both]() -> Bands {
+            return {stepBand(*profile, scenario), both ? stepBand(*own, recorded) : std::nullopt};
+        }));
+}
+
+void ScenarioModel::takeBands(const Bands& bands) {
+    if (bands.recorded) {
+        recordedBand_ = bands.recorded;
+    }
+    if (bands.present) {
+        band_ = bands.present;
+        recordedBand_ = scenario_ == recorded_ ? bands.present : recordedBand_;
+    }
+    addNoise();
+    Q_EMIT bandChanged();
+    if (bands.present && result_ && !isBehind()) {
+        Q_EMIT simulated(result_);
+    }
+}
+
+void ScenarioModel::addNoise() {
+    if (recordedBand_ && recordedResult_ && recordedResult_->noisePending) {
+        recordedResult_ = std::make_shared<const SimulatedScenario>(withNoise(*recordedResult_, *recordedBand_));
+    }
+    if (band_ && result_ && !isBehind() && result_->noisePending) {
+        result_ = std::make_shared<const SimulatedScenario>(withNoise(*result_, *band_));
+    }
+}
+
+std::shared_ptr<const SimulatedScenario> ScenarioModel::resultWithNoise() {
+    if (result_ && !isBehind() && result_->noisePending) {
+        if (const std::optional<StepBand> band = stepBand(*timed_, scenario_)) {
+            takeBands({band, std::nullopt});
+        }
+    }
+    return result_;
 }
 }  // namespace pipescope

@@ -56,6 +56,8 @@ public:
     void applyBalance(BalanceAlgorithm algorithm);
     /// Range of step times of the present scenario; empty while it is computed, or if there is none.
     const std::optional<StepBand>& band() const { return band_; }
+    /// The result with its noise, which is computed now if it was not yet; the result if there is none.
+    std::shared_ptr<const SimulatedScenario> resultWithNoise();
     /// The best balance for the present number of partitions; empty during the search.
     const std::optional<Balance>& optimalBalance() const { return optimal_; }
 
@@ -66,6 +68,7 @@ Q_SIGNALS:
     /// Another profile, so everything changed.
     void profileChanged();
     void scenarioChanged();
+    /// Of a profile with noise twice: at once without, and with noise once the scenario rests.
     void simulated(std::shared_ptr<const pipescope::SimulatedScenario> result);
     void optimalBalanceChanged();
     void bandChanged();
@@ -89,6 +92,12 @@ private:
     void searchOptimal();
     /// Runs in a worker, once the scenario has stopped changing.
     void findBand();
+    struct Bands {
+        std::optional<StepBand> present;
+        std::optional<StepBand> recorded;
+    };
+    void takeBands(const Bands& bands);
+    void addNoise();
 
     std::shared_ptr<const Profile> profile_;
     std::shared_ptr<const Profile> timed_;  // profile with the times of the scenario's device
@@ -99,6 +108,7 @@ private:
     std::shared_ptr<const SimulatedScenario> result_;
     std::optional<Balance> optimal_;
     std::optional<StepBand> band_;
+    std::optional<StepBand> recordedBand_;
     QUndoStack* undo_;
     QTimer* searchTimer_;
     QTimer* bandTimer_;

@@ -46,7 +46,8 @@ void ScenarioTimelines::setScenarios(std::vector<PinnedScenario> scenarios) {
     painters_.assign(scenarios_.size(), TimelinePainter(timelineColors(palette())));
     QStringList texts;
     for (const PinnedScenario& each : scenarios_) {
-        texts << tr("%1: step time %2").arg(each.name, formatDuration(each.simulated->simulation.step_time.count()));
+        texts
+            << tr("%1: step time %2").arg(each.name, formatDuration(expected_step(each.simulated->simulation).count()));
     }
     setAccessibleDescription(texts.join(QStringLiteral("; ")));
     updateGeometry();
@@ -94,9 +95,10 @@ void ScenarioTimelines::paintEvent(QPaintEvent*) {
     for (std::size_t k = 0; k < scenarios_.size(); ++k) {
         const QRect lanes = lanesRect(k);
         const SimulatedScenario& simulated = *scenarios_[k].simulated;
-        const QString facts = tr("%1 · step %2 · bubble %3")
-                                  .arg(scenarios_[k].name, formatDuration(simulated.simulation.step_time.count()),
-                                       formatShare(simulated.simulation.bubble_fraction));
+        const StepFigures figures = expected_figures(simulated.simulation);
+        const QString facts =
+            tr("%1 · step %2 · bubble %3")
+                .arg(scenarios_[k].name, formatDuration(figures.step.count()), formatShare(figures.bubble));
         painter.setPen(colors.text);
         painter.drawText(QRect(lanes.left(), lanes.top() - titleHeight(), lanes.width(), titleHeight()),
                          Qt::AlignLeft | Qt::AlignVCenter,

@@ -113,6 +113,9 @@ QWidget* WhatIfPanel::createForm() {
     layout->addWidget(title_);
     figures_ = new ScenarioFigures(form);
     layout->addWidget(figures_);
+    basis_ = new QLabel(form);
+    basis_->setToolTip(tr("The dtype of the profile's parameters and activations"));
+    layout->addWidget(basis_);
     layout->addWidget(createButtons());
     form_ = new QFormLayout();
     form_->setFieldGrowthPolicy(QFormLayout::AllNonFixedFieldsGrow);
@@ -372,6 +375,8 @@ void WhatIfPanel::showResult() {
     const std::shared_ptr<const SimulatedScenario>& result = model_.result();
     figures_->setScenario(*result, model_.isAsRecorded() ? nullptr : model_.recordedResult().get());
     peaks_->setScenario(result);
+    const std::string& dtype = model_.profile()->dtype;
+    basis_->setText(tr("dtype %1").arg(QString::fromStdString(dtype)));
     QStringList lines;
     for (const ScenarioMessage& message : result->messages) {
         lines << symbolOf(message.kind) + QChar(QChar::Nbsp) + message.text;
@@ -383,6 +388,10 @@ void WhatIfPanel::showResult() {
 void WhatIfPanel::say(const QString& text) {
     const QString refusal = symbolOf(ScenarioMessage::Kind::error) + QChar(QChar::Nbsp) + text;
     messages_->setText(about_.isEmpty() ? refusal : refusal + QLatin1Char('\n') + about_);
+}
+
+QString WhatIfPanel::basis() const {
+    return basis_->text();
 }
 
 QString WhatIfPanel::messages() const {

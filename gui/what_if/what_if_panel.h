@@ -42,6 +42,8 @@ public:
     PlacementEditor& placement() const { return *placement_; }
     ScenarioFigures& figures() const { return *figures_; }
     PeakBars& peaks() const { return *peaks_; }
+    /// The line that says what the figures were computed for.
+    QString basis() const;
 
 Q_SIGNALS:
     /// The user wants to pin the present scenario for comparison.
@@ -72,6 +74,7 @@ private:
     QLabel* empty_ = nullptr;
     QLabel* title_ = nullptr;
     ScenarioFigures* figures_ = nullptr;
+    QLabel* basis_ = nullptr;
     QPushButton* back_ = nullptr;
     QFormLayout* form_ = nullptr;
     ValueSlider* partitions_ = nullptr;

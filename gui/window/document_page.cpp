@@ -226,8 +226,9 @@ void DocumentPage::fillSteps() {
     const QSignalBlocker blocker(stepChoice_);
     stepChoice_->clear();
     for (const StepSpan& span : stepsOf(*document_)) {
-        stepChoice_->addItem(tr("%1 (%2)").arg(span.step).arg(formatDuration(span.statistics.step_time().count())),
-                             span.step);
+        const Nanoseconds time = !document_->measured && document_->simulation ? expected_step(*document_->simulation)
+                                                                               : span.statistics.step_time();
+        stepChoice_->addItem(tr("%1 (%2)").arg(span.step).arg(formatDuration(time.count())), span.step);
     }
     stepChoice_->setCurrentIndex(stepChoice_->findData(step_));
     stepChoice_->setEnabled(stepChoice_->count() > 1);

@@ -15,6 +15,14 @@ void DocumentPage::showScenario(const SimulatedScenario& scenario) {
         simulated_->setTitle(tr("SIMULATED · this scenario cannot run, the previous one is shown"));
         return;
     }
+    if (document_ && document_ != recorded_ && document_->simulated == scenario.timeline) {  // with its noise now
+        auto noisy = std::make_shared<TraceDocument>(*document_);
+        noisy->simulation = scenario.simulation;
+        document_ = std::move(noisy);
+        refresh();
+        Q_EMIT simulationChanged();
+        return;
+    }
     replaceSimulated(withScenario(*recorded_, scenario), tr("SIMULATED · WHAT IF"));
 }
 

@@ -87,8 +87,8 @@ void ScenarioTools::show() {
 void ScenarioTools::compare() {
     const std::shared_ptr<const SimulatedScenario> result = model_->result();
     const std::shared_ptr<const TraceDocument> document = page_.recorded();
-    if (!document || !document->measured || !result || !result->runs()) {
-        return;
+    if (!document || !document->measured || !result || !result->runs() || result->noisePending) {
+        return;  // pending noise brings another result
     }
     using Compared = std::optional<Comparison>;
     auto* watcher = new QFutureWatcher<Compared>(this);
@@ -106,7 +106,7 @@ void ScenarioTools::pin() {
     const QString name = model_->isAsRecorded() ? (model_->hasRecording() ? tr("As recorded") : tr("Default"))
                                                 : tr("Scenario %1").arg(numPinned_ + 1);
     const std::size_t before = pins_->scenarios().size();
-    pins_->pin(model_->result(), name);
+    pins_->pin(model_->resultWithNoise(), name);
     numPinned_ += pins_->scenarios().size() > before && !model_->isAsRecorded() ? 1 : 0;
     Q_EMIT pinned();
 }

@@ -29,6 +29,7 @@ Profile sampleProfile(const SampleRun& run) {
         each.forward_ns = {cost};
         each.recompute_ns = {cost};
         each.backward_ns = {2 * cost};
+        each.forward_cv = each.backward_cv = run.cv;
         each.output_bytes = {4 << 20};
         each.saved_bytes = {24 << 20};
         each.transient_bytes = {6 << 20};

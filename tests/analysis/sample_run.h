@@ -17,6 +17,7 @@ struct SampleRun {
     bool profile = true;  ///< keep the profile in the trace
     bool memory = true;
     std::int64_t forward_ns = 10'000'000;
+    double cv = 0;  ///< noise of every layer
 };
 
 Profile sampleProfile(const SampleRun& run);

@@ -219,7 +219,7 @@ TEST(Headlines, CompareAScenarioWithWhatItStartedFromAndAPredictionWithWhatWasMe
     run.partitions = 4;
     writeSampleTrace(temporaryPath("headline.sqlite"), run);
     const auto document = loadTrace(QString::fromStdString(temporaryPath("headline.sqlite").string()));
-    EXPECT_THAT(simulatedHeadline(*document, 1).toStdString(), HasSubstr("against the measured step"));
+    EXPECT_THAT(simulatedHeadline(*document, 1).toStdString(), HasSubstr("against the median of the measured steps"));
     const Scenario recorded = *recordedScenario(*document);
     Scenario slower = recorded;
     slower.options.link.bytes_per_second /= 50;
@@ -243,6 +243,43 @@ TEST(Headlines, CompareAScenarioWithWhatItStartedFromAndAPredictionWithWhatWasMe
     EXPECT_THAT(summary, AllOf(HasSubstr("what if"), testing::Not(HasSubstr("("))));
     EXPECT_THAT(comparisonHeadline(*document).toStdString(),
                 AllOf(HasSubstr("simulated ("), HasSubstr("0 unmatched, the optimizer aside")));
+}
+
+TEST(Headlines, SayTheSameStepAndPercentageOfANoisyRunInEveryLine) {
+    SampleRun run;
+    run.partitions = 4;
+    run.cv = 0.4;
+    writeSampleTrace(temporaryPath("noisy.sqlite"), run);
+    const auto document = loadTrace(QString::fromStdString(temporaryPath("noisy.sqlite").string()));
+    ASSERT_TRUE(document->comparison && document->simulation->step_mean);
+    const JudgedStep judged = document->comparison->judged();
+    ASSERT_TRUE(judged.is_mean);
+    const std::string step = formatDuration(judged.simulated.count()).toStdString();
+    const std::string longer = formatShareChange(document->comparison->step_error).toStdString();
+    const std::string without = formatDuration(document->simulation->step_time.count()).toStdString();
+    ASSERT_NE(step, without);
+    for (const std::string& line :
+         {comparisonHeadline(*document).toStdString(), simulatedHeadline(*document, 1).toStdString(),
+          simulatedHeadline(*document, 2).toStdString()}) {
+        EXPECT_THAT(line, AllOf(HasSubstr(step), HasSubstr(longer), testing::Not(HasSubstr(without))));
+    }
+    EXPECT_THAT(simulatedHeadline(*document, 1).toStdString(), HasSubstr("against the mean of the measured steps"));
+
+    Scenario slower = *recordedScenario(*document);
+    slower.options.link.bytes_per_second /= 50;
+    const SimulatedScenario pending = simulateScenario(*document->run.profile, slower);
+    EXPECT_TRUE(pending.noisePending);
+    const SimulatedScenario noisy = withNoise(pending, *stepBand(*document->run.profile, slower));
+    EXPECT_FALSE(noisy.noisePending);
+    auto changed = std::make_shared<TraceDocument>(*withScenario(*document, noisy));
+    changed->comparison = compareWithMeasured(*document, noisy);
+    const std::string expected = formatDuration(noisy.simulation.step_mean->count()).toStdString();
+    const double more = static_cast<double>(noisy.simulation.step_mean->count()) /
+                            static_cast<double>(document->simulation->step_mean->count()) -
+                        1;
+    EXPECT_THAT(simulatedHeadline(*changed, 1).toStdString(),
+                AllOf(HasSubstr(expected), HasSubstr(formatShareChange(more).toStdString())));
+    EXPECT_THAT(comparisonHeadline(*changed).toStdString(), HasSubstr(expected + " what if"));
 }
 }  // namespace
 }  // namespace pipescope

@@ -65,6 +65,22 @@ TEST_F(PlanViewTest, FillsTableAndChart) {
     EXPECT_EQ(rows(), 4 * 3);
 }
 
+TEST_F(PlanViewTest, ShowsExpectedStepsWhereTheProfileHasNoise) {
+    planNow();
+    const QAbstractItemModel& table = *view_.table().model();
+    EXPECT_TRUE(view_.table().isColumnHidden(PlanTableModel::expectedStep));
+    EXPECT_EQ(table.headerData(PlanTableModel::stepTime, Qt::Horizontal).toString(), QStringLiteral("Step time"));
+    for (LayerProfile& layer : profile_->layers) {
+        layer.forward_cv = layer.backward_cv = 0.4;
+    }
+    planNow();
+    EXPECT_FALSE(view_.table().isColumnHidden(PlanTableModel::expectedStep));
+    EXPECT_EQ(table.headerData(PlanTableModel::stepTime, Qt::Horizontal).toString(), QStringLiteral("Without noise"));
+    const QString expected = table.index(0, PlanTableModel::expectedStep).data().toString();
+    EXPECT_NE(expected, table.index(0, PlanTableModel::stepTime).data().toString());
+    EXPECT_TRUE(view_.message().contains(QStringLiteral("step ") + expected)) << view_.message().toStdString();
+}
+
 TEST_F(PlanViewTest, OpensACandidateByDoubleClickAndByEnter) {
     planNow();
     QSignalSpy opened(&view_, &PlanView::opened);

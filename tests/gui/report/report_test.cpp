@@ -36,7 +36,7 @@ TEST(Report, TellsConfigurationErrorsLossesAndEnvironment) {
     const auto document = sample("report.sqlite");
     const QString html = QString::fromUtf8(reportHtml(makeReport(*document, 1)));
     for (const char* wanted : {"Configuration", "1,1", "except_last", "Step time, median", "Bubble fraction", "lane 1",
-                               "Tasks whose durations differ most", "Losses", "Environment"}) {
+                               "float32", "Tasks whose durations differ most", "Losses", "Environment"}) {
         EXPECT_TRUE(html.contains(QString::fromUtf8(wanted))) << wanted;
     }
     EXPECT_FALSE(html.contains(QStringLiteral("refused")));

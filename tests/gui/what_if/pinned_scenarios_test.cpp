@@ -1,6 +1,8 @@
 #include "gui/what_if/pinned_scenarios.h"
 
+#include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
+#include "gui/what_if/scenario_figures.h"
 #include "tests/gui/sample_trace.h"
 
 #include <gtest/gtest.h>
@@ -43,6 +45,20 @@ TEST_F(PinnedScenariosTest, ComparesEachWithTheFirst) {
     EXPECT_EQ(cell(0, 0), QStringLiteral("A"));
     EXPECT_FALSE(cell(0, 2).contains(QLatin1Char('(')));
     EXPECT_TRUE(cell(1, 2).contains(QStringLiteral("(+")));  // a longer step
+}
+
+TEST_F(PinnedScenariosTest, ShowsExpectedSteps) {
+    for (LayerProfile& layer : profile_.layers) {
+        layer.forward_cv = layer.backward_cv = 0.4;
+    }
+    const auto pending = scenarioWith(16);
+    const StepBand band = *stepBand(profile_, pending->scenario);
+    EXPECT_EQ(scenarioFigures(*pending, nullptr)[0].name, QStringLiteral("Step time without noise"));
+    pins_.pin(std::make_shared<const SimulatedScenario>(withNoise(*pending, band)), QStringLiteral("A"));
+    EXPECT_EQ(cell(0, 2), formatDuration(band.mean.count()));
+    EXPECT_EQ(cell(0, 3), formatShare(band.bubble));
+    EXPECT_NE(cell(0, 2), formatDuration(pending->simulation.step_time.count()));
+    EXPECT_TRUE(pins_.timelines().accessibleDescription().contains(formatDuration(band.mean.count())));
 }
 
 TEST_F(PinnedScenariosTest, KeepsFourAndSaysSo) {

@@ -144,6 +144,14 @@ TEST_F(ScenarioModelTest, WorksOutWhereStepsLieOnceTheScenarioRests) {
     EXPECT_GT(model_.band()->high, step);
     EXPECT_GE(model_.band()->mean, step);
     EXPECT_EQ(model_.band(), stepBand(*profile, model_.scenario()));
+    EXPECT_EQ(model_.result()->simulation.step_mean, model_.band()->mean);
+    EXPECT_EQ(model_.recordedResult()->simulation.step_mean, stepBand(*profile, model_.recorded())->mean)
+        << "which it is compared with";
+    model_.change(withChunks(7), QStringLiteral("micro-batches"));
+    EXPECT_TRUE(model_.result()->noisePending);
+    EXPECT_EQ(model_.resultWithNoise()->simulation.step_mean, stepBand(*profile, model_.scenario())->mean)
+        << "for a pinned scenario, which nothing changes any more";
+    model_.undoStack().undo();
     model_.undoStack().undo();
     EXPECT_FALSE(model_.band());
 }

@@ -94,6 +94,27 @@ TEST_F(WhatIfPanelTest, ShowsWhatWasRecorded) {
     EXPECT_EQ(panel_.latency().value(), 50);    // µs
     EXPECT_EQ(panel_.memoryLimit().value(), 1);
     EXPECT_EQ(panel_.checkpoint().currentText(), QStringLiteral("except_last"));
+    EXPECT_EQ(panel_.basis(), QStringLiteral("dtype float32"));
+}
+
+TEST_F(WhatIfPanelTest, ShowsTheExpectedStepOnceItIsKnown) {
+    for (LayerProfile& layer : profile_.layers) {
+        layer.forward_cv = layer.backward_cv = 0.4;
+    }
+    model_.setProfile(std::make_shared<Profile>(profile_), model_.recorded());
+    panel_.microBatches().setFocus();
+    QTest::keyClick(&panel_.microBatches().slider(), Qt::Key_Right);
+    const Simulation own = simulate(profile_, options());
+    EXPECT_EQ(panel_.figures().shownValue(0), formatDuration(own.step_time.count()));
+    ASSERT_TRUE(QTest::qWaitFor([&] { return model_.band().has_value(); }, kPatience));
+    const StepFigures expected = expected_figures(own);
+    EXPECT_EQ(panel_.figures().shownValue(0), formatDuration(own.step_mean->count()));
+    EXPECT_EQ(panel_.figures().shownValue(1), formatShare(*own.bubble_mean));
+    EXPECT_EQ(panel_.figures().shownValue(4), QLocale().toString(expected.samples_per_second, 'g', 4));
+    const auto before = simulate(profile_, model_.recorded().options).step_mean;
+    EXPECT_EQ(
+        panel_.figures().shownChange(0),
+        formatShareChange(static_cast<double>(own.step_mean->count()) / static_cast<double>(before->count()) - 1));
 }
 
 TEST_F(WhatIfPanelTest, SimulatesAtEveryStepOfASlider) {
