@@ -573,9 +573,8 @@ TEST(Plan, GivesEachLaneItsOwnLimitAndFewerPartitionsTheFirstOfThem) {
     }
     request.partitions = {2};
     request.options.memory_limits = {100, 50};
-    EXPECT_THAT(
-        plan(eight_layers(), request).infeasible_because.value_or(""),
-        AllOf(HasSubstr("--memory-limit is 100 B, 50 B;"), HasSubstr(" more on each lane, with 2 partitions")));
+    EXPECT_THAT(plan(eight_layers(), request).infeasible_because.value_or(""),
+                AllOf(HasSubstr("--memory-limit is 100 B, 50 B;"), HasSubstr(" more on each lane, with 2 partitions")));
     request.partitions = {3};
     EXPECT_THAT([&] { plan(eight_layers(), request); },
                 ThrowsMessage<UsageError>(HasSubstr("--memory-limit names 2 lanes; up to 3 are planned")));
