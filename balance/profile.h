@@ -73,7 +73,7 @@ struct BatchLoss {
     std::vector<std::int64_t> samples;  ///< ascending; may repeat a size of Profile::samples, and then takes precedence
     PerSize ns;                         ///< one per size
     PerSize transient_bytes;            ///< like Profile::loss_transient_bytes; empty: not measured
-    PerSize all_gradients_transient_bytes;  ///< like Profile::loss_all_gradients_transient_bytes
+    PerSize all_gradients_transient_bytes = {};  ///< like Profile::loss_all_gradients_transient_bytes
 
     friend bool operator==(const BatchLoss&, const BatchLoss&) = default;
 };

@@ -48,7 +48,7 @@ TEST(LossWarning, TellsWhatOfTheDeviceAndOfTheFileIsMissing) {
     ASSERT_EQ(warnings.size(), 3u);
     EXPECT_TRUE(refuse_bubbles(warnings));
     EXPECT_FALSE(refuse_bubbles(std::vector<TraceWarning>{{Severity::caution, "x"}}));
-    EXPECT_THAT(warnings[0].text, HasSubstr("lost 3 of 103 ranges, on 1 of 1 threads"));
+    EXPECT_THAT(warnings[0].text, HasSubstr("lost 3 of 103 ranges, on 1 of 1 thread"));
     EXPECT_THAT(warnings[1].text, StartsWith("CUPTI lost 40 records of device work: "));
     EXPECT_THAT(warnings[2].text, StartsWith("500 rows could not be written: "));
     const std::string device_only = loss_warning({{"nvtx", 7, 100, 0, 0, 0}, {"cupti", 7, 1000, 40, 0, 0}});

@@ -103,9 +103,10 @@ TEST_F(EndToEnd, FromProfileToPicture) {
     EXPECT_EQ(profile.at("samples"), (nlohmann::json{2, 4}));
 
     const auto balanced = user.succeeds("balance p.json -n 2 -m 4 --batch 16 --json").json();
-    EXPECT_THAT(keys_of(balanced), ElementsAre("balance", "step_ns", "lower_bound_ns", "optimal", "algorithm",
-                                               "ranked_by_simulation", "peak_bytes", "micro_batches", "dtype",
-                                               "optimizer", "estimated", "extrapolated", "assumed"));
+    EXPECT_THAT(keys_of(balanced),
+                ElementsAre("balance", "step_ns", "step_mean_ns", "bubble_mean", "lower_bound_ns", "optimal",
+                            "algorithm", "ranked_by_simulation", "peak_bytes", "micro_batches", "dtype", "optimizer",
+                            "estimated", "extrapolated", "assumed"));
     const auto& cut = balanced.at("balance");
     ASSERT_EQ(cut.size(), 2u);
     const std::string pipeline = "--balance " + std::to_string(cut.at(0).get<int>()) + "," +

@@ -1,4 +1,5 @@
 #include "gui/window/scenario_tools.h"
+#include "gui/plan/plan_table_model.h"
 
 #include "balance/profile_file.h"
 #include "gui/plan/plan_form.h"
@@ -210,7 +211,8 @@ TEST_F(ScenarioToolsTest, OpensACandidateOfThePlanAsTheSimulatedTimeline) {
     plan.table().selectRow(0);
     QTest::keyClick(&plan.table(), Qt::Key_Return);
     EXPECT_EQ(window_.document()->simulated->lanes().size(), 2U);
-    EXPECT_EQ(simulation().step_time.count(), plan.table().model()->index(0, 7).data(kExportRole).toLongLong());
+    EXPECT_EQ(simulation().step_time.count(),
+              plan.table().model()->index(0, PlanTableModel::stepTime).data(kExportRole).toLongLong());
     model().undoStack().undo();
     EXPECT_EQ(window_.document()->simulated->lanes().size(), 4U);
 }

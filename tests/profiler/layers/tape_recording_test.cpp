@@ -227,7 +227,7 @@ TEST_F(TapeRecordingTest, TakesTheGradientsThatTheLossLeaves) {
 }
 
 TEST_F(TapeRecordingTest, RecordsTheBackwardBehindACheckpointedPartition) {
-    const torch::nn::Linear linear(8, 8);
+    torch::nn::Linear linear(8, 8);
     const auto half = layer_of(
         {},
         [linear](const Tensors& in, SkipContext&) mutable {
