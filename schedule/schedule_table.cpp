@@ -248,6 +248,26 @@ bool has_letter(const ScheduleTable& table, char letter) {
     return found;
 }
 
+/// The checkpoint mode whose micro-batches are those that the table recomputes; `otherwise` if there is none.
+Checkpoint checkpoint_of(const ScheduleTable& table, int micro_batches, Checkpoint otherwise) {
+    std::set<int> recomputed;
+    for_each_action(table, [&](const Action& action, const Place&) {
+        if (action.task.kind == TaskKind::recompute) {
+            recomputed.insert(action.task.micro_batch);
+        }
+    });
+    for (const Checkpoint mode : {Checkpoint::always, Checkpoint::except_last}) {
+        bool is_it = true;
+        for (int i = 0; i < micro_batches; ++i) {
+            is_it = is_it && recomputed.contains(i) == is_checkpointed(mode, MicroBatchId{i}, micro_batches);
+        }
+        if (is_it && !recomputed.empty()) {
+            return mode;
+        }
+    }
+    return otherwise;
+}
+
 /// Recomputes in the table must match the checkpoint mode, which determines what a micro-batch keeps.
 void check_recomputes(const ScheduleTable& table, const PipelineShape& shape) {
     std::set<std::pair<int, int>> recomputed;
@@ -259,7 +279,7 @@ void check_recomputes(const ScheduleTable& table, const PipelineShape& shape) {
         if (!is_checkpointed(shape.checkpoint, MicroBatchId{action.task.micro_batch}, shape.num_micro_batches)) {
             throw UsageError(text_of(place) + " recomputes micro-batch " + std::to_string(action.task.micro_batch) +
                              ", which checkpoint " + to_string(shape.checkpoint) +
-                             " keeps; remove the cell, or choose another checkpoint mode");
+                             " keeps; recompute every micro-batch, every one but the last, or none");
         }
     });
     for (int j = 0; j < shape.num_partitions; ++j) {
@@ -359,6 +379,7 @@ PipelineShape table_shape(const ScheduleTable& table, const PipelineShape& base)
     shape.num_micro_batches = check.num_micro_batches();
     shape.placement = check.placement();
     shape.loss = LossScope::micro_batch;
+    shape.checkpoint = checkpoint_of(table, shape.num_micro_batches, base.checkpoint);
     shape.check();
     return shape;
 }

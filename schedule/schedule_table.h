@@ -54,8 +54,8 @@ ScheduleTable schedule_table(const TaskGraph& graph);
 /// Throws UsageError unless each partition has one lane, and each micro-batch runs forward and backward once on each
 /// partition, forward first. The message names rows and columns.
 PipelineShape table_shape(const ScheduleTable& table, const PipelineShape& base = {});
-/// The table's task graph. Throws UsageError like table_shape(), or if recomputes do not fit base.checkpoint. Throws
-/// Error that describes the cycle if lanes wait for each other forever.
+/// The table's task graph. Throws UsageError like table_shape(), or if its recomputes fit no checkpoint mode. Without
+/// recomputes the mode is base.checkpoint. Throws Error that describes the cycle if lanes wait for each other forever.
 TaskGraph table_graph(const ScheduleTable& table, const PipelineShape& base = {});
 /// True if any cell is I or W.
 bool splits_backward(const ScheduleTable& table);

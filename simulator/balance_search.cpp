@@ -295,7 +295,8 @@ private:
         while (tasks_left_ > 0) {
             const std::optional<RankedBalance> cut = cuts.next();
             if (!cut || cut->step_ns >= least) {
-                best.found.smallest_limit_is_exact = cut || cuts.is_exhausted();
+                // Under other schedules, what is in flight depends on the times, and the order's bound may be too high.
+                best.found.smallest_limit_is_exact = (cut || cuts.is_exhausted()) && options_.schedule == "gpipe";
                 break;
             }
             SearchedBalance other = simulated(cut->balance);

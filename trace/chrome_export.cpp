@@ -321,7 +321,7 @@ void export_chrome(const OpenedTrace& trace, std::ostream& out) {
     // Holistic Trace Analysis needs a rank, and steps named as by PyTorch's profiler.
     out << R"({"displayTimeUnit":"ns","otherData":)"
         << other_data(trace).dump(-1, ' ', false, json::error_handler_t::replace)
-        << R"(,"distributedInfo":{"rank":0},"traceEvents":[)";
+        << R"(,"distributedInfo":{"rank": 0},"traceEvents":[)";
     ChromeEventList events(out);
     for (const Source source : {Source::measured, Source::simulated}) {
         if (!trace.timeline(source).slices.empty()) {

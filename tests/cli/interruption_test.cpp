@@ -89,6 +89,23 @@ TEST_F(Interruption, ADemoPrintsThePartThatIsMeasuredAndTheNextOneReplacesItsFil
     EXPECT_FALSE(user.has("demo/trace.sqlite")) << "the files of the first are gone";
 }
 
+TEST_F(Interruption, ARunOfSecondsRecordsTheMachinesLoad) {
+    const CommandResult run = stopped(
+        "run mlp:layers=2,width=16 --balance 1,1 -m 2 --batch 2 --steps 10000000 --trace t.sqlite --json --force",
+        kSeveralSteps + " && sleep 1.5", "INT");
+    EXPECT_EQ(run.code, 130) << run.err;
+    EXPECT_TRUE(run.json().at("load").is_object());
+    EXPECT_TRUE(user.succeeds("compare t.sqlite --json").json().at("load").at("run").is_object());
+}
+
+TEST_F(Interruption, AValidationKeepsTheWholeRuns) {
+    const CommandResult run = stopped(
+        "validate mlp:layers=2,width=16 -n 2 -m 2 --batch 2 --rounds 100000 --steps 1 --json", "sleep 8", "INT");
+    EXPECT_EQ(run.code, 130) << run.err;
+    EXPECT_EQ(run.json().at("interrupted"), true);
+    EXPECT_GE(run.json().at("candidates").size(), 1u);
+}
+
 TEST_F(Interruption, AnAblationPrintsTheRowsItMeasured) {
     const CommandResult run =
         stopped("ablation mlp:layers=2,width=16 --balance 1,1 --batch 2 -m 2 --rounds 100000 --steps 1 --json",

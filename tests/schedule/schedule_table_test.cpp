@@ -86,8 +86,14 @@ TEST(ScheduleTable, RecomputesStandWhereTheTableSaysOrBeforeTheirBackward) {
     EXPECT_EQ(inserted.at(2), (TaskKey{0, TaskKind::recompute, 0, 0, -1}));
     EXPECT_THAT([&] { table_graph(parse_schedule_csv("0F0,0F1,0R1,0B1,0B0\n"), always); },
                 ThrowsMessage<UsageError>(HasSubstr("lacks 0R0, which checkpoint always needs")));
-    EXPECT_THAT([] { table_graph(parse_schedule_csv("0F0,0R0,0B0\n"), {.checkpoint = Checkpoint::never}); },
-                ThrowsMessage<UsageError>(HasSubstr("row 1, column 2 recomputes micro-batch 0")));
+    const PipelineShape never{.checkpoint = Checkpoint::never};
+    const TaskGraph all = table_graph(parse_schedule_csv("0F0,0R0,0B0\n"), never);
+    EXPECT_EQ(all.shape().checkpoint, Checkpoint::always) << "as the table says";
+    const TaskGraph but_last = table_graph(parse_schedule_csv("0F0,0F1,0B1,0R0,0B0\n"), never);
+    EXPECT_EQ(but_last.shape().checkpoint, Checkpoint::except_last);
+    EXPECT_THAT([&] { table_graph(parse_schedule_csv("0F0,0F1,0R1,0B1,0B0\n"), never); },
+                ThrowsMessage<UsageError>(
+                    AllOf(HasSubstr("row 1, column 3 recomputes micro-batch 1"), HasSubstr("every one but the last"))));
 }
 
 // Named schedules drawn as tables give the same programs.
