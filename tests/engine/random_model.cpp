@@ -192,8 +192,10 @@ private:
         }
         made.set_requires_grad(!choice_.once_in(5));
         if (hooks == Hooks::allowed && made.requires_grad() && choice_.once_in(16)) {
-            // Not linear, so that it must see the sum over micro-batches.
-            made.register_hook([](const at::Tensor& gradient) { return gradient * gradient.abs() * 0.1; });
+            // Not linear, so that it must see the sum over micro-batches. The driver autograd may call it without any.
+            made.register_hook([](const at::Tensor& gradient) {
+                return gradient.defined() ? gradient * gradient.abs() * 0.1 : gradient;
+            });
         }
         parameters_.emplace_back("p" + std::to_string(model_.parameters.size()), made);
         model_.parameters.push_back(made);
