@@ -33,8 +33,8 @@ bool forwards(TaskKind kind) {
     return kind == TaskKind::forward || kind == TaskKind::copy_forward || kind == TaskKind::skip_forward;
 }
 
-/// Whether the lane that made the result had been at work on the same phase without a break, while this lane had been
-/// through it: then it is slower, and not only earlier in the pipeline.
+/// True if the producing lane worked on one phase without a break while this lane had finished it. The producing lane
+/// is then slower, and not only earlier in the pipeline.
 bool made_by_slower_lane(const StepGraph& tasks, StepTaskIndex before, StepTaskIndex producer) {
     if (before == kNoTask) {
         return false;  // the pipeline is filling

@@ -30,7 +30,7 @@ struct Replay {
     std::vector<Bytes> peak_bytes;  ///< by lane: the memory model at the measured instants, highest of the steps
 };
 
-/// What a step was said to be and what it was. An error is worked out from these two and no others.
+/// The predicted and the measured step. Every error is computed from these two.
 struct JudgedStep {
     Nanoseconds measured{0};
     Nanoseconds simulated{0};

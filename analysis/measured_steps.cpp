@@ -11,7 +11,7 @@ namespace {
 constexpr const char* kNoneWhole =
     "holds no whole step: of each the forwards or the backwards were not recorded, or take no time; record it again";
 
-/// What was recorded of one step.
+/// The phases recorded for one step.
 struct SeenTasks {
     bool forward = false;
     bool backward = false;

@@ -20,19 +20,19 @@ struct MeasuredSteps {
     std::string why_none;                ///< as RecordedRun::why_not_simulated; empty if there is a step
 
     std::vector<std::int32_t> numbers() const;
-    /// Of those steps whose loop told them.
+    /// Wall times of the steps. Steps without a record of the training loop have none.
     std::vector<Nanoseconds> wall_times() const;
 };
 
 /// The steps with compute tasks that take time, in order of time.
 std::vector<std::int32_t> steps_in_time(const Timeline& timeline);
 
-/// The steps without warm-up that the training loop told of. If it told of none: the `recorded` ones, which have tasks,
-/// in order of time; without the last one if the recording was cut off and there are others. Warm-up is never compared.
-/// Of more than `most` steps, that many are chosen evenly.
+/// Selects the steps that the training loop recorded, without warm-up. If it recorded none, selects the `recorded`
+/// ones, which have tasks, in order of time; the last one is left out if the recording was cut off and there are
+/// others. Selects at most `most` steps, evenly spaced.
 MeasuredSteps steps_to_compare(const RecordedRun& run, std::span<const std::int32_t> recorded,
                                std::size_t most = std::numeric_limits<std::size_t>::max());
-/// Leaves out steps without forwards or without backwards, as where ranges were lost, and steps that take no time:
-/// what they took is not known. `timeline` needs to hold the slices of these steps only.
+/// Leaves out steps without forwards or without backwards, as after a loss of ranges, and steps of no length. Their
+/// times are unknown. `timeline` needs to hold the slices of these steps only.
 void leave_out_halves(const Timeline& timeline, MeasuredSteps& measured);
 }  // namespace pipescope

@@ -13,8 +13,8 @@
 #include <vector>
 
 namespace pipescope {
-/// What a trace says of its run, its tasks and samples aside: what was run, which steps ended, how far the recording
-/// can be trusted. A value; copies share the profile.
+/// The description of a run in its trace, without tasks and samples: model, options, finished steps, and losses of the
+/// recording. A value; copies share the profile.
 struct RecordedRun {
     TraceOrigin origin = TraceOrigin::pipescope;
     std::string model;                       ///< empty if the trace does not tell
@@ -29,8 +29,8 @@ struct RecordedRun {
     std::string why_not_simulated;
 
     bool is_warmup(std::int32_t step) const;
-    /// Whether the recording surely holds the step to its end. Of a recording that was cut off, these are the steps
-    /// that the training loop told of, or else all but the `last` one that has tasks.
+    /// True if the recording certainly contains the whole step. In a recording that was cut off, the steps that the
+    /// training loop recorded are whole. If it recorded none, all are but the `last` one that has tasks.
     bool is_whole(std::int32_t step, std::int32_t last) const;
 };
 

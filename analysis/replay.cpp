@@ -30,7 +30,7 @@ std::int64_t makespan(const TaskGraph& graph, std::span<const std::int64_t> star
     return last - first;
 }
 
-/// Of the graph run with these durations, a gap before each task counted to it.
+/// Length of the step with these durations. The gap before a task counts as part of it.
 std::int64_t makespan_of(const TaskGraph& graph, const TaskClock& clock, std::span<const std::int64_t> durations,
                          std::span<const std::int64_t> gaps) {
     std::vector<std::int64_t> lengths(durations.begin(), durations.end());
@@ -56,13 +56,13 @@ std::vector<TaskIndex> recorded_order(const TaskClock& clock, std::span<const st
     return order;
 }
 
-/// Of cores that are free from these times on: the one that has waited least at `ready`, else the first to be free.
+/// Selects the core that became free last before `ready`. If none is free by then, selects the first to become free.
 std::int64_t& core_for(std::vector<std::int64_t>& free_from, std::int64_t ready) {
     return *std::min_element(free_from.begin(), free_from.end(),
                              [&](std::int64_t a, std::int64_t b) { return a <= ready && b <= ready ? a > b : a < b; });
 }
 
-/// Of the graph run without gaps, lanes getting their cores in the recorded order.
+/// Length of the step without gaps. Lanes get their cores in the recorded order.
 std::int64_t makespan_in_turns(const TaskGraph& graph, const TaskClock& clock, const MeasuredTasks& tasks,
                                std::span<const std::int64_t> durations, const CoresInTurn& turns) {
     std::vector<std::int64_t> starts(durations.size());

@@ -38,7 +38,7 @@ ReplayedStep replay_step(const TaskGraph& graph, const MeasuredTasks& tasks,
 /// The self-check of a recorded run: with its own durations instead of predicted ones only hand-offs between tasks are
 /// missing; with its recorded gaps nothing is, if the schedule simulated is the one that ran. The measured instants
 /// put into the memory model do the same for memory: what is left of a peak's error is not for wrong times.
-/// Nothing where a task of a compared step was not recorded, nor for a schedule that never drains. Throws as simulate()
+/// Empty if a task of a compared step was not recorded, and for a schedule that never drains. Throws as simulate()
 /// for a profile or options that do not fit.
 std::optional<Replay> replay(const Measured& measured, const Profile& profile, const PipelineOptions& options);
 }  // namespace pipescope

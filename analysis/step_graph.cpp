@@ -17,7 +17,7 @@ TaskKey with(const TaskKey& key, TaskKind kind, std::int32_t partition, std::int
     return {0, kind, partition, key.micro_batch, skip};
 }
 
-/// Where a task stands in the flow of a micro-batch's data: what it depends on always has a smaller number.
+/// Position of a task in the data flow of its micro-batch. Each task it depends on has a smaller position.
 std::int32_t place_in_flow(const TaskKey& key, std::int32_t last) {
     const std::int32_t loss = 2 * last + 2;
     const std::int32_t backward = loss + 3 + 4 * (last - key.partition);
@@ -60,8 +60,8 @@ void StepGraph::order() {
             last_partition_ = std::max(last_partition_, task.key.partition);
         }
     }
-    // Nothing starts before what it waits for has ended, so start and end almost give the order. Tasks without duration
-    // at one instant remain: those stand as their data flows.
+    // A task starts after the tasks it waits for have ended, so start and end almost determine the order. Tasks of zero
+    // length at one instant are ordered by data flow.
     const auto rank = [this](const StepTask& task) {
         return std::tuple(task.start, task.end, place_in_flow(task.key, last_partition_), task.lane, pack(task.key));
     };

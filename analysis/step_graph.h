@@ -47,7 +47,7 @@ public:
     /// The step of the key is ignored.
     StepTaskIndex find(const TaskKey& key) const;
     StepTaskIndex index_of(SliceRef slice) const;
-    /// What the task's data comes from, as far as it ran.
+    /// The recorded tasks that produce this task's data.
     std::vector<StepTaskIndex> dependencies(StepTaskIndex index) const;
     std::vector<StepTaskIndex> dependents(StepTaskIndex index) const;
     /// The task before it on its lane, or for a copy the copy before it on its link; kNoTask for the first.
@@ -67,7 +67,7 @@ private:
     void find_popping_partitions();
     void find_previous();
     void find_recompute_start();
-    /// What brings the gradient of the output of the key's partition.
+    /// The task that delivers the gradient of the partition's output.
     StepTaskIndex gradient_for(const TaskKey& key) const;
     std::optional<std::int32_t> producer_partition(StepTaskIndex skip) const;
     void link();

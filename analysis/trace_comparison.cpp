@@ -14,7 +14,7 @@
 
 namespace pipescope {
 namespace {
-/// What makes the prediction one of another run, or of another machine.
+/// Warnings that the prediction describes another run, or another machine.
 std::vector<std::string> prediction_warnings(const Profile& profile, const Simulation& simulation) {
     std::vector<std::string> warnings;
     if (profile.estimated) {

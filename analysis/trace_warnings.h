@@ -25,18 +25,18 @@ struct TraceWarning {
 };
 
 std::vector<std::string> texts_of(std::span<const TraceWarning> warnings);
-/// Whether any of them refuses measured bubble fractions.
+/// True if one of them rules out measured bubble fractions.
 bool refuse_bubbles(std::span<const TraceWarning> warnings);
 
 /// Records that were lost, a refusal for each source; empty if none were.
 std::vector<TraceWarning> loss_warnings(const std::vector<DropRecord>& drops);
-/// The same sentences in one line.
+/// loss_warnings(), joined in one line.
 std::string loss_warning(const std::vector<DropRecord>& drops);
 /// Losses, then a recording that was not closed, then diagnostic_warnings(). Empty for a trace that can be trusted.
 std::vector<TraceWarning> trace_warnings(const OpenedTrace& trace);
 /// Warnings and errors of the recording itself, "source: text" each.
 std::vector<std::string> diagnostic_warnings(const std::vector<DiagnosticRecord>& diagnostics);
-/// What trace_warnings() says of a recording that was not closed: one that still runs, too.
+/// The text of trace_warnings() for a recording that is not closed, including one that still runs.
 inline constexpr std::string_view kNotClosed =
     "the recording was not closed: it still runs, was killed, or could not be written to its end; what is missing is "
     "not known; 'pipescope recover' makes it one plain file";

@@ -9,7 +9,7 @@
 namespace pipescope {
 class Partition;
 
-/// What a partition handed on for the micro-batches so far.
+/// The tensors that a partition handed on for the micro-batches so far.
 ///
 /// Problem: a layer may return a buffer of its own and fill it again for the next micro-batch. The plain model has used
 /// the values by then; here another lane may still compute on them. Idea: refuse an output in memory that was handed on

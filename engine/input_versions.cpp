@@ -16,7 +16,7 @@ using torch::autograd::CreationMeta;
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 
-/// Whether two elements may have one address. True also for some layouts that only look as if they did.
+/// True if two elements may have one address. Also true for some layouts without overlap that resemble such.
 bool may_overlap(const at::Tensor& tensor) {
     std::vector<std::pair<std::int64_t, std::int64_t>> dimensions;  // stride, size
     for (std::int64_t d = 0; d < tensor.dim(); ++d) {
@@ -65,7 +65,7 @@ std::string why_torch_forbids_changes(const at::Tensor& tensor) {
     return "";
 }
 
-/// What an input was computed by, as far as the caller's graph knows after a layer changed it.
+/// Stands in the caller's graph for the function that computed an input, after a layer changed that input.
 class ChangedInput final : public Node {
 public:
     /// `before` leads to what the input was computed by: torch takes the first edge of a change in place for that.

@@ -12,7 +12,7 @@ namespace pipescope {
 /// before it comes to a handler that was registered earlier. Costs nothing but every now and then. Any thread.
 void prepare_process_end();
 
-/// Whether this thread is in exit().
+/// True if this thread is in exit().
 bool is_thread_in_exit();
 
 /// While it lives, the thread is at work: exit() waits for it. Made or destroyed while the process ends, it stops the
