@@ -36,6 +36,9 @@ struct Cell {
     SkipSlots pop_gradients;
     std::vector<std::pair<std::int32_t, Id>> kept;  // by the graph: block and storage
     bool has_graph = false;
+    // On the device, of the partition's own blocks: those that the graph has, and those that the task took.
+    std::map<std::int32_t, DeviceBlock> graph_blocks;
+    std::map<std::int32_t, DeviceBlock> task_blocks;
 };
 
 /// The storages that stand for a partition's blocks; of several slots of one block the first one's.
@@ -92,21 +95,21 @@ public:
           schedule_(parse_schedule(options.schedule)),
           memories_(profile, options, costs, graph),
           ledgers_(static_cast<std::size_t>(graph.num_lanes())),
-          storages_(ledgers_),
+          reserved_(options, graph.num_lanes(), with_reserved),
+          storages_(ledgers_, reserved_),
           cells_(costs.micro_batches().size() * static_cast<std::size_t>(graph.shape().num_partitions)) {
         for (int j = 0; j <= last(); ++j) {
             const int versions = is_synchronous(schedule_) ? 1 : last() + 1 - j;
             add_constants(options.balance.layers_of(PartitionId{j}), lane_of(j), versions);
         }
         const std::size_t one_batch = micro_batch_sizes(replica_batch(options), options.chunks).size();
+        Bytes input = 0;
         for (int i = 0; i < static_cast<int>(one_batch) && !memories_.is_host(lane_of(0)); ++i) {
-            ledger(lane_of(0)).add(boundary, costs.sized(i).input, Nanoseconds{0});
+            input += costs.sized(i).input;
         }
+        add_constant(lane_of(0), boundary, input);
         for (int i = 0; i < static_cast<int>(costs.micro_batches().size()); ++i) {
             cell(i, 0).inputs.assign(work(i, 0).tape().inputs.size(), 0);  // parts of the mini-batch
-        }
-        if (with_reserved) {
-            reserved_.emplace(profile, options, costs, graph);
         }
         for (std::size_t lane = 0; lane < ledgers_.size(); ++lane) {
             sample(LaneId{static_cast<std::int64_t>(lane)}, Nanoseconds{0}, std::int64_t{-1});
@@ -133,9 +136,6 @@ public:
             now_ = Nanoseconds{instant.time};
             storages_.set_time(now_);
             const Task& task = graph_.tasks()[instant.task];
-            if (reserved_) {
-                instant.is_end ? reserved_->end(task) : reserved_->start(task);
-            }
             task_end_ = Nanoseconds{ends[instant.task]};
             instant.is_end ? end(task) : start(task);
         }
@@ -146,7 +146,7 @@ public:
         for (const LaneLedger& each : ledgers_) {
             use.lanes.push_back(each.use());
             const LaneId lane{static_cast<std::int64_t>(use.lanes.size()) - 1};
-            use.lanes.back().peak_reserved_bytes = reserved_ ? reserved_->peak(lane) : 0;
+            use.lanes.back().peak_reserved_bytes = reserved_.peak(lane);
         }
         return use;
     }
@@ -168,11 +168,17 @@ private:
         const double factor = optimizer_state_factor(options_, profile_.dtype);
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
             const LayerProfile& layer = profile_.layers[l];
-            ledger(lane).add(parameters, versions * layer.parameter_bytes + layer.buffer_bytes, Nanoseconds{0});
-            ledger(lane).add(gradients, layer.gradient_bytes, Nanoseconds{0});
-            ledger(lane).add(optimizer, std::llround(factor * static_cast<double>(layer.gradient_bytes)),
-                             Nanoseconds{0});
+            for (int version = 0; version < versions; ++version) {
+                add_constant(lane, parameters, layer.parameter_bytes);
+            }
+            add_constant(lane, parameters, layer.buffer_bytes);
+            add_constant(lane, gradients, layer.gradient_bytes);
+            add_constant(lane, optimizer, std::llround(factor * static_cast<double>(layer.gradient_bytes)));
         }
+    }
+    void add_constant(LaneId lane, MemoryCategory category, Bytes bytes) {
+        ledger(lane).add(category, bytes, Nanoseconds{0});
+        reserved_.take(lane, bytes);
     }
 
     void start(const Task& task) {
@@ -241,7 +247,7 @@ private:
                 return !here.keeps(block) && (phase == Phase::recompute || !leaves(here.tape(), block));
             });
         }
-        start_work(task, here.parts(phase, goes));
+        start_work(task, phase, given_values(i, j), goes);
     }
     static bool holds(const std::vector<std::int32_t>& blocks, const std::map<std::size_t, std::int32_t>& of_skips,
                       std::int32_t block) {
@@ -265,9 +271,9 @@ private:
         for (const auto& [block, id] : cell(i, j).kept) {
             bound.bind(block, id);
         }
-        start_work(task, here.parts(Phase::backward, going(bound, task.lane, [&](std::int32_t block) {
-                                        return !leaves_as_gradient(here.tape(), block) || j == 0;
-                                    })));
+        start_work(task, Phase::backward, bound, going(bound, task.lane, [&](std::int32_t block) {
+                       return !leaves_as_gradient(here.tape(), block) || j == 0;
+                   }));
     }
     /// Those of outputs that need none: the partition above a checkpointed one cannot tell, and computes them all.
     void drop_unwanted_gradients(int i, int j) {
@@ -284,19 +290,57 @@ private:
             return is_unwanted;
         });
     }
-    /// Puts a task's parts on the clock.
-    void start_work(const Task& task, const std::vector<WorkPart>& parts) {
+    /// Puts a task's parts on the clock, and its blocks on the device. `going`: storages among those `given`.
+    void start_work(const Task& task, Phase phase, const BoundBlocks& given,
+                    const std::vector<PartitionWork::Going>& going) {
+        PartitionWork& here = work(task.key.micro_batch, task.key.partition);
         const auto duration = static_cast<double>((task_end_ - now_).count());
+        // What the backward of the weights needs stays.
+        const bool only_takes = phase == Phase::backward && splits_backward(schedule_);
         spans_.clear();
-        for (const WorkPart& part : parts) {
-            WorkPeak peak = part.peak;
-            if (task.key.kind == TaskKind::backward && splits_backward(schedule_)) {
-                peak = {0, 0, 0, peak.transient};  // what the backward of the weights needs stays
-            }
+        for (const WorkPart& part : here.parts(phase, going)) {
+            const WorkPeak peak = only_takes ? WorkPeak{0, 0, 0, part.peak.transient} : part.peak;
             spans_.push_back({now_ + Nanoseconds{std::llround(part.end * duration)}, peak});
         }
-        const bool is_last = task.key.kind == TaskKind::backward && task.key.partition == last();
+        const bool is_last = phase == Phase::backward && task.key.partition == last();
         ledger(task.lane).start_work(spans_, is_last ? output : copy, now_);
+        if (reserved_.has(task.lane)) {
+            play_blocks(task, phase, given, going, only_takes);
+        }
+    }
+    void play_blocks(const Task& task, Phase phase, const BoundBlocks& given,
+                     const std::vector<PartitionWork::Going>& going, bool only_takes) {
+        Cell& here = cell(task.key.micro_batch, task.key.partition);
+        const PartitionWork& partition = work(task.key.micro_batch, task.key.partition);
+        for (const PartitionWork::Event& event : partition.events(phase, going)) {
+            if (event.going) {
+                if (!only_takes) {
+                    storages_.free_block(given.of(event.block));
+                }
+            } else if (event.block > 0) {
+                here.task_blocks[event.block] = reserved_.take(task.lane, partition.bytes(event.block));
+            } else if (const auto own = here.task_blocks.find(-event.block); own != here.task_blocks.end()) {
+                reserved_.free(own->second);
+            } else if (!only_takes) {
+                reserved_.free(here.graph_blocks[-event.block]);
+            }
+        }
+        for (auto& [block, taken] : here.task_blocks) {
+            if (phase != Phase::backward && partition.role(block) == Role::own) {
+                std::swap(here.graph_blocks[block], taken);
+            }
+        }
+    }
+    DeviceBlock taken_by_task(Cell& here, std::int32_t block) {
+        const auto taken = here.task_blocks.find(block);
+        return taken == here.task_blocks.end() ? DeviceBlock{} : std::exchange(taken->second, {});
+    }
+    /// The task is over: what it took and nobody has goes.
+    void free_blocks(std::map<std::int32_t, DeviceBlock>& blocks) {
+        for (auto& [number, block] : blocks) {
+            reserved_.free(block);
+        }
+        blocks.clear();
     }
 
     /// Bytes of a micro-batch's k-th output. A tensor may be part of a larger storage; its gradient is not.
@@ -355,6 +399,8 @@ private:
         const Bytes transient_bytes = loss_transient(profile_, samples, is_gathered, memories_.outputs_ask(i));
         const WorkSpan whole{task_end_, {0, 0, 0, transient_bytes}};
         ledger(lane).start_work({&whole, 1}, output, now_);
+        DeviceBlock meanwhile = reserved_.take(lane, transient_bytes);
+        reserved_.free(meanwhile);
     }
 
     void end(const Task& task) {
@@ -426,7 +472,7 @@ private:
             if (block != 0 && !bound.has(block)) {
                 const bool kept = keeps_graph && partition.keeps(block);
                 bound.bind(block, storages_.take(task.lane, kept && stays ? saved : category, partition.bytes(block),
-                                                 (kept ? 1 : 0) + slots_of(tape, block)));
+                                                 (kept ? 1 : 0) + slots_of(tape, block), taken_by_task(here, block)));
                 if (kept) {
                     here.kept.emplace_back(block, bound.of(block));
                 }
@@ -444,6 +490,7 @@ private:
         for (const auto& [k, block] : tape.stashed) {
             here.stashed[k] = slot_of(block, skip, !shares_storage(task.lane, lane_of(route(k).to.value())));
         }
+        free_blocks(here.task_blocks);
         hand_over_here(i, j);
     }
     static int slots_of(const PartitionTape& tape, std::int32_t block) {
@@ -478,9 +525,11 @@ private:
         for (std::size_t b = 0; b < blocks.size(); ++b) {
             const auto block = static_cast<std::int32_t>(b) + 1;
             if (blocks[b].role == Role::output && partition.keeps(block)) {
-                here.kept.emplace_back(block, storages_.take(task.lane, saved, blocks[b].bytes));
+                here.kept.emplace_back(
+                    block, storages_.take(task.lane, saved, blocks[b].bytes, 1, taken_by_task(here, block)));
             }
         }
+        free_blocks(here.task_blocks);
     }
 
     void end_backward(const Task& task) {
@@ -507,7 +556,7 @@ private:
         const auto slot_of = [&](std::int32_t block, MemoryCategory category) {
             if (block != 0 && !bound.has(block)) {
                 bound.bind(block, storages_.take(task.lane, category, partition.bytes(block),
-                                                 gradient_slots_of(tape, block, j)));
+                                                 gradient_slots_of(tape, block, j), taken_by_task(here, block)));
             }
             return bound.of(block);
         };
@@ -519,6 +568,7 @@ private:
                 here.input_gradients.push_back(slot_of(block, copy));  // until it is sent or used
             }
         }
+        free_blocks(here.task_blocks);
         hand_back_here(i, j);
     }
     static int gradient_slots_of(const PartitionTape& tape, std::int32_t block, int j) {
@@ -551,6 +601,7 @@ private:
             storages_.let_go(id);
         }
         here.kept.clear();
+        free_blocks(here.graph_blocks);
         storages_.let_go(here.output_gradients);
         let_go(here.stash_gradients);
     }
@@ -655,8 +706,8 @@ private:
     void sample(LaneId lane, Nanoseconds time, std::int64_t task) {
         LaneLedger& here = ledger(lane);
         const Bytes peak = here.take_peak();
-        samples_.push_back({lane, time, here.held(), std::max(peak, here.held()),
-                            reserved_ ? reserved_->reserved(lane) : 0, task, here.composition()});
+        samples_.push_back(
+            {lane, time, here.held(), std::max(peak, here.held()), reserved_.reserved(lane), task, here.composition()});
     }
 
     const Profile& profile_;
@@ -666,10 +717,10 @@ private:
     Schedule schedule_;
     StepMemories memories_;
     std::vector<LaneLedger> ledgers_;
+    ReservedMemory reserved_;
     StepStorages storages_;
     std::vector<Cell> cells_;
-    Slots gathered_;  // the last partition's outputs of the whole mini-batch, while the loss runs
-    std::optional<ReservedMemory> reserved_;
+    Slots gathered_;               // the last partition's outputs of the whole mini-batch, while the loss runs
     std::vector<WorkSpan> spans_;  // of the task that starts
     Nanoseconds task_end_{0};      // of the task at hand
     Nanoseconds now_{0};

@@ -61,9 +61,10 @@ struct MemoryUse {
 //             partition's last backward lets go of it. A loss per micro-batch gathers nothing. What the loss itself
 //             allocates, the profile's loss_transient_bytes, counts as transient.
 //
-// Not modelled: what the allocator reserves beyond what tensors hold; memory of the framework.
+// On an accelerator the same storages are blocks of its caching allocator (reserved_memory.h), which reserves more than
+// tensors hold. Not modelled: memory of the framework.
 
-/// Goes through the tasks in time; `with_reserved` also through the caching allocators (reserved_memory.h). Both spans
+/// Goes through the tasks in time; `with_reserved` also counts what the caching allocators reserve. Both spans
 /// are as long as the graph has tasks; ns. Deterministic.
 MemoryUse memory_use(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs,
                      const TaskGraph& graph, std::span<const std::int64_t> starts, std::span<const std::int64_t> ends,

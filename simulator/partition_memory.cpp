@@ -174,7 +174,7 @@ PartitionMemory partition_memory(const Profile& profile, const SizedProfile& siz
         fill_in(PartitionWork(sized, layers, *std::move(recorded)), memory);
         if (has_gathered(profile, layers)) {
             PartitionMemory gathered = memory;
-            if (auto tape = recorded_partition_tape(profile, sized, layers, TapeSkips::kept, {.gathered = true})) {
+            if (auto tape = recorded_partition_tape(profile, sized, layers, {.gathered = true})) {
                 fill_in(PartitionWork(sized, layers, *std::move(tape)), gathered);
             }
             memory.backward_of_view = gathered.backward_of_view;

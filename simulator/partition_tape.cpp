@@ -366,8 +366,7 @@ bool names_skips(const LayerTape& tape, const LayerProfile& layer) {
                        [&](const std::string& name) { return tape.pop.contains(name); });
 }
 
-std::vector<LayerPart> parts_of(const Profile& profile, LayerRange layers, std::vector<LayerTape> tapes,
-                                TapeSkips skips_on_tape) {
+std::vector<LayerPart> parts_of(const Profile& profile, LayerRange layers, std::vector<LayerTape> tapes) {
     std::map<std::string, std::size_t> index;
     for (const NamedSkip& skip : skips_of(profile)) {
         const std::size_t next = index.size();
@@ -378,12 +377,10 @@ std::vector<LayerPart> parts_of(const Profile& profile, LayerRange layers, std::
         LayerPart& part = parts.emplace_back(
             LayerPart{std::move(tapes[l - layers.first.index()]), {}, profile.layers[l].statistic_bytes});
         // A layer's own word counts: a tape that names more is of another layer.
-        const bool left_out = skips_on_tape == TapeSkips::left_out;
-        std::erase_if(part.tape.stash,
-                      [&](const auto& each) { return left_out || !profile.layers[l].stash.contains(each.first); });
+        std::erase_if(part.tape.stash, [&](const auto& each) { return !profile.layers[l].stash.contains(each.first); });
         std::erase_if(part.tape.pop, [&](const auto& each) {
             const std::vector<std::string>& pops = profile.layers[l].pop;
-            return left_out || std::find(pops.begin(), pops.end(), each.first) == pops.end();
+            return std::find(pops.begin(), pops.end(), each.first) == pops.end();
         });
         for (const auto* skips : {&part.tape.stash, &part.tape.pop}) {
             for (const auto& [name, each] : *skips) {
@@ -498,29 +495,23 @@ LayerTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, Lay
 }
 
 std::optional<PartitionTape> recorded_partition_tape(const Profile& profile, const SizedProfile& sized,
-                                                     LayerRange layers, TapeSkips skips, TapeVariant variant) {
+                                                     LayerRange layers, TapeVariant variant) {
     std::vector<LayerTape> tapes;
     for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
         std::optional<LayerTape> tape = recorded_tape(profile, sized, LayerId{static_cast<std::int64_t>(l)}, variant);
-        if (!tape || (skips == TapeSkips::kept && !names_skips(*tape, profile.layers[l]))) {
+        if (!tape || !names_skips(*tape, profile.layers[l])) {
             return std::nullopt;
         }
         tapes.push_back(*std::move(tape));
     }
-    return TapeComposer(parts_of(profile, layers, std::move(tapes), skips)).compose();
+    return TapeComposer(parts_of(profile, layers, std::move(tapes))).compose();
 }
 
-PartitionTape partition_tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerRange layers,
-                                        TapeSkips skips) {
+PartitionTape partition_tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerRange layers) {
     std::vector<LayerTape> tapes;
     for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
         tapes.push_back(tape_from_bytes(profile, sized, LayerId{static_cast<std::int64_t>(l)}));
     }
-    return TapeComposer(parts_of(profile, layers, std::move(tapes), skips)).compose().value();
-}
-
-PartitionTape partition_tape(const Profile& profile, const SizedProfile& sized, LayerRange layers, TapeSkips skips) {
-    auto recorded = recorded_partition_tape(profile, sized, layers, skips);
-    return recorded ? *std::move(recorded) : partition_tape_from_bytes(profile, sized, layers, skips);
+    return TapeComposer(parts_of(profile, layers, std::move(tapes))).compose().value();
 }
 }  // namespace pipescope

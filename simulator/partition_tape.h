@@ -47,18 +47,10 @@ std::optional<LayerTape> recorded_tape(const Profile& profile, const SizedProfil
 /// One made up from the layer's bytes: an output, a block that is saved, one that is not; and its skips.
 LayerTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerId layer);
 
-/// Skips have slots of their own, or are left out: then their blocks are of nobody.
-enum class TapeSkips { kept, left_out };
-
 /// From recorded tapes alone. Nothing if a layer has none, or two neighbours disagree on how many storages pass between
 /// them: the k-th output or passed block of a layer is the k-th input or passed block of the next.
 std::optional<PartitionTape> recorded_partition_tape(const Profile& profile, const SizedProfile& sized,
-                                                     LayerRange layers, TapeSkips skips = TapeSkips::kept,
-                                                     TapeVariant variant = {});
+                                                     LayerRange layers, TapeVariant variant = {});
 /// From the layers' bytes alone.
-PartitionTape partition_tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerRange layers,
-                                        TapeSkips skips = TapeSkips::kept);
-/// From the recorded tapes, or else from the layers' bytes.
-PartitionTape partition_tape(const Profile& profile, const SizedProfile& sized, LayerRange layers,
-                             TapeSkips skips = TapeSkips::kept);
+PartitionTape partition_tape_from_bytes(const Profile& profile, const SizedProfile& sized, LayerRange layers);
 }  // namespace pipescope

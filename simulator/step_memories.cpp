@@ -17,7 +17,7 @@ std::optional<std::vector<PartitionTape>> recorded_tapes(const Profile& profile,
     for (int j = 0; j < partitions; ++j) {
         const LayerRange layers = balance.layers_of(PartitionId{j});
         const TapeVariant here{variant.gathered, variant.all_gradients && j > first_trained};
-        auto tape = recorded_partition_tape(profile, sized, layers, TapeSkips::kept, here);
+        auto tape = recorded_partition_tape(profile, sized, layers, here);
         const bool fits =
             tape && (tapes.empty() || (tapes.back().outputs.size() == tape->inputs.size() &&
                                        tapes.back().output_gradients.size() == tape->input_gradients.size()));

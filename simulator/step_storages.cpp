@@ -6,8 +6,8 @@ void StepStorages::charge(const Storage& storage, Bytes bytes) {
     touched_[storage.lane.index()] = true;
 }
 
-StepStorages::Id StepStorages::take(LaneId lane, MemoryCategory category, Bytes bytes, int holders) {
-    storages_.push_back({bytes, lane, category, holders});
+StepStorages::Id StepStorages::take(LaneId lane, MemoryCategory category, Bytes bytes, int holders, DeviceBlock block) {
+    storages_.push_back({bytes, lane, category, holders, block.is_none() ? reserved_.take(lane, bytes) : block});
     charge(storages_.back(), bytes);
     return static_cast<Id>(storages_.size());
 }
@@ -21,7 +21,12 @@ void StepStorages::hold(Id id, int holders) {
 void StepStorages::let_go(Id id) {
     if (id != 0 && --of(id).holders == 0) {
         charge(of(id), -of(id).bytes);
+        free_block(id);
     }
+}
+
+void StepStorages::free_block(Id id) {
+    reserved_.free(of(id).block);
 }
 
 void StepStorages::let_go(std::vector<Id>& ids) {

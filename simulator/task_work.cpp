@@ -67,10 +67,23 @@ PartitionWork::PartitionWork(const SizedProfile& sized, LayerRange layers, Parti
 const std::vector<WorkPart>& PartitionWork::parts(Phase phase, const std::vector<Going>& going) {
     const auto [place, is_new] = known_.try_emplace({phase, going});
     if (is_new) {
-        place->second = phase == Phase::backward ? play_backward(going) : play_forward(phase, going);
-        for (std::size_t layer = 0; layer < place->second.size(); ++layer) {
-            place->second[layer].end = ends_[static_cast<std::size_t>(phase)][layer];
+        std::vector<WorkPart>& parts = place->second;
+        const std::vector<double>& ends = ends_[static_cast<std::size_t>(phase)];
+        WorkPeak now;
+        const auto start_layers = [&](std::size_t layer) {
+            while (parts.size() <= layer) {
+                parts.push_back({ends[parts.size()], now});
+            }
+        };
+        for (const Event& event : events(phase, going)) {
+            start_layers(event.layer);
+            const std::int32_t block = std::abs(event.block);
+            held_as(now, phase, block) += event.going       ? -going[*event.going].bytes
+                                          : event.block > 0 ? bytes(block)
+                                                            : -bytes(block);
+            raise(parts.back(), now);
         }
+        start_layers(ends.size() - 1);
     }
     return place->second;
 }
@@ -92,67 +105,64 @@ Bytes& PartitionWork::held_as(WorkPeak& peak, Phase phase, std::int32_t block) c
     }
 }
 
-std::vector<WorkPart> PartitionWork::play_forward(Phase phase, const std::vector<Going>& going) const {
+std::vector<PartitionWork::Event> PartitionWork::events(Phase phase, const std::vector<Going>& going) const {
+    return phase == Phase::backward ? backward_events(going) : forward_events(phase, going);
+}
+
+std::vector<PartitionWork::Event> PartitionWork::forward_events(Phase phase, const std::vector<Going>& going) const {
     const bool is_recompute = phase == Phase::recompute;
-    const std::vector<std::int32_t>& events = phase == Phase::forward ? tape_.tape.forward
-                                              : is_recompute          ? tape_.tape.recompute
-                                                                      : tape_.tape.checkpointed_forward;
+    const std::vector<std::int32_t>& tape = phase == Phase::forward ? tape_.tape.forward
+                                            : is_recompute          ? tape_.tape.recompute
+                                                                    : tape_.tape.checkpointed_forward;
     const std::vector<std::size_t>& ends = phase == Phase::forward ? tape_.forward_ends
                                            : is_recompute          ? tape_.recompute_ends
                                                                    : tape_.checkpointed_ends;
     const std::map<std::int32_t, std::size_t>& needed = is_recompute ? tape_.needed_recompute : tape_.needed_forward;
-    std::vector<WorkPart> parts;
-    WorkPeak now;
-    std::size_t k = 0;
-    const auto let_go = [&] {
-        for (const Going& each : going) {
-            std::size_t last = 0;
-            for (const std::int32_t block : each.blocks) {
-                last = std::max(last, needed.at(block));
-            }
-            held_as(now, phase, each.blocks.front()) -= last == k ? each.bytes : 0;
+    std::vector<std::size_t> last_needed;  // by storage that goes
+    for (const Going& each : going) {
+        std::size_t last = 0;
+        for (const std::int32_t block : each.blocks) {
+            last = std::max(last, needed.at(block));
         }
-    };
-    for (const std::size_t end : ends) {
-        parts.push_back({1, now});
-        for (; k < end; ++k) {
-            let_go();
-            held_as(now, phase, std::abs(events[k])) += (events[k] > 0 ? 1 : -1) * bytes(std::abs(events[k]));
-            raise(parts.back(), now);
+        last_needed.push_back(last);
+    }
+    std::vector<Event> events;
+    std::size_t k = 0;
+    for (std::size_t layer = 0; layer < ends.size(); ++layer) {
+        for (; k < ends[layer]; ++k) {
+            for (std::size_t g = 0; g < going.size(); ++g) {
+                if (last_needed[g] == k) {
+                    events.push_back({layer, going[g].blocks.front(), g});
+                }
+            }
+            events.push_back({layer, tape[k], {}});
         }
     }
-    return parts;
+    return events;
 }
 
-std::vector<WorkPart> PartitionWork::play_backward(const std::vector<Going>& going) const {
-    std::vector<WorkPart> parts;
-    WorkPeak now;
-    std::size_t k = 0;
+std::vector<PartitionWork::Event> PartitionWork::backward_events(const std::vector<Going>& going) const {
     std::vector<std::size_t> left;
     for (const Going& each : going) {
         left.push_back(each.blocks.size());
     }
-    const auto let_go = [&](std::int32_t block) {
-        for (std::size_t g = 0; g < going.size(); ++g) {
-            const std::vector<std::int32_t>& blocks = going[g].blocks;
-            if (std::binary_search(blocks.begin(), blocks.end(), block) && --left[g] == 0) {
-                held_as(now, Phase::backward, block) -= going[g].bytes;
-            }
-        }
-    };
-    for (const std::size_t end : tape_.backward_ends) {
-        parts.push_back({1, now});
-        for (; k < end; ++k) {
+    std::vector<Event> events;
+    std::size_t k = 0;
+    for (std::size_t layer = 0; layer < tape_.backward_ends.size(); ++layer) {
+        for (; k < tape_.backward_ends[layer]; ++k) {
             const std::int32_t event = tape_.tape.backward[k];
-            const std::int32_t block = std::abs(event);
-            if (event < 0 && role(block) != Role::own && role(block) != Role::input_gradient) {
-                let_go(block);
-            } else {
-                held_as(now, Phase::backward, block) += (event > 0 ? 1 : -1) * bytes(block);
+            if (event > 0 || role(-event) == Role::own || role(-event) == Role::input_gradient) {
+                events.push_back({layer, event, {}});
+                continue;
             }
-            raise(parts.back(), now);
+            for (std::size_t g = 0; g < going.size(); ++g) {
+                const std::vector<std::int32_t>& blocks = going[g].blocks;
+                if (std::binary_search(blocks.begin(), blocks.end(), -event) && --left[g] == 0) {
+                    events.push_back({layer, -event, g});
+                }
+            }
         }
     }
-    return parts;
+    return events;
 }
 }  // namespace pipescope

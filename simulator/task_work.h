@@ -9,6 +9,7 @@
 #include <compare>
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -43,7 +44,16 @@ public:
 
         friend auto operator<=>(const Going&, const Going&) = default;
     };
-    /// `going`: storages that came in, or that the forward handed on. Cost: O(events) for what was not asked yet.
+    /// While a task runs, a block of its own comes (> 0) or goes (< 0), or a storage that came in goes.
+    struct Event {
+        std::size_t layer = 0;             ///< counted as the task runs them
+        std::int32_t block = 0;            ///< with `going` the last of the storage's blocks, or the first
+        std::optional<std::size_t> going;  ///< a place in the list of those that go
+    };
+    /// `going`: storages that came in, or that the forward handed on. One that is needed to the end goes with the task,
+    /// without an event. Cost: O(events).
+    std::vector<Event> events(Phase phase, const std::vector<Going>& going) const;
+    /// The events' highest points. Cost: O(events) for what was not asked yet.
     const std::vector<WorkPart>& parts(Phase phase, const std::vector<Going>& going);
 
 private:
@@ -51,8 +61,8 @@ private:
         return tape_.tape.blocks[static_cast<std::size_t>(block) - 1];
     }
     Bytes& held_as(WorkPeak& peak, Phase phase, std::int32_t block) const;
-    std::vector<WorkPart> play_forward(Phase phase, const std::vector<Going>& going) const;
-    std::vector<WorkPart> play_backward(const std::vector<Going>& going) const;
+    std::vector<Event> forward_events(Phase phase, const std::vector<Going>& going) const;
+    std::vector<Event> backward_events(const std::vector<Going>& going) const;
 
     PartitionTape tape_;
     std::vector<bool> kept_;      // by block: of others too
