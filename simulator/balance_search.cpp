@@ -73,6 +73,10 @@ public:
             enumerate();
         } else if (!problems_.cost_is_a_bound() && effort_.prove_uneven) {
             climb();
+            if (!best_) {
+                find_any_that_fits();
+                climb();
+            }
         }
         return best_ ? *std::move(best_) : least_memory();
     }
@@ -199,16 +203,41 @@ private:
         }
     }
 
+    /// Where nothing bounds what a cut needs: all cuts, those that need least with gpipe first. Large models have too
+    /// many, and get a part of the effort.
+    void find_any_that_fits() {
+        PartitionProblem problem = problems_.least_memory();
+        problem.memory_limits = limits_;
+        CutsInOrder cuts(order_by_peak(problem), kNoStep, effort_.most_nodes);
+        const std::int64_t tasks_for_others = tasks_left_ - effort_.most_tasks / 8;
+        std::optional<RankedBalance> cut;
+        while (!best_ && tasks_left_ > tasks_for_others && (cut = cuts.next())) {
+            try_cut(cut->balance);
+        }
+        tried_all_ = !best_ && !cut && cuts.is_exhausted();
+    }
+
+    /// The best so far, or the one over the limit that needs least.
+    std::vector<std::int64_t> best_layers() const {
+        if (best_ || refused_.empty()) {
+            return best_ ? best_->found.balance.layers_per_partition() : std::vector<std::int64_t>{};
+        }
+        const auto needs_less = [&](const SearchedBalance& a, const SearchedBalance& b) {
+            return limit_for(a.found, options_) < limit_for(b.found, options_);
+        };
+        return std::min_element(refused_.begin(), refused_.end(), needs_less)->found.balance.layers_per_partition();
+    }
+
     /// Moves cuts, and pairs of cuts, of the best so far by up to two layers while that helps, where nothing but the
     /// simulator knows what a cut costs.
     void climb() {
         std::vector<std::int64_t> from;
-        while (best_ && from != best_->found.balance.layers_per_partition()) {
-            from = best_->found.balance.layers_per_partition();
+        while (from != best_layers()) {
+            from = best_layers();
             for (std::size_t giver = 0; giver < from.size(); ++giver) {
                 for (std::size_t taker = 0; taker < from.size(); ++taker) {
                     for (std::int64_t layers = 1; layers <= 2 && giver != taker; ++layers) {
-                        std::vector<std::int64_t> moved = best_->found.balance.layers_per_partition();
+                        std::vector<std::int64_t> moved = best_layers();
                         moved[giver] -= layers;
                         moved[taker] += layers;
                         if (moved[giver] > 0 && tasks_left_ > 0) {
@@ -285,7 +314,8 @@ private:
         }
         const Bytes limit = limit_for(best.found, options_);
         best.found.smallest_limit = limit;
-        if (!effort_.explain_infeasible) {
+        best.found.smallest_limit_is_exact = tried_all_;
+        if (!effort_.explain_infeasible || !problems_.cost_is_a_bound()) {
             return best;
         }
         const PartitionProblem problem = problems_.within(limit);
@@ -295,8 +325,7 @@ private:
         while (tasks_left_ > 0) {
             const std::optional<RankedBalance> cut = cuts.next();
             if (!cut || cut->step_ns >= least) {
-                // Under other schedules, what is in flight depends on the times, and the order's bound may be too high.
-                best.found.smallest_limit_is_exact = (cut || cuts.is_exhausted()) && options_.schedule == "gpipe";
+                best.found.smallest_limit_is_exact = cut || cuts.is_exhausted();
                 break;
             }
             SearchedBalance other = simulated(cut->balance);
@@ -320,6 +349,7 @@ private:
     std::vector<Bytes> limits_;  // of each lane; empty: none
     std::int64_t tasks_left_;
     std::int64_t bound_ = 0;  // what the enumeration proved
+    bool tried_all_ = false;  // cuts, and none fits
     std::optional<SearchedBalance> best_;
     std::vector<SearchedBalance> refused_;  // over the limit
     std::size_t learnt_ = 0;                // of them

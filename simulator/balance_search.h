@@ -52,9 +52,10 @@ struct SearchEffort {
 /// too where lanes share a device or links: the closed form, which has no sharing, is a bound, and says which cuts to
 /// simulate. Where it is none (another schedule than gpipe, or lanes that run quicker than profiled while others wait),
 /// cuts are moved from its best on as long as the simulated step gets shorter: on small models 0.05 % off the best in
-/// the mean (the tests' brute force), and the bound is that of the work. If nothing keeps the limit, the balance that
-/// needs least is returned, infeasible. Throws UsageError or BalanceError for options that do not fit; a placement is
-/// refused.
+/// the mean (the tests' brute force), and the bound is that of the work. Under a memory limit they are moved from the
+/// one that needs least; if none is found so, all are tried, with up to an eighth of the effort. If nothing keeps the
+/// limit, the balance that needs least is returned, infeasible. Throws UsageError or BalanceError for options that do
+/// not fit; a placement is refused.
 FoundBalance find_balance(const Profile& profile, const PipelineOptions& options, int partitions,
                           BalanceAlgorithm algorithm, const SearchEffort& effort = {});
 

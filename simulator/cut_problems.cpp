@@ -55,7 +55,14 @@ PartitionProblem CutProblems::within(Bytes limit) const {
     for (std::size_t lane = 0; lane < static_cast<std::size_t>(partitions_); ++lane) {
         limits.push_back(limit - limit_gap(given, lane));
     }
-    PartitionProblem problem = with_limits(problem_at(tables_.large, tables_.intervals_large), std::move(limits));
+    const PartitionProblem least = least_memory();
+    PartitionProblem problem = with_limits(least, std::move(limits));
+    problem.peak_bytes = least.peak_bytes;
+    return problem;
+}
+
+PartitionProblem CutProblems::least_memory() const {
+    PartitionProblem problem = problem_at(tables_.large, tables_.intervals_large);
     problem.peak_bytes = [this](PartitionId partition, LayerRange layers) {
         return bounds_.at_least(partition, layers);
     };

@@ -25,6 +25,8 @@ public:
     PartitionProblem large() const;  ///< all micro-batches of the larger size; memory at its least
     /// As large(), but with memory at its most, so that what keeps the limit keeps it for certain.
     PartitionProblem whatever_waits() const;
+    /// To order cuts by peak_bytes, memory at its least with gpipe, without limits.
+    PartitionProblem least_memory() const;
     /// To order cuts by peak_bytes, memory at its least; ranges that are over the given limit for sure are marked so.
     /// Where the options' limits differ it is the largest lane's, and the others as far below it as theirs.
     PartitionProblem within(Bytes limit) const;

@@ -189,6 +189,28 @@ TEST(FindBalance, KeepsALimitOfEachLanesOwnWhereItHasNoBoundAsWell) {
     EXPECT_GT(feasible, 50);
 }
 
+TEST(FindBalance, FindsTheCutThatKeepsTheLimitWhateverTheSchedule) {
+    RandomSearch search(38);
+    const std::vector<std::string> schedules = {"1f1b", "zero-bubble-h1", "pipedream", "gpipe"};
+    int feasible = 0;
+    for (int round = 0; round < 600; ++round) {
+        search.draw(round % 2 == 0);
+        search.options.schedule = schedules[search.next() % schedules.size()];
+        search.options.backward_order = search.next() % 2 == 0 ? BackwardOrder::last_first : BackwardOrder::first_first;
+        const Bytes least = brute_force(search.profile, search.options, search.n).least_bytes;
+        search.options.memory_limit = std::max<Bytes>(1, least - 2 + static_cast<Bytes>(search.next() % 4));
+        const FoundBalance found = find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal);
+        ASSERT_EQ(found.feasible, *search.options.memory_limit >= least)
+            << "round " << round << ", " << search.options.schedule;
+        if (!found.feasible) {
+            EXPECT_EQ(found.smallest_limit, least);
+            EXPECT_TRUE(found.smallest_limit_is_exact);
+        }
+        feasible += found.feasible ? 1 : 0;
+    }
+    EXPECT_GT(feasible, 200);
+}
+
 TEST(FindBalance, NamesTheFewestLanesThatKeepTheLimit) {
     RandomSearch search(34);
     int named = 0;
