@@ -4,6 +4,7 @@
 #include "schedule/schedules.h"
 #include "simulator/pipeline_graph.h"
 #include "simulator/task_costs.h"
+#include "trace/pipeline_json.h"
 
 #include <nlohmann/json.hpp>
 
@@ -46,6 +47,20 @@ void read_pipeline(const OpenedTrace& trace, RecordedRun& run) {
             "does not say what was run; comparing needs the configuration; record it with 'pipescope run --trace'";
     }
 }
+void read_graph(const OpenedTrace& trace, RecordedRun& run) {
+    try {
+        if (const auto pipeline = trace.run.find("pipeline"); pipeline != trace.run.end()) {
+            run.graph = std::make_shared<const TaskGraph>(parse_pipeline_json(pipeline->second));
+            return;
+        }
+    } catch (const Error& error) {
+        run.warnings.push_back(
+            {Severity::caution, std::string(error.what()) + "; dependencies are derived without it"});
+    }
+    if (run.profile && run.options) {
+        run.graph = pipeline_graph_of(*run.profile, *run.options);
+    }
+}
 }  // namespace
 
 bool RecordedRun::is_warmup(std::int32_t step) const {
@@ -71,6 +86,7 @@ RecordedRun recorded_run(const OpenedTrace& trace) {
     run.cut_off = trace.cut_off();
     run.warnings = trace_warnings(trace);
     read_pipeline(trace, run);
+    read_graph(trace, run);
     return run;
 }
 

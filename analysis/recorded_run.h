@@ -21,7 +21,10 @@ struct RecordedRun {
     std::vector<StepRecord> steps;           ///< in order of time; empty if the training loop told nothing
     std::shared_ptr<const Profile> profile;  ///< null if there is none, or it cannot be used
     std::optional<PipelineOptions> options;  ///< nothing if the trace does not tell
-    std::optional<MachineLoad> load;         ///< while it ran
+    /// The tasks of each step: as the trace holds them, or else from profile and options. Null if neither tells, and
+    /// where no single step keeps to a graph, as with a schedule that never drains.
+    std::shared_ptr<const TaskGraph> graph;
+    std::optional<MachineLoad> load;  ///< while it ran
     LostRecords lost;
     bool cut_off = false;                ///< recording_cut_off()
     std::vector<TraceWarning> warnings;  ///< trace_warnings()

@@ -1,7 +1,9 @@
 #include "cli/simulated_trace.h"
 
+#include "analysis/recorded_run.h"
 #include "balance/profile_file.h"
 #include "cli/output_file.h"
+#include "trace/pipeline_json.h"
 #include "trace/trace_writer.h"
 
 #include <nlohmann/json.hpp>
@@ -12,6 +14,9 @@ void write_simulation(const std::filesystem::path& path, const Profile& profile,
     TraceWriter writer(path, IfExists::replace);
     writer.set_run("model", nlohmann::json(profile.model).dump());
     writer.set_run("configuration", to_json(simulation.options));
+    if (const auto graph = pipeline_graph_of(profile, simulation.options)) {
+        writer.set_run("pipeline", pipeline_json(*graph));
+    }
     writer.set_lanes(simulation.timeline.lanes);
     writer.set_profile(to_json(profile));
     writer.add_timeline(simulation.timeline);

@@ -32,8 +32,8 @@ public:
     TraceWriter& operator=(TraceWriter&&) noexcept;
 
     /// Sets a key of PIPESCOPE_RUN to a JSON value. Keys in use: "model", "configuration" (PipelineOptions),
-    /// "environment". The writer itself sets "format", "lanes" ([{name, device}], by set_lanes), "recording_start"
-    /// (UTC, by set_start) and "closed".
+    /// "pipeline", "environment". The writer itself sets "format", "lanes" ([{name, device}], by set_lanes),
+    /// "recording_start" (UTC, by set_start) and "closed".
     void set_run(std::string_view key, std::string_view json);
     void set_lanes(const std::vector<LaneInfo>& lanes);
     void set_profile(std::string_view json);

@@ -19,6 +19,7 @@
 #include "schedule/micro_batches.h"
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
+#include "trace/pipeline_json.h"
 #include "trace/trace_reader.h"
 
 #include <fmt/format.h>
@@ -87,7 +88,9 @@ void describe_lanes(Recorder& recorder, const GPipe& model, std::int64_t batch) 
     for (const std::string& device : model.devices()) {
         lanes.push_back({fmt::format("lane {}", lanes.size()), device});
     }
-    recorder.set_pipeline(lanes, model.task_graph(batch)->shape());
+    const std::shared_ptr<const TaskGraph> graph = model.task_graph(batch);
+    recorder.set_pipeline(lanes, graph->shape());
+    recorder.set_run("pipeline", pipeline_json(*graph));
 }
 
 /// The training loop. All measurements go into the recording; the steps are also returned.

@@ -25,10 +25,9 @@ bool worthLookingInto(const TimelineStore& store) {
 
 StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::int32_t step)
     : document_(std::move(document)), step_(step) {
-    const auto fill = [&](Side& side, const TimelineStore& store, std::int32_t number, const PipelineOptions* options) {
-        const Profile* profile = document_->run.profile.get();
-        side.tasks = stepGraphOf(
-            store, number, profile != nullptr && options != nullptr ? pipeline_graph_of(*profile, *options) : nullptr);
+    const auto fill = [&](Side& side, const TimelineStore& store, std::int32_t number,
+                          std::shared_ptr<const TaskGraph> graph) {
+        side.tasks = stepGraphOf(store, number, std::move(graph));
         side.bubbles = bubble_pieces(*side.tasks);
         side.critical = critical_path(*side.tasks);
     };
@@ -37,11 +36,13 @@ StepAnalysis::StepAnalysis(std::shared_ptr<const TraceDocument> document, std::i
     const bool hasMeasured = measured != nullptr && worthLookingInto(*measured) && measured->step(step) != nullptr;
     const bool hasSimulated = simulated != nullptr && worthLookingInto(*simulated);
     if (hasMeasured) {
-        fill(measured_, *measured, step, document_->run.options ? &*document_->run.options : nullptr);
+        fill(measured_, *measured, step, document_->run.graph);
     }
     if (hasSimulated) {
+        const Profile* profile = document_->run.profile.get();
         fill(simulated_, *simulated, simulated->steps().front().step,
-             document_->simulation ? &document_->simulation->options : nullptr);
+             profile != nullptr && document_->simulation ? pipeline_graph_of(*profile, document_->simulation->options)
+                                                         : nullptr);
     }
     if (hasMeasured && hasSimulated) {
         matching_ = match_tasks(*measured_.tasks, *simulated_.tasks, document_->run.lost.any());

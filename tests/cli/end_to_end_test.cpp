@@ -500,6 +500,11 @@ TEST_F(EndToEnd, DocumentedQueriesGiveRowsOnARealRun) {
         }
     }
     EXPECT_GE(asked, 15);
+    SQLite::Statement pipelines(trace,
+                                "SELECT measured.value = simulated.value FROM PIPESCOPE_RUN AS measured "
+                                "JOIN predicted.PIPESCOPE_RUN AS simulated USING (key) WHERE key = 'pipeline'");
+    ASSERT_TRUE(pipelines.executeStep());
+    EXPECT_EQ(pipelines.getColumn(0).getInt(), 1) << "the engine's task graph is the simulator's";
 }
 
 TEST_F(EndToEnd, ExistingFilesAreKept) {

@@ -1,0 +1,56 @@
+#include "analysis/recorded_run.h"
+
+#include "balance/profile_file.h"
+#include "simulator/pipeline_options.h"
+#include "tests/analysis/sample_run.h"
+#include "trace/opened_trace.h"
+#include "trace/pipeline_json.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace pipescope {
+namespace {
+using ::testing::Contains;
+using ::testing::HasSubstr;
+
+struct GraphOf : testing::Test {
+    const SampleRun sample;
+    const std::shared_ptr<const TaskGraph> graph = pipeline_graph_of(sampleProfile(sample), sampleOptions(sample));
+    OpenedTrace trace;
+
+    void SetUp() override { ASSERT_NE(graph, nullptr); }
+    void add_profile_and_options() {
+        trace.run["configuration"] = to_json(sampleOptions(sample));
+        trace.profile_json = to_json(sampleProfile(sample));
+    }
+};
+
+TEST_F(GraphOf, ATraceWithAPipelineNeedsNoProfile) {
+    trace.run["pipeline"] = pipeline_json(*graph);
+    const RecordedRun run = recorded_run(trace);
+    ASSERT_NE(run.graph, nullptr);
+    EXPECT_EQ(run.graph->tasks().size(), graph->tasks().size());
+    EXPECT_FALSE(run.why_not_simulated.empty());
+}
+
+TEST_F(GraphOf, AnEarlierTraceIsThatOfItsProfileAndOptions) {
+    EXPECT_EQ(recorded_run(trace).graph, nullptr);
+    add_profile_and_options();
+    const RecordedRun run = recorded_run(trace);
+    ASSERT_NE(run.graph, nullptr);
+    EXPECT_EQ(run.graph->tasks().size(), graph->tasks().size());
+}
+
+TEST_F(GraphOf, ADamagedPipelineIsToldAndLeftAside) {
+    add_profile_and_options();
+    trace.run["pipeline"] = R"({"partitions": 2})";
+    const RecordedRun run = recorded_run(trace);
+    EXPECT_NE(run.graph, nullptr) << "from the profile";
+    EXPECT_THAT(texts_of(run.warnings), Contains(HasSubstr("the recorded pipeline cannot be read")));
+    EXPECT_EQ(refuse_bubbles(run.warnings), refuse_bubbles(recorded_run(OpenedTrace{}).warnings));
+}
+}  // namespace
+}  // namespace pipescope

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "schedule/task_graph.h"
+
+#include <string>
+
+namespace pipescope {
+/// The pipeline of a step as a trace has it under PIPESCOPE_RUN 'pipeline': its shape, and the program of each lane.
+/// docs/trace-format.md describes the keys.
+std::string pipeline_json(const TaskGraph& graph);
+/// The same graph again. Throws Error if the text is no such object, or its programs do not fit its shape.
+TaskGraph parse_pipeline_json(const std::string& text);
+}  // namespace pipescope
