@@ -105,7 +105,7 @@ std::optional<Simulation> simulate_run(RecordedRun& run) {
 std::shared_ptr<const TaskGraph> pipeline_graph_of(const Profile& profile, const PipelineOptions& options) {
     try {
         check_options(options, profile.layers.size());
-        if (!is_synchronous(parse_schedule(options.schedule))) {
+        if (!is_synchronous(options.schedule)) {
             return nullptr;
         }
         return std::make_shared<const TaskGraph>(pipeline_graph(options, TaskCosts(profile, options)));

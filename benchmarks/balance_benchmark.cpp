@@ -117,7 +117,7 @@ void plan_768(benchmark::State& state) {
     request.partitions.resize(16);
     std::iota(request.partitions.begin(), request.partitions.end(), 1);
     request.chunks = {1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 64};
-    request.schedules = {"gpipe"};
+    request.schedules = {Schedule::gpipe};
     request.options = options_for(64);
     if (state.range(0) != 0) {
         request.options.memory_limit = state.range(0);

@@ -29,9 +29,9 @@ struct BalanceFlags {
 
 ExitCode balance_command(const BalanceFlags& flags) {
     const PipelineOptions options = pipeline_options(flags.pipeline);
-    if (parse_schedule(options.schedule) == Schedule::interleaved_1f1b) {
+    if (options.schedule == Schedule::interleaved_1f1b) {
         throw UsageError(
-            "--schedule is " + options.schedule +
+            "--schedule is " + to_string(options.schedule) +
             "; balance gives each partition a lane of its own; use plan, which deals out two to each lane");
     }
     const BalanceAlgorithm algorithm = parse_balance_algorithm(flags.algorithm);

@@ -234,7 +234,7 @@ PipelineOptions pipeline_options(const PipelineFlags& flags) {
     options.chunks = flags.chunks;
     options.batch = flags.batch;
     options.checkpoint = parse_checkpoint(flags.checkpoint);
-    options.schedule = flags.schedule;
+    options.schedule = parse_schedule(flags.schedule);
     if (!flags.placement.empty()) {
         options.placement = checked_placement(parse_whole_numbers(flags.placement, "--placement", 0));
     }

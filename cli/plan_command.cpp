@@ -144,7 +144,10 @@ PlanRequest request_of(const PlanFlags& flags, std::vector<std::string>& unused_
     request.chunks = chunks_to_try(parse_ranges(flags.chunks.value_or(kChunks), "--chunks"), request.options.batch);
     request.checkpoints = checkpoints_of(flags);
     request.algorithm = parse_balance_algorithm(flags.algorithm);
-    request.schedules = parse_list(flags.schedules, "--schedule");
+    request.schedules.clear();
+    for (const std::string& name : parse_list(flags.schedules, "--schedule")) {
+        request.schedules.push_back(parse_schedule(name));
+    }
     request.goal = parse_plan_goal(flags.goal);
     request.replicas =
         partitions_to_try(parse_ranges(flags.replicas, "--replicas"),

@@ -34,7 +34,7 @@ std::vector<std::string> row_of(std::size_t rank, const PlanCandidate& candidate
             lanes_text(candidate),
             short_balance(simulation.options.balance),
             std::to_string(simulation.micro_batches),
-            simulation.options.schedule,
+            to_string(simulation.options.schedule),
             to_string(simulation.options.checkpoint),
             format_duration(figures.step),
             fmt::format("{:.2f}", figures.samples_per_second),
@@ -51,7 +51,7 @@ std::string name_of(const PlanCandidate& candidate) {
                        counted(candidate.simulation.lanes.size(), "lane", "lanes"),
                        candidate.device_type.empty() ? "" : " of " + candidate.device_type,
                        counted(candidate.simulation.micro_batches, "micro-batch", "micro-batches"),
-                       to_string(options.checkpoint), options.schedule);
+                       to_string(options.checkpoint), to_string(options.schedule));
 }
 
 double mean_busy(const Simulation& simulation) {

@@ -168,7 +168,7 @@ Json simulation_json(const Simulation& simulation) {
     object["micro_batches"] = simulation.micro_batches;
     object["batch"] = options.batch;
     object["checkpoint"] = to_string(options.checkpoint);
-    object["schedule"] = options.schedule;
+    object["schedule"] = to_string(options.schedule);
     object["dtype"] = simulation.dtype;
     object["optimizer"] = options.optimizer;
     object["master_weights"] = options.master_weights;
@@ -231,7 +231,7 @@ std::string simulation_text(const Simulation& simulation) {
     std::string text =
         fmt::format("balance {}, batch of {} in {}, checkpoint {}, schedule {}\n\n", to_string(options.balance),
                     options.batch, counted(simulation.micro_batches, "micro-batch", "micro-batches"),
-                    to_string(options.checkpoint), options.schedule);
+                    to_string(options.checkpoint), to_string(options.schedule));
     text.insert(text.size() - 1, basis_text(simulation.dtype, options));
     if (options.replicas > 1) {
         text += fmt::format("{} replicas, {} each; one of them is shown\n\n", options.replicas,

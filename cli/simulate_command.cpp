@@ -62,10 +62,11 @@ void add_simulation_options(CLI::App& command, SimulationFlags& flags) {
 }
 
 PipelineOptions options_of(const SimulateFlags& flags) {
-    PipelineOptions options = pipeline_options(flags.pipeline);
-    if (options.schedule == kAllSchedules) {
-        options.schedule = "gpipe";
+    PipelineFlags pipeline = flags.pipeline;
+    if (pipeline.schedule == kAllSchedules) {
+        pipeline.schedule = to_string(Schedule::gpipe);
     }
+    PipelineOptions options = pipeline_options(pipeline);
     options.most_in_flight = flags.further.most_in_flight;
     options.backward_order = parse_backward_order(flags.further.backward);
     options.recompute_start = parse_recompute_start(flags.further.recompute);

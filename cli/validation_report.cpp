@@ -30,7 +30,7 @@ Json candidate_json(const ValidatedCandidate& candidate) {
             {"chunks", options.chunks},
             {"batch", options.batch},
             {"checkpoint", to_string(options.checkpoint)},
-            {"schedule", options.schedule},
+            {"schedule", to_string(options.schedule)},
             {"runs", candidate.runs.size()},
             {"measured_step_ns", errors.measured_step_time.count()},
             {"simulated_step_ns", errors.simulated_step_time.count()},

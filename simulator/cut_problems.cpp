@@ -79,8 +79,8 @@ PartitionProblem CutProblems::whatever_waits() const {
 
 bool CutProblems::cost_is_a_bound() const {
     // Whatever is left out here (shared links, recompute that waits, replicas) only makes a step longer.
-    const bool is_known_order = options_.schedule == "gpipe" && options_.backward_order == BackwardOrder::last_first &&
-                                options_.most_in_flight == 0;
+    const bool is_known_order = options_.schedule == Schedule::gpipe &&
+                                options_.backward_order == BackwardOrder::last_first && options_.most_in_flight == 0;
     return is_known_order && (lanes_are_apart_ || profile_.co_running_slowdown.empty());
 }
 

@@ -18,14 +18,14 @@ PipelineOptions interleaved_options(const Profile& profile, const PipelineOption
                                     const SearchTables& tables) {
     const int partitions = kInterleavedPartitions * lanes;
     PipelineOptions apart = options;
-    apart.schedule = to_string(Schedule::gpipe);
+    apart.schedule = Schedule::gpipe;
     apart.placement.clear();
     apart.devices.clear();
     apart.memory_limit.reset();
     apart.memory_limits.clear();
     apart.most_in_flight = 0;
     PipelineOptions interleaved = options;
-    interleaved.schedule = to_string(Schedule::interleaved_1f1b);
+    interleaved.schedule = Schedule::interleaved_1f1b;
     interleaved.placement.clear();
     for (int j = 0; j < partitions; ++j) {
         const int lane = j % lanes;

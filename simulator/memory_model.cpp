@@ -92,7 +92,7 @@ public:
           options_(options),
           costs_(costs),
           graph_(graph),
-          schedule_(parse_schedule(options.schedule)),
+          schedule_(options.schedule),
           memories_(profile, options, costs, graph),
           ledgers_(static_cast<std::size_t>(graph.num_lanes())),
           reserved_(options, graph.num_lanes(), with_reserved),

@@ -4,14 +4,13 @@
 
 namespace pipescope {
 TaskGraph pipeline_graph(const PipelineOptions& options, const TaskCosts& costs) {
-    return make_schedule(parse_schedule(options.schedule),
-                         {.num_partitions = static_cast<int>(options.balance.num_partitions()),
-                          .num_micro_batches = static_cast<int>(costs.micro_batches().size()),
-                          .checkpoint = options.checkpoint,
-                          .placement = options.placement,
-                          .skips = costs.routes(),
-                          .backward_order = options.backward_order,
-                          .recompute_start = options.recompute_start,
-                          .replicas = options.replicas});
+    return make_schedule(options.schedule, {.num_partitions = static_cast<int>(options.balance.num_partitions()),
+                                            .num_micro_batches = static_cast<int>(costs.micro_batches().size()),
+                                            .checkpoint = options.checkpoint,
+                                            .placement = options.placement,
+                                            .skips = costs.routes(),
+                                            .backward_order = options.backward_order,
+                                            .recompute_start = options.recompute_start,
+                                            .replicas = options.replicas});
 }
 }  // namespace pipescope

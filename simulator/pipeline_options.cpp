@@ -230,6 +230,6 @@ void check_options(const PipelineOptions& options, std::size_t num_layers) {
     }
     optimizer_state_factor(options.optimizer);
     check_replicas(options);
-    check_in_flight(options, parse_schedule(options.schedule));
+    check_in_flight(options, options.schedule);
 }
 }  // namespace pipescope

@@ -3,6 +3,7 @@
 #include "schedule/balance.h"
 #include "schedule/checkpoint.h"
 #include "schedule/ids.h"
+#include "schedule/schedules.h"
 #include "schedule/task_graph.h"
 
 #include <cstdint>
@@ -36,7 +37,7 @@ struct PipelineOptions {
     std::int64_t chunks = 1;
     std::int64_t batch = 1;
     Checkpoint checkpoint = Checkpoint::except_last;
-    std::string schedule = "gpipe";
+    Schedule schedule = Schedule::gpipe;
     std::vector<LaneId> placement;     ///< lane of each partition; empty: partition j on lane j
     std::vector<std::string> devices;  ///< of each lane; empty: all different ("device 0", ..)
     std::vector<double> speeds;        ///< of each lane; empty: all 1

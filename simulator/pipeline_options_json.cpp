@@ -123,7 +123,7 @@ std::string to_json(const PipelineOptions& options) {
     json["chunks"] = options.chunks;
     json["batch"] = options.batch;
     json["checkpoint"] = to_string(options.checkpoint);
-    json["schedule"] = options.schedule;
+    json["schedule"] = to_string(options.schedule);
     json["placement"] = Json::array();
     for (const LaneId lane : options.placement) {
         json["placement"].push_back(lane.value());
@@ -170,7 +170,7 @@ PipelineOptions parse_pipeline_options(const std::string& text) {
         options.checkpoint = parse_checkpoint(text_of(json["checkpoint"], "checkpoint"));
     }
     if (json.contains("schedule")) {
-        options.schedule = text_of(json["schedule"], "schedule");
+        options.schedule = parse_schedule(text_of(json["schedule"], "schedule"));
     }
     read_lanes(json, options);
     if (json.contains("memory_limit") && !json["memory_limit"].is_null()) {

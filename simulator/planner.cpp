@@ -43,9 +43,6 @@ void check(const PlanRequest& request) {
             "there are 0 numbers of partitions, replicas, chunks, checkpoint modes or schedules to try; a plan needs 1 "
             "of each; give some");
     }
-    for (const std::string& schedule : request.schedules) {
-        parse_schedule(schedule);
-    }
     for (const int each : request.replicas) {
         if (each < 1) {
             throw UsageError("replicas is " + std::to_string(each) +
@@ -111,13 +108,13 @@ std::vector<Variant> variants_of(const Profile& profile, const PlanRequest& requ
     return variants;
 }
 
-bool is_interleaved(const std::string& schedule) {
-    return schedule == to_string(Schedule::interleaved_1f1b);
+bool is_interleaved(Schedule schedule) {
+    return schedule == Schedule::interleaved_1f1b;
 }
 
 /// What tells candidates of one variant apart, but for the balance.
 struct Wanted {
-    std::string schedule;
+    Schedule schedule;
     int lanes;
     Checkpoint checkpoint;
     std::int64_t chunks;
@@ -265,7 +262,7 @@ private:
 
     std::vector<Wanted> wanted(const Variant& variant, std::int64_t chunks, int replicas) const {
         std::vector<Wanted> all;
-        for (const std::string& schedule : request_.schedules) {
+        for (const Schedule schedule : request_.schedules) {
             for (const int n : partitions_) {
                 for (const Checkpoint checkpoint : request_.checkpoints) {
                     const Wanted each{schedule, n, checkpoint, chunks, replicas};
@@ -400,7 +397,7 @@ public:
                                 : format_bytes(largest_limit() + more_) + " a lane";
         text += ", with " + counted(least_->simulation.options.balance.num_partitions(), "partition", "partitions") +
                 ", " + counted(least_->simulation.micro_batches, "micro-batch", "micro-batches") + " and checkpoint " +
-                to_string(options.checkpoint) + ", " + options.schedule;
+                to_string(options.checkpoint) + ", " + to_string(options.schedule);
         text += least_->device_type.empty() ? "" : " on " + least_->device_type;
         if (found_.empty()) {
             return text + "; no more lanes and micro-batches would keep it; plan for devices with more memory";
@@ -494,7 +491,7 @@ private:
         wanted.lanes = lanes;
         wanted.chunks = chunks;
         all.push_back(wanted);
-        for (const std::string& schedule : request_.schedules) {
+        for (const Schedule schedule : request_.schedules) {
             for (const Checkpoint mode : request_.checkpoints) {
                 if ((mode == Checkpoint::always || request_.checkpoints.size() == 1) &&
                     (schedule != all.front().schedule || mode != all.front().checkpoint)) {
@@ -545,16 +542,16 @@ private:
 
     /// A schedule or a checkpoint mode that was not asked for.
     void find_modes() {
-        const auto try_schedule = [&](const std::string& schedule) {
+        const auto try_schedule = [&](Schedule schedule) {
             for (Wanted each : frugal(*partitions_.rbegin(), std::min(most_chunks(), request_.options.batch))) {
                 each.schedule = schedule;
                 if (keeps_limit(*variant_, each)) {
-                    found_.push_back("--schedule " + schedule);
+                    found_.push_back("--schedule " + to_string(schedule));
                     return;
                 }
             }
         };
-        for (const std::string& schedule : PlanRequest{}.schedules) {
+        for (const Schedule schedule : PlanRequest{}.schedules) {
             if (std::find(request_.schedules.begin(), request_.schedules.end(), schedule) == request_.schedules.end()) {
                 try_schedule(schedule);
             }
@@ -577,7 +574,9 @@ private:
         const int fewest_lanes = *partitions_.rbegin();
         const int lanes = std::max(fewest_lanes, most_lanes());
         const std::int64_t most_forwards = found_.empty() ? lanes * batch : kMostForwardsTried;
-        const auto wanted = [&](int n, std::int64_t m) { return Wanted{"1f1b", n, Checkpoint::always, m, replicas}; };
+        const auto wanted = [&](int n, std::int64_t m) {
+            return Wanted{Schedule::one_f_one_b, n, Checkpoint::always, m, replicas};
+        };
         if (found_.empty() && !keeps_limit(*variant_, wanted(lanes, batch))) {
             return;
         }
@@ -604,7 +603,7 @@ private:
         };
         add(other_lanes, "-n " + std::to_string(wanted.lanes));
         add(other_chunks, "-m " + std::to_string(wanted.chunks));
-        add(lacks(request_.schedules, wanted.schedule), "--schedule " + wanted.schedule);
+        add(lacks(request_.schedules, wanted.schedule), "--schedule " + to_string(wanted.schedule));
         add(lacks(request_.checkpoints, wanted.checkpoint), "--checkpoint " + to_string(wanted.checkpoint));
         if (!remedy.empty()) {
             found_.push_back(remedy);
@@ -717,8 +716,8 @@ Plan plan(const Profile& profile, const PlanRequest& request) {
     const std::int64_t fewest = *std::min_element(request.chunks.begin(), request.chunks.end());
     for (const Variant& variant : variants) {
         // Refuses, in one place and before any thread starts, whatever a simulation would.
-        const std::string& first = request.schedules.front();
-        const Wanted any{is_interleaved(first) ? to_string(Schedule::gpipe) : first, *partitions.begin(),
+        const Schedule first = request.schedules.front();
+        const Wanted any{is_interleaved(first) ? Schedule::gpipe : first, *partitions.begin(),
                          request.checkpoints.front(), fewest, *replicas.begin()};
         find_balance(variant.profile, options_for(variant.options, any), any.lanes, BalanceAlgorithm::minmax);
     }

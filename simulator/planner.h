@@ -24,7 +24,8 @@ struct PlanRequest {
     std::vector<int> replicas = {1};  ///< of the pipeline; those that do not divide the batch are left out
     std::vector<std::int64_t> chunks = {1, 2, 4, 8, 16, 32, 64};
     std::vector<Checkpoint> checkpoints = {Checkpoint::never, Checkpoint::except_last, Checkpoint::always};
-    std::vector<std::string> schedules = {"gpipe", "1f1b", "interleaved"};  ///< those that the engine runs
+    /// Those that the engine runs.
+    std::vector<Schedule> schedules = {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b};
     /// Kinds of device to try, for which the profile's times are estimated (retimed()), with their links, unless the
     /// options name one, and their memory as limit, unless the options' is smaller. Empty: the profiled device.
     std::vector<DeviceType> device_types;

@@ -37,7 +37,7 @@ public:
 
     void add_pipeline(const std::string& name, Schedule schedule, Checkpoint checkpoint, std::string note = "") {
         PipelineOptions options = options_;
-        options.schedule = to_string(schedule);
+        options.schedule = schedule;
         options.checkpoint = checkpoint;
         options.most_in_flight = needs_loss_inside(schedule) ? options.most_in_flight : 0;
         add(name, options, std::move(note));
@@ -76,7 +76,7 @@ public:
         options.replicas = replicas;
         options.chunks = std::max<std::int64_t>(1, m_ / replicas);
         options.checkpoint = partitions == 1 ? Checkpoint::never : options_.checkpoint;
-        options.schedule = to_string(Schedule::gpipe);
+        options.schedule = Schedule::gpipe;
         options.most_in_flight = 0;
         add(name, options, partitions == 1 ? "the whole model on each lane" : "");
     }
@@ -103,7 +103,7 @@ private:
         options.speeds.clear();
         options.memory_limit.reset();  // the table shows whether it is kept
         options.memory_limits.clear();
-        options.schedule = to_string(Schedule::gpipe);
+        options.schedule = Schedule::gpipe;
         options.most_in_flight = 0;
         options.balance = partitions == lanes_
                               ? options_.balance
@@ -117,7 +117,7 @@ private:
     void add(const std::string& name, const PipelineOptions& options, std::string note) {
         try {
             ComparedSchedule compared{name, simulate(profile_, options, {.noise = true, .memory = true})};
-            compared.synchronous = is_synchronous(parse_schedule(options.schedule));
+            compared.synchronous = is_synchronous(options.schedule);
             compared.communicated_bytes =
                 communicated_bytes(compared.synchronous ? compared.simulation : draining(options), profile_);
             compared.note = std::move(note);
@@ -129,7 +129,7 @@ private:
 
     /// Has each copy of a mini-batch once. A window of the steady state cuts through copies at both ends.
     Simulation draining(PipelineOptions options) const {
-        options.schedule = to_string(Schedule::one_f_one_b);
+        options.schedule = Schedule::one_f_one_b;
         return simulate(profile_, options, {.noise = false, .memory = false});
     }
 
@@ -144,7 +144,7 @@ private:
 ScheduleComparison compare_schedules(const Profile& profile, const PipelineOptions& options) {
     check_profile(profile);
     PipelineOptions checked = options;
-    checked.schedule = to_string(Schedule::gpipe);
+    checked.schedule = Schedule::gpipe;
     checked.placement.clear();
     checked.most_in_flight = 0;
     check_options(checked, profile.layers.size());

@@ -281,7 +281,7 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     check_profile(profile);
     check_options(options, profile.layers.size());
     check_master_weights(options, profile.dtype);
-    const bool drains = is_synchronous(parse_schedule(options.schedule));
+    const bool drains = is_synchronous(options.schedule);
     const auto m = static_cast<int>(micro_batch_sizes(replica_batch(options), options.chunks).size());
     const int mini_batches = drains ? 1 : mini_batches_to_settle(static_cast<int>(options.balance.num_partitions()), m);
     const TaskCosts costs(profile, options, mini_batches);

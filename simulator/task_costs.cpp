@@ -75,7 +75,7 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
     for (std::size_t l = 0; l < profile.layers.size(); ++l) {
         const LayerProfile& layer = profile.layers[l];
         const auto gradients = static_cast<double>(layer.gradient_bytes);
-        const double versions = is_synchronous(parse_schedule(options_.schedule)) ? 1 : kMostPartitions;
+        const double versions = is_synchronous(options_.schedule) ? 1 : kMostPartitions;
         bytes += versions * static_cast<double>(layer.parameter_bytes) + static_cast<double>(layer.buffer_bytes);
         bytes += gradients * (1 + optimizer_state_factor(options_, profile.dtype));
         time += options_.link.bytes_per_second > 0 ? 2 * gradients / options_.link.bytes_per_second * 1e9 : 0;
@@ -109,7 +109,7 @@ TaskCosts::PartitionTimes TaskCosts::partition_times(const Profile& profile, con
     PartitionTimes times;
     const auto forward_cv = [&](std::size_t l) { return profile.layers[l].forward_cv; };
     const auto backward_cv = [&](std::size_t l) { return profile.layers[l].backward_cv; };
-    const bool splits = splits_backward(parse_schedule(options_.schedule));
+    const bool splits = splits_backward(options_.schedule);
     for (std::size_t j = 0; j < options_.balance.num_partitions(); ++j) {
         const PartitionId partition{static_cast<std::int64_t>(j)};
         const LayerRange layers = options_.balance.layers_of(partition);

@@ -80,7 +80,7 @@ GPipeOptions engine_options(const PipelineOptions& options, TaskObserver& observ
     engine.devices = options.devices;
     engine.chunks = options.chunks;
     engine.checkpoint = options.checkpoint;
-    engine.schedule = parse_schedule(options.schedule);
+    engine.schedule = options.schedule;
     for (const LaneId lane : options.placement) {
         engine.placement.push_back(lane.value());
     }
@@ -167,9 +167,9 @@ std::vector<PipelineOptions> random_pipelines(const RandomModel& model, std::uin
     });
     const std::int64_t samples = needs_two ? 3 : between(1, 4);
     std::vector<PipelineOptions> pipelines;
-    for (const std::string schedule : {"gpipe", "1f1b", "interleaved"}) {
+    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b}) {
         for (const Checkpoint mode : {Checkpoint::always, Checkpoint::except_last, Checkpoint::never}) {
-            const bool interleaved = schedule == "interleaved";
+            const bool interleaved = schedule == Schedule::interleaved_1f1b;
             const std::int64_t lanes = interleaved ? 2 : between(2, 3);
             const std::int64_t partitions = interleaved ? 4 : lanes;
             if (partitions > layers) {
@@ -215,7 +215,8 @@ std::vector<std::int64_t> micro_batches_of(const std::vector<PipelineOptions>& p
 }
 
 std::string describe(const PipelineOptions& options) {
-    return options.schedule + " " + std::string(to_string(options.checkpoint)) + " " + to_string(options.balance) +
-           " m " + std::to_string(options.chunks) + " batch " + std::to_string(options.batch);
+    return to_string(options.schedule) + " " + std::string(to_string(options.checkpoint)) + " " +
+           to_string(options.balance) + " m " + std::to_string(options.chunks) + " batch " +
+           std::to_string(options.batch);
 }
 }  // namespace pipescope

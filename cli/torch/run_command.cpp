@@ -54,7 +54,7 @@ struct RunFlags {
 
 /// Fills in options that the flags leave open. The interleaved schedule assigns partitions to CPU lanes in turn.
 void place(PipelineOptions& pipeline) {
-    if (parse_schedule(pipeline.schedule) == Schedule::interleaved_1f1b && pipeline.placement.empty()) {
+    if (pipeline.schedule == Schedule::interleaved_1f1b && pipeline.placement.empty()) {
         if (pipeline.devices.empty()) {
             throw UsageError(
                 "--schedule interleaved runs several partitions on each lane; it must know how many lanes there are; "

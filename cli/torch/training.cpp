@@ -43,7 +43,7 @@ GPipeOptions engine_options(const TrainingOptions& options, TaskObserver* observ
             .devices = options.pipeline.devices,
             .chunks = options.pipeline.chunks,
             .checkpoint = options.pipeline.checkpoint,
-            .schedule = parse_schedule(options.pipeline.schedule),
+            .schedule = options.pipeline.schedule,
             .placement = std::move(placement),
             .reduction = Reduction::mean,  // like ModelSpec::loss
             .driver = options.driver,
@@ -211,12 +211,12 @@ TrainingResult read_result(const fs::path& path, std::size_t num_lanes) {
 
 /// Checks the lanes and number of micro-batches against the schedule, before anything is profiled or written.
 void check_schedule(const PipelineOptions& pipeline) {
-    const Schedule schedule = parse_schedule(pipeline.schedule);
+    const Schedule schedule = pipeline.schedule;
     if (is_for_comparison_only(schedule)) {
         throw UsageError(fmt::format(
             "--schedule is '{}', which only the simulator runs; a run can use gpipe, 1f1b or interleaved; use one of "
             "them, or 'pipescope simulate'",
-            pipeline.schedule));
+            to_string(schedule)));
     }
     make_schedule(schedule,
                   {.num_partitions = static_cast<int>(pipeline.balance.num_partitions()),

@@ -57,7 +57,7 @@ StepFigures simulatedFigures(const TraceDocument& document) {
 
 QString configuration(const PipelineOptions& options, std::int64_t micro_batches) {
     return text(QT_TRANSLATE_NOOP("Headlines", "%1, balance %2, %3, checkpoint %4"))
-        .arg(QString::fromStdString(options.schedule), QString::fromStdString(to_string(options.balance)),
+        .arg(QString::fromStdString(to_string(options.schedule)), QString::fromStdString(to_string(options.balance)),
              formatCount(micro_batches, text(QT_TRANSLATE_NOOP("Headlines", "micro-batch")),
                          text(QT_TRANSLATE_NOOP("Headlines", "micro-batches"))),
              QString::fromStdString(to_string(options.checkpoint)));

@@ -24,7 +24,7 @@ constexpr std::size_t kMostLayersSearched = 1000;  // the tables of an exact sea
 constexpr std::int64_t kMostForwards = 200'000;    // of a simulation that someone watches: a few hundred MB
 
 bool interleaves(const PipelineOptions& options) {
-    return options.schedule == to_string(Schedule::interleaved_1f1b);
+    return options.schedule == Schedule::interleaved_1f1b;
 }
 
 /// The size a micro-batch most often has; 1 for options that cannot be cut at all.
@@ -132,7 +132,7 @@ bool placedInTurn(const Scenario& scenario) {
     return placement == placement_in_turn(placement.size(), static_cast<std::size_t>(std::max(1, lanesOf(scenario))));
 }
 
-Scenario withSchedule(const Profile& profile, const Scenario& scenario, const std::string& schedule) {
+Scenario withSchedule(const Profile& profile, const Scenario& scenario, Schedule schedule) {
     Scenario changed = scenario;
     const bool interleaved = interleaves(scenario.options);
     changed.options.schedule = schedule;
@@ -262,6 +262,7 @@ QString scenarioName(const Scenario& scenario) {
         .arg(name)
         .arg(formatCount(options.chunks, text("micro-batch"), text("micro-batches")))
         .arg(options.batch)
-        .arg(QString::fromStdString(to_string(options.checkpoint)), QString::fromStdString(options.schedule));
+        .arg(QString::fromStdString(to_string(options.checkpoint)),
+             QString::fromStdString(to_string(options.schedule)));
 }
 }  // namespace pipescope

@@ -67,7 +67,7 @@ Scenario withPlacement(const Scenario& scenario, std::vector<LaneId> placement);
 /// Whether partition j is on lane j modulo the number of lanes, as withLanes() puts it.
 bool placedInTurn(const Scenario& scenario);
 /// Another schedule. Interleaved puts two partitions or more on each lane; leaving it puts one there again.
-Scenario withSchedule(const Profile& profile, const Scenario& scenario, const std::string& schedule);
+Scenario withSchedule(const Profile& profile, const Scenario& scenario, Schedule schedule);
 
 /// The profile on the scenario's device. Throws Error for a type that is not in the catalogue, or a profile that tells
 /// nothing about other devices.

@@ -103,11 +103,11 @@ std::vector<ScenarioMessage> scenarioMessages(const Profile& profile, const Simu
                                                 "Times are estimated from operation counts, not measured: expect "
                                                 "errors of 10 to 40 %."))});
     }
-    if (is_for_comparison_only(parse_schedule(options.schedule))) {
+    if (is_for_comparison_only(options.schedule)) {
         messages.push_back({Kind::note, text(QT_TRANSLATE_NOOP("ScenarioMessages",
                                                                "Schedule %1 is there to compare with: it is "
                                                                "simulated only, and cannot be run."))
-                                            .arg(QString::fromStdString(options.schedule))});
+                                            .arg(QString::fromStdString(to_string(options.schedule)))});
     }
     return messages;
 }

@@ -54,8 +54,8 @@ QString describe(const PlanCandidate& candidate, std::size_t rank) {
         .arg(lanesText(simulation.lanes.size()), QString::fromStdString(candidate.device_type))
         .arg(formatCount(simulation.micro_batches, ParetoChart::tr("micro-batch"), ParetoChart::tr("micro-batches")))
         .arg(QString::fromStdString(to_string(simulation.options.checkpoint)),
-             QString::fromStdString(simulation.options.schedule), formatDuration(expected_step(simulation).count()),
-             formatBytes(highest_peak(simulation)),
+             QString::fromStdString(to_string(simulation.options.schedule)),
+             formatDuration(expected_step(simulation).count()), formatBytes(highest_peak(simulation)),
              simulation.feasible ? QString() : ParetoChart::tr(", does not fit"));
 }
 

@@ -140,8 +140,12 @@ PlanRequest PlanForm::request(const Profile& profile) const {
     for (const std::string& mode : modes) {
         request.checkpoints.push_back(parse_checkpoint(mode));
     }
-    request.schedules = ticked(*schedules_);
-    requireSome("schedule", request.schedules);
+    const std::vector<std::string> schedules = ticked(*schedules_);
+    requireSome("schedule", schedules);
+    request.schedules.clear();
+    for (const std::string& name : schedules) {
+        request.schedules.push_back(parse_schedule(name));
+    }
     const std::vector<DeviceType> catalogue = device_catalogue();
     for (const std::string& name : ticked(*devices_)) {
         request.device_types.push_back(find_device(catalogue, name));

@@ -82,7 +82,7 @@ QVariant PlanTableModel::value(const PlanCandidate& candidate, int row, int colu
         case balance: return QString::fromStdString(to_string(options.balance));
         case microBatches: return static_cast<qlonglong>(simulation.micro_batches);
         case checkpoint: return QString::fromStdString(to_string(options.checkpoint));
-        case schedule: return QString::fromStdString(options.schedule);
+        case schedule: return QString::fromStdString(to_string(options.schedule));
         case expectedStep:
             return simulation.step_mean ? QVariant(static_cast<qlonglong>(simulation.step_mean->count())) : QVariant();
         case stepTime: return static_cast<qlonglong>(simulation.step_time.count());

@@ -49,7 +49,7 @@ ReportTable configuration(const TraceDocument& document) {
         return table;
     }
     const PipelineOptions& options = document.simulation->options;
-    add(tr("Schedule"), QString::fromStdString(options.schedule));
+    add(tr("Schedule"), QString::fromStdString(to_string(options.schedule)));
     add(tr("Balance (layers per partition)"), QString::fromStdString(to_string(options.balance)));
     add(tr("Micro-batches"), number(document.simulation->micro_batches));
     add(tr("Mini-batch"), formatCount(options.batch, tr("sample"), tr("samples")));

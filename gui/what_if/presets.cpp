@@ -33,7 +33,7 @@ Preset checkpointPreset(const QString& name, Checkpoint mode) {
 Preset schedulePreset(Schedule schedule, const QString& name) {
     return {text(QT_TRANSLATE_NOOP("Presets", "Schedule")), name,
             [schedule](const Profile& profile, const Scenario& present) {
-                return withSchedule(profile, present, to_string(schedule));
+                return withSchedule(profile, present, schedule);
             }};
 }
 

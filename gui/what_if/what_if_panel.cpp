@@ -313,7 +313,7 @@ void WhatIfPanel::connectControls() {
     connectChoice(*checkpoint_, tr("checkpoint mode"),
                   [](Scenario& next, const std::string& name) { next.options.checkpoint = parse_checkpoint(name); });
     connectChoice(*schedule_, tr("schedule"), [this](Scenario& next, const std::string& name) {
-        next = withSchedule(*model_.profile(), next, name);
+        next = withSchedule(*model_.profile(), next, parse_schedule(name));
     });
     connectChoice(*optimizer_, tr("optimizer"), [](Scenario& next, const std::string& name) {
         optimizer_state_factor(name);  // throws for an unknown name
@@ -341,7 +341,8 @@ void WhatIfPanel::showScenario() {
     const Scenario& scenario = model_.scenario();
     const PipelineOptions& options = scenario.options;
     const bool inTurn = placedInTurn(scenario);
-    const bool interleaved = inTurn && (partitionsPerLane(scenario) > 1 || options.schedule == "interleaved");
+    const bool interleaved =
+        inTurn && (partitionsPerLane(scenario) > 1 || options.schedule == Schedule::interleaved_1f1b);
     static_cast<QLabel*>(form_->labelForField(partitions_))
         ->setText(interleaved || !inTurn ? tr("Lanes") : tr("Partitions K"));
     partitions_->setValue(lanesOf(scenario));
@@ -351,7 +352,7 @@ void WhatIfPanel::showScenario() {
     microBatches_->setValue(static_cast<double>(options.chunks));
     batch_->setValue(static_cast<double>(options.batch));
     choose(*checkpoint_, to_string(options.checkpoint));
-    choose(*schedule_, options.schedule);
+    choose(*schedule_, to_string(options.schedule));
     choose(*optimizer_, options.optimizer);
     bandwidth_->setValue(options.link.bytes_per_second / 1e9);
     latency_->setValue(options.link.latency_ns / 1e3);

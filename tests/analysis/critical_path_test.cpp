@@ -22,9 +22,10 @@ struct RandomRun {
 /// Any balance of 1 to 6 lanes, costs and links, many of them nothing; lanes of one device among others.
 RandomRun random_run(std::mt19937& random) {
     const int lanes = 1 + static_cast<int>(random() % 6);
-    constexpr std::array kSchedules{"gpipe", "1f1b", "interleaved", "zero-bubble-h1"};
-    const std::string schedule = kSchedules[random() % kSchedules.size()];
-    const int per_lane = schedule == "interleaved" ? 2 : 1;
+    constexpr std::array kSchedules{Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b,
+                                    Schedule::zero_bubble_h1};
+    const Schedule schedule = kSchedules[random() % kSchedules.size()];
+    const int per_lane = schedule == Schedule::interleaved_1f1b ? 2 : 1;
     const int partitions = lanes * per_lane;
     const std::size_t layers = static_cast<std::size_t>(partitions) + random() % 4;
     RandomRun run{random_profile(random, layers, random() % 3 == 0), {}};

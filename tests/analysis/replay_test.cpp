@@ -177,30 +177,30 @@ TEST_F(ReplayOfARun, NeedsEveryTaskOfEveryStep) {
 }
 
 TEST_F(ReplayOfARun, HasNoAnswerForAScheduleThatNeverDrains) {
-    options_.schedule = "pipedream";
+    options_.schedule = Schedule::pipedream;
     EXPECT_FALSE(replayed());
 }
 
 TEST(Replay, HoldsForEveryScheduleWithSkipsAndCopies) {
     std::mt19937 random(7);
-    for (const char* schedule : {"gpipe", "1f1b", "interleaved"}) {
+    for (const Schedule schedule : {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b}) {
         const Profile profile = random_profile(random, 6, true);
         PipelineOptions options;
         options.schedule = schedule;
         options.balance = Balance({1, 2, 2, 1});
         options.chunks = options.batch = 4;
-        if (options.schedule == "interleaved") {
+        if (options.schedule == Schedule::interleaved_1f1b) {
             options.placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}};
         }
         options.link = {1, 7};
         const Simulation simulation = simulate(profile, options);
         const std::vector<MemorySample> memory;
         const auto replayed = replay({simulation.timeline, memory, {0}, {}}, profile, options);
-        ASSERT_TRUE(replayed) << schedule;
-        EXPECT_EQ(replayed->error, 0) << schedule;
-        EXPECT_EQ(replayed->with_gaps_error, 0) << schedule;
+        ASSERT_TRUE(replayed) << to_string(schedule);
+        EXPECT_EQ(replayed->error, 0) << to_string(schedule);
+        EXPECT_EQ(replayed->with_gaps_error, 0) << to_string(schedule);
         for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
-            EXPECT_EQ(replayed->peak_bytes.at(lane), simulation.lanes[lane].peak_bytes) << schedule;
+            EXPECT_EQ(replayed->peak_bytes.at(lane), simulation.lanes[lane].peak_bytes) << to_string(schedule);
         }
     }
 }

@@ -30,7 +30,7 @@ Profile quick_profile(const ModelSpec& model, const std::vector<PipelineOptions>
 PipelineOptions two_lanes(const std::string& schedule, Checkpoint checkpoint, const std::vector<std::int64_t>& layers,
                           std::int64_t m, std::int64_t batch) {
     PipelineOptions options;
-    options.schedule = schedule;
+    options.schedule = parse_schedule(schedule);
     options.checkpoint = checkpoint;
     options.balance = Balance(layers);
     options.devices = {"cpu", "cpu"};

@@ -49,7 +49,7 @@ TEST(PipelineFlags, BecomeOptions) {
 TEST(PipelineFlags, LeftOutAreTheDocumentedDefaults) {
     const PipelineOptions options = pipeline_options(valid_flags());
     EXPECT_EQ(options.checkpoint, Checkpoint::except_last);
-    EXPECT_EQ(options.schedule, "gpipe");
+    EXPECT_EQ(options.schedule, Schedule::gpipe);
     EXPECT_EQ(options.link, Link{});
     EXPECT_TRUE(options.speeds.empty());
     EXPECT_EQ(options.optimizer, "sgd");

@@ -62,7 +62,7 @@ TEST(PlanReport, ShortensBalancesThatWouldMakeARowTooWide) {
     EXPECT_THAT(short_balance(Balance(rising)), AllOf(StartsWith("1,2,3"), HasSubstr(".."), testing::EndsWith("64")));
     Plan plan = three_candidates();
     plan.candidates[0] = candidate_of(rising, 1'234'567, Bytes{123} << 30);
-    plan.candidates[0].simulation.options.schedule = "interleaved";
+    plan.candidates[0].simulation.options.schedule = Schedule::interleaved_1f1b;
     plan.candidates[0].device_type = "A100";
     plan.candidates[0].simulation.extrapolated = plan.candidates[0].pareto = true;
     std::istringstream lines(plan_text(plan, {10}));

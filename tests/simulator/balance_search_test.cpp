@@ -169,7 +169,7 @@ TEST(FindBalance, KeepsALimitOfEachLanesOwnWhereItHasNoBoundAsWell) {
     int feasible = 0;
     for (int round = 0; round < 100; ++round) {
         search.draw(true);
-        search.options.schedule = "1f1b";
+        search.options.schedule = Schedule::one_f_one_b;
         const Bytes least = brute_force(search.profile, search.options, search.n).least_bytes;
         for (int lane = 0; lane < search.n; ++lane) {
             search.options.memory_limits.push_back(
@@ -191,7 +191,8 @@ TEST(FindBalance, KeepsALimitOfEachLanesOwnWhereItHasNoBoundAsWell) {
 
 TEST(FindBalance, FindsTheCutThatKeepsTheLimitWhateverTheSchedule) {
     RandomSearch search(38);
-    const std::vector<std::string> schedules = {"1f1b", "zero-bubble-h1", "pipedream", "gpipe"};
+    const std::vector<Schedule> schedules = {Schedule::one_f_one_b, Schedule::zero_bubble_h1, Schedule::pipedream,
+                                             Schedule::gpipe};
     int feasible = 0;
     for (int round = 0; round < 600; ++round) {
         search.draw(round % 2 == 0);
@@ -201,7 +202,7 @@ TEST(FindBalance, FindsTheCutThatKeepsTheLimitWhateverTheSchedule) {
         search.options.memory_limit = std::max<Bytes>(1, least - 2 + static_cast<Bytes>(search.next() % 4));
         const FoundBalance found = find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal);
         ASSERT_EQ(found.feasible, *search.options.memory_limit >= least)
-            << "round " << round << ", " << search.options.schedule;
+            << "round " << round << ", " << to_string(search.options.schedule);
         if (!found.feasible) {
             EXPECT_EQ(found.smallest_limit, least);
             EXPECT_TRUE(found.smallest_limit_is_exact);
@@ -255,7 +256,7 @@ TEST(FindBalance, BoundsWhatItCannotProve) {
     for (int round = 0; round < 300; ++round) {
         search.draw(true);
         search.options.batch += static_cast<std::int64_t>(search.next() % 3);
-        search.options.schedule = search.next() % 4 == 0 ? "1f1b" : "gpipe";
+        search.options.schedule = search.next() % 4 == 0 ? Schedule::one_f_one_b : Schedule::gpipe;
         for (const BalanceAlgorithm algorithm : {BalanceAlgorithm::optimal, BalanceAlgorithm::minmax,
                                                  BalanceAlgorithm::variance, BalanceAlgorithm::block}) {
             const FoundBalance found = find_balance(search.profile, search.options, search.n, algorithm);
@@ -395,9 +396,9 @@ TEST(FindBalance, ComesCloseToTheBestOfAllCutsWhereItHasNoBound) {
     for (int round = 0; round < kRounds; ++round) {
         small.draw();
         switch (round % 4) {
-            case 0: small.options.schedule = "1f1b"; break;
+            case 0: small.options.schedule = Schedule::one_f_one_b; break;
             case 1:
-                small.options.schedule = "1f1b";
+                small.options.schedule = Schedule::one_f_one_b;
                 small.options.link = {1e8, 100};
                 break;
             case 2: small.options.backward_order = BackwardOrder::first_first; break;

@@ -29,7 +29,7 @@ struct Instance {
         }
         return profile;
     }
-    PipelineOptions options(const std::string& schedule, Checkpoint checkpoint) const {
+    PipelineOptions options(Schedule schedule, Checkpoint checkpoint) const {
         PipelineOptions options;
         options.balance = Balance(std::vector<std::int64_t>(n(), 1));
         options.chunks = options.batch = m;
@@ -106,9 +106,10 @@ TEST(ClosedForms, OfGPipeHoldForAnyCostsInAllCheckpointModes) {
     for (int round = 0; round < 1000; ++round) {
         const Instance each = random_instance(random);
         const std::int64_t forward = flow(each, each.f);
-        ASSERT_EQ(step_of(each, each.options("gpipe", Checkpoint::never)), forward + flow(each, each.b));
-        ASSERT_EQ(step_of(each, each.options("gpipe", Checkpoint::always)), forward + backward_always(each));
-        ASSERT_EQ(step_of(each, each.options("gpipe", Checkpoint::except_last)), forward + backward_except_last(each));
+        ASSERT_EQ(step_of(each, each.options(Schedule::gpipe, Checkpoint::never)), forward + flow(each, each.b));
+        ASSERT_EQ(step_of(each, each.options(Schedule::gpipe, Checkpoint::always)), forward + backward_always(each));
+        ASSERT_EQ(step_of(each, each.options(Schedule::gpipe, Checkpoint::except_last)),
+                  forward + backward_except_last(each));
     }
 }
 
@@ -117,7 +118,7 @@ TEST(ClosedForms, HoldForFirstFirstAndOrdinaryRecompute) {
     for (int round = 0; round < 1000; ++round) {
         const Instance each = random_instance(random);
         const std::int64_t forward = flow(each, each.f);
-        PipelineOptions options = each.options("gpipe", Checkpoint::never);
+        PipelineOptions options = each.options(Schedule::gpipe, Checkpoint::never);
         options.backward_order = BackwardOrder::first_first;
         ASSERT_EQ(step_of(each, options), forward + flow(each, each.b)) << "equal micro-batches: any order";
         options.checkpoint = Checkpoint::always;
@@ -131,7 +132,7 @@ TEST(ClosedForms, OfOneLaneAtATimeAndOfDataParallelism) {
     std::mt19937 random(13);
     for (int round = 0; round < 300; ++round) {
         Instance each = random_instance(random);
-        EXPECT_EQ(step_of(each, each.options("model-parallel", Checkpoint::never)),
+        EXPECT_EQ(step_of(each, each.options(Schedule::model_parallel, Checkpoint::never)),
                   each.m * (sum(each.f) + sum(each.b) + 2 * sum(each.c)));
         // R replicas of the whole model: m micro-batches each, then a ring all-reduce of the gradients.
         const int replicas = 1 + static_cast<int>(random() % 5);
@@ -141,7 +142,7 @@ TEST(ClosedForms, OfOneLaneAtATimeAndOfDataParallelism) {
             layer.gradient_bytes = static_cast<Bytes>(random() % 100'000);
             gradients += layer.gradient_bytes;
         }
-        PipelineOptions options = each.options("gpipe", Checkpoint::never);
+        PipelineOptions options = each.options(Schedule::gpipe, Checkpoint::never);
         options.balance = Balance({static_cast<std::int64_t>(each.n())});
         options.replicas = replicas;
         options.batch = each.m * replicas;
@@ -183,7 +184,7 @@ TEST(ClosedForms, OfAGridOfPipelinesAreThatOfOneAndItsLanesRings) {
 }
 
 /// f = b = 1000 (backward 2000 if it is split into inputs and weights), with free copies.
-Simulation uniform(const std::string& schedule, int n, int m, double backward, int partitions_a_lane = 1) {
+Simulation uniform(Schedule schedule, int n, int m, double backward, int partitions_a_lane = 1) {
     std::vector<LayerProfile> layers;
     for (int j = 0; j < n * partitions_a_lane; ++j) {
         layers.push_back(layer_of(1000, backward));
@@ -203,17 +204,17 @@ Simulation uniform(const std::string& schedule, int n, int m, double backward, i
 TEST(ClosedForms, OfUniformSchedulesHold) {
     for (const int n : {1, 2, 3, 4, 8}) {
         for (const int m : {8, 16, 32}) {
-            EXPECT_EQ(uniform("1f1b", n, m, 2000).step_time.count(), (m + n - 1) * 3000);
+            EXPECT_EQ(uniform(Schedule::one_f_one_b, n, m, 2000).step_time.count(), (m + n - 1) * 3000);
             // (n - 1) (T_F + T_B - T_W) of idle time instead of (n - 1) (T_F + T_B + T_W)
-            EXPECT_EQ(uniform("zero-bubble-h1", n, m, 2000).step_time.count(), m * 3000 + (n - 1) * 1000)
+            EXPECT_EQ(uniform(Schedule::zero_bubble_h1, n, m, 2000).step_time.count(), m * 3000 + (n - 1) * 1000)
                 << n << " lanes, " << m << " micro-batches";
-            EXPECT_EQ(uniform("pipedream", n, m, 2000).step_time.count(), m * 3000) << "never drains";
-            EXPECT_NEAR(uniform("pipedream", n, m, 2000).bubble_fraction, 0, 1e-9);
+            EXPECT_EQ(uniform(Schedule::pipedream, n, m, 2000).step_time.count(), m * 3000) << "never drains";
+            EXPECT_NEAR(uniform(Schedule::pipedream, n, m, 2000).bubble_fraction, 0, 1e-9);
         }
     }
     for (const int lanes : {2, 4}) {
         for (const int rounds : {2, 3}) {
-            EXPECT_EQ(uniform("interleaved", lanes, 8, 2000, rounds).step_time.count(),
+            EXPECT_EQ(uniform(Schedule::interleaved_1f1b, lanes, 8, 2000, rounds).step_time.count(),
                       (8 * rounds + lanes - 1) * 3000);
         }
     }
@@ -221,8 +222,8 @@ TEST(ClosedForms, OfUniformSchedulesHold) {
 
 TEST(ClosedForms, OfMicroBatchesAndWeightVersionsInMemoryHold) {
     // Partition j of n holds n - j versions of its weights with pipedream, one otherwise.
-    const Simulation pipedream = uniform("pipedream", 4, 8, 2000);
-    const Simulation gpipe = uniform("gpipe", 4, 8, 2000);
+    const Simulation pipedream = uniform(Schedule::pipedream, 4, 8, 2000);
+    const Simulation gpipe = uniform(Schedule::gpipe, 4, 8, 2000);
     for (int j = 0; j < 4; ++j) {
         EXPECT_EQ(pipedream.lanes[static_cast<std::size_t>(j)].peak.at("parameters"), (4 - j) * 64);
         EXPECT_EQ(gpipe.lanes[static_cast<std::size_t>(j)].peak.at("parameters"), 64);
@@ -235,7 +236,7 @@ TEST(ClosedForms, OfPipeDreamsSteadyStateIsThePaceOfTheSlowestLane) {
         Instance each = random_instance(random);
         std::fill(each.c.begin(), each.c.end(), 0);
         const std::int64_t pace = most(plus(each.f, each.b));
-        const std::int64_t period = step_of(each, each.options("pipedream", Checkpoint::never));
+        const std::int64_t period = step_of(each, each.options(Schedule::pipedream, Checkpoint::never));
         EXPECT_GE(period, each.m * pace) << "no lane can do more";
         EXPECT_LE(period, each.m * (sum(each.f) + sum(each.b))) << "no worse than one at a time";
     }
@@ -251,8 +252,8 @@ TEST(ClosedForms, OfPipeDreamOnLanesOfUnequalPaceAreTheSlowestOnes) {
         each.b = plus(f, f);
         each.c.assign(f.size() - 1, 0);
         each.m = 8;
-        const Simulation simulation =
-            simulate(each.profile(), each.options("pipedream", Checkpoint::never), {.noise = false, .memory = false});
+        const Simulation simulation = simulate(each.profile(), each.options(Schedule::pipedream, Checkpoint::never),
+                                               {.noise = false, .memory = false});
         EXPECT_EQ(simulation.step_time.count(), each.m * 3 * most(f));
         for (std::size_t lane = 0; lane < f.size(); ++lane) {
             EXPECT_NEAR(simulation.lanes[lane].bubble_fraction,

@@ -423,9 +423,9 @@ TEST(MemoryModel, FreesAllItAllocatedAndNeverExceedsItsPeak) {
         if (layers >= 4 && random() % 3 == 0) {
             options.balance = Balance({1, 1, 1, static_cast<std::int64_t>(layers - 3)});
             options.placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}};
-            options.schedule = random() % 2 == 0 ? "interleaved" : "gpipe";
+            options.schedule = random() % 2 == 0 ? Schedule::interleaved_1f1b : Schedule::gpipe;
         } else if (random() % 2 == 0) {
-            options.schedule = "1f1b";
+            options.schedule = Schedule::one_f_one_b;
         }
         const Simulation simulation = simulate(profile, options);
         for (std::size_t lane = 0; lane < 2; ++lane) {

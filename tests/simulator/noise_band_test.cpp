@@ -61,7 +61,7 @@ TEST(NoiseBand, IsThatOfASumOnASingleLane) {
 TEST(NoiseBand, IsThatOfThePeriodWhereAScheduleNeverDrains) {
     // On one lane, these are again the 100 tasks of a mini-batch, independent of earlier ones.
     PipelineOptions alone = options_for(1, 50);
-    alone.schedule = "pipedream";
+    alone.schedule = Schedule::pipedream;
     const Simulation one = simulate(noisy(1, 0.1), alone);
     EXPECT_NEAR(static_cast<double>(one.step_mean->count()), 150000, 200);
     EXPECT_NEAR(static_cast<double>(one.step_band->first.count()), 150000 - 1.645 * 1581, 500);
@@ -69,7 +69,7 @@ TEST(NoiseBand, IsThatOfThePeriodWhereAScheduleNeverDrains) {
 
     // On eight lanes that wait for each other, a period is longer than one of mean durations.
     PipelineOptions options = options_for(8, 32);
-    options.schedule = "pipedream";
+    options.schedule = Schedule::pipedream;
     const Simulation several = simulate(noisy(8, 0.1), options);
     EXPECT_EQ(several.step_time.count(), 32 * 3000);
     EXPECT_GT(several.step_mean->count(), 32 * 3000 * 1.02);

@@ -238,7 +238,8 @@ Profile profile_of_large_blocks(std::mt19937& random, std::size_t layers) {
 
 TEST(ReservedMemory, HoldsAllThatTensorsHoldWhenALaneEndsATask) {
     std::mt19937 random(22);
-    const std::vector<std::string> schedules = {"gpipe", "1f1b", "zero-bubble-h1", "pipedream"};
+    const std::vector<Schedule> schedules = {Schedule::gpipe, Schedule::one_f_one_b, Schedule::zero_bubble_h1,
+                                             Schedule::pipedream};
     for (int round = 0; round < 400; ++round) {
         const std::size_t layers = 2 + random() % 5;
         const Profile profile = profile_of_large_blocks(random, layers);
@@ -247,7 +248,7 @@ TEST(ReservedMemory, HoldsAllThatTensorsHoldWhenALaneEndsATask) {
         options.placement.clear();
         options.expandable_segments = random() % 2 == 0;
         options.schedule = schedules[random() % schedules.size()];
-        SCOPED_TRACE("round " + std::to_string(round) + ", " + options.schedule);
+        SCOPED_TRACE("round " + std::to_string(round) + ", " + to_string(options.schedule));
         const Simulation simulation = simulate(profile, options, {.reserved = true});
         for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
             const bool on_host = device_of(options, LaneId{static_cast<std::int64_t>(lane)}) == "cpu";

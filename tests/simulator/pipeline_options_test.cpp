@@ -19,7 +19,7 @@ TEST(PipelineOptions, ComeBackFromTheirJson) {
     options.chunks = 8;
     options.batch = 64;
     options.checkpoint = Checkpoint::always;
-    options.schedule = "1f1b";
+    options.schedule = Schedule::one_f_one_b;
     options.placement = {LaneId{1}, LaneId{0}};
     options.devices = {"cpu", "cuda:0"};
     options.speeds = {1, 0.5};
@@ -59,6 +59,7 @@ TEST(PipelineOptions, NameTheKeyOfAFault) {
     refuses(R"({"balance": [1, null]})", "balance[1] is null");
     refuses(R"({"balance": [1, 0]})", "balance[1] is 0");
     refuses(R"({"checkpoint": "sometimes"})", "checkpoint 'sometimes'");
+    refuses(R"({"schedule": "zigzag"})", "schedule 'zigzag'");
     refuses(R"({"placement": [0, -1]})", "placement[1] is -1");
     refuses(R"({"devices": [1]})", "devices[0] is 1");
     refuses(R"({"speeds": ["fast"]})", "speeds[0] is \"fast\"");

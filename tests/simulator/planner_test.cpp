@@ -37,7 +37,7 @@ PlanRequest request_of(int most, std::int64_t batch) {
     request.partitions.resize(static_cast<std::size_t>(most));
     std::iota(request.partitions.begin(), request.partitions.end(), 1);
     request.chunks = {1, 4, 16};
-    request.schedules = {"gpipe"};
+    request.schedules = {Schedule::gpipe};
     request.options.batch = batch;
     return request;
 }
@@ -138,7 +138,7 @@ PlanRequest followed(PlanRequest request, const std::string& remedy) {
         } else if (option == "-m") {
             request.chunks = {std::stoll(value)};
         } else if (option == "--schedule") {
-            request.schedules = {value};
+            request.schedules = {parse_schedule(value)};
         } else if (option == "--checkpoint") {
             request.checkpoints = {parse_checkpoint(value)};
         } else {
@@ -163,8 +163,10 @@ TEST(Plan, NamesRemediesThatWorkWhenFollowed) {
     std::set<std::string> seen;
     int asked = 0;
     for (const Bytes limit : {1500, 5000, 12'000, 20'000, 30'000, 40'000, 50'000, 58'000, 65'000, 75'000}) {
-        for (const std::vector<std::string>& schedules :
-             std::vector<std::vector<std::string>>{{"gpipe"}, {"1f1b"}, {"gpipe", "1f1b", "interleaved"}}) {
+        for (const std::vector<Schedule>& schedules :
+             std::vector<std::vector<Schedule>>{{Schedule::gpipe},
+                                                {Schedule::one_f_one_b},
+                                                {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b}}) {
             for (const std::vector<Checkpoint>& modes : std::vector<std::vector<Checkpoint>>{
                      {Checkpoint::never}, {Checkpoint::never, Checkpoint::except_last, Checkpoint::always}}) {
                 request.options.memory_limit = limit;
@@ -448,32 +450,32 @@ TEST(Plan, TellsOfOtherThreadsUntilTheyAreDone) {
 // enough.
 TEST(Plan, DealsOutTwoPartitionsALaneWhereInterleaved) {
     PlanRequest request = request_of(4, 16);
-    request.schedules = {"interleaved"};
+    request.schedules = {Schedule::interleaved_1f1b};
     const Plan result = plan(eight_layers(), request);
     ASSERT_EQ(result.candidates.size(), 2u * 2 * 3);
     for (const PlanCandidate& each : result.candidates) {
         const PipelineOptions& options = each.simulation.options;
         const std::size_t lanes = each.simulation.lanes.size();
         ASSERT_EQ(options.balance.num_partitions(), 2 * lanes);
-        EXPECT_EQ(options.schedule, "interleaved");
+        EXPECT_EQ(options.schedule, Schedule::interleaved_1f1b);
         EXPECT_EQ(options.placement.at(lanes), LaneId{0});
         EXPECT_EQ(options.placement.at(lanes + 1), LaneId{1});
     }
     // With free links, twice the partitions halve the ends of the pipeline.
-    request.schedules = {"1f1b", "interleaved"};
+    request.schedules = {Schedule::one_f_one_b, Schedule::interleaved_1f1b};
     request.partitions = {4};
     request.chunks = {4};
     request.checkpoints = {Checkpoint::never};
     const Plan both = plan(eight_layers(), request);
     ASSERT_EQ(both.candidates.size(), 2u);
-    EXPECT_EQ(both.candidates[0].simulation.options.schedule, "interleaved");
+    EXPECT_EQ(both.candidates[0].simulation.options.schedule, Schedule::interleaved_1f1b);
     EXPECT_NEAR(both.candidates[0].simulation.bubble_fraction, 3.0 / (2 * 4 + 3), 1e-9);
     EXPECT_NEAR(both.candidates[1].simulation.bubble_fraction, 3.0 / (4 + 3), 1e-9);
 }
 
 TEST(Plan, KeepsSpeedsDevicesAndTheLimitWhereInterleaved) {
     PlanRequest request = request_of(2, 16);
-    request.schedules = {"interleaved"};
+    request.schedules = {Schedule::interleaved_1f1b};
     request.options.speeds = {2, 1};
     request.options.devices = {"cuda:0", "cuda:1"};
     request.options.memory_limit = 100;
@@ -489,10 +491,10 @@ TEST(Plan, KeepsSpeedsDevicesAndTheLimitWhereInterleaved) {
 
 TEST(Plan, RefusesInterleavedWhereNothingCanBe) {
     PlanRequest request = request_of(1, 16);
-    request.schedules = {"interleaved"};
+    request.schedules = {Schedule::interleaved_1f1b};
     EXPECT_THAT([&] { plan(eight_layers(), request); },
                 ThrowsMessage<UsageError>(AllOf(HasSubstr("needs 2 lanes or more"), HasSubstr("allow other"))));
-    request.schedules = {"interleaved", "gpipe"};
+    request.schedules = {Schedule::interleaved_1f1b, Schedule::gpipe};
     EXPECT_EQ(plan(eight_layers(), request).candidates.size(), 3u + 3 + 2) << "gpipe alone";
 }
 
@@ -603,17 +605,18 @@ TEST(Plan, TakesADeviceTypesLinkHoweverItsCopiesShareIt) {
 
 TEST(Plan, TriesEverySchedule) {
     PlanRequest request = request_of(2, 4);
-    request.schedules = {"gpipe", "1f1b"};
+    request.schedules = {Schedule::gpipe, Schedule::one_f_one_b};
     const Plan result = plan(eight_layers(), request);
-    EXPECT_GE(std::count_if(result.candidates.begin(), result.candidates.end(),
-                            [](const PlanCandidate& each) { return each.simulation.options.schedule == "gpipe"; }),
-              2 * (3 + 2));
-    EXPECT_GE(std::count_if(result.candidates.begin(), result.candidates.end(),
-                            [](const PlanCandidate& each) { return each.simulation.options.schedule == "1f1b"; }),
+    EXPECT_GE(
+        std::count_if(result.candidates.begin(), result.candidates.end(),
+                      [](const PlanCandidate& each) { return each.simulation.options.schedule == Schedule::gpipe; }),
+        2 * (3 + 2));
+    EXPECT_GE(std::count_if(
+                  result.candidates.begin(), result.candidates.end(),
+                  [](const PlanCandidate& each) { return each.simulation.options.schedule == Schedule::one_f_one_b; }),
               2 * 3);
-    EXPECT_EQ(PlanRequest{}.schedules, (std::vector<std::string>{"gpipe", "1f1b", "interleaved"}));
-    request.schedules = {"best"};
-    EXPECT_THROW(plan(eight_layers(), request), UsageError);
+    EXPECT_EQ(PlanRequest{}.schedules,
+              (std::vector<Schedule>{Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b}));
 }
 
 TEST(Plan, GivesTheSameAnswerWithAnyNumberOfThreads) {

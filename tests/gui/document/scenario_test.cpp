@@ -99,7 +99,7 @@ TEST(Scenario, RunsEveryScheduleItCanSwitchTo) {
         const bool interleaved = schedule == Schedule::interleaved_1f1b;
         EXPECT_EQ(lanesOf(changed), 4);
         EXPECT_EQ(partitionsPerLane(changed), interleaved ? 2 : 1);
-        const Scenario back = withSchedule(profile, changed, "gpipe");
+        const Scenario back = withSchedule(profile, changed, Schedule::gpipe);
         EXPECT_EQ(back.options.balance.num_partitions(), 4U);
         EXPECT_TRUE(back.options.placement.empty());
     }
@@ -171,7 +171,7 @@ TEST(Scenario, SaysWhatItCannotDo) {
     const SimulatedScenario none = simulateScenario(profile, scenario);
     EXPECT_FALSE(none.runs());
     EXPECT_EQ(none.messages.front().kind, Kind::error);
-    scenario = withSchedule(profile, scenarioOf(profile), "interleaved");
+    scenario = withSchedule(profile, scenarioOf(profile), Schedule::interleaved_1f1b);
     scenario.options.chunks = 7;  // not a multiple of 4 lanes
     scenario.options.batch = 7;
     EXPECT_FALSE(simulateScenario(profile, scenario).runs());

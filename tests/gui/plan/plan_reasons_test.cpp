@@ -49,7 +49,7 @@ TEST(PlanReasons, FitWhatThePlannerMarks) {
     PlanRequest request;
     request.partitions = {1, 2, 4};
     request.chunks = {1, 4, 8};
-    request.schedules = {"gpipe"};
+    request.schedules = {Schedule::gpipe};
     request.options.batch = 8;
     request.options.memory_limit = Bytes{900} << 20;
     request.threads = 1;
