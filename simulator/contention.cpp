@@ -73,7 +73,7 @@ void share_devices(const Profile& profile, const PipelineOptions& options, const
     }
 }
 
-/// Copies get equal parts of the link they share; its latency is stretched with them.
+/// Copies get equal parts of the link's bandwidth; each has its latency to itself.
 void share_links(const PipelineOptions& options, const TaskGraph& graph, SharedResources& resources) {
     std::map<std::string, std::size_t> server_of_link;
     for (std::size_t k = 0; k < graph.channels().size(); ++k) {
@@ -129,6 +129,7 @@ std::optional<SharedResources> shared_resources(const Profile& profile, const Pi
     SharedResources resources;
     share_devices(profile, options, graph, resources);
     share_links(options, graph, resources);
+    resources.link_latency_ns = options.link.latency_ns;
     launch_tasks(profile, options, graph, resources);
     resources.most_in_flight = options.most_in_flight;
     return is_alone(resources) ? std::nullopt : std::optional(std::move(resources));

@@ -130,6 +130,9 @@ void EventEngine::prepare_tournament() {
     std::fill(leaf_of_.begin(), leaf_of_.end(), 0);
     for (std::size_t worker = 0; worker < server_of_.size(); ++worker) {
         leaf_of_[server_of_[worker]] |= static_cast<Index>(takes_time_[worker]);
+        if (shares_link_[worker] != 0) {
+            leaf_of_[latency_server_] |= static_cast<Index>(takes_time_[worker]);
+        }
     }
     server_of_leaf_.clear();
     for (std::size_t server = 0; server < servers_.size(); ++server) {
@@ -212,14 +215,16 @@ void EventEngine::start(Index task) {
         server.turns->ask(worker);
         hand_out(server);
     } else {
-        put_to_work(server, task);
+        start_[task] = now_;
+        const bool waits = shares_link_[worker] != 0;
+        put_to_work(waits ? servers_[latency_server_] : server, task,
+                    waits ? std::min(resources_.link_latency_ns, work_[task]) : work_[task]);
     }
 }
 
-void EventEngine::put_to_work(Server& server, Index task) {
+void EventEngine::put_to_work(Server& server, Index task, double work) {
     advance(server);
-    start_[task] = now_;
-    const double until = server.work + work_[task];
+    const double until = server.work + work;
     if (server.active.empty() || (server.first != kNone && until < server.active[server.first].until)) {
         server.first = server.active.size();
     }
@@ -232,7 +237,8 @@ void EventEngine::put_to_work(Server& server, Index task) {
 
 void EventEngine::hand_out(Server& server) {
     while (const auto grant = server.turns->grant(now_)) {
-        put_to_work(server, queued_[grant->lane]);
+        start_[queued_[grant->lane]] = now_;
+        put_to_work(server, queued_[grant->lane], work_[queued_[grant->lane]]);
     }
 }
 
@@ -294,7 +300,14 @@ void EventEngine::end_next_on(std::size_t index) {
         server.changed = true;
         changed_.push_back(index);
     }
-    finish(ended.task);
+    const double bytes_left = index == latency_server_ && shares_link_[tasks_[ended.task].worker] != 0
+                                  ? work_[ended.task] - resources_.link_latency_ns
+                                  : 0;
+    if (bytes_left > 0) {
+        put_to_work(servers_[server_of_[tasks_[ended.task].worker]], ended.task, bytes_left);
+    } else {
+        finish(ended.task);
+    }
 }
 
 /// Brings the server's counter to now.

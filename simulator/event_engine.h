@@ -19,6 +19,9 @@ struct SharedResources {
     std::vector<std::vector<double>> speeds;
     std::vector<std::size_t> server_of_lane;
     std::vector<std::size_t> server_of_channel;  ///< by position in TaskGraph::channels()
+    /// The first part of a copy's duration, in ns, where channels share a server: it passes at full speed, and takes
+    /// nothing from other copies.
+    double link_latency_ns = 0;
     /// Time the host needs to launch a task, by task; empty: nothing is launched. A process launches its lanes' tasks
     /// one after the other in the graph's order, ahead of the device if it can; a task starts when it is launched too.
     std::vector<double> launch_ns;
@@ -86,7 +89,7 @@ private:
     void try_start(Index worker);
     void start(Index task);
     void finish(Index task);
-    void put_to_work(Server& server, Index task);
+    void put_to_work(Server& server, Index task, double work);
     void hand_out(Server& server);
     void settle();
     void end_next_on(std::size_t server);
@@ -101,6 +104,8 @@ private:
     std::vector<TaskState> tasks_;        // launches included
     std::vector<std::size_t> server_of_;  // by worker
     std::vector<char> takes_turns_;       // by worker, for the cores of its server
+    std::vector<char> shares_link_;       // by worker: a channel with others on its server, and a latency
+    std::size_t latency_server_ = 0;      // where the copies of such channels are first; each at full speed
     std::vector<Index> order_;            // all workers' tasks, one worker after the other
     std::vector<Index> order_first_;      // by worker; one more entry at the end
     std::vector<Index> all_dependents_;

@@ -31,10 +31,21 @@ EventEngine::EventEngine(const TaskGraph& graph, SharedResources resources)
     }
     queued_.resize(lanes);
     build_passing(graph);
+    for (std::size_t worker = 0; worker < server_of_.size(); ++worker) {
+        const bool shares = worker >= lanes && servers_[server_of_[worker]].speeds.size() > 1;
+        shares_link_.push_back(shares && resources_.link_latency_ns > 0 ? 1 : 0);
+    }
+    latency_server_ = servers_.size();
+    if (const auto channels = static_cast<std::size_t>(std::count(shares_link_.begin(), shares_link_.end(), 1));
+        channels > 0) {
+        const std::vector<double> full(channels, 1);
+        servers_.push_back({.speeds = full, .paces = full, .active = {}, .turns = {}});
+    }
     // A launcher has a server of its own.
     for (std::size_t worker = server_of_.size(); worker + 1 < order_first_.size(); ++worker) {
         server_of_.push_back(servers_.size());
         servers_.push_back({.speeds = {1}, .paces = {1}, .active = {}, .turns = {}});
+        shares_link_.push_back(0);
     }
     next_end_.reserve(2 * std::bit_ceil(servers_.size()));
     server_of_leaf_.reserve(servers_.size());

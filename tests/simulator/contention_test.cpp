@@ -188,6 +188,25 @@ TEST(Contention, HalvesAPortWhereASkipLeavesBesideABoundary) {
     EXPECT_EQ(simulate(profile, options).step_time.count(), 13'000);
     options.link.sharing = LinkSharing::sender;
     EXPECT_EQ(simulate(profile, options).step_time.count(), 15'000);
+    // Every copy also waits for a latency of 500, which is not shared: two pairs and two single copies in a row.
+    options.link.latency_ns = 500;
+    EXPECT_EQ(simulate(profile, options).step_time.count(), 15'000 + 4 * 500);
+}
+
+TEST(Contention, SharesBandwidthButNoLatency) {
+    // Without bytes to share, any sharing gives the step of links of their own.
+    Profile profile = profile_of({layer_of(10'000, 20'000, 1000), layer_of(10'000, 20'000, 1000),
+                                  layer_of(10'000, 20'000, 1000), layer_of(10'000, 20'000)});
+    PipelineOptions options = lanes_on_host(4, 8, 0);
+    options.devices.clear();
+    for (const double bandwidth : {0.0, 1e15}) {
+        options.link = {bandwidth, 20'000, LinkSharing::none};
+        const std::int64_t apart = simulate(profile, options).step_time.count();
+        for (const LinkSharing sharing : {LinkSharing::sender, LinkSharing::all}) {
+            options.link.sharing = sharing;
+            EXPECT_EQ(simulate(profile, options).step_time.count(), apart);
+        }
+    }
 }
 }  // namespace
 }  // namespace pipescope

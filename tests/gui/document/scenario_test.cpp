@@ -93,7 +93,7 @@ TEST(Scenario, OfABareProfileRuns) {
 TEST(Scenario, RunsEveryScheduleItCanSwitchTo) {
     const Profile profile = unevenProfile();
     for (const Schedule schedule : all_schedules()) {
-        const Scenario changed = withSchedule(profile, scenarioOf(profile), to_string(schedule));
+        const Scenario changed = withSchedule(profile, scenarioOf(profile), schedule);
         const SimulatedScenario simulated = simulateScenario(profile, changed);
         EXPECT_TRUE(simulated.runs()) << to_string(schedule) << ": " << textOf(simulated);
         const bool interleaved = schedule == Schedule::interleaved_1f1b;
@@ -118,7 +118,7 @@ TEST(Scenario, EitherRunsOrSaysWhyForRandomChanges) {
             case 1: scenario.options.chunks = 1 + below(40); break;
             case 2: scenario.options.batch = 1 + below(64); break;
             case 3:
-                scenario = withSchedule(profile, scenario, to_string(schedules[random() % schedules.size()]));
+                scenario = withSchedule(profile, scenario, schedules[random() % schedules.size()]);
                 break;
             case 4: scenario.options.link = {1e9 * below(20), 1e3 * below(100)}; break;
             case 5: scenario.options.speeds.assign(static_cast<std::size_t>(lanesOf(scenario)), 0.5); break;
