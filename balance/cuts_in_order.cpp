@@ -8,14 +8,6 @@
 
 namespace pipescope {
 namespace {
-constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max() / 8;
-
-LayerRange range_of(std::size_t first, std::size_t end) {
-    return {LayerId{static_cast<std::int64_t>(first)}, LayerId{static_cast<std::int64_t>(end)}};
-}
-PartitionId id_of(std::size_t partition) {
-    return PartitionId{static_cast<std::int64_t>(partition)};
-}
 void add_too_long(CutOrder& order, const PartitionProblem& problem) {
     if (problem.exceeds_limit) {
         order.too_long = [&problem](std::size_t p, std::size_t first, std::size_t end) {
@@ -58,7 +50,7 @@ CutOrder order_by_peak(const PartitionProblem& problem) {
 }
 
 CutsInOrder::CutsInOrder(CutOrder order, std::int64_t below, std::size_t most_nodes)
-    : order_(std::move(order)), below_(std::min(below, kNever)), most_nodes_(most_nodes) {
+    : order_(std::move(order)), below_(std::min(below, kUnreachable)), most_nodes_(most_nodes) {
     find_least();
     Node end;
     end.partition = static_cast<std::int32_t>(order_.partitions);
@@ -74,13 +66,13 @@ CutsInOrder::CutsInOrder(CutOrder order, std::int64_t below, std::size_t most_no
 void CutsInOrder::find_least() {
     const std::size_t n = order_.partitions;
     const std::size_t layers = order_.layers;
-    least_.assign((n + 1) * (layers + 1), {kNever, kNever, kNever, kNever, kNever});
+    least_.assign((n + 1) * (layers + 1), {kUnreachable, kUnreachable, kUnreachable, kUnreachable, kUnreachable});
     least(0, 0) = {0, 0, 0, 0, 0};
     for (std::size_t q = 0; q < n; ++q) {
         const std::size_t last_end = layers - (n - q - 1);
         for (std::size_t first = q; first < layers && (q > 0 || first == 0); ++first) {
             const Least before = least(q, first);
-            if (before.sum >= kNever) {
+            if (before.sum >= kUnreachable) {
                 continue;
             }
             for (std::size_t end = q + 1 == n ? layers : first + 1; end <= last_end; ++end) {
@@ -107,8 +99,8 @@ void CutsInOrder::find_least() {
 
 std::int64_t CutsInOrder::bound_of(const Node& node) {
     const Least& before = least(static_cast<std::size_t>(node.partition), static_cast<std::size_t>(node.first));
-    if (before.sum >= kNever) {
-        return kNever;
+    if (before.sum >= kUnreachable) {
+        return kUnreachable;
     }
     const std::int64_t forward = std::max(before.forward, node.forward);
     if (order_.always) {

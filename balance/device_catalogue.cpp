@@ -17,7 +17,7 @@ namespace pipescope {
 extern const std::string_view kDeviceCatalogueJson;
 
 namespace {
-constexpr std::string_view kFormat = "pipescope.devices";
+constexpr std::string_view kCatalogueFormat = "pipescope.devices";
 
 [[noreturn]] void refuse(const std::string& path, const std::string& found, const std::string& rule) {
     throw ProfileError(path + " is " + found + "; " + rule + "; correct the device catalogue");
@@ -137,9 +137,9 @@ double input_bytes(const Profile& profile, std::size_t layer, std::size_t k) {
 
 std::vector<DeviceType> parse_device_catalogue(std::string_view json) {
     const Json document = parse_json_with_path(json, "a device catalogue", "correct it");
-    if (!document.is_object() || document.value("format", Json()) != Json(kFormat) ||
+    if (!document.is_object() || document.value("format", Json()) != Json(kCatalogueFormat) ||
         document.value("version", Json()) != Json(1)) {
-        throw ProfileError("format is not " + std::string(kFormat) +
+        throw ProfileError("format is not " + std::string(kCatalogueFormat) +
                            " of version 1; every device catalogue declares that; see docs/device-catalogue.md");
     }
     refuse_unknown_keys(document, "", {"format", "version", "devices"});

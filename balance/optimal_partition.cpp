@@ -10,15 +10,6 @@
 
 namespace pipescope {
 namespace {
-constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max() / 8;  // sums of several stay representable
-
-LayerRange range_of(std::size_t first, std::size_t end) {
-    return {LayerId{static_cast<std::int64_t>(first)}, LayerId{static_cast<std::int64_t>(end)}};
-}
-PartitionId id_of(std::size_t partition) {
-    return PartitionId{static_cast<std::int64_t>(partition)};
-}
-
 /// A partial cut into the first partitions, reduced to what affects the rest of the step.
 struct Label {
     std::int64_t sum = 0;       ///< of all f, b, c, g so far
@@ -35,10 +26,10 @@ struct Label {
 
 /// Minimum that any cut of the remaining layers must add.
 struct Rest {
-    std::int64_t sum = kNever;
-    std::int64_t forward_sum = kNever;
-    std::int64_t forward = kNever;
-    std::int64_t backward = kNever;
+    std::int64_t sum = kUnreachable;
+    std::int64_t forward_sum = kUnreachable;
+    std::int64_t forward = kUnreachable;
+    std::int64_t backward = kUnreachable;
 };
 
 class Search {
@@ -136,7 +127,8 @@ private:
 
     /// Among the cuts within the limit, the one whose heaviest partition (forward plus backward) is lightest.
     std::optional<Balance> min_max_within_limit() const {
-        std::vector<std::int64_t> heaviest((n_ + 1) * (layers_ + 1), kNever);  // for partition p and all later ones
+        std::vector<std::int64_t> heaviest((n_ + 1) * (layers_ + 1),
+                                           kUnreachable);  // for partition p and all later ones
         std::vector<std::size_t> chosen(heaviest.size());
         const auto at = [&](std::size_t p, std::size_t first) { return p * (layers_ + 1) + first; };
         heaviest[at(n_, layers_)] = 0;
@@ -159,7 +151,7 @@ private:
                 }
             }
         }
-        if (heaviest[at(0, 0)] >= kNever) {
+        if (heaviest[at(0, 0)] >= kUnreachable) {
             return std::nullopt;
         }
         std::vector<std::int64_t> parts;
@@ -204,7 +196,7 @@ private:
                         break;
                     }
                     const Rest& then = rest(p + 1, end);
-                    if (then.sum >= kNever || !allows(p, first, end)) {
+                    if (then.sum >= kUnreachable || !allows(p, first, end)) {
                         continue;
                     }
                     best.sum = std::min(best.sum, times.forward + times.backward + c + g + then.sum);
@@ -219,8 +211,8 @@ private:
     /// Lower bound of all steps that extend the label, which covers partitions 0 .. partition - 1.
     std::int64_t step_at_least(const Label& label, std::size_t partition) const {
         const Rest& then = rest(partition, static_cast<std::size_t>(label.end));
-        if (then.sum >= kNever) {
-            return kNever;
+        if (then.sum >= kUnreachable) {
+            return kUnreachable;
         }
         const std::int64_t forward = std::max(label.forward, then.forward);
         const std::int64_t backward = label.sum + then.sum + std::max(label.backward, then.backward);
@@ -301,7 +293,7 @@ private:
     std::size_t n_;
     std::size_t layers_;
     bool is_always_;
-    std::int64_t incumbent_ = kNever;
+    std::int64_t incumbent_ = kUnreachable;
     std::vector<Rest> rests_;  // by partition and its first layer
     std::vector<Label> labels_;
 };

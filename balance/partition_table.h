@@ -4,12 +4,23 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 namespace pipescope {
+/// Longer than any step; sums of several stay representable.
+inline constexpr std::int64_t kUnreachable = std::numeric_limits<std::int64_t>::max() / 8;
+
+inline LayerRange range_of(std::size_t first, std::size_t end) {
+    return {LayerId{static_cast<std::int64_t>(first)}, LayerId{static_cast<std::int64_t>(end)}};
+}
+inline PartitionId id_of(std::size_t partition) {
+    return PartitionId{static_cast<std::int64_t>(partition)};
+}
+
 /// Times of one candidate partition, rounded to ns like a simulated step.
 struct IntervalTimes {
     std::int64_t forward = 0;

@@ -9,7 +9,7 @@
 
 namespace pipescope {
 namespace {
-constexpr std::string_view kFormat = "pipescope.profile";
+constexpr std::string_view kProfileFormat = "pipescope.profile";
 constexpr std::int64_t kVersion = 1;
 
 [[noreturn]] void wrong_type(const std::string& path, const Json& value, const std::string& wanted) {
@@ -262,8 +262,8 @@ Json load_object(const MachineLoad& load) {
 }
 
 void check_format(Fields& fields) {
-    if (const Json format = fields.require("format"); format != kFormat) {
-        wrong_type("format", format, "\"" + std::string(kFormat) + "\": the file is something else");
+    if (const Json format = fields.require("format"); format != kProfileFormat) {
+        wrong_type("format", format, "\"" + std::string(kProfileFormat) + "\": the file is something else");
     }
     const std::int64_t version = whole_number_of(fields.require("version"), "version");
     if (version != kVersion) {
@@ -427,7 +427,7 @@ Profile parse_profile(std::string_view text) {
 
 std::string to_json(const Profile& profile) {
     Json json;
-    json["format"] = kFormat;
+    json["format"] = kProfileFormat;
     json["version"] = kVersion;
     json["model"] = profile.model;
     json["device"] = profile.device;

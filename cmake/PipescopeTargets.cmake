@@ -1,8 +1,16 @@
 # How the project's own targets are made: one library per folder, tests that are found by CTest.
 
-# Torch's headers take most of the time of a file that includes them. A build from nothing reads them once for 16 files of
-# a library; a build to work in compiles each file alone, so that a change costs one file.
-option(PIPESCOPE_UNITY "Compile the torch libraries 16 files at a time: quickest for a build from nothing" OFF)
+# Headers of torch, Qt and GoogleTest take most of the time of a file that includes them. A build from nothing reads them
+# once for 16 files of a target; a build to work in compiles each file alone, so that a change costs one file.
+option(PIPESCOPE_UNITY "Compile 16 files of a target at a time: quickest for a build from nothing" OFF)
+
+function(pipescope_unity target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${PIPESCOPE_UNITY} UNITY_BUILD_BATCH_SIZE 16)
+  if(PIPESCOPE_UNITY)
+    # A private class may hold what is in its file's anonymous namespace; GCC takes the included file for a header.
+    target_compile_options(${target} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>")
+  endif()
+endfunction()
 
 # pipescope_library(<name> SOURCES .. [PUBLIC ..] [PRIVATE ..]) makes pipescope_<name>, alias pipescope::<name>.
 function(pipescope_library name)
@@ -11,20 +19,13 @@ function(pipescope_library name)
   add_library(pipescope::${name} ALIAS pipescope_${name})
   target_link_libraries(pipescope_${name}
     PUBLIC "$<BUILD_INTERFACE:pipescope_compiler>" ${ARG_PUBLIC} PRIVATE ${ARG_PRIVATE})
+  pipescope_unity(pipescope_${name})
 endfunction()
 
 # For targets that use LibTorch. There is no precompiled header: reading torch's back costs GCC 10 s a file, more than a
 # file takes in all that includes only the torch headers it needs.
 function(pipescope_use_torch target)
   target_link_libraries(${target} PUBLIC LibTorch::torch)
-  get_target_property(type ${target} TYPE)
-  if(type STREQUAL STATIC_LIBRARY)
-    set_target_properties(${target} PROPERTIES UNITY_BUILD ${PIPESCOPE_UNITY} UNITY_BUILD_BATCH_SIZE 16)
-    if(PIPESCOPE_UNITY)
-      # A private class may hold what is in its file's anonymous namespace; GCC takes the included file for a header.
-      target_compile_options(${target} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>")
-    endif()
-  endif()
 endfunction()
 
 # pipescope_test(<name> SOURCES .. LIBRARIES .. [TORCH] [TIMEOUT s]) makes the GoogleTest program <name>; every case is
@@ -36,6 +37,7 @@ function(pipescope_test name)
   endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE pipescope_compiler ${ARG_LIBRARIES} GTest::gmock GTest::gtest_main)
+  pipescope_unity(${name})
   if(ARG_TORCH)
     pipescope_use_torch(${name})
   endif()

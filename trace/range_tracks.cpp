@@ -7,7 +7,7 @@
 namespace pipescope {
 namespace {
 /// Assigns a row to each range: the first free one below the ranges that contain it.
-class Rows {
+class RowAssignment {
 public:
     std::uint16_t place(const TraceRange& range) {
         std::size_t row = 0;
@@ -77,7 +77,7 @@ std::size_t arrange(RangeTrack& track) {
     std::stable_sort(track.ranges.begin(), track.ranges.end(), [](const TraceRange& a, const TraceRange& b) {
         return std::tie(a.start, b.end) < std::tie(b.start, a.end);
     });
-    Rows rows;
+    RowAssignment rows;
     for (TraceRange& range : track.ranges) {
         range.row = rows.place(range);
     }

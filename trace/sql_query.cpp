@@ -9,7 +9,7 @@
 
 namespace pipescope {
 namespace {
-constexpr int kBusyMilliseconds = 2000;
+constexpr int kQueryBusyMilliseconds = 2000;
 constexpr int kStepsBetweenQuestions = 4000;  // takes well below a millisecond
 
 struct Close {
@@ -39,7 +39,7 @@ Connection open_for_reading(const std::filesystem::path& path) {
         throw TraceError("cannot read trace " + quoted(path) + ": " + sqlite3_errstr(result) +
                          "; check that the file may be read");
     }
-    sqlite3_busy_timeout(handle, kBusyMilliseconds);
+    sqlite3_busy_timeout(handle, kQueryBusyMilliseconds);
     sqlite3_limit(handle, SQLITE_LIMIT_ATTACHED, 0);
     sqlite3_exec(handle, "PRAGMA query_only = ON", nullptr, nullptr, nullptr);
     return db;

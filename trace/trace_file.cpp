@@ -67,12 +67,12 @@ private:
     fs::path path_;
 };
 
-constexpr int kBusyMilliseconds = 5000;
+constexpr int kMigrationBusyMilliseconds = 5000;
 
 void fill_new_file(const fs::path& path) {
     guard_sqlite("create", path, [&] {
         // Another process may already have the file open; both sides wait.
-        SQLite::Database db(path, SQLite::OPEN_READWRITE, kBusyMilliseconds);
+        SQLite::Database db(path, SQLite::OPEN_READWRITE, kMigrationBusyMilliseconds);
         db.exec("BEGIN EXCLUSIVE");
         db.exec("PRAGMA application_id = " + std::to_string(kTraceApplicationId));
         db.exec(create_tables_sql());
@@ -209,7 +209,7 @@ void make_plain_file(SQLite::Database& db) {
 }
 
 SQLite::Database open_to_read(const fs::path& path) {
-    return SQLite::Database(path, SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, kBusyMilliseconds);
+    return SQLite::Database(path, SQLite::OPEN_READONLY | SQLite::OPEN_NOMUTEX, kMigrationBusyMilliseconds);
 }
 
 void require_sqlite_file(const fs::path& path) {

@@ -8,9 +8,9 @@
 #include "gui/document/scenario.h"
 #include "gui/document/track_loading.h"
 #include "gui/style/number_format.h"
+#include "gui/style/text.h"
 #include "trace/open_trace.h"
 
-#include <QCoreApplication>
 #include <QFileInfo>
 
 #include <filesystem>
@@ -19,10 +19,6 @@
 
 namespace pipescope {
 namespace {
-QString text(const char* source) {
-    return QCoreApplication::translate("DocumentLoader", source);
-}
-
 std::filesystem::path checked(const QString& name) {
     const QFileInfo info(name);
     if (!info.exists()) {
@@ -55,16 +51,17 @@ TraceDocument documentOf(const QString& path, const OpenedTrace& trace) {
         document.run.profile = std::make_shared<const Profile>(profileIn(path, *trace.profile_json));
         simulation = simulate(*document.run.profile, defaultScenario(*document.run.profile).options);
         document.run.model = document.run.profile->model;
-        document.notes << text(QT_TRANSLATE_NOOP(
-                                   "DocumentLoader",
-                                   "A profile: nothing was measured, so this is a simulation of %1 on %2. Change it in "
-                                   "the what-if panel."))
+        document.notes << translated(
+                              QT_TRANSLATE_NOOP(
+                                  "DocumentLoader",
+                                  "A profile: nothing was measured, so this is a simulation of %1 on %2. Change it in "
+                                  "the what-if panel."))
                               .arg(formatCount(simulation->micro_batches,
-                                               text(QT_TRANSLATE_NOOP("DocumentLoader", "micro-batch")),
-                                               text(QT_TRANSLATE_NOOP("DocumentLoader", "micro-batches"))),
+                                               translated(QT_TRANSLATE_NOOP("DocumentLoader", "micro-batch")),
+                                               translated(QT_TRANSLATE_NOOP("DocumentLoader", "micro-batches"))),
                                    formatCount(simulation->lanes.size(),
-                                               text(QT_TRANSLATE_NOOP("DocumentLoader", "lane")),
-                                               text(QT_TRANSLATE_NOOP("DocumentLoader", "lanes"))));
+                                               translated(QT_TRANSLATE_NOOP("DocumentLoader", "lane")),
+                                               translated(QT_TRANSLATE_NOOP("DocumentLoader", "lanes"))));
     } else {
         simulation = simulate_run(document.run);
     }

@@ -1,27 +1,20 @@
 #include "gui/document/document_parts.h"
 
 #include "gui/style/number_format.h"
+#include "gui/style/text.h"
 #include "schedule/error.h"
 
-#include <QCoreApplication>
-
 namespace pipescope {
-namespace {
-QString text(const char* source) {
-    return QCoreApplication::translate("DocumentLoader", source);
-}
-}  // namespace
-
 void addHidden(TraceDocument& document) {
     for (const auto& store : {document.measured, document.simulated}) {
         if (store && store->numHidden() > 0) {
-            document.notes << text(QT_TRANSLATE_NOOP(
-                                       "DocumentLoader",
-                                       "%1 not drawn: a lane is not possible, or too many tasks of one lane "
-                                       "overlap. The trace may be damaged."))
+            document.notes << translated(QT_TRANSLATE_NOOP(
+                                             "DocumentLoader",
+                                             "%1 not drawn: a lane is not possible, or too many tasks of one lane "
+                                             "overlap. The trace may be damaged."))
                                   .arg(formatCount(store->numHidden(),
-                                                   text(QT_TRANSLATE_NOOP("DocumentLoader", "task is")),
-                                                   text(QT_TRANSLATE_NOOP("DocumentLoader", "tasks are"))));
+                                                   translated(QT_TRANSLATE_NOOP("DocumentLoader", "task is")),
+                                                   translated(QT_TRANSLATE_NOOP("DocumentLoader", "tasks are"))));
         }
     }
 }
@@ -40,7 +33,7 @@ void requireTracks(TraceDocument& document) {
     if (!document.tracks) {
         refuseEmpty(document.path, true);
     }
-    document.notes << text(QT_TRANSLATE_NOOP(
+    document.notes << translated(QT_TRANSLATE_NOOP(
         "DocumentLoader",
         "This trace holds no task of a pipeline, so only its threads and streams are shown. Tasks are recorded where "
         "the model runs in a PipeScope pipeline."));

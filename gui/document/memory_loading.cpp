@@ -7,7 +7,7 @@
 
 namespace pipescope {
 namespace {
-constexpr std::size_t kRowsAtOnce = 100'000;
+constexpr std::size_t kSamplesAtOnce = 100'000;
 
 MemorySample sampleOf(const std::vector<SqlValue>& row) {
     constexpr std::size_t kFirstCategory = 5;
@@ -36,7 +36,7 @@ std::int64_t addMemorySince(const QString& path, std::int64_t after, std::vector
             "SELECT rowid, lane, time, allocated, peak, parameters, gradients, optimizer, boundary, saved, skip, "
             "transient, copy, output FROM PIPESCOPE_MEMORY WHERE rowid > " +
                 std::to_string(after) + " ORDER BY rowid",
-            {.most_rows = kRowsAtOnce, .cancelled = {}});
+            {.most_rows = kSamplesAtOnce, .cancelled = {}});
         for (const std::vector<SqlValue>& row : result.rows) {
             const MemorySample sample = sampleOf(row);
             if (sample.lane.index() < tracks.size()) {

@@ -1,21 +1,16 @@
 #include "gui/document/scenario_messages.h"
 
 #include "gui/style/number_format.h"
+#include "gui/style/text.h"
 #include "schedule/schedules.h"
-
-#include <QCoreApplication>
 
 #include <algorithm>
 
 namespace pipescope {
 namespace {
-QString text(const char* source) {
-    return QCoreApplication::translate("ScenarioMessages", source);
-}
-
 QString samples(std::int64_t count) {
-    return formatCount(count, text(QT_TRANSLATE_NOOP("ScenarioMessages", "sample")),
-                       text(QT_TRANSLATE_NOOP("ScenarioMessages", "samples")));
+    return formatCount(count, translated(QT_TRANSLATE_NOOP("ScenarioMessages", "sample")),
+                       translated(QT_TRANSLATE_NOOP("ScenarioMessages", "samples")));
 }
 
 QString overTheLimit(const Simulation& simulation) {
@@ -31,17 +26,18 @@ QString overTheLimit(const Simulation& simulation) {
             most = std::max(most, peak);
         }
     }
-    return text(QT_TRANSLATE_NOOP("ScenarioMessages",
-                                  "Does not fit: up to %1 on one lane, above the limit of %2 (lanes %3). Use more "
-                                  "partitions, more micro-batches or checkpointing, or raise the limit."))
+    return translated(
+               QT_TRANSLATE_NOOP("ScenarioMessages",
+                                 "Does not fit: up to %1 on one lane, above the limit of %2 (lanes %3). Use more "
+                                 "partitions, more micro-batches or checkpointing, or raise the limit."))
         .arg(formatBytes(most), formatBytes(limit), lanes.join(QStringLiteral(", ")));
 }
 
 QString extrapolated(const Profile& profile, const PipelineOptions& options, std::int64_t microBatches) {
     const std::int64_t size = (replica_batch(options) + microBatches - 1) / microBatches;
-    return text(QT_TRANSLATE_NOOP("ScenarioMessages",
-                                  "Micro-batches of %1 are outside the sizes profiled (%2 to %3): their costs "
-                                  "are extrapolated. Profile that size to be sure."))
+    return translated(QT_TRANSLATE_NOOP("ScenarioMessages",
+                                        "Micro-batches of %1 are outside the sizes profiled (%2 to %3): their costs "
+                                        "are extrapolated. Profile that size to be sure."))
         .arg(samples(size))
         .arg(profile.samples.front())
         .arg(profile.samples.back());
@@ -59,13 +55,15 @@ QString linkWithoutEffect(const Simulation& simulation) {
         }
     }
     if (simulation.lanes.size() < 2) {
-        return text(QT_TRANSLATE_NOOP("ScenarioMessages",
-                                      "Link bandwidth and latency have no effect: one lane copies nothing. Use more "
-                                      "lanes."));
+        return translated(
+            QT_TRANSLATE_NOOP("ScenarioMessages",
+                              "Link bandwidth and latency have no effect: one lane copies nothing. Use more "
+                              "lanes."));
     }
-    return text(QT_TRANSLATE_NOOP("ScenarioMessages",
-                                  "Link bandwidth and latency have no effect: all lanes are on the device %1, where "
-                                  "copies cost nothing. Name a device for each lane, or clear Devices, to see them."))
+    return translated(
+               QT_TRANSLATE_NOOP("ScenarioMessages",
+                                 "Link bandwidth and latency have no effect: all lanes are on the device %1, where "
+                                 "copies cost nothing. Name a device for each lane, or clear Devices, to see them."))
         .arg(QString::fromStdString(partitions.front().device));
 }
 }  // namespace
@@ -78,18 +76,20 @@ std::vector<ScenarioMessage> scenarioMessages(const Profile& profile, const Simu
         messages.push_back({Kind::warning, overTheLimit(simulation)});
     }
     if (options.chunks > simulation.micro_batches) {
-        messages.push_back({Kind::note, text(QT_TRANSLATE_NOOP("ScenarioMessages",
-                                                               "%1 micro-batches of %2 are not possible: %3 of one "
-                                                               "sample each run. Use a larger batch."))
-                                            .arg(options.chunks)
-                                            .arg(samples(replica_batch(options)))
-                                            .arg(simulation.micro_batches)});
+        messages.push_back(
+            {Kind::note, translated(QT_TRANSLATE_NOOP("ScenarioMessages",
+                                                      "%1 micro-batches of %2 are not possible: %3 of one "
+                                                      "sample each run. Use a larger batch."))
+                             .arg(options.chunks)
+                             .arg(samples(replica_batch(options)))
+                             .arg(simulation.micro_batches)});
     } else if (replica_batch(options) % simulation.micro_batches != 0) {
         messages.push_back(
-            {Kind::note, text(QT_TRANSLATE_NOOP("ScenarioMessages",
-                                                "%1 samples do not divide by %2: micro-batches differ by one sample."))
-                             .arg(replica_batch(options))
-                             .arg(simulation.micro_batches)});
+            {Kind::note,
+             translated(QT_TRANSLATE_NOOP("ScenarioMessages",
+                                          "%1 samples do not divide by %2: micro-batches differ by one sample."))
+                 .arg(replica_batch(options))
+                 .arg(simulation.micro_batches)});
     }
     if (const QString why = linkWithoutEffect(simulation); !why.isEmpty()) {
         messages.push_back({Kind::note, why});
@@ -99,14 +99,14 @@ std::vector<ScenarioMessage> scenarioMessages(const Profile& profile, const Simu
     }
     if (simulation.estimated) {
         messages.push_back(
-            {Kind::note, text(QT_TRANSLATE_NOOP("ScenarioMessages",
-                                                "Times are estimated from operation counts, not measured: expect "
-                                                "errors of 10 to 40 %."))});
+            {Kind::note, translated(QT_TRANSLATE_NOOP("ScenarioMessages",
+                                                      "Times are estimated from operation counts, not measured: expect "
+                                                      "errors of 10 to 40 %."))});
     }
     if (is_for_comparison_only(options.schedule)) {
-        messages.push_back({Kind::note, text(QT_TRANSLATE_NOOP("ScenarioMessages",
-                                                               "Schedule %1 is there to compare with: it is "
-                                                               "simulated only, and cannot be run."))
+        messages.push_back({Kind::note, translated(QT_TRANSLATE_NOOP("ScenarioMessages",
+                                                                     "Schedule %1 is there to compare with: it is "
+                                                                     "simulated only, and cannot be run."))
                                             .arg(QString::fromStdString(to_string(options.schedule)))});
     }
     return messages;

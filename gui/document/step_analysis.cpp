@@ -1,10 +1,9 @@
 #include "gui/document/step_analysis.h"
 
 #include "gui/style/number_format.h"
+#include "gui/style/text.h"
 #include "gui/timeline/step_spans.h"
 #include "gui/timeline/time_axis_model.h"
-
-#include <QCoreApplication>
 
 #include <algorithm>
 
@@ -12,10 +11,6 @@ namespace pipescope {
 namespace {
 // A loss waits for every micro-batch; more arrows than this are a brush and not an answer.
 constexpr std::size_t kMostArrows = 24;
-
-QString text(const char* source) {
-    return QCoreApplication::translate("StepAnalysis", source);
-}
 
 bool worthLookingInto(const TimelineStore& store) {
     const std::size_t steps = std::max<std::size_t>(1, store.steps().size());
@@ -62,43 +57,44 @@ QString StepAnalysis::describeCopy(Source source, StepTaskIndex copy) const {
     const StepTask& task = tasks.task(copy);
     const Bytes bytes = document_->store(source)->slice(task.slice).bytes;
     const std::optional<LaneId> to = tasks.receiver(copy);
-    QString html =
-        to ? text(QT_TRANSLATE_NOOP("StepAnalysis", "%1, lane %2 to %3"))
-                 .arg(taskName(task.key))
-                 .arg(task.lane.value())
-                 .arg(to->value())
-           : text(QT_TRANSLATE_NOOP("StepAnalysis", "%1, from lane %2")).arg(taskName(task.key)).arg(task.lane.value());
+    QString html = to ? translated(QT_TRANSLATE_NOOP("StepAnalysis", "%1, lane %2 to %3"))
+                            .arg(taskName(task.key))
+                            .arg(task.lane.value())
+                            .arg(to->value())
+                      : translated(QT_TRANSLATE_NOOP("StepAnalysis", "%1, from lane %2"))
+                            .arg(taskName(task.key))
+                            .arg(task.lane.value());
     if (bytes > 0 && task.duration() > 0) {
         const double rate = static_cast<double>(bytes) / static_cast<double>(task.duration());  // bytes a ns: GB/s
-        html += text(QT_TRANSLATE_NOOP("StepAnalysis", ": %1 in %2, %3"))
+        html += translated(QT_TRANSLATE_NOOP("StepAnalysis", ": %1 in %2, %3"))
                     .arg(formatBytes(bytes), formatDuration(task.duration()), formatRate(rate * 1e9));
     } else {
-        html += text(QT_TRANSLATE_NOOP("StepAnalysis", ": %1")).arg(formatDuration(task.duration()));
+        html += translated(QT_TRANSLATE_NOOP("StepAnalysis", ": %1")).arg(formatDuration(task.duration()));
     }
     const StepTaskIndex before = tasks.previous(copy);
     const std::vector<StepTaskIndex> from = tasks.dependencies(copy);
     if (before != kNoTask && !from.empty() && tasks.task(before).end > tasks.task(from.front()).end) {
-        html += text(QT_TRANSLATE_NOOP("StepAnalysis", "; the link was busy before"));
+        html += translated(QT_TRANSLATE_NOOP("StepAnalysis", "; the link was busy before"));
     }
     return html;
 }
 
 QString StepAnalysis::describe(Source source, const BubblePiece& piece) const {
     const StepGraph& tasks = *side(source).tasks;
-    QString html = text(QT_TRANSLATE_NOOP("StepAnalysis", "<b>%1</b><br>%2, from %3 of the step"))
+    QString html = translated(QT_TRANSLATE_NOOP("StepAnalysis", "<b>%1</b><br>%2, from %3 of the step"))
                        .arg(nameOf(piece.cause).toHtmlEscaped(), formatDuration(piece.length()),
                             formatDuration(piece.start - tasks.range().start));
     if (piece.cause_of != kNoTask) {
         const StepTask& culprit = tasks.task(piece.cause_of);
         html += QStringLiteral("<br>") + (piece.cause == BubbleCause::copy
                                               ? describeCopy(source, piece.cause_of)
-                                              : text(QT_TRANSLATE_NOOP("StepAnalysis", "for %1 on lane %2"))
+                                              : translated(QT_TRANSLATE_NOOP("StepAnalysis", "for %1 on lane %2"))
                                                     .arg(taskName(culprit.key))
                                                     .arg(culprit.lane.value()))
                                              .toHtmlEscaped();
     }
     if (piece.next != kNoTask) {
-        html += QStringLiteral("<br>") + text(QT_TRANSLATE_NOOP("StepAnalysis", "then runs %1"))
+        html += QStringLiteral("<br>") + translated(QT_TRANSLATE_NOOP("StepAnalysis", "then runs %1"))
                                              .arg(taskName(tasks.task(piece.next).key))
                                              .toHtmlEscaped();
     }
@@ -193,10 +189,10 @@ QString StepAnalysis::criticalPathText(Source source) const {
     if (path.tasks.empty()) {
         return {};
     }
-    return text(QT_TRANSLATE_NOOP("StepAnalysis", "critical path %1: %2 computing, %3 copying, %4 waiting, %5"))
+    return translated(QT_TRANSLATE_NOOP("StepAnalysis", "critical path %1: %2 computing, %3 copying, %4 waiting, %5"))
         .arg(formatDuration(path.length()), formatDuration(path.compute), formatDuration(path.copies),
              formatDuration(path.waits),
-             formatCount(path.tasks.size(), text(QT_TRANSLATE_NOOP("StepAnalysis", "task")),
-                         text(QT_TRANSLATE_NOOP("StepAnalysis", "tasks"))));
+             formatCount(path.tasks.size(), translated(QT_TRANSLATE_NOOP("StepAnalysis", "task")),
+                         translated(QT_TRANSLATE_NOOP("StepAnalysis", "tasks"))));
 }
 }  // namespace pipescope

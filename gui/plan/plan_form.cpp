@@ -2,6 +2,7 @@
 
 #include "balance/device_catalogue.h"
 #include "gui/style/quantity_box.h"
+#include "gui/style/text.h"
 #include "schedule/schedules.h"
 #include "simulator/number_ranges.h"
 
@@ -16,7 +17,6 @@
 
 namespace pipescope {
 namespace {
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 void addTick(QListWidget& list, const std::string& name, bool ticked) {
     auto* item = new QListWidgetItem(QString::fromStdString(name), &list);

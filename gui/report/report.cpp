@@ -5,8 +5,8 @@
 #include "gui/report/run_facts.h"
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
+#include "gui/style/text.h"
 
-#include <QCoreApplication>
 #include <QFileInfo>
 #include <QLocale>
 
@@ -14,15 +14,10 @@
 
 namespace pipescope {
 namespace {
-const QString kUnknown = QStringLiteral("–");
-
-QString tr(const char* text) {
-    return QCoreApplication::translate("Report", text);
-}
 
 template <class T, class Format>
 QString orUnknown(const std::optional<T>& value, Format format) {
-    return value ? format(*value) : kUnknown;
+    return value ? format(*value) : unknownValue();
 }
 
 QString number(std::int64_t value) {
@@ -32,7 +27,7 @@ QString number(std::int64_t value) {
 /// Reason to withhold the bubble fraction of the compared steps; empty if it is known.
 QString refusal(const TraceDocument& document) {
     const QString why = document.whyNoBubble();
-    return why.isEmpty() ? why : tr("not shown: %1").arg(why);
+    return why.isEmpty() ? why : translated("not shown: %1").arg(why);
 }
 
 QString modelOf(const TraceDocument& document) {
@@ -40,87 +35,93 @@ QString modelOf(const TraceDocument& document) {
 }
 
 ReportTable configuration(const TraceDocument& document) {
-    ReportTable table{tr("Configuration"), {tr("Setting"), tr("Value")}, {}, {}};
+    ReportTable table{translated("Configuration"), {translated("Setting"), translated("Value")}, {}, {}};
     const auto add = [&](const QString& name, const QString& value) { table.rows.push_back({name, value}); };
-    add(tr("File"), QFileInfo(document.path).fileName());
-    add(tr("Model"), document.run.model.empty() ? kUnknown : modelOf(document));
+    add(translated("File"), QFileInfo(document.path).fileName());
+    add(translated("Model"), document.run.model.empty() ? unknownValue() : modelOf(document));
     if (!document.simulation) {
-        table.note = tr("The file does not say how the run was configured.");
+        table.note = translated("The file does not say how the run was configured.");
         return table;
     }
     const PipelineOptions& options = document.simulation->options;
-    add(tr("Schedule"), QString::fromStdString(to_string(options.schedule)));
-    add(tr("Balance (layers per partition)"), QString::fromStdString(to_string(options.balance)));
-    add(tr("Micro-batches"), number(document.simulation->micro_batches));
-    add(tr("Mini-batch"), formatCount(options.batch, tr("sample"), tr("samples")));
-    add(tr("Checkpoint"), QString::fromStdString(to_string(options.checkpoint)));
-    add(tr("Dtype"),
-        document.simulation->dtype.empty() ? kUnknown : QString::fromStdString(document.simulation->dtype));
-    add(tr("Optimizer"), QString::fromStdString(options.optimizer));
-    add(tr("Memory limit per lane"), orUnknown(options.memory_limit, formatBytes));
+    add(translated("Schedule"), QString::fromStdString(to_string(options.schedule)));
+    add(translated("Balance (layers per partition)"), QString::fromStdString(to_string(options.balance)));
+    add(translated("Micro-batches"), number(document.simulation->micro_batches));
+    add(translated("Mini-batch"), formatCount(options.batch, translated("sample"), translated("samples")));
+    add(translated("Checkpoint"), QString::fromStdString(to_string(options.checkpoint)));
+    add(translated("Dtype"),
+        document.simulation->dtype.empty() ? unknownValue() : QString::fromStdString(document.simulation->dtype));
+    add(translated("Optimizer"), QString::fromStdString(options.optimizer));
+    add(translated("Memory limit per lane"), orUnknown(options.memory_limit, formatBytes));
     return table;
 }
 
 ReportTable totals(const TraceDocument& document) {
-    ReportTable table{
-        tr("Measured and simulated"), {tr("Figure"), tr("Measured"), tr("Simulated"), tr("Difference")}, {}, {}};
+    ReportTable table{translated("Measured and simulated"),
+                      {translated("Figure"), translated("Measured"), translated("Simulated"), translated("Difference")},
+                      {},
+                      {}};
     if (!document.comparison) {
-        table.note = tr("The file does not have two timelines to compare.");
+        table.note = translated("The file does not have two timelines to compare.");
         return table;
     }
     const Comparison& found = *document.comparison;
     const JudgedStep judged = found.judged();
-    table.rows.push_back({judged.is_mean ? tr("Step time, mean") : tr("Step time, median"),
+    table.rows.push_back({judged.is_mean ? translated("Step time, mean") : translated("Step time, median"),
                           formatDuration(judged.measured.count()), formatDuration(judged.simulated.count()),
                           formatShareChange(found.step_error)});
     const QString refused = refusal(document);
     const QString points = formatPoints(judged.simulated_bubble, judged.measured_bubble);
-    table.rows.push_back({judged.is_mean ? tr("Bubble fraction, mean") : tr("Bubble fraction, median"),
+    table.rows.push_back({judged.is_mean ? translated("Bubble fraction, mean") : translated("Bubble fraction, median"),
                           refused.isEmpty() ? formatShare(judged.measured_bubble) : refused,
-                          formatShare(judged.simulated_bubble), refused.isEmpty() ? points : kUnknown});
+                          formatShare(judged.simulated_bubble), refused.isEmpty() ? points : unknownValue()});
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
-    table.rows.push_back({tr("Whole step, host included, median"), orUnknown(found.measured_wall_step_time, duration),
-                          kUnknown, kUnknown});
-    table.rows.push_back({tr("Tasks with a twin"), number(found.tasks_matched), number(found.tasks_matched), kUnknown});
+    table.rows.push_back({translated("Whole step, host included, median"),
+                          orUnknown(found.measured_wall_step_time, duration), unknownValue(), unknownValue()});
     table.rows.push_back(
-        {tr("Tasks without a twin (except the optimizer)"), number(found.tasks_unmatched), kUnknown, kUnknown});
+        {translated("Tasks with a twin"), number(found.tasks_matched), number(found.tasks_matched), unknownValue()});
+    table.rows.push_back({translated("Tasks without a twin (except the optimizer)"), number(found.tasks_unmatched),
+                          unknownValue(), unknownValue()});
     const std::size_t compared = found.steps.size();
-    table.note =
-        compared < document.comparableSteps
-            ? tr("Over %1 of %2 steps, evenly chosen, without warm-up.").arg(compared).arg(document.comparableSteps)
-            : tr("Over %1, without warm-up.").arg(formatCount(compared, tr("step"), tr("steps")));
+    table.note = compared < document.comparableSteps
+                     ? translated("Over %1 of %2 steps, evenly chosen, without warm-up.")
+                           .arg(compared)
+                           .arg(document.comparableSteps)
+                     : translated("Over %1, without warm-up.")
+                           .arg(formatCount(compared, translated("step"), translated("steps")));
     return table;
 }
 
 ReportTable lanes(const TraceDocument& document, std::int32_t step) {
-    ReportTable table{tr("Lanes in step %1").arg(step),
-                      {tr("Lane"), tr("Busy measured"), tr("simulated"), tr("Bubble measured"), tr("simulated"),
-                       tr("Peak memory measured"), tr("simulated")},
-                      {},
-                      {}};
+    ReportTable table{
+        translated("Lanes in step %1").arg(step),
+        {translated("Lane"), translated("Busy measured"), translated("simulated"), translated("Bubble measured"),
+         translated("simulated"), translated("Peak memory measured"), translated("simulated")},
+        {},
+        {}};
     const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
     for (const LaneFacts& each : laneFacts(document, step)) {
         table.rows.push_back(
             {each.lane, orUnknown(each.measuredBusy, duration), orUnknown(each.simulatedBusy, duration),
-             document.measured && !document.whyNoBubble(step).isEmpty() ? tr("refused")
+             document.measured && !document.whyNoBubble(step).isEmpty() ? translated("refused")
                                                                         : orUnknown(each.measuredBubble, formatShare),
              orUnknown(each.simulatedBubble, formatShare), orUnknown(each.measuredPeak, formatBytes),
              orUnknown(each.simulatedPeak, formatBytes)});
     }
     if (document.simulation && document.simulation->step_mean) {
-        table.note = tr("Simulated lanes are those of a step without noise.");
+        table.note = translated("Simulated lanes are those of a step without noise.");
     }
     return table;
 }
 
 ReportTable largest(const TraceDocument& document) {
-    ReportTable table{tr("Tasks whose durations differ most"),
-                      {tr("Task"), tr("Measured"), tr("Simulated"), tr("Difference")},
+    ReportTable table{translated("Tasks whose durations differ most"),
+                      {translated("Task"), translated("Measured"), translated("Simulated"), translated("Difference")},
                       {},
                       {}};
     if (document.comparison) {
         for (const ComparedTask& each : document.comparison->worst) {
-            table.rows.push_back({tr("step %1: %2").arg(each.task.step).arg(taskName(each.task)),
+            table.rows.push_back({translated("step %1: %2").arg(each.task.step).arg(taskName(each.task)),
                                   formatDuration(each.measured.count()), formatDuration(each.simulated.count()),
                                   formatDurationChange((each.simulated - each.measured).count())});
         }
@@ -129,7 +130,8 @@ ReportTable largest(const TraceDocument& document) {
 }
 
 ReportTable unmatched(const TraceDocument& document) {
-    ReportTable table{tr("Unmatched tasks"), {tr("Reason"), tr("Tasks"), tr("Such as")}, {}, {}};
+    ReportTable table{
+        translated("Unmatched tasks"), {translated("Reason"), translated("Tasks"), translated("Such as")}, {}, {}};
     for (const UnmatchedTasks& each : unmatchedTasks(document)) {
         QStringList examples;
         for (const TaskKey& task : each.examples) {
@@ -151,22 +153,24 @@ Report makeReport(const TraceDocument& document, std::int32_t step) {
     const RunFacts run = readRunFacts(document.path);
     Report report;
     const QString file = QFileInfo(document.path).fileName();
-    report.title = document.run.model.empty() ? file : tr("%1 – %2").arg(modelOf(document), file);
+    report.title = document.run.model.empty() ? file : translated("%1 – %2").arg(modelOf(document), file);
     report.summary = comparisonHeadline(document);
     report.warnings = document.messages();
     report.tables = {configuration(document), totals(document), lanes(document, step), largest(document)};
     if (ReportTable without = unmatched(document); !without.rows.empty()) {
         report.tables.push_back(std::move(without));
     }
-    report.tables.push_back(facts(tr("Losses"),
-                                  {tr("Source"), tr("Recorded"), tr("Lost"), tr("Cut short"), tr("Never ended")},
-                                  run.losses, tr("Nothing was recorded, so nothing was lost.")));
+    report.tables.push_back(facts(translated("Losses"),
+                                  {translated("Source"), translated("Recorded"), translated("Lost"),
+                                   translated("Cut short"), translated("Never ended")},
+                                  run.losses, translated("Nothing was recorded, so nothing was lost.")));
     if (!run.diagnostics.empty()) {
-        report.tables.push_back(
-            facts(tr("Diagnostics"), {tr("Severity"), tr("Source"), tr("What")}, run.diagnostics, {}));
+        report.tables.push_back(facts(translated("Diagnostics"),
+                                      {translated("Severity"), translated("Source"), translated("What")},
+                                      run.diagnostics, {}));
     }
-    report.tables.push_back(facts(tr("Environment"), {tr("Property"), tr("Value")}, run.environment,
-                                  tr("The file does not say where it was recorded.")));
+    report.tables.push_back(facts(translated("Environment"), {translated("Property"), translated("Value")},
+                                  run.environment, translated("The file does not say where it was recorded.")));
     return report;
 }
 }  // namespace pipescope

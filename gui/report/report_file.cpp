@@ -1,9 +1,9 @@
 #include "gui/report/report.h"
+#include "gui/style/text.h"
 
 #include "schedule/error.h"
 
 #include <QBuffer>
-#include <QCoreApplication>
 #include <QFileInfo>
 #include <QImage>
 #include <QPageLayout>
@@ -21,10 +21,6 @@ constexpr int kPdfResolution = 96;
 constexpr double kPointsPerInch = 72;
 constexpr int kPageMargin = 12;  // mm
 const QString kPictureName = QStringLiteral("timelines.png");
-
-QString tr(const char* text) {
-    return QCoreApplication::translate("Report", text);
-}
 
 /// Style common to paper and screen. Paper adds its own margins.
 const char* style() {
@@ -100,7 +96,8 @@ QString page(const Report& report, const QString& image, bool paper) {
     for (const ReportTable& table : report.tables) {
         html += tableHtml(table, paper);
     }
-    return html + QStringLiteral("<p class=\"note\">%1</p>\n</body>\n</html>\n").arg(tr("Written by PipeScope."));
+    return html +
+           QStringLiteral("<p class=\"note\">%1</p>\n</body>\n</html>\n").arg(translated("Written by PipeScope."));
 }
 }  // namespace
 
@@ -108,7 +105,7 @@ QByteArray reportHtml(const Report& report) {
     const QString image = report.picture.isEmpty()
                               ? QString()
                               : QStringLiteral("<p><img alt=\"%1\" src=\"data:image/png;base64,%2\"></p>\n")
-                                    .arg(tr("The measured timeline above the simulated one"),
+                                    .arg(translated("The measured timeline above the simulated one"),
                                          QString::fromLatin1(report.picture.toBase64()));
     return page(report, image, false).toUtf8();
 }

@@ -6,7 +6,7 @@
 
 namespace pipescope {
 namespace {
-QString shown(const SqlValue& value) {
+QString shownFact(const SqlValue& value) {
     if (const auto* text = std::get_if<std::string>(&value)) {
         return QString::fromStdString(*text);
     }
@@ -26,7 +26,7 @@ std::vector<QStringList> rowsOf(const QString& path, const char* sql) {
              query_sql(path.toStdString(), sql, {.most_rows = 100, .cancelled = {}}).rows) {
             QStringList cells;
             for (const SqlValue& value : row) {
-                cells << shown(value);
+                cells << shownFact(value);
             }
             rows.push_back(cells);
         }

@@ -1,5 +1,6 @@
 #include "gui/style/quantity_box.h"
 
+#include "gui/style/text.h"
 #include "schedule/error.h"
 #include "schedule/quantities.h"
 
@@ -16,7 +17,6 @@
 namespace pipescope {
 namespace {
 constexpr int kExact = 12;  // decimals needed to distinguish bytes in GiB
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 
 /// A unit as displayed and typed, and its size in the unit of the value.
 struct Unit {

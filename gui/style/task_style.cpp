@@ -1,6 +1,7 @@
 #include "gui/style/task_style.h"
 
 #include "gui/style/okabe_ito.h"
+#include "gui/style/text.h"
 
 #include <QCoreApplication>
 #include <QPalette>
@@ -9,37 +10,33 @@
 
 namespace pipescope {
 namespace {
-QString text(const char* source) {
-    return QCoreApplication::translate("TaskStyle", source);
-}
-
 std::array<KindStyle, kNumTaskKinds> makeStyles() {
     std::array<KindStyle, kNumTaskKinds> styles;
     const auto set = [&](TaskKind kind, QRgb color, Pattern pattern, const QString& letter, const QString& name) {
         styles[static_cast<std::size_t>(kind)] = {QColor::fromRgb(color), pattern, letter, name};
     };
-    set(TaskKind::forward, okabe_ito::kOrange, Pattern::plain, text(QT_TRANSLATE_NOOP("TaskStyle", "F")),
-        text(QT_TRANSLATE_NOOP("TaskStyle", "forward")));
-    set(TaskKind::recompute, okabe_ito::kYellow, Pattern::hatched, text(QT_TRANSLATE_NOOP("TaskStyle", "R")),
-        text(QT_TRANSLATE_NOOP("TaskStyle", "recompute")));
-    set(TaskKind::backward, okabe_ito::kBlue, Pattern::lined, text(QT_TRANSLATE_NOOP("TaskStyle", "B")),
-        text(QT_TRANSLATE_NOOP("TaskStyle", "backward")));
-    set(TaskKind::backward_weight, okabe_ito::kSky, Pattern::dotted, text(QT_TRANSLATE_NOOP("TaskStyle", "W")),
-        text(QT_TRANSLATE_NOOP("TaskStyle", "backward of weights")));
+    set(TaskKind::forward, okabe_ito::kOrange, Pattern::plain, translated(QT_TRANSLATE_NOOP("TaskStyle", "F")),
+        translated(QT_TRANSLATE_NOOP("TaskStyle", "forward")));
+    set(TaskKind::recompute, okabe_ito::kYellow, Pattern::hatched, translated(QT_TRANSLATE_NOOP("TaskStyle", "R")),
+        translated(QT_TRANSLATE_NOOP("TaskStyle", "recompute")));
+    set(TaskKind::backward, okabe_ito::kBlue, Pattern::lined, translated(QT_TRANSLATE_NOOP("TaskStyle", "B")),
+        translated(QT_TRANSLATE_NOOP("TaskStyle", "backward")));
+    set(TaskKind::backward_weight, okabe_ito::kSky, Pattern::dotted, translated(QT_TRANSLATE_NOOP("TaskStyle", "W")),
+        translated(QT_TRANSLATE_NOOP("TaskStyle", "backward of weights")));
     set(TaskKind::copy_forward, okabe_ito::kGreen, Pattern::plain, {},
-        text(QT_TRANSLATE_NOOP("TaskStyle", "copy forward")));
+        translated(QT_TRANSLATE_NOOP("TaskStyle", "copy forward")));
     set(TaskKind::copy_backward, okabe_ito::kGreen, Pattern::hatched, {},
-        text(QT_TRANSLATE_NOOP("TaskStyle", "copy backward")));
+        translated(QT_TRANSLATE_NOOP("TaskStyle", "copy backward")));
     set(TaskKind::skip_forward, okabe_ito::kLightGreen, Pattern::lined, {},
-        text(QT_TRANSLATE_NOOP("TaskStyle", "skip forward")));
+        translated(QT_TRANSLATE_NOOP("TaskStyle", "skip forward")));
     set(TaskKind::skip_backward, okabe_ito::kLightGreen, Pattern::crossed, {},
-        text(QT_TRANSLATE_NOOP("TaskStyle", "skip backward")));
-    set(TaskKind::loss, okabe_ito::kVermillion, Pattern::crossed, text(QT_TRANSLATE_NOOP("TaskStyle", "L")),
-        text(QT_TRANSLATE_NOOP("TaskStyle", "loss")));
-    set(TaskKind::optimizer, okabe_ito::kPurple, Pattern::barred, text(QT_TRANSLATE_NOOP("TaskStyle", "O")),
-        text(QT_TRANSLATE_NOOP("TaskStyle", "optimizer")));
-    set(TaskKind::all_reduce, okabe_ito::kVermillion, Pattern::back_hatched, text(QT_TRANSLATE_NOOP("TaskStyle", "A")),
-        text(QT_TRANSLATE_NOOP("TaskStyle", "all-reduce")));
+        translated(QT_TRANSLATE_NOOP("TaskStyle", "skip backward")));
+    set(TaskKind::loss, okabe_ito::kVermillion, Pattern::crossed, translated(QT_TRANSLATE_NOOP("TaskStyle", "L")),
+        translated(QT_TRANSLATE_NOOP("TaskStyle", "loss")));
+    set(TaskKind::optimizer, okabe_ito::kPurple, Pattern::barred, translated(QT_TRANSLATE_NOOP("TaskStyle", "O")),
+        translated(QT_TRANSLATE_NOOP("TaskStyle", "optimizer")));
+    set(TaskKind::all_reduce, okabe_ito::kVermillion, Pattern::back_hatched,
+        translated(QT_TRANSLATE_NOOP("TaskStyle", "A")), translated(QT_TRANSLATE_NOOP("TaskStyle", "all-reduce")));
     return styles;
 }
 }  // namespace

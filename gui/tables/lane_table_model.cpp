@@ -1,17 +1,17 @@
 #include "gui/tables/lane_table_model.h"
 
 #include "gui/style/number_format.h"
+#include "gui/style/text.h"
 #include "gui/tables/table_export.h"
 
 #include <array>
 
 namespace pipescope {
 namespace {
-const QString kUnknown = QStringLiteral("–");
 
 template <class T, class Format>
 QString orUnknown(const std::optional<T>& value, Format format) {
-    return value ? format(*value) : kUnknown;
+    return value ? format(*value) : unknownValue();
 }
 
 QString cell(const LaneFacts& facts, int column) {

@@ -2,18 +2,14 @@
 
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
+#include "gui/style/text.h"
 
-#include <QCoreApplication>
 #include <QGridLayout>
 #include <QLabel>
 #include <QVBoxLayout>
 
 namespace pipescope {
 namespace {
-QString tr(const char* text) {
-    return QCoreApplication::translate("TaskDetails", text);
-}
-
 TaskFacts::Times timesOf(const Slice& slice, std::int64_t origin) {
     return {formatDuration(slice.start.count() - origin), formatDuration(slice.end.count() - origin),
             formatDuration(slice.duration().count())};
@@ -21,23 +17,24 @@ TaskFacts::Times timesOf(const Slice& slice, std::int64_t origin) {
 
 QString change(std::int64_t ns, std::int64_t of) {
     const QString text = formatDurationChange(ns);
-    return of > 0 ? tr("%1 (%2)").arg(text, formatShareChange(static_cast<double>(ns) / static_cast<double>(of)))
-                  : text;
+    return of > 0
+               ? translated("%1 (%2)").arg(text, formatShareChange(static_cast<double>(ns) / static_cast<double>(of)))
+               : text;
 }
 
 QString whyNoTwin(const TraceDocument& document, Source source) {
     if (!document.measured) {
-        return tr("No twin: nothing was measured.");
+        return translated("No twin: nothing was measured.");
     }
     if (!document.simulated) {
-        return tr("No twin: there is no simulation.");
+        return translated("No twin: there is no simulation.");
     }
-    return source == Source::measured ? tr("No twin: the simulated schedule has no such task.")
-                                      : tr("No twin: this task was not recorded in the step shown.");
+    return source == Source::measured ? translated("No twin: the simulated schedule has no such task.")
+                                      : translated("No twin: this task was not recorded in the step shown.");
 }
 
 QString nameOf(Source source) {
-    return source == Source::measured ? tr("measured") : tr("simulated");
+    return source == Source::measured ? translated("measured") : translated("simulated");
 }
 }  // namespace
 
@@ -60,7 +57,7 @@ TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selectio
         facts.where += QStringLiteral(" · ") + QString::fromStdString(lane.device);
     }
     facts.where +=
-        QStringLiteral(" · ") + tr("step %1").arg(selection.source == Source::measured ? slice.key.step : step);
+        QStringLiteral(" · ") + translated("step %1").arg(selection.source == Source::measured ? slice.key.step : step);
     facts.bytes = slice.bytes > 0 ? formatBytes(slice.bytes) : QString();
     const bool measured_task = selection.source == Source::measured && document.kernels;
     if (const auto work = measured_task ? document.kernels->workOf(slice.key) : std::nullopt) {
@@ -91,17 +88,18 @@ TaskFacts taskFacts(const TraceDocument& document, const TaskSelection& selectio
 
 QString toolTipOf(const TaskFacts& facts, Source source) {
     QString html = QStringLiteral("<b>%1</b><br>%2").arg(facts.title.toHtmlEscaped(), facts.where.toHtmlEscaped());
-    html += tr("<br>%1: %2, from %3 of the step").arg(nameOf(source), facts.picked.duration, facts.picked.start);
+    html +=
+        translated("<br>%1: %2, from %3 of the step").arg(nameOf(source), facts.picked.duration, facts.picked.start);
     if (!facts.bytes.isEmpty()) {
-        html += tr("<br>moves %1").arg(facts.bytes);
+        html += translated("<br>moves %1").arg(facts.bytes);
     }
     if (!facts.device.isEmpty()) {
         html += QStringLiteral("<br>") + facts.device.toHtmlEscaped();
     }
     if (facts.twin) {
         const Source other = source == Source::measured ? Source::simulated : Source::measured;
-        html += tr("<br>%1: %2, from %3").arg(nameOf(other), facts.twin->duration, facts.twin->start);
-        html += tr("<br>simulated against measured: %1").arg(facts.change.duration);
+        html += translated("<br>%1: %2, from %3").arg(nameOf(other), facts.twin->duration, facts.twin->start);
+        html += translated("<br>simulated against measured: %1").arg(facts.change.duration);
     } else {
         html += QStringLiteral("<br>") + facts.whyNoTwin.toHtmlEscaped();
     }
@@ -109,8 +107,8 @@ QString toolTipOf(const TaskFacts& facts, Source source) {
 }
 
 QString spoken(const TaskFacts& facts, Source source) {
-    QString text = tr("%1, %2, %3 %4").arg(facts.title, facts.where, nameOf(source), facts.picked.duration);
-    return facts.twin ? tr("%1; simulated against measured %2").arg(text, facts.change.duration) : text;
+    QString text = translated("%1, %2, %3 %4").arg(facts.title, facts.where, nameOf(source), facts.picked.duration);
+    return facts.twin ? translated("%1; simulated against measured %2").arg(text, facts.change.duration) : text;
 }
 
 TaskDetails::TaskDetails(QWidget* parent)
@@ -119,7 +117,7 @@ TaskDetails::TaskDetails(QWidget* parent)
       where_(new QLabel(this)),
       note_(new QLabel(this)),
       table_(new QWidget(this)) {
-    setAccessibleName(tr("Selected task"));
+    setAccessibleName(translated("Selected task"));
     QFont bold = font();
     bold.setBold(true);
     title_->setFont(bold);
@@ -133,8 +131,8 @@ TaskDetails::TaskDetails(QWidget* parent)
     auto* grid = new QGridLayout(table_);
     grid->setContentsMargins(0, 4, 0, 4);
     grid->setHorizontalSpacing(14);
-    const std::array columns{tr("measured"), tr("simulated"), tr("difference")};
-    const std::array rows{tr("Start"), tr("End"), tr("Duration")};
+    const std::array columns{translated("measured"), translated("simulated"), translated("difference")};
+    const std::array rows{translated("Start"), translated("End"), translated("Duration")};
     for (int i = 0; i < 3; ++i) {
         grid->addWidget(new QLabel(columns[static_cast<std::size_t>(i)], table_), 0, i + 1, Qt::AlignRight);
         grid->addWidget(new QLabel(rows[static_cast<std::size_t>(i)], table_), i + 1, 0);
@@ -158,15 +156,16 @@ TaskDetails::TaskDetails(QWidget* parent)
 }
 
 void TaskDetails::clear() {
-    title_->setText(tr("No task selected"));
-    where_->setText(tr("Click a task, or press . and , in a timeline. Its twin in the other timeline is marked too."));
+    title_->setText(translated("No task selected"));
+    where_->setText(
+        translated("Click a task, or press . and , in a timeline. Its twin in the other timeline is marked too."));
     note_->clear();
     table_->hide();
 }
 
 void TaskDetails::setFacts(const TaskFacts& facts, Source source) {
     title_->setText(facts.title);
-    where_->setText(facts.bytes.isEmpty() ? facts.where : tr("%1 · moves %2").arg(facts.where, facts.bytes));
+    where_->setText(facts.bytes.isEmpty() ? facts.where : translated("%1 · moves %2").arg(facts.where, facts.bytes));
     QStringList notes{facts.device, facts.whyNoTwin};
     notes.removeAll(QString());
     note_->setText(notes.join(QLatin1Char('\n')));

@@ -2,6 +2,7 @@
 
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
+#include "gui/style/text.h"
 #include "gui/tables/table_export.h"
 
 #include <algorithm>
@@ -9,7 +10,6 @@
 
 namespace pipescope {
 namespace {
-const QString kUnknown = QStringLiteral("–");
 
 QVariant plain(const TaskRow& row, TaskColumn column) {
     const auto number = [](const std::optional<std::int64_t>& value) {
@@ -45,7 +45,9 @@ int TaskTableModel::columnCount(const QModelIndex& parent) const {
 }
 
 QString TaskTableModel::shown(const TaskRow& row, TaskColumn column) const {
-    const auto duration = [](const std::optional<std::int64_t>& ns) { return ns ? formatDuration(*ns) : kUnknown; };
+    const auto duration = [](const std::optional<std::int64_t>& ns) {
+        return ns ? formatDuration(*ns) : unknownValue();
+    };
     switch (column) {
         case TaskColumn::task: return taskName(row.slice.key);
         case TaskColumn::step: return QString::number(row.slice.key.step);
@@ -57,8 +59,8 @@ QString TaskTableModel::shown(const TaskRow& row, TaskColumn column) const {
         case TaskColumn::start: return formatDuration(row.sinceStep);
         case TaskColumn::measured: return duration(row.measured);
         case TaskColumn::simulated: return duration(row.simulated);
-        case TaskColumn::difference: return row.difference() ? formatDurationChange(*row.difference()) : kUnknown;
-        case TaskColumn::share: return row.share() ? formatShareChange(*row.share()) : kUnknown;
+        case TaskColumn::difference: return row.difference() ? formatDurationChange(*row.difference()) : unknownValue();
+        case TaskColumn::share: return row.share() ? formatShareChange(*row.share()) : unknownValue();
     }
     return {};
 }

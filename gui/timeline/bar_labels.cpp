@@ -13,7 +13,7 @@
 
 namespace pipescope {
 namespace {
-constexpr double kMargin = 1;
+constexpr double kLabelMargin = 1;
 constexpr double kFewBars = 0.1;          // share of the bars that may be too narrow
 constexpr double kSmallestNumber = 0.8;   // relative to the font's size
 constexpr double kSmallestUpright = 7.5;  // text height in pixels; smaller text is illegible
@@ -27,7 +27,7 @@ QFont uprightFont(const QFont& font, double width) {
 
 /// The font for the number in a bar, slightly smaller if that makes it fit.
 QFont numberFont(const QFont& font, const QString& number, double width) {
-    const double needed = QFontMetricsF(font).horizontalAdvance(number) + 2 * kMargin;
+    const double needed = QFontMetricsF(font).horizontalAdvance(number) + 2 * kLabelMargin;
     if (needed <= width) {
         return font;
     }
@@ -41,7 +41,7 @@ QFont numberFont(const QFont& font, const QString& number, double width) {
 LabelForm formFor(double width, double height, const QString& letter, Pattern pattern, int most, const QFont& font) {
     const QFontMetricsF metrics(font);
     const QString number = most >= 0 ? QString::number(most) : QString();
-    if (metrics.horizontalAdvance(letter + number) + 2 * kMargin <= width && metrics.ascent() <= height) {
+    if (metrics.horizontalAdvance(letter + number) + 2 * kLabelMargin <= width && metrics.ascent() <= height) {
         return LabelForm::full;
     }
     if (number.isEmpty()) {
@@ -134,7 +134,7 @@ int LabelPainter::pixelSizeFor(const QRectF& bar, const TaskKey& key, LabelForm 
         case LabelForm::full:
         case LabelForm::none: return 0;
         case LabelForm::number: {  // slightly smaller if that makes it fit
-            const double needed = digitsOf(key.micro_batch) * digit_ + 2 * kMargin;
+            const double needed = digitsOf(key.micro_batch) * digit_ + 2 * kLabelMargin;
             const double smaller = std::floor(pixels_ * bar.width() / needed);
             return needed <= bar.width() ? 0 : static_cast<int>(std::max(kSmallestNumber * pixels_, smaller));
         }

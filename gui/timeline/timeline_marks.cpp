@@ -2,8 +2,7 @@
 
 #include "gui/style/number_format.h"
 #include "gui/style/okabe_ito.h"
-
-#include <QCoreApplication>
+#include "gui/style/text.h"
 
 #include <algorithm>
 #include <array>
@@ -11,10 +10,6 @@
 
 namespace pipescope {
 namespace {
-QString text(const char* source) {
-    return QCoreApplication::translate("TimelineMarks", source);
-}
-
 bool isDarkGround(const TimelineColors& colors) {
     return colors.bubble.lightness() < 128;
 }
@@ -48,14 +43,15 @@ QBrush brushOf(BubbleCause cause, const TimelineColors& colors) {
 QString nameOf(BubbleCause cause) {
     switch (cause) {
         case BubbleCause::previous_partition:
-            return text(QT_TRANSLATE_NOOP("TimelineMarks", "waits for the previous partition"));
+            return translated(QT_TRANSLATE_NOOP("TimelineMarks", "waits for the previous partition"));
         case BubbleCause::next_partition:
-            return text(QT_TRANSLATE_NOOP("TimelineMarks", "waits for the next partition"));
-        case BubbleCause::loss: return text(QT_TRANSLATE_NOOP("TimelineMarks", "waits for the loss"));
-        case BubbleCause::slower_lane: return text(QT_TRANSLATE_NOOP("TimelineMarks", "waits for a slower lane"));
-        case BubbleCause::copy: return text(QT_TRANSLATE_NOOP("TimelineMarks", "waits for a copy"));
-        case BubbleCause::contention: return text(QT_TRANSLATE_NOOP("TimelineMarks", "started late (contention)"));
-        case BubbleCause::finished: return text(QT_TRANSLATE_NOOP("TimelineMarks", "lane done"));
+            return translated(QT_TRANSLATE_NOOP("TimelineMarks", "waits for the next partition"));
+        case BubbleCause::loss: return translated(QT_TRANSLATE_NOOP("TimelineMarks", "waits for the loss"));
+        case BubbleCause::slower_lane: return translated(QT_TRANSLATE_NOOP("TimelineMarks", "waits for a slower lane"));
+        case BubbleCause::copy: return translated(QT_TRANSLATE_NOOP("TimelineMarks", "waits for a copy"));
+        case BubbleCause::contention:
+            return translated(QT_TRANSLATE_NOOP("TimelineMarks", "started late (contention)"));
+        case BubbleCause::finished: return translated(QT_TRANSLATE_NOOP("TimelineMarks", "lane done"));
     }
     return {};
 }
@@ -90,11 +86,15 @@ QString describe(Lateness lateness, std::int64_t scale) {
     const QString small = formatDuration(scale / 10);
     const QString large = formatDuration(scale / 2);
     switch (lateness) {
-        case Lateness::very_early: return text(QT_TRANSLATE_NOOP("TimelineMarks", "early by %1 or more")).arg(large);
-        case Lateness::early: return text(QT_TRANSLATE_NOOP("TimelineMarks", "early by %1 to %2")).arg(small, large);
-        case Lateness::as_simulated: return text(QT_TRANSLATE_NOOP("TimelineMarks", "within %1")).arg(small);
-        case Lateness::late: return text(QT_TRANSLATE_NOOP("TimelineMarks", "late by %1 to %2")).arg(small, large);
-        case Lateness::very_late: return text(QT_TRANSLATE_NOOP("TimelineMarks", "late by %1 or more")).arg(large);
+        case Lateness::very_early:
+            return translated(QT_TRANSLATE_NOOP("TimelineMarks", "early by %1 or more")).arg(large);
+        case Lateness::early:
+            return translated(QT_TRANSLATE_NOOP("TimelineMarks", "early by %1 to %2")).arg(small, large);
+        case Lateness::as_simulated: return translated(QT_TRANSLATE_NOOP("TimelineMarks", "within %1")).arg(small);
+        case Lateness::late:
+            return translated(QT_TRANSLATE_NOOP("TimelineMarks", "late by %1 to %2")).arg(small, large);
+        case Lateness::very_late:
+            return translated(QT_TRANSLATE_NOOP("TimelineMarks", "late by %1 or more")).arg(large);
     }
     return {};
 }

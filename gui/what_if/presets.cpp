@@ -1,19 +1,14 @@
 #include "gui/what_if/presets.h"
 
+#include "gui/style/text.h"
 #include "schedule/schedules.h"
-
-#include <QCoreApplication>
 
 #include <algorithm>
 
 namespace pipescope {
 namespace {
-QString text(const char* source) {
-    return QCoreApplication::translate("Presets", source);
-}
-
 Preset linkPreset(const QString& name, double bytesPerSecond, double latencyNs) {
-    return {text(QT_TRANSLATE_NOOP("Presets", "Links")), name,
+    return {translated(QT_TRANSLATE_NOOP("Presets", "Links")), name,
             [bytesPerSecond, latencyNs](const Profile&, const Scenario& present) {
                 Scenario changed = present;
                 changed.options.link.bytes_per_second = bytesPerSecond;
@@ -23,7 +18,8 @@ Preset linkPreset(const QString& name, double bytesPerSecond, double latencyNs) 
 }
 
 Preset checkpointPreset(const QString& name, Checkpoint mode) {
-    return {text(QT_TRANSLATE_NOOP("Presets", "Checkpointing")), name, [mode](const Profile&, const Scenario& present) {
+    return {translated(QT_TRANSLATE_NOOP("Presets", "Checkpointing")), name,
+            [mode](const Profile&, const Scenario& present) {
                 Scenario changed = present;
                 changed.options.checkpoint = mode;
                 return changed;
@@ -31,7 +27,7 @@ Preset checkpointPreset(const QString& name, Checkpoint mode) {
 }
 
 Preset schedulePreset(Schedule schedule, const QString& name) {
-    return {text(QT_TRANSLATE_NOOP("Presets", "Schedule")), name,
+    return {translated(QT_TRANSLATE_NOOP("Presets", "Schedule")), name,
             [schedule](const Profile& profile, const Scenario& present) {
                 return withSchedule(profile, present, schedule);
             }};
@@ -39,7 +35,7 @@ Preset schedulePreset(Schedule schedule, const QString& name) {
 
 /// Keeps either the micro-batch size or the number of samples.
 Preset microBatchPreset(const QString& name, double factor, bool batchToo) {
-    return {text(QT_TRANSLATE_NOOP("Presets", "Micro-batches")), name,
+    return {translated(QT_TRANSLATE_NOOP("Presets", "Micro-batches")), name,
             [factor, batchToo](const Profile&, const Scenario& present) {
                 Scenario changed = present;
                 const auto scaled = [factor](std::int64_t value) {
@@ -54,7 +50,7 @@ Preset microBatchPreset(const QString& name, double factor, bool batchToo) {
 }
 
 Preset speedPreset(const QString& name, bool first) {
-    return {text(QT_TRANSLATE_NOOP("Presets", "Lanes")), name, [first](const Profile&, const Scenario& present) {
+    return {translated(QT_TRANSLATE_NOOP("Presets", "Lanes")), name, [first](const Profile&, const Scenario& present) {
                 Scenario changed = present;
                 std::vector<double>& speeds = changed.options.speeds;
                 speeds.resize(static_cast<std::size_t>(lanesOf(present)), 1.0);
@@ -64,7 +60,7 @@ Preset speedPreset(const QString& name, bool first) {
 }
 
 Preset lanesPreset(const QString& name, double factor) {
-    return {text(QT_TRANSLATE_NOOP("Presets", "Lanes")), name,
+    return {translated(QT_TRANSLATE_NOOP("Presets", "Lanes")), name,
             [factor](const Profile& profile, const Scenario& present) {
                 const int lanes = static_cast<int>(lanesOf(present) * factor);
                 return withLanes(profile, present, lanes, partitionsPerLane(present));
@@ -74,24 +70,26 @@ Preset lanesPreset(const QString& name, double factor) {
 
 const std::vector<Preset>& presets() {
     static const std::vector<Preset> all{
-        checkpointPreset(text(QT_TRANSLATE_NOOP("Presets", "No checkpointing")), Checkpoint::never),
-        checkpointPreset(text(QT_TRANSLATE_NOOP("Presets", "Every micro-batch checkpointed")), Checkpoint::always),
-        microBatchPreset(text(QT_TRANSLATE_NOOP("Presets", "Twice the micro-batches, half as large")), 2, false),
-        microBatchPreset(text(QT_TRANSLATE_NOOP("Presets", "Half the micro-batches, twice as large")), 0.5, false),
-        microBatchPreset(text(QT_TRANSLATE_NOOP("Presets", "Twice the batch, twice the micro-batches")), 2, true),
-        schedulePreset(Schedule::one_f_one_b, text(QT_TRANSLATE_NOOP("Presets", "1F1B"))),
+        checkpointPreset(translated(QT_TRANSLATE_NOOP("Presets", "No checkpointing")), Checkpoint::never),
+        checkpointPreset(translated(QT_TRANSLATE_NOOP("Presets", "Every micro-batch checkpointed")),
+                         Checkpoint::always),
+        microBatchPreset(translated(QT_TRANSLATE_NOOP("Presets", "Twice the micro-batches, half as large")), 2, false),
+        microBatchPreset(translated(QT_TRANSLATE_NOOP("Presets", "Half the micro-batches, twice as large")), 0.5,
+                         false),
+        microBatchPreset(translated(QT_TRANSLATE_NOOP("Presets", "Twice the batch, twice the micro-batches")), 2, true),
+        schedulePreset(Schedule::one_f_one_b, translated(QT_TRANSLATE_NOOP("Presets", "1F1B"))),
         schedulePreset(Schedule::interleaved_1f1b,
-                       text(QT_TRANSLATE_NOOP("Presets", "Interleaved, two partitions a lane"))),
-        linkPreset(text(QT_TRANSLATE_NOOP("Presets", "Free copies")), 0, 0),
-        linkPreset(text(QT_TRANSLATE_NOOP("Presets", "NVLink 4: 360 GB/s, 8 µs")), 360e9, 8e3),
-        linkPreset(text(QT_TRANSLATE_NOOP("Presets", "PCIe 4.0 ×16: 24 GB/s, 10 µs")), 24e9, 10e3),
-        linkPreset(text(QT_TRANSLATE_NOOP("Presets", "PCIe 3.0 ×16: 12 GB/s, 10 µs")), 12e9, 10e3),
-        linkPreset(text(QT_TRANSLATE_NOOP("Presets", "Ethernet 100 Gb/s: 10 GB/s, 30 µs")), 10e9, 30e3),
-        linkPreset(text(QT_TRANSLATE_NOOP("Presets", "Ethernet 10 Gb/s: 1 GB/s, 50 µs")), 1e9, 50e3),
-        lanesPreset(text(QT_TRANSLATE_NOOP("Presets", "Twice the lanes")), 2),
-        lanesPreset(text(QT_TRANSLATE_NOOP("Presets", "Half the lanes")), 0.5),
-        speedPreset(text(QT_TRANSLATE_NOOP("Presets", "First lane at half speed")), true),
-        speedPreset(text(QT_TRANSLATE_NOOP("Presets", "Last lane at half speed")), false),
+                       translated(QT_TRANSLATE_NOOP("Presets", "Interleaved, two partitions a lane"))),
+        linkPreset(translated(QT_TRANSLATE_NOOP("Presets", "Free copies")), 0, 0),
+        linkPreset(translated(QT_TRANSLATE_NOOP("Presets", "NVLink 4: 360 GB/s, 8 µs")), 360e9, 8e3),
+        linkPreset(translated(QT_TRANSLATE_NOOP("Presets", "PCIe 4.0 ×16: 24 GB/s, 10 µs")), 24e9, 10e3),
+        linkPreset(translated(QT_TRANSLATE_NOOP("Presets", "PCIe 3.0 ×16: 12 GB/s, 10 µs")), 12e9, 10e3),
+        linkPreset(translated(QT_TRANSLATE_NOOP("Presets", "Ethernet 100 Gb/s: 10 GB/s, 30 µs")), 10e9, 30e3),
+        linkPreset(translated(QT_TRANSLATE_NOOP("Presets", "Ethernet 10 Gb/s: 1 GB/s, 50 µs")), 1e9, 50e3),
+        lanesPreset(translated(QT_TRANSLATE_NOOP("Presets", "Twice the lanes")), 2),
+        lanesPreset(translated(QT_TRANSLATE_NOOP("Presets", "Half the lanes")), 0.5),
+        speedPreset(translated(QT_TRANSLATE_NOOP("Presets", "First lane at half speed")), true),
+        speedPreset(translated(QT_TRANSLATE_NOOP("Presets", "Last lane at half speed")), false),
     };
     return all;
 }

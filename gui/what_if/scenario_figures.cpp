@@ -1,9 +1,9 @@
 #include "gui/what_if/scenario_figures.h"
 
 #include "gui/style/number_format.h"
+#include "gui/style/text.h"
 #include "gui/what_if/figure_table_model.h"
 
-#include <QCoreApplication>
 #include <QGridLayout>
 #include <QLabel>
 #include <QLocale>
@@ -14,10 +14,6 @@
 
 namespace pipescope {
 namespace {
-QString text(const char* source) {
-    return QCoreApplication::translate("ScenarioFigures", source);
-}
-const QString kUnknown = QStringLiteral("–");
 constexpr Bytes kUnlimited = std::numeric_limits<Bytes>::max();
 
 double ratio(double value, double reference) {
@@ -37,8 +33,9 @@ QString peakText(const SimulatedScenario& scenario) {
     const std::vector<Bytes> limits = memory_limits_of(scenario.scenario.options, static_cast<int>(lanes.size()));
     const QString peak = formatBytes(highestPeakOf(scenario));
     const Bytes limit = limits.empty() ? kUnlimited : limits[static_cast<std::size_t>(fullest - lanes.begin())];
-    return limit < kUnlimited ? text(QT_TRANSLATE_NOOP("ScenarioFigures", "%1 of %2")).arg(peak, formatBytes(limit))
-                              : peak;
+    return limit < kUnlimited
+               ? translated(QT_TRANSLATE_NOOP("ScenarioFigures", "%1 of %2")).arg(peak, formatBytes(limit))
+               : peak;
 }
 
 /// True for bubble and utilization, whose change is in points rather than a share of a share.
@@ -48,7 +45,7 @@ bool isShare(std::size_t figure) {
 
 std::vector<ScenarioFigure> figuresWithoutValues() {
     const auto figure = [](const char* name, const char* help, const char* key) {
-        return ScenarioFigure{text(name), kUnknown, {}, text(help), QString::fromLatin1(key), {}, {}};
+        return ScenarioFigure{translated(name), unknownValue(), {}, translated(help), QString::fromLatin1(key), {}, {}};
     };
     return {
         figure(
@@ -119,7 +116,7 @@ std::vector<ScenarioFigure> scenarioFigures(const SimulatedScenario& scenario, c
     const std::array compared = numbersOf(own, highestPeakOf(scenario));
     const std::array references = numbersOf(other, reference != nullptr ? highestPeakOf(*reference) : 0);
     if (scenario.noisePending) {
-        figures[0].name = text(QT_TRANSLATE_NOOP("ScenarioFigures", "Step time without noise"));
+        figures[0].name = translated(QT_TRANSLATE_NOOP("ScenarioFigures", "Step time without noise"));
     }
     for (std::size_t k = 0; k < figures.size(); ++k) {
         figures[k].value = values[k];
@@ -186,7 +183,7 @@ void ScenarioFigures::setBand(const std::optional<StepBand>& band) {
     band_->setText(band ? tr("%1 to %2, mean %3")
                               .arg(formatDuration(band->low.count()), formatDuration(band->high.count()),
                                    formatDuration(band->mean.count()))
-                        : kUnknown);
+                        : unknownValue());
     band_->setAccessibleName(tr("5 to 95 percent of steps: %1").arg(band_->text()));
 }
 

@@ -1,5 +1,6 @@
 #include "gui/what_if/what_if_panel.h"
 
+#include "gui/style/text.h"
 #include "gui/what_if/lane_speed_editor.h"
 #include "gui/what_if/peak_bars.h"
 #include "gui/what_if/placement_editor.h"
@@ -31,7 +32,6 @@ namespace pipescope {
 namespace {
 constexpr int kBesideScrollBar = 2;
 
-constexpr double kGiB = 1024.0 * 1024.0 * 1024.0;
 constexpr int kMostSliderLanes = 64;
 constexpr int kMostSliderMicroBatches = 256;
 constexpr int kMostSliderBatch = 4096;

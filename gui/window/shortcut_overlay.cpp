@@ -1,6 +1,7 @@
 #include "gui/window/shortcut_overlay.h"
 
-#include <QCoreApplication>
+#include "gui/style/text.h"
+
 #include <QDialog>
 #include <QDialogButtonBox>
 #include <QLabel>
@@ -11,10 +12,6 @@
 
 namespace pipescope {
 namespace {
-QString tr(const char* text) {
-    return QCoreApplication::translate("ShortcutOverlay", text);
-}
-
 QString plain(QString text) {
     return text.remove(QLatin1Char('&')).remove(QChar(0x2026));
 }
@@ -57,14 +54,16 @@ QList<ShortcutLine> shortcutLines(const QMenuBar& menus) {
             collect(*action->menu(), plain(action->text()), lines);
         }
     }
-    const QString timeline = tr("In a timeline");
-    lines.push_back({timeline, tr("←, →"), tr("move left, right; with Shift faster")});
-    lines.push_back({timeline, tr("↑, ↓, Page up, Page down"), tr("scroll the lanes")});
-    lines.push_back({timeline, tr("Ctrl + wheel"), tr("zoom at the pointer")});
-    lines.push_back({timeline, tr("wheel"), tr("scroll the lanes; with Shift move along the time axis")});
-    lines.push_back({timeline, tr("Shift + drag"), tr("measure a range and each lane's busy share in it")});
-    lines.push_back({timeline, tr("click"), tr("select a task and mark its twin")});
-    lines.push_back({timeline, tr("double click"), tr("zoom to a task")});
+    const QString timeline = translated("In a timeline");
+    lines.push_back({timeline, translated("←, →"), translated("move left, right; with Shift faster")});
+    lines.push_back({timeline, translated("↑, ↓, Page up, Page down"), translated("scroll the lanes")});
+    lines.push_back({timeline, translated("Ctrl + wheel"), translated("zoom at the pointer")});
+    lines.push_back(
+        {timeline, translated("wheel"), translated("scroll the lanes; with Shift move along the time axis")});
+    lines.push_back(
+        {timeline, translated("Shift + drag"), translated("measure a range and each lane's busy share in it")});
+    lines.push_back({timeline, translated("click"), translated("select a task and mark its twin")});
+    lines.push_back({timeline, translated("double click"), translated("zoom to a task")});
     return lines;
 }
 
@@ -72,7 +71,7 @@ QDialog* createShortcutOverlay(const QMenuBar& menus, QWidget* parent) {
     auto* dialog = new QDialog(parent);
     dialog->setAttribute(Qt::WA_DeleteOnClose);
     dialog->setObjectName(QStringLiteral("shortcuts"));
-    dialog->setWindowTitle(tr("Shortcuts"));
+    dialog->setWindowTitle(translated("Shortcuts"));
     const QList<ShortcutLine> lines = shortcutLines(menus);
     const qsizetype half = (lines.size() + 1) / 2;
     auto* content = new QWidget(dialog);
@@ -84,11 +83,11 @@ QDialog* createShortcutOverlay(const QMenuBar& menus, QWidget* parent) {
         columns->addWidget(label, 1, Qt::AlignTop);
     }
     auto* scroll = new QScrollArea(dialog);
-    scroll->setAccessibleName(tr("Keys and what they do"));
+    scroll->setAccessibleName(translated("Keys and what they do"));
     scroll->setWidget(content);
     scroll->setWidgetResizable(true);
     scroll->setFrameShape(QFrame::NoFrame);
-    auto* note = new QLabel(tr("Keys without Ctrl or Alt act while a timeline has the focus."), dialog);
+    auto* note = new QLabel(translated("Keys without Ctrl or Alt act while a timeline has the focus."), dialog);
     auto* buttons = new QDialogButtonBox(QDialogButtonBox::Close, dialog);
     QObject::connect(buttons, &QDialogButtonBox::rejected, dialog, &QDialog::reject);
     auto* layout = new QVBoxLayout(dialog);
