@@ -190,10 +190,11 @@ StepOfTimes step_of(const TaskGraph& graph, std::optional<SteadyTasks> steady) {
 
 /// A step of a run against a profile of the same machine at another time: what all lanes have in common varies by the
 /// profile's step_cv in both, and the simulator is not the machine.
-StepNoise noise_of(const TaskGraph& graph, const TaskCosts& costs, const Profile& profile) {
+StepNoise noise_of(const TaskGraph& graph, const TaskCosts& costs, const Profile& profile, int replicas) {
     const bool is_of_a_machine = profile.host_cores > 0 || profile.step_cv > 0;
     const double shared = profile.step_cv * profile.step_cv - profile.lane_cv * profile.lane_cv;
     StepNoise noise;
+    noise.replicas = replicas;
     noise.lane_cv = profile.lane_cv;
     noise.common_cv = std::hypot(std::sqrt(2 * std::max(0.0, shared)), is_of_a_machine ? kPredictionCv : 0);
     for (const Task& task : graph.tasks()) {
@@ -307,7 +308,8 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     fill_in_statistics(simulation, serial_time(profile, options, costs),
                        window ? std::optional(window->period()) : std::nullopt);
     if (detail.noise) {
-        fill_in_noise(simulation, clock, times.durations, noise_of(graph, costs, profile), step_of(graph, steady));
+        fill_in_noise(simulation, clock, times.durations, noise_of(graph, costs, profile, options.replicas),
+                      step_of(graph, steady));
     }
     if (detail.memory) {
         fill_in_memory(simulation,
