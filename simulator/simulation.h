@@ -42,7 +42,9 @@ struct Simulation {
     Nanoseconds step_time{0};          ///< with replicas, to the end of the last all_reduce
     double bubble_fraction = 0;
     double utilization = 0;
-    double speedup = 0;  ///< against the same layers one after the other on the fastest lane, loss inside, no recompute
+    /// Against one device that is as fast as the fastest lane and does all layers of the mini-batch alone, of all
+    /// replicas: loss inside, no recompute.
+    double speedup = 0;
     double samples_per_second = 0;  ///< batch / step_time: the optimizer is outside, as in step_time
     /// Between these 5 and 95 % lies a step of a run: with the layers' noise, and what the profile's step_cv says of
     /// the machine, which changes from profile to run. Where host_cores or step_cv is known, the
