@@ -163,6 +163,12 @@ Json simulation_json(const Simulation& simulation) {
         object["step_band_ns"] = {simulation.step_band->first.count(), simulation.step_band->second.count()};
     }
     add_expected_step(object, simulation);
+    if (simulation.step_mean) {
+        const StepFigures expected = expected_figures(simulation);
+        object["utilization_mean"] = expected.utilization;
+        object["speedup_mean"] = expected.speedup;
+        object["samples_per_second_mean"] = expected.samples_per_second;
+    }
     object["balance"] = options.balance.layers_per_partition();
     object["chunks"] = options.chunks;
     object["micro_batches"] = simulation.micro_batches;
