@@ -23,11 +23,13 @@ Json lane_json(const SimulatedLane& lane) {
     for (const auto& [category, bytes] : lane.peak) {
         peak[category] = bytes;
     }
-    return {{"busy_ns", lane.busy.count()},
-            {"bubble_fraction", lane.bubble_fraction},
-            {"peak_bytes", lane.peak_bytes},
-            {"peak_reserved_bytes", lane.peak_reserved_bytes},
-            {"peak", std::move(peak)}};
+    Json object{
+        {"busy_ns", lane.busy.count()}, {"bubble_fraction", lane.bubble_fraction}, {"peak_bytes", lane.peak_bytes}};
+    if (lane.peak_reserved_bytes) {
+        object["peak_reserved_bytes"] = *lane.peak_reserved_bytes;
+    }
+    object["peak"] = std::move(peak);
+    return object;
 }
 
 Json partition_json(const SimulatedPartition& partition) {

@@ -142,7 +142,7 @@ void fill_in_statistics(Simulation& simulation, double serial_time, std::optiona
     const auto step = static_cast<double>(simulation.step_time.count());
     for (const LaneStatistics& lane : statistics.lanes) {
         const double bubble = step > 0 ? 1 - static_cast<double>(lane.busy.count()) / step : 0;
-        simulation.lanes.push_back({lane.busy, bubble, 0, 0, {}, Nanoseconds{0}});
+        simulation.lanes.push_back({lane.busy, bubble, 0, {}, {}, Nanoseconds{0}});
         simulation.bubble_fraction += bubble / static_cast<double>(statistics.lanes.size());
     }
     simulation.utilization = 1 - simulation.bubble_fraction;
@@ -217,12 +217,14 @@ void fill_in_noise(Simulation& simulation, VirtualClock& clock, std::span<const 
     }
 }
 
-void fill_in_memory(Simulation& simulation, MemoryUse use) {
+void fill_in_memory(Simulation& simulation, MemoryUse use, bool with_reserved) {
     const std::vector<Bytes> limits = memory_limits_of(simulation.options, static_cast<int>(use.lanes.size()));
     for (std::size_t lane = 0; lane < use.lanes.size(); ++lane) {
         SimulatedLane& each = simulation.lanes[lane];
         each.peak_bytes = use.lanes[lane].peak_bytes;
-        each.peak_reserved_bytes = use.lanes[lane].peak_reserved_bytes;
+        if (with_reserved) {
+            each.peak_reserved_bytes = use.lanes[lane].peak_reserved_bytes;
+        }
         each.peak_time = use.lanes[lane].peak_time;
         each.peak = std::move(use.lanes[lane].peak);
         simulation.feasible = simulation.feasible && (limits.empty() || each.peak_bytes <= limits[lane]);
@@ -313,7 +315,8 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     }
     if (detail.memory) {
         fill_in_memory(simulation,
-                       memory_use(profile, options, costs, graph, times.starts, times.ends, detail.reserved));
+                       memory_use(profile, options, costs, graph, times.starts, times.ends, detail.reserved),
+                       detail.reserved);
         if (window) {
             simulation.memory = cut_to(simulation.memory, *window, m);
         }

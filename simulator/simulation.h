@@ -28,9 +28,9 @@ struct SimulatedLane {
     Nanoseconds busy{0};
     double bubble_fraction = 0;
     Bytes peak_bytes = 0;
-    Bytes peak_reserved_bytes = 0;  ///< of the caching allocator; 0 on the host, and unless asked for
-    MemoryComposition peak;         ///< sums to peak_bytes
-    Nanoseconds peak_time{0};       ///< start of the layer at whose peak it was, or of what changed meanwhile
+    std::optional<Bytes> peak_reserved_bytes = {};  ///< of the caching allocator, if asked for; 0 on the host
+    MemoryComposition peak;                         ///< sums to peak_bytes
+    Nanoseconds peak_time{0};  ///< start of the layer at whose peak it was, or of what changed meanwhile
 };
 
 /// One step of the pipeline on the virtual clock.

@@ -381,6 +381,11 @@ TEST_F(PlanningCommands, SimulateReservesByWholePagesWithExpandableSegments) {
     EXPECT_EQ(reserved(" --expandable-segments"), 120 * kMiB + 2 * kMiB);
     user.writes("odd.json", chain({1, 1, 1, 1}, 1000, (30 << 20) + 1));
     EXPECT_EQ(reserved(""), 4 * 30 * kMiB + 2 * kMiB);
+    // Commands that do not compute it do not say 0.
+    const auto planned = user.succeeds("plan large.json -n 1 -m 1 --batch 1 --json").json().at("candidates").at(0);
+    EXPECT_FALSE(planned.at("lanes").at(0).contains("peak_reserved_bytes"));
+    const auto all = user.succeeds("simulate large.json --balance 4 -m 1 --batch 1 --schedule all --json").json();
+    EXPECT_FALSE(all.at("schedules").at(0).at("lanes").at(0).contains("peak_reserved_bytes"));
 }
 
 TEST_F(PlanningCommands, RefuseWhatIsNoFiniteNumberAndNameTheOption) {
