@@ -4,6 +4,7 @@
 #include <cmath>
 #include <numbers>
 #include <numeric>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -51,6 +52,41 @@ double sigma_of(double cv) {
     return std::sqrt(std::log1p(cv * cv));
 }
 
+/// The z that a standard normal number exceeds with this probability, 0 to 1, both left out.
+double normal_exceeded_with(double probability) {
+    double low = -40;
+    double high = 40;
+    for (int halving = 0; halving < 60; ++halving) {
+        const double middle = (low + high) / 2;
+        (std::erfc(middle / std::numbers::sqrt2) / 2 > probability ? low : high) = middle;
+    }
+    return low;
+}
+
+/// As many steps of several replicas, each as long as the slowest of them, ascending. A replica's step is taken as
+/// lognormal, with the mean and the deviation of the logarithms of `steps`: then no tail has to be sampled, and many
+/// replicas take no more work than two.
+std::vector<double> slowest_of(int replicas, std::vector<double> steps) {
+    const auto count = static_cast<double>(steps.size());
+    if (*std::min_element(steps.begin(), steps.end()) <= 0) {
+        return steps;
+    }
+    double mean = 0;
+    double variance = 0;
+    for (const double step : steps) {
+        mean += std::log(step) / count;
+    }
+    for (const double step : steps) {
+        variance += (std::log(step) - mean) * (std::log(step) - mean) / (count - 1);
+    }
+    for (std::size_t k = 0; k < steps.size(); ++k) {
+        const double share = (static_cast<double>(k) + 0.5) / count;  // of steps of all replicas that are shorter
+        const double exceeded = -std::expm1(std::log(share) / replicas);
+        steps[k] = std::exp(mean + std::sqrt(variance) * normal_exceeded_with(exceeded));
+    }
+    return steps;
+}
+
 /// The value below which `share` of the sorted values lie, linear between neighbours.
 double quantile(const std::vector<double>& sorted, double share) {
     const double position = share * static_cast<double>(sorted.size() - 1);
@@ -88,7 +124,13 @@ std::optional<NoiseBand> noise_band(VirtualClock& clock, std::span<const std::in
             drawn[task] *= noise.lanes[task] >= 0 ? lane_factors[static_cast<std::size_t>(noise.lanes[task])] : 1;
         }
         clock.run(drawn, starts, ends);
-        each = step(starts, ends) * common.factor(sigma_of(noise.common_cv));
+        each = step(starts, ends);
+    }
+    if (noise.replicas > 1) {
+        steps = slowest_of(noise.replicas, std::move(steps));
+    }
+    for (double& each : steps) {
+        each *= common.factor(sigma_of(noise.common_cv));
     }
     std::sort(steps.begin(), steps.end());
     const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());

@@ -119,6 +119,13 @@ void rank_candidates(std::span<PlanCandidate> candidates, PlanGoal goal) {
     rank_by(goal == PlanGoal::cost ? kByCost : kBySpeed, candidates);
 }
 
+bool may_beat(const PlanCandidate& candidate, const PlanCandidate& best, PlanGoal goal) {
+    const Criterion criterion = goal == PlanGoal::cost ? expected_cost : time_per_sample;
+    // Candidates in a tie are not sorted by the criterion.
+    return candidate.simulation.feasible && best.simulation.feasible &&
+           criterion(candidate) <= criterion(best) * (1 + kPlanTie) * (1 + kPlanTie);
+}
+
 double expected_cost(const PlanCandidate& candidate) {
     const double samples = expected_figures(candidate.simulation).samples_per_second;
     return samples > 0 ? candidate.cost * candidate.simulation.samples_per_second / samples : candidate.cost;

@@ -643,7 +643,7 @@ std::vector<std::int64_t> sizes_with(const Profile& profile, const Simulation& s
     sizes.insert(wanted.begin(), wanted.end());
     return {sizes.begin(), sizes.end()};
 }
-/// The candidates that get noise: the best, and as many of the front that rank lower.
+/// The candidates that are shown with noise: the best, and as many of the front that rank lower.
 std::vector<PlanCandidate*> candidates_with_noise(Plan& plan, std::size_t most) {
     std::vector<PlanCandidate*> some;
     std::size_t lower = 0;
@@ -659,8 +659,9 @@ std::vector<PlanCandidate*> candidates_with_noise(Plan& plan, std::size_t most) 
     return some;
 }
 
-void rank_by_expected_step(Plan& plan, const std::vector<Variant>& variants, const PlanRequest& request) {
-    const std::vector<PlanCandidate*> some = candidates_with_noise(plan, request.most_with_noise);
+/// Adds noise to those that lack it, on several threads.
+void add_noise_to(std::vector<PlanCandidate*> some, const std::vector<Variant>& variants, const PlanRequest& request) {
+    std::erase_if(some, [](const PlanCandidate* each) { return each->simulation.step_mean.has_value(); });
     std::atomic<std::size_t> next = 0;
     const auto work = [&] {
         for (std::size_t k = next++; k < some.size(); k = next++) {
@@ -680,8 +681,24 @@ void rank_by_expected_step(Plan& plan, const std::vector<Variant>& variants, con
     for (std::future<void>& other : others) {
         other.get();
     }
-    const std::size_t best = std::min(request.most_with_noise, plan.candidates.size());
-    rank_candidates(std::span(plan.candidates).first(best), request.goal);
+}
+
+/// Ranks the first candidates by their expected steps, ten more at a time, until the best is better than all that are
+/// left would be without noise: noise only makes them worse. How many are shown has no part in it.
+void rank_by_expected_step(Plan& plan, const std::vector<Variant>& variants, const PlanRequest& request) {
+    constexpr std::size_t kAtOnce = 10;
+    constexpr std::size_t kMostRanked = 200;
+    std::size_t ranked = 0;
+    do {
+        std::vector<PlanCandidate*> some;
+        for (const std::size_t end = std::min(ranked + kAtOnce, plan.candidates.size()); ranked < end; ++ranked) {
+            some.push_back(&plan.candidates[ranked]);
+        }
+        add_noise_to(some, variants, request);
+        rank_candidates(std::span(plan.candidates).first(ranked), request.goal);
+    } while (ranked < std::min(kMostRanked, plan.candidates.size()) &&
+             may_beat(plan.candidates[ranked], plan.candidates.front(), request.goal));
+    add_noise_to(candidates_with_noise(plan, request.most_with_noise), variants, request);
 }
 }  // namespace
 
@@ -730,7 +747,10 @@ Plan plan(const Profile& profile, const PlanRequest& request) {
     drop_equal_candidates(plan.candidates);
     mark_pareto(plan.candidates);
     rank_candidates(plan.candidates, request.goal);
-    if (!plan.cancelled) {
+    const bool with_noise =
+        request.most_with_noise > 0 && !plan.cancelled && !plan.candidates.empty() &&
+        std::any_of(variants.begin(), variants.end(), [](const Variant& each) { return has_noise(each.profile); });
+    if (with_noise) {
         rank_by_expected_step(plan, variants, request);
     }
     if (!plan.candidates.empty() && plan.candidates.front().simulation.feasible) {

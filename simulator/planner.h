@@ -37,9 +37,9 @@ struct PlanRequest {
     BalanceAlgorithm algorithm = BalanceAlgorithm::optimal;
     double price_per_lane_hour = 1;        ///< 1: the cost is lane-hours
     std::map<std::string, double> prices;  ///< by device type's name; else the catalogue's, else the above
-    /// Where the profile knows its noise, so many of the best candidates are ranked again by their expected step. They
-    /// and as many Pareto candidates behind them know it (Simulation::step_mean); the others are simulated without
-    /// noise, since noise takes hundreds of simulations.
+    /// Where the profile knows its noise, so many of the best candidates, and as many Pareto candidates behind them,
+    /// are simulated with noise, to be shown (Simulation::step_mean). The ranking does not depend on it, except that 0
+    /// is a plan without noise: it takes hundreds of simulations, and the candidates that may be best get them anyway.
     std::size_t most_with_noise = 10;
     int threads = 0;  ///< 0: as many as there are cores
     /// Told how much is done, 0..1, in the calling thread; returns whether to go on. May be empty.
@@ -65,7 +65,9 @@ double expected_cost(const PlanCandidate& candidate);
 double relative_cost(const PlanCandidate& one, const PlanCandidate& other);
 
 struct Plan {
-    /// Feasible ones first, best first. Of equally good ones (kPlanTie), first by lanes, then by cost and memory.
+    /// Feasible ones first, best first. Of equally good ones (kPlanTie), first by lanes, then by cost and memory. With
+    /// noise, the first 10 to 200 by their expected steps, as many as it takes until none of the others can be best;
+    /// the others by their steps without noise.
     std::vector<PlanCandidate> candidates;
     std::optional<std::size_t> best;  ///< the first feasible one
     PlanGoal goal = PlanGoal::speed;

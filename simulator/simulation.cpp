@@ -142,7 +142,7 @@ void fill_in_statistics(Simulation& simulation, double serial_time, std::optiona
     const auto step = static_cast<double>(simulation.step_time.count());
     for (const LaneStatistics& lane : statistics.lanes) {
         const double bubble = step > 0 ? 1 - static_cast<double>(lane.busy.count()) / step : 0;
-        simulation.lanes.push_back({lane.busy, bubble, 0, 0, {}, Nanoseconds{0}});
+        simulation.lanes.push_back({lane.busy, bubble, 0, {}, {}, Nanoseconds{0}});
         simulation.bubble_fraction += bubble / static_cast<double>(statistics.lanes.size());
     }
     simulation.utilization = 1 - simulation.bubble_fraction;
@@ -190,10 +190,11 @@ StepOfTimes step_of(const TaskGraph& graph, std::optional<SteadyTasks> steady) {
 
 /// A step of a run against a profile of the same machine at another time: what all lanes have in common varies by the
 /// profile's step_cv in both, and the simulator is not the machine.
-StepNoise noise_of(const TaskGraph& graph, const TaskCosts& costs, const Profile& profile) {
+StepNoise noise_of(const TaskGraph& graph, const TaskCosts& costs, const Profile& profile, int replicas) {
     const bool is_of_a_machine = profile.host_cores > 0 || profile.step_cv > 0;
     const double shared = profile.step_cv * profile.step_cv - profile.lane_cv * profile.lane_cv;
     StepNoise noise;
+    noise.replicas = replicas;
     noise.lane_cv = profile.lane_cv;
     noise.common_cv = std::hypot(std::sqrt(2 * std::max(0.0, shared)), is_of_a_machine ? kPredictionCv : 0);
     for (const Task& task : graph.tasks()) {
@@ -216,12 +217,14 @@ void fill_in_noise(Simulation& simulation, VirtualClock& clock, std::span<const 
     }
 }
 
-void fill_in_memory(Simulation& simulation, MemoryUse use) {
+void fill_in_memory(Simulation& simulation, MemoryUse use, bool with_reserved) {
     const std::vector<Bytes> limits = memory_limits_of(simulation.options, static_cast<int>(use.lanes.size()));
     for (std::size_t lane = 0; lane < use.lanes.size(); ++lane) {
         SimulatedLane& each = simulation.lanes[lane];
         each.peak_bytes = use.lanes[lane].peak_bytes;
-        each.peak_reserved_bytes = use.lanes[lane].peak_reserved_bytes;
+        if (with_reserved) {
+            each.peak_reserved_bytes = use.lanes[lane].peak_reserved_bytes;
+        }
         each.peak_time = use.lanes[lane].peak_time;
         each.peak = std::move(use.lanes[lane].peak);
         simulation.feasible = simulation.feasible && (limits.empty() || each.peak_bytes <= limits[lane]);
@@ -307,11 +310,13 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     fill_in_statistics(simulation, serial_time(profile, options, costs),
                        window ? std::optional(window->period()) : std::nullopt);
     if (detail.noise) {
-        fill_in_noise(simulation, clock, times.durations, noise_of(graph, costs, profile), step_of(graph, steady));
+        fill_in_noise(simulation, clock, times.durations, noise_of(graph, costs, profile, options.replicas),
+                      step_of(graph, steady));
     }
     if (detail.memory) {
         fill_in_memory(simulation,
-                       memory_use(profile, options, costs, graph, times.starts, times.ends, detail.reserved));
+                       memory_use(profile, options, costs, graph, times.starts, times.ends, detail.reserved),
+                       detail.reserved);
         if (window) {
             simulation.memory = cut_to(simulation.memory, *window, m);
         }

@@ -28,9 +28,9 @@ struct SimulatedLane {
     Nanoseconds busy{0};
     double bubble_fraction = 0;
     Bytes peak_bytes = 0;
-    Bytes peak_reserved_bytes = 0;  ///< of the caching allocator; 0 on the host, and unless asked for
-    MemoryComposition peak;         ///< sums to peak_bytes
-    Nanoseconds peak_time{0};       ///< start of the layer at whose peak it was, or of what changed meanwhile
+    std::optional<Bytes> peak_reserved_bytes = {};  ///< of the caching allocator, if asked for; 0 on the host
+    MemoryComposition peak;                         ///< sums to peak_bytes
+    Nanoseconds peak_time{0};  ///< start of the layer at whose peak it was, or of what changed meanwhile
 };
 
 /// One step of the pipeline on the virtual clock.
@@ -42,7 +42,9 @@ struct Simulation {
     Nanoseconds step_time{0};          ///< with replicas, to the end of the last all_reduce
     double bubble_fraction = 0;
     double utilization = 0;
-    double speedup = 0;  ///< against the same layers one after the other on the fastest lane, loss inside, no recompute
+    /// Against one device that is as fast as the fastest lane and does all layers of the mini-batch alone, of all
+    /// replicas: loss inside, no recompute.
+    double speedup = 0;
     double samples_per_second = 0;  ///< batch / step_time: the optimizer is outside, as in step_time
     /// Between these 5 and 95 % lies a step of a run: with the layers' noise, and what the profile's step_cv says of
     /// the machine, which changes from profile to run. Where host_cores or step_cv is known, the

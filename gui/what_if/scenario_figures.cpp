@@ -64,7 +64,9 @@ std::vector<ScenarioFigure> figuresWithoutValues() {
                QT_TRANSLATE_NOOP("ScenarioFigures", "Share of the step in which a lane works: 1 − bubble"),
                "utilization"),
         figure(QT_TRANSLATE_NOOP("ScenarioFigures", "Speedup"),
-               QT_TRANSLATE_NOOP("ScenarioFigures", "Relative to the same layers on a single lane, without recompute"),
+               QT_TRANSLATE_NOOP(
+                   "ScenarioFigures",
+                   "Relative to one device as fast as the fastest lane that does all layers alone, without recompute"),
                "speedup"),
         figure(QT_TRANSLATE_NOOP("ScenarioFigures", "Samples/s"),
                QT_TRANSLATE_NOOP("ScenarioFigures", "Samples of the mini-batch divided by the step time"),
