@@ -302,7 +302,7 @@ TEST(Plan, HasTheSameBestHoweverManyAreShown) {
     PlanRequest request = request_of(11, 16);
     request.chunks = {16};
     request.checkpoints = {Checkpoint::never};
-    request.schedules = {"gpipe", "1f1b"};
+    request.schedules = {Schedule::gpipe, Schedule::one_f_one_b};
     for (const PlanGoal goal : {PlanGoal::speed, PlanGoal::cost}) {
         request.goal = goal;
         request.most_with_noise = 10;
