@@ -113,7 +113,7 @@ std::shared_ptr<const TraceDocument> OwnTrace::firstPart() const {
 }
 
 void OwnTrace::takeTasks() {
-    if (!document_.measured && !document_.simulated) {
+    if (!document_.measured) {
         readSimulated();
     }
     addHidden(document_);
@@ -138,9 +138,8 @@ void OwnTrace::requireContent(const std::stop_token& stop) {
 
 void OwnTrace::readSimulated() {
     const Timeline stored = reader_.timeline(Source::simulated);
-    if (!stored.slices.empty()) {
-        document_.simulated = std::make_shared<const TimelineStore>(stored);
-    }
+    const std::vector<MemorySample> memory = stored.slices.empty() ? std::vector<MemorySample>{} : reader_.memory();
+    showStored(document_, stored, memory, simulation_ ? &*simulation_ : nullptr);
 }
 
 void OwnTrace::readMemory() {
