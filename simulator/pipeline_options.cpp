@@ -139,7 +139,13 @@ double optimizer_state_factor(const std::string& optimizer) {
     }
     double factor = 0;
     const auto [end, error] = std::from_chars(optimizer.data(), optimizer.data() + optimizer.size(), factor);
-    if (error != std::errc{} || end != optimizer.data() + optimizer.size() || !(factor >= 0 && factor <= 1000)) {
+    const bool is_number = error == std::errc{} && end == optimizer.data() + optimizer.size();
+    if (is_number && !(factor >= 0 && factor <= 1000)) {
+        throw UsageError("optimizer '" + optimizer +
+                         "' is a number: the bytes of state per byte of parameter, which are from 0 to 1000; change "
+                         "it, or use sgd when unsure");
+    }
+    if (!is_number) {
         throw UsageError("optimizer '" + optimizer + "' is not known; it must be " + names +
                          "or the bytes of state per byte of parameter, such as 1.5; use sgd when unsure");
     }

@@ -40,6 +40,9 @@ public:
     std::vector<MemorySample> memory() const;
     /// Calls `each` with all memory samples, by lane and then time. A long run has more than fit comfortably in memory.
     void for_each_memory(const std::function<void(const MemorySample&)>& each) const;
+    /// Calls `each` with the memory samples that were written after row `after`, in the order of writing. Returns the
+    /// last row; `after` if there is none.
+    std::int64_t memory_since(std::int64_t after, const std::function<void(const MemorySample&)>& each) const;
     std::vector<DropRecord> drops() const;
     std::vector<ClockRecord> clocks() const;
     std::vector<DiagnosticRecord> diagnostics() const;

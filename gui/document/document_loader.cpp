@@ -55,6 +55,7 @@ TraceDocument documentOf(const QString& path, const OpenedTrace& trace) {
         document.run.profile = std::make_shared<const Profile>(profileIn(path, *trace.profile_json));
         simulation = simulate(*document.run.profile, defaultScenario(*document.run.profile).options);
         document.run.model = document.run.profile->model;
+        document.run.why_not_simulated.clear();
         document.notes << text(QT_TRANSLATE_NOOP(
                                    "DocumentLoader",
                                    "A profile: nothing was measured, so this is a simulation of %1 on %2. Change it in "
@@ -70,8 +71,9 @@ TraceDocument documentOf(const QString& path, const OpenedTrace& trace) {
     }
     if (simulation) {
         simulation = adopt(std::move(*simulation), document);
-    } else if (!trace.simulated.slices.empty()) {
-        document.simulated = std::make_shared<const TimelineStore>(trace.simulated);
+    }
+    if (trace.measured.slices.empty() || !simulation) {
+        showStored(document, trace.simulated, trace.memory, simulation ? &*simulation : nullptr);
     }
     if (!trace.measured.slices.empty()) {
         document.measured = std::make_shared<const TimelineStore>(trace.measured);

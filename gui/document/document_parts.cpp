@@ -1,9 +1,12 @@
 #include "gui/document/document_parts.h"
 
+#include "analysis/stored_simulation.h"
 #include "gui/style/number_format.h"
 #include "schedule/error.h"
 
 #include <QCoreApplication>
+
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -34,6 +37,23 @@ Simulation adopt(Simulation simulation, TraceDocument& document) {
     document.simulation = simulation;
     document.simulation->timeline = {};
     return simulation;
+}
+
+void showStored(TraceDocument& document, const Timeline& stored, const std::vector<MemorySample>& memory,
+                const Simulation* simulation) {
+    if (stored.slices.empty()) {
+        return;
+    }
+    if (simulation == nullptr) {
+        document.simulated = std::make_shared<const TimelineStore>(stored);
+        document.simulatedMemory = memoryTracks(memory, document.simulated->lanes().size());
+        return;
+    }
+    Simulation shown = *simulation;
+    if (const std::optional<TraceWarning> warning = take_stored_tasks(shown, stored, memory)) {
+        document.warnings.push_back(*warning);
+    }
+    adopt(std::move(shown), document);
 }
 
 void requireTracks(TraceDocument& document) {

@@ -13,6 +13,9 @@
 namespace pipescope {
 namespace {
 constexpr std::int64_t kRowsAtOnce = 100'000;
+// Times between -2^62 and 2^62 ns. The ranges of the others are left out, which read_tracks() reports.
+const std::string kEarliest = "-4611686018427387904";
+const std::string kLatest = "4611686018427387904";
 
 using Row = std::vector<SqlValue>;
 
@@ -104,15 +107,16 @@ std::shared_ptr<const KernelStore> kernelsOf(const QString& path, const std::vec
             break;  // most traces: a run on the host
         }
         tables.read("PIPESCOPE_DEVICE_WORK AS w", "w.rowid",
-                    "SELECT w.taskId, k.start, k.end, w.launchStart, " + activity.label +
+                    "SELECT w.taskId, k.start, k.end, k.start - w.launchStart, " + activity.label +
                         " FROM PIPESCOPE_DEVICE_WORK AS w JOIN CUPTI_ACTIVITY_KIND_" + activity.table +
-                        " AS k ON k.rowid = w.activityId WHERE w.activity = '" + activity.name + "'",
+                        " AS k ON k.rowid = w.activityId WHERE w.activity = '" + activity.name +
+                        "' AND k.start BETWEEN " + kEarliest + " AND " + kLatest + " AND k.end BETWEEN " + kEarliest +
+                        " AND " + kLatest,
                     [&](const Row& row) {
                         const auto task = tasks.find(number(row[0]));
                         if (task != tasks.end()) {
-                            const std::int64_t start = number(row[1]);
-                            builder.add({text(row[4]), task->second.key, task->second.lane, start, number(row[2]),
-                                         start - number(row[3])});
+                            builder.add({text(row[4]), task->second.key, task->second.lane, number(row[1]),
+                                         number(row[2]), number(row[3])});
                         }
                     });
     }

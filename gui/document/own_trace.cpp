@@ -3,7 +3,6 @@
 #include "gui/document/compared_steps.h"
 #include "gui/document/document_parts.h"
 #include "gui/document/kernel_loading.h"
-#include "gui/document/memory_loading.h"
 #include "gui/document/track_loading.h"
 
 #include <algorithm>
@@ -113,7 +112,7 @@ std::shared_ptr<const TraceDocument> OwnTrace::firstPart() const {
 }
 
 void OwnTrace::takeTasks() {
-    if (!document_.measured && !document_.simulated) {
+    if (!document_.measured) {
         readSimulated();
     }
     addHidden(document_);
@@ -127,6 +126,9 @@ void OwnTrace::readRanges(const std::stop_token& stop) {
         OpenedTrace ranges;
         reader_.read_tracks(ranges);
         document_.tracks = tracksOf(ranges);
+        for (std::string& warning : diagnostic_warnings(ranges.diagnostics)) {
+            document_.warnings.push_back({Severity::caution, std::move(warning)});
+        }
     }
 }
 
@@ -138,9 +140,8 @@ void OwnTrace::requireContent(const std::stop_token& stop) {
 
 void OwnTrace::readSimulated() {
     const Timeline stored = reader_.timeline(Source::simulated);
-    if (!stored.slices.empty()) {
-        document_.simulated = std::make_shared<const TimelineStore>(stored);
-    }
+    const std::vector<MemorySample> memory = stored.slices.empty() ? std::vector<MemorySample>{} : reader_.memory();
+    showStored(document_, stored, memory, simulation_ ? &*simulation_ : nullptr);
 }
 
 void OwnTrace::readMemory() {
@@ -166,7 +167,11 @@ void OwnTrace::readNewMemory() {
         return;
     }
     memory_.resize(std::max(memory_.size(), document_.measured->lanes().size()));
-    lastSample_ = addMemorySince(document_.path, lastSample_, memory_);
+    lastSample_ = reader_.memory_since(lastSample_, [&](const MemorySample& sample) {
+        if (sample.lane.index() < memory_.size()) {
+            memory_[sample.lane.index()].add(sample);
+        }
+    });
     if (lastSample_ > 0) {
         document_.measuredMemory = std::make_shared<const std::vector<MemoryTrack>>(memory_);
     }

@@ -48,7 +48,8 @@ struct TraceDocument {
     QString whyNoBubble(std::int32_t step) const;
     /// The same of all steps that were compared.
     QString whyNoBubble() const;
-    /// All that there is to say about the file, a line each: warnings, notes, and why nothing was compared.
+    /// All that there is to say about the file, a line each: warnings, notes, and why nothing was compared or
+    /// simulated.
     QStringList messages() const;
 };
 

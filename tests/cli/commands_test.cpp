@@ -315,6 +315,8 @@ TEST_F(Commands, WrongRequestsAreUsageErrorsThatSayWhatToDo) {
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --cores -1"), HasSubstr("cores is -1"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --replicas 3"), HasSubstr("replicas is 3"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --in-flight 1"), HasSubstr("1f1b"));
+    EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --in-flight 0"),
+                AllOf(HasSubstr("--in-flight is 0"), HasSubstr("leave it out for no limit")));
     EXPECT_THAT(refused(2, "balance p.json -n 2 -m 2 --batch 2 --schedule interleaved"), HasSubstr("use plan"));
     EXPECT_THAT(refused(2, "balance p.json -n 2 -m 2 --batch 2 --schedule zigzag"), HasSubstr("zigzag"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --link-sharing some"), HasSubstr("sender"));
