@@ -58,13 +58,8 @@ std::string why_layer_by_layer(const ModelSpec& model, const ProfileOptions& opt
     if (!parameters || !limit || kWithGradients * lanes * *parameters <= *limit) {
         return {};
     }
-    constexpr double kGib = 1 << 30;
-    const auto gib = [](double bytes) {
-        std::string text = std::to_string(bytes / kGib);
-        return text.substr(0, text.find('.') + 3) + " GiB";
-    };
     return "parameters and gradients of " + counted(lanes, "busy lane", "busy lanes") + " take " +
-           gib(static_cast<double>(kWithGradients * lanes * *parameters)) + " and " + gib(static_cast<double>(*limit)) +
+           format_bytes(kWithGradients * lanes * *parameters) + " and " + format_bytes(*limit) +
            " are free; measuring one layer at a time";
 }
 
