@@ -11,8 +11,8 @@ namespace {
 constexpr std::uint64_t kSeed = 0x9E3779B97F4A7C15;
 constexpr std::size_t kTaskBudget = 2'000'000;
 
-/// Standard normal numbers, the same on every machine and library: std::normal_distribution is not. SplitMix64 gives
-/// the bits, Box and Muller's transform the shape.
+/// Standard normal numbers, equal on every machine and library, unlike std::normal_distribution. Uses SplitMix64 for
+/// the bits and the Box-Muller transform for the shape.
 class Normals {
 public:
     explicit Normals(std::uint64_t seed = kSeed) : state_(seed) {}
@@ -47,12 +47,12 @@ private:
     bool has_spare_ = false;
 };
 
-/// Of the logarithm, for a standard deviation over the mean.
+/// Standard deviation of the logarithm, from a standard deviation over the mean.
 double sigma_of(double cv) {
     return std::sqrt(std::log1p(cv * cv));
 }
 
-/// The z that a standard normal number exceeds with this probability, 0 to 1, both left out.
+/// The z that a standard normal number exceeds with this probability, between 0 and 1 exclusive.
 double normal_exceeded_with(double probability) {
     double low = -40;
     double high = 40;
@@ -63,9 +63,9 @@ double normal_exceeded_with(double probability) {
     return low;
 }
 
-/// As many steps of several replicas, each as long as the slowest of them, ascending. A replica's step is taken as
-/// lognormal, with the mean and the deviation of the logarithms of `steps`: then no tail has to be sampled, and many
-/// replicas take no more work than two.
+/// As many steps of several replicas, each as long as its slowest replica, ascending. Assumes that a replica's step is
+/// lognormal, with the mean and deviation of the logarithms of `steps`. So no tail needs sampling, and many replicas
+/// cost no more than two.
 std::vector<double> slowest_of(int replicas, std::vector<double> steps) {
     const auto count = static_cast<double>(steps.size());
     if (*std::min_element(steps.begin(), steps.end()) <= 0) {
@@ -80,7 +80,7 @@ std::vector<double> slowest_of(int replicas, std::vector<double> steps) {
         variance += (std::log(step) - mean) * (std::log(step) - mean) / (count - 1);
     }
     for (std::size_t k = 0; k < steps.size(); ++k) {
-        const double share = (static_cast<double>(k) + 0.5) / count;  // of steps of all replicas that are shorter
+        const double share = (static_cast<double>(k) + 0.5) / count;  // share of all replicas' steps that are shorter
         const double exceeded = -std::expm1(std::log(share) / replicas);
         steps[k] = std::exp(mean + std::sqrt(variance) * normal_exceeded_with(exceeded));
     }
