@@ -35,7 +35,7 @@ std::filesystem::path checked(const QString& name) {
     return name.toStdString();
 }
 
-/// Of a file that is nothing but a profile.
+/// Parses a file that contains only a profile.
 Profile profileIn(const QString& path, const std::string& json) {
     try {
         return parse_profile(json);
@@ -44,7 +44,7 @@ Profile profileIn(const QString& path, const std::string& json) {
     }
 }
 
-/// What others recorded, and profiles.
+/// The document of a profile or of another tool's trace.
 TraceDocument documentOf(const QString& path, const OpenedTrace& trace) {
     TraceDocument document;
     document.path = path;
@@ -93,7 +93,7 @@ TraceDocument documentOf(const QString& path, const OpenedTrace& trace) {
 
 void loadDocument(const QString& path, const PublishDocument& publish, const std::stop_token& stop) {
     const std::filesystem::path file = checked(path);
-    if (std::optional<TraceReader> reader = TraceReader::open(file)) {  // those can be read in parts
+    if (std::optional<TraceReader> reader = TraceReader::open(file)) {  // PipeScope traces can be read in parts
         OwnTrace(path, std::move(*reader)).load(publish, stop);
     } else {
         publish(std::make_shared<const TraceDocument>(documentOf(path, open_trace(file))));
@@ -120,7 +120,7 @@ std::shared_ptr<const TraceDocument> GrowingTrace::next(const std::stop_token& s
     try {
         return impl_->trace->loadMore(stop);
     } catch (...) {
-        impl_->trace.reset();  // half of what came may be in it: the next call begins anew
+        impl_->trace.reset();  // it may have been partly filled, so the next call starts over
         throw;
     }
 }

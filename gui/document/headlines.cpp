@@ -12,14 +12,14 @@ QString text(const char* source) {
 }
 const QString kSeparator = QStringLiteral("  ·  ");
 
-/// `unknown` is why no bubble can be given; empty if one can.
+/// `unknown`: the reason why the bubble is unknown; empty if it is known.
 QString figures(Nanoseconds step, double bubbleFraction, const QString& unknown) {
     const QString bubble = unknown.isEmpty() ? formatShare(bubbleFraction)
                                              : text(QT_TRANSLATE_NOOP("Headlines", "not given, %1")).arg(unknown);
     return text(QT_TRANSLATE_NOOP("Headlines", "step time %1  ·  bubble %2")).arg(formatDuration(step.count()), bubble);
 }
 
-/// "step time 3 ms (+50 %)  ·  bubble 12 % (+2 points)". `unknown`: as above, of the other bubble.
+/// "step time 3 ms (+50 %)  ·  bubble 12 % (+2 points)". `unknown`: as above, for the other bubble.
 QStringList compared(const StepFigures& simulated, Nanoseconds otherStep, double otherBubble, const QString& unknown) {
     const auto longer = static_cast<double>(simulated.step.count()) / static_cast<double>(otherStep.count());
     const QString bubble = formatShare(simulated.bubble);
@@ -30,7 +30,7 @@ QStringList compared(const StepFigures& simulated, Nanoseconds otherStep, double
                               : text(QT_TRANSLATE_NOOP("Headlines", "bubble %1")).arg(bubble)};
 }
 
-/// The simulated figures and how far they are from the judged step of the comparison, as comparisonHeadline() has them.
+/// The simulated figures and their distance to the comparison's judged step, as in comparisonHeadline().
 QStringList judgedFigures(const TraceDocument& document) {
     const JudgedStep judged = document.comparison->judged();
     StepFigures simulated;
@@ -43,7 +43,7 @@ QStringList judgedFigures(const TraceDocument& document) {
     return parts;
 }
 
-/// What the simulated timeline shows: the expected step, or the timeline's own if there is nothing but a timeline.
+/// Figures of the simulated timeline: the expected step, or the timeline's own figures if there is no simulation.
 StepFigures simulatedFigures(const TraceDocument& document) {
     if (document.simulation) {
         return expected_figures(*document.simulation);
@@ -89,7 +89,7 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
         return parts.join(kSeparator);
     }
     const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
-    // A scenario is read against what it started from, as the what-if panel does; an error is that of a prediction.
+    // A scenario is compared with its starting point, as in the what-if panel; an error is that of a prediction.
     if (document.simulatedBefore && document.simulation) {
         const auto [simulated, before] = comparable_figures(*document.simulation, *document.simulatedBefore);
         parts << compared(simulated, before.step, before.bubble, {})
@@ -130,7 +130,7 @@ QString comparisonHeadline(const TraceDocument& document) {
     const bool scenario = document.simulatedBefore.has_value();
     const QString measuredStep = formatDuration(judged.measured.count());
     const QString simulatedStep = formatDuration(judged.simulated.count());
-    // Another pipeline than the measured one is no prediction of it, and has no error.
+    // A different pipeline than the measured one does not predict it, and has no error.
     QString line =
         steps + (scenario ? text(QT_TRANSLATE_NOOP("Headlines", ": step time %1 measured, %2 what if"))
                                 .arg(measuredStep, simulatedStep)

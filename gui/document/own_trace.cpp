@@ -13,8 +13,8 @@
 
 namespace pipescope {
 namespace {
-/// What the columns outgrew while they were read stays in the heaps of the threads that read, a tenth of the store:
-/// glibc returns it only when it is told to.
+/// Reading leaves outgrown columns in the heaps of the reading threads, a tenth of the store. glibc returns that memory
+/// only on request.
 void returnFreeMemory() {
 #ifdef __GLIBC__
     malloc_trim(0);
@@ -28,7 +28,7 @@ OwnTrace::OwnTrace(const QString& path, TraceReader reader)
 }
 
 void OwnTrace::load(const PublishDocument& publish, const std::stop_token& stop) {
-    // Long enough to read a small trace whole, short enough for a first paint within half a second.
+    // Enough to read a small trace completely, and short enough for a first paint within half a second.
     constexpr std::chrono::milliseconds kFirstPart{120};
     constexpr std::size_t kSmall = 100'000;
     readHead();
@@ -71,7 +71,7 @@ std::shared_ptr<const TraceDocument> OwnTrace::loadMore(const std::stop_token& s
     document_.path = before.path;
     simulation_.reset();
     readHead();
-    if (std::vector<LaneInfo> lanes = reader_.lanes(); lanes != lanes_) {  // they have names by now
+    if (std::vector<LaneInfo> lanes = reader_.lanes(); lanes != lanes_) {  // they may have names now
         lanes_ = std::move(lanes);
         tasks_ = TaskLoading(document_.path.toStdString(), Source::measured, lanes_);
     }

@@ -22,7 +22,7 @@ QString overTheLimit(const Simulation& simulation) {
     const std::vector<Bytes> limits = memory_limits_of(simulation.options, static_cast<int>(simulation.lanes.size()));
     QStringList lanes;
     Bytes most = 0;
-    Bytes limit = 0;  // of the lane that needs most
+    Bytes limit = 0;  // of the lane with the highest peak
     for (std::size_t lane = 0; lane < limits.size(); ++lane) {
         const Bytes peak = simulation.lanes[lane].peak_bytes;
         if (peak > limits[lane]) {
@@ -46,11 +46,11 @@ QString extrapolated(const Profile& profile, const PipelineOptions& options, std
         .arg(profile.samples.front())
         .arg(profile.samples.back());
 }
-/// Why copies take no time although the link has a bandwidth or a latency; empty where some do.
+/// Reason why copies take no time although the link has a bandwidth or a latency; empty if some copies do.
 QString linkWithoutEffect(const Simulation& simulation) {
     const PipelineOptions& options = simulation.options;
     if (options.link.bytes_per_second <= 0 && options.link.latency_ns <= 0) {
-        return {};  // nothing was asked for
+        return {};  // no link was configured
     }
     const std::vector<SimulatedPartition>& partitions = simulation.partitions;
     for (std::size_t j = 1; j < partitions.size(); ++j) {

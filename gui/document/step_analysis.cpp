@@ -10,7 +10,7 @@
 
 namespace pipescope {
 namespace {
-// A loss waits for every micro-batch; more arrows than this are a brush and not an answer.
+// A loss waits for every micro-batch; more arrows than this would be illegible.
 constexpr std::size_t kMostArrows = 24;
 
 QString text(const char* source) {
@@ -69,7 +69,7 @@ QString StepAnalysis::describeCopy(Source source, StepTaskIndex copy) const {
                  .arg(to->value())
            : text(QT_TRANSLATE_NOOP("StepAnalysis", "%1, from lane %2")).arg(taskName(task.key)).arg(task.lane.value());
     if (bytes > 0 && task.duration() > 0) {
-        const double rate = static_cast<double>(bytes) / static_cast<double>(task.duration());  // bytes a ns: GB/s
+        const double rate = static_cast<double>(bytes) / static_cast<double>(task.duration());  // bytes per ns: GB/s
         html += text(QT_TRANSLATE_NOOP("StepAnalysis", ": %1 in %2, %3"))
                     .arg(formatBytes(bytes), formatDuration(task.duration()), formatRate(rate * 1e9));
     } else {
@@ -120,7 +120,7 @@ std::int64_t StepAnalysis::shift(Alignment alignment, const std::optional<TaskSe
     if (alignment == Alignment::step) {
         for (const StepRecord& record : document_->run.steps) {
             if (record.step == step_ && record.wall_end > record.wall_start) {
-                return record.wall_start.count();  // the simulated step begins at 0
+                return record.wall_start.count();  // the simulated step starts at 0
             }
         }
     }
@@ -134,7 +134,7 @@ void StepAnalysis::addArrows(Source source, SliceRef slice, TimelineMarks& marks
         return;
     }
     std::vector<StepTaskIndex> before = tasks.dependencies(index);
-    // The last ones to end are what it waited for.
+    // The dependencies that ended last are those it waited for.
     std::stable_sort(before.begin(), before.end(),
                      [&](StepTaskIndex a, StepTaskIndex b) { return tasks.task(a).end > tasks.task(b).end; });
     const auto add = [&](StepTaskIndex from, StepTaskIndex to) {
@@ -171,7 +171,7 @@ std::shared_ptr<const TimelineMarks> StepAnalysis::marks(Source source, const Ma
         }
         if (choice.mode == CompareMode::difference) {
             marks->differences = matching_.pairs;
-            // Late is late against where the simulated task is drawn.
+            // Lateness refers to where the simulated task is drawn.
             const std::int64_t moved = simulatedShift(*document_, step_) - shift(choice.alignment, selection);
             for (TaskPair& pair : marks->differences) {
                 pair.start_change += moved;

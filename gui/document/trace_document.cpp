@@ -6,7 +6,7 @@
 
 namespace pipescope {
 namespace {
-constexpr std::int64_t kMarginPart = 50;  // 2 % on either side
+constexpr std::int64_t kMarginPart = 50;  // 2 % on each side
 
 TimeRange withMargin(const TimeRange& range) {
     const std::int64_t margin = range.length() / kMarginPart + 1;

@@ -28,7 +28,8 @@ class WhatIfPanel : public QWidget {
 public:
     explicit WhatIfPanel(ScenarioModel& model, QWidget* parent = nullptr);
 
-    /// Why there is no profile, to be read behind "this file", such as "holds no profile". Empty: a text for any file.
+    /// Reason for a missing profile, worded to follow "this file", such as "holds no profile". Empty: a text for any
+    /// file.
     void setReason(const QString& why);
     /// The text below the sliders: errors, warnings, notes.
     QString messages() const;
