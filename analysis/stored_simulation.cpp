@@ -18,7 +18,7 @@ std::vector<Slice> sorted(std::vector<Slice> slices) {
     return slices;
 }
 
-/// Number of slices in `these` and not in `those`.
+/// Number of slices in `these` but not in `those`.
 std::size_t count_others(const std::vector<Slice>& these, const std::vector<Slice>& those) {
     std::vector<Slice> others;
     std::set_difference(these.begin(), these.end(), those.begin(), those.end(), std::back_inserter(others), before);

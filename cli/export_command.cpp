@@ -72,7 +72,7 @@ OpenedTrace open_for_export(const std::string& path) {
     return trace;
 }
 
-/// As the viewer shows them.
+/// The same warnings as in the viewer.
 std::vector<TraceWarning> warnings_of(const OpenedTrace& trace) {
     RecordedRun run = recorded_run(trace);
     std::optional<Simulation> simulation = trace.measured.slices.empty() ? simulate_run(run) : std::nullopt;

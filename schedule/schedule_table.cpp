@@ -265,7 +265,7 @@ private:
         }
     }
 
-    std::map<std::int32_t, Place> lanes_;  // where each partition stands first
+    std::map<std::int32_t, Place> lanes_;  // first cell of each partition
     std::map<Key, Places> places_;         // by letter: the cell, and its rank among all tasks
     std::size_t order_ = 0;
     std::int32_t micro_batches_ = 0;

@@ -123,7 +123,7 @@ private:
                 arguments.integer_or("warmup", 0) != 0};
     }
 
-    /// The argument, or `otherwise` if there is none. Refuses what is no whole number from -`most` to `most`.
+    /// The argument, or `otherwise` if there is none. Refuses anything but whole numbers from -`most` to `most`.
     std::int64_t number(const ChromeEvent& event, const char* key, std::int64_t otherwise, std::int64_t most) const {
         const ChromeArgument* found = event.arguments.find(key);
         if (found == nullptr || found->type == ChromeArgument::Type::null) {

@@ -196,7 +196,7 @@ private:
         return found->second;
     }
 
-    /// Counts the row if its start or its end, columns 0 and 1, is no time.
+    /// True if start and end, columns 0 and 1, are valid times. Otherwise counts the row as left out.
     bool has_times(const Rows& row) {
         const bool sound = row.holds_time(0) && row.holds_time(1);
         left_out_ += sound ? 0 : 1;

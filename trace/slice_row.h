@@ -10,9 +10,9 @@ inline constexpr const char* kSliceColumns = "step, kind, partition, microBatch,
 
 /// The slice of the query's current row, whose lane must not be NULL. Throws DamagedValue.
 Slice slice_of(const Rows& row);
-/// Why no recording holds such a slice, as "has the partition -3, ..", value and rule; empty if one may. Used for every
-/// kind of file.
+/// Reason why no recording can contain this slice, with value and rule: "has the partition -3, .."; empty if one can.
+/// Used for every type of file.
 std::string fault_of(const Slice& slice);
-/// The same of a sample.
+/// Likewise for a sample.
 std::string fault_of(const MemorySample& sample);
 }  // namespace pipescope

@@ -11,8 +11,8 @@
 #include <string_view>
 
 namespace pipescope {
-/// A value in a table that no writer of traces leaves there. The message names value and rule; guard_sqlite() adds the
-/// file and the remedy.
+/// A table value that no writer of traces produces. The message names value and rule; guard_sqlite() adds the file and
+/// the remedy.
 class DamagedValue : public std::runtime_error {
 public:
     using std::runtime_error::runtime_error;

@@ -36,7 +36,7 @@ public:
     }
 
     bool is_null(int column) const { return sqlite3_column_type(get(), column) == SQLITE_NULL; }
-    /// Any value as SQLite converts it: 0 for NULL and for a text without digits.
+    /// Any value, converted by SQLite: 0 for NULL and for a text without digits.
     std::int64_t number(int column) const { return sqlite3_column_int64(get(), column); }
     /// The functions below throw DamagedValue for a value of another type or outside the range. NULL is 0.
     std::int64_t integer(int column) const {
