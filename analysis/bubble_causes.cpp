@@ -6,12 +6,12 @@
 
 namespace pipescope {
 namespace {
-/// The last of what the task waits for to end; kNoTask if it waits for nothing but its lane.
+/// The dependency that ended last; kNoTask if the task waits for nothing but its lane.
 StepTaskIndex latest_dependency(const StepGraph& tasks, StepTaskIndex index) {
     StepTaskIndex latest = kNoTask;
     for (const StepTaskIndex each : tasks.dependencies(index)) {
         if (tasks.task(each).lane == tasks.task(index).lane && !is_copy(tasks.task(each).key.kind)) {
-            continue;  // its own lane's work is no reason to idle
+            continue;  // its own lane's work is no cause of idle time
         }
         if (latest == kNoTask || tasks.task(each).end > tasks.task(latest).end) {
             latest = each;
@@ -20,7 +20,7 @@ StepTaskIndex latest_dependency(const StepGraph& tasks, StepTaskIndex index) {
     return latest;
 }
 
-/// The compute task whose result the dependency brings: itself, or what a copy carried.
+/// The compute task behind a dependency: the dependency itself, or the producer of a copy's data.
 StepTaskIndex producer_of(const StepGraph& tasks, StepTaskIndex dependency) {
     if (!is_copy(tasks.task(dependency).key.kind)) {
         return dependency;
@@ -34,7 +34,7 @@ bool forwards(TaskKind kind) {
 }
 
 /// True if the producing lane worked on one phase without a break while this lane had finished it. The producing lane
-/// is then slower, and not only earlier in the pipeline.
+/// is then slower, and not merely earlier in the pipeline.
 bool made_by_slower_lane(const StepGraph& tasks, StepTaskIndex before, StepTaskIndex producer) {
     if (before == kNoTask) {
         return false;  // the pipeline is filling
@@ -43,7 +43,7 @@ bool made_by_slower_lane(const StepGraph& tasks, StepTaskIndex before, StepTaskI
     if (forwards(made.key.kind) != forwards(tasks.task(before).key.kind)) {
         return false;
     }
-    // Back over the task and its recompute, which may have begun only when the gradient was there.
+    // Walks back over the task and its recompute, which may have started only when the gradient arrived.
     std::int64_t pause = 0;
     StepTaskIndex at = producer;
     for (bool more = true; more;) {
@@ -57,11 +57,11 @@ bool made_by_slower_lane(const StepGraph& tasks, StepTaskIndex before, StepTaskI
                key.partition == made.key.partition;
         at = earlier;
     }
-    constexpr std::int64_t kShortPause = 20;  // a break up to a twentieth of the task is none
+    constexpr std::int64_t kShortPause = 20;  // ignores a break of up to a twentieth of the task
     return pause * kShortPause <= made.duration();
 }
 
-/// Why the lane waited until the producer had ended.
+/// The reason why the lane waited until the producer ended.
 BubbleCause cause_of_wait(const StepGraph& tasks, StepTaskIndex before, StepTaskIndex producer) {
     const TaskKind kind = tasks.task(producer).key.kind;
     if (kind == TaskKind::loss) {
@@ -73,7 +73,7 @@ BubbleCause cause_of_wait(const StepGraph& tasks, StepTaskIndex before, StepTask
     return forwards(kind) ? BubbleCause::previous_partition : BubbleCause::next_partition;
 }
 
-/// Which of the lane's next tasks the gap is due to: several begin at its end where all but the last take no time.
+/// The next task responsible for the gap. Several may start at its end, if all but the last take no time.
 StepTaskIndex waiting_task(const StepGraph& tasks, std::span<const StepTaskIndex> next) {
     StepTaskIndex waiting = next.front();
     const auto input_at = [&](StepTaskIndex index) {
@@ -129,7 +129,7 @@ std::vector<BubblePiece> bubble_pieces(const StepGraph& tasks) {
     const TimeRange step = tasks.range();
     for (std::size_t number = 0; number < tasks.num_lanes(); ++number) {
         const LaneId lane{static_cast<std::int64_t>(number)};
-        std::int64_t free = step.start;  // all before it is told
+        std::int64_t free = step.start;  // end of the time covered so far
         StepTaskIndex before = kNoTask;
         const std::span<const StepTaskIndex> order = tasks.lane_order(lane);
         for (std::size_t k = 0; k < order.size(); ++k) {

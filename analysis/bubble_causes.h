@@ -7,15 +7,15 @@
 #include <vector>
 
 namespace pipescope {
-/// Why a lane did nothing.
+/// The reason why a lane was idle.
 enum class BubbleCause {
-    previous_partition,  ///< its next forward waited for the output of the partition before
-    next_partition,      ///< its next backward waited for the gradient of the partition after
+    previous_partition,  ///< its next forward waited for the previous partition's output
+    next_partition,      ///< its next backward waited for the next partition's gradient
     loss,                ///< the backward phase had not begun
-    slower_lane,         ///< as the two above, but the other lane was busy without a break: it is the slower one
-    copy,                ///< the result was made, and on its way: its copy ran, or waited for the link
-    contention,          ///< all was there, and yet it began late: the host, the device or the network was busy
-    finished,            ///< it had no more to do in this step
+    slower_lane,         ///< like the two above, but the other lane was busy without a break, so it is the slower one
+    copy,                ///< the result existed, but its copy ran or waited for the link
+    contention,          ///< the inputs were there, but it started late: the host, the device or the network was busy
+    finished,            ///< it had no more work in this step
 };
 inline constexpr int kNumBubbleCauses = 7;
 std::string_view to_string(BubbleCause cause);
@@ -26,14 +26,14 @@ struct BubblePiece {
     std::int64_t start = 0;
     std::int64_t end = 0;
     BubbleCause cause = BubbleCause::contention;
-    StepTaskIndex next = kNoTask;      ///< the task that came after; kNoTask: none
-    StepTaskIndex cause_of = kNoTask;  ///< the task or copy that it waited for; kNoTask: nothing
+    StepTaskIndex next = kNoTask;      ///< the lane's next task; kNoTask: none
+    StepTaskIndex cause_of = kNoTask;  ///< the task or copy that it waited for; kNoTask: none
 
     std::int64_t length() const { return end - start; }
 };
 
-/// Every ns of the step in which a lane ran none of its tasks, in the order of lanes and time; pieces never overlap. A
-/// gap before a task is split at the ends of what the task waited for last: up to there the task that made its input is
-/// the cause, then the copy that brought it, then contention.
+/// Every ns of the step in which a lane ran no task, sorted by lane and time; pieces never overlap. A gap before a task
+/// is split by the task's latest dependency: the producer of its input is the cause until the producer ends, then the
+/// copy that brings the input, then contention.
 std::vector<BubblePiece> bubble_pieces(const StepGraph& tasks);
 }  // namespace pipescope

@@ -15,7 +15,7 @@ bool belongs_to_step(const Slice& slice) {
     return slice.key.kind != TaskKind::optimizer && slice.key.kind != TaskKind::all_reduce;
 }
 
-/// The compared steps of a timeline, each on its own: one pass, since a run may have very many.
+/// Splits a timeline into the compared steps in one pass, since a run may have very many.
 std::map<std::int32_t, Timeline> split_steps(const Measured& measured) {
     std::map<std::int32_t, Timeline> steps;
     for (const std::int32_t step : measured.steps) {

@@ -10,7 +10,7 @@
 
 namespace pipescope {
 namespace {
-/// The thread that a track is of. The track of a thread's calls is called like the thread, and what they are.
+/// The thread of a track. A track of a thread's calls has the thread's name plus their type.
 std::pair<std::string, std::string> thread_of(const RangeTrack& track) {
     const bool calls = track.kind == RangeTrack::Kind::calls;
     return {track.group, calls ? track.name.substr(0, track.name.rfind(',')) : track.name};
@@ -23,7 +23,7 @@ struct Call {
 
 struct Host {
     std::vector<const Slice*> slices;
-    std::vector<LaunchingTask> tasks;               // of the slices
+    std::vector<LaunchingTask> tasks;               // by slice
     std::unordered_map<std::uint32_t, Call> calls;  // by correlation
 };
 

@@ -78,7 +78,7 @@ MeasuredSteps steps_to_compare(const RecordedRun& run, std::span<const std::int3
     MeasuredSteps measured;
     if (run.steps.empty()) {
         if (run.cut_off && recorded.size() > 1) {
-            recorded = recorded.first(recorded.size() - 1);  // it may have ended in the middle of that one
+            recorded = recorded.first(recorded.size() - 1);  // the recording may have ended within the last one
         } else {
             measured.cut_off = run.cut_off;
         }

@@ -13,10 +13,10 @@
 namespace pipescope {
 /// The measured steps that are compared with the simulated one.
 struct MeasuredSteps {
-    std::vector<StepRecord> steps;       ///< in order of time; without times if the training loop told nothing
+    std::vector<StepRecord> steps;       ///< by time; without times if the training loop recorded none
     std::size_t comparable = 0;          ///< more than `steps` if only some were taken
     std::vector<std::int32_t> left_out;  ///< by leave_out_halves()
-    bool cut_off = false;                ///< one of them may end in the middle of it
+    bool cut_off = false;                ///< one of them may be incomplete
     std::string why_none;                ///< as RecordedRun::why_not_simulated; empty if there is a step
 
     std::vector<std::int32_t> numbers() const;

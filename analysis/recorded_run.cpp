@@ -110,7 +110,7 @@ std::shared_ptr<const TaskGraph> pipeline_graph_of(const Profile& profile, const
         }
         return std::make_shared<const TaskGraph>(pipeline_graph(options, TaskCosts(profile, options)));
     } catch (const Error&) {
-        return nullptr;  // its simulation says why
+        return nullptr;  // simulating it gives the reason
     }
 }
 }  // namespace pipescope

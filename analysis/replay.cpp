@@ -16,7 +16,7 @@ namespace pipescope {
 namespace {
 constexpr std::int64_t kNotSeen = std::numeric_limits<std::int64_t>::min();
 
-/// First start to last end of what counts as the step.
+/// First start to last end of the tasks that count as the step.
 std::int64_t makespan(const TaskGraph& graph, std::span<const std::int64_t> starts,
                       std::span<const std::int64_t> ends) {
     std::int64_t first = std::numeric_limits<std::int64_t>::max();
@@ -42,7 +42,7 @@ std::int64_t makespan_of(const TaskGraph& graph, const TaskClock& clock, std::sp
     return makespan(graph, starts, ends);
 }
 
-/// The recorded order of starts, but nothing before what it waits for.
+/// The recorded order of starts, except that no task precedes its dependencies.
 std::vector<TaskIndex> recorded_order(const TaskClock& clock, std::span<const std::int64_t> starts) {
     std::vector<std::int64_t> earliest(starts.begin(), starts.end());
     for (TaskIndex task = 0; task < earliest.size(); ++task) {
@@ -107,10 +107,10 @@ double error_of(std::int64_t replayed, std::int64_t measured) {
     return static_cast<double>(replayed) / static_cast<double>(std::max<std::int64_t>(1, measured)) - 1;
 }
 
-/// Highest of each lane over the steps.
+/// Maximum of each lane over the steps.
 std::vector<Bytes> replayed_peaks(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs,
                                   const TaskGraph& graph, std::span<const MeasuredTasks> steps) {
-    constexpr std::size_t kMostSteps = 100;  // a long run's peaks are those of its first steps, within little
+    constexpr std::size_t kMostSteps = 100;  // a long run's peaks are almost the same as in its first steps
     std::vector<Bytes> peaks(static_cast<std::size_t>(graph.num_lanes()), 0);
     for (const MeasuredTasks& step : steps.first(std::min(kMostSteps, steps.size()))) {
         const MemoryUse use = memory_use(profile, options, costs, graph, step.starts, step.ends);

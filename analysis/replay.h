@@ -10,35 +10,35 @@
 #include <vector>
 
 namespace pipescope {
-/// One measured step by its task graph: when each task ran. Both are as long as the graph has tasks; in ns.
+/// Start and end of each task of one measured step, in graph order and ns.
 struct MeasuredTasks {
     std::vector<std::int64_t> starts;
     std::vector<std::int64_t> ends;
 };
 
-/// The tasks of each of these steps. Nothing unless every task of the graph was recorded in every step.
+/// The tasks of each of these steps. Empty unless every task of the graph was recorded in every step.
 std::optional<std::vector<MeasuredTasks>> measured_tasks(const Timeline& timeline, std::span<const std::int32_t> steps,
                                                          const TaskGraph& graph);
 
-/// A step run again on the virtual clock from its recorded durations: makespans in ns, first forward's start to last
+/// A step replayed on the virtual clock with its recorded durations: makespans in ns, first forward's start to last
 /// backward's end.
 struct ReplayedStep {
     std::int64_t measured = 0;
-    /// Every task starts as soon as all it waits for has ended: what the schedule alone makes of these durations. Where
-    /// lanes took cores in turns, it waits for a core too, in the recorded order: which of two lanes asked first hangs
-    /// on microseconds, and the other order is another schedule, longer or shorter by some percent.
+    /// Every task starts as soon as its dependencies have ended: the schedule's effect alone. If lanes took cores in
+    /// turns, a task also waits for a core, in the recorded order. Microseconds decide which of two lanes asked first,
+    /// and the other order is another schedule, longer or shorter by a few percent.
     std::int64_t replayed = 0;
-    /// It starts later by its recorded gap: what went by between the end of the last task it waited for and its own
-    /// start. A task recorded before what it waits for has no gap, so a graph that is not the one that ran shows.
+    /// Every task also waits for its recorded gap: the time from the end of its last dependency to its own start. A
+    /// task recorded before a dependency has no gap, which reveals a graph that is not the one that ran.
     std::int64_t with_gaps = 0;
 };
 ReplayedStep replay_step(const TaskGraph& graph, const MeasuredTasks& tasks,
                          const std::optional<CoresInTurn>& turns = std::nullopt);
 
-/// The self-check of a recorded run: with its own durations instead of predicted ones only hand-offs between tasks are
-/// missing; with its recorded gaps nothing is, if the schedule simulated is the one that ran. The measured instants
-/// put into the memory model do the same for memory: what is left of a peak's error is not for wrong times.
-/// Empty if a task of a compared step was not recorded, and for a schedule that never drains. Throws as simulate()
+/// Self-check of a recorded run. With measured instead of predicted durations, only the hand-offs between tasks are
+/// missing; with the recorded gaps nothing is, if the simulated schedule is the one that ran. The memory model at the
+/// measured instants does the same for memory: any remaining error of a peak is not due to wrong times.
+/// Empty if a task of a compared step was not recorded, and for a schedule that never drains. Throws like simulate()
 /// for a profile or options that do not fit.
 std::optional<Replay> replay(const Measured& measured, const Profile& profile, const PipelineOptions& options);
 }  // namespace pipescope

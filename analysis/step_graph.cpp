@@ -100,7 +100,7 @@ void StepGraph::find_previous() {
     previous_.assign(tasks_.size(), kNoTask);
     constexpr std::int64_t kOfTheLaneItself = -1;
     constexpr std::int64_t kUnknownReceiver = -2;
-    std::map<std::pair<std::int64_t, std::int64_t>, StepTaskIndex> last;  // of each lane, and of each link
+    std::map<std::pair<std::int64_t, std::int64_t>, StepTaskIndex> last;  // by lane and by link
     for (StepTaskIndex i = 0; i < tasks_.size(); ++i) {
         std::int64_t link = kOfTheLaneItself;
         if (is_copy(tasks_[i].key.kind)) {
@@ -113,7 +113,7 @@ void StepGraph::find_previous() {
 }
 
 std::optional<std::int32_t> StepGraph::producer_partition(StepTaskIndex skip) const {
-    constexpr std::ptrdiff_t kMostSeen = 256;  // a damaged trace must not cost the square of its tasks
+    constexpr std::ptrdiff_t kMostSeen = 256;  // a damaged trace must not cost quadratic time
     const StepTask& skip_backward = tasks_[skip];
     const std::vector<StepTaskIndex>& order = lanes_[skip_backward.lane.index()];
     const auto later = std::lower_bound(order.begin(), order.end(), skip);
@@ -128,8 +128,7 @@ std::optional<std::int32_t> StepGraph::producer_partition(StepTaskIndex skip) co
 }
 
 void StepGraph::find_popping_partitions() {
-    // Where a lane has several partitions, a copy may have waited for its link until the next of them was through; most
-    // have not.
+    // If a lane has several partitions, a few copies may have waited for their link until the next one was done.
     std::map<std::int32_t, std::map<std::int32_t, int>> votes;
     std::map<std::int32_t, std::int32_t> from;
     for (StepTaskIndex i = 0; i < tasks_.size(); ++i) {
@@ -275,7 +274,7 @@ std::vector<StepTaskIndex> StepGraph::dependencies_by_key(StepTaskIndex index) c
             break;
         case TaskKind::recompute:
             if (const StepTaskIndex loss = loss_of(-1); loss != kNoTask && tasks_[loss].key.micro_batch < 0) {
-                add(loss);  // with one loss for all, it separates the phases
+                add(loss);  // a loss of the whole mini-batch separates the phases
             }
             if (const StepTaskIndex gradient = gradient_for(key); recomputes_with_gradient_ && !has(found, gradient)) {
                 add(gradient);
@@ -324,15 +323,16 @@ CriticalPath critical_path(const StepGraph& tasks) {
         before.push_back(tasks.previous(at));
         StepTaskIndex latest = kNoTask;
         for (const StepTaskIndex each : before) {
-            // Tasks stand in topological order; only a damaged trace has one that stands before what it waits for, and
-            // must not send the walk round in a circle.
+            // Tasks are in topological order. In a damaged trace a task may precede its dependency; the walk must not
+            // go in circles.
             const bool earlier = each != kNoTask && each < at && tasks.task(each).end <= task.end;
             if (earlier && (latest == kNoTask || tasks.task(each).end > tasks.task(latest).end)) {
                 latest = each;
             }
         }
         if (latest != kNoTask) {
-            // Negative where clocks of two lanes differ a little and the one seems to begin before the other's end.
+            // Negative if the clocks of two lanes differ slightly, so that one task seems to start before the other's
+            // end.
             path.waits += task.start - tasks.task(latest).end;
         }
         at = latest;

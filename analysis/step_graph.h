@@ -25,36 +25,36 @@ struct StepTask {
     std::int64_t duration() const { return end - start; }
 };
 
-/// Position of a task in StepGraph.
+/// Index of a task in StepGraph.
 using StepTaskIndex = std::size_t;
 inline constexpr StepTaskIndex kNoTask = std::numeric_limits<StepTaskIndex>::max();
 
-/// The tasks of one step of a timeline, and what each had to wait for, which the task graph tells. Without a graph, as
-/// in a foreign file, it is read off the keys and the times: a skip's key tells where it was stashed; where it is
-/// popped is read off the step, since that partition's lane sends the gradient back. In a step without a backward phase
-/// a skip's copy then ends nowhere. Cost: O(tasks log tasks). Threading: immutable once built.
+/// The tasks of one step of a timeline with their dependencies, from the task graph. Without a graph, as in a foreign
+/// file, dependencies are inferred from keys and times. A skip's key has its stashing partition. Its popping partition
+/// is the one whose lane sends the gradient back, so in a step without a backward phase it is unknown. Cost: O(tasks
+/// log tasks). Threading: immutable once built.
 class StepGraph {
 public:
-    /// `tasks` in any order, of lanes below `lanes`. `range`: first forward's start to last backward's end. `graph`:
-    /// what ran, as pipeline_graph_of() gives it; null if that is not known.
+    /// `tasks` in any order, on lanes below `lanes`. `range`: first forward's start to last backward's end. `graph`:
+    /// the graph that ran, from pipeline_graph_of(); null if unknown.
     StepGraph(std::vector<StepTask> tasks, std::size_t lanes, TimeRange range,
               std::shared_ptr<const TaskGraph> graph = nullptr);
 
-    /// In a topological order, which is that of their starts too: a task stands behind all that ended before it began,
-    /// also behind copies that took no time. A task that ran a second time is there twice; its key finds the first one.
+    /// In a topological order that is also the order of starts: a task follows all that ended before it began,
+    /// including copies that took no time. A repeated task appears twice; its key finds the first run.
     std::span<const StepTask> tasks() const { return tasks_; }
     const StepTask& task(StepTaskIndex index) const { return tasks_.at(index); }
-    /// The step of the key is ignored.
+    /// Ignores the key's step.
     StepTaskIndex find(const TaskKey& key) const;
     StepTaskIndex index_of(SliceRef slice) const;
     /// The recorded tasks that produce this task's data.
     std::vector<StepTaskIndex> dependencies(StepTaskIndex index) const;
     std::vector<StepTaskIndex> dependents(StepTaskIndex index) const;
-    /// The task before it on its lane, or for a copy the copy before it on its link; kNoTask for the first.
+    /// The previous task on its lane, or for a copy the previous copy on its link; kNoTask for the first.
     StepTaskIndex previous(StepTaskIndex index) const { return previous_.at(index); }
-    /// The partition in which the skip of this number ends; nothing if the step does not tell.
+    /// The partition in which this skip ends; empty if the step does not show it.
     std::optional<std::int32_t> popping_partition(std::int32_t skip) const;
-    /// The lane that a copy goes to; nothing for other tasks, and where the step does not tell.
+    /// The lane that receives a copy; empty for other tasks, and if the step does not show it.
     std::optional<LaneId> receiver(StepTaskIndex copy) const;
     /// The compute tasks and losses of a lane, by start.
     std::span<const StepTaskIndex> lane_order(LaneId lane) const;
@@ -79,7 +79,7 @@ private:
     TimeRange range_;
     std::shared_ptr<const TaskGraph> graph_;
     std::int32_t last_partition_ = -1;
-    /// Read off the step too: no recompute began before its gradient was there (RecomputeStart::ordinary).
+    /// Inferred from the step too: no recompute started before its gradient arrived (RecomputeStart::ordinary).
     bool recomputes_with_gradient_ = false;
     std::vector<StepTask> tasks_;
     std::unordered_map<std::uint64_t, StepTaskIndex> by_key_;  // packed, step 0
@@ -92,18 +92,18 @@ private:
         std::int32_t from = 0;
         std::int32_t to = 0;
     };
-    std::vector<SkipEnds> skips_;                       // those whose end is known, by number
-    std::multimap<std::int32_t, std::size_t> stashed_;  // positions in skips_, by partition
+    std::vector<SkipEnds> skips_;                       // those with a known end, by number
+    std::multimap<std::int32_t, std::size_t> stashed_;  // indices into skips_, by partition
     std::multimap<std::int32_t, std::size_t> popped_;
 };
 
-/// The chain of tasks that made the step as long as it was: from its last task back, each time to whatever ended last
-/// of what the task waited for, data or its lane.
+/// The chain of tasks that determined the step's length: from its last task back, each time to the dependency, data or
+/// lane, that ended last.
 struct CriticalPath {
     std::vector<StepTaskIndex> tasks;  ///< from the step's start to its end
     std::int64_t compute = 0;          ///< ns in forward, recompute, backward and loss
-    std::int64_t copies = 0;           ///< ns in copies, skips and sums over replicas
-    std::int64_t waits = 0;            ///< ns between one's end and the next one's start
+    std::int64_t copies = 0;           ///< ns in copies, skips and all-reduces
+    std::int64_t waits = 0;            ///< ns between the end of one and the start of the next
 
     std::int64_t length() const { return compute + copies + waits; }
 };

@@ -10,7 +10,7 @@ std::uint64_t packed(TaskKey key) {
     return pack(key);
 }
 
-/// Positions by key, of a task that ran twice the first one's.
+/// Indices by key; the first run of a repeated task.
 std::unordered_map<std::uint64_t, std::size_t> positions_of(std::span<const TaskKey> tasks) {
     std::unordered_map<std::uint64_t, std::size_t> positions;
     positions.reserve(tasks.size());

@@ -9,21 +9,20 @@
 #include <vector>
 
 namespace pipescope {
-/// Why a task has no twin.
+/// The reason why a task has no twin.
 enum class UnmatchedReason {
-    repeated,             ///< a task of this key ran in this step before
-    outside_the_step,     ///< the optimizer, or the sum over replicas, which are not compared
+    repeated,             ///< a task with this key already ran in this step
+    outside_the_step,     ///< the optimizer or the all-reduce, which are not compared
     copy_not_simulated,   ///< measured, but the simulation's lanes share a device, or it has no link
     not_in_the_schedule,  ///< measured, but the simulated schedule has no such task
-    not_recorded,         ///< simulated, but the step does not have it
-    lost,                 ///< the same, of a trace that lost ranges
+    not_recorded,         ///< simulated, but missing in the step
+    lost,                 ///< likewise, in a trace that lost ranges
 };
-/// As it stands behind "unmatched, since": "it was not recorded in this step".
+/// Worded to follow "unmatched, since": "it was not recorded in this step".
 std::string_view describe(UnmatchedReason reason);
 
-/// The tasks of one measured step joined with those of the simulated one by TaskKey, the step of the key aside. Each
-/// task of either stands in exactly one list, by its position in the list it came in. If a task ran twice, the first
-/// one is joined.
+/// The tasks of one measured step joined with those of the simulated one by TaskKey without its step. Each task is in
+/// exactly one list, as its index in the input list. If a task ran twice, the first run is joined.
 struct TaskJoin {
     struct Pair {
         std::size_t measured = 0;
@@ -33,11 +32,11 @@ struct TaskJoin {
         std::size_t task = 0;
         UnmatchedReason reason = UnmatchedReason::not_recorded;
     };
-    std::vector<Pair> pairs;  ///< by measured position
+    std::vector<Pair> pairs;  ///< by measured index
     std::vector<Single> measured;
     std::vector<Single> simulated;
 };
-/// `lossy`: records were lost, so that a task that is missing may have run. Cost: O(tasks).
+/// `lossy`: records were lost, so a missing task may have run. Cost: O(tasks).
 TaskJoin join_tasks(std::span<const TaskKey> measured, std::span<const TaskKey> simulated, bool lossy = false);
 
 struct UnmatchedTask {
@@ -47,17 +46,17 @@ struct UnmatchedTask {
     UnmatchedReason reason = UnmatchedReason::not_recorded;
 };
 
-/// A measured task beside the simulated one, each since its own step's start.
+/// A measured task and its simulated twin, each relative to the start of its own step.
 struct TaskPair {
     SliceRef measured;
     SliceRef simulated;
-    TaskKey key;                    ///< of the measured one
-    std::int64_t start_change = 0;  ///< ns; measured minus simulated: above 0, it began later than simulated
+    TaskKey key;                    ///< the measured one's
+    std::int64_t start_change = 0;  ///< ns; measured minus simulated: positive if it started later than simulated
     std::int64_t end_change = 0;
     std::int64_t duration_change = 0;
 };
 
-/// A TaskJoin with the tasks themselves.
+/// A TaskJoin with tasks instead of indices.
 struct TaskMatching {
     std::vector<TaskPair> pairs;           ///< by measured start
     std::vector<UnmatchedTask> unmatched;  ///< measured ones first

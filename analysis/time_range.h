@@ -12,7 +12,7 @@ struct TimeRange {
     friend bool operator==(const TimeRange&, const TimeRange&) = default;
 };
 
-/// Names a slice of a timeline that is kept in rows.
+/// Identifies a slice of a timeline that is stored in rows.
 struct SliceRef {
     std::uint32_t row = 0;
     std::uint32_t index = 0;

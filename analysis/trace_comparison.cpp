@@ -14,7 +14,7 @@
 
 namespace pipescope {
 namespace {
-/// Warnings that the prediction describes another run, or another machine.
+/// Warnings that the prediction is for another run or another machine.
 std::vector<std::string> prediction_warnings(const Profile& profile, const Simulation& simulation) {
     std::vector<std::string> warnings;
     if (profile.estimated) {
@@ -52,7 +52,7 @@ std::string left_out_warning(std::span<const std::int32_t> steps) {
 }
 
 [[noreturn]] void refuse(const std::filesystem::path& path, const std::string& why, const OpenedTrace& trace) {
-    const std::string loss = loss_warning(trace.drops);  // the likely reason, where there is one
+    const std::string loss = loss_warning(trace.drops);  // the likely reason, if any
     throw TraceFormatError(fmt::format("{} {}{}{}", path.string(), why, loss.empty() ? "" : "; ", loss));
 }
 }  // namespace

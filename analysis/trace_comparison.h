@@ -14,21 +14,21 @@
 #include <vector>
 
 namespace pipescope {
-/// A recorded run beside its simulation, as every report of it says.
+/// A recorded run against its simulation, the basis of every report about it.
 struct RunComparison {
     std::optional<Comparison> comparison;  ///< without a replay
     std::size_t comparable = 0;            ///< MeasuredSteps::comparable
-    std::vector<TraceWarning> warnings;    ///< about the trace, then about the prediction, then about steps left out
+    std::vector<TraceWarning> warnings;    ///< about the trace, then the prediction, then omitted steps
     std::string why_none;                  ///< as RecordedRun::why_not_simulated; empty if there is a comparison
 };
-/// Compares `steps`, as steps_to_compare() chose them, with the simulated step; null: why_not_simulated says why there
-/// is none. Never throws for what the trace says. `measured`: the slices of these steps at least.
+/// Compares `steps`, chosen by steps_to_compare(), with the simulated step; if that is null, why_not_simulated has the
+/// reason. Never throws for the trace's contents. `measured`: at least the slices of these steps.
 RunComparison compare_run(const RecordedRun& run, const Simulation* simulation, MeasuredSteps steps,
                           const Timeline& measured, const std::vector<MemorySample>& memory);
-/// Why a trace without measured tasks cannot be compared, as RecordedRun::why_not_simulated.
+/// Reason why a trace without measured tasks cannot be compared, as RecordedRun::why_not_simulated.
 std::string nothing_measured(TraceOrigin origin);
 
-/// What `compare` prints.
+/// The data that `compare` prints.
 struct TraceComparison {
     Simulation simulation;
     Comparison comparison;
@@ -37,11 +37,10 @@ struct TraceComparison {
     std::optional<MachineLoad> profile_load = {};
     std::optional<MachineLoad> run_load = {};
 
-    /// Measured bubble fractions are refused.
+    /// True if measured bubble fractions are withheld.
     bool lossy() const { return refuse_bubbles(warnings); }
 };
-/// Simulates what a recorded trace says it ran, compares the two and replays the steps; warm-up steps are left out.
-/// Throws TraceFormatError for a file that is no trace, or that lacks the measured steps, the profile or the
-/// configuration.
+/// Simulates the configuration in a recorded trace, compares the two and replays the steps, without warm-up. Throws
+/// TraceFormatError for a file that is not a trace, or lacks the measured steps, the profile or the configuration.
 TraceComparison compare_trace(const std::filesystem::path& path);
 }  // namespace pipescope

@@ -16,7 +16,7 @@ std::string percent(double fraction) {
     return fmt::format("{:.2f} %", 100 * fraction);
 }
 
-/// Rings are the threads' own: the other sources have one row each, and lose other things.
+/// Counts threads with their own rings. Each other source has one row and loses other records.
 std::string range_warning(const std::vector<DropRecord>& drops, std::int64_t lost) {
     std::int64_t all = 0;
     std::size_t threads = 0;

@@ -10,10 +10,10 @@
 #include <vector>
 
 namespace pipescope {
-/// How far a warning reaches.
+/// Effect of a warning.
 enum class Severity {
-    caution,  ///< every figure is shown; some are less sure than they look
-    refusal,  ///< idle time is not known: measured bubble fractions are refused
+    caution,  ///< every figure is shown, but some are less certain than they look
+    refusal,  ///< idle time is unknown, so measured bubble fractions are withheld
 };
 
 /// A sentence that readers of a trace's figures must know. Commands and viewer show the same ones.
@@ -28,7 +28,7 @@ std::vector<std::string> texts_of(std::span<const TraceWarning> warnings);
 /// True if one of them rules out measured bubble fractions.
 bool refuse_bubbles(std::span<const TraceWarning> warnings);
 
-/// Records that were lost, a refusal for each source; empty if none were.
+/// A refusal for each source that lost records; empty if none did.
 std::vector<TraceWarning> loss_warnings(const std::vector<DropRecord>& drops);
 /// loss_warnings(), joined in one line.
 std::string loss_warning(const std::vector<DropRecord>& drops);
@@ -41,9 +41,9 @@ inline constexpr std::string_view kNotClosed =
     "the recording was not closed: it still runs, was killed, or could not be written to its end; what is missing is "
     "not known; 'pipescope recover' makes it one plain file";
 
-/// A sentence if a notable share of the cores was taken while `what` ("the profile was taken"); else nothing.
+/// A sentence if other load took a notable share of the cores while `what` ("the profile was taken"); otherwise empty.
 std::vector<std::string> load_warnings(const std::optional<MachineLoad>& load, std::string_view what);
-/// The same for a profile and the run it predicts, and a sentence if the two differ notably.
+/// Like the above for a profile and the run it predicts, plus a sentence if their loads differ notably.
 std::vector<std::string> load_warnings(const std::optional<MachineLoad>& profile,
                                        const std::optional<MachineLoad>& run);
 }  // namespace pipescope

@@ -25,7 +25,7 @@ std::optional<double> furthest(const std::vector<double>& values) {
     return found == values.end() ? std::nullopt : std::optional(*found);
 }
 
-/// Of the lane that is furthest off; nothing where memory was not recorded. `peaks`: what is predicted, by lane.
+/// Peak error of the lane with the largest one; empty if memory was not recorded. `peaks`: predicted, by lane.
 std::optional<double> peak_error_of(const Comparison& comparison, std::span<const Bytes> peaks) {
     std::vector<double> errors;
     for (std::size_t lane = 0; lane < std::min(comparison.lanes.size(), peaks.size()); ++lane) {
@@ -45,7 +45,7 @@ std::vector<Bytes> simulated_peaks(const Comparison& comparison) {
     return peaks;
 }
 
-/// Ranks from 1, equal values sharing the mean of theirs.
+/// Ranks from 1; equal values share the mean of their ranks.
 std::vector<double> ranks_of(std::span<const double> values) {
     std::vector<std::size_t> order(values.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -79,7 +79,7 @@ std::size_t steps_inside(const ValidatedRun& run) {
         [&](Nanoseconds step) { return run.band && run.band->first <= step && step <= run.band->second; }));
 }
 
-/// The run whose step error is the median, of two the lower one.
+/// The run with the median step error; the lower of two.
 const ValidatedRun& middle_run(const std::vector<ValidatedRun>& runs) {
     std::vector<const ValidatedRun*> sorted;
     for (const ValidatedRun& run : runs) {
@@ -91,7 +91,7 @@ const ValidatedRun& middle_run(const std::vector<ValidatedRun>& runs) {
     return *sorted[(sorted.size() - 1) / 2];
 }
 
-/// The median over the runs of what each was, or was said to be.
+/// Median over the runs of the measured or the simulated step time.
 Nanoseconds median_over_runs(const ValidatedCandidate& candidate, Nanoseconds JudgedStep::*which) {
     std::vector<Nanoseconds> times;
     for (const ValidatedRun& run : candidate.runs) {
@@ -112,7 +112,7 @@ void add_highest(const std::optional<MachineLoad>& load, std::optional<MachineLo
     }
 }
 
-/// Why times cannot be judged; empty: they can.
+/// Reason why times cannot be judged; empty if they can.
 std::string why_times_say_nothing(const ValidationSummary& summary, const ValidationGoal& goal) {
     if (!summary.spread) {
         return "how far equal runs differ is not known";

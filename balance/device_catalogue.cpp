@@ -226,7 +226,7 @@ Operators forward_operators(const Profile& profile, std::size_t layer, std::size
 
 /// Backward moves input, output and their gradients, saved tensors and parameters, and reads and writes parameter
 /// gradients. It needs twice the flops of forward, for the gradients of input and parameters; once in layer 0 and in
-/// layers without trainable parameters, where one of them is not wanted.
+/// layers without trainable parameters, which need only one of them.
 Operators backward_operators(const Profile& profile, std::size_t layer, std::size_t k) {
     const LayerProfile& each = profile.layers[layer];
     if (!each.backward_operators.empty()) {

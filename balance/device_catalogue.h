@@ -24,7 +24,7 @@ struct DeviceType {
     double memory_efficiency = 1;
     double link_efficiency = 1;
     double price_per_hour = 0;  ///< in any currency; 0: unknown
-    std::string source;         ///< of the figures
+    std::string source;         ///< where the figures come from
 
     friend bool operator==(const DeviceType&, const DeviceType&) = default;
 };
@@ -49,15 +49,16 @@ double peak_rate(const DeviceType& device, const std::string& dtype);
 /// Errors of 10 to 40 % per layer are common: the estimate ignores caches, other convolution algorithms and partly
 /// filled devices. Throws UsageError for a dtype without a rate on the device.
 double estimated_ns(const DeviceType& device, const std::string& dtype, const DeviceWork& work);
-/// The sum over the operators.
+/// Like the above, summed over the operators.
 double estimated_ns(const DeviceType& device, const std::string& dtype, const Operators& work);
 
-/// The same model with times estimated for another device, and flagged so, from the operators of its layers and loss.
+/// The same model with times estimated for another device, and flagged as such. Uses the operators of its layers and
+/// loss.
 /// Without operators, a layer counts as one kernel forward and two backward, with its `flops` and bytes
 /// (docs/device-catalogue.md). Bytes do not change. Throws UsageError if the device has no rate for the profile's
 /// dtype.
 Profile with_estimated_times(const Profile& profile, const DeviceType& device);
-/// The same for a profile that the user gave. Throws ProfileError if no layer has flops, as in a profile that was
+/// Like with_estimated_times(), for a profile from the user. Throws ProfileError if no layer has flops, as in a profile
 /// written by hand or measured on emulated layers.
 Profile retimed(const Profile& profile, const DeviceType& device);
 }  // namespace pipescope

@@ -32,8 +32,8 @@ private:
     std::vector<Frame> frames_;
 };
 
-/// Throws ProfileError whose message starts with the path of the fault. `file` is what the text should be, and `remedy`
-/// what to do if it is not.
+/// Throws ProfileError whose message starts with the path of the fault. `file` names the expected content, and `remedy`
+/// what to do otherwise.
 Json parse_json_with_path(std::string_view text, std::string_view file = "a profile",
                           std::string_view remedy = "correct it, or profile again");
 }  // namespace pipescope

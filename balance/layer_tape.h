@@ -28,7 +28,7 @@ struct TapeBlock {
     friend bool operator==(const TapeBlock&, const TapeBlock&) = default;
 };
 
-/// What one layer allocates and frees for one micro-batch, in order. Blocks are numbered from 1 by their position in
+/// Allocations and frees of one layer for one micro-batch, in order. Blocks are numbered from 1 by their position in
 /// `blocks`. Event k allocates block k, event -k frees it. Steady state: the parameters' gradients exist already.
 ///
 ///     blocks: 1 input, 2 output, 3 own 4 kB, 4 own 1 kB, 5 output_gradient, 6 input_gradient
@@ -43,11 +43,11 @@ struct LayerTape {
     std::vector<std::int32_t> checkpointed_forward;  ///< forward that keeps nothing
     std::vector<std::int32_t> recompute;
     std::vector<std::int32_t> backward;
-    // Blocks by tensor, in the order of the layer's tensors, which may share one. Empty: those of the roles, as they
-    // stand in `blocks`.
+    // Blocks by tensor, in the order of the layer's tensors, which may share one. Empty: the blocks of the given roles,
+    // as ordered in `blocks`.
     std::vector<std::int32_t> inputs;            ///< else input and passed
     std::vector<std::int32_t> outputs;           ///< else output and passed
-    std::vector<std::int32_t> output_gradients;  ///< 0: none is wanted; else output_gradient and passed_gradient
+    std::vector<std::int32_t> output_gradients;  ///< 0: not needed; else output_gradient and passed_gradient
     std::vector<std::int32_t> input_gradients;   ///< 0: none arrived; else input_gradient and passed_gradient
     /// Storages of a skip and of its gradient. They may be blocks of other roles too; 0 if there is none.
     struct Skip {
@@ -58,12 +58,12 @@ struct LayerTape {
     };
     std::map<std::string, Skip> stash;  ///< by name, as in LayerProfile
     std::map<std::string, Skip> pop;
-    /// One entry, if it differs: the tape where the gradients of the model's outputs are contiguous parts of those of a
-    /// gathered mini-batch. Other micro-batches hold their storages too, so nothing is added to them in place.
+    /// One entry, if it differs: the tape if the gradients of the model's outputs are contiguous parts of a gathered
+    /// mini-batch's. Other micro-batches hold their storages too, so nothing is added to them in place.
     std::vector<LayerTape> gathered;
-    /// One entry, if it differs: the tape where every floating-point input requires a gradient. A forward that keeps no
-    /// graph cannot know which of its outputs would require one, so all of them do: the partitions above a checkpointed
-    /// one compute gradients that it then drops. May have a `gathered` of its own.
+    /// One entry, if it differs: the tape if every floating-point input requires a gradient. A forward that keeps no
+    /// graph cannot know which outputs would require one, so all do: partitions above a checkpointed one compute
+    /// gradients that it then drops. May have its own `gathered`.
     std::vector<LayerTape> all_gradients;
 
     /// True if nothing was recorded.
@@ -71,7 +71,7 @@ struct LayerTape {
     friend bool operator==(const LayerTape&, const LayerTape&) = default;
 };
 
-/// Which of a layer's tapes a micro-batch follows. A layer without one of that kind follows the next simpler one.
+/// Selects one of a layer's tapes for a micro-batch. A layer without that variant uses the next simpler one.
 struct TapeVariant {
     bool gathered = false;       ///< LayerTape::gathered
     bool all_gradients = false;  ///< LayerTape::all_gradients
@@ -82,7 +82,7 @@ const LayerTape& variant_of(const LayerTape& tape, TapeVariant variant);
 
 std::string to_string(TapeBlock::Role role);
 
-// The list of the tape, or else the blocks of the roles.
+// The tape's list, or else the blocks of the given roles.
 std::vector<std::int32_t> inputs_of(const LayerTape& tape);
 std::vector<std::int32_t> outputs_of(const LayerTape& tape);
 std::vector<std::int32_t> output_gradients_of(const LayerTape& tape);

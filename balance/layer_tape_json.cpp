@@ -16,7 +16,7 @@ constexpr std::array<std::pair<const char*, std::vector<std::int32_t> LayerTape:
      {"output_gradients", &LayerTape::output_gradients},
      {"input_gradients", &LayerTape::input_gradients}}};
 
-/// Another tape of the same layer, and which of its own variants it must not have.
+/// A variant of a layer's tape, with the nested variants that it must not contain.
 struct Variant {
     const char* key;
     std::vector<LayerTape> LayerTape::*tapes;

@@ -12,7 +12,7 @@ namespace pipescope {
 namespace {
 /// A partial cut into the first partitions, reduced to what affects the rest of the step.
 struct Label {
-    std::int64_t sum = 0;       ///< of all f, b, c, g so far
+    std::int64_t sum = 0;       ///< sum of all f, b, c, g so far
     std::int64_t path = 0;      ///< mode always: forward sum plus longest backward so far; otherwise 0
     std::int64_t forward = 0;   ///< bottleneck of the forward phase: PartitionTable::Others
     std::int64_t backward = 0;  ///< bottleneck of the backward phase

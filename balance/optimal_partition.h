@@ -35,7 +35,7 @@ struct PartitionProblem {
     std::vector<std::int64_t> copy_forward_ns;
     std::vector<std::int64_t> copy_backward_ns;
     std::vector<bool> free_boundary;  ///< true if partitions j and j + 1 share a device; empty: no free boundary
-    std::vector<double> speeds;       ///< of each partition's lane; empty: all 1
+    std::vector<double> speeds;       ///< by partition: its lane's; empty: all 1
     std::int64_t loss_ns = 0;
     /// Peak bytes of a partition's lane, and the limit of each partition's lane. Set both or neither.
     std::function<Bytes(PartitionId, LayerRange)> peak_bytes;

@@ -87,6 +87,10 @@ void check_operators(const std::vector<Operators>& by_size, std::size_t samples,
         for (std::size_t each = 0; each < by_size[k].size(); ++each) {
             const std::string here = path + "[" + std::to_string(k) + "][" + std::to_string(each) + "]";
             require_number(by_size[k][each].kernels, here + "[0]");
+            if (by_size[k][each].kernels != std::floor(by_size[k][each].kernels)) {
+                throw ProfileError(here + "[0] is " + text_of(by_size[k][each].kernels) +
+                                   "; it counts kernels, which is a whole number; correct it, or profile again");
+            }
             require_number(by_size[k][each].flops, here + "[1]");
             require_number(by_size[k][each].bytes_moved, here + "[2]");
         }

@@ -28,7 +28,7 @@ using PerLane = std::vector<double>;
 struct DeviceWork {
     double flops = 0;
     double bytes_moved = 0;  ///< read from and written to the device's memory
-    double kernels = 1;      ///< launches; the flops and bytes are those of all of them
+    double kernels = 1;      ///< number of launches; flops and bytes are their totals
 
     friend bool operator==(const DeviceWork&, const DeviceWork&) = default;
 };
@@ -41,7 +41,7 @@ struct LayerProfile {
     Bytes parameter_bytes = 0;
     Bytes gradient_bytes = 0;
     Bytes buffer_bytes = 0;
-    Bytes statistic_bytes = 0;  ///< of buffer_bytes: running statistics, which a recompute copies and puts back
+    Bytes statistic_bytes = 0;  ///< part of buffer_bytes: running statistics, which a recompute saves and restores
     PerSize forward_ns;
     PerSize recompute_ns;  ///< empty: same as forward_ns
     PerSize backward_ns;
@@ -84,7 +84,7 @@ struct BatchLoss {
 struct Profile {
     std::string model;
     std::string device = "cpu";
-    std::string dtype = "float32";  ///< of parameters and activations: one of dtypes()
+    std::string dtype = "float32";  ///< dtype of parameters and activations: one of dtypes()
     int threads = 1;
     int co_running_lanes = 1;     ///< lanes busy during the measurement, including the measured one
     int host_cores = 0;           ///< cores available to the measured lanes; 0: unknown
@@ -99,7 +99,7 @@ struct Profile {
     std::vector<Operators> loss_operators;  ///< by size, of the loss and its gradient; an empty list: not counted
     BatchLoss loss_batch;                   ///< empty: not measured
     PerSize loss_transient_bytes;  ///< peak during the loss and its gradient, besides the output and its gradient
-    /// The same where every output requires a gradient, as after a checkpointed forward; empty: no difference.
+    /// Likewise if every output requires a gradient, as after a checkpointed forward; empty: no difference.
     PerSize loss_all_gradients_transient_bytes;
     double optimizer_ns = 0;
     double launch_ns = 0;
@@ -137,8 +137,8 @@ Interpolated interpolate(const std::vector<std::int64_t>& samples, const PerSize
 /// Time in ns of the loss and its gradient for that many samples, from loss_ns and loss_batch together.
 Interpolated loss_time(const Profile& profile, double samples);
 
-/// What the loss needs besides the output and its gradient, for that many samples: of one micro-batch's output, as the
-/// last layer leaves it, or of a gathered one, which lies in one piece. Read off loss_batch for that, if it says so.
+/// Memory of the loss for that many samples, besides the output and its gradient. The output is one micro-batch's, as
+/// the last layer leaves it, or a gathered one, which is contiguous. For a gathered one uses loss_batch, if measured.
 /// `all_gradients`: every output requires a gradient (LayerTape::all_gradients).
 Bytes loss_transient(const Profile& profile, std::int64_t samples, bool is_gathered, bool all_gradients = false);
 }  // namespace pipescope

@@ -20,7 +20,7 @@ struct OptionDefinition {
 struct CommandDefinition {
     std::string name;
     std::string description;
-    std::vector<OptionDefinition> options;  ///< none for a command that another program reads
+    std::vector<OptionDefinition> options;  ///< empty for a command that another program parses
     std::string footer;                     ///< examples and notes, several lines
 };
 

@@ -23,13 +23,13 @@ struct RunInTurns {
 struct DemoPart {
     std::string title;
     TraceComparison compared;
-    std::optional<double> loss_before;  ///< of the first and last step; empty if the model learns nothing
+    std::optional<double> loss_before;  ///< at the first and last step; empty if the model learns nothing
     std::optional<double> loss_after;
     /// Difference between the step times of two equal runs, relative to their mean: the limit of any prediction.
     std::optional<double> repeat_spread;
     std::optional<RunInTurns> in_turns;
     std::optional<std::string> picture;  ///< file name beside the report
-    std::vector<std::string> commands;   ///< that repeat it by hand
+    std::vector<std::string> commands;   ///< to repeat it by hand
 };
 
 /// Step time, bubble fraction and peak memory per lane: measured, predicted, and error.

@@ -1,3 +1,5 @@
+#include "analysis/recorded_run.h"
+#include "analysis/stored_simulation.h"
 #include "analysis/trace_warnings.h"
 #include "cli/commands.h"
 #include "cli/output_file.h"
@@ -13,6 +15,7 @@
 #include <iostream>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -69,6 +72,18 @@ OpenedTrace open_for_export(const std::string& path) {
     return trace;
 }
 
+/// The same warnings as in the viewer.
+std::vector<TraceWarning> warnings_of(const OpenedTrace& trace) {
+    RecordedRun run = recorded_run(trace);
+    std::optional<Simulation> simulation = trace.measured.slices.empty() ? simulate_run(run) : std::nullopt;
+    if (simulation) {
+        if (const std::optional<TraceWarning> differs = take_stored_tasks(*simulation, trace.simulated, {})) {
+            run.warnings.push_back(*differs);
+        }
+    }
+    return run.warnings;
+}
+
 ExitCode export_command(const ExportFlags& flags) {
     const Format format = format_of(flags);
     const bool to_stdout = flags.output == "-";
@@ -81,7 +96,7 @@ ExitCode export_command(const ExportFlags& flags) {
         check_not_input(output, flags.trace);
     }
     const OpenedTrace trace = open_for_export(flags.trace);
-    print_warnings(texts_of(trace_warnings(trace)));  // to stderr, since the output may be stdout
+    print_warnings(texts_of(warnings_of(trace)));  // to stderr, since the output may be stdout
     if (to_stdout) {
         write(trace, format, std::cout);
         return ExitCode::success;

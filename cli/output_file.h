@@ -27,7 +27,7 @@ void check_apart(const std::string& first_option, const std::filesystem::path& f
 void replace_output(const std::filesystem::path& path, bool force,
                     const std::function<void(const std::filesystem::path& beside)>& write);
 
-/// The same for a stream or a text. Throws Error if it cannot be written.
+/// Like replace_output(), but for a stream or a text. Throws Error if it cannot be written.
 void write_output(const std::filesystem::path& path, bool force, const std::function<void(std::ostream&)>& write);
 void write_output(const std::filesystem::path& path, bool force, std::string_view text);
 }  // namespace pipescope

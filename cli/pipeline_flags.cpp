@@ -101,7 +101,8 @@ void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
         .add_option(
             "--devices", flags.devices,
             "Device of each lane, such as cpu,cpu; copies between lanes of one device are free. Default: all cpu, as "
-            "in 'run', if the profile was measured there and no link is given; otherwise one device per lane")
+            "in 'run', if the profile was measured there or --cores is given, and no link is given; otherwise one "
+            "device per lane")
         ->type_name("LIST")
         ->group("Hardware");
     command
@@ -346,11 +347,20 @@ std::vector<Assumption> assume(PipelineOptions& options, const PipelineFlags& fl
                                profile.token_input ? "as for a language model, since the input is token numbers"
                                                    : "which holds no state beside parameters and gradients"});
     }
-    if (measured_on_host(profile) && flags.devices.empty() && flags.device_types.empty() && options.link == Link{}) {
+    const bool on_host = measured_on_host(profile) || (flags.cores && profile.device == host);
+    if (on_host && flags.devices.empty() && flags.device_types.empty() && options.link == Link{}) {
         options.devices.assign(static_cast<std::size_t>(lanes), host);
-        assumptions.push_back({"devices", host, "as in the profile and in run"});
+        assumptions.push_back(
+            {"devices", host,
+             measured_on_host(profile) ? "as in the profile and in run" : "as in the profile, since --cores is given"});
     }
     const bool any_on_host = std::find(options.devices.begin(), options.devices.end(), host) != options.devices.end();
+    if (flags.cores && !any_on_host) {
+        throw UsageError(fmt::format(
+            "--cores is {}, and no lane is on cpu; only lanes on cpu share cores; {}, or leave out --cores",
+            *flags.cores,
+            flags.device_types.empty() ? "name cpu in --devices, such as cpu,cpu" : "leave out --device-types"));
+    }
     if (any_on_host && !flags.cores && profile.host_cores > 0) {
         options.host_cores = profile.host_cores;
         assumptions.push_back({"cores", std::to_string(options.host_cores), "as in the profile"});

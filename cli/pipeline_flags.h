@@ -75,7 +75,9 @@ nlohmann::ordered_json assumptions_json(const std::vector<Assumption>& assumptio
 
 /// Fills in options that the flags leave open and the profile determines, for up to `lanes` lanes, so that each command
 /// describes the same pipeline as `run`. This is the optimizer. If the profile was measured on the host's cores, it is
-/// also these cores and lanes on `cpu`, unless the flags name devices, device types or a link.
+/// also these cores and lanes on `cpu`, unless the flags name devices, device types or a link. If the flags give cores,
+/// a profile of the host is enough for lanes on `cpu`. Throws UsageError if the flags give cores and no lane is on
+/// `cpu`.
 std::vector<Assumption> assume(PipelineOptions& options, const PipelineFlags& flags, const Profile& profile, int lanes);
 
 /// Input of the simulator for balance and simulate.

@@ -179,6 +179,9 @@ nlohmann::ordered_json plan_json(const Plan& plan) {
         candidate["lower_bound_ns"] = each.lower_bound_ns;
         candidate["pareto"] = each.pareto;
         candidate["cost"] = each.cost;
+        if (each.simulation.step_mean) {
+            candidate["cost_mean"] = expected_cost(each);
+        }
         candidate["num_devices"] = num_devices(each.simulation);
         object["candidates"].push_back(std::move(candidate));
     }

@@ -19,7 +19,7 @@ std::string why_next_loses(const Plan& plan);
 
 /// Options of the table beyond the plan's figures.
 struct PlanTableOptions {
-    std::size_t most = 10;                                     ///< of the best, and of further Pareto rows
+    std::size_t most = 10;  ///< number of best candidates, and of further Pareto rows
     std::string cost_unit = "lane-hours per million samples";  ///< or "price per .."
     std::string profile_command = "pipescope profile MODEL";   ///< to profile the model again
 };

@@ -119,7 +119,7 @@ bool lacks_memory(const std::exception& error) {
 std::string out_of_memory(const std::exception& error) {
     std::string_view text = error.what();
     text = text.substr(0, text.find('\n'));
-    constexpr std::string_view kTried = "you tried to allocate ";  // torch's, behind the place in its sources
+    constexpr std::string_view kTried = "you tried to allocate ";  // torch's, after the position in its sources
     std::string detail(text);
     if (const std::size_t tried = text.find(kTried); tried != std::string_view::npos) {
         const std::string_view size = text.substr(tried + kTried.size());
@@ -226,7 +226,7 @@ int Program::parse_and_act() {
                 option->check(is_given());
             }
             if (option->get_items_expected_max() == 0) {
-                option->disable_flag_override();  // else --json=5 is on, and --json=no off
+                option->disable_flag_override();  // otherwise --json=5 is on, and --json=no off
             }
         }
     }

@@ -23,11 +23,13 @@ Json lane_json(const SimulatedLane& lane) {
     for (const auto& [category, bytes] : lane.peak) {
         peak[category] = bytes;
     }
-    return {{"busy_ns", lane.busy.count()},
-            {"bubble_fraction", lane.bubble_fraction},
-            {"peak_bytes", lane.peak_bytes},
-            {"peak_reserved_bytes", lane.peak_reserved_bytes},
-            {"peak", std::move(peak)}};
+    Json object{
+        {"busy_ns", lane.busy.count()}, {"bubble_fraction", lane.bubble_fraction}, {"peak_bytes", lane.peak_bytes}};
+    if (lane.peak_reserved_bytes) {
+        object["peak_reserved_bytes"] = *lane.peak_reserved_bytes;
+    }
+    object["peak"] = std::move(peak);
+    return object;
 }
 
 Json partition_json(const SimulatedPartition& partition) {
@@ -163,6 +165,12 @@ Json simulation_json(const Simulation& simulation) {
         object["step_band_ns"] = {simulation.step_band->first.count(), simulation.step_band->second.count()};
     }
     add_expected_step(object, simulation);
+    if (simulation.step_mean) {
+        const StepFigures expected = expected_figures(simulation);
+        object["utilization_mean"] = expected.utilization;
+        object["speedup_mean"] = expected.speedup;
+        object["samples_per_second_mean"] = expected.samples_per_second;
+    }
     object["balance"] = options.balance.layers_per_partition();
     object["chunks"] = options.chunks;
     object["micro_batches"] = simulation.micro_batches;

@@ -21,7 +21,7 @@ std::string balance_text(const FoundBalance& found, const Simulation& simulation
 /// A note if more micro-batches were requested than there are samples, since a mini-batch is cut into micro-batches of
 /// at least one sample. Otherwise empty.
 std::string fewer_micro_batches(std::int64_t asked, std::int64_t samples);
-/// The same for options with replicas, which share the samples.
+/// Like the above, for options with replicas, which share the samples.
 std::string fewer_micro_batches(const PipelineOptions& options);
 
 /// Basis of an estimate's bytes and times: "dtype bfloat16, optimizer adam with float32 master weights".

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -25,7 +26,7 @@ constexpr const char* kAllSchedules = "all";
 
 /// Flags of `simulate` in addition to the shared ones.
 struct SimulationFlags {
-    int most_in_flight = 0;
+    std::optional<int> most_in_flight;
     std::string backward = "last-first";
     std::string recompute = "early";
     bool expandable_segments = false;
@@ -67,7 +68,12 @@ PipelineOptions options_of(const SimulateFlags& flags) {
         pipeline.schedule = to_string(Schedule::gpipe);
     }
     PipelineOptions options = pipeline_options(pipeline);
-    options.most_in_flight = flags.further.most_in_flight;
+    if (flags.further.most_in_flight && *flags.further.most_in_flight < 1) {
+        throw UsageError(
+            fmt::format("--in-flight is {}; at least one micro-batch must be in flight; leave it out for no limit",
+                        *flags.further.most_in_flight));
+    }
+    options.most_in_flight = flags.further.most_in_flight.value_or(0);
     options.backward_order = parse_backward_order(flags.further.backward);
     options.recompute_start = parse_recompute_start(flags.further.recompute);
     options.expandable_segments = flags.further.expandable_segments;

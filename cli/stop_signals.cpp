@@ -23,11 +23,33 @@ static_assert(std::atomic<int>::is_always_lock_free, "a signal handler may not t
 volatile sig_atomic_t on_terminal = 0;
 std::array<struct sigaction, kSignals.size()> before;
 
-/// Async-signal-safe: sets a word, calls sigaction(), raise() and write(), and restores errno.
+constexpr std::array kKillingSignals = {SIGINT, SIGTERM, SIGHUP};
+
+// Accessible in a signal handler. An empty name is no file.
+std::array<std::array<char, PATH_MAX>, 4> files_to_remove{};
+std::array<struct sigaction, kKillingSignals.size()> before_removal;
+bool removes_files = false;
+std::atomic<bool> are_named = false;  // all names are complete
+static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler may not take a lock");
+
+/// Async-signal-safe: calls unlink() and raise(). The signal is blocked until this returns, and then ends the process,
+/// since the handler is reset on entry.
+void remove_files(int signal_number) {
+    for (const auto& file : files_to_remove) {
+        if (are_named && file.front() != '\0') {
+            unlink(file.data());
+        }
+    }
+    raise(signal_number);
+}
+
+/// Async-signal-safe: sets a word, calls sigaction(), raise() and write(), and restores errno. The next signal
+/// removes the files of RemovedWhenKilled and ends the process.
 void note(int signal_number) {
     const int error = errno;
     struct sigaction at_once {};
-    at_once.sa_handler = SIG_DFL;
+    at_once.sa_handler = remove_files;  // ends the process
+    at_once.sa_flags = static_cast<int>(SA_RESETHAND);
     for (const int each : kSignals) {
         sigaction(each, &at_once, nullptr);
     }
@@ -45,24 +67,6 @@ void note(int signal_number) {
     [[maybe_unused]] const ssize_t written = write(STDERR_FILENO, text.data(), text.size());
     errno = error;
 }
-
-constexpr std::array kKillingSignals = {SIGINT, SIGTERM, SIGHUP};
-
-// Accessible in a signal handler. An empty name is no file.
-std::array<std::array<char, PATH_MAX>, 4> files_to_remove{};
-std::array<struct sigaction, kKillingSignals.size()> before_removal;
-bool removes_files = false;
-
-/// Async-signal-safe: calls unlink() and raise(). The signal is blocked until this returns, and then ends the process,
-/// since the handler is reset on entry.
-void remove_files(int signal_number) {
-    for (const auto& file : files_to_remove) {
-        if (file.front() != '\0') {
-            unlink(file.data());
-        }
-    }
-    raise(signal_number);
-}
 }  // namespace
 
 RemovedWhenKilled::RemovedWhenKilled(std::span<const std::filesystem::path> files)
@@ -77,6 +81,7 @@ RemovedWhenKilled::RemovedWhenKilled(std::span<const std::filesystem::path> file
             std::copy(name.begin(), name.end(), files_to_remove[k].begin());
         }
     }
+    are_named = true;
     struct sigaction action {};
     action.sa_handler = remove_files;
     action.sa_flags = static_cast<int>(SA_RESETHAND);
@@ -89,10 +94,16 @@ RemovedWhenKilled::RemovedWhenKilled(std::span<const std::filesystem::path> file
 }
 
 RemovedWhenKilled::~RemovedWhenKilled() {
-    for (std::size_t k = 0; is_first_ && k < kKillingSignals.size(); ++k) {
-        sigaction(kKillingSignals[k], &before_removal[k], nullptr);
+    if (!is_first_) {
+        return;
     }
-    removes_files = removes_files && !is_first_;
+    are_named = false;
+    for (std::size_t k = 0; k < kKillingSignals.size(); ++k) {
+        if (before_removal[k].sa_handler == SIG_DFL) {
+            sigaction(kKillingSignals[k], &before_removal[k], nullptr);
+        }
+    }
+    removes_files = false;
 }
 
 StopSignals::StopSignals() {

@@ -32,7 +32,7 @@ public:
         tell_handed_over(this);
     }
 
-    /// Called on the thread of the output's device: on its stream, by now, the gradients are there.
+    /// Called on the thread of the output's device, whose current stream already waits for the gradients.
     void set_gradients(variable_list gradients) {
         tell_taken_over(this);
         for (const at::Tensor& gradient : gradients) {
@@ -55,7 +55,7 @@ public:
         }
         const std::shared_ptr<StepRun> run = std::move(run_);
         for (const auto& [device, event] : std::exchange(arrived_, {})) {
-            event.block(current_stream(device));  // which the lanes wait for
+            event.block(current_stream(device));  // the lanes wait for the caller's stream
         }
         SummedForHooks summed(parameters_);
         variable_list gradients = backward_of(*run);
@@ -90,7 +90,7 @@ private:
     std::vector<std::pair<c10::Device, StreamEvent>> arrived_;
 };
 
-/// Takes the output's gradients off the device's autograd thread, and passes on the token's.
+/// Takes the output's gradients on the device's autograd thread, and passes the token's on.
 class OutputGate final : public Node {
 public:
     OutputGate(std::shared_ptr<PipelineBackward> pipeline, torch::autograd::edge_list token)
@@ -132,7 +132,7 @@ Tensors attach_to_graph(std::shared_ptr<StepRun> run, const Tensors& input, std:
                                      torch::autograd::deleteNode);
     for (at::Tensor& tensor : output) {
         if (tensor.requires_grad()) {
-            tensor = tensor.detach();  // a leaf that requires grad takes no history
+            tensor = tensor.detach();  // a leaf that requires a gradient cannot get a history
             torch::autograd::set_history(tensor, gate);
         } else {
             gate->add_input_metadata(Node::undefined_input());  // keeps positions

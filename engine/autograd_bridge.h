@@ -13,13 +13,14 @@ class StepRun;
 ///
 ///     input ──▶ [pipeline: runs the backward phase] ──▶ token ──▶ [gate: keeps the gradients] ──▶ output ──▶ loss
 ///
-/// Two nodes, since autograd runs a node on the thread of its output's device: a node that blocks until the lanes are
-/// done would block a device's only thread, which the lanes' own backward needs. The token is one element on the CPU,
-/// so the blocking node always runs on the thread that called backward().
-/// The pipeline's node leads to `parameters` too: with the step's gradient where a parameter has hooks, without one
-/// elsewhere, since the lanes have added theirs. So autograd::grad over parameters alone comes this way and is refused.
+/// Two nodes are needed because autograd runs a node on the thread of its output's device. A node that blocks until the
+/// lanes are done would block a device's only thread, which the lanes' own backward needs. The token is one element on
+/// the CPU, so the blocking node always runs on the thread that called backward().
+/// The pipeline's node also leads to `parameters`. A parameter with hooks gets the step's gradient there; others get
+/// none, since the lanes have already added theirs. So autograd::grad over parameters alone reaches this node and is
+/// refused.
 /// Errors, thrown out of backward(): EngineError for a second backward, for create_graph, and for autograd::grad or
-/// backward(inputs), which would fill the parameters' .grad behind the caller's back.
+/// backward(inputs), which would fill the parameters' .grad unasked.
 Tensors attach_to_graph(std::shared_ptr<StepRun> run, const Tensors& input, std::vector<at::Tensor> parameters,
                         Tensors output);
 }  // namespace pipescope

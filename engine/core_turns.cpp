@@ -13,7 +13,7 @@ double now_ns() {
     return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-/// Best effort: a lane that may not run there runs where the system puts it.
+/// Best effort: without permission the thread runs wherever the system puts it.
 void set_affinity(pthread_t thread, const std::vector<int>& cores) {
     cpu_set_t set;
     CPU_ZERO(&set);
@@ -54,7 +54,7 @@ void CoreTurns::wait(LaneId id, const std::function<bool()>& ready) {
     }
     hand_out(lock);
     lock.lock();
-    // Patience counts from when there is work: a lane may wait for that as long as it takes.
+    // Patience starts with work: a lane may wait for work as long as it takes.
     const auto may_go = [&] { return queue_.holds_core(id.index()) || (given_up_ && ready()); };
     for (bool asked = false; !lane.its_turn.wait_for(lock, patience_, may_go); asked = queue_.asks(id.index())) {
         if (asked) {

@@ -23,7 +23,7 @@ std::string loader_message() {
     return message == nullptr ? "unknown error of the loader" : message;
 }
 
-/// By the driver's C interface, so that no CUDA header is needed: CUresult is an int, 0 is success.
+/// Uses the driver's C interface, so that no CUDA header is needed: CUresult is an int, 0 is success.
 std::string what_the_driver_lacks() {
     void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (driver == nullptr) {
@@ -44,7 +44,7 @@ std::string what_the_driver_lacks() {
     return "";
 }
 
-/// The library of that name in the folder of the LibTorch this program runs with.
+/// Path of the library in the folder of this program's LibTorch.
 std::string beside_torch(const std::string& name) {
     Dl_info info{};
     if (dladdr(reinterpret_cast<const void*>(&c10::GetAllocator), &info) == 0 || info.dli_fname == nullptr) {
@@ -63,7 +63,7 @@ std::string load() {
     if (!missing.empty()) {
         return missing;
     }
-    // Its operators register themselves and refer to those of torch_cpu, so it must see them and be seen.
+    // Its operators register themselves and refer to torch_cpu's, so each library must see the other's symbols.
     if (dlopen(beside_torch("libtorch_cuda.so").c_str(), RTLD_NOW | RTLD_GLOBAL) == nullptr) {
         return "libtorch_cuda.so cannot be loaded (" + loader_message() +
                "); scripts/setup --cuda installs what it needs";

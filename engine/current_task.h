@@ -13,13 +13,13 @@ struct CurrentTask {
     LaneId lane;
     std::chrono::steady_clock::time_point started;
 };
-/// Nothing outside the lanes of a GPipe model.
+/// Empty outside the lanes of a GPipe model.
 std::optional<CurrentTask> current_task();
-/// Which micro-batch this thread computes; nothing outside, and in a loss of the whole mini-batch.
+/// The micro-batch that this thread computes; empty outside tasks, and in a loss of the whole mini-batch.
 std::optional<MicroBatchId> current_micro_batch();
 
-/// Whether this thread runs a forward whose graph will be thrown away and recomputed.
+/// True if this thread runs a forward whose graph will be discarded and recomputed.
 bool is_checkpointing();
-/// Whether this thread runs the second forward of a checkpointed micro-batch.
+/// True if this thread runs the second forward of a checkpointed micro-batch.
 bool is_recomputing();
 }  // namespace pipescope

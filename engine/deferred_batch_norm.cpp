@@ -56,7 +56,7 @@ struct BatchNormKernel {
     torch::Library aten;
 };
 
-/// Moments of all micro-batches together, in double: sums of squares about the means, so that nothing cancels.
+/// Moments of all micro-batches together. Sums squares about the means in double, so that nothing cancels.
 DeferredBatchNorm::Moments combine(const std::vector<DeferredBatchNorm::Moments>& parts) {
     std::int64_t count = 0;
     at::Tensor mean = at::zeros_like(parts[0].mean, at::kDouble);
@@ -73,7 +73,7 @@ DeferredBatchNorm::Moments combine(const std::vector<DeferredBatchNorm::Moments>
     return {count, mean, squares / static_cast<double>(count - 1)};
 }
 
-/// Through variable_data, which has a version counter of its own: batch norm's kernel raises none either.
+/// Uses variable_data, which has its own version counter: batch norm's kernel raises none either.
 void move_towards(const at::Tensor& running, const at::Tensor& value, double momentum) {
     running.variable_data().copy_(running.variable_data().to(at::kDouble) * (1 - momentum) + value * momentum);
 }
@@ -91,7 +91,7 @@ DeferredBatchNorm::DeferredBatchNorm(const NamedTensors& buffers) {
 }
 
 void DeferredBatchNorm::begin_mini_batch() {
-    if (!counters_before_.empty()) {  // the mini-batch before failed
+    if (!counters_before_.empty()) {  // the previous mini-batch failed
         set_counters([](std::int64_t) { return 0; });
     }
     norms_.clear();
@@ -112,7 +112,8 @@ void DeferredBatchNorm::end_mini_batch() {
         }
     }
     norms_.clear();
-    // Modules count every micro-batch; a mini-batch counts as one. Micro-batches may differ in their calls: rounded up.
+    // Modules count every micro-batch, but a mini-batch counts as one. Rounds up, since micro-batches may differ in
+    // calls.
     set_counters([this](std::int64_t moved) { return (moved + micro_batches_ - 1) / micro_batches_; });
     counters_before_.clear();
 }
@@ -147,7 +148,7 @@ void DeferredBatchNorm::add(const at::Tensor& mean_buffer, const at::Tensor& var
         norm = norms_.insert(norms_.end(), {mean_buffer, variance_buffer, {}});
     }
     if (norm->next_call == norm->calls.size()) {
-        // The first micro-batch's momentum is the mini-batch's: without one, batch norm asks for 1 / (batches so far).
+        // The first micro-batch's momentum counts: without a momentum, batch norm requests 1 / (batches so far).
         norm->calls.push_back({asked_momentum, {}});
     }
     norm->calls[norm->next_call++].micro_batches.push_back(std::move(moments));

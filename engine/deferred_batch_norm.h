@@ -7,28 +7,28 @@
 #include <vector>
 
 namespace pipescope {
-/// Lets batch norm track the mini-batch it is given, not each micro-batch it sees.
+/// Lets batch norm track the mini-batch instead of each micro-batch.
 ///
-/// Problem: cut into m micro-batches, batch norm would update its running statistics m times, each time by a noisier
-/// estimate. Idea: while a forward runs, its calls of batch_norm write the micro-batch's own mean and unbiased variance
-/// (momentum 1) into scratch tensors; behind the last micro-batch they are combined, exactly, into those of the
-/// mini-batch, and running statistics move once. A norm that a forward calls several times moves once for each call, in
-/// their order, as in the plain model. Normalisation itself stays per micro-batch, as in GPipe.
-/// The calls are met in the dispatcher (see layer_dispatch_key.h), so it works for any layer whose buffers carry the
-/// names of torch's batch norm, and no module has to be replaced.
-/// Threading: one thread at a time, that of the partition's lane. Source: torchgpipe's DeferredBatchNorm, whose biased
-/// variance and lost short batches it does not share.
+/// Problem: cut into m micro-batches, batch norm would update its running statistics m times, each time with a noisier
+/// estimate. Idea: during a forward, its calls of batch_norm write the micro-batch's own mean and unbiased variance
+/// (momentum 1) into scratch tensors. After the last micro-batch these are combined, exactly, into those of the
+/// mini-batch, and the running statistics move once. A norm that a forward calls several times moves once per call, in
+/// call order, as in the plain model. Normalisation itself stays per micro-batch, as in GPipe.
+/// The calls are intercepted in the dispatcher (see layer_dispatch_key.h), so this works for any layer whose buffers
+/// have the names of torch's batch norm, without replacing modules.
+/// Threading: one thread at a time, that of the partition's lane. Source: torchgpipe's DeferredBatchNorm, but without
+/// its biased variance and its loss of short batches.
 class DeferredBatchNorm {
 public:
     /// `buffers` of the partition's layers.
     explicit DeferredBatchNorm(const NamedTensors& buffers);
 
-    /// Forgets an unfinished mini-batch: its micro-batches count for nothing.
+    /// Discards an unfinished mini-batch with its micro-batches.
     void begin_mini_batch();
     /// Moves the running statistics, once.
     void end_mini_batch();
 
-    /// While it lives, a micro-batch's forward, batch norms that run on this thread write here.
+    /// While it lives, during a micro-batch's forward, batch norms on this thread write here.
     class Collecting {
     public:
         explicit Collecting(DeferredBatchNorm& to);
@@ -37,13 +37,13 @@ public:
         Collecting& operator=(const Collecting&) = delete;
     };
 
-    /// One micro-batch as one batch norm saw it.
+    /// Moments of one micro-batch in one batch norm.
     struct Moments {
         std::int64_t count;  ///< values per channel
         at::Tensor mean;
         at::Tensor variance;  ///< unbiased
     };
-    /// Whether the tensor is a running mean of this partition. For the dispatcher's kernel, as is add().
+    /// True if the tensor is a running mean of this partition. For the dispatcher's kernel, as is add().
     bool tracks(const at::Tensor& running_mean) const;
     void add(const at::Tensor& running_mean, const at::Tensor& running_variance, double momentum, Moments moments);
 
@@ -63,8 +63,8 @@ private:
 
     std::vector<at::Tensor> running_means_;
     std::vector<at::Tensor> counters_;           // num_batches_tracked
-    std::vector<std::int64_t> counters_before_;  // of the mini-batch; empty outside one
-    std::int64_t micro_batches_ = 0;             // of the mini-batch, so far
-    std::vector<Norm> norms_;                    // of the mini-batch
+    std::vector<std::int64_t> counters_before_;  // at the mini-batch's start; empty outside one
+    std::int64_t micro_batches_ = 0;             // in the mini-batch, so far
+    std::vector<Norm> norms_;                    // in the mini-batch
 };
 }  // namespace pipescope

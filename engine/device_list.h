@@ -5,6 +5,6 @@
 #include <vector>
 
 namespace pipescope {
-/// The devices that lanes of this process can run on: the CPU, then those of torch's accelerator, where it has one.
+/// The devices that this process's lanes can run on: the CPU, then those of torch's accelerator, if any.
 std::vector<c10::Device> usable_devices();
 }  // namespace pipescope

@@ -29,7 +29,7 @@ std::optional<DeviceMemory> device_memory(c10::Device device) {
         memory.free = static_cast<std::int64_t>(free);
         memory.total = static_cast<std::int64_t>(total);
     } catch (const c10::NotImplementedError&) {
-        // Some accelerators do not tell.
+        // Some accelerators have no statistics.
     }
     return memory;
 }

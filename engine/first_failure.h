@@ -8,17 +8,17 @@
 #include <optional>
 
 namespace pipescope {
-/// Whether it holds a std::exception. Torch's engine cannot pass on anything else: it takes a stand-in, or loses count
-/// of the backwards that its thread is in, and ends the process at about the sixtieth.
+/// True if it holds a std::exception. Torch's engine cannot pass on anything else: it takes a stand-in, or else loses
+/// count of its thread's nested backwards and ends the process at about the sixtieth.
 bool is_standard(const std::exception_ptr& exception);
 
-/// The exception of a run that its caller gets: of all that lanes throw before they stop, the first in schedule order,
-/// so that it does not depend on timing which of two failing lanes is heard.
+/// Selects the exception that a run's caller gets. Of all that lanes throw before they stop, it is the first in
+/// schedule order, so the choice does not depend on timing.
 class FirstFailure {
 public:
-    /// `task` is the failing task's index, which is its place in the schedule. Any thread.
+    /// `task`: index of the failing task, which is its place in the schedule. Any thread.
     void add(TaskIndex task, std::exception_ptr exception, Failure failure);
-    /// Takes the failure out, once the lanes are done; nothing where none failed.
+    /// Takes the failure out after the lanes are done; empty if none failed.
     std::optional<Failure> take(std::exception_ptr& exception);
 
 private:

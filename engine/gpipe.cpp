@@ -22,7 +22,7 @@
 
 namespace pipescope {
 namespace {
-/// What a model without layers runs.
+/// The layer of a model without layers.
 class Identity final : public Layer {
 public:
     Tensors forward(const Tensors& inputs) override { return inputs; }
@@ -32,7 +32,7 @@ public:
     void to(at::ScalarType /*dtype*/) override {}
 };
 
-/// From a step's input into the graph it comes from, as loss.backward() would.
+/// Continues from a step's input into the graph it comes from, as loss.backward() would.
 void go_on_backward(const Tensors& input, const Tensors& gradients) {
     Tensors ends, end_gradients;
     for (std::size_t k = 0; k < input.size(); ++k) {

@@ -31,31 +31,33 @@ namespace pipescope {
 class TaskGraph;
 class TaskObserver;
 
-/// How a loss function puts its samples' losses together. Schedules that compute the loss of each micro-batch need to
-/// know: a mini-batch's mean is the micro-batches' means, weighted by their samples; a sum is their sum.
+/// How a loss function reduces its samples' losses. Schedules that compute the loss of each micro-batch need to know: a
+/// mini-batch's mean is the micro-batches' means, weighted by their samples; a sum is their sum.
 enum class Reduction { mean, sum };
 
 struct GPipeOptions {
     std::vector<std::int64_t> balance = {};  ///< layers per partition; must sum to the number of layers
     std::vector<std::string> devices = {};   ///< lane k is the k-th entry: {"cpu", "cpu"} is two lanes on the host
-    std::int64_t chunks = 1;                 ///< micro-batches asked for; m = min(chunks, batch)
+    std::int64_t chunks = 1;                 ///< requested micro-batches; m = min(chunks, batch)
     Checkpoint checkpoint = Checkpoint::except_last;
-    /// In which order step() runs. All but gpipe compute the loss of each micro-batch, inside; forward() cannot.
+    /// The order in which step() runs. All but gpipe compute the loss of each micro-batch inside, which forward()
+    /// cannot.
     Schedule schedule = Schedule::gpipe;
-    /// Lane of each partition. Empty: partition j on lane j, or with the schedule interleaved on lane j mod devices.
+    /// Lane of each partition. Empty: partition j on lane j, or with schedule interleaved on lane j mod devices.
     std::vector<std::int64_t> placement = {};
     Reduction reduction = Reduction::mean;
     Driver driver = Driver::scheduled;
     AutogradParts autograd = {};
     bool deferred_batch_norm = false;  ///< running statistics of mini-batches, not of micro-batches
-    std::uint64_t seed = 0;            ///< of the random numbers drawn inside layers
-    /// Cores that lanes on "cpu" take in turns, task by task, where they are more (CoreTurns). 0: those that this
-    /// process may use. As many as lanes: the operating system shares them out, for layers that sleep or wait.
+    std::uint64_t seed = 0;            ///< for random numbers drawn inside layers
+    /// Cores that lanes on "cpu" share in turns, task by task, if lanes outnumber them (CoreTurns). 0: all that this
+    /// process may use. As many as lanes: the operating system schedules the lanes, which suits layers that sleep or
+    /// wait.
     int host_cores = 0;
     TaskObserver* observer = nullptr;  ///< not owned; must outlive the model
 };
 
-/// Where the last failing task stood.
+/// Location of the last failure.
 struct Failure {
     TaskKey task;
     LaneId lane;
@@ -63,16 +65,16 @@ struct Failure {
     std::string layer_name;
 };
 
-/// A layer as a model shows it.
+/// Describes a layer of a model.
 struct LayerInfo {
     LayerId id;
     std::string name;
-    std::string key;  ///< before its parameters' names, as in the plain Sequential: "3"
+    std::string key;  ///< prefix of its parameters' names, as in the plain Sequential: "3"
     PartitionId partition;
     Layer* layer;  ///< not owned; lives as long as the model
 };
 
-/// A partition as a model shows it.
+/// Describes a partition of a model.
 struct PartitionInfo {
     PartitionId id;
     LayerRange layers;
@@ -87,13 +89,12 @@ struct PartitionInfo {
 ///     auto output = model.forward(input);                 // then loss.backward() as usual, or
 ///     auto loss = model.step(input, target, loss_fn);     // forward, loss and backward inside the schedule
 ///
-/// Shapes: the first dimension of every input is the mini-batch; all agree in it. Outputs are gathered along theirs.
-/// A model without layers is the identity: give it an empty balance.
+/// Shapes: the first dimension of every input is the mini-batch; all must agree in it. Outputs are concatenated along
+/// their first dimension. A model without layers is the identity: give it an empty balance.
 /// Threading: one caller at a time. Lanes are worker threads owned by the model; they end with it.
-/// Errors: BalanceError, UsageError, EngineError for what is asked wrongly; a layer's exception reaches the caller
-/// unchanged, the first in schedule order, and the model can be used again. A model that was moved from throws
-/// UsageError from every method.
-/// exit() may be called while other threads run models: each stops for good behind its current task, and runs no
+/// Errors: BalanceError, UsageError and EngineError for wrong use. A layer's exception reaches the caller unchanged,
+/// the first in schedule order, and the model stays usable. A moved-from model throws UsageError from every method.
+/// exit() may be called while other threads run models: each stops for good after its current task, without running
 /// destructors.
 /// Source: torchgpipe (arXiv 2004.09910), section 3; backward is scheduled here, not discovered by autograd.
 class GPipe {
@@ -102,7 +103,7 @@ public:
 
     GPipe(const ModelSpec& model, GPipeOptions options);
     GPipe(const std::vector<LayerSpec>& layers, GPipeOptions options);
-    /// Takes the children of a ready module; its parameters are shared, not copied.
+    /// Takes the children of an existing module; its parameters are shared, not copied.
     GPipe(torch::nn::Sequential module, GPipeOptions options);
     ~GPipe();
     GPipe(GPipe&&) noexcept;
@@ -111,25 +112,25 @@ public:
     /// The pipeline as one node of the caller's graph, in eval mode too: call backward() on a loss of the output.
     Tensors forward(const Tensors& input);
     at::Tensor forward(const at::Tensor& input);
-    /// Forward, the loss on the gathered output, and backward, into the parameters' .grad and the input's own graph.
-    /// With a schedule that needs the loss inside, `loss` is called for each micro-batch, with its part of the target.
-    /// Returns the loss of the mini-batch, detached.
+    /// Runs forward, the loss on the gathered output, and backward. Adds to the parameters' .grad and continues into
+    /// the input's own graph. With a schedule that needs the loss inside, calls `loss` for each micro-batch with its
+    /// part of the target. Returns the loss of the mini-batch, detached.
     at::Tensor step(const Tensors& input, const Tensors& target, const LossFunction& loss);
     at::Tensor step(const at::Tensor& input, const at::Tensor& target,
                     const std::function<at::Tensor(const at::Tensor&, const at::Tensor&)>& loss);
 
-    /// In layer order, the same tensors as long as the model lives.
+    /// In layer order; the same tensors for the model's lifetime.
     std::vector<at::Tensor> parameters() const;
     /// Keys are those of the plain Sequential ("3.weight"), so they fit any balance.
     NamedTensors named_parameters() const;
     NamedTensors named_buffers() const;
     /// Parameters, then buffers, by the keys of the plain Sequential.
     NamedTensors state_dict() const;
-    /// Copies the values into this model's tensors, all or none. Throws EngineError where a key is missing or unknown,
-    /// or a shape differs.
+    /// Copies the values into this model's tensors, all or none. Throws EngineError if a key is missing or unknown, or
+    /// if a shape differs.
     void load_state_dict(const NamedTensors& state);
-    /// What torch::save(model, file) and torch::load(model, file) call. The file is that of the plain Sequential: it
-    /// loads into one, from one, and across balances. load() throws as load_state_dict().
+    /// For torch::save(model, file) and torch::load(model, file). The file has the plain Sequential's format: it can be
+    /// exchanged with one, and between balances. load() throws as load_state_dict() does.
     void save(torch::serialize::OutputArchive& archive) const;
     void load(torch::serialize::InputArchive& archive);
 
@@ -141,7 +142,7 @@ public:
     [[noreturn]] void to(at::Device device);
     void zero_grad();
 
-    /// The layers in order, also as for (const LayerInfo& layer : model).
+    /// The layers in order, also usable as for (const LayerInfo& layer : model).
     const std::vector<LayerInfo>& layers() const;
     std::size_t size() const { return layers().size(); }
     /// Throws UsageError past the last layer.
@@ -149,7 +150,7 @@ public:
     std::vector<LayerInfo>::const_iterator begin() const { return layers().begin(); }
     std::vector<LayerInfo>::const_iterator end() const { return layers().end(); }
     const std::vector<PartitionInfo>& partitions() const;
-    /// What a step of that many samples runs.
+    /// The task graph of a step of that many samples.
     std::shared_ptr<const TaskGraph> task_graph(std::int64_t batch) const;
 
     const Balance& balance() const;  ///< {1} for a model without layers
@@ -157,7 +158,7 @@ public:
     std::int64_t chunks() const;
     Checkpoint checkpoint() const;
     std::size_t num_layers() const { return size(); }
-    /// The number the next step's tasks carry in their TaskKey: step() counts, and forward() with gradients in train().
+    /// The step number in the next step's TaskKeys. step() counts, and so does forward() with gradients in train().
     std::int32_t next_step() const;
     std::optional<Failure> last_failure() const;
 

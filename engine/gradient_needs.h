@@ -3,7 +3,7 @@
 #include "engine/layer.h"
 
 namespace pipescope {
-// Undefined tensors need and carry none.
+// Undefined tensors neither need nor carry a gradient.
 
 bool can_carry_gradient(const at::Tensor& tensor);
 bool any_requires_grad(const Tensors& tensors);

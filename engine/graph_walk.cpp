@@ -31,13 +31,13 @@ bool has_hooks(Node& node) {
            !node.retains_grad_hooks().empty() || node.tensor_post_acc_grad_hooks() != nullptr;
 }
 
-/// The shared library or program that an address is in.
+/// The shared library or program that contains an address.
 const void* module_of(const void* address) {
     Dl_info info{};
     return dladdr(address, &info) != 0 ? info.dli_fbase : nullptr;
 }
 
-/// Types of nodes that are not LibTorch's and do not need the engine. Process-wide, as types are.
+/// Types outside LibTorch that do not need the engine. Process-wide, as types are.
 class WalkedTypes {
 public:
     void add(const std::type_info& type) {
@@ -58,7 +58,7 @@ WalkedTypes& walked_types() {
     return one;
 }
 
-/// Users' nodes may not: a torch::autograd::Function is a type of theirs.
+/// False for users' nodes: a torch::autograd::Function is a type of theirs.
 bool may_walk(const Node& node) {
     thread_local std::unordered_map<const std::type_info*, bool> known;
     const std::type_info& type = typeid(node);
@@ -73,14 +73,14 @@ bool may_walk(const Node& node) {
 
 class GraphWalk {
 public:
-    /// Finds the nodes behind `ends`; false where one of them is for the engine.
+    /// Finds the nodes behind `ends`; returns false if one of them needs the engine.
     bool find_nodes(const edge_list& ends);
     void run(const edge_list& ends, Tensors& gradients);
 
 private:
     struct Visit {
         Node* node;
-        int missing = 0;  ///< edges that nothing has come over yet
+        int missing = 0;  ///< edges without a gradient so far
         std::optional<InputBuffer> inputs = {};
     };
     struct IsCreatedEarlier {
@@ -94,7 +94,7 @@ private:
     void run(Visit& visit);
 
     std::unordered_map<Node*, Visit> visits_;
-    std::vector<Node*> found_;  // whose edges are still to follow
+    std::vector<Node*> found_;  // nodes whose edges are still to follow
     std::priority_queue<Visit*, std::vector<Visit*>, IsCreatedEarlier> ready_;
 };
 
@@ -156,7 +156,7 @@ void GraphWalk::run(Visit& visit) {
     own_leaf_gradient(node, inputs);
     node.will_release_variables();
     Tensors outputs = node(std::move(inputs));
-    inputs.clear();  // a gradient that only this node still held may be added to in place
+    inputs.clear();  // so that a gradient held only by this node may be added to in place
     torch::autograd::validate_outputs(node.next_edges(), outputs, [&node](const std::string& what) {
         return "Function " + node.name() + " returned an " + what;
     });

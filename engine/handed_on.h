@@ -9,15 +9,15 @@
 namespace pipescope {
 class Partition;
 
-/// The tensors that a partition handed on for the micro-batches so far.
+/// The tensors that a partition has passed on for the micro-batches so far.
 ///
-/// Problem: a layer may return a buffer of its own and fill it again for the next micro-batch. The plain model has used
-/// the values by then; here another lane may still compute on them. Idea: refuse an output in memory that was handed on
-/// for an earlier micro-batch and has changed since. It costs a few comparisons and keeps no memory alive.
+/// Problem: a layer may return a buffer of its own and refill it for the next micro-batch. The plain model has used the
+/// values by then; here another lane may still compute on them. Idea: reject an output in memory that was passed on for
+/// an earlier micro-batch and has changed since. This costs a few comparisons and keeps no memory alive.
 /// Threading: one thread at a time, that of the partition's lane.
 class HandedOn {
 public:
-    /// Throws LayerError where a layer filled one tensor for two micro-batches.
+    /// Throws LayerError if a layer used one tensor for two micro-batches.
     void add(const Partition& partition, int micro_batch, const Tensors& outputs);
 
 private:

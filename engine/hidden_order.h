@@ -5,13 +5,13 @@
 #endif
 
 namespace pipescope {
-// Order between threads that LibTorch makes where the thread sanitizer does not see it: it is not built with the
-// sanitizer, so the locks of its queues and the atomics of its futures are hidden. Autograd runs a node in a device's
-// thread only after it was put into that thread's queue, and backward() returns only after the last node has ended;
-// what happens before the one call below on an object happens before the other then. Nothing in other builds.
-// Use them only where that order exists, on the object that is handed over.
+// Tells the thread sanitizer about an order between threads that it cannot see, since LibTorch's locks and atomics are
+// not built with it. Autograd runs a node in a device's thread only after it was put into that thread's queue, and
+// backward() returns only after the last node has ended. Whatever happens before tell_handed_over() on an object
+// happens before the tell_taken_over() that follows on it. No effect in other builds.
+// Use them only if that order exists, on the object that is passed.
 
-/// What this thread did so far is there for whoever takes the object over.
+/// This thread's work so far becomes visible to whichever thread takes the object over.
 inline void tell_handed_over([[maybe_unused]] const void* object) {
 #if defined(__SANITIZE_THREAD__)
     __tsan_release(const_cast<void*>(object));

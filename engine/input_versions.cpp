@@ -16,7 +16,7 @@ using torch::autograd::CreationMeta;
 using torch::autograd::Node;
 using torch::autograd::variable_list;
 
-/// True if two elements may have one address. Also true for some layouts without overlap that resemble such.
+/// True if two elements may share an address. Also true for some similar layouts without overlap.
 bool may_overlap(const at::Tensor& tensor) {
     std::vector<std::pair<std::int64_t, std::int64_t>> dimensions;  // stride, size
     for (std::int64_t d = 0; d < tensor.dim(); ++d) {
@@ -41,13 +41,13 @@ bool shares_storage(const Tensors& input, std::size_t k) {
            }) > 1;
 }
 
-/// Null where the tensor is no view that autograd knows.
+/// Null if autograd knows no view here.
 const torch::autograd::DifferentiableViewMeta* view_meta(const at::Tensor& tensor) {
     const auto* const meta = torch::autograd::impl::get_view_autograd_meta(tensor);
     return meta != nullptr && meta->has_bw_view() ? meta : nullptr;
 }
 
-/// Torch's rule for a change in place while gradients are on; empty: it allows one.
+/// Applies torch's rule for a change in place while gradients are on; empty if allowed.
 std::string why_torch_forbids_changes(const at::Tensor& tensor) {
     if (!tensor.requires_grad()) {
         return "";
@@ -65,10 +65,10 @@ std::string why_torch_forbids_changes(const at::Tensor& tensor) {
     return "";
 }
 
-/// Stands in the caller's graph for the function that computed an input, after a layer changed that input.
+/// After a layer changed an input, replaces the function that computed that input in the caller's graph.
 class ChangedInput final : public Node {
 public:
-    /// `before` leads to what the input was computed by: torch takes the first edge of a change in place for that.
+    /// `before` leads to the input's original function: torch looks for it at a changed tensor's first edge.
     ChangedInput(std::size_t input, torch::autograd::Edge before) : input_(input) { add_next_edge(std::move(before)); }
 
     variable_list apply(variable_list&& /*gradients*/) override {
@@ -88,7 +88,7 @@ InputVersions::InputVersions(const Tensors& input, const std::vector<Tensors>& p
     for (std::size_t k = 0; k < input.size(); ++k) {
         if (input[k].is_inference() ||
             std::any_of(parts.begin(), parts.end(), [k](const Tensors& part) { return part[k].is_inference(); })) {
-            continue;  // torch counts no changes there
+            continue;  // torch does not count changes there
         }
         const bool is_strided = input[k].layout() == at::kStrided;
         const bool overlaps = is_strided && parts.size() > 1 && may_overlap(input[k]);

@@ -8,21 +8,21 @@
 #include <vector>
 
 namespace pipescope {
-/// Keeps tensors from being freed while a stream may still use them.
+/// Keeps tensors alive while a stream may still use them.
 ///
-/// Problem: a device's allocator gives freed memory back to the stream it was allocated for, at once. So a tensor that
-/// another stream uses must outlive that use, of which the host knows only by events. Idea: keep a reference until the
-/// events have passed; the host looks whenever it comes by, and waits for the oldest when too many are open, which also
-/// bounds how far it runs ahead of the device. torch's record_stream would do, but frees at moments that depend on the
-/// allocator's own polling, and fragments its pools.
+/// Problem: a device's allocator immediately returns freed memory to the stream that allocated it. A tensor that
+/// another stream uses must therefore outlive that use, which the host only sees through events. Idea: keep a reference
+/// until the events have passed. keep() polls the events, and waits for the oldest entry if too many are open, which
+/// also limits how far the host runs ahead of the device. torch's record_stream would also work, but frees at moments
+/// that depend on the allocator's polling, and fragments its pools.
 /// Threading: one thread at a time.
 class KeptTensors {
 public:
-    /// Open entries before the host waits: enough for a copy and a task to overlap in both directions of a lane.
+    /// Open entries before the host waits. Enough to overlap a copy and a task in both directions of a lane.
     static constexpr std::size_t kMostOpen = 8;
 
     void keep(Tensors tensors, std::vector<StreamEvent> until);
-    /// For when all streams are known to be past, or ordered after, every use.
+    /// Call when all streams are past every use, or ordered after it.
     void clear() { open_.clear(); }
     std::size_t num_open() const noexcept { return open_.size(); }
 

@@ -21,7 +21,7 @@ c10::DeviceIndex count_of(c10::DeviceType type) {
                                                : c10::DeviceIndex{0};
 }
 
-/// "cpu, cuda:0, cuda:1": what would have been accepted.
+/// Lists the accepted devices, as "cpu, cuda:0, cuda:1".
 std::string devices_there_are() {
     std::string names;
     for (const c10::Device device : usable_devices()) {
@@ -103,12 +103,12 @@ void move_tensor(at::Tensor tensor, c10::Device device) {
         return;
     }
     const at::Tensor gradient = tensor.grad();
-    tensor.mutable_grad() = at::Tensor();  // a gradient must be where its tensor is
+    tensor.mutable_grad() = at::Tensor();  // a gradient must be on its tensor's device
     const at::Tensor moved = tensor.detach().to(device);
     if (at::_has_compatible_shallow_copy_type(tensor, moved)) {
         tensor.set_data(moved);
     } else {
-        // What set_data does, for a device type that it does not know to hold plain dense tensors.
+        // Does what set_data does, for device types whose tensors it does not know to be plain and dense.
         if (auto* const meta = torch::autograd::impl::get_autograd_meta(tensor)) {
             meta->grad_accumulator_.reset();
         }

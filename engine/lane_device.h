@@ -9,31 +9,30 @@
 #include <string>
 
 namespace pipescope {
-/// The device that a name of GPipeOptions::devices means: "cpu", "cuda:0", "cuda" (the calling thread's current one),
-/// or any other accelerator of torch. Throws EngineError where that is no device's name or this process cannot compute
-/// on it, saying what is missing.
+/// Parses a name of GPipeOptions::devices: "cpu", "cuda:0", "cuda" (the calling thread's current one), or any other
+/// accelerator of torch. Throws EngineError that says what is missing if it names no device or this process cannot
+/// compute on it.
 c10::Device usable_device(const std::string& name);
 
 /// The calling thread's current stream of an accelerator's device.
 c10::Stream current_stream(c10::Device device);
 
-/// Where a lane computes: a device and, on an accelerator, a stream of its own, so that lanes of one device overlap.
-/// Only torch's device-generic interface is used: whatever brings a DeviceGuardImpl with streams and events will do.
+/// The place where a lane computes: a device and, on an accelerator, its own stream, so that lanes of one device
+/// overlap. Uses only torch's device-generic interface, so any DeviceGuardImpl with streams and events works.
 /// Threading: immutable.
 class LaneDevice {
 public:
-    /// On an accelerator this takes a stream of torch's pool; those are never given back.
+    /// On an accelerator this takes a stream of torch's pool for good.
     explicit LaneDevice(c10::Device device);
 
     c10::Device device() const noexcept { return device_; }
-    /// Where kernels are enqueued instead of run.
+    /// True if kernels are enqueued rather than run.
     bool is_accelerator() const noexcept { return stream_.has_value(); }
     const std::optional<c10::Stream>& stream() const noexcept { return stream_; }
 
-    /// The moment after all that was enqueued so far; passed on the CPU.
+    /// An event after everything enqueued so far; already passed on the CPU.
     StreamEvent record() const;
-    /// What the lane does next comes after the event: an accelerator's stream waits, on the CPU the calling thread
-    /// does.
+    /// Orders the lane's next work after the event: an accelerator's stream waits; on the CPU the calling thread waits.
     void wait(const StreamEvent& event) const;
 
 private:
@@ -41,7 +40,7 @@ private:
     std::optional<c10::Stream> stream_;
 };
 
-/// Makes the calling thread compute on a lane's device and stream while it lives. Nothing on the CPU.
+/// While it lives, the calling thread computes on a lane's device and stream. No effect on the CPU.
 class OnLaneDevice {
 public:
     explicit OnLaneDevice(const LaneDevice& lane);
@@ -54,9 +53,9 @@ private:
     std::optional<c10::Stream> stream_before_;
 };
 
-/// Moves a tensor to the device, and its gradient. It stays the same object: all who hold it see it move, and an
-/// optimizer made before keeps working. Undefined tensors and those that are there are left alone.
+/// Moves a tensor and its gradient to the device. It stays the same object: all its holders see the move, and an
+/// existing optimizer keeps working. Ignores undefined tensors and those already there.
 void move_tensor(at::Tensor tensor, c10::Device device);
-/// So for a layer's parameters and buffers.
+/// Moves a layer's parameters and buffers likewise.
 void move_layer(Layer& layer, c10::Device device);
 }  // namespace pipescope

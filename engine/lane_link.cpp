@@ -11,8 +11,8 @@ std::optional<c10::Stream> copy_stream(c10::Device device) {
     if (device.is_cpu()) {
         return std::nullopt;
     }
-    // High priority: a short copy must not queue behind long kernels; and these come from a pool of their own, so that
-    // a copy never shares a lane's stream.
+    // High priority: a short copy must not queue behind long kernels. These streams also have their own pool, so a copy
+    // never shares a lane's stream.
     return c10::impl::getDeviceGuardImpl(device.type())->getStreamFromGlobalPool(device, /*isHighPriority=*/true);
 }
 
@@ -25,7 +25,7 @@ bool can_pin() {
     }
 }
 
-/// Makes streams current for the calling thread while it lives.
+/// While it lives, the streams are current for the calling thread.
 class OnStream {
 public:
     explicit OnStream(const std::optional<c10::Stream>& stream) {
@@ -92,7 +92,7 @@ void LaneLink::wait(const StreamEvent& event) const {
 
 at::Tensor LaneLink::copy(const at::Tensor& tensor) const {
     if (tensor.device() == to_) {
-        return tensor;  // a layer made it there
+        return tensor;  // a layer put it there
     }
     const auto like = [&tensor](const at::TensorOptions& options) {
         return at::empty_like(tensor, options.requires_grad(false));

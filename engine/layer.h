@@ -23,17 +23,17 @@ namespace pipescope {
 using Tensors = std::vector<at::Tensor>;
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
 
-/// The smallest unit a balance moves: maps tensors to tensors, the first dimension of each being the samples.
-/// Threading: one thread at a time; which thread may change between calls.
-/// Values: what a partition is given in a checkpointed forward must not be changed in place, since recomputing starts
-/// from it; elsewhere autograd's own rules hold.
+/// The smallest unit a balance moves: maps tensors to tensors. The first dimension of each tensor is the samples.
+/// Threading: one thread at a time; the thread may change between calls.
+/// Values: in a checkpointed forward, a partition's inputs must not be changed in place, since recomputing starts from
+/// them; otherwise autograd's own rules hold.
 class Layer {
 public:
     virtual ~Layer() = default;
 
     virtual Tensors forward(const Tensors& inputs) = 0;
-    /// Skip-aware layers override these two: what is stashed and popped, and the forward that does so. The engine and
-    /// the plain model call only this forward.
+    /// Skip-aware layers override these two: the declared stashes and pops, and the forward that makes them. The engine
+    /// and the plain model call only this forward.
     virtual SkipNames skips() const { return {}; }
     virtual Tensors forward_with_skips(const Tensors& inputs, SkipContext& /*skips*/) { return forward(inputs); }
     /// Names as in the plain module ("weight"); the same tensors at every call.
@@ -42,7 +42,7 @@ public:
     virtual void train(bool on) = 0;
     /// Casts floating-point parameters and buffers; the tensors of parameters() stay the same objects.
     virtual void to(at::ScalarType dtype) = 0;
-    /// Writes what torch::save writes of the plain module. As it stands here: parameters and buffers by their names.
+    /// Writes what torch::save writes for the plain module. This default writes parameters and buffers by their names.
     virtual void save(torch::serialize::OutputArchive& archive) const;
 };
 
@@ -50,8 +50,8 @@ public:
 /// a tensor, a tuple of up to 8 tensors or a vector of them. A forward that returns something else throws LayerError.
 std::unique_ptr<Layer> module_layer(torch::nn::AnyModule module);
 
-/// How to make a layer: models come as factories, since C++ can neither clone modules nor build them elsewhere
-/// afterwards. `make` draws its initial weights from torch's default CPU generator.
+/// A layer factory. Models come as factories because C++ can neither clone modules nor rebuild them elsewhere later.
+/// `make` draws its initial weights from torch's default CPU generator.
 struct LayerSpec {
     std::string name;
     std::function<std::unique_ptr<Layer>()> make;
@@ -62,11 +62,11 @@ struct Batch {
     Tensors target;
 };
 
-/// A model as a list of layer factories, with what it takes to train it on made-up data.
+/// A model as a list of layer factories, with data and loss to train it.
 struct ModelSpec {
     std::string name;
     std::vector<LayerSpec> layers;
-    /// A batch of that many samples, the same for the same seed.
+    /// Returns a batch of that many samples; equal seeds give equal batches.
     std::function<Batch(std::int64_t batch, std::uint64_t seed)> make_batch;
     /// Scalar, mean over the samples.
     std::function<at::Tensor(const Tensors& output, const Tensors& target)> loss;

@@ -39,7 +39,7 @@ public:
 
 private:
     Tensors gradients_;
-    bool awaits_ = false;  // while its own micro-batch goes backward
+    bool awaits_ = false;  // true while its own micro-batch goes backward
 };
 
 namespace {
@@ -88,7 +88,7 @@ Tensors MicroBatchGraph::backward(Tensors gradients) {
         catcher_->await();
     }
     if (!ends.empty()) {
-        // Not torch::autograd::backward(): it wants the output tensors, which are gone.
+        // Not torch::autograd::backward(), which needs the output tensors; those are gone.
         run_backward(ends, std::move(end_gradients));
     }
     return catcher_ ? std::exchange(catcher_, nullptr)->take() : Tensors{};

@@ -50,7 +50,7 @@ std::vector<Tensors> split(const Tensors& tensors, const std::vector<std::int64_
 }
 
 namespace {
-/// An output may have any number of rows for a micro-batch; the other dimensions must agree.
+/// An output may have any number of rows per micro-batch; the other dimensions must agree.
 void check_shape(const at::Tensor& part, const Tensors& before, std::size_t output, std::size_t micro_batch) {
     if (before.empty() || part.sizes().slice(1) == before[0].sizes().slice(1)) {
         return;
@@ -104,7 +104,7 @@ Tensors gather_gradients(std::vector<Tensors> micro_batches, const Tensors& whol
         Tensors parts;
         for (std::size_t i = 0; i < micro_batches.size(); ++i) {
             if (k < micro_batches[i].size() && micro_batches[i][k].defined()) {
-                // Computed where the first lane is, which need not be where the input came from.
+                // The first lane may be on another device than the input.
                 parts.push_back(micro_batches[i][k].to(whole[k].device()));
                 micro_batches[i][k] = at::Tensor();
             } else {

@@ -7,7 +7,7 @@ class Module;
 }
 
 namespace pipescope {
-// What a Layer made of a torch module answers about its tensors.
+// Tensors of a Layer that wraps a torch module.
 
 NamedTensors parameters_of(const torch::nn::Module& module);
 NamedTensors buffers_of(const torch::nn::Module& module);

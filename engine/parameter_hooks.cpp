@@ -21,7 +21,7 @@ using torch::autograd::variable_list;
 using PreHooks = std::vector<std::unique_ptr<FunctionPreHook>>;
 using PostHooks = std::vector<std::unique_ptr<FunctionPostHook>>;
 
-/// A parameter's hooks, called only where a gradient came.
+/// Calls a parameter's hooks only if there is a gradient.
 class UnlessUndefined final : public FunctionPreHook {
 public:
     explicit UnlessUndefined(PreHooks hooks) : hooks_(std::move(hooks)) {}
@@ -43,7 +43,7 @@ bool calls_unless_undefined(const PreHooks& hooks) {
     return hooks.size() == 1 && dynamic_cast<const UnlessUndefined*>(hooks.front().get()) != nullptr;
 }
 
-/// Behind those that were registered meanwhile, if any.
+/// Puts the taken hooks in front of any registered meanwhile.
 template <class Hooks>
 void put_in_front(Hooks& hooks, Hooks& taken) {
     hooks.insert(hooks.begin(), std::make_move_iterator(taken.begin()), std::make_move_iterator(taken.end()));
@@ -60,12 +60,12 @@ bool has_hooks(const at::Tensor& parameter) {
 }
 
 struct SummedForHooks::Parameter {
-    std::size_t place;  // in the list of parameters
+    std::size_t place;  // index in the list of parameters
     at::Tensor tensor;
     at::Tensor gradient_before;
     PreHooks hooks;
     std::unique_ptr<PostAccumulateGradHook> after_accumulation;
-    std::shared_ptr<torch::autograd::Node> accumulator;  // null where there is none, so no hook of it either
+    std::shared_ptr<torch::autograd::Node> accumulator;  // null if there is none; then it has no hook either
     PreHooks before_node;
     PostHooks after_node;
 };

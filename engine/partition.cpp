@@ -19,7 +19,7 @@ std::string describe(const ModelLayer& layer, LayerId id) {
     return "layer " + std::to_string(id.value()) + " (" + layer.name + "): ";
 }
 
-/// Sums of versions: in-place changes only ever raise them.
+/// Sum of the version counters, which in-place changes only ever raise.
 std::uint64_t versions(const Tensors& tensors) {
     std::uint64_t sum = 0;
     for (const at::Tensor& tensor : tensors) {
@@ -28,7 +28,7 @@ std::uint64_t versions(const Tensors& tensors) {
     return sum;
 }
 
-/// Of one tensor twice, or of views of one tensor.
+/// Tensors that appear twice or share a storage as views.
 Tensors those_sharing_storage(const Tensors& tensors) {
     const auto storage_of = [](const at::Tensor& tensor) -> const void* {
         return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
@@ -177,8 +177,8 @@ Tensors Partition::recompute(Tensors inputs, const RandomPlace& place, LayerId& 
     }
     const auto restore = [&] {
         for (std::size_t k = 0; k < saved.size(); ++k) {
-            // variable_data has a version counter of its own: autograd must not take this for a change of what it
-            // saved.
+            // variable_data has its own version counter, so autograd does not take this for a change of its saved
+            // tensors.
             statistics_[k].variable_data().copy_(saved[k]);
         }
     };

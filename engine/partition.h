@@ -12,23 +12,23 @@
 #include <vector>
 
 namespace pipescope {
-/// A layer of the model with the name that messages and failures give it, and the prefix of its parameters' keys.
+/// A layer of the model, with its name for messages and failures and its prefix for parameters' keys.
 struct ModelLayer {
     std::string name;
     std::string key;
     std::unique_ptr<Layer> layer;
 };
 
-/// What the random numbers of a micro-batch's forward follow from, the layer apart.
+/// Determines the random numbers of a micro-batch's forward, together with the layer.
 struct RandomPlace {
     std::uint64_t seed = 0;
     std::int64_t step = 0;
     MicroBatchId micro_batch;
 };
 
-/// Consecutive layers, run as one. Its inputs are the skips that come in, by PartitionSkips::incoming, then what the
-/// partition before returned; its outputs the skips that leave, by PartitionSkips::outgoing, then what the last layer
-/// returned. A skip may be an undefined tensor.
+/// Consecutive layers, run as one. Its inputs are the incoming skips, by PartitionSkips::incoming, then the previous
+/// partition's outputs. Its outputs are the outgoing skips, by PartitionSkips::outgoing, then the last layer's outputs.
+/// A skip may be an undefined tensor.
 /// Threading: one thread at a time, that of its lane.
 class Partition {
 public:
@@ -42,22 +42,22 @@ public:
     std::string name() const;
     const PartitionSkips& skips() const noexcept { return skips_; }
 
-    /// Runs the layers under the grad mode of the thread. Sets `running` to each layer before it starts, so that the
-    /// caller knows which one threw. Throws LayerError where a layer returns no tensors or changes the inputs in place.
+    /// Runs the layers under the thread's grad mode. Sets `running` to each layer before it starts, so that the caller
+    /// knows which one threw. Throws LayerError if a layer returns no tensors or changes the inputs in place.
     Tensors forward(Tensors inputs, const RandomPlace& place, LayerId& running);
-    /// The same again, without a trace in the buffers that a forward changes: they have seen the micro-batch already.
+    /// Like forward(), but restores the buffers that a forward changes: they have already seen the micro-batch.
     Tensors recompute(Tensors inputs, const RandomPlace& place, LayerId& running);
 
-    /// From now on batch norms track mini-batches, not micro-batches.
+    /// Makes batch norms track mini-batches instead of micro-batches from now on.
     void defer_batch_norm();
-    /// Around the forwards of a mini-batch, in the order of its micro-batches.
+    /// Call these around the forwards of a mini-batch, which run in the order of its micro-batches.
     void begin_mini_batch();
     void end_mini_batch();
 
     const std::vector<at::Tensor>& parameters() const noexcept { return parameters_; }
-    /// Whether any parameter asks for a gradient.
+    /// True if any parameter requires a gradient.
     bool trains() const;
-    /// Those that do.
+    /// Parameters that require a gradient.
     std::vector<at::Tensor> trained_parameters() const;
 
 private:
@@ -71,7 +71,7 @@ private:
     PartitionSkips skips_;
     std::vector<at::Tensor> parameters_;
     std::vector<at::Tensor> statistics_;     // buffers that a forward changes
-    std::vector<at::Tensor> other_buffers_;  // that no forward has changed so far
+    std::vector<at::Tensor> other_buffers_;  // buffers that no forward has changed so far
     std::optional<DeferredBatchNorm> deferred_;
 };
 }  // namespace pipescope

@@ -19,10 +19,11 @@
 
 namespace pipescope {
 namespace {
-// Inference forwards must not repeat the numbers of training steps, which count from 0.
+// Inference forwards must not repeat the random numbers of training steps, which count from 0.
 constexpr std::int64_t kFirstInference = std::int64_t{1} << 40;
 
-/// Lane of each partition: as asked, or partition j on lane j, or, interleaved, on lane j mod the number of devices.
+/// Lane of each partition: as requested, else j for partition j, or with schedule interleaved j mod the number of
+/// devices.
 std::vector<LaneId> placement_of(const GPipeOptions& options, std::size_t num_partitions) {
     const std::vector<LaneId> placement = checked_placement(options.placement);
     if (!placement.empty() || options.schedule != Schedule::interleaved_1f1b) {
@@ -45,7 +46,7 @@ PipelineShape shape_of(const GPipeOptions& options, const Balance& balance, cons
                         .placement = placement_of(options, balance.num_partitions()),
                         .skips = skips.routes()};
     shape.check();
-    // Whether the schedule takes the placement shows now; whether it takes a number of micro-batches, in each step.
+    // Checks here whether the schedule accepts the placement; each step checks its number of micro-batches.
     PipelineShape example = shape;
     example.num_micro_batches = shape.num_lanes();
     make_schedule(options.schedule, example);
@@ -64,7 +65,7 @@ void check_devices(std::vector<std::string>& devices, const PipelineShape& shape
     devices.resize(lanes);
 }
 
-/// Lanes run side by side and each partition's gradients are written by its own lane, so a parameter has one home.
+/// Lanes run in parallel and each writes its own partitions' gradients, so a parameter belongs to one lane.
 void check_parameters(const std::vector<ModelLayer>& layers) {
     std::unordered_map<const void*, std::string> owners;
     for (const ModelLayer& layer : layers) {
@@ -97,11 +98,11 @@ Balance checked_balance(const GPipeOptions& options, std::size_t num_layers) {
             throw BalanceError(std::string(error.what()) + ", or let 'pipescope balance' find one");
         }
     }();
-    balance.check_covers(num_layers);  // which names that way out itself
+    balance.check_covers(num_layers);  // its message names that remedy itself
     return balance;
 }
 
-/// An enum holds any number that was cast to it.
+/// Needed because an enum may hold any number that was cast to it.
 template <class Enum>
 void check_is_one_of(const std::string& option, Enum value, const std::vector<Enum>& values, const std::string& names) {
     if (std::find(values.begin(), values.end(), value) == values.end()) {
@@ -118,7 +119,7 @@ void check_enums(const GPipeOptions& options) {
     check_is_one_of("schedule", options.schedule, all_schedules(), "gpipe, one_f_one_b or interleaved_1f1b");
 }
 
-/// Everything that is wrong without looking at balance or devices.
+/// Checks everything that needs neither balance nor devices.
 const std::vector<ModelLayer>& checked_layers(const GPipeOptions& options, const std::vector<ModelLayer>& layers) {
     check_chunks(options.chunks);
     check_enums(options);
@@ -142,7 +143,7 @@ const std::vector<ModelLayer>& checked_layers(const GPipeOptions& options, const
     return layers;
 }
 
-/// Nothing where there is a core for each lane on the host.
+/// Null if each lane on the host has its own core.
 std::unique_ptr<CoreTurns> make_core_turns(const PipelineDevices& devices, int num_lanes, int host_cores) {
     if (host_cores < 0) {
         throw UsageError("host_cores is " + std::to_string(host_cores) +
@@ -160,14 +161,14 @@ std::unique_ptr<CoreTurns> make_core_turns(const PipelineDevices& devices, int n
     const std::size_t usable = cores.size();
     cores.resize(count);
     for (std::size_t k = usable; k < count; ++k) {
-        cores[k] = cores[k % usable];  // more were asked for than there are
+        cores[k] = cores[k % usable];  // more cores were requested than exist
     }
     return std::make_unique<CoreTurns>(on_host, std::move(cores));
 }
 
-/// One intra-op thread for each lane. at::set_num_threads also sets the default of threads that ask later, so whoever
-/// starts lanes asks for its own number first and sets it again; and each lane asks before it sets, since its first
-/// question would bring that default back.
+/// One intra-op thread per lane. at::set_num_threads also sets the default for threads that ask later, so the thread
+/// that starts lanes asks for its own number first and sets it again. Each lane asks before it sets, since its first
+/// query would restore that default.
 void start_with_own_threads(const std::function<void()>& start) {
     const int threads_of_caller = at::get_num_threads();
     start();

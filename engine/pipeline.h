@@ -16,17 +16,17 @@
 #include <vector>
 
 namespace pipescope {
-/// Which forward of a model this is.
+/// Numbers a forward of a model.
 struct StepNumber {
-    std::int32_t step;         ///< in TaskKeys; -1 where no step is counted
+    std::int32_t step;         ///< in TaskKeys; -1 if it does not count as a step
     std::int64_t random_step;  ///< in RandomPlace
 };
 
-/// What all runs of a model share: its partitions, lanes and schedules. Kept alive by the model and by every output
-/// whose backward may still come.
+/// State shared by all runs of a model: its partitions, lanes and schedules. Kept alive by the model and by every
+/// output whose backward may still follow.
 class Pipeline {
 public:
-    /// Throws BalanceError, UsageError or EngineError for what does not fit together.
+    /// Throws BalanceError, UsageError or EngineError if layers and options do not fit.
     Pipeline(std::vector<ModelLayer> layers, GPipeOptions options);
 
     const GPipeOptions& options() const noexcept { return options_; }
@@ -39,26 +39,26 @@ public:
     /// Gives the lane a new thread, while no lane runs.
     void renew_lane(LaneId lane);
     PipelineDevices& devices() noexcept { return *devices_; }
-    /// Null where there is a core for each lane on the host. Only the scheduled driver asks.
+    /// Null if each lane on the host has its own core. Used by the scheduled driver only.
     CoreTurns* core_turns() noexcept { return core_turns_.get(); }
     TaskObserver* observer() const noexcept { return options_.observer; }
 
     bool is_training() const noexcept { return training_; }
     void train(bool on);
     bool has_trainable_parameters() const;
-    /// Those that require a gradient now, in layer order.
+    /// Parameters that currently require a gradient, in layer order.
     std::vector<at::Tensor> trained_parameters() const;
 
-    /// The schedule for m micro-batches; built once. What is no step of training runs in the order of GPipe, whatever
-    /// the schedule. Throws UsageError where the schedule does not do for that many.
+    /// The schedule for m micro-batches, built once. A run that is no training step uses GPipe's order, whatever the
+    /// schedule. Throws UsageError if the schedule does not support that many.
     std::shared_ptr<const TaskGraph> graph(int num_micro_batches, bool is_training_step);
 
     std::int32_t next_step() const noexcept { return next_step_; }
-    /// Counts a forward. The random numbers of one that is no step must differ from the one before, and must not shift
-    /// those of the training steps.
+    /// Counts a forward. The random numbers of a forward that is no training step must differ from the previous one's
+    /// and must not shift those of training steps.
     StepNumber take_number(bool is_training_step) noexcept;
 
-    /// From any thread: autograd's threads recompute, too.
+    /// From any thread, since autograd's threads recompute too.
     std::optional<Failure> last_failure() const {
         const std::lock_guard lock(failure_mutex_);
         return last_failure_;
@@ -67,7 +67,7 @@ public:
         const std::lock_guard lock(failure_mutex_);
         last_failure_ = std::move(failure);
     }
-    /// What is told of a task that threw while `running` ran; -1: before or behind the layers.
+    /// Describes a failed task. `running` is the layer that threw, or -1 if no layer was running.
     Failure failure_at(const TaskKey& key, LaneId lane, LayerId running) const;
 
 private:
@@ -76,11 +76,12 @@ private:
     GPipeOptions options_;
     Balance balance_;
     SkipLayout skips_;
-    PipelineShape shape_;  // of the schedules, the number of micro-batches apart
+    PipelineShape shape_;  // of the schedules, except for the number of micro-batches
     std::unique_ptr<PipelineDevices> devices_;
     std::unique_ptr<CoreTurns> core_turns_;
     std::vector<Partition> partitions_;
-    std::map<std::pair<int, Schedule>, std::shared_ptr<const TaskGraph>> graphs_;  // by number of micro-batches
+    std::map<std::pair<int, Schedule>, std::shared_ptr<const TaskGraph>> graphs_;  // by number of micro-batches and
+                                                                                   // schedule
     bool training_ = true;
     std::int32_t next_step_ = 0;
     std::int64_t next_inference_ = 0;

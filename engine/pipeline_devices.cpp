@@ -28,7 +28,7 @@ const LaneLink& PipelineDevices::link(LaneId from, LaneId to) {
 }
 
 const LaneLink& PipelineDevices::entrance(c10::Device from, LaneId to) {
-    // One for each device the caller may use, beside those between lanes.
+    // One for each of the caller's devices, in addition to those between lanes.
     return made_once({-1 - (from.is_cpu() ? 0 : 1 + from.index()), to.value()},
                      [&] { return LaneLink(from, of(to).device()); });
 }

@@ -15,11 +15,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using namespace std::chrono_literals;
 
-constexpr auto kPatience = 5s;        // with a task under way
-constexpr auto kRecent = 1s;          // a thread that was at work so long ago is expected back
-constexpr auto kPatienceFor = 200ms;  // the one that is expected back
+constexpr auto kPatience = 5s;        // for a running task
+constexpr auto kRecent = 1s;          // a thread that was at work this recently is expected back
+constexpr auto kPatienceFor = 200ms;  // for a thread that is expected back
 
-/// Trivially destroyed, so that it is there until the process is gone.
+/// Trivially destructible, so that it exists until the process is gone.
 struct Process {
     std::atomic<pid_t> id = 0;  // a fork takes no threads along
     std::atomic<unsigned> prepared = 0;
@@ -81,7 +81,7 @@ bool wait_until(Clock::duration patience, const Condition& condition) {
     return true;
 }
 
-/// Between two calls of a model, a training thread is about to call it again.
+/// True between two calls of a model: a training thread is about to call it again.
 bool expects_a_thread_back() {
     const Clock::time_point left{Clock::duration(process.last_left.load())};
     const pid_t by = process.last_left_by.load();
@@ -114,7 +114,7 @@ void prepare_process_end() {
         process.at_work = depth > 0 ? 1 : 0;
         process.last_left_by = 0;
     }
-    if (std::has_single_bit(++process.prepared)) {  // registered for good, so not each time
+    if (std::has_single_bit(++process.prepared)) {  // registrations are permanent, so not on every call
         ::on_exit(end_threads, nullptr);
     }
 }

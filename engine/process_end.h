@@ -1,22 +1,22 @@
 #pragma once
 
 namespace pipescope {
-// How a process ends while threads train.
+// Lets a process end while threads train.
 //
-// Problem: exit() destroys what torch keeps for the process, such as its operators, while other threads still compute
-// with it; they crash. Idea: threads say when they are at work. A handler of exit() lets each of them go on to the end
-// of its task, where it stops for good; then exit() goes on. The process does not wait long for a thread: after
-// kPatience it ends on the spot, with exit's code, without the handlers and destructors that are left.
+// Problem: exit() destroys torch's process-wide state, such as its operators, while other threads still compute with
+// it; they crash. Idea: threads mark when they are at work. A handler of exit() lets each of them finish its task,
+// after which the thread stops for good; then exit() continues. The process waits for a thread no longer than
+// kPatience. After that it ends immediately, with exit's code, without the remaining handlers and destructors.
 
-/// Registers the handler. Call it again whenever torch may have made more that the threads use: exit() destroys that
-/// before it comes to a handler that was registered earlier. Costs nothing but every now and then. Any thread.
+/// Registers the handler. Call it again whenever torch may have created more state that the threads use: exit()
+/// destroys newer state before it reaches a handler that was registered earlier. Most calls cost nothing. Any thread.
 void prepare_process_end();
 
 /// True if this thread is in exit().
 bool is_thread_in_exit();
 
-/// While it lives, the thread is at work: exit() waits for it. Made or destroyed while the process ends, it stops the
-/// thread for good. Scopes may be nested.
+/// While it lives, the thread is at work, and exit() waits for it. If it is created or destroyed while the process
+/// ends, it stops the thread for good. Scopes may be nested.
 class AtWork {
 public:
     AtWork();
@@ -25,7 +25,7 @@ public:
     AtWork& operator=(const AtWork&) = delete;
 };
 
-/// While it lives, a thread that is at work waits for others and need not be waited for.
+/// While it lives, a thread at work waits for others, so exit() need not wait for it.
 class AtRest {
 public:
     AtRest();
@@ -37,7 +37,7 @@ private:
     int depth_;
 };
 
-/// While it lives, the thread works for the thread that is in exit(), if that is where `in_exit` comes from.
+/// While it lives, the thread works for the thread in exit(), provided that `in_exit` is true.
 class OnBehalf {
 public:
     explicit OnBehalf(bool in_exit);

@@ -16,7 +16,7 @@
 #include <vector>
 
 namespace pipescope {
-/// Kept from scope to scope, so that a layer costs a seeding and no allocation.
+/// Reused from scope to scope, so that a layer costs a seeding and no allocation.
 struct SeededRandom::Generators {
     bool in_use = false;
     std::uint64_t seed = 0;
@@ -40,7 +40,7 @@ bool is_generator(const c10::Argument& argument) {
     return optional && optional->getElementType()->kind() == c10::TypeKind::GeneratorType;
 }
 
-/// Where an operator draws: at its first tensor, or at the device it was asked for.
+/// The device of an operator's draw: that of its first tensor, or the requested one.
 c10::Device device_of(c10::ArrayRef<c10::IValue> arguments) {
     for (const c10::IValue& argument : arguments) {
         if (argument.isTensor() && argument.toTensor().defined()) {
@@ -73,7 +73,7 @@ at::Generator& generator_for(c10::Device device) {
     return found->generator;
 }
 
-/// Torch's default generator, whose state is that of the thread's generator where there is one.
+/// Torch's default generator. Shows the state of the thread's generator if there is one.
 class DefaultGenerator final : public at::CPUGeneratorImpl {
 public:
     explicit DefaultGenerator(const at::Generator& before) {
@@ -105,8 +105,8 @@ private:
     static at::Generator& own() { return generator_for(c10::kCPU); }
 };
 
-/// A device's autograd thread runs what the device computes backward; what it draws while it computes forward again
-/// should be what the forward drew, whose generator it cannot have.
+/// A device's autograd thread runs the device's backward. Numbers drawn there while recomputing should repeat the
+/// forward's, but that thread does not have the forward's generator.
 void refuse_to_draw_again(c10::Device device) {
     if (!device.is_cpu() && at::GradMode::is_enabled() && torch::autograd::get_current_graph_task_id() != -1) {
         throw EngineError("a layer computes a part of itself again in its backward and draws random numbers on " +
@@ -142,7 +142,7 @@ struct ProcessRandom {
     ProcessRandom()
         : fallback(torch::Library::IMPL, "_", kLayerDispatchKey, __FILE__, __LINE__),
           aten(torch::Library::IMPL, "aten", kLayerDispatchKey, __FILE__, __LINE__),
-          // Kept: a thread may be drawing from it.
+          // Kept alive: a thread may be drawing from it.
           default_before(at::detail::getDefaultCPUGenerator()) {
         fallback.fallback(torch::CppFunction::makeFallthrough());
         for (const c10::OperatorName& name : c10::Dispatcher::singleton().getAllOpNames()) {
@@ -157,7 +157,7 @@ struct ProcessRandom {
                 aten.impl(full_name.c_str(), torch::CppFunction::makeFromBoxedFunction<&fill_in_generator>());
             }
         }
-        // Torch gives its handle out as const only so that nobody replaces the generator by accident.
+        // Torch hands out its handle as const only to prevent an accidental replacement.
         const_cast<at::Generator&>(at::detail::getDefaultCPUGenerator()) =
             at::make_generator<DefaultGenerator>(default_before);
     }
@@ -182,7 +182,7 @@ std::uint64_t random_seed(std::uint64_t seed, std::int64_t step, MicroBatchId mi
 }
 
 std::uint64_t backward_seed(std::uint64_t seed, std::int64_t step, MicroBatchId micro_batch, PartitionId partition) {
-    // No layer has that number, so no layer has that seed.
+    // No layer has this number, so no layer has this seed.
     return random_seed(seed, step, micro_batch, LayerId{-1 - std::int64_t{partition.value()}});
 }
 

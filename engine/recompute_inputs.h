@@ -8,16 +8,16 @@
 namespace pipescope {
 class Partition;
 
-/// What a checkpointed micro-batch is computed again from. The memory is the caller's, or a layer's, so it may be
-/// changed in place before backward; autograd, which compares versions of what it saved, never sees these tensors.
+/// The inputs from which a checkpointed micro-batch is recomputed. The memory is the caller's, or a layer's, so it may
+/// change in place before backward. Autograd, which compares versions of saved tensors, never sees these.
 class RecomputeInputs {
 public:
     RecomputeInputs() = default;
-    /// `trains`: whether the model is in training mode, not in eval mode.
+    /// `trains`: true if the model is in training mode.
     RecomputeInputs(Tensors inputs, bool trains);
 
-    /// The inputs of `partition`, once. Throws EngineError where one was changed in place since the forward, or where
-    /// the model has changed its mode.
+    /// Returns the inputs of `partition`, once. Throws EngineError if one was changed in place since the forward, or if
+    /// the model has switched its mode.
     Tensors take(const Partition& partition, bool trains);
 
 private:
@@ -26,6 +26,6 @@ private:
     bool trains_ = false;
 };
 
-/// How often a tensor was changed in place; 0 where nobody counts.
+/// Number of in-place changes of a tensor; 0 if torch does not count them.
 std::uint32_t version_of(const at::Tensor& tensor);
 }  // namespace pipescope

@@ -30,7 +30,7 @@ PlainModel::PlainModel(torch::nn::Sequential module, PlainOptions options) : Pla
 Tensors PlainModel::forward(const Tensors& input) {
     const std::int32_t step = next_step_++;
     std::vector<Tensors> micro_batches = split(input, micro_batch_sizes(batch_size(input), options_.chunks));
-    // Where autograd knows that the micro-batches are views, torch counts their changes apart itself.
+    // If autograd knows that the micro-batches are views, torch itself counts their changes separately.
     InputVersions versions = any_requires_grad(input) ? InputVersions() : InputVersions(input, micro_batches, false);
     for (std::size_t i = 0; i < micro_batches.size(); ++i) {
         LayerId running;

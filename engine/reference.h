@@ -13,17 +13,17 @@ class Sequential;
 namespace pipescope {
 struct PlainOptions {
     std::int64_t chunks = 1;  ///< micro-batches, cut as GPipe cuts them
-    std::uint64_t seed = 0;   ///< of the random numbers drawn inside layers, as in GPipeOptions
+    std::uint64_t seed = 0;   ///< for random numbers drawn inside layers, as in GPipeOptions
 };
 
-/// The same layers run one after the other in the calling thread, micro-batch by micro-batch, under the same rule for
-/// random numbers: what a pipeline's gradients must equal, and what its speed is compared with. No lanes, no detaching,
-/// no checkpointing: torch's own autograd sees the whole model.
+/// Runs the same layers in sequence in the calling thread, micro-batch by micro-batch, with the same rule for random
+/// numbers. The reference for a pipeline's gradients and speed. No lanes, no detaching, no checkpointing: torch's own
+/// autograd sees the whole model.
 /// Threading: one caller at a time.
 class PlainModel {
 public:
     PlainModel(const std::vector<LayerSpec>& layers, PlainOptions options);
-    /// Shares the children of a ready module.
+    /// Shares the children of an existing module.
     PlainModel(torch::nn::Sequential module, PlainOptions options);
 
     /// The gathered output, in the caller's graph.
@@ -31,12 +31,12 @@ public:
     /// Forward, the loss on the gathered output, and backward; returns the loss, detached.
     at::Tensor step(const Tensors& input, const Tensors& target, const GPipe::LossFunction& loss);
 
-    /// Keys and order are those of GPipe::named_parameters().
+    /// Keys and order as in GPipe::named_parameters().
     NamedTensors named_parameters() const;
     NamedTensors named_buffers() const;
     void train(bool on = true);
     void to(at::ScalarType dtype);
-    /// As GPipe::next_step(), but counts every forward.
+    /// Like GPipe::next_step(), but counts every forward.
     std::int32_t next_step() const noexcept { return next_step_; }
     /// Makes the next forward draw the random numbers of a pipeline's step of that number.
     void set_next_step(std::int32_t step) noexcept { next_step_ = step; }

@@ -7,7 +7,7 @@
 
 namespace pipescope {
 namespace {
-/// Walks the layers in order and collects what is wrong with their skips.
+/// Walks the layers in order and collects the problems with their skips.
 class SkipVerifier {
 public:
     explicit SkipVerifier(std::span<const LayerSkips> layers) : layers_(layers) {}
@@ -56,7 +56,7 @@ private:
         }
     }
 
-    /// A forward says "pop a" and no space, so a layer's own names must differ.
+    /// A forward says "pop a" without a space, so a layer's own names must differ.
     void check_ambiguity(std::size_t layer, const std::vector<SkipName>& names, const std::string& verb) {
         std::map<std::string, std::string> spaces;
         for (const SkipName& name : names) {
@@ -109,7 +109,7 @@ private:
     }
 
     std::span<const LayerSkips> layers_;
-    std::map<SkipName, std::size_t> stashed_;  // to the first layer that does
+    std::map<SkipName, std::size_t> stashed_;  // to the first layer that stashes it
     std::map<SkipName, std::size_t> popped_;
     std::string findings_;
 };

@@ -19,12 +19,12 @@ std::string names_of(const Accesses& declared) {
     return names.empty() ? "none" : names;
 }
 
-/// The declared names that a forward has used.
+/// Tracks which declared names a forward has used.
 class Used {
 public:
     Used(const Accesses& declared, const char* verb) : declared_(declared), verb_(verb), used_(declared.size()) {}
 
-    /// The slot behind the name, which is used from now on.
+    /// Returns the name's slot and marks the name as used.
     std::size_t use(std::string_view name) {
         const auto found = std::find_if(declared_.begin(), declared_.end(),
                                         [name](const PartitionSkips::Access& each) { return each.name == name; });
@@ -63,7 +63,7 @@ public:
         : stashes_(declared.stash, "stashes"), pops_(declared.pop, "pops"), slots_(slots) {}
 
     void stash(std::string_view name, at::Tensor tensor) override { slots_[stashes_.use(name)] = std::move(tensor); }
-    /// Moved out: what nobody else keeps is freed as soon as the layer lets go of it.
+    /// Moves the tensor out, so that it is freed when the layer releases it, unless it has other holders.
     at::Tensor pop(std::string_view name) override { return std::exchange(slots_[pops_.use(name)], {}); }
 
     void check_all_used() const {

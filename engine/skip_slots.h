@@ -11,14 +11,13 @@ namespace pipescope {
 /// The skips of one micro-batch while it runs through one partition. Threading: belongs to the thread of that run.
 class SkipSlots {
 public:
-    /// `skips` is borrowed. Takes the incoming skips out of the front of `inputs`.
+    /// Borrows `skips`. Takes the incoming skips from the front of `inputs`.
     SkipSlots(const PartitionSkips& skips, Tensors& inputs);
 
-    /// The layer's forward, with access to the skips it declared. Throws LayerError where it stashes or pops
-    /// otherwise than declared.
+    /// Runs the layer's forward with access to its declared skips. Throws LayerError if it stashes or pops differently.
     Tensors forward(Layer& layer, std::size_t layer_in_partition, const Tensors& inputs);
 
-    /// Puts the outgoing skips before `outputs`, behind the last layer.
+    /// Call after the last layer: puts the outgoing skips before `outputs`.
     Tensors with_outgoing(Tensors outputs);
 
 private:

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace pipescope {
-/// A skip connection's name. Equal names in different spaces are different skips; "" is the space of all that were
+/// A skip connection's name. Equal names in different spaces are different skips; "" is the space of layers that were
 /// not isolated.
 struct SkipName {
     std::string space;
@@ -16,10 +16,10 @@ struct SkipName {
 
     friend auto operator<=>(const SkipName&, const SkipName&) = default;
 };
-/// "space/name", or "name" in the space of all: as messages and profiles show it.
+/// "space/name", or "name" in the common space, as in messages and profiles.
 std::string to_string(const SkipName& name);
 
-/// What a layer promises to stash, and to pop, in every forward.
+/// Names that a layer promises to stash and pop in every forward.
 struct SkipNames {
     std::vector<SkipName> stash = {};
     std::vector<SkipName> pop = {};
@@ -27,17 +27,17 @@ struct SkipNames {
     bool empty() const noexcept { return stash.empty() && pop.empty(); }
 };
 
-/// Through this a layer's forward hands a tensor to a later layer, past all between, and takes one. The layer uses its
-/// names as it declared them; which space they are in is settled where the model is put together.
-/// Threading: valid for one forward of one micro-batch, on its thread. Errors: LayerError for a name that the layer
-/// did not declare, for one stashed twice in a forward, and for a pop of what was not stashed; and, behind the forward,
-/// for a declared name that it left out.
+/// Lets a layer's forward pass a tensor to a later layer, past all layers between, and receive one. The layer uses its
+/// names as it declared them; their space is fixed when the model is assembled.
+/// Threading: valid for one forward of one micro-batch, on its thread. Errors: LayerError for a name that the layer did
+/// not declare, for one stashed twice in a forward, for a pop of what was not stashed and, after the forward, for a
+/// declared name that it did not use.
 /// Source: torchgpipe (arXiv 2004.09910), section 3.3.
 class SkipContext {
 public:
     virtual ~SkipContext() = default;
 
-    /// An undefined tensor stands for "nothing this time": the pop gives it back so.
+    /// An undefined tensor means "nothing this time"; the pop returns it as such.
     virtual void stash(std::string_view name, at::Tensor tensor) = 0;
     virtual at::Tensor pop(std::string_view name) = 0;
 };

@@ -9,7 +9,7 @@ namespace pipescope {
 namespace {
 using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
 
-/// Null where there is none.
+/// Null if there is none.
 WeakStorage storage_of(const at::Tensor& tensor) {
     return tensor.defined() && tensor.has_storage() ? tensor.storage().getWeakStorageImpl()
                                                     : WeakStorage(c10::intrusive_ptr<c10::StorageImpl>());

@@ -6,21 +6,21 @@
 #include <cstdint>
 
 namespace pipescope {
-/// What a skip was when its partition handed it on.
+/// The version of a skip when its partition passed it on.
 ///
-/// Torch would let a layer between stash and pop change the tensor in place, and take the gradient of both through the
-/// change. Here the two ends are different tensors of one storage, so the popping lane would see the changed values and
-/// autograd would not know. Where the skip was copied on its way, it is another storage, and nothing is compared.
+/// In plain torch, a layer between stash and pop may change the tensor in place, and both gradients pass through the
+/// change. Here the two ends are different tensors of one storage, so the popping lane would see the changed values
+/// without autograd knowing. If the skip was copied, it has another storage, and nothing is compared.
 class StashedVersion {
 public:
     StashedVersion();
     explicit StashedVersion(const at::Tensor& tensor);
 
-    /// With gradients on, throws EngineError where the tensor, of the same storage, was changed since.
+    /// With gradients on, throws EngineError if the tensor still has the same storage and was changed since.
     void check(const at::Tensor& popped, const SkipName& name) const;
 
 private:
-    c10::weak_intrusive_ptr<c10::StorageImpl> storage_;  // weak: holds no bytes, and its address is not used again
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage_;  // weak: holds no bytes, but its address is not reused
     std::uint32_t version_ = 0;
 };
 }  // namespace pipescope

@@ -15,7 +15,7 @@ namespace {
 using torch::serialize::InputArchive;
 using torch::serialize::OutputArchive;
 
-/// The tensors below one archive: its own, and those of the archives within.
+/// The tensors of one archive: its own, and those of nested archives.
 struct Node {
     struct Leaf {
         at::Tensor tensor;

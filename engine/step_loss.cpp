@@ -53,7 +53,7 @@ StepLoss::StepLoss(const Tensors& target, const GPipe::LossFunction& function, L
     check_target(target, batch);
     targets_ = split(target, sizes);
     for (const std::int64_t size : sizes) {
-        // A mean over the mini-batch is the mean of the micro-batches' means, each counting as much as it has samples.
+        // A mini-batch's mean is the mean of the micro-batches' means, weighted by their samples.
         weights_.push_back(reduction == Reduction::mean ? static_cast<double>(size) / static_cast<double>(batch) : 1.0);
     }
 }
@@ -69,11 +69,11 @@ Tensors StepLoss::run(int micro_batch, const Tensors& outputs) {
         loss = loss * weights_[i];
     }
     graph.close({loss});
-    // A loss that was reduced in place keeps the storage of all its values: a clone is one number.
+    // A loss that was reduced in place keeps the storage of all its values; a clone is one number.
     value_ = value_.defined() ? value_ + loss.detach() : loss.detach().clone();
     const at::Tensor one = at::ones_like(loss);
     loss = at::Tensor();
-    // As in the backward of the layers: autocast chose in the forward.
+    // As in the layers' backward: autocast has already chosen in the forward.
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
     return graph.backward({one});
 }

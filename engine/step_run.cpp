@@ -57,13 +57,13 @@ private:
     const StepNumber number_;
     const at::ThreadLocalState caller_;  // grad mode, autocast, inference mode, saved-tensor hooks
     StepTasks tasks_;
-    std::optional<StepStreams> streams_;  // where a lane is on an accelerator
+    std::optional<StepStreams> streams_;  // set if a lane is on an accelerator
     TaskGate gate_;
     Tensors target_;                // of step(), on the last lane's device
     Tensors output_;                // of forward(), gathered
     std::optional<StepLoss> loss_;  // during step()
     FirstFailure failure_;
-    std::vector<char> torn_;  // by lane; each writes its own: its thread can do no more
+    std::vector<char> torn_;  // by lane, each writes its own: its thread can no longer be used
 };
 
 StepRun::Impl::Impl(std::shared_ptr<Pipeline> pipeline, const Tensors& input, std::vector<std::int64_t> sizes,
@@ -158,8 +158,8 @@ void StepRun::Impl::join_caller() {
 void StepRun::Impl::run_lane(LaneId lane, Part part) {
     const at::ThreadLocalStateGuard as_caller(caller_);
     const OnLaneDevice on_device(pipeline_->devices().of(lane));
-    // The cache of casted weights is one for the process and cleared when the caller leaves autocast. A cast made under
-    // no_grad would lose the weight's gradient, and one made by a late recompute would outlive the next optimizer step.
+    // The cache of cast weights is process-wide and cleared when the caller leaves autocast. A cast made under no_grad
+    // would lose the weight's gradient, and one made by a late recompute would outlive the next optimizer step.
     at::autocast::set_autocast_cache_enabled(false);
     for (const TaskIndex task : graph_->lane_order(lane)) {
         const TaskKind kind = graph_->tasks()[task].key.kind;
@@ -174,7 +174,7 @@ void StepRun::Impl::run_lane(LaneId lane, Part part) {
         LayerId running{-1};
         try {
             if (kind == TaskKind::loss && part == Part::forward) {
-                output_ = tasks_.tensors().gather_outputs();  // the loss itself is the caller's
+                output_ = tasks_.tensors().gather_outputs();  // the caller computes the loss
                 return;
             }
             if (streams_) {
@@ -191,8 +191,8 @@ void StepRun::Impl::run_lane(LaneId lane, Part part) {
                     run_copy(dependent);
                 }
             }
-        } catch (...) {  // whatever a layer throws goes to the caller as it is
-            // Backward may have gone through torch's engine, in this thread.
+        } catch (...) {  // a layer's exception reaches the caller unchanged
+            // Backward may have run torch's engine in this thread.
             torn_[lane.index()] = kind == TaskKind::backward && !is_standard(std::current_exception());
             failure_.add(current, std::current_exception(),
                          pipeline_->failure_at(key_of(current), graph_->tasks()[current].lane, running));
@@ -213,7 +213,7 @@ void StepRun::Impl::run_task(TaskIndex task, LayerId& running) {
     }
 }
 
-/// By the sending lane's worker, right behind the task that made what is copied.
+/// Runs on the sending lane's worker, right after the task that produced the tensors.
 void StepRun::Impl::run_copy(TaskIndex task) {
     {
         const TaskSpan span(key_of(task), graph_->tasks()[task].lane, false, pipeline_->observer());

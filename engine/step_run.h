@@ -9,37 +9,37 @@
 namespace pipescope {
 class Pipeline;
 
-/// What a mini-batch runs for.
+/// The purpose of a run.
 enum class RunFor {
-    values,     ///< nothing is kept for backward
-    gradients,  ///< in eval mode: backward may come; no step of training, so in the order of GPipe and not counted
-    training,   ///< backward may come, or step(): in the order of the options' schedule, and counted
+    values,     ///< keeps nothing for backward
+    gradients,  ///< in eval mode: backward may follow; no training step, so it runs in GPipe's order and is not counted
+    training,   ///< backward or step() may follow: runs in the order of the options' schedule and is counted
 };
 
-/// One mini-batch on its way through the lanes, and all that lives for it: boundary inputs, sub-graphs, gradients.
+/// One mini-batch on the lanes, with all its state: boundary inputs, sub-graphs, gradients.
 ///
-/// Either forward() and later, perhaps, backward(); or step(). The worker of each lane walks its order of the
-/// TaskGraph; copies are made by the sending lane's worker right behind their producer. Destroying a run frees what it
-/// holds. Threading: its methods block until the lanes are done; one call at a time. Errors: the first failing task's
-/// exception in schedule order, unchanged. A failed run cannot go on.
+/// Use either forward() and then perhaps backward(), or step(). Each lane's worker walks its order of the TaskGraph;
+/// the sending lane's worker makes the copies right after their producer. Destroying a run frees its memory. Threading:
+/// methods block until the lanes are done; one call at a time. Errors: the first failing task's exception in schedule
+/// order, unchanged. A failed run cannot continue.
 class StepRun {
 public:
-    /// Throws EngineError where the input cannot be cut, and UsageError where the schedule does not do for that many
+    /// Throws EngineError if the input cannot be cut, and UsageError if the schedule does not support that many
     /// micro-batches; such a call counts as no step.
     StepRun(const std::shared_ptr<Pipeline>& pipeline, const Tensors& input, RunFor purpose);
     ~StepRun();
     StepRun(const StepRun&) = delete;
     StepRun& operator=(const StepRun&) = delete;
 
-    /// The gathered output, detached; requires_grad where backward() takes a gradient.
+    /// Returns the gathered output, detached; requires_grad if backward() takes a gradient for it.
     Tensors forward();
-    /// Gradients of the gathered output in, undefined where there is none; of the input out.
+    /// Takes the gradients of the gathered output, undefined if there is none; returns those of the input.
     Tensors backward(const Tensors& output_gradients);
     /// Forward, loss and backward; returns the loss, detached.
     at::Tensor step(const Tensors& target, const GPipe::LossFunction& loss);
-    /// Behind step(), once: gradients of the input; undefined where it wants none, or got none.
+    /// Call after step(), once: gradients of the input; undefined if it needs or got none.
     Tensors take_input_gradients();
-    /// Behind forward() or step(), when the caller's edges to the input were taken: see InputVersions::guard().
+    /// Call after forward() or step(), once the caller's edges to the input were taken: see InputVersions::guard().
     void guard_input(const Tensors& input) const;
 
 private:

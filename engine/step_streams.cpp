@@ -7,7 +7,7 @@
 
 namespace pipescope {
 namespace {
-/// Whether nobody but this handle holds the tensor's memory.
+/// True if only this handle holds the tensor's memory.
 bool is_unshared(const at::Tensor& tensor) {
     return tensor.use_count() == 1 && tensor.storage().use_count() == 1;
 }
@@ -45,8 +45,8 @@ void StepStreams::after(TaskIndex task) {
     }
 }
 
-/// By a copy, or by a task of another lane, which is told to wait though it takes nothing: the loss comes before all
-/// that goes backward.
+/// True if a copy waits for it, or a task of another lane that takes no tensors from it: the loss precedes all
+/// backwards.
 bool StepStreams::is_awaited(TaskIndex task) const {
     const auto dependents = graph_.dependents(task);
     return std::any_of(dependents.begin(), dependents.end(), [&](TaskIndex dependent) {
@@ -70,8 +70,8 @@ void StepStreams::run_copy(TaskIndex copy) {
     }
 }
 
-/// Brings a micro-batch's input to the first lane, when that lane is about to compute on it: the host runs ahead of the
-/// device, so the copy overlaps the micro-batch before.
+/// Copies a micro-batch's input to the first lane when that lane is about to compute on it. The host runs ahead of the
+/// device, so the copy overlaps the previous micro-batch.
 void StepStreams::enter(int micro_batch, LaneId lane) {
     for (at::Tensor& input : tensors_.input_part(micro_batch)) {
         const c10::Device from = input.device();
@@ -106,7 +106,7 @@ void StepStreams::let_go(TaskIndex reader, LaneId lane, const StreamEvent& done)
     }
 }
 
-/// After a forward whose backward comes: autograd may have saved none of its inputs.
+/// For a forward whose backward follows: autograd may have saved none of its inputs.
 void StepStreams::let_go_of_unshared(TaskIndex reader, LaneId lane, const StreamEvent& done) {
     Tensors unshared;
     const auto take_from = [&unshared](Tensors& received) {

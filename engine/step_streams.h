@@ -7,33 +7,33 @@
 #include <vector>
 
 namespace pipescope {
-/// Orders the streams of one step as the TaskGraph orders its tasks, and keeps what crosses them alive.
+/// Orders the streams of one step as the TaskGraph orders its tasks, and keeps tensors that cross them alive.
 ///
-/// The gate lets a task start once its dependencies have been *issued*: on a device they may still run. So whatever
-/// another lane waits for leaves an event, and the task that waits passes the wait on to its stream. Copies run on the
-/// streams of their link, beside what both lanes compute.
-/// What a lane received stays referenced until the last task that reads it has passed on the device: its backward, or
-/// its forward, where nothing else holds on to it or no backward comes.
-/// Used only where a lane is on an accelerator. Threading: as StepTensors; each method on the lane of its task.
+/// The gate lets a task start once its dependencies have been *issued*: on a device they may still run. So a task that
+/// another lane waits for records an event, and the waiting task makes its stream wait for it. Copies run on the
+/// streams of their link, in parallel with both lanes' computation.
+/// A received tensor stays referenced until its last reader has passed on the device: the backward, or the forward if
+/// nothing else holds the tensor or no backward follows.
+/// Used only if a lane is on an accelerator. Threading: as StepTensors; each method on the lane of its task.
 class StepStreams {
 public:
-    /// Borrows all three.
+    /// Borrows devices, graph and tensors.
     StepStreams(PipelineDevices& devices, const TaskGraph& graph, StepTensors& tensors, bool trains);
 
     /// Before and after the lane issues the task.
     void before(TaskIndex task);
     void after(TaskIndex task);
-    /// Sends what the copy moves and puts what arrives in its place.
+    /// Sends the copy's tensors and puts the arriving ones in their place.
     void run_copy(TaskIndex copy);
 
-    /// Blocks until host memory of the caller's input is read, which the caller may then write again.
+    /// Blocks until the caller's input in host memory has been read, so that the caller may overwrite it.
     void wait_for_input() const;
 
 private:
-    /// What a task left for others.
+    /// A task's results for others.
     struct Left {
         StreamEvent ready;
-        Tensors received;  // of a copy: what its receiver reads
+        Tensors received;  // by a copy: what its receiver reads
     };
 
     const Task& task_at(TaskIndex task) const { return graph_.tasks()[task]; }
@@ -48,7 +48,7 @@ private:
     StepTensors& tensors_;
     const bool trains_;
     std::vector<Left> left_;        // per task
-    std::vector<Tensors> entered_;  // per micro-batch: its input
+    std::vector<Tensors> entered_;  // per micro-batch: its input on the first lane
     StreamEvent input_read_;
 };
 }  // namespace pipescope

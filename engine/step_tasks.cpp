@@ -49,7 +49,7 @@ void StepTasks::run_loss(const TaskKey& key, StepLoss& loss) {
     const bool whole = key.micro_batch < 0;
     const Tensors outputs = whole ? tensors_.gather_outputs() : tensors_.take_outputs(key.micro_batch);
     Tensors gradients = loss.run(key.micro_batch, outputs);
-    tensors_.input_versions().tell_parts();  // the loss may have changed the input, as its target
+    tensors_.input_versions().tell_parts();  // the loss may have changed the input, which may be its target
     if (whole) {
         tensors_.set_output_gradients(gradients);
     } else {
@@ -61,7 +61,7 @@ void StepTasks::run_copy(const Task& copy) {
     if (pipeline_.observer() == nullptr) {
         return;
     }
-    // Lanes of one host share memory: the storage is handed over as it is, only its account changes.
+    // Lanes of one host share memory: the storage is passed on, and only its owner changes.
     for (const at::Tensor& tensor : tensors_.moved_by(copy.key)) {
         if (tensor.defined()) {
             pipeline_.observer()->moved(tensor, copy.receiver);
@@ -88,7 +88,7 @@ void StepTasks::run_forward(int micro_batch, int partition, LayerId& running) {
         return;
     }
     const at::NoGradGuard no_grad;
-    // Without a graph nobody knows which output would require a gradient; any that can may.
+    // Without a graph, which outputs require a gradient is unknown, so every output that can may.
     const bool may_require = kind_.trains && (layers.trains() || any_requires_grad(inputs));
     if (kind_.trains) {
         tensors_.kept_inputs(micro_batch, partition) = RecomputeInputs(inputs, pipeline_.is_training());
@@ -121,7 +121,7 @@ void StepTasks::run_recompute(int micro_batch, int partition, LayerId& running) 
 }
 
 void StepTasks::run_backward(int micro_batch, int partition) {
-    // Gradients are computed in the precision their forward had; autocast must not choose again.
+    // Gradients use the precision of their forward; autocast must not choose again.
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
     const SeededRandom random(
         backward_seed(pipeline_.options().seed, kind_.random_step, MicroBatchId{micro_batch}, PartitionId{partition}));

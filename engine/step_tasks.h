@@ -11,26 +11,26 @@
 #include <vector>
 
 namespace pipescope {
-/// What the random numbers of a run follow from, and whether it keeps what backward needs.
+/// Determines a run's random numbers, and whether it keeps tensors for backward.
 struct StepKind {
     bool trains = false;
     std::int64_t random_step = 0;  ///< differs between any two forwards of a model
 };
 
-/// Runs the tasks of one mini-batch, one at a time: what a task does, not when. Threading: that of StepTensors.
+/// Runs the tasks of one mini-batch, one at a time; StepRun decides when. Threading: that of StepTensors.
 class StepTasks {
 public:
     /// Borrows the pipeline. `input` is cut into `sizes`.
     StepTasks(Pipeline& pipeline, StepKind kind, const Tensors& input, std::vector<std::int64_t> sizes);
 
     StepTensors& tensors() noexcept { return tensors_; }
-    /// Whether the micro-batch keeps only its inputs in forward.
+    /// True if the micro-batch keeps only its inputs in forward.
     bool is_checkpointed(int micro_batch) const;
 
-    /// Forward, recompute or backward. Sets `running` to the layer that runs, where one does.
+    /// Runs a forward, recompute or backward. Sets `running` to the running layer, if any.
     void run(const TaskKey& key, LayerId& running);
     void run_loss(const TaskKey& key, StepLoss& loss);
-    /// Hands what the copy's producer left to the receiving lane.
+    /// Passes the output of the copy's producer to the receiving lane.
     void run_copy(const Task& copy);
 
 private:

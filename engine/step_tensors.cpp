@@ -11,7 +11,7 @@
 
 namespace pipescope {
 namespace {
-/// `front` and `back` as one list.
+/// Concatenates `front` and `back`.
 Tensors joined(Tensors front, Tensors back) {
     if (front.empty()) {
         return back;
@@ -20,7 +20,7 @@ Tensors joined(Tensors front, Tensors back) {
     return front;
 }
 
-/// Takes the first `count` tensors off.
+/// Removes and returns the first `count` tensors.
 Tensors take_front(Tensors& tensors, std::size_t count) {
     const auto end = tensors.begin() + static_cast<std::ptrdiff_t>(count);
     Tensors front(std::make_move_iterator(tensors.begin()), std::make_move_iterator(end));
@@ -54,7 +54,7 @@ void StepTensors::set_input(const Tensors& input, bool trains) {
     for (int i = 0; i < num_micro_batches(); ++i) {
         Tensors& part = parts[static_cast<std::size_t>(i)];
         for (std::size_t k = 0; k < part.size(); ++k) {
-            part[k] = part[k].detach();  // a view made in no_grad mode could not become a leaf otherwise
+            part[k] = part[k].detach();  // otherwise a view made in no_grad mode could not become a leaf
             if (trains && input[k].requires_grad()) {
                 part[k].set_requires_grad(true);
             }
@@ -180,7 +180,7 @@ Tensors StepTensors::gather_input_gradients() {
     const at::NoGradGuard no_grad;
     Tensors gathered = gather_gradients(std::exchange(input_gradients_, {}), std::exchange(input_, {}), sizes_);
     for (at::Tensor& gradient : gathered) {
-        if (is_storage_shared(gradient)) {  // where one micro-batch's is handed through
+        if (is_storage_shared(gradient)) {  // if a single micro-batch's gradient was passed through
             gradient = gradient.clone();
         }
     }

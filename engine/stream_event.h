@@ -9,21 +9,21 @@ struct Event;
 }
 
 namespace pipescope {
-/// A moment in a stream of a device, which other streams and threads can wait for. One that was never recorded has
-/// passed: so is everything a CPU lane does by the time it is handed on. A copy is the same moment.
+/// A point in a device's stream that other streams and threads can wait for. An event that was never recorded counts as
+/// passed, which suits CPU lanes: their work is done when it is passed on. A copy is the same event.
 /// Threading: values; the moment itself may be waited for from any thread.
 class StreamEvent {
 public:
     StreamEvent() = default;
-    /// After all that is enqueued in `stream` so far.
+    /// Records the point after everything enqueued in `stream` so far.
     static StreamEvent record(const c10::Stream& stream);
 
-    /// What is enqueued in `stream` from now on starts after the moment. The calling thread goes on.
+    /// Makes work enqueued in `stream` from now on start after the event. Does not block the calling thread.
     void block(const c10::Stream& stream) const;
-    /// Blocks the calling thread until the moment has passed.
+    /// Blocks the calling thread until the event has passed.
     void synchronize() const;
     bool has_passed() const;
-    /// False where there is nothing to wait for.
+    /// False if there is nothing to wait for.
     explicit operator bool() const noexcept { return event_ != nullptr; }
 
 private:

@@ -27,7 +27,7 @@ void TaskGate::finish(TaskIndex task) {
     const LaneId here = graph_.tasks()[task].lane;
     for (const TaskIndex dependent : graph_.dependents(task)) {
         const LaneId there = graph_.tasks()[dependent].lane;
-        // acq_rel: the last to count down passes on what all the others made visible.
+        // acq_rel: the last decrement publishes what all the others made visible.
         if (missing_[dependent].fetch_sub(1, std::memory_order_acq_rel) == 1 && there != here) {
             ring(there);
         }
@@ -53,7 +53,7 @@ void TaskGate::ring(LaneId lane) {
         return;
     }
     Bell& bell = *bells_[lane.index()];
-    // Taken so that a lane between its look at the counter and its sleep cannot miss the bell.
+    // The lock ensures that a lane between its look at the counter and its sleep does not miss the bell.
     { const std::lock_guard lock(bell.mutex); }
     bell.rung.notify_one();
 }

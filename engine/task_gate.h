@@ -10,22 +10,22 @@
 #include <vector>
 
 namespace pipescope {
-/// Lets each lane wait for the dependencies of its next task: one run of one TaskGraph.
+/// Lets each lane wait for the dependencies of its next task, for one run of one TaskGraph.
 ///
-/// Idea: every task counts what it still waits for. finish() counts its dependents down and wakes a lane only when one
-/// of its tasks reaches zero, so a lane that is not behind never touches a lock.
-/// Threading: all methods from any thread. What happened before finish(a) is visible after wait(b) where b depends on
-/// a. Lifetime: the graph and the turns must outlive the gate.
+/// Idea: every task counts its open dependencies. finish() decrements its dependents' counts and wakes a lane only when
+/// one of that lane's tasks reaches zero, so a lane that is not behind never takes a lock.
+/// Threading: all methods from any thread. Work before finish(a) is visible after wait(b) if b depends on a. Lifetime:
+/// the graph and the turns must outlive the gate.
 class TaskGate {
 public:
-    /// `turns`: where lanes take cores in turns.
+    /// `turns`: given if lanes take turns on cores.
     explicit TaskGate(const TaskGraph& graph, CoreTurns* turns = nullptr);
 
-    /// Returns true when every dependency of the task is finished, and the lane has a core where it takes turns; false
-    /// as soon as the run is stopped.
+    /// Returns true once every dependency of the task is finished and the lane, if it takes turns, has a core. Returns
+    /// false as soon as the run is stopped.
     bool wait(TaskIndex task);
     void finish(TaskIndex task);
-    /// The lane has nothing more to do in this run, or in this part of it.
+    /// The lane has no more work in this run, or in this part of it.
     void leave(LaneId lane);
     /// Ends the run early: every wait() returns false from now on.
     void stop();

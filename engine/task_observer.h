@@ -6,7 +6,7 @@
 #include <ATen/core/Tensor.h>
 
 namespace pipescope {
-/// What a memory profiler needs to hear from the engine. NVTX tells times; this tells whose memory it is.
+/// Events for a memory profiler. NVTX gives times; this says whose memory it is.
 /// Threading: task_* and moved are called on the lane's worker thread (loss: on the thread that runs it), placed on the
 /// thread that builds the model. Must not throw.
 class TaskObserver {
@@ -17,7 +17,7 @@ public:
     virtual void placed(const at::Tensor& tensor, LaneId lane) = 0;
     virtual void task_started(const TaskKey& key, LaneId lane) = 0;
     virtual void task_ended(const TaskKey& key, LaneId lane) = 0;
-    /// A copy between lanes that share memory handed this tensor's storage over.
+    /// A copy between lanes that share memory passed this tensor's storage on.
     virtual void moved(const at::Tensor& tensor, LaneId to) = 0;
 };
 }  // namespace pipescope

@@ -13,7 +13,7 @@ namespace pipescope {
 std::atomic<bool> task_ranges_enabled = false;
 
 namespace {
-// Process-wide, as NVTX itself is. Written once by prepare_task_ranges(), read only where the flag is set.
+// Process-wide, as NVTX itself is. Written once by prepare_task_ranges(), read only if the flag is set.
 nvtxDomainHandle_t domain = nullptr;
 std::array<nvtxStringHandle_t, kNumTaskKinds> kind_names{};
 }  // namespace
@@ -34,7 +34,7 @@ void prepare_task_ranges() {
 }
 
 void name_thread_for_profilers(const std::string& name) {
-    prepare_task_ranges();  // one thread makes NVTX's first call: two would race in its start-up
+    prepare_task_ranges();  // makes NVTX's first call on one thread; two would race in its start-up
     if (!task_ranges_enabled.load(std::memory_order_acquire)) {
         return;
     }
@@ -45,7 +45,7 @@ void name_cuda_stream_for_profilers(const void* stream, const std::string& name)
     if (!task_ranges_enabled.load(std::memory_order_acquire)) {
         return;
     }
-    // NVTX_RESOURCE_TYPE_CUDA_STREAM, whose header wants CUDA's: class 4 is the driver's objects, of which 3 is a
+    // NVTX_RESOURCE_TYPE_CUDA_STREAM, whose header needs CUDA's: class 4 is the driver's objects, of which 3 is a
     // stream.
     constexpr std::int32_t kCudaStream = (4 << 16) | 3;
     nvtxResourceAttributes_t attributes{};
@@ -55,7 +55,7 @@ void name_cuda_stream_for_profilers(const void* stream, const std::string& name)
     attributes.identifier.pValue = stream;
     attributes.messageType = NVTX_MESSAGE_TYPE_ASCII;
     attributes.message.ascii = name.c_str();
-    nvtxDomainResourceCreate(domain, &attributes);  // for good, as torch's streams are
+    nvtxDomainResourceCreate(domain, &attributes);  // permanent, as torch's streams are
 }
 
 void TaskRange::push(const TaskKey& key) {

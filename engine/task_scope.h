@@ -3,7 +3,8 @@
 #include "engine/current_task.h"
 
 namespace pipescope {
-/// What current_task() and its kin answer on this thread while it lives. For engine and profiler; scopes do not nest.
+/// While it lives, current_task() and its kin report this task on this thread. For engine and profiler; scopes do not
+/// nest.
 class CurrentTaskScope {
 public:
     CurrentTaskScope(const TaskKey& key, LaneId lane, bool is_checkpointed_forward);

@@ -5,7 +5,7 @@
 #include "engine/task_scope.h"
 
 namespace pipescope {
-/// One task while it runs: its NVTX range, what current_task() answers, and what the observer (may be null) hears.
+/// A running task: opens its NVTX range, sets current_task() and notifies the observer (may be null).
 class TaskSpan {
 public:
     TaskSpan(const TaskKey& key, LaneId lane, bool is_checkpointed_forward, TaskObserver* observer)

@@ -20,7 +20,7 @@ Worker::Worker(const std::string& name, Job at_start) : process_(::getpid()), ru
 
 Worker::~Worker() {
     if (!is_here()) {
-        // Its lock may be held and its condition waited for, by a thread that nobody can wake.
+        // A thread that nobody can wake may hold its lock or wait for its condition.
         static_cast<void>(running_.release());
         return;
     }

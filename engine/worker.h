@@ -11,16 +11,16 @@
 #include <thread>
 
 namespace pipescope {
-/// A named thread that runs what it is handed, one job after the other, in the order of post().
-/// Threading: post() may be called from any thread but the worker's own destructor's. Jobs must not throw.
-/// Ownership: the destructor runs what is still queued, then joins. In a process forked from the worker's own there is
-/// no such thread: there the destructor leaves everything as it is; so it does with a worker that was stopped in the
-/// midst of a job when the process ended.
+/// A named thread that runs posted jobs one at a time, in order.
+/// Threading: call post() from any thread, but not during destruction. Jobs must not throw.
+/// Ownership: the destructor runs the jobs still queued, then joins. Exceptions, in which it leaves everything as it
+/// is: in a forked process, which has no such thread, and for a worker that was stopped within a job when the process
+/// ended.
 class Worker {
 public:
     using Job = std::function<void()>;
 
-    /// `name` is what debuggers and profilers show; the system keeps its first 15 characters. `at_start` runs first, on
+    /// `name` appears in debuggers and profilers; the system keeps its first 15 characters. `at_start` runs first on
     /// the new thread.
     Worker(const std::string& name, Job at_start);
     ~Worker();
@@ -28,7 +28,7 @@ public:
     Worker& operator=(const Worker&) = delete;
 
     void post(Job job);
-    /// Whether the thread lives in this process.
+    /// False in a forked process, which has no such thread.
     bool is_here() const;
 
 private:

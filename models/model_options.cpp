@@ -74,7 +74,8 @@ void ModelOptions::overlay(std::string_view item) {
     if (option == options_.end()) {
         const ModelOption& example = options_.front();
         throw UsageError("'" + name + "' is not an option of " + model_ + "; its options are " + names() +
-                         "; write them as " + model_ + ":" + example.name + "=" + number_text(example.value));
+                         "; write them as " + model_ + ":" + example.name + "=" + number_text(example.value) +
+                         (name == "dtype" ? "; for another dtype use 'pipescope profile --dtype'" : ""));
     }
     if (std::find(given_.begin(), given_.end(), name) != given_.end()) {
         throw UsageError("option " + name + " of " + model_ + " is given twice; each may be given once; remove one");

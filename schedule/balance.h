@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace pipescope {
-/// How many consecutive layers each partition owns: {2, 3} cuts five layers after the second.
+/// Number of consecutive layers of each partition: {2, 3} cuts five layers after the second.
 /// Invariant: at least one partition, each with at least one layer. Units: layers, never bytes or seconds.
 /// Ownership and threading: an immutable value; copy it freely, read it from any thread.
 /// Source: GPipe (arXiv 1811.06965), section 2.1, where a partition is called a cell.

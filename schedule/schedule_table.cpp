@@ -81,14 +81,29 @@ std::optional<Action> parse_action(std::string_view text) {
     return Action{{0, kind->kind, *partition, *micro_batch, -1}, kind->input_only};
 }
 
-ScheduleTable::Cell parse_cell(std::string_view text, const Place& place) {
+std::string_view trimmed(std::string_view text) {
+    constexpr std::string_view kSpace = " \t";
+    const std::size_t first = text.find_first_not_of(kSpace);
+    return first == std::string_view::npos ? std::string_view{}
+                                           : text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+}
+
+/// A cell's content. Spreadsheets may put quotes around it.
+std::string_view content_of(std::string_view cell) {
+    cell = trimmed(cell);
+    const bool quoted = cell.size() >= 2 && cell.front() == '"' && cell.back() == '"';
+    return quoted ? trimmed(cell.substr(1, cell.size() - 2)) : cell;
+}
+
+ScheduleTable::Cell parse_cell(std::string_view cell, const Place& place) {
+    const std::string_view text = content_of(cell);
     if (text.empty()) {
         return {};
     }
     if (text.front() != '(') {
         const auto action = parse_action(text);
         if (!action) {
-            refuse_cell(place, text);
+            refuse_cell(place, cell);
         }
         return {*action};
     }
@@ -96,12 +111,12 @@ ScheduleTable::Cell parse_cell(std::string_view text, const Place& place) {
     const std::size_t end = text.find(')');
     if (middle == std::string_view::npos || end == std::string_view::npos || middle > end ||
         text.substr(end + 1) != kOverlap) {
-        refuse_cell(place, text);
+        refuse_cell(place, cell);
     }
     const auto first = parse_action(text.substr(1, middle - 1));
     const auto second = parse_action(text.substr(middle + 1, end - middle - 1));
     if (!first || !second) {
-        refuse_cell(place, text);
+        refuse_cell(place, cell);
     }
     return {*first, *second};
 }
@@ -126,6 +141,7 @@ public:
         if (places_.empty()) {
             throw UsageError("the schedule holds no task; write at least a forward and a backward, such as 0F0,0B0");
         }
+        check_rows(table);
         check_complete();
         check_order();
     }
@@ -160,6 +176,19 @@ private:
         }
         ++order_;
         micro_batches_ = std::max(micro_batches_, action.task.micro_batch + 1);
+    }
+
+    void check_rows(const ScheduleTable& table) const {
+        std::vector<bool> works(table.rows.size(), false);
+        for (const auto& [partition, place] : lanes_) {
+            works[place.row] = true;
+        }
+        for (std::size_t row = 0; row < works.size(); ++row) {
+            if (!works[row]) {
+                throw UsageError("row " + std::to_string(row + 1) +
+                                 " holds no task; each row is a lane, which runs at least one; remove it");
+            }
+        }
     }
 
     void check_complete() const {
@@ -236,7 +265,7 @@ private:
         }
     }
 
-    std::map<std::int32_t, Place> lanes_;  // where each partition stands first
+    std::map<std::int32_t, Place> lanes_;  // first cell of each partition
     std::map<Key, Places> places_;         // by letter: the cell, and its rank among all tasks
     std::size_t order_ = 0;
     std::int32_t micro_batches_ = 0;
@@ -297,6 +326,9 @@ void check_recomputes(const ScheduleTable& table, const PipelineShape& shape) {
 
 ScheduleTable parse_schedule_csv(std::string_view text) {
     ScheduleTable table;
+    if (constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf"; text.starts_with(kByteOrderMark)) {
+        text.remove_prefix(kByteOrderMark.size());
+    }
     const std::size_t first_end = text.find('\n');
     const bool has_return = first_end != std::string_view::npos && first_end > 0 && text[first_end - 1] == '\r';
     table.line_end = first_end == std::string_view::npos || has_return ? "\r\n" : "\n";
@@ -308,6 +340,10 @@ ScheduleTable parse_schedule_csv(std::string_view text) {
             line.remove_suffix(1);
         }
         auto& row = table.rows.emplace_back();
+        if (trimmed(line).empty()) {
+            throw UsageError("line " + std::to_string(table.rows.size()) +
+                             " is empty; each line is the row of a lane; remove it");
+        }
         while (true) {
             const std::size_t comma = line.find(',');
             row.push_back(parse_cell(line.substr(0, comma), {table.rows.size() - 1, row.size()}));

@@ -41,10 +41,11 @@ struct ScheduleTable {
     friend bool operator==(const ScheduleTable&, const ScheduleTable&) = default;
 };
 
-/// Parses the CSV. Throws UsageError that names row and column, counted from 1, of an invalid cell. table_shape()
-/// checks the consistency of the cells.
+/// Parses the CSV. A byte order mark, spaces around cells, quotes around a cell and both line ends are accepted. Throws
+/// UsageError that names row and column, counted from 1, of an invalid cell, or the number of an empty line.
+/// table_shape() checks the consistency of the cells.
 ScheduleTable parse_schedule_csv(std::string_view text);
-/// Writes the CSV: the same bytes as were read, if those end with a line end.
+/// Writes the CSV: the same bytes as were read, if those end with a line end and have no mark, spaces or quotes.
 std::string to_csv(const ScheduleTable& table);
 
 /// The schedule of a graph, drawn as if every task took one slot and copies took none. Omits recompute and loss.

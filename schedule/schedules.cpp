@@ -9,7 +9,7 @@
 
 namespace pipescope {
 namespace {
-/// Runs `warm_up` forwards, then one forward and one backward in turn, then the backwards that are left.
+/// Runs `warm_up` forwards, then alternates one forward and one backward, then runs the remaining backwards.
 LaneProgram one_forward_one_backward(const PipelineShape& shape, const std::vector<LaneTask>& forwards,
                                      const std::vector<LaneTask>& backwards, std::size_t warm_up) {
     LanePlan plan(shape);
@@ -38,8 +38,8 @@ TaskGraph graph_of(const PipelineShape& shape, std::vector<LaneProgram>& program
     return TaskGraph(shape, programs);
 }
 
-/// 1F1B as on lane j, but lane j's first j backwards of the weights wait, and each later one runs j micro-batches late,
-/// so that the gradients of the inputs hurry on; what is left fills the end.
+/// Like 1F1B on lane j, but delays backwards of the weights: the first j wait, and each later one runs j micro-batches
+/// late, so that gradients of inputs come first. The rest fill the end.
 TaskGraph zero_bubble_h1(const PipelineShape& shape) {
     require_one_partition_a_lane(shape, Schedule::zero_bubble_h1);
     const int n = shape.num_partitions;
@@ -124,7 +124,7 @@ void check_interleaved(const PipelineShape& shape) {
 TaskGraph interleaved(const PipelineShape& shape) {
     check_interleaved(shape);
     const int lanes = shape.num_lanes();
-    const int rounds = shape.num_partitions / lanes;  // partitions a lane
+    const int rounds = shape.num_partitions / lanes;  // per lane
     std::vector<LaneProgram> programs(static_cast<std::size_t>(lanes));
     for (int lane = 0; lane < lanes; ++lane) {
         // Groups of `lanes` micro-batches go through the lane's partitions in turn; backward through them in reverse.

@@ -180,7 +180,7 @@ private:
         return keys;
     }
 
-    /// The compute task that makes what a copy carries; a compute task itself.
+    /// The compute task that produces a copy's data; a compute task itself.
     TaskKey producer_of(const TaskKey& key) const {
         switch (key.kind) {
             case TaskKind::copy_forward:
@@ -198,7 +198,7 @@ private:
         return to_string(key);
     }
 
-    /// The circle of waits as one sentence, with a remedy. `next` is the task each lane is stuck at; `lane` is stuck.
+    /// The cycle of waits as one sentence, with a remedy. `next` is the task each lane is stuck at; `lane` is stuck.
     std::string deadlock(const std::vector<std::size_t>& next, std::size_t lane) const {
         std::map<TaskKey, std::size_t> lanes;
         for (std::size_t each = 0; each < programs_.size(); ++each) {
@@ -207,7 +207,7 @@ private:
             }
         }
         std::vector<std::size_t> path;
-        std::vector<std::string> waits;  // of each lane in `path`
+        std::vector<std::string> waits;  // by lane of `path`
         while (std::find(path.begin(), path.end(), lane) == path.end()) {
             const TaskKey& stuck = programs_[lane][next[lane]];
             const std::vector<TaskKey> keys = waits_for(stuck, lane);

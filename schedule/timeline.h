@@ -56,8 +56,8 @@ struct LaneStatistics {
 
 /// Bubble and step time of one step, measured or simulated.
 struct StepStatistics {
-    Nanoseconds start{0};        ///< of the first forward
-    Nanoseconds end{0};          ///< of the last backward
+    Nanoseconds start{0};        ///< start of the first forward
+    Nanoseconds end{0};          ///< end of the last backward
     double bubble_fraction = 0;  ///< mean over lanes
     std::vector<LaneStatistics> lanes;
 

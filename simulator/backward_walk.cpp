@@ -5,17 +5,17 @@
 
 namespace pipescope {
 namespace {
-/// A layer's highest point, where the gradient of the range's output stays, and where it goes when no layer needs it.
+/// A layer's peak if the gradient of the range's output stays, and if it is freed once no layer needs it.
 struct LayerPeak {
     WorkPeak handed_stays;
     WorkPeak handed_goes;
 };
 
-/// A range of layers walked backward: which gradients are there, and who shares a storage. What it finds at a layer
-/// does not depend on where the range begins, for gradients that leave the range there outlive the layers above.
+/// Walks a range of layers backward and tracks live gradients and their shared storages. The result at a layer does not
+/// depend on where the range begins, since gradients that leave the range there outlive the layers above.
 class BackwardWalk {
 public:
-    /// `let_go`: by layer of the range, what its backward frees of kept storages. Borrowed, as the others are.
+    /// `let_go`: kept bytes that each layer's backward frees, by layer of the range. Borrows all arguments.
     BackwardWalk(const Profile& profile, const SizedProfile& sized, std::size_t first, std::size_t end,
                  const std::vector<Bytes>& let_go)
         : profile_(profile), sized_(sized), first_(first), end_(end), let_go_(let_go) {
@@ -44,7 +44,7 @@ public:
         memory.input_gradient = input_gradient(first_);
     }
 
-    /// Goes through the next layer further down.
+    /// Walks the next layer down.
     LayerPeak step_down(std::size_t l) {
         const std::size_t below = gradients_below(l, current_);
         const LayerPeak here = look(l);
@@ -54,7 +54,7 @@ public:
         return here;
     }
 
-    /// Of a range that begins with layer l, which is the last one walked.
+    /// Input gradient of a range that begins with layer l, the last one walked.
     Bytes input_gradient(std::size_t l) const {
         const bool lies_in_a_skip = std::any_of(skips_.begin(), skips_.end(), [&](const Skip& skip) {
             return skip.popped_here && skip.stash < l && skip.pop >= l && skip.held == current_;
@@ -70,25 +70,25 @@ private:
         std::size_t pop;
         bool stashed_here;
         bool popped_here;
-        std::size_t held;  ///< the gradient that its own lies in, from its pop on
+        std::size_t held;  ///< index of the gradient whose storage holds its own, from its pop on
     };
     struct Gradient {
         Bytes bytes = 0;
         std::size_t needed_by = 0;  ///< the lowest layer that uses it
-        bool handed_on = false;     ///< to another partition: it stays
-        bool is_new = true;         ///< counted from now on; false while the layer's transient bytes hold it
+        bool handed_on = false;     ///< passed to another partition, so it stays
+        bool is_new = true;         ///< counted from now on; false while the layer's transient bytes cover it
     };
-    static constexpr std::size_t kTop = 0;  // in gradients_: the output's
+    static constexpr std::size_t kTop = 0;  // index of the output's gradient in gradients_
 
     bool contains(LayerId layer) const { return layer.index() >= first_ && layer.index() < end_; }
 
-    /// The gradients that layer l's backward leaves, given its output's. Gives the one of its input.
+    /// Adds the gradients that layer l's backward leaves, given its output's. Returns that of its input.
     std::size_t gradients_below(std::size_t l, std::size_t current) {
         const LayerProfile& layer = profile_.layers[l];
         std::size_t below = current;
         const bool sums = std::any_of(skips_.begin(), skips_.end(),
                                       [&](const Skip& skip) { return skip.stashed_here && skip.stash == l; });
-        // What a stash's gradient is added to becomes a storage of its own, which the transient bytes hold till then.
+        // A stash's gradient is added into a new storage, which the transient bytes cover until then.
         const bool is_own = sums || !(layer.passes_gradient || layer.aliases_input);
         if (l > 0 && is_own) {
             below = take({sized_.output[l - 1], l, false, !sums || !(layer.passes_gradient || layer.aliases_input)});
@@ -130,7 +130,7 @@ private:
         return part;
     }
 
-    /// Lets go of what only layer l needed.
+    /// Releases the gradients that only layer l needed.
     void end_layer(std::size_t l) {
         std::erase_if(live_, [&](std::size_t g) {
             Gradient& gradient = gradients_[g];
@@ -150,7 +150,7 @@ private:
     const std::vector<Bytes>& let_go_;
     std::vector<Skip> skips_;  // with an end in the range
     std::vector<Gradient> gradients_;
-    std::vector<std::size_t> live_;  // of them: few at a time
+    std::vector<std::size_t> live_;  // indices of live gradients; few at a time
     std::size_t current_ = kTop;     // the gradient of the last walked layer's input
     Bytes freed_ = 0;                // of the graph
     bool top_is_gone_ = false;

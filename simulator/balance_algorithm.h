@@ -4,12 +4,11 @@
 #include <string_view>
 
 namespace pipescope {
-/// How to look for a balance.
 enum class BalanceAlgorithm {
     optimal,   ///< the shortest simulated GPipe step (balance/optimal_partition.h)
-    minmax,    ///< the smallest largest partition, forward, recompute and backward together
-    variance,  ///< the GPipe paper's: partitions whose costs vary least
-    block,     ///< torchgpipe's, to compare with
+    minmax,    ///< smallest maximum partition time: forward, recompute and backward together
+    variance,  ///< the GPipe paper's: least variance of partition costs
+    block,     ///< torchgpipe's, for comparison
 };
 std::string to_string(BalanceAlgorithm algorithm);
 /// Throws UsageError that lists the names.

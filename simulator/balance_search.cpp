@@ -17,10 +17,10 @@ namespace pipescope {
 namespace {
 constexpr std::size_t kCandidates = 8;
 constexpr int kMostPartitionsTried = 64;
-constexpr int kMostFailures = 8;  // of numbers of partitions that looked possible
+constexpr int kMostFailures = 8;  // limit of partition counts that looked possible but failed
 
-/// What the largest lane would have to hold, were all limits raised, or lowered, by as many bytes: the largest peak
-/// where they are equal.
+/// The largest lane's limit under which this balance fits, if all limits move by the same number of bytes. With equal
+/// limits, the largest peak.
 Bytes limit_for(const FoundBalance& found, const PipelineOptions& options) {
     const std::vector<Bytes> limits = memory_limits_of(options, static_cast<int>(found.peak_bytes.size()));
     Bytes most = 0;
@@ -47,7 +47,7 @@ public:
           limits_(memory_limits_of(options, partitions)),
           tasks_left_(effort.most_tasks) {}
 
-    /// Of the costs of each layer, by an algorithm that looks at nothing else.
+    /// Runs an algorithm that only looks at the costs of each layer.
     SearchedBalance of_costs(BalanceAlgorithm algorithm) {
         const std::vector<double> costs = problems_.layer_costs();
         if (algorithm == BalanceAlgorithm::block) {
@@ -60,7 +60,7 @@ public:
                                                                  : minmax_partition(costs, partitions_));
     }
 
-    /// The best by simulation of what the exact search proposes.
+    /// Simulates the exact search's proposals and returns the best.
     SearchedBalance optimal() {
         try_in_turn(by_bound(candidates()));
         if (!best_ && !limits_.empty()) {
@@ -81,7 +81,7 @@ public:
         return best_ ? *std::move(best_) : least_memory();
     }
 
-    /// No balance within the limit steps faster.
+    /// No balance within the limit is faster.
     std::int64_t lower_bound() {
         if (!problems_.cost_is_a_bound()) {
             return problems_.work_bound();
@@ -131,7 +131,7 @@ private:
         return balances;
     }
 
-    /// Cuts that keep the limit whatever waits, or that need little.
+    /// Cuts that keep the limit even by the upper bound of memory, or that need little.
     std::vector<Balance> frugal_candidates() {
         std::vector<Balance> balances;
         for (const RankedBalance& each : optimal_partitions(problems_.whatever_waits(), 1)) {
@@ -159,10 +159,10 @@ private:
     }
 
     bool is_uneven() const { return tables_.sizes.front() != tables_.sizes.back(); }
-    /// Whether a cut's step may be longer than the closed form has it.
+    /// True if a cut's step may be longer than in the closed form.
     bool leaves_a_gap() const { return is_uneven() || !tables_.large.skips.empty(); }
 
-    /// The recurrence knows micro-batches of two sizes: what it says is most often what simulating will.
+    /// Sorts by the recurrence, which knows micro-batches of two sizes and is usually equal to the simulation.
     std::vector<Balance> by_bound(const std::vector<Balance>& balances) const {
         if (!is_uneven() || !problems_.cost_is_a_bound()) {
             return balances;
@@ -203,8 +203,8 @@ private:
         }
     }
 
-    /// Where nothing bounds what a cut needs: all cuts, those that need least with gpipe first. Large models have too
-    /// many, and get a part of the effort.
+    /// Without a bound on memory, tries all cuts, starting with those that need least with gpipe. Large models have too
+    /// many, so this gets a part of the effort.
     void find_any_that_fits() {
         PartitionProblem problem = problems_.least_memory();
         problem.memory_limits = limits_;
@@ -217,7 +217,7 @@ private:
         tried_all_ = !best_ && !cut && cuts.is_exhausted();
     }
 
-    /// The best so far, or the one over the limit that needs least.
+    /// The best so far, or else the one over the limit that needs least.
     std::vector<std::int64_t> best_layers() const {
         if (best_ || refused_.empty()) {
             return best_ ? best_->found.balance.layers_per_partition() : std::vector<std::int64_t>{};
@@ -228,8 +228,8 @@ private:
         return std::min_element(refused_.begin(), refused_.end(), needs_less)->found.balance.layers_per_partition();
     }
 
-    /// Moves cuts, and pairs of cuts, of the best so far by up to two layers while that helps, where nothing but the
-    /// simulator knows what a cut costs.
+    /// Moves cuts, and pairs of cuts, of the best so far by up to two layers while that helps. For costs that only the
+    /// simulator knows.
     void climb() {
         std::vector<std::int64_t> from;
         while (from != best_layers()) {
@@ -249,8 +249,7 @@ private:
         }
     }
 
-    /// Every cut that may be quicker than the best so far, the quickest first, until none is left or the effort is used
-    /// up.
+    /// Simulates every cut that may be faster than the best so far, fastest first, until none or no effort is left.
     void enumerate() {
         const PartitionProblem problem = problems_.least();
         const PartitionTable table(problem);
@@ -274,9 +273,9 @@ private:
         bound_ = std::min(cuts.lower_bound(), best_ ? best_->found.step_ns : kNoStep);
     }
 
-    /// What did not fit will not fit either in cuts that are the same where it matters: a lane's forward phase depends
-    /// on the partitions before it, its backward phase, counted from the loss, on those behind. That holds where lanes
-    /// share neither devices nor skips.
+    /// Rules out cuts that agree with a failed one on the partitions that matter. A lane's forward phase depends on the
+    /// partitions before it; its backward phase, counted from the loss, on those behind it. This holds if lanes share
+    /// neither devices nor skips.
     void learn(CutsInOrder& cuts) {
         for (; problems_.lanes_depend_on_one_side() && learnt_ < refused_.size(); ++learnt_) {
             const Simulation& simulation = refused_[learnt_].simulation;
@@ -304,7 +303,7 @@ private:
         return loss == slices.end() ? Nanoseconds{0} : loss->start;
     }
 
-    /// The cut that needs least on its fullest lane, as far as the effort goes.
+    /// The cut that needs least on its fullest lane, as far as the effort allows.
     SearchedBalance least_memory() {
         SearchedBalance best = simulated(problems_.even_memory());
         for (const SearchedBalance& each : refused_) {
@@ -346,13 +345,13 @@ private:
     SearchEffort effort_;
     const SearchTables& tables_;
     CutProblems problems_;
-    std::vector<Bytes> limits_;  // of each lane; empty: none
+    std::vector<Bytes> limits_;  // by lane; empty: none
     std::int64_t tasks_left_;
-    std::int64_t bound_ = 0;  // what the enumeration proved
-    bool tried_all_ = false;  // cuts, and none fits
+    std::int64_t bound_ = 0;  // proven by the enumeration
+    bool tried_all_ = false;  // every cut was tried and none fits
     std::optional<SearchedBalance> best_;
     std::vector<SearchedBalance> refused_;  // over the limit
-    std::size_t learnt_ = 0;                // of them
+    std::size_t learnt_ = 0;                // number of refused_ already learnt from
     std::map<std::vector<std::int64_t>, bool> tried_;
     std::optional<std::vector<RankedBalance>> shortest_;
 };
@@ -373,14 +372,14 @@ void check_request(const Profile& profile, const PipelineOptions& options, int p
     TaskCosts(profile, complete);  // refuses what would not fit 64 bits, before a search that adds up
 }
 
-/// The fewest partitions above the request's that keep the limit.
+/// The fewest partitions, more than requested, that keep the limit.
 std::optional<int> enough_partitions(const Profile& profile, const PipelineOptions& options, int partitions,
                                      const SearchTables& tables) {
     const std::vector<std::string>& devices = options.devices;
     const bool on_one_device =
         std::adjacent_find(devices.begin(), devices.end(), std::not_equal_to<>()) == devices.end();
     if (!on_one_device || !options.speeds.empty() || !options.memory_limits.empty()) {
-        return std::nullopt;  // what a further lane would be like was not said
+        return std::nullopt;  // a further lane's device is not given
     }
     PipelineOptions wider = options;
     const int most = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitionsTried));

@@ -6,7 +6,7 @@ namespace pipescope {
 namespace {
 constexpr Bytes kMinBlockSize = 512;
 constexpr Bytes kSmallSize = 1 << 20;     // largest request of the small pool
-constexpr Bytes kSmallBuffer = 2 << 20;   // its segments
+constexpr Bytes kSmallBuffer = 2 << 20;   // size of its segments
 constexpr Bytes kLargeBuffer = 20 << 20;  // segments of requests below kMinLargeAlloc
 constexpr Bytes kMinLargeAlloc = 10 << 20;
 constexpr Bytes kRoundLarge = 2 << 20;
@@ -39,7 +39,7 @@ std::optional<CachingAllocator::Block> CachingAllocator::allocate(Bytes bytes, i
     return block;
 }
 
-/// Best fit. Where large blocks are not split, they serve large requests only, and those only within kLargeBuffer.
+/// Best fit. Blocks too large to split serve large requests only, and only if less than kLargeBuffer is left over.
 std::optional<CachingAllocator::Block> CachingAllocator::take_free(const Pool& pool, Bytes size) {
     std::set<FreeKey>& blocks = free_[pool];
     const auto found = blocks.lower_bound({size, -1, -1});
@@ -77,7 +77,7 @@ std::optional<CachingAllocator::Block> CachingAllocator::new_segment(const Pool&
     return block;
 }
 
-/// Maps as many pages behind the segment's end as the free block there is too short for.
+/// Maps as many pages behind the segment's end as its last free block lacks.
 std::optional<CachingAllocator::Block> CachingAllocator::grow_segment(const Pool& pool, Bytes size) {
     const auto last = last_of_expandable_.find(pool);
     const bool has_free_end = last != last_of_expandable_.end() && !chunks_.at(last->second).used;
@@ -94,7 +94,7 @@ std::optional<CachingAllocator::Block> CachingAllocator::grow_segment(const Pool
     }
     Chunk chunk{.pool = pool, .size = more};
     if (last == last_of_expandable_.end()) {
-        constexpr Bytes kAddressSpace = Bytes{1} << 50;  // of a pool: its segment can grow
+        constexpr Bytes kAddressSpace = Bytes{1} << 50;  // per pool, so that its segment can grow
         chunk.segment = next_segment_++;
         chunk.address = chunk.segment * kAddressSpace;
     } else {
@@ -169,7 +169,7 @@ void CachingAllocator::release_cached() {
         for (const FreeKey& key : blocks) {
             const Chunk& chunk = chunks_.at(key.block);
             const bool is_whole = chunk.previous < 0 && chunk.next < 0;
-            // An expandable segment is unmapped from its end; the pages of a block between two others stay.
+            // An expandable segment is unmapped from its end; pages of a block between two others stay.
             if (is_whole || (options_.expandable_segments && chunk.next < 0)) {
                 unused.push_back(key.block);
             }

@@ -12,19 +12,19 @@ namespace pipescope {
 /// PyTorch's settings of the same names (PYTORCH_CUDA_ALLOC_CONF).
 struct CachingAllocatorOptions {
     bool expandable_segments = false;
-    std::optional<Bytes> max_split_size = {};  ///< blocks above it are not split; nothing: any may be
-    std::optional<Bytes> device_memory = {};   ///< cudaMalloc fails above it; nothing: it never fails
+    std::optional<Bytes> max_split_size = {};  ///< larger blocks are not split; empty: any block may be split
+    std::optional<Bytes> device_memory = {};   ///< cudaMalloc fails above it; empty: it never fails
 };
 
-/// What PyTorch's caching allocator reserves from a CUDA device for a sequence of allocations and frees: a model of its
-/// rules, without a device.
+/// Models what PyTorch's caching allocator reserves from a CUDA device for a sequence of allocations and frees. Needs
+/// no device.
 ///
-/// Idea: sizes are rounded up to 512 B. Up to 1 MiB comes from the small pool, whose segments are 2 MiB; the rest from
-/// the large pool, with segments of 20 MiB below 10 MiB, else of the size rounded up to 2 MiB. A request takes the
-/// smallest free block of its pool and stream that holds it, and splits off what is left (512 B or more in the small
-/// pool, above 1 MiB in the large one). A freed block merges with its free neighbours in the segment; segments stay
-/// reserved. If the device is full, unused segments are given back and the request tried again. With expandable
-/// segments a stream's pool is one segment that grows by whole pages, 2 MiB small and 20 MiB large.
+/// Idea: sizes are rounded up to 512 B. Requests up to 1 MiB come from the small pool, whose segments are 2 MiB. Larger
+/// ones come from the large pool: below 10 MiB its segments are 20 MiB, otherwise the size rounded up to 2 MiB. A
+/// request takes the smallest free block of its pool and stream that fits, and splits off the remainder (512 B or more
+/// in the small pool, above 1 MiB in the large one). A freed block merges with its free neighbours in the segment;
+/// segments stay reserved. If the device is full, unused segments are returned and the request is retried. With
+/// expandable segments a stream's pool is one segment that grows by whole pages, 2 MiB small and 20 MiB large.
 /// Not modelled: roundup_power2_divisions and garbage_collection_threshold, off by default; private pools of CUDA
 /// graphs; blocks used on a second stream, which wait for its events. Source: pytorch c10/cuda/CUDACachingAllocator.cpp
 /// (kMinBlockSize, kSmallSize, kSmallBuffer, kLargeBuffer, kMinLargeAlloc, kRoundLarge; get_free_block, should_split,
@@ -35,18 +35,18 @@ public:
 
     explicit CachingAllocator(CachingAllocatorOptions options = {}) : options_(options) {}
 
-    /// Nothing if the device is full. Precondition: bytes >= 0; 0 takes no memory.
+    /// Returns nullopt if the device is full. Precondition: bytes >= 0; 0 takes no memory.
     std::optional<Block> allocate(Bytes bytes, int stream = 0);
     /// Precondition: the block is allocated.
     void free(Block block);
-    /// torch.cuda.empty_cache(): gives unused segments back.
+    /// Like torch.cuda.empty_cache(): returns unused segments to the device.
     void release_cached();
 
     Bytes allocated() const { return allocated_; }  ///< rounded sizes, as memory_allocated() gives them
     Bytes reserved() const { return reserved_; }
     Bytes peak_allocated() const { return peak_allocated_; }
     Bytes peak_reserved() const { return peak_reserved_; }
-    /// Of one stream's blocks.
+    /// Bytes reserved for one stream.
     Bytes reserved(int stream) const;
 
 private:

@@ -8,7 +8,7 @@ namespace pipescope {
 namespace {
 constexpr const char* kHost = "cpu";
 
-/// v(k) of contention.h.
+/// Computes v(k) of contention.h.
 double absolute_speed(const PerLane& slowdown, int busy, int capacity) {
     const auto measured = static_cast<int>(slowdown.size());
     if (busy <= measured) {
@@ -34,7 +34,7 @@ int capacity_of(const PipelineOptions& options, const std::string& device) {
     return options.host_cores > 0 ? options.host_cores : lanes_on(options, device);
 }
 
-/// Lanes that work on a device at once.
+/// The most lanes that work on a device at once.
 int most_at_work(const PipelineOptions& options, const std::string& device) {
     const int lanes = lanes_on(options, device);
     return device == kHost ? std::min(lanes, capacity_of(options, device)) : lanes;
@@ -73,7 +73,7 @@ void share_devices(const Profile& profile, const PipelineOptions& options, const
     }
 }
 
-/// Copies get equal parts of the link's bandwidth; each has its latency to itself.
+/// Copies share the link's bandwidth equally; each has the full latency to itself.
 void share_links(const PipelineOptions& options, const TaskGraph& graph, SharedResources& resources) {
     std::map<std::string, std::size_t> server_of_link;
     for (std::size_t k = 0; k < graph.channels().size(); ++k) {
@@ -93,7 +93,7 @@ void share_links(const PipelineOptions& options, const TaskGraph& graph, SharedR
     }
 }
 
-/// One process launches everything. Lanes on the host launch nothing: their layers' times hold it already.
+/// One process launches everything. Lanes on the host launch nothing: their layers' times already include it.
 void launch_tasks(const Profile& profile, const PipelineOptions& options, const TaskGraph& graph,
                   SharedResources& resources) {
     if (!(profile.launch_ns > 0)) {

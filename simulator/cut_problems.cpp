@@ -14,7 +14,7 @@
 
 namespace pipescope {
 namespace {
-/// What the options' own balance says of lanes is not about these partitions.
+/// Replaces the options' balance, which is for other partitions, by an arbitrary valid one.
 PipelineOptions cut_anyhow(PipelineOptions options, int partitions, std::size_t layers) {
     std::vector<std::int64_t> parts(static_cast<std::size_t>(partitions), 1);
     parts.back() += static_cast<std::int64_t>(layers) - partitions;
@@ -78,7 +78,7 @@ PartitionProblem CutProblems::whatever_waits() const {
 }
 
 bool CutProblems::cost_is_a_bound() const {
-    // Whatever is left out here (shared links, recompute that waits, replicas) only makes a step longer.
+    // Everything ignored here (shared links, recompute that waits, replicas) only makes a step longer.
     const bool is_known_order = options_.schedule == Schedule::gpipe &&
                                 options_.backward_order == BackwardOrder::last_first && options_.most_in_flight == 0;
     return is_known_order && (lanes_are_apart_ || profile_.co_running_slowdown.empty());
@@ -133,7 +133,7 @@ std::int64_t CutProblems::loss_ns() const {
 }
 
 PartitionProblem CutProblems::with_limits(PartitionProblem problem, std::vector<Bytes> limits) const {
-    if (limits.empty() || !cost_is_a_bound()) {  // the memory bounds are those of a GPipe step too
+    if (limits.empty() || !cost_is_a_bound()) {  // the memory bounds, too, assume a GPipe step
         return problem;
     }
     problem.memory_limits = limits;
@@ -194,7 +194,7 @@ std::int64_t CutProblems::work_bound() const {
     }
     double fastest = 0;
     for (int lane = 0; lane < partitions_; ++lane) {
-        // A lane that the profile saw slowed down by others may run alone here.
+        // A lane that was slowed down by others in the profile may run alone here.
         const double alone = std::max(1.0, speed_alone(profile_, options_, LaneId{lane}));
         fastest = std::max(fastest, speed_of(options_, LaneId{lane}) * alone);
     }

@@ -9,8 +9,8 @@
 #include <vector>
 
 namespace pipescope {
-/// A balance search's questions to the exact search (balance/optimal_partition.h), and bounds of what simulating a cut
-/// would give. Memory limits are part of every problem. Borrows all it is made of; the problems borrow it.
+/// Turns a balance search into problems for the exact search (balance/optimal_partition.h), and bounds the simulated
+/// step of a cut. Every problem includes the memory limits. Borrows its arguments; the problems borrow this object.
 /// Threading: one thread at a time.
 class CutProblems {
 public:
@@ -18,36 +18,36 @@ public:
     CutProblems(const CutProblems&) = delete;
     CutProblems& operator=(const CutProblems&) = delete;
 
-    /// Skips left out, memory at its least; of micro-batches of two sizes one is as quick as either, the others as they
-    /// are, each on its own: where cost_is_a_bound(), no real step is shorter than this problem's, and with equal
-    /// micro-batches and no skip across a cut none is longer.
+    /// Ignores skips, and takes memory at its least. If micro-batches have two sizes, one of them takes each time at
+    /// the smaller of both, and the others keep their own times. If cost_is_a_bound(), no real step is shorter than
+    /// this problem's; with equal micro-batches and no skip across a cut, none is longer.
     PartitionProblem least() const;
     PartitionProblem large() const;  ///< all micro-batches of the larger size; memory at its least
-    /// As large(), but with memory at its most, so that what keeps the limit keeps it for certain.
+    /// Like large(), but with memory at its most: a cut that keeps the limit here keeps it for certain.
     PartitionProblem whatever_waits() const;
-    /// To order cuts by peak_bytes, memory at its least with gpipe, without limits.
+    /// For ordering cuts by peak_bytes: memory at its least with gpipe, without limits.
     PartitionProblem least_memory() const;
-    /// To order cuts by peak_bytes, memory at its least; ranges that are over the given limit for sure are marked so.
-    /// Where the options' limits differ it is the largest lane's, and the others as far below it as theirs.
+    /// For ordering cuts by peak_bytes: memory at its least. Marks ranges that are certainly over the given limit. If
+    /// the options' limits differ, `limit` is the largest lane's, and the others keep their distance to it.
     PartitionProblem within(Bytes limit) const;
 
-    /// Whether least() bounds the step of the options' schedule.
+    /// True if least() bounds the step of the options' schedule.
     bool cost_is_a_bound() const;
-    /// Whether lanes of the options may slow each other down: they share a device, the host's cores or a link, or one
-    /// process launches for several. Then simulating says more than the closed form.
+    /// True if lanes may slow each other down: they share a device, the host's cores or a link, or one process launches
+    /// for several. The simulator is then more accurate than the closed form.
     bool lanes_share() const;
-    /// Whether what a lane holds depends, in the forward phase, on the partitions before it only, and in the backward
-    /// phase on those behind.
+    /// True if a lane's memory depends only on the partitions before it in the forward phase, and only on those behind
+    /// it in the backward phase.
     bool lanes_depend_on_one_side() const;
 
-    /// By the recurrence, with micro-batches of their own sizes: no simulated step of the balance is shorter.
+    /// A bound by the recurrence, with each micro-batch's own size: no simulated step of the balance is shorter.
     /// Precondition: cost_is_a_bound().
     std::int64_t step_at_least(const Balance& balance) const;
-    /// Some lane does at least the smallest largest share of the work, whatever the schedule.
+    /// A bound for any schedule: some lane does at least the smallest largest share of the work.
     std::int64_t work_bound() const;
-    /// What a layer costs a lane per micro-batch.
+    /// Time of each layer per micro-batch.
     std::vector<double> layer_costs() const;
-    /// A cut whose lanes need about equally much, by constants and saved tensors.
+    /// A cut whose lanes need about the same memory, judged by constants and saved tensors.
     Balance even_memory() const;
 
 private:
@@ -59,10 +59,10 @@ private:
     std::int64_t loss_ns() const;
 
     const Profile& profile_;
-    PipelineOptions options_;  ///< with some cut into `partitions`: their lanes are asked for
+    PipelineOptions options_;  ///< with an arbitrary cut into `partitions`, so that num_lanes() fits
     int partitions_;
     const SearchTables& tables_;
     bool lanes_are_apart_ = true;  // each on a device of its own
-    mutable MemoryBounds bounds_;  // remembers what it worked out
+    mutable MemoryBounds bounds_;  // caches results
 };
 }  // namespace pipescope

@@ -13,7 +13,7 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 constexpr std::size_t kNoTask = std::numeric_limits<std::uint32_t>::max();
 constexpr std::size_t kNone = std::numeric_limits<std::size_t>::max();
-constexpr std::size_t kFewLeaves = 8;  // looked through one by one, which is quicker than a tournament
+constexpr std::size_t kFewLeaves = 8;  // a linear scan is faster than a tournament up to here
 }  // namespace
 
 void EventEngine::prepare() {
@@ -79,7 +79,7 @@ void EventEngine::run(std::span<const double> durations, std::span<double> start
     }
 }
 
-/// Which workers have a task that takes time: often few, since copies within a device are free.
+/// Finds the workers with tasks that take time: often few, since copies within a device are free.
 void EventEngine::prepare_workers() {
     bool changed = takes_time_.empty();
     takes_time_.resize(server_of_.size());
@@ -95,7 +95,7 @@ void EventEngine::prepare_workers() {
     }
 }
 
-/// Hands what waits for a free copy on to the task that it copies from.
+/// Makes tasks that wait for a free copy wait for the copy's source instead.
 void EventEngine::pass_through() {
     const auto passes = [&](Index task) {
         const Index worker = tasks_[task].worker;
@@ -125,7 +125,7 @@ void EventEngine::pass_through() {
     }
 }
 
-/// Only servers that get a task which takes time take part.
+/// Only includes servers with tasks that take time.
 void EventEngine::prepare_tournament() {
     std::fill(leaf_of_.begin(), leaf_of_.end(), 0);
     for (std::size_t worker = 0; worker < server_of_.size(); ++worker) {
@@ -145,7 +145,7 @@ void EventEngine::prepare_tournament() {
     next_end_.assign(2 * num_leaves_, kNever);
 }
 
-/// The one whose server ends a task first; the lowest of several.
+/// The leaf whose server ends a task first; ties go to the lowest.
 std::size_t EventEngine::next_leaf() const {
     if (num_leaves_ <= kFewLeaves) {
         const double* const first = next_end_.data() + num_leaves_;
@@ -158,7 +158,7 @@ std::size_t EventEngine::next_leaf() const {
     return node - num_leaves_;
 }
 
-/// The task the worker would run now, or kNoTask. Under a limit it passes over the micro-batches that are not let in.
+/// The task that the worker would run now, or kNoTask. Under a limit, skips micro-batches not yet admitted.
 EventEngine::Index EventEngine::next_of(Index worker) const {
     const Index end = order_first_[worker + 1];
     if (resources_.most_in_flight == 0) {
@@ -168,7 +168,7 @@ EventEngine::Index EventEngine::next_of(Index worker) const {
     for (Index k = position_[worker]; k < end; ++k) {
         const Index task = order_[k];
         const std::int32_t micro_batch = micro_batch_of_[task];
-        if (micro_batch < 0) {  // a loss of all, or a sum of gradients: behind everything before it
+        if (micro_batch < 0) {  // a loss of all micro-batches, or a sum of gradients: follows everything before it
             return k == position_[worker] ? task : static_cast<Index>(kNoTask);
         }
         const bool may_run = enters_[task] != 0 ? !is_full : is_in_[static_cast<std::size_t>(micro_batch)] != 0;
@@ -265,7 +265,7 @@ void EventEngine::finish(Index task) {
     }
 }
 
-/// Starts all that can start now.
+/// Starts every task that can start now.
 void EventEngine::settle() {
     while (!instant_.empty() || !released_.empty()) {
         if (!instant_.empty()) {
@@ -310,10 +310,10 @@ void EventEngine::end_next_on(std::size_t index) {
     }
 }
 
-/// Brings the server's counter to now.
+/// Advances the server's counter to the current time.
 void EventEngine::advance(Server& server) const {
     if (server.active.empty()) {
-        server.work = 0;  // small again, so that nothing is lost to rounding in a long step
+        server.work = 0;  // reset, so that a long step loses nothing to rounding
     } else {
         server.work += (now_ - server.since) * server.speeds[server.active.size() - 1];
     }

@@ -1,4 +1,4 @@
-// How an EventEngine lays a graph out before its first run.
+// Lays a graph out for an EventEngine before its first run.
 
 #include "simulator/event_engine.h"
 
@@ -41,7 +41,7 @@ EventEngine::EventEngine(const TaskGraph& graph, SharedResources resources)
         const std::vector<double> full(channels, 1);
         servers_.push_back({.speeds = full, .paces = full, .active = {}, .turns = {}});
     }
-    // A launcher has a server of its own.
+    // Each launcher has its own server.
     for (std::size_t worker = server_of_.size(); worker + 1 < order_first_.size(); ++worker) {
         server_of_.push_back(servers_.size());
         servers_.push_back({.speeds = {1}, .paces = {1}, .active = {}, .turns = {}});
@@ -91,7 +91,7 @@ void EventEngine::build_orders(const TaskGraph& graph) {
     }
 }
 
-/// A launch is a task of its own behind those of the graph, on the process' launcher.
+/// Adds a launch for each task, numbered after the graph's tasks, on the process's launcher.
 void EventEngine::build_launches(const TaskGraph& graph) {
     if (resources_.launch_ns.empty()) {
         return;
@@ -106,7 +106,7 @@ void EventEngine::build_launches(const TaskGraph& graph) {
             if (resources_.launch_ns[task] > 0 && resources_.process_of_lane[lane] == process) {
                 order_.push_back(static_cast<Index>(tasks_.size()));
                 tasks_.emplace_back().worker = static_cast<Index>(first_launcher + process);
-                dependents_.push_back(static_cast<Index>(task));  // of the launch; put in order below
+                dependents_.push_back(static_cast<Index>(task));  // of the launch; sorted below
             }
         }
     }
@@ -137,8 +137,8 @@ void EventEngine::build_dependents(const TaskGraph& graph) {
     is_in_.resize(static_cast<std::size_t>(graph.shape().num_micro_batches));
 }
 
-/// Channels that change nothing where their copies are free: each copy waits for one task, and those tasks follow one
-/// another on one lane as the copies do on the channel. Not where it matters who asks for a core first, or who may run.
+/// Finds channels that change nothing if their copies are free: each copy waits for one task, and those tasks run on
+/// one lane in the channel's order. Excludes cases that depend on who asks for a core first or which task may run.
 void EventEngine::build_passing(const TaskGraph& graph) {
     const std::size_t workers = order_first_.size() - 1;
     may_pass_.assign(workers, 0);

@@ -4,12 +4,12 @@
 
 namespace pipescope {
 namespace {
-/// A lane and the link behind it, as they go through micro-batches one after the other.
+/// A lane and the link behind it as they process micro-batches in order.
 struct Flow {
     std::int64_t lane = 0;
     std::int64_t link = 0;
 
-    /// `ahead` runs as soon as the lane is free, `work` when the micro-batch has arrived too; then it is copied.
+    /// Runs `ahead` once the lane is free and `work` once the micro-batch has arrived too, then copies it.
     std::int64_t pass(std::int64_t arrival, std::int64_t ahead, std::int64_t work, std::int64_t copy) {
         lane = std::max(lane + ahead, arrival) + work;
         link = std::max(link, lane) + copy;
@@ -37,7 +37,7 @@ std::int64_t GPipeRecurrence::step(const GPipeTimes& large, const GPipeTimes& sm
         run(small, num_large, m);
         end = flow.lane;
     }
-    // The loss is a barrier: recompute included, nothing of the backward phase starts before it.
+    // The loss is a barrier: no task of the backward phase starts before it, not even a recompute.
     std::fill(arrival_.begin(), arrival_.end(), end + loss);
     const std::int64_t barrier = end + loss;
     const int last_kept = checkpoint == Checkpoint::always ? m : checkpoint == Checkpoint::except_last ? m - 1 : 0;

@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace pipescope {
-/// Times of n partitions for one micro-batch size, in ns, and of the n - 1 copies between neighbours.
+/// Times of n partitions for one micro-batch size and of the n - 1 copies between neighbours, in ns.
 struct GPipeTimes {
     std::vector<std::int64_t> forward;
     std::vector<std::int64_t> recompute;
@@ -15,12 +15,12 @@ struct GPipeTimes {
     std::vector<std::int64_t> copy_backward;
 };
 
-/// The step of plain GPipe (partition j on lane j, no skips) without building a task graph: the same order and the same
-/// answer as simulate(), for searches that try very many configurations.
+/// Computes the step of plain GPipe (partition j on lane j, no skips) without building a task graph. Uses the order of
+/// simulate() and gives the same answer, for searches that try very many configurations.
 ///
-/// Idea: micro-batch i leaves partition j when the lane is through with i - 1 and i has arrived, so one row of arrival
-/// times, overwritten partition by partition, is all the state. Cost: O(n m), no allocation after the first call of a
-/// size. Threading: one thread at a time; it keeps a buffer.
+/// Idea: micro-batch i leaves partition j once the lane has finished i - 1 and i has arrived. One row of arrival times,
+/// overwritten partition by partition, is therefore the whole state. Cost: O(n m), no allocation after the first call
+/// of a size. Threading: one thread at a time; it keeps a buffer.
 class GPipeRecurrence {
 public:
     /// The first `num_large` of the m micro-batches take `large`, the rest `small`; both have n partitions.
@@ -32,6 +32,6 @@ public:
     }
 
 private:
-    std::vector<std::int64_t> arrival_;  // of each micro-batch at the partition at hand
+    std::vector<std::int64_t> arrival_;  // arrival time of each micro-batch at the current partition
 };
 }  // namespace pipescope

@@ -10,18 +10,18 @@
 #include <string>
 
 namespace pipescope {
-/// Partitions that a planned lane has with schedule interleaved.
+/// Partitions per lane that a plan gives the interleaved schedule.
 constexpr int kInterleavedPartitions = 2;
 
-/// What can_interleave() asks for, to be read after "it needs".
+/// The requirements of can_interleave(), worded to follow "it needs".
 extern const std::string kInterleavedNeeds;
 
-/// Whether the interleaved schedule, with so many partitions a lane, can run `layers` layers on so many lanes.
+/// True if the interleaved schedule, with kInterleavedPartitions per lane, can run `layers` layers on so many lanes.
 bool can_interleave(int lanes, std::int64_t micro_batches, std::size_t layers);
 
-/// The options with kInterleavedPartitions for each lane, dealt out in turn (Megatron-LM, arXiv 2104.04473, section
-/// 2.2), and the balance that is best where each partition has a lane of its own: what the exact search knows of a
-/// schedule it has no closed form for. A memory limit is told, not sought to keep.
+/// Gives each lane kInterleavedPartitions, dealt out in turn (Megatron-LM, arXiv 2104.04473, section 2.2). The balance
+/// is the best one for partitions with a lane each, since the exact search has no closed form for this schedule.
+/// Reports a memory limit that is exceeded, but does not search for a balance that keeps it.
 /// Throws as find_balance() does. Precondition: can_interleave().
 PipelineOptions interleaved_options(const Profile& profile, const PipelineOptions& options, int lanes,
                                     BalanceAlgorithm algorithm, const SearchEffort& effort, const SearchTables& tables);

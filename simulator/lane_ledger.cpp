@@ -7,7 +7,7 @@ namespace pipescope {
 void LaneLedger::add(MemoryCategory category, Bytes bytes, Nanoseconds now) {
     pass_to(now);
     if (bytes < 0) {
-        look();  // before it goes; after that there is less
+        look();  // before the bytes go, since less is held afterwards
     }
     held_[static_cast<std::size_t>(category)] += bytes;
     total_ += bytes;
@@ -34,7 +34,7 @@ void LaneLedger::end_work() {
     current_ = 0;
 }
 
-/// Books the spans that are over before `now`.
+/// Records the spans that ended before `now`.
 void LaneLedger::pass_to(Nanoseconds now) {
     while (current_ < spans_.size() && spans_[current_].until < now) {
         look();

@@ -10,28 +10,28 @@
 #include <vector>
 
 namespace pipescope {
-/// A part of a running task: what it needs at most beyond what the lane holds, until `until`.
+/// A part of a running task: its peak need beyond what the lane holds, until `until`.
 struct WorkSpan {
     Nanoseconds until{0};
     WorkPeak work;
 };
 
-/// What one lane holds while the simulated step goes on, and the highest it ever held.
-/// A span's work may peak at any instant of it, so it counts with all that is held at some instant of it.
-/// Precondition: time does not run backward. Invariant: the peak is at least held() at every instant so far, and what
-/// a span's work adds to it once the span is over.
+/// Tracks the bytes that one lane holds during the simulated step, and their peak.
+/// A span's work may peak at any instant of it, so it is added to the lane's highest level within the span.
+/// Precondition: time does not run backward. Invariant: the peak is at least held() at every instant so far, plus a
+/// span's work once the span is over.
 class LaneLedger {
 public:
     void add(MemoryCategory category, Bytes bytes, Nanoseconds now);
     void remove(MemoryCategory category, Bytes bytes, Nanoseconds now) { add(category, -bytes, now); }
-    /// A task starts that goes through these spans, in order; `gradient` of their work is charged to that category.
+    /// Starts a task that goes through these spans in order; charges `gradient` of their work to that category.
     void start_work(std::span<const WorkSpan> spans, MemoryCategory gradient, Nanoseconds now);
     void end_work();
 
     Bytes held() const { return total_; }
-    /// What held() consists of.
+    /// held() by category.
     MemoryBreakdown composition() const;
-    /// Highest since the last call, or the start; at least what is held now. A span that goes on counts again.
+    /// Returns the peak since the last call, or since the start; at least held(). A span still running counts again.
     Bytes take_peak();
     LaneMemoryUse use() const;
 
@@ -41,11 +41,11 @@ private:
     void look();
 
     Categories held_{};
-    Bytes total_ = 0;              // of held_
-    std::vector<WorkSpan> spans_;  // of the running task; none while none runs
-    std::size_t current_ = 0;      // of spans_
+    Bytes total_ = 0;              // sum of held_
+    std::vector<WorkSpan> spans_;  // of the running task; empty if none runs
+    std::size_t current_ = 0;      // index in spans_
     MemoryCategory gradient_ = MemoryCategory::copy;
-    Nanoseconds since_{0};  // the current span began, or something changed in it
+    Nanoseconds since_{0};  // when the current span began, or last changed
     Categories peak_{};
     Bytes peak_bytes_ = -1;
     Nanoseconds peak_time_{0};

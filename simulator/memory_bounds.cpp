@@ -8,7 +8,7 @@
 
 namespace pipescope {
 namespace {
-/// Each number the smaller (larger) of two, by `pick`.
+/// Combines two by `pick`, number by number.
 template <class Pick>
 RangePeaks combine(const RangePeaks& a, const RangePeaks& b, Pick pick) {
     return {pick(a.input, b.input),
@@ -163,21 +163,21 @@ Bytes MemoryBounds::at_least(PartitionId partition, LayerRange layers) {
     const Bytes m = m_;
     const Bytes kept_graphs = kept_graphs_at_loss();
     const Bytes constant = each.constant + (j == 0 ? mini_batch_input_ : 0);
-    // The micro-batches of lane 0 are parts of the mini-batch; what is handed through is the next lane's, or the
-    // output.
+    // Micro-batches of lane 0 are parts of the mini-batch. A storage that is passed through belongs to the next lane or
+    // to the output.
     const Bytes input =
         j == 0 || ranges_->hands_through(layers) || ranges_->input_may_be_elsewhere(layers) ? 0 : low.input;
     const Bytes kept_input = low.input_kept ? input : 0;
     const Bytes graph = std::max<Bytes>(0, low.graph - ranges_->given_away(layers));
     const Bytes one_graph = graph + kept_input + (keeps_own_output ? low.output : 0);
-    /// Outputs of the last partition before the loss, those aside that a graph keeps.
+    /// Outputs of the last partition before the loss, except those kept by a graph.
     const auto outputs = [&](Bytes made, Bytes with_graph) {
         return is_last ? (made - (low.output_kept ? with_graph : 0)) * low.output : 0;
     };
     const Bytes batch_output = is_last ? m * low.output : 0;
     const Bytes building_graph = j == 0 ? low.forward : low.forward_of_own_input;
 
-    // Before the last forward; its own input is there.
+    // Before the last forward, whose own input is there.
     const Bytes graphs_before = std::max<Bytes>(0, kept_graphs - 1);
     const Bytes last_forward = constant + (m - std::max<Bytes>(kept_graphs, 1)) * input + graphs_before * one_graph +
                                input + outputs(m - 1, graphs_before) +
@@ -192,7 +192,7 @@ Bytes MemoryBounds::at_least(PartitionId partition, LayerRange layers) {
     const Bytes recomputed_graph = graph + kept_input - input + (low.output_kept ? low.output : 0);
     const Bytes backward =
         held_at_loss + (kept_graphs == 0 ? recomputed_graph : 0) + (is_last ? batch_output : gradient) +
-        // A kept output goes where the last layer's graph lets go of it.
+        // A kept output is freed when the last layer's graph releases it.
         std::max<Bytes>(0,
                         (is_last && m > 1 ? low.backward_of_view : low.backward) - (low.output_kept ? low.output : 0));
     const Bytes in_loss =
@@ -200,7 +200,7 @@ Bytes MemoryBounds::at_least(PartitionId partition, LayerRange layers) {
     return std::max({last_forward, is_last ? std::max(loss, in_loss) : 0, recompute, backward});
 }
 
-/// Micro-batches that are not recomputed; except_last with a single one is never.
+/// Number of micro-batches without recompute; with a single one, except_last means never.
 Bytes MemoryBounds::kept_graphs_at_loss() const {
     switch (options_.checkpoint) {
         case Checkpoint::always: return 0;
@@ -227,10 +227,10 @@ Bytes MemoryBounds::at_most(PartitionId partition, LayerRange layers) {
     Bytes bytes = each.constant + skips_ + (is_first ? mini_batch_input_ : m * high.input);
     bytes += (options_.checkpoint == Checkpoint::never ? m : 1) * (high.graph + (high.output_kept ? high.output : 0));
     const Bytes returned = ranges_->most_gradient(layers.end);
-    bytes += is_last ? 2 * m * high.output : m * std::max(returned, high.output);  // outputs; or gradients that wait
-    bytes += !is_last && waits(j, j + 1) ? m * high.output : 0;                    // outputs that wait for the link
+    bytes += is_last ? 2 * m * high.output : m * std::max(returned, high.output);  // outputs, or waiting gradients
+    bytes += !is_last && waits(j, j + 1) ? m * high.output : 0;                    // outputs waiting for the link
     const Bytes gradient = std::max(high.input_gradient, ranges_->most_gradient(layers.first));
-    bytes += is_first ? 0 : waits(j, j - 1) ? m * gradient : gradient;  // that leaves
+    bytes += is_first ? 0 : waits(j, j - 1) ? m * gradient : gradient;  // outgoing
     return bytes + copied_statistics(layers) +
            std::max({is_last ? loss_transient_ : 0, high.forward, high.checkpointed_forward, high.backward,
                      high.backward_of_view});

@@ -10,17 +10,17 @@
 #include <vector>
 
 namespace pipescope {
-/// What ranges of layers hold, whichever partition they become: the part of MemoryBounds that numbers of partitions and
-/// checkpoint modes share. Threading: one thread at a time; results are remembered.
+/// Memory of ranges of layers, for any partition they may become. Numbers of partitions and checkpoint modes share it.
+/// Threading: one thread at a time; it caches results.
 class RangeMemories {
 public:
-    /// Precondition: check_profile() passes; large and small were read off from it. Borrows the profile.
+    /// Precondition: check_profile() passes; `large` and `small` were read from it. Borrows the profile.
     RangeMemories(const Profile& profile, const SizedProfile& large, const SizedProfile& small,
                   double optimizer_factor);
     RangeMemories(const RangeMemories&) = delete;
     RangeMemories& operator=(const RangeMemories&) = delete;
 
-    /// A range of layers: its constants, and the smaller and larger of each number over the micro-batch sizes.
+    /// A range of layers: its constant bytes, and the minimum and maximum of each number over the micro-batch sizes.
     struct Range {
         Bytes constant = 0;
         RangePeaks low;
@@ -28,11 +28,11 @@ public:
     };
     Range range(LayerRange layers);
 
-    // At once, from running sums. With the larger micro-batches unless said otherwise.
+    // O(1), from running sums. For the larger micro-batches unless said otherwise.
     Bytes constant(LayerRange layers) const {
         return constants_[layers.end.index()] - constants_[layers.first.index()];
     }
-    /// Copies of running statistics that a recompute holds.
+    /// Copies of running statistics held by a recompute.
     Bytes statistics(LayerRange layers) const {
         return statistics_[layers.end.index()] - statistics_[layers.first.index()];
     }
@@ -42,49 +42,51 @@ public:
     Bytes least_saved(LayerRange layers) const {
         return least_saved_[layers.end.index()] - least_saved_[layers.first.index()];
     }
-    /// At least what any layer of the range works on at once: input, output and transient bytes.
+    /// Upper bound of the bytes that any one layer of the range works on at once: input, output and transient.
     Bytes largest_work(LayerRange layers) const;
     Bytes input(LayerRange layers) const { return inputs_[layers.first.index()]; }
     Bytes output(LayerRange layers) const { return inputs_[layers.end.index()]; }
-    /// What the gradient of the tensor before a layer may hold, others that share its storage included.
+    /// Upper bound of the gradient of the tensor before a layer, with all that may share its storage.
     Bytes most_gradient(LayerId layer) const { return gradients_[layer.index()]; }
-    /// Stashes of the range that are popped beyond it: their storages may be charged to the lane that pops them.
+    /// Stashes of the range that are popped beyond it. Their storages may be charged to the popping lane.
     Bytes given_away(LayerRange layers) const;
-    /// Whether the range's output is its input's storage.
+    /// True if the range's output is its input's storage.
     bool hands_through(LayerRange layers) const;
-    /// Whether the range's input may be the storage of a skip past it, which is charged to the lane that pops that.
+    /// True if the range's input may be the storage of a skip past it, which is charged to the popping lane.
     bool input_may_be_elsewhere(LayerRange layers) const;
-    /// Whether the gradient that comes back for the range's output may be part of what a skip's gradient holds.
+    /// True if the gradient of the range's output may lie in the storage of a skip's gradient.
     bool gradient_may_be_elsewhere(LayerRange layers) const;
-    /// Of all skips, each way once: what their values and gradients can hold.
+    /// Upper bound of all skips' values and gradients, each direction once.
     Bytes skips() const;
 
 private:
     const Profile& profile_;
     const SizedProfile large_;
     const SizedProfile small_;
-    std::vector<Bytes> constants_, statistics_, saved_, outputs_, least_saved_;  // of all layers before
-    std::vector<Bytes> inputs_;     // of each layer; the model's output at the end
-    std::vector<Bytes> gradients_;  // the same of their gradients: at most, with all they may share a storage with
+    std::vector<Bytes> constants_, statistics_, saved_, outputs_, least_saved_;  // sums over all layers before
+    std::vector<Bytes> inputs_;     // by layer; the model's output at the end
+    std::vector<Bytes> gradients_;  // by layer: upper bound of the input's gradient, with all that may share its
+                                    // storage
     RangeTable table_large_, table_small_;
     RangeMaxima work_;  // of input, output and transient bytes
 };
 
-/// What the lane of one partition holds at its peak of a GPipe step, without knowing the other partitions: between what
-/// it holds even if every tensor arrives and leaves in the nick of time, and what it holds if everything waits on it
-/// that can. memory_model.h counts the same things in time; its peak lies between the two. Partition j is alone on lane
-/// j. Threading: one thread at a time; results are remembered.
+/// Bounds the peak of one partition's lane in a GPipe step without knowing the other partitions. The lower bound lets
+/// every tensor arrive and leave just in time. The upper bound keeps everything waiting that can wait. memory_model.h
+/// counts the same storages over time; its peak lies between the two. Partition j is alone on lane j. Threading: one
+/// thread at a time; it caches results.
 class MemoryBounds {
 public:
     /// Precondition: check_profile() passes; `options` name devices, batch, chunks, checkpoint, optimizer and link of
-    /// `partitions` lanes. `ranges`, if given, are those of the same profile, micro-batches and optimizer.
+    /// `partitions` lanes. `ranges`, if given, belong to the same profile, micro-batches and optimizer.
     MemoryBounds(const Profile& profile, const PipelineOptions& options, int partitions,
                  std::shared_ptr<RangeMemories> ranges = nullptr);
 
     Bytes at_least(PartitionId partition, LayerRange layers);
     Bytes at_most(PartitionId partition, LayerRange layers);
 
-    // Quick ones, at a glance: no more than at_least(), and growing with the range; no less than it.
+    // Cheaper bounds: below_at_least() is at most at_least() and grows with the range; above_at_least() is no less than
+    // it.
     Bytes below_at_least(LayerRange layers) const;
     Bytes above_at_least(PartitionId partition, LayerRange layers) const;
 
@@ -97,9 +99,9 @@ private:
     PipelineOptions options_;
     int partitions_;
     int m_;
-    Bytes mini_batch_input_ = 0;  // that lane 0 holds
+    Bytes mini_batch_input_ = 0;  // held by lane 0
     Bytes loss_transient_ = 0;
-    Bytes skips_ = 0;  // of the whole mini-batch, both ways
+    Bytes skips_ = 0;  // of the whole mini-batch, both directions
     std::shared_ptr<RangeMemories> ranges_;
 };
 }  // namespace pipescope

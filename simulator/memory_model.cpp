@@ -24,7 +24,7 @@ using Id = StepStorages::Id;
 using Slots = std::vector<Id>;
 using SkipSlots = std::map<std::size_t, Id>;  // by skip
 
-/// What there is of micro-batch i on partition j, in the order of the partition's slots.
+/// Storages of micro-batch i on partition j, in the order of the partition's slots.
 struct Cell {
     Slots inputs;
     Slots outputs;
@@ -34,14 +34,14 @@ struct Cell {
     SkipSlots stashed;
     SkipSlots stash_gradients;
     SkipSlots pop_gradients;
-    std::vector<std::pair<std::int32_t, Id>> kept;  // by the graph: block and storage
+    std::vector<std::pair<std::int32_t, Id>> kept;  // block and storage, for each one that the graph keeps
     bool has_graph = false;
-    // On the device, of the partition's own blocks: those that the graph has, and those that the task took.
+    // The partition's own blocks on the device: those that the graph holds and those that the task took.
     std::map<std::int32_t, DeviceBlock> graph_blocks;
     std::map<std::int32_t, DeviceBlock> task_blocks;
 };
 
-/// The storages that stand for a partition's blocks; of several slots of one block the first one's.
+/// Maps a partition's blocks to storages. If several slots have one block, uses the first slot's.
 class BoundBlocks {
 public:
     void bind(const std::vector<std::int32_t>& blocks, const Slots& slots) {
@@ -83,7 +83,7 @@ private:
     std::vector<std::pair<std::int32_t, Id>> slots_;
 };
 
-/// Runs through the starts and ends of all tasks in time and books what each allocates and frees.
+/// Walks the starts and ends of all tasks in time order and records their allocations and frees.
 class MemoryWalk {
 public:
     MemoryWalk(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs, const TaskGraph& graph,
@@ -109,7 +109,7 @@ public:
         }
         add_constant(lane_of(0), boundary, input);
         for (int i = 0; i < static_cast<int>(costs.micro_batches().size()); ++i) {
-            cell(i, 0).inputs.assign(work(i, 0).tape().inputs.size(), 0);  // parts of the mini-batch
+            cell(i, 0).inputs.assign(work(i, 0).tape().inputs.size(), 0);  // views of the mini-batch
         }
         for (std::size_t lane = 0; lane < ledgers_.size(); ++lane) {
             sample(LaneId{static_cast<std::int64_t>(lane)}, Nanoseconds{0}, std::int64_t{-1});
@@ -128,7 +128,7 @@ public:
             instants.push_back({starts[task], task, false});
             instants.push_back({ends[task], task, true});
         }
-        // At one instant in the graph's order, so that what a task frees is gone before the next on its lane starts.
+        // Ties go in the graph's order, so that a task's frees precede the start of the next on its lane.
         std::sort(instants.begin(), instants.end(), [](const Instant& a, const Instant& b) {
             return std::tie(a.time, a.task, a.is_end) < std::tie(b.time, b.task, b.is_end);
         });
@@ -214,7 +214,7 @@ private:
         return bound;
     }
 
-    /// The storages on the lane that are held by nobody but these slots, of which every block `goes`.
+    /// Storages on the lane that only these slots hold and whose blocks all satisfy `goes`.
     template <class Goes>
     std::vector<PartitionWork::Going> going(const BoundBlocks& bound, LaneId lane, Goes goes) const {
         std::map<Id, PartitionWork::Going> storages;
@@ -254,7 +254,7 @@ private:
         return std::find(blocks.begin(), blocks.end(), block) != blocks.end() ||
                std::any_of(of_skips.begin(), of_skips.end(), [&](const auto& each) { return each.second == block; });
     }
-    /// True if the partition hands the block on.
+    /// True if the partition passes the block on.
     static bool leaves(const PartitionTape& tape, std::int32_t block) {
         return holds(tape.outputs, tape.stashed, block);
     }
@@ -275,7 +275,7 @@ private:
                        return !leaves_as_gradient(here.tape(), block) || j == 0;
                    }));
     }
-    /// Those of outputs that need none: the partition above a checkpointed one cannot tell, and computes them all.
+    /// Drops gradients of outputs that need none. The partition above a checkpointed one cannot tell and computes all.
     void drop_unwanted_gradients(int i, int j) {
         const PartitionTape& tape = work(i, j).tape();
         Cell& here = cell(i, j);
@@ -290,12 +290,12 @@ private:
             return is_unwanted;
         });
     }
-    /// Puts a task's parts on the clock, and its blocks on the device. `going`: storages among those `given`.
+    /// Schedules a task's parts on the clock and its blocks on the device. `going`: freed storages among `given`.
     void start_work(const Task& task, Phase phase, const BoundBlocks& given,
                     const std::vector<PartitionWork::Going>& going) {
         PartitionWork& here = work(task.key.micro_batch, task.key.partition);
         const auto duration = static_cast<double>((task_end_ - now_).count());
-        // What the backward of the weights needs stays.
+        // Tensors that the backward of the weights needs stay.
         const bool only_takes = phase == Phase::backward && splits_backward(schedule_);
         spans_.clear();
         for (const WorkPart& part : here.parts(phase, going)) {
@@ -335,7 +335,7 @@ private:
         const auto taken = here.task_blocks.find(block);
         return taken == here.task_blocks.end() ? DeviceBlock{} : std::exchange(taken->second, {});
     }
-    /// The task is over: what it took and nobody has goes.
+    /// Ends a task: frees the blocks it took that nobody holds.
     void free_blocks(std::map<std::int32_t, DeviceBlock>& blocks) {
         for (auto& [number, block] : blocks) {
             reserved_.free(block);
@@ -343,14 +343,14 @@ private:
         blocks.clear();
     }
 
-    /// Bytes of a micro-batch's k-th output. A tensor may be part of a larger storage; its gradient is not.
+    /// Bytes of a micro-batch's k-th output. A tensor may be part of a larger storage, but its gradient is not.
     Bytes output_bytes(int i, std::size_t k) {
         const PartitionTape& tape = work(i, last()).tape();
         const bool is_each_listed = tape.output_gradients.size() == tape.outputs.size();
         const std::int32_t gradient = is_each_listed ? tape.output_gradients.at(k) : 0;
         return work(i, last()).bytes(gradient != 0 ? gradient : tape.outputs.at(k));
     }
-    /// The k-th output of all micro-batches, as one tensor.
+    /// Bytes of the k-th output of all micro-batches, as one tensor.
     Bytes whole_output(std::size_t k) {
         Bytes bytes = 0;
         for (int i = 0; i < graph_.shape().num_micro_batches; ++i) {
@@ -358,7 +358,7 @@ private:
         }
         return bytes;
     }
-    /// The gathered output has a gradient if one micro-batch wants its part of it.
+    /// The gathered output has a gradient if any micro-batch needs its part.
     Bytes whole_output_gradient(std::size_t k) {
         Bytes bytes = 0;
         bool is_wanted = false;
@@ -380,7 +380,7 @@ private:
         }
         const int m = graph_.shape().num_micro_batches;
         const PartitionTape& tape = work(0, last()).tape();
-        for (std::size_t k = 0; m > 1 && k < tape.outputs.size(); ++k) {  // a single one is handed through
+        for (std::size_t k = 0; m > 1 && k < tape.outputs.size(); ++k) {  // a single one is passed through
             gathered_.push_back(storages_.take(task.lane, output, whole_output(k)));
             for (int j = 0; j < m; ++j) {
                 storages_.let_go(std::exchange(cell(j, last()).outputs.at(k), 0));
@@ -394,7 +394,7 @@ private:
         }
         start_loss_work(task.lane, 0, replica_batch(options_), m > 1);
     }
-    /// `i`: a micro-batch whose output the loss takes.
+    /// `i`: any micro-batch whose output the loss takes.
     void start_loss_work(LaneId lane, int i, std::int64_t samples, bool is_gathered) {
         const Bytes transient_bytes = loss_transient(profile_, samples, is_gathered, memories_.outputs_ask(i));
         const WorkSpan whole{task_end_, {0, 0, 0, transient_bytes}};
@@ -426,7 +426,7 @@ private:
         }
     }
 
-    /// The graph of (i, j) comes: what it keeps of what came in stays, the rest goes.
+    /// Creates the graph of (i, j). Inputs that it keeps stay; the rest are freed.
     void keep_graph(int i, int j) {
         Cell& here = cell(i, j);
         const PartitionWork& partition = work(i, j);
@@ -460,14 +460,14 @@ private:
                 storages_.hold(bound.of(block));
             }
         };
-        std::for_each(tape.outputs.begin(), tape.outputs.end(), hand_on);  // inputs that go on
+        std::for_each(tape.outputs.begin(), tape.outputs.end(), hand_on);  // inputs that are passed on
         for (const auto& [skip, block] : tape.stashed) {
             hand_on(block);
         }
         if (keeps_graph) {
             keep_graph(i, j);
         }
-        // What stays here for the graph is saved; what another lane of the device gets is on its way there.
+        // A storage that stays here for the graph is saved; one for another lane of the device counts as copy.
         const auto slot_of = [&](std::int32_t block, MemoryCategory category, bool stays) {
             if (block != 0 && !bound.has(block)) {
                 const bool kept = keeps_graph && partition.keeps(block);
@@ -498,7 +498,7 @@ private:
                                 std::count_if(tape.stashed.begin(), tape.stashed.end(),
                                               [&](const auto& each) { return each.second == block; }));
     }
-    /// What goes to a partition of the same lane needs no copy.
+    /// Passes tensors to a partition of the same lane without a copy.
     void hand_over_here(int i, int j) {
         Cell& here = cell(i, j);
         if (j < last() && lane_of(j + 1) == lane_of(j)) {
@@ -513,7 +513,7 @@ private:
         });
     }
 
-    /// What the graph keeps of the outputs is made again, whatever became of the first.
+    /// Allocates again the outputs that the graph keeps, whatever happened to the first ones.
     void end_recompute(const Task& task) {
         const int i = task.key.micro_batch;
         const int j = task.key.partition;
@@ -565,7 +565,7 @@ private:
         }
         for (const std::int32_t block : tape.input_gradients) {
             if (j > 0) {
-                here.input_gradients.push_back(slot_of(block, copy));  // until it is sent or used
+                here.input_gradients.push_back(slot_of(block, copy));  // until sent or used
             }
         }
         free_blocks(here.task_blocks);
@@ -591,7 +591,7 @@ private:
         });
     }
 
-    /// All that the backward needed: the graph, what it kept and the gradients that came in.
+    /// Releases all that the backward needed: the graph, its kept tensors and the incoming gradients.
     void release_graph(const Task& task) {
         Cell& here = cell(task.key.micro_batch, task.key.partition);
         if (std::exchange(here.has_graph, false)) {
@@ -621,15 +621,15 @@ private:
         }
     }
 
-    /// The slots that a copy fills, those it empties, and what they are called there.
+    /// The slots that a copy fills and empties, and the tape's names for them.
     struct CopyEnds {
         Slots* from;
         Slots* to;
         MemoryCategory category;
-        const std::vector<std::int32_t>* blocks;  // of the sender's partition
-        int sender;                               // a partition
+        const std::vector<std::int32_t>* blocks;  // on the sender's partition
+        int sender;                               // its partition
     };
-    /// A skip's is one slot.
+    /// Like CopyEnds, but a skip has only one slot.
     struct SkipEnds {
         SkipSlots* from;
         SkipSlots* to;
@@ -652,7 +652,7 @@ private:
     }
     static bool is_skip(TaskKind kind) { return kind == TaskKind::skip_forward || kind == TaskKind::skip_backward; }
 
-    /// On a device of its own the receiver allocates when the copy starts.
+    /// If the receiver is on another device, it allocates when the copy starts.
     void arrive(const Task& task) {
         if (is_skip(task.key.kind)) {
             const SkipEnds ends = skip_ends(task.key);
@@ -664,14 +664,14 @@ private:
         }
         const CopyEnds ends = copy_ends(task.key);
         for (const std::int32_t block : *ends.blocks) {
-            // A part of a larger storage is copied without the rest.
+            // Copies a part of a larger storage without the rest.
             const Bytes bytes = ends.blocks->size() == 1 ? costs_.bytes(task.key)
                                 : block == 0             ? 0
                                                          : work(task.key.micro_batch, ends.sender).bytes(block);
             ends.to->push_back(block == 0 ? 0 : storages_.take(task.receiver, ends.category, bytes));
         }
     }
-    /// The sender's go; on one device they become the receiver's.
+    /// Frees the sender's storages; on one device they pass to the receiver.
     void leave(const Task& task) {
         const bool shared = shares_storage(task.lane, task.receiver);
         if (is_skip(task.key.kind)) {
@@ -720,9 +720,9 @@ private:
     ReservedMemory reserved_;
     StepStorages storages_;
     std::vector<Cell> cells_;
-    Slots gathered_;               // the last partition's outputs of the whole mini-batch, while the loss runs
-    std::vector<WorkSpan> spans_;  // of the task that starts
-    Nanoseconds task_end_{0};      // of the task at hand
+    Slots gathered_;               // the last partition's outputs of the whole mini-batch during the loss
+    std::vector<WorkSpan> spans_;  // of the starting task
+    Nanoseconds task_end_{0};      // of the current task
     Nanoseconds now_{0};
     std::vector<MemorySample> samples_;
 };

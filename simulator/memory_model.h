@@ -14,58 +14,59 @@
 namespace pipescope {
 struct LaneMemoryUse {
     Bytes peak_bytes = 0;
-    Nanoseconds peak_time{
-        0};  ///< when the layer at whose peak it happened started, or when something changed meanwhile
+    /// Start of the layer that peaked, or of a later change that raised the peak.
+    Nanoseconds peak_time{0};
     MemoryComposition peak;
-    Bytes peak_reserved_bytes = 0;  ///< 0 on the host, and unless asked for
+    Bytes peak_reserved_bytes = 0;  ///< 0 on the host, or if not requested
 };
 
 struct MemoryUse {
     std::vector<LaneMemoryUse> lanes;
-    std::vector<MemorySample> samples;  ///< at time 0, then whenever a task ends that changed the lane
+    std::vector<MemorySample> samples;  ///< at time 0, then at the end of each task that changed the lane
 };
 
-// The rules, to be held against the engine. They count what tensors allocate, in steady state: gradients and optimizer
-// state exist. (i, j) is micro-batch i on partition j.
+// The rules, as tests compare them with the engine. They count the bytes that tensors allocate in steady state:
+// gradients and optimizer state exist. (i, j) is micro-batch i on partition j.
 //
-// One idea: storages come, move and go. A storage comes where a tape says so (partition_tape.h), is charged to one
-// lane, and goes when the last slot or graph that has it lets go of it. Two slots may have the same storage: tensors
-// that share one, an input that is handed through, a skip that is the output too, gradients of an addition. Where a
-// layer has no recorded tape, one is made up from its bytes.
+// Idea: storages are allocated, move and are freed. A tape (partition_tape.h) says where a storage is allocated. It is
+// charged to one lane, and freed when the last slot or graph that holds it releases it. Two slots may hold the same
+// storage: tensors that share one, an input that is passed through, a skip that is also the output, gradients of an
+// addition. If a layer has no recorded tape, one is made up from its bytes.
 //
-// parameters  Parameters and buffers of the lane's partitions, always. With pipedream as many versions of the
-// parameters
-//             as micro-batches are under way on the partition: n - j on partition j of n.
+// parameters  Parameters and buffers of the lane's partitions, always. pipedream holds one version of the parameters
+// for
+//             each micro-batch in flight on the partition: n - j on partition j of n.
 // gradients   Their gradients, always.
 // optimizer   The optimizer's state: its factor times the bytes that have gradients, always.
-// boundary    Inputs of partitions. On an accelerator partition 0 holds the whole input mini-batch throughout; on the
-//             host ("cpu") its micro-batches are views of what the caller allocated, and not counted. The input of (i,
-//             j) arrives when its copy starts; between lanes of one device the copy shares the sender's storage, and
-//             the charge passes to the receiver when it ends. If (i, j) is checkpointed it lives until it is
-//             recomputed. Then, or in forward if it is not checkpointed, it goes behind the last layer that works on
-//             it, unless the graph keeps it.
-// saved       The graph of (i, j): from the end of forward (i, j), or of recompute (i, j) if it is checkpointed, to the
-//             end of backward (i, j), or of backward_weight (i, j) where the backward is split; then what the graph
-//             keeps of inputs, and the gradients of the outputs, stay as long too.
-// skip        A skip between lanes, from the forward that stashes it: it moves like an output, straight to the lane
-// that
-//             pops it, and its gradient the other way round. A skip within a partition is a storage of its graph, or a
-//             transient one.
-// transient   While a task runs: what its tape takes and lets go again. Layers take their shares of the task's time, so
-//             that what arrives or leaves meanwhile meets what the layers behind it, or before it, need.
-// copy        Outputs that wait for their copy to end, gradients of inputs likewise, gradients of outputs from their
-//             copy's start (same device: end) to where the backward that takes them lets go of them. One that no output
-//             needs goes when the backward starts.
+// boundary    Inputs of partitions. On an accelerator, partition 0 holds the whole input mini-batch throughout. On the
+//             host ("cpu") its micro-batches are views of the caller's tensor and are not counted. The input of (i, j)
+//             arrives when its copy starts. Between lanes of one device the copy shares the sender's storage, and the
+//             charge passes to the receiver when the copy ends. If (i, j) is checkpointed, the input lives until the
+//             recompute. In the recompute, or in the forward without checkpointing, it is freed behind the last layer
+//             that works on it, unless the graph keeps it.
+// saved       The graph of (i, j): from the end of forward (i, j), or of recompute (i, j) if checkpointed, to the end
+// of
+//             backward (i, j). If the backward is split, to the end of backward_weight (i, j); then inputs that the
+//             graph keeps, and the gradients of the outputs, stay as long.
+// skip        A skip between lanes, from the forward that stashes it. It moves like an output, straight to the lane
+//             that pops it, and its gradient moves the other way. A skip within a partition is a storage of its graph,
+//             or a transient one.
+// transient   Bytes that a running task's tape allocates and frees again. Each layer takes its share of the task's
+// time,
+//             so a tensor that arrives or leaves meanwhile adds to the need of the layers behind it, or before it.
+// copy        Outputs that wait for their copy to end; likewise gradients of inputs. Gradients of outputs from their
+//             copy's start (same device: end) until the backward that takes them releases them. One that no output
+//             needs is freed when the backward starts.
 // output      On the last lane: outputs of the last partition up to the loss; the gathered output while the loss runs
-//             (if there are several micro-batches); the gradient of the output from the loss to where the last
-//             partition's last backward lets go of it. A loss per micro-batch gathers nothing. What the loss itself
-//             allocates, the profile's loss_transient_bytes, counts as transient.
+//             (if there are several micro-batches); the gradient of the output from the loss until the last
+//             partition's last backward releases it. A loss per micro-batch gathers nothing. The loss's own
+//             allocations, the profile's loss_transient_bytes, count as transient.
 //
 // On an accelerator the same storages are blocks of its caching allocator (reserved_memory.h), which reserves more than
 // tensors hold. Not modelled: memory of the framework.
 
-/// Goes through the tasks in time; `with_reserved` also counts what the caching allocators reserve. Both spans
-/// are as long as the graph has tasks; ns. Deterministic.
+/// Walks the tasks in time order. `with_reserved` also counts the bytes that the caching allocators reserve. Both spans
+/// have one entry per task, in ns. Deterministic.
 MemoryUse memory_use(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs,
                      const TaskGraph& graph, std::span<const std::int64_t> starts, std::span<const std::int64_t> ends,
                      bool with_reserved = false);

@@ -4,14 +4,15 @@
 #include <cmath>
 #include <numbers>
 #include <numeric>
+#include <utility>
 
 namespace pipescope {
 namespace {
 constexpr std::uint64_t kSeed = 0x9E3779B97F4A7C15;
 constexpr std::size_t kTaskBudget = 2'000'000;
 
-/// Standard normal numbers, the same on every machine and library: std::normal_distribution is not. SplitMix64 gives
-/// the bits, Box and Muller's transform the shape.
+/// Standard normal numbers, equal on every machine and library, unlike std::normal_distribution. Uses SplitMix64 for
+/// the bits and the Box-Muller transform for the shape.
 class Normals {
 public:
     explicit Normals(std::uint64_t seed = kSeed) : state_(seed) {}
@@ -46,9 +47,44 @@ private:
     bool has_spare_ = false;
 };
 
-/// Of the logarithm, for a standard deviation over the mean.
+/// Standard deviation of the logarithm, from a standard deviation over the mean.
 double sigma_of(double cv) {
     return std::sqrt(std::log1p(cv * cv));
+}
+
+/// The z that a standard normal number exceeds with this probability, between 0 and 1 exclusive.
+double normal_exceeded_with(double probability) {
+    double low = -40;
+    double high = 40;
+    for (int halving = 0; halving < 60; ++halving) {
+        const double middle = (low + high) / 2;
+        (std::erfc(middle / std::numbers::sqrt2) / 2 > probability ? low : high) = middle;
+    }
+    return low;
+}
+
+/// As many steps of several replicas, each as long as its slowest replica, ascending. Assumes that a replica's step is
+/// lognormal, with the mean and deviation of the logarithms of `steps`. So no tail needs sampling, and many replicas
+/// cost no more than two.
+std::vector<double> slowest_of(int replicas, std::vector<double> steps) {
+    const auto count = static_cast<double>(steps.size());
+    if (*std::min_element(steps.begin(), steps.end()) <= 0) {
+        return steps;
+    }
+    double mean = 0;
+    double variance = 0;
+    for (const double step : steps) {
+        mean += std::log(step) / count;
+    }
+    for (const double step : steps) {
+        variance += (std::log(step) - mean) * (std::log(step) - mean) / (count - 1);
+    }
+    for (std::size_t k = 0; k < steps.size(); ++k) {
+        const double share = (static_cast<double>(k) + 0.5) / count;  // share of all replicas' steps that are shorter
+        const double exceeded = -std::expm1(std::log(share) / replicas);
+        steps[k] = std::exp(mean + std::sqrt(variance) * normal_exceeded_with(exceeded));
+    }
+    return steps;
 }
 
 /// The value below which `share` of the sorted values lie, linear between neighbours.
@@ -88,7 +124,13 @@ std::optional<NoiseBand> noise_band(VirtualClock& clock, std::span<const std::in
             drawn[task] *= noise.lanes[task] >= 0 ? lane_factors[static_cast<std::size_t>(noise.lanes[task])] : 1;
         }
         clock.run(drawn, starts, ends);
-        each = step(starts, ends) * common.factor(sigma_of(noise.common_cv));
+        each = step(starts, ends);
+    }
+    if (noise.replicas > 1) {
+        steps = slowest_of(noise.replicas, std::move(steps));
+    }
+    for (double& each : steps) {
+        each *= common.factor(sigma_of(noise.common_cv));
     }
     std::sort(steps.begin(), steps.end());
     const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());

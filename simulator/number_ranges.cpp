@@ -21,7 +21,7 @@ std::int64_t parse_positive(const std::string& text, std::string_view number, co
     return value;
 }
 
-/// Factor by factor, so that only a batch with a huge prime factor takes long.
+/// Works factor by factor, so that only a batch with a huge prime factor is slow.
 std::set<std::int64_t> divisors_of(std::int64_t batch) {
     std::set<std::int64_t> divisors{1};
     const auto times = [&](std::int64_t factor) {
@@ -104,7 +104,7 @@ std::vector<std::int64_t> chunks_to_try(const std::vector<NumberRange>& ranges, 
                 numbers.insert(power);
             }
             if (power > last / 2) {
-                break;  // the next would be beyond, or beyond 2^63
+                break;  // the next would exceed the range, or 2^63
             }
         }
     }

@@ -10,7 +10,7 @@
 
 namespace pipescope {
 namespace {
-/// A range of layers walked forward, and what it leaves.
+/// Walks a range of layers forward.
 class LayerWalk {
 public:
     LayerWalk(const Profile& profile, const SizedProfile& sized, LayerRange layers)
@@ -71,12 +71,12 @@ private:
     }
     void keep(std::size_t storage, std::size_t layer) {
         if (!kept_[storage] && storage != 0 && storage != storage_of_output()) {
-            let_go_[layer - first_] += bytes_[storage];  // the first to keep it is the last to let go
+            let_go_[layer - first_] += bytes_[storage];  // the first layer to keep it is the last to free it
         }
         kept_[storage] = true;
     }
 
-    /// Gives the peaks where the input stays, and where `own_input` of it goes once no layer works on it any more.
+    /// Computes the peaks if the input stays, and if `own_input` of it is freed once no layer works on it.
     void walk_forward(bool keeps_graph, Bytes own_input, WorkPeak& input_stays, WorkPeak& input_goes) const {
         Bytes kept = 0;  // saved tensors, and kept storages that are no layer's input or output right now
         for (std::size_t l = first_; l < end_; ++l) {
@@ -100,14 +100,14 @@ private:
     const SizedProfile& sized_;
     std::size_t first_;
     std::size_t end_;
-    std::vector<Bytes> bytes_;          // of each storage
-    std::vector<std::size_t> storage_;  // of each layer's output
-    std::vector<bool> kept_;            // each storage
-    std::vector<Bytes> let_go_;         // by each layer's backward, of kept storages; the output's apart
+    std::vector<Bytes> bytes_;          // by storage
+    std::vector<std::size_t> storage_;  // by layer: of its output
+    std::vector<bool> kept_;            // by storage
+    std::vector<Bytes> let_go_;         // by layer: kept bytes that its backward frees, except the output's
 };
 
 WorkPeak highest(const std::vector<WorkPart>& parts) {
-    WorkPeak most;  // nothing more than at the start
+    WorkPeak most;  // not above the start
     for (const WorkPart& part : parts) {
         most = part.peak.total() >= most.total() ? part.peak : most;
     }
@@ -117,7 +117,7 @@ WorkPeak higher(const WorkPeak& a, const WorkPeak& b) {
     return a.total() >= b.total() ? a : b;
 }
 
-/// The same numbers from the layers' tapes.
+/// Fills in the numbers from the layers' tapes.
 void fill_in(PartitionWork work, PartitionMemory& memory) {
     using enum PartitionWork::Phase;
     const PartitionTape& tape = work.tape();
@@ -148,7 +148,7 @@ void fill_in(PartitionWork work, PartitionMemory& memory) {
     }
     const auto highest_recompute = [&](const std::vector<PartitionWork::Going>& going) {
         WorkPeak peak = highest(work.parts(recompute, going));
-        peak.transient -= tape.statistics;  // there throughout, and counted apart
+        peak.transient -= tape.statistics;  // held throughout, and counted separately
         return peak;
     };
     memory.checkpointed_forward = highest(work.parts(checkpointed_forward, {}));

@@ -10,7 +10,7 @@ namespace pipescope {
 namespace {
 using Role = TapeBlock::Role;
 
-/// A layer's tape, and the indices of the skips that it names.
+/// A layer's tape with the indices of its skips.
 struct LayerPart {
     LayerTape tape;
     std::map<std::string, std::size_t> skips;
@@ -63,7 +63,7 @@ private:
     const LayerTape& layer(std::size_t l) const { return layers_[l].tape; }
     std::size_t skip(std::size_t l, const std::string& name) const { return layers_[l].skips.at(name); }
 
-    /// Gives the layer's blocks their numbers in the partition; gradients get theirs while the backward is played.
+    /// Numbers the layer's blocks within the partition. Gradients are numbered while the backward is played.
     bool number_blocks(std::size_t l) {
         Numbers& numbers = numbers_.emplace_back(layer(l).blocks.size(), 0);
         for (std::size_t b = 0; b < numbers.size(); ++b) {
@@ -140,7 +140,7 @@ private:
         for (const auto& [index, number] : pending_) {
             leaves(number);
         }
-        // What a layer takes last is let go behind it.
+        // Each block is freed behind the last layer that takes it.
         std::vector<bool> is_done(out_.tape.blocks.size(), false);
         done_.resize(layers_.size());
         for (std::size_t l = layers_.size(); l-- > 0;) {
@@ -161,7 +161,7 @@ private:
             }
         }
     }
-    /// Whether others have it too: it is no block of the layer's alone.
+    /// True if the block is shared with others, so not the layer's own.
     bool is_value(std::size_t l, std::int32_t number) {
         const Role role = layer(l).blocks[static_cast<std::size_t>(number) - 1].role;
         return role == Role::input || role == Role::passed || role == Role::output ||
@@ -177,7 +177,7 @@ private:
                of(layer(l).stash) || of(layer(l).pop);
     }
 
-    /// A forward that leaves no trace in the running statistics: copies of all of them are there as long as it runs.
+    /// A forward that leaves the running statistics unchanged: it holds copies of all of them.
     void play_recompute() {
         for (const LayerPart& part : layers_) {
             out_.statistics += part.statistics;
@@ -215,7 +215,7 @@ private:
         }
     }
 
-    /// A slot of the layer's backward that was handed in.
+    /// A slot of the layer's backward that came from outside.
     struct Given {
         std::int32_t block;
         std::int32_t number;
@@ -282,7 +282,7 @@ private:
         references(number) += number == 0 ? 0 : 1;
         return number;
     }
-    /// What the layers below wait for.
+    /// Passes gradients on to the layers below.
     void hand_down(std::size_t l) {
         gradients_ = numbers_of(l, input_gradients_of(layer(l)));
         std::for_each(gradients_.begin(), gradients_.end(), [this](std::int32_t number) { refer_to(number); });
@@ -316,7 +316,7 @@ private:
                 events.push_back(event > 0 ? number : -number);
             }
         }
-        std::for_each(left.begin(), left.end(), drop);  // gradients of outputs that the layer said nothing of
+        std::for_each(left.begin(), left.end(), drop);  // gradients of outputs that the layer does not mention
     }
 
     void name_input_gradients() {
@@ -336,16 +336,16 @@ private:
     }
 
     std::vector<LayerPart> layers_;
-    std::vector<Numbers> numbers_;  // by layer and its block; 0: of none
-    std::vector<Numbers> inputs_;   // by layer: what it is handed, and pops
-    std::vector<Numbers> done_;     // by layer: what no layer behind it takes
+    std::vector<Numbers> numbers_;  // by layer and its block; 0: none
+    std::vector<Numbers> inputs_;   // by layer: its inputs and pops
+    std::vector<Numbers> done_;     // by layer: blocks that no later layer takes
     Numbers handed_on_;
     Numbers gradients_;
-    std::map<std::size_t, std::int32_t> pending_;         // stashed and not popped yet
-    std::map<std::size_t, std::int32_t> skip_gradients_;  // popped, and not at the layer that stashed it yet
+    std::map<std::size_t, std::int32_t> pending_;         // stashed but not yet popped
+    std::map<std::size_t, std::int32_t> skip_gradients_;  // popped but not yet at the layer that stashed it
     std::set<std::size_t> stashed_here_;
-    std::vector<int> holders_;        // graphs that keep a block
-    std::vector<int> references_{0};  // by number, of which 0 is none: backwards that a gradient waits for
+    std::vector<int> holders_;        // by block: number of graphs that keep it
+    std::vector<int> references_{0};  // by number, 0 is none: backwards that a gradient waits for
     PartitionTape out_;
 };
 
@@ -358,7 +358,7 @@ bool same_events(const LayerTape& a, const LayerTape& b) {
            a.pop == b.pop;
 }
 
-/// Whether the tape says where every skip of the layer is: one of an older profile does not.
+/// True if the tape names every skip of the layer. A tape of an older profile does not.
 bool names_skips(const LayerTape& tape, const LayerProfile& layer) {
     return std::all_of(layer.stash.begin(), layer.stash.end(),
                        [&](const auto& each) { return tape.stash.contains(each.first); }) &&
@@ -376,7 +376,7 @@ std::vector<LayerPart> parts_of(const Profile& profile, LayerRange layers, std::
     for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
         LayerPart& part = parts.emplace_back(
             LayerPart{std::move(tapes[l - layers.first.index()]), {}, profile.layers[l].statistic_bytes});
-        // A layer's own word counts: a tape that names more is of another layer.
+        // The layer's own list decides. A tape with more skips belongs to another layer.
         std::erase_if(part.tape.stash, [&](const auto& each) { return !profile.layers[l].stash.contains(each.first); });
         std::erase_if(part.tape.pop, [&](const auto& each) {
             const std::vector<std::string>& pops = profile.layers[l].pop;
@@ -404,7 +404,7 @@ std::optional<LayerTape> recorded_tape(const Profile& profile, const SizedProfil
     if (at < tapes.size() && profile.samples[at] == sized.samples) {
         return tapes[at].empty() ? std::nullopt : std::optional(tape_at(at));
     }
-    // Outside the sizes measured the two nearest ones tell, as of every other number.
+    // Outside the measured sizes, extrapolates from the two nearest, as for every other number.
     at = std::clamp<std::size_t>(at, 1, std::max<std::size_t>(1, tapes.size() - 1));
     if (at >= tapes.size() || tapes[at - 1].empty() || !same_events(tape_at(at - 1), tape_at(at))) {
         return std::nullopt;
@@ -426,7 +426,7 @@ LayerTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, Lay
     const Bytes input = l == 0 ? sized.input : sized.output[l - 1];
     const bool aliases = from.aliases_input;
     const bool passes = aliases || from.passes_gradient;
-    // What a stash's gradient is added to becomes a storage of its own; the layer's transient bytes hold it till then.
+    // A stash's gradient is added into a new storage; the layer's transient bytes cover it until then.
     const bool sums = !from.stash.empty();
     LayerTape tape;
     const auto add = [&](Role role, Bytes bytes) {
@@ -449,7 +449,7 @@ LayerTape tape_from_bytes(const Profile& profile, const SizedProfile& sized, Lay
         }
     }
     std::vector<std::int32_t> kept;
-    std::vector<std::int32_t> made;  // gradients, while the transient bytes are there
+    std::vector<std::int32_t> made;  // gradients made while the transient bytes are held
     for (std::size_t k = 0; k < sized.skips.size(); ++k) {
         const std::string& name = sized.skip_names[k];
         if (sized.stashed_by[k] == layer) {

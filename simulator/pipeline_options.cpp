@@ -23,7 +23,7 @@ PipelineShape lanes_only(const PipelineOptions& options) {
     return shape;
 }
 
-constexpr double kMasterBytes = 4;  // of a float32
+constexpr double kMasterBytes = 4;  // a float32
 
 std::string text_of(double value) {
     return shortest(value);
@@ -115,10 +115,10 @@ double optimizer_state_factor(const std::string& optimizer) {
         std::string_view name;
         double factor;
     };
-    // torchgpipe's guide for param_scale (documentation of balance_by_size), less the two copies that weights and
-    // gradients take.
+    // torchgpipe's guide for param_scale (documentation of balance_by_size), minus its two copies for weights and
+    // gradients.
     constexpr std::array kFactors{
-        NamedFactor{"sgd", 0},       // nothing
+        NamedFactor{"sgd", 0},       // no state
         NamedFactor{"momentum", 1},  // momentum_buffer
         NamedFactor{"adam", 2},      // exp_avg, exp_avg_sq
         NamedFactor{"adamw", 2},
@@ -139,7 +139,13 @@ double optimizer_state_factor(const std::string& optimizer) {
     }
     double factor = 0;
     const auto [end, error] = std::from_chars(optimizer.data(), optimizer.data() + optimizer.size(), factor);
-    if (error != std::errc{} || end != optimizer.data() + optimizer.size() || !(factor >= 0 && factor <= 1000)) {
+    const bool is_number = error == std::errc{} && end == optimizer.data() + optimizer.size();
+    if (is_number && !(factor >= 0 && factor <= 1000)) {
+        throw UsageError("optimizer '" + optimizer +
+                         "' is a number: the bytes of state per byte of parameter, which are from 0 to 1000; change "
+                         "it, or use sgd when unsure");
+    }
+    if (!is_number) {
         throw UsageError("optimizer '" + optimizer + "' is not known; it must be " + names +
                          "or the bytes of state per byte of parameter, such as 1.5; use sgd when unsure");
     }

@@ -30,7 +30,7 @@ Bytes largest_shortfall(const Simulation& simulation) {
 }
 
 namespace {
-/// What a candidate is ranked by, the most important first; less is better.
+/// A ranking criterion, listed most important first; lower is better.
 using Criterion = double (*)(const PlanCandidate&);
 double infeasible(const PlanCandidate& candidate) {
     return candidate.simulation.feasible ? 0 : 1;
@@ -48,8 +48,8 @@ double memory(const PlanCandidate& candidate) {
 constexpr std::array<Criterion, 5> kBySpeed{infeasible, time_per_sample, devices, expected_cost, memory};
 constexpr std::array<Criterion, 5> kByCost{infeasible, expected_cost, time_per_sample, devices, memory};
 
-/// Sorts by the first criterion, and candidates that tie in it by the next ones. A tie is one with the best of a group,
-/// not with a neighbour, so that small differences do not add up.
+/// Sorts by the first criterion, and ties by the next ones. Candidates tie with the best of a group, not with a
+/// neighbour, so that small differences do not add up.
 void rank_by(std::span<const Criterion> criteria, std::span<PlanCandidate> candidates) {
     if (criteria.empty() || candidates.size() < 2) {
         return;
@@ -69,7 +69,7 @@ void rank_by(std::span<const Criterion> criteria, std::span<PlanCandidate> candi
     }
 }
 
-/// All that a person would choose by.
+/// All figures that a person would choose by.
 auto outcome(const PlanCandidate& candidate) {
     const Simulation& simulation = candidate.simulation;
     std::vector<Bytes> peaks;
@@ -80,7 +80,7 @@ auto outcome(const PlanCandidate& candidate) {
                       simulation.options.balance.layers_per_partition(), simulation.step_time, peaks);
 }
 
-/// What a Pareto front weighs; smaller is better in each.
+/// The criteria of the Pareto front; smaller is better.
 struct Merits {
     double slowness;
     std::size_t lanes;
@@ -117,6 +117,13 @@ void mark_pareto(std::vector<PlanCandidate>& candidates) {
 
 void rank_candidates(std::span<PlanCandidate> candidates, PlanGoal goal) {
     rank_by(goal == PlanGoal::cost ? kByCost : kBySpeed, candidates);
+}
+
+bool may_beat(const PlanCandidate& candidate, const PlanCandidate& best, PlanGoal goal) {
+    const Criterion criterion = goal == PlanGoal::cost ? expected_cost : time_per_sample;
+    // Tied candidates are not sorted by the criterion.
+    return candidate.simulation.feasible && best.simulation.feasible &&
+           criterion(candidate) <= criterion(best) * (1 + kPlanTie) * (1 + kPlanTie);
 }
 
 double expected_cost(const PlanCandidate& candidate) {

@@ -6,11 +6,14 @@
 #include <vector>
 
 namespace pipescope {
-/// Drops those that came out as an earlier one did, in whatever schedule or checkpoint mode.
+/// Drops candidates with the same outcome as an earlier one, whatever their schedule or checkpoint mode.
 void drop_equal_candidates(std::vector<PlanCandidate>& candidates);
-/// Marks the Pareto front, by the steps without noise.
+/// Marks the Pareto front by the step times without noise.
 void mark_pareto(std::vector<PlanCandidate>& candidates);
-/// Puts candidates in the order of Plan::candidates, by their expected steps. Equal ones keep their order.
-/// Precondition: all of them know their noise, or none does.
+/// Sorts candidates into the order of Plan::candidates, by their expected steps. Stable.
+/// Precondition: all of them have noise figures, or none does.
 void rank_candidates(std::span<PlanCandidate> candidates, PlanGoal goal);
+/// True if a candidate, whose step is only known without noise, may be as good as `best` or better with noise. False if
+/// `best` is not feasible.
+bool may_beat(const PlanCandidate& candidate, const PlanCandidate& best, PlanGoal goal);
 }  // namespace pipescope

@@ -21,7 +21,7 @@
 
 namespace pipescope {
 namespace {
-/// Ascending, each once, none beyond the layers.
+/// Ascending, without duplicates and numbers above the layers.
 std::set<int> partitions_of(const PlanRequest& request, std::size_t layers) {
     const std::set<int> all(request.partitions.begin(), request.partitions.end());
     if (*all.begin() < 1) {
@@ -80,13 +80,13 @@ void check_lanes(const PlanRequest& request, int most_partitions) {
 
 constexpr Bytes kAnyMemory = std::numeric_limits<Bytes>::max();
 
-/// The profile on one kind of device, and what comes with it.
+/// The profile on one kind of device, with matching options.
 struct Variant {
     Profile profile;
     PipelineOptions options;
     std::string device_type;
     double price_per_hour = 1;
-    Bytes most_memory = kAnyMemory;  ///< that a limit can be raised to
+    Bytes most_memory = kAnyMemory;  ///< highest limit that can be set
 };
 
 std::vector<Variant> variants_of(const Profile& profile, const PlanRequest& request) {
@@ -112,7 +112,7 @@ bool is_interleaved(Schedule schedule) {
     return schedule == Schedule::interleaved_1f1b;
 }
 
-/// What tells candidates of one variant apart, but for the balance.
+/// Identifies a candidate of one variant, except for its balance.
 struct Wanted {
     Schedule schedule;
     int lanes;
@@ -121,7 +121,7 @@ struct Wanted {
     int replicas;
 };
 
-/// The options for its lanes.
+/// Sets the options for the candidate's lanes.
 PipelineOptions options_for(PipelineOptions options, const Wanted& wanted) {
     options.chunks = wanted.chunks;
     options.checkpoint = wanted.checkpoint;
@@ -135,7 +135,7 @@ PipelineOptions options_for(PipelineOptions options, const Wanted& wanted) {
     return options;
 }
 
-/// A candidate of hundreds gets milliseconds. With few cuts, the best of them is found by simulation.
+/// Gives each of hundreds of candidates milliseconds. If there are few cuts, simulation finds the best of them.
 SearchEffort effort_for(std::size_t layers, int lanes) {
     constexpr double kFewCuts = 64;
     double cuts = 1;
@@ -145,7 +145,8 @@ SearchEffort effort_for(std::size_t layers, int lanes) {
     return {20'000, 30'000, cuts <= kFewCuts, false};
 }
 
-/// Its best balance. Precondition: `tables` are of the variant and the wanted replicas and chunks.
+/// The candidate with its best balance. Precondition: `tables` belong to the variant and the wanted replicas and
+/// chunks.
 PlanCandidate candidate_for(const Variant& variant, const Wanted& wanted, BalanceAlgorithm algorithm,
                             const SearchTables& tables) {
     const PipelineOptions options = options_for(variant.options, wanted);
@@ -184,8 +185,8 @@ bool can_be_tried(const Variant& variant, const Wanted& wanted) {
            can_interleave(wanted.lanes, static_cast<std::int64_t>(micro_batches), variant.profile.layers.size());
 }
 
-/// All candidates of a plan, worked out by several threads. What one number of micro-batches of one variant needs is
-/// done by one thread, since those candidates share tables.
+/// Computes all candidates of a plan on several threads. Candidates of one variant and one number of micro-batches
+/// share tables, so one thread computes them.
 class PlanRun {
 public:
     PlanRun(const PlanRequest& request, const std::vector<Variant>& variants, const std::set<int>& partitions,
@@ -196,7 +197,7 @@ public:
             for (const std::int64_t asked : request.chunks) {
                 chunks.insert(std::min(asked, request.options.batch / each));
             }
-            // The most micro-batches first: they take longest, and none should be left for one thread at the end.
+            // Most micro-batches first: they take longest, and none should be left for one thread at the end.
             for (auto m = chunks.rbegin(); m != chunks.rend(); ++m) {
                 for (const Variant& variant : variants) {
                     Job job{&variant, *m, each, wanted(variant, *m, each), {}, nullptr};
@@ -241,7 +242,7 @@ public:
 
     bool cancelled() const { return stop_; }
 
-    /// In the order of the request, whichever thread was quicker.
+    /// In the order of the request, whichever thread finished first.
     std::vector<PlanCandidate> take_candidates() {
         std::vector<PlanCandidate> candidates;
         for (Job& job : jobs_) {
@@ -275,7 +276,7 @@ private:
         return all;
     }
 
-    /// Counts a thread as at work until it ends.
+    /// Counts a thread as working until it ends.
     class Leaving {
     public:
         explicit Leaving(PlanRun& run) : run_(run) {}
@@ -302,7 +303,7 @@ private:
         }
     }
 
-    /// The caller has no job left. It waits, tells of what the others do, and hears when they shall stop.
+    /// Runs when the caller has no job left: waits, reports the others' progress, and learns whether to stop.
     void tell_of_the_others() {
         std::unique_lock lock(mutex_);
         while (others_at_work_ > 0) {
@@ -354,18 +355,18 @@ private:
     const PlanRequest& request_;
     std::vector<int> partitions_;
     std::vector<Job> jobs_;
-    std::size_t num_wanted_ = 0;           // candidates of all jobs
-    std::size_t told_ = 0;                 // by the calling thread alone
+    std::size_t num_wanted_ = 0;           // number of candidates of all jobs
+    std::size_t told_ = 0;                 // used by the calling thread only
     std::exception_ptr progress_failure_;  // likewise
     std::mutex mutex_;
-    std::condition_variable changed_;  // a candidate is done, or a thread
-    int others_at_work_ = 0;           // under mutex_, but before the threads start
+    std::condition_variable changed_;  // signals that a candidate or a thread is done
+    int others_at_work_ = 0;           // under mutex_, except before the threads start
     std::atomic<std::size_t> next_ = 0;
     std::atomic<std::size_t> done_ = 0;
     std::atomic<bool> stop_ = false;
 };
 
-/// What would help where nothing keeps the limit: each remedy is tried before it is named.
+/// Finds remedies if no candidate keeps the limit. Each is tried before it is named.
 class Remedies {
 public:
     Remedies(const PlanRequest& request, const std::set<int>& partitions, const std::vector<Variant>& variants,
@@ -445,7 +446,7 @@ private:
         return variant;
     }
 
-    /// The smallest that a search with all its effort finds, if a plan, which has less, finds it too.
+    /// Finds the smallest limit by a search with full effort, provided that a plan, with less effort, finds it too.
     void find_limit() {
         more_ = largest_shortfall(least_->simulation);
         const Wanted wanted = wanted_of_least();
@@ -484,7 +485,8 @@ private:
         return text;
     }
 
-    /// The frugal ways of the request: as the candidate that needs least, and in every schedule, recomputing.
+    /// The request's settings that save memory: those of the candidate that needs least, and every schedule with
+    /// recompute.
     std::vector<Wanted> frugal(int lanes, std::int64_t chunks) const {
         std::vector<Wanted> all;
         Wanted wanted = wanted_of_least();
@@ -505,7 +507,7 @@ private:
         return std::any_of(all.begin(), all.end(), [&](const Wanted& each) { return keeps_limit(*variant_, each); });
     }
 
-    /// As many as the model has layers and the request says something of.
+    /// Limited by the model's layers and by what the request describes.
     int most_lanes() const {
         const PipelineOptions& options = request_.options;
         std::size_t most = std::min<std::size_t>(variant_->profile.layers.size(), kMostLanesTried);
@@ -540,7 +542,7 @@ private:
         }
     }
 
-    /// A schedule or a checkpoint mode that was not asked for.
+    /// Tries a schedule or a checkpoint mode that was not requested.
     void find_modes() {
         const auto try_schedule = [&](Schedule schedule) {
             for (Wanted each : frugal(*partitions_.rbegin(), std::min(most_chunks(), request_.options.batch))) {
@@ -565,8 +567,8 @@ private:
         }
     }
 
-    /// Everything that saves memory at once, with as few lanes as will do, then as few micro-batches. If another remedy
-    /// is known, pipelines that take seconds to simulate are not tried.
+    /// Combines all that saves memory, with as few lanes as are enough, then as few micro-batches. If another remedy is
+    /// known, skips pipelines that take seconds to simulate.
     void find_combination() {
         const int replicas = least_->simulation.options.replicas;
         const std::int64_t batch = std::min(request_.options.batch / replicas, kMostMicroBatchesTried);
@@ -592,7 +594,7 @@ private:
             return;
         }
     }
-    /// Names what the request does not have already.
+    /// Names only changes to the request.
     void add_combination(const Wanted& wanted, bool other_lanes, bool other_chunks) {
         const auto lacks = [](const auto& all, const auto& one) {
             return std::find(all.begin(), all.end(), one) == all.end();
@@ -616,7 +618,7 @@ private:
     const std::set<int>& partitions_;
     const PlanCandidate* least_;
     const Variant* variant_;
-    Bytes more_ = 0;  // than its limit, on each lane
+    Bytes more_ = 0;  // bytes above the limit, on each lane
     std::vector<std::string> found_;
 };
 
@@ -643,7 +645,7 @@ std::vector<std::int64_t> sizes_with(const Profile& profile, const Simulation& s
     sizes.insert(wanted.begin(), wanted.end());
     return {sizes.begin(), sizes.end()};
 }
-/// The candidates that get noise: the best, and as many of the front that rank lower.
+/// The candidates displayed with noise: the best, and as many of the Pareto front that rank lower.
 std::vector<PlanCandidate*> candidates_with_noise(Plan& plan, std::size_t most) {
     std::vector<PlanCandidate*> some;
     std::size_t lower = 0;
@@ -659,8 +661,9 @@ std::vector<PlanCandidate*> candidates_with_noise(Plan& plan, std::size_t most) 
     return some;
 }
 
-void rank_by_expected_step(Plan& plan, const std::vector<Variant>& variants, const PlanRequest& request) {
-    const std::vector<PlanCandidate*> some = candidates_with_noise(plan, request.most_with_noise);
+/// Adds noise to those without it, on several threads.
+void add_noise_to(std::vector<PlanCandidate*> some, const std::vector<Variant>& variants, const PlanRequest& request) {
+    std::erase_if(some, [](const PlanCandidate* each) { return each->simulation.step_mean.has_value(); });
     std::atomic<std::size_t> next = 0;
     const auto work = [&] {
         for (std::size_t k = next++; k < some.size(); k = next++) {
@@ -680,8 +683,24 @@ void rank_by_expected_step(Plan& plan, const std::vector<Variant>& variants, con
     for (std::future<void>& other : others) {
         other.get();
     }
-    const std::size_t best = std::min(request.most_with_noise, plan.candidates.size());
-    rank_candidates(std::span(plan.candidates).first(best), request.goal);
+}
+
+/// Ranks the first candidates by their expected steps, ten more at a time, until the best is better than all others
+/// would be without noise, since noise only makes them worse. Does not depend on how many are displayed.
+void rank_by_expected_step(Plan& plan, const std::vector<Variant>& variants, const PlanRequest& request) {
+    constexpr std::size_t kAtOnce = 10;
+    constexpr std::size_t kMostRanked = 200;
+    std::size_t ranked = 0;
+    do {
+        std::vector<PlanCandidate*> some;
+        for (const std::size_t end = std::min(ranked + kAtOnce, plan.candidates.size()); ranked < end; ++ranked) {
+            some.push_back(&plan.candidates[ranked]);
+        }
+        add_noise_to(some, variants, request);
+        rank_candidates(std::span(plan.candidates).first(ranked), request.goal);
+    } while (ranked < std::min(kMostRanked, plan.candidates.size()) &&
+             may_beat(plan.candidates[ranked], plan.candidates.front(), request.goal));
+    add_noise_to(candidates_with_noise(plan, request.most_with_noise), variants, request);
 }
 }  // namespace
 
@@ -715,7 +734,7 @@ Plan plan(const Profile& profile, const PlanRequest& request) {
     const std::vector<Variant> variants = variants_of(profile, request);
     const std::int64_t fewest = *std::min_element(request.chunks.begin(), request.chunks.end());
     for (const Variant& variant : variants) {
-        // Refuses, in one place and before any thread starts, whatever a simulation would.
+        // Rejects here, before any thread starts, whatever a simulation would reject.
         const Schedule first = request.schedules.front();
         const Wanted any{is_interleaved(first) ? Schedule::gpipe : first, *partitions.begin(),
                          request.checkpoints.front(), fewest, *replicas.begin()};
@@ -730,7 +749,10 @@ Plan plan(const Profile& profile, const PlanRequest& request) {
     drop_equal_candidates(plan.candidates);
     mark_pareto(plan.candidates);
     rank_candidates(plan.candidates, request.goal);
-    if (!plan.cancelled) {
+    const bool with_noise =
+        request.most_with_noise > 0 && !plan.cancelled && !plan.candidates.empty() &&
+        std::any_of(variants.begin(), variants.end(), [](const Variant& each) { return has_noise(each.profile); });
+    if (with_noise) {
         rank_by_expected_step(plan, variants, request);
     }
     if (!plan.candidates.empty() && plan.candidates.front().simulation.feasible) {

@@ -6,12 +6,12 @@
 #include <vector>
 
 namespace pipescope {
-/// The largest of any stretch of numbers. O(n log n) to build, O(1) to ask.
+/// The maximum of any subrange of numbers. O(n log n) to build, O(1) per query.
 class RangeMaxima {
 public:
-    RangeMaxima() = default;  ///< of nothing
+    RangeMaxima() = default;
     explicit RangeMaxima(std::vector<Bytes> values);
-    /// Of values[first..end). Precondition: the stretch is not empty.
+    /// Maximum of values[first..end). Precondition: the range is not empty.
     Bytes largest(std::size_t first, std::size_t end) const;
 
 private:

@@ -23,7 +23,7 @@ void RangeTable::find_storages() {
     const auto keep = [&](std::size_t storage, std::size_t layer) {
         if (keeper_[storage] == layers) {
             keeper_[storage] = layer;
-            let_go_[layer] += storage == 0 ? 0 : bytes_[storage];  // the first to keep it is the last to let go
+            let_go_[layer] += storage == 0 ? 0 : bytes_[storage];  // the first layer to keep it is the last to free it
         }
     };
     std::size_t current = 0;
@@ -75,9 +75,9 @@ std::vector<RangeTable::Forward> RangeTable::forwards_from(std::size_t first) co
     Bytes graph = 0;  // saved tensors, and kept storages that are no layer's input or output any more
     Bytes checkpointed = 0;
     Bytes on_input = kNone;  // peak of the layers that work on the range's input
-    Bytes beyond = kNone;    // of those behind them
+    Bytes beyond = kNone;    // peak of the layers behind them
     bool input_kept = false;
-    bool is_input = true;  // what the layer at hand gets
+    bool is_input = true;  // true while the layer works on the range's input
     bool is_kept = false;
     for (std::size_t l = first; l < profile_.layers.size(); ++l) {
         const LayerProfile& layer = profile_.layers[l];
@@ -105,12 +105,12 @@ std::vector<RangeTable::Backward> RangeTable::backwards_to(std::size_t end) cons
     std::vector<Bytes> let_go(let_go_.begin(), let_go_.begin() + static_cast<std::ptrdiff_t>(end));
     const std::size_t output = storage_[end - 1];
     if (output != 0 && keeper_[output] < end) {
-        let_go[keeper_[output]] -= bytes_[output];  // of an output it is counted apart
+        let_go[keeper_[output]] -= bytes_[output];  // an output is counted separately
     }
     const std::vector<BackwardLook> looks =
         walk_backward_from(profile_, sized_, LayerId{static_cast<std::int64_t>(end)}, let_go);
     std::vector<Backward> column(end);
-    std::vector<Backward> own(end + 1);  // if what the range works on is its own, the storage of its input too
+    std::vector<Backward> own(end + 1);  // if the range works on its own storages only, its input's included
     for (std::size_t l = end; l-- > 0;) {
         own[l] = {looks[l].handed_stays, looks[l].handed_goes, looks[l].input_gradient};
         if (l + 1 < end) {
@@ -123,7 +123,7 @@ std::vector<RangeTable::Backward> RangeTable::backwards_to(std::size_t end) cons
         if (maker == l || maker >= end || storage == 0 || keeper_[storage] < l || keeper_[storage] > maker) {
             continue;
         }
-        // What a longer range lets go of is this one's input, and never counted: it is not freed either.
+        // A longer range frees here what is this range's input. It was never counted, so it is not freed either.
         column[l].handed_stays = own[maker].handed_stays;
         column[l].handed_goes = own[maker].handed_goes;
         for (std::size_t k = l; k < maker; ++k) {

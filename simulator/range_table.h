@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace pipescope {
-/// What a range of layers holds, as PartitionMemory has it; of each peak the total.
+/// Memory of a range of layers: PartitionMemory with each peak as a total.
 struct RangePeaks {
     Bytes input = 0;
     bool input_kept = false;
@@ -28,15 +28,15 @@ struct RangePeaks {
 
 /// partition_memory() of every range of layers, for a search that asks about millions of them.
 ///
-/// Idea: a forward keeps the same things whether or not its range goes on behind a layer, and a backward finds the same
-/// things at a layer whether or not its range goes on below. So one walk up from a layer knows the forwards of all
-/// ranges that begin there, and one walk down those of all backwards that end there. Invariant: the input's storage is
-/// not counted in any range; where layers at a range's beginning alias it, their peaks are put right apart. Cost: each
-/// walk O(layers), made when a range of it is first asked for; then O(1), and O(layers that alias in a row). Ranges
+/// Idea: a forward keeps the same tensors whether or not its range continues behind a layer, and a backward finds the
+/// same gradients at a layer whether or not its range continues below. So one walk up from a layer gives the forwards
+/// of all ranges that begin there, and one walk down gives the backwards of all ranges that end there. Invariant: no
+/// range counts its input's storage; peaks of layers at a range's beginning that alias the input are corrected
+/// separately. Cost: each walk O(layers), made on first use; then O(1), plus O(consecutive layers that alias). Ranges
 /// whose layers all have allocation tapes are played one by one, O(layers). Threading: one thread at a time.
 class RangeTable {
 public:
-    /// Precondition: `sized` was read off from the profile. Borrows both.
+    /// Precondition: `sized` was read from the profile. Borrows both.
     RangeTable(const Profile& profile, const SizedProfile& sized);
 
     /// Precondition: the range is not empty, and one of the profile's layers.
@@ -65,13 +65,13 @@ private:
 
     const Profile& profile_;
     const SizedProfile& sized_;
-    std::vector<std::size_t> without_tape_;       // of all layers before
-    std::vector<std::size_t> storage_;            // of each layer's output; 0 is the model's input
-    std::vector<std::size_t> keeper_;             // of each storage: the first layer that keeps it; layers: none does
-    std::vector<Bytes> bytes_;                    // of each storage
-    std::vector<std::size_t> own_output_from_;    // by layer: the first from there on that makes a storage
-    std::vector<Bytes> let_go_;                   // by layer: of kept storages, in its backward
-    std::vector<std::vector<Forward>> rows_;      // by first layer; empty until asked for
+    std::vector<std::size_t> without_tape_;  // number of such layers before each layer
+    std::vector<std::size_t> storage_;       // by layer: of its output; 0 is the model's input
+    std::vector<std::size_t> keeper_;        // by storage: the first layer that keeps it; number of layers: none does
+    std::vector<Bytes> bytes_;               // by storage
+    std::vector<std::size_t> own_output_from_;    // by layer: the first one from there on that makes a storage
+    std::vector<Bytes> let_go_;                   // by layer: kept bytes that its backward frees
+    std::vector<std::vector<Forward>> rows_;      // by first layer; empty until first use
     std::vector<std::vector<Backward>> columns_;  // by end; likewise
     std::vector<std::unique_ptr<const RangePeaks>> played_;  // by first layer and end
 };

@@ -8,7 +8,7 @@
 #include <vector>
 
 namespace pipescope {
-/// A block of one device's allocator, or none.
+/// A block of one device's allocator; may be empty.
 struct DeviceBlock {
     CachingAllocator* allocator = nullptr;
     CachingAllocator::Block number = 0;
@@ -16,9 +16,10 @@ struct DeviceBlock {
     bool is_none() const { return allocator == nullptr; }
 };
 
-/// The caching allocators of the accelerators, one for each device with a stream for each lane. The host has none.
-/// memory_model.h says what is taken and freed when. Simplified: what a task takes and frees while it runs happens when
-/// it starts, in the order of its tape; a received tensor is one block on the receiver's stream. Threading: one thread.
+/// The caching allocators of the accelerators: one per device, with one stream per lane. The host has none.
+/// memory_model.h says when storages are allocated and freed. Simplified: a task's own allocations and frees happen
+/// when it starts, in the order of its tape; a received tensor is one block on the receiver's stream. Threading: one
+/// thread.
 class ReservedMemory {
 public:
     /// `is_on` false: no lane has an allocator.
@@ -27,12 +28,12 @@ public:
     ReservedMemory& operator=(const ReservedMemory&) = delete;
 
     bool has(LaneId lane) const { return lanes_[lane.index()].allocator != nullptr; }
-    /// None without an allocator, and for no bytes.
+    /// Returns an empty block if the lane has no allocator, or for 0 bytes.
     DeviceBlock take(LaneId lane, Bytes bytes);
-    /// The block is none afterwards. Of none: nothing happens.
+    /// Frees the block and empties it. An empty block is ignored.
     void free(DeviceBlock& block);
 
-    /// Bytes that the lane's stream has now, and the most so far; 0 on the host.
+    /// Current and peak bytes of the lane's stream; 0 on the host.
     Bytes reserved(LaneId lane) const;
     Bytes peak(LaneId lane) const { return lanes_[lane.index()].peak; }
 

@@ -10,7 +10,7 @@
 
 namespace pipescope {
 namespace {
-/// Copies between devices as the timeline has them, and the ring's parts of the gradients.
+/// Copies between devices in the timeline, plus the ring's parts of the gradients.
 Bytes communicated_bytes(const Simulation& simulation, const Profile& profile) {
     const PipelineOptions& options = simulation.options;
     Bytes copies = 0;
@@ -24,7 +24,7 @@ Bytes communicated_bytes(const Simulation& simulation, const Profile& profile) {
     return options.replicas * copies + 2 * (options.replicas - 1) * gradients;
 }
 
-/// Adds ways to use the lanes one after the other; a way that its options rule out is noted, not thrown.
+/// Adds ways to use the lanes, one by one. If its options rule a way out, notes it instead of throwing.
 class Comparing {
 public:
     Comparing(const Profile& profile, const PipelineOptions& options) : profile_(profile), options_(options) {
@@ -101,7 +101,7 @@ private:
         PipelineOptions options = options_;
         options.devices = std::move(devices);
         options.speeds.clear();
-        options.memory_limit.reset();  // the table shows whether it is kept
+        options.memory_limit.reset();  // the table shows whether it is exceeded
         options.memory_limits.clear();
         options.schedule = Schedule::gpipe;
         options.most_in_flight = 0;
@@ -127,7 +127,7 @@ private:
         }
     }
 
-    /// Has each copy of a mini-batch once. A window of the steady state cuts through copies at both ends.
+    /// Holds each copy of a mini-batch once. A steady-state window would cut copies at both ends.
     Simulation draining(PipelineOptions options) const {
         options.schedule = Schedule::one_f_one_b;
         return simulate(profile_, options, {.noise = false, .memory = false});

@@ -10,9 +10,9 @@ namespace pipescope {
 struct ComparedSchedule {
     std::string name;  ///< such as "gpipe, checkpoint always" or "2 x 4 data x pipeline"
     Simulation simulation;
-    bool synchronous = true;       ///< the update is that of one device; not so where weights have different ages
-    Bytes communicated_bytes = 0;  ///< of one step, between all lanes
-    std::string note = {};         ///< what it costs that the figures do not show, or empty
+    bool synchronous = true;       ///< the update equals that of one device; false if weights have different ages
+    Bytes communicated_bytes = 0;  ///< per step, between all lanes
+    std::string note = {};         ///< a cost that the figures do not show, or empty
 };
 
 struct LeftOutSchedule {
@@ -20,16 +20,16 @@ struct LeftOutSchedule {
     std::string because;
 };
 
-/// All ways to use the lanes of the options for one mini-batch: one lane at a time, the whole model on each, pipelines
-/// side by side, and one pipeline in every schedule. Same lanes, same samples a step, same size of micro-batch.
+/// All ways to use the options' lanes for one mini-batch: one lane at a time, the whole model on each lane, parallel
+/// pipelines, and one pipeline in every schedule. Same lanes, same samples per step, same micro-batch size.
 struct ScheduleComparison {
     std::vector<ComparedSchedule> schedules;
     std::vector<LeftOutSchedule> left_out;
 };
 
-/// The options' own schedule, placement and replicas are ignored; partition j runs on lane j. Pipelines of fewer or
-/// more partitions than the balance has are cut by find_balance(). Throws as simulate() does. Source: the comparison of
-/// data, model and pipeline parallelism in GPipe (arXiv 1811.06965), sections 1 and 6, and PipeDream (arXiv
-/// 1806.03377), section 2.
+/// Ignores the options' own schedule, placement and replicas; partition j runs on lane j. Pipelines with another number
+/// of partitions than the balance are cut by find_balance(). Throws as simulate() does. Source: the comparison of data,
+/// model and pipeline parallelism in GPipe (arXiv 1811.06965), sections 1 and 6, and PipeDream (arXiv 1806.03377),
+/// section 2.
 ScheduleComparison compare_schedules(const Profile& profile, const PipelineOptions& options);
 }  // namespace pipescope

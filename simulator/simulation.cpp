@@ -18,11 +18,11 @@
 
 namespace pipescope {
 namespace {
-constexpr double kLatest = 8e18;  // still fits 64 bits, in ns
+constexpr double kLatest = 8e18;  // fits 64 bits, in ns
 
 /// When each task runs, in whole ns.
 struct TaskTimes {
-    std::vector<std::int64_t> durations;  ///< without what sharing adds
+    std::vector<std::int64_t> durations;  ///< without slowdown by sharing
     std::vector<std::int64_t> starts;
     std::vector<std::int64_t> ends;
 };
@@ -36,7 +36,7 @@ TaskTimes run_once(const TaskGraph& graph, const TaskCosts& costs, VirtualClock&
     std::vector<double> starts(durations.size());
     std::vector<double> ends(durations.size());
     clock.run(durations, starts, ends);
-    // The tasks alone fit (TaskCosts); what lanes do to each other comes on top.
+    // The tasks alone fit (TaskCosts), but sharing adds time.
     if (const double last = *std::max_element(ends.begin(), ends.end()); !(last < kLatest)) {
         throw UsageError("the step would take " + std::to_string(last) +
                          " ns; it must stay below 8e18 ns; use a smaller batch, or correct the profile's launch_ns or "
@@ -65,7 +65,7 @@ Timeline timeline_of(const PipelineOptions& options, const TaskGraph& graph, con
     return timeline;
 }
 
-/// Time during which `lanes` keep at most `capacity` cores busy, weighted by how many.
+/// Time that `lanes` keep cores busy, weighted by their number, which is at most `capacity`.
 double busy_core_time(const Timeline& timeline, const std::vector<bool>& lanes, int capacity) {
     std::vector<std::pair<std::int64_t, int>> changes;
     for (const Slice& slice : timeline.slices) {
@@ -86,7 +86,7 @@ double busy_core_time(const Timeline& timeline, const std::vector<bool>& lanes, 
     return busy;
 }
 
-/// Nothing unless some device holds two lanes: then the bubble of a lane says little about what the device does.
+/// Empty unless some device holds two lanes: then a lane's bubble says little about the device.
 std::optional<double> device_idle_fraction(const PipelineOptions& options, const Timeline& timeline, Nanoseconds step) {
     std::map<std::string, std::vector<bool>> lanes_of;
     for (std::size_t lane = 0; lane < timeline.lanes.size(); ++lane) {
@@ -122,7 +122,7 @@ std::vector<SimulatedPartition> partitions_of(const Profile& profile, const Pipe
     return partitions;
 }
 
-/// The step with its gradients summed over the replicas: without it a lane's gradients are not yet those of the step.
+/// The step including the sum of gradients over replicas, without which a lane's gradients are incomplete.
 Nanoseconds step_with_all_reduce(const Timeline& timeline, const StepStatistics& statistics) {
     Nanoseconds end = statistics.end;
     for (const Slice& slice : timeline.slices) {
@@ -131,7 +131,7 @@ Nanoseconds step_with_all_reduce(const Timeline& timeline, const StepStatistics&
     return end - statistics.start;
 }
 
-/// `period`: the step of a schedule that never drains.
+/// `period`: the step time of a schedule that never drains.
 void fill_in_statistics(Simulation& simulation, double serial_time, std::optional<Nanoseconds> period) {
     Timeline one_step = simulation.timeline;
     for (Slice& slice : one_step.slices) {
@@ -142,7 +142,7 @@ void fill_in_statistics(Simulation& simulation, double serial_time, std::optiona
     const auto step = static_cast<double>(simulation.step_time.count());
     for (const LaneStatistics& lane : statistics.lanes) {
         const double bubble = step > 0 ? 1 - static_cast<double>(lane.busy.count()) / step : 0;
-        simulation.lanes.push_back({lane.busy, bubble, 0, 0, {}, Nanoseconds{0}});
+        simulation.lanes.push_back({lane.busy, bubble, 0, {}, {}, Nanoseconds{0}});
         simulation.bubble_fraction += bubble / static_cast<double>(statistics.lanes.size());
     }
     simulation.utilization = 1 - simulation.bubble_fraction;
@@ -154,7 +154,7 @@ void fill_in_statistics(Simulation& simulation, double serial_time, std::optiona
         device_idle_fraction(simulation.options, simulation.timeline, simulation.step_time);
 }
 
-/// The same layers on the fastest lane alone, which no other lane then slows down.
+/// Time of the same layers on the fastest lane alone, without slowdown by other lanes.
 double serial_time(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs) {
     LaneId fastest{0};
     for (int lane = 1; lane < num_lanes(options); ++lane) {
@@ -163,7 +163,7 @@ double serial_time(const Profile& profile, const PipelineOptions& options, const
     return costs.serial_time() / speed_alone(profile, options, fastest);
 }
 
-/// From the first start to the last end of what a step counts, or a steady state's period.
+/// The step as first start to last end of the tasks that count, or the period of a steady state.
 StepOfTimes step_of(const TaskGraph& graph, std::optional<SteadyTasks> steady) {
     if (steady) {
         return [steady = *steady](std::span<const double>, std::span<const double> ends) {
@@ -188,12 +188,13 @@ StepOfTimes step_of(const TaskGraph& graph, std::optional<SteadyTasks> steady) {
     };
 }
 
-/// A step of a run against a profile of the same machine at another time: what all lanes have in common varies by the
-/// profile's step_cv in both, and the simulator is not the machine.
-StepNoise noise_of(const TaskGraph& graph, const TaskCosts& costs, const Profile& profile) {
+/// Noise of a step against a profile of the same machine at another time. The part that all lanes share varies by the
+/// profile's step_cv in both, and the simulator itself is inexact.
+StepNoise noise_of(const TaskGraph& graph, const TaskCosts& costs, const Profile& profile, int replicas) {
     const bool is_of_a_machine = profile.host_cores > 0 || profile.step_cv > 0;
     const double shared = profile.step_cv * profile.step_cv - profile.lane_cv * profile.lane_cv;
     StepNoise noise;
+    noise.replicas = replicas;
     noise.lane_cv = profile.lane_cv;
     noise.common_cv = std::hypot(std::sqrt(2 * std::max(0.0, shared)), is_of_a_machine ? kPredictionCv : 0);
     for (const Task& task : graph.tasks()) {
@@ -208,7 +209,7 @@ void fill_in_noise(Simulation& simulation, VirtualClock& clock, std::span<const 
     if (const std::optional<NoiseBand> band = noise_band(clock, durations, noise, step)) {
         const auto rounded = [](double ns) { return Nanoseconds{std::llround(std::min(ns, kLatest))}; };
         simulation.step_band = {rounded(band->low), rounded(band->high)};
-        // Noise cannot shorten the expected step (Jensen: a step is the largest of sums), but a sample of it can.
+        // Noise cannot shorten the expected step (Jensen: a step is a maximum of sums), but a sample of it can.
         simulation.step_mean = std::max(rounded(band->mean), simulation.step_time);
         const auto longer = static_cast<double>(simulation.step_mean->count()) /
                             std::max(1.0, static_cast<double>(simulation.step_time.count()));
@@ -216,12 +217,14 @@ void fill_in_noise(Simulation& simulation, VirtualClock& clock, std::span<const 
     }
 }
 
-void fill_in_memory(Simulation& simulation, MemoryUse use) {
+void fill_in_memory(Simulation& simulation, MemoryUse use, bool with_reserved) {
     const std::vector<Bytes> limits = memory_limits_of(simulation.options, static_cast<int>(use.lanes.size()));
     for (std::size_t lane = 0; lane < use.lanes.size(); ++lane) {
         SimulatedLane& each = simulation.lanes[lane];
         each.peak_bytes = use.lanes[lane].peak_bytes;
-        each.peak_reserved_bytes = use.lanes[lane].peak_reserved_bytes;
+        if (with_reserved) {
+            each.peak_reserved_bytes = use.lanes[lane].peak_reserved_bytes;
+        }
         each.peak_time = use.lanes[lane].peak_time;
         each.peak = std::move(use.lanes[lane].peak);
         simulation.feasible = simulation.feasible && (limits.empty() || each.peak_bytes <= limits[lane]);
@@ -307,11 +310,13 @@ Simulation simulate(const Profile& profile, const PipelineOptions& options, cons
     fill_in_statistics(simulation, serial_time(profile, options, costs),
                        window ? std::optional(window->period()) : std::nullopt);
     if (detail.noise) {
-        fill_in_noise(simulation, clock, times.durations, noise_of(graph, costs, profile), step_of(graph, steady));
+        fill_in_noise(simulation, clock, times.durations, noise_of(graph, costs, profile, options.replicas),
+                      step_of(graph, steady));
     }
     if (detail.memory) {
         fill_in_memory(simulation,
-                       memory_use(profile, options, costs, graph, times.starts, times.ends, detail.reserved));
+                       memory_use(profile, options, costs, graph, times.starts, times.ends, detail.reserved),
+                       detail.reserved);
         if (window) {
             simulation.memory = cut_to(simulation.memory, *window, m);
         }

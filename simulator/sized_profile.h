@@ -14,16 +14,16 @@ struct SizedProfile {
     std::vector<double> forward;          ///< ns
     std::vector<double> recompute;        ///< ns
     std::vector<double> backward;         ///< ns
-    std::vector<double> backward_weight;  ///< ns, the part of it that makes the parameters' gradients
+    std::vector<double> backward_weight;  ///< ns, the part of backward that computes the parameters' gradients
     Bytes input = 0;
     std::vector<Bytes> output;
     std::vector<Bytes> saved;
     std::vector<Bytes> transient;
     std::vector<Bytes> skips;  ///< by index, in the order of skips_of()
     std::vector<std::string> skip_names;
-    std::vector<LayerId> stashed_by;  ///< the same skips' first and last layers
+    std::vector<LayerId> stashed_by;  ///< by skip: the layers that stash and pop it
     std::vector<LayerId> popped_by;
-    bool extrapolated = false;  ///< some value lies outside the sizes measured
+    bool extrapolated = false;  ///< some value lies outside the measured sizes
 };
 
 /// Precondition: check_profile(profile) passes.
@@ -34,8 +34,9 @@ struct NamedSkip {
     LayerId stash;
     LayerId pop;
 };
-/// The profile's skips by stashing layer, then name: their position is the skip's index in a TaskKey.
+/// The profile's skips by stashing layer, then name. The position is the skip's index in a TaskKey.
 std::vector<NamedSkip> skips_of(const Profile& profile);
-/// The partitions they run between, those within one partition included, so that the index does not depend on the cut.
+/// The partitions that each skip connects. Includes skips within one partition, so that the index does not depend on
+/// the cut.
 std::vector<SkipRoute> skip_routes(const Profile& profile, const Balance& balance);
 }  // namespace pipescope

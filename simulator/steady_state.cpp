@@ -7,7 +7,7 @@
 
 namespace pipescope {
 namespace {
-/// "micro-batch s m + i" as "micro-batch i of step s".
+/// Renames "micro-batch s m + i" to "micro-batch i of step s".
 void number_by_step(TaskKey& key, int m, int first_step) {
     if (key.micro_batch >= 0) {
         key.step = key.micro_batch / m - first_step;
@@ -17,14 +17,14 @@ void number_by_step(TaskKey& key, int m, int first_step) {
 }  // namespace
 
 int mini_batches_to_settle(int n, int m) {
-    // Filling and draining take about n micro-batches each, and as many again let the lanes find their rhythm.
+    // Filling and draining take about n micro-batches each; twice that again lets the lanes settle.
     return 2 + (4 * n + m - 1) / m;
 }
 
 SteadyTasks steady_tasks(const TaskGraph& graph, int mini_batches) {
     const int m = graph.shape().num_micro_batches / mini_batches;
     const int n = graph.shape().num_partitions;
-    // The last mini-batch that is through before the lanes run out of forwards.
+    // The last mini-batch that finishes before the lanes run out of forwards.
     const int last = std::max(1, mini_batches - 1 - (n + m - 1) / m);
     const auto last_of = [&](int step) {
         return graph.find({0, TaskKind::backward, 0, (step + 1) * m - 1, -1}).value();

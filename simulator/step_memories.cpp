@@ -9,7 +9,7 @@
 
 namespace pipescope {
 namespace {
-/// By partition; nothing where one has no tape, or two neighbours disagree on what passes between them.
+/// Tapes by partition. Empty if a partition has none, or if two neighbours disagree on what passes between them.
 std::optional<std::vector<PartitionTape>> recorded_tapes(const Profile& profile, const SizedProfile& sized,
                                                          const Balance& balance, int partitions, int first_trained,
                                                          TapeVariant variant) {
@@ -29,8 +29,8 @@ std::optional<std::vector<PartitionTape>> recorded_tapes(const Profile& profile,
     return tapes;
 }
 
-/// The first partition with a layer that trains: if it is checkpointed, its outputs and those of all above it ask for
-/// gradients. The number of partitions if there is none.
+/// The first partition with a layer that trains; the number of partitions if there is none. If it is checkpointed, its
+/// outputs and those of all partitions above require gradients.
 int first_trained_partition(const Profile& profile, const Balance& balance, int partitions) {
     for (int j = 0; j < partitions; ++j) {
         const LayerRange layers = balance.layers_of(PartitionId{j});
@@ -43,7 +43,7 @@ int first_trained_partition(const Profile& profile, const Balance& balance, int 
     return partitions;
 }
 
-/// Of the model's outputs, in bytes.
+/// Bytes of the gradients of the model's outputs.
 std::vector<Bytes> output_gradient_bytes(const PartitionWork& last) {
     std::vector<Bytes> bytes;
     for (const std::int32_t block : last.tape().output_gradients) {
@@ -51,7 +51,7 @@ std::vector<Bytes> output_gradient_bytes(const PartitionWork& last) {
     }
     return bytes;
 }
-/// The same from a variant of the last layer, whatever its partition follows; nothing where it has none of that size.
+/// Like the above, but from a variant of the last layer alone; empty if no such tape of that size exists.
 std::optional<std::vector<Bytes>> output_gradient_bytes(const Profile& profile, const SizedProfile& sized,
                                                         TapeVariant variant) {
     const LayerId last{static_cast<std::int64_t>(profile.layers.size()) - 1};
@@ -83,7 +83,7 @@ StepMemories::StepMemories(const Profile& profile, const PipelineOptions& option
     const bool is_gathered = graph.shape().loss == LossScope::mini_batch && graph.shape().num_micro_batches > 1;
     const int first_trained = first_trained_partition(profile, options.balance, partitions);
     trains_ = first_trained < partitions;
-    // A skip from below asks for nothing, and is one for which the layers' own tapes were recorded.
+    // A skip from below requires no gradient; the layers' own tapes were recorded for such a skip.
     const bool all_ask = std::none_of(
         graph.shape().skips.begin(), graph.shape().skips.end(),
         [&](const SkipRoute& skip) { return skip.from.value() < first_trained && skip.to.value() > first_trained; });

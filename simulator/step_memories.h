@@ -10,9 +10,9 @@
 #include <vector>
 
 namespace pipescope {
-/// What every micro-batch of a step does on every partition, and who shares memory with whom. (i, j) is micro-batch i
-/// on partition j. From the layers' tapes where all of them fit together, across the cuts too; else from the layers'
-/// bytes.
+/// Memory behaviour of every micro-batch of a step on every partition, and which lanes share storage. (i, j) is
+/// micro-batch i on partition j. Uses the layers' tapes if all of them fit together, also across cuts; otherwise the
+/// layers' bytes.
 class StepMemories {
 public:
     /// The arguments must outlive it.
@@ -23,7 +23,7 @@ public:
     const PipelineShape& shape() const { return graph_.shape(); }
     PartitionWork& work(int i, int j);
     bool is_checkpointed(int i) const;
-    /// Whether every output of micro-batch i requires a gradient (LayerTape::all_gradients).
+    /// True if every output of micro-batch i requires a gradient (LayerTape::all_gradients).
     bool outputs_ask(int i) const { return trains_ && is_checkpointed(i); }
     /// Bytes of the gradient that the loss computes for each output of micro-batch i; 0 for none.
     const std::vector<Bytes>& loss_gradients(int i) const {
@@ -33,15 +33,15 @@ public:
     int last() const { return graph_.shape().num_partitions - 1; }
     LaneId lane_of(int j) const { return graph_.shape().lane_of(PartitionId{j}); }
     bool is_host(LaneId lane) const { return device_of(options_, lane) == "cpu"; }
-    /// Lanes of one device hand storages over as they are.
+    /// Lanes of one device pass storages on without a copy.
     bool shares_storage(LaneId a, LaneId b) const { return device_of(options_, a) == device_of(options_, b); }
 
 private:
     const PipelineOptions& options_;
     const TaskCosts& costs_;
     const TaskGraph& graph_;
-    std::vector<std::size_t> kind_of_;               // by micro-batch: its place in works_
-    std::vector<std::vector<PartitionWork>> works_;  // by kind of micro-batch and partition
+    std::vector<std::size_t> kind_of_;               // by micro-batch: index in works_
+    std::vector<std::vector<PartitionWork>> works_;  // by kind of micro-batch, then partition
     std::vector<std::vector<Bytes>> loss_gradients_;
     bool trains_ = false;
 };

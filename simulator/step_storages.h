@@ -9,11 +9,11 @@
 #include <vector>
 
 namespace pipescope {
-/// The storages that tasks hand to each other while a step goes on. Each is charged to one lane, has as many holders as
-/// there are slots and graphs that have it, and goes with the last of them. Threading: one thread.
+/// The storages that tasks pass to each other during a step. Each is charged to one lane, and is freed when its last
+/// holder, a slot or a graph, releases it. Threading: one thread.
 class StepStorages {
 public:
-    /// 0: none, or one that is the caller's and charged to nobody. A slot holds its storage once.
+    /// 0: none, or the caller's storage, which is charged to no lane. A slot holds its storage once.
     using Id = std::int32_t;
 
     StepStorages(std::vector<LaneLedger>& ledgers, ReservedMemory& reserved)
@@ -21,22 +21,22 @@ public:
 
     void set_time(Nanoseconds now) { now_ = now; }
 
-    /// `block`: what a task took for it already; else the lane's allocator gives one.
+    /// `block`: the block that a task already took for it; otherwise the lane's allocator provides one.
     Id take(LaneId lane, MemoryCategory category, Bytes bytes, int holders = 1, DeviceBlock block = {});
     void hold(Id id, int holders = 1);
     void let_go(Id id);
     void let_go(std::vector<Id>& ids);
-    /// Gives the block back before the last holder lets go, as a task does that is through with it.
+    /// Frees the block before the last holder releases the storage, as a task does when it is done with it.
     void free_block(Id id);
-    /// The charge moves; a skip's stays a skip's, whatever else the storage is.
+    /// Moves the charge. A storage charged as a skip stays a skip.
     void move(Id id, LaneId lane, MemoryCategory category);
 
     Bytes bytes(Id id) const { return id == 0 ? 0 : of(id).bytes; }
     int holders(Id id) const { return id == 0 ? 0 : of(id).holders; }
-    /// A storage of the caller's is on no lane.
+    /// The caller's storage is on no lane.
     bool is_on(Id id, LaneId lane) const { return id != 0 && of(id).lane == lane; }
 
-    /// Whether the lane's storages changed since this was asked last.
+    /// True if the lane's storages changed since the last call.
     bool take_touched(LaneId lane);
 
 private:

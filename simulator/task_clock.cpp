@@ -6,7 +6,7 @@ namespace pipescope {
 TaskClock::TaskClock(const TaskGraph& graph) {
     const std::size_t count = graph.tasks().size();
     constexpr std::uint32_t kNone = ~std::uint32_t{0};
-    std::vector<std::uint32_t> before(count, kNone);  // the task before on the same lane or link
+    std::vector<std::uint32_t> before(count, kNone);  // the previous task on the same lane or link
     const auto chain = [&](std::span<const TaskIndex> order) {
         for (std::size_t k = 1; k < order.size(); ++k) {
             before[order[k]] = static_cast<std::uint32_t>(order[k - 1]);

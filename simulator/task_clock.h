@@ -7,25 +7,27 @@
 #include <vector>
 
 namespace pipescope {
-/// A task graph on the virtual clock: every task starts when what it needs has ended and its lane or link is free.
+/// Runs a task graph on the virtual clock: a task starts when its dependencies have ended and its lane or link is free.
 ///
-/// Idea: lanes and links run in a fixed order, so "is free" is one more dependency, and tasks() is a topological order:
-/// one pass of max and plus over flat arrays, no event queue. Cost: O(tasks + dependencies) a run, no allocation.
+/// Idea: lanes and links run in a fixed order, so "is free" is one more dependency. tasks() is a topological order, so
+/// one pass of max and plus over flat arrays is enough, without an event queue. Cost: O(tasks + dependencies) per run,
+/// no allocation.
 /// Threading: immutable; several threads may run it at once on their own arrays.
 class TaskClock {
 public:
     explicit TaskClock(const TaskGraph& graph);
 
     std::size_t num_tasks() const noexcept { return first_.size() - 1; }
-    /// Fills in when each task ends; it started `durations` earlier. Both spans are num_tasks() long. In ns from 0.
+    /// Fills in each task's end, in ns from 0; it started `durations` earlier. Both spans are num_tasks() long.
     void run(std::span<const std::int64_t> durations, std::span<std::int64_t> ends) const;
-    /// The same for any length, in double: for durations with noise.
+    /// Like the above, but in double, for durations with noise.
     void run(std::span<const double> durations, std::span<double> ends) const;
-    /// What a task waits for, the task before it on its lane or link included; each stands before the task in tasks().
+    /// The tasks that a task waits for, including its predecessor on its lane or link. Each precedes the task in
+    /// tasks().
     std::span<const std::uint32_t> needed(std::size_t task) const {
         return std::span(needed_).subspan(first_[task], first_[task + 1] - first_[task]);
     }
-    /// When each task could have started, given when all ended: the latest end of what it waits for, or `begin`.
+    /// Given all ends, fills in when each task could have started: the latest end it waits for, or `begin`.
     void ready(std::span<const std::int64_t> ends, std::int64_t begin, std::span<std::int64_t> ready) const;
 
 private:

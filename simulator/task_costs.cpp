@@ -12,9 +12,10 @@
 
 namespace pipescope {
 namespace {
-constexpr double kMostTotal = 4e18;  // well inside 64 bits, in ns 126 years
+constexpr double kMostTotal = 4e18;  // well inside 64 bits; in ns, 126 years
 
-/// Deviation of the sum of independent layers over the sum. What they have in common is not for a task to vary by.
+/// Deviation of the sum of independent layers over the sum. Excludes the noise they share, which no single task varies
+/// by.
 double combined_cv(const std::vector<double>& times, LayerRange layers, double common_cv, const auto& cv_of) {
     double sum = 0;
     double variance = 0;
@@ -64,7 +65,7 @@ TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options, int
     }
 }
 
-/// In double, where nothing overflows: whatever order the tasks run in, no sum of theirs is larger.
+/// Computes in double, where nothing overflows: no sum of tasks is larger, whatever their order.
 void TaskCosts::check_magnitude(const Profile& profile) const {
     double slowest = 1;
     for (const double speed : options_.speeds) {

@@ -9,12 +9,12 @@
 #include <vector>
 
 namespace pipescope {
-/// What the tasks of one step cost: the profile read off at the micro-batches' own sizes and added up per partition.
-/// Micro-batches come in two sizes at most, so two profiles are read off, the larger size first.
+/// Costs of one step's tasks: the profile read at the actual micro-batch sizes and summed per partition. Micro-batches
+/// have at most two sizes, so two profiles are read, the larger size first.
 class TaskCosts {
 public:
-    /// Throws UsageError if the step's times or bytes would not fit 64 bits. Preconditions: check_profile() and
-    /// check_options() pass. With several mini-batches in a row micro-batch i of mini-batch s is number s m + i.
+    /// Throws UsageError if the step's times or bytes would overflow 64 bits. Preconditions: check_profile() and
+    /// check_options() pass. With several mini-batches in a row, micro-batch i of mini-batch s has number s m + i.
     TaskCosts(const Profile& profile, const PipelineOptions& options, int mini_batches = 1);
 
     /// Sizes of all micro-batches, in samples.
@@ -25,13 +25,13 @@ public:
     /// The skips' routes under the options' balance, by skip index.
     const std::vector<SkipRoute>& routes() const { return routes_; }
 
-    /// In ns; a copy's between lanes of one device, or over a free link, is 0.
+    /// In ns; 0 for a copy between lanes of one device or over a free link.
     std::int64_t duration(const Task& task) const;
-    /// Standard deviation over mean, from the layers' own, taken as independent; 0 for copies and the loss.
+    /// Standard deviation over mean, from the layers' own noise, taken as independent; 0 for copies and the loss.
     double cv(const Task& task) const;
-    /// Moved by a copy, in either direction; 0 for other tasks.
+    /// Bytes moved by a copy, in either direction; 0 for other tasks.
     Bytes bytes(const TaskKey& key) const;
-    /// The same layers one after the other on one lane at the fastest lane's speed, the loss inside, no recompute.
+    /// Time of the same layers in sequence on one lane at the fastest lane's speed, loss included, no recompute, in ns.
     double serial_time() const { return serial_ns_; }
 
 private:
@@ -39,7 +39,7 @@ private:
         std::vector<std::int64_t> forward, recompute, backward, backward_weight;  // ns, by partition
         std::vector<std::int64_t> all_reduce;
         std::vector<double> forward_cv, recompute_cv, backward_cv;
-        std::int64_t loss = 0;  // of one micro-batch
+        std::int64_t loss = 0;  // per micro-batch
     };
 
     std::size_t size_class(int i) const { return sizes_[static_cast<std::size_t>(i)] == sizes_.front() ? 0 : 1; }

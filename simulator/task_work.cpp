@@ -11,7 +11,7 @@ std::size_t at(std::int32_t block) {
     return static_cast<std::size_t>(std::abs(block)) - 1;
 }
 
-/// The share of the task's time that is over when each layer is; equal shares where no layer takes time.
+/// Share of the task's time that has passed at each layer's end; equal shares if no layer takes time.
 std::vector<double> ends_of(std::vector<double> times) {
     double sum = 0;
     for (double& each : times) {
@@ -88,7 +88,7 @@ const std::vector<WorkPart>& PartitionWork::parts(Phase phase, const std::vector
     return place->second;
 }
 
-/// What a block counts as while a task of that phase runs.
+/// The category of a block while a task of that phase runs.
 Bytes& PartitionWork::held_as(WorkPeak& peak, Phase phase, std::int32_t block) const {
     if (is_skip_[at(block)]) {
         return peak.skip;
@@ -118,7 +118,7 @@ std::vector<PartitionWork::Event> PartitionWork::forward_events(Phase phase, con
                                            : is_recompute          ? tape_.recompute_ends
                                                                    : tape_.checkpointed_ends;
     const std::map<std::int32_t, std::size_t>& needed = is_recompute ? tape_.needed_recompute : tape_.needed_forward;
-    std::vector<std::size_t> last_needed;  // by storage that goes
+    std::vector<std::size_t> last_needed;  // by freed storage
     for (const Going& each : going) {
         std::size_t last = 0;
         for (const std::int32_t block : each.blocks) {

@@ -7,16 +7,16 @@
 #include <span>
 
 namespace pipescope {
-/// Runs one step on the virtual clock: by the recurrence where tasks never slow each other down, by the event engine
-/// where they do. Threading: one thread at a time.
+/// Runs one step on the virtual clock: by the recurrence if tasks never slow each other down, otherwise by the event
+/// engine. Threading: one thread at a time.
 class VirtualClock {
 public:
-    /// Nothing shared: the recurrence. The graph is not needed afterwards.
+    /// Without shared resources it uses the recurrence. The graph is not needed afterwards.
     VirtualClock(const TaskGraph& graph, std::optional<SharedResources> shared);
 
     std::size_t num_tasks() const { return clock_.num_tasks(); }
     bool shares() const { return engine_.has_value(); }
-    /// Fills in when each task starts and ends, in ns from 0; all spans are num_tasks() long.
+    /// Fills in each task's start and end, in ns from 0; all spans are num_tasks() long.
     void run(std::span<const double> durations, std::span<double> starts, std::span<double> ends);
 
 private:

@@ -3,6 +3,7 @@
 #include "trace/chrome_json.h"
 #include "trace/chrome_tracks.h"
 #include "trace/gzip_stream.h"
+#include "trace/slice_row.h"
 #include "trace/sqlite_guard.h"
 
 #include <fmt/format.h>
@@ -16,8 +17,7 @@ using nlohmann::json;
 
 constexpr std::int64_t kMeasuredProcess = 1;
 constexpr std::int64_t kSimulatedProcess = 2;
-/// More lanes than any schedule can name. A larger number comes from a damaged file.
-constexpr std::int64_t kMostLanes = 1 << 16;
+constexpr std::int64_t kMostTime = std::int64_t{1} << 62;
 
 /// Converts events of PipeScope's own export back into rows. Leaves other events to the tracks.
 class ChromeImport : public ChromeListener {
@@ -108,34 +108,57 @@ private:
         return true;
     }
 
-    static StepRecord step(const ChromeEvent& event) {
+    StepRecord step(const ChromeEvent& event) const {
         const ChromeArguments& arguments = event.arguments;
         const ChromeArgument* loss = arguments.find("training_loss");
         const bool is_number = loss != nullptr && (loss->type == ChromeArgument::Type::integer ||
                                                    loss->type == ChromeArgument::Type::real);
-        return {static_cast<std::int32_t>(arguments.integer_or("step", -1)),
-                Nanoseconds{arguments.integer_or("start_ns", 0)},
-                Nanoseconds{arguments.integer_or("end_ns", 0)},
+        constexpr std::int64_t kMostStep = std::numeric_limits<std::int32_t>::max();
+        return {static_cast<std::int32_t>(number(event, "step", -1, kMostStep)),
+                Nanoseconds{number(event, "start_ns", 0, kMostTime)},
+                Nanoseconds{number(event, "end_ns", 0, kMostTime)},
                 Nanoseconds{*event.start},
                 Nanoseconds{*event.start + *event.duration},
                 is_number ? loss->real : std::numeric_limits<double>::quiet_NaN(),
                 arguments.integer_or("warmup", 0) != 0};
     }
 
-    Slice slice(const ChromeEvent& event) const {
-        const ChromeArguments& arguments = event.arguments;
-        const auto kind = parse_task_kind(arguments.text_or_empty("kind"));
-        const std::int64_t lane = arguments.integer_or("lane", -1);
-        if (!kind || lane < 0 || lane >= kMostLanes) {
-            refuse(fmt::format("traceEvents[{}] has the kind '{}' and the lane {}", event.index,
-                               arguments.text_or_empty("kind"), lane));
+    /// The argument, or `otherwise` if there is none. Refuses anything but whole numbers from -`most` to `most`.
+    std::int64_t number(const ChromeEvent& event, const char* key, std::int64_t otherwise, std::int64_t most) const {
+        const ChromeArgument* found = event.arguments.find(key);
+        if (found == nullptr || found->type == ChromeArgument::Type::null) {
+            return otherwise;
         }
-        const auto id = [&](const char* key) { return static_cast<std::int32_t>(arguments.integer_or(key, -1)); };
-        return {{id("step"), *kind, id("partition"), id("micro_batch"), id("skip")},
-                LaneId{lane},
-                Nanoseconds{*event.start},
-                Nanoseconds{*event.start + *event.duration},
-                arguments.integer_or("bytes", 0)};
+        if (found->type != ChromeArgument::Type::integer || found->integer < -most || found->integer > most) {
+            refuse(fmt::format(
+                "traceEvents[{}] has the {} {}; it must be a whole number of at most {}", event.index, key,
+                found->type == ChromeArgument::Type::text ? found->text : fmt::format("{}", found->real), most));
+        }
+        return found->integer;
+    }
+
+    void check(const ChromeEvent& event, const std::string& fault) const {
+        if (!fault.empty()) {
+            refuse(fmt::format("traceEvents[{}] {}", event.index, fault));
+        }
+    }
+
+    Slice slice(const ChromeEvent& event) const {
+        const auto kind = parse_task_kind(event.arguments.text_or_empty("kind"));
+        if (!kind) {
+            refuse(fmt::format("traceEvents[{}] has the kind '{}'; it must be that of a task", event.index,
+                               event.arguments.text_or_empty("kind")));
+        }
+        const auto id = [&](const char* key) {
+            return static_cast<std::int32_t>(number(event, key, -1, std::numeric_limits<std::int32_t>::max()));
+        };
+        const Slice slice{{id("step"), *kind, id("partition"), id("micro_batch"), id("skip")},
+                          LaneId{id("lane")},
+                          Nanoseconds{*event.start},
+                          Nanoseconds{*event.start + *event.duration},
+                          number(event, "bytes", 0, kMostTime)};
+        check(event, fault_of(slice));
+        return slice;
     }
 
     MemorySample memory_sample(const ChromeEvent& event) const {
@@ -150,6 +173,7 @@ private:
             const auto category = static_cast<MemoryCategory>(k);
             sample.composition[category] = values.integer_or(to_string(category), MemoryBreakdown::kUnknown);
         }
+        check(event, fault_of(sample));
         return sample;
     }
 

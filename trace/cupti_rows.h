@@ -19,7 +19,7 @@ struct DeviceSpan {
     std::uint32_t device = 0;
     std::uint32_t context = 0;
     std::uint32_t stream = 0;
-    std::uint32_t correlation = 0;  ///< of the API call that launched it
+    std::uint32_t correlation = 0;  ///< equals that of the launching API call
     std::uint64_t graph_node = 0;   ///< 0: not launched by a graph
 };
 

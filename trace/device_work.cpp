@@ -22,7 +22,7 @@ struct Work {
     std::int64_t start = 0;
     std::int64_t end = 0;
     Stream stream;
-    std::int64_t thread = 0;  // of the launching call
+    std::int64_t thread = 0;  // the launching call's
     std::int64_t launch = 0;
     std::optional<std::int64_t> task;
     bool by_stream = false;
@@ -72,7 +72,7 @@ std::vector<Work> read_work(SQLite::Database& db, std::int64_t& unknown) {
     return all;
 }
 
-/// Numbers things by the order in which they come.
+/// Numbers items in order of arrival.
 template <class Key>
 class Numbers {
 public:

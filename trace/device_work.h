@@ -9,8 +9,8 @@ class Database;
 namespace pipescope {
 struct DeviceWorkCounts {
     std::int64_t attributed = 0;    ///< kernels, copies and fills that belong to a task
-    std::int64_t unattributed = 0;  ///< those that belong to no task
-    std::int64_t early = 0;         ///< those that started before their launch: the clocks of host and device disagree
+    std::int64_t unattributed = 0;  ///< those without a task
+    std::int64_t early = 0;  ///< those that started before their launch, since the clocks of host and device disagree
     std::int64_t most_early_ns = 0;
 };
 

@@ -6,7 +6,7 @@
 
 namespace pipescope {
 namespace {
-/// Tasks that follow or contain each other, as those of one thread do; asked which one ran at a moment.
+/// Tasks of one thread, which follow or contain each other. Finds the one that ran at a given time.
 class TasksInTime {
 public:
     void add(std::size_t task, std::int64_t start, std::int64_t end) { spans_.push_back({task, start, end}); }
@@ -19,7 +19,7 @@ public:
             last_ends_.push_back(last_end);
         }
     }
-    /// The innermost, or nothing.
+    /// The innermost task, if any.
     std::optional<std::size_t> at(std::int64_t time) const {
         const auto after = std::upper_bound(spans_.begin(), spans_.end(), time,
                                             [](std::int64_t t, const Span& span) { return t < span.start; });
@@ -38,7 +38,7 @@ private:
         std::int64_t end = 0;
     };
     std::vector<Span> spans_;
-    std::vector<std::int64_t> last_ends_;  // latest end up to here: where to stop looking
+    std::vector<std::int64_t> last_ends_;  // latest end up to here, to stop the search
 };
 
 using Lanes = std::map<std::size_t, std::vector<std::int64_t>>;  // by stream
@@ -65,7 +65,7 @@ Lanes lanes_of_streams(std::span<const LaunchingTask> tasks, std::span<const Lau
     return lanes;
 }
 
-/// The task that ran on one of the lanes; nothing if none did, or several.
+/// The task that ran on one of the lanes; empty if none or several did.
 std::optional<std::size_t> only_task(const std::vector<std::int64_t>& lanes,
                                      const std::map<std::int64_t, TasksInTime>& of_lane, std::int64_t time) {
     std::optional<std::size_t> found;

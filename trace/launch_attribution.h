@@ -16,31 +16,31 @@ struct LaunchingTask {
     std::int64_t end = 0;
 };
 
-/// A kernel, copy or fill by the call that launched it. Streams are numbered by the caller.
+/// A kernel, copy or fill, identified by the call that launched it. Streams are numbered by the caller.
 struct LaunchedWork {
-    std::size_t thread = 0;  ///< of the call
+    std::size_t thread = 0;  ///< the call's
     std::int64_t launch = 0;
     std::size_t stream = 0;
 };
 
 struct Attribution {
-    std::optional<std::size_t> task;  ///< position in the tasks; nothing: it belongs to no task
+    std::optional<std::size_t> task;  ///< index of the task; empty: it belongs to no task
     bool by_stream = false;           ///< by the second rule
 };
 
-/// Finds the task of each piece of work. It belongs to the innermost task that ran, when it was launched, on the thread
-/// that launched it. Autograd launches from threads of its own, in no task: such work belongs to the computing task
-/// that ran meanwhile on a lane of its stream, and to none if several did. A stream's lanes are those whose tasks
-/// launched a tenth or more of what tasks launched there. Cost: O((tasks + work) log tasks).
+/// Finds the task of each piece of work: the innermost task that ran on the launching thread at the time of the launch.
+/// Autograd launches from its own threads, outside any task. Such work belongs to the computing task that ran meanwhile
+/// on a lane of its stream, or to none if several did. A stream's lanes are those whose tasks launched at least a tenth
+/// of the work that tasks launched there. Cost: O((tasks + work) log tasks).
 std::vector<Attribution> attribute_launches(std::span<const LaunchingTask> tasks, std::span<const LaunchedWork> work);
 
-/// What a device did for one task, summed up over its work in the order of starts. Times in ns.
+/// Device work of one task: totals over its work, in order of starts. Times in ns.
 struct TaskWorkSum {
     std::int64_t kernels = 0;
-    std::int64_t copies = 0;        ///< fills too
-    std::int64_t start = 0;         ///< of its first work
-    std::int64_t end = 0;           ///< of its last work
-    std::int64_t busy = 0;          ///< of that, while some of its work ran
+    std::int64_t copies = 0;        ///< includes fills
+    std::int64_t start = 0;         ///< start of its first work
+    std::int64_t end = 0;           ///< end of its last work
+    std::int64_t busy = 0;          ///< time between them in which some of its work ran
     std::int64_t launch_delay = 0;  ///< from its first launching call to that work's start
 
     void add(bool is_kernel, std::int64_t from, std::int64_t to, std::int64_t launch);

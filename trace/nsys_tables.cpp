@@ -1,6 +1,8 @@
 #include "trace/nsys_tables.h"
 
+#include "schedule/quantities.h"
 #include "trace/range_tracks.h"
+#include "trace/slice_row.h"
 #include "trace/sqlite_rows.h"
 
 #include <fmt/format.h>
@@ -59,7 +61,7 @@ std::map<std::int64_t, std::string> texts_of(SQLite::Database& db, const char* t
     if (columns.has({"id", text})) {
         Rows rows(db, columns.select({"id", text}));
         while (rows.next()) {
-            texts.emplace(rows.integer(0), rows.text(1));
+            texts.emplace(rows.number(0), rows.text(1));
         }
     }
     return texts;
@@ -78,8 +80,8 @@ std::map<std::int64_t, std::string> read_domains(SQLite::Database& db,
         Rows rows(db,
                   events.select({"domainId", "text", "textId"}) + fmt::format(" WHERE eventType = {}", kDomainCreate));
         while (rows.next()) {
-            domains[rows.integer(0)] =
-                rows.is_null(1) ? text_or(strings, rows.integer(2), "") : std::string(rows.text(1));
+            domains[rows.number(0)] =
+                rows.is_null(1) ? text_or(strings, rows.number(2), "") : std::string(rows.text(1));
         }
     }
     return domains;
@@ -106,6 +108,13 @@ public:
         arrange_tracks(trace_);
         trace_.names = names_.take();
         read_device_memory();
+        if (left_out_ > 0) {
+            trace_.diagnostics.push_back(
+                {"warning", "import",
+                 fmt::format("{} left out: a start or an end is no whole number of ns between -2^62 and 2^62; the file "
+                             "is damaged; record it again",
+                             counted(left_out_, "range is", "ranges are"))});
+        }
     }
 
 private:
@@ -117,7 +126,7 @@ private:
         if (start.has({"utcEpochNs"})) {
             Rows rows(db_, start.select({"utcEpochNs"}));
             if (rows.next() && !rows.is_null(0)) {
-                trace_.utc_epoch_ns = rows.integer(0);
+                trace_.utc_epoch_ns = rows.number(0);
             }
         }
     }
@@ -127,21 +136,21 @@ private:
         if (threads.has({"nameId", "globalTid"})) {
             Rows rows(db_, threads.select({"nameId", "globalTid"}));
             while (rows.next()) {
-                thread_names_[rows.integer(1)] = text_or(strings_, rows.integer(0), "");
+                thread_names_[rows.number(1)] = text_or(strings_, rows.number(0), "");
             }
         }
         const Table processes(db_, "PROCESSES");
         if (processes.has({"pid", "name"})) {
             Rows rows(db_, processes.select({"pid", "name"}));
             while (rows.next()) {
-                process_names_[rows.integer(0)] = rows.text(1);
+                process_names_[rows.number(0)] = rows.text(1);
             }
         }
         const Table devices(db_, "TARGET_INFO_GPU");
         if (devices.has({"id", "name"})) {
             Rows rows(db_, devices.select({"id", "name", "cuDevice"}));
             while (rows.next()) {
-                device_names_[rows.is_null(2) ? rows.integer(0) : rows.integer(2)] = rows.text(1);
+                device_names_[rows.is_null(2) ? rows.number(0) : rows.number(2)] = rows.text(1);
             }
         }
         const Table resources(db_, "PIPESCOPE_RESOURCE");
@@ -149,7 +158,7 @@ private:
             Rows rows(db_,
                       resources.select({"streamId", "name"}) + " WHERE kind = 'CUDA stream' AND streamId NOT NULL");
             while (rows.next()) {
-                names_of_streams_[rows.integer(0)] = rows.text(1);
+                names_of_streams_[rows.number(0)] = rows.text(1);
             }
         }
     }
@@ -174,17 +183,24 @@ private:
     /// Columns 2, 3 and 4 of the row are device, context and stream; column 5 is the process.
     RangeTrack& stream_track(const Rows& row) {
         const auto [found, fresh] = tracks_.try_emplace(
-            TrackKey{Kind::stream, row.integer(2), row.integer(5), row.integer(3) << 32 | row.integer(4)});
+            TrackKey{Kind::stream, row.number(2), row.number(5), row.number(3) << 32 | row.number(4)});
         if (fresh) {
             found->second.kind = Kind::stream;
-            found->second.group = with_name(fmt::format("GPU {}", row.integer(2)), device_names_, row.integer(2));
-            found->second.name = with_name(fmt::format("stream {}", row.integer(4)), names_of_streams_, row.integer(4));
+            found->second.group = with_name(fmt::format("GPU {}", row.number(2)), device_names_, row.number(2));
+            found->second.name = with_name(fmt::format("stream {}", row.number(4)), names_of_streams_, row.number(4));
             if (!stream_names_.emplace(found->second.group, found->second.name).second) {
                 found->second.name +=
-                    fmt::format(" (process {}, context {})", process_of(row.integer(5)), row.integer(3));
+                    fmt::format(" (process {}, context {})", process_of(row.number(5)), row.number(3));
             }
         }
         return found->second;
+    }
+
+    /// True if start and end, columns 0 and 1, are valid times. Otherwise counts the row as left out.
+    bool has_times(const Rows& row) {
+        const bool sound = row.holds_time(0) && row.holds_time(1);
+        left_out_ += sound ? 0 : 1;
+        return sound;
     }
 
     void add(RangeTrack& track, const Rows& row, std::uint32_t name, std::uint32_t category, std::int64_t correlation) {
@@ -217,20 +233,23 @@ private:
                            " WHERE eventType IN (34, 59, 60, 70, 71)");
         std::map<std::int64_t, std::uint32_t> categories;
         while (rows.next()) {
-            const std::uint32_t name = !rows.is_null(5)   ? string_number(rows.integer(5))
+            if (!has_times(rows)) {
+                continue;
+            }
+            const std::uint32_t name = !rows.is_null(5)   ? string_number(rows.number(5))
                                        : !rows.is_null(4) ? names_.number_of(rows.text(4))
                                                           : names_.number_of("(no text)");
-            const auto [category, fresh] = categories.try_emplace(rows.integer(6));
+            const auto [category, fresh] = categories.try_emplace(rows.number(6));
             if (fresh) {
-                category->second = names_.number_of(text_or(domains_, rows.integer(6), "NVTX"));
+                category->second = names_.number_of(text_or(domains_, rows.number(6), "NVTX"));
             }
-            RangeTrack& track = thread_track(Kind::thread, rows.integer(3));
+            RangeTrack& track = thread_track(Kind::thread, rows.number(3));
             add(track, rows, name, category->second, 0);
             TraceRange& range = track.ranges.back();
-            range.open = rows.is_null(1) && rows.integer(2) != kMark;
-            range.is_task = !range.open && !rows.is_null(7) && domains_.contains(rows.integer(6)) &&
-                            domains_.at(rows.integer(6)) == "pipescope" &&
-                            unpack(static_cast<std::uint64_t>(rows.integer(7))).has_value();
+            range.open = rows.is_null(1) && rows.number(2) != kMark;
+            range.is_task = !range.open && !rows.is_null(7) && domains_.contains(rows.number(6)) &&
+                            domains_.at(rows.number(6)) == "pipescope" &&
+                            unpack(static_cast<std::uint64_t>(rows.number(7))).has_value();
         }
     }
 
@@ -242,8 +261,10 @@ private:
         const std::uint32_t category = names_.number_of("cuda_api");
         Rows rows(db_, calls.select({"start", "end", "globalTid", "nameId", "correlationId"}));
         while (rows.next()) {
-            add(thread_track(Kind::calls, rows.integer(2)), rows, string_number(rows.integer(3)), category,
-                rows.integer(4));
+            if (has_times(rows)) {
+                add(thread_track(Kind::calls, rows.number(2)), rows, string_number(rows.number(3)), category,
+                    rows.number(4));
+            }
         }
     }
 
@@ -265,13 +286,15 @@ private:
         }
         Rows rows(db_, sql + " FROM " + table);
         while (rows.next()) {
-            add(stream_track(rows), rows, name(rows), number, rows.integer(6));
+            if (has_times(rows)) {
+                add(stream_track(rows), rows, name(rows), number, rows.number(6));
+            }
         }
     }
 
     void read_kernels() {
         read_stream_table("CUPTI_ACTIVITY_KIND_KERNEL", "kernel", {"shortName", "demangledName"}, [&](const Rows& row) {
-            return string_number(row.is_null(7) ? row.integer(8) : row.integer(7));
+            return string_number(row.is_null(7) ? row.number(8) : row.number(7));
         });
     }
 
@@ -279,10 +302,10 @@ private:
         const auto kinds = texts_of(db_, "ENUM_CUDA_MEMCPY_OPER", "label");
         std::map<std::int64_t, std::uint32_t> numbers;
         read_stream_table("CUPTI_ACTIVITY_KIND_MEMCPY", "memcpy", {"copyKind"}, [&](const Rows& row) {
-            const auto [found, fresh] = numbers.try_emplace(row.integer(7));
+            const auto [found, fresh] = numbers.try_emplace(row.number(7));
             if (fresh) {
-                found->second = names_.number_of(
-                    "copy " + text_or(kinds, row.integer(7), fmt::format("of kind {}", row.integer(7))));
+                found->second =
+                    names_.number_of("copy " + text_or(kinds, row.number(7), fmt::format("of kind {}", row.number(7))));
             }
             return found->second;
         });
@@ -295,7 +318,7 @@ private:
 
     void read_graphs() {
         read_stream_table("CUPTI_ACTIVITY_KIND_GRAPH_TRACE", "graph", {"graphId"},
-                          [&](const Rows& row) { return names_.number_of(fmt::format("graph {}", row.integer(7))); });
+                          [&](const Rows& row) { return names_.number_of(fmt::format("graph {}", row.number(7))); });
     }
 
     void close_open_ranges() {
@@ -320,9 +343,13 @@ private:
                            fmt::format(" WHERE memKind IN ({}, {}) ORDER BY start", kDevice, kStatic));
         std::map<std::int64_t, CounterTrack> devices;
         while (rows.next()) {
-            CounterTrack& device = devices[rows.integer(1)];
+            if (!rows.holds_time(0)) {
+                ++left_out_;
+                continue;
+            }
+            CounterTrack& device = devices[rows.number(1)];
             const double before = device.points.empty() ? 0 : device.points.back().value;
-            const double change = static_cast<double>(rows.integer(2)) * (rows.integer(3) == 0 ? 1 : -1);
+            const double change = static_cast<double>(rows.number(2)) * (rows.number(3) == 0 ? 1 : -1);
             device.points.push_back({rows.time(0), before + change});
         }
         for (auto& [device, counter] : devices) {
@@ -344,6 +371,7 @@ private:
     NameTable names_;
     std::map<TrackKey, RangeTrack> tracks_;
     Nanoseconds last_{0};
+    std::int64_t left_out_ = 0;
 };
 
 /// Best guess of a task's lane. A loss without a partition was computed on the last one.
@@ -391,6 +419,9 @@ void read_nsys_tasks(SQLite::Database& db, OpenedTrace& trace) {
     }
     std::erase_if(trace.measured.slices, [](const Slice& slice) { return slice.lane.value() < 0; });
     for (const Slice& slice : trace.measured.slices) {
+        if (const std::string fault = fault_of(slice); !fault.empty()) {
+            throw DamagedValue(to_string(slice.key) + " " + fault);
+        }
         while (trace.measured.lanes.size() <= slice.lane.index()) {
             trace.measured.lanes.push_back({fmt::format("lane {}", trace.measured.lanes.size()), ""});
         }

@@ -69,7 +69,7 @@ struct CounterTrack {
 /// Number of lost records, by cause.
 struct LostRecords {
     std::int64_t ranges = 0;          ///< by full rings; all sources except the two below
-    std::int64_t device_records = 0;  ///< of CUPTI, for lack of buffers
+    std::int64_t device_records = 0;  ///< lost by CUPTI for lack of buffers
     std::int64_t rows = 0;            ///< could not be written to the file
 
     bool any() const { return ranges > 0 || device_records > 0 || rows > 0; }
@@ -101,7 +101,7 @@ struct OpenedTrace {
 
     // Reliability of the trace.
     std::vector<DropRecord> drops;
-    std::vector<DiagnosticRecord> diagnostics;  ///< those of the file, and a list of what could not be read
+    std::vector<DiagnosticRecord> diagnostics;  ///< the file's, plus a list of unreadable parts
     std::vector<ClockRecord> clocks;
     std::vector<OverheadRecord> overheads;
     std::optional<std::int64_t> utc_epoch_ns;  ///< wall clock at time 0

@@ -14,7 +14,7 @@ namespace pipescope {
 namespace {
 using nlohmann::ordered_json;
 
-// A task is written as partition, letter and micro-batch: 3F0. A number that its key does not have is left out.
+// A task is written as partition, letter and micro-batch: 3F0. A number that its key lacks is omitted.
 constexpr std::array<std::pair<TaskKind, char>, 7> kLetters = {{{TaskKind::forward, 'F'},
                                                                 {TaskKind::recompute, 'R'},
                                                                 {TaskKind::backward, 'B'},

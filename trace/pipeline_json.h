@@ -5,9 +5,10 @@
 #include <string>
 
 namespace pipescope {
-/// The pipeline of a step as a trace has it under PIPESCOPE_RUN 'pipeline': its shape, and the program of each lane.
+/// The pipeline of a step, as stored in a trace under PIPESCOPE_RUN 'pipeline': its shape, and the program of each
+/// lane.
 /// docs/trace-format.md describes the keys.
 std::string pipeline_json(const TaskGraph& graph);
-/// The same graph again. Throws Error if the text is no such object, or its programs do not fit its shape.
+/// Parses the task graph. Throws Error if the text is not such an object, or if its programs do not fit its shape.
 TaskGraph parse_pipeline_json(const std::string& text);
 }  // namespace pipescope

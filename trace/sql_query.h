@@ -19,7 +19,7 @@ using SqlValue = std::variant<std::monostate, std::int64_t, double, std::string>
 struct SqlColumn {
     std::string name;    ///< as in the query
     std::string table;   ///< source of its values; empty if computed
-    std::string column;  ///< of that table
+    std::string column;  ///< column of that table
 
     friend bool operator==(const SqlColumn&, const SqlColumn&) = default;
 };

@@ -13,6 +13,10 @@ std::filesystem::path beside(const std::filesystem::path& path, std::string_view
     return other;
 }
 
+void refuse_damaged(const DamagedValue& damage, const std::filesystem::path& path) {
+    throw TraceFormatError("trace " + quoted(path) + " is damaged: " + damage.what() + "; record it again");
+}
+
 void rethrow_sqlite(const SQLite::Exception& error, std::string_view doing, const std::filesystem::path& path) {
     const std::string what = "cannot " + std::string(doing) + " trace " + quoted(path) + ": " + error.what();
     if (error.getErrorCode() == SQLITE_ERROR &&

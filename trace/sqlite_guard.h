@@ -6,22 +6,34 @@
 #include <SQLiteCpp/SQLiteCpp.h>
 
 #include <filesystem>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
 namespace pipescope {
+/// A table value that no writer of traces produces. The message names value and rule; guard_sqlite() adds the file and
+/// the remedy.
+class DamagedValue : public std::runtime_error {
+public:
+    using std::runtime_error::runtime_error;
+};
+
 /// Translates an SQLite error about `path` into one with a remedy: TraceFormatError if the file is damaged, otherwise
 /// TraceError. `doing` is the verb of the message, such as "write" in "cannot write trace 'x'".
 [[noreturn]] void rethrow_sqlite(const SQLite::Exception& error, std::string_view doing,
                                  const std::filesystem::path& path);
 
-/// Runs `body` and translates SQLite errors.
+[[noreturn]] void refuse_damaged(const DamagedValue& damage, const std::filesystem::path& path);
+
+/// Runs `body` and translates SQLite errors and DamagedValue.
 template <class Body>
 auto guard_sqlite(std::string_view doing, const std::filesystem::path& path, Body&& body) {
     try {
         return body();
     } catch (const SQLite::Exception& error) {
         rethrow_sqlite(error, doing, path);
+    } catch (const DamagedValue& damage) {
+        refuse_damaged(damage, path);
     }
 }
 

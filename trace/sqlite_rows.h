@@ -1,11 +1,11 @@
 #pragma once
 
 #include "schedule/timeline.h"
+#include "trace/sqlite_guard.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
 #include <sqlite3.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <memory>
@@ -36,16 +36,50 @@ public:
     }
 
     bool is_null(int column) const { return sqlite3_column_type(get(), column) == SQLITE_NULL; }
-    std::int64_t integer(int column) const { return sqlite3_column_int64(get(), column); }
-    /// Converts NULL to -1: the field has no meaning.
-    std::int32_t id(int column) const { return is_null(column) ? -1 : sqlite3_column_int(get(), column); }
-    double real(int column) const {
-        return is_null(column) ? std::numeric_limits<double>::quiet_NaN() : sqlite3_column_double(get(), column);
+    /// Any value, converted by SQLite: 0 for NULL and for a text without digits.
+    std::int64_t number(int column) const { return sqlite3_column_int64(get(), column); }
+    /// The functions below throw DamagedValue for a value of another type or outside the range. NULL is 0.
+    std::int64_t integer(int column) const {
+        const int type = sqlite3_column_type(get(), column);
+        if (type != SQLITE_INTEGER && type != SQLITE_NULL) {
+            refuse(column, "it must be a whole number");
+        }
+        return number(column);
     }
-    /// At most 2^62 ns (146 years) from zero: a damaged file may hold more, whose differences would overflow.
-    Nanoseconds time(int column) const {
+    /// Converts NULL to -1: the field has no meaning.
+    std::int32_t id(int column) const {
+        const std::int64_t value = is_null(column) ? -1 : integer(column);
+        if (value < -1 || value > std::numeric_limits<std::int32_t>::max()) {
+            refuse(column, "it must be from 0 to 2^31 - 1, or -1 for none");
+        }
+        return static_cast<std::int32_t>(value);
+    }
+    /// Converts NULL to NaN.
+    double real(int column) const {
+        const int type = sqlite3_column_type(get(), column);
+        if (type == SQLITE_TEXT || type == SQLITE_BLOB) {
+            refuse(column, "it must be a number");
+        }
+        return type == SQLITE_NULL ? std::numeric_limits<double>::quiet_NaN() : sqlite3_column_double(get(), column);
+    }
+    bool holds_time(int column) const {
         constexpr std::int64_t kMost = std::int64_t{1} << 62;
-        return Nanoseconds{std::clamp(integer(column), -kMost + 1, kMost - 1)};
+        const int type = sqlite3_column_type(get(), column);
+        return (type == SQLITE_INTEGER || type == SQLITE_NULL) && number(column) > -kMost && number(column) < kMost;
+    }
+    Nanoseconds time(int column) const {
+        if (!holds_time(column)) {
+            refuse(column, "a time is a whole number of ns between -2^62 and 2^62, which is 146 years");
+        }
+        return Nanoseconds{number(column)};
+    }
+    /// Bytes, or a number of events.
+    std::int64_t amount(int column) const {
+        const std::int64_t value = integer(column);
+        if (value < -kMostAmount || value > kMostAmount) {
+            refuse(column, "it must be at most 2^53");
+        }
+        return value;
     }
     /// Valid until next().
     std::string_view text(int column) const {
@@ -54,7 +88,18 @@ public:
         return bytes == nullptr ? std::string_view{} : std::string_view(bytes, size);
     }
 
+    static constexpr std::int64_t kMostAmount = std::int64_t{1} << 53;  // as in profiles; sums do not overflow
+
 private:
+    /// "PIPESCOPE_TASK.start is 'late'; a time is ..". Our queries name the table behind the first FROM.
+    [[noreturn]] void refuse(int column, const std::string& rule) const {
+        const std::string_view sql = sqlite3_sql(get());
+        const std::size_t from = sql.find(" FROM ");
+        const std::string_view table = from == std::string_view::npos ? "" : sql.substr(from + 6);
+        throw DamagedValue(std::string(table.substr(0, table.find(' '))) + "." + sqlite3_column_name(get(), column) +
+                           " is '" + std::string(text(column).substr(0, 40)) + "'; " + rule);
+    }
+
     struct Finalize {
         void operator()(sqlite3_stmt* statement) const { sqlite3_finalize(statement); }
     };

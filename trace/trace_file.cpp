@@ -277,7 +277,7 @@ bool looks_like_json(const std::filesystem::path& path) {
     file.read(head.data(), head.size());
     const std::string_view text(head.data(), static_cast<std::size_t>(file.gcount()));
     if (text.starts_with("\x1f\x8b")) {
-        return true;  // gzip, which packs no database of anybody's
+        return true;  // gzip, so not a database
     }
     const std::size_t first = text.find_first_not_of(" \t\r\n");
     return first != std::string_view::npos && (text[first] == '{' || text[first] == '[');

@@ -24,6 +24,6 @@ SQLite::Database open_to_read(const std::filesystem::path& path);
 void require_sqlite_file(const std::filesystem::path& path);
 /// Format version of the open database. Throws TraceFormatError unless it is a trace of a known version.
 int require_trace_format(SQLite::Database& db, const std::filesystem::path& path);
-/// Whether the content is JSON or packed by gzip, as databases are not.
+/// True if the content is JSON or gzip, unlike a database.
 bool looks_like_json(const std::filesystem::path& path);
 }  // namespace pipescope

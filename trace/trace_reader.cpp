@@ -10,6 +10,28 @@
 #include <nlohmann/json.hpp>
 
 namespace pipescope {
+namespace {
+constexpr const char* kSelectSamples =
+    "SELECT lane, time, allocated, peak, reserved, taskId, parameters, gradients, optimizer, boundary, saved, skip, "
+    "transient, copy, output, rowid FROM PIPESCOPE_MEMORY";
+
+/// The sample of a row of kSelectSamples. Throws DamagedValue.
+MemorySample sample_of(const Rows& row) {
+    constexpr int kFirstCategory = 6;
+    MemorySample sample{LaneId{row.integer(0)}, row.time(1),   row.amount(2),
+                        row.amount(3),          row.amount(4), row.is_null(5) ? -1 : row.integer(5)};
+    for (int k = 0; k < static_cast<int>(kNumMemoryCategories); ++k) {
+        if (!row.is_null(kFirstCategory + k)) {
+            sample.composition[static_cast<MemoryCategory>(k)] = row.amount(kFirstCategory + k);
+        }
+    }
+    if (const std::string fault = fault_of(sample); !fault.empty()) {
+        throw DamagedValue("a memory sample " + fault);
+    }
+    return sample;
+}
+}  // namespace
+
 struct TraceReader::Impl {
     explicit Impl(const std::filesystem::path& file)
         : path(file), db(guard_sqlite("open", file, [&] {
@@ -135,7 +157,7 @@ Timeline TraceReader::timeline(Source source) const {
                  std::string("SELECT ") + kSliceColumns + " FROM PIPESCOPE_TASK WHERE source = ? AND lane IS NOT NULL");
         row.bind(1, to_string(source));
         while (row.next()) {
-            timeline.slices.push_back(slice_of(row, impl_->path));
+            timeline.slices.push_back(slice_of(row));
         }
     });
     // Every slice needs its lane's entry, even if the run was cut off before the lanes were named.
@@ -155,20 +177,17 @@ std::vector<MemorySample> TraceReader::memory() const {
 }
 
 void TraceReader::for_each_memory(const std::function<void(const MemorySample&)>& each) const {
-    impl_->for_each(
-        "SELECT lane, time, allocated, peak, reserved, taskId, parameters, gradients, optimizer, boundary, saved, "
-        "skip, transient, copy, output FROM PIPESCOPE_MEMORY ORDER BY lane, time, rowid",
-        [&](const Rows& row) {
-            constexpr int kFirstCategory = 6;
-            MemorySample sample{LaneId{row.integer(0)}, row.time(1),    row.integer(2),
-                                row.integer(3),         row.integer(4), row.is_null(5) ? -1 : row.integer(5)};
-            for (int k = 0; k < static_cast<int>(kNumMemoryCategories); ++k) {
-                if (!row.is_null(kFirstCategory + k)) {
-                    sample.composition[static_cast<MemoryCategory>(k)] = row.integer(kFirstCategory + k);
-                }
-            }
-            each(sample);
-        });
+    impl_->for_each((std::string(kSelectSamples) + " ORDER BY lane, time, rowid").c_str(),
+                    [&](const Rows& row) { each(sample_of(row)); });
+}
+
+std::int64_t TraceReader::memory_since(std::int64_t after, const std::function<void(const MemorySample&)>& each) const {
+    const std::string sql = std::string(kSelectSamples) + " WHERE rowid > " + std::to_string(after) + " ORDER BY rowid";
+    impl_->for_each(sql.c_str(), [&](const Rows& row) {
+        each(sample_of(row));
+        after = row.integer(6 + static_cast<int>(kNumMemoryCategories));
+    });
+    return after;
 }
 
 std::vector<DropRecord> TraceReader::drops() const {
@@ -177,8 +196,8 @@ std::vector<DropRecord> TraceReader::drops() const {
         "SELECT source, thread, recorded, dropped, truncated, openAtExit FROM PIPESCOPE_DROPS "
         "ORDER BY source, thread",
         [&](const Rows& row) {
-            drops.push_back({std::string(row.text(0)), row.integer(1), row.integer(2), row.integer(3), row.integer(4),
-                             row.integer(5)});
+            drops.push_back(
+                {std::string(row.text(0)), row.integer(1), row.amount(2), row.amount(3), row.amount(4), row.amount(5)});
         });
     return drops;
 }

@@ -17,7 +17,7 @@ namespace pipescope {
 class TraceReader {
 public:
     explicit TraceReader(const std::filesystem::path& path);
-    /// Nothing for a file of another kind that open_trace() reads: JSON, an export of nsys.
+    /// Empty for another file that open_trace() reads: JSON, an export of nsys.
     static std::optional<TraceReader> open(const std::filesystem::path& path);
     ~TraceReader();
     TraceReader(TraceReader&&) noexcept;
@@ -25,7 +25,7 @@ public:
 
     /// The trace without its tasks, samples and tracks.
     OpenedTrace head() const;
-    /// Adds its threads, streams and counters. About 0.5 us a range.
+    /// Adds its threads, streams and counters. About 0.5 us per range.
     void read_tracks(OpenedTrace& trace) const;
     /// PIPESCOPE_RUN, values as JSON text.
     std::map<std::string, std::string> run() const;
@@ -40,6 +40,9 @@ public:
     std::vector<MemorySample> memory() const;
     /// Calls `each` with all memory samples, by lane and then time. A long run has more than fit comfortably in memory.
     void for_each_memory(const std::function<void(const MemorySample&)>& each) const;
+    /// Calls `each` with the memory samples written after row `after`, in the order of writing. Returns the last row,
+    /// or `after` if there is none.
+    std::int64_t memory_since(std::int64_t after, const std::function<void(const MemorySample&)>& each) const;
     std::vector<DropRecord> drops() const;
     std::vector<ClockRecord> clocks() const;
     std::vector<DiagnosticRecord> diagnostics() const;

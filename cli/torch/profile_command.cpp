@@ -63,12 +63,16 @@ std::vector<std::int64_t> sizes_of(const ProfileFlags& flags) {
     return ascending(flags.sizes, "--micro-batch-sizes");
 }
 
-/// Parses a limit into seconds. A plain number is in seconds, not ns.
+/// Parses a limit into seconds.
 double parse_time_limit(const std::string& text) {
-    const double ns = parse_duration_ns(text, "--time-limit");
-    if (ns == 0 || text.find_first_of("nums") == std::string::npos) {
-        throw UsageError(fmt::format(
-            "--time-limit is '{}'; it is a time above 0 with a unit (ns, us, ms, s); write it as 30s", text));
+    const bool lacks_unit = !text.empty() && text.find_first_not_of("0123456789.") == std::string::npos;
+    const double ns = lacks_unit ? 0 : parse_duration_ns(text, "--time-limit");
+    if (ns == 0) {
+        const bool is_zero = text.find_first_of("123456789") == std::string::npos;
+        throw UsageError(
+            fmt::format("--time-limit is '{}'; it is a time above 0 with a unit (ns, us, ms, s); write it "
+                        "as {}",
+                        text, lacks_unit && !is_zero ? text + "s" : "30s"));
     }
     return ns / 1e9;
 }

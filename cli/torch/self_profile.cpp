@@ -27,7 +27,7 @@ std::optional<std::filesystem::path> file_of_model(const std::string& model) {
 }
 
 namespace {
-constexpr int kRoundsOfATurn = 4;  // the first one of a turn finds cold caches
+constexpr int kRoundsOfATurn = 4;  // the first of a turn starts with cold caches
 
 ProfileOptions options_for_run(const PipelineOptions& pipeline, std::uint64_t seed) {
     const auto sizes = micro_batch_sizes(pipeline.batch, pipeline.chunks);

@@ -24,9 +24,9 @@ std::optional<std::filesystem::path> file_of_model(const std::string& model);
 Profile profile_for_run(const ModelSpec& model, const PipelineOptions& pipeline, std::uint64_t seed,
                         std::function<void(double done)> progress);
 
-/// A profile like that of profile_for_run(), measured in turns with other work, so that both meet the same machine
-/// where its speed changes from second to second.
-/// Threading: everything from one thread. The work runs on it; a thread of the profile waits meanwhile.
+/// Like profile_for_run(), but alternates with other work, so that both meet the same machine even if its speed changes
+/// from second to second.
+/// Threading: all calls from one thread. The other work runs on it, while a thread of the profile waits.
 class ProfileInTurns {
 public:
     /// `model` and `pipeline` are copied. Nothing runs yet.
@@ -35,9 +35,9 @@ public:
     ProfileInTurns(const ProfileInTurns&) = delete;
     ProfileInTurns& operator=(const ProfileInTurns&) = delete;
 
-    /// The profile's turn: returns after a few rounds of it, or at once if it failed.
+    /// Gives the profile its turn: returns after a few of its rounds, or at once if it failed.
     void take_turn();
-    /// The profile, after at least one turn. Throws what the profile failed with, or Interrupted.
+    /// Returns the profile, after at least one turn. Throws the profile's exception, or Interrupted.
     Profile finish();
 
 private:
@@ -47,9 +47,9 @@ private:
     ProfileOptions options_;
     std::mutex mutex_;
     std::condition_variable changed_;
-    bool profiles_ = false;  // these two guarded by mutex_
+    bool profiles_ = false;  // this and the next are guarded by mutex_
     bool is_over_ = false;
-    int rounds_ = 0;  // of this turn; the profile's thread only
+    int rounds_ = 0;  // in this turn; used by the profile's thread only
     std::future<Profile> profile_;
 };
 }  // namespace pipescope

@@ -13,7 +13,7 @@ namespace pipescope {
 /// all checkpoint modes. The profile gives the number of layers; `micro_batches` is at most `batch`.
 std::vector<PipelineOptions> real_candidates(const Profile& profile, int lanes, std::int64_t micro_batches,
                                              std::int64_t batch);
-/// The same for emulated layers, on up to 8 lanes with up to 32 micro-batches of one sample.
+/// Likewise for emulated layers, on up to 8 lanes with up to 32 micro-batches of one sample.
 std::vector<PipelineOptions> emulated_candidates(const Profile& profile);
 
 struct ValidationPlan {

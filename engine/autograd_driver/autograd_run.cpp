@@ -32,7 +32,7 @@ LaneId lane_of(int partition) {
     return LaneId{partition};
 }
 
-/// Of those that require a gradient.
+/// Edges to the tensors that require a gradient.
 std::vector<torch::autograd::Edge> edges_of(const Tensors& tensors) {
     std::vector<torch::autograd::Edge> edges;
     for (const at::Tensor& tensor : tensors) {
@@ -95,7 +95,7 @@ Tensors AutogradRun::forward() {
     return gather(std::move(outputs));
 }
 
-/// What follows is the caller's: its streams, and its memory.
+/// Orders the caller's streams after the lanes' and lets the caller free the memory.
 void AutogradRun::hand_over() {
     if (pipeline_.devices().on_host()) {
         return;
@@ -151,7 +151,7 @@ at::Tensor AutogradRun::step(const Tensors& target, const GPipe::LossFunction& l
     return step_loss.value();
 }
 
-/// The micro-batch before has just left the partition that this one enters: backward must go the other way round.
+/// The previous micro-batch has just left the partition that this one enters. Backward must run in the opposite order.
 void AutogradRun::tie_to_previous(int micro_batch) {
     Front& front = fronts_[static_cast<std::size_t>(micro_batch)];
     Front& previous = fronts_[static_cast<std::size_t>(micro_batch) - 1];
@@ -182,7 +182,7 @@ Crossing AutogradRun::crossing_of(TaskKind kind, int micro_batch, int from, int 
     return {.forward = key, .from = lane_of(from), .to = lane_of(to), .back_to = {}, .receiver = nullptr};
 }
 
-/// Over one boundary; without portals what is stashed travels with the batch, through every partition between.
+/// Crosses one boundary. Without portals, skips travel with the batch through every partition between.
 void AutogradRun::bring_all_to(int partition, int micro_batch) {
     Front& front = fronts_[static_cast<std::size_t>(micro_batch)];
     Crossing crossing = crossing_of(TaskKind::copy_forward, micro_batch, partition - 1, partition);
@@ -204,7 +204,7 @@ void AutogradRun::bring_all_to(int partition, int micro_batch) {
     front.ready = std::move(crossed.ready);
 }
 
-/// Straight from where they were stashed.
+/// Moves skips straight from where they were stashed.
 void AutogradRun::bring_skips_to(int partition, int micro_batch) {
     Front& front = fronts_[static_cast<std::size_t>(micro_batch)];
     for (const std::size_t k : pipeline_.skips().of(PartitionId{partition}).incoming) {
@@ -242,7 +242,7 @@ void AutogradRun::run_on_lane(LaneId lane, const std::vector<int>& micro_batch_o
         const TaskSpan span(key, lane, is_checkpointed(micro_batch), pipeline_.observer());
         run_forward(micro_batch, key.partition, running);
         front.ready = device.record();
-    } catch (...) {  // whatever a layer throws goes to the caller as it is
+    } catch (...) {  // a layer's exception reaches the caller unchanged
         failure_.add(graph_->find(key).value(), std::current_exception(), pipeline_.failure_at(key, lane, running));
     }
 }
@@ -258,7 +258,7 @@ void AutogradRun::run_forward(int micro_batch, int partition, LayerId& running) 
     if (!is_checkpointed(micro_batch)) {
         const at::AutoGradMode grad_mode(true);
         const TaskKey backward = forward_->key(TaskKind::backward, MicroBatchId{micro_batch}, PartitionId{partition});
-        // Between these two nodes the partition's backward runs.
+        // The partition's backward runs between these two nodes.
         const LaneId lane = lane_of(partition);
         TaskObserver* const observer = pipeline_.observer();
         inputs = send_through(
@@ -269,10 +269,10 @@ void AutogradRun::run_forward(int micro_batch, int partition, LayerId& running) 
         if (partition == 0) {
             forward_->input_versions->note_history(micro_batch, given);
         }
-        const std::vector<torch::autograd::Edge> own_ends = edges_of(outputs);  // a leaf's node lives by its edges
+        const std::vector<torch::autograd::Edge> own_ends = edges_of(outputs);  // edges keep a leaf's node alive
         own_leaf_gradients(own_ends, own_start.empty() ? nullptr : own_start.front().function.get());
-        // A parameter asked for alone would get this micro-batch's part of its gradient: others' nodes do not lead to
-        // it.
+        // A parameter requested alone would get only this micro-batch's part of its gradient, since the other
+        // micro-batches' nodes do not lead to it.
         const bool others_are_checkpointed = is_checkpointed(0);
         front.outputs = send_through(
             "PartitionOutput",
@@ -317,7 +317,7 @@ Tensors AutogradRun::inputs_of(int micro_batch, int partition) const {
     return inputs;
 }
 
-/// The lane is done: what it computed becomes what the next one takes.
+/// Turns the outputs of a finished lane into the inputs of the next.
 void AutogradRun::finish(int micro_batch, int partition) {
     Front& front = fronts_[static_cast<std::size_t>(micro_batch)];
     Tensors outputs = std::exchange(front.outputs, {});

@@ -18,17 +18,17 @@ namespace pipescope {
 class Pipeline;
 
 /// One forward by the paper's driver: the clock-cycles run the forwards on the lanes, one cycle after the other, and
-/// build one connected autograd graph; the caller's backward() then finds its order in that graph. Phony edges say what
-/// the data alone would leave open: that micro-batches go backward last first on every partition, and that a partition
-/// recomputes before it waits for its gradient.
+/// build one connected autograd graph. The caller's backward() takes its order from that graph. Phony edges add the
+/// order that the data leaves open: micro-batches go backward last first on every partition, and a partition recomputes
+/// before it waits for its gradient.
 ///
-/// On a CPU autograd runs a graph in the thread that called backward(), so lanes overlap in the forward only; on
+/// On a CPU, autograd runs a graph in the thread that called backward(), so lanes overlap in the forward only. On
 /// accelerators each device's autograd thread only issues, and the lanes' streams overlap.
 /// Threading: as StepRun. Errors: the first failing task's exception in schedule order, unchanged.
 /// Source: torchgpipe (arXiv 2004.09910), sections 3.2 and 3.3.
 class AutogradRun {
 public:
-    /// Throws EngineError where the input cannot be cut. Borrows the input.
+    /// Throws EngineError if the input cannot be cut. Borrows the input.
     AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFor purpose);
 
     /// The gathered output, in the caller's graph.
@@ -37,7 +37,7 @@ public:
     at::Tensor step(const Tensors& target, const GPipe::LossFunction& loss);
 
 private:
-    /// A skip under way: where it was stashed, or, without portals, where the micro-batch is.
+    /// A skip in flight: on the lane that stashed it, or, without portals, on the micro-batch's lane.
     struct Skip {
         at::Tensor tensor;
         StreamEvent ready;
@@ -47,11 +47,11 @@ private:
     /// A micro-batch at the boundary it has reached.
     struct Front {
         Tensors tensors;
-        std::vector<Skip> skips = {};                            ///< by SkipLayout::skips(); those under way
+        std::vector<Skip> skips = {};                            ///< by SkipLayout::skips(); only those in flight
         Tensors outputs = {};                                    ///< of the partition just run: skips, then tensors
-        std::shared_ptr<Recomputation> recomputation = nullptr;  ///< null where its graph was kept
-        StreamEvent ready = {};                                  ///< of the tensors, and of skips that came with them
-        std::shared_ptr<GradientArrivals> arrivals = nullptr;    ///< of the partition it is on, or has left
+        std::shared_ptr<Recomputation> recomputation = nullptr;  ///< null if the graph was kept
+        StreamEvent ready = {};                                  ///< of the tensors and the skips that came with them
+        std::shared_ptr<GradientArrivals> arrivals = nullptr;    ///< of the current or previous partition
     };
 
     void tie_to_previous(int micro_batch);

@@ -45,14 +45,14 @@ std::vector<bool> those_requiring(const Tensors& tensors) {
     return require;
 }
 
-/// The Copy node's backward, on the thread of the receiving lane's device.
+/// Backward of the Copy node, on the thread of the receiving lane's device.
 Tensors copy_back(Pipeline& pipeline, const Crossing& crossing, const Tensors& gradients) {
     close_backward_span();
     TaskKey key = crossing.forward;
     key.kind = key.kind == TaskKind::skip_forward ? TaskKind::skip_backward : TaskKind::copy_backward;
     const TaskSpan span(key, crossing.to, false, pipeline.observer());
     PipelineDevices& devices = pipeline.devices();
-    crossing.receiver->wait_on(devices.of(crossing.to));  // for those that only pass through that lane
+    crossing.receiver->wait_on(devices.of(crossing.to));  // for gradients that only pass through that lane
     const Arrival arrival = send(pipeline, devices.link(crossing.to, crossing.from), crossing.from, gradients,
                                  devices.of(crossing.to).record());
     for (std::size_t k = 0; k < crossing.back_to.size(); ++k) {
@@ -93,7 +93,7 @@ Crossed cross(const std::shared_ptr<const AutogradForward>& forward, Crossing cr
         tell_moved(pipeline.observer(), arrival.tensors, crossing.to);
     }
     if (any_requires_grad(tensors)) {
-        // Autograd runs a node on the stream that is current now: that of the lane whose gradients it takes.
+        // Autograd runs a node on the stream current at its creation: that of the lane whose gradients it takes.
         const OnLaneDevice on_receiver(pipeline.devices().of(crossing.to));
         GraphNode node{"Copy", [forward, crossing = std::move(crossing)](const Tensors& gradients) {
                            return copy_back(*forward->pipeline, crossing, gradients);

@@ -11,7 +11,7 @@
 
 namespace pipescope {
 namespace {
-/// A tensor without elements on the device of `beside`, for edges alone.
+/// A tensor without elements on the device of `beside`, used only for edges.
 at::Tensor phony_beside(const at::Tensor& beside) {
     return at::empty({0}, at::TensorOptions().dtype(at::kFloat).device(beside.device()));
 }
@@ -25,8 +25,7 @@ Forked fork(const Tensors& tensors) {
     if (found == tensors.end() || !at::GradMode::is_enabled()) {
         return forked;
     }
-    // Its backward waits for both outputs: the tensor's gradient, and the phony's, which only comes when the join is
-    // reached.
+    // Its backward waits for the gradients of both outputs. The phony's only arrives once the join is reached.
     Tensors outputs = attach({"Fork", [](Tensors gradients) { return Tensors{std::move(gradients[0])}; }}, {*found},
                              {*found, phony_beside(*found)}, {true, true});
     forked.tensors[static_cast<std::size_t>(found - tensors.begin())] = std::move(outputs[0]);
@@ -41,7 +40,7 @@ Tensors join(const Tensors& tensors, const at::Tensor& phony) {
     Tensors joined = tensors;
     const auto found = std::find_if(joined.begin(), joined.end(), can_carry_gradient);
     if (found != joined.end()) {
-        // The phony gets no gradient: being reached is all it is for.
+        // The phony gets no gradient; reaching it is enough.
         *found = attach({"Join",
                          [](Tensors gradients) {
                              return Tensors{std::move(gradients[0]), at::Tensor()};

@@ -3,8 +3,8 @@
 #include "engine/layer.h"
 
 namespace pipescope {
-// How the paper's driver tells autograd an order: edges that carry no values. fork() takes a phony from a tensor and
-// join() ties it to another; backward then cannot go through the forked tensor before it went through the joined one.
+// Edges without values, by which the paper's driver gives autograd an order. fork() takes a phony from a tensor and
+// join() ties it to another. Backward then cannot pass the forked tensor before it has passed the joined one.
 //
 //     (i-1, j) ──> output ── fork ──> output'              forward, left to right
 //                             │ phony
@@ -13,12 +13,12 @@ namespace pipescope {
 // Source: torchgpipe (arXiv 2004.09910), section 3.2.2.
 
 struct Forked {
-    Tensors tensors;   ///< the same, the first that requires a gradient now behind the fork
-    at::Tensor phony;  ///< without elements, requires a gradient; undefined if none of them does, or gradients are off
+    Tensors tensors;   ///< the same tensors; the first that requires a gradient is now behind the fork
+    at::Tensor phony;  ///< no elements, requires a gradient; undefined if no tensor does, or if gradients are off
 };
 Forked fork(const Tensors& tensors);
 
-/// The same tensors, the first that can carry a gradient behind the join; as they are if none can or the phony requires
-/// none.
+/// Returns the same tensors, the first that can carry a gradient now behind the join. Returns them unchanged if none
+/// can or if the phony requires no gradient.
 Tensors join(const Tensors& tensors, const at::Tensor& phony);
 }  // namespace pipescope

@@ -46,7 +46,7 @@ Tensors attach(GraphNode node, const Tensors& inputs, const Tensors& outputs, co
         edges.push_back(input.defined() && input.requires_grad() ? torch::autograd::impl::gradient_edge(input)
                                                                  : torch::autograd::Edge());
     }
-    // Freed as autograd wants it: a long chain of nodes must not recurse.
+    // Uses autograd's deleter: freeing a long chain of nodes must not recurse.
     const std::shared_ptr<torch::autograd::Node> made(new FunctionNode(std::move(node), std::move(edges)),
                                                       torch::autograd::deleteNode);
     Tensors attached;

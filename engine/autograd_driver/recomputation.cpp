@@ -52,7 +52,7 @@ Recomputation::Recomputation(std::shared_ptr<const AutogradForward> forward, Mic
 }
 
 void Recomputation::recompute() {
-    tell_taken_over(this);  // its nodes may be on different devices, and so in different threads
+    tell_taken_over(this);  // its nodes may run on different devices' threads
     try {
         compute_again();
     } catch (...) {
@@ -69,7 +69,7 @@ void Recomputation::fail() const {
             "a layer threw something that is no std::exception while autograd ran it, which passes on nothing else; "
             "throw a std::exception, call step(), or use driver scheduled"));
     }
-    tell_handed_over(forward_.get());  // the exception, to AutogradRun::step()
+    tell_handed_over(forward_.get());  // passes the exception to AutogradRun::step()
     std::rethrow_exception(exception);
 }
 
@@ -143,8 +143,8 @@ void Recomputation::release() {
 Tensors attach_checkpoint(const std::shared_ptr<Recomputation>& recomputation, c10::Device lane, Tensors inputs,
                           const Tensors& outputs) {
     inputs.insert(inputs.end(), recomputation->hooked().begin(), recomputation->hooked().end());
-    // Autograd makes those who called backward() wait for the streams on which its graph ends. The inner graph ends on
-    // this one, which autograd knows by a node without gradients behind the checkpoint's.
+    // Autograd makes the caller of backward() wait for the streams on which its graph ends. The inner graph ends on
+    // this one, so a node without gradients behind the checkpoint's makes it known.
     if (!lane.is_cpu()) {
         const at::Tensor phony = at::empty({0}, at::TensorOptions(lane).dtype(at::kFloat));
         inputs.push_back(attach({"LaneEnd", [](const Tensors&) { return Tensors{}; }}, {}, {phony}, {true})[0]);

@@ -24,12 +24,12 @@ class ThreadLocalState;
 namespace pipescope {
 class Pipeline;
 
-/// What a layer threw while backward ran it, where that is no std::exception: torch's engine can only pass on those, so
-/// it gets a stand-in. Any thread.
+/// Keeps an exception that a layer threw during backward, if it is no std::exception. Torch's engine cannot pass such
+/// exceptions on and gets a stand-in. Any thread.
 class OddException {
 public:
     void keep(std::exception_ptr exception);
-    /// Null where there is none.
+    /// Null if there is none.
     std::exception_ptr take();
 
 private:
@@ -37,13 +37,13 @@ private:
     std::exception_ptr exception_;
 };
 
-/// What all nodes of one forward share.
+/// State shared by all nodes of one forward.
 struct AutogradForward {
     std::shared_ptr<Pipeline> pipeline;
-    /// Grad mode and autocast, which backward's threads do not have.
+    /// Grad mode and autocast, which backward's threads lack.
     std::shared_ptr<const at::ThreadLocalState> caller;
     std::int32_t step;
-    std::int64_t random_step;  ///< as RandomPlace counts them
+    std::int64_t random_step;  ///< as counted by RandomPlace
     std::shared_ptr<OddException> odd_exception;
     std::shared_ptr<InputVersions> input_versions;
 
@@ -51,25 +51,26 @@ struct AutogradForward {
     TaskKey key(TaskKind kind, MicroBatchId micro_batch, PartitionId partition) const;
 };
 
-/// A micro-batch on a partition whose graph was not kept: its inputs, and the graph once it is computed again.
-/// Threading: one thread at a time, that in which autograd runs the nodes.
+/// A micro-batch on a partition whose graph was not kept: its inputs and, once recomputed, its graph.
+/// Threading: one thread at a time, the one in which autograd runs the nodes.
 class Recomputation {
 public:
     Recomputation(std::shared_ptr<const AutogradForward> forward, MicroBatchId micro_batch, PartitionId partition,
                   const Tensors& inputs);
 
-    /// Computes the forward again, with a graph; once.
+    /// Runs the forward again, with a graph. Call once.
     void recompute();
-    /// Parameters with hooks: their gradients go on through the caller's graph, where all micro-batches' are summed.
+    /// Parameters with hooks. Their gradients continue through the caller's graph, which sums those of all
+    /// micro-batches.
     const std::vector<at::Tensor>& hooked() const noexcept { return hooked_; }
-    /// Gradients of the outputs in; of the inputs out, then of hooked(). Those of other parameters are added to their
-    /// .grad.
+    /// Takes the gradients of the outputs; returns those of the inputs, then of hooked(). Adds those of other
+    /// parameters to their .grad.
     Tensors backward(Tensors gradients);
     void release();
 
 private:
     void compute_again();
-    /// From a catch block: throws what torch's engine can pass on.
+    /// For a catch block: throws an exception that torch's engine can pass on.
     [[noreturn]] void fail() const;
 
     std::shared_ptr<const AutogradForward> forward_;
@@ -82,13 +83,13 @@ private:
     enum class State { waiting, recomputed, used } state_ = State::waiting;
 };
 
-/// Puts the checkpoint's node behind what a forward without gradients returned: its backward runs the recomputed
-/// graph. Without a graph nobody knows which output would require a gradient; any that can does.
-/// `lane` is its device; call on its stream.
+/// Puts the checkpoint's node behind the outputs of a forward without gradients; its backward runs the recomputed
+/// graph. Without a graph, which outputs require a gradient is unknown, so every output that can does.
+/// `lane` is the lane's device; call on its stream.
 Tensors attach_checkpoint(const std::shared_ptr<Recomputation>& recomputation, c10::Device lane, Tensors inputs,
                           const Tensors& outputs);
 
-/// Ties the recompute's node to the outputs, so that backward computes again before it goes through the checkpoint, and
-/// before the gradient's arrival is waited for. Source: torchgpipe (arXiv 2004.09910), section 3.2.3.
+/// Ties the recompute's node to the outputs, so that backward recomputes before it passes the checkpoint and before it
+/// waits for the gradient. Source: torchgpipe (arXiv 2004.09910), section 3.2.3.
 Tensors attach_recompute(const std::shared_ptr<Recomputation>& recomputation, const Tensors& outputs);
 }  // namespace pipescope

@@ -22,7 +22,7 @@ Timeline slicesOf(const TimelineStore& store, const Wanted& wanted) {
     return timeline;
 }
 
-/// From the tracks: their samples need not be held all at once.
+/// Uses the tracks, so that not all samples need to be in memory at once.
 void addPeaks(TraceDocument& document) {
     const std::vector<MemoryTrack>& tracks = *document.measuredMemory;
     std::vector<ComparedLane>& lanes = document.comparison->lanes;

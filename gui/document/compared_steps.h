@@ -6,15 +6,16 @@
 #include <cstddef>
 
 namespace pipescope {
-/// Joining tasks takes about a microsecond each: of a run of more tasks only some steps are compared, evenly chosen.
+/// Joining takes about a microsecond per task. Of a run with more tasks than this, only some steps are compared, evenly
+/// chosen.
 inline constexpr std::size_t kMostComparedTasks = 500'000;
 
 /// steps_to_compare() of a document with a measured timeline.
 MeasuredSteps stepsToCompare(const TraceDocument& document);
-/// Their slices. The store is read once.
+/// The slices of these steps. Reads the store once.
 Timeline timelineOf(const TimelineStore& store, const MeasuredSteps& steps);
-/// All slices.
+/// All slices of the store.
 Timeline timelineOf(const TimelineStore& store);
-/// Compares the measured half, if there is one, with its simulation, or says why not (compare_run()).
+/// Compares the measured half, if any, with its simulation, or stores the reason why it cannot (compare_run()).
 void compareWith(TraceDocument& document, const Simulation* simulation);
 }  // namespace pipescope

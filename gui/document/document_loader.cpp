@@ -31,7 +31,7 @@ std::filesystem::path checked(const QString& name) {
     return name.toStdString();
 }
 
-/// Of a file that is nothing but a profile.
+/// Parses a file that contains only a profile.
 Profile profileIn(const QString& path, const std::string& json) {
     try {
         return parse_profile(json);
@@ -40,7 +40,7 @@ Profile profileIn(const QString& path, const std::string& json) {
     }
 }
 
-/// What others recorded, and profiles.
+/// The document of a profile or of another tool's trace.
 TraceDocument documentOf(const QString& path, const OpenedTrace& trace) {
     TraceDocument document;
     document.path = path;
@@ -51,24 +51,26 @@ TraceDocument documentOf(const QString& path, const OpenedTrace& trace) {
         document.run.profile = std::make_shared<const Profile>(profileIn(path, *trace.profile_json));
         simulation = simulate(*document.run.profile, defaultScenario(*document.run.profile).options);
         document.run.model = document.run.profile->model;
+        document.run.why_not_simulated.clear();
         document.notes << translated(
                               QT_TRANSLATE_NOOP(
-                                  "DocumentLoader",
+                                  "PipeScope",
                                   "A profile: nothing was measured, so this is a simulation of %1 on %2. Change it in "
                                   "the what-if panel."))
                               .arg(formatCount(simulation->micro_batches,
-                                               translated(QT_TRANSLATE_NOOP("DocumentLoader", "micro-batch")),
-                                               translated(QT_TRANSLATE_NOOP("DocumentLoader", "micro-batches"))),
+                                               translated(QT_TRANSLATE_NOOP("PipeScope", "micro-batch")),
+                                               translated(QT_TRANSLATE_NOOP("PipeScope", "micro-batches"))),
                                    formatCount(simulation->lanes.size(),
-                                               translated(QT_TRANSLATE_NOOP("DocumentLoader", "lane")),
-                                               translated(QT_TRANSLATE_NOOP("DocumentLoader", "lanes"))));
+                                               translated(QT_TRANSLATE_NOOP("PipeScope", "lane")),
+                                               translated(QT_TRANSLATE_NOOP("PipeScope", "lanes"))));
     } else {
         simulation = simulate_run(document.run);
     }
     if (simulation) {
         simulation = adopt(std::move(*simulation), document);
-    } else if (!trace.simulated.slices.empty()) {
-        document.simulated = std::make_shared<const TimelineStore>(trace.simulated);
+    }
+    if (trace.measured.slices.empty() || !simulation) {
+        showStored(document, trace.simulated, trace.memory, simulation ? &*simulation : nullptr);
     }
     if (!trace.measured.slices.empty()) {
         document.measured = std::make_shared<const TimelineStore>(trace.measured);
@@ -88,7 +90,7 @@ TraceDocument documentOf(const QString& path, const OpenedTrace& trace) {
 
 void loadDocument(const QString& path, const PublishDocument& publish, const std::stop_token& stop) {
     const std::filesystem::path file = checked(path);
-    if (std::optional<TraceReader> reader = TraceReader::open(file)) {  // those can be read in parts
+    if (std::optional<TraceReader> reader = TraceReader::open(file)) {  // PipeScope traces can be read in parts
         OwnTrace(path, std::move(*reader)).load(publish, stop);
     } else {
         publish(std::make_shared<const TraceDocument>(documentOf(path, open_trace(file))));
@@ -115,7 +117,7 @@ std::shared_ptr<const TraceDocument> GrowingTrace::next(const std::stop_token& s
     try {
         return impl_->trace->loadMore(stop);
     } catch (...) {
-        impl_->trace.reset();  // half of what came may be in it: the next call begins anew
+        impl_->trace.reset();  // it may have been partly filled, so the next call starts over
         throw;
     }
 }

@@ -1,20 +1,23 @@
 #include "gui/document/document_parts.h"
 
+#include "analysis/stored_simulation.h"
 #include "gui/style/number_format.h"
 #include "gui/style/text.h"
 #include "schedule/error.h"
+
+#include <utility>
 
 namespace pipescope {
 void addHidden(TraceDocument& document) {
     for (const auto& store : {document.measured, document.simulated}) {
         if (store && store->numHidden() > 0) {
             document.notes << translated(QT_TRANSLATE_NOOP(
-                                             "DocumentLoader",
+                                             "PipeScope",
                                              "%1 not drawn: a lane is not possible, or too many tasks of one lane "
                                              "overlap. The trace may be damaged."))
                                   .arg(formatCount(store->numHidden(),
-                                                   translated(QT_TRANSLATE_NOOP("DocumentLoader", "task is")),
-                                                   translated(QT_TRANSLATE_NOOP("DocumentLoader", "tasks are"))));
+                                                   translated(QT_TRANSLATE_NOOP("PipeScope", "task is")),
+                                                   translated(QT_TRANSLATE_NOOP("PipeScope", "tasks are"))));
         }
     }
 }
@@ -29,12 +32,29 @@ Simulation adopt(Simulation simulation, TraceDocument& document) {
     return simulation;
 }
 
+void showStored(TraceDocument& document, const Timeline& stored, const std::vector<MemorySample>& memory,
+                const Simulation* simulation) {
+    if (stored.slices.empty()) {
+        return;
+    }
+    if (simulation == nullptr) {
+        document.simulated = std::make_shared<const TimelineStore>(stored);
+        document.simulatedMemory = memoryTracks(memory, document.simulated->lanes().size());
+        return;
+    }
+    Simulation shown = *simulation;
+    if (const std::optional<TraceWarning> warning = take_stored_tasks(shown, stored, memory)) {
+        document.warnings.push_back(*warning);
+    }
+    adopt(std::move(shown), document);
+}
+
 void requireTracks(TraceDocument& document) {
     if (!document.tracks) {
         refuseEmpty(document.path, true);
     }
     document.notes << translated(QT_TRANSLATE_NOOP(
-        "DocumentLoader",
+        "PipeScope",
         "This trace holds no task of a pipeline, so only its threads and streams are shown. Tasks are recorded where "
         "the model runs in a PipeScope pipeline."));
 }

@@ -4,15 +4,21 @@
 
 #include <QString>
 
-namespace pipescope {
-// What documents of all kinds of files are put together from.
+#include <vector>
 
-/// Moves the simulation's timeline and memory into the document; returns what compare() wants of it.
+namespace pipescope {
+// Steps of loading that documents of several kinds of files share.
+
+/// Moves the simulation's timeline and memory into the document; returns the rest, for compareWith().
 Simulation adopt(Simulation simulation, TraceDocument& document);
-/// Tasks that are not drawn.
+/// Shows the stored simulated tasks and memory of a file without measured tasks; no effect if it has none.
+/// `simulation`: that of its profile and configuration, or null.
+void showStored(TraceDocument& document, const Timeline& stored, const std::vector<MemorySample>& memory,
+                const Simulation* simulation);
+/// Adds a note about tasks that are not drawn.
 void addHidden(TraceDocument& document);
-/// Of a trace without tasks: notes that its threads and streams are all there is. Throws Error if there are none.
+/// For a trace without tasks: notes that it has only threads and streams. Throws Error if it has none.
 void requireTracks(TraceDocument& document);
-/// `own`: a trace of ours, which a killed run may have left unfinished.
+/// Throws Error. `own`: a PipeScope trace, which a killed run may have left unfinished.
 [[noreturn]] void refuseEmpty(const QString& path, bool own);
 }  // namespace pipescope

@@ -9,26 +9,26 @@ namespace pipescope {
 namespace {
 const QString kSeparator = QStringLiteral("  ·  ");
 
-/// `unknown` is why no bubble can be given; empty if one can.
+/// `unknown`: the reason why the bubble is unknown; empty if it is known.
 QString figures(Nanoseconds step, double bubbleFraction, const QString& unknown) {
     const QString bubble = unknown.isEmpty() ? formatShare(bubbleFraction)
-                                             : translated(QT_TRANSLATE_NOOP("Headlines", "not given, %1")).arg(unknown);
-    return translated(QT_TRANSLATE_NOOP("Headlines", "step time %1  ·  bubble %2"))
+                                             : translated(QT_TRANSLATE_NOOP("PipeScope", "not given, %1")).arg(unknown);
+    return translated(QT_TRANSLATE_NOOP("PipeScope", "step time %1  ·  bubble %2"))
         .arg(formatDuration(step.count()), bubble);
 }
 
-/// "step time 3 ms (+50 %)  ·  bubble 12 % (+2 points)". `unknown`: as above, of the other bubble.
+/// "step time 3 ms (+50 %)  ·  bubble 12 % (+2 points)". `unknown`: as above, for the other bubble.
 QStringList compared(const StepFigures& simulated, Nanoseconds otherStep, double otherBubble, const QString& unknown) {
     const auto longer = static_cast<double>(simulated.step.count()) / static_cast<double>(otherStep.count());
     const QString bubble = formatShare(simulated.bubble);
-    return {translated(QT_TRANSLATE_NOOP("Headlines", "step time %1 (%2)"))
+    return {translated(QT_TRANSLATE_NOOP("PipeScope", "step time %1 (%2)"))
                 .arg(formatDuration(simulated.step.count()), formatShareChange(longer - 1)),
-            unknown.isEmpty() ? translated(QT_TRANSLATE_NOOP("Headlines", "bubble %1 (%2)"))
+            unknown.isEmpty() ? translated(QT_TRANSLATE_NOOP("PipeScope", "bubble %1 (%2)"))
                                     .arg(bubble, formatPoints(simulated.bubble, otherBubble))
-                              : translated(QT_TRANSLATE_NOOP("Headlines", "bubble %1")).arg(bubble)};
+                              : translated(QT_TRANSLATE_NOOP("PipeScope", "bubble %1")).arg(bubble)};
 }
 
-/// The simulated figures and how far they are from the judged step of the comparison, as comparisonHeadline() has them.
+/// The simulated figures and their distance to the comparison's judged step, as in comparisonHeadline().
 QStringList judgedFigures(const TraceDocument& document) {
     const JudgedStep judged = document.comparison->judged();
     StepFigures simulated;
@@ -36,14 +36,14 @@ QStringList judgedFigures(const TraceDocument& document) {
     simulated.bubble = judged.simulated_bubble;
     QStringList parts = compared(simulated, judged.measured, judged.measured_bubble, document.whyNoBubble());
     parts << (document.comparison->steps.size() == 1
-                  ? translated(QT_TRANSLATE_NOOP("Headlines", "against the measured step"))
+                  ? translated(QT_TRANSLATE_NOOP("PipeScope", "against the measured step"))
               : judged.is_mean
-                  ? translated(QT_TRANSLATE_NOOP("Headlines", "against the mean of the measured steps"))
-                  : translated(QT_TRANSLATE_NOOP("Headlines", "against the median of the measured steps")));
+                  ? translated(QT_TRANSLATE_NOOP("PipeScope", "against the mean of the measured steps"))
+                  : translated(QT_TRANSLATE_NOOP("PipeScope", "against the median of the measured steps")));
     return parts;
 }
 
-/// What the simulated timeline shows: the expected step, or the timeline's own if there is nothing but a timeline.
+/// Figures of the simulated timeline: the expected step, or the timeline's own figures if there is no simulation.
 StepFigures simulatedFigures(const TraceDocument& document) {
     if (document.simulation) {
         return expected_figures(*document.simulation);
@@ -56,10 +56,10 @@ StepFigures simulatedFigures(const TraceDocument& document) {
 }
 
 QString configuration(const PipelineOptions& options, std::int64_t micro_batches) {
-    return translated(QT_TRANSLATE_NOOP("Headlines", "%1, balance %2, %3, checkpoint %4"))
+    return translated(QT_TRANSLATE_NOOP("PipeScope", "%1, balance %2, %3, checkpoint %4"))
         .arg(QString::fromStdString(to_string(options.schedule)), QString::fromStdString(to_string(options.balance)),
-             formatCount(micro_batches, translated(QT_TRANSLATE_NOOP("Headlines", "micro-batch")),
-                         translated(QT_TRANSLATE_NOOP("Headlines", "micro-batches"))),
+             formatCount(micro_batches, translated(QT_TRANSLATE_NOOP("PipeScope", "micro-batch")),
+                         translated(QT_TRANSLATE_NOOP("PipeScope", "micro-batches"))),
              QString::fromStdString(to_string(options.checkpoint)));
 }
 }  // namespace
@@ -71,7 +71,7 @@ QString measuredHeadline(const TraceDocument& document, std::int32_t step) {
     }
     const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
     if (span != nullptr) {
-        parts << translated(QT_TRANSLATE_NOOP("Headlines", "step %1")).arg(step)
+        parts << translated(QT_TRANSLATE_NOOP("PipeScope", "step %1")).arg(step)
               << figures(span->statistics.step_time(), span->statistics.bubble_fraction, document.whyNoBubble(step));
     }
     return parts.join(kSeparator);
@@ -89,13 +89,13 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
         return parts.join(kSeparator);
     }
     const StepSpan* span = document.measured ? document.measured->step(step) : nullptr;
-    // A scenario is read against what it started from, as the what-if panel does; an error is that of a prediction.
+    // A scenario is compared with its starting point, as in the what-if panel; an error is that of a prediction.
     if (document.simulatedBefore && document.simulation) {
         const auto [simulated, before] = comparable_figures(*document.simulation, *document.simulatedBefore);
         parts << compared(simulated, before.step, before.bubble, {})
               << (document.measured
-                      ? translated(QT_TRANSLATE_NOOP("Headlines", "against the recorded pipeline, simulated"))
-                      : translated(QT_TRANSLATE_NOOP("Headlines", "against the default")));
+                      ? translated(QT_TRANSLATE_NOOP("PipeScope", "against the recorded pipeline, simulated"))
+                      : translated(QT_TRANSLATE_NOOP("PipeScope", "against the default")));
     } else if (span == nullptr) {
         const StepFigures simulated = simulatedFigures(document);
         parts << figures(simulated.step, simulated.bubble, QString());
@@ -104,7 +104,7 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
     } else {
         parts << compared(simulatedFigures(document), span->statistics.step_time(), span->statistics.bubble_fraction,
                           document.whyNoBubble(step))
-              << translated(QT_TRANSLATE_NOOP("Headlines", "against the measured step"));
+              << translated(QT_TRANSLATE_NOOP("PipeScope", "against the measured step"));
     }
     return parts.join(kSeparator);
 }
@@ -112,45 +112,45 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
 QString comparisonHeadline(const TraceDocument& document) {
     if (document.loaded < 1) {
         return translated(
-                   QT_TRANSLATE_NOOP("Headlines", "Reading the trace: %1 of its tasks are shown, the first ones"))
+                   QT_TRANSLATE_NOOP("PipeScope", "Reading the trace: %1 of its tasks are shown, the first ones"))
             .arg(formatShare(document.loaded));
     }
     if (!document.comparison) {
         return document.complete ? QString()
-                                 : translated(QT_TRANSLATE_NOOP("Headlines", "Reading memory, comparing …"));
+                                 : translated(QT_TRANSLATE_NOOP("PipeScope", "Reading memory, comparing …"));
     }
     const Comparison& comparison = *document.comparison;
     const JudgedStep judged = comparison.judged();
-    const QString of = judged.is_mean ? translated(QT_TRANSLATE_NOOP("Headlines", "Mean of %1"))
-                                      : translated(QT_TRANSLATE_NOOP("Headlines", "Median of %1"));
+    const QString of = judged.is_mean ? translated(QT_TRANSLATE_NOOP("PipeScope", "Mean of %1"))
+                                      : translated(QT_TRANSLATE_NOOP("PipeScope", "Median of %1"));
     const bool some = comparison.steps.size() < document.comparableSteps;
     const QString steps =
-        some ? of.arg(translated(QT_TRANSLATE_NOOP("Headlines", "%1 of %2 steps, evenly chosen"))
+        some ? of.arg(translated(QT_TRANSLATE_NOOP("PipeScope", "%1 of %2 steps, evenly chosen"))
                           .arg(comparison.steps.size())
                           .arg(document.comparableSteps))
         : comparison.steps.size() == 1
-            ? translated(QT_TRANSLATE_NOOP("Headlines", "One step compared"))
-            : of.arg(translated(QT_TRANSLATE_NOOP("Headlines", "%1 steps")).arg(comparison.steps.size()));
+            ? translated(QT_TRANSLATE_NOOP("PipeScope", "One step compared"))
+            : of.arg(translated(QT_TRANSLATE_NOOP("PipeScope", "%1 steps")).arg(comparison.steps.size()));
     const bool scenario = document.simulatedBefore.has_value();
     const QString measuredStep = formatDuration(judged.measured.count());
     const QString simulatedStep = formatDuration(judged.simulated.count());
-    // Another pipeline than the measured one is no prediction of it, and has no error.
+    // A different pipeline than the measured one does not predict it, and has no error.
     QString line =
-        steps + (scenario ? translated(QT_TRANSLATE_NOOP("Headlines", ": step time %1 measured, %2 what if"))
+        steps + (scenario ? translated(QT_TRANSLATE_NOOP("PipeScope", ": step time %1 measured, %2 what if"))
                                 .arg(measuredStep, simulatedStep)
-                          : translated(QT_TRANSLATE_NOOP("Headlines", ": step time %1 measured, %2 simulated (%3)"))
+                          : translated(QT_TRANSLATE_NOOP("PipeScope", ": step time %1 measured, %2 simulated (%3)"))
                                 .arg(measuredStep, simulatedStep, formatShareChange(comparison.step_error)));
     if (document.whyNoBubble().isEmpty()) {
         const QString measured = formatShare(judged.measured_bubble);
         const QString simulated = formatShare(judged.simulated_bubble);
-        line += scenario ? translated(QT_TRANSLATE_NOOP("Headlines", "  ·  bubble %1 measured, %2 what if"))
+        line += scenario ? translated(QT_TRANSLATE_NOOP("PipeScope", "  ·  bubble %1 measured, %2 what if"))
                                .arg(measured, simulated)
-                         : translated(QT_TRANSLATE_NOOP("Headlines", "  ·  bubble %1 measured, %2 simulated (%3)"))
+                         : translated(QT_TRANSLATE_NOOP("PipeScope", "  ·  bubble %1 measured, %2 simulated (%3)"))
                                .arg(measured, simulated, formatPoints(judged.simulated_bubble, judged.measured_bubble));
     }
-    return line + translated(QT_TRANSLATE_NOOP("Headlines", "  ·  %1 matched, %2 unmatched, the optimizer aside"))
-                      .arg(formatCount(comparison.tasks_matched, translated(QT_TRANSLATE_NOOP("Headlines", "task")),
-                                       translated(QT_TRANSLATE_NOOP("Headlines", "tasks"))))
+    return line + translated(QT_TRANSLATE_NOOP("PipeScope", "  ·  %1 matched, %2 unmatched, the optimizer aside"))
+                      .arg(formatCount(comparison.tasks_matched, translated(QT_TRANSLATE_NOOP("PipeScope", "task")),
+                                       translated(QT_TRANSLATE_NOOP("PipeScope", "tasks"))))
                       .arg(comparison.tasks_unmatched);
 }
 }  // namespace pipescope

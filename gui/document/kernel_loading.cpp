@@ -13,6 +13,9 @@
 namespace pipescope {
 namespace {
 constexpr std::int64_t kRowsAtOnce = 100'000;
+// Valid times are between -2^62 and 2^62 ns. Skips ranges with other times, which read_tracks() reports.
+const std::string kEarliest = "-4611686018427387904";
+const std::string kLatest = "4611686018427387904";
 
 using Row = std::vector<SqlValue>;
 
@@ -31,13 +34,12 @@ struct TaskOnLane {
     LaneId lane;
 };
 
-/// One trace's tables, from which nothing is taken for granted: the file may be damaged.
+/// Reads one trace's tables. Checks everything, since the file may be damaged.
 class KernelTables {
 public:
     KernelTables(const QString& path, const std::stop_token& stop) : path_(path.toStdString()), stop_(stop) {}
 
-    /// Calls `each` with the rows of `sql` whose `id` lies between two numbers, part by part; `sql` ends in a
-    /// condition.
+    /// Calls `each` with the rows of `sql` in a range of `id`, part by part. `sql` must end in a condition.
     template <class Each>
     void read(const std::string& table, const std::string& id, const std::string& sql, const Each& each) const {
         const Row bounds = query("SELECT min(" + id + "), max(" + id + ") FROM " + table).at(0);
@@ -91,9 +93,9 @@ std::shared_ptr<const KernelStore> kernelsOf(const QString& path, const std::vec
     KernelStoreBuilder builder(lanes);
     const std::unordered_map<std::int64_t, TaskOnLane> tasks = readTasks(tables, builder);
     struct Activity {
-        std::string name;   // in PIPESCOPE_DEVICE_WORK
-        std::string table;  // the end of its name
-        std::string label;  // an expression
+        std::string name;   // its value in PIPESCOPE_DEVICE_WORK
+        std::string table;  // the suffix of the table's name
+        std::string label;  // an SQL expression
     };
     const std::vector<Activity> activities{
         {"kernel", "KERNEL", "ifnull((SELECT value FROM StringIds AS s WHERE s.id = k.shortName), 'kernel')"},
@@ -101,18 +103,19 @@ std::shared_ptr<const KernelStore> kernelsOf(const QString& path, const std::vec
         {"memset", "MEMSET", "'fill'"}};
     for (const Activity& activity : activities) {
         if (tasks.empty()) {
-            break;  // most traces: a run on the host
+            break;  // most traces are of runs on the host
         }
         tables.read("PIPESCOPE_DEVICE_WORK AS w", "w.rowid",
-                    "SELECT w.taskId, k.start, k.end, w.launchStart, " + activity.label +
+                    "SELECT w.taskId, k.start, k.end, k.start - w.launchStart, " + activity.label +
                         " FROM PIPESCOPE_DEVICE_WORK AS w JOIN CUPTI_ACTIVITY_KIND_" + activity.table +
-                        " AS k ON k.rowid = w.activityId WHERE w.activity = '" + activity.name + "'",
+                        " AS k ON k.rowid = w.activityId WHERE w.activity = '" + activity.name +
+                        "' AND k.start BETWEEN " + kEarliest + " AND " + kLatest + " AND k.end BETWEEN " + kEarliest +
+                        " AND " + kLatest,
                     [&](const Row& row) {
                         const auto task = tasks.find(number(row[0]));
                         if (task != tasks.end()) {
-                            const std::int64_t start = number(row[1]);
-                            builder.add({text(row[4]), task->second.key, task->second.lane, start, number(row[2]),
-                                         start - number(row[3])});
+                            builder.add({text(row[4]), task->second.key, task->second.lane, number(row[1]),
+                                         number(row[2]), number(row[3])});
                         }
                     });
     }

@@ -11,11 +11,11 @@
 #include <vector>
 
 namespace pipescope {
-/// What devices did for the tasks of one of our own traces; null if it tells of nothing. Read in parts, so that ten
-/// million kernels need little more than what is kept of them. Errors: those of query_sql. Threading: any thread; ends
-/// early, with null, once `stop` is requested.
+/// Device work for the tasks of a PipeScope trace; null if it has none. Reads in parts, so that ten million kernels
+/// need little more memory than the result. Errors: those of query_sql. Threading: any thread; ends early, with null,
+/// once `stop` is requested.
 std::shared_ptr<const KernelStore> kernelsOf(const QString& path, const std::vector<LaneInfo>& lanes,
                                              const std::stop_token& stop);
-/// The same of what others recorded: launched_kernels().
+/// Likewise for traces of other tools: launched_kernels().
 std::shared_ptr<const KernelStore> kernelsOf(const OpenedTrace& trace);
 }  // namespace pipescope

@@ -3,7 +3,6 @@
 #include "gui/document/compared_steps.h"
 #include "gui/document/document_parts.h"
 #include "gui/document/kernel_loading.h"
-#include "gui/document/memory_loading.h"
 #include "gui/document/track_loading.h"
 
 #include <algorithm>
@@ -14,8 +13,8 @@
 
 namespace pipescope {
 namespace {
-/// What the columns outgrew while they were read stays in the heaps of the threads that read, a tenth of the store:
-/// glibc returns it only when it is told to.
+/// Reading leaves outgrown columns in the heaps of the reading threads, a tenth of the store. glibc returns that memory
+/// only on request.
 void returnFreeMemory() {
 #ifdef __GLIBC__
     malloc_trim(0);
@@ -29,7 +28,7 @@ OwnTrace::OwnTrace(const QString& path, TraceReader reader)
 }
 
 void OwnTrace::load(const PublishDocument& publish, const std::stop_token& stop) {
-    // Long enough to read a small trace whole, short enough for a first paint within half a second.
+    // Enough to read a small trace completely, and short enough for a first paint within half a second.
     constexpr std::chrono::milliseconds kFirstPart{120};
     constexpr std::size_t kSmall = 100'000;
     readHead();
@@ -72,7 +71,7 @@ std::shared_ptr<const TraceDocument> OwnTrace::loadMore(const std::stop_token& s
     document_.path = before.path;
     simulation_.reset();
     readHead();
-    if (std::vector<LaneInfo> lanes = reader_.lanes(); lanes != lanes_) {  // they have names by now
+    if (std::vector<LaneInfo> lanes = reader_.lanes(); lanes != lanes_) {  // they may have names now
         lanes_ = std::move(lanes);
         tasks_ = TaskLoading(document_.path.toStdString(), Source::measured, lanes_);
     }
@@ -113,7 +112,7 @@ std::shared_ptr<const TraceDocument> OwnTrace::firstPart() const {
 }
 
 void OwnTrace::takeTasks() {
-    if (!document_.measured && !document_.simulated) {
+    if (!document_.measured) {
         readSimulated();
     }
     addHidden(document_);
@@ -127,6 +126,9 @@ void OwnTrace::readRanges(const std::stop_token& stop) {
         OpenedTrace ranges;
         reader_.read_tracks(ranges);
         document_.tracks = tracksOf(ranges);
+        for (std::string& warning : diagnostic_warnings(ranges.diagnostics)) {
+            document_.warnings.push_back({Severity::caution, std::move(warning)});
+        }
     }
 }
 
@@ -138,9 +140,8 @@ void OwnTrace::requireContent(const std::stop_token& stop) {
 
 void OwnTrace::readSimulated() {
     const Timeline stored = reader_.timeline(Source::simulated);
-    if (!stored.slices.empty()) {
-        document_.simulated = std::make_shared<const TimelineStore>(stored);
-    }
+    const std::vector<MemorySample> memory = stored.slices.empty() ? std::vector<MemorySample>{} : reader_.memory();
+    showStored(document_, stored, memory, simulation_ ? &*simulation_ : nullptr);
 }
 
 void OwnTrace::readMemory() {
@@ -166,7 +167,11 @@ void OwnTrace::readNewMemory() {
         return;
     }
     memory_.resize(std::max(memory_.size(), document_.measured->lanes().size()));
-    lastSample_ = addMemorySince(document_.path, lastSample_, memory_);
+    lastSample_ = reader_.memory_since(lastSample_, [&](const MemorySample& sample) {
+        if (sample.lane.index() < memory_.size()) {
+            memory_[sample.lane.index()].add(sample);
+        }
+    });
     if (lastSample_ > 0) {
         document_.measuredMemory = std::make_shared<const std::vector<MemoryTrack>>(memory_);
     }

@@ -12,24 +12,24 @@
 #include <vector>
 
 namespace pipescope {
-/// One trace of ours, read part by part: whole by load(), or again and again, while it is being written, by loadMore().
+/// Reads a PipeScope trace in parts: the whole with load(), or repeatedly with loadMore() while it is being written.
 /// Threading: one thread at a time. Errors: those of loadDocument().
 class OwnTrace {
 public:
     OwnTrace(const QString& path, TraceReader reader);
-    /// The whole of it. Stops early once `stop` is requested.
+    /// Loads the whole trace. Stops early once `stop` is requested.
     void load(const PublishDocument& publish, const std::stop_token& stop);
-    /// What came since the last call, and all before.
+    /// Reads new data and returns a document of all data so far.
     std::shared_ptr<const TraceDocument> loadMore(const std::stop_token& stop);
 
 private:
     void readHead();
     std::shared_ptr<const TraceDocument> firstPart() const;
-    /// Once the measured tasks are there, or none.
+    /// Call once all measured tasks, if any, are read.
     void takeTasks();
     void readRanges(const std::stop_token& stop);
     void readSimulated();
-    /// Throws Error for a trace in which there is nothing to show.
+    /// Throws Error for a trace without anything to show.
     void requireContent(const std::stop_token& stop);
     void readMemory();
     void readNewMemory();
@@ -39,7 +39,7 @@ private:
     TaskLoading tasks_;
     TraceDocument document_;
     std::optional<Simulation> simulation_;
-    // Of a trace that grows.
+    // For a growing trace.
     std::vector<MemoryTrack> memory_;
     std::int64_t lastSample_ = 0;
     std::chrono::nanoseconds rangesTook_{0};

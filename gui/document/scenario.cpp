@@ -20,20 +20,20 @@ namespace pipescope {
 namespace {
 constexpr int kDefaultLanes = 4;
 constexpr int kDefaultMicroBatchesPerLane = 4;
-constexpr std::size_t kMostLayersSearched = 1000;  // the tables of an exact search grow with the square
-constexpr std::int64_t kMostForwards = 200'000;    // of a simulation that someone watches: a few hundred MB
+constexpr std::size_t kMostLayersSearched = 1000;  // an exact search's tables grow with the square
+constexpr std::int64_t kMostForwards = 200'000;    // for an interactive simulation: a few hundred MB
 
 bool interleaves(const PipelineOptions& options) {
     return options.schedule == Schedule::interleaved_1f1b;
 }
 
-/// The size a micro-batch most often has; 1 for options that cannot be cut at all.
+/// The most frequent size of a micro-batch; 1 for options that cannot be cut.
 std::int64_t microBatchSize(const PipelineOptions& options) {
     const std::int64_t chunks = std::max<std::int64_t>(1, options.chunks);
     return std::max<std::int64_t>(1, (replica_batch(options) + chunks - 1) / chunks);
 }
 
-/// What each layer costs a lane, in ns.
+/// Time of each layer on a lane, in ns.
 std::vector<double> layerCosts(const Profile& profile, const PipelineOptions& options) {
     const SizedProfile sized = at_size(profile, microBatchSize(options));
     std::vector<double> costs;
@@ -51,9 +51,9 @@ void fitLanes(std::vector<Value>& perLane, int lanes) {
     }
 }
 
-/// Refuses what cannot be cut into micro-batches, and what would take too much to simulate by the way.
+/// Rejects options that cannot be cut into micro-batches, or are too large to simulate interactively.
 void checkSize(const PipelineOptions& options) {
-    micro_batch_sizes(1, std::min<std::int64_t>(1, options.chunks));  // refuses less than one
+    micro_batch_sizes(1, std::min<std::int64_t>(1, options.chunks));  // rejects less than one
     micro_batch_sizes(std::min<std::int64_t>(1, options.batch), 1);
     const std::int64_t microBatches = std::min(options.batch, options.chunks);
     const auto partitions = static_cast<std::int64_t>(options.balance.num_partitions());
@@ -191,7 +191,7 @@ Balance foundBalance(const Profile& profile, const Scenario& scenario, BalanceAl
     const int partitions = static_cast<int>(scenario.options.balance.num_partitions());
     const bool searchable = scenario.options.placement.empty() && profile.layers.size() <= kMostLayersSearched;
     if (algorithm == BalanceAlgorithm::optimal && searchable) {
-        // A second at most: whoever waits for it looks at a picture that could move.
+        // At most a second, since the user waits for it.
         constexpr SearchEffort kEffort{100'000, 500'000, false, false};
         return find_balance(profile, scenario.options, partitions, algorithm, kEffort).balance;
     }
@@ -213,7 +213,7 @@ std::optional<StepBand> stepBand(const Profile& profile, const Scenario& scenari
         return StepBand{simulation.step_band->first, simulation.step_band->second, *simulation.step_mean,
                         simulation.bubble_mean.value_or(simulation.bubble_fraction)};
     } catch (const Error&) {
-        return std::nullopt;  // it cannot run, which its simulation says
+        return std::nullopt;  // it cannot run; its simulation gives the reason
     }
 }
 
@@ -243,11 +243,11 @@ std::optional<Comparison> compareWithMeasured(const TraceDocument& document, con
     leave_out_halves(timeline, steps);
     Simulation simulation = simulated.simulation;
     simulation.timeline = timelineOf(*simulated.timeline);
-    const std::vector<MemorySample> noMemory;  // what lanes measured stands in the recorded comparison
+    const std::vector<MemorySample> noMemory;  // measured memory is in the recorded comparison
     try {
         return compare({timeline, noMemory, steps.numbers(), steps.wall_times()}, simulation);
     } catch (const Error&) {
-        return std::nullopt;  // no step that could be compared
+        return std::nullopt;  // no step can be compared
     }
 }
 

@@ -17,15 +17,15 @@ namespace pipescope {
 /// limit and optimizer. A plain value.
 struct Scenario {
     PipelineOptions options;
-    std::string deviceType;  ///< of the catalogue, for which times are estimated; empty: the profiled device
+    std::string deviceType;  ///< in the catalogue, times are estimated for it; empty: the profiled device
 
     friend bool operator==(const Scenario&, const Scenario&) = default;
 };
 
-/// What there is to say about a scenario, for people.
+/// A message about a scenario, for people.
 struct ScenarioMessage {
     enum class Kind {
-        note,     ///< it runs, but not quite as asked, or its figures are less sure
+        note,     ///< it runs, but not exactly as requested, or its figures are less certain
         warning,  ///< it would not fit the devices
         error,    ///< it cannot run at all
     };
@@ -35,78 +35,78 @@ struct ScenarioMessage {
     friend bool operator==(const ScenarioMessage&, const ScenarioMessage&) = default;
 };
 
-/// A scenario on the virtual clock: the simulated half of a document. Threading: immutable once made, shared.
+/// A scenario on the virtual clock: the simulated half of a document. Threading: immutable once created, shared.
 struct SimulatedScenario {
     Scenario scenario;
-    std::shared_ptr<const TimelineStore> timeline;  ///< null if it cannot run: then a message says why
-    Simulation simulation;                          ///< its timeline and memory moved to the members beside it
-    std::vector<MemoryTrack> memory;                ///< per lane
+    std::shared_ptr<const TimelineStore> timeline;  ///< null if it cannot run; a message then says why
+    Simulation simulation;            ///< without timeline and memory, which the neighbouring members hold
+    std::vector<MemoryTrack> memory;  ///< per lane
     std::vector<ScenarioMessage> messages;
-    /// The profile knows its noise, but the simulation does not have it yet: it takes hundreds of simulations.
+    /// The profile has noise, but the simulation does not include it yet: that takes hundreds of simulations.
     bool noisePending = false;
 
     bool runs() const { return timeline != nullptr; }
 };
 
-/// Something sensible for a profile that nobody said anything about: up to four partitions of even cost, four
-/// micro-batches for each, of a size that was measured.
+/// A sensible default for a profile without a configuration: up to four partitions of even cost, with four
+/// micro-batches each, of a measured size.
 Scenario defaultScenario(const Profile& profile);
-/// What the document's run was configured to be; nothing without a profile or a configuration that can be simulated.
+/// The configuration of the document's run; empty without a profile or a configuration that can be simulated.
 std::optional<Scenario> recordedScenario(const TraceDocument& document);
 
-// Changes that touch more than one option. What the user chose stays wherever it still makes sense.
+// Changes of more than one option. They keep the user's choices that still make sense.
 
-/// Lanes of the scenario, and partitions on each (more than one where schedule interleaved puts them there).
+/// Number of lanes, and of partitions on each lane (above one if schedule interleaved puts several there).
 int lanesOf(const Scenario& scenario);
 int partitionsPerLane(const Scenario& scenario);
-/// Other numbers of lanes and partitions on each: kept within the profile's layers, cut evenly if the number of
-/// partitions changes; further lanes are like the last one.
+/// Changes the number of lanes and of partitions per lane, within the profile's layers. Cuts evenly if the number of
+/// partitions changes. Additional lanes copy the last one.
 Scenario withLanes(const Profile& profile, const Scenario& scenario, int lanes, int perLane);
-/// Partitions on lanes of the user's choice; empty: each on its own. Further lanes are like the last one.
+/// Sets the lane of each partition; empty: each on its own lane. Additional lanes copy the last one.
 Scenario withPlacement(const Scenario& scenario, std::vector<LaneId> placement);
-/// Whether partition j is on lane j modulo the number of lanes, as withLanes() puts it.
+/// True if partition j is on lane j modulo the number of lanes, as withLanes() places it.
 bool placedInTurn(const Scenario& scenario);
-/// Another schedule. Interleaved puts two partitions or more on each lane; leaving it puts one there again.
+/// Sets the schedule. Interleaved puts two or more partitions on each lane; any other schedule restores one.
 Scenario withSchedule(const Profile& profile, const Scenario& scenario, Schedule schedule);
 
-/// The profile on the scenario's device. Throws Error for a type that is not in the catalogue, or a profile that tells
-/// nothing about other devices.
+/// The profile on the scenario's device. Throws Error for a type that is not in the catalogue, or for a profile that
+/// cannot be estimated for other devices.
 std::shared_ptr<const Profile> profileOn(const std::shared_ptr<const Profile>& profile, const std::string& deviceType);
 
-/// Simulates, without noise. `profile` is that of the scenario's device, as profileOn() gives it. Never
-/// throws: what is wrong with the scenario becomes a message. Threading: any thread. Deterministic.
+/// Simulates without noise. `profile` is that of the scenario's device, from profileOn(). Never throws: problems become
+/// messages. Threading: any thread. Deterministic.
 SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scenario);
 
-/// Where the steps of a run lie, by the variation that the profile tells of.
+/// Range of a run's step times, from the noise in the profile.
 struct StepBand {
     Nanoseconds low{0};   ///< 5 % of steps are shorter
     Nanoseconds high{0};  ///< 5 % of steps are longer
     Nanoseconds mean{0};
-    double bubble = 0;  ///< of a step that takes the mean
+    double bubble = 0;  ///< of a step of mean length
 
     friend bool operator==(const StepBand&, const StepBand&) = default;
 };
-/// Nothing for a profile that tells of no variation, or a scenario that cannot run.
-/// Cost: some hundred simulations. Threading: any thread. Deterministic.
+/// Empty for a profile without noise, or a scenario that cannot run. Cost: a few hundred simulations. Threading: any
+/// thread. Deterministic.
 std::optional<StepBand> stepBand(const Profile& profile, const Scenario& scenario);
 
-/// The scenario with its noise. Everything large is shared with the original.
+/// Adds noise to the scenario. Shares everything large with the original.
 SimulatedScenario withNoise(const SimulatedScenario& simulated, const StepBand& band);
 
-/// Layers cut into `partitions` so that the largest has the least to do, at the scenario's micro-batches and checkpoint
-/// mode. Quick. Throws BalanceError unless there are as many layers.
+/// Cuts the layers into `partitions` so that the largest partition has the least work, at the scenario's micro-batches
+/// and checkpoint mode. Fast. Throws BalanceError if there are fewer layers.
 Balance evenBalance(const Profile& profile, const Scenario& scenario, int partitions);
-/// The balance an algorithm finds for the scenario's partitions. Where several of them share a lane, or there are too
-/// many layers for an exact search, the evenest balance stands in for the optimal one. Throws as find_balance() does.
+/// The balance that an algorithm finds for the scenario's partitions. If several of them share a lane, or there are too
+/// many layers for an exact search, the most even balance replaces the optimal one. Throws as find_balance() does.
 /// Threading: any thread; may take a second.
 Balance foundBalance(const Profile& profile, const Scenario& scenario, BalanceAlgorithm algorithm);
 
-/// The document with its simulated half replaced. Everything large is shared with the original.
+/// Replaces the document's simulated half. Shares everything large with the original.
 std::shared_ptr<const TraceDocument> withScenario(const TraceDocument& document, const SimulatedScenario& simulated);
-/// The medians of measured against the scenario's simulated step, joined task by task; nothing without measured steps.
-/// Of a long run some steps, as compared_steps.h says. Threading: any thread.
+/// Compares medians of measured steps with the scenario's simulated step, task by task; empty without measured steps.
+/// Uses some steps of a long run (compared_steps.h). Threading: any thread.
 std::optional<Comparison> compareWithMeasured(const TraceDocument& document, const SimulatedScenario& simulated);
 
-/// "8 lanes, 32 micro-batches, batch 64, checkpoint except_last, 1f1b": what tells scenarios apart in a list.
+/// "8 lanes, 32 micro-batches, batch 64, checkpoint except_last, 1f1b": distinguishes scenarios in a list.
 QString scenarioName(const Scenario& scenario);
 }  // namespace pipescope

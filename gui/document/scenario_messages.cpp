@@ -9,15 +9,15 @@
 namespace pipescope {
 namespace {
 QString samples(std::int64_t count) {
-    return formatCount(count, translated(QT_TRANSLATE_NOOP("ScenarioMessages", "sample")),
-                       translated(QT_TRANSLATE_NOOP("ScenarioMessages", "samples")));
+    return formatCount(count, translated(QT_TRANSLATE_NOOP("PipeScope", "sample")),
+                       translated(QT_TRANSLATE_NOOP("PipeScope", "samples")));
 }
 
 QString overTheLimit(const Simulation& simulation) {
     const std::vector<Bytes> limits = memory_limits_of(simulation.options, static_cast<int>(simulation.lanes.size()));
     QStringList lanes;
     Bytes most = 0;
-    Bytes limit = 0;  // of the lane that needs most
+    Bytes limit = 0;  // of the lane with the highest peak
     for (std::size_t lane = 0; lane < limits.size(); ++lane) {
         const Bytes peak = simulation.lanes[lane].peak_bytes;
         if (peak > limits[lane]) {
@@ -27,7 +27,7 @@ QString overTheLimit(const Simulation& simulation) {
         }
     }
     return translated(
-               QT_TRANSLATE_NOOP("ScenarioMessages",
+               QT_TRANSLATE_NOOP("PipeScope",
                                  "Does not fit: up to %1 on one lane, above the limit of %2 (lanes %3). Use more "
                                  "partitions, more micro-batches or checkpointing, or raise the limit."))
         .arg(formatBytes(most), formatBytes(limit), lanes.join(QStringLiteral(", ")));
@@ -35,18 +35,18 @@ QString overTheLimit(const Simulation& simulation) {
 
 QString extrapolated(const Profile& profile, const PipelineOptions& options, std::int64_t microBatches) {
     const std::int64_t size = (replica_batch(options) + microBatches - 1) / microBatches;
-    return translated(QT_TRANSLATE_NOOP("ScenarioMessages",
+    return translated(QT_TRANSLATE_NOOP("PipeScope",
                                         "Micro-batches of %1 are outside the sizes profiled (%2 to %3): their costs "
                                         "are extrapolated. Profile that size to be sure."))
         .arg(samples(size))
         .arg(profile.samples.front())
         .arg(profile.samples.back());
 }
-/// Why copies take no time although the link has a bandwidth or a latency; empty where some do.
+/// Reason why copies take no time although the link has a bandwidth or a latency; empty if some copies do.
 QString linkWithoutEffect(const Simulation& simulation) {
     const PipelineOptions& options = simulation.options;
     if (options.link.bytes_per_second <= 0 && options.link.latency_ns <= 0) {
-        return {};  // nothing was asked for
+        return {};  // no link was configured
     }
     const std::vector<SimulatedPartition>& partitions = simulation.partitions;
     for (std::size_t j = 1; j < partitions.size(); ++j) {
@@ -56,12 +56,12 @@ QString linkWithoutEffect(const Simulation& simulation) {
     }
     if (simulation.lanes.size() < 2) {
         return translated(
-            QT_TRANSLATE_NOOP("ScenarioMessages",
+            QT_TRANSLATE_NOOP("PipeScope",
                               "Link bandwidth and latency have no effect: one lane copies nothing. Use more "
                               "lanes."));
     }
     return translated(
-               QT_TRANSLATE_NOOP("ScenarioMessages",
+               QT_TRANSLATE_NOOP("PipeScope",
                                  "Link bandwidth and latency have no effect: all lanes are on the device %1, where "
                                  "copies cost nothing. Name a device for each lane, or clear Devices, to see them."))
         .arg(QString::fromStdString(partitions.front().device));
@@ -77,7 +77,7 @@ std::vector<ScenarioMessage> scenarioMessages(const Profile& profile, const Simu
     }
     if (options.chunks > simulation.micro_batches) {
         messages.push_back(
-            {Kind::note, translated(QT_TRANSLATE_NOOP("ScenarioMessages",
+            {Kind::note, translated(QT_TRANSLATE_NOOP("PipeScope",
                                                       "%1 micro-batches of %2 are not possible: %3 of one "
                                                       "sample each run. Use a larger batch."))
                              .arg(options.chunks)
@@ -86,8 +86,8 @@ std::vector<ScenarioMessage> scenarioMessages(const Profile& profile, const Simu
     } else if (replica_batch(options) % simulation.micro_batches != 0) {
         messages.push_back(
             {Kind::note,
-             translated(QT_TRANSLATE_NOOP("ScenarioMessages",
-                                          "%1 samples do not divide by %2: micro-batches differ by one sample."))
+             translated(
+                 QT_TRANSLATE_NOOP("PipeScope", "%1 samples do not divide by %2: micro-batches differ by one sample."))
                  .arg(replica_batch(options))
                  .arg(simulation.micro_batches)});
     }
@@ -99,12 +99,12 @@ std::vector<ScenarioMessage> scenarioMessages(const Profile& profile, const Simu
     }
     if (simulation.estimated) {
         messages.push_back(
-            {Kind::note, translated(QT_TRANSLATE_NOOP("ScenarioMessages",
+            {Kind::note, translated(QT_TRANSLATE_NOOP("PipeScope",
                                                       "Times are estimated from operation counts, not measured: expect "
                                                       "errors of 10 to 40 %."))});
     }
     if (is_for_comparison_only(options.schedule)) {
-        messages.push_back({Kind::note, translated(QT_TRANSLATE_NOOP("ScenarioMessages",
+        messages.push_back({Kind::note, translated(QT_TRANSLATE_NOOP("PipeScope",
                                                                      "Schedule %1 is there to compare with: it is "
                                                                      "simulated only, and cannot be run."))
                                             .arg(QString::fromStdString(to_string(options.schedule)))});

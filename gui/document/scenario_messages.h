@@ -3,7 +3,7 @@
 #include "gui/document/scenario.h"
 
 namespace pipescope {
-/// What there is to say about a scenario that was simulated: what ran differs from what was asked, figures that are
-/// estimates, lanes over the memory limit. The gravest first.
+/// Messages about a simulated scenario: differences from the request, estimated figures, lanes over the memory limit.
+/// Most serious first.
 std::vector<ScenarioMessage> scenarioMessages(const Profile& profile, const Simulation& simulation);
 }  // namespace pipescope

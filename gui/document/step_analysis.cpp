@@ -9,7 +9,7 @@
 
 namespace pipescope {
 namespace {
-// A loss waits for every micro-batch; more arrows than this are a brush and not an answer.
+// A loss waits for every micro-batch; more arrows than this would be illegible.
 constexpr std::size_t kMostArrows = 24;
 
 bool worthLookingInto(const TimelineStore& store) {
@@ -57,44 +57,44 @@ QString StepAnalysis::describeCopy(Source source, StepTaskIndex copy) const {
     const StepTask& task = tasks.task(copy);
     const Bytes bytes = document_->store(source)->slice(task.slice).bytes;
     const std::optional<LaneId> to = tasks.receiver(copy);
-    QString html = to ? translated(QT_TRANSLATE_NOOP("StepAnalysis", "%1, lane %2 to %3"))
+    QString html = to ? translated(QT_TRANSLATE_NOOP("PipeScope", "%1, lane %2 to %3"))
                             .arg(taskName(task.key))
                             .arg(task.lane.value())
                             .arg(to->value())
-                      : translated(QT_TRANSLATE_NOOP("StepAnalysis", "%1, from lane %2"))
+                      : translated(QT_TRANSLATE_NOOP("PipeScope", "%1, from lane %2"))
                             .arg(taskName(task.key))
                             .arg(task.lane.value());
     if (bytes > 0 && task.duration() > 0) {
-        const double rate = static_cast<double>(bytes) / static_cast<double>(task.duration());  // bytes a ns: GB/s
-        html += translated(QT_TRANSLATE_NOOP("StepAnalysis", ": %1 in %2, %3"))
+        const double rate = static_cast<double>(bytes) / static_cast<double>(task.duration());  // bytes per ns: GB/s
+        html += translated(QT_TRANSLATE_NOOP("PipeScope", ": %1 in %2, %3"))
                     .arg(formatBytes(bytes), formatDuration(task.duration()), formatRate(rate * 1e9));
     } else {
-        html += translated(QT_TRANSLATE_NOOP("StepAnalysis", ": %1")).arg(formatDuration(task.duration()));
+        html += translated(QT_TRANSLATE_NOOP("PipeScope", ": %1")).arg(formatDuration(task.duration()));
     }
     const StepTaskIndex before = tasks.previous(copy);
     const std::vector<StepTaskIndex> from = tasks.dependencies(copy);
     if (before != kNoTask && !from.empty() && tasks.task(before).end > tasks.task(from.front()).end) {
-        html += translated(QT_TRANSLATE_NOOP("StepAnalysis", "; the link was busy before"));
+        html += translated(QT_TRANSLATE_NOOP("PipeScope", "; the link was busy before"));
     }
     return html;
 }
 
 QString StepAnalysis::describe(Source source, const BubblePiece& piece) const {
     const StepGraph& tasks = *side(source).tasks;
-    QString html = translated(QT_TRANSLATE_NOOP("StepAnalysis", "<b>%1</b><br>%2, from %3 of the step"))
+    QString html = translated(QT_TRANSLATE_NOOP("PipeScope", "<b>%1</b><br>%2, from %3 of the step"))
                        .arg(nameOf(piece.cause).toHtmlEscaped(), formatDuration(piece.length()),
                             formatDuration(piece.start - tasks.range().start));
     if (piece.cause_of != kNoTask) {
         const StepTask& culprit = tasks.task(piece.cause_of);
         html += QStringLiteral("<br>") + (piece.cause == BubbleCause::copy
                                               ? describeCopy(source, piece.cause_of)
-                                              : translated(QT_TRANSLATE_NOOP("StepAnalysis", "for %1 on lane %2"))
+                                              : translated(QT_TRANSLATE_NOOP("PipeScope", "for %1 on lane %2"))
                                                     .arg(taskName(culprit.key))
                                                     .arg(culprit.lane.value()))
                                              .toHtmlEscaped();
     }
     if (piece.next != kNoTask) {
-        html += QStringLiteral("<br>") + translated(QT_TRANSLATE_NOOP("StepAnalysis", "then runs %1"))
+        html += QStringLiteral("<br>") + translated(QT_TRANSLATE_NOOP("PipeScope", "then runs %1"))
                                              .arg(taskName(tasks.task(piece.next).key))
                                              .toHtmlEscaped();
     }
@@ -116,7 +116,7 @@ std::int64_t StepAnalysis::shift(Alignment alignment, const std::optional<TaskSe
     if (alignment == Alignment::step) {
         for (const StepRecord& record : document_->run.steps) {
             if (record.step == step_ && record.wall_end > record.wall_start) {
-                return record.wall_start.count();  // the simulated step begins at 0
+                return record.wall_start.count();  // the simulated step starts at 0
             }
         }
     }
@@ -130,7 +130,7 @@ void StepAnalysis::addArrows(Source source, SliceRef slice, TimelineMarks& marks
         return;
     }
     std::vector<StepTaskIndex> before = tasks.dependencies(index);
-    // The last ones to end are what it waited for.
+    // The dependencies that ended last are those it waited for.
     std::stable_sort(before.begin(), before.end(),
                      [&](StepTaskIndex a, StepTaskIndex b) { return tasks.task(a).end > tasks.task(b).end; });
     const auto add = [&](StepTaskIndex from, StepTaskIndex to) {
@@ -167,7 +167,7 @@ std::shared_ptr<const TimelineMarks> StepAnalysis::marks(Source source, const Ma
         }
         if (choice.mode == CompareMode::difference) {
             marks->differences = matching_.pairs;
-            // Late is late against where the simulated task is drawn.
+            // Lateness refers to where the simulated task is drawn.
             const std::int64_t moved = simulatedShift(*document_, step_) - shift(choice.alignment, selection);
             for (TaskPair& pair : marks->differences) {
                 pair.start_change += moved;
@@ -189,10 +189,10 @@ QString StepAnalysis::criticalPathText(Source source) const {
     if (path.tasks.empty()) {
         return {};
     }
-    return translated(QT_TRANSLATE_NOOP("StepAnalysis", "critical path %1: %2 computing, %3 copying, %4 waiting, %5"))
+    return translated(QT_TRANSLATE_NOOP("PipeScope", "critical path %1: %2 computing, %3 copying, %4 waiting, %5"))
         .arg(formatDuration(path.length()), formatDuration(path.compute), formatDuration(path.copies),
              formatDuration(path.waits),
-             formatCount(path.tasks.size(), translated(QT_TRANSLATE_NOOP("StepAnalysis", "task")),
-                         translated(QT_TRANSLATE_NOOP("StepAnalysis", "tasks"))));
+             formatCount(path.tasks.size(), translated(QT_TRANSLATE_NOOP("PipeScope", "task")),
+                         translated(QT_TRANSLATE_NOOP("PipeScope", "tasks"))));
 }
 }  // namespace pipescope

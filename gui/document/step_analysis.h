@@ -13,7 +13,7 @@
 namespace pipescope {
 struct TaskSelection;
 
-/// What the user wants to see on top of the bars.
+/// The user's choice of marks on top of the bars.
 struct MarkChoice {
     CompareMode mode = CompareMode::side_by_side;
     Alignment alignment = Alignment::first_task;
@@ -23,8 +23,8 @@ struct MarkChoice {
     friend bool operator==(const MarkChoice&, const MarkChoice&) = default;
 };
 
-/// One measured step beside the simulated one: who matches whom, why lanes idled, what the step waited for.
-/// Cost: some ms for a step of ten thousand tasks; a step of more than kMostTasks is not looked into.
+/// Compares one measured step with the simulated one: matching tasks, causes of idle time, critical path.
+/// Cost: a few ms for a step of ten thousand tasks; steps of more than kMostTasks are not analysed.
 /// Threading: immutable once built.
 class StepAnalysis {
 public:
@@ -36,13 +36,13 @@ public:
     const StepGraph* tasks(Source source) const;
     const TaskMatching& matching() const { return matching_; }
     const std::vector<BubblePiece>& bubbles(Source source) const;
-    /// A bubble's cause, length and culprit, as HTML: of a copy with its bytes, its lanes and how fast it was.
+    /// A bubble's cause, length and culprit, as HTML; for a copy also its bytes, lanes and rate.
     QString describe(Source source, const BubblePiece& piece) const;
     const CriticalPath& critical(Source source) const;
-    /// What stands on top of one timeline; null if it is not there.
+    /// Marks on top of one timeline; null if there is no such timeline.
     std::shared_ptr<const TimelineMarks> marks(Source source, const MarkChoice& choice,
                                                const std::optional<TaskSelection>& selection) const;
-    /// Added to simulated times.
+    /// Offset of simulated times.
     std::int64_t shift(Alignment alignment, const std::optional<TaskSelection>& selection) const;
     /// "critical path 44.8 ms: 31.2 ms computing, 9.6 ms copying, 4.0 ms waiting"; empty without one.
     QString criticalPathText(Source source) const;

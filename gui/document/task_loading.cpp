@@ -6,9 +6,9 @@
 
 namespace pipescope {
 namespace {
-// More scans than this wait for memory and not for a core.
+// More scans than this are limited by memory bandwidth rather than cores.
 constexpr int kMostScans = 8;
-// Fewer rows are read sooner than another file handle is open.
+// Fewer rows than this are read faster than another file handle opens.
 constexpr std::int64_t kRowsWorthAScan = 50'000;
 
 struct Part {

@@ -10,24 +10,24 @@
 
 namespace pipescope {
 /// Reads the tasks of one source of a trace into a store: a first part within a time limit, then the rest on every
-/// core. Threading: one thread owns it. Errors: those of TaskScan.
+/// core. Threading: owned by one thread. Errors: those of TaskScan.
 class TaskLoading {
 public:
     TaskLoading(std::filesystem::path path, Source source, std::vector<LaneInfo> lanes);
 
-    /// Reads from the front until the time is over.
+    /// Reads from the start until the time limit.
     void readFor(std::chrono::milliseconds limit);
     void readRest(const std::stop_token& stop);
-    /// Reads what was written since. The rows of a trace stay as they are once written.
+    /// Reads rows written since. Existing rows of a trace never change.
     void readMore(const std::stop_token& stop);
 
     bool finished() const { return next_ > ids_.last; }
     std::size_t size() const { return builder_.size(); }
-    /// Of all rows, 0 to 1.
+    /// Share of all rows read so far, 0 to 1.
     double part() const;
-    /// What was read so far.
+    /// The tasks read so far.
     TimelineStore snapshot() const { return TimelineStoreBuilder(builder_).finish(); }
-    /// The same, of the last call; nothing is left here.
+    /// The tasks read so far; leaves this object empty.
     TimelineStore finish() { return builder_.finish(); }
 
 private:

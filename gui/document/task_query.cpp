@@ -14,7 +14,7 @@ struct KindName {
     const char* name;
     std::uint32_t kinds;
 };
-// "copy" and "skip" mean both directions; a letter is what stands on the bars.
+// "copy" and "skip" mean both directions; single letters are those on the bars.
 constexpr KindName kKindNames[] = {
     {"f", bit(TaskKind::forward)},
     {"forward", bit(TaskKind::forward)},
@@ -41,7 +41,7 @@ std::optional<std::uint32_t> kindsNamed(const QString& word) {
             return each.kinds;
         }
     }
-    // The beginning of a name is enough once it is longer than a letter.
+    // The beginning of a name is enough if it is longer than two letters.
     std::uint32_t kinds = 0;
     for (const KindName& each : kKindNames) {
         if (word.size() > 2 && QLatin1String(each.name).startsWith(word)) {
@@ -51,11 +51,11 @@ std::optional<std::uint32_t> kindsNamed(const QString& word) {
     return kinds != 0 ? std::optional(kinds) : std::nullopt;
 }
 
-/// Walks the words; each step takes one, or a name and its number.
+/// Reads the words; each step takes a word, or a name and its number.
 class Reader {
 public:
     Reader(const QString& text, const TraceDocument& document) : document_(document) {
-        // "F3", "mb4" and "(2, 1)" are written without spaces too.
+        // "F3", "mb4" and "(2, 1)" may also be written without spaces.
         QString spaced;
         for (const QChar each : text.toLower()) {
             const bool separates = each == QLatin1Char('(') || each == QLatin1Char(')') || each == QLatin1Char(',') ||
@@ -78,7 +78,7 @@ public:
     }
 
 private:
-    /// The name of a layer may hold digits.
+    /// The name of a layer may contain digits.
     static bool inLayer(const QString& before) {
         return before.lastIndexOf(QLatin1String("layer ")) >= 0 &&
                before.indexOf(QLatin1Char(' '), before.lastIndexOf(QLatin1String("layer ")) + 6) < 0;
@@ -117,7 +117,7 @@ private:
             return readLayer();
         }
         if (word == QLatin1String("of") || word == QLatin1String("on")) {
-            return true;  // "forward of micro-batch 3 on partition 1", as the details say
+            return true;  // as in "forward of micro-batch 3 on partition 1", the form used in the details
         }
         const auto kinds = kindsNamed(word);
         if (kinds) {
@@ -126,7 +126,7 @@ private:
         return kinds.has_value();
     }
 
-    /// (i, j): first the micro-batch, then the partition.
+    /// In (i, j) the micro-batch comes first, then the partition.
     bool takeBareNumber(std::int32_t value) {
         if (!query_.microBatch) {
             query_.microBatch = value;

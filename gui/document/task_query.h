@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace pipescope {
-/// Which tasks are meant. What is not set does not matter.
+/// A selection of tasks. Unset fields match everything.
 struct TaskQuery {
     std::uint32_t kinds = ~std::uint32_t{0};  ///< bit k: TaskKind k
     std::vector<std::int32_t> partitions;     ///< any of these; empty: all
@@ -24,9 +24,9 @@ struct TaskQuery {
     friend bool operator==(const TaskQuery&, const TaskQuery&) = default;
 };
 
-/// Reads what people type, in any order and case: "F3" (forward of micro-batch 3), "backward 2 1" (micro-batch 2 on
-/// partition 1, as messages write it), "copy p1", "mb 4", "partition 2", "step 7", "lane 1", "layer conv1" (the
-/// partition that holds it, by number or part of its name). Empty text means all tasks. Nothing if a word has no
-/// meaning: then no task is meant.
+/// Parses user input, in any order and case: "F3" (forward of micro-batch 3), "backward 2 1" (micro-batch 2 on
+/// partition 1, as in messages), "copy p1", "mb 4", "partition 2", "step 7", "lane 1", "layer conv1" (the partition
+/// with this layer, by number or part of its name). Empty text means all tasks. Returns nullopt, which means no task,
+/// if a word is unknown.
 std::optional<TaskQuery> parseTaskQuery(const QString& text, const TraceDocument& document);
 }  // namespace pipescope

@@ -13,7 +13,7 @@ struct Keyed {
     std::uint32_t slice;
 };
 
-/// Durations of one step, by task; the first of a task that ran twice.
+/// Durations of one step, by task. If a task ran twice, the first run counts.
 std::unordered_map<std::uint64_t, std::int64_t> durationsOf(const TimelineStore& store, std::int32_t step) {
     std::unordered_map<std::uint64_t, std::int64_t> durations;
     const std::uint64_t wanted = pack({step, TaskKind::forward, 0, 0, 0}) >> 40;
@@ -80,7 +80,7 @@ bool TaskRows::fill(const TaskQuery& query, TaskOrder order, const std::function
             }
         }
     }
-    // What has no value stands last in either direction.
+    // Rows without a value come last in either direction.
     constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
     std::sort(kept.begin(), kept.end(), [&](const Keyed& a, const Keyed& b) {
         if (a.key == b.key || (order.descending && (a.key == none || b.key == none))) {

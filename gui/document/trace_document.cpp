@@ -6,7 +6,7 @@
 
 namespace pipescope {
 namespace {
-constexpr std::int64_t kMarginPart = 50;  // 2 % on either side
+constexpr std::int64_t kMarginPart = 50;  // 2 % on each side
 
 TimeRange withMargin(const TimeRange& range) {
     const std::int64_t margin = range.length() / kMarginPart + 1;
@@ -57,6 +57,10 @@ QStringList TraceDocument::messages() const {
     if (!whyNotCompared.empty() && (measured || !simulated)) {
         all << QCoreApplication::translate("TraceDocument", "No comparison: this file %1")
                    .arg(QString::fromStdString(whyNotCompared));
+    } else if (!measured && !run.why_not_simulated.empty()) {
+        all << (run.profile ? QCoreApplication::translate("TraceDocument", "What-if starts from defaults: this file %1")
+                            : QCoreApplication::translate("TraceDocument", "No what-if: this file %1"))
+                   .arg(QString::fromStdString(run.why_not_simulated));
     }
     return all;
 }

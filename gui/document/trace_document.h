@@ -17,57 +17,58 @@
 #include <vector>
 
 namespace pipescope {
-/// What the viewer shows of one file. Threading: immutable once loaded, shared between threads.
+/// The viewer's data of one file. Threading: immutable once loaded, shared between threads.
 struct TraceDocument {
     QString path;
-    RecordedRun run;                                 ///< what the file says of itself
+    RecordedRun run;                                 ///< the file's own description
     std::shared_ptr<const TimelineStore> measured;   ///< null if nothing was recorded
     std::shared_ptr<const TimelineStore> simulated;  ///< null if nothing could be simulated; one step, from time 0
-    std::optional<Simulation> simulation;            ///< its timeline and memory moved to `simulated` and the tracks
-    /// Where a scenario took the simulated half's place: the one that stood there before, recorded or default.
+    std::optional<Simulation> simulation;            ///< without timeline and memory, which other members hold
+    /// If a scenario replaced the simulated half: the previous one, recorded or default.
     std::optional<Simulation> simulatedBefore;
     std::optional<Comparison> comparison;
-    /// Steps that could be compared; `comparison` tells which were.
+    /// Number of steps that can be compared; `comparison` lists those that were.
     std::size_t comparableSteps = 0;
-    std::vector<TraceWarning> warnings;  ///< as `pipescope compare` prints them of the file
-    /// Why there is no comparison, as RecordedRun::why_not_simulated; empty if there is one, or it is still being made.
+    std::vector<TraceWarning> warnings;  ///< as `pipescope compare` prints them
+    /// Reason for a missing comparison, as in RecordedRun::why_not_simulated; empty if it exists or is still being
+    /// computed.
     std::string whyNotCompared;
-    /// Per lane, or empty; never null. Shared, since a document whose simulated half changes holds the same.
+    /// By lane, or empty; never null. Shared, since documents with another simulated half have the same.
     std::shared_ptr<const std::vector<MemoryTrack>> measuredMemory = std::make_shared<std::vector<MemoryTrack>>();
     std::vector<MemoryTrack> simulatedMemory;
-    std::shared_ptr<const KernelStore> kernels;  ///< of measured tasks; null if no device worked for them
+    std::shared_ptr<const KernelStore> kernels;  ///< of measured tasks; null if there was no device work
     std::shared_ptr<const TrackStore> tracks;    ///< threads and streams; null if the file has none
-    std::vector<Bytes> memoryLimits;             ///< of the simulated lanes; empty: none
-    QStringList notes;                           ///< what else is missing in the picture, for people
-    /// The part of the tasks that `measured` has, 0 to 1. Below 1, or not `complete`, a fuller document follows.
+    std::vector<Bytes> memoryLimits;             ///< by simulated lane; empty: none
+    QStringList notes;                           ///< other missing parts, for people
+    /// Share of all tasks that `measured` has, 0 to 1. Below 1, or if not `complete`, a fuller document follows.
     double loaded = 1;
     bool complete = true;  ///< false: memory, comparison or tracks are still being read
 
     const TimelineStore* store(Source source) const;
-    /// Why the step's measured bubble cannot be told, "ranges were lost"; empty if it can.
+    /// Reason why the step's measured bubble is unknown, such as "ranges were lost"; empty if it is known.
     QString whyNoBubble(std::int32_t step) const;
-    /// The same of all steps that were compared.
+    /// Likewise for all compared steps.
     QString whyNoBubble() const;
-    /// All that there is to say about the file, a line each: warnings, notes, and why nothing was compared.
+    /// All messages about the file, one per line: warnings, notes, and why nothing was compared or simulated.
     QStringList messages() const;
 };
 
-/// The timeline that names every lane: the measured one, unless the simulated one has more; null without any.
+/// The timeline that names every lane: the measured one, unless the simulated one has more lanes. Null without any.
 const TimelineStore* storeOfMostLanes(const TraceDocument& document);
-/// The steps that can be chosen, in order of time: the measured ones, else the simulated one.
+/// The selectable steps by time: the measured ones, else the simulated one.
 std::vector<StepSpan> stepsOf(const TraceDocument& document);
-/// The step to show first: the one of median duration, warm-up left out.
+/// The step to show first: of median duration, without warm-up.
 std::int32_t typicalStep(const TraceDocument& document);
-/// The same task in the other timeline. Of a simulated slice, the one in measured step `step`.
+/// The same task in the other timeline. For a simulated slice, the one in measured step `step`.
 std::optional<SliceRef> twinOf(const TraceDocument& document, Source source, SliceRef slice, std::int32_t step);
-/// Added to simulated times so that the simulated step starts where measured step `step` does.
+/// Offset of simulated times that aligns the simulated step with the start of measured step `step`.
 std::int64_t simulatedShift(const TraceDocument& document, std::int32_t step);
-/// Everything there is to see when measured step `step` is compared: both timelines, with a small margin.
+/// Range of both timelines when measured step `step` is compared, with a small margin.
 TimeRange wholeRange(const TraceDocument& document, std::int32_t step);
-/// From the first slice to the last one of the step, in both timelines, with a small margin.
+/// Range of the step in both timelines, from first to last slice, with a small margin.
 TimeRange stepRange(const TraceDocument& document, std::int32_t step);
 
-/// One lane of one measured step beside the simulated one; nothing where it is not known.
+/// One lane of one measured step and the simulated step; unknown values are empty.
 struct LaneFacts {
     QString lane;
     std::optional<Nanoseconds> measuredBusy;

@@ -9,7 +9,7 @@
 class QTimer;
 
 namespace pipescope {
-/// What tells whether a trace has grown: cheap to ask, however large the file is.
+/// Shows whether a trace has grown. Cheap to read, however large the file is.
 struct TraceStamp {
     std::int64_t lastTask = 0;
     std::int64_t lastStep = 0;
@@ -18,13 +18,13 @@ struct TraceStamp {
 
     friend bool operator==(const TraceStamp&, const TraceStamp&) = default;
 };
-/// Nothing if the file is no trace of ours, or cannot be read just now.
+/// Empty if the file is not a PipeScope trace, or cannot be read at the moment.
 std::optional<TraceStamp> stampOf(const QString& path);
-/// The trace was not closed and its write-ahead log is there: a recorder has it open, or was killed.
+/// True if the trace was not closed and its write-ahead log exists: a recorder has it open, or was killed.
 bool isBeingWritten(const QString& path);
 
-/// Watches a trace that is being written. Asks in a worker, at most twice a second, and not while the caller is still
-/// busy with what came before.
+/// Watches a trace that is being written. Checks in a worker, at most twice a second, and not while the caller still
+/// processes the previous news.
 /// Threading: the GUI thread.
 class TraceFollower : public QObject {
     Q_OBJECT
@@ -32,14 +32,14 @@ class TraceFollower : public QObject {
 public:
     explicit TraceFollower(QString path, QObject* parent = nullptr);
 
-    /// The caller has dealt with the last news: look again.
+    /// Call when the last news is processed, to continue watching.
     void resume();
     bool ended() const { return last_.closed; }
 
 Q_SIGNALS:
-    /// There is more to read. Nothing more is told until resume().
+    /// There is more to read. No further signal until resume().
     void grown();
-    /// The recorder closed the trace; comes after the last grown() was answered by resume().
+    /// The recorder closed the trace. Emitted after resume() has answered the last grown().
     void finished();
 
 private:

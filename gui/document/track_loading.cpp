@@ -12,7 +12,7 @@ std::shared_ptr<const TrackStore> tracksOf(const OpenedTrace& trace) {
                 continue;
             }
             TrackRow& row = rows[range.row];
-            // The last of very many rows may hold ranges that overlap; what is drawn may not.
+            // The last of very many rows may contain overlapping ranges, but drawn ranges must not overlap.
             const std::int64_t start =
                 std::max(range.start.count(), row.end.empty() ? range.start.count() : row.end.back());
             row.start.push_back(start);

@@ -6,6 +6,6 @@
 #include <memory>
 
 namespace pipescope {
-/// The trace's threads and streams without what is a task already; null if nothing is left.
+/// The trace's threads and streams, without ranges that are tasks; null if nothing is left.
 std::shared_ptr<const TrackStore> tracksOf(const OpenedTrace& trace);
 }  // namespace pipescope

@@ -22,7 +22,7 @@ std::vector<UnmatchedTasks> unmatchedTasks(const TraceDocument& document) {
             ++tasks.count;
             if (tasks.examples.size() < kMostExamples) {
                 TaskKey key = task.key;
-                key.step = step.step;  // of a simulated one: the step that lacks it
+                key.step = step.step;  // for a simulated task: the step that lacks it
                 tasks.examples.push_back(key);
             }
         }

@@ -16,7 +16,7 @@ struct UnmatchedTasks {
     std::vector<TaskKey> examples;  ///< the first few, in order of time
 };
 
-/// Every task that only one timeline has, over all measured steps, by reason: match_tasks() of each step, summed up.
-/// Empty without two timelines to compare. Cost: O(slices log slices), so call it in a worker for a large trace.
+/// All tasks that only one timeline has, over all measured steps, by reason: the sums of match_tasks() for each step.
+/// Empty without two timelines. Cost: O(slices log slices), so call it in a worker for a large trace.
 std::vector<UnmatchedTasks> unmatchedTasks(const TraceDocument& document);
 }  // namespace pipescope

@@ -39,7 +39,7 @@ public:
     /// Null: no plan yet.
     void setPlan(std::shared_ptr<const Plan> plan);
     const Plan* plan() const { return plan_.get(); }
-    /// Whether the best candidates know their noise: only then there are expected steps.
+    /// True if the best candidates have noise figures. Expected steps exist only then.
     bool hasNoise() const;
 
     int rowCount(const QModelIndex& parent = {}) const override;

@@ -15,28 +15,28 @@ std::array<KindStyle, kNumTaskKinds> makeStyles() {
     const auto set = [&](TaskKind kind, QRgb color, Pattern pattern, const QString& letter, const QString& name) {
         styles[static_cast<std::size_t>(kind)] = {QColor::fromRgb(color), pattern, letter, name};
     };
-    set(TaskKind::forward, okabe_ito::kOrange, Pattern::plain, translated(QT_TRANSLATE_NOOP("TaskStyle", "F")),
-        translated(QT_TRANSLATE_NOOP("TaskStyle", "forward")));
-    set(TaskKind::recompute, okabe_ito::kYellow, Pattern::hatched, translated(QT_TRANSLATE_NOOP("TaskStyle", "R")),
-        translated(QT_TRANSLATE_NOOP("TaskStyle", "recompute")));
-    set(TaskKind::backward, okabe_ito::kBlue, Pattern::lined, translated(QT_TRANSLATE_NOOP("TaskStyle", "B")),
-        translated(QT_TRANSLATE_NOOP("TaskStyle", "backward")));
-    set(TaskKind::backward_weight, okabe_ito::kSky, Pattern::dotted, translated(QT_TRANSLATE_NOOP("TaskStyle", "W")),
-        translated(QT_TRANSLATE_NOOP("TaskStyle", "backward of weights")));
+    set(TaskKind::forward, okabe_ito::kOrange, Pattern::plain, translated(QT_TRANSLATE_NOOP("PipeScope", "F")),
+        translated(QT_TRANSLATE_NOOP("PipeScope", "forward")));
+    set(TaskKind::recompute, okabe_ito::kYellow, Pattern::hatched, translated(QT_TRANSLATE_NOOP("PipeScope", "R")),
+        translated(QT_TRANSLATE_NOOP("PipeScope", "recompute")));
+    set(TaskKind::backward, okabe_ito::kBlue, Pattern::lined, translated(QT_TRANSLATE_NOOP("PipeScope", "B")),
+        translated(QT_TRANSLATE_NOOP("PipeScope", "backward")));
+    set(TaskKind::backward_weight, okabe_ito::kSky, Pattern::dotted, translated(QT_TRANSLATE_NOOP("PipeScope", "W")),
+        translated(QT_TRANSLATE_NOOP("PipeScope", "backward of weights")));
     set(TaskKind::copy_forward, okabe_ito::kGreen, Pattern::plain, {},
-        translated(QT_TRANSLATE_NOOP("TaskStyle", "copy forward")));
+        translated(QT_TRANSLATE_NOOP("PipeScope", "copy forward")));
     set(TaskKind::copy_backward, okabe_ito::kGreen, Pattern::hatched, {},
-        translated(QT_TRANSLATE_NOOP("TaskStyle", "copy backward")));
+        translated(QT_TRANSLATE_NOOP("PipeScope", "copy backward")));
     set(TaskKind::skip_forward, okabe_ito::kLightGreen, Pattern::lined, {},
-        translated(QT_TRANSLATE_NOOP("TaskStyle", "skip forward")));
+        translated(QT_TRANSLATE_NOOP("PipeScope", "skip forward")));
     set(TaskKind::skip_backward, okabe_ito::kLightGreen, Pattern::crossed, {},
-        translated(QT_TRANSLATE_NOOP("TaskStyle", "skip backward")));
-    set(TaskKind::loss, okabe_ito::kVermillion, Pattern::crossed, translated(QT_TRANSLATE_NOOP("TaskStyle", "L")),
-        translated(QT_TRANSLATE_NOOP("TaskStyle", "loss")));
-    set(TaskKind::optimizer, okabe_ito::kPurple, Pattern::barred, translated(QT_TRANSLATE_NOOP("TaskStyle", "O")),
-        translated(QT_TRANSLATE_NOOP("TaskStyle", "optimizer")));
+        translated(QT_TRANSLATE_NOOP("PipeScope", "skip backward")));
+    set(TaskKind::loss, okabe_ito::kVermillion, Pattern::crossed, translated(QT_TRANSLATE_NOOP("PipeScope", "L")),
+        translated(QT_TRANSLATE_NOOP("PipeScope", "loss")));
+    set(TaskKind::optimizer, okabe_ito::kPurple, Pattern::barred, translated(QT_TRANSLATE_NOOP("PipeScope", "O")),
+        translated(QT_TRANSLATE_NOOP("PipeScope", "optimizer")));
     set(TaskKind::all_reduce, okabe_ito::kVermillion, Pattern::back_hatched,
-        translated(QT_TRANSLATE_NOOP("TaskStyle", "A")), translated(QT_TRANSLATE_NOOP("TaskStyle", "all-reduce")));
+        translated(QT_TRANSLATE_NOOP("PipeScope", "A")), translated(QT_TRANSLATE_NOOP("PipeScope", "all-reduce")));
     return styles;
 }
 }  // namespace

@@ -15,29 +15,29 @@ struct MemoryColumn {
     bool known = false;  ///< false before the first sample
 };
 
-/// What one lane held over time. Between two samples the lane holds what the first one says, and at most the second
-/// one's `peak`. Threading: immutable once built.
+/// Memory of one lane over time. Between two samples the lane holds the first one's bytes, and at most the second one's
+/// `peak`. Threading: immutable once built.
 class MemoryTrack {
 public:
     MemoryTrack() = default;
-    /// `samples` of one lane, ascending in time; ones that go back in time are left out.
+    /// `samples` of one lane, ascending in time; samples that go back in time are omitted.
     explicit MemoryTrack(const std::vector<MemorySample>& samples);
-    /// One more of them; while the track is being built.
+    /// Appends a sample while the track is being built.
     void add(const MemorySample& sample);
-    /// Gives back the room for more of them.
+    /// Frees capacity reserved for more samples.
     void shrink();
 
     bool empty() const { return time_.empty(); }
-    /// The highest peak at all, and when its sample was taken.
+    /// The highest peak overall, and the time of its sample.
     Bytes highest() const { return highest_; }
     std::int64_t highestTime() const { return highestTime_; }
-    /// The highest peak of samples in the range; nothing without any.
+    /// The highest peak of samples in the range; empty if there are none.
     std::optional<Bytes> highestIn(const TimeRange& range) const;
     TimeRange range() const;
     std::vector<MemoryColumn> columns(const TimeWindow& window, int columns) const;
-    /// Whether any sample says what its bytes consist of.
+    /// True if any sample has a composition.
     bool composed() const { return !composition_.empty(); }
-    /// What the last sample at or before `time` consists of; all unknown before the first one.
+    /// Composition of the last sample at or before `time`; all unknown before the first one.
     MemoryBreakdown compositionAt(std::int64_t time) const;
     std::size_t size() const { return time_.size(); }
 
@@ -49,8 +49,8 @@ private:
     std::vector<std::int64_t> time_;
     std::vector<Bytes> allocated_;
     std::vector<Bytes> peak_;
-    std::vector<MemoryColumn> blocks_;          // of 64 samples each, so that a whole run is drawn quickly
-    std::vector<MemoryBreakdown> composition_;  // empty while none is known, and of a track too long to keep it
+    std::vector<MemoryColumn> blocks_;          // of 64 samples each, to draw a whole run quickly
+    std::vector<MemoryBreakdown> composition_;  // empty if none is known, or if the track is too long to keep it
     Bytes highest_ = 0;
     std::int64_t highestTime_ = 0;
 };

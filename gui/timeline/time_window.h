@@ -5,8 +5,8 @@
 #include <cstdint>
 
 namespace pipescope {
-/// The part of the time axis that is on screen. The left edge is a whole ns plus a fraction, so that a pixel keeps its
-/// place after hours of recording, where a double alone would jump by several ns.
+/// The visible part of the time axis. The left edge is a whole ns plus a fraction, so that a pixel stays in place even
+/// after hours of recording. A double alone would jump by several ns.
 struct TimeWindow {
     std::int64_t start = 0;  ///< ns; whole part of the left edge
     double fraction = 0;     ///< of a ns, in [0, 1)
@@ -19,16 +19,16 @@ struct TimeWindow {
 inline constexpr double kShortestWindow = 100;
 
 TimeWindow windowOf(const TimeRange& range);
-/// Where `time` stands, in pixels from the left edge of a view `width` pixels wide; may lie outside of it.
+/// Position of `time` in pixels from the left edge of a view of `width` pixels; may be outside.
 double pixelOf(const TimeWindow& window, double width, std::int64_t time);
 /// The time at a pixel, rounded down to ns.
 std::int64_t timeAt(const TimeWindow& window, double width, double pixel);
-/// The window `factor` times as long, with the time at `anchor` (0 left edge, 1 right edge) in its place.
+/// The window scaled by `factor`. The time at `anchor` (0 left edge, 1 right edge) stays in place.
 TimeWindow zoomed(const TimeWindow& window, double anchor, double factor);
 /// The window moved right by `ratio` of its length.
 TimeWindow panned(const TimeWindow& window, double ratio);
 /// The window moved by whole ns.
 TimeWindow shifted(const TimeWindow& window, std::int64_t by);
-/// The nearest window that lies inside `total` and is neither longer than it nor shorter than kShortestWindow.
+/// The nearest window inside `total` that is neither longer than it nor shorter than kShortestWindow.
 TimeWindow clamped(const TimeWindow& window, const TimeRange& total);
 }  // namespace pipescope

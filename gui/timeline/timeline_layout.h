@@ -46,6 +46,6 @@ inline constexpr int kTallestTaskRow = 64;
 /// height of a text line, if that exceeds kLowestTaskRow.
 TimelineLayout layoutRows(const TimelineStore& store, int available_height, const TimelineStore* kernels = nullptr,
                           int lowest = kLowestTaskRow);
-/// The same lanes with kernel rows instead of task rows.
+/// Replaces task rows by the lanes' kernel rows.
 TimelineLayout kernelLayout(const TimelineLayout& layout);
 }  // namespace pipescope

@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace pipescope {
-/// The first forward's start to the last backward's end of a step.
+/// A step, from the first forward's start to the last backward's end.
 struct StepSpan {
     std::int32_t step = 0;
     StepStatistics statistics;
@@ -25,26 +25,26 @@ inline constexpr std::size_t kBusyBlock = 64;
 /// pyramid).
 struct StoredRow {
     LaneId lane;
-    bool copies = false;  ///< copies and skips have rows of their own below their lane's tasks
-    int depth = 0;        ///< counts the rows of a lane whose slices overlap
+    bool copies = false;  ///< copies and skips have separate rows below their lane's tasks
+    int depth = 0;        ///< row number within the lane, if its slices overlap
     std::vector<std::int64_t> start;
     std::vector<std::int64_t> end;
     std::vector<std::uint8_t> kind;
     std::vector<std::uint64_t> key;       ///< pack()ed
     std::vector<std::int64_t> bytes;      ///< empty if all are 0
     std::vector<std::int64_t> busy;       ///< ns in compute tasks before every 64th slice
-    std::vector<TaskKind> kinds;          ///< that occur, ascending
-    std::optional<SharePyramid> pyramid;  ///< nothing where the row is short enough to be read through
+    std::vector<TaskKind> kinds;          ///< kinds that occur, ascending
+    std::optional<SharePyramid> pyramid;  ///< empty if the row is short enough to be read slice by slice
 
     SliceColumns columns() const { return {start, end, kind}; }
 };
 
-/// A timeline as the viewer draws it. It holds all the viewer needs, so that the Timeline can be dropped.
+/// A timeline as the viewer draws it. Contains all it needs, so that the Timeline can be freed.
 /// Threading: immutable once built; shared between threads.
 class TimelineStore {
 public:
     TimelineStore() = default;
-    /// A large timeline is better read straight into a TimelineStoreBuilder.
+    /// For a large timeline, fill a TimelineStoreBuilder directly instead.
     explicit TimelineStore(const Timeline& timeline);
 
     Source source() const { return source_; }
@@ -55,17 +55,17 @@ public:
     /// From the first start to the last end; {0, 0} without slices.
     TimeRange range() const { return range_; }
     std::size_t numSlices() const { return numSlices_; }
-    /// Slices that cannot be drawn: of an impossible lane, or overlapping many others of their lane.
+    /// Slices that cannot be drawn: of an invalid lane, or overlapping many others of their lane.
     std::size_t numHidden() const { return numHidden_; }
 
     Slice slice(SliceRef ref) const;
-    /// The slice of this task; nothing if it did not run. Cost: O(slices of the step), and where it is not among them
-    /// O(slices), 1 ns each.
+    /// The task's slice; empty if it did not run. Cost: O(slices of the step); if it is not among them, O(slices), 1 ns
+    /// each.
     std::optional<SliceRef> find(const TaskKey& key) const;
     /// The slice of the row that covers `time`, or is nearest to it within `reach` ns.
     std::optional<SliceRef> sliceAt(std::uint32_t row, std::int64_t time, std::int64_t reach) const;
-    /// Time in which the lane computed within the range, exactly, as busy is counted in a bubble fraction; where tasks
-    /// of the lane overlap, what they share counts once. Cost: O(log slices), or O(slices in the range) where they do.
+    /// Exact busy time of the lane within the range, as in a bubble fraction. Overlapping tasks of the lane count once.
+    /// Cost: O(log slices), or O(slices in the range) if tasks overlap.
     std::int64_t busyIn(LaneId lane, const TimeRange& range) const;
     std::size_t sizeBytes() const;
 

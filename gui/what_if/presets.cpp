@@ -8,7 +8,7 @@
 namespace pipescope {
 namespace {
 Preset linkPreset(const QString& name, double bytesPerSecond, double latencyNs) {
-    return {translated(QT_TRANSLATE_NOOP("Presets", "Links")), name,
+    return {translated(QT_TRANSLATE_NOOP("PipeScope", "Links")), name,
             [bytesPerSecond, latencyNs](const Profile&, const Scenario& present) {
                 Scenario changed = present;
                 changed.options.link.bytes_per_second = bytesPerSecond;
@@ -18,7 +18,7 @@ Preset linkPreset(const QString& name, double bytesPerSecond, double latencyNs) 
 }
 
 Preset checkpointPreset(const QString& name, Checkpoint mode) {
-    return {translated(QT_TRANSLATE_NOOP("Presets", "Checkpointing")), name,
+    return {translated(QT_TRANSLATE_NOOP("PipeScope", "Checkpointing")), name,
             [mode](const Profile&, const Scenario& present) {
                 Scenario changed = present;
                 changed.options.checkpoint = mode;
@@ -27,7 +27,7 @@ Preset checkpointPreset(const QString& name, Checkpoint mode) {
 }
 
 Preset schedulePreset(Schedule schedule, const QString& name) {
-    return {translated(QT_TRANSLATE_NOOP("Presets", "Schedule")), name,
+    return {translated(QT_TRANSLATE_NOOP("PipeScope", "Schedule")), name,
             [schedule](const Profile& profile, const Scenario& present) {
                 return withSchedule(profile, present, schedule);
             }};
@@ -35,7 +35,7 @@ Preset schedulePreset(Schedule schedule, const QString& name) {
 
 /// Keeps either the micro-batch size or the number of samples.
 Preset microBatchPreset(const QString& name, double factor, bool batchToo) {
-    return {translated(QT_TRANSLATE_NOOP("Presets", "Micro-batches")), name,
+    return {translated(QT_TRANSLATE_NOOP("PipeScope", "Micro-batches")), name,
             [factor, batchToo](const Profile&, const Scenario& present) {
                 Scenario changed = present;
                 const auto scaled = [factor](std::int64_t value) {
@@ -50,7 +50,8 @@ Preset microBatchPreset(const QString& name, double factor, bool batchToo) {
 }
 
 Preset speedPreset(const QString& name, bool first) {
-    return {translated(QT_TRANSLATE_NOOP("Presets", "Lanes")), name, [first](const Profile&, const Scenario& present) {
+    return {translated(QT_TRANSLATE_NOOP("PipeScope", "Lanes")), name,
+            [first](const Profile&, const Scenario& present) {
                 Scenario changed = present;
                 std::vector<double>& speeds = changed.options.speeds;
                 speeds.resize(static_cast<std::size_t>(lanesOf(present)), 1.0);
@@ -60,7 +61,7 @@ Preset speedPreset(const QString& name, bool first) {
 }
 
 Preset lanesPreset(const QString& name, double factor) {
-    return {translated(QT_TRANSLATE_NOOP("Presets", "Lanes")), name,
+    return {translated(QT_TRANSLATE_NOOP("PipeScope", "Lanes")), name,
             [factor](const Profile& profile, const Scenario& present) {
                 const int lanes = static_cast<int>(lanesOf(present) * factor);
                 return withLanes(profile, present, lanes, partitionsPerLane(present));
@@ -70,26 +71,28 @@ Preset lanesPreset(const QString& name, double factor) {
 
 const std::vector<Preset>& presets() {
     static const std::vector<Preset> all{
-        checkpointPreset(translated(QT_TRANSLATE_NOOP("Presets", "No checkpointing")), Checkpoint::never),
-        checkpointPreset(translated(QT_TRANSLATE_NOOP("Presets", "Every micro-batch checkpointed")),
+        checkpointPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "No checkpointing")), Checkpoint::never),
+        checkpointPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "Every micro-batch checkpointed")),
                          Checkpoint::always),
-        microBatchPreset(translated(QT_TRANSLATE_NOOP("Presets", "Twice the micro-batches, half as large")), 2, false),
-        microBatchPreset(translated(QT_TRANSLATE_NOOP("Presets", "Half the micro-batches, twice as large")), 0.5,
+        microBatchPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "Twice the micro-batches, half as large")), 2,
                          false),
-        microBatchPreset(translated(QT_TRANSLATE_NOOP("Presets", "Twice the batch, twice the micro-batches")), 2, true),
-        schedulePreset(Schedule::one_f_one_b, translated(QT_TRANSLATE_NOOP("Presets", "1F1B"))),
+        microBatchPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "Half the micro-batches, twice as large")), 0.5,
+                         false),
+        microBatchPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "Twice the batch, twice the micro-batches")), 2,
+                         true),
+        schedulePreset(Schedule::one_f_one_b, translated(QT_TRANSLATE_NOOP("PipeScope", "1F1B"))),
         schedulePreset(Schedule::interleaved_1f1b,
-                       translated(QT_TRANSLATE_NOOP("Presets", "Interleaved, two partitions a lane"))),
-        linkPreset(translated(QT_TRANSLATE_NOOP("Presets", "Free copies")), 0, 0),
-        linkPreset(translated(QT_TRANSLATE_NOOP("Presets", "NVLink 4: 360 GB/s, 8 µs")), 360e9, 8e3),
-        linkPreset(translated(QT_TRANSLATE_NOOP("Presets", "PCIe 4.0 ×16: 24 GB/s, 10 µs")), 24e9, 10e3),
-        linkPreset(translated(QT_TRANSLATE_NOOP("Presets", "PCIe 3.0 ×16: 12 GB/s, 10 µs")), 12e9, 10e3),
-        linkPreset(translated(QT_TRANSLATE_NOOP("Presets", "Ethernet 100 Gb/s: 10 GB/s, 30 µs")), 10e9, 30e3),
-        linkPreset(translated(QT_TRANSLATE_NOOP("Presets", "Ethernet 10 Gb/s: 1 GB/s, 50 µs")), 1e9, 50e3),
-        lanesPreset(translated(QT_TRANSLATE_NOOP("Presets", "Twice the lanes")), 2),
-        lanesPreset(translated(QT_TRANSLATE_NOOP("Presets", "Half the lanes")), 0.5),
-        speedPreset(translated(QT_TRANSLATE_NOOP("Presets", "First lane at half speed")), true),
-        speedPreset(translated(QT_TRANSLATE_NOOP("Presets", "Last lane at half speed")), false),
+                       translated(QT_TRANSLATE_NOOP("PipeScope", "Interleaved, two partitions a lane"))),
+        linkPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "Free copies")), 0, 0),
+        linkPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "NVLink 4: 360 GB/s, 8 µs")), 360e9, 8e3),
+        linkPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "PCIe 4.0 ×16: 24 GB/s, 10 µs")), 24e9, 10e3),
+        linkPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "PCIe 3.0 ×16: 12 GB/s, 10 µs")), 12e9, 10e3),
+        linkPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "Ethernet 100 Gb/s: 10 GB/s, 30 µs")), 10e9, 30e3),
+        linkPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "Ethernet 10 Gb/s: 1 GB/s, 50 µs")), 1e9, 50e3),
+        lanesPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "Twice the lanes")), 2),
+        lanesPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "Half the lanes")), 0.5),
+        speedPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "First lane at half speed")), true),
+        speedPreset(translated(QT_TRANSLATE_NOOP("PipeScope", "Last lane at half speed")), false),
     };
     return all;
 }

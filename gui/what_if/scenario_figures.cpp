@@ -33,9 +33,8 @@ QString peakText(const SimulatedScenario& scenario) {
     const std::vector<Bytes> limits = memory_limits_of(scenario.scenario.options, static_cast<int>(lanes.size()));
     const QString peak = formatBytes(highestPeakOf(scenario));
     const Bytes limit = limits.empty() ? kUnlimited : limits[static_cast<std::size_t>(fullest - lanes.begin())];
-    return limit < kUnlimited
-               ? translated(QT_TRANSLATE_NOOP("ScenarioFigures", "%1 of %2")).arg(peak, formatBytes(limit))
-               : peak;
+    return limit < kUnlimited ? translated(QT_TRANSLATE_NOOP("PipeScope", "%1 of %2")).arg(peak, formatBytes(limit))
+                              : peak;
 }
 
 /// True for bubble and utilization, whose change is in points rather than a share of a share.
@@ -49,25 +48,26 @@ std::vector<ScenarioFigure> figuresWithoutValues() {
     };
     return {
         figure(
-            QT_TRANSLATE_NOOP("ScenarioFigures", "Step time"),
-            QT_TRANSLATE_NOOP("ScenarioFigures",
+            QT_TRANSLATE_NOOP("PipeScope", "Step time"),
+            QT_TRANSLATE_NOOP("PipeScope",
                               "From the first forward to the end of the last backward; excludes the optimizer. If the "
                               "profile has noise, this is the expected step, the mean of noisy steps"),
             "step_time_ns"),
-        figure(QT_TRANSLATE_NOOP("ScenarioFigures", "Bubble"),
-               QT_TRANSLATE_NOOP("ScenarioFigures", "Share of the step in which a lane is idle, mean of all lanes"),
+        figure(QT_TRANSLATE_NOOP("PipeScope", "Bubble"),
+               QT_TRANSLATE_NOOP("PipeScope", "Share of the step in which a lane is idle, mean of all lanes"),
                "bubble_fraction"),
-        figure(QT_TRANSLATE_NOOP("ScenarioFigures", "Utilization"),
-               QT_TRANSLATE_NOOP("ScenarioFigures", "Share of the step in which a lane works: 1 − bubble"),
-               "utilization"),
-        figure(QT_TRANSLATE_NOOP("ScenarioFigures", "Speedup"),
-               QT_TRANSLATE_NOOP("ScenarioFigures", "Relative to the same layers on a single lane, without recompute"),
+        figure(QT_TRANSLATE_NOOP("PipeScope", "Utilization"),
+               QT_TRANSLATE_NOOP("PipeScope", "Share of the step in which a lane works: 1 − bubble"), "utilization"),
+        figure(QT_TRANSLATE_NOOP("PipeScope", "Speedup"),
+               QT_TRANSLATE_NOOP(
+                   "PipeScope",
+                   "Relative to one device as fast as the fastest lane that does all layers alone, without recompute"),
                "speedup"),
-        figure(QT_TRANSLATE_NOOP("ScenarioFigures", "Samples/s"),
-               QT_TRANSLATE_NOOP("ScenarioFigures", "Samples of the mini-batch divided by the step time"),
+        figure(QT_TRANSLATE_NOOP("PipeScope", "Samples/s"),
+               QT_TRANSLATE_NOOP("PipeScope", "Samples of the mini-batch divided by the step time"),
                "samples_per_second"),
-        figure(QT_TRANSLATE_NOOP("ScenarioFigures", "Peak memory"),
-               QT_TRANSLATE_NOOP("ScenarioFigures", "Of the lane that needs the most"), "peak_bytes")};
+        figure(QT_TRANSLATE_NOOP("PipeScope", "Peak memory"),
+               QT_TRANSLATE_NOOP("PipeScope", "Of the lane that needs the most"), "peak_bytes")};
 }
 
 /// Numbers in the order of the figures.
@@ -116,7 +116,7 @@ std::vector<ScenarioFigure> scenarioFigures(const SimulatedScenario& scenario, c
     const std::array compared = numbersOf(own, highestPeakOf(scenario));
     const std::array references = numbersOf(other, reference != nullptr ? highestPeakOf(*reference) : 0);
     if (scenario.noisePending) {
-        figures[0].name = translated(QT_TRANSLATE_NOOP("ScenarioFigures", "Step time without noise"));
+        figures[0].name = translated(QT_TRANSLATE_NOOP("PipeScope", "Step time without noise"));
     }
     for (std::size_t k = 0; k < figures.size(); ++k) {
         figures[k].value = values[k];

@@ -21,7 +21,7 @@ struct ScenarioFigure {
     QString help;
     QString key;         ///< in files, such as "step_time_ns"
     QVariant plain;      ///< for files, without noise: ns, bytes and shares as numbers; invalid while unknown
-    QVariant reference;  ///< the same for the reference
+    QVariant reference;  ///< the reference's plain value
 };
 /// Step time, bubble, utilization, speedup, samples per second, peak memory: of the expected step, if the scenario has
 /// its noise. `reference` may be null. A scenario that cannot run has dashes.

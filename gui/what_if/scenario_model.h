@@ -68,7 +68,7 @@ Q_SIGNALS:
     /// Another profile, so everything changed.
     void profileChanged();
     void scenarioChanged();
-    /// Of a profile with noise twice: at once without, and with noise once the scenario rests.
+    /// With noise in the profile, emitted twice: at once without noise, and with noise once the scenario rests.
     void simulated(std::shared_ptr<const pipescope::SimulatedScenario> result);
     void optimalBalanceChanged();
     void bandChanged();

@@ -67,9 +67,8 @@ void choose(QComboBox& choice, const std::string& text) {
 }  // namespace
 
 WhatIfPanel::WhatIfPanel(ScenarioModel& model, QWidget* parent) : QWidget(parent), model_(model) {
-    empty_ = new QLabel(tr("No what-if: this file contains no profile. Record a run with a profile, or open a "
-                           "profile."),
-                        this);
+    empty_ = new QLabel(this);
+    setReason({});
     empty_->setWordWrap(true);
     empty_->setAlignment(Qt::AlignCenter);
     empty_->setMargin(12);
@@ -319,6 +318,13 @@ void WhatIfPanel::connectControls() {
         optimizer_state_factor(name);  // throws for an unknown name
         next.options.optimizer = name;
     });
+}
+
+void WhatIfPanel::setReason(const QString& why) {
+    empty_->setText(why.isEmpty()
+                        ? tr("No what-if: this file contains no profile. Record a run with a profile, or open "
+                             "a profile.")
+                        : tr("No what-if: this file %1").arg(why));
 }
 
 void WhatIfPanel::showProfile() {

@@ -28,6 +28,9 @@ class WhatIfPanel : public QWidget {
 public:
     explicit WhatIfPanel(ScenarioModel& model, QWidget* parent = nullptr);
 
+    /// Reason for a missing profile, worded to follow "this file", such as "holds no profile". Empty: a text for any
+    /// file.
+    void setReason(const QString& why);
     /// The text below the sliders: errors, warnings, notes.
     QString messages() const;
     ValueSlider& partitions() const { return *partitions_; }

@@ -63,6 +63,7 @@ void ScenarioTools::refresh() {
         }
         return;
     }
+    panel_->setReason(document ? QString::fromStdString(document->run.why_not_simulated) : QString());
     if (!profile && model_->isEmpty()) {
         return;
     }

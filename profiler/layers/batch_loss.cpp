@@ -15,7 +15,7 @@ constexpr std::int64_t kLikelyMicroBatches[] = {8, 32};
 constexpr double kMostBytes = double{1 << 28};
 constexpr int kRepeats = 5;
 
-/// As large as the batch: the micro-batch's tensors again and again, and the rest of one.
+/// Repeats the micro-batch's tensors up to the size of the batch; the last copy may be partial.
 Tensors repeated(const Tensors& micro_batch, std::int64_t batch) {
     Tensors joined;
     for (const at::Tensor& tensor : micro_batch) {
@@ -58,7 +58,7 @@ BatchLoss time_batch_loss(const ModelEnd& end, std::vector<std::int64_t> sizes, 
             loss.all_gradients_transient_bytes.push_back(
                 static_cast<double>(loss_transient_of(end.chain, requiring_gradients(outputs).tensors, target)));
         }
-        end.chain.time_loss(output, target);  // warms up
+        end.chain.time_loss(output, target);  // warm-up
         double sum = 0;
         for (int repeat = 0; repeat < kRepeats; ++repeat) {
             sum += end.chain.time_loss(output, target);

@@ -90,7 +90,7 @@ std::vector<double> BusyLanes::mean_passes(std::size_t size) const {
             }
         }
         Repeats repeats;
-        for (std::size_t k = 1; k < times.size(); ++k) {  // the first warms up
+        for (std::size_t k = 1; k < times.size(); ++k) {  // the first is a warm-up
             repeats.add({times[k]});
         }
         repeats.drop(standstills(repeats.sums()));

@@ -12,16 +12,16 @@
 #include <vector>
 
 namespace pipescope {
-/// What layers are measured at: a micro-batch of each size, and how the model is cut at that size.
+/// A micro-batch of one measured size, and the model's segments at that size.
 struct MeasuredSize {
     Activation start;
     Tensors target;
     std::vector<std::size_t> segments;
 };
 
-/// Lanes that run their own copies of the model over and over, so that the measured one has the caches, the memory
-/// bandwidth and the clock rate of a lane among busy lanes. All are busy from the start.
-/// Threading: everything from one thread; the sizes must outlive the object.
+/// Lanes that run their own copies of the model repeatedly, so that the measured lane gets the caches, memory bandwidth
+/// and clock rate of a lane among busy lanes. All are busy from the start.
+/// Threading: all calls from one thread; the sizes must outlive the object.
 class BusyLanes {
 public:
     using Moment = std::chrono::steady_clock::time_point;
@@ -32,18 +32,18 @@ public:
     BusyLanes& operator=(const BusyLanes&) = delete;
 
     int count() const noexcept { return static_cast<int>(lanes_.size()); }
-    /// The size the lanes run from their next pass on.
+    /// Sets the size that the lanes run from their next pass on.
     void set_size(std::size_t index);
-    /// Only the first `count` lanes go on; returns when the others have finished their pass. (Broken off, a long pass
-    /// would be lost more often than a short one, and the mean of the others too small.)
+    /// Lets only the first `count` lanes continue; returns when the others have finished their pass. (If passes were
+    /// aborted, long ones would be lost more often than short ones, and the others' mean would be too small.)
     void set_busy(int count);
-    /// Throws what a lane failed with.
+    /// Rethrows a lane's exception.
     void check();
-    /// Mean time in ns of each lane's passes at that size, without its first and standstills. Lanes with too few passes
-    /// are left out.
+    /// Mean time in ns of each lane's passes at that size, without its first pass and standstills. Omits lanes with too
+    /// few passes.
     std::vector<double> mean_passes(std::size_t size) const;
-    /// What a pass of the other lanes took in that time, at that size: the mean of the whole passes that overlap it,
-    /// each over its lane's own mean, so that lanes that differ can be put together. NaN if there is none.
+    /// Relative time of the other lanes' passes at that size during that interval. Averages the complete passes that
+    /// overlap it, each divided by its lane's own mean so that different lanes can be combined. NaN if there is none.
     double pass_over_mean(Moment start, Moment end, std::size_t size) const;
 
 private:
@@ -51,12 +51,12 @@ private:
         Moment start;
         Moment end;
         std::size_t size = 0;
-        double ns = 0;  // of the layers
+        double ns = 0;  // sum over the layers
     };
     struct Lane {
         std::unique_ptr<LayerChain> chain;
-        bool runs = false;         // these two guarded by mutex_
-        std::vector<Pass> passes;  // whole ones, in their order
+        bool runs = false;         // this and `passes` are guarded by mutex_
+        std::vector<Pass> passes;  // complete ones, in order
     };
 
     void work(std::size_t lane);
@@ -65,11 +65,11 @@ private:
     const std::vector<MeasuredSize>& sizes_;
     mutable std::mutex mutex_;
     std::condition_variable changed_;
-    std::size_t size_ = 0;  // these four guarded by mutex_
+    std::size_t size_ = 0;  // this and the next three are guarded by mutex_
     std::size_t busy_ = 0;
     bool is_over_ = false;
     std::exception_ptr failure_;
-    std::stop_source pass_;  // breaks off the passes that run at the end; guarded too
+    std::stop_source pass_;  // aborts passes that run at the end; also guarded
     std::vector<Lane> lanes_;
     std::vector<std::jthread> threads_;
 };

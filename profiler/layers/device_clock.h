@@ -10,22 +10,22 @@ struct Event;
 }
 
 namespace pipescope {
-/// A moment on a device: an instant of the host's clock, or the moment when an accelerator's stream gets there.
+/// A time on a device: of the host's clock, or the time at which an accelerator's stream reaches this point.
 struct Instant {
     std::chrono::steady_clock::time_point host;
     std::shared_ptr<const c10::Event> event;  ///< null on the CPU
 };
 
-/// Tells what work on a device takes. On an accelerator work is only issued, and the host's clock would time that:
-/// there the moments are timed events in the calling thread's current stream, of torch's device-generic interface.
-/// Threading: immutable; autograd's own threads may ask for moments too.
+/// Measures the time of work on a device. On an accelerator the host only issues work, so its clock would time the
+/// issuing. There, instants are timed events in the calling thread's current stream, through torch's device-generic
+/// interface. Threading: immutable; autograd's own threads may call it too.
 class DeviceClock {
 public:
     explicit DeviceClock(c10::Device device) : device_(device) {}
 
     Instant now() const;
-    /// Between two moments of one device, in ns; never negative. Waits for both. Accelerators tell it to about half a
-    /// microsecond. Throws torch's error where a backend has no timed events.
+    /// Time between two instants of one device, in ns; never negative. Waits for both. Accelerators resolve about half
+    /// a microsecond. Throws torch's error if a backend has no timed events.
     static double nanoseconds(const Instant& from, const Instant& to);
 
 private:

@@ -28,10 +28,10 @@ std::optional<Bytes> available_on_host() {
 std::optional<Bytes> number_in(const std::string& path) {
     std::ifstream file(path);
     Bytes number = 0;
-    return file >> number ? std::optional(number) : std::nullopt;  // "max" is no number: no limit
+    return file >> number ? std::optional(number) : std::nullopt;  // "max" is not a number: no limit
 }
 
-/// Of the control group that a container sees as its own.
+/// Free memory of the control group, which a container sees as its own.
 std::optional<Bytes> left_by_control_group() {
     const auto most = number_in("/sys/fs/cgroup/memory.max");
     const auto used = number_in("/sys/fs/cgroup/memory.current");
@@ -60,7 +60,7 @@ std::optional<Bytes> parameter_bytes_of(const ModelSpec& model) {
         }
         return bytes;
     } catch (const std::exception&) {
-        return std::nullopt;  // a user's factory may insist on real numbers; then measuring shows whether they fit
+        return std::nullopt;  // a user's factory may insist on real numbers; measuring then shows whether they fit
     }
 }
 }  // namespace pipescope

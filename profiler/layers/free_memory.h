@@ -8,11 +8,11 @@
 #include <optional>
 
 namespace pipescope {
-/// What a process may still take on the device: of the host what the system and its control group leave, of an
-/// accelerator what its driver calls free. Nothing where neither tells.
+/// Memory that this process can still allocate on the device: on the host, what the system and the control group leave;
+/// on an accelerator, what its driver reports as free. Empty if unknown.
 std::optional<Bytes> free_memory(c10::Device device);
 
-/// Parameters of the whole model, found on the meta device without allocating them. Nothing for a model that cannot be
-/// made there.
+/// Parameters of the whole model, found on the meta device without allocating them. Empty for a model that cannot be
+/// created there.
 std::optional<Bytes> parameter_bytes_of(const ModelSpec& model);
 }  // namespace pipescope

@@ -17,14 +17,14 @@ namespace pipescope {
 namespace {
 using Clock = std::chrono::steady_clock;
 
-constexpr std::int64_t kSide = 512;               // 0.27 GFLOP a product
+constexpr std::int64_t kSide = 512;               // 0.27 GFLOP per product
 constexpr std::int64_t kCopiedFloats = 16 << 20;  // 64 MB: beyond the caches
 constexpr std::chrono::milliseconds kTrial{150};
 
-/// Seconds of the quickest call: what the machine can do, others on its cores apart.
+/// Seconds of the fastest call: the machine's speed without load from others on its cores.
 template <class Call>
 double quickest(Call call) {
-    call();  // warms up
+    call();  // warm-up
     double best = std::numeric_limits<double>::infinity();
     const auto end = Clock::now() + kTrial;
     do {
@@ -63,7 +63,9 @@ DeviceType calibrate(const std::string& dtype) {
 
 DeviceType calibrated_host(const std::string& dtype) {
     const int threads_here = at::get_num_threads();
-    DeviceType device = std::async(std::launch::async, &calibrate, dtype).get();  // one thread is that thread's setting
+    DeviceType device = std::async(std::launch::async, &calibrate, dtype).get();  // a thread of its own, so that the
+                                                                                  // setting of one intra-op thread
+                                                                                  // stays there
     at::set_num_threads(threads_here);
     return device;
 }

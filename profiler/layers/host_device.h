@@ -5,8 +5,8 @@
 #include <string>
 
 namespace pipescope {
-/// One core of this machine, by a calibration of about half a second: what a matrix product computes, in float32 and in
-/// `dtype`, what a copy larger than the caches moves, what an operator of one element takes. Its efficiencies are 1,
-/// since these are reached. A core has no tensor units: tf32 gets no rate.
+/// Describes one core of this machine by a calibration of about half a second: the rate of a matrix product in float32
+/// and in `dtype`, the bandwidth of a copy larger than the caches, the time of an operator on one element. Efficiencies
+/// are 1, since these rates are achieved ones. A core has no tensor units, so tf32 has no rate.
 DeviceType calibrated_host(const std::string& dtype = "float32");
 }  // namespace pipescope

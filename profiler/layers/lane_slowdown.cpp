@@ -18,7 +18,7 @@ PerLane LaneSlowdown::slowdown() const {
     }
     const double one = median(ratios_.front());
     PerLane result{1};
-    std::size_t last = 0;  // known
+    std::size_t last = 0;  // the last known entry
     for (std::size_t k = 1; k <= ratios_.size(); ++k) {
         const bool is_all = k == ratios_.size();
         if (!is_all && ratios_[k].empty()) {

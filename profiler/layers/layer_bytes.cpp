@@ -46,7 +46,7 @@ Tensors joined(Tensors tensors, const Tensors& more) {
     return tensors;
 }
 
-// Of the inputs the layer uses; the gradient of one handed on is that of the output it became.
+// Counts only inputs that the layer uses. The gradient of an input that became an output is that output's.
 Bytes gradient_bytes(const Tensors& inputs, const Tensors& outputs) {
     Bytes bytes = 0;
     for (const at::Tensor& input : inputs) {
@@ -57,7 +57,7 @@ Bytes gradient_bytes(const Tensors& inputs, const Tensors& outputs) {
     return bytes;
 }
 
-// Gives whether every gradient that arrives lies in the storage of an output's.
+// Returns true if every arriving gradient lies in the storage of an output's gradient.
 bool run_once(LayerChain& chain, std::size_t layer, const Activation& activation) {
     TrialGraph graph;
     Activation running = graph.open(fresh_inputs(activation));
@@ -182,7 +182,7 @@ LayerWalk::Measured LayerWalk::measure(LayerChain& chain, std::size_t layer, con
     return measured;
 }
 
-// Decides the boundary between a layer and the one above it, of the same storages seen from both.
+// Decides which layer keeps the storages at the boundary of two layers, from what both saw.
 void LayerWalk::settle(Measured& below, Measured& above) {
     const std::size_t count = std::min(below.outputs.size(), above.inputs.size());
     std::size_t kept = 0;

@@ -14,15 +14,15 @@
 namespace pipescope {
 class MeasuredMemory;
 
-/// What a layer holds, and asks of a device, at one micro-batch size, as in the profile file.
+/// A layer's memory and operators at one micro-batch size, as in the profile file.
 struct LayerBytes {
-    Bytes output = 0;     ///< storages that go to the next layer, each counted once; skips apart
-    Bytes saved = 0;      ///< what autograd keeps besides input and output
-    Bytes transient = 0;  ///< extra peak of forward, or of backward besides the gradients of input and output
+    Bytes output = 0;     ///< storages passed to the next layer, each counted once, without skips
+    Bytes saved = 0;      ///< kept by autograd, besides input and output
+    Bytes transient = 0;  ///< extra peak of forward, or of backward beyond the gradients of input and output
     bool keeps_input = false;
     bool keeps_output = false;
     bool aliases_input = false;    ///< the output is the input's storage
-    bool passes_gradient = false;  ///< in backward, what it takes gets the output's gradient itself, or views of it
+    bool passes_gradient = false;  ///< in backward, its input's gradient is the output's gradient or a view of it
     std::map<std::string, Bytes> stash;
     std::vector<std::string> pop;
     Operators forward_work;
@@ -31,42 +31,43 @@ struct LayerBytes {
 
 struct ModelBytes {
     std::vector<LayerBytes> layers;
-    Bytes loss_transient = 0;  ///< extra peak of the loss besides the joined output and its gradient
-    std::optional<Bytes> all_gradients_loss_transient;  ///< where every output requires a gradient; none if each does
+    Bytes loss_transient = 0;  ///< extra peak of the loss beyond the gathered output and its gradient
+    std::optional<Bytes> all_gradients_loss_transient;  ///< if every output requires a gradient; empty if each already
+                                                        ///< does
     Operators loss_work;
 };
 
-/// Goes through a model at one micro-batch size, each layer on the activation that the one before it made.
+/// Walks a model at one micro-batch size, running each layer on the previous layer's activation.
 ///
-/// A layer runs three times: the first leaves the parameters' .grad, after which memory is that of every later step;
-/// the second counts its operators; the third runs under the tracking allocator alone. Which tensors autograd keeps is
-/// told by letting go of them: input and output are dropped while the graph lives, and a storage that is still there is
-/// kept. Where several tensors go from layer to layer, only those the layer itself uses count as kept; if it keeps some
-/// but not all, they stand in `saved` and not in the flags, since the flags speak for all of them. Skips count apart:
-/// how long one lives is the schedule's business.
+/// Each layer runs three times. The first run creates the parameters' .grad, so that memory is that of every later
+/// step. The second counts operators. The third runs under the tracking allocator alone. To find the tensors that
+/// autograd keeps, input and output are released while the graph lives; a storage that still exists is kept. If several
+/// tensors pass between layers, only those that the layer itself uses can count as kept. If it keeps some but not all,
+/// they count in `saved` instead of the flags, which apply to all of them. Skips are counted separately, since their
+/// lifetime depends on the schedule.
 ///
-/// Real tensors and meta tensors give the same figures, except for the transients of kernels that need scratch memory.
-/// On an accelerator the device's own allocator counts, as MeasuredMemory says.
-/// Precondition: the tracking allocator is installed. Threading: charges what the calling thread allocates meanwhile.
+/// Real and meta tensors give the same figures, except for the transients of kernels that need scratch memory. On an
+/// accelerator the device's own allocator counts (MeasuredMemory).
+/// Precondition: the tracking allocator is installed. Threading: charges the calling thread's allocations.
 class LayerWalk {
 public:
     explicit LayerWalk(Activation start);
 
-    /// The next layer, which is the chain's layer `index`.
+    /// Measures the next layer, which is the chain's layer `index`.
     void next(LayerChain& chain, std::size_t index);
-    /// The loss on the last activation.
+    /// Measures the loss on the last activation.
     void loss(const LayerChain& chain, const Tensors& target);
 
-    /// What stands before the layer to come.
+    /// The next layer's input.
     const Activation& activation() const noexcept { return activation_; }
-    /// All layers so far; the last one's flags may still change with the layer to come.
+    /// All layers so far. The last one's flags may still change with the next layer.
     ModelBytes bytes() const;
 
 private:
     struct Measured {
         LayerBytes bytes;
-        std::vector<BoundaryStorage> inputs;   // with `kept` by this layer
-        std::vector<BoundaryStorage> outputs;  // the same
+        std::vector<BoundaryStorage> inputs;   // with `kept` as seen by this layer
+        std::vector<BoundaryStorage> outputs;  // likewise
     };
     Measured measure(LayerChain& chain, std::size_t layer, const MeasuredMemory& memory);
     static void settle(Measured& below, Measured& above);
@@ -77,12 +78,12 @@ private:
     ModelBytes loss_;
 };
 
-/// What the loss and its gradient need at most besides the output and its gradient. The same precondition.
+/// Peak memory of the loss and its gradient beyond the output and its gradient. Same precondition as LayerWalk.
 Bytes loss_transient_of(const LayerChain& chain, const Tensors& output, const Tensors& target);
 
-/// The whole model, and its loss.
+/// Measures the whole model and its loss.
 ModelBytes measure_bytes(LayerChain& chain, const Batch& batch);
 
-/// Ends of segments whose activations stay below the limit; a layer above it is a segment by itself.
+/// Ends of segments whose activations stay below the limit; a layer above it is its own segment.
 std::vector<std::size_t> segments_below(const std::vector<LayerBytes>& layers, Bytes limit);
 }  // namespace pipescope

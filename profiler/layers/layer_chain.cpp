@@ -15,7 +15,7 @@
 
 namespace pipescope {
 namespace {
-/// From a start to an end.
+/// Start and end.
 using Span = std::pair<Instant, Instant>;
 
 double nanoseconds(const Span& span) {
@@ -26,12 +26,12 @@ bool contains(const Tensors& tensors, const at::Tensor& tensor) {
     return std::any_of(tensors.begin(), tensors.end(), [&](const at::Tensor& each) { return each.is_same(tensor); });
 }
 
-/// When backward reached each layer of a segment; nothing for a layer that has no node of its own.
+/// Records when backward reached each layer of a segment; empty for a layer without a node of its own.
 class BackwardClock {
 public:
     BackwardClock(const DeviceClock& clock, std::size_t layers) : clock_(clock), reached_(layers) {}
 
-    /// Hooks the outputs that the layer made; what it only handed on belongs to an earlier layer.
+    /// Hooks the layer's new outputs. A tensor that it only passed on belongs to an earlier layer.
     void watch(std::size_t layer, const Tensors& inputs, const Tensors& outputs) {
         for (const at::Tensor& output : outputs) {
             if (output.requires_grad() && !output.is_leaf() && !contains(inputs, output)) {
@@ -44,7 +44,7 @@ public:
         }
     }
 
-    /// Each layer's time lasts until backward reached the next one below it.
+    /// Each layer's time lasts until backward reaches the next layer below.
     std::vector<double> durations(const Instant& end) const {
         std::vector<double> times(reached_.size(), 0);
         Instant until = end;
@@ -78,7 +78,7 @@ void backward(const Tensors& outputs, const Tensors& gradients) {
 
 constexpr double kMadeUpGradient = 1e-3;
 
-// Gradients of a segment's end that is not the model's: small and without a pattern that a normalisation would cancel.
+// Gradients for the end of a segment inside the model: small, without a pattern that a normalisation would cancel.
 Tensors made_up_gradients(const Tensors& outputs) {
     Tensors gradients;
     for (const at::Tensor& output : outputs) {
@@ -87,7 +87,7 @@ Tensors made_up_gradients(const Tensors& outputs) {
     return gradients;
 }
 
-// The gradients of the output, and when the loss ran: as in the engine, the output is joined first.
+// The gradients of the output, and the loss's start and end. As in the engine, the output is gathered first.
 std::pair<Tensors, Span> loss_gradients(const LayerChain& chain, const DeviceClock& clock, const Tensors& outputs,
                                         const Tensors& target) {
     const Instant start = clock.now();
@@ -116,7 +116,7 @@ double LayerTimes::total() const {
 }
 
 void run_on_one_thread() {
-    at::get_num_threads();  // a thread's first question brings the process's default back: ask before setting
+    at::get_num_threads();  // a thread's first query restores the process's default, so ask before setting
     at::set_num_threads(1);
 }
 
@@ -140,7 +140,7 @@ LayerChain::LayerChain(const ModelSpec& model, std::uint64_t seed, c10::Device d
     : loss_(model.loss), seed_(seed), device_(device), clock_(device) {
     for (const LayerSpec& layer : model.layers) {
         layers_.push_back(layer.make());
-        if (!device.is_meta()) {  // there its maker puts it
+        if (!device.is_meta()) {  // on the meta device its factory places it
             move_layer(*layers_.back(), device);
         }
         layers_.back()->train(true);
@@ -185,7 +185,7 @@ double LayerChain::time_loss(const Tensors& output, const Tensors& target) const
 
 void LayerChain::run_segment(std::size_t first, std::size_t end, Activation& at, const Tensors& target,
                              LayerTimes& times, const std::stop_token& stop) {
-    std::vector<Span> forward_spans;  // read off when all is over: an accelerator is not waited for in between
+    std::vector<Span> forward_spans;  // evaluated at the end, so as not to wait for an accelerator in between
     std::vector<Span> recompute_spans;
     {
         const torch::NoGradGuard no_grad;
@@ -202,7 +202,8 @@ void LayerChain::run_segment(std::size_t first, std::size_t end, Activation& at,
         const Tensors inputs = running.tensors;
         const Instant start = clock_.now();
         {
-            // As in the engine: a layer may do something else the second time, and an emulated one takes another time.
+            // As in the engine: a layer may behave differently the second time, and an emulated one takes a different
+            // time.
             const CurrentTaskScope recomputing({-1, TaskKind::recompute, 0, 0, -1}, LaneId{0}, false);
             forward(layer, running);
         }
@@ -221,7 +222,7 @@ void LayerChain::run_segment(std::size_t first, std::size_t end, Activation& at,
     }
     at = as_leaves(running);
     Tensors roots = std::exchange(running.tensors, {});
-    for (auto& [name, tensor] : running.skips) {  // a later segment sends its gradient back
+    for (auto& [name, tensor] : running.skips) {  // a later segment sends the gradient back
         if (tensor.defined() && tensor.requires_grad() && !tensor.is_leaf()) {
             roots.push_back(tensor);
             gradients.push_back(at::randn_like(tensor) * kMadeUpGradient);

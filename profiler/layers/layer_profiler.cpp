@@ -48,7 +48,7 @@ int lanes_of(const ProfileOptions& options, c10::Device device) {
     return device.is_cpu() ? std::min(options.co_running_lanes, usable_cores()) : 1;
 }
 
-/// Why the model cannot be measured as a whole; empty if it can, for all that is known.
+/// Reason why the model cannot be measured as a whole; empty if none is known.
 std::string why_layer_by_layer(const ModelSpec& model, const ProfileOptions& options, c10::Device device) {
     const std::optional<Bytes> parameters = parameter_bytes_of(model);
     const std::optional<Bytes> limit =
@@ -58,13 +58,8 @@ std::string why_layer_by_layer(const ModelSpec& model, const ProfileOptions& opt
     if (!parameters || !limit || kWithGradients * lanes * *parameters <= *limit) {
         return {};
     }
-    constexpr double kGib = 1 << 30;
-    const auto gib = [](double bytes) {
-        std::string text = std::to_string(bytes / kGib);
-        return text.substr(0, text.find('.') + 3) + " GiB";
-    };
     return "parameters and gradients of " + counted(lanes, "busy lane", "busy lanes") + " take " +
-           gib(static_cast<double>(kWithGradients * lanes * *parameters)) + " and " + gib(static_cast<double>(*limit)) +
+           format_bytes(kWithGradients * lanes * *parameters) + " and " + format_bytes(*limit) +
            " are free; measuring one layer at a time";
 }
 
@@ -76,7 +71,7 @@ Tensors moved(const Tensors& tensors, c10::Device device) {
     return there;
 }
 
-/// Adds what one part found to the whole model's: by its share of the time.
+/// Combines the parts' slowdowns, weighted by their share of the time.
 class SlowdownOfParts {
 public:
     void add(const MeasuredPart& part) {
@@ -103,15 +98,15 @@ private:
     double weight_ = 0;
 };
 
-/// The model part by part, one after the other: as a whole, or layer by layer.
+/// Measures the model part by part: as a whole, or layer by layer.
 class ModelMeasurement {
 public:
     ModelMeasurement(const ModelSpec& model, const ProfileOptions& options, c10::Device device,
                      std::atomic<double>& done, const std::atomic<bool>& given_up)
         : model_(model), options_(options), device_(device), done_(done), given_up_(given_up) {}
 
-    /// Runs on a thread of its own, as a lane does: malloc serves it as it serves a lane, and torch's thread count is
-    /// this thread's alone.
+    /// Runs on its own thread, like a lane, so that malloc serves it like a lane and torch's thread count applies to
+    /// this thread only.
     Profile run() {
         run_on_one_thread();
         const LaneDevice lane(device_);
@@ -140,7 +135,7 @@ public:
             profile.optimizer_ns += measured.optimizer_ns;
             profile.step_cv = std::max(profile.step_cv, measured.step_cv);
             profile.lane_cv = std::max(profile.lane_cv, measured.lane_cv);
-            profile.loss_ns = std::move(measured.loss_ns);  // the last part's stays
+            profile.loss_ns = std::move(measured.loss_ns);  // the last part's remains
             profile.loss_operators = std::move(measured.loss_operators);
             profile.loss_transient_bytes = std::move(measured.loss_transient_bytes);
             profile.loss_all_gradients_transient_bytes = std::move(measured.loss_all_gradients_transient_bytes);
@@ -210,7 +205,7 @@ Profile profile_model(const ModelSpec& model, const ProfileOptions& asked) {
     if (options.one_layer_at_a_time && options.between_rounds) {
         throw Error("the model is measured one layer at a time, which leaves no turns between the rounds; free memory");
     }
-    // Asked before another thread sets its own: the default of threads that start later follows whoever sets it last.
+    // Ask before another thread sets its own: threads that start later get the number that was set last.
     const int threads_here = at::get_num_threads();
     const LoadMeter meter(usable_core_numbers());
     std::atomic<double> done{0};
@@ -222,7 +217,7 @@ Profile profile_model(const ModelSpec& model, const ProfileOptions& asked) {
             try {
                 options.progress(done);
             } catch (...) {
-                given_up = true;  // what it throws is thrown on once the measuring thread has noticed
+                given_up = true;  // its exception is rethrown once the measuring thread has noticed
                 profile.wait();
                 at::set_num_threads(threads_here);
                 throw;

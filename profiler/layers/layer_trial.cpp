@@ -11,7 +11,7 @@
 
 namespace pipescope {
 namespace {
-/// Applies a copy to each tensor, once for one that is there twice: a skip is often an output as well.
+/// Copies each tensor only once, since a skip is often an output as well.
 template <class Copy>
 class Copies {
 public:
@@ -43,7 +43,7 @@ private:
     std::map<const void*, at::Tensor> made_;
 };
 
-/// New storages, one for each that there is, whole.
+/// Creates a full copy of each distinct storage.
 class StorageCopies {
 public:
     at::Tensor of(const at::Tensor& tensor) {
@@ -57,7 +57,7 @@ public:
         if (!whole.defined()) {
             whole = tensor.detach().as_strided({elements}, {1}, 0).clone();
         }
-        // Not a view, for autograd: a layer may change it in place.
+        // Not a view in autograd's sense, since a layer may change it in place.
         return whole.as_strided(tensor.sizes(), tensor.strides(), tensor.storage_offset()).detach();
     }
 
@@ -141,7 +141,7 @@ Tensors loss_gradients(const LayerChain& chain, const Tensors& outputs, const Te
 
 struct TrialGraph::State {
     MicroBatchGraph graph;
-    Tensors shapes;  // of outputs that require a gradient, on meta: no bytes; undefined for the others
+    Tensors shapes;  // of outputs that require a gradient, on the meta device, without bytes; undefined for the others
     std::vector<c10::Device> devices;
 };
 

@@ -33,7 +33,7 @@ c10::CachingAllocator::Stat bytes_on(c10::Device device) {
 MeasuredMemory::MeasuredMemory(c10::Device device)
     : device_(device), owner_before_(tracking_allocator::set_owner(kMeasuredOwner)) {
     if (!is_tracked(device_)) {
-        allocator_of(device_);  // tells at once what is missing
+        allocator_of(device_);  // reports immediately if statistics are missing
     }
 }
 

@@ -5,10 +5,10 @@
 #include <c10/core/Device.h>
 
 namespace pipescope {
-/// Bytes that tensors hold while a layer is measured: on the CPU and on the meta device what this thread allocates, by
-/// the tracking allocator; on an accelerator all that its own allocator counts, as asked for where it tells that, else
-/// as rounded up. While it lives, the calling thread's allocations are charged to the measurement.
-/// Precondition: the tracking allocator is installed; nothing else uses the accelerator from this process.
+/// Bytes held by tensors while a layer is measured. On the CPU and the meta device: this thread's allocations, by the
+/// tracking allocator. On an accelerator: everything that its own allocator counts, in requested bytes if it reports
+/// them, otherwise rounded up. While it lives, the calling thread's allocations are charged to the measurement.
+/// Precondition: the tracking allocator is installed; nothing else in this process uses the accelerator.
 class MeasuredMemory {
 public:
     /// Throws Error for an accelerator whose allocator keeps no statistics.
@@ -18,7 +18,7 @@ public:
     MeasuredMemory& operator=(const MeasuredMemory&) = delete;
 
     Bytes held() const;
-    /// The highest since reset_peak().
+    /// Highest value since reset_peak().
     Bytes peak() const;
     void reset_peak() const;
 

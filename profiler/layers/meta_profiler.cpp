@@ -31,7 +31,7 @@ Profile profile_on_meta(const ModelSpec& model, const MetaProfileOptions& option
         profile.dtype = "tf32";
     }
     const DeviceType device = device_for(profile.dtype);
-    peak_rate(device, profile.dtype);  // refuses before the work
+    peak_rate(device, profile.dtype);  // throws before the work if there is no rate
     profile.model = model.name;
     profile.samples = options.samples;
     const double steps = static_cast<double>(options.samples.size() * chain.size());

@@ -16,14 +16,14 @@ struct MetaProfileOptions {
     bool tf32 = false;                              ///< products of float32 tensors run in TF32
 };
 
-/// A profile of the model without its memory, on torch's meta device: shapes, parameters, saved bytes and flops are
-/// those that profile_model() measures; times are estimated for `device`, one operator after the other
-/// (operator_work.h, device_catalogue.h), and the profile is flagged so. `transient_bytes` leaves out the scratch
-/// memory of kernels. Precondition: the tracking allocator is installed; throws Error. Throws UsageError for sizes that
-/// make no sense, or a dtype of parameters that the device has no rate for; what a layer throws passes unchanged, such
-/// as torch's refusal of an operator that has no shape function.
+/// Profiles the model without its memory, on torch's meta device. Shapes, parameters, saved bytes and flops are those
+/// that profile_model() measures. Times are estimated for `device`, one operator after the other (operator_work.h,
+/// device_catalogue.h), and the profile is flagged as estimated. `transient_bytes` excludes the scratch memory of
+/// kernels. Precondition: the tracking allocator is installed; throws Error. Throws UsageError for invalid sizes, or if
+/// the device has no rate for the parameters' dtype. Exceptions of a layer pass unchanged, such as torch's rejection of
+/// an operator without a shape function.
 Profile profile_on_meta(const ModelSpec& model, const MetaProfileOptions& options, const DeviceType& device);
-/// The same for a device that is made once the dtype of the parameters is known.
+/// Like the above, for a device that is chosen once the parameters' dtype is known.
 using DeviceForDtype = std::function<DeviceType(const std::string& dtype)>;
 Profile profile_on_meta(const ModelSpec& model, const MetaProfileOptions& options, const DeviceForDtype& device_for);
 }  // namespace pipescope

@@ -64,7 +64,7 @@ double attention(Values inputs, Values) {
     return attention_flops(tensor_at(inputs, 0), tensor_at(inputs, 1), tensor_at(inputs, 2));
 }
 
-// Five products where the forward has two: the scores are computed again.
+// Five products instead of the forward's two, since the scores are recomputed.
 double attention_backward(Values inputs, Values) {
     return 2.5 * attention_flops(tensor_at(inputs, 1), tensor_at(inputs, 2), tensor_at(inputs, 3));
 }
@@ -90,11 +90,11 @@ const std::map<std::string_view, Formula>& formulas() {
 
 struct Traits {
     Formula formula = nullptr;
-    bool is_operator = false;    ///< a registered one; autograd's own nodes are not
-    bool is_whole = false;       ///< counts as one, whatever it calls
-    bool moves_nothing = false;  ///< makes a view, or memory without content
+    bool is_operator = false;    ///< a registered one, unlike autograd's own nodes
+    bool is_whole = false;       ///< counts as one operator, whatever it calls
+    bool moves_nothing = false;  ///< creates a view or uninitialised memory
     bool overwrites = false;     ///< does not read its first input, which is its output
-    bool has_mask = false;       ///< its last input, output_mask, says which outputs are wanted
+    bool has_mask = false;       ///< its last input, output_mask, selects the outputs
 };
 
 constexpr std::array<std::string_view, 7> kOverwriting = {"copy_",    "fill_",      "zero_",  "normal_",
@@ -109,7 +109,7 @@ Traits traits_of(const c10::OperatorName& name) {
     traits.is_operator = true;
     const auto formula = formulas().find(name.name);
     traits.formula = formula == formulas().end() ? nullptr : formula->second;
-    // What others are made of has no kernel of its own.
+    // An operator composed of others has no kernel of its own.
     traits.is_whole = traits.formula != nullptr || op->hasKernelForDispatchKey(c10::DispatchKey::CPU);
     const std::string_view bare = std::string_view(name.name).substr(name.name.rfind(':') + 1);
     traits.moves_nothing = bare.starts_with("empty") || bare.starts_with("new_empty") || bare.starts_with("resize") ||
@@ -123,17 +123,17 @@ Traits traits_of(const c10::OperatorName& name) {
     return traits;
 }
 
-/// The operators that run on this thread, outermost first.
+/// The operators running on this thread, outermost first.
 struct Running {
     struct Frame {
         const Traits* traits = nullptr;
         bool has_inner = false;  ///< an operator inside was counted
-        bool is_inside = false;  ///< an operator around it counts as a whole
-        // Of the inputs, which torch lets go of before the operator ends.
+        bool is_inside = false;  ///< an enclosing operator counts as a whole
+        // Inputs are copied here, since torch releases them before the operator ends.
         double input_bytes = 0;
         std::vector<const void*> input_tensors;
-        std::vector<c10::IValue> inputs;  ///< only where a formula asks for them
-        c10::List<bool> mask;             ///< of the outputs; empty: all are wanted
+        std::vector<c10::IValue> inputs;  ///< only if a formula needs them
+        c10::List<bool> mask;             ///< of the outputs; empty: all are needed
     };
     std::vector<Frame> frames;
     Operators done;
@@ -160,7 +160,7 @@ double bytes_of(Values values) {
     return bytes;
 }
 
-// Without the outputs that were not asked for. On the meta device they are tensors too.
+// Excludes outputs that were not requested; on the meta device they are tensors too.
 double output_bytes(Values outputs, const c10::List<bool>& mask) {
     double bytes = 0;
     for (std::size_t k = 0; k < outputs.size(); ++k) {
@@ -169,7 +169,7 @@ double output_bytes(Values outputs, const c10::List<bool>& mask) {
     return bytes;
 }
 
-// Such as a dropout outside training: its input is its output.
+// True for a dropout outside training, for example: its input is its output.
 bool only_hands_on(const std::vector<const void*>& inputs, Values outputs) {
     const auto is_input = [&](const c10::IValue& output) {
         return output.isTensor() &&
@@ -212,7 +212,7 @@ std::unique_ptr<at::ObserverContext> started(const at::RecordFunction& function)
 
 void ended(const at::RecordFunction& function, at::ObserverContext*) {
     if (running.frames.empty()) {
-        return;  // started before the count did
+        return;  // started before this count
     }
     const Running::Frame frame = std::move(running.frames.back());
     running.frames.pop_back();

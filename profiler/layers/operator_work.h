@@ -6,13 +6,13 @@
 #include <memory>
 
 namespace pipescope {
-/// Adds up what the operators of this thread ask of a device while it lives: one DeviceWork for each that computes or
-/// moves anything.
+/// While it lives, records the device work of this thread's operators: one DeviceWork for each that computes or moves
+/// anything.
 ///
-/// Idea: torch calls an observer around every operator, nested ones included, on real and on meta tensors alike, in
-/// forward and in the backward that this thread runs. Matrix products, convolutions and attention are counted by
-/// formula, a multiply-add as two operations; all others with no operations and the bytes of their tensors, in and out.
-/// What only calls others is not counted itself; what has a kernel counts as a whole. Views move nothing.
+/// Idea: torch calls an observer around every operator, nested ones included, on real and meta tensors alike, in
+/// forward and in this thread's backward. Matrix products, convolutions and attention are counted by formula, a
+/// multiply-add as two operations; all others with no operations and the bytes of their input and output tensors. An
+/// operator that only calls others is not counted itself; one with a kernel counts as a whole. Views move nothing.
 ///
 ///     mm (m, k) (k, n)       2 m k n; bmm, addmm, baddbmm, mv, addmv, dot alike
 ///     convolution            2 |output| |weight| / output channels; transposed: 2 |input| |weight| / input channels

@@ -22,12 +22,12 @@ namespace pipescope {
 namespace {
 using Clock = std::chrono::steady_clock;
 
-// Long segments are what a partition is like; the limit only keeps models profilable that do not fit as a whole.
+// Long segments resemble a partition. The limit only allows profiling of models that do not fit as a whole.
 constexpr Bytes kSegmentBytes = Bytes{1} << 30;
 constexpr Bytes kPartOfFreeDevice = 4;
 constexpr int kOptimizerRepeats = 3;
 
-/// When a pass at a size ran.
+/// Start and end of a pass at a size.
 struct PassMoments {
     Clock::time_point start;
     Clock::time_point end;
@@ -77,7 +77,7 @@ private:
         return memory && memory->free > 0 ? memory->free / kPartOfFreeDevice : kSegmentBytes;
     }
 
-    // Sizes and layers take turns within a round, so that a slow moment of the machine falls on all of them.
+    // Sizes and layers take turns within a round, so that a slow moment of the machine affects all of them.
     void measure_times() {
         times_.resize(sizes_.size());
         BusyLanes busy(part_.model, sizes_, options_.seed, options_.lanes - 1);
@@ -127,7 +127,7 @@ private:
             largest_ns = times.total();
             times_[size].add(times);
         }
-        if (busy.count() > 0 && round % 2 == 1) {  // the first round warms up
+        if (busy.count() > 0 && round % 2 == 1) {  // the first round is a warm-up
             run_with_fewer_busy(busy, largest_ns);
         }
         busy.check();
@@ -154,7 +154,7 @@ private:
         return worst;
     }
 
-    // A step of size 0 costs what any step costs and leaves the parameters as they are.
+    // A step with learning rate 0 costs as much as any step and leaves the parameters unchanged.
     double measure_optimizer() {
         const std::vector<at::Tensor> parameters = chain_.parameters();
         if (parameters.empty()) {
@@ -166,7 +166,7 @@ private:
         for (int repeat = 0; repeat <= kOptimizerRepeats; ++repeat) {
             const Instant start = clock.now();
             optimizer.step();
-            sum += repeat > 0 ? DeviceClock::nanoseconds(start, clock.now()) : 0;  // the first warms up
+            sum += repeat > 0 ? DeviceClock::nanoseconds(start, clock.now()) : 0;  // the first is a warm-up
         }
         return sum / kOptimizerRepeats;
     }
@@ -206,7 +206,7 @@ private:
                 layer.tape.push_back(tapes_[size][index]);
             }
         }
-        // One number for all sizes: that of the largest, where the clock's own noise is least.
+        // One number for all sizes: that of the largest, for which the clock's own noise is smallest.
         layer.forward_cv = times_.back().forward_cv(index);
         layer.backward_cv = times_.back().backward_cv(index);
         return layer;
@@ -216,7 +216,7 @@ private:
     const PartOptions& options_;
     LayerChain chain_;
     const Clock::time_point start_;
-    std::vector<ModelBytes> bytes_;  // by size, as all that follow
+    std::vector<ModelBytes> bytes_;  // by size, like the following members
     std::vector<MeasuredSize> sizes_;
     std::vector<SizeTimes> times_;
     std::vector<PassMoments> largest_;  // of the passes at the largest size

@@ -12,23 +12,23 @@
 #include <vector>
 
 namespace pipescope {
-/// Consecutive layers of a model, as a model of their own, and what stands before them at each micro-batch size.
+/// Consecutive layers of a model, as a separate model, with its input at each micro-batch size.
 struct ModelPart {
-    ModelSpec model;  ///< its loss is the whole model's if the part is its end, none otherwise
+    ModelSpec model;  ///< with the whole model's loss if the part is its end, otherwise without
     std::vector<Activation> starts;
     std::vector<Tensors> targets;
 };
 
 struct PartOptions {
-    c10::Device device = c10::Device(c10::kCPU);  ///< where the starts and targets are, and the layers go
-    int lanes = 1;                                ///< busy at the same time, the measured one included
-    /// Mini-batch sizes that the loss is measured at too, ascending; empty: a few that steps are likely to have.
+    c10::Device device = c10::Device(c10::kCPU);  ///< of the starts and targets; the layers are moved to it
+    int lanes = 1;                                ///< number of busy lanes, the measured one included
+    /// Additional mini-batch sizes at which to measure the loss, ascending; empty: a few that steps are likely to have.
     std::vector<std::int64_t> batches;
-    double time_limit_s = 30;  ///< kept as far as one pass over the part allows
+    double time_limit_s = 30;  ///< exceeded only if one pass over the part takes longer
     double target_error = 0.02;
     std::uint64_t seed = 0;
     bool tapes = false;
-    std::function<void(double done)> progress;  ///< 0..1 of this part; may be empty
+    std::function<void(double done)> progress;  ///< 0..1 for this part; may be empty
     std::function<bool()> between_rounds;       ///< as in ProfileOptions; may be empty
 };
 
@@ -41,14 +41,14 @@ struct MeasuredPart {
     PerSize loss_all_gradients_transient_bytes;
     BatchLoss loss_batch;
     PerLane co_running_slowdown;  ///< as in Profile
-    double pass_ns = 0;           ///< of all its layers once, at the largest size: its weight among parts
+    double pass_ns = 0;           ///< all its layers once, at the largest size: its weight among parts
     double optimizer_ns = 0;
-    double step_cv = 0;            ///< of whole passes over the part, beyond the layers' own
-    double lane_cv = 0;            ///< the part of it that is not shared with the other lanes
-    std::vector<Activation> ends;  ///< what stands behind the part, by size
+    double step_cv = 0;            ///< of whole passes over the part, beyond the layers' own noise
+    double lane_cv = 0;            ///< the share of it that differs between lanes
+    std::vector<Activation> ends;  ///< the part's output, by size
 };
 
-/// Makes the part's layers, measures their bytes and then their times by interleaved repeats, and lets the layers go
+/// Creates the part's layers, measures their bytes and then their times by interleaved repeats, and frees the layers
 /// before it returns. Runs on the calling thread, as a lane does.
 MeasuredPart measure_part(const ModelPart& part, const PartOptions& options);
 }  // namespace pipescope

@@ -6,7 +6,7 @@
 #include <vector>
 
 namespace pipescope {
-/// Throws UsageError for a model without layers and for sizes that are not ascending whole numbers from 1; Error where
-/// the tracking allocator, which bytes are measured by, is not installed.
+/// Throws UsageError for a model without layers and for sizes that are not ascending integers from 1. Throws Error if
+/// the tracking allocator, which measures bytes, is not installed.
 void check_model_and_sizes(const ModelSpec& model, const std::vector<std::int64_t>& samples);
 }  // namespace pipescope

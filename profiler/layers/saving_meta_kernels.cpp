@@ -1,5 +1,5 @@
-// Shapes of the operators that torch gives a meta kernel only in Python. Each makes tensors of the shapes that the
-// CPU's kernel makes, those saved for the backward included, so that a layer holds on meta what it holds on the CPU.
+// Shapes of operators whose meta kernel torch only has in Python. Each creates tensors of the shapes that the CPU's
+// kernel creates, including those saved for the backward, so that a layer holds the same bytes on meta as on the CPU.
 
 #include "profiler/layers/saving_meta_kernels.h"
 
@@ -35,7 +35,7 @@ Tensor like_if(bool wanted, const MaybeTensor& tensor) {
     return wanted && has(tensor) ? at::empty_like(*tensor) : Tensor();
 }
 
-// Statistics are in single precision where the input's is lower.
+// Statistics are in single precision if the input has less.
 at::TensorOptions statistics_of(const Tensor& input) {
     const bool is_reduced = input.scalar_type() == at::kHalf || input.scalar_type() == at::kBFloat16;
     return input.options().dtype(is_reduced ? at::kFloat : input.scalar_type());
@@ -78,7 +78,7 @@ Tensor& relu_(Tensor& input) {
     return input;
 }
 
-// (batch, heads, sequence, features), laid out as (batch, sequence, heads, features), as the CPU's kernel does.
+// (batch, heads, sequence, features), laid out as (batch, sequence, heads, features), like the CPU's kernel.
 std::tuple<Tensor, Tensor> flash_attention(const Tensor& query, const Tensor&, const Tensor&, double, bool,
                                            const MaybeTensor&, std::optional<double>) {
     const Tensor output = at::empty({query.size(0), query.size(2), query.size(1), query.size(3)}, query.options());
@@ -96,7 +96,7 @@ ThreeTensors flash_attention_backward(const Tensor&, const Tensor& query, const 
     return {laid_out_like(query), laid_out_like(key), laid_out_like(value)};
 }
 
-// torch asks each device for its choice and takes plain operators where it has none, as meta has: this is the CPU's.
+// torch asks each device for its choice, and falls back to plain operators on meta. This makes the CPU's choice.
 Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const MaybeTensor& mask, double dropout,
                  bool is_causal, std::optional<double> scale, bool is_grouped) {
     const auto ends_dense = [](const Tensor& tensor) { return tensor.stride(-1) == 1; };
@@ -138,7 +138,7 @@ public:
         add("where", &where_out, "self_out");
         add("_scaled_dot_product_flash_attention_for_cpu", &flash_attention);
         add("_scaled_dot_product_flash_attention_for_cpu_backward", &flash_attention_backward);
-        // Above autograd, since the choice is made there.
+        // Above autograd, where the choice is made.
         autograd_.impl("scaled_dot_product_attention", &attention);
     }
 

@@ -6,22 +6,22 @@
 #include <vector>
 
 namespace pipescope {
-/// The passes over a part at one micro-batch size, and what they come to.
+/// The passes over a part at one micro-batch size, and the estimates from them.
 class SizeTimes {
 public:
     void add(const LayerTimes& times);
 
-    /// Of the estimates so far: that of the layers, or twice that of whole passes, whichever is more. So where the goal
-    /// is 2 % for layers, passes are known to 1 %.
+    /// Error of the estimates so far: that of the layers, or twice that of whole passes, whichever is larger. With a
+    /// goal of 2 % for layers, passes are therefore known to 1 %.
     double relative_error() const;
 
-    /// Forgets the first pass, which still warmed caches and allocators, if there are others, and standstills. To be
-    /// called once, before the estimates below. `others`: what a pass of the other busy lanes took during each pass, in
-    /// any unit, averaged over `other_lanes`, NaN where that is not known; may be empty.
+    /// Discards standstills and the first pass, which still warmed caches and allocators, if there are others. Call
+    /// once, before the estimates below. `others`: time of the other busy lanes' passes during each pass, in any unit,
+    /// averaged over `other_lanes`, NaN if unknown; may be empty.
     void finish(std::vector<double> others = {}, int other_lanes = 1);
 
-    /// Lets all times count as on the mean of the lanes: the measured one and those whose mean passes are given, in ns.
-    /// A machine whose cores differ in speed for seconds on end is known better from all of them. Call after finish().
+    /// Scales all times to the mean of the lanes: the measured one and those with the given mean passes, in ns. On a
+    /// machine whose cores differ in speed for seconds, all lanes together give a better estimate. Call after finish().
     void average_with(const std::vector<double>& other_lanes);
 
     double forward_ns(std::size_t layer) const { return scale_ * forward_.mean(layer); }
@@ -31,9 +31,9 @@ public:
     double pass_ns() const { return scale_ * pass_.mean(0); }
     double forward_cv(std::size_t layer) const { return forward_.coefficient_of_variation(layer); }
     double backward_cv(std::size_t layer) const { return backward_.coefficient_of_variation(layer); }
-    /// Repeats::common_variation of forward and backward together, each by its share of the time.
+    /// Repeats::common_variation of forward and backward together, weighted by their share of the time.
     double step_cv() const;
-    /// lane_variation of the passes; no more than step_cv.
+    /// lane_variation of the passes; at most step_cv.
     double lane_cv() const;
 
 private:

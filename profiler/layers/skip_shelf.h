@@ -8,16 +8,16 @@
 #include <string_view>
 
 namespace pipescope {
-/// What stands between two layers: the tensors one hands to the next, and the skips on their way past it.
+/// The state between two layers: the tensors that one passes to the next, and the skips in flight past it.
 struct Activation {
     Tensors tensors;
     std::map<SkipName, at::Tensor> skips;
 };
 
-/// Serves one layer's stashes and pops from an activation. The errors are those of SkipContext.
+/// Serves one layer's stashes and pops from an activation. Throws like SkipContext.
 class SkipShelf : public SkipContext {
 public:
-    /// Both are borrowed.
+    /// Borrows both.
     SkipShelf(const SkipNames& names, std::map<SkipName, at::Tensor>& skips) : names_(names), skips_(skips) {}
 
     void stash(std::string_view name, at::Tensor tensor) override;
@@ -28,6 +28,6 @@ private:
     std::map<SkipName, at::Tensor>& skips_;
 };
 
-/// As in a profile: "name", or "space.name" in a space of its own.
+/// The name in a profile: "name", or "space.name" outside the common space.
 std::string profile_name(const SkipName& skip);
 }  // namespace pipescope

@@ -16,10 +16,10 @@ namespace pipescope {
 namespace {
 using Role = TapeBlock::Role;
 
-/// Numbers the blocks of a log as a tape does.
+/// Translates a log's block numbers to a tape's.
 class TapeBuilder {
 public:
-    /// Blocks of the log get a number in the tape when they are first named.
+    /// The tape's number of a logged block; new on first use.
     std::int32_t block(std::int64_t logged, Bytes bytes, Role role) {
         const auto [place, is_new] = numbers_.emplace(logged, static_cast<std::int32_t>(tape_.blocks.size() + 1));
         if (is_new) {
@@ -27,11 +27,12 @@ public:
         }
         return place->second;
     }
-    /// Another run's block of that number: the same input or output, taken again.
+    /// Maps another run's block to this number: the same input or output, allocated again.
     void is_again(std::int64_t logged, std::int32_t number) { numbers_.emplace(logged, number); }
     std::int32_t number_of(std::int64_t logged) const { return numbers_.at(logged); }
     bool knows(std::int64_t logged) const { return numbers_.contains(logged); }
-    /// What crosses the layer's border has the bytes of its storage: an accelerator's allocator rounds its blocks up.
+    /// Tensors that cross the layer's border count with their storage's bytes, since an accelerator's allocator rounds
+    /// up.
     void set_role(std::int64_t logged, Role role, const at::Tensor& tensor) {
         tape_.blocks[index_of(logged)] = {role, static_cast<Bytes>(tensor.storage().nbytes())};
     }
@@ -56,7 +57,7 @@ private:
     std::map<std::int64_t, std::int32_t> numbers_;
 };
 
-/// One tensor that stands at two places becomes two of one storage, as it does behind a cut: each place has a gradient.
+/// Gives a tensor at two places two tensors of one storage, as behind a cut, so that each place has its own gradient.
 Activation each_by_itself(Activation activation) {
     std::set<const void*> seen;
     const auto part = [&](at::Tensor& tensor) {
@@ -71,7 +72,7 @@ Activation each_by_itself(Activation activation) {
     return activation;
 }
 
-/// A view holds the tensor it is a part of, so autograd does not add to it in place.
+/// A view holds the whole tensor, so autograd does not add to it in place.
 at::Tensor as_part(const at::Tensor& whole) {
     return whole.as_strided(whole.sizes(), whole.strides());
 }
@@ -99,7 +100,7 @@ public:
 
 private:
     using Numbers = std::vector<std::int32_t>;
-    /// A list that says what the roles say too.
+    /// Clears a list that the roles already imply.
     static void leave_out(LayerTape& tape, Numbers LayerTape::*list, Numbers (*list_of)(const LayerTape&)) {
         Numbers known = std::exchange(tape.*list, {});
         if (known != list_of(tape)) {
@@ -107,7 +108,7 @@ private:
         }
     }
 
-    /// The tensor's block, in the tape's numbers; 0 where nobody saw it being taken.
+    /// The tensor's block number in the tape; 0 if its allocation was not seen.
     std::int32_t name(const at::Tensor& tensor, Role role) {
         const std::int64_t block = tensor.defined() ? log_.block_of(tensor) : 0;
         return block == 0 ? 0 : builder_.block(block, static_cast<Bytes>(tensor.storage().nbytes()), role);
@@ -125,7 +126,7 @@ private:
         }
     }
 
-    /// Inputs before the forward: what is taken there comes after them.
+    /// Names the inputs before the forward, so that its allocations follow them.
     void name_inputs(const Activation& opened) {
         for (const at::Tensor& tensor : opened.tensors) {
             add(name(tensor, Role::input), builder_.tape().inputs);
@@ -140,7 +141,7 @@ private:
         log_.take();
     }
 
-    /// Roles that only the result of a forward shows.
+    /// Sets the roles that are known only after a forward.
     void name_results(const Activation& after) {
         for (const at::Tensor& output : after.tensors) {
             const std::int64_t block = log_.block_of(output);
@@ -149,7 +150,7 @@ private:
             }
             builder_.tape().outputs.push_back(name(output, Role::own));
             const Role role = builder_.role_of(block);
-            if (role != Role::skip) {  // a popped one that is an output stays what it was
+            if (role != Role::skip) {  // a popped skip that is also an output stays a skip
                 const bool was_given = role == Role::input || role == Role::passed;
                 builder_.set_role(block, was_given ? Role::passed : Role::output, output);
             }
@@ -165,13 +166,13 @@ private:
         outputs_ = boundary(after);
     }
 
-    /// Its inputs and outputs are those of the forward before; what it makes for itself are blocks of their own.
+    /// Inputs and outputs are those of the previous forward; its other allocations are separate blocks.
     void checkpointed_forward() {
         Activation running = fresh_inputs(before_);
         match(boundary(running), inputs_);
         log_.take();
         const at::NoGradGuard no_grad;
-        const Activation held = running;  // as the caller of a layer does
+        const Activation held = running;  // as a layer's caller holds it
         chain_.forward(index_, running);
         const std::vector<AllocationEvent> events = log_.take();
         match(boundary(running), outputs_);
@@ -180,7 +181,7 @@ private:
         log_.take();
     }
 
-    /// The blocks of an activation: its tensors, and the skips in their order; 0 where there is none.
+    /// The blocks of an activation: its tensors, then the skips in order; 0 if there is none.
     std::vector<std::int64_t> boundary(const Activation& activation) {
         std::vector<std::int64_t> blocks;
         for (const at::Tensor& tensor : activation.tensors) {
@@ -208,7 +209,7 @@ private:
         for (const at::Tensor& tensor : running.tensors) {
             wants_gradient.push_back(tensor.requires_grad());
         }
-        Activation held = running;  // as the caller of a layer does
+        Activation held = running;  // as a layer's caller holds it
         chain_.forward(index_, running);
         builder_.tape().forward = builder_.events(log_.take());
         name_results(running);
@@ -217,7 +218,7 @@ private:
         for (const at::Tensor& tensor : running.tensors) {
             gives_gradient.push_back(tensor.requires_grad());
         }
-        // As in the engine, skips first: what arrives first is what another gradient is added to in place.
+        // Skips first, as in the engine: autograd adds later gradients in place to the first to arrive.
         Tensors outputs;
         for (const SkipName& skip : stashes()) {
             outputs.push_back(skip_of(running, skip));
@@ -236,7 +237,7 @@ private:
         for (std::size_t k = 0; k < stashes().size(); ++k) {
             builder_.tape().stash[profile_name(stashes()[k])].gradient = name(gradients[k], Role::skip);
         }
-        log_.take();  // what the letting go freed belongs to the caller
+        log_.take();  // frees by this release belong to the caller
         const Tensors arrived = graph.backward(std::move(gradients));
         builder_.tape().backward = builder_.events(log_.take());
         name_input_gradients(arrived, wants_gradient);
@@ -245,8 +246,9 @@ private:
         }
     }
 
-    /// Takes the gradients that the layers above leave: what is transposed or expanded, a layer may copy; to one that
-    /// shares its storage nothing is added in place; and what got none gets none. Of stashed skips, then of outputs.
+    /// Uses the gradients from the layers above, since layout and sharing matter: a layer may copy a transposed or
+    /// expanded gradient, and autograd adds nothing in place to a shared one. Undefined gradients stay undefined. First
+    /// the stashed skips', then the outputs'.
     Tensors from_above(Tensors gradients) {
         if (gradients_ == nullptr) {
             return gradients;
@@ -254,7 +256,7 @@ private:
         const auto take = [this](at::Tensor& gradient, at::Tensor left) {
             const bool fits = left.defined() && gradient.defined() && left.sizes() == gradient.sizes() &&
                               left.scalar_type() == gradient.scalar_type();
-            if (fits && log_.block_of(left) == 0) {  // of another log, as on an accelerator: its layout is what counts
+            if (fits && log_.block_of(left) == 0) {  // of another log, as on an accelerator; only its layout matters
                 left = left.is_view() ? as_part(left.clone()) : left.clone();
             }
             gradient = fits || !left.defined() ? std::move(left) : gradient;
@@ -285,7 +287,7 @@ private:
         }
     }
 
-    /// `arrived`: of the tensors, then of the skips by name.
+    /// `arrived`: the tensors' gradients, then the skips' by name.
     void name_input_gradients(const Tensors& arrived, const std::vector<bool>& wants_gradient) {
         const auto gradient = [&](std::size_t k) { return k < arrived.size() ? arrived[k] : at::Tensor(); };
         for (std::size_t k = 0; k < wants_gradient.size(); ++k) {
@@ -317,10 +319,10 @@ private:
     LayerChain& chain_;
     std::size_t index_;
     const Activation& before_;
-    Activation* gradients_;  // of what goes out, then of what came in; may be null
+    Activation* gradients_;  // in: of the outgoing tensors; out: of the incoming ones; may be null
     AllocationLog log_;
     TapeBuilder builder_;
-    std::vector<std::int64_t> inputs_;  // the forward's boundary, in the log's numbers
+    std::vector<std::int64_t> inputs_;  // like outputs_, the forward's boundary in the log's numbers
     std::vector<std::int64_t> outputs_;
 };
 }  // namespace
@@ -330,16 +332,16 @@ LayerTape record_tape(LayerChain& chain, std::size_t index, const Activation& be
 }
 
 namespace {
-/// The model's outputs as a lane has them: leaves without a graph.
+/// The model's outputs as in a lane: leaves without a graph.
 Tensors outputs_of_model(LayerChain& chain, const Activation& before) {
-    TrialGraph graph;  // its inputs are no leaves, so the layer may change them in place
+    TrialGraph graph;  // its inputs are not leaves, so the layer may change them in place
     Activation running = graph.open(fresh_inputs(before));
     chain.forward(chain.size() - 1, running);
     return as_leaves(running.tensors);
 }
 
-/// A gathered loss works on contiguous outputs, whatever those of a micro-batch are, and a micro-batch's gradients are
-/// parts of what it leaves.
+/// A gathered loss works on contiguous outputs, whatever a micro-batch's outputs are, and a micro-batch's gradients are
+/// views of the gathered one's.
 Tensors gathered(const Tensors& outputs) {
     const at::NoGradGuard no_grad;
     Tensors whole;
@@ -359,7 +361,7 @@ bool has_layout(const at::Tensor& tensor) {
     return tensor.defined() && !tensor.is_sparse() && tensor.has_storage();
 }
 
-/// Whether the layers below can tell the gradients from those of a loss of the micro-batch alone.
+/// True if the layers below can distinguish the gradients from those of a loss of the micro-batch alone.
 bool differ(const Activation& gathered, const Activation& alone) {
     const auto differs = [](const at::Tensor& one, const at::Tensor& other) {
         return has_layout(one) && has_layout(other) &&
@@ -378,7 +380,7 @@ bool differ(const Activation& gathered, const Activation& alone) {
 }  // namespace
 
 namespace {
-/// Those of the layers from `first` on; the others stay empty.
+/// The tapes of the layers from `first` on; the others are empty.
 std::vector<LayerTape> record_down_to(std::size_t first, LayerChain& chain, const std::vector<Activation>& before,
                                       const Tensors& target) {
     std::vector<LayerTape> tapes(before.size());
@@ -403,8 +405,8 @@ std::vector<LayerTape> record_down_to(std::size_t first, LayerChain& chain, cons
     return tapes;
 }
 
-/// The first layer that a checkpointed partition which trains may be below, or the last one, for the gradients that its
-/// outputs get; chain.size() if no layer trains.
+/// The first layer that may follow a checkpointed partition that trains; at most the last layer, whose outputs'
+/// gradients matter. chain.size() if no layer trains.
 std::size_t first_behind_a_trained_one(LayerChain& chain) {
     const auto trains = [&](std::size_t layer) {
         const NamedTensors parameters = chain.layer(layer).parameters();

@@ -16,7 +16,7 @@ namespace {
 constexpr std::int64_t kMicroBatches = 32;
 constexpr int kSteps = 20;
 
-/// One addition forward and one step of autograd back: a µs or two.
+/// One addition forward and one autograd node back: a µs or two.
 class AddOne : public Layer {
 public:
     Tensors forward(const Tensors& inputs) override { return {inputs.at(0) + weight_}; }
@@ -41,7 +41,7 @@ double measure_task_launch(c10::Device device) {
         const auto start = std::chrono::steady_clock::now();
         pipeline.step(input, input, loss);
         const std::chrono::duration<double, std::nano> taken = std::chrono::steady_clock::now() - start;
-        if (step > 0) {                                            // the first warms up
+        if (step > 0) {                                            // the first is a warm-up
             times.push_back(taken.count() / (2 * kMicroBatches));  // a forward and a backward each
         }
     }

@@ -175,8 +175,8 @@ bool LaneMemory::record_device(MemorySample& sample, c10::Device device) const {
 }
 
 void LaneMemory::moved(const at::Tensor& tensor, LaneId to) {
-    // A part of the caller's mini-batch that a partition hands on: the caller holds it before, while and after the lane
-    // does, so no lane's account may grow and shrink with it.
+    // A part of the caller's mini-batch that a partition passes on. The caller holds it before, during and after the
+    // lane's use, so no lane is charged for it.
     const ChargedBlock* const block = tracking_allocator::block_of(tensor);
     if (block != nullptr && block->owner.load(std::memory_order_relaxed) == kCaller) {
         return;

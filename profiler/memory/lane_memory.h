@@ -22,8 +22,8 @@ namespace pipescope {
 /// (gradients to be passed on); of the loss, output; of the optimizer, its state. An output that waits for its copy, or
 /// for the loss on the last lane, therefore counts as saved.
 ///
-/// What the caller made stays the caller's: if a partition hands on a part of the mini-batch, a storage that holds all
-/// of it, no lane is charged.
+/// If a partition passes on a part of the mini-batch, in a storage that holds all of it, no lane is charged: the caller
+/// created it.
 ///
 /// For a lane on an accelerator, the device's allocator reports the blocks (device_listening.h) and the reserved bytes,
 /// which are those of the whole device. Allocations and frees of tasks are always heard. Frees of the caller's threads

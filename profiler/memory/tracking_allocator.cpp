@@ -6,7 +6,6 @@
 //
 // Data and context must be the same pointer, as torch's raw_allocate() requires (gelu uses it). This is why the tag
 // cannot be in the DataPtr's context. 64 bytes preserve the alignment that torch's kernels need.
-// is why the tag cannot sit in the DataPtr's context. 64 bytes keep the alignment torch's kernels count on.
 
 #include "profiler/memory/tracking_allocator.h"
 

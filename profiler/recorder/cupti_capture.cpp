@@ -145,7 +145,7 @@ private:
 
 bool CuptiCapture::set_up() {
     const CuptiFunctions& f = functions();
-    // The same thread ids (gettid) as in the ranges.
+    // Use the thread ids (gettid) of the ranges.
     note(f.set_thread_id_type(CUPTI_ACTIVITY_THREAD_ID_TYPE_SYSTEM), "cuptiSetThreadIdType",
          "calls and kernels are not joined to threads and tasks");
     // Set before anything is enabled, so that all records use one clock: that of the ranges, which cannot be set.

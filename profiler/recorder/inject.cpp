@@ -100,7 +100,7 @@ extern "C" int InitializeInjectionNvtx2(const void* (*get_export_table)(std::uin
     return pipescope::recorder_runs() ? pipescope::attach_nvtx_handler(get_export_table) : 0;
 }
 
-/// The same for the payload extension, which NVTX attaches separately.
+/// Like the above, for the payload extension, which NVTX attaches separately.
 extern "C" int InitializeInjectionNvtxExtension(nvtxExtModuleInfo_t* module) {
     return pipescope::recorder_runs() ? pipescope::attach_nvtx_extension(module) : 0;
 }

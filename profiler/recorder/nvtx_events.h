@@ -19,10 +19,10 @@ struct PayloadSpan {
     std::size_t count = 0;
 };
 
-/// The same data as text, on its way to the drain thread.
+/// A PayloadSpan as text, on its way to the drain thread.
 struct EventPayload {
     std::optional<std::uint64_t> number;  ///< number in PayloadSchemas; empty: there was no space
-    std::string name;                     ///< of its schema; may be empty
+    std::string name;                     ///< the schema's; may be empty
 };
 EventPayload payload_of(const nvtxPayloadData_t* data, std::size_t count);
 
@@ -51,7 +51,7 @@ struct NamedPayload {
 };
 void emit_mark(std::uint32_t domain, NamedPayload payload);
 
-// The same with a text from the registry.
+// Likewise, with a text from the registry.
 
 std::uint64_t emit_start(std::uint32_t domain, std::uint32_t text);
 void emit_mark(std::uint32_t domain, std::uint32_t text);

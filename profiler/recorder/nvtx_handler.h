@@ -8,7 +8,7 @@ namespace pipescope {
 /// Gives our functions to NVTX. `get_export_table` is what NVTX passes to a tool (NvtxGetExportTableFunc_t). Returns
 /// NVTX's result code: 1, or 0 to decline.
 int attach_nvtx_handler(const void* (*get_export_table)(std::uint32_t));
-/// The same for NVTX's payload extension (nvtx_payload.cpp); 0 for another module.
+/// Attaches NVTX's payload extension likewise (nvtx_payload.cpp); 0 for another module.
 int attach_nvtx_extension(nvtxExtModuleInfo_t* module);
 /// True if NVTX has attached our functions. It does so at the program's first NVTX call, once per executable and shared
 /// library, unless the environment names another tool.

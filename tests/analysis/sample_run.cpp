@@ -108,4 +108,18 @@ void writeSampleTrace(const std::filesystem::path& path, const SampleRun& run, s
     }
     writer.close();
 }
+
+void writeSimulatedTrace(const std::filesystem::path& path, const SampleRun& run) {
+    const Profile profile = sampleProfile(run);
+    const Simulation simulation = simulate(profile, sampleOptions(run));
+    TraceWriter writer(path, IfExists::replace);
+    writer.set_run("configuration", to_json(simulation.options));
+    writer.set_lanes(simulation.timeline.lanes);
+    writer.set_profile(to_json(profile));
+    writer.add_timeline(simulation.timeline);
+    for (const MemorySample& sample : simulation.memory) {
+        writer.add_memory(sample);
+    }
+    writer.close();
+}
 }  // namespace pipescope

@@ -26,4 +26,6 @@ PipelineOptions sampleOptions(const SampleRun& run);
 Timeline sampleTimeline(const SampleRun& run);
 /// With a thread whose ring lost `dropped` ranges.
 void writeSampleTrace(const std::filesystem::path& path, const SampleRun& run = {}, std::int64_t dropped = 0);
+/// The trace of a simulation of the same, as `simulate --trace` writes it.
+void writeSimulatedTrace(const std::filesystem::path& path, const SampleRun& run = {});
 }  // namespace pipescope

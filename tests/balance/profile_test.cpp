@@ -102,6 +102,16 @@ TEST(CheckProfile, RefusesNumbersThatAreNone) {
     EXPECT_THROW(check_profile(profile), ProfileError);
 }
 
+TEST(CheckProfile, CountsKernelsInWholeNumbers) {
+    Profile profile = small();
+    profile.layers[1].forward_operators.assign(2, {{2, 100, 100}});
+    EXPECT_NO_THROW(check_profile(profile));
+    profile.layers[1].forward_operators[1][0].kernels = 1.5;
+    EXPECT_THAT([&] { check_profile(profile); },
+                ThrowsMessage<ProfileError>(
+                    AllOf(StartsWith("layers[1].forward_operators[1][0][0] is 1.5"), HasSubstr("whole number"))));
+}
+
 TEST(CheckProfile, WantsEverySkipStashedOnceAndPoppedLater) {
     Profile profile = small();
     profile.layers[0].stash["s"] = {4, 8};

@@ -127,6 +127,18 @@ TEST_F(Commands, SimulateTakesCoresInTurns) {
     EXPECT_EQ(user.succeeds(line + " --cores 2").json().at("step_ns"), 300'000'000);
 }
 
+TEST_F(Commands, CoresTakeEffectWithoutNamedDevices) {
+    // The profile names no cores, but its device is cpu.
+    for (const std::string line : {"simulate p.json --balance 2,2", "balance p.json -n 2", "plan p.json -n 2"}) {
+        const CommandResult result = user.succeeds(line + " -m 4 --batch 4 --checkpoint never --cores 1 --json");
+        const auto object = line.starts_with("plan") ? result.json().at("candidates").at(0) : result.json();
+        EXPECT_EQ(object.at("step_ns"), 480'000'000) << line << ": the work of both lanes";
+        EXPECT_EQ(result.json().at("assumed").at("devices"), "cpu");
+        EXPECT_THAT(refused(2, line + " -m 4 --batch 4 --checkpoint never --cores 1 --link-bandwidth 1GB/s"),
+                    HasSubstr("--cores is 1, and no lane is on cpu"));
+    }
+}
+
 TEST_F(Commands, BalanceAndPlanTakeCoresInTurnsToo) {
     const std::string lanes = " --batch 4 --checkpoint never --devices cpu,cpu --json";
     const auto own = user.succeeds("balance p.json -n 2 -m 4" + lanes).json();
@@ -303,6 +315,8 @@ TEST_F(Commands, WrongRequestsAreUsageErrorsThatSayWhatToDo) {
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --cores -1"), HasSubstr("cores is -1"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --replicas 3"), HasSubstr("replicas is 3"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --in-flight 1"), HasSubstr("1f1b"));
+    EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --in-flight 0"),
+                AllOf(HasSubstr("--in-flight is 0"), HasSubstr("leave it out for no limit")));
     EXPECT_THAT(refused(2, "balance p.json -n 2 -m 2 --batch 2 --schedule interleaved"), HasSubstr("use plan"));
     EXPECT_THAT(refused(2, "balance p.json -n 2 -m 2 --batch 2 --schedule zigzag"), HasSubstr("zigzag"));
     EXPECT_THAT(refused(2, "simulate p.json --balance 2,2 -m 2 --batch 2 --link-sharing some"), HasSubstr("sender"));

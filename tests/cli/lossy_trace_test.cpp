@@ -190,5 +190,16 @@ TEST_F(LossyTrace, IsReportedByTheViewerWithoutMeasuredBubbles) {
     user.succeeds("view lossy.sqlite --report lossy.html");
     EXPECT_THAT(user.reads("lossy.html"), HasSubstr("not shown: ranges were lost"));
 }
+
+// export and the viewer say the same of a simulated trace whose tasks were changed.
+TEST_F(LossyTrace, OfASimulationIsExportedWithAWarning) {
+    user.writes("p.json", kProfile);
+    user.succeeds("simulate p.json --balance 1,1 -m 2 --batch 2 --trace simulated.sqlite");
+    EXPECT_EQ(user.succeeds("export simulated.sqlite --format csv -o -").err, "");
+    SQLite::Database(user.folder() / "simulated.sqlite", SQLite::OPEN_READWRITE)
+        .exec("DELETE FROM PIPESCOPE_TASK WHERE kind = 'loss'");
+    EXPECT_THAT(user.succeeds("export simulated.sqlite --format csv -o -").err,
+                HasSubstr("not those of its profile and configuration (0 added or changed, 1 removed or changed)"));
+}
 }  // namespace
 }  // namespace pipescope

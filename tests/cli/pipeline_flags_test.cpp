@@ -143,6 +143,49 @@ TEST(PipelineFlags, LeaveWhatRunDoesWhereTheProfileWasMeasuredOnTheHost) {
     EXPECT_EQ(options.host_cores, 1);
 }
 
+TEST(PipelineFlags, PutLanesOnTheHostThatAreToShareItsCores) {
+    PipelineFlags flags;
+    flags.optimizer = "sgd";
+    flags.cores = 2;
+    Profile estimated = profile_on("cpu", 0);
+    estimated.estimated = true;
+    for (const Profile& profile : {profile_on("cpu", 0), estimated}) {
+        PipelineOptions options;
+        options.host_cores = 2;
+        EXPECT_EQ(assumed(flags, profile, options), (Assumed{{"devices", "cpu"}}));
+        EXPECT_THAT(options.devices, ElementsAre("cpu", "cpu"));
+        EXPECT_EQ(options.host_cores, 2);
+    }
+}
+
+TEST(PipelineFlags, RefuseCoresThatNoLaneUses) {
+    PipelineFlags flags;
+    flags.cores = 2;
+    const auto refusal = [&](const Profile& profile, PipelineOptions options) {
+        try {
+            assume(options, flags, profile, 2);
+        } catch (const UsageError& error) {
+            return std::string(error.what());
+        }
+        return std::string();
+    };
+    const std::string rule = "--cores is 2, and no lane is on cpu; only lanes on cpu share cores; ";
+    const std::string remedy = "name cpu in --devices, such as cpu,cpu, or leave out --cores";
+    EXPECT_EQ(refusal(profile_on("cuda:0", 4), {}), rule + remedy);
+    PipelineOptions linked;
+    linked.link.latency_ns = 1;
+    EXPECT_EQ(refusal(profile_on("cpu", 4), linked), rule + remedy) << "a link joins devices";
+    flags.devices = "cuda:0,cuda:1";
+    PipelineOptions named;
+    named.devices = {"cuda:0", "cuda:1"};
+    EXPECT_EQ(refusal(profile_on("cpu", 4), named), rule + remedy);
+    named.devices = {"cpu", "cuda:0"};
+    EXPECT_EQ(refusal(profile_on("cpu", 4), named), "");
+    flags.devices = "";
+    flags.device_types = "A100";
+    EXPECT_EQ(refusal(profile_on("cpu", 4), {}), rule + "leave out --device-types, or leave out --cores");
+}
+
 TEST(PipelineFlags, AssumeAdamForALanguageModelAndSaySo) {
     Profile profile = profile_on("A100", 0);
     profile.token_input = true;

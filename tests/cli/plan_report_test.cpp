@@ -127,6 +127,7 @@ TEST(PlanReport, ShowsAndComparesExpectedSteps) {
     EXPECT_THAT(plan_text(plan, {3}), HasSubstr("37.50 % fewer"));
     EXPECT_EQ(plan_json(plan).at("candidates").at(0).at("step_mean_ns"), 1'250'000);
     EXPECT_EQ(plan_json(plan).at("candidates").at(0).at("cost"), 0.25);
+    EXPECT_EQ(plan_json(plan).at("candidates").at(0).at("cost_mean"), 0.3125);
 }
 
 TEST(PlanReport, SaysWhatMakesTheNextSlowerAndWhatWouldBeQuickerButDoesNotFit) {

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 #include <map>
 #include <sstream>
 
@@ -124,6 +126,37 @@ TEST_F(PlanningCommands, ShowTheSameExpectedStepOfOneNoisyProfileInEveryTable) {
     EXPECT_EQ(object.at("step_ns"), 540'000'000);
     EXPECT_EQ(object.at("step_mean_ns"),
               user.succeeds("simulate noisy.json --balance 2,2 -m 8 --json" + same).json().at("step_mean_ns"));
+}
+
+TEST_F(PlanningCommands, JsonHasTheFiguresOfTheExpectedStepThatTablesShow) {
+    auto profile = nlohmann::json::parse(chain({10, 10, 10, 10}));
+    for (auto& layer : profile["layers"]) {
+        layer["forward_cv"] = layer["backward_cv"] = 0.5;
+    }
+    user.writes("noisy.json", profile.dump());
+    const auto text = [](const nlohmann::ordered_json& object, const std::string& key, const char* format) {
+        std::array<char, 64> shown{};
+        std::snprintf(shown.data(), shown.size(), format, object.at(key).get<double>());
+        return std::string(shown.data());
+    };
+    const std::string plan = "plan noisy.json -n 2 -m 8 --batch 8 --checkpoint never --schedule gpipe";
+    const auto best = user.succeeds(plan + " --json").json().at("candidates").at(0);
+    EXPECT_LT(best.at("cost"), best.at("cost_mean"));
+    EXPECT_THAT(user.succeeds(plan).out, AllOf(HasSubstr(" " + text(best, "samples_per_second_mean", "%.2f") + " "),
+                                               HasSubstr(" " + text(best, "cost_mean", "%.4g") + " ")));
+    const std::string simulate = "simulate noisy.json --balance 2,2 -m 8 --batch 8 --checkpoint never";
+    const auto object = user.succeeds(simulate + " --json").json();
+    EXPECT_DOUBLE_EQ(object.at("samples_per_second_mean"), 8e9 / object.at("step_mean_ns").get<double>());
+    EXPECT_DOUBLE_EQ(object.at("utilization_mean"), 1 - object.at("bubble_mean").get<double>());
+    EXPECT_THAT(user.succeeds(simulate).out,
+                HasSubstr(text(object, "speedup_mean", "%.2f") + "  " + std::string(4, ' ') +
+                          text(object, "samples_per_second_mean", "%.2f")));
+    const auto rows = user.succeeds(simulate + " --schedule all --json").json().at("schedules");
+    for (const auto& row : rows) {
+        EXPECT_TRUE(row.contains("samples_per_second_mean") && row.contains("speedup_mean")) << row.at("name");
+    }
+    const auto quiet = user.succeeds("simulate p.json --balance 2,2 -m 8 --batch 8 --json").json();
+    EXPECT_FALSE(quiet.contains("speedup_mean") || quiet.contains("utilization_mean"));
 }
 
 TEST_F(PlanningCommands, OutputNeverReplacesTheInput) {
@@ -348,6 +381,11 @@ TEST_F(PlanningCommands, SimulateReservesByWholePagesWithExpandableSegments) {
     EXPECT_EQ(reserved(" --expandable-segments"), 120 * kMiB + 2 * kMiB);
     user.writes("odd.json", chain({1, 1, 1, 1}, 1000, (30 << 20) + 1));
     EXPECT_EQ(reserved(""), 4 * 30 * kMiB + 2 * kMiB);
+    // Commands that do not compute it do not say 0.
+    const auto planned = user.succeeds("plan large.json -n 1 -m 1 --batch 1 --json").json().at("candidates").at(0);
+    EXPECT_FALSE(planned.at("lanes").at(0).contains("peak_reserved_bytes"));
+    const auto all = user.succeeds("simulate large.json --balance 4 -m 1 --batch 1 --schedule all --json").json();
+    EXPECT_FALSE(all.at("schedules").at(0).at("lanes").at(0).contains("peak_reserved_bytes"));
 }
 
 TEST_F(PlanningCommands, RefuseWhatIsNoFiniteNumberAndNameTheOption) {

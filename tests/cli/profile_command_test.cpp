@@ -155,6 +155,21 @@ TEST_F(ProfileCommand, TellsHowMuchItsTimesVary) {
     EXPECT_LE(together, most);
 }
 
+TEST_F(ProfileCommand, SaysHowMuchOfTheCoresOthersTook) {
+    const CommandResult busy = user.types_to_shell(
+        "others=''\nfor i in $(seq $(($(nproc) * 2))); do timeout 100 sh -c 'while :; do :; done' & "
+        "others=\"$others $!\"; done\n"
+        "timeout 120 '" PIPESCOPE_BIN_FOLDER
+        "/pipescope' profile mlp:layers=2,width=16 --micro-batch-sizes 1 --time-limit 2s -o busy.json "
+        ">.stdout 2>.stderr\ncode=$?\nkill $others\nexit $code");
+    ASSERT_EQ(busy.code, 0) << busy.err;
+    const auto load = nlohmann::json::parse(user.reads("busy.json")).at("load");
+    EXPECT_GT(load.at("others").get<double>(), 0.05) << "two of them ran on each core";
+    EXPECT_LE(load.at("others").get<double>(), 1.0);
+    EXPECT_GE(load.at("stolen").get<double>(), 0.0);
+    EXPECT_THAT(busy.out + busy.err, HasSubstr("other processes took"));
+}
+
 // Two layers that only wait: five rounds take two seconds on any machine, and the bar appears after the first.
 TEST_F(ProfileCommand, ShowsItsProgressOnATerminal) {
     user.writes("e.json", R"({"format": "pipescope.profile", "version": 1, "samples": [1], "layers": [
@@ -196,6 +211,12 @@ TEST_F(ProfileCommand, EndsAtItsTimeLimitWithEveryLayerMeasured) {
     }
 }
 
+TEST_F(ProfileCommand, GivesAMemoryLimitInAUnitThatFits) {
+    const CommandResult profile =
+        user.succeeds("profile mlp:layers=1,width=16 --micro-batch-sizes 1 --time-limit 1ms --memory-limit 1B");
+    EXPECT_THAT(profile.out + profile.err, HasSubstr(" and 1 B are free"));
+}
+
 TEST_F(ProfileCommand, RefusesWhatMakesNoSenseAndWritesNothing) {
     const std::string model = "mlp:layers=1,width=16 -o p.json ";
     EXPECT_THAT(refused(2, model + "--micro-batch-sizes 0,1"), HasSubstr("at least 1"));
@@ -203,6 +224,9 @@ TEST_F(ProfileCommand, RefusesWhatMakesNoSenseAndWritesNothing) {
     EXPECT_THAT(refused(2, model + "--co-running 0"), HasSubstr("use 1 or more"));
     EXPECT_THAT(refused(2, model + "--co-running 5000"), HasSubstr("take turns"));
     EXPECT_THAT(refused(2, model + "--time-limit -1s"), HasSubstr("--time-limit"));
+    EXPECT_THAT(refused(2, model + "--time-limit 5"),
+                AllOf(HasSubstr("write it as 5s"), testing::Not(HasSubstr("5ns"))));
+    EXPECT_THAT(refused(2, model + "--time-limit 0"), HasSubstr("write it as 30s"));
     for (const std::string limit : {"5", "3600", "0", "0s"}) {
         EXPECT_THAT(refused(2, model + "--time-limit " + limit), HasSubstr("--time-limit is '" + limit + "'"));
     }

@@ -73,6 +73,8 @@ TEST(SimulationReport, NamesTheLastLayerOfAPartitionItself) {
     EXPECT_THAT(keys_of(object.at("partitions").at(0)), ElementsAre("layers", "lane", "device", "parameter_bytes"));
     EXPECT_THAT(keys_of(object.at("lanes").at(0)),
                 ElementsAre("busy_ns", "bubble_fraction", "peak_bytes", "peak_reserved_bytes", "peak"));
+    EXPECT_THAT(keys_of(object.at("lanes").at(1)), ElementsAre("busy_ns", "bubble_fraction", "peak_bytes", "peak"))
+        << "reserved bytes were not asked for";
     EXPECT_TRUE(object.at("step_ns").is_number_integer());
     EXPECT_EQ(object.at("lanes").at(0).at("peak").at("saved"), 3996);
 }

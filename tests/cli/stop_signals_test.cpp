@@ -1,7 +1,13 @@
 #include "cli/stop_signals.h"
 
+#include "tests/temporary_folder.h"
+
 #include <gmock/gmock.h>
 #include <signal.h>
+
+#include <filesystem>
+#include <fstream>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -34,6 +40,39 @@ TEST(StopSignals, TheSecondEndsTheProcessWhicheverItIs) {
     EXPECT_EXIT(both(SIGINT, SIGINT), testing::KilledBySignal(SIGINT), "");
     EXPECT_EXIT(both(SIGINT, SIGTERM), testing::KilledBySignal(SIGTERM), "");
     EXPECT_EXIT(both(SIGTERM, SIGINT), testing::KilledBySignal(SIGINT), "");
+}
+
+TEST(StopSignals, TheSecondRemovesTheFileThatIsBeingWritten) {
+    const TemporaryFolder folder;
+    const std::vector<std::filesystem::path> files{folder / "t.csv.1.partial"};
+    const auto make = [&] { std::ofstream(files[0]) << "half"; };
+    const auto kill_while_writing = [&] {
+        const StopSignals signals;
+        const RemovedWhenKilled removed(files);
+        raise(SIGINT);
+        raise(SIGTERM);
+    };
+    make();
+    EXPECT_EXIT(kill_while_writing(), testing::KilledBySignal(SIGTERM), "");
+    EXPECT_FALSE(std::filesystem::exists(files[0]));
+    const auto kill_after_a_first_signal = [&] {
+        const StopSignals signals;
+        raise(SIGINT);
+        const RemovedWhenKilled removed(files);
+        raise(SIGINT);
+    };
+    make();
+    EXPECT_EXIT(kill_after_a_first_signal(), testing::KilledBySignal(SIGINT), "");
+    EXPECT_FALSE(std::filesystem::exists(files[0]));
+    const auto kill_after_writing = [&] {
+        const StopSignals signals;
+        { const RemovedWhenKilled removed(files); }
+        raise(SIGINT);
+        raise(SIGINT);
+    };
+    make();
+    EXPECT_EXIT(kill_after_writing(), testing::KilledBySignal(SIGINT), "");
+    EXPECT_TRUE(std::filesystem::exists(files[0])) << "it was renamed to what was asked for";
 }
 
 TEST(StopSignals, WhatWasIgnoredStaysIgnored) {

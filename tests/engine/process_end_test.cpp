@@ -4,7 +4,9 @@
 #include "tests/engine/engine_fixtures.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <torch/torch.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -112,6 +114,25 @@ TEST_P(ProcessEnd, LetsTheThreadInExitUseAndFreeItsModels) {
         std::exit(6);
     };
     EXPECT_EXIT(exits(), ::testing::ExitedWithCode(6), "trained in exit");
+}
+
+// A data loader may fork: the child has no lanes, and must not wait for them.
+TEST_P(ProcessEnd, AForkedChildDestroysATrainedModel) {
+    const auto forks = [] {
+        auto model = std::make_unique<GPipe>(dropout_mlp(), options());
+        model->step(samples(8), samples(8, 4), mean_square);
+        const pid_t child = fork();
+        if (child == 0) {
+            alarm(60);  // ends a child that hangs
+            model.reset();
+            _exit(0);
+        }
+        int status = -1;
+        waitpid(child, &status, 0);
+        model->step(samples(8), samples(8, 4), mean_square);
+        std::exit(WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 7 : 8);
+    };
+    EXPECT_EXIT(forks(), ::testing::ExitedWithCode(7), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Drivers, ProcessEnd, ::testing::Values(Driver::scheduled, Driver::autograd),

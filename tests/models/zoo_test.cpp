@@ -226,6 +226,7 @@ TEST(ZooErrors, NameTheModelsThereAre) {
 
 TEST(ZooErrors, NameTheOptionsThereAre) {
     expect_refused("unet:depth=3", {"'depth' is not an option of unet", "B, C, size"});
+    expect_refused("unet:dtype=bfloat16", {"'dtype' is not an option of unet", "'pipescope profile --dtype'"});
     expect_refused("unet:", {});
     expect_refused("unet:B=2,", {"comma"});
     expect_refused("unet:B=2,B=3", {"option B of unet is given twice"});

@@ -41,6 +41,36 @@ TEST(ScheduleTable, ComesBackByteByByte) {
     }
 }
 
+TEST(ScheduleTable, ReadsWhatSpreadsheetsAndEditorsMakeOfAFile) {
+    const ScheduleTable plain = parse_schedule_csv("0F0,,0B0\r\n,1F0,1B0\r\n");
+    for (const std::string_view text :
+         {"\xef\xbb\xbf"
+          "0F0,,0B0\r\n,1F0,1B0\r\n",
+          "0F0, ,0B0\r\n\t, 1F0\t, 1B0 \r\n", "\"0F0\",\"\",\"0B0\"\r\n\"\", \"1F0\" ,\"1B0\"\r\n"}) {
+        EXPECT_EQ(parse_schedule_csv(text), plain) << text;
+    }
+    EXPECT_EQ(parse_schedule_csv("0F0,(0F1;0B0)OVERLAP_F_B\n"), parse_schedule_csv("0F0,\"(0F1;0B0)OVERLAP_F_B\"\n"));
+}
+
+TEST(ScheduleTable, NamesTheLineThatIsEmptyAndTheRowWithoutATask) {
+    for (const std::string_view text : {"0F0,0B0\n\n1F0,1B0\n", "0F0,0B0\r\n\r\n1F0,1B0\r\n", "0F0,0B0\n  \t\n"}) {
+        EXPECT_THAT([&] { parse_schedule_csv(text); },
+                    ThrowsMessage<UsageError>(
+                        AllOf(HasSubstr("line 2 is empty"), HasSubstr("the row of a lane"), HasSubstr("remove it"))))
+            << text;
+    }
+    EXPECT_THAT([] { table_shape(parse_schedule_csv("0F0,0B0\n,\n1F0,1B0\n")); },
+                ThrowsMessage<UsageError>(AllOf(HasSubstr("row 2 holds no task"), HasSubstr("remove it"))));
+}
+
+TEST(ScheduleTable, NamesACellWithHalfAQuoteOrAnotherLineEnd) {
+    for (const std::string_view text : {"0F0,\"0B0\n", "0F0,0B0\rx\n", "0F0,'0B0'\n"}) {
+        EXPECT_THAT([&] { parse_schedule_csv(text); },
+                    ThrowsMessage<UsageError>(AllOf(HasSubstr("row 1, column 2 is"), HasSubstr("such as 3F0"))))
+            << text;
+    }
+}
+
 TEST(ScheduleTable, RunsWhatTorchDumps) {
     const TaskGraph zbv = table_graph(parse_schedule_csv(kZeroBubbleV), {.checkpoint = Checkpoint::never});
     EXPECT_EQ(zbv.shape().num_partitions, 4);
@@ -124,7 +154,7 @@ TEST(ScheduleTable, NamesTheCellThatIsWrong) {
     };
     EXPECT_THAT(refusal("0F0,0X0\n"), AllOf(HasSubstr("row 1, column 2 is '0X0'"), HasSubstr("such as 3F0")));
     for (const std::string_view cell :
-         {"F0", "0F", "0", "0F0x", "0F99999999999", "-1F0", "(0F0;0B0)", "(0F0)OVERLAP_F_B", " 0F0"}) {
+         {"F0", "0F", "0", "0F0x", "0F99999999999", "-1F0", "(0F0;0B0)", "(0F0)OVERLAP_F_B"}) {
         EXPECT_THAT(refusal("0F0,0B0," + std::string(cell) + "\n"),
                     HasSubstr("row 1, column 3 is '" + std::string(cell)));
     }

@@ -87,7 +87,7 @@ void expect_sensible(const Simulation& simulation) {
     EXPECT_TRUE(std::isfinite(simulation.samples_per_second) && simulation.samples_per_second >= 0);
     for (const SimulatedLane& lane : simulation.lanes) {
         EXPECT_GE(lane.peak_bytes, 0);
-        EXPECT_GE(lane.peak_reserved_bytes, 0);
+        EXPECT_GE(lane.peak_reserved_bytes.value_or(0), 0);
     }
     if (simulation.step_band) {
         EXPECT_GE(simulation.step_band->first.count(), 0);

@@ -8,8 +8,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
 #include <random>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -141,6 +144,91 @@ TEST(NoiseBand, IsNoNarrowerThanPredictionsAreOffOnARealMachine) {
     EXPECT_LT(width(), 0.01) << "made up: its noise is all there is";
     profile.host_cores = 8;
     EXPECT_NEAR(width(), 2 * 1.645 * kPredictionCv, 0.01);
+}
+
+/// Steps of `replicas` pipelines of three lanes under gpipe, written out without the simulator: tasks vary by own_cv,
+/// lanes by lane_cv, and each lane's all-reduce starts when that lane of every replica is there. Ascending, in ns.
+std::vector<double> steps_of_replicas(int replicas, int m, double own_cv, double lane_cv, double copy, double reduce) {
+    constexpr int kLanes = 3;
+    constexpr int kSteps = 3000;
+    std::mt19937 random(11);
+    std::normal_distribution<double> normal;
+    const auto factor = [&](double cv) {
+        const double sigma = std::sqrt(std::log1p(cv * cv));
+        return std::exp(sigma * normal(random) - sigma * sigma / 2);
+    };
+    std::vector<double> steps;
+    for (int k = 0; k < kSteps; ++k) {
+        std::array<double, kLanes> all_there{};
+        for (int r = 0; r < replicas; ++r) {
+            std::array<double, kLanes> slow{};
+            std::array<double, kLanes> end{};
+            std::generate(slow.begin(), slow.end(), [&] { return factor(lane_cv); });
+            for (const bool forward : {true, false}) {
+                std::array<double, kLanes> link{};
+                for (int i = 0; i < m; ++i) {
+                    double arrived = 0;
+                    for (int step = 0; step < kLanes; ++step) {
+                        const auto j = static_cast<std::size_t>(forward ? step : kLanes - 1 - step);
+                        const double time = (forward ? 1000 : 2000) * slow[j] * factor(own_cv);
+                        end[j] = std::max(end[j], arrived) + time;
+                        arrived = link[j] = std::max(link[j], end[j]) + copy;
+                    }
+                }
+                // The loss waits for all outputs, and the backwards wait for the loss.
+                for (double& each : end) {
+                    each = forward ? std::max(each, end[kLanes - 1]) : each;
+                }
+            }
+            for (std::size_t j = 0; j < kLanes; ++j) {
+                all_there[j] = std::max(all_there[j], end[j]);
+            }
+        }
+        steps.push_back(*std::max_element(all_there.begin(), all_there.end()) + reduce);
+    }
+    std::sort(steps.begin(), steps.end());
+    return steps;
+}
+
+TEST(NoiseBand, WaitsForTheSlowestOfAllReplicas) {
+    constexpr double kOwn = 0.2;
+    constexpr double kLane = 0.05;
+    Profile profile = noisy(3, std::hypot(kOwn, kLane));
+    profile.step_cv = profile.lane_cv = kLane;
+    double before = 0;
+    for (const int replicas : {1, 2, 8, 64}) {
+        PipelineOptions options = options_for(3, 6);
+        options.batch = 6 * replicas;
+        options.replicas = replicas;
+        options.link.latency_ns = 10;
+        const Simulation simulation = simulate(profile, options);
+        const std::vector<double> steps =
+            steps_of_replicas(replicas, 6, kOwn, kLane, 10, 2.0 * (replicas - 1) * options.link.latency_ns);
+        const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());
+        const auto expected = static_cast<double>(simulation.step_mean->count());
+        EXPECT_NEAR(expected / mean, 1, 0.01) << replicas;
+        EXPECT_GT(expected, before * 1.01);
+        before = expected;
+        const auto busy = static_cast<double>(simulation.lanes[0].busy.count());
+        EXPECT_NEAR(*simulation.bubble_mean, 1 - busy / expected, 1e-6);
+        // What replicas have in common, here the error of predictions, widens the band.
+        const double width = std::hypot(kPredictionCv, (steps[2850] - steps[150]) / (2 * 1.645 * mean)) * 2 * 1.645;
+        const auto [low, high] = *simulation.step_band;
+        EXPECT_NEAR(static_cast<double>((high - low).count()) / mean, width, 0.25 * width) << replicas;
+    }
+}
+
+TEST(NoiseBand, OfReplicasCostsNoMoreThanThatOfOne) {
+    // A million replicas: simulated one by one they would take hours.
+    PipelineOptions options = options_for(2, 4);
+    options.replicas = 1'000'000;
+    options.batch = 4 * options.replicas;
+    const Simulation simulation = simulate(noisy(2, 0.1), options);
+    // 15000 ns on average, and 4.9 deviations above it, as the largest of a million normal numbers is.
+    EXPECT_GT(simulation.step_mean->count(), 15000 * 1.1);
+    EXPECT_LT(simulation.step_mean->count(), 15000 * 1.3);
+    EXPECT_LT(simulation.step_band->first, *simulation.step_mean);
+    EXPECT_GT(simulation.step_band->second, *simulation.step_mean);
 }
 
 TEST(NoiseBand, AveragesOutOverThePartitionsLayers) {

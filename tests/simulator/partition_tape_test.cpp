@@ -199,7 +199,7 @@ TEST(ReservedMemory, PlaysTheTapesInTheOrderOfTheSchedule) {
     const auto reserved = [&](int m, Checkpoint checkpoint) {
         PipelineOptions options = on_accelerators(1, m);
         options.checkpoint = checkpoint;
-        return simulate(profile, options, {.reserved = true}).lanes[0].peak_reserved_bytes / kMiB;
+        return simulate(profile, options, {.reserved = true}).lanes[0].peak_reserved_bytes.value() / kMiB;
     };
     // Input 12, saved 30, scratch 12 (11, in whole 2 MiB), output 14. The loss' gradient takes 14. No free block holds
     // backward's 16.
@@ -256,7 +256,7 @@ TEST(ReservedMemory, HoldsAllThatTensorsHoldWhenALaneEndsATask) {
             EXPECT_EQ(each.peak_reserved_bytes == 0, on_host);
             // peak_bytes adds to a task's work all that arrives during it; the replay lets it arrive in sequence.
             EXPECT_TRUE(on_host ||
-                        static_cast<double>(each.peak_reserved_bytes) > 0.5 * static_cast<double>(each.peak_bytes));
+                        static_cast<double>(*each.peak_reserved_bytes) > 0.5 * static_cast<double>(each.peak_bytes));
             EXPECT_TRUE(on_host || simulation.lanes.size() > 1 || each.peak_reserved_bytes >= each.peak_bytes)
                 << "nothing arrives on the only lane";
         }

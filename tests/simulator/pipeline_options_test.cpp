@@ -132,8 +132,12 @@ TEST(OptimizerStateFactor, KnowsNamesAndNumbers) {
     EXPECT_EQ(optimizer_state_factor("0.25"), 0.25);
     for (const char* bad : {"", "lion", "-1", "nan", "inf", "2x", "1e9"}) {
         EXPECT_THAT([&] { optimizer_state_factor(bad); },
-                    ThrowsMessage<UsageError>(AllOf(HasSubstr(std::string("'") + bad + "'"), HasSubstr("momentum"))));
+                    ThrowsMessage<UsageError>(AllOf(HasSubstr(std::string("'") + bad + "'"), HasSubstr("sgd"))));
     }
+    EXPECT_THAT([] { optimizer_state_factor("lion"); }, ThrowsMessage<UsageError>(HasSubstr("is not known")));
+    EXPECT_THAT([] { optimizer_state_factor("1e9"); },
+                ThrowsMessage<UsageError>(AllOf(HasSubstr("bytes of state per byte of parameter"),
+                                                HasSubstr("from 0 to 1000"), testing::Not(HasSubstr("is not known")))));
 }
 
 // bfloat16 with Adam and master weights: weight 2, gradient 2, copy 4, two states of 4 each: 16 bytes per parameter.

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace pipescope {
 namespace {
 using ::testing::ElementsAre;
@@ -46,6 +48,24 @@ TEST(CompareSchedules, TriesEveryWayToUseTheLanes) {
                                                   "gpipe, always", "gpipe, except_last", "gpipe, never", "1f1b",
                                                   "interleaved", "zero-bubble-h1", "pipedream"));
     EXPECT_TRUE(comparison.left_out.empty());
+}
+
+TEST(CompareSchedules, DataParallelLanesWaitForTheSlowest) {
+    Profile profile = eight_layers();
+    for (LayerProfile& layer : profile.layers) {
+        layer.forward_cv = layer.backward_cv = 0.3;
+    }
+    const ScheduleComparison comparison = compare_schedules(profile, options_for(4, 8));
+    // A lane does two samples: 48000 ns, with a deviation of 300 sqrt(16 (1 + 4)) ns. The largest of four normal
+    // numbers is 1.029 deviations above the mean.
+    const Simulation& each = named(comparison, "data-parallel").simulation;
+    EXPECT_EQ(each.step_time.count(), 48000);
+    EXPECT_NEAR(static_cast<double>(each.step_mean->count()), 48000 + 1.029 * 300 * std::sqrt(80), 250);
+    const Simulation& grid = named(comparison, "2 x 2 data x gpipe").simulation;
+    PipelineOptions alone = grid.options;
+    alone.batch /= alone.replicas;
+    alone.replicas = 1;
+    EXPECT_GT(*grid.step_mean, *simulate(profile, alone).step_mean);
 }
 
 TEST(CompareSchedules, ShowsWhatTheExplainerTells) {

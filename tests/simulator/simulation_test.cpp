@@ -193,6 +193,26 @@ TEST(Simulate, ComparesWithTheFastestLaneAlone) {
     EXPECT_DOUBLE_EQ(simulate(profile, options_of({2}, 4, Checkpoint::never)).speedup, 1);
 }
 
+TEST(Simulate, ComparesWithOneDeviceOfTheFastestSpeed) {
+    // Two layers of 3000 ns a sample. One device of speed 2 takes 4 * 6000 / 2 ns for four samples.
+    const Profile profile = uniform_profile(2);
+    PipelineOptions options = uniform_options(2, 4, Checkpoint::never);
+    const std::vector<std::vector<double>> speeds = {{1, 2}, {2, 1}, {2, 2}, {0.5, 2}};
+    for (const std::vector<double>& each : speeds) {
+        options.speeds = each;
+        const Simulation simulation = simulate(profile, options);
+        EXPECT_NEAR(simulation.speedup, 12000.0 / static_cast<double>(simulation.step_time.count()), 1e-12);
+    }
+    options.speeds = {0.5, 0.5};
+    EXPECT_DOUBLE_EQ(simulate(profile, options).speedup, 8.0 / 5) << "m n / (m + n - 1) at equal speeds";
+    // Replicas share the mini-batch, which the one device does alone.
+    options.speeds = {1, 2};
+    const double one = simulate(profile, options).speedup;
+    options.replicas = 2;
+    options.batch *= 2;
+    EXPECT_DOUBLE_EQ(simulate(profile, options).speedup, 2 * one);
+}
+
 TEST(Simulate, ReportsDeviceIdleOnlyWhereLanesShareADevice) {
     const Profile profile = uniform_profile(2);
     PipelineOptions options = uniform_options(2, 1, Checkpoint::never);

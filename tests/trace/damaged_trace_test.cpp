@@ -3,6 +3,7 @@
 #include "trace/chrome_export.h"
 #include "trace/csv_export.h"
 #include "trace/open_trace.h"
+#include "trace/task_scan.h"
 #include "trace/trace_reader.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -15,9 +16,15 @@
 #include <functional>
 #include <random>
 #include <sstream>
+#include <tuple>
+#include <utility>
 
 namespace pipescope {
 namespace {
+using testing::AllOf;
+using testing::HasSubstr;
+using testing::ThrowsMessage;
+
 /// As many rounds as time allows, with a minimum. The first ones are always the same.
 constexpr int kMostRounds = 400;
 constexpr int kFewestRounds = 40;
@@ -141,6 +148,93 @@ TEST_F(DamagedTrace, OfJsonThatWasCutOffIsRefused) {
 }
 TEST_F(DamagedTrace, OfPackedJsonIsRefusedOrReadWithoutACrash) {
     damage_and_use(as_packed_json(), change_bytes);
+}
+
+// A changed value that no recording holds is told by table, value and rule, however the file is read.
+TEST_F(DamagedTrace, WithAValueThatNoRecordingHoldsIsRefusedByEveryReader) {
+    const std::string intact = bytes_of(folder_ / "t.sqlite");
+    const struct {
+        const char* sql;
+        const char* value;
+        const char* rule;
+    } kCases[] = {
+        {"UPDATE PIPESCOPE_TASK SET start = 'late' WHERE id = 1", "PIPESCOPE_TASK.start is 'late'",
+         "whole number of ns"},
+        {"UPDATE PIPESCOPE_TASK SET end = 9223372036854775807 WHERE id = 1", "9223372036854775807", "2^62"},
+        {"UPDATE PIPESCOPE_TASK SET end = end + 20000000000000000 WHERE id = 1", "and ends at ", "2^53 ns"},
+        {"UPDATE PIPESCOPE_TASK SET partition = -3 WHERE id = 1", "partition is '-3'", "or -1 for none"},
+        {"UPDATE PIPESCOPE_TASK SET partition = 4711 WHERE id = 1", "the partition 4711", "from 0 to 1022"},
+        {"UPDATE PIPESCOPE_TASK SET microBatch = 70000 WHERE id = 1", "the micro-batch 70000", "from 0 to 65534"},
+        {"UPDATE PIPESCOPE_TASK SET step = 5000000000 WHERE id = 1", "step is '5000000000'", "2^31 - 1"},
+        {"UPDATE PIPESCOPE_TASK SET bytes = -1 WHERE id = 1", "moves -1 bytes", "from 0 to 2^53"},
+        {"UPDATE PIPESCOPE_TASK SET lane = 1.5 WHERE id = 1", "lane is '1.5'", "whole number"},
+        {"UPDATE PIPESCOPE_TASK SET kind = 'x' WHERE id = 1", "the kind 'x'", "must be one"}};
+    for (const auto& each : kCases) {
+        SCOPED_TRACE(each.sql);
+        std::ofstream(folder_ / "t.sqlite", std::ios::binary | std::ios::trunc) << intact;
+        SQLite::Database(folder_ / "t.sqlite", SQLite::OPEN_READWRITE).exec(each.sql);
+        const auto damage =
+            ThrowsMessage<TraceFormatError>(AllOf(HasSubstr("t.sqlite' is damaged"), HasSubstr(each.value),
+                                                  HasSubstr(each.rule), HasSubstr("record it again")));
+        EXPECT_THAT([&] { open_trace(folder_ / "t.sqlite"); }, damage);
+        const TaskScan scan(folder_ / "t.sqlite");
+        EXPECT_THAT([&] { scan.read(Source::measured, scan.ids(), [](auto) { return true; }); }, damage);
+    }
+}
+
+TEST_F(DamagedTrace, WithAStepSampleOrLossThatNoRecordingHoldsIsRefused) {
+    const std::string intact = bytes_of(folder_ / "t.sqlite");
+    const std::pair<const char*, const char*> kCases[] = {
+        {"UPDATE PIPESCOPE_STEP SET wallEnd = 9223372036854775807", "PIPESCOPE_STEP.wallEnd is '9223372036854775807'"},
+        {"UPDATE PIPESCOPE_STEP SET trainingLoss = 'small'", "PIPESCOPE_STEP.trainingLoss is 'small'"},
+        {"UPDATE PIPESCOPE_MEMORY SET time = 'noon'", "PIPESCOPE_MEMORY.time is 'noon'"},
+        {"UPDATE PIPESCOPE_MEMORY SET peak = 9223372036854775807", "PIPESCOPE_MEMORY.peak is '9223372036854775807'"},
+        {"UPDATE PIPESCOPE_MEMORY SET lane = -1", "a memory sample has the lane -1"},
+        {"INSERT INTO PIPESCOPE_DROPS VALUES ('nvtx', 99, 9223372036854775807, 1, 0, 0)",
+         "PIPESCOPE_DROPS.recorded is"}};
+    for (const auto& [sql, value] : kCases) {
+        std::ofstream(folder_ / "t.sqlite", std::ios::binary | std::ios::trunc) << intact;
+        SQLite::Database(folder_ / "t.sqlite", SQLite::OPEN_READWRITE).exec(sql);
+        EXPECT_THAT([&] { open_trace(folder_ / "t.sqlite"); }, ThrowsMessage<TraceFormatError>(HasSubstr(value)))
+            << sql;
+    }
+}
+
+// Ranges beside the tasks are left out one by one: no figure of a step needs them.
+TEST_F(DamagedTrace, WithARangeWithoutATimeLeavesItOutAndSaysSo) {
+    const auto ranges = [](const OpenedTrace& trace) {
+        std::size_t count = 0;
+        for (const RangeTrack& track : trace.tracks) {
+            count += track.ranges.size();
+        }
+        return count;
+    };
+    const std::size_t before = ranges(open_trace(folder_ / "t.sqlite"));
+    SQLite::Database(folder_ / "t.sqlite", SQLite::OPEN_READWRITE)
+        .exec(
+            "UPDATE NVTX_EVENTS SET start = 'late' WHERE rowid = (SELECT min(rowid) FROM NVTX_EVENTS WHERE eventType "
+            "IN (34, 59, 60))");
+    const OpenedTrace trace = open_trace(folder_ / "t.sqlite");
+    EXPECT_EQ(ranges(trace), before - 1);
+    ASSERT_FALSE(trace.diagnostics.empty());
+    EXPECT_THAT(trace.diagnostics.back().text, HasSubstr("1 range is left out"));
+}
+
+TEST_F(DamagedTrace, OfJsonWithAValueThatNoRecordingHoldsIsRefused) {
+    const std::string intact = bytes_of(as_json());
+    for (const auto& [from, to, says] : {std::tuple{"\"partition\":0", "\"partition\":-3", "the partition -3"},
+                                         {"\"partition\":0", "\"partition\":\"none\"", "the partition none"},
+                                         {"\"partition\":0", "\"partition\":8589934592", "the partition 8589934592"},
+                                         {"\"lane\":0", "\"lane\":5000", "the lane 5000"}}) {
+        std::string text = intact;
+        const std::size_t at = text.find(from);
+        ASSERT_NE(at, std::string::npos) << from;
+        std::ofstream(folder_ / "t.json", std::ios::binary | std::ios::trunc)
+            << text.replace(at, std::string_view(from).size(), to);
+        EXPECT_THAT([&] { open_trace(folder_ / "t.json"); },
+                    ThrowsMessage<TraceFormatError>(AllOf(HasSubstr("traceEvents["), HasSubstr(says))))
+            << to;
+    }
 }
 }  // namespace
 }  // namespace pipescope

@@ -2,6 +2,7 @@
 
 #include "balance/profile_file.h"
 #include "gui/document/headlines.h"
+#include "gui/document/scenario.h"
 #include "gui/document/task_loading.h"
 #include "gui/tables/task_details.h"
 #include "schedule/error.h"
@@ -224,6 +225,91 @@ TEST(DocumentLoader, SimulatesABareProfile) {
     EXPECT_EQ(document->simulation->lanes.size(), 4U);
     EXPECT_EQ(document->run.model, "sample");
     EXPECT_THAT(document->messages().join(QLatin1Char(' ')).toStdString(), HasSubstr("nothing was measured"));
+}
+
+/// The trace of a simulation, and then changed.
+QString simulatedTrace(const std::string& name, const std::string& sql = {}) {
+    const auto path = temporaryPath(name);
+    writeSimulatedTrace(path);
+    SQLite::Database(path.string(), SQLite::OPEN_READWRITE).exec(sql);
+    return QString::fromStdString(path.string());
+}
+
+std::string messagesOf(const TraceDocument& document) {
+    return document.messages().join(QLatin1Char('\n')).toStdString();
+}
+
+TEST(DocumentLoader, ShowsASimulatedTraceAsItWasSimulated) {
+    const auto document = loadTrace(simulatedTrace("simulated.sqlite"));
+    const Simulation simulation = simulate(sampleProfile({}), sampleOptions({}));
+    EXPECT_EQ(messagesOf(*document), "");
+    EXPECT_FALSE(document->measured);
+    ASSERT_TRUE(document->simulated && document->simulation);
+    EXPECT_EQ(document->simulated->numSlices(), simulation.timeline.slices.size());
+    EXPECT_EQ(document->simulation->step_time, simulation.step_time);
+    EXPECT_EQ(document->simulation->bubble_fraction, simulation.bubble_fraction);
+    EXPECT_FALSE(document->simulatedMemory.empty());
+    for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
+        EXPECT_EQ(document->simulation->lanes[lane].peak_bytes, simulation.lanes[lane].peak_bytes);
+    }
+    EXPECT_TRUE(recordedScenario(*document));
+}
+
+TEST(DocumentLoader, ShowsTheTasksThatASimulatedTraceHoldsAndSaysThatTheyAreOthers) {
+    const auto intact = loadTrace(simulatedTrace("simulated.sqlite"));
+    const struct {
+        const char* sql;
+        std::ptrdiff_t slices;  // more than in the intact trace
+        const char* says;
+    } kCases[] = {
+        {"DELETE FROM PIPESCOPE_TASK WHERE kind = 'backward' AND microBatch = 0", -2, "0 added or changed, 2 removed"},
+        {"INSERT INTO PIPESCOPE_TASK (step, kind, partition, microBatch, lane, start, end, source, bytes) SELECT step, "
+         "kind, partition, microBatch, lane, start + 7, end + 7, source, 0 FROM PIPESCOPE_TASK WHERE kind = 'forward' "
+         "AND microBatch = 0",
+         2, "2 added or changed, 0 removed"},
+        {"UPDATE PIPESCOPE_TASK SET start = start + 1000000000, end = end + 1000000000 WHERE kind = 'backward'", 0,
+         "8 added or changed, 8 removed"}};
+    for (const auto& each : kCases) {
+        SCOPED_TRACE(each.sql);
+        const QString path = simulatedTrace("other.sqlite", each.sql);
+        const auto document = loadTrace(path);
+        ASSERT_TRUE(document->simulated && document->simulation);
+        EXPECT_EQ(static_cast<std::ptrdiff_t>(document->simulated->numSlices()),
+                  static_cast<std::ptrdiff_t>(intact->simulated->numSlices()) + each.slices);
+        EXPECT_THAT(messagesOf(*document), HasSubstr(each.says));
+        const Timeline stored = TraceReader(path.toStdString()).timeline(Source::simulated);
+        const StepStatistics figures = step_statistics(stored, 0);
+        EXPECT_EQ(document->simulation->step_time, figures.step_time());
+        EXPECT_EQ(document->simulation->bubble_fraction, figures.bubble_fraction);
+        EXPECT_EQ(document->simulated->steps().front().statistics, figures);
+        EXPECT_TRUE(recordedScenario(*document)) << "what-if needs only profile and configuration";
+    }
+}
+
+TEST(DocumentLoader, ShowsTheMemoryThatASimulatedTraceHolds) {
+    const auto document =
+        loadTrace(simulatedTrace("memory.sqlite", "UPDATE PIPESCOPE_MEMORY SET peak = 123456789000 WHERE lane = 1"));
+    EXPECT_EQ(document->simulatedMemory.at(1).highest(), 123456789000);
+    EXPECT_EQ(document->simulation->lanes.at(1).peak_bytes, 123456789000);
+}
+
+TEST(DocumentLoader, SaysThatTheProfileOfASimulatedTraceCannotBeUsed) {
+    const auto document = loadTrace(simulatedTrace(
+        "bad_profile.sqlite", "UPDATE PIPESCOPE_PROFILE SET profile = replace(profile, '10000000', '-1')"));
+    ASSERT_TRUE(document->simulated);
+    EXPECT_EQ(document->simulated->numSlices(), simulate(sampleProfile({}), sampleOptions({})).timeline.slices.size());
+    EXPECT_FALSE(document->simulatedMemory.empty());
+    EXPECT_FALSE(recordedScenario(*document));
+    EXPECT_THAT(messagesOf(*document),
+                AllOf(HasSubstr("No what-if"), HasSubstr("cannot be simulated"), HasSubstr("forward_ns")));
+}
+
+TEST(DocumentLoader, SaysThatASimulatedTraceWasNotClosed) {
+    const auto document = loadTrace(simulatedTrace("cut.sqlite",
+                                                   "DELETE FROM PIPESCOPE_RUN WHERE key = 'closed'; DELETE FROM "
+                                                   "PIPESCOPE_TASK WHERE id > 5"));
+    EXPECT_THAT(messagesOf(*document), AllOf(HasSubstr("was not closed"), HasSubstr("0 added or changed")));
+    EXPECT_EQ(document->simulated->numSlices(), 5U);
 }
 
 TEST(DocumentLoader, ReadsAChromeExportBackWithItsComparison) {

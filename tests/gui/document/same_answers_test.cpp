@@ -229,6 +229,28 @@ TEST_P(SameAnswers, OfCompareAndTheViewer) {
     EXPECT_EQ(dump(comparison_json(viewed)), dump(comparison_json(*compared)));
 }
 
+TEST(SameAnswersToDamage, OfCompareAndTheViewer) {
+    const fs::path path = temporaryPath("damaged_values.sqlite");
+    const auto refusal = [](const auto& read) -> std::string {
+        try {
+            read();
+        } catch (const TraceFormatError& error) {
+            return error.what();
+        }
+        return "accepted";
+    };
+    for (const char* sql :
+         {"UPDATE PIPESCOPE_TASK SET start = 'late' WHERE id = 5",
+          "UPDATE PIPESCOPE_TASK SET partition = -3 WHERE id = 5",
+          "UPDATE PIPESCOPE_TASK SET end = 9223372036854775807 WHERE id = 5", "UPDATE PIPESCOPE_STEP SET start = 1e300",
+          "UPDATE PIPESCOPE_MEMORY SET allocated = 'much'"}) {
+        sample(sql)(path);
+        const std::string compared = refusal([&] { compare_trace(path); });
+        EXPECT_THAT(compared, HasSubstr("is damaged")) << sql;
+        EXPECT_EQ(refusal([&] { loadTrace(QString::fromStdString(path.string())); }), compared) << sql;
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Odd, SameAnswers, testing::ValuesIn(kFiles), [](const auto& test) { return test.param.name; });
 }  // namespace
 }  // namespace pipescope

@@ -4,13 +4,18 @@
 #include "gui/tables/table_export.h"
 #include "gui/timeline/timeline_pane.h"
 #include "gui/timeline/track_view.h"
+#include "gui/what_if/scenario_model.h"
+#include "gui/what_if/what_if_panel.h"
+#include "gui/window/scenario_tools.h"
 #include "gui/window/shortcut_overlay.h"
 #include "tests/gui/window/main_window_fixture.h"
 #include "trace/trace_writer.h"
 
+#include <SQLiteCpp/SQLiteCpp.h>
 #include <gtest/gtest.h>
 
 #include <QDockWidget>
+#include <QLabel>
 #include <QMenuBar>
 #include <QRegularExpression>
 #include <QTest>
@@ -40,6 +45,38 @@ protected:
         return lines.join(QLatin1Char('\n'));
     }
 };
+
+TEST_F(WindowTroubles, SaysOfASimulatedTraceWhatIsWrongWithIt) {
+    const auto path = temporaryPath("simulated.sqlite");
+    const auto shows = [&](const char* sql) {
+        writeSimulatedTrace(path);
+        SQLite::Database(path.string(), SQLite::OPEN_READWRITE).exec(sql);
+        QSignalSpy loaded(&window_, &MainWindow::loaded);
+        window_.open(QString::fromStdString(path.string()));
+        ASSERT_TRUE(loaded.wait(kPatience)) << window_.messages().text().toStdString();
+        settle();
+    };
+    const auto panel = [&] { return window_.page()->findChild<ScenarioTools*>(QString(), Qt::FindDirectChildrenOnly); };
+    shows("");
+    EXPECT_FALSE(window_.page()->messages().isVisible());
+    window_.closePage(window_.page());
+    shows("UPDATE PIPESCOPE_TASK SET end = end + 1000 WHERE kind = 'loss'");
+    EXPECT_TRUE(window_.page()->messages().isVisible());
+    EXPECT_TRUE(window_.page()->messages().text().contains(QStringLiteral("not those of its profile")));
+    ASSERT_NE(panel(), nullptr);
+    EXPECT_FALSE(panel()->model().isEmpty());
+    window_.closePage(window_.page());
+    shows("UPDATE PIPESCOPE_PROFILE SET profile = '{}'");
+    EXPECT_TRUE(window_.page()->messages().text().contains(QStringLiteral("No what-if")));
+    EXPECT_TRUE(simulated().isVisible());
+    ASSERT_NE(panel(), nullptr);
+    EXPECT_TRUE(panel()->model().isEmpty());
+    bool told = false;
+    for (const auto* label : panel()->panel().findChildren<QLabel*>()) {
+        told = told || label->text().contains(QStringLiteral("cannot be simulated"));
+    }
+    EXPECT_TRUE(told) << "the panel gives the reason too";
+}
 
 TEST_F(WindowTroubles, ShowsTheThreadsOfATraceWithoutTasks) {
     const auto path = temporaryPath("only_ranges.sqlite");

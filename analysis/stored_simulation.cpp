@@ -1,0 +1,82 @@
+#include "analysis/stored_simulation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <tuple>
+
+namespace pipescope {
+namespace {
+bool before(const Slice& a, const Slice& b) {
+    return std::tie(a.key, a.lane, a.start, a.end, a.bytes) < std::tie(b.key, b.lane, b.start, b.end, b.bytes);
+}
+
+std::vector<Slice> sorted(std::vector<Slice> slices) {
+    std::sort(slices.begin(), slices.end(), before);
+    return slices;
+}
+
+/// Number of slices in `these` but not in `those`.
+std::size_t count_others(const std::vector<Slice>& these, const std::vector<Slice>& those) {
+    std::vector<Slice> others;
+    std::set_difference(these.begin(), these.end(), those.begin(), those.end(), std::back_inserter(others), before);
+    return others.size();
+}
+
+void take_figures(Simulation& simulation, const Timeline& stored) {
+    const StepStatistics found = step_statistics(stored, steps_of(stored).front());
+    const double quicker = found.step_time().count() > 0 ? static_cast<double>(simulation.step_time.count()) /
+                                                               static_cast<double>(found.step_time().count())
+                                                         : 0.0;
+    simulation.step_time = found.step_time();
+    simulation.bubble_fraction = found.bubble_fraction;
+    simulation.utilization = 1 - found.bubble_fraction;
+    simulation.speedup *= quicker;
+    simulation.samples_per_second *= quicker;
+    simulation.step_band.reset();
+    simulation.step_mean.reset();
+    simulation.bubble_mean.reset();
+    simulation.lanes.resize(stored.lanes.size());
+    for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
+        simulation.lanes[lane].busy = found.lanes[lane].busy;
+        simulation.lanes[lane].bubble_fraction = found.lanes[lane].bubble_fraction;
+    }
+}
+}  // namespace
+
+std::optional<TraceWarning> take_stored_tasks(Simulation& simulation, const Timeline& stored,
+                                              const std::vector<MemorySample>& memory) {
+    if (stored.slices.empty()) {
+        return std::nullopt;
+    }
+    const std::vector<Slice> found = sorted(stored.slices);
+    const std::vector<Slice> expected = sorted(simulation.timeline.slices);
+    const std::size_t added = count_others(found, expected);
+    const std::size_t removed = count_others(expected, found);
+    const bool differ = added > 0 || removed > 0;
+    if (differ) {
+        take_figures(simulation, stored);
+    }
+    simulation.timeline = stored;
+    simulation.memory = memory;
+    std::vector<Bytes> peaks(simulation.lanes.size(), 0);
+    for (const MemorySample& sample : memory) {
+        if (sample.lane.index() < peaks.size()) {
+            Bytes& peak = peaks[sample.lane.index()];
+            peak = std::max(peak, sample.peak);
+            simulation.lanes[sample.lane.index()].peak_bytes = peak;
+        }
+    }
+    if (!differ) {
+        return std::nullopt;
+    }
+    return TraceWarning{
+        Severity::caution,
+        fmt::format("the simulated tasks in this file are not those of its profile and configuration ({} added or "
+                    "changed, {} removed or changed): the file is damaged, or another version of PipeScope simulated "
+                    "it; simulate again",
+                    added, removed)};
+}
+}  // namespace pipescope

@@ -1,0 +1,49 @@
+#include "analysis/stored_simulation.h"
+#include "tests/analysis/sample_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace pipescope {
+namespace {
+TEST(StoredSimulation, ThatIsTheSameChangesNothing) {
+    const Simulation simulation = simulate(sampleProfile({}), sampleOptions({}));
+    Simulation shown = simulation;
+    EXPECT_EQ(take_stored_tasks(shown, simulation.timeline, simulation.memory), std::nullopt);
+    EXPECT_EQ(shown.timeline, simulation.timeline);
+    EXPECT_EQ(shown.memory, simulation.memory);
+    EXPECT_EQ(shown.step_time, simulation.step_time);
+    EXPECT_EQ(shown.speedup, simulation.speedup);
+    EXPECT_EQ(shown.lanes.at(1).peak_bytes, simulation.lanes.at(1).peak_bytes);
+}
+
+TEST(StoredSimulation, ThatIsSlowerHasItsOwnFiguresAndAWarning) {
+    SampleRun run;
+    run.cv = 0.1;
+    const Simulation simulation = simulate(sampleProfile(run), sampleOptions(run));
+    Timeline slower = simulation.timeline;
+    for (Slice& slice : slower.slices) {
+        slice.start *= 2;
+        slice.end *= 2;
+    }
+    Simulation shown = simulation;
+    const std::optional<TraceWarning> warning = take_stored_tasks(shown, slower, {});
+    ASSERT_TRUE(warning);
+    EXPECT_THAT(warning->text, testing::HasSubstr("not those of its profile and configuration"));
+    EXPECT_EQ(warning->severity, Severity::caution);
+    EXPECT_EQ(shown.step_time, 2 * simulation.step_time);
+    EXPECT_DOUBLE_EQ(shown.speedup, simulation.speedup / 2);
+    EXPECT_DOUBLE_EQ(shown.samples_per_second, simulation.samples_per_second / 2);
+    EXPECT_NEAR(shown.bubble_fraction, simulation.bubble_fraction, 1e-12);
+    EXPECT_EQ(shown.step_mean, std::nullopt) << "the noise is that of the profile, not of these tasks";
+    EXPECT_EQ(shown.lanes.at(0).busy, 2 * simulation.lanes.at(0).busy);
+}
+
+TEST(StoredSimulation, WithoutTasksIsNone) {
+    const Simulation simulation = simulate(sampleProfile({}), sampleOptions({}));
+    Simulation shown = simulation;
+    EXPECT_EQ(take_stored_tasks(shown, {Source::simulated, {}, {}}, {}), std::nullopt);
+    EXPECT_EQ(shown.timeline, simulation.timeline);
+}
+}  // namespace
+}  // namespace pipescope
