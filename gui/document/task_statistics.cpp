@@ -5,7 +5,7 @@
 
 namespace pipescope {
 namespace {
-constexpr std::size_t kBetweenQuestions = 1 << 16;
+constexpr std::size_t kTasksBetweenQuestions = 1 << 16;
 
 struct Durations {
     std::vector<std::int64_t> all;
@@ -46,7 +46,7 @@ std::vector<KindStatistics> taskStatistics(const TimelineStore& store, const Tim
         const StoredRow& row = store.rows()[number];
         const auto first = std::upper_bound(row.end.begin(), row.end.end(), range.start) - row.end.begin();
         for (auto i = static_cast<std::size_t>(first); i < row.start.size() && row.start[i] < range.end; ++i) {
-            if (++seen % kBetweenQuestions == 0 && cancelled && cancelled()) {
+            if (++seen % kTasksBetweenQuestions == 0 && cancelled && cancelled()) {
                 return {};
             }
             Durations& durations = byLane[{static_cast<TaskKind>(row.kind[i]), row.lane.value()}];

@@ -4,6 +4,7 @@
 #include "profiler/memory/charged_block.h"
 #include "profiler/memory/device_blocks.h"
 #include "profiler/memory/device_listening.h"
+#include "profiler/memory/memory_account.h"
 #include "profiler/memory/tracking_allocator.h"
 
 #include <algorithm>
@@ -39,10 +40,6 @@ struct Outside {
     std::optional<DeviceListening> listening = {};  // during a task on an accelerator
 };
 thread_local Outside outside;
-
-Nanoseconds steady_now() {
-    return std::chrono::duration_cast<Nanoseconds>(std::chrono::steady_clock::now().time_since_epoch());
-}
 
 Bytes sum_of(const MemoryBreakdown& composition) {
     Bytes sum = 0;

@@ -14,10 +14,6 @@ void raise_to(std::atomic<Bytes>& peak, Bytes value) {
     }
 }
 
-Nanoseconds steady_now() {
-    return std::chrono::duration_cast<Nanoseconds>(std::chrono::steady_clock::now().time_since_epoch());
-}
-
 std::size_t index_of(MemoryCategory category) {
     return static_cast<std::size_t>(category);
 }
@@ -37,6 +33,10 @@ private:
     std::atomic_flag& flag_;
 };
 }  // namespace
+
+Nanoseconds steady_now() {
+    return std::chrono::duration_cast<Nanoseconds>(std::chrono::steady_clock::now().time_since_epoch());
+}
 
 MemoryAccount::Count& MemoryAccount::counted(Place place) {
     const bool in_its_task = place.task != 0 && place.task == task();

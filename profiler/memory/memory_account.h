@@ -8,6 +8,9 @@
 #include <cstdint>
 
 namespace pipescope {
+/// The steady clock, in ns since its own epoch.
+Nanoseconds steady_now();
+
 /// Bytes of one owner, by category.
 ///
 /// Problem: the category of a block is known only after its task: some of a forward's allocations are freed, the rest

@@ -3,6 +3,7 @@
 #include "gui/console/sql_examples.h"
 #include "gui/tables/filter_line.h"
 #include "gui/tables/table_export.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
 
 #include <gtest/gtest.h>
@@ -19,8 +20,6 @@
 
 namespace pipescope {
 namespace {
-constexpr int kPatience = 20'000;
-
 class SqlConsoleTest : public testing::Test {
 protected:
     void SetUp() override {

@@ -7,6 +7,7 @@
 #include "gui/style/quantity_box.h"
 #include "gui/tables/table_export.h"
 #include "schedule/error.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
 
 #include <gtest/gtest.h>
@@ -25,8 +26,6 @@
 
 namespace pipescope {
 namespace {
-constexpr int kPatience = 60'000;  // ms
-
 class PlanViewTest : public testing::Test {
 protected:
     void SetUp() override {

@@ -5,6 +5,7 @@
 #include "gui/tables/lane_table_model.h"
 #include "gui/tables/table_export.h"
 #include "gui/tables/table_filter.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
 
 #include <gtest/gtest.h>
@@ -16,8 +17,6 @@
 
 namespace pipescope {
 namespace {
-constexpr int kPatience = 40'000;
-
 TEST(LaneTableModel, ShowsMeasuredBesideSimulated) {
     const auto path = temporaryPath("lane_table.sqlite");
     writeSampleTrace(path);

@@ -5,6 +5,7 @@
 #include "gui/tables/statistics_panel.h"
 #include "gui/tables/table_export.h"
 #include "gui/tables/task_table_model.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
 
 #include <gtest/gtest.h>
@@ -21,8 +22,6 @@
 
 namespace pipescope {
 namespace {
-constexpr int kPatience = 40'000;
-
 std::shared_ptr<const TraceDocument> sample() {
     const auto path = temporaryPath("tasks.sqlite");
     writeSampleTrace(path);

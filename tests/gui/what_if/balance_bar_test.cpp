@@ -4,6 +4,7 @@
 #include "gui/style/task_style.h"
 #include "gui/what_if/balance_editor.h"
 #include "gui/what_if/scenario_model.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
 
 #include <gtest/gtest.h>
@@ -21,7 +22,6 @@
 namespace pipescope {
 namespace {
 using namespace std::chrono_literals;
-constexpr int kPatience = 20'000;  // ms
 
 class BalanceBarTest : public testing::Test {
 protected:

@@ -1,4 +1,5 @@
 #include "gui/what_if/scenario_model.h"
+#include "tests/gui/patience.h"
 
 #include "tests/gui/sample_trace.h"
 
@@ -10,7 +11,6 @@
 
 namespace pipescope {
 namespace {
-constexpr int kPatience = 20'000;  // ms
 using namespace std::chrono_literals;
 
 class ScenarioModelTest : public testing::Test {

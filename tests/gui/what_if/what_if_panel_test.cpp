@@ -9,6 +9,7 @@
 #include "gui/what_if/scenario_figures.h"
 #include "gui/what_if/scenario_model.h"
 #include "gui/what_if/value_slider.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
 
 #include <gtest/gtest.h>
@@ -32,7 +33,6 @@
 namespace pipescope {
 namespace {
 using namespace std::chrono_literals;
-constexpr int kPatience = 20'000;  // ms
 
 class WhatIfPanelTest : public testing::Test {
 protected:

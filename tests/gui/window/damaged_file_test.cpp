@@ -4,6 +4,7 @@
 #include "gui/timeline/time_axis_model.h"
 #include "gui/window/main_window.h"
 #include "schedule/error.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
 #include "tests/gui/window/nsys_export.h"
 
@@ -19,8 +20,6 @@
 
 namespace pipescope {
 namespace {
-constexpr int kPatience = 20'000;  // ms
-
 std::string bytesOf(const std::filesystem::path& path) {
     std::ifstream file(path, std::ios::binary);
     std::ostringstream text;

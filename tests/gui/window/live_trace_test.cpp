@@ -1,6 +1,7 @@
 #include "balance/profile_file.h"
 #include "gui/timeline/time_axis_model.h"
 #include "gui/window/main_window.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
 #include "trace/trace_writer.h"
 
@@ -14,8 +15,6 @@
 
 namespace pipescope {
 namespace {
-constexpr int kPatience = 30'000;
-
 /// Writes a sample run step by step, like a recorder, while the window shows it.
 class LiveTrace : public testing::Test {
 protected:

@@ -2,6 +2,7 @@
 
 #include "gui/timeline/timeline_view.h"
 #include "gui/window/main_window.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +15,6 @@
 #include <string>
 
 namespace pipescope {
-inline constexpr int kPatience = 20'000;  // ms; a loaded machine may need some
 
 /// An offscreen window with a sample run.
 class MainWindowTest : public testing::Test {

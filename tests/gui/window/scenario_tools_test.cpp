@@ -15,6 +15,7 @@
 #include "gui/what_if/value_slider.h"
 #include "gui/what_if/what_if_panel.h"
 #include "gui/window/main_window.h"
+#include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
 
 #include <gtest/gtest.h>
@@ -34,7 +35,6 @@
 namespace pipescope {
 namespace {
 using namespace std::chrono_literals;
-constexpr int kPatience = 30'000;  // ms
 
 class ScenarioToolsTest : public testing::Test {
 protected:

@@ -47,7 +47,7 @@ QString nameOf(const QWidget& widget) {
 }
 
 /// Internal parts of Qt widgets, laid out by their parents.
-bool isPartOfAnother(const QWidget& widget) {
+bool isPartOfAnotherControl(const QWidget& widget) {
     return widget.inherits("QDockWidgetTitleButton") || widget.parentWidget()->inherits("QAbstractSpinBox") ||
            widget.parentWidget()->inherits("QComboBox");
 }
@@ -126,7 +126,7 @@ bool isSeen(const QWidget& widget, const QWidget& window) {
 QStringList cutOffIn(const QWidget& window) {
     QStringList found;
     for (const QWidget* widget : window.findChildren<QWidget*>()) {
-        if (isSeen(*widget, window) && !isPartOfAnother(*widget) &&
+        if (isSeen(*widget, window) && !isPartOfAnotherControl(*widget) &&
             qobject_cast<const ElidedLabel*>(widget) == nullptr) {
             const QString why = cutOff(*widget);
             if (!why.isEmpty()) {
