@@ -6,6 +6,7 @@
 #include "engine/device_memory.h"
 #include "engine/reference.h"
 #include "tests/engine/engine_fixtures.h"
+#include "tests/engine/modes.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -20,8 +21,6 @@ using namespace testing_support;
 using Names = std::vector<std::string>;
 
 const bool cuda_was_loaded_before_main = load_cuda();
-constexpr std::array kModes = {Checkpoint::always, Checkpoint::except_last, Checkpoint::never};
-const auto kLoss = [](const Tensors& output, const Tensors& target) { return mean_square(output[0], target[0]); };
 
 class CudaPipelineTest : public ::testing::Test {
 protected:

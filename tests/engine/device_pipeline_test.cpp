@@ -16,7 +16,8 @@ using fake_accelerator::behaviour;
 
 using DevicePipelineTest = DeviceTest;
 
-GPipe pipeline(const std::vector<LayerSpec>& layers, const Names& lanes, Checkpoint mode, std::int64_t chunks = 4) {
+GPipe device_pipeline(const std::vector<LayerSpec>& layers, const Names& lanes, Checkpoint mode,
+                      std::int64_t chunks = 4) {
     torch::manual_seed(1);
     GPipeOptions options = on_lanes(lanes, layers.size(), mode);
     options.chunks = chunks;
@@ -29,7 +30,7 @@ TEST_F(DevicePipelineTest, StepsWithTheGradientsOfTheCpu) {
     for (const Names& lanes : kLanes) {
         for (const Checkpoint mode : kModes) {
             const ::testing::ScopedTrace trace(__FILE__, __LINE__, name_of(lanes, mode));
-            GPipe pipe = pipeline(skip_chain(), lanes, mode);
+            GPipe pipe = device_pipeline(skip_chain(), lanes, mode);
             expect_plain_steps(pipe, plain);
         }
     }
@@ -41,7 +42,7 @@ TEST_F(DevicePipelineTest, GoesBackwardFromTheCallersLossWithoutADeadlock) {
     for (const Names& lanes : kLanes) {
         for (const Checkpoint mode : kModes) {
             const ::testing::ScopedTrace trace(__FILE__, __LINE__, name_of(lanes, mode));
-            GPipe pipe = pipeline(skip_chain(), lanes, mode);
+            GPipe pipe = device_pipeline(skip_chain(), lanes, mode);
             expect_plain_gradients_of_the_callers_loss(pipe, plain);
         }
     }
@@ -52,7 +53,7 @@ TEST_F(DevicePipelineTest, TakesItsInputFromWhereverItIs) {
     be_slow();
     for (const std::string from : {"fake:0", "fake:1"}) {
         const ::testing::ScopedTrace trace(__FILE__, __LINE__, from);
-        GPipe pipe = pipeline(skip_chain(), {"fake:0", "fake:1"}, Checkpoint::except_last);
+        GPipe pipe = device_pipeline(skip_chain(), {"fake:0", "fake:1"}, Checkpoint::except_last);
         const at::Tensor input = plain.input.to(from).requires_grad_();
         const at::Tensor output = pipe.forward(input);
         mean_square(output, plain.target.to(output.device())).backward();
@@ -63,7 +64,7 @@ TEST_F(DevicePipelineTest, TakesItsInputFromWhereverItIs) {
 
 TEST_F(DevicePipelineTest, IsDoneWithTheInputWhenItReturns) {
     be_slow();
-    GPipe pipe = pipeline(skip_chain(), {"fake:0", "fake:1"}, Checkpoint::never);
+    GPipe pipe = device_pipeline(skip_chain(), {"fake:0", "fake:1"}, Checkpoint::never);
     pipe.train(false);
     expect_done_with_the_input(pipe);
 }
@@ -72,14 +73,14 @@ TEST_F(DevicePipelineTest, WouldNoticeAMissingWait) {
     const Plain plain = plain_steps();
     be_slow();
     behaviour().ignores_waits = true;
-    GPipe pipe = pipeline(skip_chain(), {"fake:0", "fake:1"}, Checkpoint::never);
+    GPipe pipe = device_pipeline(skip_chain(), {"fake:0", "fake:1"}, Checkpoint::never);
     pipe.step({plain.input}, {plain.target}, first_mean_square);
     fake_accelerator::synchronize();
     EXPECT_THAT(fake_accelerator::take_races(), ::testing::Not(::testing::IsEmpty()));
 }
 
 TEST_F(DevicePipelineTest, IssuesTasksWithoutWaitingForTheDevice) {
-    GPipe pipe = pipeline(skip_chain(), {"fake:0"}, Checkpoint::never, 2);
+    GPipe pipe = device_pipeline(skip_chain(), {"fake:0"}, Checkpoint::never, 2);
     const at::Tensor input = samples(4);
     pipe.forward(input);
     fake_accelerator::synchronize();  // what this one enqueued is not to be held: the next waits for it
@@ -99,7 +100,7 @@ TEST_F(DevicePipelineTest, DrawsTheSameRandomNumbersInEveryModeAndOnEveryBalance
     for (const Names& lanes : std::vector<Names>{{"fake:0"}, {"fake:0", "fake:0"}, {"fake:0", "fake:1", "fake:0"}}) {
         for (const Checkpoint mode : kModes) {
             const ::testing::ScopedTrace trace(__FILE__, __LINE__, name_of(lanes, mode));
-            GPipe pipe = pipeline(dropout_mlp(), lanes, mode);
+            GPipe pipe = device_pipeline(dropout_mlp(), lanes, mode);
             pipe.step({input}, {target}, first_mean_square);
             NamedTensors gradients = on_cpu(gradients_of(pipe.named_parameters()));
             if (first.empty()) {
@@ -136,12 +137,12 @@ TEST_F(DevicePipelineTest, TracksMiniBatchesWithDeferredBatchNorm) {
 TEST_F(DevicePipelineTest, PassesAnExceptionOnAndWorksAfterwards) {
     be_slow();
     expect_use_after_an_exception([](const std::vector<LayerSpec>& layers) {
-        return pipeline(layers, {"fake:0", "fake:1"}, Checkpoint::always);
+        return device_pipeline(layers, {"fake:0", "fake:1"}, Checkpoint::always);
     });
 }
 
 TEST_F(DevicePipelineTest, LetsGoOfEverythingAStepUsed) {
-    GPipe pipe = pipeline(skip_chain(), {"fake:0", "fake:1"}, Checkpoint::never);
+    GPipe pipe = device_pipeline(skip_chain(), {"fake:0", "fake:1"}, Checkpoint::never);
     const at::Tensor input = samples(64);
     const at::Tensor target = samples(64, 4);
     pipe.step({input}, {target}, first_mean_square);
@@ -153,8 +154,8 @@ TEST_F(DevicePipelineTest, LetsGoOfEverythingAStepUsed) {
 }
 
 TEST_F(DevicePipelineTest, CopiesEachBoundaryOnceEachWay) {
-    GPipe pipe =
-        pipeline({linear(6, 8), tanh_layer(), linear(8, 8), linear(8, 4)}, {"fake:0", "fake:1"}, Checkpoint::never);
+    GPipe pipe = device_pipeline({linear(6, 8), tanh_layer(), linear(8, 8), linear(8, 4)}, {"fake:0", "fake:1"},
+                                 Checkpoint::never);
     const at::Tensor input = samples(8).to(on(0));
     const at::Tensor target = samples(8, 4).to(on(1));
     pipe.step({input}, {target}, first_mean_square);
@@ -182,7 +183,7 @@ TEST_F(DevicePipelineTest, RunsSchedulesThatGoBackwardEarly) {
 }
 
 TEST_F(DevicePipelineTest, TakesAnOptimizerMadeBeforeAndAfter) {
-    GPipe pipe = pipeline(skip_chain(), {"fake:0", "fake:1"}, Checkpoint::except_last);
+    GPipe pipe = device_pipeline(skip_chain(), {"fake:0", "fake:1"}, Checkpoint::except_last);
     torch::optim::SGD optimizer(pipe.parameters(), 0.1);
     const at::Tensor input = samples(8);
     const at::Tensor target = samples(8, 4);

@@ -2,6 +2,7 @@
 
 #include "engine/reference.h"
 #include "tests/engine/engine_fixtures.h"
+#include "tests/engine/modes.h"
 
 #include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
@@ -15,8 +16,6 @@
 namespace pipescope {
 namespace {
 using namespace testing_support;
-
-constexpr std::array kModes = {Checkpoint::always, Checkpoint::except_last, Checkpoint::never};
 
 bool is_differentiable(const at::Tensor& tensor) {
     return tensor.is_floating_point() || tensor.is_complex();

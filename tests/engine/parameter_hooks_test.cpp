@@ -1,6 +1,7 @@
 #include "engine/engine_error.h"
 #include "engine/reference.h"
 #include "tests/engine/engine_fixtures.h"
+#include "tests/engine/modes.h"
 
 #include <gmock/gmock.h>
 #include <torch/csrc/autograd/functions/utils.h>
@@ -44,8 +45,6 @@ std::vector<Way> ways() {
     }
     return all;
 }
-
-const auto kLoss = [](const Tensors& output, const Tensors& target) { return mean_square(output[0], target[0]); };
 
 std::vector<LayerSpec> layers() {
     return {linear(6, 8), tanh_layer(), linear(8, 8), linear(8, 4)};

@@ -1,6 +1,7 @@
 #include "engine/reference.h"
 #include "schedule/schedules.h"
 #include "tests/engine/engine_fixtures.h"
+#include "tests/engine/modes.h"
 #include "tests/engine/task_log.h"
 
 #include <gmock/gmock.h>
@@ -12,8 +13,6 @@ using namespace testing_support;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
-
-constexpr std::array kModes = {Checkpoint::always, Checkpoint::except_last, Checkpoint::never};
 
 struct Plan {
     Schedule schedule;

@@ -3,6 +3,7 @@
 #include "engine/reference.h"
 #include "engine/skippable.h"
 #include "tests/engine/engine_fixtures.h"
+#include "tests/engine/modes.h"
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -16,8 +17,6 @@ using namespace testing_support;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
-
-constexpr std::array kModes = {Checkpoint::always, Checkpoint::except_last, Checkpoint::never};
 
 /// y = tanh(Wx), stashing Wx.
 LayerSpec stashing(const std::string& name, std::int64_t in, std::int64_t out) {
@@ -60,8 +59,6 @@ std::vector<LayerSpec> skip_model() {
             adding("inner"),
             adding("outer")};
 }
-
-const auto kLoss = [](const Tensors& output, const Tensors& target) { return mean_square(output[0], target[0]); };
 
 TEST(Skips, HaveThePlainModelsGradientsWhateverTheBalanceAndMode) {
     const at::Tensor input = samples(7);

@@ -3,6 +3,7 @@
 #include "engine/reference.h"
 #include "engine/skippable.h"
 #include "tests/engine/engine_fixtures.h"
+#include "tests/engine/modes.h"
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>
@@ -17,7 +18,6 @@ using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
 
-constexpr std::array kModes = {Checkpoint::always, Checkpoint::except_last, Checkpoint::never};
 constexpr std::array kDrivers = {Driver::scheduled, Driver::autograd};
 
 GPipeOptions options(std::vector<std::int64_t> balance, std::int64_t chunks, Checkpoint mode,

@@ -1,6 +1,7 @@
 #include "engine/current_task.h"
 #include "engine/reference.h"
 #include "tests/engine/engine_fixtures.h"
+#include "tests/engine/modes.h"
 
 #include <ATen/autocast_mode.h>
 #include <gmock/gmock.h>
@@ -16,9 +17,6 @@ using namespace testing_support;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::ThrowsMessage;
-
-constexpr std::array kModes = {Checkpoint::always, Checkpoint::except_last, Checkpoint::never};
-const auto kLoss = [](const Tensors& output, const Tensors& target) { return mean_square(output[0], target[0]); };
 
 std::vector<at::Tensor> tensors_of(const NamedTensors& named) {
     std::vector<at::Tensor> tensors;

@@ -171,16 +171,16 @@ TEST_F(ScriptModel, LearnsItsMadeUpData) {
     }
 }
 
-void expect_refused(const std::string& model, const std::string& first, const std::string& second) {
+void expect_model_refused(const std::string& model, const std::string& first, const std::string& second) {
     EXPECT_THAT([&] { make_model(model); }, ThrowsMessage<UserModelError>(AllOf(HasSubstr(first), HasSubstr(second))))
         << model;
 }
 
 TEST_F(ScriptModel, RefusesWhatIsNoTorchScript) {
-    expect_refused("./missing.pt:input=3", "'./missing.pt' is not a file", "check the path");
+    expect_model_refused("./missing.pt:input=3", "'./missing.pt' is not a file", "check the path");
     const std::filesystem::path text = std::filesystem::path(testing::TempDir()) / "text.pt";
     std::ofstream(text) << "no archive";
-    expect_refused(text.string() + ":input=3", "not a TorchScript file", "torch.jit.script");
+    expect_model_refused(text.string() + ":input=3", "not a TorchScript file", "torch.jit.script");
 }
 
 TEST_F(ScriptModel, RefusesAForwardThatIsNoChainOfTheChildren) {
@@ -192,16 +192,19 @@ TEST_F(ScriptModel, RefusesAForwardThatIsNoChainOfTheChildren) {
     };
     const std::string first = "getattr(self, \"0\").forward(x)";
     const std::string second = "getattr(self, \"1\").forward(x)";
-    expect_refused(with_forward("residual", "  y = " + first + "\n  return x + y\n"), "not a Sequential", "aten::add");
-    expect_refused(with_forward("left_out", "  return " + first + "\n"), "does not call its child '1'", "cut");
-    expect_refused(with_forward("twice", "  x = " + first + "\n  return " + first + "\n"), "'0' twice", "cut");
-    expect_refused(with_forward("beside", "  y = " + first + "\n  return " + second + "\n"), "not a Sequential", "cut");
-    expect_refused(with_forward("branch", "  if x.size(0) > 3:\n    x = " + first + "\n  return " + second + "\n"),
-                   "not a Sequential", "cut");
+    expect_model_refused(with_forward("residual", "  y = " + first + "\n  return x + y\n"), "not a Sequential",
+                         "aten::add");
+    expect_model_refused(with_forward("left_out", "  return " + first + "\n"), "does not call its child '1'", "cut");
+    expect_model_refused(with_forward("twice", "  x = " + first + "\n  return " + first + "\n"), "'0' twice", "cut");
+    expect_model_refused(with_forward("beside", "  y = " + first + "\n  return " + second + "\n"), "not a Sequential",
+                         "cut");
+    expect_model_refused(
+        with_forward("branch", "  if x.size(0) > 3:\n    x = " + first + "\n  return " + second + "\n"),
+        "not a Sequential", "cut");
     ScriptFile own("own_parameter");
     own.linear(4, 4);
     own.root().register_parameter("scale", torch::ones({1}), false);
-    expect_refused(own.write() + ":input=4", "parameter of its own, 'scale'", "cut");
+    expect_model_refused(own.write() + ":input=4", "parameter of its own, 'scale'", "cut");
 }
 
 TEST_F(ScriptModel, RefusesParametersThatTwoLayersShare) {
@@ -209,27 +212,27 @@ TEST_F(ScriptModel, RefusesParametersThatTwoLayersShare) {
     const at::Tensor weight = trainable(torch::randn({4, 4}));
     file.child("torch.mm(x, self.weight)").register_parameter("weight", weight, false);
     file.child("torch.mm(x, self.weight)").register_parameter("weight", weight, false);
-    expect_refused(file.write() + ":input=4", "shares a parameter between its children '0' and '1'", "untie");
+    expect_model_refused(file.write() + ":input=4", "shares a parameter between its children '0' and '1'", "untie");
 }
 
 TEST_F(ScriptModel, RefusesAFileWithNothingToTrain) {
     ScriptFile file("frozen");
     file.child("torch.mm(x, self.weight)").register_parameter("weight", torch::randn({4, 4}), false);
-    expect_refused(file.write() + ":input=4", "no parameter that requires a gradient", "requires_grad");
+    expect_model_refused(file.write() + ":input=4", "no parameter that requires a gradient", "requires_grad");
 }
 
 TEST_F(ScriptModel, SaysWhichLayerCannotTakeTheInput) {
     const std::string path = small_net("wrong_input");
-    expect_refused(path + ":input=5", "its layer '0' throws", "set input and tokens");
+    expect_model_refused(path + ":input=5", "its layer '0' throws", "set input and tokens");
     ScriptFile text("returns_text");
     text.linear(4, 4);
     text.child("\"text\"");
-    expect_refused(text.write() + ":input=4", "returns String", "tensors");
+    expect_model_refused(text.write() + ":input=4", "returns String", "tensors");
     ScriptFile reduced("reduced");
     reduced.linear(4, 4);
     reduced.child("torch.sum(x)");
-    expect_refused(reduced.write() + ":input=4", "does not return a result for each sample",
-                   "leave reductions to the loss");
+    expect_model_refused(reduced.write() + ":input=4", "does not return a result for each sample",
+                         "leave reductions to the loss");
 }
 
 TEST_F(ScriptModel, RefusesMoreTokensThanTheModelHas) {
@@ -237,7 +240,8 @@ TEST_F(ScriptModel, RefusesMoreTokensThanTheModelHas) {
     file.child("torch.embedding(self.weight, x)").register_parameter("weight", trainable(torch::randn({16, 4})), false);
     const std::string path = file.write();
     EXPECT_EQ(make_model(path + ":input=5,tokens=16").layers.size(), 1U);
-    expect_refused(path + ":input=5,tokens=17", "with tokens up to 16; its layer '0' throws", "set input and tokens");
+    expect_model_refused(path + ":input=5,tokens=17", "with tokens up to 16; its layer '0' throws",
+                         "set input and tokens");
 }
 
 TEST_F(ScriptModel, NamesTheMethodThatForwardCalls) {
@@ -246,7 +250,7 @@ TEST_F(ScriptModel, NamesTheMethodThatForwardCalls) {
     file.root().define("def doubled(self, x):\n  return x + x\n");
     const std::string path =
         file.write("def forward(self, x):\n  return self.doubled(getattr(self, \"0\").forward(x))\n");
-    expect_refused(path + ":input=4", "forward calls the method doubled", "cut");
+    expect_model_refused(path + ":input=4", "forward calls the method doubled", "cut");
 }
 
 TEST_F(ScriptModel, SaysWhatAFileOfAnotherKindShouldBe) {

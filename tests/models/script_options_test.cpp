@@ -25,30 +25,30 @@ TEST(ScriptOptions, ReadAShapeALossAndTokens) {
     EXPECT_EQ(text.loss, ScriptLoss::mse);
 }
 
-void expect_refused(const std::string& options, const std::string& value, const std::string& remedy) {
+void expect_options_refused(const std::string& options, const std::string& value, const std::string& remedy) {
     EXPECT_THAT([&] { parse_script_options("net.pt", options); },
                 ThrowsMessage<UsageError>(AllOf(HasSubstr("'net.pt'"), HasSubstr(value), HasSubstr(remedy))))
         << options;
 }
 
 TEST(ScriptOptionsErrors, AskForTheInputsShape) {
-    expect_refused("", "no input shape", "net.pt:input=3x224x224");
-    expect_refused("loss=mse", "no input shape", "net.pt:input=3x224x224");
+    expect_options_refused("", "no input shape", "net.pt:input=3x224x224");
+    expect_options_refused("loss=mse", "no input shape", "net.pt:input=3x224x224");
 }
 
 TEST(ScriptOptionsErrors, NameTheValueAndWhatItMayBe) {
-    expect_refused("input=", "input=", "without the batch");
-    expect_refused("input=3x", "input=3x", "without the batch");
-    expect_refused("input=3x0", "input=3x0", "without the batch");
-    expect_refused("input=3*4", "input=3*4", "without the batch");
-    expect_refused("input=99999999999999999999", "input=9999", "without the batch");
-    expect_refused("input=4,loss=hinge", "loss=hinge", "loss=mse");
-    expect_refused("input=4,tokens=1", "tokens=1", "2 or more");
-    expect_refused("input=4,tokens", "tokens=", "2 or more");
-    expect_refused("input=4,classes=3", "'classes'", "input, tokens and loss");
-    expect_refused("input=4,", "''", "input, tokens and loss");
-    expect_refused("input=4,input=5", "input twice", "each may be given once");
-    expect_refused("input=4,loss=next_token", "no tokens", "tokens=1000");
+    expect_options_refused("input=", "input=", "without the batch");
+    expect_options_refused("input=3x", "input=3x", "without the batch");
+    expect_options_refused("input=3x0", "input=3x0", "without the batch");
+    expect_options_refused("input=3*4", "input=3*4", "without the batch");
+    expect_options_refused("input=99999999999999999999", "input=9999", "without the batch");
+    expect_options_refused("input=4,loss=hinge", "loss=hinge", "loss=mse");
+    expect_options_refused("input=4,tokens=1", "tokens=1", "2 or more");
+    expect_options_refused("input=4,tokens", "tokens=", "2 or more");
+    expect_options_refused("input=4,classes=3", "'classes'", "input, tokens and loss");
+    expect_options_refused("input=4,", "''", "input, tokens and loss");
+    expect_options_refused("input=4,input=5", "input twice", "each may be given once");
+    expect_options_refused("input=4,loss=next_token", "no tokens", "tokens=1000");
 }
 }  // namespace
 }  // namespace pipescope

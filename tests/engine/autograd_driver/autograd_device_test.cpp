@@ -16,7 +16,8 @@ using fake_accelerator::behaviour;
 
 using AutogradDeviceTest = DeviceTest;
 
-GPipe pipeline(const std::vector<LayerSpec>& layers, const Names& lanes, Checkpoint mode, AutogradParts parts = {}) {
+GPipe autograd_pipeline(const std::vector<LayerSpec>& layers, const Names& lanes, Checkpoint mode,
+                        AutogradParts parts = {}) {
     torch::manual_seed(1);
     GPipeOptions options = on_lanes(lanes, layers.size(), mode);
     options.driver = Driver::autograd;
@@ -26,7 +27,7 @@ GPipe pipeline(const std::vector<LayerSpec>& layers, const Names& lanes, Checkpo
 
 void expect_plain_steps(const Plain& plain, const Names& lanes, Checkpoint mode, AutogradParts parts = {}) {
     const ::testing::ScopedTrace trace(__FILE__, __LINE__, name_of(lanes, mode));
-    GPipe pipe = pipeline(skip_chain(), lanes, mode, parts);
+    GPipe pipe = autograd_pipeline(skip_chain(), lanes, mode, parts);
     testing_support::expect_plain_steps(pipe, plain);
 }
 
@@ -58,7 +59,7 @@ TEST_F(AutogradDeviceTest, GoesBackwardFromTheCallersLoss) {
     for (const Names& lanes : kLanes) {
         for (const Checkpoint mode : kModes) {
             const ::testing::ScopedTrace trace(__FILE__, __LINE__, name_of(lanes, mode));
-            GPipe pipe = pipeline(skip_chain(), lanes, mode);
+            GPipe pipe = autograd_pipeline(skip_chain(), lanes, mode);
             expect_plain_gradients_of_the_callers_loss(pipe, plain);
         }
     }
@@ -66,7 +67,7 @@ TEST_F(AutogradDeviceTest, GoesBackwardFromTheCallersLoss) {
 
 TEST_F(AutogradDeviceTest, IsDoneWithTheInputWhenItReturns) {
     be_slow();
-    GPipe pipe = pipeline(skip_chain(), {"fake:0", "fake:1"}, Checkpoint::never);
+    GPipe pipe = autograd_pipeline(skip_chain(), {"fake:0", "fake:1"}, Checkpoint::never);
     expect_done_with_the_input(pipe);
 }
 
@@ -78,8 +79,8 @@ TEST_F(AutogradDeviceTest, OverlapsCopiesWithComputingByTheirStreams) {
             computed.push_back(StreamEvent::record(current_stream(x[0].device())));
             return y;
         });
-        GPipe pipe =
-            pipeline({first, tanh_layer()}, {"fake:0", "fake:1"}, Checkpoint::never, {.copy_streams = copy_streams});
+        GPipe pipe = autograd_pipeline({first, tanh_layer()}, {"fake:0", "fake:1"}, Checkpoint::never,
+                                       {.copy_streams = copy_streams});
         const at::Tensor input = samples(8).to(on(0)).requires_grad_();
         behaviour().holds_copies = true;
         pipe.forward(input);
@@ -95,7 +96,7 @@ TEST_F(AutogradDeviceTest, OverlapsCopiesWithComputingByTheirStreams) {
 TEST_F(AutogradDeviceTest, PassesAnExceptionOnAndWorksAfterwards) {
     be_slow();
     expect_use_after_an_exception([](const std::vector<LayerSpec>& layers) {
-        return pipeline(layers, {"fake:0", "fake:1"}, Checkpoint::always);
+        return autograd_pipeline(layers, {"fake:0", "fake:1"}, Checkpoint::always);
     });
 }
 
@@ -107,7 +108,7 @@ TEST_F(AutogradDeviceTest, SurvivesARecomputeThatThrowsNoStandardException) {
         }
         return Tensors{x[0] * 1.0};
     });
-    GPipe pipe = pipeline({linear(6, 4), failing}, {"fake:0", "fake:1"}, Checkpoint::always);
+    GPipe pipe = autograd_pipeline({linear(6, 4), failing}, {"fake:0", "fake:1"}, Checkpoint::always);
     EXPECT_THROW(pipe.step({samples(8)}, {samples(8, 4)}, first_mean_square), int);
     ASSERT_TRUE(pipe.last_failure());
     EXPECT_EQ(pipe.last_failure()->layer_name, "failing");
