@@ -149,6 +149,10 @@ TEST_F(ChromeImport, NamesThePlaceOfDamage) {
                 ThrowsMessage<TraceFormatError>(HasSubstr("number overflow parsing '1e999'")));
 }
 
+TEST_F(ChromeImport, SkipsAByteOrderMark) {
+    EXPECT_EQ(opened("\xef\xbb\xbf" R"([{"ph": "X", "name": "a", "ts": 1, "dur": 1}])").tracks.size(), 1u);
+}
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they multiply what a process takes
 TEST_F(ChromeImport, TakesNoMoreMemoryThanTheFileIsLarge) {
     const auto path = folder_ / "t.json";
