@@ -149,6 +149,25 @@ TEST_F(ChromeImport, NamesThePlaceOfDamage) {
                 ThrowsMessage<TraceFormatError>(HasSubstr("number overflow parsing '1e999'")));
 }
 
+TEST_F(ChromeImport, PairsBeginsAndEndsByTime) {
+    const OpenedTrace trace = opened(R"([
+        {"ph": "E", "pid": 1, "tid": 1, "ts": 20},
+        {"ph": "E", "pid": 1, "tid": 2, "ts": 8},
+        {"ph": "B", "name": "inner", "pid": 1, "tid": 1, "ts": 11},
+        {"ph": "E", "pid": 1, "tid": 1, "ts": 12},
+        {"ph": "B", "name": "outer", "pid": 1, "tid": 1, "ts": 10},
+        {"ph": "B", "name": "other", "pid": 1, "tid": 2, "ts": 5},
+        {"ph": "e", "cat": "io", "id": "1", "name": "request", "pid": 1, "tid": 1, "ts": 40},
+        {"ph": "b", "cat": "io", "id": "1", "name": "request", "pid": 1, "tid": 1, "ts": 10}])");
+    EXPECT_TRUE(trace.diagnostics.empty());
+    ASSERT_EQ(trace.tracks.size(), 3u);
+    EXPECT_THAT(names_of(trace, trace.tracks[0]), ElementsAre("outer@0", "inner@1"));
+    EXPECT_EQ(trace.tracks[0].ranges[0].duration(), Nanoseconds{10'000});
+    EXPECT_EQ(trace.tracks[0].ranges[1].duration(), Nanoseconds{1'000});
+    EXPECT_EQ(trace.tracks[1].ranges.at(0).duration(), Nanoseconds{3'000});
+    EXPECT_EQ(trace.tracks[2].ranges.at(0).duration(), Nanoseconds{30'000});
+}
+
 TEST_F(ChromeImport, SkipsAByteOrderMark) {
     EXPECT_EQ(opened("\xef\xbb\xbf" R"([{"ph": "X", "name": "a", "ts": 1, "dur": 1}])").tracks.size(), 1u);
 }
