@@ -69,7 +69,7 @@ private:
 
 class ChromeSax : public nlohmann::json_sax<json> {
 public:
-    explicit ChromeSax(ChromeListener& listener) : listener_(listener) {}
+    ChromeSax(const std::istream& in, ChromeListener& listener) : in_(in), listener_(listener) {}
 
     bool null() override { return scalar(ChromeArgument::Type::null, 0, 0, {}); }
     bool boolean(bool value) override {
@@ -140,6 +140,10 @@ public:
         return true;
     }
     bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
+        if (in_.eof() && !places_.empty() && places_.front() == Place::events) {
+            header_.cut_off = true;
+            return false;
+        }
         // Rethrown as its own type: the base class has no public copy constructor.
         if (const auto* fault = dynamic_cast<const json::parse_error*>(&error)) {
             throw *fault;
@@ -259,6 +263,7 @@ private:
         }
     }
 
+    const std::istream& in_;
     ChromeListener& listener_;
     ChromeHeader header_;
     DomBuilder dom_{header_.other};
@@ -292,7 +297,7 @@ ChromeArgument& ChromeArguments::add() {
 }
 
 ChromeHeader read_chrome_json(std::istream& in, ChromeListener& listener) {
-    ChromeSax sax(listener);
+    ChromeSax sax(in, listener);
     json::sax_parse(in, &sax);
     return sax.take_header();
 }

@@ -67,6 +67,7 @@ struct ChromeHeader {
     nlohmann::json other;                   ///< "otherData"
     std::string format;                     ///< "format", as in a profile
     bool has_events = false;                ///< the list exists
+    bool cut_off = false;                   ///< the file ends within a list of events, as after a killed program
     bool is_kineto = false;                 ///< written by PyTorch's profiler
     std::optional<std::int64_t> base_time;  ///< "baseTimeNanoseconds": wall clock at ts 0
 };
@@ -80,7 +81,8 @@ public:
 };
 
 /// Reads a Chrome trace as a stream, in either form: a list of events, or an object with "traceEvents". Stops early at
-/// a profile, which `format` of the result reports. Memory: one event at a time. Throws nlohmann::json::exception with
-/// line and column for invalid JSON.
+/// a profile, which `format` of the result reports. A plain list may lack its end, since the format makes "]" optional;
+/// an incomplete last event is skipped. Memory: one event at a time. Throws nlohmann::json::exception with line and
+/// column for invalid JSON.
 ChromeHeader read_chrome_json(std::istream& in, ChromeListener& listener);
 }  // namespace pipescope

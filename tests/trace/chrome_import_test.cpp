@@ -168,6 +168,20 @@ TEST_F(ChromeImport, PairsBeginsAndEndsByTime) {
     EXPECT_EQ(trace.tracks[2].ranges.at(0).duration(), Nanoseconds{30'000});
 }
 
+TEST_F(ChromeImport, OpensAListThatAKilledProgramLeftOpen) {
+    const std::string events = R"([{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1},
+        {"ph": "X", "name": "b", "pid": 1, "tid": 1, "ts": 3, "dur": 1})";
+    for (const char* rest : {"", "\n", ",", ",\n{", ",{\"ph\": \"X", ",{\"ph\": \"X\", \"ts\": 1", ",{\"ph\": nu"}) {
+        const OpenedTrace trace = opened(events + rest);
+        ASSERT_EQ(trace.tracks.size(), 1u) << rest;
+        EXPECT_THAT(names_of(trace, trace.tracks[0]), ElementsAre("a@0", "b@0")) << rest;
+        ASSERT_EQ(trace.diagnostics.size(), 1u) << rest;
+        EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("the file was cut off")) << rest;
+    }
+    EXPECT_TRUE(opened(events + "]").diagnostics.empty());
+    EXPECT_THROW(opened(events + R"( {"ph": "X"}])"), TraceFormatError);
+}
+
 TEST_F(ChromeImport, SkipsAByteOrderMark) {
     EXPECT_EQ(opened("\xef\xbb\xbf" R"([{"ph": "X", "name": "a", "ts": 1, "dur": 1}])").tracks.size(), 1u);
 }
@@ -204,7 +218,7 @@ TEST_F(ChromeImport, TakesNoMoreMemoryThanTheFileIsLarge) {
 
 TEST_F(ChromeImport, SurvivesDeepNesting) {
     std::string text = R"([{"ph": "X", "ts": 1, "dur": 1, "args": {"a": )";
-    EXPECT_THROW(opened(text + std::string(200'000, '[')), TraceFormatError);
+    EXPECT_THROW(opened(R"({"traceEvents": )" + text + std::string(200'000, '[')), TraceFormatError);
     EXPECT_EQ(opened(text + std::string(200'000, '[') + std::string(200'000, ']') + "}}]").tracks.size(), 1u);
     text = R"({"otherData": )" + std::string(200'000, '[') + std::string(200'000, ']') + R"(, "traceEvents": []})";
     EXPECT_TRUE(opened(text).tracks.empty());
