@@ -47,7 +47,8 @@ private:
     std::size_t used_ = 0;
 };
 
-/// An element of "traceEvents". Times are in ns; Chrome's us have decimals, which are read exactly.
+/// An element of "traceEvents". Times are in ns; Chrome's us have decimals, which are read exactly. A quoted number
+/// counts as a number.
 struct ChromeEvent {
     std::size_t index = 0;  ///< position in the list, for messages
     char phase = 0;
@@ -58,6 +59,7 @@ struct ChromeEvent {
     std::string id;
     std::optional<std::int64_t> start;
     std::optional<std::int64_t> duration;
+    bool has_bad_duration = false;  ///< "dur" is there, but is no number or too large
     ChromeArguments arguments;
     ChromeArguments sample;  ///< PipeScope's own: the sample's values that a memory counter omits
 };

@@ -76,8 +76,8 @@ TraceRange& ChromeTracks::add_range(Track& track, const ChromeEvent& event) {
 
 void ChromeTracks::add_complete(const ChromeEvent& event) {
     constexpr std::int64_t kMost = INT64_MAX / 4;  // sums of such values cannot overflow
-    if (!event.start || *event.start > kMost || *event.start < -kMost || event.duration.value_or(0) > kMost ||
-        event.duration.value_or(0) < 0) {
+    if (!event.start || event.has_bad_duration || *event.start > kMost || *event.start < -kMost ||
+        event.duration.value_or(0) > kMost || event.duration.value_or(0) < 0) {
         ++left_out_;
         return;
     }
@@ -255,9 +255,10 @@ Nanoseconds ChromeTracks::finish(OpenedTrace& trace, bool exact) {
     if (left_out_ > 0) {
         trace.diagnostics.push_back(
             {"warning", "import",
-             fmt::format("{} omitted: without a time, with an end and no start or before it, or of a kind "
-                         "that is not read",
-                         counted(left_out_, "event was", "events were"))});
+             fmt::format(
+                 "{} omitted: without a time or with one that is no number, with an end and no start or before it, "
+                 "or of a kind that is not read",
+                 counted(left_out_, "event was", "events were"))});
     }
     return moved;
 }

@@ -149,6 +149,43 @@ TEST_F(ChromeImport, NamesThePlaceOfDamage) {
                 ThrowsMessage<TraceFormatError>(HasSubstr("number overflow parsing '1e999'")));
 }
 
+TEST_F(ChromeImport, ReadsQuotedTimesAndOmitsThoseThatAreNoNumbers) {
+    const OpenedTrace trace = opened(R"([
+        {"ph": "X", "name": "quoted", "ts": "10", "dur": "5.25"},
+        {"ph": "X", "name": "a word", "ts": 10, "dur": "long"},
+        {"ph": "X", "name": "empty", "ts": 10, "dur": ""},
+        {"ph": "X", "name": "truth", "ts": true, "dur": 1},
+        {"ph": "X", "name": "true length", "ts": 10, "dur": true},
+        {"ph": "X", "name": "null length", "ts": 10, "dur": null},
+        {"ph": "X", "name": "too long", "ts": 10, "dur": 1e30},
+        {"ph": "X", "name": "wrapped", "ts": 18446744073709551615, "dur": 1},
+        {"ph": "X", "name": "two points", "ts": "1.2.3", "dur": 1},
+        {"ph": "X", "name": "a unit", "ts": "1ms", "dur": 1}])");
+    ASSERT_EQ(trace.tracks.size(), 1u);
+    EXPECT_THAT(names_of(trace, trace.tracks[0]), ElementsAre("quoted@0"));
+    EXPECT_EQ(trace.tracks[0].ranges[0].duration(), Nanoseconds{5250});
+    ASSERT_EQ(trace.diagnostics.size(), 1u);
+    EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("9 events were omitted"));
+}
+
+TEST_F(ChromeImport, KeepsEveryNanosecondOfTimesSinceTheEpoch) {
+    const OpenedTrace trace = opened(R"([
+        {"ph": "X", "name": "a", "ts": 1700000000000000.123, "dur": 1},
+        {"ph": "X", "name": "b", "ts": 1.700000000000001457e15, "dur": 1.001e+3},
+        {"ph": "X", "name": "c", "ts": 17000000000000024580E-4, "dur": 1e-3},
+        {"ph": "X", "name": "d", "ts": 1700000000000003, "dur": 0.9999999999}])");
+    EXPECT_EQ(trace.utc_epoch_ns, 1'700'000'000'000'000'123);
+    ASSERT_EQ(trace.tracks.size(), 1u);
+    const std::vector<TraceRange>& ranges = trace.tracks[0].ranges;
+    ASSERT_EQ(ranges.size(), 4u);
+    EXPECT_EQ(ranges[1].start, Nanoseconds{1334});
+    EXPECT_EQ(ranges[1].duration(), Nanoseconds{1'001'000});
+    EXPECT_EQ(ranges[2].start, Nanoseconds{2335});
+    EXPECT_EQ(ranges[2].duration(), Nanoseconds{1});
+    EXPECT_EQ(ranges[3].start, Nanoseconds{2877});
+    EXPECT_EQ(ranges[3].duration(), Nanoseconds{1000});
+}
+
 TEST_F(ChromeImport, PairsBeginsAndEndsByTime) {
     const OpenedTrace trace = opened(R"([
         {"ph": "E", "pid": 1, "tid": 1, "ts": 20},
@@ -183,7 +220,10 @@ TEST_F(ChromeImport, OpensAListThatAKilledProgramLeftOpen) {
 }
 
 TEST_F(ChromeImport, SkipsAByteOrderMark) {
-    EXPECT_EQ(opened("\xef\xbb\xbf" R"([{"ph": "X", "name": "a", "ts": 1, "dur": 1}])").tracks.size(), 1u);
+    EXPECT_EQ(opened("\xef\xbb\xbf"
+                     R"([{"ph": "X", "name": "a", "ts": 1, "dur": 1}])")
+                  .tracks.size(),
+              1u);
 }
 
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they multiply what a process takes
