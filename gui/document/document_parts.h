@@ -19,6 +19,4 @@ void showStored(TraceDocument& document, const Timeline& stored, const std::vect
 void addHidden(TraceDocument& document);
 /// Of a trace without tasks: notes that its threads and streams are all there is. Throws Error if there are none.
 void requireTracks(TraceDocument& document);
-/// `own`: a trace of ours, which a killed run may have left unfinished.
-[[noreturn]] void refuseEmpty(const QString& path, bool own);
 }  // namespace pipescope
