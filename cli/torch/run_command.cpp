@@ -93,7 +93,9 @@ TrainingOptions training_options(const RunFlags& flags) {
 std::vector<Assumption> assume(TrainingOptions& options, const RunFlags& flags, const ModelSpec& model) {
     std::vector<Assumption> assumptions;
     if (flags.pipeline.optimizer.empty()) {
-        const bool tokens = options.update_parameters && holds_tokens(model.make_batch(1, options.seed).input);
+        const auto emulated = emulated_profile(flags.model);
+        const bool tokens =
+            emulated ? load_profile(*emulated).token_input : holds_tokens(model.make_batch(1, options.seed).input);
         options.pipeline.optimizer = default_optimizer(tokens);
         if (tokens) {
             assumptions.push_back(

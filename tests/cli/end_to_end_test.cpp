@@ -545,16 +545,54 @@ TEST_F(EndToEnd, AnEmulatedSkipRunsAsSimulated) {
     profile.at("layers").at(2)["pop"] = {"wide"};
     user.writes("s.json", profile.dump());
     const std::size_t layers = profile.at("layers").size();
-    user.succeeds("run emulated:s.json --balance 1,1," + std::to_string(layers - 2) +
-                  " -m 4 --batch 4 --steps 2 --trace s.sqlite");
-    const auto compared = user.succeeds("compare s.sqlite --json").json();
-    EXPECT_EQ(compared.at("tasks_unmatched"), 0);
-    // Without tapes the model counts the gradient of a skip beside the skip; the emulated layer frees one first.
-    for (const auto& lane : compared.at("lanes")) {
-        EXPECT_NEAR(lane.at("simulated_peak_bytes").get<double>(), lane.at("measured_peak_bytes").get<double>(), 4.1e6)
-            << lane.dump();
+    nlohmann::json compared;
+    for (const std::string checkpoint : {"except_last", "never"}) {
+        user.succeeds("run emulated:s.json --balance 1,1," + std::to_string(layers - 2) +
+                      " -m 4 --batch 4 --steps 2 --trace s.sqlite --force --checkpoint " + checkpoint);
+        compared = user.succeeds("compare s.sqlite --json").json();
+        EXPECT_EQ(compared.at("tasks_unmatched"), 0);
+        // A gradient may arrive a task earlier or later than simulated.
+        for (const auto& lane : compared.at("lanes")) {
+            EXPECT_NEAR(lane.at("simulated_peak_bytes").get<double>(), lane.at("measured_peak_bytes").get<double>(),
+                        4.1e6)
+                << checkpoint << lane.dump();
+        }
     }
     EXPECT_GT(compared.at("lanes").at(2).at("measured_peak_bytes").get<double>(), 4 * 4e6) << "four skips wait there";
+}
+
+// The prediction counts the optimizer's state, so the lanes hold it, without updating anything.
+TEST_F(EndToEnd, AnEmulatedPipelineHoldsTheOptimizersState) {
+    nlohmann::ordered_json profile = nlohmann::ordered_json::parse(emulated_profile(2));
+    for (auto& layer : profile.at("layers")) {
+        layer["parameter_bytes"] = 4'000'000;
+        layer["gradient_bytes"] = 3'000'000;  // the rest is frozen
+    }
+    user.writes("e.json", profile.dump());
+    const std::int64_t gradients = 4 * 3'000'000;  // of a lane's four layers
+    for (const auto& [optimizer, factor] : {std::pair("sgd", 0), std::pair("momentum", 1), std::pair("adam", 2)}) {
+        const auto ran = user.succeeds(std::string("run emulated:e.json --balance 4,4 -m 2 --batch 2 --steps 3 ") +
+                                       "--trace e.sqlite --force --json --optimizer " + optimizer)
+                             .json();
+        for (const auto& lane : ran.at("lanes")) {
+            EXPECT_EQ(lane.at("peak").at("optimizer"), factor * gradients) << optimizer;
+            EXPECT_EQ(lane.at("peak").at("gradients"), gradients) << optimizer;
+        }
+        for (const auto& lane : user.succeeds("compare e.sqlite --json").json().at("lanes")) {
+            EXPECT_EQ(lane.at("measured_peak_bytes"), lane.at("simulated_peak_bytes")) << optimizer << lane.dump();
+        }
+    }
+}
+
+TEST_F(EndToEnd, AnEmulatedLanguageModelHasTheOptimizerThatSimulateAssumes) {
+    nlohmann::ordered_json profile = nlohmann::ordered_json::parse(emulated_profile(1));
+    profile["token_input"] = true;
+    user.writes("e.json", profile.dump());
+    const std::string pipeline = " --balance 4,4 -m 2 --batch 2 --json";
+    EXPECT_EQ(user.succeeds("run emulated:e.json --steps 2" + pipeline).json().at("optimizer"), "adam");
+    EXPECT_EQ(user.succeeds("simulate e.json" + pipeline).json().at("assumed").at("optimizer"), "adam");
+    const auto again = user.succeeds("profile emulated:e.json --micro-batch-sizes 1 -o again.json --json").json();
+    EXPECT_EQ(nlohmann::json::parse(user.reads("again.json")).at("token_input"), true);
 }
 }  // namespace
 }  // namespace pipescope
