@@ -15,7 +15,9 @@
 #include <algorithm>
 #include <iostream>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -37,8 +39,8 @@ ExitCode balance_command(const BalanceFlags& flags) {
     const BalanceAlgorithm algorithm = parse_balance_algorithm(flags.algorithm);
     Profile profile = load_profile(flags.profile);
     const auto layers = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitions));
-    const EstimatedPipeline pipeline =
-        estimated_pipeline(flags.pipeline, options, std::move(profile), std::clamp(flags.partitions, 1, layers));
+    const EstimatedPipeline pipeline = estimated_pipeline(flags.pipeline, options, std::move(profile), flags.profile,
+                                                          std::clamp(flags.partitions, 1, layers));
     const std::vector<std::int64_t> sizes = micro_batch_sizes(replica_batch(options), options.chunks);
     const bool extrapolated =
         sizes.back() < pipeline.profile.samples.front() || sizes.front() > pipeline.profile.samples.back();
@@ -58,8 +60,10 @@ ExitCode balance_command(const BalanceFlags& flags) {
     } else {
         std::cout << balance_text(found, simulation) << "\n"
                   << basis_text(pipeline.profile.dtype, pipeline.options)
-                  << (extrapolated ? extrapolation_text(pipeline.options) : "") << fewer_micro_batches(options)
-                  << assumptions_text(pipeline.assumptions);
+                  << (extrapolated ? extrapolation_text(
+                                         profile_command_of(load_profile(flags.profile), flags.profile, {sizes, {}}))
+                                   : "")
+                  << fewer_micro_batches(options) << assumptions_text(pipeline.assumptions);
     }
     return found.feasible ? ExitCode::success : ExitCode::infeasible;
 }

@@ -594,5 +594,36 @@ TEST_F(EndToEnd, AnEmulatedLanguageModelHasTheOptimizerThatSimulateAssumes) {
     const auto again = user.succeeds("profile emulated:e.json --micro-batch-sizes 1 -o again.json --json").json();
     EXPECT_EQ(nlohmann::json::parse(user.reads("again.json")).at("token_input"), true);
 }
+
+/// The first command that a text suggests in quotation marks, as one types it behind "pipescope".
+std::string suggested_command(const std::string& text) {
+    const std::string start = "'pipescope ";
+    const std::size_t from = text.find(start);
+    EXPECT_NE(from, std::string::npos) << text;
+    return from == std::string::npos
+               ? ""
+               : text.substr(from + start.size(), text.find('\'', from + 1) - from - start.size());
+}
+
+TEST_F(EndToEnd, TheProfileThatAHintAsksForIsUsable) {
+    const auto meta = [&](const std::string& what) {
+        return user.succeeds("profile " + kModel + " --device meta --micro-batch-sizes 2 -o p.json " + what);
+    };
+    meta("");
+    for (const std::string command : {"simulate p.json --balance 2,2 -m 2 --batch 16",
+                                      "simulate p.json --balance 2,2 -m 2 --batch 16 --schedule all",
+                                      "balance p.json -n 2 -m 2 --batch 16", "plan p.json -n 2 -m 2 --batch 16"}) {
+        meta("--force");
+        user.succeeds(suggested_command(user.succeeds(command).out));
+        const auto profile = nlohmann::json::parse(user.reads("p.json"));
+        EXPECT_EQ(profile.at("samples"), (nlohmann::json{2, 8})) << command;
+        EXPECT_EQ(profile.at("estimated"), true) << command;
+        EXPECT_THAT(user.succeeds(command).out, Not(HasSubstr("extrapolated"))) << command;
+    }
+    const std::string simulate = " --balance 2,2 -m 2 --batch 4 --dtype bfloat16";
+    user.succeeds(suggested_command(refused(2, "simulate p.json" + simulate)));
+    user.succeeds("simulate p-bfloat16.json" + simulate);
+    EXPECT_EQ(nlohmann::json::parse(user.reads("p.json")).value("dtype", "float32"), "float32") << "it is kept";
+}
 }  // namespace
 }  // namespace pipescope

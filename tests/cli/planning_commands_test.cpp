@@ -481,7 +481,8 @@ TEST_F(PlanningCommands, SayTheDtypeInEveryEstimateAndRefuseOneTheDeviceHasNoRat
                     HasSubstr("dtype is bfloat16 on V100, which has rates for float16, float32, float64 only"));
         EXPECT_THAT(refused(line + " --dtype nonsense"), HasSubstr("dtype is 'nonsense'"));
         EXPECT_THAT(refused(line + " --dtype float32"),
-                    HasSubstr("'pipescope profile gpt --device meta --device-type A100 --dtype float32'"));
+                    HasSubstr("'pipescope profile gpt --device meta --device-type A100 --dtype float32 "
+                              "--micro-batch-sizes 1 -o gpt-float32.json'"));
         user.succeeds(line + " --dtype bfloat16");
     }
     EXPECT_EQ(user.succeeds(simulate + " --json").json().at("dtype"), "bfloat16");
