@@ -13,6 +13,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <iostream>
 #include <memory>
 #include <string>
@@ -28,6 +29,18 @@ struct BalanceFlags {
     std::string algorithm = "optimal";
     bool json = false;
 };
+
+/// A warning if lanes have different speeds, and the algorithm knows none.
+std::vector<std::string> speed_warning(BalanceAlgorithm algorithm, const std::vector<double>& speeds) {
+    const bool all_equal = std::adjacent_find(speeds.begin(), speeds.end(), std::not_equal_to<>()) == speeds.end();
+    if (algorithm == BalanceAlgorithm::optimal || all_equal) {
+        return {};
+    }
+    return {fmt::format(
+        "--algorithm {} cuts as if all lanes were equally fast, as in torchgpipe; only the step time follows --speed; "
+        "use optimal to cut for these speeds",
+        to_string(algorithm))};
+}
 
 ExitCode balance_command(const BalanceFlags& flags) {
     const PipelineOptions options = pipeline_options(flags.pipeline);
@@ -65,6 +78,7 @@ ExitCode balance_command(const BalanceFlags& flags) {
                                    : "")
                   << fewer_micro_batches(options) << assumptions_text(pipeline.assumptions);
     }
+    print_warnings(speed_warning(algorithm, options.speeds));
     return found.feasible ? ExitCode::success : ExitCode::infeasible;
 }
 }  // namespace
