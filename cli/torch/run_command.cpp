@@ -17,6 +17,7 @@
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
 #include "schedule/placement.h"
+#include "schedule/printable.h"
 #include "schedule/schedules.h"
 #include "simulator/pipeline_defaults.h"
 #include "trace/trace_records.h"
@@ -250,10 +251,11 @@ ExitCode run_command(const RunFlags& flags) {
         print_warnings({result.loss});
     }
     if (options.update_parameters && options.profile && options.profile->model != flags.model) {
+        const std::string& profiled = options.profile->model;
         print_warnings(
-            {fmt::format("the profile is of {}, and the run of {}; a prediction holds for the model that was "
+            {fmt::format("the profile {}, and the run is of {}; a prediction holds for the model that was "
                          "profiled",
-                         options.profile->model, flags.model)});
+                         profiled.empty() ? "does not name its model" : "is of " + printable(profiled), flags.model)});
     }
     print_warnings(diverged_warning(result));
     print_warnings(load_warnings(result.load, "it trained"));

@@ -625,5 +625,16 @@ TEST_F(EndToEnd, TheProfileThatAHintAsksForIsUsable) {
     user.succeeds("simulate p-bfloat16.json" + simulate);
     EXPECT_EQ(nlohmann::json::parse(user.reads("p.json")).value("dtype", "float32"), "float32") << "it is kept";
 }
+
+TEST_F(EndToEnd, WarnsOfAProfileThatDoesNotNameItsModel) {
+    user.succeeds("profile mlp:layers=2,width=8 --device meta --micro-batch-sizes 2 -o p.json");
+    auto profile = nlohmann::json::parse(user.reads("p.json"));
+    const std::string run = "run mlp:layers=2,width=8 --balance 1,1 -m 2 --batch 4 --steps 1 --profile p.json --trace ";
+    EXPECT_THAT(user.succeeds(run + "a.sqlite").err, Not(HasSubstr("the profile")));
+    profile.erase("model");
+    user.writes("p.json", profile.dump());
+    EXPECT_THAT(user.succeeds(run + "b.sqlite").err,
+                HasSubstr("the profile does not name its model, and the run is of mlp:layers=2,width=8"));
+}
 }  // namespace
 }  // namespace pipescope
