@@ -13,9 +13,12 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <functional>
 #include <iostream>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -27,6 +30,18 @@ struct BalanceFlags {
     bool json = false;
 };
 
+/// A warning if lanes have different speeds, and the algorithm knows none.
+std::vector<std::string> speed_warning(BalanceAlgorithm algorithm, const std::vector<double>& speeds) {
+    const bool all_equal = std::adjacent_find(speeds.begin(), speeds.end(), std::not_equal_to<>()) == speeds.end();
+    if (algorithm == BalanceAlgorithm::optimal || all_equal) {
+        return {};
+    }
+    return {fmt::format(
+        "--algorithm {} cuts as if all lanes were equally fast, as in torchgpipe; only the step time follows --speed; "
+        "use optimal to cut for these speeds",
+        to_string(algorithm))};
+}
+
 ExitCode balance_command(const BalanceFlags& flags) {
     const PipelineOptions options = pipeline_options(flags.pipeline);
     if (options.schedule == Schedule::interleaved_1f1b) {
@@ -37,8 +52,8 @@ ExitCode balance_command(const BalanceFlags& flags) {
     const BalanceAlgorithm algorithm = parse_balance_algorithm(flags.algorithm);
     Profile profile = load_profile(flags.profile);
     const auto layers = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitions));
-    const EstimatedPipeline pipeline =
-        estimated_pipeline(flags.pipeline, options, std::move(profile), std::clamp(flags.partitions, 1, layers));
+    const EstimatedPipeline pipeline = estimated_pipeline(flags.pipeline, options, std::move(profile), flags.profile,
+                                                          std::clamp(flags.partitions, 1, layers));
     const std::vector<std::int64_t> sizes = micro_batch_sizes(replica_batch(options), options.chunks);
     const bool extrapolated =
         sizes.back() < pipeline.profile.samples.front() || sizes.front() > pipeline.profile.samples.back();
@@ -58,9 +73,12 @@ ExitCode balance_command(const BalanceFlags& flags) {
     } else {
         std::cout << balance_text(found, simulation) << "\n"
                   << basis_text(pipeline.profile.dtype, pipeline.options)
-                  << (extrapolated ? extrapolation_text(pipeline.options) : "") << fewer_micro_batches(options)
-                  << assumptions_text(pipeline.assumptions);
+                  << (extrapolated ? extrapolation_text(
+                                         profile_command_of(load_profile(flags.profile), flags.profile, {sizes, {}}))
+                                   : "")
+                  << fewer_micro_batches(options) << assumptions_text(pipeline.assumptions);
     }
+    print_warnings(speed_warning(algorithm, options.speeds));
     return found.feasible ? ExitCode::success : ExitCode::infeasible;
 }
 }  // namespace

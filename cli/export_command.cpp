@@ -69,6 +69,10 @@ OpenedTrace open_for_export(const std::string& path) {
                                " is a profile: layers' costs, and no trace; give a trace, such as --trace of "
                                "'pipescope simulate' writes of it");
     }
+    const bool is_own = trace.origin == TraceOrigin::pipescope || trace.origin == TraceOrigin::pipescope_chrome;
+    if (const std::string missing = missing_content(trace); !is_own && !missing.empty()) {  // as in the viewer
+        throw TraceFormatError(path + " cannot be exported: " + missing);
+    }
     return trace;
 }
 

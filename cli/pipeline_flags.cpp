@@ -9,11 +9,14 @@
 #include "simulator/planner.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
+#include <set>
 #include <utility>
 
 namespace pipescope {
@@ -309,9 +312,10 @@ std::optional<DeviceType> named_device_type(const PipelineFlags& flags) {
 }
 }  // namespace
 
-EstimatedPipeline estimated_pipeline(const PipelineFlags& flags, PipelineOptions options, Profile profile, int lanes) {
+EstimatedPipeline estimated_pipeline(const PipelineFlags& flags, PipelineOptions options, Profile profile,
+                                     const std::string& file, int lanes) {
     const std::optional<DeviceType> type = named_device_type(flags);
-    EstimatedPipeline pipeline{in_dtype(std::move(profile), flags), std::move(options), {}};
+    EstimatedPipeline pipeline{in_dtype(std::move(profile), flags, file), std::move(options), {}};
     pipeline.assumptions = assume(pipeline.options, flags, pipeline.profile, lanes);
     if (type) {
         pipeline.profile = retimed(pipeline.profile, *type);
@@ -368,23 +372,56 @@ std::vector<Assumption> assume(PipelineOptions& options, const PipelineFlags& fl
     return assumptions;
 }
 
-std::string profile_command_of(const Profile& profile) {
-    const std::string model = profile.model.empty() ? "MODEL" : printable(profile.model);
-    const std::string type = profile.device == "cpu" ? "" : " --device-type " + profile.device;
-    const std::string dtype = profile.dtype == Profile{}.dtype ? "" : " --dtype " + profile.dtype;
-    return "pipescope profile " + model + (profile.estimated ? " --device meta" + type : "") + dtype;
+namespace {
+/// The text as one word of a shell's command line.
+std::string shell_word(const std::string& text) {
+    constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,+@%-";
+    if (!text.empty() && text.find_first_not_of(kPlain) == std::string::npos) {
+        return text;
+    }
+    std::string word = "\"";
+    for (const char c : printable(text)) {
+        word += std::string_view("\\\"$`").find(c) == std::string_view::npos ? "" : "\\";
+        word += c;
+    }
+    return word + "\"";
 }
 
-Profile in_dtype(Profile profile, const PipelineFlags& flags) {
+/// "out/p.json" in bfloat16: "out/p-bfloat16.json".
+std::string name_for_dtype(const std::filesystem::path& file, const std::string& dtype) {
+    std::filesystem::path name = file.stem();
+    name += "-" + dtype;
+    name += file.extension();
+    return (file.parent_path() / name).string();
+}
+}  // namespace
+
+std::string profile_command_of(const Profile& profile, const std::string& file, const ProfileChange& change) {
+    std::string command = "pipescope profile " + (profile.model.empty() ? "MODEL" : shell_word(profile.model));
+    if (profile.estimated) {
+        command += " --device meta" + (profile.device == "cpu" ? "" : " --device-type " + shell_word(profile.device));
+    } else if (profile.device != "cpu") {
+        command += " --device " + shell_word(profile.device);
+    }
+    const std::string& dtype = change.dtype.empty() ? profile.dtype : change.dtype;
+    const bool is_emulated = profile.model.starts_with("emulated:");  // holds its profile's bytes, and takes no dtype
+    if (!is_emulated && (!change.dtype.empty() || dtype != Profile{}.dtype)) {
+        command += " --dtype " + dtype;
+    }
+    std::set<std::int64_t> sizes(profile.samples.begin(), profile.samples.end());
+    sizes.insert(change.sizes.begin(), change.sizes.end());
+    command += fmt::format(" --micro-batch-sizes {}", fmt::join(sizes, ","));
+    return command + (change.dtype.empty() ? " -o " + shell_word(file) + " --force"
+                                           : " -o " + shell_word(name_for_dtype(file, change.dtype)));
+}
+
+Profile in_dtype(Profile profile, const PipelineFlags& flags, const std::string& file) {
     if (flags.dtype.empty() || flags.dtype == profile.dtype) {
         return profile;
     }
-    Profile in_default_dtype;
-    in_default_dtype.model = profile.model;
-    in_default_dtype.device = profile.device;
-    in_default_dtype.estimated = profile.estimated;
+    const bool is_rate = flags.dtype == "tf32";  // of float32 tensors, which can only be estimated
     const std::string again =
-        fmt::format("profile again: '{} --dtype {}'", profile_command_of(in_default_dtype), flags.dtype);
+        fmt::format("profile again: '{}'", profile_command_of(profile, file, {{}, is_rate ? "float32" : flags.dtype}));
     if (dtype_bytes(flags.dtype) != dtype_bytes(profile.dtype)) {
         throw UsageError(fmt::format("--dtype is {} for a profile of {}; its bytes are of tensors of another size; {}",
                                      flags.dtype, profile.dtype, again));
@@ -392,8 +429,8 @@ Profile in_dtype(Profile profile, const PipelineFlags& flags) {
     if (flags.device_types.empty()) {
         throw UsageError(fmt::format(
             "--dtype is {} for a profile of {}; its times are of that dtype; name --device-types, for which times are "
-            "estimated, or {}",
-            flags.dtype, profile.dtype, again));
+            "estimated{}",
+            flags.dtype, profile.dtype, is_rate ? "" : ", or " + again));
     }
     profile.dtype = flags.dtype;
     return profile;

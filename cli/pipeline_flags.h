@@ -87,16 +87,23 @@ struct EstimatedPipeline {
     std::vector<Assumption> assumptions;
 };
 /// The profile in the dtype and on the device type of the flags (at most one), and the options with all assumptions for
-/// up to `lanes` lanes. Throws UsageError.
-EstimatedPipeline estimated_pipeline(const PipelineFlags& flags, PipelineOptions options, Profile profile, int lanes);
+/// up to `lanes` lanes. `file` is the profile's, for messages. Throws UsageError.
+EstimatedPipeline estimated_pipeline(const PipelineFlags& flags, PipelineOptions options, Profile profile,
+                                     const std::string& file, int lanes);
 
-/// The "pipescope profile MODEL" command for the profile's model and device. Uses the meta device if the times were
-/// estimated.
-std::string profile_command_of(const Profile& profile);
+/// What a new profile of a model has that the old one lacks.
+struct ProfileChange {
+    std::vector<std::int64_t> sizes;  ///< micro-batch sizes beside those of the old one
+    std::string dtype;                ///< empty: that of the old one
+};
+/// The "pipescope profile MODEL" command that profiles the model again, ready for a shell: with the device and the
+/// micro-batch sizes of the profile. It replaces `file`, the profile's own, or writes a new file for another dtype.
+std::string profile_command_of(const Profile& profile, const std::string& file, const ProfileChange& change);
 
 /// Converts the profile to the dtype of --dtype. Times follow if they are estimated for a device type; bytes cannot.
-/// Throws UsageError for a dtype of another size, and for any other dtype without device types.
-Profile in_dtype(Profile profile, const PipelineFlags& flags);
+/// `file` is the profile's. Throws UsageError for a dtype of another size, and for any other dtype without device
+/// types.
+Profile in_dtype(Profile profile, const PipelineFlags& flags, const std::string& file);
 
 /// Parses "1,2,4" as whole numbers of at least `least`.
 std::vector<std::int64_t> parse_whole_numbers(const std::string& text, const std::string& option, std::int64_t least);

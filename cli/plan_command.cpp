@@ -174,7 +174,7 @@ ExitCode plan_command(const PlanFlags& flags) {
     std::vector<std::string> unused_prices;
     PlanRequest request = request_of(flags, unused_prices);
     const std::vector<NumberRange> partitions = parse_ranges(flags.partitions, "--partitions");
-    const Profile profile = in_dtype(load_profile(flags.profile), flags.pipeline);
+    const Profile profile = in_dtype(load_profile(flags.profile), flags.pipeline, flags.profile);
     request.partitions = partitions_to_try(partitions, profile.layers.size());
     const auto layers = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitions));
     const std::vector<Assumption> assumptions = assume(request.options, flags.pipeline, profile, layers);
@@ -195,7 +195,7 @@ ExitCode plan_command(const PlanFlags& flags) {
         std::cout << dump(object);
     } else {
         std::cout << plan_text(found, {static_cast<std::size_t>(flags.most), cost_unit(flags, request),
-                                       profile_command_of(profile)})
+                                       profile_command_of(profile, flags.profile, {found.sizes_to_profile, {}})})
                   << fewer_than_asked(flags) << assumptions_text(assumptions);
     }
     return found.best ? ExitCode::success : ExitCode::infeasible;

@@ -239,14 +239,9 @@ std::string notes_text(const Plan& plan, const PlanTableOptions& options) {
         text += "estimated: the profile's times were not measured\n";
     }
     if (!plan.sizes_to_profile.empty()) {
-        std::string sizes;
-        for (const std::int64_t size : plan.sizes_to_profile) {
-            sizes += (sizes.empty() ? "" : ",") + std::to_string(size);
-        }
         text += fmt::format(
-            "extrapolated: the best has micro-batches of a size outside the profile; '{} --micro-batch-sizes {}' would "
-            "include it\n",
-            options.profile_command, sizes);
+            "extrapolated: the best has micro-batches of a size outside the profile; '{}' would include it\n",
+            options.profile_command);
     }
     return text;
 }

@@ -21,7 +21,7 @@ std::string why_next_loses(const Plan& plan);
 struct PlanTableOptions {
     std::size_t most = 10;  ///< number of best candidates, and of further Pareto rows
     std::string cost_unit = "lane-hours per million samples";  ///< or "price per .."
-    std::string profile_command = "pipescope profile MODEL";   ///< to profile the model again
+    std::string profile_command = "pipescope profile MODEL";   ///< to profile plan.sizes_to_profile
 };
 /// A table of the `most` best candidates, then of as many lower-ranked Pareto candidates, which need fewer lanes or
 /// less memory and would otherwise not be shown. At most about 120 columns: long balances are shortened.

@@ -2,7 +2,6 @@
 
 #include "cli/text_table.h"
 #include "cli/units.h"
-#include "schedule/micro_batches.h"
 #include "schedule/printable.h"
 
 #include <fmt/format.h>
@@ -225,13 +224,10 @@ std::string over_limit_text(const Simulation& simulation) {
 }
 }  // namespace
 
-std::string extrapolation_text(const PipelineOptions& options) {
-    const auto sizes = micro_batch_sizes(replica_batch(options), options.chunks);
+std::string extrapolation_text(const std::string& profile_command) {
     return fmt::format(
-        "\nextrapolated: a micro-batch is smaller or larger than every size in the profile; profile the model with {} "
-        "among the --micro-batch-sizes\n",
-        sizes.front() == sizes.back() ? std::to_string(sizes.front())
-                                      : fmt::format("{} and {}", sizes.back(), sizes.front()));
+        "\nextrapolated: a micro-batch is smaller or larger than every size in the profile; '{}' would include it\n",
+        profile_command);
 }
 
 std::string simulation_text(const Simulation& simulation) {
@@ -275,7 +271,6 @@ std::string simulation_text(const Simulation& simulation) {
                        format_bytes(each.peak_bytes), composition_text(each.peak)});
     }
     text += partitions.str() + "\n" + lanes.str();
-    text += simulation.extrapolated ? extrapolation_text(options) : "";
     if (simulation.estimated) {
         text += "\nestimated: the profile's times were not measured\n";
     }

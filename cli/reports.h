@@ -27,10 +27,11 @@ std::string fewer_micro_batches(const PipelineOptions& options);
 /// Basis of an estimate's bytes and times: "dtype bfloat16, optimizer adam with float32 master weights".
 std::string basis_text(const std::string& dtype, const PipelineOptions& options);
 
-/// A warning, one line after an empty one, for micro-batches of a size outside the profile.
-std::string extrapolation_text(const PipelineOptions& options);
+/// A warning, one line after an empty one, for micro-batches of a size outside the profile. The command profiles them.
+std::string extrapolation_text(const std::string& profile_command);
 
 nlohmann::ordered_json simulation_json(const Simulation& simulation);
+/// Without a warning about extrapolation.
 std::string simulation_text(const Simulation& simulation);
 
 /// {"others", "stolen", "pressure"}, or null.

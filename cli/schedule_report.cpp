@@ -67,9 +67,6 @@ std::string schedules_text(const ScheduleComparison& comparison) {
                     [](const ComparedSchedule& each) { return each.simulation.step_mean.has_value(); })) {
         text += "\nmeans of noisy steps, as the profile's layers vary\n";
     }
-    if (!comparison.schedules.empty() && comparison.schedules.front().simulation.extrapolated) {
-        text += extrapolation_text(comparison.schedules.front().simulation.options);
-    }
     for (const LeftOutSchedule& each : comparison.left_out) {
         text += fmt::format("\nleft out: {}: {}\n", each.name, each.because);
     }

@@ -7,6 +7,7 @@
 #include "cli/schedule_report.h"
 #include "cli/simulated_trace.h"
 #include "schedule/error.h"
+#include "schedule/micro_batches.h"
 #include "simulator/schedule_comparison.h"
 #include "simulator/simulation.h"
 
@@ -80,6 +81,16 @@ PipelineOptions options_of(const SimulateFlags& flags) {
     return options;
 }
 
+/// A warning if micro-batches are of a size outside the profile; otherwise empty.
+std::string extrapolation_note(const SimulateFlags& flags, const EstimatedPipeline& pipeline, bool extrapolated) {
+    if (!extrapolated) {
+        return "";
+    }
+    const PipelineOptions& options = pipeline.options;
+    return extrapolation_text(profile_command_of(load_profile(flags.profile), flags.profile,
+                                                 {micro_batch_sizes(replica_batch(options), options.chunks), {}}));
+}
+
 ExitCode compare_all_schedules(const SimulateFlags& flags, const EstimatedPipeline& pipeline) {
     const ScheduleComparison comparison = compare_schedules(pipeline.profile, pipeline.options);
     if (flags.json) {
@@ -87,8 +98,9 @@ ExitCode compare_all_schedules(const SimulateFlags& flags, const EstimatedPipeli
         object["assumed"] = assumptions_json(pipeline.assumptions);
         std::cout << dump(object);
     } else {
-        std::cout << schedules_text(comparison) << fewer_micro_batches(pipeline.options)
-                  << assumptions_text(pipeline.assumptions);
+        const bool extrapolated = !comparison.schedules.empty() && comparison.schedules.front().simulation.extrapolated;
+        std::cout << schedules_text(comparison) << extrapolation_note(flags, pipeline, extrapolated)
+                  << fewer_micro_batches(pipeline.options) << assumptions_text(pipeline.assumptions);
     }
     const bool any_fits = std::any_of(comparison.schedules.begin(), comparison.schedules.end(),
                                       [](const ComparedSchedule& each) { return each.simulation.feasible; });
@@ -132,7 +144,7 @@ ExitCode simulate_command(const SimulateFlags& flags) {
         check_options(options, profile.layers.size());
     }
     const int lanes = all ? static_cast<int>(options.balance.num_partitions()) : num_lanes(options);
-    EstimatedPipeline pipeline = estimated_pipeline(flags.pipeline, options, std::move(profile), lanes);
+    EstimatedPipeline pipeline = estimated_pipeline(flags.pipeline, options, std::move(profile), flags.profile, lanes);
     for (int lane = 0; lane < lanes && !flags.pipeline.device_types.empty(); ++lane) {
         pipeline.options.devices.push_back(pipeline.profile.device + " " + std::to_string(lane));
     }
@@ -149,7 +161,8 @@ ExitCode simulate_command(const SimulateFlags& flags) {
         object["assumed"] = assumptions_json(pipeline.assumptions);
         std::cout << dump(object);
     } else {
-        std::cout << simulation_text(simulation) << assumptions_text(pipeline.assumptions);
+        std::cout << simulation_text(simulation) << extrapolation_note(flags, pipeline, simulation.extrapolated)
+                  << assumptions_text(pipeline.assumptions);
     }
     return simulation.feasible ? ExitCode::success : ExitCode::infeasible;
 }

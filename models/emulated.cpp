@@ -56,15 +56,15 @@ struct Call {
     bool keep = true;  ///< keep the graph for a backward
 };
 
-// Keeps and waits like the real layer. The input's gradient is uninitialised memory.
+// Keeps and waits like the real layer. The gradients of input and skips are uninitialised memory.
 struct Emulate : torch::autograd::Function<Emulate> {
     // `phony` requires grad, so a backward exists even if the input needs none.
     static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input, const at::Tensor&,
-                              const Call& call) {
+                              const Call& call, at::TensorList popped) {
         const at::Tensor transient = untouched_bytes(call.transient_bytes, input.device());
         at::Tensor output = make_output(input, call);
         if (call.keep) {
-            keep(context, input, output, call);
+            keep(context, input, output, call, popped);
         }
         wait_on(input.device(), call.forward_ns);
         return output;
@@ -75,9 +75,14 @@ struct Emulate : torch::autograd::Function<Emulate> {
         const auto& data = context->saved_data;
         const c10::Device device = data.at("device").toDevice();
         const at::Tensor transient = untouched_bytes(data.at("transient_bytes").toDouble(), device);
-        at::Tensor input_gradient;
+        const auto options = at::device(device).dtype(at::kFloat);
+        torch::autograd::variable_list input_gradients(3);  // of the input, `phony` and the call
+        const std::vector<std::int64_t> input_sizes = data.at("input_sizes").toIntVector();
+        for (const std::int64_t skip_features : data.at("skip_features").toIntVector()) {
+            input_gradients.push_back(at::empty({input_sizes.front(), skip_features}, options));
+        }
         if (data.at("input_needs_grad").toBool()) {
-            input_gradient = at::empty(data.at("input_sizes").toIntVector(), at::device(device).dtype(at::kFloat));
+            input_gradients.front() = at::empty(input_sizes, options);
         }
         // Set here instead of returned: autograd would add it to the existing gradient. That is real work over the
         // whole parameter, and the backward time already includes it.
@@ -89,7 +94,7 @@ struct Emulate : torch::autograd::Function<Emulate> {
             }
         }
         wait_on(device, data.at("backward_ns").toDouble());
-        return {input_gradient, {}, {}};
+        return input_gradients;
     }
 
 private:
@@ -104,7 +109,7 @@ private:
     }
 
     static void keep(torch::autograd::AutogradContext* context, const at::Tensor& input, const at::Tensor& output,
-                     const Call& call) {
+                     const Call& call, at::TensorList popped) {
         torch::autograd::variable_list kept = {untouched_bytes(call.saved_bytes, input.device())};
         if (call.layer.keeps_input) {
             kept.push_back(input);
@@ -112,13 +117,21 @@ private:
         if (call.layer.keeps_output) {
             kept.push_back(output);
         }
+        std::vector<std::int64_t> skip_features;
+        for (const at::Tensor& skip : popped) {
+            skip_features.push_back(skip.size(1));
+            if (!call.layer.passes_gradient) {  // as simulated: an addition or a concatenation needs no skip later
+                kept.push_back(skip);
+            }
+        }
         context->save_for_backward(std::move(kept));
+        context->saved_data["skip_features"] = std::move(skip_features);
         context->saved_data["backward_ns"] = call.backward_ns;
         context->saved_data["device"] = input.device();
         context->saved_data["transient_bytes"] = call.transient_bytes;
         context->saved_data["input_sizes"] = input.sizes().vec();
         context->saved_data["input_needs_grad"] = input.requires_grad();
-        if (call.parameter.defined() && call.layer.gradient_bytes > 0) {
+        if (call.parameter.defined()) {
             context->saved_data["parameter"] = call.parameter;
         }
     }
@@ -136,23 +149,6 @@ struct EmulateStash : torch::autograd::Function<EmulateStash> {
     }
 };
 
-// Takes a skip: passes the input on, and gives the skip a gradient of its size.
-struct EmulatePop : torch::autograd::Function<EmulatePop> {
-    static at::Tensor forward(torch::autograd::AutogradContext* context, const at::Tensor& input,
-                              const at::Tensor& skip) {
-        context->saved_data["sizes"] = skip.sizes().vec();
-        context->saved_data["device"] = skip.device();
-        return at::empty({0}, input.options().requires_grad(false))
-            .set_(input.storage(), input.storage_offset(), input.sizes(), input.strides());
-    }
-    static torch::autograd::variable_list backward(torch::autograd::AutogradContext* context,
-                                                   const torch::autograd::variable_list& gradients) {
-        const c10::Device device = context->saved_data["device"].toDevice();
-        return {gradients.at(0),
-                at::empty(context->saved_data["sizes"].toIntVector(), at::device(device).dtype(at::kFloat))};
-    }
-};
-
 class EmulatedLayer : public Layer {
 public:
     EmulatedLayer(std::shared_ptr<const Profile> profile, std::size_t index)
@@ -160,8 +156,13 @@ public:
           layer_(profile_->layers.at(index)),
           output_features_(features(*profile_, layer_.output_bytes)),
           phony_(at::empty({0}, at::kFloat).requires_grad_()) {
-        if (layer_.parameter_bytes > 0) {
-            parameter_ = untouched_floats(static_cast<double>(layer_.parameter_bytes)).requires_grad_();
+        const Bytes trained = std::min(layer_.parameter_bytes, layer_.gradient_bytes);
+        if (trained > 0) {
+            trained_ = untouched_floats(static_cast<double>(trained)).requires_grad_();
+            parameters_.emplace_back("weight", trained_);
+        }
+        if (const Bytes frozen = layer_.parameter_bytes - trained; frozen > 0) {
+            parameters_.emplace_back("frozen", untouched_floats(static_cast<double>(frozen)));
         }
         const Bytes others = layer_.buffer_bytes - layer_.statistic_bytes;
         if (others > 0) {
@@ -172,21 +173,7 @@ public:
         }
     }
 
-    Tensors forward(const Tensors& inputs) override {
-        const at::Tensor& input = inputs.at(0);
-        const auto samples = static_cast<double>(input.size(0));
-        const auto at = [&](const PerSize& values) { return interpolate(profile_->samples, values, samples).value; };
-        const bool second_time = is_recomputing() && !layer_.recompute_ns.empty();
-        const Call call{.layer = layer_,
-                        .forward_ns = at(second_time ? layer_.recompute_ns : layer_.forward_ns),
-                        .backward_ns = at(layer_.backward_ns),
-                        .saved_bytes = at(layer_.saved_bytes),
-                        .transient_bytes = at(layer_.transient_bytes),
-                        .output_features = output_features_,
-                        .parameter = parameter_,
-                        .keep = at::GradMode::is_enabled()};
-        return {Emulate::apply(input, phony_, call)};
-    }
+    Tensors forward(const Tensors& inputs) override { return emulate(inputs.at(0), {}); }
 
     SkipNames skips() const override {
         SkipNames names;
@@ -199,30 +186,44 @@ public:
         return names;
     }
     Tensors forward_with_skips(const Tensors& inputs, SkipContext& skips) override {
-        at::Tensor input = inputs.at(0);
+        Tensors popped;
         for (const std::string& name : layer_.pop) {
-            input = EmulatePop::apply(input, skips.pop(name));
+            popped.push_back(skips.pop(name));
         }
         for (const auto& [name, bytes] : layer_.stash) {
-            skips.stash(name, EmulateStash::apply(input, phony_, features(*profile_, bytes)));
+            skips.stash(name, EmulateStash::apply(inputs.at(0), phony_, features(*profile_, bytes)));
         }
-        return forward({input});
+        return emulate(inputs.at(0), popped);
     }
 
-    NamedTensors parameters() const override {
-        return parameter_.defined() ? NamedTensors{{"weight", parameter_}} : NamedTensors{};
-    }
+    NamedTensors parameters() const override { return parameters_; }
     NamedTensors buffers() const override { return buffers_; }
     void train(bool) override {}
     // Bytes come from the profile, in its own dtype.
     void to(at::ScalarType) override {}
 
 private:
+    Tensors emulate(const at::Tensor& input, at::TensorList popped) {
+        const auto samples = static_cast<double>(input.size(0));
+        const auto at = [&](const PerSize& values) { return interpolate(profile_->samples, values, samples).value; };
+        const bool second_time = is_recomputing() && !layer_.recompute_ns.empty();
+        const Call call{.layer = layer_,
+                        .forward_ns = at(second_time ? layer_.recompute_ns : layer_.forward_ns),
+                        .backward_ns = at(layer_.backward_ns),
+                        .saved_bytes = at(layer_.saved_bytes),
+                        .transient_bytes = at(layer_.transient_bytes),
+                        .output_features = output_features_,
+                        .parameter = trained_,
+                        .keep = at::GradMode::is_enabled()};
+        return {Emulate::apply(input, phony_, call, popped)};
+    }
+
     std::shared_ptr<const Profile> profile_;
     const LayerProfile& layer_;  // element of profile_
     std::int64_t output_features_;
     at::Tensor phony_;
-    at::Tensor parameter_;
+    at::Tensor trained_;  // element of parameters_ that gets a gradient; undefined: none
+    NamedTensors parameters_;
     NamedTensors buffers_;
 };
 
@@ -247,7 +248,6 @@ ModelSpec emulated_model(const Profile& profile) {
         let_walk(typeid(torch::autograd::CppNode<Emulate>));
         let_walk(typeid(torch::autograd::CppNode<EmulateLoss>));
         let_walk(typeid(torch::autograd::CppNode<EmulateStash>));
-        let_walk(typeid(torch::autograd::CppNode<EmulatePop>));
         return true;
     }();
     static_cast<void>(may_be_walked);

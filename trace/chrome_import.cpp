@@ -38,6 +38,12 @@ public:
             read_stamp(header);  // needed for an export of an empty trace
         }
         const Nanoseconds moved = tracks_.finish(trace_, ours_);
+        if (header.cut_off) {
+            trace_.diagnostics.push_back(
+                {"warning", "import",
+                 "the file was cut off, as by a killed program: its list of events has no end; the events before the "
+                 "cut were read"});
+        }
         if (ours_) {
             read_rows(header.other);
             sort_slices(trace_.measured);

@@ -1,40 +1,72 @@
 #include "trace/chrome_json.h"
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <system_error>
 
 namespace pipescope {
 namespace {
 using nlohmann::json;
 
-/// Converts "1234.567" us to ns, without a double, which loses ns above 2^53.
+bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+/// Converts "1234.567" or "1.234567e3" us to ns, rounded to the nearest. Works on the digits, since a double loses ns
+/// above 2^53. Returns nothing for other texts and for times of over 146 years.
 std::optional<std::int64_t> nanoseconds(std::string_view text) {
-    constexpr std::int64_t kMost = INT64_MAX / 20;  // small enough that no difference overflows
+    constexpr std::uint64_t kMost = INT64_MAX / 2;  // small enough that no difference overflows
+    constexpr std::uint64_t kMostBeforeDigit = (UINT64_MAX - 9) / 10;
+    constexpr int kMostExponent = 10'000;
     const bool negative = text.starts_with('-');
-    std::int64_t value = 0;
-    int decimals = -1;
-    for (const char c : text.substr(negative ? 1 : 0)) {
-        if (c == '.') {
-            decimals = 0;
-        } else if (c < '0' || c > '9') {  // an exponent
-            const double exact = std::strtod(std::string(text).c_str(), nullptr) * 1000.0;
-            return std::abs(exact) < 4e18 ? std::optional(std::llround(exact)) : std::nullopt;
-        } else if (decimals < 3) {
-            if (value > kMost) {
-                return std::nullopt;
-            }
-            value = value * 10 + (c - '0');
-            decimals += decimals >= 0 ? 1 : 0;
+    std::size_t at = negative ? 1 : 0;
+    std::uint64_t value = 0;
+    int shift = 3;  // the number is value * 10^shift ns
+    bool has_digit = false;
+    bool has_point = false;
+    for (; at < text.size() && (is_digit(text[at]) || (text[at] == '.' && !has_point)); ++at) {
+        if (text[at] == '.') {
+            has_point = true;
+            continue;
         }
+        has_digit = true;
+        const bool fits = value <= kMostBeforeDigit;  // further digits only scale
+        value = fits ? value * 10 + static_cast<std::uint64_t>(text[at] - '0') : value;
+        shift += static_cast<int>(!fits) - static_cast<int>(has_point);
     }
-    for (int k = std::max(decimals, 0); k < 3; ++k) {
+    if (at < text.size() && has_digit && (text[at] == 'e' || text[at] == 'E')) {
+        text.remove_prefix(at + 1);
+        text.remove_prefix(text.starts_with('+') ? 1 : 0);
+        int exponent = 0;
+        const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), exponent);
+        if (error != std::errc() || std::abs(exponent) > kMostExponent) {
+            return std::nullopt;
+        }
+        shift += exponent;
+        at = static_cast<std::size_t>(end - text.data());
+    }
+    if (!has_digit || at != text.size()) {
+        return std::nullopt;
+    }
+    for (; shift < -1 && value > 0; ++shift) {
+        value /= 10;
+    }
+    if (shift < 0) {
+        value = (value + 5) / 10;
+        shift = 0;
+    }
+    for (; shift > 0 && value > 0; --shift) {
         if (value > kMost) {
             return std::nullopt;
         }
         value *= 10;
     }
-    return negative ? -value : value;
+    if (value > kMost) {
+        return std::nullopt;
+    }
+    return negative ? -static_cast<std::int64_t>(value) : static_cast<std::int64_t>(value);
 }
 
 /// Builds the small objects beside the events. Limits the depth to a sane value.
@@ -69,17 +101,22 @@ private:
 
 class ChromeSax : public nlohmann::json_sax<json> {
 public:
-    explicit ChromeSax(ChromeListener& listener) : listener_(listener) {}
+    ChromeSax(const std::istream& in, ChromeListener& listener) : in_(in), listener_(listener) {}
 
     bool null() override { return scalar(ChromeArgument::Type::null, 0, 0, {}); }
     bool boolean(bool value) override {
+        if (place() == Place::event) {
+            return null();  // no field of an event is a truth value
+        }
         return scalar(ChromeArgument::Type::integer, value ? 1 : 0, value ? 1 : 0, {});
     }
     bool number_integer(number_integer_t value) override {
         return scalar(ChromeArgument::Type::integer, value, static_cast<double>(value), {});
     }
     bool number_unsigned(number_unsigned_t value) override {
-        return scalar(ChromeArgument::Type::integer, static_cast<std::int64_t>(value), static_cast<double>(value), {});
+        // Ids may be any 64 bits. A time is read from the text.
+        return scalar(ChromeArgument::Type::integer, static_cast<std::int64_t>(value), static_cast<double>(value),
+                      value > INT64_MAX ? std::to_string(value) : std::string());
     }
     bool number_float(number_float_t value, const string_t& text) override {
         const double whole = std::clamp(std::trunc(value), -9e18, 9e18);
@@ -140,6 +177,10 @@ public:
         return true;
     }
     bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
+        if (in_.eof() && !places_.empty() && places_.front() == Place::events) {
+            header_.cut_off = true;
+            return false;
+        }
         // Rethrown as its own type: the base class has no public copy constructor.
         if (const auto* fault = dynamic_cast<const json::parse_error*>(&error)) {
             throw *fault;
@@ -183,11 +224,12 @@ private:
         event_.id.clear();
         event_.start.reset();
         event_.duration.reset();
+        event_.has_bad_duration = false;
         event_.arguments.clear();
         event_.sample.clear();
     }
 
-    /// `text` is a string's contents, or a real number as written.
+    /// `text` is a string's contents, or a number as written if it is real or beyond `integer`.
     bool scalar(ChromeArgument::Type type, std::int64_t integer, double real, const std::string& text) {
         switch (place()) {
             case Place::event: set_field(type, integer, text); return true;
@@ -248,17 +290,20 @@ private:
             event_.start = time(type, integer, text);
         } else if (key_ == "dur") {
             event_.duration = time(type, integer, text);
+            event_.has_bad_duration = !event_.duration;
         }
     }
 
     static std::optional<std::int64_t> time(ChromeArgument::Type type, std::int64_t integer, const std::string& text) {
         switch (type) {
-            case ChromeArgument::Type::integer: return nanoseconds(std::to_string(integer));
-            case ChromeArgument::Type::real: return nanoseconds(text);
+            case ChromeArgument::Type::integer: return nanoseconds(text.empty() ? std::to_string(integer) : text);
+            case ChromeArgument::Type::real:
+            case ChromeArgument::Type::text: return nanoseconds(text);  // some writers quote their numbers
             default: return std::nullopt;
         }
     }
 
+    const std::istream& in_;
     ChromeListener& listener_;
     ChromeHeader header_;
     DomBuilder dom_{header_.other};
@@ -292,7 +337,7 @@ ChromeArgument& ChromeArguments::add() {
 }
 
 ChromeHeader read_chrome_json(std::istream& in, ChromeListener& listener) {
-    ChromeSax sax(listener);
+    ChromeSax sax(in, listener);
     json::sax_parse(in, &sax);
     return sax.take_header();
 }

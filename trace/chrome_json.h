@@ -47,7 +47,8 @@ private:
     std::size_t used_ = 0;
 };
 
-/// An element of "traceEvents". Times are in ns; Chrome's us have decimals, which are read exactly.
+/// An element of "traceEvents". Times are in ns; Chrome's us have decimals, which are read exactly. A quoted number
+/// counts as a number.
 struct ChromeEvent {
     std::size_t index = 0;  ///< position in the list, for messages
     char phase = 0;
@@ -58,6 +59,7 @@ struct ChromeEvent {
     std::string id;
     std::optional<std::int64_t> start;
     std::optional<std::int64_t> duration;
+    bool has_bad_duration = false;  ///< "dur" is there, but is no number or too large
     ChromeArguments arguments;
     ChromeArguments sample;  ///< PipeScope's own: the sample's values that a memory counter omits
 };
@@ -67,6 +69,7 @@ struct ChromeHeader {
     nlohmann::json other;                   ///< "otherData"
     std::string format;                     ///< "format", as in a profile
     bool has_events = false;                ///< the list exists
+    bool cut_off = false;                   ///< the file ends within a list of events, as after a killed program
     bool is_kineto = false;                 ///< written by PyTorch's profiler
     std::optional<std::int64_t> base_time;  ///< "baseTimeNanoseconds": wall clock at ts 0
 };
@@ -80,7 +83,8 @@ public:
 };
 
 /// Reads a Chrome trace as a stream, in either form: a list of events, or an object with "traceEvents". Stops early at
-/// a profile, which `format` of the result reports. Memory: one event at a time. Throws nlohmann::json::exception with
-/// line and column for invalid JSON.
+/// a profile, which `format` of the result reports. A plain list may lack its end, since the format makes "]" optional;
+/// an incomplete last event is skipped. Memory: one event at a time. Throws nlohmann::json::exception with line and
+/// column for invalid JSON.
 ChromeHeader read_chrome_json(std::istream& in, ChromeListener& listener);
 }  // namespace pipescope

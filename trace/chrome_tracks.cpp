@@ -23,26 +23,14 @@ std::string to_text(const ChromeId& id) {
 void ChromeTracks::add(const ChromeEvent& event) {
     switch (event.phase) {
         case 'X': add_complete(event); break;
-        case 'B':
-            if (event.start) {
-                Track& track = track_of(event);
-                add_range(track, event).open = true;
-                track.open.push_back(track.track.ranges.size() - 1);
-            } else {
-                ++left_out_;
-            }
+        case 'B': {
+            Track& track = track_of(event);
+            add_begin(track, track.marks, event);
             break;
-        case 'E': end_range(track_of(event), event); break;
-        case 'b':
-            if (event.start) {
-                Track& track = async_track_of(event);
-                add_range(track, event).open = true;
-                async_[{event.category, event.id}] = {&track, track.track.ranges.size() - 1};
-            } else {
-                ++left_out_;
-            }
-            break;
-        case 'e': end_async(event); break;
+        }
+        case 'E': add_end(track_of(event).marks, event); break;
+        case 'b': add_begin(async_track_of(event), async_marks_of(event), event); break;
+        case 'e': add_end(async_marks_of(event), event); break;
         case 'i':
         case 'I':
         case 'R': add_instant(event); break;
@@ -88,8 +76,8 @@ TraceRange& ChromeTracks::add_range(Track& track, const ChromeEvent& event) {
 
 void ChromeTracks::add_complete(const ChromeEvent& event) {
     constexpr std::int64_t kMost = INT64_MAX / 4;  // sums of such values cannot overflow
-    if (!event.start || *event.start > kMost || *event.start < -kMost || event.duration.value_or(0) > kMost ||
-        event.duration.value_or(0) < 0) {
+    if (!event.start || event.has_bad_duration || *event.start > kMost || *event.start < -kMost ||
+        event.duration.value_or(0) > kMost || event.duration.value_or(0) < 0) {
         ++left_out_;
         return;
     }
@@ -99,29 +87,50 @@ void ChromeTracks::add_complete(const ChromeEvent& event) {
     last_ = std::max(last_, range.end);
 }
 
-void ChromeTracks::end_range(Track& track, const ChromeEvent& event) {
-    if (track.open.empty() || !event.start) {
+void ChromeTracks::add_begin(Track& track, std::vector<Mark>& marks, const ChromeEvent& event) {
+    if (!event.start) {
         ++left_out_;
         return;
     }
-    TraceRange& range = track.track.ranges[track.open.back()];
-    track.open.pop_back();
-    range.end = Nanoseconds{*event.start};
-    range.open = false;
-    last_ = std::max(last_, range.end);
+    add_range(track, event).open = true;
+    marks.push_back({Nanoseconds{*event.start}, &track, track.track.ranges.size() - 1});
 }
 
-void ChromeTracks::end_async(const ChromeEvent& event) {
-    const auto begun = async_.find({event.category, event.id});
-    if (begun == async_.end() || !event.start) {
+void ChromeTracks::add_end(std::vector<Mark>& marks, const ChromeEvent& event) {
+    if (!event.start) {
         ++left_out_;
         return;
     }
-    TraceRange& range = begun->second.first->track.ranges[begun->second.second];
-    range.end = Nanoseconds{*event.start};
-    range.open = false;
-    last_ = std::max(last_, range.end);
-    async_.erase(begun);
+    marks.push_back({Nanoseconds{*event.start}});
+}
+
+void ChromeTracks::pair_marks() {
+    for (auto& [key, track] : tracks_) {
+        pair_marks(track.marks);
+    }
+    for (auto& [key, marks] : async_) {
+        pair_marks(marks);
+    }
+}
+
+/// An end closes the range that began last. Counts the ends without one.
+void ChromeTracks::pair_marks(std::vector<Mark>& marks) {
+    std::stable_sort(marks.begin(), marks.end(), [](const Mark& a, const Mark& b) { return a.time < b.time; });
+    std::vector<const Mark*> open;
+    for (const Mark& mark : marks) {
+        if (mark.track != nullptr) {
+            open.push_back(&mark);
+        } else if (open.empty()) {
+            ++left_out_;
+        } else {
+            TraceRange& range = open.back()->track->track.ranges[open.back()->range];
+            open.pop_back();
+            range.end = mark.time;
+            range.open = false;
+            last_ = std::max(last_, range.end);
+        }
+    }
+    marks = {};
 }
 
 void ChromeTracks::add_instant(const ChromeEvent& event) {
@@ -221,6 +230,7 @@ void ChromeTracks::finish_track(Track& track, const TrackKey& key, bool exact) {
 }
 
 Nanoseconds ChromeTracks::finish(OpenedTrace& trace, bool exact) {
+    pair_marks();
     const bool any = first_ <= last_;
     const Nanoseconds moved = exact || !any ? Nanoseconds{0} : first_;
     for (auto& [key, track] : tracks_) {
@@ -245,9 +255,10 @@ Nanoseconds ChromeTracks::finish(OpenedTrace& trace, bool exact) {
     if (left_out_ > 0) {
         trace.diagnostics.push_back(
             {"warning", "import",
-             fmt::format("{} omitted: without a time, with an end and no start or before it, or of a kind "
-                         "that is not read",
-                         counted(left_out_, "event was", "events were"))});
+             fmt::format(
+                 "{} omitted: without a time or with one that is no number, with an end and no start or before it, "
+                 "or of a kind that is not read",
+                 counted(left_out_, "event was", "events were"))});
     }
     return moved;
 }

@@ -4,6 +4,7 @@
 #include "trace/opened_trace.h"
 #include "trace/range_tracks.h"
 
+#include <cstddef>
 #include <map>
 #include <string>
 #include <utility>
@@ -18,10 +19,17 @@ public:
     Nanoseconds finish(OpenedTrace& trace, bool exact);
 
 private:
+    struct Track;
+    /// The begin or end of a range. Events need not be in the order of time, so they are paired at the end.
+    struct Mark {
+        Nanoseconds time{0};
+        Track* track = nullptr;  // of the range that begins; null: a range ends
+        std::size_t range = 0;   // its index
+    };
     struct Track {
         RangeTrack track;
-        std::string name;               // as in the file
-        std::vector<std::size_t> open;  // started and not ended
+        std::string name;         // as in the file
+        std::vector<Mark> marks;  // in the file's order
         bool async = false;
     };
     struct Process {
@@ -34,8 +42,11 @@ private:
     Track& async_track_of(const ChromeEvent& event);
     TraceRange& add_range(Track& track, const ChromeEvent& event);
     void add_complete(const ChromeEvent& event);
-    void end_range(Track& track, const ChromeEvent& event);
-    void end_async(const ChromeEvent& event);
+    void add_begin(Track& track, std::vector<Mark>& marks, const ChromeEvent& event);
+    void add_end(std::vector<Mark>& marks, const ChromeEvent& event);
+    void pair_marks();
+    void pair_marks(std::vector<Mark>& marks);
+    std::vector<Mark>& async_marks_of(const ChromeEvent& event) { return async_[{event.category, event.id}]; }
     void add_instant(const ChromeEvent& event);
     void add_counter(const ChromeEvent& event);
     void add_memory(const ChromeEvent& event);
@@ -46,7 +57,7 @@ private:
 
     std::map<TrackKey, Track> tracks_;
     std::map<TrackKey, Track>::iterator last_used_ = tracks_.end();  // successive events often belong to one thread
-    std::map<std::pair<std::string, std::string>, std::pair<Track*, std::size_t>> async_;  // by category and id
+    std::map<std::pair<std::string, std::string>, std::vector<Mark>> async_;  // by category and id
     std::map<ChromeId, Process> processes_;
     std::map<std::string, CounterTrack> counters_;
     NameTable names_;

@@ -1,5 +1,6 @@
 #include "trace/open_trace.h"
 
+#include "schedule/quantities.h"
 #include "trace/chrome_import.h"
 #include "trace/nsys_tables.h"
 #include "trace/sqlite_guard.h"
@@ -7,7 +8,9 @@
 #include "trace/trace_reader.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
+#include <fmt/format.h>
 
+#include <algorithm>
 #include <optional>
 
 namespace pipescope {
@@ -46,5 +49,28 @@ OpenedTrace open_trace(const std::filesystem::path& path, const OpenOptions& opt
         SQLite::Database db = open_to_read(path);
         return read_nsys(db, options);
     });
+}
+
+std::string missing_content(const OpenedTrace& trace) {
+    const bool has_range = std::any_of(trace.tracks.begin(), trace.tracks.end(),
+                                       [](const RangeTrack& track) { return !track.ranges.empty(); });
+    if (trace.origin == TraceOrigin::profile || trace.has_tasks() || has_range) {
+        return {};
+    }
+    std::string text = trace.counters.empty() ? "it holds no task and no range"
+                                              : fmt::format("it holds {}, but no task and no range",
+                                                            counted(trace.counters.size(), "counter", "counters"));
+    for (const DiagnosticRecord& diagnostic : trace.diagnostics) {
+        text += diagnostic.source == "import" ? fmt::format(" ({})", diagnostic.text) : "";
+    }
+    text += "; a timeline shows tasks and ranges; ";
+    switch (trace.origin) {
+        case TraceOrigin::nsys: return text + "record them with 'nsys profile --trace=cuda,nvtx'";
+        case TraceOrigin::kineto:
+            return text + "profile a part of the program that computes, such as a whole training step";
+        case TraceOrigin::chrome:
+            return text + "record ranges too: events of phase X, or B and E, with a numeric \"ts\" in us";
+        default: return text + "record a run with 'pipescope run --trace'";
+    }
 }
 }  // namespace pipescope

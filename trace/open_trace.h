@@ -3,6 +3,7 @@
 #include "trace/opened_trace.h"
 
 #include <filesystem>
+#include <string>
 
 namespace pipescope {
 struct OpenOptions {
@@ -19,4 +20,8 @@ struct OpenOptions {
 /// size. Threading: no shared state; call it from any thread. Errors: TraceFormatError for a file of another type, a
 /// damaged file (JSON: with line and column), or a file from a newer version; TraceError if reading fails.
 OpenedTrace open_trace(const std::filesystem::path& path, const OpenOptions& options = {});
+
+/// What the trace lacks for a timeline, which needs a task or a range: a clause with the remedy. Empty if it has one,
+/// or is a profile.
+std::string missing_content(const OpenedTrace& trace);
 }  // namespace pipescope

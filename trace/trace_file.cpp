@@ -275,9 +275,13 @@ bool looks_like_json(const std::filesystem::path& path) {
     std::array<char, 64> head{};
     std::ifstream file(path, std::ios::binary);
     file.read(head.data(), head.size());
-    const std::string_view text(head.data(), static_cast<std::size_t>(file.gcount()));
+    std::string_view text(head.data(), static_cast<std::size_t>(file.gcount()));
     if (text.starts_with("\x1f\x8b")) {
         return true;  // gzip, so not a database
+    }
+    constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // some editors write one before UTF-8
+    if (text.starts_with(kByteOrderMark)) {
+        text.remove_prefix(kByteOrderMark.size());
     }
     const std::size_t first = text.find_first_not_of(" \t\r\n");
     return first != std::string_view::npos && (text[first] == '{' || text[first] == '[');

@@ -4,10 +4,12 @@
 #include "engine/task_ranges.h"
 #include "profiler/memory/tracking_allocator.h"
 #include "schedule/error.h"
+#include "simulator/pipeline_options.h"
 
 #include <fmt/format.h>
 #include <torch/torch.h>
 
+#include <cmath>
 #include <map>
 #include <utility>
 
@@ -100,6 +102,24 @@ void LaneOptimizers::step(std::int32_t step) {
 void LaneOptimizers::zero_grad() {
     for (const OfLane& each : lanes_) {
         each.optimizer->zero_grad(/*set_to_none=*/false);
+    }
+}
+
+EmulatedOptimizerState::EmulatedOptimizerState(const std::string& name)
+    : state_per_byte_(optimizer_state_factor(name)) {
+    check_optimizer(name);
+}
+
+void EmulatedOptimizerState::hold(const GPipe& model) {
+    if (std::exchange(is_held_, true)) {
+        return;
+    }
+    for (const auto& [lane, parameters] : parameters_by_lane(model)) {
+        const ChargedTo charged(lane);
+        for (const at::Tensor& parameter : parameters.tensors) {
+            const double bytes = parameter.grad().defined() ? static_cast<double>(parameter.nbytes()) : 0;
+            state_.push_back(at::empty({std::llround(state_per_byte_ * bytes)}, parameter.options().dtype(at::kByte)));
+        }
     }
 }
 }  // namespace pipescope

@@ -2,6 +2,8 @@
 
 #include "schedule/ids.h"
 
+#include <ATen/core/Tensor.h>
+
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -39,5 +41,21 @@ private:
         std::shared_ptr<torch::optim::Optimizer> optimizer;
     };
     std::vector<OfLane> lanes_;  // lanes with parameters
+};
+
+/// The optimizer state of an emulated model, which is never updated: the bytes that the optimizer would keep, charged
+/// to the same lanes. They are allocated and never touched. Threading: one thread, between the steps of the model.
+class EmulatedOptimizerState {
+public:
+    /// Throws like check_optimizer().
+    explicit EmulatedOptimizerState(const std::string& name);
+
+    /// The first call allocates the state of all parameters with a gradient, as an optimizer's first step does.
+    void hold(const GPipe& model);
+
+private:
+    double state_per_byte_;
+    bool is_held_ = false;
+    std::vector<at::Tensor> state_;
 };
 }  // namespace pipescope

@@ -183,7 +183,9 @@ Profile make_profile(const ProfileFlags& flags) {
     options.announce = [](const std::string& sentence) { std::cerr << "pipescope: " << sentence << '\n'; };
     Profile profile = profile_model(model, options);
     if (const auto emulated = emulated_profile(flags.model)) {
-        profile.dtype = load_profile(*emulated).dtype;  // that of its bytes; emulated layers hold plain bytes
+        const Profile source = load_profile(*emulated);
+        profile.dtype = source.dtype;  // that of its bytes; emulated layers hold plain bytes
+        profile.token_input = source.token_input;
     }
     return profile;
 }

@@ -17,6 +17,7 @@
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
 #include "schedule/placement.h"
+#include "schedule/printable.h"
 #include "schedule/schedules.h"
 #include "simulator/pipeline_defaults.h"
 #include "trace/trace_records.h"
@@ -93,7 +94,9 @@ TrainingOptions training_options(const RunFlags& flags) {
 std::vector<Assumption> assume(TrainingOptions& options, const RunFlags& flags, const ModelSpec& model) {
     std::vector<Assumption> assumptions;
     if (flags.pipeline.optimizer.empty()) {
-        const bool tokens = options.update_parameters && holds_tokens(model.make_batch(1, options.seed).input);
+        const auto emulated = emulated_profile(flags.model);
+        const bool tokens =
+            emulated ? load_profile(*emulated).token_input : holds_tokens(model.make_batch(1, options.seed).input);
         options.pipeline.optimizer = default_optimizer(tokens);
         if (tokens) {
             assumptions.push_back(
@@ -248,10 +251,11 @@ ExitCode run_command(const RunFlags& flags) {
         print_warnings({result.loss});
     }
     if (options.update_parameters && options.profile && options.profile->model != flags.model) {
+        const std::string& profiled = options.profile->model;
         print_warnings(
-            {fmt::format("the profile is of {}, and the run of {}; a prediction holds for the model that was "
+            {fmt::format("the profile {}, and the run is of {}; a prediction holds for the model that was "
                          "profiled",
-                         options.profile->model, flags.model)});
+                         profiled.empty() ? "does not name its model" : "is of " + printable(profiled), flags.model)});
     }
     print_warnings(diverged_warning(result));
     print_warnings(load_warnings(result.load, "it trained"));

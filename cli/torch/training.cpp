@@ -103,6 +103,7 @@ std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& opt
     describe_lanes(recorder, pipeline, options.pipeline.batch);
     LaneOptimizers optimizers(pipeline, options.pipeline.optimizer,
                               options.learning_rate.value_or(default_learning_rate(options.pipeline.optimizer)));
+    EmulatedOptimizerState emulated_state(options.pipeline.optimizer);
     std::vector<StepRecord> steps;
     for (std::int64_t i = 0; i < options.steps && (i == 0 || stop_signal() == 0); ++i) {
         if (options.before_step) {
@@ -119,6 +120,8 @@ std::vector<StepRecord> train(const ModelSpec& model, const TrainingOptions& opt
         record.training_loss = pipeline.step(batch.input, batch.target, model.loss).item<double>();
         if (options.update_parameters) {
             optimizers.step(record.step);
+        } else {
+            emulated_state.hold(pipeline);
         }
         record.wall_end = recorder.now();
         const StepTimer::Bounds bounds = timer.take();

@@ -19,7 +19,8 @@ struct TrainingOptions {
     std::int64_t warmup = 2;              ///< first steps, excluded from the figures; fewer than steps
     std::optional<double> learning_rate;  ///< empty: default_learning_rate()
     std::uint64_t seed = 0;
-    /// False for an emulated model, which learns nothing and whose memory must not be touched: ignores gradients.
+    /// False for an emulated model, which learns nothing and whose memory must not be touched: ignores gradients, and
+    /// only holds the bytes of the optimizer's state.
     bool update_parameters = true;
     Driver driver = Driver::scheduled;
     AutogradParts autograd;          ///< parts of Driver::autograd

@@ -68,7 +68,9 @@ std::vector<PipelineOptions> real_candidates(const Profile& profile, int lanes, 
 std::vector<PipelineOptions> emulated_candidates(const Profile& profile) {
     using enum Cut;
     const auto make = [&](int lanes, std::int64_t chunks, Checkpoint checkpoint, Cut cut) {
-        return candidate(profile, lanes, chunks, chunks, checkpoint, cut);
+        PipelineOptions options = candidate(profile, lanes, chunks, chunks, checkpoint, cut);
+        options.optimizer = default_optimizer(profile.token_input);
+        return options;
     };
     return {make(2, 4, Checkpoint::always, optimal),      make(2, 8, Checkpoint::never, heavy_first),
             make(4, 8, Checkpoint::except_last, optimal), make(4, 16, Checkpoint::never, heavy_last),

@@ -82,7 +82,7 @@ TraceDocument documentOf(const QString& path, const OpenedTrace& trace) {
     compareWith(document, simulation ? &*simulation : nullptr);
     document.tracks = tracksOf(trace);
     if (!document.measured && !document.simulated && !document.tracks) {
-        refuseEmpty(path, false);
+        throw Error(path.toStdString() + " cannot be shown: " + missing_content(trace));
     }
     return document;
 }

@@ -51,18 +51,13 @@ void showStored(TraceDocument& document, const Timeline& stored, const std::vect
 
 void requireTracks(TraceDocument& document) {
     if (!document.tracks) {
-        refuseEmpty(document.path, true);
+        throw Error(document.path.toStdString() +
+                    " holds no task and no range; a timeline shows tasks and ranges; record a run with pipescope run "
+                    "--trace, or call pipescope recover if the run was killed");
     }
     document.notes << translated(QT_TRANSLATE_NOOP(
         "PipeScope",
         "This trace holds no task of a pipeline, so only its threads and streams are shown. Tasks are recorded where "
         "the model runs in a PipeScope pipeline."));
-}
-
-void refuseEmpty(const QString& path, bool own) {
-    throw Error(path.toStdString() +
-                " holds no task: a trace needs one recorded or simulated task at least; record one "
-                "with pipescope run --trace" +
-                (own ? ", or call pipescope recover if the run was killed" : ", or choose another file"));
 }
 }  // namespace pipescope

@@ -19,6 +19,4 @@ void showStored(TraceDocument& document, const Timeline& stored, const std::vect
 void addHidden(TraceDocument& document);
 /// For a trace without tasks: notes that it has only threads and streams. Throws Error if it has none.
 void requireTracks(TraceDocument& document);
-/// Throws Error. `own`: a PipeScope trace, which a killed run may have left unfinished.
-[[noreturn]] void refuseEmpty(const QString& path, bool own);
 }  // namespace pipescope

@@ -402,6 +402,17 @@ TEST_F(Commands, WhatOtherProfilersRecordedIsExportedButNotCompared) {
     EXPECT_THAT(refused(1, "compare t.json"), HasSubstr("no measured task"));
 }
 
+TEST_F(Commands, ExportSaysWhatATraceWithoutRangesLacks) {
+    user.writes("counters.json", R"([{"ph": "C", "name": "queue", "pid": 1, "ts": 15, "args": {"length": 3}}])");
+    EXPECT_THAT(refused(1, "export counters.json --format csv -o -"),
+                AllOf(HasSubstr("holds 1 counter, but no task and no range"), HasSubstr("phase X, or B and E")));
+    user.writes("none.json", "[]");
+    EXPECT_THAT(refused(1, "export none.json --format chrome -o -"), HasSubstr("no task and no range; "));
+    user.writes("timeless.json", R"([{"ph": "X", "name": "a", "ts": "soon", "dur": 1}])");
+    EXPECT_THAT(refused(1, "export timeless.json --format chrome -o -"),
+                AllOf(HasSubstr("1 event was omitted"), HasSubstr("numeric \"ts\"")));
+}
+
 TEST_F(Commands, DoctorSucceedsHereAndTellsWhatItSaw) {
     const auto checks = user.succeeds("doctor --json").json().at("checks");
     ASSERT_FALSE(checks.empty());

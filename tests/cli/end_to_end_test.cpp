@@ -545,16 +545,96 @@ TEST_F(EndToEnd, AnEmulatedSkipRunsAsSimulated) {
     profile.at("layers").at(2)["pop"] = {"wide"};
     user.writes("s.json", profile.dump());
     const std::size_t layers = profile.at("layers").size();
-    user.succeeds("run emulated:s.json --balance 1,1," + std::to_string(layers - 2) +
-                  " -m 4 --batch 4 --steps 2 --trace s.sqlite");
-    const auto compared = user.succeeds("compare s.sqlite --json").json();
-    EXPECT_EQ(compared.at("tasks_unmatched"), 0);
-    // Without tapes the model counts the gradient of a skip beside the skip; the emulated layer frees one first.
-    for (const auto& lane : compared.at("lanes")) {
-        EXPECT_NEAR(lane.at("simulated_peak_bytes").get<double>(), lane.at("measured_peak_bytes").get<double>(), 4.1e6)
-            << lane.dump();
+    nlohmann::json compared;
+    for (const std::string checkpoint : {"except_last", "never"}) {
+        user.succeeds("run emulated:s.json --balance 1,1," + std::to_string(layers - 2) +
+                      " -m 4 --batch 4 --steps 2 --trace s.sqlite --force --checkpoint " + checkpoint);
+        compared = user.succeeds("compare s.sqlite --json").json();
+        EXPECT_EQ(compared.at("tasks_unmatched"), 0);
+        // A gradient may arrive a task earlier or later than simulated.
+        for (const auto& lane : compared.at("lanes")) {
+            EXPECT_NEAR(lane.at("simulated_peak_bytes").get<double>(), lane.at("measured_peak_bytes").get<double>(),
+                        4.1e6)
+                << checkpoint << lane.dump();
+        }
     }
     EXPECT_GT(compared.at("lanes").at(2).at("measured_peak_bytes").get<double>(), 4 * 4e6) << "four skips wait there";
+}
+
+// The prediction counts the optimizer's state, so the lanes hold it, without updating anything.
+TEST_F(EndToEnd, AnEmulatedPipelineHoldsTheOptimizersState) {
+    nlohmann::ordered_json profile = nlohmann::ordered_json::parse(emulated_profile(2));
+    for (auto& layer : profile.at("layers")) {
+        layer["parameter_bytes"] = 4'000'000;
+        layer["gradient_bytes"] = 3'000'000;  // the rest is frozen
+    }
+    user.writes("e.json", profile.dump());
+    const std::int64_t gradients = 4 * 3'000'000;  // of a lane's four layers
+    for (const auto& [optimizer, factor] : {std::pair("sgd", 0), std::pair("momentum", 1), std::pair("adam", 2)}) {
+        const auto ran = user.succeeds(std::string("run emulated:e.json --balance 4,4 -m 2 --batch 2 --steps 3 ") +
+                                       "--trace e.sqlite --force --json --optimizer " + optimizer)
+                             .json();
+        for (const auto& lane : ran.at("lanes")) {
+            EXPECT_EQ(lane.at("peak").at("optimizer"), factor * gradients) << optimizer;
+            EXPECT_EQ(lane.at("peak").at("gradients"), gradients) << optimizer;
+        }
+        for (const auto& lane : user.succeeds("compare e.sqlite --json").json().at("lanes")) {
+            EXPECT_EQ(lane.at("measured_peak_bytes"), lane.at("simulated_peak_bytes")) << optimizer << lane.dump();
+        }
+    }
+}
+
+TEST_F(EndToEnd, AnEmulatedLanguageModelHasTheOptimizerThatSimulateAssumes) {
+    nlohmann::ordered_json profile = nlohmann::ordered_json::parse(emulated_profile(1));
+    profile["token_input"] = true;
+    user.writes("e.json", profile.dump());
+    const std::string pipeline = " --balance 4,4 -m 2 --batch 2 --json";
+    EXPECT_EQ(user.succeeds("run emulated:e.json --steps 2" + pipeline).json().at("optimizer"), "adam");
+    EXPECT_EQ(user.succeeds("simulate e.json" + pipeline).json().at("assumed").at("optimizer"), "adam");
+    const auto again = user.succeeds("profile emulated:e.json --micro-batch-sizes 1 -o again.json --json").json();
+    EXPECT_EQ(nlohmann::json::parse(user.reads("again.json")).at("token_input"), true);
+}
+
+/// The first command that a text suggests in quotation marks, as one types it behind "pipescope".
+std::string suggested_command(const std::string& text) {
+    const std::string start = "'pipescope ";
+    const std::size_t from = text.find(start);
+    EXPECT_NE(from, std::string::npos) << text;
+    return from == std::string::npos
+               ? ""
+               : text.substr(from + start.size(), text.find('\'', from + 1) - from - start.size());
+}
+
+TEST_F(EndToEnd, TheProfileThatAHintAsksForIsUsable) {
+    const auto meta = [&](const std::string& what) {
+        return user.succeeds("profile " + kModel + " --device meta --micro-batch-sizes 2 -o p.json " + what);
+    };
+    meta("");
+    for (const std::string command : {"simulate p.json --balance 2,2 -m 2 --batch 16",
+                                      "simulate p.json --balance 2,2 -m 2 --batch 16 --schedule all",
+                                      "balance p.json -n 2 -m 2 --batch 16", "plan p.json -n 2 -m 2 --batch 16"}) {
+        meta("--force");
+        user.succeeds(suggested_command(user.succeeds(command).out));
+        const auto profile = nlohmann::json::parse(user.reads("p.json"));
+        EXPECT_EQ(profile.at("samples"), (nlohmann::json{2, 8})) << command;
+        EXPECT_EQ(profile.at("estimated"), true) << command;
+        EXPECT_THAT(user.succeeds(command).out, Not(HasSubstr("extrapolated"))) << command;
+    }
+    const std::string simulate = " --balance 2,2 -m 2 --batch 4 --dtype bfloat16";
+    user.succeeds(suggested_command(refused(2, "simulate p.json" + simulate)));
+    user.succeeds("simulate p-bfloat16.json" + simulate);
+    EXPECT_EQ(nlohmann::json::parse(user.reads("p.json")).value("dtype", "float32"), "float32") << "it is kept";
+}
+
+TEST_F(EndToEnd, WarnsOfAProfileThatDoesNotNameItsModel) {
+    user.succeeds("profile mlp:layers=2,width=8 --device meta --micro-batch-sizes 2 -o p.json");
+    auto profile = nlohmann::json::parse(user.reads("p.json"));
+    const std::string run = "run mlp:layers=2,width=8 --balance 1,1 -m 2 --batch 4 --steps 1 --profile p.json --trace ";
+    EXPECT_THAT(user.succeeds(run + "a.sqlite").err, Not(HasSubstr("the profile")));
+    profile.erase("model");
+    user.writes("p.json", profile.dump());
+    EXPECT_THAT(user.succeeds(run + "b.sqlite").err,
+                HasSubstr("the profile does not name its model, and the run is of mlp:layers=2,width=8"));
 }
 }  // namespace
 }  // namespace pipescope

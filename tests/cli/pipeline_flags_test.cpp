@@ -208,27 +208,36 @@ TEST(PipelineFlags, TakeAnotherDtypeOnlyWhereBytesStayAndTimesAreEstimated) {
     flags.dtype = "tf32";
     flags.device_types = "A100";
     const Profile profile = profile_on("cpu", 4);
-    const EstimatedPipeline fast = estimated_pipeline(flags, pipeline_options(flags), profile, 2);
+    const EstimatedPipeline fast = estimated_pipeline(flags, pipeline_options(flags), profile, "out/p.json", 2);
     EXPECT_EQ(fast.profile.dtype, "tf32");
     EXPECT_EQ(fast.profile.device, "A100");
     EXPECT_EQ(fast.options.memory_limit, 85899345920);
     EXPECT_EQ(fast.options.link.bytes_per_second, 240e9);
     flags.dtype = "float32";
-    const EstimatedPipeline plain = estimated_pipeline(flags, pipeline_options(flags), profile, 2);
+    const EstimatedPipeline plain = estimated_pipeline(flags, pipeline_options(flags), profile, "out/p.json", 2);
     EXPECT_NEAR(plain.profile.layers[0].forward_ns[0] / fast.profile.layers[0].forward_ns[0], 8, 1e-9)
         << "156 and 19.5 TFLOP/s";
     const auto refusal = [&](const std::string& dtype, const std::string& types) {
         flags.dtype = dtype;
         flags.device_types = types;
-        return [&] { estimated_pipeline(flags, pipeline_options(flags), profile, 2); };
+        return [&] { estimated_pipeline(flags, pipeline_options(flags), profile, "out/p.json", 2); };
     };
     EXPECT_THAT(refusal("bfloat16", "A100"),
-                ThrowsMessage<UsageError>(HasSubstr("'pipescope profile mlp --dtype bfloat16'")));
+                ThrowsMessage<UsageError>(HasSubstr("'pipescope profile mlp --dtype bfloat16 --micro-batch-sizes 1 "
+                                                    "-o out/p-bfloat16.json'")));
     Profile estimated = profile;
     estimated.estimated = true;
     estimated.device = "A100";
     estimated.dtype = "bfloat16";
-    EXPECT_EQ(profile_command_of(estimated), "pipescope profile mlp --device meta --device-type A100 --dtype bfloat16");
+    estimated.samples = {2, 4};
+    EXPECT_EQ(profile_command_of(estimated, "my p.json", {{1, 4}, ""}),
+              "pipescope profile mlp --device meta --device-type A100 --dtype bfloat16 --micro-batch-sizes 1,2,4 "
+              "-o \"my p.json\" --force");
+    estimated.estimated = false;
+    estimated.device = "cuda:0";
+    estimated.model = "emulated:p.json";
+    EXPECT_EQ(profile_command_of(estimated, "q.json", {}),
+              "pipescope profile emulated:p.json --device cuda:0 --micro-batch-sizes 2,4 -o q.json --force");
     EXPECT_THAT(refusal("tf32", ""), ThrowsMessage<UsageError>(HasSubstr("name --device-types")));
     EXPECT_THAT(refusal("nonsense", "A100"), ThrowsMessage<UsageError>(HasSubstr("dtype is 'nonsense'")));
     EXPECT_THAT(refusal("tf32", "V100"), ThrowsMessage<UsageError>(HasSubstr("dtype is tf32 on V100")));

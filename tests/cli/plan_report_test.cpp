@@ -79,10 +79,11 @@ TEST(PlanReport, SaysTheDtypeTheOptimizerTheCostsUnitAndTheSizesToProfile) {
     plan.candidates[0].simulation.options.optimizer = "adam";
     plan.candidates[0].simulation.options.master_weights = true;
     plan.sizes_to_profile = {1, 2, 16};
-    EXPECT_THAT(plan_text(plan, {10, "price per million samples", "pipescope profile mlp:layers=3"}),
-                AllOf(HasSubstr("dtype bfloat16, optimizer adam with float32 master weights"),
-                      HasSubstr("cost: price per million samples"),
-                      HasSubstr("'pipescope profile mlp:layers=3 --micro-batch-sizes 1,2,16'")));
+    EXPECT_THAT(
+        plan_text(plan, {10, "price per million samples", "pipescope profile mlp:layers=3 --micro-batch-sizes 1,2,16"}),
+        AllOf(HasSubstr("dtype bfloat16, optimizer adam with float32 master weights"),
+              HasSubstr("cost: price per million samples"),
+              HasSubstr("'pipescope profile mlp:layers=3 --micro-batch-sizes 1,2,16'")));
     const auto object = plan_json(plan);
     EXPECT_EQ(object.at("sizes_to_profile"), (nlohmann::ordered_json{1, 2, 16}));
     EXPECT_EQ(object.at("candidates").at(0).at("dtype"), "bfloat16");

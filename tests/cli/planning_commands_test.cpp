@@ -74,6 +74,14 @@ TEST_F(PlanningCommands, BalanceCutsByTheAlgorithmNamed) {
     EXPECT_THAT(cut("head.json", 3, "variance"), AnyOf(ElementsAre(2, 3, 1), ElementsAre(3, 2, 1)));
     EXPECT_THAT(cut("head.json", 3, "minmax").back(), 1);
     EXPECT_THAT(refused("balance p.json -n 2 -m 2 --batch 2 --algorithm best"), HasSubstr("variance"));
+    const auto warnings = [&](const std::string& more) {
+        return user.succeeds("balance seven.json -n 2 -m 2 --batch 2 " + more).err;
+    };
+    EXPECT_THAT(
+        warnings("--algorithm minmax --speed 1,.5"),
+        AllOf(HasSubstr("--algorithm minmax cuts as if all lanes were equally fast"), HasSubstr("use optimal")));
+    EXPECT_EQ(warnings("--algorithm variance --speed .5,.5"), "");
+    EXPECT_EQ(warnings("--algorithm optimal --speed 1,.5"), "");
 }
 
 // With few cuts the planner finds the best of them in every schedule, as balance does.
@@ -481,7 +489,8 @@ TEST_F(PlanningCommands, SayTheDtypeInEveryEstimateAndRefuseOneTheDeviceHasNoRat
                     HasSubstr("dtype is bfloat16 on V100, which has rates for float16, float32, float64 only"));
         EXPECT_THAT(refused(line + " --dtype nonsense"), HasSubstr("dtype is 'nonsense'"));
         EXPECT_THAT(refused(line + " --dtype float32"),
-                    HasSubstr("'pipescope profile gpt --device meta --device-type A100 --dtype float32'"));
+                    HasSubstr("'pipescope profile gpt --device meta --device-type A100 --dtype float32 "
+                              "--micro-batch-sizes 1 -o gpt-float32.json'"));
         user.succeeds(line + " --dtype bfloat16");
     }
     EXPECT_EQ(user.succeeds(simulate + " --json").json().at("dtype"), "bfloat16");

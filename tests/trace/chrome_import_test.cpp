@@ -149,6 +149,83 @@ TEST_F(ChromeImport, NamesThePlaceOfDamage) {
                 ThrowsMessage<TraceFormatError>(HasSubstr("number overflow parsing '1e999'")));
 }
 
+TEST_F(ChromeImport, ReadsQuotedTimesAndOmitsThoseThatAreNoNumbers) {
+    const OpenedTrace trace = opened(R"([
+        {"ph": "X", "name": "quoted", "ts": "10", "dur": "5.25"},
+        {"ph": "X", "name": "a word", "ts": 10, "dur": "long"},
+        {"ph": "X", "name": "empty", "ts": 10, "dur": ""},
+        {"ph": "X", "name": "truth", "ts": true, "dur": 1},
+        {"ph": "X", "name": "true length", "ts": 10, "dur": true},
+        {"ph": "X", "name": "null length", "ts": 10, "dur": null},
+        {"ph": "X", "name": "too long", "ts": 10, "dur": 1e30},
+        {"ph": "X", "name": "wrapped", "ts": 18446744073709551615, "dur": 1},
+        {"ph": "X", "name": "two points", "ts": "1.2.3", "dur": 1},
+        {"ph": "X", "name": "a unit", "ts": "1ms", "dur": 1}])");
+    ASSERT_EQ(trace.tracks.size(), 1u);
+    EXPECT_THAT(names_of(trace, trace.tracks[0]), ElementsAre("quoted@0"));
+    EXPECT_EQ(trace.tracks[0].ranges[0].duration(), Nanoseconds{5250});
+    ASSERT_EQ(trace.diagnostics.size(), 1u);
+    EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("9 events were omitted"));
+}
+
+TEST_F(ChromeImport, KeepsEveryNanosecondOfTimesSinceTheEpoch) {
+    const OpenedTrace trace = opened(R"([
+        {"ph": "X", "name": "a", "ts": 1700000000000000.123, "dur": 1},
+        {"ph": "X", "name": "b", "ts": 1.700000000000001457e15, "dur": 1.001e+3},
+        {"ph": "X", "name": "c", "ts": 17000000000000024580E-4, "dur": 1e-3},
+        {"ph": "X", "name": "d", "ts": 1700000000000003, "dur": 0.9999999999}])");
+    EXPECT_EQ(trace.utc_epoch_ns, 1'700'000'000'000'000'123);
+    ASSERT_EQ(trace.tracks.size(), 1u);
+    const std::vector<TraceRange>& ranges = trace.tracks[0].ranges;
+    ASSERT_EQ(ranges.size(), 4u);
+    EXPECT_EQ(ranges[1].start, Nanoseconds{1334});
+    EXPECT_EQ(ranges[1].duration(), Nanoseconds{1'001'000});
+    EXPECT_EQ(ranges[2].start, Nanoseconds{2335});
+    EXPECT_EQ(ranges[2].duration(), Nanoseconds{1});
+    EXPECT_EQ(ranges[3].start, Nanoseconds{2877});
+    EXPECT_EQ(ranges[3].duration(), Nanoseconds{1000});
+}
+
+TEST_F(ChromeImport, PairsBeginsAndEndsByTime) {
+    const OpenedTrace trace = opened(R"([
+        {"ph": "E", "pid": 1, "tid": 1, "ts": 20},
+        {"ph": "E", "pid": 1, "tid": 2, "ts": 8},
+        {"ph": "B", "name": "inner", "pid": 1, "tid": 1, "ts": 11},
+        {"ph": "E", "pid": 1, "tid": 1, "ts": 12},
+        {"ph": "B", "name": "outer", "pid": 1, "tid": 1, "ts": 10},
+        {"ph": "B", "name": "other", "pid": 1, "tid": 2, "ts": 5},
+        {"ph": "e", "cat": "io", "id": "1", "name": "request", "pid": 1, "tid": 1, "ts": 40},
+        {"ph": "b", "cat": "io", "id": "1", "name": "request", "pid": 1, "tid": 1, "ts": 10}])");
+    EXPECT_TRUE(trace.diagnostics.empty());
+    ASSERT_EQ(trace.tracks.size(), 3u);
+    EXPECT_THAT(names_of(trace, trace.tracks[0]), ElementsAre("outer@0", "inner@1"));
+    EXPECT_EQ(trace.tracks[0].ranges[0].duration(), Nanoseconds{10'000});
+    EXPECT_EQ(trace.tracks[0].ranges[1].duration(), Nanoseconds{1'000});
+    EXPECT_EQ(trace.tracks[1].ranges.at(0).duration(), Nanoseconds{3'000});
+    EXPECT_EQ(trace.tracks[2].ranges.at(0).duration(), Nanoseconds{30'000});
+}
+
+TEST_F(ChromeImport, OpensAListThatAKilledProgramLeftOpen) {
+    const std::string events = R"([{"ph": "X", "name": "a", "pid": 1, "tid": 1, "ts": 1, "dur": 1},
+        {"ph": "X", "name": "b", "pid": 1, "tid": 1, "ts": 3, "dur": 1})";
+    for (const char* rest : {"", "\n", ",", ",\n{", ",{\"ph\": \"X", ",{\"ph\": \"X\", \"ts\": 1", ",{\"ph\": nu"}) {
+        const OpenedTrace trace = opened(events + rest);
+        ASSERT_EQ(trace.tracks.size(), 1u) << rest;
+        EXPECT_THAT(names_of(trace, trace.tracks[0]), ElementsAre("a@0", "b@0")) << rest;
+        ASSERT_EQ(trace.diagnostics.size(), 1u) << rest;
+        EXPECT_THAT(trace.diagnostics[0].text, HasSubstr("the file was cut off")) << rest;
+    }
+    EXPECT_TRUE(opened(events + "]").diagnostics.empty());
+    EXPECT_THROW(opened(events + R"( {"ph": "X"}])"), TraceFormatError);
+}
+
+TEST_F(ChromeImport, SkipsAByteOrderMark) {
+    EXPECT_EQ(opened("\xef\xbb\xbf"
+                     R"([{"ph": "X", "name": "a", "ts": 1, "dur": 1}])")
+                  .tracks.size(),
+              1u);
+}
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // they multiply what a process takes
 TEST_F(ChromeImport, TakesNoMoreMemoryThanTheFileIsLarge) {
     const auto path = folder_ / "t.json";
@@ -181,7 +258,7 @@ TEST_F(ChromeImport, TakesNoMoreMemoryThanTheFileIsLarge) {
 
 TEST_F(ChromeImport, SurvivesDeepNesting) {
     std::string text = R"([{"ph": "X", "ts": 1, "dur": 1, "args": {"a": )";
-    EXPECT_THROW(opened(text + std::string(200'000, '[')), TraceFormatError);
+    EXPECT_THROW(opened(R"({"traceEvents": )" + text + std::string(200'000, '[')), TraceFormatError);
     EXPECT_EQ(opened(text + std::string(200'000, '[') + std::string(200'000, ']') + "}}]").tracks.size(), 1u);
     text = R"({"otherData": )" + std::string(200'000, '[') + std::string(200'000, ']') + R"(, "traceEvents": []})";
     EXPECT_TRUE(opened(text).tracks.empty());

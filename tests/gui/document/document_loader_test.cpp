@@ -80,7 +80,15 @@ TEST(DocumentLoader, ShowsTheThreadsAloneOfATraceWithRangesAndNoTask) {
     EXPECT_THAT(document->messages().join(QLatin1Char('\n')).toStdString(), HasSubstr("no task of a pipeline"));
     TraceWriter(path, IfExists::replace).close();
     EXPECT_THAT([&] { loadTrace(QString::fromStdString(path.string())); },
-                ThrowsMessage<Error>(AllOf(HasSubstr("ranges_only.sqlite"), HasSubstr("holds no task"))));
+                ThrowsMessage<Error>(AllOf(HasSubstr("ranges_only.sqlite"), HasSubstr("holds no task and no range"))));
+}
+
+TEST(DocumentLoader, SaysWhatATraceOfCountersLacks) {
+    const auto path = temporaryPath("counters.json");
+    std::ofstream(path) << R"([{"ph": "C", "name": "queue", "pid": 1, "ts": 15, "args": {"length": 3}}])";
+    EXPECT_THAT([&] { loadTrace(QString::fromStdString(path.string())); },
+                ThrowsMessage<Error>(AllOf(HasSubstr("counters.json"), HasSubstr("holds 1 counter, but no task"),
+                                           HasSubstr("phase X, or B and E"))));
 }
 
 TEST(DocumentLoader, ComparesTheStepsThatAreWholeAndNamesTheOthers) {

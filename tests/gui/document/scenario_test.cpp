@@ -117,9 +117,7 @@ TEST(Scenario, EitherRunsOrSaysWhyForRandomChanges) {
             case 0: scenario = withLanes(profile, scenario, below(20), 1 + below(4)); break;
             case 1: scenario.options.chunks = 1 + below(40); break;
             case 2: scenario.options.batch = 1 + below(64); break;
-            case 3:
-                scenario = withSchedule(profile, scenario, schedules[random() % schedules.size()]);
-                break;
+            case 3: scenario = withSchedule(profile, scenario, schedules[random() % schedules.size()]); break;
             case 4: scenario.options.link = {1e9 * below(20), 1e3 * below(100)}; break;
             case 5: scenario.options.speeds.assign(static_cast<std::size_t>(lanesOf(scenario)), 0.5); break;
             default: scenario.options.checkpoint = static_cast<Checkpoint>(below(3)); break;
