@@ -32,8 +32,10 @@ struct BubblePiece {
     std::int64_t length() const { return end - start; }
 };
 
-/// Every ns of the step in which a lane ran none of its tasks, in the order of lanes and time; pieces never overlap. A
-/// gap before a task is split at the ends of what the task waited for last: up to there the task that made its input is
-/// the cause, then the copy that brought it, then contention.
+/// Every ns of the step in which a lane ran none of its tasks (a sum over replicas is one), in the order of lanes and
+/// time; pieces never overlap. A gap before a task is split at the ends of what the task waited for last: up to there
+/// the task that made its input is the cause, then the copy that brought it, then contention. In the window of a
+/// schedule that never drains no lane is finished: the last gap is before the lane's first task, which runs again a
+/// period later.
 std::vector<BubblePiece> bubble_pieces(const StepGraph& tasks);
 }  // namespace pipescope

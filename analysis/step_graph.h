@@ -32,10 +32,11 @@ inline constexpr StepTaskIndex kNoTask = std::numeric_limits<StepTaskIndex>::max
 /// The tasks of one step of a timeline, and what each had to wait for, which the task graph tells. Without a graph, as
 /// in a foreign file, it is read off the keys and the times: a skip's key tells where it was stashed; where it is
 /// popped is read off the step, since that partition's lane sends the gradient back. In a step without a backward phase
-/// a skip's copy then ends nowhere. Cost: O(tasks log tasks). Threading: immutable once built.
+/// a skip's copy then ends nowhere. The window of a schedule that never drains holds tasks of several steps; a task
+/// waits for those of its own step. Cost: O(tasks log tasks). Threading: immutable once built.
 class StepGraph {
 public:
-    /// `tasks` in any order, of lanes below `lanes`. `range`: first forward's start to last backward's end. `graph`:
+    /// `tasks` in any order, of lanes below `lanes`. `range`: as range() says. `graph`:
     /// what ran, as pipeline_graph_of() gives it; null if that is not known.
     StepGraph(std::vector<StepTask> tasks, std::size_t lanes, TimeRange range,
               std::shared_ptr<const TaskGraph> graph = nullptr);
@@ -44,11 +45,15 @@ public:
     /// also behind copies that took no time. A task that ran a second time is there twice; its key finds the first one.
     std::span<const StepTask> tasks() const { return tasks_; }
     const StepTask& task(StepTaskIndex index) const { return tasks_.at(index); }
-    /// The step of the key is ignored.
+    /// The step of the key is ignored; of several steps' tasks the first one is found.
     StepTaskIndex find(const TaskKey& key) const;
     StepTaskIndex index_of(SliceRef slice) const;
     /// The recorded tasks that produce this task's data.
     std::vector<StepTaskIndex> dependencies(StepTaskIndex index) const;
+    /// The same of a task that may not be recorded, such as the first one after the window.
+    std::vector<StepTaskIndex> dependencies(const TaskKey& key) const;
+    /// Whether this is the window of a schedule that never drains: then every lane goes on after its last task.
+    bool never_drains() const { return steps_.size() > 1; }
     std::vector<StepTaskIndex> dependents(StepTaskIndex index) const;
     /// The task before it on its lane, or for a copy the copy before it on its link; kNoTask for the first.
     StepTaskIndex previous(StepTaskIndex index) const { return previous_.at(index); }
@@ -56,10 +61,10 @@ public:
     std::optional<std::int32_t> popping_partition(std::int32_t skip) const;
     /// The lane that a copy goes to; nothing for other tasks, and where the step does not tell.
     std::optional<LaneId> receiver(StepTaskIndex copy) const;
-    /// The compute tasks and losses of a lane, by start.
+    /// The compute tasks, losses and sums over replicas of a lane, by start.
     std::span<const StepTaskIndex> lane_order(LaneId lane) const;
     std::size_t num_lanes() const { return lanes_.size(); }
-    /// First forward's start to last backward's end.
+    /// First forward's start to the end of the last backward, or of the last sum over replicas.
     TimeRange range() const { return range_; }
 
 private:
@@ -71,10 +76,12 @@ private:
     StepTaskIndex gradient_for(const TaskKey& key) const;
     std::optional<std::int32_t> producer_partition(StepTaskIndex skip) const;
     void link();
-    std::vector<StepTaskIndex> dependencies_by_graph(TaskIndex task) const;
-    std::vector<StepTaskIndex> dependencies_by_key(StepTaskIndex index) const;
+    std::vector<StepTaskIndex> dependencies_by_graph(TaskIndex task, std::int32_t step) const;
+    std::vector<StepTaskIndex> dependencies_by_key(const TaskKey& key) const;
+    /// The task of the key's own step.
+    StepTaskIndex find_in_step(const TaskKey& key) const;
     StepTaskIndex first_of(std::initializer_list<TaskKey> keys) const;
-    StepTaskIndex loss_of(std::int32_t micro_batch) const;
+    StepTaskIndex loss_of(std::int32_t step, std::int32_t micro_batch) const;
 
     TimeRange range_;
     std::shared_ptr<const TaskGraph> graph_;
@@ -82,7 +89,8 @@ private:
     /// Read off the step too: no recompute began before its gradient was there (RecomputeStart::ordinary).
     bool recomputes_with_gradient_ = false;
     std::vector<StepTask> tasks_;
-    std::unordered_map<std::uint64_t, StepTaskIndex> by_key_;  // packed, step 0
+    std::unordered_map<std::uint64_t, StepTaskIndex> by_key_;  // packed
+    std::vector<std::int32_t> steps_;                          // that the keys name
     std::map<std::int32_t, LaneId> lane_of_;                   // by partition
     std::vector<StepTaskIndex> previous_;
     std::vector<std::vector<StepTaskIndex>> dependents_;
