@@ -12,11 +12,13 @@ QString text(const char* source) {
 }
 const QString kSeparator = QStringLiteral("  ·  ");
 
-/// `unknown` is why no bubble can be given; empty if one can.
-QString figures(Nanoseconds step, double bubbleFraction, const QString& unknown) {
+/// `unknown` is why no bubble can be given; empty if one can. `expected`: the step is the mean of noisy ones.
+QString figures(Nanoseconds step, double bubbleFraction, const QString& unknown, bool expected = false) {
     const QString bubble = unknown.isEmpty() ? formatShare(bubbleFraction)
                                              : text(QT_TRANSLATE_NOOP("Headlines", "not given, %1")).arg(unknown);
-    return text(QT_TRANSLATE_NOOP("Headlines", "step time %1  ·  bubble %2")).arg(formatDuration(step.count()), bubble);
+    return (expected ? text(QT_TRANSLATE_NOOP("Headlines", "expected step time %1  ·  bubble %2"))
+                     : text(QT_TRANSLATE_NOOP("Headlines", "step time %1  ·  bubble %2")))
+        .arg(formatDuration(step.count()), bubble);
 }
 
 /// "step time 3 ms (+50 %)  ·  bubble 12 % (+2 points)". `unknown`: as above, of the other bubble.
@@ -97,7 +99,8 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
                                     : text(QT_TRANSLATE_NOOP("Headlines", "against the default")));
     } else if (span == nullptr) {
         const StepFigures simulated = simulatedFigures(document);
-        parts << figures(simulated.step, simulated.bubble, QString());
+        const bool expected = document.simulation && document.simulation->step_mean;
+        parts << figures(simulated.step, simulated.bubble, QString(), expected);
     } else if (document.comparison) {
         parts << judgedFigures(document);
     } else {

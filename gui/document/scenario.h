@@ -86,6 +86,8 @@ struct StepBand {
 
     friend bool operator==(const StepBand&, const StepBand&) = default;
 };
+/// The noise that the simulation has; nothing if it has none.
+std::optional<StepBand> stepBand(const Simulation& simulation);
 /// Nothing for a profile that tells of no variation, or a scenario that cannot run.
 /// Cost: some hundred simulations. Threading: any thread. Deterministic.
 std::optional<StepBand> stepBand(const Profile& profile, const Scenario& scenario);
