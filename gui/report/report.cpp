@@ -10,6 +10,9 @@
 #include <QFileInfo>
 #include <QLocale>
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
 #include <map>
 
 namespace pipescope {
@@ -39,6 +42,51 @@ QString modelOf(const TraceDocument& document) {
     return QString::fromStdString(document.run.model);
 }
 
+QString placementText(const PipelineOptions& options) {
+    QStringList lanes;
+    for (const LaneId lane : options.placement) {
+        lanes << number(lane.value());
+    }
+    return lanes.isEmpty() ? tr("each on its own") : lanes.join(QStringLiteral(", "));
+}
+
+QString devicesText(const PipelineOptions& options) {
+    QStringList devices;
+    for (const std::string& device : options.devices) {
+        devices << QString::fromStdString(device);
+    }
+    return devices.isEmpty() ? tr("one for each lane") : devices.join(QStringLiteral(", "));
+}
+
+QString linkText(const Link& link) {
+    if (link.bytes_per_second <= 0 && link.latency_ns <= 0) {
+        return tr("copies cost nothing");
+    }
+    QStringList parts;
+    parts << (link.bytes_per_second > 0 ? formatRate(link.bytes_per_second) : tr("unlimited bandwidth"));
+    if (link.latency_ns > 0) {
+        parts << tr("latency %1").arg(formatDuration(std::llround(link.latency_ns)));
+    }
+    if (link.sharing != LinkSharing::none) {
+        parts << tr("shared: %1").arg(QString::fromStdString(to_string(link.sharing)));
+    }
+    return parts.join(QStringLiteral(", "));
+}
+
+/// One limit if all lanes have the same.
+QString limitsText(const PipelineOptions& options) {
+    const std::vector<Bytes> limits = memory_limits_of(options, num_lanes(options));
+    if (limits.empty()) {
+        return tr("none");
+    }
+    QStringList lanes;
+    for (const Bytes limit : limits) {
+        lanes << formatBytes(limit);
+    }
+    const bool same = std::adjacent_find(limits.begin(), limits.end(), std::not_equal_to<>()) == limits.end();
+    return same ? lanes.front() : lanes.join(QStringLiteral(", "));
+}
+
 ReportTable configuration(const TraceDocument& document) {
     ReportTable table{tr("Configuration"), {tr("Setting"), tr("Value")}, {}, {}};
     const auto add = [&](const QString& name, const QString& value) { table.rows.push_back({name, value}); };
@@ -57,7 +105,39 @@ ReportTable configuration(const TraceDocument& document) {
     add(tr("Dtype"),
         document.simulation->dtype.empty() ? kUnknown : QString::fromStdString(document.simulation->dtype));
     add(tr("Optimizer"), QString::fromStdString(options.optimizer));
-    add(tr("Memory limit per lane"), orUnknown(options.memory_limit, formatBytes));
+    add(tr("Placement (lane of each partition)"), placementText(options));
+    add(tr("Devices"), devicesText(options));
+    add(tr("Link"), linkText(options.link));
+    add(tr("Replicas"), number(options.replicas));
+    add(tr("Micro-batches in flight"),
+        options.most_in_flight > 0 ? tr("at most %1").arg(options.most_in_flight) : tr("not limited"));
+    add(tr("Memory limit per lane"), limitsText(options));
+    return table;
+}
+
+/// The simulated step of a file without measured ones.
+ReportTable simulatedTotals(const Simulation& simulation) {
+    ReportTable table{tr("Simulated step"), {tr("Figure"), tr("Simulated")}, {}, {}};
+    const StepFigures expected = expected_figures(simulation);
+    const auto add = [&](const QString& name, const QString& value) { table.rows.push_back({name, value}); };
+    const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
+    if (simulation.step_mean) {
+        add(tr("Step time, expected"), duration(expected.step));
+        add(tr("Step time without noise"), duration(simulation.step_time));
+    } else {
+        add(tr("Step time"), duration(expected.step));
+    }
+    if (simulation.step_band) {
+        add(tr("Step time, 90 % of steps"),
+            tr("%1 to %2").arg(duration(simulation.step_band->first), duration(simulation.step_band->second)));
+    }
+    add(tr("Bubble fraction"), formatShare(expected.bubble));
+    add(tr("Utilization"), formatShare(expected.utilization));
+    add(tr("Speedup"), QLocale().toString(expected.speedup, 'f', 2) + QStringLiteral("×"));
+    add(tr("Samples/s"), QLocale().toString(expected.samples_per_second, 'g', 4));
+    if (simulation.step_mean) {
+        table.note = tr("Figures without remark are of the expected step.");
+    }
     return table;
 }
 
@@ -65,6 +145,9 @@ ReportTable totals(const TraceDocument& document) {
     ReportTable table{
         tr("Measured and simulated"), {tr("Figure"), tr("Measured"), tr("Simulated"), tr("Difference")}, {}, {}};
     if (!document.comparison) {
+        if (!document.measured && document.simulation && document.simulated) {
+            return simulatedTotals(*document.simulation);
+        }
         table.note = tr("The file does not have two timelines to compare.");
         return table;
     }
