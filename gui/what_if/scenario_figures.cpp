@@ -45,10 +45,10 @@ QString peakText(const SimulatedScenario& scenario) {
         for (std::size_t lane = 1; lane < std::min(limits.size(), lanes.size()); ++lane) {
             tightest = fill(lane) > fill(tightest) ? lane : tightest;
         }
-        return text(QT_TRANSLATE_NOOP("ScenarioFigures", "%1; lane %2: %3 of %4"))
-            .arg(peak)
-            .arg(tightest)
-            .arg(formatBytes(lanes[tightest].peak_bytes), formatBytes(limits[tightest]));
+        const QString of = text(QT_TRANSLATE_NOOP("ScenarioFigures", "lane %1: %2 of %3"))
+                               .arg(tightest)
+                               .arg(formatBytes(lanes[tightest].peak_bytes), formatBytes(limits[tightest]));
+        return lanes[tightest].peak_bytes == fullest->peak_bytes ? of : peak + QStringLiteral("; ") + of;
     }
     const Bytes limit = limits.empty() ? kUnlimited : limits[static_cast<std::size_t>(fullest - lanes.begin())];
     return limit < kUnlimited ? text(QT_TRANSLATE_NOOP("ScenarioFigures", "%1 of %2")).arg(peak, formatBytes(limit))
