@@ -7,10 +7,10 @@
 namespace pipescope {
 namespace {
 /// The dependency that ended last; kNoTask if the task waits for nothing but its lane.
-StepTaskIndex latest_dependency(const StepGraph& tasks, StepTaskIndex index) {
+StepTaskIndex latest_dependency(const StepGraph& tasks, const TaskKey& key, LaneId lane) {
     StepTaskIndex latest = kNoTask;
-    for (const StepTaskIndex each : tasks.dependencies(index)) {
-        if (tasks.task(each).lane == tasks.task(index).lane && !is_copy(tasks.task(each).key.kind)) {
+    for (const StepTaskIndex each : tasks.dependencies(key)) {
+        if (tasks.task(each).lane == lane && !is_copy(tasks.task(each).key.kind)) {
             continue;  // its own lane's work is no cause of idle time
         }
         if (latest == kNoTask || tasks.task(each).end > tasks.task(latest).end) {
@@ -77,7 +77,7 @@ BubbleCause cause_of_wait(const StepGraph& tasks, StepTaskIndex before, StepTask
 StepTaskIndex waiting_task(const StepGraph& tasks, std::span<const StepTaskIndex> next) {
     StepTaskIndex waiting = next.front();
     const auto input_at = [&](StepTaskIndex index) {
-        const StepTaskIndex dependency = latest_dependency(tasks, index);
+        const StepTaskIndex dependency = latest_dependency(tasks, tasks.task(index).key, tasks.task(index).lane);
         return dependency == kNoTask ? std::numeric_limits<std::int64_t>::min() : tasks.task(dependency).end;
     };
     for (const StepTaskIndex index : next.subspan(1)) {
@@ -89,7 +89,9 @@ StepTaskIndex waiting_task(const StepGraph& tasks, std::span<const StepTaskIndex
     return waiting;
 }
 
-void add_gap(const StepGraph& tasks, const BubblePiece& gap, StepTaskIndex before, std::vector<BubblePiece>& pieces) {
+/// `waiting`: what runs after the gap; it need not be recorded.
+void add_gap(const StepGraph& tasks, const BubblePiece& gap, const TaskKey& waiting, StepTaskIndex before,
+             std::vector<BubblePiece>& pieces) {
     std::int64_t from = gap.start;
     const auto add = [&](std::int64_t until, BubbleCause cause, StepTaskIndex of) {
         until = std::min(until, gap.end);
@@ -98,7 +100,7 @@ void add_gap(const StepGraph& tasks, const BubblePiece& gap, StepTaskIndex befor
             from = until;
         }
     };
-    const StepTaskIndex dependency = latest_dependency(tasks, gap.next);
+    const StepTaskIndex dependency = latest_dependency(tasks, waiting, gap.lane);
     if (dependency != kNoTask) {
         if (const StepTaskIndex producer = producer_of(tasks, dependency); producer != kNoTask) {
             add(tasks.task(producer).end, cause_of_wait(tasks, before, producer), producer);
@@ -136,12 +138,17 @@ std::vector<BubblePiece> bubble_pieces(const StepGraph& tasks) {
             const StepTask& task = tasks.task(order[k]);
             const std::int64_t start = std::min(task.start, step.end);
             if (start > free) {
-                add_gap(tasks, {lane, free, start, {}, waiting_task(tasks, order.subspan(k)), kNoTask}, before, pieces);
+                const StepTaskIndex next = waiting_task(tasks, order.subspan(k));
+                add_gap(tasks, {lane, free, start, {}, next, kNoTask}, tasks.task(next).key, before, pieces);
             }
             free = std::max(free, task.end);
             before = order[k];
         }
-        if (free < step.end) {
+        if (free < step.end && tasks.never_drains() && !order.empty()) {
+            TaskKey next = tasks.task(order.front()).key;  // runs again one period later, in the next step
+            ++next.step;
+            add_gap(tasks, {lane, free, step.end, {}, kNoTask, kNoTask}, next, before, pieces);
+        } else if (free < step.end) {
             pieces.push_back({lane, free, step.end, BubbleCause::finished, kNoTask, kNoTask});
         }
     }

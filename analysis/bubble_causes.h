@@ -32,8 +32,9 @@ struct BubblePiece {
     std::int64_t length() const { return end - start; }
 };
 
-/// Every ns of the step in which a lane ran no task, sorted by lane and time; pieces never overlap. A gap before a task
-/// is split by the task's latest dependency: the producer of its input is the cause until the producer ends, then the
-/// copy that brings the input, then contention.
+/// Every ns of the step in which a lane ran no task, sorted by lane and time; pieces never overlap. An all-reduce is a
+/// task. A gap before a task is split by the task's latest dependency: the producer of its input is the cause until the
+/// producer ends, then the copy that brings the input, then contention. In the window of a schedule that never drains,
+/// no lane is done: its last gap is before its first task, which runs again a period later.
 std::vector<BubblePiece> bubble_pieces(const StepGraph& tasks);
 }  // namespace pipescope

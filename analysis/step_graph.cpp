@@ -8,13 +8,8 @@
 
 namespace pipescope {
 namespace {
-std::uint64_t packed_without_step(TaskKey key) {
-    key.step = 0;
-    return pack(key);
-}
-
 TaskKey with(const TaskKey& key, TaskKind kind, std::int32_t partition, std::int32_t skip = -1) {
-    return {0, kind, partition, key.micro_batch, skip};
+    return {key.step, kind, partition, key.micro_batch, skip};
 }
 
 /// Position of a task in the data flow of its micro-batch. Each task it depends on has a smaller position.
@@ -68,12 +63,15 @@ void StepGraph::order() {
     std::sort(tasks_.begin(), tasks_.end(), [&](const StepTask& a, const StepTask& b) { return rank(a) < rank(b); });
     for (StepTaskIndex i = 0; i < tasks_.size(); ++i) {
         const StepTask& task = tasks_[i];
-        by_key_.emplace(packed_without_step(task.key), i);
+        by_key_.emplace(pack(task.key), i);
+        if (std::find(steps_.rbegin(), steps_.rend(), task.key.step) == steps_.rend()) {
+            steps_.push_back(task.key.step);
+        }
         if (is_copy(task.key.kind)) {
             continue;
         }
         lane_of_.emplace(task.key.partition, task.lane);
-        if (task.key.kind != TaskKind::optimizer && task.key.kind != TaskKind::all_reduce) {
+        if (task.key.kind != TaskKind::optimizer) {
             lanes_[task.lane.index()].push_back(i);
         }
     }
@@ -151,7 +149,7 @@ void StepGraph::find_popping_partitions() {
 }
 
 StepTaskIndex StepGraph::gradient_for(const TaskKey& key) const {
-    return key.partition == last_partition_ ? loss_of(key.micro_batch)
+    return key.partition == last_partition_ ? loss_of(key.step, key.micro_batch)
                                             : first_of({with(key, TaskKind::copy_backward, key.partition),
                                                         with(key, TaskKind::backward, key.partition + 1)});
 }
@@ -185,7 +183,17 @@ void StepGraph::link() {
 }
 
 StepTaskIndex StepGraph::find(const TaskKey& key) const {
-    const auto found = by_key_.find(packed_without_step(key));
+    StepTaskIndex first = kNoTask;  // the largest index
+    TaskKey of_step = key;
+    for (const std::int32_t step : steps_) {
+        of_step.step = step;
+        first = std::min(first, find_in_step(of_step));
+    }
+    return first;
+}
+
+StepTaskIndex StepGraph::find_in_step(const TaskKey& key) const {
+    const auto found = by_key_.find(pack(key));
     return found == by_key_.end() ? kNoTask : found->second;
 }
 
@@ -201,35 +209,41 @@ std::span<const StepTaskIndex> StepGraph::lane_order(LaneId lane) const {
 
 StepTaskIndex StepGraph::first_of(std::initializer_list<TaskKey> keys) const {
     for (const TaskKey& key : keys) {
-        if (const StepTaskIndex found = find(key); found != kNoTask) {
+        if (const StepTaskIndex found = find_in_step(key); found != kNoTask) {
             return found;
         }
     }
     return kNoTask;
 }
 
-StepTaskIndex StepGraph::loss_of(std::int32_t micro_batch) const {
-    return first_of({{0, TaskKind::loss, last_partition_, micro_batch, -1},
-                     {0, TaskKind::loss, -1, micro_batch, -1},
-                     {0, TaskKind::loss, last_partition_, -1, -1},
-                     {0, TaskKind::loss, -1, -1, -1}});
+StepTaskIndex StepGraph::loss_of(std::int32_t step, std::int32_t micro_batch) const {
+    return first_of({{step, TaskKind::loss, last_partition_, micro_batch, -1},
+                     {step, TaskKind::loss, -1, micro_batch, -1},
+                     {step, TaskKind::loss, last_partition_, -1, -1},
+                     {step, TaskKind::loss, -1, -1, -1}});
 }
 
 std::vector<StepTaskIndex> StepGraph::dependencies(StepTaskIndex index) const {
-    if (!graph_) {
-        return dependencies_by_key(index);
-    }
-    const std::optional<TaskIndex> known = graph_->find(tasks_.at(index).key);
-    return known ? dependencies_by_graph(*known) : std::vector<StepTaskIndex>{};
+    return dependencies(tasks_.at(index).key);
 }
 
-std::vector<StepTaskIndex> StepGraph::dependencies_by_graph(TaskIndex task) const {
+std::vector<StepTaskIndex> StepGraph::dependencies(const TaskKey& key) const {
+    if (!graph_) {
+        return dependencies_by_key(key);
+    }
+    const std::optional<TaskIndex> known = graph_->find(key);
+    return known ? dependencies_by_graph(*known, key.step) : std::vector<StepTaskIndex>{};
+}
+
+std::vector<StepTaskIndex> StepGraph::dependencies_by_graph(TaskIndex task, std::int32_t step) const {
     std::vector<StepTaskIndex> found;
     // A task that was not recorded waited for its own dependencies.
     std::vector<TaskIndex> open(graph_->dependencies(task).begin(), graph_->dependencies(task).end());
     std::unordered_set<TaskIndex> seen(open.begin(), open.end());
     for (std::size_t k = 0; k < open.size(); ++k) {
-        if (const StepTaskIndex recorded = find(graph_->tasks()[open[k]].key); recorded != kNoTask) {
+        TaskKey key = graph_->tasks()[open[k]].key;
+        key.step = step;
+        if (const StepTaskIndex recorded = find_in_step(key); recorded != kNoTask) {
             found.push_back(recorded);
             continue;
         }
@@ -242,12 +256,11 @@ std::vector<StepTaskIndex> StepGraph::dependencies_by_graph(TaskIndex task) cons
     return found;
 }
 
-std::vector<StepTaskIndex> StepGraph::dependencies_by_key(StepTaskIndex index) const {
-    const TaskKey& key = tasks_.at(index).key;
+std::vector<StepTaskIndex> StepGraph::dependencies_by_key(const TaskKey& key) const {
     const std::int32_t j = key.partition;
     std::vector<StepTaskIndex> found;
     const auto add = [&](StepTaskIndex task) {
-        if (task != kNoTask && task != index) {
+        if (task != kNoTask && tasks_[task].key != key) {
             found.push_back(task);
         }
     };
@@ -256,24 +269,26 @@ std::vector<StepTaskIndex> StepGraph::dependencies_by_key(StepTaskIndex index) c
             add(first_of({with(key, TaskKind::copy_forward, j - 1), with(key, TaskKind::forward, j - 1)}));
             for (auto [at, end] = popped_.equal_range(j); at != end; ++at) {
                 const SkipEnds& ends = skips_[at->second];
-                add(find(with(key, TaskKind::skip_forward, ends.from, ends.skip)));
+                add(find_in_step(with(key, TaskKind::skip_forward, ends.from, ends.skip)));
             }
             break;
         case TaskKind::copy_forward:
-        case TaskKind::skip_forward: add(find(with(key, TaskKind::forward, j))); break;
+        case TaskKind::skip_forward: add(find_in_step(with(key, TaskKind::forward, j))); break;
         case TaskKind::loss:
             if (key.micro_batch >= 0) {
-                add(find(with(key, TaskKind::forward, last_partition_)));
+                add(find_in_step(with(key, TaskKind::forward, last_partition_)));
                 break;
             }
             for (StepTaskIndex i = 0; i < tasks_.size(); ++i) {
-                if (tasks_[i].key.kind == TaskKind::forward && tasks_[i].key.partition == last_partition_) {
+                const TaskKey& forward = tasks_[i].key;
+                if (forward.kind == TaskKind::forward && forward.partition == last_partition_ &&
+                    forward.step == key.step) {
                     add(i);
                 }
             }
             break;
         case TaskKind::recompute:
-            if (const StepTaskIndex loss = loss_of(-1); loss != kNoTask && tasks_[loss].key.micro_batch < 0) {
+            if (const StepTaskIndex loss = loss_of(key.step, -1); loss != kNoTask && tasks_[loss].key.micro_batch < 0) {
                 add(loss);  // a loss of the whole mini-batch separates the phases
             }
             if (const StepTaskIndex gradient = gradient_for(key); recomputes_with_gradient_ && !has(found, gradient)) {
@@ -281,17 +296,17 @@ std::vector<StepTaskIndex> StepGraph::dependencies_by_key(StepTaskIndex index) c
             }
             break;
         case TaskKind::backward:
-            add(find(with(key, TaskKind::recompute, j)));
+            add(find_in_step(with(key, TaskKind::recompute, j)));
             add(gradient_for(key));
             for (auto [at, end] = stashed_.equal_range(j); at != end; ++at) {
-                add(find(with(key, TaskKind::skip_backward, j, skips_[at->second].skip)));
+                add(find_in_step(with(key, TaskKind::skip_backward, j, skips_[at->second].skip)));
             }
             break;
-        case TaskKind::copy_backward: add(find(with(key, TaskKind::backward, j + 1))); break;
-        case TaskKind::backward_weight: add(find(with(key, TaskKind::backward, j))); break;
+        case TaskKind::copy_backward: add(find_in_step(with(key, TaskKind::backward, j + 1))); break;
+        case TaskKind::backward_weight: add(find_in_step(with(key, TaskKind::backward, j))); break;
         case TaskKind::skip_backward:
             if (const std::optional<std::int32_t> to = popping_partition(key.skip)) {
-                add(find(with(key, TaskKind::backward, *to)));
+                add(find_in_step(with(key, TaskKind::backward, *to)));
             }
             break;
         case TaskKind::optimizer:

@@ -31,12 +31,13 @@ inline constexpr StepTaskIndex kNoTask = std::numeric_limits<StepTaskIndex>::max
 
 /// The tasks of one step of a timeline with their dependencies, from the task graph. Without a graph, as in a foreign
 /// file, dependencies are inferred from keys and times. A skip's key has its stashing partition. Its popping partition
-/// is the one whose lane sends the gradient back, so in a step without a backward phase it is unknown. Cost: O(tasks
-/// log tasks). Threading: immutable once built.
+/// is the one whose lane sends the gradient back, so in a step without a backward phase it is unknown. The window of a
+/// schedule that never drains holds tasks of several steps; a task waits for those of its own step. Cost: O(tasks log
+/// tasks). Threading: immutable once built.
 class StepGraph {
 public:
-    /// `tasks` in any order, on lanes below `lanes`. `range`: first forward's start to last backward's end. `graph`:
-    /// the graph that ran, from pipeline_graph_of(); null if unknown.
+    /// `tasks` in any order, on lanes below `lanes`. `range`: see range(). `graph`: the graph that ran, from
+    /// pipeline_graph_of(); null if unknown.
     StepGraph(std::vector<StepTask> tasks, std::size_t lanes, TimeRange range,
               std::shared_ptr<const TaskGraph> graph = nullptr);
 
@@ -44,11 +45,15 @@ public:
     /// including copies that took no time. A repeated task appears twice; its key finds the first run.
     std::span<const StepTask> tasks() const { return tasks_; }
     const StepTask& task(StepTaskIndex index) const { return tasks_.at(index); }
-    /// Ignores the key's step.
+    /// Ignores the key's step. If several steps have the task, finds the first one.
     StepTaskIndex find(const TaskKey& key) const;
     StepTaskIndex index_of(SliceRef slice) const;
     /// The recorded tasks that produce this task's data.
     std::vector<StepTaskIndex> dependencies(StepTaskIndex index) const;
+    /// Like the above, for a task that may not be recorded, such as the first one after the window.
+    std::vector<StepTaskIndex> dependencies(const TaskKey& key) const;
+    /// True for the window of a schedule that never drains: every lane goes on after its last task.
+    bool never_drains() const { return steps_.size() > 1; }
     std::vector<StepTaskIndex> dependents(StepTaskIndex index) const;
     /// The previous task on its lane, or for a copy the previous copy on its link; kNoTask for the first.
     StepTaskIndex previous(StepTaskIndex index) const { return previous_.at(index); }
@@ -56,10 +61,10 @@ public:
     std::optional<std::int32_t> popping_partition(std::int32_t skip) const;
     /// The lane that receives a copy; empty for other tasks, and if the step does not show it.
     std::optional<LaneId> receiver(StepTaskIndex copy) const;
-    /// The compute tasks and losses of a lane, by start.
+    /// The compute tasks, losses and sums over replicas of a lane, by start.
     std::span<const StepTaskIndex> lane_order(LaneId lane) const;
     std::size_t num_lanes() const { return lanes_.size(); }
-    /// First forward's start to last backward's end.
+    /// First forward's start to the end of the last backward, or of the last sum over replicas.
     TimeRange range() const { return range_; }
 
 private:
@@ -71,10 +76,12 @@ private:
     StepTaskIndex gradient_for(const TaskKey& key) const;
     std::optional<std::int32_t> producer_partition(StepTaskIndex skip) const;
     void link();
-    std::vector<StepTaskIndex> dependencies_by_graph(TaskIndex task) const;
-    std::vector<StepTaskIndex> dependencies_by_key(StepTaskIndex index) const;
+    std::vector<StepTaskIndex> dependencies_by_graph(TaskIndex task, std::int32_t step) const;
+    std::vector<StepTaskIndex> dependencies_by_key(const TaskKey& key) const;
+    /// The task of the key's own step.
+    StepTaskIndex find_in_step(const TaskKey& key) const;
     StepTaskIndex first_of(std::initializer_list<TaskKey> keys) const;
-    StepTaskIndex loss_of(std::int32_t micro_batch) const;
+    StepTaskIndex loss_of(std::int32_t step, std::int32_t micro_batch) const;
 
     TimeRange range_;
     std::shared_ptr<const TaskGraph> graph_;
@@ -82,7 +89,8 @@ private:
     /// Inferred from the step too: no recompute started before its gradient arrived (RecomputeStart::ordinary).
     bool recomputes_with_gradient_ = false;
     std::vector<StepTask> tasks_;
-    std::unordered_map<std::uint64_t, StepTaskIndex> by_key_;  // packed, step 0
+    std::unordered_map<std::uint64_t, StepTaskIndex> by_key_;  // packed
+    std::vector<std::int32_t> steps_;                          // that the keys name
     std::map<std::int32_t, LaneId> lane_of_;                   // by partition
     std::vector<StepTaskIndex> previous_;
     std::vector<std::vector<StepTaskIndex>> dependents_;

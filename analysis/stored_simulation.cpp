@@ -1,5 +1,7 @@
 #include "analysis/stored_simulation.h"
 
+#include "schedule/schedules.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -26,7 +28,7 @@ std::size_t count_others(const std::vector<Slice>& these, const std::vector<Slic
 }
 
 void take_figures(Simulation& simulation, const Timeline& stored) {
-    const StepStatistics found = step_statistics(stored, steps_of(stored).front());
+    const StepStatistics found = one_step_statistics(stored);
     const double quicker = found.step_time().count() > 0 ? static_cast<double>(simulation.step_time.count()) /
                                                                static_cast<double>(found.step_time().count())
                                                          : 0.0;
@@ -46,12 +48,35 @@ void take_figures(Simulation& simulation, const Timeline& stored) {
 }
 }  // namespace
 
+StepStatistics one_step_statistics(const Timeline& timeline) {
+    Timeline one_step = timeline;
+    for (Slice& slice : one_step.slices) {
+        slice.key.step = 0;
+    }
+    return step_statistics(one_step, 0);
+}
+
+StepStatistics one_step_statistics(const Simulation& simulation) {
+    StepStatistics statistics;
+    // A steady state's window begins with the timeline, where every lane may be waiting.
+    if (is_synchronous(simulation.options.schedule)) {
+        statistics.start = one_step_statistics(simulation.timeline).start;
+    }
+    statistics.end = statistics.start + simulation.step_time;
+    statistics.bubble_fraction = simulation.bubble_fraction;
+    for (const SimulatedLane& lane : simulation.lanes) {
+        statistics.lanes.push_back({lane.busy, lane.bubble_fraction});
+    }
+    return statistics;
+}
+
 std::optional<TraceWarning> take_stored_tasks(Simulation& simulation, const Timeline& stored,
                                               const std::vector<MemorySample>& memory) {
     if (stored.slices.empty()) {
         return std::nullopt;
     }
     const std::vector<Slice> found = sorted(stored.slices);
+    const bool same_memory = memory == simulation.memory;
     const std::vector<Slice> expected = sorted(simulation.timeline.slices);
     const std::size_t added = count_others(found, expected);
     const std::size_t removed = count_others(expected, found);
@@ -61,8 +86,9 @@ std::optional<TraceWarning> take_stored_tasks(Simulation& simulation, const Time
     }
     simulation.timeline = stored;
     simulation.memory = memory;
+    // Equal samples leave the peaks as they are: those of a steady state are of a longer time than its window.
     std::vector<Bytes> peaks(simulation.lanes.size(), 0);
-    for (const MemorySample& sample : memory) {
+    for (const MemorySample& sample : same_memory ? std::vector<MemorySample>{} : memory) {
         if (sample.lane.index() < peaks.size()) {
             Bytes& peak = peaks[sample.lane.index()];
             peak = std::max(peak, sample.peak);

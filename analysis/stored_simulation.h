@@ -8,10 +8,17 @@
 #include <vector>
 
 namespace pipescope {
+/// Statistics of all slices, as if they were of one step: the window of a schedule that never drains holds parts of
+/// several steps. Cost: O(slices log slices).
+StepStatistics one_step_statistics(const Timeline& timeline);
+/// The simulated step without noise: where it lies in the simulation's timeline, which must be there, and what the
+/// lanes did in it. Of a schedule that never drains, one period. Cost: as above.
+StepStatistics one_step_statistics(const Simulation& simulation);
+
 /// Replaces the tasks and memory samples of `simulation`, which was made from a trace's profile and configuration, by
-/// those stored in the trace. If the tasks differ, step time, bubbles and lanes become those of the first stored step,
-/// without noise, and a warning is returned: the file is damaged, or another version of PipeScope simulated it. Peaks
-/// come from the samples of each lane that has some. Cost: O(tasks log tasks).
+/// those stored in the trace. If the tasks differ, step time, bubbles and lanes become those of the stored step, or
+/// window of steps, without noise, and a warning is returned: the file is damaged, or another version of PipeScope
+/// simulated it. Peaks come from the samples of each lane that has some, if they differ. Cost: O(tasks log tasks).
 std::optional<TraceWarning> take_stored_tasks(Simulation& simulation, const Timeline& stored,
                                               const std::vector<MemorySample>& memory);
 }  // namespace pipescope

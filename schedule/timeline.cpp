@@ -55,12 +55,16 @@ StepStatistics step_statistics(const Timeline& timeline, std::int32_t step) {
     std::optional<Nanoseconds> start;
     std::optional<Nanoseconds> end;
     for (const Slice& slice : timeline.slices) {
-        if (slice.key.step != step || !is_compute(slice.key.kind) || slice.lane.index() >= busy.size()) {
+        const bool computes = is_compute(slice.key.kind);
+        const bool counts = computes || slice.key.kind == TaskKind::all_reduce;
+        if (slice.key.step != step || !counts || slice.lane.index() >= busy.size()) {
             continue;
         }
-        busy[slice.lane.index()].emplace_back(slice.start, slice.end);
-        start = start ? std::min(*start, slice.start) : slice.start;
         end = end ? std::max(*end, slice.end) : slice.end;
+        if (computes) {
+            busy[slice.lane.index()].emplace_back(slice.start, slice.end);
+            start = start ? std::min(*start, slice.start) : slice.start;
+        }
     }
     if (!start || *end <= *start) {
         return statistics;

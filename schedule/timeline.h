@@ -57,7 +57,7 @@ struct LaneStatistics {
 /// Bubble and step time of one step, measured or simulated.
 struct StepStatistics {
     Nanoseconds start{0};        ///< start of the first forward
-    Nanoseconds end{0};          ///< end of the last backward
+    Nanoseconds end{0};          ///< end of the last backward; with replicas, of the last all_reduce
     double bubble_fraction = 0;  ///< mean over lanes
     std::vector<LaneStatistics> lanes;
 

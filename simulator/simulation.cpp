@@ -122,15 +122,6 @@ std::vector<SimulatedPartition> partitions_of(const Profile& profile, const Pipe
     return partitions;
 }
 
-/// The step including the sum of gradients over replicas, without which a lane's gradients are incomplete.
-Nanoseconds step_with_all_reduce(const Timeline& timeline, const StepStatistics& statistics) {
-    Nanoseconds end = statistics.end;
-    for (const Slice& slice : timeline.slices) {
-        end = slice.key.kind == TaskKind::all_reduce ? std::max(end, slice.end) : end;
-    }
-    return end - statistics.start;
-}
-
 /// `period`: the step time of a schedule that never drains.
 void fill_in_statistics(Simulation& simulation, double serial_time, std::optional<Nanoseconds> period) {
     Timeline one_step = simulation.timeline;
@@ -138,7 +129,7 @@ void fill_in_statistics(Simulation& simulation, double serial_time, std::optiona
         slice.key.step = 0;
     }
     const StepStatistics statistics = step_statistics(one_step, 0);
-    simulation.step_time = period.value_or(step_with_all_reduce(one_step, statistics));
+    simulation.step_time = period.value_or(statistics.step_time());
     const auto step = static_cast<double>(simulation.step_time.count());
     for (const LaneStatistics& lane : statistics.lanes) {
         const double bubble = step > 0 ? 1 - static_cast<double>(lane.busy.count()) / step : 0;

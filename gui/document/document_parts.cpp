@@ -23,7 +23,7 @@ void addHidden(TraceDocument& document) {
 }
 
 Simulation adopt(Simulation simulation, TraceDocument& document) {
-    document.simulated = std::make_shared<const TimelineStore>(simulation.timeline);
+    document.simulated = std::make_shared<const TimelineStore>(simulation.timeline, one_step_statistics(simulation));
     document.simulatedMemory = memoryTracks(simulation.memory, document.simulated->lanes().size());
     document.memoryLimits = memory_limits_of(simulation.options, num_lanes(simulation.options));
     simulation.memory = {};
@@ -38,7 +38,7 @@ void showStored(TraceDocument& document, const Timeline& stored, const std::vect
         return;
     }
     if (simulation == nullptr) {
-        document.simulated = std::make_shared<const TimelineStore>(stored);
+        document.simulated = std::make_shared<const TimelineStore>(stored, one_step_statistics(stored));
         document.simulatedMemory = memoryTracks(memory, document.simulated->lanes().size());
         return;
     }

@@ -9,11 +9,12 @@ namespace pipescope {
 namespace {
 const QString kSeparator = QStringLiteral("  ·  ");
 
-/// `unknown`: the reason why the bubble is unknown; empty if it is known.
-QString figures(Nanoseconds step, double bubbleFraction, const QString& unknown) {
+/// `unknown` is why no bubble can be given; empty if one can. `expected`: the step is the mean of noisy ones.
+QString figures(Nanoseconds step, double bubbleFraction, const QString& unknown, bool expected = false) {
     const QString bubble = unknown.isEmpty() ? formatShare(bubbleFraction)
                                              : translated(QT_TRANSLATE_NOOP("PipeScope", "not given, %1")).arg(unknown);
-    return translated(QT_TRANSLATE_NOOP("PipeScope", "step time %1  ·  bubble %2"))
+    return (expected ? translated(QT_TRANSLATE_NOOP("PipeScope", "expected step time %1  ·  bubble %2"))
+                     : translated(QT_TRANSLATE_NOOP("PipeScope", "step time %1  ·  bubble %2")))
         .arg(formatDuration(step.count()), bubble);
 }
 
@@ -98,7 +99,8 @@ QString simulatedHeadline(const TraceDocument& document, std::int32_t step) {
                       : translated(QT_TRANSLATE_NOOP("PipeScope", "against the default")));
     } else if (span == nullptr) {
         const StepFigures simulated = simulatedFigures(document);
-        parts << figures(simulated.step, simulated.bubble, QString());
+        const bool expected = document.simulation && document.simulation->step_mean;
+        parts << figures(simulated.step, simulated.bubble, QString(), expected);
     } else if (document.comparison) {
         parts << judgedFigures(document);
     } else {

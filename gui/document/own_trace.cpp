@@ -35,7 +35,9 @@ void OwnTrace::load(const PublishDocument& publish, const std::stop_token& stop)
     tasks_.readFor(kFirstPart);
     const bool small = tasks_.finished() && tasks_.size() <= kSmall;
     if (!tasks_.finished()) {
-        publish(firstPart());
+        if (tasks_.size() > 0) {  // the first tasks may all be simulated
+            publish(firstPart());
+        }
         tasks_.readRest(stop);
     }
     if (stop.stop_requested()) {
@@ -90,6 +92,8 @@ std::shared_ptr<const TraceDocument> OwnTrace::loadMore(const std::stop_token& s
         const auto start = std::chrono::steady_clock::now();
         readRanges(stop);
         rangesTook_ = std::chrono::steady_clock::now() - start;
+    } else {
+        document_.warnings.insert(document_.warnings.end(), rangeWarnings_.begin(), rangeWarnings_.end());
     }
     requireContent(stop);
     return std::make_shared<const TraceDocument>(document_);
@@ -126,9 +130,11 @@ void OwnTrace::readRanges(const std::stop_token& stop) {
         OpenedTrace ranges;
         reader_.read_tracks(ranges);
         document_.tracks = tracksOf(ranges);
+        rangeWarnings_.clear();
         for (std::string& warning : diagnostic_warnings(ranges.diagnostics)) {
-            document_.warnings.push_back({Severity::caution, std::move(warning)});
+            rangeWarnings_.push_back({Severity::caution, std::move(warning)});
         }
+        document_.warnings.insert(document_.warnings.end(), rangeWarnings_.begin(), rangeWarnings_.end());
     }
 }
 

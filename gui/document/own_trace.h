@@ -43,5 +43,6 @@ private:
     std::vector<MemoryTrack> memory_;
     std::int64_t lastSample_ = 0;
     std::chrono::nanoseconds rangesTook_{0};
+    std::vector<TraceWarning> rangeWarnings_;  // of the ranges read last
 };
 }  // namespace pipescope

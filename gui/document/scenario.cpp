@@ -1,5 +1,6 @@
 #include "gui/document/scenario.h"
 
+#include "analysis/stored_simulation.h"
 #include "balance/contiguous_partition.h"
 #include "balance/device_catalogue.h"
 #include "gui/document/compared_steps.h"
@@ -165,7 +166,7 @@ SimulatedScenario simulateScenario(const Profile& profile, const Scenario& scena
         return simulated;
     }
     Simulation& simulation = simulated.simulation;
-    simulated.timeline = std::make_shared<const TimelineStore>(simulation.timeline);
+    simulated.timeline = std::make_shared<const TimelineStore>(simulation.timeline, one_step_statistics(simulation));
     simulated.memory = memoryTracks(simulation.memory, simulated.timeline->lanes().size());
     simulation.timeline = {};
     simulation.memory = {};
@@ -203,15 +204,18 @@ Balance foundBalance(const Profile& profile, const Scenario& scenario, BalanceAl
     }
 }
 
+std::optional<StepBand> stepBand(const Simulation& simulation) {
+    if (!simulation.step_band || !simulation.step_mean) {
+        return std::nullopt;
+    }
+    return StepBand{simulation.step_band->first, simulation.step_band->second, *simulation.step_mean,
+                    simulation.bubble_mean.value_or(simulation.bubble_fraction)};
+}
+
 std::optional<StepBand> stepBand(const Profile& profile, const Scenario& scenario) {
     try {
         checkSize(scenario.options);
-        const Simulation simulation = simulate(profile, scenario.options, {.noise = true, .memory = false});
-        if (!simulation.step_band || !simulation.step_mean) {
-            return std::nullopt;
-        }
-        return StepBand{simulation.step_band->first, simulation.step_band->second, *simulation.step_mean,
-                        simulation.bubble_mean.value_or(simulation.bubble_fraction)};
+        return stepBand(simulate(profile, scenario.options, {.noise = true, .memory = false}));
     } catch (const Error&) {
         return std::nullopt;  // it cannot run; its simulation gives the reason
     }

@@ -86,6 +86,8 @@ struct StepBand {
 
     friend bool operator==(const StepBand&, const StepBand&) = default;
 };
+/// The band of the simulation; empty without noise.
+std::optional<StepBand> stepBand(const Simulation& simulation);
 /// Empty for a profile without noise, or a scenario that cannot run. Cost: a few hundred simulations. Threading: any
 /// thread. Deterministic.
 std::optional<StepBand> stepBand(const Profile& profile, const Scenario& scenario);

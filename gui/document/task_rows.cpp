@@ -16,10 +16,9 @@ struct Keyed {
 /// Durations of one step, by task. If a task ran twice, the first run counts.
 std::unordered_map<std::uint64_t, std::int64_t> durationsOf(const TimelineStore& store, std::int32_t step) {
     std::unordered_map<std::uint64_t, std::int64_t> durations;
-    const std::uint64_t wanted = pack({step, TaskKind::forward, 0, 0, 0}) >> 40;
     for (const StoredRow& row : store.rows()) {
         for (std::size_t i = 0; i < row.key.size(); ++i) {
-            if (row.key[i] >> 40 == wanted) {
+            if (store.isOf(unpack(row.key[i]).value_or(TaskKey{}), step)) {
                 durations.emplace(row.key[i] & kWithoutStep, row.end[i] - row.start[i]);
             }
         }

@@ -16,6 +16,7 @@ struct ColumnInfo {
     const char* title;
     const char* key;  // as in `pipescope plan --json`, if it exists there
     bool number;
+    const char* mean = nullptr;  // the key of the expected step's figure
 };
 constexpr std::array<ColumnInfo, PlanTableModel::numColumns> kColumns{{
     {QT_TRANSLATE_NOOP("PlanTable", "#"), "rank", true},
@@ -27,10 +28,10 @@ constexpr std::array<ColumnInfo, PlanTableModel::numColumns> kColumns{{
     {QT_TRANSLATE_NOOP("PlanTable", "Schedule"), "schedule", false},
     {QT_TRANSLATE_NOOP("PlanTable", "Step time"), "step_mean_ns", true},
     {QT_TRANSLATE_NOOP("PlanTable", "Step time"), "step_ns", true},
-    {QT_TRANSLATE_NOOP("PlanTable", "Samples/s"), "samples_per_second", true},
-    {QT_TRANSLATE_NOOP("PlanTable", "Bubble"), "bubble_fraction", true},
+    {QT_TRANSLATE_NOOP("PlanTable", "Samples/s"), "samples_per_second", true, "samples_per_second_mean"},
+    {QT_TRANSLATE_NOOP("PlanTable", "Bubble"), "bubble_fraction", true, "bubble_mean"},
     {QT_TRANSLATE_NOOP("PlanTable", "Peak memory"), "peak_bytes", true},
-    {QT_TRANSLATE_NOOP("PlanTable", "Cost"), "cost", true},
+    {QT_TRANSLATE_NOOP("PlanTable", "Cost"), "cost", true, "cost_mean"},
     {QT_TRANSLATE_NOOP("PlanTable", "Pareto"), "pareto", false},
     {QT_TRANSLATE_NOOP("PlanTable", "Reason"), "reason", false},
 }};
@@ -62,11 +63,11 @@ QString PlanTableModel::shown(const PlanCandidate& candidate, int row, int colum
             return candidate.device_type.empty() ? tr("as profiled") : QString::fromStdString(candidate.device_type);
         case expectedStep: return simulation.step_mean ? formatDuration(simulation.step_mean->count()) : QString();
         case stepTime: return formatDuration(simulation.step_time.count());
-        case samplesPerSecond: return QLocale().toString(simulation.samples_per_second, 'g', 4);
-        case bubble: return formatShare(simulation.bubble_fraction);
+        case samplesPerSecond: return QLocale().toString(expected_figures(simulation).samples_per_second, 'g', 4);
+        case bubble: return formatShare(expected_figures(simulation).bubble);
         case peak:
             return (simulation.feasible ? QString() : QStringLiteral("▲ ")) + formatBytes(highest_peak(simulation));
-        case cost: return QLocale().toString(candidate.cost, 'g', 4);
+        case cost: return QLocale().toString(expected_cost(candidate), 'g', 4);
         case pareto: return candidate.pareto ? tr("yes") : QString();
         default: return value(candidate, row, column).toString();
     }
@@ -86,10 +87,10 @@ QVariant PlanTableModel::value(const PlanCandidate& candidate, int row, int colu
         case expectedStep:
             return simulation.step_mean ? QVariant(static_cast<qlonglong>(simulation.step_mean->count())) : QVariant();
         case stepTime: return static_cast<qlonglong>(simulation.step_time.count());
-        case samplesPerSecond: return simulation.samples_per_second;
-        case bubble: return simulation.bubble_fraction;
+        case samplesPerSecond: return expected_figures(simulation).samples_per_second;
+        case bubble: return expected_figures(simulation).bubble;
         case peak: return static_cast<qlonglong>(highest_peak(simulation));
-        case cost: return candidate.cost;
+        case cost: return expected_cost(candidate);
         case pareto: return candidate.pareto ? 1 : 0;
         case reason: return reasons_[static_cast<std::size_t>(row)];
         default: return {};
@@ -124,14 +125,20 @@ QVariant PlanTableModel::headerData(int section, Qt::Orientation orientation, in
         case Qt::DisplayRole:
             return section == stepTime && hasNoise() ? tr("Without noise")
                                                      : QCoreApplication::translate("PlanTable", column.title);
-        case kExportRole: return QString::fromLatin1(column.key);
+        case kExportRole:
+            return hasNoise() && (section == samplesPerSecond || section == bubble || section == cost)
+                       ? QString::fromLatin1(column.mean)
+                       : QString::fromLatin1(column.key);
         case Qt::ToolTipRole:
             return section == expectedStep
                        ? tr("Expected step, the mean of noisy steps, of the best and of some Pareto candidates")
-                   : hasNoise() && (section == stepTime || section == samplesPerSecond || section == bubble)
+                   : hasNoise() && section == stepTime
                        ? tr("Of a step without noise, by which all but the first candidates are ranked")
+                   : hasNoise() && (section == samplesPerSecond || section == bubble)
+                       ? tr("Of the expected step, or of a step without noise where that is not known")
                    : section == cost
-                       ? tr("Cost of the lanes per million samples; in lane-hours if the price is unknown")
+                       ? tr("Cost of the lanes per million samples, of the expected step if it is known; in lane-hours "
+                            "if the price is unknown")
                    : section == pareto
                        ? tr("No other is at least as good in samples/s, lanes, memory and cost, and better in one")
                        : QVariant();

@@ -10,7 +10,8 @@
 #include <vector>
 
 namespace pipescope {
-/// The candidates of a plan, one per row, best first. Values for sorting and export have the role kExportRole.
+/// The candidates of a plan, one per row, best first, with the figures of their expected steps where they are known, as
+/// `pipescope plan` prints them. Values for sorting and export have the role kExportRole.
 class PlanTableModel : public QAbstractTableModel {
     Q_OBJECT
 

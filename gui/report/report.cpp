@@ -10,6 +10,9 @@
 #include <QFileInfo>
 #include <QLocale>
 
+#include <algorithm>
+#include <cmath>
+#include <functional>
 #include <map>
 
 namespace pipescope {
@@ -34,6 +37,51 @@ QString modelOf(const TraceDocument& document) {
     return QString::fromStdString(document.run.model);
 }
 
+QString placementText(const PipelineOptions& options) {
+    QStringList lanes;
+    for (const LaneId lane : options.placement) {
+        lanes << number(lane.value());
+    }
+    return lanes.isEmpty() ? translated("each on its own") : lanes.join(QStringLiteral(", "));
+}
+
+QString devicesText(const PipelineOptions& options) {
+    QStringList devices;
+    for (const std::string& device : options.devices) {
+        devices << QString::fromStdString(device);
+    }
+    return devices.isEmpty() ? translated("one for each lane") : devices.join(QStringLiteral(", "));
+}
+
+QString linkText(const Link& link) {
+    if (link.bytes_per_second <= 0 && link.latency_ns <= 0) {
+        return translated("copies cost nothing");
+    }
+    QStringList parts;
+    parts << (link.bytes_per_second > 0 ? formatRate(link.bytes_per_second) : translated("unlimited bandwidth"));
+    if (link.latency_ns > 0) {
+        parts << translated("latency %1").arg(formatDuration(std::llround(link.latency_ns)));
+    }
+    if (link.sharing != LinkSharing::none) {
+        parts << translated("shared: %1").arg(QString::fromStdString(to_string(link.sharing)));
+    }
+    return parts.join(QStringLiteral(", "));
+}
+
+/// One limit if all lanes have the same.
+QString limitsText(const PipelineOptions& options) {
+    const std::vector<Bytes> limits = memory_limits_of(options, num_lanes(options));
+    if (limits.empty()) {
+        return translated("none");
+    }
+    QStringList lanes;
+    for (const Bytes limit : limits) {
+        lanes << formatBytes(limit);
+    }
+    const bool same = std::adjacent_find(limits.begin(), limits.end(), std::not_equal_to<>()) == limits.end();
+    return same ? lanes.front() : lanes.join(QStringLiteral(", "));
+}
+
 ReportTable configuration(const TraceDocument& document) {
     ReportTable table{translated("Configuration"), {translated("Setting"), translated("Value")}, {}, {}};
     const auto add = [&](const QString& name, const QString& value) { table.rows.push_back({name, value}); };
@@ -52,7 +100,39 @@ ReportTable configuration(const TraceDocument& document) {
     add(translated("Dtype"),
         document.simulation->dtype.empty() ? unknownValue() : QString::fromStdString(document.simulation->dtype));
     add(translated("Optimizer"), QString::fromStdString(options.optimizer));
-    add(translated("Memory limit per lane"), orUnknown(options.memory_limit, formatBytes));
+    add(translated("Placement (lane of each partition)"), placementText(options));
+    add(translated("Devices"), devicesText(options));
+    add(translated("Link"), linkText(options.link));
+    add(translated("Replicas"), number(options.replicas));
+    add(translated("Micro-batches in flight"),
+        options.most_in_flight > 0 ? translated("at most %1").arg(options.most_in_flight) : translated("not limited"));
+    add(translated("Memory limit per lane"), limitsText(options));
+    return table;
+}
+
+/// The simulated step of a file without measured ones.
+ReportTable simulatedTotals(const Simulation& simulation) {
+    ReportTable table{translated("Simulated step"), {translated("Figure"), translated("Simulated")}, {}, {}};
+    const StepFigures expected = expected_figures(simulation);
+    const auto add = [&](const QString& name, const QString& value) { table.rows.push_back({name, value}); };
+    const auto duration = [](Nanoseconds ns) { return formatDuration(ns.count()); };
+    if (simulation.step_mean) {
+        add(translated("Step time, expected"), duration(expected.step));
+        add(translated("Step time without noise"), duration(simulation.step_time));
+    } else {
+        add(translated("Step time"), duration(expected.step));
+    }
+    if (simulation.step_band) {
+        add(translated("Step time, 90 % of steps"),
+            translated("%1 to %2").arg(duration(simulation.step_band->first), duration(simulation.step_band->second)));
+    }
+    add(translated("Bubble fraction"), formatShare(expected.bubble));
+    add(translated("Utilization"), formatShare(expected.utilization));
+    add(translated("Speedup"), QLocale().toString(expected.speedup, 'f', 2) + QStringLiteral("×"));
+    add(translated("Samples/s"), QLocale().toString(expected.samples_per_second, 'g', 4));
+    if (simulation.step_mean) {
+        table.note = translated("Figures without remark are of the expected step.");
+    }
     return table;
 }
 
@@ -62,6 +142,9 @@ ReportTable totals(const TraceDocument& document) {
                       {},
                       {}};
     if (!document.comparison) {
+        if (!document.measured && document.simulation && document.simulated) {
+            return simulatedTotals(*document.simulation);
+        }
         table.note = translated("The file does not have two timelines to compare.");
         return table;
     }

@@ -90,8 +90,8 @@ QString formatShareChange(double share) {
 }
 
 QString formatPoints(double now, double before) {
-    const double points = (std::round(now * 1000) - std::round(before * 1000)) / 10;
-    return withSign(QCoreApplication::translate("Units", "%1 points").arg(QLocale().toString(points, 'f', 1)), points);
+    const double points = (now - before) * 100;
+    return withSign(QCoreApplication::translate("Units", "%1 points").arg(QLocale().toString(points, 'f', 2)), points);
 }
 
 QString formatRate(double bytesPerSecond) {

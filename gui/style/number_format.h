@@ -21,8 +21,8 @@ QString formatBytes(std::int64_t bytes);
 QString formatShare(double share);
 /// "−1.2 %" for -0.012, always with a sign.
 QString formatShareChange(double share);
-/// "−0.6 points" from 0.124 to 0.118. The difference is between the shares as formatShare() rounds them, so that it
-/// matches what a reader subtracts.
+/// "−0.52 points" from 0.1236 to 0.1184: the difference of the shares themselves, with the decimals of
+/// `pipescope compare`. Shares as formatShare() rounds them may differ by 0.1 more or less.
 QString formatPoints(double now, double before);
 /// "12.5 GB/s", in powers of 1000.
 QString formatRate(double bytesPerSecond);

@@ -109,8 +109,16 @@ QSize MemoryView::minimumSizeHint() const {
 
 std::string MemoryView::peakOf(std::size_t lane) const {
     const MemoryTrack* measured = trackOf(scene_.measured, lane);
-    const MemoryTrack* track = measured != nullptr ? measured : trackOf(scene_.simulated, lane);
-    return track != nullptr ? formatBytes(track->highest()).toStdString() : std::string();
+    if (measured != nullptr) {
+        return formatBytes(measured->highest()).toStdString();
+    }
+    const MemoryTrack* track = trackOf(scene_.simulated, lane);
+    return track != nullptr ? formatBytes(simulatedPeak(*track, lane)).toStdString() : std::string();
+}
+
+Bytes MemoryView::simulatedPeak(const MemoryTrack& track, std::size_t lane) const {
+    return lane < scene_.simulatedPeaks.size() ? std::max(scene_.simulatedPeaks[lane], track.highest())
+                                               : track.highest();
 }
 
 void MemoryView::relayout() {
@@ -133,10 +141,11 @@ double MemoryView::Scale::y(Bytes bytes) const {
 Bytes MemoryView::highest() const {
     Bytes most = 1;
     for (std::size_t lane = 0; lane < scene_.lanes.size(); ++lane) {
-        for (const auto* tracks : {scene_.measured, scene_.simulated}) {
-            if (const MemoryTrack* track = trackOf(tracks, lane)) {
-                most = std::max(most, track->highest());
-            }
+        if (const MemoryTrack* track = trackOf(scene_.measured, lane)) {
+            most = std::max(most, track->highest());
+        }
+        if (const MemoryTrack* track = trackOf(scene_.simulated, lane)) {
+            most = std::max(most, simulatedPeak(*track, lane));
         }
     }
     return most;
@@ -206,7 +215,8 @@ void MemoryView::paintLane(QPainter& painter, std::size_t lane) const {
     if (const MemoryTrack* track = trackOf(scene_.measured, lane)) {
         paintPeak(painter, *track, 0, scale, false);
     }
-    if (const MemoryTrack* track = trackOf(scene_.simulated, lane)) {
+    if (const MemoryTrack* track = trackOf(scene_.simulated, lane);
+        track != nullptr && simulatedPeak(*track, lane) == track->highest()) {
         paintPeak(painter, *track, scene_.simulatedShift, scale, true);
     }
     painter.restore();
@@ -312,18 +322,20 @@ bool MemoryView::viewportEvent(QEvent* event) {
         if (!laneBox(lane).contains(help->pos())) {
             continue;
         }
-        const auto add = [&](const QString& name, const MemoryTrack* track, std::int64_t shift) {
+        const auto add = [&](const QString& name, const MemoryTrack* track, std::int64_t shift, Bytes peak) {
             if (track != nullptr) {
                 const TimeWindow pixel{timeAtPixel(help->pos().x()) - shift, 0,
                                        axis().window().length / lanesRect().width()};
                 text += tr("<br>%1: %2 here, peak %3")
-                            .arg(name, formatBytes(track->columns(pixel, 1).front().allocated),
-                                 formatBytes(track->highest()));
+                            .arg(name, formatBytes(track->columns(pixel, 1).front().allocated), formatBytes(peak));
             }
         };
         text = QString::fromStdString(scene_.lanes[lane].name).toHtmlEscaped();
-        add(tr("measured"), trackOf(scene_.measured, lane), 0);
-        add(tr("simulated"), trackOf(scene_.simulated, lane), scene_.simulatedShift);
+        const MemoryTrack* const measured = trackOf(scene_.measured, lane);
+        const MemoryTrack* const simulated = trackOf(scene_.simulated, lane);
+        add(tr("measured"), measured, 0, measured != nullptr ? measured->highest() : 0);
+        add(tr("simulated"), simulated, scene_.simulatedShift,
+            simulated != nullptr ? simulatedPeak(*simulated, lane) : 0);
         const auto consists = [&](const QString& name, const MemoryTrack* track, std::int64_t shift) {
             const MemoryBreakdown composition =
                 track != nullptr ? track->compositionAt(timeAtPixel(help->pos().x()) - shift) : MemoryBreakdown{};

@@ -26,6 +26,9 @@ struct MemoryScene {
     const std::vector<MemoryTrack>* simulated = nullptr;
     std::int64_t simulatedShift = 0;  ///< added to simulated times
     std::vector<Bytes> limits;        ///< by lane, or empty
+    /// By lane, or empty: peaks of the simulation. They lie above the track of a schedule that never drains, if they
+    /// are reached while its pipeline fills, before the window that is shown.
+    std::vector<Bytes> simulatedPeaks = {};
 };
 
 /// Memory of each lane over time: measured as an area, simulated as a line, on one scale for all lanes. Marks the
@@ -64,6 +67,7 @@ private:
     };
     /// Text of the measured peak, or of the simulated one if nothing was measured.
     std::string peakOf(std::size_t lane) const;
+    Bytes simulatedPeak(const MemoryTrack& track, std::size_t lane) const;
     Bytes highest() const;
     Scale scaleOf(std::size_t lane) const;
     void paintLane(QPainter& painter, std::size_t lane) const;

@@ -128,7 +128,8 @@ std::vector<StepSpan> stepSpans(const std::vector<StoredRow>& rows, std::size_t 
         }
         for (const StoredRow* row : of_lane) {
             for (std::size_t i = 0; i < row->start.size(); ++i) {
-                if (!is_compute(static_cast<TaskKind>(row->kind[i]))) {
+                const auto kind = static_cast<TaskKind>(row->kind[i]);
+                if (!is_compute(kind) && kind != TaskKind::all_reduce) {
                     continue;
                 }
                 const std::size_t* number = buckets.bucketOf(stepOf(row->key[i]));
@@ -136,8 +137,11 @@ std::vector<StepSpan> stepSpans(const std::vector<StoredRow>& rows, std::size_t 
                     continue;
                 }
                 Bucket& bucket = buckets.bucket(*number);
-                bucket.start = std::min(bucket.start, row->start[i]);
                 bucket.end = std::max(bucket.end, row->end[i]);
+                if (!is_compute(kind)) {
+                    continue;
+                }
+                bucket.start = std::min(bucket.start, row->start[i]);
                 if (of_lane.size() == 1) {
                     buckets.busy(*number, row->lane) += row->end[i] - row->start[i];
                 }
@@ -162,7 +166,7 @@ StepGraph stepGraphOf(const TimelineStore& store, std::int32_t step, std::shared
         const auto first = std::lower_bound(stored.end.begin(), stored.end.end(), near.start) - stored.end.begin();
         for (auto i = static_cast<std::size_t>(first); i < stored.start.size() && stored.start[i] <= near.end; ++i) {
             const std::optional<TaskKey> key = unpack(stored.key[i]);
-            if (key && key->step == step) {
+            if (key && store.isOf(*key, step)) {
                 tasks.push_back(
                     {*key, {row, static_cast<std::uint32_t>(i)}, stored.lane, stored.start[i], stored.end[i]});
             }

@@ -11,6 +11,23 @@ TimelineStore::TimelineStore(const Timeline& timeline) {
     *this = builder.finish();
 }
 
+TimelineStore::TimelineStore(const Timeline& timeline, const StepStatistics& step) : TimelineStore(timeline) {
+    if (!steps_.empty()) {
+        const auto first = std::min_element(steps_.begin(), steps_.end(),
+                                            [](const StepSpan& a, const StepSpan& b) { return a.step < b.step; });
+        for (const StepSpan& each : steps_) {
+            stepNumbers_.push_back(each.step);
+        }
+        steps_ = {{first->step, step}};
+        steps_.front().statistics.lanes.resize(lanes_.size());
+        oneStep_ = true;
+    }
+}
+
+bool TimelineStore::isOf(const TaskKey& key, std::int32_t step) const {
+    return oneStep_ ? step == steps_.front().step : key.step == step;
+}
+
 const StepSpan* TimelineStore::step(std::int32_t number) const {
     const auto found = std::find_if(steps_.begin(), steps_.end(), [&](const StepSpan& s) { return s.step == number; });
     return found == steps_.end() ? nullptr : &*found;
@@ -24,6 +41,22 @@ Slice TimelineStore::slice(SliceRef ref) const {
 }
 
 std::optional<SliceRef> TimelineStore::find(const TaskKey& key) const {
+    if (const std::optional<SliceRef> found = findExact(key)) {
+        return found;
+    }
+    if (oneStep_) {
+        TaskKey other = key;
+        for (const std::int32_t number : stepNumbers_) {
+            other.step = number;
+            if (const std::optional<SliceRef> found = findExact(other)) {
+                return found;
+            }
+        }
+    }
+    return std::nullopt;
+}
+
+std::optional<SliceRef> TimelineStore::findExact(const TaskKey& key) const {
     const std::uint64_t packed = pack(key);
     // A step's tasks lie within its span, except for a late optimizer or copy.
     const StepSpan* span = step(key.step);

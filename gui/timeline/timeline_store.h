@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace pipescope {
-/// A step, from the first forward's start to the last backward's end.
+/// A step, from the first forward's start to the end of the last backward or all-reduce.
 struct StepSpan {
     std::int32_t step = 0;
     StepStatistics statistics;
@@ -46,12 +46,17 @@ public:
     TimelineStore() = default;
     /// For a large timeline, fill a TimelineStoreBuilder directly instead.
     explicit TimelineStore(const Timeline& timeline);
+    /// All slices are of one step with these statistics, whatever the steps of their keys: the window of a schedule
+    /// that never drains holds tasks of several steps.
+    TimelineStore(const Timeline& timeline, const StepStatistics& step);
 
     Source source() const { return source_; }
     const std::vector<LaneInfo>& lanes() const { return lanes_; }
     const std::vector<StoredRow>& rows() const { return rows_; }
     const std::vector<StepSpan>& steps() const { return steps_; }
     const StepSpan* step(std::int32_t number) const;
+    /// Whether the task belongs to this step of steps().
+    bool isOf(const TaskKey& key, std::int32_t step) const;
     /// From the first start to the last end; {0, 0} without slices.
     TimeRange range() const { return range_; }
     std::size_t numSlices() const { return numSlices_; }
@@ -59,8 +64,8 @@ public:
     std::size_t numHidden() const { return numHidden_; }
 
     Slice slice(SliceRef ref) const;
-    /// The task's slice; empty if it did not run. Cost: O(slices of the step); if it is not among them, O(slices), 1 ns
-    /// each.
+    /// The task's slice; empty if it did not run. In a window of several steps any step's, if the key's own step has
+    /// none. Cost: O(slices of the step); if it is not among them, O(slices), 1 ns each.
     std::optional<SliceRef> find(const TaskKey& key) const;
     /// The slice of the row that covers `time`, or is nearest to it within `reach` ns.
     std::optional<SliceRef> sliceAt(std::uint32_t row, std::int64_t time, std::int64_t reach) const;
@@ -70,12 +75,15 @@ public:
     std::size_t sizeBytes() const;
 
 private:
+    std::optional<SliceRef> findExact(const TaskKey& key) const;
     friend class TimelineStoreBuilder;
 
     Source source_ = Source::measured;
     std::vector<LaneInfo> lanes_;
     std::vector<StoredRow> rows_;
     std::vector<StepSpan> steps_;
+    bool oneStep_ = false;
+    std::vector<std::int32_t> stepNumbers_;  // of the keys, in order of time, where all are one step
     TimeRange range_;
     std::size_t numSlices_ = 0;
     std::size_t numHidden_ = 0;

@@ -69,7 +69,6 @@ PlacementEditor::PlacementEditor(QFormLayout& form, QWidget& parent)
     devices_->setAccessibleName(tr("Device of each lane"));
     cores_->setRange(0, kMostCores);
     cores_->setSpecialValueText(tr("one for each CPU lane"));
-    cores_->setToolTip(tr("Cores that lanes on the device cpu share"));
     cores_->setAccessibleName(tr("Cores of the host"));
     linkSharing_->addItem(tr("none: one link per pair"), static_cast<int>(LinkSharing::none));
     linkSharing_->addItem(tr("the sender's port"), static_cast<int>(LinkSharing::sender));
@@ -98,6 +97,15 @@ void PlacementEditor::setOptions(const PipelineOptions& options) {
     devices_->setText(listOf(options.devices));
     const QSignalBlocker blocker(cores_);
     cores_->setValue(options.host_cores);
+    bool anyOnHost = false;
+    for (int lane = 0; lane < num_lanes(options); ++lane) {
+        anyOnHost = anyOnHost || device_of(options, LaneId{lane}) == "cpu";
+    }
+    cores_->setEnabled(anyOnHost);
+    cores_->setSpecialValueText(anyOnHost ? tr("one for each CPU lane") : tr("no lane is on cpu"));
+    cores_->setToolTip(anyOnHost ? tr("Cores that lanes on the device cpu share")
+                                 : tr("No lane is on the device cpu, and only such lanes share cores; name cpu in "
+                                      "Devices, such as cpu,cpu"));
     linkSharing_->setCurrentIndex(linkSharing_->findData(static_cast<int>(options.link.sharing)));
 }
 

@@ -24,7 +24,7 @@ public:
     /// Adds its rows to `form`. `parent` becomes the parent of the fields.
     explicit PlacementEditor(QFormLayout& form, QWidget& parent);
 
-    /// Shows options without emitting a signal.
+    /// Shows options without emitting a signal. Cores can be changed if a lane is on the device cpu.
     void setOptions(const PipelineOptions& options);
     QLineEdit& placement() const { return *placement_; }
     QLineEdit& devices() const { return *devices_; }

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <functional>
 #include <limits>
 
 namespace pipescope {
@@ -24,7 +25,7 @@ QString changeOf(double value, double reference) {
     return formatShareChange(ratio(value, reference));
 }
 
-/// Peak and limit of the fullest lane.
+/// Peak and limit of the fullest lane; where limits differ, of the lane that its limit suits least.
 QString peakText(const SimulatedScenario& scenario) {
     const std::vector<SimulatedLane>& lanes = scenario.simulation.lanes;
     const auto fullest = std::max_element(lanes.begin(), lanes.end(), [](const auto& one, const auto& other) {
@@ -32,6 +33,19 @@ QString peakText(const SimulatedScenario& scenario) {
     });
     const std::vector<Bytes> limits = memory_limits_of(scenario.scenario.options, static_cast<int>(lanes.size()));
     const QString peak = formatBytes(highestPeakOf(scenario));
+    if (std::adjacent_find(limits.begin(), limits.end(), std::not_equal_to<>()) != limits.end()) {
+        std::size_t tightest = 0;
+        const auto fill = [&](std::size_t lane) {
+            return static_cast<double>(lanes[lane].peak_bytes) / static_cast<double>(std::max<Bytes>(1, limits[lane]));
+        };
+        for (std::size_t lane = 1; lane < std::min(limits.size(), lanes.size()); ++lane) {
+            tightest = fill(lane) > fill(tightest) ? lane : tightest;
+        }
+        const QString of = translated(QT_TRANSLATE_NOOP("PipeScope", "lane %1: %2 of %3"))
+                               .arg(tightest)
+                               .arg(formatBytes(lanes[tightest].peak_bytes), formatBytes(limits[tightest]));
+        return lanes[tightest].peak_bytes == fullest->peak_bytes ? of : peak + QStringLiteral("; ") + of;
+    }
     const Bytes limit = limits.empty() ? kUnlimited : limits[static_cast<std::size_t>(fullest - lanes.begin())];
     return limit < kUnlimited ? translated(QT_TRANSLATE_NOOP("PipeScope", "%1 of %2")).arg(peak, formatBytes(limit))
                               : peak;
@@ -175,7 +189,7 @@ ScenarioFigures::ScenarioFigures(QWidget* parent) : QWidget(parent), model_(new 
     grid->addWidget(band_, static_cast<int>(names.size()), 1, 1, 2);
     setBand(std::nullopt);
     grid->setColumnStretch(1, 1);
-    grid->setColumnMinimumWidth(2, fontMetrics().horizontalAdvance(QStringLiteral("−00.0 points")));
+    grid->setColumnMinimumWidth(2, fontMetrics().horizontalAdvance(QStringLiteral("−00.00 points")));
 }
 
 void ScenarioFigures::setBand(const std::optional<StepBand>& band) {

@@ -91,7 +91,7 @@ ScenarioModel::ScenarioModel(QObject* parent)
 ScenarioModel::~ScenarioModel() = default;
 
 void ScenarioModel::setProfile(std::shared_ptr<const Profile> profile, std::optional<Scenario> recorded,
-                               bool isRecording) {
+                               bool isRecording, std::optional<StepBand> band) {
     hasRecording_ = isRecording && recorded.has_value();
     profile_ = std::move(profile);
     timed_ = profile_;
@@ -102,7 +102,7 @@ void ScenarioModel::setProfile(std::shared_ptr<const Profile> profile, std::opti
     recordedResult_.reset();
     optimal_.reset();
     band_.reset();
-    recordedBand_.reset();
+    recordedBand_ = std::move(band);
     bandTimer_->stop();
     shownGeneration_ = ++generation_;
     recorded_ = profile_ ? recorded.value_or(defaultScenario(*profile_)) : Scenario{};
@@ -134,12 +134,16 @@ void ScenarioModel::apply(const Scenario& scenario) {
     const bool sameBest = optimal_ && differInCutsOnly(scenario_, scenario);
     scenario_ = scenario;
     ++generation_;
-    band_.reset();
+    band_ = scenario_ == recorded_ ? recordedBand_ : std::nullopt;
     if (!sameBest) {
         optimal_.reset();
         searchTimer_->start();
     }
-    bandTimer_->start();
+    if (band_) {
+        bandTimer_->stop();
+    } else {
+        bandTimer_->start();
+    }
     Q_EMIT scenarioChanged();
     Q_EMIT optimalBalanceChanged();
     Q_EMIT bandChanged();

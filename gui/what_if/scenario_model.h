@@ -28,7 +28,9 @@ public:
     ~ScenarioModel() override;
 
     /// Restarts with a profile and the recorded scenario, or the default if nothing was recorded. Null: no scenario.
-    void setProfile(std::shared_ptr<const Profile> profile, std::optional<Scenario> recorded, bool isRecording = true);
+    /// `band`: the recorded scenario's noise, if it is known already.
+    void setProfile(std::shared_ptr<const Profile> profile, std::optional<Scenario> recorded, bool isRecording = true,
+                    std::optional<StepBand> band = std::nullopt);
     /// The profile of the profiled device; null if there is no scenario.
     const std::shared_ptr<const Profile>& profile() const { return profile_; }
     bool isEmpty() const { return profile_ == nullptr; }

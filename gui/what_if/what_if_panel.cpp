@@ -1,5 +1,6 @@
 #include "gui/what_if/what_if_panel.h"
 
+#include "gui/style/number_format.h"
 #include "gui/style/text.h"
 #include "gui/what_if/lane_speed_editor.h"
 #include "gui/what_if/peak_bars.h"
@@ -52,6 +53,20 @@ QString symbolOf(ScenarioMessage::Kind kind) {
         case ScenarioMessage::Kind::error: return QStringLiteral("✖");
     }
     return {};
+}
+
+QString limitsText(const PipelineOptions& options) {
+    QStringList lanes;
+    for (const Bytes limit : memory_limits_of(options, num_lanes(options))) {
+        lanes << formatBytes(limit);
+    }
+    return WhatIfPanel::tr("Lanes have limits of their own: %1. A value here takes their place.")
+        .arg(lanes.join(QStringLiteral(", ")));
+}
+
+/// `none`: shown where all lanes have no limit in common.
+ValueRange limitRange(const QString& none) {
+    return {withNone(doublingStops(1.0 / 64, 256)), 0, 1e6, 0, none};
 }
 
 void choose(QComboBox& choice, const std::string& text) {
@@ -227,8 +242,7 @@ void WhatIfPanel::addHardwareRows(QFormLayout& form) {
                                  {withNone(decadeStops(0.01, 1000)), 0, 1e6, 0, tr("unlimited")}, this);
     latency_ = new ValueSlider(tr("Link latency"), Quantity::duration,
                                {withNone(decadeStops(0.1, 10'000)), 0, 1e9, 0, tr("none")}, this);
-    memoryLimit_ = new ValueSlider(tr("Memory limit of a lane"), Quantity::bytes,
-                                   {withNone(doublingStops(1.0 / 64, 256)), 0, 1e6, 0, tr("no limit")}, this);
+    memoryLimit_ = new ValueSlider(tr("Memory limit of a lane"), Quantity::bytes, limitRange(tr("no limit")), this);
     speeds_ = new LaneSpeedEditor(this);
     optimizer_ = new QComboBox(this);
     optimizer_->setEditable(true);
@@ -362,6 +376,8 @@ void WhatIfPanel::showScenario() {
     choose(*optimizer_, options.optimizer);
     bandwidth_->setValue(options.link.bytes_per_second / 1e9);
     latency_->setValue(options.link.latency_ns / 1e3);
+    memoryLimit_->setRange(limitRange(options.memory_limits.empty() ? tr("no limit") : tr("by lane")));
+    memoryLimit_->setToolTip(options.memory_limits.empty() ? QString() : limitsText(options));
     memoryLimit_->setValue(static_cast<double>(options.memory_limit.value_or(0)) / kGiB);
     speeds_->setSpeeds(options.speeds, lanesOf(scenario));
     placement_->setOptions(options);

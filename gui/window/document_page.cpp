@@ -263,8 +263,13 @@ void DocumentPage::refresh() {
 
 void DocumentPage::refreshMemory(std::int64_t shift) {
     const TimelineStore* names = storeOfMostLanes(*document_);
+    std::vector<Bytes> peaks;
+    for (const SimulatedLane& lane :
+         document_->simulation ? document_->simulation->lanes : std::vector<SimulatedLane>{}) {
+        peaks.push_back(lane.peak_bytes);
+    }
     memory_->setScene({names != nullptr ? names->lanes() : std::vector<LaneInfo>{}, document_->measuredMemory.get(),
-                       &document_->simulatedMemory, shift, document_->memoryLimits});
+                       &document_->simulatedMemory, shift, document_->memoryLimits, std::move(peaks)});
     QString limit;
     if (const std::vector<Bytes>& limits = document_->memoryLimits; !limits.empty()) {
         bool shown = false;

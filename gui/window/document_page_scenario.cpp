@@ -19,6 +19,9 @@ void DocumentPage::showScenario(const SimulatedScenario& scenario) {
         auto noisy = std::make_shared<TraceDocument>(*document_);
         noisy->simulation = scenario.simulation;
         document_ = std::move(noisy);
+        if (!document_->measured) {
+            fillSteps();
+        }
         refresh();
         Q_EMIT simulationChanged();
         return;

@@ -60,6 +60,9 @@ public:
     void closePage(DocumentPage* page);
     /// Writes the report of the current page, with a picture, as HTML or PDF. Shows errors in the message bar.
     void exportReport(const QString& path);
+    /// Waits until nothing is under way that would change the window: noise of a scenario, rows of tables. The events
+    /// that come meanwhile are handled. For pictures, which must not depend on when they are drawn.
+    void finishWork();
     /// Report of the current page with a picture. Precondition: its document is loaded.
     Report report() const;
     /// All possible chart and table exports in menu order. The first is the whole tab.

@@ -1,4 +1,5 @@
 #include "gui/document/document_loader.h"
+#include "gui/document/trace_follower.h"
 #include "gui/report/report.h"
 #include "gui/style/image_export.h"
 #include "gui/style/message_bar.h"
@@ -7,6 +8,7 @@
 #include "gui/window/window_settings.h"
 #include "schedule/error.h"
 
+#include <QApplication>
 #include <QDragEnterEvent>
 #include <QDropEvent>
 #include <QFileDialog>
@@ -20,6 +22,8 @@
 #include <QPromise>
 #include <QSettings>
 #include <QTabWidget>
+#include <QThreadPool>
+#include <QTimer>
 #include <QtConcurrentRun>
 
 #include <algorithm>
@@ -28,6 +32,8 @@
 
 namespace pipescope {
 namespace {
+constexpr int kEventSlice = 20;  // ms between two looks at what is under way
+
 struct Loaded {
     std::shared_ptr<const TraceDocument> document;  // null: see error
     QString error;
@@ -150,6 +156,22 @@ void MainWindow::exportReport(const QString& path) {
     } catch (const Error& error) {
         showError(QString::fromUtf8(error.what()));
     }
+}
+
+void MainWindow::finishWork() {
+    const auto isUnderWay = [this] {
+        const QList<QTimer*> timers = findChildren<QTimer*>();
+        return workPool().activeThreadCount() > 0 || std::any_of(timers.begin(), timers.end(), [](const QTimer* timer) {
+                   const bool follows = qobject_cast<const TraceFollower*>(timer->parent()) != nullptr;  // never ends
+                   return timer->isSingleShot() && timer->isActive() && !follows;
+               });
+    };
+    do {
+        QApplication::processEvents(QEventLoop::AllEvents, kEventSlice);
+        workPool().waitForDone();
+        QApplication::sendPostedEvents();  // results of workers, which may begin further work
+        QApplication::processEvents();
+    } while (isUnderWay());
 }
 
 Report MainWindow::report() const {

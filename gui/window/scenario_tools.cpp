@@ -69,7 +69,8 @@ void ScenarioTools::refresh() {
     }
     pins_->clear();
     numPinned_ = 0;
-    model_->setProfile(profile, recorded, document && document->measured);
+    model_->setProfile(profile, recorded, document && document->measured,
+                       recorded ? stepBand(*document->simulation) : std::nullopt);
     plan_->setProfile(profile, model_->recorded().options);
 }
 

@@ -226,6 +226,7 @@ int renderWindow(const ViewerArguments& arguments) {
     }
     QApplication::processEvents();  // lays out widgets and their scroll bars
     QApplication::processEvents();
+    window.finishWork();
     if (!arguments.render.empty()) {
         saveImage(window, QString::fromStdString(arguments.render));
     }

@@ -45,5 +45,49 @@ TEST(StoredSimulation, WithoutTasksIsNone) {
     EXPECT_EQ(take_stored_tasks(shown, {Source::simulated, {}, {}}, {}), std::nullopt);
     EXPECT_EQ(shown.timeline, simulation.timeline);
 }
+
+TEST(StoredSimulation, OfAScheduleThatNeverDrainsIsOneStepOfAllItsTasks) {
+    const SampleRun run{.partitions = 4, .chunks = 2};
+    PipelineOptions options = sampleOptions(run);
+    options.schedule = Schedule::pipedream;
+    const Simulation simulation = simulate(sampleProfile(run), options);
+    ASSERT_GT(steps_of(simulation.timeline).size(), 1U) << "the window holds tasks of several steps";
+    const StepStatistics step = one_step_statistics(simulation);
+    EXPECT_EQ(step.start, Nanoseconds{0});
+    EXPECT_EQ(step.step_time(), simulation.step_time);
+    const StepStatistics all = one_step_statistics(simulation.timeline);
+    for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
+        EXPECT_EQ(all.lanes[lane].busy, simulation.lanes[lane].busy);
+        EXPECT_EQ(step.lanes[lane].busy, simulation.lanes[lane].busy);
+        EXPECT_EQ(step.lanes[lane].bubble_fraction, simulation.lanes[lane].bubble_fraction);
+    }
+    Simulation shown = simulation;
+    EXPECT_EQ(take_stored_tasks(shown, simulation.timeline, simulation.memory), std::nullopt);
+    for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
+        EXPECT_EQ(shown.lanes[lane].peak_bytes, simulation.lanes[lane].peak_bytes);
+    }
+    Timeline slower = simulation.timeline;
+    for (Slice& slice : slower.slices) {
+        slice.start *= 2;
+        slice.end *= 2;
+    }
+    ASSERT_TRUE(take_stored_tasks(shown, slower, {}));
+    EXPECT_EQ(shown.lanes[0].busy, 2 * simulation.lanes[0].busy);
+}
+
+TEST(StoredSimulation, WithReplicasLastsUntilTheLastAllReduce) {
+    PipelineOptions options = sampleOptions({});
+    options.schedule = Schedule::one_f_one_b;
+    options.batch *= 2;
+    options.replicas = 2;
+    const Simulation simulation = simulate(sampleProfile({}), options);
+    Nanoseconds last{0};
+    for (const Slice& slice : simulation.timeline.slices) {
+        last = slice.key.kind == TaskKind::all_reduce ? std::max(last, slice.end) : last;
+    }
+    ASSERT_GT(last, Nanoseconds{0});
+    EXPECT_EQ(one_step_statistics(simulation.timeline).end, last);
+    EXPECT_EQ(one_step_statistics(simulation).end, last);
+}
 }  // namespace
 }  // namespace pipescope

@@ -109,5 +109,25 @@ TEST_F(GrowingTraceTest, SaysWhatIsWrongAndRecovers) {
     GrowingTrace growing(path());
     EXPECT_EQ(growing.next()->measured->numSlices(), perStep());
 }
+
+TEST_F(GrowingTraceTest, KeepsTheWarningsOfRangesThatAreNotReadAgain) {
+    constexpr int kSlowToRead = 200'000;  // ranges, more than are read every time
+    writer_->add_diagnostic({"warning", "cupti", "the buffer was full"});
+    for (int k = 0; k < kSlowToRead; ++k) {
+        NvtxRecord range;
+        range.text = "read a batch";
+        range.start = 10 * k;
+        range.end = range.start + 9;
+        range.global_tid = 9;
+        writer_->add_range(range);
+    }
+    record(0);
+    GrowingTrace growing(path());
+    const QString warning = QStringLiteral("cupti: the buffer was full");
+    for (int k = 1; k < 4; ++k) {
+        EXPECT_EQ(growing.next()->messages().count(warning), 1) << k;
+        record(k);
+    }
+}
 }  // namespace
 }  // namespace pipescope

@@ -1,6 +1,7 @@
 #include "gui/document/step_analysis.h"
 
 #include "gui/document/document_loader.h"
+#include "gui/document/document_parts.h"
 #include "gui/document/scenario.h"
 #include "tests/gui/sample_trace.h"
 
@@ -42,6 +43,92 @@ TEST(StepAnalysis, DescribesACopyThatALaneWaitsForByBytesLanesAndRate) {
     ASSERT_NE(previous, bubbles.end());
     EXPECT_THAT(plain(analysis.describe(Source::simulated, *previous)), HasSubstr("on lane 0"));
     EXPECT_THAT(plain(analysis.criticalPathText(Source::simulated)), HasSubstr("0 ns waiting"));
+}
+
+// The figures of `pipescope simulate`: docs/cli/simulate.md.
+void expectFiguresOf(const Simulation& simulation, const TraceDocument& document) {
+    const std::vector<LaneFacts> facts = laneFacts(document, typicalStep(document));
+    ASSERT_EQ(facts.size(), simulation.lanes.size());
+    for (std::size_t lane = 0; lane < facts.size(); ++lane) {
+        EXPECT_EQ(facts[lane].simulatedBusy, simulation.lanes[lane].busy);
+        EXPECT_EQ(facts[lane].simulatedBubble, simulation.lanes[lane].bubble_fraction);
+        EXPECT_EQ(facts[lane].simulatedPeak, simulation.lanes[lane].peak_bytes);
+    }
+    ASSERT_EQ(document.simulated->steps().size(), 1U);
+    EXPECT_EQ(document.simulated->steps().front().statistics.step_time(), simulation.step_time);
+}
+
+std::shared_ptr<const TraceDocument> documentOf(const Simulation& simulation) {
+    auto document = std::make_shared<TraceDocument>();
+    showStored(*document, simulation.timeline, simulation.memory, &simulation);
+    return document;
+}
+
+Simulation steadyState(int chunks) {
+    const SampleRun run{.partitions = 4, .chunks = chunks};
+    PipelineOptions options = sampleOptions(run);
+    options.schedule = Schedule::pipedream;
+    return simulate(sampleProfile(run), options);
+}
+
+TEST(StepAnalysis, OfAScheduleThatNeverDrainsCountsTheTasksOfAllSteps) {
+    for (const int chunks : {1, 4}) {
+        const Simulation simulation = steadyState(chunks);
+        const auto document = documentOf(simulation);
+        expectFiguresOf(simulation, *document);
+        const StepAnalysis analysis(document, typicalStep(*document));
+        const StepGraph& tasks = *analysis.tasks(Source::simulated);
+        EXPECT_EQ(tasks.tasks().size(), document->simulated->numSlices());
+        std::vector<std::int64_t> idle(4, 0);
+        for (const BubblePiece& piece : analysis.bubbles(Source::simulated)) {
+            EXPECT_NE(piece.cause, BubbleCause::finished) << "every lane goes on";
+            idle[piece.lane.index()] += piece.length();
+        }
+        const std::vector<LaneStatistics>& lanes = document->simulated->steps().front().statistics.lanes;
+        std::vector<std::int64_t> losses(4, 0);  // they are no work in a bubble fraction
+        for (const StepTask& task : tasks.tasks()) {
+            losses[task.lane.index()] += task.key.kind == TaskKind::loss ? task.duration() : 0;
+        }
+        for (std::size_t lane = 0; lane < lanes.size(); ++lane) {
+            EXPECT_EQ(idle[lane], tasks.range().length() - lanes[lane].busy.count() - losses[lane]) << lane;
+        }
+    }
+}
+
+TEST(StepAnalysis, FindsTheTasksOfAWindowWhateverTheirStep) {
+    constexpr int kChunks = 4;
+    const auto document = documentOf(steadyState(kChunks));
+    const TimelineStore& store = *document->simulated;
+    for (int microBatch = 0; microBatch < kChunks; ++microBatch) {
+        for (const TaskKind kind : {TaskKind::forward, TaskKind::backward}) {
+            EXPECT_TRUE(store.find({0, kind, 2, microBatch, -1})) << to_string(kind) << microBatch;
+        }
+    }
+    EXPECT_FALSE(store.find({0, TaskKind::forward, 2, kChunks, -1}));
+}
+
+TEST(StepAnalysis, WithReplicasShowsAllReducesWhenTheyRun) {
+    const SampleRun run{.partitions = 3};
+    PipelineOptions options = sampleOptions(run);
+    options.schedule = Schedule::one_f_one_b;
+    options.batch *= 2;
+    options.replicas = 2;
+    const Simulation simulation = simulate(sampleProfile(run), options);
+    const auto document = documentOf(simulation);
+    expectFiguresOf(simulation, *document);
+    const StepAnalysis analysis(document, typicalStep(*document));
+    std::int64_t end = 0;
+    for (const StepTask& task : analysis.tasks(Source::simulated)->tasks()) {
+        end = std::max(end, task.end);
+        if (task.key.kind != TaskKind::all_reduce) {
+            continue;
+        }
+        for (const BubblePiece& piece : analysis.bubbles(Source::simulated)) {
+            const bool covers = piece.lane == task.lane && piece.start < task.end && piece.end > task.start;
+            EXPECT_FALSE(covers) << "lane " << task.lane.value() << " sums gradients";
+        }
+    }
+    EXPECT_EQ(analysis.tasks(Source::simulated)->range().end, end);
 }
 }  // namespace
 }  // namespace pipescope

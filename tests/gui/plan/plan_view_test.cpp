@@ -4,6 +4,7 @@
 #include "gui/plan/plan_form.h"
 #include "gui/plan/plan_runner.h"
 #include "gui/plan/plan_table_model.h"
+#include "gui/style/number_format.h"
 #include "gui/style/quantity_box.h"
 #include "gui/tables/table_export.h"
 #include "schedule/error.h"
@@ -21,6 +22,7 @@
 #include <QPushButton>
 #include <QSemaphore>
 #include <QSignalSpy>
+#include <QSortFilterProxyModel>
 #include <QTableView>
 #include <QTest>
 
@@ -78,6 +80,16 @@ TEST_F(PlanViewTest, ShowsExpectedStepsWhereTheProfileHasNoise) {
     const QString expected = table.index(0, PlanTableModel::expectedStep).data().toString();
     EXPECT_NE(expected, table.index(0, PlanTableModel::stepTime).data().toString());
     EXPECT_TRUE(view_.message().contains(QStringLiteral("step ") + expected)) << view_.message().toStdString();
+    const auto* model =
+        static_cast<const PlanTableModel*>(static_cast<QSortFilterProxyModel&>(*view_.table().model()).sourceModel());
+    const PlanCandidate& best = model->plan()->candidates.front();
+    const StepFigures figures = expected_figures(best.simulation);
+    ASSERT_NE(figures.bubble, best.simulation.bubble_fraction);
+    const auto first = [&](PlanTableModel::Column column, int role) { return model->index(0, column).data(role); };
+    EXPECT_EQ(first(PlanTableModel::bubble, Qt::DisplayRole).toString(), formatShare(figures.bubble));
+    EXPECT_EQ(first(PlanTableModel::samplesPerSecond, kExportRole).toDouble(), figures.samples_per_second);
+    EXPECT_EQ(first(PlanTableModel::cost, kExportRole).toDouble(), expected_cost(best));
+    EXPECT_EQ(table.headerData(PlanTableModel::bubble, Qt::Horizontal, kExportRole), QStringLiteral("bubble_mean"));
 }
 
 TEST_F(PlanViewTest, OpensACandidateByDoubleClickAndByEnter) {

@@ -2,6 +2,7 @@
 
 #include "gui/document/document_loader.h"
 #include "gui/document/unmatched_tasks.h"
+#include "gui/style/number_format.h"
 #include "schedule/error.h"
 #include "tests/gui/report/pdf_text.h"
 #include "tests/gui/sample_trace.h"
@@ -14,6 +15,8 @@
 #include <QFile>
 #include <QImage>
 #include <QRegularExpression>
+
+#include <map>
 
 namespace pipescope {
 namespace {
@@ -41,6 +44,36 @@ TEST(Report, TellsConfigurationErrorsLossesAndEnvironment) {
     }
     EXPECT_FALSE(html.contains(QStringLiteral("refused")));
     EXPECT_FALSE(html.contains(QStringLiteral("class=\"warning\"")));
+}
+
+TEST(Report, OfASimulatedTraceTellsItsStepAndAllThatWasAskedOfIt) {
+    SampleRun run;
+    run.cv = 0.2;
+    const Simulation simulation = simulate(sampleProfile(run), sampleOptions(run));
+    PipelineOptions options = sampleOptions(run);
+    options.memory_limit.reset();
+    options.memory_limits = {Bytes{3} << 30, Bytes{2} << 30};
+    options.most_in_flight = 2;
+    options.replicas = 2;
+    writeSimulatedTrace(temporaryPath("simulated_report.sqlite"), run);
+    TraceDocument document = *loadTrace(QString::fromStdString(temporaryPath("simulated_report.sqlite").string()));
+    document.simulation->options = options;
+    const Report report = makeReport(document, typicalStep(document));
+    std::map<QString, QString> values;
+    for (const ReportTable& table : report.tables) {
+        for (const QStringList& row : table.rows) {
+            values[row[0]] = row[1];
+        }
+    }
+    const StepFigures expected = expected_figures(simulation);
+    EXPECT_EQ(values[QStringLiteral("Step time, expected")], formatDuration(expected.step.count()));
+    EXPECT_EQ(values[QStringLiteral("Step time without noise")], formatDuration(simulation.step_time.count()));
+    EXPECT_EQ(values[QStringLiteral("Bubble fraction")], formatShare(expected.bubble));
+    EXPECT_EQ(values[QStringLiteral("Replicas")], QStringLiteral("2"));
+    EXPECT_EQ(values[QStringLiteral("Micro-batches in flight")], QStringLiteral("at most 2"));
+    EXPECT_EQ(values[QStringLiteral("Memory limit per lane")],
+              formatBytes(Bytes{3} << 30) + QStringLiteral(", ") + formatBytes(Bytes{2} << 30));
+    EXPECT_EQ(values[QStringLiteral("Link")], formatRate(10e9) + QStringLiteral(", latency ") + formatDuration(50'000));
 }
 
 TEST(Report, RefusesBubbleFiguresOfALossyTraceAndWarns) {

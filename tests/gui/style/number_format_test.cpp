@@ -23,16 +23,17 @@ TEST(NumberFormat, GivesChangesTheirSign) {
     EXPECT_EQ(plain(formatDurationChange(-1'200'000)), "-1.200 ms");
     EXPECT_EQ(plain(formatDurationChange(1'200'000)), "+1.200 ms");
     EXPECT_EQ(plain(formatShareChange(-0.012)), "-1.2 %");
-    EXPECT_EQ(plain(formatPoints(0.104, 0.1)), "+0.4 points");
+    EXPECT_EQ(plain(formatPoints(0.104, 0.1)), "+0.40 points");
     EXPECT_EQ(plain(formatShareChange(0)), "0.0 %");
     EXPECT_EQ(plain(formatShareChange(-0.0004)), "0.0 %");  // nothing has no direction
 }
 
-TEST(NumberFormat, GivesTheDifferenceThatAReaderOfBothSharesGets) {
+TEST(NumberFormat, GivesPointsOfSharesAsTheyAreNotAsTheyAreRounded) {
     EXPECT_EQ(plain(formatShare(0.12361)), "12.4 %");
     EXPECT_EQ(plain(formatShare(0.11842)), "11.8 %");
-    EXPECT_EQ(plain(formatPoints(0.11842, 0.12361)), "-0.6 points");
-    EXPECT_EQ(plain(formatPoints(0.12361, 0.12439)), "0.0 points");
+    EXPECT_EQ(plain(formatPoints(0.11842, 0.12361)), "-0.52 points");
+    EXPECT_EQ(plain(formatPoints(0.12361, 0.12439)), "-0.08 points");
+    EXPECT_EQ(plain(formatPoints(0.123611, 0.123614)), "0.00 points");
 }
 
 TEST(NumberFormat, WritesRatesInPowersOf1000) {

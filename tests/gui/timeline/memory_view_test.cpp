@@ -179,6 +179,15 @@ TEST_F(MemoryLines, DrawTheLimitInRedAtItsBytesAndNowhereElse) {
     EXPECT_FALSE(view_.showsLimit(0));
 }
 
+TEST_F(MemoryLines, LeaveRoomForPeaksBeforeTheWindow) {
+    view_.setScene({{{"lane 0", "cpu"}}, nullptr, &simulated_, 0, {}});
+    const Bytes inTheWindow = view_.bytesAtTop();
+    const Bytes peak = 2 * simulated_.front().highest();
+    view_.setScene({{{"lane 0", "cpu"}}, nullptr, &simulated_, 0, {}, {peak}});
+    EXPECT_GE(view_.bytesAtTop(), peak);
+    EXPECT_LT(inTheWindow, peak);
+}
+
 TEST_F(MemoryLines, DrawEachLanesOwnLimitOnOneScale) {
     tracks_.push_back(tracks_.front());
     simulated_.push_back(simulated_.front());

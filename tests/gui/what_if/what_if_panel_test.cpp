@@ -1,6 +1,7 @@
 #include "gui/what_if/what_if_panel.h"
 
 #include "gui/style/number_format.h"
+#include "gui/style/quantity_box.h"
 #include "gui/style/task_style.h"
 #include "gui/what_if/lane_speed_editor.h"
 #include "gui/what_if/peak_bars.h"
@@ -376,6 +377,34 @@ TEST_F(WhatIfPanelTest, PutsPartitionsOnLanesOfOnesChoice) {
     type(QStringLiteral(" "));
     EXPECT_TRUE(options().placement.empty());
     EXPECT_EQ(simulation().lanes.size(), 4U);
+}
+
+TEST_F(WhatIfPanelTest, OffersCoresOnlyToLanesOnCpu) {
+    QuantityBox& cores = panel_.placement().cores();
+    EXPECT_FALSE(cores.isEnabled());
+    EXPECT_TRUE(cores.toolTip().contains(QStringLiteral("No lane is on the device cpu")))
+        << cores.toolTip().toStdString();
+    QLineEdit& devices = panel_.placement().devices();
+    devices.setText(QStringLiteral("cpu,cpu,gpu,gpu"));
+    QTest::keyClick(&devices, Qt::Key_Return);
+    EXPECT_TRUE(cores.isEnabled());
+    EXPECT_FALSE(cores.toolTip().contains(QStringLiteral("No lane")));
+}
+
+TEST_F(WhatIfPanelTest, ShowsLimitsByLaneAndTheLaneThatDoesNotFit) {
+    Scenario next = model_.scenario();
+    next.options.memory_limit.reset();
+    next.options.memory_limits = {Bytes{1} << 40, 1000, Bytes{1} << 40, Bytes{1} << 40};
+    model_.change(next, QStringLiteral("limits"));
+    const QString peak = panel_.figures().shownValue(5);
+    EXPECT_TRUE(peak.contains(QStringLiteral("lane 1: "))) << peak.toStdString();
+    EXPECT_TRUE(peak.endsWith(QStringLiteral("of ") + formatBytes(1000))) << peak.toStdString();
+    bool told = false;
+    for (const auto* slider : panel_.findChildren<ValueSlider*>()) {
+        told = told || slider->box().text() == QStringLiteral("by lane");
+        EXPECT_NE(slider->box().text(), QStringLiteral("no limit"));
+    }
+    EXPECT_TRUE(told);
 }
 
 TEST_F(WhatIfPanelTest, LetsLanesShareADeviceCoresAndLinks) {

@@ -316,5 +316,19 @@ TEST_F(ViewerCommand, GetsAllThatPipescopeViewIsAskedFor) {
                   .code,
               2);
 }
+
+TEST_F(ViewerCommand, DrawsTheSamePictureOfANoisyTraceEveryTime) {
+    SampleRun run;
+    run.cv = 0.2;
+    writeSimulatedTrace(temporaryPath("noisy.sqlite"), run);
+    QByteArray first;
+    for (int k = 0; k < 3; ++k) {
+        const QString out = path("noisy" + std::to_string(k) + ".png");
+        const Outcome outcome = view({path("noisy.sqlite"), QStringLiteral("--render"), out});
+        ASSERT_EQ(outcome.code, 0) << outcome.error.toStdString();
+        first = k == 0 ? read(out) : first;
+        EXPECT_EQ(read(out), first);
+    }
+}
 }  // namespace
 }  // namespace pipescope
