@@ -160,7 +160,7 @@ TEST_F(ProfileCommand, SaysHowMuchOfTheCoresOthersTook) {
         "others=''\nfor i in $(seq $(($(nproc) * 2))); do timeout 100 sh -c 'while :; do :; done' & "
         "others=\"$others $!\"; done\n"
         "timeout 120 '" PIPESCOPE_BIN_FOLDER
-        "/pipescope' profile mlp:layers=2,width=16 --micro-batch-sizes 1 --time-limit 2s -o busy.json "
+        "/pipescope' profile mlp:layers=6,width=512 --micro-batch-sizes 32 --time-limit 3s -o busy.json "
         ">.stdout 2>.stderr\ncode=$?\nkill $others\nexit $code");
     ASSERT_EQ(busy.code, 0) << busy.err;
     const auto load = nlohmann::json::parse(user.reads("busy.json")).at("load");
