@@ -226,12 +226,12 @@ TEST_F(LaneMemoryDeviceTest, ForgetsAModelThatIsGone) {
 }
 
 TEST_F(LaneMemoryDeviceTest, ReportsTheDevicesOwnFiguresWhileAProfilerOfTorchsListens) {
-    class OtherListener final : public c10::MemoryReportingInfoBase {
+    class TorchsListener final : public c10::MemoryReportingInfoBase {
     public:
         void reportMemoryUsage(void*, std::int64_t, std::size_t, std::size_t, c10::Device) override {}
         bool memoryProfilingEnabled() const override { return true; }
     };
-    const c10::DebugInfoGuard running(c10::DebugInfoKind::PROFILER_STATE, std::make_shared<OtherListener>());
+    const c10::DebugInfoGuard running(c10::DebugInfoKind::PROFILER_STATE, std::make_shared<TorchsListener>());
     Observed observed;
     Training training({"fake:0"}, observed.memory, Checkpoint::always);
     training.step();

@@ -7,7 +7,7 @@
 
 namespace pipescope {
 namespace {
-Bytes sum_of(const MemoryBreakdown& breakdown) {
+Bytes total_of(const MemoryBreakdown& breakdown) {
     Bytes sum = 0;
     for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
         sum += breakdown[static_cast<MemoryCategory>(k)];
@@ -26,7 +26,7 @@ TEST(MemoryAccount, WhatATaskLeavesIsNoLongerTransient) {
     EXPECT_EQ(account.composition()[MemoryCategory::transient], 0);
     EXPECT_EQ(account.composition()[MemoryCategory::saved], 100);
     account.subtract(100, place);  // by a later task: it tells from its number where it is counted now
-    EXPECT_EQ(sum_of(account.composition()), 0);
+    EXPECT_EQ(total_of(account.composition()), 0);
     EXPECT_EQ(account.allocated(), 0);
 }
 
@@ -74,7 +74,7 @@ TEST(MemoryAccount, CategoriesSumToTheTotalWhateverThreadsDo) {
                     account.end_task(MemoryCategory::saved);
                     const MemoryAccount::Peak peak = account.take_peak();
                     if (peak.time.count() != 0) {
-                        ASSERT_EQ(sum_of(peak.composition), peak.bytes);
+                        ASSERT_EQ(total_of(peak.composition), peak.bytes);
                     }
                 }
             }
