@@ -167,6 +167,12 @@ void check_master_weights(const PipelineOptions& options, const std::string& dty
 
 namespace {
 void check_replicas(const PipelineOptions& options) {
+    if (options.replicas > 1 && !is_synchronous(options.schedule)) {
+        throw UsageError("--replicas is " + std::to_string(options.replicas) + " with schedule " +
+                         to_string(options.schedule) +
+                         ", which never drains; its gradients would be summed in every period, which is not simulated; "
+                         "leave --replicas out");
+    }
     if (options.replicas < 1) {
         throw UsageError("replicas is " + std::to_string(options.replicas) +
                          "; it counts pipelines that run side by side; use 1 for one");

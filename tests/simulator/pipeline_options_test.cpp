@@ -102,6 +102,11 @@ TEST(PipelineOptions, AreRefusedByTheNameOfTheOption) {
     bad.most_in_flight = 1;
     refuses(bad, "--in-flight is 1 with 2 micro-batches; gpipe");
     bad = good;
+    bad.replicas = 2;
+    check_options(bad, 2);
+    bad.schedule = Schedule::pipedream;
+    refuses(bad, "--replicas is 2 with schedule pipedream");
+    bad = good;
     bad.speeds = {1};
     refuses(bad, "--speed names 1 lane; the pipeline has 2");
     bad = good;
