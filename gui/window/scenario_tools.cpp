@@ -53,8 +53,10 @@ ScenarioTools::~ScenarioTools() {
 
 void ScenarioTools::refresh() {
     const std::shared_ptr<const TraceDocument>& document = page_.recorded();
-    const std::shared_ptr<const Profile> profile = document ? document->run.profile : nullptr;
     const std::optional<Scenario> recorded = document ? recordedScenario(*document) : std::nullopt;
+    // A measured run whose pipeline is not known must not stand beside another one.
+    const bool isKnown = document && (recorded || !document->measured);
+    const std::shared_ptr<const Profile> profile = isKnown ? document->run.profile : nullptr;
     const bool same = profile && model_->profile() && *profile == *model_->profile() &&
                       (!recorded || *recorded == model_->recorded());
     if (same) {

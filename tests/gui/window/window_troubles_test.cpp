@@ -78,6 +78,26 @@ TEST_F(WindowTroubles, SaysOfASimulatedTraceWhatIsWrongWithIt) {
     EXPECT_TRUE(told) << "the panel gives the reason too";
 }
 
+TEST_F(WindowTroubles, SetsNoOtherPipelineBesideARunOfAnUnknownOne) {
+    const auto path = temporaryPath("unknown.sqlite");
+    writeSampleTrace(path, {});
+    SQLite::Database(path.string(), SQLite::OPEN_READWRITE)
+        .exec("DELETE FROM PIPESCOPE_RUN WHERE key = 'configuration'");
+    QSignalSpy loaded(&window_, &MainWindow::loaded);
+    window_.open(QString::fromStdString(path.string()));
+    ASSERT_TRUE(loaded.wait(kPatience)) << window_.messages().text().toStdString();
+    settle();
+    auto* tools = window_.page()->findChild<ScenarioTools*>(QString(), Qt::FindDirectChildrenOnly);
+    ASSERT_NE(tools, nullptr);
+    EXPECT_TRUE(tools->model().isEmpty());
+    EXPECT_EQ(window_.page()->document()->simulated, nullptr);
+    bool told = false;
+    for (const auto* label : tools->panel().findChildren<QLabel*>()) {
+        told = told || label->text().contains(QStringLiteral("does not say what was run"));
+    }
+    EXPECT_TRUE(told);
+}
+
 TEST_F(WindowTroubles, ShowsTheThreadsOfATraceWithoutTasks) {
     const auto path = temporaryPath("only_ranges.sqlite");
     {
