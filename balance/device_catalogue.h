@@ -52,8 +52,8 @@ double estimated_ns(const DeviceType& device, const std::string& dtype, const De
 /// Like the above, summed over the operators.
 double estimated_ns(const DeviceType& device, const std::string& dtype, const Operators& work);
 
-/// The same model with times estimated for another device, and flagged as such. Uses the operators of its layers and
-/// loss.
+/// Returns the profile with its times estimated for another device, and marks them as estimated. Uses the operators of
+/// the layers and the loss.
 /// Without operators, a layer counts as one kernel forward and two backward, with its `flops` and bytes
 /// (docs/device-catalogue.md). Bytes do not change. Throws UsageError if the device has no rate for the profile's
 /// dtype.

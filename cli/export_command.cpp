@@ -76,7 +76,7 @@ OpenedTrace open_for_export(const std::string& path) {
     return trace;
 }
 
-/// The same warnings as in the viewer.
+/// Returns the warnings that the viewer shows.
 std::vector<TraceWarning> warnings_of(const OpenedTrace& trace) {
     RecordedRun run = recorded_run(trace);
     std::optional<Simulation> simulation = trace.measured.slices.empty() ? simulate_run(run) : std::nullopt;

@@ -91,7 +91,7 @@ struct EstimatedPipeline {
 EstimatedPipeline estimated_pipeline(const PipelineFlags& flags, PipelineOptions options, Profile profile,
                                      const std::string& file, int lanes);
 
-/// What a new profile of a model has that the old one lacks.
+/// Changes that a new profile of the same model must bring.
 struct ProfileChange {
     std::vector<std::int64_t> sizes;  ///< micro-batch sizes beside those of the old one
     std::string dtype;                ///< empty: that of the old one

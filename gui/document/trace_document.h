@@ -59,7 +59,7 @@ const TimelineStore* storeOfMostLanes(const TraceDocument& document);
 std::vector<StepSpan> stepsOf(const TraceDocument& document);
 /// The step to show first: of median duration, without warm-up.
 std::int32_t typicalStep(const TraceDocument& document);
-/// The same task in the other timeline. For a simulated slice, the one in measured step `step`.
+/// Finds a task in the other timeline. A simulated slice is looked up in the measured step `step`.
 std::optional<SliceRef> twinOf(const TraceDocument& document, Source source, SliceRef slice, std::int32_t step);
 /// Offset of simulated times that aligns the simulated step with the start of measured step `step`.
 std::int64_t simulatedShift(const TraceDocument& document, std::int32_t step);

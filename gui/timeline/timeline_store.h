@@ -55,7 +55,7 @@ public:
     const std::vector<StoredRow>& rows() const { return rows_; }
     const std::vector<StepSpan>& steps() const { return steps_; }
     const StepSpan* step(std::int32_t number) const;
-    /// Whether the task belongs to this step of steps().
+    /// True if the task belongs to this step, one of steps().
     bool isOf(const TaskKey& key, std::int32_t step) const;
     /// From the first start to the last end; {0, 0} without slices.
     TimeRange range() const { return range_; }

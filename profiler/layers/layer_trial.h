@@ -22,7 +22,7 @@ Activation fresh_inputs(const Activation& activation);
 
 /// True if some tensor could require a gradient but does not.
 bool lacks_a_gradient(const Activation& activation);
-/// The same tensors, each with requires_grad if it can have it, as behind a checkpointed partition.
+/// Returns the tensors with requires_grad set wherever it can be, as they arrive from a checkpointed partition.
 Activation requiring_gradients(const Activation& activation);
 
 /// The skips that a layer pops or stashes.

@@ -376,7 +376,7 @@ Profile passed_data() {
 }
 
 TEST(MemoryModel, CountsGradientsOfDataBehindACheckpointedPartition) {
-    // What the tape of all gradients adds to the peak of the partition above.
+    // The tape of all gradients adds this to the peak of the partition above.
     const auto more = [](Checkpoint checkpoint, Profile profile) {
         PipelineOptions options = two_lanes(1, checkpoint);
         options.devices = {"cpu", "cpu"};

@@ -211,7 +211,7 @@ TEST(NoiseBand, WaitsForTheSlowestOfAllReplicas) {
         before = expected;
         const auto busy = static_cast<double>(simulation.lanes[0].busy.count());
         EXPECT_NEAR(*simulation.bubble_mean, 1 - busy / expected, 1e-6);
-        // What replicas have in common, here the error of predictions, widens the band.
+        // Noise that all replicas share, here the error of predictions, widens the band.
         const double width = std::hypot(kPredictionCv, (steps[2850] - steps[150]) / (2 * 1.645 * mean)) * 2 * 1.645;
         const auto [low, high] = *simulation.step_band;
         EXPECT_NEAR(static_cast<double>((high - low).count()) / mean, width, 0.25 * width) << replicas;
