@@ -200,6 +200,9 @@ private:
                 searched.simulation = {};  // nothing to learn from it
             }
             refused_.push_back(std::move(searched));
+            if (limit_for(refused_.back().found, options_) < limit_for(refused_[least_refused_].found, options_)) {
+                least_refused_ = refused_.size() - 1;
+            }
         }
     }
 
@@ -222,10 +225,7 @@ private:
         if (best_ || refused_.empty()) {
             return best_ ? best_->found.balance.layers_per_partition() : std::vector<std::int64_t>{};
         }
-        const auto needs_less = [&](const SearchedBalance& a, const SearchedBalance& b) {
-            return limit_for(a.found, options_) < limit_for(b.found, options_);
-        };
-        return std::min_element(refused_.begin(), refused_.end(), needs_less)->found.balance.layers_per_partition();
+        return refused_[least_refused_].found.balance.layers_per_partition();
     }
 
     /// Moves cuts, and pairs of cuts, of the best so far by up to two layers while that helps. For costs that only the
@@ -306,10 +306,9 @@ private:
     /// The cut that needs least on its fullest lane, as far as the effort allows.
     SearchedBalance least_memory() {
         SearchedBalance best = simulated(problems_.even_memory());
-        for (const SearchedBalance& each : refused_) {
-            if (limit_for(each.found, options_) < limit_for(best.found, options_)) {
-                best = simulated(each.found.balance);
-            }
+        if (!refused_.empty() &&
+            limit_for(refused_[least_refused_].found, options_) < limit_for(best.found, options_)) {
+            best = simulated(refused_[least_refused_].found.balance);
         }
         const Bytes limit = limit_for(best.found, options_);
         best.found.smallest_limit = limit;
@@ -351,6 +350,7 @@ private:
     bool tried_all_ = false;  // every cut was tried and none fits
     std::optional<SearchedBalance> best_;
     std::vector<SearchedBalance> refused_;  // over the limit
+    std::size_t least_refused_ = 0;         // position of the one that needs least, if there is any
     std::size_t learnt_ = 0;                // number of refused_ already learnt from
     std::map<std::vector<std::int64_t>, bool> tried_;
     std::optional<std::vector<RankedBalance>> shortest_;
