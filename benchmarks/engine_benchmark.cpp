@@ -3,8 +3,8 @@
 //     taskset -c 0 build/release/bin/engine_benchmark --benchmark_repetitions=5
 
 #include "engine/gpipe.h"
+#include "engine/lanes/task_ranges.h"
 #include "engine/reference.h"
-#include "engine/task_ranges.h"
 
 #include <benchmark/benchmark.h>
 #include <torch/torch.h>

@@ -1,6 +1,6 @@
 #include "engine/current_task.h"
 
-#include "engine/task_scope.h"
+#include "engine/lanes/task_scope.h"
 
 namespace pipescope {
 namespace {

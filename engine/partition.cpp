@@ -5,7 +5,7 @@
 #include "engine/random.h"
 #include "engine/recompute_inputs.h"
 #include "engine/running_statistics.h"
-#include "engine/skip_slots.h"
+#include "engine/skips/skip_slots.h"
 
 #include <ATen/core/grad_mode.h>
 

@@ -2,7 +2,7 @@
 
 #include "engine/deferred_batch_norm.h"
 #include "engine/layer.h"
-#include "engine/skip_layout.h"
+#include "engine/skips/skip_layout.h"
 #include "schedule/ids.h"
 
 #include <cstdint>

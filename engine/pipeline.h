@@ -1,11 +1,11 @@
 #pragma once
 
-#include "engine/core_turns.h"
+#include "engine/cores/core_scheduler.h"
+#include "engine/device/pipeline_devices.h"
 #include "engine/gpipe.h"
-#include "engine/lanes.h"
+#include "engine/lanes/lanes.h"
 #include "engine/partition.h"
-#include "engine/pipeline_devices.h"
-#include "engine/skip_layout.h"
+#include "engine/skips/skip_layout.h"
 #include "schedule/task_graph.h"
 
 #include <map>

@@ -1,6 +1,6 @@
 #include "engine/reference.h"
 
-#include "engine/gradient_needs.h"
+#include "engine/gradients/gradient_needs.h"
 #include "engine/input_versions.h"
 #include "engine/mini_batch.h"
 #include "engine/model_layers.h"

@@ -1,7 +1,7 @@
 #include "engine/step_loss.h"
 
 #include "engine/engine_error.h"
-#include "engine/micro_batch_graph.h"
+#include "engine/gradients/micro_batch_graph.h"
 #include "engine/mini_batch.h"
 #include "schedule/quantities.h"
 

@@ -1,15 +1,15 @@
 #include "engine/step_run.h"
 
 #include "engine/first_failure.h"
+#include "engine/gradients/parameter_hooks.h"
+#include "engine/lanes/process_end.h"
+#include "engine/lanes/task_gate.h"
+#include "engine/lanes/task_span.h"
 #include "engine/mini_batch.h"
-#include "engine/parameter_hooks.h"
 #include "engine/pipeline.h"
-#include "engine/process_end.h"
 #include "engine/step_loss.h"
 #include "engine/step_streams.h"
 #include "engine/step_tasks.h"
-#include "engine/task_gate.h"
-#include "engine/task_span.h"
 #include "schedule/micro_batches.h"
 
 #include <ATen/ThreadLocalState.h>

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/pipeline_devices.h"
+#include "engine/device/pipeline_devices.h"
 #include "engine/step_tensors.h"
 #include "schedule/task_graph.h"
 

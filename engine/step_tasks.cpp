@@ -1,7 +1,7 @@
 #include "engine/step_tasks.h"
 
 #include "engine/engine_error.h"
-#include "engine/gradient_needs.h"
+#include "engine/gradients/gradient_needs.h"
 #include "engine/random.h"
 #include "engine/task_observer.h"
 

@@ -1,7 +1,7 @@
 #include "engine/step_tensors.h"
 
 #include "engine/engine_error.h"
-#include "engine/leaf_gradients.h"
+#include "engine/gradients/leaf_gradients.h"
 #include "engine/mini_batch.h"
 
 #include <ATen/core/grad_mode.h>

@@ -1,11 +1,11 @@
 #pragma once
 
+#include "engine/gradients/micro_batch_graph.h"
 #include "engine/input_versions.h"
 #include "engine/layer.h"
-#include "engine/micro_batch_graph.h"
 #include "engine/recompute_inputs.h"
-#include "engine/skip_layout.h"
-#include "engine/stashed_version.h"
+#include "engine/skips/skip_layout.h"
+#include "engine/skips/stashed_version.h"
 #include "schedule/task_key.h"
 
 #include <cstdint>

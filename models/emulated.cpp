@@ -4,7 +4,7 @@
 
 #include "balance/profile.h"
 #include "engine/current_task.h"
-#include "engine/graph_walk.h"
+#include "engine/gradients/graph_walk.h"
 #include "models/emulated_device_wait.h"
 #include "models/emulated_wait.h"
 #include "models/zoo.h"

@@ -11,7 +11,7 @@
 #include "cli/torch/self_profile.h"
 #include "cli/torch/training.h"
 #include "cli/units.h"
-#include "engine/usable_cores.h"
+#include "engine/cores/usable_cores.h"
 #include "models/zoo.h"
 #include "schedule/error.h"
 #include "schedule/median.h"

@@ -1,6 +1,6 @@
 #include "cli/torch/environment.h"
 
-#include "engine/usable_cores.h"
+#include "engine/cores/usable_cores.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>

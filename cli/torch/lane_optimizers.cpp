@@ -1,7 +1,7 @@
 #include "cli/torch/lane_optimizers.h"
 
 #include "engine/gpipe.h"
-#include "engine/task_ranges.h"
+#include "engine/lanes/task_ranges.h"
 #include "profiler/memory/tracking_allocator.h"
 #include "schedule/error.h"
 #include "simulator/pipeline_options.h"

@@ -11,7 +11,7 @@
 #include "cli/torch/torch_program.h"
 #include "cli/torch/training.h"
 #include "cli/units.h"
-#include "engine/usable_cores.h"
+#include "engine/cores/usable_cores.h"
 #include "models/zoo.h"
 #include "profiler/layers/profile_assembly.h"
 #include "schedule/error.h"

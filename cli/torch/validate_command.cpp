@@ -10,7 +10,7 @@
 #include "cli/torch/torch_program.h"
 #include "cli/torch/validation_runs.h"
 #include "cli/validation_report.h"
-#include "engine/usable_cores.h"
+#include "engine/cores/usable_cores.h"
 #include "models/zoo.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"

@@ -4,7 +4,7 @@
 #include "cli/stop_signals.h"
 #include "cli/torch/temporary_trace.h"
 #include "cli/torch/training.h"
-#include "engine/usable_cores.h"
+#include "engine/cores/usable_cores.h"
 #include "schedule/error.h"
 #include "simulator/balance_search.h"
 #include "simulator/pipeline_defaults.h"

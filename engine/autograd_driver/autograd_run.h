@@ -6,7 +6,7 @@
 #include "engine/gpipe.h"
 #include "engine/handed_on.h"
 #include "engine/layer.h"
-#include "engine/stashed_version.h"
+#include "engine/skips/stashed_version.h"
 #include "engine/step_run.h"
 #include "schedule/task_graph.h"
 

@@ -1,6 +1,6 @@
 #include "engine/autograd_driver/backward_span.h"
 
-#include "engine/task_span.h"
+#include "engine/lanes/task_span.h"
 
 #include <torch/csrc/autograd/engine.h>
 

@@ -2,10 +2,10 @@
 
 #include "engine/autograd_driver/backward_span.h"
 #include "engine/autograd_driver/graph_node.h"
-#include "engine/gradient_needs.h"
+#include "engine/gradients/gradient_needs.h"
+#include "engine/lanes/task_span.h"
 #include "engine/pipeline.h"
 #include "engine/task_observer.h"
-#include "engine/task_span.h"
 
 #include <c10/core/impl/DeviceGuardImplInterface.h>
 

@@ -1,8 +1,8 @@
 #pragma once
 
 #include "engine/autograd_driver/recomputation.h"
+#include "engine/device/stream_event.h"
 #include "engine/layer.h"
-#include "engine/stream_event.h"
 #include "schedule/ids.h"
 #include "schedule/task_key.h"
 

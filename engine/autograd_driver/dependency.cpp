@@ -1,7 +1,7 @@
 #include "engine/autograd_driver/dependency.h"
 
 #include "engine/autograd_driver/graph_node.h"
-#include "engine/gradient_needs.h"
+#include "engine/gradients/gradient_needs.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/empty.h>

@@ -1,7 +1,7 @@
 #include "engine/autograd_driver/graph_node.h"
 
-#include "engine/hidden_order.h"
-#include "engine/process_end.h"
+#include "engine/lanes/process_end.h"
+#include "engine/tsan_annotations.h"
 
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>

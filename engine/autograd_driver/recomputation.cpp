@@ -3,14 +3,14 @@
 #include "engine/autograd_driver/backward_span.h"
 #include "engine/autograd_driver/dependency.h"
 #include "engine/autograd_driver/graph_node.h"
-#include "engine/chosen_gradients.h"
 #include "engine/engine_error.h"
 #include "engine/first_failure.h"
-#include "engine/gradient_needs.h"
-#include "engine/hidden_order.h"
-#include "engine/parameter_hooks.h"
+#include "engine/gradients/chosen_gradients.h"
+#include "engine/gradients/gradient_needs.h"
+#include "engine/gradients/parameter_hooks.h"
+#include "engine/lanes/task_span.h"
 #include "engine/pipeline.h"
-#include "engine/task_span.h"
+#include "engine/tsan_annotations.h"
 
 #include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>

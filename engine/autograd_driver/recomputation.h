@@ -1,8 +1,8 @@
 #pragma once
 
+#include "engine/gradients/micro_batch_graph.h"
 #include "engine/input_versions.h"
 #include "engine/layer.h"
-#include "engine/micro_batch_graph.h"
 #include "engine/partition.h"
 #include "engine/recompute_inputs.h"
 #include "schedule/ids.h"

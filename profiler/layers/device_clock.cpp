@@ -1,6 +1,6 @@
 #include "profiler/layers/device_clock.h"
 
-#include "engine/lane_device.h"
+#include "engine/device/lane_device.h"
 
 #include <c10/core/Event.h>
 

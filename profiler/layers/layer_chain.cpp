@@ -1,8 +1,8 @@
 #include "profiler/layers/layer_chain.h"
 
-#include "engine/lane_device.h"
+#include "engine/device/lane_device.h"
+#include "engine/lanes/task_scope.h"
 #include "engine/random.h"
-#include "engine/task_scope.h"
 
 #include <ATen/Parallel.h>
 #include <torch/torch.h>

@@ -1,7 +1,7 @@
 #include "profiler/layers/layer_profiler.h"
 
-#include "engine/lane_device.h"
-#include "engine/usable_cores.h"
+#include "engine/cores/usable_cores.h"
+#include "engine/device/lane_device.h"
 #include "profiler/layers/free_memory.h"
 #include "profiler/layers/layer_chain.h"
 #include "profiler/layers/part_measurement.h"

@@ -1,7 +1,7 @@
 #include "profiler/layers/layer_trial.h"
 
-#include "engine/gradient_needs.h"
-#include "engine/micro_batch_graph.h"
+#include "engine/gradients/gradient_needs.h"
+#include "engine/gradients/micro_batch_graph.h"
 
 #include <torch/torch.h>
 

@@ -1,7 +1,7 @@
 #include "profiler/layers/tape_recording.h"
 
 #include "balance/profile.h"
-#include "engine/gradient_needs.h"
+#include "engine/gradients/gradient_needs.h"
 #include "profiler/layers/layer_trial.h"
 #include "profiler/memory/allocation_log.h"
 

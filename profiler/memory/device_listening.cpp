@@ -1,6 +1,6 @@
 #include "profiler/memory/device_listening.h"
 
-#include "engine/hidden_order.h"
+#include "engine/tsan_annotations.h"
 #include "profiler/memory/charged_block.h"
 #include "profiler/memory/device_blocks.h"
 

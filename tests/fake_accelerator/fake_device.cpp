@@ -1,6 +1,6 @@
 #include "tests/fake_accelerator/fake_device.h"
 
-#include "engine/hidden_order.h"
+#include "engine/tsan_annotations.h"
 #include "tests/fake_accelerator/fake_memory.h"
 
 #include <ATen/CPUGeneratorImpl.h>

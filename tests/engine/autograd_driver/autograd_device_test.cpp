@@ -1,8 +1,8 @@
 // The paper's driver on an accelerator: autograd's threads only issue copies, which run on streams of their own.
 
+#include "engine/device/lane_device.h"
 #include "engine/engine_error.h"
-#include "engine/lane_device.h"
-#include "tests/engine/device_fixtures.h"
+#include "tests/engine/device/device_fixtures.h"
 
 #include <gmock/gmock.h>
 #include <torch/torch.h>

@@ -1,0 +1,116 @@
+#include "engine/cores/core_scheduler.h"
+
+#include "engine/cores/usable_cores.h"
+
+#include <sched.h>
+
+#include <cstdio>
+#include <utility>
+
+namespace pipescope {
+namespace {
+double now_ns() {
+    return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+/// Best effort: without permission the thread runs wherever the system puts it.
+void set_affinity(pthread_t thread, const std::vector<int>& cores) {
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    for (const int core : cores) {
+        CPU_SET(core, &set);
+    }
+    pthread_setaffinity_np(thread, sizeof(set), &set);
+}
+}  // namespace
+
+CoreTurns::CoreTurns(const std::vector<bool>& takes_part, std::vector<int> cores, std::chrono::nanoseconds patience)
+    : cores_(std::move(cores)),
+      usable_(usable_core_numbers()),
+      patience_(patience),
+      queue_(takes_part.size(), cores_.size()) {
+    for (const bool takes : takes_part) {
+        lanes_.push_back(takes ? std::make_unique<Lane>() : nullptr);
+    }
+}
+
+void CoreTurns::wait(LaneId id, const std::function<bool()>& ready) {
+    std::unique_lock lock(mutex_);
+    Lane& lane = *lanes_[id.index()];
+    lane.thread = pthread_self();
+    if (given_up_) {
+        lane.its_turn.wait(lock, ready);
+        return;
+    }
+    const bool has_work = ready();
+    if (has_work && queue_.may_keep(id.index(), now_ns())) {
+        return;
+    }
+    queue_.give_back(id.index());
+    if (has_work) {
+        queue_.ask(id.index());
+    } else {
+        lane.ready = &ready;
+    }
+    hand_out(lock);
+    lock.lock();
+    // Patience starts with work: a lane may wait for work as long as it takes.
+    const auto may_go = [&] { return queue_.holds_core(id.index()) || (given_up_ && ready()); };
+    for (bool asked = false; !lane.its_turn.wait_for(lock, patience_, may_go); asked = queue_.asks(id.index())) {
+        if (asked) {
+            give_up();
+        }
+    }
+    lane.ready = nullptr;
+}
+
+void CoreTurns::call(LaneId id) {
+    std::unique_lock lock(mutex_);
+    Lane& lane = *lanes_[id.index()];
+    if (given_up_) {
+        lane.its_turn.notify_one();
+    } else if (lane.ready != nullptr && (*lane.ready)()) {
+        lane.ready = nullptr;
+        queue_.ask(id.index());
+        hand_out(lock);
+    }
+}
+
+void CoreTurns::leave(LaneId id) {
+    std::unique_lock lock(mutex_);
+    queue_.give_back(id.index());
+    hand_out(lock);
+}
+
+void CoreTurns::hand_out(std::unique_lock<std::mutex>& lock) {
+    std::vector<Lane*> granted;
+    if (!given_up_) {
+        while (const auto grant = queue_.grant(now_ns())) {
+            granted.push_back(lanes_[grant->lane].get());
+            if (grant->moves) {
+                set_affinity(*granted.back()->thread, {cores_[grant->core]});
+            }
+        }
+    }
+    lock.unlock();
+    for (Lane* const lane : granted) {
+        lane->its_turn.notify_one();
+    }
+}
+
+void CoreTurns::give_up() {
+    given_up_ = true;
+    std::fprintf(
+        stderr,
+        "pipescope: a lane waited longer than %g s for a core; layers hold the cores of this machine (%zu) while "
+        "they sleep, wait for one another or take very long; the operating system shares the cores from now "
+        "on; set GPipeOptions::host_cores or --cores to the number of lanes where layers wait\n",
+        std::chrono::duration<double>(patience_).count(), cores_.size());
+    for (const auto& lane : lanes_) {
+        if (lane && lane->thread) {
+            set_affinity(*lane->thread, usable_);
+            lane->its_turn.notify_one();
+        }
+    }
+}
+}  // namespace pipescope

@@ -1,0 +1,107 @@
+#include "engine/device/pipeline_devices.h"
+
+#include <c10/core/impl/DeviceGuardImplInterface.h>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+void add_once(std::vector<c10::Device>& devices, c10::Device device) {
+    if (!device.is_cpu() && std::find(devices.begin(), devices.end(), device) == devices.end()) {
+        devices.push_back(device);
+    }
+}
+}  // namespace
+
+PipelineDevices::PipelineDevices(const std::vector<std::string>& names, bool copy_streams)
+    : copy_streams_(copy_streams), kept_(names.size()) {
+    for (const std::string& name : names) {
+        lanes_.emplace_back(usable_device(name));
+        add_once(accelerators_, lanes_.back().device());
+    }
+}
+
+const LaneLink& PipelineDevices::link(LaneId from, LaneId to) {
+    return made_once({from.value(), to.value()}, [&] {
+        return copy_streams_ ? LaneLink(of(from).device(), of(to).device()) : LaneLink(of(from), of(to));
+    });
+}
+
+const LaneLink& PipelineDevices::entrance(c10::Device from, LaneId to) {
+    // One for each of the caller's devices, in addition to those between lanes.
+    return made_once({-1 - (from.is_cpu() ? 0 : 1 + from.index()), to.value()},
+                     [&] { return LaneLink(from, of(to).device()); });
+}
+
+const LaneLink& PipelineDevices::made_once(std::pair<int, int> key, const std::function<LaneLink()>& make) {
+    const std::lock_guard lock(links_mutex_);
+    std::unique_ptr<LaneLink>& link = links_[key];
+    if (!link) {
+        link = std::make_unique<LaneLink>(make());
+        for (const auto& [device, moment] : started_) {
+            link->wait(moment);
+        }
+    }
+    return *link;
+}
+
+void PipelineDevices::begin(const Tensors& inputs) {
+    std::vector<c10::Device> devices = accelerators_;
+    for (const at::Tensor& input : inputs) {
+        if (input.defined()) {
+            add_once(devices, input.device());
+        }
+    }
+    started_.clear();
+    for (const c10::Device device : devices) {
+        started_.emplace_back(device, StreamEvent::record(current_stream(device)));
+    }
+    const std::lock_guard lock(links_mutex_);
+    for (const auto& [device, moment] : started_) {
+        for (const LaneDevice& lane : lanes_) {
+            if (lane.is_accelerator()) {
+                moment.block(*lane.stream());
+            }
+        }
+        for (const auto& [key, link] : links_) {
+            link->wait(moment);
+        }
+    }
+}
+
+StreamEvent PipelineDevices::caller_moment(c10::Device device) const {
+    const auto found =
+        std::find_if(started_.begin(), started_.end(), [device](const auto& each) { return each.first == device; });
+    return found == started_.end() ? StreamEvent() : found->second;
+}
+
+void PipelineDevices::end() {
+    for (const LaneDevice& lane : lanes_) {
+        const StreamEvent done = lane.record();
+        for (const auto& [device, moment] : started_) {
+            done.block(current_stream(device));
+        }
+    }
+    for (KeptTensors& each : kept_) {
+        each.clear();
+    }
+}
+
+void PipelineDevices::abandon() {
+    for (const c10::Device device : accelerators_) {
+        c10::impl::getDeviceGuardImpl(device.type())->synchronizeDevice(device.index());
+    }
+    for (KeptTensors& each : kept_) {
+        each.clear();
+    }
+}
+
+void hand_to_caller(const Tensors& tensors) {
+    for (const at::Tensor& tensor : tensors) {
+        if (tensor.defined() && !tensor.is_cpu()) {
+            c10::impl::getDeviceGuardImpl(tensor.device().type())
+                ->recordDataPtrOnStream(tensor.storage().data_ptr(), current_stream(tensor.device()));
+        }
+    }
+}
+}  // namespace pipescope

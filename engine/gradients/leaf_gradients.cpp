@@ -1,0 +1,78 @@
+#include "engine/gradients/leaf_gradients.h"
+
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/function_hook.h>
+#include <torch/csrc/autograd/functions/accumulate_grad.h>
+#include <torch/csrc/autograd/utils/grad_layout_contract.h>
+
+#include <algorithm>
+#include <memory>
+#include <unordered_set>
+#include <vector>
+
+namespace pipescope {
+namespace {
+using torch::autograd::AccumulateGrad;
+using torch::autograd::Edge;
+using torch::autograd::Node;
+
+class OwnLeafGradient final : public torch::autograd::FunctionPreHook {
+public:
+    explicit OwnLeafGradient(AccumulateGrad& leaf) : leaf_(leaf) {}
+
+    torch::autograd::variable_list operator()(const torch::autograd::variable_list& gradients) override {
+        torch::autograd::variable_list own = gradients;
+        own_leaf_gradient(leaf_, own);
+        return own;
+    }
+
+private:
+    AccumulateGrad& leaf_;  // owns the hook
+};
+
+void add_hook(AccumulateGrad& leaf) {
+    const auto& hooks = leaf.pre_hooks();
+    if (std::none_of(hooks.begin(), hooks.end(), [](const auto& hook) { return owns_leaf_gradient(*hook); })) {
+        leaf.add_pre_hook(std::make_unique<OwnLeafGradient>(leaf));
+    }
+}
+}  // namespace
+
+bool is_storage_shared(const at::Tensor& tensor) {
+    return tensor.defined() && tensor.has_storage() && tensor.storage().use_count() > 1;
+}
+
+void own_leaf_gradient(Node& node, Tensors& gradients) {
+    if (node.num_outputs() != 0 || at::GradMode::is_enabled() || !is_storage_shared(gradients[0])) {
+        return;
+    }
+    auto* const leaf = dynamic_cast<AccumulateGrad*>(&node);
+    if (leaf != nullptr && !leaf->variable.grad().defined()) {
+        gradients[0] = torch::autograd::utils::clone_obey_contract(gradients[0], leaf->variable);
+    }
+}
+
+void own_leaf_gradients(const std::vector<Edge>& ends, const Node* boundary) {
+    std::unordered_set<const Node*> seen{boundary, nullptr};
+    std::vector<Node*> found;
+    const auto find = [&](const Edge& edge) {
+        if (seen.insert(edge.function.get()).second) {
+            found.push_back(edge.function.get());
+        }
+    };
+    std::for_each(ends.begin(), ends.end(), find);
+    while (!found.empty()) {
+        Node* const node = found.back();
+        found.pop_back();
+        if (auto* const leaf = node->num_outputs() == 0 ? dynamic_cast<AccumulateGrad*>(node) : nullptr) {
+            add_hook(*leaf);
+        }
+        std::for_each(node->next_edges().begin(), node->next_edges().end(), find);
+    }
+}
+
+bool owns_leaf_gradient(const torch::autograd::FunctionPreHook& hook) {
+    return dynamic_cast<const OwnLeafGradient*>(&hook) != nullptr;
+}
+}  // namespace pipescope

@@ -1,0 +1,96 @@
+#include "engine/gradients/micro_batch_graph.h"
+
+#include "engine/engine_error.h"
+#include "engine/gradients/graph_walk.h"
+#include "engine/tsan_annotations.h"
+
+#include <torch/csrc/autograd/function.h>
+#include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <typeinfo>
+#include <utility>
+
+namespace pipescope {
+/// The node before a partition's inputs: keeps their gradients.
+class GradientCatcher final : public torch::autograd::Node {
+public:
+    explicit GradientCatcher(std::size_t num_inputs) : gradients_(num_inputs) { tell_handed_over(this); }
+
+    torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
+        tell_taken_over(this);
+        if (!awaits_) {
+            throw EngineError(
+                "a layer carries a tensor that requires a gradient from one micro-batch or step to another; each goes "
+                "backward by itself, so a gradient would get lost; detach() what a layer keeps, or use chunks 1");
+        }
+        gradients_ = std::move(gradients);
+        tell_handed_over(this);
+        return {};
+    }
+    std::string name() const override { return "PartitionInput"; }
+
+    void await() { awaits_ = true; }
+    Tensors take() {
+        tell_taken_over(this);
+        awaits_ = false;
+        return std::exchange(gradients_, {});
+    }
+
+private:
+    Tensors gradients_;
+    bool awaits_ = false;  // true while its own micro-batch goes backward
+};
+
+namespace {
+const bool catchers_may_be_walked = (let_walk(typeid(GradientCatcher)), true);
+}  // namespace
+
+Tensors MicroBatchGraph::open(const Tensors& inputs) {
+    catcher_ = std::shared_ptr<GradientCatcher>(new GradientCatcher(inputs.size()), torch::autograd::deleteNode);
+    Tensors opened;
+    for (const at::Tensor& input : inputs) {
+        if (input.defined() && input.requires_grad()) {
+            opened.push_back(input.detach());
+            torch::autograd::set_history(opened.back(), catcher_);
+        } else {
+            opened.push_back(input);
+            catcher_->add_input_metadata(torch::autograd::Node::undefined_input());  // keeps positions
+        }
+    }
+    return opened;
+}
+
+void MicroBatchGraph::close(const Tensors& outputs) {
+    ends_.clear();
+    for (const at::Tensor& output : outputs) {
+        if (output.defined() && output.requires_grad()) {
+            torch::autograd::Edge edge = torch::autograd::impl::gradient_edge(output);
+            ends_.push_back({std::move(edge.function), edge.input_nr});
+        } else {
+            ends_.push_back({nullptr, 0});
+        }
+    }
+}
+
+Tensors MicroBatchGraph::backward(Tensors gradients) {
+    torch::autograd::edge_list ends;
+    torch::autograd::variable_list end_gradients;
+    for (std::size_t k = 0; k < ends_.size() && k < gradients.size(); ++k) {
+        if (ends_[k].node && gradients[k].defined()) {
+            ends.emplace_back(std::move(ends_[k].node), ends_[k].output);
+            end_gradients.push_back(std::move(gradients[k]));
+        }
+    }
+    ends_.clear();
+    gradients.clear();
+    if (catcher_) {
+        catcher_->await();
+    }
+    if (!ends.empty()) {
+        // Not torch::autograd::backward(), which needs the output tensors; those are gone.
+        run_backward(ends, std::move(end_gradients));
+    }
+    return catcher_ ? std::exchange(catcher_, nullptr)->take() : Tensors{};
+}
+}  // namespace pipescope

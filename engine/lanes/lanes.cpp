@@ -1,0 +1,76 @@
+#include "engine/lanes/lanes.h"
+
+#include "engine/engine_error.h"
+#include "engine/lanes/process_end.h"
+
+#include <latch>
+#include <string>
+#include <utility>
+
+namespace pipescope {
+namespace {
+thread_local const Lanes* lanes_of_this_thread = nullptr;
+}  // namespace
+
+Lanes::Lanes(int count, std::function<void()> at_start) : at_start_(std::move(at_start)) {
+    std::latch started(count);
+    for (int lane = 0; lane < count; ++lane) {
+        workers_.push_back(make_worker(lane, started));
+    }
+    started.wait();
+    prepare_process_end();
+}
+
+std::unique_ptr<Worker> Lanes::make_worker(int lane, std::latch& started) {
+    return std::make_unique<Worker>("lane " + std::to_string(lane), [this, &started] {
+        lanes_of_this_thread = this;
+        at_start_();
+        started.count_down();
+    });
+}
+
+void Lanes::renew(LaneId lane) {
+    const std::lock_guard lock(turn_);
+    std::latch started(1);
+    workers_[lane.index()] = make_worker(static_cast<int>(lane.value()), started);
+    started.wait();
+}
+
+void Lanes::run(const std::function<void(LaneId)>& job) {
+    if (lanes_of_this_thread == this) {
+        throw EngineError(
+            "a layer or a loss runs the model it is part of; a lane cannot wait for itself; "
+            "call another model, or call this one from outside");
+    }
+    if (!are_here()) {
+        throw EngineError(
+            "the model was built before this process was forked from another; a fork takes no lane's "
+            "thread along; build the model after the fork");
+    }
+    const std::unique_lock lock = take_turn();
+    std::latch ended(count());
+    for (int lane = 0; lane < count(); ++lane) {
+        workers_[static_cast<std::size_t>(lane)]->post([&job, &ended, lane, in_exit = is_thread_in_exit()] {
+            const OnBehalf of_exit(in_exit);
+            job(LaneId{lane});
+            ended.count_down();
+        });
+    }
+    const AtRest until_lanes_are_done;
+    ended.wait();
+    prepare_process_end();
+}
+
+std::unique_lock<std::mutex> Lanes::take_turn() {
+    const AtRest until_it_comes;
+    std::unique_lock lock(turn_, std::defer_lock);
+    if (!is_thread_in_exit()) {
+        lock.lock();
+    } else if (!lock.try_lock()) {
+        throw EngineError(
+            "the model is run while the process ends, and another thread was stopped in the midst of a run; end the "
+            "training threads before exit()");
+    }
+    return lock;
+}
+}  // namespace pipescope

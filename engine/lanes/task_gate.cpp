@@ -1,0 +1,60 @@
+#include "engine/lanes/task_gate.h"
+
+namespace pipescope {
+TaskGate::TaskGate(const TaskGraph& graph, CoreTurns* turns)
+    : graph_(graph), turns_(turns), missing_(graph.tasks().size()) {
+    for (TaskIndex task = 0; task < missing_.size(); ++task) {
+        missing_[task].store(static_cast<int>(graph.dependencies(task).size()), std::memory_order_relaxed);
+    }
+    for (int lane = 0; lane < graph.num_lanes(); ++lane) {
+        bells_.push_back(std::make_unique<Bell>());
+    }
+}
+
+bool TaskGate::wait(TaskIndex task) {
+    const LaneId lane = graph_.tasks()[task].lane;
+    if (takes_turns(lane)) {
+        turns_->wait(lane, [&] { return is_ready(task) || stopped(); });
+    } else if (!is_ready(task) && !stopped()) {
+        Bell& bell = *bells_[lane.index()];
+        std::unique_lock lock(bell.mutex);
+        bell.rung.wait(lock, [&] { return is_ready(task) || stopped(); });
+    }
+    return !stopped();
+}
+
+void TaskGate::finish(TaskIndex task) {
+    const LaneId here = graph_.tasks()[task].lane;
+    for (const TaskIndex dependent : graph_.dependents(task)) {
+        const LaneId there = graph_.tasks()[dependent].lane;
+        // acq_rel: the last decrement publishes what all the others made visible.
+        if (missing_[dependent].fetch_sub(1, std::memory_order_acq_rel) == 1 && there != here) {
+            ring(there);
+        }
+    }
+}
+
+void TaskGate::leave(LaneId lane) {
+    if (takes_turns(lane)) {
+        turns_->leave(lane);
+    }
+}
+
+void TaskGate::stop() {
+    stopped_.store(true, std::memory_order_release);
+    for (int lane = 0; lane < graph_.num_lanes(); ++lane) {
+        ring(LaneId{lane});
+    }
+}
+
+void TaskGate::ring(LaneId lane) {
+    if (takes_turns(lane)) {
+        turns_->call(lane);
+        return;
+    }
+    Bell& bell = *bells_[lane.index()];
+    // The lock ensures that a lane between its look at the counter and its sleep does not miss the bell.
+    { const std::lock_guard lock(bell.mutex); }
+    bell.rung.notify_one();
+}
+}  // namespace pipescope

@@ -1,0 +1,50 @@
+#pragma once
+
+#include "engine/cores/core_scheduler.h"
+#include "schedule/task_graph.h"
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace pipescope {
+/// Lets each lane wait for the dependencies of its next task, for one run of one TaskGraph.
+///
+/// Idea: every task counts its open dependencies. finish() decrements its dependents' counts and wakes a lane only when
+/// one of that lane's tasks reaches zero, so a lane that is not behind never takes a lock.
+/// Threading: all methods from any thread. Work before finish(a) is visible after wait(b) if b depends on a. Lifetime:
+/// the graph and the turns must outlive the gate.
+class TaskGate {
+public:
+    /// `turns`: given if lanes take turns on cores.
+    explicit TaskGate(const TaskGraph& graph, CoreTurns* turns = nullptr);
+
+    /// Returns true once every dependency of the task is finished and the lane, if it takes turns, has a core. Returns
+    /// false as soon as the run is stopped.
+    bool wait(TaskIndex task);
+    void finish(TaskIndex task);
+    /// The lane has no more work in this run, or in this part of it.
+    void leave(LaneId lane);
+    /// Ends the run early: every wait() returns false from now on.
+    void stop();
+    bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
+
+private:
+    bool takes_turns(LaneId lane) const noexcept { return turns_ != nullptr && turns_->takes_part(lane); }
+
+    struct Bell {
+        std::mutex mutex;
+        std::condition_variable rung;
+    };
+    bool is_ready(TaskIndex task) const noexcept { return missing_[task].load(std::memory_order_acquire) == 0; }
+    void ring(LaneId lane);
+
+    const TaskGraph& graph_;
+    CoreTurns* const turns_;
+    std::vector<std::atomic<int>> missing_;     // per task
+    std::vector<std::unique_ptr<Bell>> bells_;  // per lane
+    std::atomic<bool> stopped_ = false;
+};
+}  // namespace pipescope
