@@ -26,7 +26,7 @@ namespace fs = std::filesystem;
 // Accessible in a signal handler.
 volatile sig_atomic_t child_pid = 0;
 
-void hand_on(int signal_number) {
+void forward_signal(int signal_number) {
     if (child_pid != 0) {
         kill(child_pid, signal_number);
     }
@@ -39,7 +39,7 @@ public:
         sigemptyset(&to_default_);
         for (std::size_t k = 0; k < kSignals.size(); ++k) {
             struct sigaction action {};
-            action.sa_handler = k < kIgnored ? SIG_IGN : hand_on;
+            action.sa_handler = k < kIgnored ? SIG_IGN : forward_signal;
             sigaction(kSignals[k], &action, &before_[k]);
             if (before_[k].sa_handler == SIG_DFL) {
                 sigaddset(&to_default_, kSignals[k]);  // the program keeps ignoring SIGHUP under nohup

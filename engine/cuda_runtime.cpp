@@ -24,7 +24,7 @@ std::string loader_message() {
 }
 
 /// Uses the driver's C interface, so that no CUDA header is needed: CUresult is an int, 0 is success.
-std::string what_the_driver_lacks() {
+std::string driver_problem() {
     void* const driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     if (driver == nullptr) {
         return "no CUDA driver was found (libcuda.so.1)";
@@ -59,7 +59,7 @@ std::string load() {
     if (wanted != nullptr && std::string_view(wanted) == "0") {
         return "the environment variable PIPESCOPE_CUDA is 0";
     }
-    std::string missing = what_the_driver_lacks();
+    std::string missing = driver_problem();
     if (!missing.empty()) {
         return missing;
     }

@@ -80,7 +80,7 @@ void move_towards(const at::Tensor& running, const at::Tensor& value, double mom
 }  // namespace
 
 DeferredBatchNorm::DeferredBatchNorm(const NamedTensors& buffers) {
-    static const Permanent<BatchNormKernel> kernel;
+    static const NoDestructor<BatchNormKernel> kernel;
     for (const auto& [name, tensor] : buffers) {
         if (tensor.defined() && name.ends_with("running_mean")) {
             running_means_.push_back(tensor);

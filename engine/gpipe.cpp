@@ -33,7 +33,7 @@ public:
 };
 
 /// Continues from a step's input into the graph it comes from, as loss.backward() would.
-void go_on_backward(const Tensors& input, const Tensors& gradients) {
+void continue_backward(const Tensors& input, const Tensors& gradients) {
     Tensors ends, end_gradients;
     for (std::size_t k = 0; k < input.size(); ++k) {
         if (gradients[k].defined()) {
@@ -167,7 +167,7 @@ at::Tensor GPipe::step(const Tensors& input, const Tensors& target, const LossFu
     }
     StepRun run(impl().pipeline, input, RunFor::training);
     at::Tensor value = run.step(target, loss);
-    go_on_backward(input, run.take_input_gradients());
+    continue_backward(input, run.take_input_gradients());
     run.guard_input(input);
     return value;
 }

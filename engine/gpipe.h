@@ -50,9 +50,9 @@ struct GPipeOptions {
     AutogradParts autograd = {};
     bool deferred_batch_norm = false;  ///< running statistics of mini-batches, not of micro-batches
     std::uint64_t seed = 0;            ///< for random numbers drawn inside layers
-    /// Cores that lanes on "cpu" share in turns, task by task, if lanes outnumber them (CoreTurns). 0: all that this
-    /// process may use. As many as lanes: the operating system schedules the lanes, which suits layers that sleep or
-    /// wait.
+    /// Cores that lanes on "cpu" share in turns, task by task, if lanes outnumber them (CoreScheduler). 0: all that
+    /// this process may use. As many as lanes: the operating system schedules the lanes, which suits layers that sleep
+    /// or wait.
     int host_cores = 0;
     TaskObserver* observer = nullptr;  ///< not owned; must outlive the model
 };

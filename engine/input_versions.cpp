@@ -131,7 +131,7 @@ void InputVersions::note_history(int micro_batch, const Tensors& parts) {
     }
 }
 
-void InputVersions::tell_input() {
+void InputVersions::update_input() {
     for (Input& each : inputs_) {
         each.changed = std::any_of(each.parts.begin(), each.parts.end(), [&each](const c10::VariableVersion& part) {
             return part.current_version() != each.parts_before;
@@ -143,7 +143,7 @@ void InputVersions::tell_input() {
     }
 }
 
-void InputVersions::tell_parts() const {
+void InputVersions::update_parts() const {
     for (const Input& each : inputs_) {
         if (each.has_own_parts && each.counter.current_version() != each.before) {
             for (c10::VariableVersion part : each.parts) {

@@ -15,7 +15,7 @@ namespace pipescope {
 /// caller are added to the parts. So torch rejects what it rejects in the plain model. Parts that may share memory with
 /// other parts keep their input's counter.
 /// Ownership: holds counters, no memory.
-/// Threading: check(), note_history() and tell_parts() from any lane, the first two from one lane at a time for each
+/// Threading: check(), note_history() and update_parts() from any lane, the first two from one lane at a time for each
 /// micro-batch; the others while no lane runs.
 class InputVersions {
 public:
@@ -29,9 +29,9 @@ public:
     /// Call after the first partition ran on `parts`. A change in place may have made one require a gradient.
     void note_history(int micro_batch, const Tensors& parts);
     /// Call after the forward: adds the layers' changes to the caller's tensors.
-    void tell_input();
+    void update_input();
     /// Call before a backward: adds the caller's changes since the forward to the parts.
-    void tell_parts() const;
+    void update_parts() const;
     /// Call after the forward, once the caller's edges to the input were taken. Only the lanes' graphs know how a layer
     /// changed an input, so a gradient that reaches the input another way would be wrong. From now on that throws
     /// EngineError in the caller's backward.

@@ -11,9 +11,9 @@ inline constexpr c10::DispatchKey kLayerDispatchKey = c10::DispatchKey::TESTING_
 /// A static that is never destroyed. Kernels stay registered while the process ends, since torch's dispatcher may end
 /// before us.
 template <class T>
-union Permanent {
-    Permanent() : value() {}
-    ~Permanent() {}
+union NoDestructor {
+    NoDestructor() : value() {}
+    ~NoDestructor() {}
     T value;
 };
 }  // namespace pipescope

@@ -29,7 +29,7 @@ std::uint64_t versions(const Tensors& tensors) {
 }
 
 /// Tensors that appear twice or share a storage as views.
-Tensors those_sharing_storage(const Tensors& tensors) {
+Tensors tensors_sharing_storage(const Tensors& tensors) {
     const auto storage_of = [](const at::Tensor& tensor) -> const void* {
         return tensor.defined() && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
     };
@@ -146,7 +146,7 @@ void Partition::find_changed_buffers(const std::vector<std::uint32_t>& versions_
 
 Tensors Partition::forward_checked(Tensors inputs, const RandomPlace& place, LayerId& running) {
     if (!is_checkpointing()) {
-        const Tensors shared = at::GradMode::is_enabled() ? those_sharing_storage(inputs) : Tensors{};
+        const Tensors shared = at::GradMode::is_enabled() ? tensors_sharing_storage(inputs) : Tensors{};
         const std::uint64_t before = versions(shared);
         Tensors outputs = run(std::move(inputs), place, running);
         if (versions(shared) != before) {

@@ -144,7 +144,7 @@ const std::vector<ModelLayer>& checked_layers(const GPipeOptions& options, const
 }
 
 /// Null if each lane on the host has its own core.
-std::unique_ptr<CoreTurns> make_core_turns(const PipelineDevices& devices, int num_lanes, int host_cores) {
+std::unique_ptr<CoreScheduler> make_core_scheduler(const PipelineDevices& devices, int num_lanes, int host_cores) {
     if (host_cores < 0) {
         throw UsageError("host_cores is " + std::to_string(host_cores) +
                          "; it counts cores; use 0 for those that this process may use");
@@ -163,7 +163,7 @@ std::unique_ptr<CoreTurns> make_core_turns(const PipelineDevices& devices, int n
     for (std::size_t k = usable; k < count; ++k) {
         cores[k] = cores[k % usable];  // more cores were requested than exist
     }
-    return std::make_unique<CoreTurns>(on_host, std::move(cores));
+    return std::make_unique<CoreScheduler>(on_host, std::move(cores));
 }
 
 /// One intra-op thread per lane. at::set_num_threads also sets the default for threads that ask later, so the thread
@@ -207,7 +207,7 @@ Pipeline::Pipeline(std::vector<ModelLayer> layers, GPipeOptions options)
     for (std::size_t k = 0; k < options_.devices.size(); ++k) {
         options_.devices[k] = devices_->of(LaneId{static_cast<std::int64_t>(k)}).device().str();
     }
-    core_turns_ = make_core_turns(*devices_, shape_.num_lanes(), options_.host_cores);
+    core_scheduler_ = make_core_scheduler(*devices_, shape_.num_lanes(), options_.host_cores);
     place(std::move(layers));
     prepare_task_ranges();
     prepare_random();

@@ -40,7 +40,7 @@ public:
     void renew_lane(LaneId lane);
     PipelineDevices& devices() noexcept { return *devices_; }
     /// Null if each lane on the host has its own core. Used by the scheduled driver only.
-    CoreTurns* core_turns() noexcept { return core_turns_.get(); }
+    CoreScheduler* core_scheduler() noexcept { return core_scheduler_.get(); }
     TaskObserver* observer() const noexcept { return options_.observer; }
 
     bool is_training() const noexcept { return training_; }
@@ -78,7 +78,7 @@ private:
     SkipLayout skips_;
     PipelineShape shape_;  // of the schedules, except for the number of micro-batches
     std::unique_ptr<PipelineDevices> devices_;
-    std::unique_ptr<CoreTurns> core_turns_;
+    std::unique_ptr<CoreScheduler> core_scheduler_;
     std::vector<Partition> partitions_;
     std::map<std::pair<int, Schedule>, std::shared_ptr<const TaskGraph>> graphs_;  // by number of micro-batches and
                                                                                    // schedule

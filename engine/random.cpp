@@ -187,7 +187,7 @@ std::uint64_t backward_seed(std::uint64_t seed, std::int64_t step, MicroBatchId 
 }
 
 void prepare_random() {
-    static const Permanent<ProcessRandom> once;
+    static const NoDestructor<ProcessRandom> once;
 }
 
 SeededRandom::SeededRandom(std::uint64_t seed)

@@ -37,7 +37,7 @@ Tensors PlainModel::forward(const Tensors& input) {
         micro_batches[i] = layers_.forward(micro_batches[i],
                                            {options_.seed, step, MicroBatchId{static_cast<std::int64_t>(i)}}, running);
     }
-    versions.tell_input();
+    versions.update_input();
     return gather(std::move(micro_batches));
 }
 

@@ -72,7 +72,7 @@ StepRun::Impl::Impl(std::shared_ptr<Pipeline> pipeline, const Tensors& input, st
       graph_(pipeline_->graph(static_cast<int>(sizes.size()), purpose == RunFor::training)),
       number_(pipeline_->take_number(purpose == RunFor::training)),
       tasks_(*pipeline_, {purpose != RunFor::values, number_.random_step}, input, std::move(sizes)),
-      gate_(*graph_, pipeline_->core_turns()),
+      gate_(*graph_, pipeline_->core_scheduler()),
       torn_(static_cast<std::size_t>(pipeline_->lanes().count()), 0) {
     if (!pipeline_->devices().on_host()) {
         streams_.emplace(pipeline_->devices(), *graph_, tasks_.tensors(), purpose != RunFor::values);
@@ -81,7 +81,7 @@ StepRun::Impl::Impl(std::shared_ptr<Pipeline> pipeline, const Tensors& input, st
 
 Tensors StepRun::Impl::forward() {
     run(Part::forward);
-    hand_to_caller(output_);
+    record_callers_stream(output_);
     return std::exchange(output_, {});
 }
 
@@ -95,7 +95,7 @@ Tensors StepRun::Impl::backward(const Tensors& output_gradients) {
 
 Tensors StepRun::Impl::take_input_gradients() {
     Tensors gradients = tasks_.tensors().gather_input_gradients();
-    hand_to_caller(gradients);
+    record_callers_stream(gradients);
     return gradients;
 }
 
@@ -109,7 +109,7 @@ at::Tensor StepRun::Impl::step(const Tensors& target, const GPipe::LossFunction&
     SummedForHooks summed(parameters);
     run(Part::all);
     add_to_gradients(parameters, summed.take());
-    hand_to_caller({loss_->value()});
+    record_callers_stream({loss_->value()});
     return loss_->value();
 }
 
@@ -119,14 +119,14 @@ void StepRun::Impl::run(Part part) {
     }
     InputVersions& versions = tasks_.tensors().input_versions();
     if (part == Part::backward) {
-        versions.tell_parts();
+        versions.update_parts();
     }
     pipeline_->lanes().run([this, part](LaneId lane) {
         run_lane(lane, part);
         gate_.leave(lane);
     });
     if (part != Part::backward) {
-        versions.tell_input();
+        versions.update_input();
     }
     if (streams_) {
         join_caller();

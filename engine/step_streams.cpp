@@ -38,10 +38,10 @@ void StepStreams::after(TaskIndex task) {
         left_[task].ready = done;
     }
     if (each.key.kind == TaskKind::backward) {
-        let_go(task, each.lane, done);
-        let_go(forward_of(each.key), each.lane, done);
+        release(task, each.lane, done);
+        release(forward_of(each.key), each.lane, done);
     } else if (each.key.kind == TaskKind::forward) {
-        trains_ ? let_go_of_unshared(task, each.lane, done) : let_go(task, each.lane, done);
+        trains_ ? release_unshared(task, each.lane, done) : release(task, each.lane, done);
     }
 }
 
@@ -62,7 +62,7 @@ void StepStreams::run_copy(TaskIndex copy) {
     Arrival arrival = devices_.link(each.lane, each.receiver).send(sent, left_[producer].ready);
     std::copy(arrival.tensors.begin(), arrival.tensors.end(), moved.begin());
     if (arrival.copied) {
-        devices_.kept(each.lane).keep(std::move(sent), {arrival.ready});
+        devices_.deferred(each.lane).hold(std::move(sent), arrival.ready);
     }
     left_[copy].ready = arrival.ready;
     if (devices_.of(each.receiver).is_accelerator()) {
@@ -75,7 +75,7 @@ void StepStreams::run_copy(TaskIndex copy) {
 void StepStreams::enter(int micro_batch, LaneId lane) {
     for (at::Tensor& input : tensors_.input_part(micro_batch)) {
         const c10::Device from = input.device();
-        const Arrival arrival = devices_.entrance(from, lane).send({input}, devices_.caller_moment(from));
+        const Arrival arrival = devices_.input_link(from, lane).send({input}, devices_.caller_event(from));
         devices_.of(lane).wait(arrival.ready);
         input = arrival.tensors.front();
         entered_[static_cast<std::size_t>(micro_batch)].push_back(input);
@@ -93,21 +93,21 @@ TaskIndex StepStreams::forward_of(const TaskKey& key) const {
     return graph_.find({key.step, TaskKind::forward, key.partition, key.micro_batch, -1}).value();
 }
 
-void StepStreams::let_go(TaskIndex reader, LaneId lane, const StreamEvent& done) {
-    KeptTensors& kept = devices_.kept(lane);
+void StepStreams::release(TaskIndex reader, LaneId lane, const StreamEvent& done) {
+    DeferredRelease& deferred = devices_.deferred(lane);
     for (const TaskIndex dependency : graph_.dependencies(reader)) {
         if (!left_[dependency].received.empty()) {
-            kept.keep(std::exchange(left_[dependency].received, {}), {done});
+            deferred.hold(std::exchange(left_[dependency].received, {}), done);
         }
     }
     const TaskKey& key = task_at(reader).key;
     if (key.kind == TaskKind::forward && key.partition == 0) {
-        kept.keep(std::exchange(entered_[static_cast<std::size_t>(key.micro_batch)], {}), {done});
+        deferred.hold(std::exchange(entered_[static_cast<std::size_t>(key.micro_batch)], {}), done);
     }
 }
 
 /// For a forward whose backward follows: autograd may have saved none of its inputs.
-void StepStreams::let_go_of_unshared(TaskIndex reader, LaneId lane, const StreamEvent& done) {
+void StepStreams::release_unshared(TaskIndex reader, LaneId lane, const StreamEvent& done) {
     Tensors unshared;
     const auto take_from = [&unshared](Tensors& received) {
         const auto end = std::stable_partition(received.begin(), received.end(), [](const at::Tensor& tensor) {
@@ -120,7 +120,7 @@ void StepStreams::let_go_of_unshared(TaskIndex reader, LaneId lane, const Stream
         take_from(left_[dependency].received);
     }
     if (!unshared.empty()) {
-        devices_.kept(lane).keep(std::move(unshared), {done});
+        devices_.deferred(lane).hold(std::move(unshared), done);
     }
 }
 }  // namespace pipescope

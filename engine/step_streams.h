@@ -40,8 +40,8 @@ private:
     bool is_awaited(TaskIndex task) const;
     void enter(int micro_batch, LaneId lane);
     TaskIndex forward_of(const TaskKey& key) const;
-    void let_go(TaskIndex reader, LaneId lane, const StreamEvent& done);
-    void let_go_of_unshared(TaskIndex reader, LaneId lane, const StreamEvent& done);
+    void release(TaskIndex reader, LaneId lane, const StreamEvent& done);
+    void release_unshared(TaskIndex reader, LaneId lane, const StreamEvent& done);
 
     PipelineDevices& devices_;
     const TaskGraph& graph_;

@@ -17,7 +17,7 @@ StepTasks::StepTasks(Pipeline& pipeline, StepKind kind, const Tensors& input, st
     : pipeline_(pipeline),
       kind_(kind),
       tensors_(pipeline.skips(), static_cast<int>(pipeline.partitions().size()), std::move(sizes)),
-      handed_on_(pipeline.partitions().size()) {
+      output_reuse_(pipeline.partitions().size()) {
     tensors_.set_input(input, kind_.trains);
 }
 
@@ -49,7 +49,7 @@ void StepTasks::run_loss(const TaskKey& key, StepLoss& loss) {
     const bool whole = key.micro_batch < 0;
     const Tensors outputs = whole ? tensors_.gather_outputs() : tensors_.take_outputs(key.micro_batch);
     Tensors gradients = loss.run(key.micro_batch, outputs);
-    tensors_.input_versions().tell_parts();  // the loss may have changed the input, which may be its target
+    tensors_.input_versions().update_parts();  // the loss may have changed the input, which may be its target
     if (whole) {
         tensors_.set_output_gradients(gradients);
     } else {
@@ -82,9 +82,9 @@ void StepTasks::run_forward(int micro_batch, int partition, LayerId& running) {
             tensors_.input_versions().note_history(micro_batch, given);
         }
         tensors_.input_versions().check(micro_batch);
-        handed_on_[static_cast<std::size_t>(partition)].add(layers, micro_batch, outputs);
+        output_reuse_[static_cast<std::size_t>(partition)].add(layers, micro_batch, outputs);
         graph.close(outputs);
-        tensors_.hand_on(micro_batch, partition, boundary(outputs, false));
+        tensors_.put_outputs(micro_batch, partition, boundary(outputs, false));
         return;
     }
     const at::NoGradGuard no_grad;
@@ -95,8 +95,8 @@ void StepTasks::run_forward(int micro_batch, int partition, LayerId& running) {
     }
     const Tensors outputs = layers.forward(std::move(inputs), place_of(micro_batch), running);
     tensors_.input_versions().check(micro_batch);
-    handed_on_[static_cast<std::size_t>(partition)].add(layers, micro_batch, outputs);
-    tensors_.hand_on(micro_batch, partition, boundary(outputs, may_require));
+    output_reuse_[static_cast<std::size_t>(partition)].add(layers, micro_batch, outputs);
+    tensors_.put_outputs(micro_batch, partition, boundary(outputs, may_require));
 }
 
 /// The outputs as the next partition's leaves.
@@ -126,6 +126,7 @@ void StepTasks::run_backward(int micro_batch, int partition) {
     const SeededRandom random(
         backward_seed(pipeline_.options().seed, kind_.random_step, MicroBatchId{micro_batch}, PartitionId{partition}));
     MicroBatchGraph graph = std::exchange(tensors_.graph(micro_batch, partition), {});
-    tensors_.hand_back(micro_batch, partition, graph.backward(tensors_.take_gradients(micro_batch, partition)));
+    tensors_.put_input_gradients(micro_batch, partition,
+                                 graph.backward(tensors_.take_gradients(micro_batch, partition)));
 }
 }  // namespace pipescope

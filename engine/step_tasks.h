@@ -1,6 +1,6 @@
 #pragma once
 
-#include "engine/handed_on.h"
+#include "engine/output_reuse.h"
 #include "engine/partition.h"
 #include "engine/pipeline.h"
 #include "engine/step_loss.h"
@@ -46,6 +46,6 @@ private:
     Pipeline& pipeline_;
     const StepKind kind_;
     StepTensors tensors_;
-    std::vector<HandedOn> handed_on_;  // by partition
+    std::vector<OutputReuse> output_reuse_;  // by partition
 };
 }  // namespace pipescope

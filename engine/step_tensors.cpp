@@ -77,7 +77,7 @@ Tensors StepTensors::take_inputs(int micro_batch, int partition) {
     return joined(std::exchange(here.skips, {}), std::exchange(here.inputs, {}));
 }
 
-void StepTensors::hand_on(int micro_batch, int partition, Tensors outputs) {
+void StepTensors::put_outputs(int micro_batch, int partition, Tensors outputs) {
     const auto& outgoing = skips_of(partition).outgoing;
     for (std::size_t k = 0; k < outgoing.size(); ++k) {
         Cell& there = cell(micro_batch, skips_.routes()[outgoing[k]].to.value());
@@ -98,7 +98,7 @@ Tensors StepTensors::take_gradients(int micro_batch, int partition) {
     return joined(std::exchange(here.skip_gradients, {}), std::exchange(here.gradients, {}));
 }
 
-void StepTensors::hand_back(int micro_batch, int partition, Tensors gradients) {
+void StepTensors::put_input_gradients(int micro_batch, int partition, Tensors gradients) {
     const auto& incoming = skips_of(partition).incoming;
     for (std::size_t k = 0; k < incoming.size() && k < gradients.size(); ++k) {
         const int from = skips_.routes()[incoming[k]].from.value();

@@ -38,14 +38,14 @@ public:
     /// Inputs of a checkpointed forward, kept until its recompute.
     RecomputeInputs& kept_inputs(int micro_batch, int partition) { return cell(micro_batch, partition).kept; }
     /// Stores the outputs of (i, j) for others: outgoing skips, then the last layer's outputs.
-    void hand_on(int micro_batch, int partition, Tensors outputs);
+    void put_outputs(int micro_batch, int partition, Tensors outputs);
 
     MicroBatchGraph& graph(int micro_batch, int partition) { return cell(micro_batch, partition).graph; }
 
-    /// Gradients of (i, j)'s outputs, in the order of hand_on().
+    /// Gradients of (i, j)'s outputs, in the order of put_outputs().
     Tensors take_gradients(int micro_batch, int partition);
     /// Gradients of (i, j)'s inputs, in the order of take_inputs().
-    void hand_back(int micro_batch, int partition, Tensors gradients);
+    void put_input_gradients(int micro_batch, int partition, Tensors gradients);
 
     /// The tensors that a copy task moves, in place; entries may be undefined.
     std::span<at::Tensor> moved_by(const TaskKey& copy);

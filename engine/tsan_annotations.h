@@ -7,18 +7,18 @@
 namespace pipescope {
 // Tells the thread sanitizer about an order between threads that it cannot see, since LibTorch's locks and atomics are
 // not built with it. Autograd runs a node in a device's thread only after it was put into that thread's queue, and
-// backward() returns only after the last node has ended. Whatever happens before tell_handed_over() on an object
-// happens before the tell_taken_over() that follows on it. No effect in other builds.
+// backward() returns only after the last node has ended. Whatever happens before tsan_release() on an object
+// happens before the tsan_acquire() that follows on it. No effect in other builds.
 // Use them only if that order exists, on the object that is passed.
 
 /// This thread's work so far becomes visible to whichever thread takes the object over.
-inline void tell_handed_over([[maybe_unused]] const void* object) {
+inline void tsan_release([[maybe_unused]] const void* object) {
 #if defined(__SANITIZE_THREAD__)
     __tsan_release(const_cast<void*>(object));
 #endif
 }
 
-inline void tell_taken_over([[maybe_unused]] const void* object) {
+inline void tsan_acquire([[maybe_unused]] const void* object) {
 #if defined(__SANITIZE_THREAD__)
     __tsan_acquire(const_cast<void*>(object));
 #endif

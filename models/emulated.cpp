@@ -245,9 +245,9 @@ struct EmulateLoss : torch::autograd::Function<EmulateLoss> {
 
 ModelSpec emulated_model(const Profile& profile) {
     static const bool may_be_walked = [] {
-        let_walk(typeid(torch::autograd::CppNode<Emulate>));
-        let_walk(typeid(torch::autograd::CppNode<EmulateLoss>));
-        let_walk(typeid(torch::autograd::CppNode<EmulateStash>));
+        allow_walk(typeid(torch::autograd::CppNode<Emulate>));
+        allow_walk(typeid(torch::autograd::CppNode<EmulateLoss>));
+        allow_walk(typeid(torch::autograd::CppNode<EmulateStash>));
         return true;
     }();
     static_cast<void>(may_be_walked);

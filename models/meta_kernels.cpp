@@ -205,6 +205,6 @@ private:
 }  // namespace
 
 void add_meta_kernels() {
-    static const Permanent<MetaKernels> kernels;
+    static const NoDestructor<MetaKernels> kernels;
 }
 }  // namespace pipescope

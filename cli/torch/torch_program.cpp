@@ -10,7 +10,7 @@
 
 namespace pipescope {
 int run_pipescope_torch(int argc, const char* const* argv) {
-    hear_shared_libraries();  // a model's library is loaded and profiled before a recorder exists
+    attach_shared_libraries();  // a model's library is loaded and profiled before a recorder exists
     load_cuda();
     tracking_allocator::install();
     // The loss and the optimizer run on this thread. More threads would take cores from the lanes, and the profile

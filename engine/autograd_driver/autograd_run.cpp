@@ -45,7 +45,7 @@ std::vector<torch::autograd::Edge> edges_of(const Tensors& tensors) {
 }  // namespace
 
 AutogradRun::AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFor purpose)
-    : input_(input), pipeline_(*pipeline), handed_on_(pipeline_.partitions().size()) {
+    : input_(input), pipeline_(*pipeline), output_reuse_(pipeline_.partitions().size()) {
     const std::vector<std::int64_t> sizes = micro_batch_sizes(batch_size(input), pipeline_.options().chunks);
     m_ = static_cast<int>(sizes.size());
     graph_ = pipeline_.graph(m_, true);
@@ -53,7 +53,7 @@ AutogradRun::AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& inpu
     std::vector<Tensors> parts = split(input, sizes);
     forward_ = std::make_shared<const AutogradForward>(
         AutogradForward{std::move(pipeline), std::make_shared<at::ThreadLocalState>(), number.step, number.random_step,
-                        std::make_shared<OddException>(), std::make_shared<InputVersions>(input, parts, true)});
+                        std::make_shared<NonStandardException>(), std::make_shared<InputVersions>(input, parts, true)});
     for (Tensors& part : parts) {
         fronts_.push_back({.tensors = std::move(part), .skips = std::vector<Skip>(pipeline_.skips().skips().size())});
     }
@@ -85,8 +85,8 @@ Tensors AutogradRun::forward() {
             finish(static_cast<int>(task.micro_batch.value()), static_cast<int>(task.partition.value()));
         }
     }
-    hand_over();
-    forward_->input_versions->tell_input();
+    join_caller();
+    forward_->input_versions->update_input();
     forward_->input_versions->guard(input_);
     std::vector<Tensors> outputs;
     for (Front& front : fronts_) {
@@ -96,13 +96,13 @@ Tensors AutogradRun::forward() {
 }
 
 /// Orders the caller's streams after the lanes' and lets the caller free the memory.
-void AutogradRun::hand_over() {
+void AutogradRun::join_caller() {
     if (pipeline_.devices().on_host()) {
         return;
     }
     pipeline_.devices().end();
     for (const Front& front : fronts_) {
-        hand_to_caller(front.tensors);
+        record_callers_stream(front.tensors);
     }
     input_read_.synchronize();
 }
@@ -139,8 +139,8 @@ at::Tensor AutogradRun::step(const Tensors& target, const GPipe::LossFunction& l
     try {
         torch::autograd::backward(roots, gradients);
     } catch (...) {
-        tell_taken_over(forward_.get());
-        if (const std::exception_ptr thrown = forward_->odd_exception->take()) {
+        tsan_acquire(forward_.get());
+        if (const std::exception_ptr thrown = forward_->non_standard_exception->take()) {
             std::rethrow_exception(thrown);
         }
         throw;
@@ -277,7 +277,7 @@ void AutogradRun::run_forward(int micro_batch, int partition, LayerId& running) 
         front.outputs = send_through(
             "PartitionOutput",
             [=, versions = forward_->input_versions](const Tensors&) {
-                versions->tell_parts();
+                versions->update_parts();
                 if (others_are_checkpointed) {
                     refuse_chosen_gradients();
                 }
@@ -299,7 +299,7 @@ void AutogradRun::run_forward(int micro_batch, int partition, LayerId& running) 
         }
     }
     forward_->input_versions->check(micro_batch);
-    handed_on_[static_cast<std::size_t>(partition)].add(layers, micro_batch, front.outputs);
+    output_reuse_[static_cast<std::size_t>(partition)].add(layers, micro_batch, front.outputs);
     front.outputs = wait_for_gradients(forward_, lane_of(partition), front.arrivals, front.outputs);
     if (micro_batch == m_ - 1) {
         layers.end_mini_batch();
@@ -342,7 +342,7 @@ void AutogradRun::rethrow_first_failure() {
         if (!pipeline_.devices().on_host()) {
             pipeline_.devices().abandon();
         }
-        forward_->input_versions->tell_input();
+        forward_->input_versions->update_input();
         fronts_.clear();
         pipeline_.set_last_failure(std::move(*failure));
         std::rethrow_exception(exception);

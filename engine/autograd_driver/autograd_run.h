@@ -4,8 +4,8 @@
 #include "engine/autograd_driver/recomputation.h"
 #include "engine/first_failure.h"
 #include "engine/gpipe.h"
-#include "engine/handed_on.h"
 #include "engine/layer.h"
+#include "engine/output_reuse.h"
 #include "engine/skips/stashed_version.h"
 #include "engine/step_run.h"
 #include "schedule/task_graph.h"
@@ -63,7 +63,7 @@ private:
     Tensors inputs_of(int micro_batch, int partition) const;
     void finish(int micro_batch, int partition);
     Crossing crossing_of(TaskKind kind, int micro_batch, int from, int to) const;
-    void hand_over();
+    void join_caller();
     void rethrow_first_failure();
     bool is_checkpointed(int micro_batch) const;
 
@@ -75,6 +75,6 @@ private:
     std::vector<Front> fronts_;  // by micro-batch
     StreamEvent input_read_;
     FirstFailure failure_;
-    std::vector<HandedOn> handed_on_;  // by partition
+    std::vector<OutputReuse> output_reuse_;  // by partition
 };
 }  // namespace pipescope

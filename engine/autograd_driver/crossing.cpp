@@ -13,7 +13,7 @@
 
 namespace pipescope {
 namespace {
-void tell_moved(TaskObserver* observer, const Tensors& tensors, LaneId to) {
+void notify_moved(TaskObserver* observer, const Tensors& tensors, LaneId to) {
     for (const at::Tensor& tensor : tensors) {
         if (observer != nullptr && tensor.defined()) {
             observer->moved(tensor, to);
@@ -21,7 +21,7 @@ void tell_moved(TaskObserver* observer, const Tensors& tensors, LaneId to) {
     }
 }
 
-void tell_allocator(const Tensors& tensors, const std::optional<c10::Stream>& used_by) {
+void record_stream_use(const Tensors& tensors, const std::optional<c10::Stream>& used_by) {
     for (const at::Tensor& tensor : tensors) {
         if (used_by && tensor.defined() && tensor.device() == used_by->device()) {
             c10::impl::getDeviceGuardImpl(used_by->device_type())
@@ -32,12 +32,12 @@ void tell_allocator(const Tensors& tensors, const std::optional<c10::Stream>& us
 
 Arrival send(Pipeline& pipeline, const LaneLink& link, LaneId to, const Tensors& tensors, const StreamEvent& produced) {
     Arrival arrival = link.send(tensors, produced);
-    tell_allocator(tensors, link.source());
-    tell_allocator(arrival.tensors, pipeline.devices().of(to).stream());
+    record_stream_use(tensors, link.source());
+    record_stream_use(arrival.tensors, pipeline.devices().of(to).stream());
     return arrival;
 }
 
-std::vector<bool> those_requiring(const Tensors& tensors) {
+std::vector<bool> requires_grad_flags(const Tensors& tensors) {
     std::vector<bool> require;
     for (const at::Tensor& tensor : tensors) {
         require.push_back(tensor.defined() && tensor.requires_grad());
@@ -60,7 +60,7 @@ Tensors copy_back(Pipeline& pipeline, const Crossing& crossing, const Tensors& g
             crossing.back_to[k]->add(arrival.ready);
         }
     }
-    tell_moved(pipeline.observer(), arrival.tensors, crossing.from);
+    notify_moved(pipeline.observer(), arrival.tensors, crossing.from);
     return arrival.tensors;
 }
 }  // namespace
@@ -90,7 +90,7 @@ Crossed cross(const std::shared_ptr<const AutogradForward>& forward, Crossing cr
     {
         const TaskSpan span(crossing.forward, crossing.from, false, pipeline.observer());
         arrival = send(pipeline, pipeline.devices().link(crossing.from, crossing.to), crossing.to, tensors, produced);
-        tell_moved(pipeline.observer(), arrival.tensors, crossing.to);
+        notify_moved(pipeline.observer(), arrival.tensors, crossing.to);
     }
     if (any_requires_grad(tensors)) {
         // Autograd runs a node on the stream current at its creation: that of the lane whose gradients it takes.
@@ -98,7 +98,7 @@ Crossed cross(const std::shared_ptr<const AutogradForward>& forward, Crossing cr
         GraphNode node{"Copy", [forward, crossing = std::move(crossing)](const Tensors& gradients) {
                            return copy_back(*forward->pipeline, crossing, gradients);
                        }};
-        arrival.tensors = attach(std::move(node), tensors, arrival.tensors, those_requiring(tensors));
+        arrival.tensors = attach(std::move(node), tensors, arrival.tensors, requires_grad_flags(tensors));
     }
     return {std::move(arrival.tensors), std::move(arrival.ready)};
 }
@@ -110,7 +110,7 @@ Crossed enter(const std::shared_ptr<const AutogradForward>& forward, LaneId to, 
     Crossed entered;
     for (const at::Tensor& tensor : tensors) {
         const c10::Device from = tensor.device();
-        Arrival arrival = send(pipeline, devices.entrance(from, to), to, {tensor}, devices.caller_moment(from));
+        Arrival arrival = send(pipeline, devices.input_link(from, to), to, {tensor}, devices.caller_event(from));
         devices.of(to).wait(arrival.ready);
         if (from.is_cpu()) {
             entered.ready = arrival.ready;

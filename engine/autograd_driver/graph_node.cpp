@@ -16,20 +16,20 @@ class FunctionNode final : public torch::autograd::Node {
 public:
     FunctionNode(GraphNode functions, torch::autograd::edge_list inputs)
         : Node(std::move(inputs)), functions_(std::move(functions)) {
-        tell_handed_over(this);
+        tsan_release(this);
     }
-    ~FunctionNode() override { tell_taken_over(this); }
+    ~FunctionNode() override { tsan_acquire(this); }
 
     torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
         const AtWork at_work;
-        tell_taken_over(this);
+        tsan_acquire(this);
         torch::autograd::variable_list passed_on = functions_.backward(std::move(gradients));
-        tell_handed_over(this);
+        tsan_release(this);
         return passed_on;
     }
     std::string name() const override { return functions_.name; }
     void release_variables() override {
-        tell_taken_over(this);
+        tsan_acquire(this);
         if (functions_.release) {
             functions_.release();
         }

@@ -21,12 +21,12 @@
 #include <utility>
 
 namespace pipescope {
-void OddException::keep(std::exception_ptr exception) {
+void NonStandardException::keep(std::exception_ptr exception) {
     const std::lock_guard lock(mutex_);
     exception_ = std::move(exception);
 }
 
-std::exception_ptr OddException::take() {
+std::exception_ptr NonStandardException::take() {
     const std::lock_guard lock(mutex_);
     return std::exchange(exception_, nullptr);
 }
@@ -52,24 +52,24 @@ Recomputation::Recomputation(std::shared_ptr<const AutogradForward> forward, Mic
 }
 
 void Recomputation::recompute() {
-    tell_taken_over(this);  // its nodes may run on different devices' threads
+    tsan_acquire(this);  // its nodes may run on different devices' threads
     try {
         compute_again();
     } catch (...) {
         fail();
     }
-    tell_handed_over(this);
+    tsan_release(this);
 }
 
 void Recomputation::fail() const {
     std::exception_ptr exception = std::current_exception();
     if (!is_standard(exception)) {
-        forward_->odd_exception->keep(std::move(exception));
+        forward_->non_standard_exception->keep(std::move(exception));
         exception = std::make_exception_ptr(EngineError(
             "a layer threw something that is no std::exception while autograd ran it, which passes on nothing else; "
             "throw a std::exception, call step(), or use driver scheduled"));
     }
-    tell_handed_over(forward_.get());  // passes the exception to AutogradRun::step()
+    tsan_release(forward_.get());  // passes the exception to AutogradRun::step()
     std::rethrow_exception(exception);
 }
 
@@ -80,7 +80,7 @@ void Recomputation::compute_again() {
             "backward; call forward() again, or use checkpoint never");
     }
     close_backward_span();
-    forward_->input_versions->tell_parts();
+    forward_->input_versions->update_parts();
     Pipeline& pipeline = *forward_->pipeline;
     const LaneId lane = pipeline.lane_of(partition_);
     const TaskKey key = forward_->key(TaskKind::recompute, micro_batch_, partition_);
@@ -102,7 +102,7 @@ void Recomputation::compute_again() {
 }
 
 Tensors Recomputation::backward(Tensors gradients) {
-    tell_taken_over(this);
+    tsan_acquire(this);
     if (at::GradMode::is_enabled()) {
         throw EngineError(
             "create_graph is on; a checkpointed micro-batch has no gradient of its gradients; turn it off, or use "
@@ -134,7 +134,7 @@ Tensors Recomputation::backward(Tensors gradients) {
 }
 
 void Recomputation::release() {
-    tell_taken_over(this);
+    tsan_acquire(this);
     state_ = State::used;
     inputs_ = {};
     graph_ = {};

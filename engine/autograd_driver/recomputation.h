@@ -26,7 +26,7 @@ class Pipeline;
 
 /// Keeps an exception that a layer threw during backward, if it is no std::exception. Torch's engine cannot pass such
 /// exceptions on and gets a stand-in. Any thread.
-class OddException {
+class NonStandardException {
 public:
     void keep(std::exception_ptr exception);
     /// Null if there is none.
@@ -44,7 +44,7 @@ struct AutogradForward {
     std::shared_ptr<const at::ThreadLocalState> caller;
     std::int32_t step;
     std::int64_t random_step;  ///< as counted by RandomPlace
-    std::shared_ptr<OddException> odd_exception;
+    std::shared_ptr<NonStandardException> non_standard_exception;
     std::shared_ptr<InputVersions> input_versions;
 
     RandomPlace place(MicroBatchId micro_batch) const;

@@ -24,7 +24,8 @@ void set_affinity(pthread_t thread, const std::vector<int>& cores) {
 }
 }  // namespace
 
-CoreTurns::CoreTurns(const std::vector<bool>& takes_part, std::vector<int> cores, std::chrono::nanoseconds patience)
+CoreScheduler::CoreScheduler(const std::vector<bool>& takes_part, std::vector<int> cores,
+                             std::chrono::nanoseconds patience)
     : cores_(std::move(cores)),
       usable_(usable_core_numbers()),
       patience_(patience),
@@ -34,7 +35,7 @@ CoreTurns::CoreTurns(const std::vector<bool>& takes_part, std::vector<int> cores
     }
 }
 
-void CoreTurns::wait(LaneId id, const std::function<bool()>& ready) {
+void CoreScheduler::wait(LaneId id, const std::function<bool()>& ready) {
     std::unique_lock lock(mutex_);
     Lane& lane = *lanes_[id.index()];
     lane.thread = pthread_self();
@@ -64,7 +65,7 @@ void CoreTurns::wait(LaneId id, const std::function<bool()>& ready) {
     lane.ready = nullptr;
 }
 
-void CoreTurns::call(LaneId id) {
+void CoreScheduler::call(LaneId id) {
     std::unique_lock lock(mutex_);
     Lane& lane = *lanes_[id.index()];
     if (given_up_) {
@@ -76,13 +77,13 @@ void CoreTurns::call(LaneId id) {
     }
 }
 
-void CoreTurns::leave(LaneId id) {
+void CoreScheduler::leave(LaneId id) {
     std::unique_lock lock(mutex_);
     queue_.give_back(id.index());
     hand_out(lock);
 }
 
-void CoreTurns::hand_out(std::unique_lock<std::mutex>& lock) {
+void CoreScheduler::hand_out(std::unique_lock<std::mutex>& lock) {
     std::vector<Lane*> granted;
     if (!given_up_) {
         while (const auto grant = queue_.grant(now_ns())) {
@@ -98,7 +99,7 @@ void CoreTurns::hand_out(std::unique_lock<std::mutex>& lock) {
     }
 }
 
-void CoreTurns::give_up() {
+void CoreScheduler::give_up() {
     given_up_ = true;
     std::fprintf(
         stderr,

@@ -22,15 +22,15 @@ namespace pipescope {
 /// (SharedResources). A lane's thread is pinned to its core.
 /// Threading: each method from any thread; a lane's wait() from one thread at a time. Precondition of wait(), call()
 /// and leave(): the lane takes part.
-class CoreTurns {
+class CoreScheduler {
 public:
     /// `takes_part`: by lane; the other lanes are left alone.
     /// `patience`: a lane that waits this long for its turn (at most twice as long) ends the turns, and the operating
     /// system shares the cores, since layers that wait for one another must not hang. Prints a warning on standard
     /// error.
     /// Precondition: cores is not empty.
-    CoreTurns(const std::vector<bool>& takes_part, std::vector<int> cores,
-              std::chrono::nanoseconds patience = std::chrono::seconds(5));
+    CoreScheduler(const std::vector<bool>& takes_part, std::vector<int> cores,
+                  std::chrono::nanoseconds patience = std::chrono::seconds(5));
 
     bool takes_part(LaneId lane) const noexcept { return lanes_[lane.index()] != nullptr; }
 

@@ -5,23 +5,22 @@
 
 #include <cstddef>
 #include <deque>
-#include <vector>
 
 namespace pipescope {
-/// Keeps tensors alive while a stream may still use them.
+/// Releases tensors only after a stream's last use of them.
 ///
 /// Problem: a device's allocator immediately returns freed memory to the stream that allocated it. A tensor that
-/// another stream uses must therefore outlive that use, which the host only sees through events. Idea: keep a reference
-/// until the events have passed. keep() polls the events, and waits for the oldest entry if too many are open, which
+/// another stream uses must therefore outlive that use, which the host only sees through events. Idea: hold a reference
+/// until the event has passed. hold() polls the events, and waits for the oldest entry if too many are open, which
 /// also limits how far the host runs ahead of the device. torch's record_stream would also work, but frees at moments
 /// that depend on the allocator's polling, and fragments its pools.
 /// Threading: one thread at a time.
-class KeptTensors {
+class DeferredRelease {
 public:
     /// Open entries before the host waits. Enough to overlap a copy and a task in both directions of a lane.
     static constexpr std::size_t kMostOpen = 8;
 
-    void keep(Tensors tensors, std::vector<StreamEvent> until);
+    void hold(Tensors tensors, StreamEvent until);
     /// Call when all streams are past every use, or ordered after it.
     void clear() { open_.clear(); }
     std::size_t num_open() const noexcept { return open_.size(); }
@@ -29,8 +28,8 @@ public:
 private:
     struct Entry {
         Tensors tensors;
-        std::vector<StreamEvent> until;
+        StreamEvent until;
     };
-    std::deque<Entry> open_;  // in order of keep()
+    std::deque<Entry> open_;  // in order of hold()
 };
 }  // namespace pipescope

@@ -22,7 +22,7 @@ c10::DeviceIndex count_of(c10::DeviceType type) {
 }
 
 /// Lists the accepted devices, as "cpu, cuda:0, cuda:1".
-std::string devices_there_are() {
+std::string usable_device_names() {
     std::string names;
     for (const c10::Device device : usable_devices()) {
         names += (names.empty() ? "" : ", ") + device.str();
@@ -34,7 +34,7 @@ std::string devices_there_are() {
 c10::Device usable_device(const std::string& name) {
     const auto refuse = [&name](const std::string& why) -> EngineError {
         return EngineError("device \"" + name + "\" " + why + "; lanes run on the devices there are: " +
-                           devices_there_are() + "; write cpu or another of them for each lane");
+                           usable_device_names() + "; write cpu or another of them for each lane");
     };
     std::optional<c10::Device> parsed;
     try {

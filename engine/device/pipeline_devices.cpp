@@ -14,7 +14,7 @@ void add_once(std::vector<c10::Device>& devices, c10::Device device) {
 }  // namespace
 
 PipelineDevices::PipelineDevices(const std::vector<std::string>& names, bool copy_streams)
-    : copy_streams_(copy_streams), kept_(names.size()) {
+    : copy_streams_(copy_streams), deferred_(names.size()) {
     for (const std::string& name : names) {
         lanes_.emplace_back(usable_device(name));
         add_once(accelerators_, lanes_.back().device());
@@ -22,18 +22,18 @@ PipelineDevices::PipelineDevices(const std::vector<std::string>& names, bool cop
 }
 
 const LaneLink& PipelineDevices::link(LaneId from, LaneId to) {
-    return made_once({from.value(), to.value()}, [&] {
+    return cached_link({from.value(), to.value()}, [&] {
         return copy_streams_ ? LaneLink(of(from).device(), of(to).device()) : LaneLink(of(from), of(to));
     });
 }
 
-const LaneLink& PipelineDevices::entrance(c10::Device from, LaneId to) {
+const LaneLink& PipelineDevices::input_link(c10::Device from, LaneId to) {
     // One for each of the caller's devices, in addition to those between lanes.
-    return made_once({-1 - (from.is_cpu() ? 0 : 1 + from.index()), to.value()},
-                     [&] { return LaneLink(from, of(to).device()); });
+    return cached_link({-1 - (from.is_cpu() ? 0 : 1 + from.index()), to.value()},
+                       [&] { return LaneLink(from, of(to).device()); });
 }
 
-const LaneLink& PipelineDevices::made_once(std::pair<int, int> key, const std::function<LaneLink()>& make) {
+const LaneLink& PipelineDevices::cached_link(std::pair<int, int> key, const std::function<LaneLink()>& make) {
     const std::lock_guard lock(links_mutex_);
     std::unique_ptr<LaneLink>& link = links_[key];
     if (!link) {
@@ -69,7 +69,7 @@ void PipelineDevices::begin(const Tensors& inputs) {
     }
 }
 
-StreamEvent PipelineDevices::caller_moment(c10::Device device) const {
+StreamEvent PipelineDevices::caller_event(c10::Device device) const {
     const auto found =
         std::find_if(started_.begin(), started_.end(), [device](const auto& each) { return each.first == device; });
     return found == started_.end() ? StreamEvent() : found->second;
@@ -82,7 +82,7 @@ void PipelineDevices::end() {
             done.block(current_stream(device));
         }
     }
-    for (KeptTensors& each : kept_) {
+    for (DeferredRelease& each : deferred_) {
         each.clear();
     }
 }
@@ -91,12 +91,12 @@ void PipelineDevices::abandon() {
     for (const c10::Device device : accelerators_) {
         c10::impl::getDeviceGuardImpl(device.type())->synchronizeDevice(device.index());
     }
-    for (KeptTensors& each : kept_) {
+    for (DeferredRelease& each : deferred_) {
         each.clear();
     }
 }
 
-void hand_to_caller(const Tensors& tensors) {
+void record_callers_stream(const Tensors& tensors) {
     for (const at::Tensor& tensor : tensors) {
         if (tensor.defined() && !tensor.is_cpu()) {
             c10::impl::getDeviceGuardImpl(tensor.device().type())

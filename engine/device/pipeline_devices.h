@@ -23,8 +23,8 @@ namespace pipescope {
 ///   4. end(): the caller's streams wait for every lane's.
 /// Memory is safe because a tensor that crosses streams is kept until the event of its last use has passed, or until
 /// end(), after which the caller's streams are ordered after every lane's.
-/// Threading: begin(), end() and abandon() on the caller's thread while no lane runs; link() and entrance() from any
-/// lane; kept(k) by lane k.
+/// Threading: begin(), end() and abandon() on the caller's thread while no lane runs; link() and input_link() from any
+/// lane; deferred(k) by lane k.
 class PipelineDevices {
 public:
     /// Without `copy_streams`, copies between lanes run on the lanes' own streams. Throws EngineError as
@@ -37,24 +37,24 @@ public:
 
     const LaneLink& link(LaneId from, LaneId to);
     /// Link from the caller's memory to a lane.
-    const LaneLink& entrance(c10::Device from, LaneId to);
-    KeptTensors& kept(LaneId lane) { return kept_[lane.index()]; }
+    const LaneLink& input_link(c10::Device from, LaneId to);
+    DeferredRelease& deferred(LaneId lane) { return deferred_[lane.index()]; }
 
-    /// `inputs` come from the caller, and their devices count too. caller_moment() is the event after the caller's work
+    /// `inputs` come from the caller, and their devices count too. caller_event() is the event after the caller's work
     /// enqueued on them so far.
     void begin(const Tensors& inputs);
-    StreamEvent caller_moment(c10::Device device) const;
+    StreamEvent caller_event(c10::Device device) const;
     void end();
     /// Call after a failure: waits until no device computes for this model any more.
     void abandon();
 
 private:
-    const LaneLink& made_once(std::pair<int, int> key, const std::function<LaneLink()>& make);
+    const LaneLink& cached_link(std::pair<int, int> key, const std::function<LaneLink()>& make);
 
     const bool copy_streams_;
     std::vector<LaneDevice> lanes_;
     std::vector<c10::Device> accelerators_;                     // of the lanes, without duplicates
-    std::vector<KeptTensors> kept_;                             // per lane
+    std::vector<DeferredRelease> deferred_;                     // per lane
     std::vector<std::pair<c10::Device, StreamEvent>> started_;  // the caller's streams at begin()
     std::mutex links_mutex_;
     std::map<std::pair<int, int>, std::unique_ptr<LaneLink>> links_;  // guarded by links_mutex_
@@ -62,5 +62,5 @@ private:
 
 /// Tells the allocator that the calling thread's current stream uses the tensors, which lanes' streams allocated. The
 /// caller will free them.
-void hand_to_caller(const Tensors& tensors);
+void record_callers_stream(const Tensors& tensors);
 }  // namespace pipescope

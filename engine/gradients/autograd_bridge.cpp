@@ -29,24 +29,24 @@ public:
     /// `edges` lead to the inputs, then to the parameters.
     PipelineBackward(std::shared_ptr<StepRun> run, torch::autograd::edge_list edges, std::vector<at::Tensor> parameters)
         : Node(std::move(edges)), run_(std::move(run)), parameters_(std::move(parameters)) {
-        tell_handed_over(this);
+        tsan_release(this);
     }
 
     /// Called on the thread of the output's device, whose current stream already waits for the gradients.
     void set_gradients(variable_list gradients) {
-        tell_taken_over(this);
+        tsan_acquire(this);
         for (const at::Tensor& gradient : gradients) {
             if (gradient.defined() && !gradient.is_cpu()) {
                 arrived_.emplace_back(gradient.device(), StreamEvent::record(current_stream(gradient.device())));
             }
         }
         gradients_ = std::move(gradients);
-        tell_handed_over(this);
+        tsan_release(this);
     }
 
     variable_list apply(variable_list&& /*token*/) override {
         const AtWork at_work;
-        tell_taken_over(this);
+        tsan_acquire(this);
         refuse_chosen_gradients();
         if (!run_) {
             throw EngineError(
@@ -95,11 +95,11 @@ class OutputGate final : public Node {
 public:
     OutputGate(std::shared_ptr<PipelineBackward> pipeline, torch::autograd::edge_list token)
         : Node(std::move(token)), pipeline_(std::move(pipeline)) {
-        tell_handed_over(this);
+        tsan_release(this);
     }
 
     variable_list apply(variable_list&& gradients) override {
-        tell_taken_over(this);
+        tsan_acquire(this);
         if (at::GradMode::is_enabled()) {
             throw EngineError(
                 "create_graph is on; a pipeline has no gradient of its gradients; turn it off, or use the "

@@ -169,7 +169,7 @@ void GraphWalk::run(Visit& visit) {
 }
 }  // namespace
 
-void let_walk(const std::type_info& node) {
+void allow_walk(const std::type_info& node) {
     walked_types().add(node);
 }
 

@@ -29,5 +29,5 @@ void run_backward(const std::vector<torch::autograd::Edge>& ends, Tensors gradie
 
 /// Declares that nodes of a type outside LibTorch do not depend on torch's engine. Holds for the rest of the process;
 /// call it before the first of them goes backward. Any thread.
-void let_walk(const std::type_info& node);
+void allow_walk(const std::type_info& node);
 }  // namespace pipescope

@@ -15,24 +15,24 @@ namespace pipescope {
 /// The node before a partition's inputs: keeps their gradients.
 class GradientCatcher final : public torch::autograd::Node {
 public:
-    explicit GradientCatcher(std::size_t num_inputs) : gradients_(num_inputs) { tell_handed_over(this); }
+    explicit GradientCatcher(std::size_t num_inputs) : gradients_(num_inputs) { tsan_release(this); }
 
     torch::autograd::variable_list apply(torch::autograd::variable_list&& gradients) override {
-        tell_taken_over(this);
+        tsan_acquire(this);
         if (!awaits_) {
             throw EngineError(
                 "a layer carries a tensor that requires a gradient from one micro-batch or step to another; each goes "
                 "backward by itself, so a gradient would get lost; detach() what a layer keeps, or use chunks 1");
         }
         gradients_ = std::move(gradients);
-        tell_handed_over(this);
+        tsan_release(this);
         return {};
     }
     std::string name() const override { return "PartitionInput"; }
 
     void await() { awaits_ = true; }
     Tensors take() {
-        tell_taken_over(this);
+        tsan_acquire(this);
         awaits_ = false;
         return std::exchange(gradients_, {});
     }
@@ -43,7 +43,7 @@ private:
 };
 
 namespace {
-const bool catchers_may_be_walked = (let_walk(typeid(GradientCatcher)), true);
+const bool catchers_may_be_walked = (allow_walk(typeid(GradientCatcher)), true);
 }  // namespace
 
 Tensors MicroBatchGraph::open(const Tensors& inputs) {

@@ -1,8 +1,8 @@
 #include "engine/lanes/task_gate.h"
 
 namespace pipescope {
-TaskGate::TaskGate(const TaskGraph& graph, CoreTurns* turns)
-    : graph_(graph), turns_(turns), missing_(graph.tasks().size()) {
+TaskGate::TaskGate(const TaskGraph& graph, CoreScheduler* scheduler)
+    : graph_(graph), scheduler_(scheduler), missing_(graph.tasks().size()) {
     for (TaskIndex task = 0; task < missing_.size(); ++task) {
         missing_[task].store(static_cast<int>(graph.dependencies(task).size()), std::memory_order_relaxed);
     }
@@ -13,8 +13,8 @@ TaskGate::TaskGate(const TaskGraph& graph, CoreTurns* turns)
 
 bool TaskGate::wait(TaskIndex task) {
     const LaneId lane = graph_.tasks()[task].lane;
-    if (takes_turns(lane)) {
-        turns_->wait(lane, [&] { return is_ready(task) || stopped(); });
+    if (shares_cores(lane)) {
+        scheduler_->wait(lane, [&] { return is_ready(task) || stopped(); });
     } else if (!is_ready(task) && !stopped()) {
         Bell& bell = *bells_[lane.index()];
         std::unique_lock lock(bell.mutex);
@@ -35,8 +35,8 @@ void TaskGate::finish(TaskIndex task) {
 }
 
 void TaskGate::leave(LaneId lane) {
-    if (takes_turns(lane)) {
-        turns_->leave(lane);
+    if (shares_cores(lane)) {
+        scheduler_->leave(lane);
     }
 }
 
@@ -48,8 +48,8 @@ void TaskGate::stop() {
 }
 
 void TaskGate::ring(LaneId lane) {
-    if (takes_turns(lane)) {
-        turns_->call(lane);
+    if (shares_cores(lane)) {
+        scheduler_->call(lane);
         return;
     }
     Bell& bell = *bells_[lane.index()];

@@ -15,13 +15,13 @@ namespace pipescope {
 /// Idea: every task counts its open dependencies. finish() decrements its dependents' counts and wakes a lane only when
 /// one of that lane's tasks reaches zero, so a lane that is not behind never takes a lock.
 /// Threading: all methods from any thread. Work before finish(a) is visible after wait(b) if b depends on a. Lifetime:
-/// the graph and the turns must outlive the gate.
+/// the graph and the scheduler must outlive the gate.
 class TaskGate {
 public:
-    /// `turns`: given if lanes take turns on cores.
-    explicit TaskGate(const TaskGraph& graph, CoreTurns* turns = nullptr);
+    /// `scheduler`: given if lanes share cores.
+    explicit TaskGate(const TaskGraph& graph, CoreScheduler* scheduler = nullptr);
 
-    /// Returns true once every dependency of the task is finished and the lane, if it takes turns, has a core. Returns
+    /// Returns true once every dependency of the task is finished and the lane, if it shares cores, has one. Returns
     /// false as soon as the run is stopped.
     bool wait(TaskIndex task);
     void finish(TaskIndex task);
@@ -32,7 +32,7 @@ public:
     bool stopped() const noexcept { return stopped_.load(std::memory_order_acquire); }
 
 private:
-    bool takes_turns(LaneId lane) const noexcept { return turns_ != nullptr && turns_->takes_part(lane); }
+    bool shares_cores(LaneId lane) const noexcept { return scheduler_ != nullptr && scheduler_->takes_part(lane); }
 
     struct Bell {
         std::mutex mutex;
@@ -42,7 +42,7 @@ private:
     void ring(LaneId lane);
 
     const TaskGraph& graph_;
-    CoreTurns* const turns_;
+    CoreScheduler* const scheduler_;
     std::vector<std::atomic<int>> missing_;     // per task
     std::vector<std::unique_ptr<Bell>> bells_;  // per lane
     std::atomic<bool> stopped_ = false;

@@ -37,7 +37,7 @@ std::vector<WeakStorage> weak_storages(const Tensors& tensors, const std::vector
 
 void mark_kept(std::vector<BoundaryStorage>& storages, const std::vector<WeakStorage>& weak) {
     for (std::size_t i = 0; i < storages.size(); ++i) {
-        storages[i].kept = !storages[i].handed_on && !weak[i].expired();
+        storages[i].kept = !storages[i].passed_through && !weak[i].expired();
     }
 }
 
@@ -50,9 +50,9 @@ Tensors joined(Tensors tensors, const Tensors& more) {
 Bytes gradient_bytes(const Tensors& inputs, const Tensors& outputs) {
     Bytes bytes = 0;
     for (const at::Tensor& input : inputs) {
-        const bool handed_on = std::any_of(outputs.begin(), outputs.end(),
-                                           [&](const at::Tensor& output) { return output.is_alias_of(input); });
-        bytes += input.requires_grad() && !handed_on ? static_cast<Bytes>(input.nbytes()) : 0;
+        const bool passed_through = std::any_of(outputs.begin(), outputs.end(),
+                                                [&](const at::Tensor& output) { return output.is_alias_of(input); });
+        bytes += input.requires_grad() && !passed_through ? static_cast<Bytes>(input.nbytes()) : 0;
     }
     return bytes;
 }
@@ -141,8 +141,8 @@ LayerWalk::Measured LayerWalk::measure(LayerChain& chain, std::size_t layer, con
     measured.outputs = storages_of(outputs);
     Bytes made = 0;
     for (BoundaryStorage& output : measured.outputs) {
-        output.handed_on = holds(measured.inputs, output) || holds(popped_storages, output);
-        made += output.handed_on ? 0 : output.bytes;
+        output.passed_through = holds(measured.inputs, output) || holds(popped_storages, output);
+        made += output.passed_through ? 0 : output.bytes;
     }
     for (const BoundaryStorage& skip : storages_of(stashed)) {
         const bool counted =

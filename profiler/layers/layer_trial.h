@@ -11,7 +11,7 @@ namespace pipescope {
 struct BoundaryStorage {
     const void* identity = nullptr;
     Bytes bytes = 0;
-    bool handed_on = false;  ///< an output in an input's storage, counted where it was created
+    bool passed_through = false;  ///< an output in an input's storage, counted where it was created
     bool kept = false;
 };
 /// Each storage once, in the order of the tensors; skips undefined tensors.

@@ -157,6 +157,6 @@ private:
 }  // namespace
 
 void add_saving_meta_kernels() {
-    static const Permanent<SavingMetaKernels> kernels;
+    static const NoDestructor<SavingMetaKernels> kernels;
 }
 }  // namespace pipescope

@@ -42,7 +42,7 @@ void ChargedBlock::move_to(int new_owner, MemoryAccount::Place to) {
     task.store(to.task, std::memory_order_relaxed);
 }
 
-void ChargedBlock::let_go(AllocationLog* listening) {
+void ChargedBlock::release(AllocationLog* listening) {
     account_of_owner(owner.load(std::memory_order_relaxed)).subtract(bytes, place());
     if (listening != nullptr && log == listening->serial()) {
         listening->freed(block, bytes);

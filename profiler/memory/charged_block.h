@@ -34,7 +34,7 @@ struct ChargedBlock {
     /// Moves the charge to another owner or category.
     void move_to(int new_owner, MemoryAccount::Place to);
     /// Credits the block. `listening` is the log of the freeing thread; may be null.
-    void let_go(AllocationLog* listening);
+    void release(AllocationLog* listening);
 };
 
 /// Like tracking_allocator::account(), without its check, for checked owners.

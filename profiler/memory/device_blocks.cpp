@@ -37,7 +37,7 @@ public:
         const std::lock_guard lock(mutex_);
         const auto found = entries_.find({device, address});
         if (found != entries_.end()) {
-            let_go(found, log);
+            release(found, log);
         }
     }
 
@@ -51,7 +51,7 @@ public:
         const std::lock_guard lock(mutex_);
         auto found = entries_.find({device, address});
         if (found != entries_.end() && found->second.is_gone()) {
-            let_go(found, nullptr);
+            release(found, nullptr);
             found = entries_.end();
         }
         if (found == entries_.end()) {
@@ -71,7 +71,7 @@ public:
     void let_go_where(const Condition& condition) {
         const std::lock_guard lock(mutex_);
         for (auto entry = entries_.begin(); entry != entries_.end();) {
-            entry = condition(entry->second) ? let_go(entry, nullptr) : std::next(entry);
+            entry = condition(entry->second) ? release(entry, nullptr) : std::next(entry);
         }
     }
 
@@ -88,8 +88,8 @@ public:
 private:
     using Entries = std::map<std::pair<DeviceKey, std::uintptr_t>, Entry>;
 
-    Entries::iterator let_go(Entries::iterator entry, AllocationLog* log) {
-        entry->second.block.let_go(log);
+    Entries::iterator release(Entries::iterator entry, AllocationLog* log) {
+        entry->second.block.release(log);
         return entries_.erase(entry);
     }
 
@@ -99,12 +99,12 @@ private:
             const auto before = std::prev(next);
             const auto end = before->first.second + static_cast<std::uintptr_t>(before->second.block.bytes);
             if (before->first.first == device && end > address) {
-                let_go(before, charge.log);
+                release(before, charge.log);
             }
         }
         const std::uintptr_t end = address + static_cast<std::uintptr_t>(bytes);
         while (next != entries_.end() && next->first.first == device && next->first.second < end) {
-            next = let_go(next, charge.log);
+            next = release(next, charge.log);
         }
         return entries_.emplace_hint(next, std::piecewise_construct, std::forward_as_tuple(device, address),
                                      std::forward_as_tuple(bytes, charge));

@@ -43,7 +43,7 @@ public:
         if (device.is_cpu() || device.is_meta() || data == nullptr) {
             return;
         }
-        tell_taken_over(this);  // on autograd's threads: by their queue
+        tsan_acquire(this);  // on autograd's threads: by their queue
         const Charge charge = charge_ ? *charge_ : charge_of_this_thread();
         if (bytes > 0) {
             device_blocks::taken(device, data, bytes, charge);
@@ -88,7 +88,7 @@ const void* listen(std::optional<Charge> charge) {
         return nullptr;
     }
     const std::shared_ptr<Listener> listener = listener_for(charge);
-    tell_handed_over(listener.get());
+    tsan_release(listener.get());
     ThreadLocalDebugInfo::_push(DebugInfoKind::PROFILER_STATE, listener);
     return listener.get();
 }

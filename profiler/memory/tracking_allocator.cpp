@@ -39,7 +39,7 @@ constinit std::atomic<bool> is_installed{false};
 thread_local Charge thread_charge;
 
 void close(ChargedBlock& block) {
-    block.let_go(thread_charge.log);
+    block.release(thread_charge.log);
     block.~ChargedBlock();
 }
 

@@ -1,4 +1,4 @@
-// The functions that NVTX looks up by name after hear_shared_libraries(). They have a file of their own because
+// The functions that NVTX looks up by name after attach_shared_libraries(). They have a file of their own because
 // libpipescope_inject.so has different versions of them, which start a recorder first. A linker that finds those leaves
 // this file in the archive.
 

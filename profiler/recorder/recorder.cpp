@@ -151,7 +151,7 @@ void Recorder::Impl::write_start() {
     writer.add_clock(clocks);
     next_clock_ns = clocks.monotonic + kClockPeriodNs;
     writer.add_process(owner_pid << 24, owner_pid, process_name());
-    if (const auto missing = ranges_not_heard()) {
+    if (const auto missing = missed_ranges_diagnostic()) {
         writer.add_diagnostic(*missing);
     }
 }

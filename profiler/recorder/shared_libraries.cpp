@@ -32,7 +32,7 @@ bool program_exports_handler() {
 }
 }  // namespace
 
-bool hear_shared_libraries() {
+bool attach_shared_libraries() {
     const char* const tool = std::getenv(kVariable);
     if (tool != nullptr && *tool != '\0') {
         return false;
@@ -40,8 +40,8 @@ bool hear_shared_libraries() {
     return program_exports_handler() && (tool != nullptr || setenv(kVariable, "", 0) == 0);
 }
 
-std::optional<DiagnosticRecord> ranges_not_heard() {
-    const bool hears_libraries = hear_shared_libraries();
+std::optional<DiagnosticRecord> missed_ranges_diagnostic() {
+    const bool attached = attach_shared_libraries();
     const char* const tool = std::getenv(kVariable);
     if (tool != nullptr && *tool != '\0') {
         if (nvtx_handler_attached()) {
@@ -53,7 +53,7 @@ std::optional<DiagnosticRecord> ranges_not_heard() {
                         "unset NVTX_INJECTION64_PATH to record them",
                         tool)};
     }
-    if (!hears_libraries) {
+    if (!attached) {
         return DiagnosticRecord{"info", "nvtx",
                                 "ranges of shared libraries are missing here: the program does not export the "
                                 "recorder's handler to them; record it with 'pipescope record'"};

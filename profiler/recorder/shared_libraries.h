@@ -11,9 +11,9 @@ namespace pipescope {
 /// (which calls this too) must therefore call this at its start. Idempotent. Returns false without effect if
 /// NVTX_INJECTION64_PATH names another tool, or the program does not export the handler. Threading: sets an environment
 /// variable, so no other thread may read the environment meanwhile.
-bool hear_shared_libraries();
+bool attach_shared_libraries();
 
-/// Calls hear_shared_libraries(). Describes whose ranges a recording from now on would miss, with a remedy; empty if
+/// Calls attach_shared_libraries(). Describes whose ranges a recording from now on would miss, with a remedy; empty if
 /// none.
-std::optional<DiagnosticRecord> ranges_not_heard();
+std::optional<DiagnosticRecord> missed_ranges_diagnostic();
 }  // namespace pipescope

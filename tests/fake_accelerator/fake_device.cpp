@@ -121,7 +121,7 @@ public:
         return std::chrono::duration<double, std::milli>(time(to) - time(from)).count();
     }
     void destroyEvent(void* event, c10::DeviceIndex) const noexcept override {
-        tell_taken_over(event);
+        tsan_acquire(event);
         delete static_cast<Event*>(event);
     }
     void recordDataPtrOnStream(const c10::DataPtr& data, const c10::Stream& stream) const override {
@@ -131,9 +131,9 @@ public:
 private:
     template <class Use>
     static void use(void* event, const Use& how) {
-        tell_taken_over(event);
+        tsan_acquire(event);
         how(*static_cast<Event*>(event));
-        tell_handed_over(event);
+        tsan_release(event);
     }
     static c10::Stream make(c10::Device device, c10::StreamId id) {
         return c10::Stream(c10::Stream::UNSAFE, device, id);

@@ -33,8 +33,8 @@ std::vector<bool> all(int lanes) {
     return std::vector<bool>(static_cast<std::size_t>(lanes), true);
 }
 
-TEST(CoreTurns, LetsNoMoreLanesWorkAtOnceThanThereAreCores) {
-    CoreTurns turns(all(6), cores(2), kLong);
+TEST(CoreScheduler, LetsNoMoreLanesWorkAtOnceThanThereAreCores) {
+    CoreScheduler turns(all(6), cores(2), kLong);
     std::atomic<int> at_work = 0;
     std::atomic<int> most = 0;
     std::atomic<int> turns_taken = 0;
@@ -54,8 +54,8 @@ TEST(CoreTurns, LetsNoMoreLanesWorkAtOnceThanThereAreCores) {
     EXPECT_EQ(turns_taken, 6 * 200);
 }
 
-TEST(CoreTurns, GivesTheCoreToWhomeverAskedFirst) {
-    CoreTurns turns(all(4), cores(1), kLong);
+TEST(CoreScheduler, GivesTheCoreToWhomeverAskedFirst) {
+    CoreScheduler turns(all(4), cores(1), kLong);
     std::latch all_wait(3);
     std::array<std::atomic<bool>, 4> has_work{};
     std::vector<std::int64_t> order;  // of whoever holds the only core
@@ -84,8 +84,8 @@ TEST(CoreTurns, GivesTheCoreToWhomeverAskedFirst) {
     EXPECT_THAT(order, ElementsAre(2, 3, 1));
 }
 
-TEST(CoreTurns, KeepsALaneWithoutWorkAwayFromTheCores) {
-    CoreTurns turns(all(2), cores(1), kLong);
+TEST(CoreScheduler, KeepsALaneWithoutWorkAwayFromTheCores) {
+    CoreScheduler turns(all(2), cores(1), kLong);
     std::atomic<bool> has_work = false;
     std::atomic<bool> ran_early = false;
     Lanes lanes(2, [] {});
@@ -106,9 +106,9 @@ TEST(CoreTurns, KeepsALaneWithoutWorkAwayFromTheCores) {
     EXPECT_FALSE(ran_early);
 }
 
-TEST(CoreTurns, PinsALaneToTheCoreItIsGiven) {
+TEST(CoreScheduler, PinsALaneToTheCoreItIsGiven) {
     const int core = usable_core_numbers().back();
-    CoreTurns turns(all(2), {core}, kLong);
+    CoreScheduler turns(all(2), {core}, kLong);
     std::array<std::vector<int>, 2> allowed;
     Lanes lanes(2, [] {});
     lanes.run([&](LaneId lane) {
@@ -119,8 +119,8 @@ TEST(CoreTurns, PinsALaneToTheCoreItIsGiven) {
     EXPECT_THAT(allowed, testing::Each(ElementsAre(core)));
 }
 
-TEST(CoreTurns, GoesOnWithoutATurnWhereLanesWaitForEachOther) {
-    CoreTurns turns(all(2), cores(1), 1ms);
+TEST(CoreScheduler, GoesOnWithoutATurnWhereLanesWaitForEachOther) {
+    CoreScheduler turns(all(2), cores(1), 1ms);
     std::latch both(2);
     std::atomic<int> met = 0;
     testing::internal::CaptureStderr();
@@ -139,9 +139,9 @@ TEST(CoreTurns, GoesOnWithoutATurnWhereLanesWaitForEachOther) {
     EXPECT_EQ(std::count(warning.begin(), warning.end(), '\n'), 1) << "once";
 }
 
-TEST(CoreTurns, BindsNobodyToACoreFromThenOn) {
+TEST(CoreScheduler, BindsNobodyToACoreFromThenOn) {
     const std::vector<int> usable = usable_core_numbers();
-    CoreTurns turns(all(2), cores(1), 1ms);
+    CoreScheduler turns(all(2), cores(1), 1ms);
     std::latch both(2);
     std::array<std::vector<int>, 2> allowed;
     Lanes lanes(2, [] {});
@@ -154,8 +154,8 @@ TEST(CoreTurns, BindsNobodyToACoreFromThenOn) {
     EXPECT_THAT(allowed, testing::Each(usable));
 }
 
-TEST(CoreTurns, LeavesLanesAloneThatTakeNoPart) {
-    const CoreTurns turns({true, false, true}, cores(1));
+TEST(CoreScheduler, LeavesLanesAloneThatTakeNoPart) {
+    const CoreScheduler turns({true, false, true}, cores(1));
     EXPECT_TRUE(turns.takes_part(LaneId{0}));
     EXPECT_FALSE(turns.takes_part(LaneId{1}));
     EXPECT_TRUE(turns.takes_part(LaneId{2}));

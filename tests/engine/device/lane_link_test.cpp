@@ -113,25 +113,25 @@ TEST_F(LaneLinkTest, KeepsWhatATensorIs) {
 
 TEST_F(LaneLinkTest, KeepsTensorsUntilTheirEventsHavePassed) {
     const LaneDevice lane(on(0));
-    KeptTensors kept;
+    DeferredRelease deferred;
     behaviour().holds_kernels = true;
     const Made made = ones_made_by(lane);
-    kept.keep({made.tensor}, {made.event});
-    EXPECT_EQ(kept.num_open(), 1);
+    deferred.hold({made.tensor}, made.event);
+    EXPECT_EQ(deferred.num_open(), 1);
     fake_accelerator::release();
     made.event.synchronize();
-    kept.keep({}, {});
-    EXPECT_EQ(kept.num_open(), 0);
+    deferred.hold({}, {});
+    EXPECT_EQ(deferred.num_open(), 0);
 }
 
 TEST_F(LaneLinkTest, DoesNotLetTheHostRunAheadForEver) {
     const LaneDevice lane(on(0));
-    KeptTensors kept;
+    DeferredRelease deferred;
     behaviour().kernel_delay_us = 1'000;
-    for (std::size_t k = 0; k < 3 * KeptTensors::kMostOpen; ++k) {
+    for (std::size_t k = 0; k < 3 * DeferredRelease::kMostOpen; ++k) {
         const Made made = ones_made_by(lane);
-        kept.keep({made.tensor}, {made.event});
-        EXPECT_LE(kept.num_open(), KeptTensors::kMostOpen);
+        deferred.hold({made.tensor}, made.event);
+        EXPECT_LE(deferred.num_open(), DeferredRelease::kMostOpen);
     }
 }
 }  // namespace

@@ -49,8 +49,8 @@ struct Throwing : torch::autograd::Function<Throwing> {
 };
 
 const bool own_nodes_may_be_walked = [] {
-    let_walk(typeid(torch::autograd::CppNode<Logged>));
-    let_walk(typeid(torch::autograd::CppNode<Throwing>));
+    allow_walk(typeid(torch::autograd::CppNode<Logged>));
+    allow_walk(typeid(torch::autograd::CppNode<Throwing>));
     return true;
 }();
 
@@ -135,7 +135,7 @@ TEST(GraphWalk, AddsInPlaceToAGradientThatOnlyTheNodeBeforeHeldToo) {
             return address;
         }
     };
-    let_walk(typeid(torch::autograd::CppNode<Catch>));
+    allow_walk(typeid(torch::autograd::CppNode<Catch>));
     const at::Tensor x = torch::ones({4}, torch::requires_grad());
     const at::Tensor y = Catch::apply(x);
     const Tensors ends = {y, torch::tanh(y)};

@@ -18,7 +18,7 @@ TaskGraph graph_of(int n, int m) {
 
 /// Runs the graph on separate lanes, copies after their sources. Expects every task after its dependencies. Returns the
 /// maximum number of lanes that were in a task at the same time.
-int run_through(const TaskGraph& graph, CoreTurns* turns) {
+int run_through(const TaskGraph& graph, CoreScheduler* turns) {
     TaskGate gate(graph, turns);
     std::vector<std::atomic<bool>> ended(graph.tasks().size());
     std::atomic<int> early = 0;
@@ -61,8 +61,8 @@ TEST(TaskGate, LetsEveryTaskInOnlyBehindItsDependencies) {
 
 TEST(TaskGate, LetsNoMoreLanesInThanHaveATurn) {
     for (const std::size_t cores : {1, 2}) {
-        CoreTurns turns(std::vector<bool>(4, true), std::vector<int>(cores, usable_core_numbers().front()),
-                        std::chrono::hours(1));
+        CoreScheduler turns(std::vector<bool>(4, true), std::vector<int>(cores, usable_core_numbers().front()),
+                            std::chrono::hours(1));
         for (int repeat = 0; repeat < 20; ++repeat) {
             EXPECT_LE(run_through(graph_of(4, 8), &turns), static_cast<int>(cores));
         }
@@ -71,13 +71,13 @@ TEST(TaskGate, LetsNoMoreLanesInThanHaveATurn) {
 
 TEST(TaskGate, LetsLanesInThatTakeNoTurns) {
     // Lane 1 needs no core, as if it were on an accelerator.
-    CoreTurns turns({true, false, true}, {usable_core_numbers().front()}, std::chrono::hours(1));
+    CoreScheduler turns({true, false, true}, {usable_core_numbers().front()}, std::chrono::hours(1));
     run_through(graph_of(3, 8), &turns);
 }
 
 TEST(TaskGate, StopWakesLanesThatWaitForATurn) {
     const TaskGraph graph = graph_of(3, 2);
-    CoreTurns turns(std::vector<bool>(3, true), {usable_core_numbers().front()}, std::chrono::hours(1));
+    CoreScheduler turns(std::vector<bool>(3, true), {usable_core_numbers().front()}, std::chrono::hours(1));
     TaskGate gate(graph, &turns);
     std::atomic<int> stopped = 0;
     Lanes lanes(3, [] {});

@@ -33,7 +33,7 @@ void emit_all(const char* library) {
 int main(int argc, char** argv) {
     const bool early = argc > 3 && std::string_view(argv[3]) == "early";
     if (early) {
-        pipescope::hear_shared_libraries();
+        pipescope::attach_shared_libraries();
         emit_all(argv[2]);
     }
     pipescope::RecorderOptions options;

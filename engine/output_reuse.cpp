@@ -1,4 +1,4 @@
-#include "engine/handed_on.h"
+#include "engine/output_reuse.h"
 
 #include "engine/engine_error.h"
 #include "engine/partition.h"
@@ -23,7 +23,7 @@ const void* end_of(const at::Tensor& tensor) {
 }
 }  // namespace
 
-void HandedOn::add(const Partition& partition, int micro_batch, const Tensors& outputs) {
+void OutputReuse::add(const Partition& partition, int micro_batch, const Tensors& outputs) {
     const std::size_t num_before = entries_.size();
     for (const at::Tensor& output : outputs) {
         if (!output.defined() || output.layout() != at::kStrided || output.is_inference() || output.numel() == 0 ||

@@ -15,7 +15,7 @@ class Partition;
 /// values by then; here another lane may still compute on them. Idea: reject an output in memory that was passed on for
 /// an earlier micro-batch and has changed since. This costs a few comparisons and keeps no memory alive.
 /// Threading: one thread at a time, that of the partition's lane.
-class HandedOn {
+class OutputReuse {
 public:
     /// Throws LayerError if a layer used one tensor for two micro-batches.
     void add(const Partition& partition, int micro_batch, const Tensors& outputs);
