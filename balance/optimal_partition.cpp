@@ -95,7 +95,7 @@ public:
     std::optional<std::int64_t> step_of(const Balance& balance) const {
         Label label;
         for (std::size_t j = 0; j < n_; ++j) {
-            const std::size_t end = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)}).end.index();
+            const std::size_t end = balance.layers_of(PartitionId{j}).end.index();
             if (!allows(j, static_cast<std::size_t>(label.end), end)) {
                 return std::nullopt;
             }

@@ -15,10 +15,10 @@ namespace pipescope {
 inline constexpr std::int64_t kUnreachable = std::numeric_limits<std::int64_t>::max() / 8;
 
 inline LayerRange range_of(std::size_t first, std::size_t end) {
-    return {LayerId{static_cast<std::int64_t>(first)}, LayerId{static_cast<std::int64_t>(end)}};
+    return {LayerId{first}, LayerId{end}};
 }
 inline PartitionId id_of(std::size_t partition) {
-    return PartitionId{static_cast<std::int64_t>(partition)};
+    return PartitionId{partition};
 }
 
 /// Times of one candidate partition, rounded to ns like a simulated step.

@@ -68,8 +68,7 @@ struct GPipe::Impl {
             const LaneId lane = pipeline->lane_of(partition.id());
             partitions.push_back({partition.id(), partition.range(), lane, pipeline->options().devices[lane.index()]});
             for (ModelLayer& each : partition.layers()) {
-                layers.push_back({LayerId{static_cast<std::int64_t>(layers.size())}, each.name, each.key,
-                                  partition.id(), each.layer.get()});
+                layers.push_back({LayerId{layers.size()}, each.name, each.key, partition.id(), each.layer.get()});
             }
         }
     }

@@ -205,7 +205,7 @@ Pipeline::Pipeline(std::vector<ModelLayer> layers, GPipeOptions options)
     devices_ = std::make_unique<PipelineDevices>(
         options_.devices, options_.driver == Driver::scheduled || options_.autograd.copy_streams);
     for (std::size_t k = 0; k < options_.devices.size(); ++k) {
-        options_.devices[k] = devices_->of(LaneId{static_cast<std::int64_t>(k)}).device().str();
+        options_.devices[k] = devices_->of(LaneId{k}).device().str();
     }
     core_scheduler_ = make_core_scheduler(*devices_, shape_.num_lanes(), options_.host_cores);
     place(std::move(layers));

@@ -34,8 +34,7 @@ Tensors PlainModel::forward(const Tensors& input) {
     InputVersions versions = any_requires_grad(input) ? InputVersions() : InputVersions(input, micro_batches, false);
     for (std::size_t i = 0; i < micro_batches.size(); ++i) {
         LayerId running;
-        micro_batches[i] = layers_.forward(micro_batches[i],
-                                           {options_.seed, step, MicroBatchId{static_cast<std::int64_t>(i)}}, running);
+        micro_batches[i] = layers_.forward(micro_batches[i], {options_.seed, step, MicroBatchId{i}}, running);
     }
     versions.update_input();
     return gather(std::move(micro_batches));

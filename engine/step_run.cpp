@@ -135,7 +135,7 @@ void StepRun::Impl::run(Part part) {
         tasks_.tensors().clear();
         for (std::size_t lane = 0; lane < torn_.size(); ++lane) {
             if (torn_[lane] != 0) {
-                pipeline_->renew_lane(LaneId{static_cast<std::int64_t>(lane)});
+                pipeline_->renew_lane(LaneId{lane});
             }
         }
         std::exception_ptr exception;

@@ -150,8 +150,8 @@ struct CellOptions {
     bool previous_reduces;
 };
 
-struct CellImpl : torch::nn::Module {
-    explicit CellImpl(const CellOptions& options) : genotype(options.reduces ? reduction_cell() : normal_cell()) {
+struct AmoebaCellImpl : torch::nn::Module {
+    explicit AmoebaCellImpl(const CellOptions& options) : genotype(options.reduces ? reduction_cell() : normal_cell()) {
         add_relu_conv_norm(reduce_previous, convolution(options.previous, options.channels, 1));
         register_module("reduce_previous", reduce_previous);
         if (options.previous_reduces) {
@@ -193,7 +193,7 @@ struct CellImpl : torch::nn::Module {
 protected:
     FORWARD_HAS_DEFAULT_ARGS({1, torch::nn::AnyValue(at::Tensor())})
 };
-TORCH_MODULE(Cell);
+TORCH_MODULE(AmoebaCell);
 
 struct StemImpl : torch::nn::Module {
     explicit StemImpl(std::int64_t channels)
@@ -253,7 +253,7 @@ private:
 
     void cell(const std::string& name, bool reduces) {
         add(name, [options = CellOptions{before_previous_, previous_, channels_, reduces, previous_reduces_}] {
-            return Cell(options);
+            return AmoebaCell(options);
         });
         before_previous_ = previous_;
         const Genotype& genotype = reduces ? reduction_cell() : normal_cell();

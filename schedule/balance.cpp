@@ -40,7 +40,7 @@ LayerRange Balance::layers_of(PartitionId partition) const {
                            "; use a smaller index");
     }
     const std::size_t first = j == 0 ? 0 : ends_[j - 1];
-    return {LayerId{static_cast<std::int64_t>(first)}, LayerId{static_cast<std::int64_t>(ends_[j])}};
+    return {LayerId{first}, LayerId{ends_[j]}};
 }
 
 PartitionId Balance::partition_of(LayerId layer) const {

@@ -5,14 +5,6 @@
 #include <vector>
 
 namespace pipescope {
-/// Task (i, j): micro-batch i on partition j.
-struct CycleTask {
-    MicroBatchId micro_batch;
-    PartitionId partition;
-
-    friend bool operator==(const CycleTask&, const CycleTask&) = default;
-};
-
 /// The paper's deterministic clock-cycle: cycle k runs every (i, j) with i + j = k, partitions ascending.
 ///
 ///     k       0      1      2      3      4        m = 3, n = 3
@@ -21,7 +13,7 @@ struct CycleTask {
 ///     j = 2               (0,2)  (1,2)  (2,2)
 ///
 /// Source: torchgpipe (arXiv 2004.09910), section 3.2.1, algorithm 1.
-std::vector<std::vector<CycleTask>> clock_cycles(int m, int n);
+std::vector<std::vector<Cell>> clock_cycles(int m, int n);
 
 /// GPipe's fill-drain schedule: all forwards by clock-cycle, the loss, then all backwards. The backward phase starts
 /// with the last micro-batch, or with the first if the shape says so. A checkpointed micro-batch is recomputed right

@@ -1,9 +1,14 @@
 #pragma once
 
+#include "schedule/error.h"
+
 #include <compare>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <string>
+#include <utility>
 
 namespace pipescope {
 /// A strongly typed index. Ids of different kinds convert neither into each other nor from a plain integer.
@@ -11,7 +16,15 @@ template <class Tag>
 class Id {
 public:
     constexpr Id() = default;
-    constexpr explicit Id(std::int64_t value) : value_(static_cast<std::int32_t>(value)) {}
+    /// Throws UsageError for a number that 32 bits cannot hold.
+    template <std::integral Number>
+    constexpr explicit Id(Number value) : value_(static_cast<std::int32_t>(value)) {
+        if (!std::in_range<std::int32_t>(value)) {
+            throw UsageError("index " + std::to_string(value) +
+                             " does not fit 32 bits; layers, partitions, micro-batches and lanes are counted up to "
+                             "2147483647; use fewer");
+        }
+    }
 
     constexpr std::int32_t value() const noexcept { return value_; }
     constexpr std::size_t index() const noexcept { return static_cast<std::size_t>(value_); }
@@ -26,6 +39,14 @@ using LayerId = Id<struct LayerTag>;
 using PartitionId = Id<struct PartitionTag>;
 using MicroBatchId = Id<struct MicroBatchTag>;
 using LaneId = Id<struct LaneTag>;
+
+/// Where task (i, j) stands in the schedule's grid: micro-batch i on partition j.
+struct Cell {
+    MicroBatchId i;
+    PartitionId j;
+
+    friend constexpr auto operator<=>(const Cell&, const Cell&) = default;
+};
 
 /// Half-open range of consecutive layers.
 struct LayerRange {

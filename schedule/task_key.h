@@ -1,5 +1,7 @@
 #pragma once
 
+#include "schedule/ids.h"
+
 #include <compare>
 #include <cstdint>
 #include <optional>
@@ -49,6 +51,11 @@ struct TaskKey {
 
     friend auto operator<=>(const TaskKey&, const TaskKey&) = default;
 };
+
+/// The task's micro-batch and partition.
+inline Cell cell_of(const TaskKey& key) {
+    return {MicroBatchId{key.micro_batch}, PartitionId{key.partition}};
+}
 
 // Limits of the packed form. All ones stands for -1.
 inline constexpr std::int32_t kMostSteps = (1 << 24) - 1;

@@ -25,7 +25,7 @@ using Slots = std::vector<Id>;
 using SkipSlots = std::map<std::size_t, Id>;  // by skip
 
 /// Storages of micro-batch i on partition j, in the order of the partition's slots.
-struct Cell {
+struct CellBlocks {
     Slots inputs;
     Slots outputs;
     Slots output_gradients;
@@ -159,7 +159,7 @@ private:
     bool loss_is_gathered() const { return graph_.shape().loss == LossScope::mini_batch; }
     PartitionWork& work(int i, int j) { return memories_.work(i, j); }
     bool checkpointed(int i) const { return memories_.is_checkpointed(i); }
-    Cell& cell(int i, int j) {
+    CellBlocks& cell(int i, int j) {
         return cells_[static_cast<std::size_t>(i) * static_cast<std::size_t>(last() + 1) + static_cast<std::size_t>(j)];
     }
     const SkipRoute& route(std::size_t skip) const { return graph_.shape().skips[skip]; }
@@ -278,7 +278,7 @@ private:
     /// Drops gradients of outputs that need none. The partition above a checkpointed one cannot tell and computes all.
     void drop_unwanted_gradients(int i, int j) {
         const PartitionTape& tape = work(i, j).tape();
-        Cell& here = cell(i, j);
+        CellBlocks& here = cell(i, j);
         for (std::size_t k = 0; k < std::min(tape.output_gradients.size(), here.output_gradients.size()); ++k) {
             if (tape.output_gradients[k] == 0) {
                 storages_.let_go(std::exchange(here.output_gradients[k], 0));
@@ -310,7 +310,7 @@ private:
     }
     void play_blocks(const Task& task, Phase phase, const BoundBlocks& given,
                      const std::vector<PartitionWork::Going>& going, bool only_takes) {
-        Cell& here = cell(task.key.micro_batch, task.key.partition);
+        CellBlocks& here = cell(task.key.micro_batch, task.key.partition);
         const PartitionWork& partition = work(task.key.micro_batch, task.key.partition);
         for (const PartitionWork::Event& event : partition.events(phase, going)) {
             if (event.going) {
@@ -331,7 +331,7 @@ private:
             }
         }
     }
-    DeviceBlock taken_by_task(Cell& here, std::int32_t block) {
+    DeviceBlock taken_by_task(CellBlocks& here, std::int32_t block) {
         const auto taken = here.task_blocks.find(block);
         return taken == here.task_blocks.end() ? DeviceBlock{} : std::exchange(taken->second, {});
     }
@@ -428,7 +428,7 @@ private:
 
     /// Creates the graph of (i, j). Inputs that it keeps stay; the rest are freed.
     void keep_graph(int i, int j) {
-        Cell& here = cell(i, j);
+        CellBlocks& here = cell(i, j);
         const PartitionWork& partition = work(i, j);
         here.has_graph = true;
         const BoundBlocks bound = given_values(i, j);
@@ -449,7 +449,7 @@ private:
     void end_forward(const Task& task) {
         const int i = task.key.micro_batch;
         const int j = task.key.partition;
-        Cell& here = cell(i, j);
+        CellBlocks& here = cell(i, j);
         PartitionWork& partition = work(i, j);
         const PartitionTape& tape = partition.tape();
         const bool keeps_graph = !checkpointed(i);
@@ -500,7 +500,7 @@ private:
     }
     /// Passes tensors to a partition of the same lane without a copy.
     void hand_over_here(int i, int j) {
-        Cell& here = cell(i, j);
+        CellBlocks& here = cell(i, j);
         if (j < last() && lane_of(j + 1) == lane_of(j)) {
             cell(i, j + 1).inputs = std::exchange(here.outputs, {});
         }
@@ -517,7 +517,7 @@ private:
     void end_recompute(const Task& task) {
         const int i = task.key.micro_batch;
         const int j = task.key.partition;
-        Cell& here = cell(i, j);
+        CellBlocks& here = cell(i, j);
         const PartitionWork& partition = work(i, j);
         ledger(task.lane).end_work();
         keep_graph(i, j);
@@ -535,7 +535,7 @@ private:
     void end_backward(const Task& task) {
         const int i = task.key.micro_batch;
         const int j = task.key.partition;
-        Cell& here = cell(i, j);
+        CellBlocks& here = cell(i, j);
         const PartitionWork& partition = work(i, j);
         const PartitionTape& tape = partition.tape();
         ledger(task.lane).end_work();
@@ -578,7 +578,7 @@ private:
                                                        [&](const auto& each) { return each.second == block; }));
     }
     void hand_back_here(int i, int j) {
-        Cell& here = cell(i, j);
+        CellBlocks& here = cell(i, j);
         if (j > 0 && lane_of(j - 1) == lane_of(j)) {
             cell(i, j - 1).output_gradients = std::exchange(here.input_gradients, {});
         }
@@ -593,7 +593,7 @@ private:
 
     /// Releases all that the backward needed: the graph, its kept tensors and the incoming gradients.
     void release_graph(const Task& task) {
-        Cell& here = cell(task.key.micro_batch, task.key.partition);
+        CellBlocks& here = cell(task.key.micro_batch, task.key.partition);
         if (std::exchange(here.has_graph, false)) {
             ledger(task.lane).remove(saved, work(task.key.micro_batch, task.key.partition).graph(), now_);
         }
@@ -645,8 +645,8 @@ private:
     }
     SkipEnds skip_ends(const TaskKey& key) {
         const SkipRoute& way = route(static_cast<std::size_t>(key.skip));
-        Cell& stasher = cell(key.micro_batch, way.from.value());
-        Cell& popper = cell(key.micro_batch, way.to.value());
+        CellBlocks& stasher = cell(key.micro_batch, way.from.value());
+        CellBlocks& popper = cell(key.micro_batch, way.to.value());
         return key.kind == TaskKind::skip_forward ? SkipEnds{&stasher.stashed, &popper.popped}
                                                   : SkipEnds{&popper.pop_gradients, &stasher.stash_gradients};
     }
@@ -719,7 +719,7 @@ private:
     std::vector<LaneLedger> ledgers_;
     ReservedMemory reserved_;
     StepStorages storages_;
-    std::vector<Cell> cells_;
+    std::vector<CellBlocks> cells_;
     Slots gathered_;               // the last partition's outputs of the whole mini-batch during the loss
     std::vector<WorkSpan> spans_;  // of the starting task
     Nanoseconds task_end_{0};      // of the current task

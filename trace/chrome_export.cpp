@@ -122,7 +122,7 @@ private:
     void name_threads() {
         for (std::size_t lane = 0; lane < timeline_.lanes.size(); ++lane) {
             const LaneInfo& info = timeline_.lanes[lane];
-            const int compute = compute_thread(LaneId{static_cast<std::int64_t>(lane)});
+            const int compute = compute_thread(LaneId{lane});
             const std::string device = info.device.empty() ? "" : " (" + info.device + ")";
             events_.name("thread_name", process_, compute, info.name + device);
             events_.sort_index(process_, compute, compute);

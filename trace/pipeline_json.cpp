@@ -145,7 +145,7 @@ TaskGraph parse_pipeline_json(const std::string& text) {
         }
         std::vector<LaneProgram> programs;
         for (const std::string& program : texts) {
-            programs.push_back(parse_program(program, shape, LaneId{static_cast<std::int64_t>(programs.size())}));
+            programs.push_back(parse_program(program, shape, LaneId{programs.size()}));
         }
         return TaskGraph(std::move(shape), programs);
     } catch (const nlohmann::json::exception& error) {

@@ -68,12 +68,12 @@ Tensors AutogradRun::forward() {
         pipeline_.devices().begin(fronts_[0].tensors);
     }
     const int n = static_cast<int>(pipeline_.partitions().size());
-    for (const std::vector<CycleTask>& cycle : clock_cycles(m_, n)) {
+    for (const std::vector<Cell>& cycle : clock_cycles(m_, n)) {
         std::vector<int> micro_batch_of(static_cast<std::size_t>(n), -1);
-        for (const CycleTask& task : cycle) {
-            const int i = static_cast<int>(task.micro_batch.value());
-            const int j = static_cast<int>(task.partition.value());
-            micro_batch_of[task.partition.index()] = i;
+        for (const Cell& cell : cycle) {
+            const int i = static_cast<int>(cell.i.value());
+            const int j = static_cast<int>(cell.j.value());
+            micro_batch_of[cell.j.index()] = i;
             if (i > 0 && pipeline_.options().autograd.dependency) {
                 tie_to_previous(i);
             }
@@ -81,8 +81,8 @@ Tensors AutogradRun::forward() {
         }
         pipeline_.lanes().run([&](LaneId lane) { run_on_lane(lane, micro_batch_of); });
         rethrow_first_failure();
-        for (const CycleTask& task : cycle) {
-            finish(static_cast<int>(task.micro_batch.value()), static_cast<int>(task.partition.value()));
+        for (const Cell& cell : cycle) {
+            finish(static_cast<int>(cell.i.value()), static_cast<int>(cell.j.value()));
         }
     }
     join_caller();
@@ -228,8 +228,7 @@ void AutogradRun::run_on_lane(LaneId lane, const std::vector<int>& micro_batch_o
     const AtWork at_work;
     const at::ThreadLocalStateGuard as_caller(*forward_->caller);
     at::autocast::set_autocast_cache_enabled(false);  // its casts would outlive the micro-batch
-    const TaskKey key = forward_->key(TaskKind::forward, MicroBatchId{micro_batch},
-                                      PartitionId{static_cast<std::int64_t>(lane.value())});
+    const TaskKey key = forward_->key(TaskKind::forward, MicroBatchId{micro_batch}, PartitionId{lane.value()});
     const LaneDevice& device = pipeline_.devices().of(lane);
     const OnLaneDevice on_device(device);
     Front& front = fronts_[static_cast<std::size_t>(micro_batch)];

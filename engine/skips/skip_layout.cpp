@@ -99,8 +99,7 @@ private:
     std::vector<Skip> matched() const {
         std::vector<Skip> skips;
         for (const auto& [name, stash] : stashed_) {
-            skips.push_back({name, LayerId{static_cast<std::int64_t>(stash)},
-                             LayerId{static_cast<std::int64_t>(popped_.at(name))}});
+            skips.push_back({name, LayerId{stash}, LayerId{popped_.at(name)}});
         }
         std::sort(skips.begin(), skips.end(), [](const Skip& a, const Skip& b) {
             return a.stash != b.stash ? a.stash < b.stash : to_string(a.name) < to_string(b.name);
@@ -142,7 +141,7 @@ SkipLayout::SkipLayout(std::span<const LayerSkips> layers, const Balance& balanc
     }
     for (std::size_t j = 0; j < partitions_.size(); ++j) {
         PartitionSkips& here = partitions_[j];
-        here.layers.resize(balance.layers_of(PartitionId{static_cast<std::int64_t>(j)}).size());
+        here.layers.resize(balance.layers_of(PartitionId{j}).size());
         here.num_slots = here.incoming.size() + here.outgoing.size();
     }
     for (std::size_t skip = 0; skip < skips_.size(); ++skip) {

@@ -159,7 +159,7 @@ std::vector<at::Tensor> LayerChain::parameters() const {
 }
 
 void LayerChain::forward(std::size_t layer, Activation& activation) {
-    const SeededRandom random(random_seed(seed_, 0, MicroBatchId{0}, LayerId{static_cast<std::int64_t>(layer)}));
+    const SeededRandom random(random_seed(seed_, 0, MicroBatchId{0}, LayerId{layer}));
     SkipShelf shelf(skips_.at(layer), activation.skips);
     activation.tensors = layers_.at(layer)->forward_with_skips(activation.tensors, shelf);
 }

@@ -11,7 +11,7 @@ namespace {
 double sum_of_squares(const std::vector<double>& costs, const Balance& balance) {
     double squares = 0;
     for (std::size_t j = 0; j < balance.num_partitions(); ++j) {
-        const LayerRange layers = balance.layers_of(PartitionId{static_cast<std::int64_t>(j)});
+        const LayerRange layers = balance.layers_of(PartitionId{j});
         double sum = 0;
         for (std::size_t l = layers.first.index(); l < layers.end.index(); ++l) {
             sum += costs[l];

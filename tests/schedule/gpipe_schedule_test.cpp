@@ -7,12 +7,12 @@
 namespace pipescope {
 namespace {
 /// "00 | 10 01 | ..": (i, j) as two digits, cycles separated by bars.
-std::string text_of(const std::vector<std::vector<CycleTask>>& cycles) {
+std::string text_of(const std::vector<std::vector<Cell>>& cycles) {
     std::string text;
     for (const auto& cycle : cycles) {
         text += text.empty() ? "" : "| ";
-        for (const CycleTask& task : cycle) {
-            text += std::to_string(task.micro_batch.value()) + std::to_string(task.partition.value()) + " ";
+        for (const Cell& cell : cycle) {
+            text += std::to_string(cell.i.value()) + std::to_string(cell.j.value()) + " ";
         }
     }
     return text;

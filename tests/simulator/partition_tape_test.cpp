@@ -154,10 +154,9 @@ TEST(PartitionTape, MadeUpFromBytesIsAlwaysATape) {
     for (int round = 0; round < 500; ++round) {
         const Profile profile = random_profile(random, 1 + random() % 6, random() % 2 == 0);
         const SizedProfile sized = at_size(profile, 1 + static_cast<std::int64_t>(random() % 4));
-        const LayerRange all{LayerId{0}, LayerId{static_cast<std::int64_t>(profile.layers.size())}};
+        const LayerRange all{LayerId{0}, LayerId{profile.layers.size()}};
         for (std::size_t l = 0; l < profile.layers.size(); ++l) {
-            EXPECT_NO_THROW(
-                check_tape(tape_from_bytes(profile, sized, LayerId{static_cast<std::int64_t>(l)}), "layer"));
+            EXPECT_NO_THROW(check_tape(tape_from_bytes(profile, sized, LayerId{l}), "layer"));
         }
         EXPECT_NO_THROW(check_tape(partition_tape_from_bytes(profile, sized, all).tape, "partition"))
             << "round " << round;
@@ -251,7 +250,7 @@ TEST(ReservedMemory, HoldsAllThatTensorsHoldWhenALaneEndsATask) {
         SCOPED_TRACE("round " + std::to_string(round) + ", " + to_string(options.schedule));
         const Simulation simulation = simulate(profile, options, {.reserved = true});
         for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
-            const bool on_host = device_of(options, LaneId{static_cast<std::int64_t>(lane)}) == "cpu";
+            const bool on_host = device_of(options, LaneId{lane}) == "cpu";
             const SimulatedLane& each = simulation.lanes[lane];
             EXPECT_EQ(each.peak_reserved_bytes == 0, on_host);
             // peak_bytes adds to a task's work all that arrives during it; the replay lets it arrive in sequence.

@@ -35,7 +35,7 @@ void expect_every_range_as_walked(const Profile& profile, std::int64_t samples, 
     RangeTable table(profile, sized);
     for (std::size_t first = 0; first < profile.layers.size(); ++first) {
         for (std::size_t end = first + 1; end <= profile.layers.size(); ++end) {
-            const LayerRange range{LayerId{static_cast<std::int64_t>(first)}, LayerId{static_cast<std::int64_t>(end)}};
+            const LayerRange range{LayerId{first}, LayerId{end}};
             ASSERT_EQ(table.at(range), walked(profile, sized, range)) << where << " layers " << first << " to " << end;
         }
     }
