@@ -1,7 +1,5 @@
 #include "engine/current_task.h"
 
-#include "engine/lanes/task_scope.h"
-
 namespace pipescope {
 namespace {
 thread_local std::optional<CurrentTask> task_of_this_thread;
@@ -25,12 +23,24 @@ bool is_recomputing() {
 }
 
 CurrentTaskScope::CurrentTaskScope(const TaskKey& key, LaneId lane, bool is_checkpointed_forward) {
-    task_of_this_thread = CurrentTask{key, lane, std::chrono::steady_clock::now()};
+    task_of_this_thread = CurrentTask{.key = key, .lane = lane, .started = std::chrono::steady_clock::now()};
     checkpointing = is_checkpointed_forward;
 }
 
 CurrentTaskScope::~CurrentTaskScope() {
     task_of_this_thread.reset();
     checkpointing = false;
+}
+
+void set_current_layer(LayerId layer) {
+    if (task_of_this_thread) {
+        task_of_this_thread->layer = layer;
+    }
+}
+
+OtherModelScope::OtherModelScope() : outer_(task_of_this_thread ? task_of_this_thread->layer : LayerId{-1}) {}
+
+OtherModelScope::~OtherModelScope() {
+    set_current_layer(outer_);
 }
 }  // namespace pipescope

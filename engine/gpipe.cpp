@@ -278,7 +278,7 @@ const std::vector<PartitionInfo>& GPipe::partitions() const {
     return impl().partitions;
 }
 std::shared_ptr<const TaskGraph> GPipe::task_graph(std::int64_t batch) const {
-    return impl().pipeline->graph(static_cast<int>(micro_batch_sizes(batch, chunks()).size()), true);
+    return impl().pipeline->graph(static_cast<int>(micro_batch_sizes(batch, chunks()).size()), RunFor::training);
 }
 
 const Balance& GPipe::balance() const {

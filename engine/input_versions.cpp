@@ -113,11 +113,10 @@ InputVersions::InputVersions(const Tensors& input, const std::vector<Tensors>& p
     }
 }
 
-void InputVersions::check(int micro_batch) const {
+void InputVersions::check(MicroBatchId micro_batch) const {
     for (std::size_t k = 0; k < inputs_.size(); ++k) {
         const Input& each = inputs_[k];
-        if (!each.must_stay.empty() &&
-            each.parts[static_cast<std::size_t>(micro_batch)].current_version() != each.parts_before) {
+        if (!each.must_stay.empty() && each.parts[micro_batch.index()].current_version() != each.parts_before) {
             throw EngineError("input " + std::to_string(places_[k]) +
                               " of the model was changed in place in its forward, and is " + each.must_stay +
                               "; torch allows no such change; pass a clone, or use the out-of-place form");
@@ -125,9 +124,9 @@ void InputVersions::check(int micro_batch) const {
     }
 }
 
-void InputVersions::note_history(int micro_batch, const Tensors& parts) {
+void InputVersions::note_history(MicroBatchId micro_batch, const Tensors& parts) {
     for (std::size_t k = 0; k < inputs_.size(); ++k) {
-        inputs_[k].has_history[static_cast<std::size_t>(micro_batch)] = parts[places_[k]].requires_grad();
+        inputs_[k].has_history[micro_batch.index()] = parts[places_[k]].requires_grad();
     }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/layer.h"
+#include "schedule/ids.h"
 
 #include <cstdint>
 #include <string>
@@ -25,9 +26,9 @@ public:
 
     /// Call after a micro-batch's forward task. Throws EngineError if a layer changed an input in place that must not
     /// change: one that torch protects, or one whose micro-batches may share memory.
-    void check(int micro_batch) const;
+    void check(MicroBatchId micro_batch) const;
     /// Call after the first partition ran on `parts`. A change in place may have made one require a gradient.
-    void note_history(int micro_batch, const Tensors& parts);
+    void note_history(MicroBatchId micro_batch, const Tensors& parts);
     /// Call after the forward: adds the layers' changes to the caller's tensors.
     void update_input();
     /// Call before a backward: adds the caller's changes since the forward to the parts.

@@ -23,7 +23,7 @@ const void* end_of(const at::Tensor& tensor) {
 }
 }  // namespace
 
-void OutputReuse::add(const Partition& partition, int micro_batch, const Tensors& outputs) {
+void OutputReuse::check(const Partition& partition, MicroBatchId micro_batch, const Tensors& outputs) {
     const std::size_t num_before = entries_.size();
     for (const at::Tensor& output : outputs) {
         if (!output.defined() || output.layout() != at::kStrided || output.is_inference() || output.numel() == 0 ||
@@ -43,8 +43,8 @@ void OutputReuse::add(const Partition& partition, int micro_batch, const Tensors
         const auto found = std::find_if(first, last, is_overwritten);
         if (found != last) {
             throw LayerError("partition " + std::to_string(partition.id().value()) + " (" + partition.name() +
-                             ") returns for micro-batch " + std::to_string(micro_batch) +
-                             " memory that it returned for micro-batch " + std::to_string(found->micro_batch) +
+                             ") returns for micro-batch " + std::to_string(micro_batch.value()) +
+                             " memory that it returned for micro-batch " + std::to_string(found->micro_batch.value()) +
                              ", and has changed it since; other lanes may still read it; return a new tensor each "
                              "time, as clone() makes one");
         }

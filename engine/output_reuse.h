@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/layer.h"
+#include "schedule/ids.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -18,11 +19,11 @@ class Partition;
 class OutputReuse {
 public:
     /// Throws LayerError if a layer used one tensor for two micro-batches.
-    void add(const Partition& partition, int micro_batch, const Tensors& outputs);
+    void check(const Partition& partition, MicroBatchId micro_batch, const Tensors& outputs);
 
 private:
     struct Entry {
-        int micro_batch;
+        MicroBatchId micro_batch;
         c10::weak_intrusive_ptr<c10::StorageImpl> storage;
         const void* begin;
         const void* end;

@@ -88,10 +88,11 @@ std::vector<at::Tensor> Partition::trained_parameters() const {
     return trained;
 }
 
-Tensors Partition::run(Tensors values, const RandomPlace& place, LayerId& running) {
+Tensors Partition::run(Tensors values, const RandomPlace& place) {
     SkipSlots slots(skips_, values);
     for (std::size_t k = 0; k < layers_.size(); ++k) {
-        running = LayerId{first_.value() + static_cast<std::int64_t>(k)};
+        const LayerId running{first_.index() + k};
+        set_current_layer(running);
         const SeededRandom random(random_seed(place.seed, place.step, place.micro_batch, running));
         try {
             values = slots.forward(*layers_[k].layer, k, values);
@@ -124,14 +125,14 @@ void Partition::end_mini_batch() {
     }
 }
 
-Tensors Partition::forward(Tensors inputs, const RandomPlace& place, LayerId& running) {
+Tensors Partition::forward(Tensors inputs, const RandomPlace& place) {
     std::optional<DeferredBatchNorm::Collecting> collecting;
     if (deferred_) {
         collecting.emplace(*deferred_);
     }
     std::vector<std::uint32_t> buffers_before;
     std::transform(other_buffers_.begin(), other_buffers_.end(), std::back_inserter(buffers_before), version_of);
-    Tensors outputs = forward_checked(std::move(inputs), place, running);
+    Tensors outputs = forward_checked(std::move(inputs), place);
     find_changed_buffers(buffers_before);
     return outputs;
 }
@@ -144,13 +145,13 @@ void Partition::find_changed_buffers(const std::vector<std::uint32_t>& versions_
     other_buffers_ = std::move(unchanged);
 }
 
-Tensors Partition::forward_checked(Tensors inputs, const RandomPlace& place, LayerId& running) {
+Tensors Partition::forward_checked(Tensors inputs, const RandomPlace& place) {
     if (!is_checkpointing()) {
         const Tensors shared = at::GradMode::is_enabled() ? tensors_sharing_storage(inputs) : Tensors{};
         const std::uint64_t before = versions(shared);
-        Tensors outputs = run(std::move(inputs), place, running);
+        Tensors outputs = run(std::move(inputs), place);
         if (versions(shared) != before) {
-            running = first_;
+            set_current_layer(first_);
             throw LayerError(
                 "partition " + std::to_string(id_.value()) + " (" + name() +
                 ") changed in place an input that shares memory with another of its inputs; autograd no "
@@ -160,9 +161,9 @@ Tensors Partition::forward_checked(Tensors inputs, const RandomPlace& place, Lay
         return outputs;
     }
     const std::uint64_t before = versions(inputs);
-    Tensors outputs = run(inputs, place, running);
+    Tensors outputs = run(inputs, place);
     if (versions(inputs) != before) {
-        running = first_;
+        set_current_layer(first_);
         throw LayerError("partition " + std::to_string(id_.value()) + " (" + name() +
                          ") changed its input in place; a checkpointed partition computes again from its input; "
                          "use the out-of-place form, or move the cut");
@@ -170,7 +171,7 @@ Tensors Partition::forward_checked(Tensors inputs, const RandomPlace& place, Lay
     return outputs;
 }
 
-Tensors Partition::recompute(Tensors inputs, const RandomPlace& place, LayerId& running) {
+Tensors Partition::recompute(Tensors inputs, const RandomPlace& place) {
     Tensors saved;
     for (const at::Tensor& statistic : statistics_) {
         saved.push_back(statistic.variable_data().clone());
@@ -183,7 +184,7 @@ Tensors Partition::recompute(Tensors inputs, const RandomPlace& place, LayerId& 
         }
     };
     try {
-        Tensors outputs = run(std::move(inputs), place, running);
+        Tensors outputs = run(std::move(inputs), place);
         restore();
         return outputs;
     } catch (...) {

@@ -42,11 +42,11 @@ public:
     std::string name() const;
     const PartitionSkips& skips() const noexcept { return skips_; }
 
-    /// Runs the layers under the thread's grad mode. Sets `running` to each layer before it starts, so that the caller
-    /// knows which one threw. Throws LayerError if a layer returns no tensors or changes the inputs in place.
-    Tensors forward(Tensors inputs, const RandomPlace& place, LayerId& running);
+    /// Runs the layers under the thread's grad mode. Tells each in CurrentTask::layer before it starts, so that the
+    /// caller knows which one threw. Throws LayerError if a layer returns no tensors or changes the inputs in place.
+    Tensors forward(Tensors inputs, const RandomPlace& place);
     /// Like forward(), but restores the buffers that a forward changes: they have already seen the micro-batch.
-    Tensors recompute(Tensors inputs, const RandomPlace& place, LayerId& running);
+    Tensors recompute(Tensors inputs, const RandomPlace& place);
 
     /// Makes batch norms track mini-batches instead of micro-batches from now on.
     void defer_batch_norm();
@@ -61,8 +61,8 @@ public:
     std::vector<at::Tensor> trained_parameters() const;
 
 private:
-    Tensors run(Tensors values, const RandomPlace& place, LayerId& running);
-    Tensors forward_checked(Tensors inputs, const RandomPlace& place, LayerId& running);
+    Tensors run(Tensors values, const RandomPlace& place);
+    Tensors forward_checked(Tensors inputs, const RandomPlace& place);
     void find_changed_buffers(const std::vector<std::uint32_t>& versions_before);
 
     PartitionId id_;

@@ -1,6 +1,7 @@
 #include "engine/pipeline.h"
 
 #include "engine/cores/usable_cores.h"
+#include "engine/current_task.h"
 #include "engine/lanes/stream_names.h"
 #include "engine/lanes/task_ranges.h"
 #include "engine/model_layers.h"
@@ -256,23 +257,24 @@ void Pipeline::train(bool on) {
     }
 }
 
-StepNumber Pipeline::take_number(bool is_training_step) noexcept {
-    if (!is_training_step) {
+StepNumber Pipeline::take_number(RunFor purpose) noexcept {
+    if (purpose != RunFor::training) {
         return {-1, kFirstInference + next_inference_++};
     }
     const std::int32_t step = next_step_++;
     return {step, step};
 }
 
-Failure Pipeline::failure_at(const TaskKey& key, LaneId lane, LayerId running) const {
-    const Partition& partition = partitions_[static_cast<std::size_t>(key.partition)];
+Failure Pipeline::failure_at(const TaskKey& key, LaneId lane) const {
+    const Partition& partition = partitions_[cell_of(key).j.index()];
     Failure failure{key, lane, partition.range().first, partition.name()};
+    const std::optional<CurrentTask> current = current_task();
     if (key.kind == TaskKind::loss) {
         failure.layer = LayerId{-1};
         failure.layer_name = "loss";
-    } else if (running.value() >= 0) {
-        failure.layer = running;
-        failure.layer_name = partition.layers()[running.index() - partition.range().first.index()].name;
+    } else if (current && current->layer.value() >= 0) {
+        failure.layer = current->layer;
+        failure.layer_name = partition.layers()[failure.layer.index() - partition.range().first.index()].name;
     }
     return failure;
 }
@@ -290,8 +292,8 @@ std::vector<at::Tensor> Pipeline::trained_parameters() const {
     return trained;
 }
 
-std::shared_ptr<const TaskGraph> Pipeline::graph(int num_micro_batches, bool is_training_step) {
-    const Schedule schedule = is_training_step ? options_.schedule : Schedule::gpipe;
+std::shared_ptr<const TaskGraph> Pipeline::graph(int num_micro_batches, RunFor purpose) {
+    const Schedule schedule = purpose == RunFor::training ? options_.schedule : Schedule::gpipe;
     auto& graph = graphs_[{num_micro_batches, schedule}];
     if (!graph) {
         PipelineShape shape = shape_;

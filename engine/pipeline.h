@@ -16,6 +16,13 @@
 #include <vector>
 
 namespace pipescope {
+/// The purpose of a run.
+enum class RunFor {
+    values,     ///< keeps nothing for backward
+    gradients,  ///< in eval mode: backward may follow; no training step, so it runs in GPipe's order and is not counted
+    training,   ///< backward or step() may follow: runs in the order of the options' schedule and is counted
+};
+
 /// Numbers a forward of a model.
 struct StepNumber {
     std::int32_t step;         ///< in TaskKeys; -1 if it does not count as a step
@@ -32,6 +39,7 @@ public:
     const GPipeOptions& options() const noexcept { return options_; }
     const Balance& balance() const noexcept { return balance_; }
     std::vector<Partition>& partitions() noexcept { return partitions_; }
+    Partition& partition(PartitionId id) { return partitions_[id.index()]; }
     const std::vector<Partition>& partitions() const noexcept { return partitions_; }
     const SkipLayout& skips() const noexcept { return skips_; }
     LaneId lane_of(PartitionId partition) const { return shape_.lane_of(partition); }
@@ -51,12 +59,12 @@ public:
 
     /// The schedule for m micro-batches, built once. A run that is no training step uses GPipe's order, whatever the
     /// schedule. Throws UsageError if the schedule does not support that many.
-    std::shared_ptr<const TaskGraph> graph(int num_micro_batches, bool is_training_step);
+    std::shared_ptr<const TaskGraph> graph(int num_micro_batches, RunFor purpose);
 
     std::int32_t next_step() const noexcept { return next_step_; }
     /// Counts a forward. The random numbers of a forward that is no training step must differ from the previous one's
     /// and must not shift those of training steps.
-    StepNumber take_number(bool is_training_step) noexcept;
+    StepNumber take_number(RunFor purpose) noexcept;
 
     /// From any thread, since autograd's threads recompute too.
     std::optional<Failure> last_failure() const {
@@ -67,8 +75,8 @@ public:
         const std::lock_guard lock(failure_mutex_);
         last_failure_ = std::move(failure);
     }
-    /// Describes a failed task. `running` is the layer that threw, or -1 if no layer was running.
-    Failure failure_at(const TaskKey& key, LaneId lane, LayerId running) const;
+    /// Describes a task that failed in this thread. If it is the current task, also says in which layer.
+    Failure failure_at(const TaskKey& key, LaneId lane) const;
 
 private:
     void place(std::vector<ModelLayer> layers);

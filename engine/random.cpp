@@ -181,9 +181,9 @@ std::uint64_t random_seed(std::uint64_t seed, std::int64_t step, MicroBatchId mi
     return mix(hash ^ static_cast<std::uint64_t>(layer.value()));
 }
 
-std::uint64_t backward_seed(std::uint64_t seed, std::int64_t step, MicroBatchId micro_batch, PartitionId partition) {
+std::uint64_t backward_seed(std::uint64_t seed, std::int64_t step, Cell task) {
     // No layer has this number, so no layer has this seed.
-    return random_seed(seed, step, micro_batch, LayerId{-1 - std::int64_t{partition.value()}});
+    return random_seed(seed, step, task.i, LayerId{-1 - std::int64_t{task.j.value()}});
 }
 
 void prepare_random() {

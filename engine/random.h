@@ -25,7 +25,7 @@ namespace pipescope {
 /// The seed of one layer's forward of one micro-batch.
 std::uint64_t random_seed(std::uint64_t seed, std::int64_t step, MicroBatchId micro_batch, LayerId layer);
 /// The seed for numbers drawn while a micro-batch goes backward through a partition.
-std::uint64_t backward_seed(std::uint64_t seed, std::int64_t step, MicroBatchId micro_batch, PartitionId partition);
+std::uint64_t backward_seed(std::uint64_t seed, std::int64_t step, Cell task);
 
 /// Enables per-thread generators; once per process, before lanes run. SeededRandom also calls it.
 void prepare_random();

@@ -1,5 +1,6 @@
 #include "engine/reference.h"
 
+#include "engine/current_task.h"
 #include "engine/gradients/gradient_needs.h"
 #include "engine/input_versions.h"
 #include "engine/mini_batch.h"
@@ -28,13 +29,13 @@ PlainModel::PlainModel(const std::vector<LayerSpec>& layers, PlainOptions option
 PlainModel::PlainModel(torch::nn::Sequential module, PlainOptions options) : PlainModel(layers_of(*module), options) {}
 
 Tensors PlainModel::forward(const Tensors& input) {
+    const OtherModelScope in_no_task_of_its_own;
     const std::int32_t step = next_step_++;
     std::vector<Tensors> micro_batches = split(input, micro_batch_sizes(batch_size(input), options_.chunks));
     // If autograd knows that the micro-batches are views, torch itself counts their changes separately.
     InputVersions versions = any_requires_grad(input) ? InputVersions() : InputVersions(input, micro_batches, false);
     for (std::size_t i = 0; i < micro_batches.size(); ++i) {
-        LayerId running;
-        micro_batches[i] = layers_.forward(micro_batches[i], {options_.seed, step, MicroBatchId{i}}, running);
+        micro_batches[i] = layers_.forward(micro_batches[i], {options_.seed, step, MicroBatchId{i}});
     }
     versions.update_input();
     return gather(std::move(micro_batches));

@@ -43,30 +43,34 @@ void check_loss(const at::Tensor& loss) {
 }
 }  // namespace
 
-StepLoss::StepLoss(const Tensors& target, const GPipe::LossFunction& function, LossScope scope, Reduction reduction,
+StepLoss::StepLoss(Pipeline& pipeline, const Tensors& target, const GPipe::LossFunction& function, LossScope scope,
                    const std::vector<std::int64_t>& sizes)
-    : target_(target), function_(function) {
+    : function_(function) {
+    const c10::Device device = pipeline.devices().of(pipeline.lane_of(pipeline.partitions().back().id())).device();
+    for (const at::Tensor& tensor : target) {
+        target_.push_back(tensor.defined() ? tensor.to(device) : tensor);
+    }
     if (scope == LossScope::mini_batch) {
         return;
     }
     const std::int64_t batch = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
-    check_target(target, batch);
-    targets_ = split(target, sizes);
+    check_target(target_, batch);
+    targets_ = split(target_, sizes);
     for (const std::int64_t size : sizes) {
         // A mini-batch's mean is the mean of the micro-batches' means, weighted by their samples.
-        weights_.push_back(reduction == Reduction::mean ? static_cast<double>(size) / static_cast<double>(batch) : 1.0);
+        weights_.push_back(pipeline.options().reduction == Reduction::mean
+                               ? static_cast<double>(size) / static_cast<double>(batch)
+                               : 1.0);
     }
 }
 
-Tensors StepLoss::run(int micro_batch, const Tensors& outputs) {
+Tensors StepLoss::run(std::optional<MicroBatchId> micro_batch, const Tensors& outputs) {
     const at::AutoGradMode grad_mode(true);
-    const bool is_part = !weights_.empty();
-    const auto i = static_cast<std::size_t>(micro_batch);
     MicroBatchGraph graph;
-    at::Tensor loss = function_(graph.open(outputs), is_part ? targets_[i] : target_);
+    at::Tensor loss = function_(graph.open(outputs), micro_batch ? targets_[micro_batch->index()] : target_);
     check_loss(loss);
-    if (is_part && weights_[i] != 1.0) {
-        loss = loss * weights_[i];
+    if (micro_batch && weights_[micro_batch->index()] != 1.0) {
+        loss = loss * weights_[micro_batch->index()];
     }
     graph.close({loss});
     // A loss that was reduced in place keeps the storage of all its values; a clone is one number.

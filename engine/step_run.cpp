@@ -1,110 +1,124 @@
+// One step, from top to bottom: what the caller's thread does, how a lane walks its tasks and how the first failure
+// ends the walk, what each kind of task does, and which tensors it takes and leaves.
+//
+// Task (i, j) is micro-batch i on partition j. Tensors wait in the slot of the task that takes them:
+//
+//     slot (i, j)                                             slot (i, j+1)
+//     inputs, skips ──▶ forward (i, j) ──▶ outputs ── copy ──▶ inputs ──▶ forward (i, j+1) ──▶ ... ──▶ loss
+//                          │ graph, or inputs to recompute it from                                      │
+//     slot (i, j-1)        ▼                                  slot (i, j)                                ▼
+//     gradients ◀── copy ── backward (i, j) ◀───────────────── gradients ◀── backward (i, j+1) ◀── ... ◀─┘
+//
+// A skip takes the same way, but straight from the slot's task to that of the partition that pops it.
+
 #include "engine/step_run.h"
 
-#include "engine/first_failure.h"
+#include "engine/current_task.h"
+#include "engine/engine_error.h"
+#include "engine/gradients/gradient_needs.h"
+#include "engine/gradients/leaf_gradients.h"
 #include "engine/gradients/parameter_hooks.h"
 #include "engine/lanes/process_end.h"
-#include "engine/lanes/task_gate.h"
 #include "engine/lanes/task_span.h"
 #include "engine/mini_batch.h"
-#include "engine/pipeline.h"
-#include "engine/step_loss.h"
-#include "engine/step_streams.h"
-#include "engine/step_tasks.h"
+#include "engine/random.h"
+#include "engine/task_observer.h"
 #include "schedule/micro_batches.h"
 
 #include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>
+#include <ATen/core/grad_mode.h>
+#include <c10/core/DispatchKeySet.h>
 
 #include <exception>
-#include <optional>
+#include <iterator>
 #include <utility>
 
 namespace pipescope {
-class StepRun::Impl {
-public:
-    Impl(std::shared_ptr<Pipeline> pipeline, const Tensors& input, std::vector<std::int64_t> sizes, RunFor purpose);
-
-    Tensors forward();
-    Tensors backward(const Tensors& output_gradients);
-    at::Tensor step(const Tensors& target, const GPipe::LossFunction& loss);
-    Tensors take_input_gradients();
-    void guard_input(const Tensors& input) { tasks_.tensors().input_versions().guard(input); }
-
-private:
-    enum class Part { forward, backward, all };
-    static bool belongs_to(Part part, TaskKind kind) {
-        switch (part) {
-            case Part::forward: return kind == TaskKind::forward || kind == TaskKind::loss;
-            case Part::backward: return kind == TaskKind::recompute || kind == TaskKind::backward;
-            case Part::all: return true;
-        }
-        return false;
+namespace {
+/// Concatenates `front` and `back`.
+Tensors joined(Tensors front, Tensors back) {
+    if (front.empty()) {
+        return back;
     }
-    TaskKey key_of(TaskIndex task) const {
-        TaskKey key = graph_->tasks()[task].key;
-        key.step = number_.step;
-        return key;
-    }
+    front.insert(front.end(), std::make_move_iterator(back.begin()), std::make_move_iterator(back.end()));
+    return front;
+}
 
-    void run(Part part);
-    void join_caller();
-    void run_lane(LaneId lane, Part part);
-    void run_task(TaskIndex task, LayerId& running);
-    void run_copy(TaskIndex task);
+void drop_front(Tensors& tensors, std::size_t count) {
+    tensors.erase(tensors.begin(), tensors.begin() + static_cast<std::ptrdiff_t>(count));
+}
+}  // namespace
 
-    std::shared_ptr<Pipeline> pipeline_;
-    std::shared_ptr<const TaskGraph> graph_;
-    const StepNumber number_;
-    const at::ThreadLocalState caller_;  // grad mode, autocast, inference mode, saved-tensor hooks
-    StepTasks tasks_;
-    std::optional<StepStreams> streams_;  // set if a lane is on an accelerator
-    TaskGate gate_;
-    Tensors target_;                // of step(), on the last lane's device
-    Tensors output_;                // of forward(), gathered
-    std::optional<StepLoss> loss_;  // during step()
-    FirstFailure failure_;
-    std::vector<char> torn_;  // by lane, each writes its own: its thread can no longer be used
-};
+// ---- The caller's thread ----
 
-StepRun::Impl::Impl(std::shared_ptr<Pipeline> pipeline, const Tensors& input, std::vector<std::int64_t> sizes,
-                    RunFor purpose)
+StepRun::StepRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFor purpose)
     : pipeline_(std::move(pipeline)),
-      graph_(pipeline_->graph(static_cast<int>(sizes.size()), purpose == RunFor::training)),
-      number_(pipeline_->take_number(purpose == RunFor::training)),
-      tasks_(*pipeline_, {purpose != RunFor::values, number_.random_step}, input, std::move(sizes)),
+      sizes_(micro_batch_sizes(batch_size(input), pipeline_->options().chunks)),
+      graph_(pipeline_->graph(num_micro_batches(), purpose)),
+      number_(pipeline_->take_number(purpose)),
+      trains_(purpose != RunFor::values),
+      caller_(std::make_unique<at::ThreadLocalState>()),
+      slots_(pipeline_->partitions().size() * sizes_.size()),
+      output_reuse_(pipeline_->partitions().size()),
+      outputs_(sizes_.size()),
+      input_gradients_(sizes_.size()),
       gate_(*graph_, pipeline_->core_scheduler()),
       torn_(static_cast<std::size_t>(pipeline_->lanes().count()), 0) {
+    for (const Partition& partition : pipeline_->partitions()) {
+        for (int i = 0; i < num_micro_batches(); ++i) {
+            Slot& here = slot({MicroBatchId{i}, partition.id()});
+            here.skips.resize(partition.skips().incoming.size());
+            here.stashed.resize(partition.skips().incoming.size());
+            here.skip_gradients.resize(partition.skips().outgoing.size());
+        }
+    }
+    cut_input(input);
     if (!pipeline_->devices().on_host()) {
-        streams_.emplace(pipeline_->devices(), *graph_, tasks_.tensors(), purpose != RunFor::values);
+        streams_.emplace(pipeline_->devices(), *graph_, trains_);
     }
 }
 
-Tensors StepRun::Impl::forward() {
-    run(Part::forward);
-    record_callers_stream(output_);
-    return std::exchange(output_, {});
+StepRun::~StepRun() = default;
+
+void StepRun::cut_input(const Tensors& input) {
+    Tensors leaves;
+    for (const at::Tensor& tensor : input) {
+        leaves.push_back(tensor.detach());
+    }
+    std::vector<Tensors> parts = split(leaves, sizes_);
+    for (Tensors& part : parts) {
+        for (std::size_t k = 0; k < part.size(); ++k) {
+            part[k] = part[k].detach();  // otherwise a view made in no_grad mode could not become a leaf
+            if (trains_ && input[k].requires_grad()) {
+                part[k].set_requires_grad(true);
+            }
+        }
+    }
+    input_versions_ = InputVersions(input, parts, trains_);
+    for (std::size_t i = 0; i < parts.size(); ++i) {
+        slot({MicroBatchId{i}, PartitionId{0}}).inputs = std::move(parts[i]);
+    }
+    for (std::size_t k = 0; k < input.size(); ++k) {
+        input_.push_back(trains_ && input[k].requires_grad() ? std::move(leaves[k]) : at::Tensor());
+    }
 }
 
-Tensors StepRun::Impl::backward(const Tensors& output_gradients) {
-    tasks_.tensors().set_output_gradients(output_gradients);
-    const int last = graph_->shape().num_partitions - 1;
-    gate_.finish(graph_->find({0, TaskKind::loss, last, -1, -1}).value());
+Tensors StepRun::forward() {
+    run(Part::forward);
+    record_callers_stream(gathered_output_);
+    return std::exchange(gathered_output_, {});
+}
+
+Tensors StepRun::backward(const Tensors& output_gradients) {
+    cut_output_gradients(output_gradients);
+    gate_.finish(graph_->find({0, TaskKind::loss, last_partition().value(), -1, -1}).value());
     run(Part::backward);
     return take_input_gradients();
 }
 
-Tensors StepRun::Impl::take_input_gradients() {
-    Tensors gradients = tasks_.tensors().gather_input_gradients();
-    record_callers_stream(gradients);
-    return gradients;
-}
-
-at::Tensor StepRun::Impl::step(const Tensors& target, const GPipe::LossFunction& loss) {
-    const LaneId last = pipeline_->lane_of(PartitionId{graph_->shape().num_partitions - 1});
-    for (const at::Tensor& tensor : target) {
-        target_.push_back(tensor.defined() ? tensor.to(pipeline_->devices().of(last).device()) : tensor);
-    }
-    loss_.emplace(target_, loss, graph_->shape().loss, pipeline_->options().reduction, tasks_.tensors().sizes());
+at::Tensor StepRun::step(const Tensors& target, const GPipe::LossFunction& loss) {
+    loss_.emplace(*pipeline_, target, loss, graph_->shape().loss, sizes_);
     const std::vector<at::Tensor> parameters = pipeline_->trained_parameters();
     SummedForHooks summed(parameters);
     run(Part::all);
@@ -113,136 +127,327 @@ at::Tensor StepRun::Impl::step(const Tensors& target, const GPipe::LossFunction&
     return loss_->value();
 }
 
-void StepRun::Impl::run(Part part) {
-    if (streams_) {
-        pipeline_->devices().begin(tasks_.tensors().input_part(0));
+Tensors StepRun::take_input_gradients() {
+    const at::NoGradGuard no_grad;
+    Tensors gradients = gather_gradients(std::exchange(input_gradients_, {}), std::exchange(input_, {}), sizes_);
+    for (at::Tensor& gradient : gradients) {
+        if (is_storage_shared(gradient)) {  // if a single micro-batch's gradient was passed through
+            gradient = gradient.clone();
+        }
     }
-    InputVersions& versions = tasks_.tensors().input_versions();
+    record_callers_stream(gradients);
+    return gradients;
+}
+
+void StepRun::run(Part part) {
+    if (streams_) {
+        pipeline_->devices().begin(slot({MicroBatchId{0}, PartitionId{0}}).inputs);
+    }
     if (part == Part::backward) {
-        versions.update_parts();
+        input_versions_.update_parts();
     }
     pipeline_->lanes().run([this, part](LaneId lane) {
         run_lane(lane, part);
         gate_.leave(lane);
     });
     if (part != Part::backward) {
-        versions.update_input();
+        input_versions_.update_input();
+    }
+    if (gate_.stopped()) {
+        rethrow_first_failure();
     }
     if (streams_) {
-        join_caller();
-    }
-    if (gate_.stopped()) {
-        tasks_.tensors().clear();
-        for (std::size_t lane = 0; lane < torn_.size(); ++lane) {
-            if (torn_[lane] != 0) {
-                pipeline_->renew_lane(LaneId{lane});
-            }
-        }
-        std::exception_ptr exception;
-        if (auto failure = failure_.take(exception)) {
-            pipeline_->set_last_failure(std::move(*failure));
-            std::rethrow_exception(exception);
-        }
-    }
-}
-
-void StepRun::Impl::join_caller() {
-    if (gate_.stopped()) {
-        pipeline_->devices().abandon();
-    } else {
         pipeline_->devices().end();
         streams_->wait_for_input();
     }
 }
 
-void StepRun::Impl::run_lane(LaneId lane, Part part) {
-    const at::ThreadLocalStateGuard as_caller(caller_);
+void StepRun::rethrow_first_failure() {
+    if (streams_) {
+        pipeline_->devices().abandon();
+    }
+    slots_.clear();
+    outputs_.clear();
+    input_gradients_.clear();
+    input_.clear();
+    for (std::size_t lane = 0; lane < torn_.size(); ++lane) {
+        if (torn_[lane] != 0) {
+            pipeline_->renew_lane(LaneId{lane});
+        }
+    }
+    std::exception_ptr exception;
+    pipeline_->set_last_failure(failure_.take(exception).value());
+    std::rethrow_exception(exception);
+}
+
+// ---- A lane's thread ----
+
+bool StepRun::belongs_to(Part part, TaskKind kind) {
+    switch (part) {
+        case Part::forward: return kind == TaskKind::forward || kind == TaskKind::loss;
+        case Part::backward: return kind == TaskKind::recompute || kind == TaskKind::backward;
+        case Part::all: return true;
+    }
+    return false;
+}
+
+TaskKey StepRun::key_of(TaskIndex task) const {
+    TaskKey key = graph_->tasks()[task].key;
+    key.step = number_.step;
+    return key;
+}
+
+void StepRun::run_lane(LaneId lane, Part part) {
+    const at::ThreadLocalStateGuard as_caller(*caller_);
     const OnLaneDevice on_device(pipeline_->devices().of(lane));
     // The cache of cast weights is process-wide and cleared when the caller leaves autocast. A cast made under no_grad
     // would lose the weight's gradient, and one made by a late recompute would outlive the next optimizer step.
     at::autocast::set_autocast_cache_enabled(false);
     for (const TaskIndex task : graph_->lane_order(lane)) {
-        const TaskKind kind = graph_->tasks()[task].key.kind;
-        if (!belongs_to(part, kind)) {
-            continue;
-        }
-        if (!gate_.wait(task)) {
-            return;
-        }
-        const AtWork at_work;
-        TaskIndex current = task;
-        LayerId running{-1};
-        try {
-            if (kind == TaskKind::loss && part == Part::forward) {
-                output_ = tasks_.tensors().gather_outputs();  // the caller computes the loss
-                return;
-            }
-            if (streams_) {
-                streams_->before(task);
-            }
-            run_task(task, running);
-            if (streams_) {
-                streams_->after(task);
-            }
-            gate_.finish(task);
-            for (const TaskIndex dependent : graph_->dependents(task)) {
-                if (is_copy(graph_->tasks()[dependent].key.kind)) {
-                    current = dependent;
-                    run_copy(dependent);
-                }
-            }
-        } catch (...) {  // a layer's exception reaches the caller unchanged
-            // Backward may have run torch's engine in this thread.
-            torn_[lane.index()] = kind == TaskKind::backward && !is_standard(std::current_exception());
-            failure_.add(current, std::current_exception(),
-                         pipeline_->failure_at(key_of(current), graph_->tasks()[current].lane, running));
-            gate_.stop();
+        if (belongs_to(part, graph_->tasks()[task].key.kind) && !(gate_.wait(task) && run_task(task))) {
             return;
         }
     }
 }
 
-void StepRun::Impl::run_task(TaskIndex task, LayerId& running) {
+/// Runs a task, then the copies of its results. Returns false if one of them threw; then the run is over.
+bool StepRun::run_task(TaskIndex task) {
+    const AtWork at_work;
     const TaskKey key = key_of(task);
-    const bool checkpointed_forward = key.kind == TaskKind::forward && tasks_.is_checkpointed(key.micro_batch);
-    const TaskSpan span(key, graph_->tasks()[task].lane, checkpointed_forward, pipeline_->observer());
-    if (key.kind == TaskKind::loss) {
-        tasks_.run_loss(key, *loss_);
-    } else {
-        tasks_.run(key, running);
-    }
-}
-
-/// Runs on the sending lane's worker, right after the task that produced the tensors.
-void StepRun::Impl::run_copy(TaskIndex task) {
-    {
-        const TaskSpan span(key_of(task), graph_->tasks()[task].lane, false, pipeline_->observer());
-        if (streams_) {
-            streams_->run_copy(task);
+    const LaneId lane = graph_->tasks()[task].lane;
+    TaskIndex current = task;
+    std::optional<TaskSpan> span;  // still open where a task threw, so that current_task() tells the layer
+    try {
+        if (key.kind == TaskKind::loss && !loss_) {
+            gathered_output_ = gather_outputs();  // the caller computes the loss; backward() finishes the task
+            return true;
         }
-        tasks_.run_copy(graph_->tasks()[task]);
+        if (streams_ && key.kind == TaskKind::forward && key.partition == 0) {
+            streams_->enter(cell_of(key).i, lane, slot(cell_of(key)).inputs);
+        }
+        if (streams_) {
+            streams_->before(task);
+        }
+        span.emplace(key, lane, key.kind == TaskKind::forward && is_checkpointed(cell_of(key).i),
+                     pipeline_->observer());
+        compute(key);
+        span.reset();
+        if (streams_) {
+            streams_->after(task);
+        }
+        gate_.finish(task);
+        for (const TaskIndex dependent : graph_->dependents(task)) {
+            if (is_copy(graph_->tasks()[dependent].key.kind)) {
+                current = dependent;
+                span.emplace(key_of(dependent), graph_->tasks()[dependent].lane, false, pipeline_->observer());
+                run_copy(dependent);
+                span.reset();
+                gate_.finish(dependent);
+            }
+        }
+        return true;
+    } catch (...) {  // a layer's exception reaches the caller unchanged
+        // Backward may have run torch's engine in this thread.
+        torn_[lane.index()] = key.kind == TaskKind::backward && !is_standard(std::current_exception());
+        failure_.add(current, std::current_exception(), pipeline_->failure_at(key_of(current), lane));
+        gate_.stop();
+        return false;
     }
-    gate_.finish(task);
 }
 
-StepRun::StepRun(const std::shared_ptr<Pipeline>& pipeline, const Tensors& input, RunFor purpose) {
-    std::vector<std::int64_t> sizes = micro_batch_sizes(batch_size(input), pipeline->options().chunks);
-    impl_ = std::make_unique<Impl>(pipeline, input, std::move(sizes), purpose);
+// ---- Tasks ----
+
+void StepRun::compute(const TaskKey& key) {
+    switch (key.kind) {
+        case TaskKind::forward: run_forward(cell_of(key)); break;
+        case TaskKind::recompute: run_recompute(cell_of(key)); break;
+        case TaskKind::loss: run_loss(key); break;
+        case TaskKind::backward: run_backward(cell_of(key)); break;
+        default: throw EngineError(to_string(key) + " is a kind of task this engine does not run");
+    }
 }
-StepRun::~StepRun() = default;
-Tensors StepRun::forward() {
-    return impl_->forward();
+
+/// True if the micro-batch keeps only its inputs in forward.
+bool StepRun::is_checkpointed(MicroBatchId i) const {
+    return trains_ && pipescope::is_checkpointed(pipeline_->options().checkpoint, i, num_micro_batches());
 }
-Tensors StepRun::backward(const Tensors& output_gradients) {
-    return impl_->backward(output_gradients);
+
+void StepRun::run_forward(Cell at) {
+    Partition& partition = pipeline_->partition(at.j);
+    if (at.i.value() == 0) {
+        partition.begin_mini_batch();
+    }
+    Tensors inputs = take_inputs(at);
+    const bool keeps_graph = trains_ && !is_checkpointed(at.i);
+    const at::AutoGradMode grad_mode(keeps_graph);
+    // Without a graph, which outputs require a gradient is unknown, so every output that can may.
+    const bool may_require_grad = trains_ && !keeps_graph && (partition.trains() || any_requires_grad(inputs));
+    if (keeps_graph) {
+        inputs = slot(at).graph.open(inputs);
+    } else if (trains_) {
+        slot(at).kept = RecomputeInputs(inputs, pipeline_->is_training());
+    }
+    const Tensors given = keeps_graph && at.j.value() == 0 ? inputs : Tensors{};
+    const Tensors outputs = partition.forward(std::move(inputs), place_of(at.i));
+    if (!given.empty()) {
+        input_versions_.note_history(at.i, given);
+    }
+    input_versions_.check(at.i);
+    output_reuse_[at.j.index()].check(partition, at.i, outputs);
+    if (keeps_graph) {
+        slot(at).graph.close(outputs);
+    }
+    leave_outputs(at, outputs, may_require_grad);
+    if (at.i.value() == num_micro_batches() - 1) {
+        partition.end_mini_batch();
+    }
 }
-at::Tensor StepRun::step(const Tensors& target, const GPipe::LossFunction& loss) {
-    return impl_->step(target, loss);
+
+void StepRun::run_recompute(Cell at) {
+    const at::AutoGradMode grad_mode(true);
+    Partition& partition = pipeline_->partition(at.j);
+    Slot& here = slot(at);
+    Tensors inputs = here.graph.open(here.kept.take(partition, pipeline_->is_training()));
+    here.graph.close(partition.recompute(std::move(inputs), place_of(at.i)));
 }
-Tensors StepRun::take_input_gradients() {
-    return impl_->take_input_gradients();
+
+/// Of one micro-batch, or of the gathered output if the key names none.
+void StepRun::run_loss(const TaskKey& key) {
+    const bool is_whole = key.micro_batch < 0;
+    const Cell at{MicroBatchId{key.micro_batch}, last_partition()};
+    const Tensors outputs = is_whole ? gather_outputs() : std::exchange(outputs_[at.i.index()], {});
+    Tensors gradients = loss_->run(is_whole ? std::nullopt : std::optional(at.i), outputs);
+    input_versions_.update_parts();  // the loss may have changed the input, which may be its target
+    if (is_whole) {
+        cut_output_gradients(gradients);
+    } else {
+        slot(at).gradients = std::move(gradients);
+    }
 }
-void StepRun::guard_input(const Tensors& input) const {
-    impl_->guard_input(input);
+
+void StepRun::run_backward(Cell at) {
+    // Gradients use the precision of their forward; autocast must not choose again.
+    const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
+    const SeededRandom random(backward_seed(pipeline_->options().seed, number_.random_step, at));
+    MicroBatchGraph graph = std::exchange(slot(at).graph, {});
+    leave_input_gradients(at, graph.backward(take_output_gradients(at)));
+}
+
+/// Lanes of one host share memory: the storage is passed on, and only its owner changes.
+void StepRun::run_copy(TaskIndex copy) {
+    const Task& task = graph_->tasks()[copy];
+    const std::span<at::Tensor> moved = moved_by(task.key);
+    if (streams_) {
+        streams_->run_copy(copy, moved);
+    }
+    for (const at::Tensor& tensor : moved) {
+        if (pipeline_->observer() != nullptr && tensor.defined()) {
+            pipeline_->observer()->moved(tensor, task.receiver);
+        }
+    }
+}
+
+// ---- Tensors that tasks take and leave ----
+
+/// Incoming skips, then the previous partition's outputs. Throws EngineError if a skip was changed on its way.
+Tensors StepRun::take_inputs(Cell at) {
+    Slot& here = slot(at);
+    for (std::size_t k = 0; k < here.skips.size(); ++k) {
+        here.stashed[k].check(here.skips[k], pipeline_->skips().skips()[skips_of(at.j).incoming[k]].name);
+    }
+    return joined(std::exchange(here.skips, {}), std::exchange(here.inputs, {}));
+}
+
+/// `outputs` are the outgoing skips, then the last layer's outputs. Others get them as leaves.
+void StepRun::leave_outputs(Cell at, const Tensors& outputs, bool may_require_grad) {
+    Tensors leaves;
+    for (const at::Tensor& output : outputs) {
+        at::Tensor leaf = output.defined() ? output.detach() : output;
+        if (leaf.defined() && trains_ && (output.requires_grad() || (may_require_grad && can_carry_gradient(output)))) {
+            leaf.set_requires_grad(true);
+        }
+        leaves.push_back(std::move(leaf));
+    }
+    const auto& outgoing = skips_of(at.j).outgoing;
+    for (std::size_t k = 0; k < outgoing.size(); ++k) {
+        Slot& there = slot({at.i, pipeline_->skips().routes()[outgoing[k]].to});
+        const std::size_t place = pipeline_->skips().place_in(outgoing[k]);
+        there.stashed[place] = StashedVersion(leaves[k]);
+        there.skips[place] = std::move(leaves[k]);
+    }
+    drop_front(leaves, outgoing.size());
+    (at.j < last_partition() ? slot({at.i, PartitionId{at.j.value() + 1}}).inputs : outputs_[at.i.index()]) =
+        std::move(leaves);
+}
+
+/// In the order of leave_outputs().
+Tensors StepRun::take_output_gradients(Cell at) {
+    Slot& here = slot(at);
+    return joined(std::exchange(here.skip_gradients, {}), std::exchange(here.gradients, {}));
+}
+
+/// In the order of take_inputs(); empty if there is none.
+void StepRun::leave_input_gradients(Cell at, Tensors gradients) {
+    const auto& incoming = skips_of(at.j).incoming;
+    if (!gradients.empty()) {
+        for (std::size_t k = 0; k < incoming.size(); ++k) {
+            const PartitionId from = pipeline_->skips().routes()[incoming[k]].from;
+            slot({at.i, from}).skip_gradients[pipeline_->skips().place_out(incoming[k])] = std::move(gradients[k]);
+        }
+        drop_front(gradients, incoming.size());
+    }
+    (at.j.value() > 0 ? slot({at.i, PartitionId{at.j.value() - 1}}).gradients : input_gradients_[at.i.index()]) =
+        std::move(gradients);
+}
+
+/// The tensors that a copy task moves, in place; entries may be undefined.
+std::span<at::Tensor> StepRun::moved_by(const TaskKey& copy) {
+    const Cell sender = cell_of(copy);
+    const auto skip = static_cast<std::size_t>(copy.skip);
+    const SkipLayout& skips = pipeline_->skips();
+    switch (copy.kind) {
+        case TaskKind::copy_forward: return slot({sender.i, PartitionId{copy.partition + 1}}).inputs;
+        case TaskKind::copy_backward: return slot(sender).gradients;
+        case TaskKind::skip_forward:
+            return std::span(slot({sender.i, skips.routes()[skip].to}).skips).subspan(skips.place_in(skip), 1);
+        case TaskKind::skip_backward:
+            return std::span(slot({sender.i, skips.routes()[skip].from}).skip_gradients)
+                .subspan(skips.place_out(skip), 1);
+        default: throw EngineError(to_string(copy) + " is no copy; only copies move tensors; ask for one");
+    }
+}
+
+/// The last partition's outputs of all micro-batches, concatenated.
+Tensors StepRun::gather_outputs() {
+    const at::NoGradGuard no_grad;
+    std::vector<bool> wants(outputs_.front().size(), false);
+    output_sizes_.assign(wants.size(), {});
+    for (const Tensors& outputs : outputs_) {
+        for (std::size_t k = 0; k < outputs.size() && k < wants.size(); ++k) {
+            wants[k] = wants[k] || outputs[k].requires_grad();
+            output_sizes_[k].push_back(outputs[k].dim() > 0 ? outputs[k].size(0) : 0);
+        }
+    }
+    Tensors whole = gather(std::exchange(outputs_, {}));
+    for (std::size_t k = 0; k < whole.size(); ++k) {
+        whole[k] = whole[k].detach();
+        whole[k].set_requires_grad(wants[k]);
+    }
+    return whole;
+}
+
+/// Cuts the gradients of the gathered output by the sizes that each output's parts had.
+void StepRun::cut_output_gradients(const Tensors& gradients) {
+    const at::NoGradGuard no_grad;
+    if (num_micro_batches() == 1) {
+        slot({MicroBatchId{0}, last_partition()}).gradients = gradients;
+        return;
+    }
+    for (std::size_t k = 0; k < gradients.size(); ++k) {
+        const std::vector<Tensors> parts = split({gradients[k]}, output_sizes_[k]);
+        for (std::size_t i = 0; i < parts.size(); ++i) {
+            slot({MicroBatchId{i}, last_partition()}).gradients.push_back(parts[i].front());
+        }
+    }
 }
 }  // namespace pipescope

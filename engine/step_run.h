@@ -1,21 +1,28 @@
 #pragma once
 
-#include "engine/gpipe.h"
-#include "engine/layer.h"
+#include "engine/device/step_streams.h"
+#include "engine/first_failure.h"
+#include "engine/gradients/micro_batch_graph.h"
+#include "engine/input_versions.h"
+#include "engine/lanes/task_gate.h"
+#include "engine/output_reuse.h"
+#include "engine/pipeline.h"
+#include "engine/recompute_inputs.h"
+#include "engine/skips/stashed_version.h"
+#include "engine/step_loss.h"
+#include "schedule/task_graph.h"
 
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+namespace at {
+class ThreadLocalState;
+}
 
 namespace pipescope {
-class Pipeline;
-
-/// The purpose of a run.
-enum class RunFor {
-    values,     ///< keeps nothing for backward
-    gradients,  ///< in eval mode: backward may follow; no training step, so it runs in GPipe's order and is not counted
-    training,   ///< backward or step() may follow: runs in the order of the options' schedule and is counted
-};
-
 /// One mini-batch on the lanes, with all its state: boundary inputs, sub-graphs, gradients.
 ///
 /// Use either forward() and then perhaps backward(), or step(). Each lane's worker walks its order of the TaskGraph;
@@ -26,7 +33,7 @@ class StepRun {
 public:
     /// Throws EngineError if the input cannot be cut, and UsageError if the schedule does not support that many
     /// micro-batches; such a call counts as no step.
-    StepRun(const std::shared_ptr<Pipeline>& pipeline, const Tensors& input, RunFor purpose);
+    StepRun(std::shared_ptr<Pipeline> pipeline, const Tensors& input, RunFor purpose);
     ~StepRun();
     StepRun(const StepRun&) = delete;
     StepRun& operator=(const StepRun&) = delete;
@@ -40,10 +47,73 @@ public:
     /// Call after step(), once: gradients of the input; undefined if it needs or got none.
     Tensors take_input_gradients();
     /// Call after forward() or step(), once the caller's edges to the input were taken: see InputVersions::guard().
-    void guard_input(const Tensors& input) const;
+    void guard_input(const Tensors& input) const { input_versions_.guard(input); }
 
 private:
-    class Impl;
-    std::unique_ptr<Impl> impl_;
+    enum class Part { forward, backward, all };
+    static bool belongs_to(Part part, TaskKind kind);
+
+    /// The tensors that wait for a task (i, j), or that its forward keeps for its backward. Only tasks of (i, j) take
+    /// from here; tasks of its neighbours and of its skips' other ends leave here. The TaskGraph keeps the two apart.
+    struct Slot {
+        Tensors skips;  // incoming; sized from the start, since several lanes write their own place
+        std::vector<StashedVersion> stashed;  // of those
+        Tensors inputs;                       // detached; requires_grad if a gradient goes back
+        RecomputeInputs kept;                 // skips and inputs, of a checkpointed forward
+        MicroBatchGraph graph;
+        Tensors skip_gradients;  // of outgoing skips; sized from the start
+        Tensors gradients;       // of the outputs
+    };
+
+    void cut_input(const Tensors& input);
+    void run(Part part);
+    [[noreturn]] void rethrow_first_failure();
+
+    void run_lane(LaneId lane, Part part);
+    bool run_task(TaskIndex task);
+    void compute(const TaskKey& key);
+    void run_forward(Cell at);
+    void run_recompute(Cell at);
+    void run_loss(const TaskKey& key);
+    void run_backward(Cell at);
+    void run_copy(TaskIndex copy);
+
+    Tensors take_inputs(Cell at);
+    void leave_outputs(Cell at, const Tensors& outputs, bool may_require_grad);
+    Tensors take_output_gradients(Cell at);
+    void leave_input_gradients(Cell at, Tensors gradients);
+    std::span<at::Tensor> moved_by(const TaskKey& copy);
+    Tensors gather_outputs();
+    void cut_output_gradients(const Tensors& gradients);
+
+    int num_micro_batches() const noexcept { return static_cast<int>(sizes_.size()); }
+    PartitionId last_partition() const { return PartitionId{graph_->shape().num_partitions - 1}; }
+    Slot& slot(Cell at) { return slots_[at.j.index() * sizes_.size() + at.i.index()]; }
+    const PartitionSkips& skips_of(PartitionId partition) const { return pipeline_->skips().of(partition); }
+    bool is_checkpointed(MicroBatchId i) const;
+    RandomPlace place_of(MicroBatchId i) const { return {pipeline_->options().seed, number_.random_step, i}; }
+    TaskKey key_of(TaskIndex task) const;
+
+    const std::shared_ptr<Pipeline> pipeline_;
+    const std::vector<std::int64_t> sizes_;  // of the micro-batches, in samples
+    const std::shared_ptr<const TaskGraph> graph_;
+    const StepNumber number_;
+    const bool trains_;                                         // a backward may follow
+    const std::unique_ptr<const at::ThreadLocalState> caller_;  // grad mode, autocast, inference mode, hooks
+
+    std::vector<Slot> slots_;  // see slot()
+    InputVersions input_versions_;
+    std::vector<OutputReuse> output_reuse_;                // by partition
+    std::vector<Tensors> outputs_;                         // of the last partition, by micro-batch
+    std::vector<std::vector<std::int64_t>> output_sizes_;  // first dimensions of each gathered output's parts
+    Tensors gathered_output_;                              // of forward()
+    std::optional<StepLoss> loss_;                         // of step()
+    Tensors input_;                                        // the input's tensors that require a gradient, detached
+    std::vector<Tensors> input_gradients_;                 // by micro-batch
+
+    TaskGate gate_;
+    std::optional<StepStreams> streams_;  // set if a lane is on an accelerator
+    FirstFailure failure_;
+    std::vector<char> torn_;  // by lane, each writes its own: its thread can no longer be used
 };
 }  // namespace pipescope

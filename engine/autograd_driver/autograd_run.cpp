@@ -9,7 +9,6 @@
 #include "engine/lanes/process_end.h"
 #include "engine/lanes/task_span.h"
 #include "engine/mini_batch.h"
-#include "engine/pipeline.h"
 #include "engine/step_loss.h"
 #include "engine/tsan_annotations.h"
 #include "schedule/gpipe_schedule.h"
@@ -24,12 +23,14 @@
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <utility>
 
 namespace pipescope {
 namespace {
-LaneId lane_of(int partition) {
-    return LaneId{partition};
+/// This driver runs partition j on lane j.
+LaneId lane_of(PartitionId partition) {
+    return LaneId{partition.value()};
 }
 
 /// Edges to the tensors that require a gradient.
@@ -48,8 +49,8 @@ AutogradRun::AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& inpu
     : input_(input), pipeline_(*pipeline), output_reuse_(pipeline_.partitions().size()) {
     const std::vector<std::int64_t> sizes = micro_batch_sizes(batch_size(input), pipeline_.options().chunks);
     m_ = static_cast<int>(sizes.size());
-    graph_ = pipeline_.graph(m_, true);
-    const StepNumber number = pipeline_.take_number(purpose == RunFor::training);
+    graph_ = pipeline_.graph(m_, purpose);
+    const StepNumber number = pipeline_.take_number(purpose);
     std::vector<Tensors> parts = split(input, sizes);
     forward_ = std::make_shared<const AutogradForward>(
         AutogradForward{std::move(pipeline), std::make_shared<at::ThreadLocalState>(), number.step, number.random_step,
@@ -59,30 +60,32 @@ AutogradRun::AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& inpu
     }
 }
 
-bool AutogradRun::is_checkpointed(int micro_batch) const {
-    return pipescope::is_checkpointed(pipeline_.options().checkpoint, MicroBatchId{micro_batch}, m_);
+bool AutogradRun::is_checkpointed(MicroBatchId i) const {
+    return pipescope::is_checkpointed(pipeline_.options().checkpoint, i, m_);
 }
 
 Tensors AutogradRun::forward() {
     if (!pipeline_.devices().on_host()) {
         pipeline_.devices().begin(fronts_[0].tensors);
     }
-    const int n = static_cast<int>(pipeline_.partitions().size());
-    for (const std::vector<Cell>& cycle : clock_cycles(m_, n)) {
-        std::vector<int> micro_batch_of(static_cast<std::size_t>(n), -1);
-        for (const Cell& cell : cycle) {
-            const int i = static_cast<int>(cell.i.value());
-            const int j = static_cast<int>(cell.j.value());
-            micro_batch_of[cell.j.index()] = i;
-            if (i > 0 && pipeline_.options().autograd.dependency) {
-                tie_to_previous(i);
+    const std::size_t n = pipeline_.partitions().size();
+    for (const std::vector<Cell>& cycle : clock_cycles(m_, static_cast<int>(n))) {
+        std::vector<std::optional<Cell>> task_of(n);  // by lane
+        for (const Cell& at : cycle) {
+            task_of[at.j.index()] = at;
+            if (at.i.value() > 0 && pipeline_.options().autograd.dependency) {
+                order_after_previous(at.i);
             }
-            bring_to(j, i);
+            move_to(at);
         }
-        pipeline_.lanes().run([&](LaneId lane) { run_on_lane(lane, micro_batch_of); });
+        pipeline_.lanes().run([&](LaneId lane) {
+            if (task_of[lane.index()]) {
+                run_task(*task_of[lane.index()]);
+            }
+        });
         rethrow_first_failure();
-        for (const Cell& cell : cycle) {
-            finish(static_cast<int>(cell.i.value()), static_cast<int>(cell.j.value()));
+        for (const Cell& at : cycle) {
+            finish(at);
         }
     }
     join_caller();
@@ -113,19 +116,13 @@ at::Tensor AutogradRun::step(const Tensors& target, const GPipe::LossFunction& l
     for (const at::Tensor& output : outputs) {
         leaves.push_back(output.detach().set_requires_grad(output.requires_grad()));
     }
-    const std::vector<std::int64_t> whole_batch;
-    const PartitionId last{static_cast<std::int64_t>(pipeline_.partitions().size()) - 1};
-    Tensors own_target;
-    for (const at::Tensor& tensor : target) {
-        own_target.push_back(tensor.defined() ? tensor.to(pipeline_.devices().of(pipeline_.lane_of(last)).device())
-                                              : tensor);
-    }
-    StepLoss step_loss(own_target, loss, LossScope::mini_batch, pipeline_.options().reduction, whole_batch);
-    const TaskKey key = forward_->key(TaskKind::loss, MicroBatchId{-1}, last);
+    StepLoss step_loss(pipeline_, target, loss, LossScope::mini_batch, {});
+    const PartitionId last = pipeline_.partitions().back().id();
+    const TaskKey key = forward_->key(TaskKind::loss, {MicroBatchId{-1}, last});
     torch::autograd::variable_list roots, gradients;
     try {
-        const TaskSpan span(key, pipeline_.lane_of(last), false, pipeline_.observer());
-        const Tensors all = step_loss.run(-1, leaves);
+        const TaskSpan span(key, lane_of(last), false, pipeline_.observer());
+        const Tensors all = step_loss.run(std::nullopt, leaves);
         for (std::size_t k = 0; k < all.size(); ++k) {
             if (all[k].defined()) {
                 roots.push_back(outputs[k]);
@@ -133,7 +130,7 @@ at::Tensor AutogradRun::step(const Tensors& target, const GPipe::LossFunction& l
             }
         }
     } catch (...) {
-        pipeline_.set_last_failure(pipeline_.failure_at(key, pipeline_.lane_of(last), LayerId{-1}));
+        pipeline_.set_last_failure(pipeline_.failure_at(key, lane_of(last)));
         throw;
     }
     try {
@@ -152,40 +149,42 @@ at::Tensor AutogradRun::step(const Tensors& target, const GPipe::LossFunction& l
 }
 
 /// The previous micro-batch has just left the partition that this one enters. Backward must run in the opposite order.
-void AutogradRun::tie_to_previous(int micro_batch) {
-    Front& front = fronts_[static_cast<std::size_t>(micro_batch)];
-    Front& previous = fronts_[static_cast<std::size_t>(micro_batch) - 1];
+void AutogradRun::order_after_previous(MicroBatchId i) {
+    Front& previous = front(MicroBatchId{i.value() - 1});
     Forked forked = fork(previous.tensors);
     previous.tensors = std::move(forked.tensors);
-    front.tensors = join(front.tensors, forked.phony);
+    front(i).tensors = join(front(i).tensors, forked.phony);
 }
 
-void AutogradRun::bring_to(int partition, int micro_batch) {
-    Front& front = fronts_[static_cast<std::size_t>(micro_batch)];
-    if (partition > 0) {
+void AutogradRun::move_to(Cell at) {
+    Front& front = this->front(at.i);
+    if (at.j.value() > 0) {
         if (pipeline_.options().autograd.portals) {
-            bring_skips_to(partition, micro_batch);
+            move_skips_to(at);
         }
-        bring_all_to(partition, micro_batch);
+        move_all_to(at);
     } else {
         front.arrivals = std::make_shared<GradientArrivals>();
         if (!pipeline_.devices().on_host()) {
-            Crossed entered = enter(forward_, lane_of(0), front.tensors);
+            Crossed entered = enter(forward_, lane_of(at.j), front.tensors);
             front.tensors = std::move(entered.tensors);
             input_read_ = std::move(entered.ready);
         }
     }
 }
 
-Crossing AutogradRun::crossing_of(TaskKind kind, int micro_batch, int from, int to) const {
-    const TaskKey key = forward_->key(kind, MicroBatchId{micro_batch}, PartitionId{from});
-    return {.forward = key, .from = lane_of(from), .to = lane_of(to), .back_to = {}, .receiver = nullptr};
+Crossing AutogradRun::crossing_of(TaskKind kind, MicroBatchId i, PartitionId from, PartitionId to) const {
+    return {.forward = forward_->key(kind, {i, from}),
+            .from = lane_of(from),
+            .to = lane_of(to),
+            .back_to = {},
+            .receiver = nullptr};
 }
 
 /// Crosses one boundary. Without portals, skips travel with the batch through every partition between.
-void AutogradRun::bring_all_to(int partition, int micro_batch) {
-    Front& front = fronts_[static_cast<std::size_t>(micro_batch)];
-    Crossing crossing = crossing_of(TaskKind::copy_forward, micro_batch, partition - 1, partition);
+void AutogradRun::move_all_to(Cell at) {
+    Front& front = this->front(at.i);
+    Crossing crossing = crossing_of(TaskKind::copy_forward, at.i, PartitionId{at.j.value() - 1}, at.j);
     const std::size_t num_skips = pipeline_.options().autograd.portals ? 0 : front.skips.size();
     Tensors all;
     for (std::size_t skip = 0; skip < num_skips; ++skip) {
@@ -205,12 +204,10 @@ void AutogradRun::bring_all_to(int partition, int micro_batch) {
 }
 
 /// Moves skips straight from where they were stashed.
-void AutogradRun::bring_skips_to(int partition, int micro_batch) {
-    Front& front = fronts_[static_cast<std::size_t>(micro_batch)];
-    for (const std::size_t k : pipeline_.skips().of(PartitionId{partition}).incoming) {
-        Skip& skip = front.skips[k];
-        const auto from = static_cast<int>(pipeline_.skips().routes()[k].from.value());
-        Crossing crossing = crossing_of(TaskKind::skip_forward, micro_batch, from, partition);
+void AutogradRun::move_skips_to(Cell at) {
+    for (const std::size_t k : pipeline_.skips().of(at.j).incoming) {
+        Skip& skip = front(at.i).skips[k];
+        Crossing crossing = crossing_of(TaskKind::skip_forward, at.i, pipeline_.skips().routes()[k].from, at.j);
         crossing.forward.skip = static_cast<int>(k);
         crossing.back_to = {skip.arrivals};
         crossing.receiver = std::make_shared<GradientArrivals>();  // a popped skip goes no further
@@ -220,59 +217,56 @@ void AutogradRun::bring_skips_to(int partition, int micro_batch) {
     }
 }
 
-void AutogradRun::run_on_lane(LaneId lane, const std::vector<int>& micro_batch_of) {
-    const int micro_batch = micro_batch_of[lane.index()];
-    if (micro_batch < 0) {
-        return;
-    }
+/// Runs on the partition's lane.
+void AutogradRun::run_task(Cell at) {
     const AtWork at_work;
     const at::ThreadLocalStateGuard as_caller(*forward_->caller);
     at::autocast::set_autocast_cache_enabled(false);  // its casts would outlive the micro-batch
-    const TaskKey key = forward_->key(TaskKind::forward, MicroBatchId{micro_batch}, PartitionId{lane.value()});
-    const LaneDevice& device = pipeline_.devices().of(lane);
+    const TaskKey key = forward_->key(TaskKind::forward, at);
+    const LaneDevice& device = pipeline_.devices().of(lane_of(at.j));
     const OnLaneDevice on_device(device);
-    Front& front = fronts_[static_cast<std::size_t>(micro_batch)];
-    LayerId running{-1};
+    Front& front = this->front(at.i);
+    std::optional<TaskSpan> span;  // still open where the task threw, so that current_task() tells the layer
     try {
         device.wait(front.ready);
-        for (const std::size_t skip : pipeline_.skips().of(PartitionId{key.partition}).incoming) {
+        for (const std::size_t skip : pipeline_.skips().of(at.j).incoming) {
             device.wait(front.skips[skip].ready);
         }
-        const TaskSpan span(key, lane, is_checkpointed(micro_batch), pipeline_.observer());
-        run_forward(micro_batch, key.partition, running);
+        span.emplace(key, lane_of(at.j), is_checkpointed(at.i), pipeline_.observer());
+        run_forward(at);
         front.ready = device.record();
     } catch (...) {  // a layer's exception reaches the caller unchanged
-        failure_.add(graph_->find(key).value(), std::current_exception(), pipeline_.failure_at(key, lane, running));
+        failure_.add(graph_->find(key).value(), std::current_exception(), pipeline_.failure_at(key, lane_of(at.j)));
     }
 }
 
-void AutogradRun::run_forward(int micro_batch, int partition, LayerId& running) {
-    Partition& layers = pipeline_.partitions()[static_cast<std::size_t>(partition)];
-    Front& front = fronts_[static_cast<std::size_t>(micro_batch)];
-    const RandomPlace place = forward_->place(MicroBatchId{micro_batch});
-    Tensors inputs = inputs_of(micro_batch, partition);
-    if (micro_batch == 0) {
-        layers.begin_mini_batch();
+void AutogradRun::run_forward(Cell at) {
+    Partition& partition = pipeline_.partition(at.j);
+    Front& front = this->front(at.i);
+    const RandomPlace place = forward_->place(at.i);
+    Tensors inputs = inputs_of(at);
+    if (at.i.value() == 0) {
+        partition.begin_mini_batch();
     }
-    if (!is_checkpointed(micro_batch)) {
+    if (!is_checkpointed(at.i)) {
         const at::AutoGradMode grad_mode(true);
-        const TaskKey backward = forward_->key(TaskKind::backward, MicroBatchId{micro_batch}, PartitionId{partition});
+        const TaskKey backward = forward_->key(TaskKind::backward, at);
         // The partition's backward runs between these two nodes.
-        const LaneId lane = lane_of(partition);
+        const LaneId lane = lane_of(at.j);
         TaskObserver* const observer = pipeline_.observer();
         inputs = send_through(
             "PartitionInput", [](const Tensors&) { close_backward_span(); }, inputs);
         const std::vector<torch::autograd::Edge> own_start = edges_of(inputs);
-        const Tensors given = partition == 0 ? inputs : Tensors{};
-        const Tensors outputs = layers.forward(std::move(inputs), place, running);
-        if (partition == 0) {
-            forward_->input_versions->note_history(micro_batch, given);
+        const Tensors given = at.j.value() == 0 ? inputs : Tensors{};
+        const Tensors outputs = partition.forward(std::move(inputs), place);
+        if (!given.empty()) {
+            forward_->input_versions->note_history(at.i, given);
         }
         const std::vector<torch::autograd::Edge> own_ends = edges_of(outputs);  // edges keep a leaf's node alive
         own_leaf_gradients(own_ends, own_start.empty() ? nullptr : own_start.front().function.get());
         // A parameter requested alone would get only this micro-batch's part of its gradient, since the other
         // micro-batches' nodes do not lead to it.
-        const bool others_are_checkpointed = is_checkpointed(0);
+        const bool others_are_checkpointed = is_checkpointed(MicroBatchId{0});
         front.outputs = send_through(
             "PartitionOutput",
             [=, versions = forward_->input_versions](const Tensors&) {
@@ -284,31 +278,30 @@ void AutogradRun::run_forward(int micro_batch, int partition, LayerId& running) 
             },
             outputs);
     } else {
-        if (layers.trains() || any_requires_grad(inputs)) {
-            front.recomputation =
-                std::make_shared<Recomputation>(forward_, MicroBatchId{micro_batch}, PartitionId{partition}, inputs);
+        if (partition.trains() || any_requires_grad(inputs)) {
+            front.recomputation = std::make_shared<Recomputation>(forward_, at, inputs);
         }
         {
             const at::NoGradGuard no_grad;
-            front.outputs = layers.forward(inputs, place, running);
+            front.outputs = partition.forward(inputs, place);
         }
         if (front.recomputation) {
-            front.outputs = attach_checkpoint(front.recomputation, pipeline_.devices().of(lane_of(partition)).device(),
+            front.outputs = attach_checkpoint(front.recomputation, pipeline_.devices().of(lane_of(at.j)).device(),
                                               inputs, front.outputs);
         }
     }
-    forward_->input_versions->check(micro_batch);
-    output_reuse_[static_cast<std::size_t>(partition)].add(layers, micro_batch, front.outputs);
-    front.outputs = wait_for_gradients(forward_, lane_of(partition), front.arrivals, front.outputs);
-    if (micro_batch == m_ - 1) {
-        layers.end_mini_batch();
+    forward_->input_versions->check(at.i);
+    output_reuse_[at.j.index()].check(partition, at.i, front.outputs);
+    front.outputs = wait_for_gradients(forward_, lane_of(at.j), front.arrivals, front.outputs);
+    if (at.i.value() == m_ - 1) {
+        partition.end_mini_batch();
     }
 }
 
-Tensors AutogradRun::inputs_of(int micro_batch, int partition) const {
-    const Front& front = fronts_[static_cast<std::size_t>(micro_batch)];
+Tensors AutogradRun::inputs_of(Cell at) const {
+    const Front& front = fronts_[at.i.index()];
     Tensors inputs;
-    for (const std::size_t skip : pipeline_.skips().of(PartitionId{partition}).incoming) {
+    for (const std::size_t skip : pipeline_.skips().of(at.j).incoming) {
         front.skips[skip].stashed.check(front.skips[skip].tensor, pipeline_.skips().skips()[skip].name);
         inputs.push_back(front.skips[skip].tensor);
     }
@@ -317,13 +310,13 @@ Tensors AutogradRun::inputs_of(int micro_batch, int partition) const {
 }
 
 /// Turns the outputs of a finished lane into the inputs of the next.
-void AutogradRun::finish(int micro_batch, int partition) {
-    Front& front = fronts_[static_cast<std::size_t>(micro_batch)];
+void AutogradRun::finish(Cell at) {
+    Front& front = this->front(at.i);
     Tensors outputs = std::exchange(front.outputs, {});
     if (const auto recomputation = std::exchange(front.recomputation, nullptr)) {
         outputs = attach_recompute(recomputation, outputs);
     }
-    const PartitionSkips& skips = pipeline_.skips().of(PartitionId{partition});
+    const PartitionSkips& skips = pipeline_.skips().of(at.j);
     for (const std::size_t skip : skips.incoming) {
         front.skips[skip] = {};
     }

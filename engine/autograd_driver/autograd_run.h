@@ -3,11 +3,10 @@
 #include "engine/autograd_driver/crossing.h"
 #include "engine/autograd_driver/recomputation.h"
 #include "engine/first_failure.h"
-#include "engine/gpipe.h"
 #include "engine/layer.h"
 #include "engine/output_reuse.h"
+#include "engine/pipeline.h"
 #include "engine/skips/stashed_version.h"
-#include "engine/step_run.h"
 #include "schedule/task_graph.h"
 
 #include <cstdint>
@@ -15,8 +14,6 @@
 #include <vector>
 
 namespace pipescope {
-class Pipeline;
-
 /// One forward by the paper's driver: the clock-cycles run the forwards on the lanes, one cycle after the other, and
 /// build one connected autograd graph. The caller's backward() takes its order from that graph. Phony edges add the
 /// order that the data leaves open: micro-batches go backward last first on every partition, and a partition recomputes
@@ -54,18 +51,19 @@ private:
         std::shared_ptr<GradientArrivals> arrivals = nullptr;    ///< of the current or previous partition
     };
 
-    void tie_to_previous(int micro_batch);
-    void bring_to(int partition, int micro_batch);
-    void bring_skips_to(int partition, int micro_batch);
-    void bring_all_to(int partition, int micro_batch);
-    void run_on_lane(LaneId lane, const std::vector<int>& micro_batch_of);
-    void run_forward(int micro_batch, int partition, LayerId& running);
-    Tensors inputs_of(int micro_batch, int partition) const;
-    void finish(int micro_batch, int partition);
-    Crossing crossing_of(TaskKind kind, int micro_batch, int from, int to) const;
+    Front& front(MicroBatchId i) { return fronts_[i.index()]; }
+    void order_after_previous(MicroBatchId i);
+    void move_to(Cell at);
+    void move_skips_to(Cell at);
+    void move_all_to(Cell at);
+    void run_task(Cell at);
+    void run_forward(Cell at);
+    Tensors inputs_of(Cell at) const;
+    void finish(Cell at);
+    Crossing crossing_of(TaskKind kind, MicroBatchId i, PartitionId from, PartitionId to) const;
     void join_caller();
     void rethrow_first_failure();
-    bool is_checkpointed(int micro_batch) const;
+    bool is_checkpointed(MicroBatchId i) const;
 
     const Tensors& input_;
     std::shared_ptr<const AutogradForward> forward_;

@@ -35,19 +35,18 @@ RandomPlace AutogradForward::place(MicroBatchId micro_batch) const {
     return {pipeline->options().seed, random_step, micro_batch};
 }
 
-TaskKey AutogradForward::key(TaskKind kind, MicroBatchId micro_batch, PartitionId partition) const {
-    return {step, kind, static_cast<int>(partition.value()), static_cast<int>(micro_batch.value()), -1};
+TaskKey AutogradForward::key(TaskKind kind, Cell at) const {
+    return {step, kind, at.j.value(), at.i.value(), -1};
 }
 
-Recomputation::Recomputation(std::shared_ptr<const AutogradForward> forward, MicroBatchId micro_batch,
-                             PartitionId partition, const Tensors& inputs)
-    : forward_(std::move(forward)), micro_batch_(micro_batch), partition_(partition), num_inputs_(inputs.size()) {
+Recomputation::Recomputation(std::shared_ptr<const AutogradForward> forward, Cell at, const Tensors& inputs)
+    : forward_(std::move(forward)), at_(at), num_inputs_(inputs.size()) {
     Tensors detached;
     for (const at::Tensor& input : inputs) {
         detached.push_back(input.defined() ? input.detach().set_requires_grad(input.requires_grad()) : input);
     }
     inputs_ = RecomputeInputs(std::move(detached), forward_->pipeline->is_training());
-    hooked_ = forward_->pipeline->partitions()[partition_.index()].trained_parameters();
+    hooked_ = forward_->pipeline->partition(at_.j).trained_parameters();
     std::erase_if(hooked_, [](const at::Tensor& parameter) { return !has_hooks(parameter); });
 }
 
@@ -82,20 +81,19 @@ void Recomputation::compute_again() {
     close_backward_span();
     forward_->input_versions->update_parts();
     Pipeline& pipeline = *forward_->pipeline;
-    const LaneId lane = pipeline.lane_of(partition_);
-    const TaskKey key = forward_->key(TaskKind::recompute, micro_batch_, partition_);
+    const LaneId lane = pipeline.lane_of(at_.j);
+    const TaskKey key = forward_->key(TaskKind::recompute, at_);
     const TaskSpan span(key, lane, false, pipeline.observer());
     const at::ThreadLocalStateGuard as_caller(*forward_->caller);
     const OnLaneDevice on_device(pipeline.devices().of(lane));
     at::autocast::set_autocast_cache_enabled(false);
     const at::AutoGradMode grad_mode(true);
-    LayerId running{-1};
     try {
-        Partition& partition = pipeline.partitions()[partition_.index()];
+        Partition& partition = pipeline.partition(at_.j);
         Tensors inputs = graph_.open(inputs_.take(partition, pipeline.is_training()));
-        graph_.close(partition.recompute(std::move(inputs), forward_->place(micro_batch_), running));
+        graph_.close(partition.recompute(std::move(inputs), forward_->place(at_.i)));
     } catch (...) {
-        pipeline.set_last_failure(pipeline.failure_at(key, lane, running));
+        pipeline.set_last_failure(pipeline.failure_at(key, lane));
         throw;
     }
     state_ = State::recomputed;
@@ -114,8 +112,8 @@ Tensors Recomputation::backward(Tensors gradients) {
     }
     close_backward_span();
     Pipeline& pipeline = *forward_->pipeline;
-    const LaneId lane = pipeline.lane_of(partition_);
-    const TaskKey key = forward_->key(TaskKind::backward, micro_batch_, partition_);
+    const LaneId lane = pipeline.lane_of(at_.j);
+    const TaskKey key = forward_->key(TaskKind::backward, at_);
     const TaskSpan span(key, lane, false, pipeline.observer());
     const c10::impl::ExcludeDispatchKeyGuard without_autocast(c10::autocast_dispatch_keyset);
     state_ = State::used;
@@ -128,7 +126,7 @@ Tensors Recomputation::backward(Tensors gradients) {
         }
         return of_inputs;
     } catch (...) {
-        pipeline.set_last_failure(pipeline.failure_at(key, lane, LayerId{-1}));
+        pipeline.set_last_failure(pipeline.failure_at(key, lane));
         fail();
     }
 }

@@ -48,15 +48,14 @@ struct AutogradForward {
     std::shared_ptr<InputVersions> input_versions;
 
     RandomPlace place(MicroBatchId micro_batch) const;
-    TaskKey key(TaskKind kind, MicroBatchId micro_batch, PartitionId partition) const;
+    TaskKey key(TaskKind kind, Cell at) const;
 };
 
 /// A micro-batch on a partition whose graph was not kept: its inputs and, once recomputed, its graph.
 /// Threading: one thread at a time, the one in which autograd runs the nodes.
 class Recomputation {
 public:
-    Recomputation(std::shared_ptr<const AutogradForward> forward, MicroBatchId micro_batch, PartitionId partition,
-                  const Tensors& inputs);
+    Recomputation(std::shared_ptr<const AutogradForward> forward, Cell at, const Tensors& inputs);
 
     /// Runs the forward again, with a graph. Call once.
     void recompute();
@@ -74,8 +73,7 @@ private:
     [[noreturn]] void fail() const;
 
     std::shared_ptr<const AutogradForward> forward_;
-    MicroBatchId micro_batch_;
-    PartitionId partition_;
+    const Cell at_;
     RecomputeInputs inputs_;
     const std::size_t num_inputs_;
     std::vector<at::Tensor> hooked_;

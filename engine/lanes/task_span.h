@@ -1,7 +1,7 @@
 #pragma once
 
+#include "engine/current_task.h"
 #include "engine/lanes/task_ranges.h"
-#include "engine/lanes/task_scope.h"
 #include "engine/task_observer.h"
 
 namespace pipescope {

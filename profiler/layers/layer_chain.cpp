@@ -1,7 +1,7 @@
 #include "profiler/layers/layer_chain.h"
 
+#include "engine/current_task.h"
 #include "engine/device/lane_device.h"
-#include "engine/lanes/task_scope.h"
 #include "engine/random.h"
 
 #include <ATen/Parallel.h>

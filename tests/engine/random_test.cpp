@@ -111,7 +111,7 @@ TEST(RandomSeed, DiffersInEveryCoordinate) {
             for (int i = 0; i < 5; ++i) {
                 for (int layer = 0; layer < 5; ++layer) {
                     seeds.insert(random_seed(seed, step, MicroBatchId{i}, LayerId{layer}));
-                    seeds.insert(backward_seed(seed, step, MicroBatchId{i}, PartitionId{layer}));
+                    seeds.insert(backward_seed(seed, step, Cell{MicroBatchId{i}, PartitionId{layer}}));
                 }
             }
         }

@@ -1,9 +1,9 @@
 #pragma once
 
 #include "engine/device/pipeline_devices.h"
-#include "engine/step_tensors.h"
 #include "schedule/task_graph.h"
 
+#include <span>
 #include <vector>
 
 namespace pipescope {
@@ -14,40 +14,41 @@ namespace pipescope {
 /// streams of their link, in parallel with both lanes' computation.
 /// A received tensor stays referenced until its last reader has passed on the device: the backward, or the forward if
 /// nothing else holds the tensor or no backward follows.
-/// Used only if a lane is on an accelerator. Threading: as StepTensors; each method on the lane of its task.
+/// Used only if a lane is on an accelerator. Threading: each method on the lane of its task; the TaskGraph's order
+/// keeps the lanes apart.
 class StepStreams {
 public:
-    /// Borrows devices, graph and tensors.
-    StepStreams(PipelineDevices& devices, const TaskGraph& graph, StepTensors& tensors, bool trains);
+    /// Borrows devices and graph. `trains`: a backward may follow.
+    StepStreams(PipelineDevices& devices, const TaskGraph& graph, bool trains);
 
+    /// Copies a micro-batch's input to the first lane, in place, when that lane is about to compute on it. The host
+    /// runs ahead of the device, so the copy overlaps the previous micro-batch.
+    void enter(MicroBatchId micro_batch, LaneId lane, Tensors& inputs);
     /// Before and after the lane issues the task.
     void before(TaskIndex task);
     void after(TaskIndex task);
-    /// Sends the copy's tensors and puts the arriving ones in their place.
-    void run_copy(TaskIndex copy);
+    /// Sends the tensors that the copy moves and puts the arriving ones in their place.
+    void run_copy(TaskIndex copy, std::span<at::Tensor> moved);
 
     /// Blocks until the caller's input in host memory has been read, so that the caller may overwrite it.
-    void wait_for_input() const;
+    void wait_for_input() const { input_read_.synchronize(); }
 
 private:
     /// A task's results for others.
-    struct Left {
+    struct Result {
         StreamEvent ready;
         Tensors received;  // by a copy: what its receiver reads
     };
 
     const Task& task_at(TaskIndex task) const { return graph_.tasks()[task]; }
     bool is_awaited(TaskIndex task) const;
-    void enter(int micro_batch, LaneId lane);
-    TaskIndex forward_of(const TaskKey& key) const;
     void release(TaskIndex reader, LaneId lane, const StreamEvent& done);
     void release_unshared(TaskIndex reader, LaneId lane, const StreamEvent& done);
 
     PipelineDevices& devices_;
     const TaskGraph& graph_;
-    StepTensors& tensors_;
     const bool trains_;
-    std::vector<Left> left_;        // per task
+    std::vector<Result> results_;   // per task
     std::vector<Tensors> entered_;  // per micro-batch: its input on the first lane
     StreamEvent input_read_;
 };
