@@ -50,7 +50,7 @@ PipelineShape shape_of(const GPipeOptions& options, const Balance& balance, cons
     // Checks here whether the schedule accepts the placement; each step checks its number of micro-batches.
     PipelineShape example = shape;
     example.num_micro_batches = shape.num_lanes();
-    make_schedule(options.schedule, example);
+    check_schedule(options.schedule, example);
     return shape;
 }
 

@@ -5,12 +5,6 @@
 #include <utility>
 
 namespace pipescope {
-/// Task (i, j): micro-batch i on partition j.
-struct LaneTask {
-    int micro_batch;
-    int partition;
-};
-
 /// Writes a lane's program task by task, and adds the tasks that go with one: the loss right after a forward of the
 /// last partition, the recompute right before the backward of a checkpointed micro-batch.
 class LanePlan {
@@ -18,23 +12,21 @@ public:
     /// `shape` must outlive the plan.
     explicit LanePlan(const PipelineShape& shape) : shape_(shape) {}
 
-    void forward(const LaneTask& task) {
-        add(TaskKind::forward, task);
-        if (task.partition == shape_.num_partitions - 1) {
-            add(TaskKind::loss, task);
+    void forward(Cell at) {
+        add(TaskKind::forward, at);
+        if (at.j.value() == shape_.num_partitions - 1) {
+            add(TaskKind::loss, at);
         }
     }
-    void backward(const LaneTask& task) {
-        if (is_checkpointed(shape_.checkpoint, MicroBatchId{task.micro_batch}, shape_.num_micro_batches)) {
-            add(TaskKind::recompute, task);
+    void backward(Cell at) {
+        if (is_checkpointed(shape_.checkpoint, at.i, shape_.num_micro_batches)) {
+            add(TaskKind::recompute, at);
         }
-        add(TaskKind::backward, task);
+        add(TaskKind::backward, at);
     }
-    void backward_weight(const LaneTask& task) { add(TaskKind::backward_weight, task); }
+    void backward_weight(Cell at) { add(TaskKind::backward_weight, at); }
     /// The task alone.
-    void add(TaskKind kind, const LaneTask& task) {
-        program_.push_back({0, kind, task.partition, task.micro_batch, -1});
-    }
+    void add(TaskKind kind, Cell at) { program_.push_back({0, kind, at.j.value(), at.i.value(), -1}); }
 
     LaneProgram take() { return std::move(program_); }
 

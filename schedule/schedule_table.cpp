@@ -431,7 +431,7 @@ TaskGraph table_graph(const ScheduleTable& table, const PipelineShape& base) {
     std::vector<LanePlan> plans(table.rows.size(), LanePlan(shape));
     for_each_action(table, [&](const Action& action, const Place& place) {
         LanePlan& plan = plans[place.row];
-        const LaneTask task{action.task.micro_batch, action.task.partition};
+        const Cell task = cell_of(action.task);
         const bool is_backward = action.task.kind == TaskKind::backward;
         if (action.task.kind == TaskKind::forward && !losses) {
             plan.forward(task);

@@ -10,8 +10,8 @@
 namespace pipescope {
 namespace {
 /// Runs `warm_up` forwards, then alternates one forward and one backward, then runs the remaining backwards.
-LaneProgram one_forward_one_backward(const PipelineShape& shape, const std::vector<LaneTask>& forwards,
-                                     const std::vector<LaneTask>& backwards, std::size_t warm_up) {
+LaneProgram one_forward_one_backward(const PipelineShape& shape, const std::vector<Cell>& forwards,
+                                     const std::vector<Cell>& backwards, std::size_t warm_up) {
     LanePlan plan(shape);
     warm_up = std::min(warm_up, forwards.size());
     for (std::size_t k = 0; k < forwards.size() + warm_up; ++k) {
@@ -25,7 +25,7 @@ LaneProgram one_forward_one_backward(const PipelineShape& shape, const std::vect
     return plan.take();
 }
 
-void require_one_partition_a_lane(const PipelineShape& shape, Schedule schedule) {
+void check_one_partition_a_lane(const PipelineShape& shape, Schedule schedule) {
     if (shape.num_lanes() != shape.num_partitions) {
         throw UsageError("placement puts " + counted(shape.num_partitions, "partition", "partitions") + " on " +
                          counted(shape.num_lanes(), "lane", "lanes") + "; " + to_string(schedule) +
@@ -41,7 +41,6 @@ TaskGraph graph_of(const PipelineShape& shape, std::vector<LaneProgram>& program
 /// Like 1F1B on lane j, but delays backwards of the weights: the first j wait, and each later one runs j micro-batches
 /// late, so that gradients of inputs come first. The rest fill the end.
 TaskGraph zero_bubble_h1(const PipelineShape& shape) {
-    require_one_partition_a_lane(shape, Schedule::zero_bubble_h1);
     const int n = shape.num_partitions;
     const int m = shape.num_micro_batches;
     std::vector<LaneProgram> programs(static_cast<std::size_t>(n));
@@ -50,18 +49,18 @@ TaskGraph zero_bubble_h1(const PipelineShape& shape) {
         const int warm_up = std::min(n - 1 - j, m);
         for (int k = 0; k < m + warm_up; ++k) {
             if (k < m) {
-                plan.forward({k, j});
+                plan.forward({MicroBatchId{k}, PartitionId{j}});
             }
             const int back = k - warm_up;
             if (back >= 0) {
-                plan.backward({back, j});
+                plan.backward({MicroBatchId{back}, PartitionId{j}});
             }
             if (back >= j) {
-                plan.backward_weight({back - j, j});
+                plan.backward_weight({MicroBatchId{back - j}, PartitionId{j}});
             }
         }
         for (int i = std::max(0, m - j); i < m; ++i) {
-            plan.backward_weight({i, j});
+            plan.backward_weight({MicroBatchId{i}, PartitionId{j}});
         }
         programs[shape.lane_of(PartitionId{j}).index()] = plan.take();
     }
@@ -73,10 +72,10 @@ TaskGraph model_parallel(const PipelineShape& shape) {
     std::vector<LanePlan> plans(static_cast<std::size_t>(shape.num_lanes()), LanePlan(shape));
     for (int i = 0; i < shape.num_micro_batches; ++i) {
         for (int j = 0; j < shape.num_partitions; ++j) {
-            plans[shape.lane_of(PartitionId{j}).index()].forward({i, j});
+            plans[shape.lane_of(PartitionId{j}).index()].forward({MicroBatchId{i}, PartitionId{j}});
         }
         for (int j = shape.num_partitions; j-- > 0;) {
-            plans[shape.lane_of(PartitionId{j}).index()].backward({i, j});
+            plans[shape.lane_of(PartitionId{j}).index()].backward({MicroBatchId{i}, PartitionId{j}});
         }
     }
     std::vector<LaneProgram> programs;
@@ -86,14 +85,13 @@ TaskGraph model_parallel(const PipelineShape& shape) {
     return graph_of(shape, programs);
 }
 
-TaskGraph one_f_one_b(const PipelineShape& shape, Schedule schedule) {
-    require_one_partition_a_lane(shape, schedule);
+TaskGraph one_f_one_b(const PipelineShape& shape) {
     const int n = shape.num_partitions;
     std::vector<LaneProgram> programs(static_cast<std::size_t>(n));
     for (int j = 0; j < n; ++j) {
-        std::vector<LaneTask> order;
+        std::vector<Cell> order;
         for (int i = 0; i < shape.num_micro_batches; ++i) {
-            order.push_back({i, j});
+            order.push_back({MicroBatchId{i}, PartitionId{j}});
         }
         programs[shape.lane_of(PartitionId{j}).index()] =
             one_forward_one_backward(shape, order, order, static_cast<std::size_t>(n - 1 - j));
@@ -122,19 +120,18 @@ void check_interleaved(const PipelineShape& shape) {
 }
 
 TaskGraph interleaved(const PipelineShape& shape) {
-    check_interleaved(shape);
     const int lanes = shape.num_lanes();
     const int rounds = shape.num_partitions / lanes;  // per lane
     std::vector<LaneProgram> programs(static_cast<std::size_t>(lanes));
     for (int lane = 0; lane < lanes; ++lane) {
         // Groups of `lanes` micro-batches go through the lane's partitions in turn; backward through them in reverse.
-        std::vector<LaneTask> forwards;
-        std::vector<LaneTask> backwards;
+        std::vector<Cell> forwards;
+        std::vector<Cell> backwards;
         for (int first = 0; first < shape.num_micro_batches; first += lanes) {
             for (int round = 0; round < rounds; ++round) {
                 for (int i = first; i < first + lanes; ++i) {
-                    forwards.push_back({i, round * lanes + lane});
-                    backwards.push_back({i, (rounds - 1 - round) * lanes + lane});
+                    forwards.push_back({MicroBatchId{i}, PartitionId{round * lanes + lane}});
+                    backwards.push_back({MicroBatchId{i}, PartitionId{(rounds - 1 - round) * lanes + lane}});
                 }
             }
         }
@@ -190,13 +187,25 @@ bool is_for_comparison_only(Schedule schedule) {
     return schedule != Schedule::gpipe && schedule != Schedule::one_f_one_b && schedule != Schedule::interleaved_1f1b;
 }
 
+void check_schedule(Schedule schedule, const PipelineShape& shape) {
+    shape.check();
+    switch (schedule) {
+        case Schedule::gpipe:
+        case Schedule::model_parallel: break;
+        case Schedule::one_f_one_b:
+        case Schedule::pipedream:
+        case Schedule::zero_bubble_h1: check_one_partition_a_lane(shape, schedule); break;
+        case Schedule::interleaved_1f1b: check_interleaved(shape); break;
+    }
+}
+
 TaskGraph make_schedule(Schedule schedule, PipelineShape shape) {
     shape.loss = needs_loss_inside(schedule) ? LossScope::micro_batch : LossScope::mini_batch;
-    shape.check();
+    check_schedule(schedule, shape);
     switch (schedule) {
         case Schedule::gpipe: return gpipe_schedule(shape);
         case Schedule::one_f_one_b:
-        case Schedule::pipedream: return one_f_one_b(shape, schedule);
+        case Schedule::pipedream: return one_f_one_b(shape);
         case Schedule::interleaved_1f1b: return interleaved(shape);
         case Schedule::zero_bubble_h1: return zero_bubble_h1(shape);
         case Schedule::model_parallel: return model_parallel(shape);

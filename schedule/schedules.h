@@ -35,6 +35,11 @@ bool is_synchronous(Schedule schedule);
 /// True if only the simulator can run the schedule.
 bool is_for_comparison_only(Schedule schedule);
 
+/// Throws UsageError if the shape is invalid or does not fit the schedule. Interleaved needs partition j on lane j mod
+/// lanes, two or more partitions per lane, and a number of micro-batches that is a multiple of the lanes. 1F1B,
+/// PipeDream and zero-bubble run one partition per lane.
+void check_schedule(Schedule schedule, const PipelineShape& shape);
+
 /// Builds the schedule's task graph. Sets the shape's `loss` as the schedule needs it.
 ///
 /// 1F1B, n = 3, m = 4, without checkpointing (digits are micro-batches, ' marks backward):
@@ -52,8 +57,7 @@ bool is_for_comparison_only(Schedule schedule);
 ///
 /// A pipedream graph holds the micro-batches of several successive mini-batches; m is their total.
 ///
-/// Throws UsageError if the shape does not fit the schedule. Interleaved needs partition j on lane j mod lanes, two or
-/// more partitions per lane, and a number of micro-batches that is a multiple of the lanes.
+/// Throws as check_schedule() does.
 /// Source: 1F1B, PipeDream-flush (arXiv 2006.09503), section 2.2; interleaved, Megatron-LM (arXiv 2104.04473),
 /// section 2.2; zero bubble, arXiv 2401.10241, section 3.1; PipeDream, arXiv 1806.03377, section 3.2.
 TaskGraph make_schedule(Schedule schedule, PipelineShape shape);

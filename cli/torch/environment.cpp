@@ -1,6 +1,9 @@
 #include "cli/torch/environment.h"
 
 #include "engine/cores/usable_cores.h"
+#include "engine/device/lane_device.h"
+#include "engine/engine_error.h"
+#include "schedule/error.h"
 
 #include <ATen/Parallel.h>
 #include <ATen/Version.h>
@@ -36,5 +39,13 @@ std::string environment_json() {
                                   {"cpu_capability", at::get_cpu_capability()},
                                   {"kernel", std::string(system.sysname) + " " + system.release}}
         .dump();
+}
+
+c10::Device device_of_flag(const std::string& name) {
+    try {
+        return usable_device(name);
+    } catch (const EngineError& error) {
+        throw UsageError(error.what());
+    }
 }
 }  // namespace pipescope

@@ -17,23 +17,33 @@ namespace pipescope {
 namespace {
 constexpr double kMomentum = 0.9;
 
-std::shared_ptr<torch::optim::Optimizer> make_optimizer(const std::string& name, std::vector<at::Tensor> parameters,
-                                                        double learning_rate) {
-    if (name == "sgd") {
-        return std::make_shared<torch::optim::SGD>(std::move(parameters), torch::optim::SGDOptions(learning_rate));
+using Optimizer = std::shared_ptr<torch::optim::Optimizer>;
+using MakeOptimizer = Optimizer (*)(std::vector<at::Tensor> parameters, double learning_rate);
+
+template <class Algorithm, class Options>
+Optimizer make(std::vector<at::Tensor> parameters, double learning_rate) {
+    return std::make_shared<Algorithm>(std::move(parameters), Options(learning_rate));
+}
+
+Optimizer make_momentum(std::vector<at::Tensor> parameters, double learning_rate) {
+    return std::make_shared<torch::optim::SGD>(std::move(parameters),
+                                               torch::optim::SGDOptions(learning_rate).momentum(kMomentum));
+}
+
+/// Throws UsageError for a name that is no optimizer's.
+MakeOptimizer maker_of(const std::string& name) {
+    static const std::map<std::string, MakeOptimizer> makers = {
+        {"sgd", make<torch::optim::SGD, torch::optim::SGDOptions>},
+        {"momentum", make_momentum},
+        {"adam", make<torch::optim::Adam, torch::optim::AdamOptions>},
+        {"adamw", make<torch::optim::AdamW, torch::optim::AdamWOptions>},
+    };
+    const auto found = makers.find(name);
+    if (found == makers.end()) {
+        throw UsageError(
+            fmt::format("--optimizer is '{}'; a run can use sgd, momentum, adam or adamw; choose one of them", name));
     }
-    if (name == "momentum") {
-        return std::make_shared<torch::optim::SGD>(std::move(parameters),
-                                                   torch::optim::SGDOptions(learning_rate).momentum(kMomentum));
-    }
-    if (name == "adam") {
-        return std::make_shared<torch::optim::Adam>(std::move(parameters), torch::optim::AdamOptions(learning_rate));
-    }
-    if (name == "adamw") {
-        return std::make_shared<torch::optim::AdamW>(std::move(parameters), torch::optim::AdamWOptions(learning_rate));
-    }
-    throw UsageError(
-        fmt::format("--optimizer is '{}'; a run can use sgd, momentum, adam or adamw; choose one of them", name));
+    return found->second;
 }
 
 /// During its lifetime, charges the calling thread's allocations to the lane; those that stay are optimizer state.
@@ -76,7 +86,7 @@ std::map<LaneId, LaneParameters> parameters_by_lane(const GPipe& model) {
 }  // namespace
 
 void check_optimizer(const std::string& name) {
-    make_optimizer(name, {at::zeros({1})}, 0);
+    maker_of(name);
 }
 
 double default_learning_rate(const std::string& optimizer) {
@@ -84,10 +94,10 @@ double default_learning_rate(const std::string& optimizer) {
 }
 
 LaneOptimizers::LaneOptimizers(const GPipe& model, const std::string& name, double learning_rate) {
-    check_optimizer(name);  // also checks it if no lane has parameters
+    const MakeOptimizer make_optimizer = maker_of(name);
     for (auto& [lane, parameters] : parameters_by_lane(model)) {
         lanes_.push_back(
-            {lane, parameters.first_partition, make_optimizer(name, std::move(parameters.tensors), learning_rate)});
+            {lane, parameters.first_partition, make_optimizer(std::move(parameters.tensors), learning_rate)});
     }
 }
 

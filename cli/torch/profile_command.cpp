@@ -6,12 +6,11 @@
 #include "cli/program.h"
 #include "cli/progress_bar.h"
 #include "cli/text_table.h"
+#include "cli/torch/environment.h"
 #include "cli/torch/self_profile.h"
 #include "cli/torch/torch_program.h"
 #include "cli/units.h"
 #include "engine/cores/usable_cores.h"
-#include "engine/device/lane_device.h"
-#include "engine/engine_error.h"
 #include "models/cast_model.h"
 #include "models/zoo.h"
 #include "profiler/layers/host_device.h"
@@ -112,15 +111,6 @@ bool estimates(const ProfileFlags& flags) {
     return flags.device == "meta";
 }
 
-/// Throws UsageError that lists the devices if there is no such device.
-c10::Device device_of(const ProfileFlags& flags) {
-    try {
-        return usable_device(flags.device);
-    } catch (const EngineError& error) {
-        throw UsageError(error.what());
-    }
-}
-
 void check_device(const ProfileFlags& flags, bool has_device_type, bool has_co_running) {
     const bool measures_only = flags.one_layer_at_a_time || !flags.batches.empty();
     if (estimates(flags) && measures_only) {
@@ -136,7 +126,7 @@ void check_device(const ProfileFlags& flags, bool has_device_type, bool has_co_r
     if (estimates(flags)) {
         return;
     }
-    const bool is_host = device_of(flags).is_cpu();
+    const bool is_host = device_of_flag(flags.device).is_cpu();
     if (is_host && has_co_running && flags.co_running > usable_cores()) {
         throw UsageError(fmt::format(
             "--co-running is {}; lanes beyond the cores take turns, which is simulated; use 1 to {}, the cores "

@@ -54,25 +54,6 @@ GPipeOptions engine_options(const TrainingOptions& options, TaskObserver* observ
             .observer = observer};
 }
 
-/// Throws UsageError for an unknown device, before anything is written. Only the engine knows the devices, so this asks
-/// it with a pipeline of one empty layer.
-void check_device(const std::string& device) {
-    class Nothing : public Layer {
-    public:
-        Tensors forward(const Tensors& inputs) override { return inputs; }
-        NamedTensors parameters() const override { return {}; }
-        NamedTensors buffers() const override { return {}; }
-        void train(bool) override {}
-        void to(at::ScalarType) override {}
-    };
-    try {
-        GPipe(std::vector<LayerSpec>{{"nothing", [] { return std::make_unique<Nothing>(); }}},
-              {.balance = {1}, .devices = {device}});
-    } catch (const EngineError& error) {
-        throw UsageError(error.what());
-    }
-}
-
 void describe(Recorder& recorder, const ModelSpec& model, const TrainingOptions& options) {
     recorder.set_run("model", nlohmann::json(model.name).dump());
     recorder.set_run("configuration", to_json(options.pipeline));
@@ -221,11 +202,11 @@ void check_schedule(const PipelineOptions& pipeline) {
             "them, or 'pipescope simulate'",
             to_string(schedule)));
     }
-    make_schedule(schedule,
-                  {.num_partitions = static_cast<int>(pipeline.balance.num_partitions()),
-                   .num_micro_batches = static_cast<int>(micro_batch_sizes(pipeline.batch, pipeline.chunks).size()),
-                   .checkpoint = pipeline.checkpoint,
-                   .placement = pipeline.placement});
+    check_schedule(schedule,
+                   {.num_partitions = static_cast<int>(pipeline.balance.num_partitions()),
+                    .num_micro_batches = static_cast<int>(micro_batch_sizes(pipeline.batch, pipeline.chunks).size()),
+                    .checkpoint = pipeline.checkpoint,
+                    .placement = pipeline.placement});
 }
 
 /// The recording to read figures from, also if the trace itself cannot be created.
@@ -300,7 +281,7 @@ void check_training(const ModelSpec& model, const TrainingOptions& options) {
     }
     check_optimizer(pipeline.optimizer);
     for (const std::string& device : pipeline.devices) {
-        check_device(device);
+        device_of_flag(device);
     }
     if (options.profile && options.profile->layers.size() != model.layers.size()) {
         throw UsageError(fmt::format("the profile has {}; the model {} has {}; profile this model",

@@ -1,5 +1,6 @@
 #include "engine/current_task.h"
 #include "engine/engine_error.h"
+#include "engine/reference.h"
 #include "tests/engine/engine_fixtures.h"
 
 #include <c10/util/ThreadLocalDebugInfo.h>
@@ -210,6 +211,18 @@ TEST(Failure, FreesWhatTheStepHeld) {
                 {.balance = {1, 1, 1}, .devices = cpus(3), .chunks = 3, .checkpoint = Checkpoint::never});
     EXPECT_THROW(model.step(ones(), ones(), sum_of), Defect);
     EXPECT_EQ(live.count(), 0);
+}
+
+TEST(Failure, NamesTheLayerThatRanAnotherModelBefore) {
+    PlainModel inner({linear(2, 2), linear(2, 2), linear(2, 2)}, {});
+    const LayerSpec outer = function_layer("outer", [&inner](const Tensors& in) -> Tensors {
+        inner.forward(in);
+        throw Defect();
+    });
+    GPipe model({linear(2, 2), outer}, {.balance = {1, 1}, .devices = cpus(2)});
+    EXPECT_THROW(model.forward(ones()), Defect);
+    EXPECT_EQ(model.last_failure()->layer, LayerId{1});
+    EXPECT_EQ(model.last_failure()->layer_name, "outer");
 }
 
 TEST(Failure, ForgetsNothingOfAnEarlierForward) {

@@ -174,6 +174,7 @@ TEST(GPipe, TellsLayersTheirTask) {
         const std::lock_guard lock(mutex);
         const CurrentTask task = current_task().value();
         EXPECT_EQ(task.lane.value(), task.key.partition);
+        EXPECT_EQ(task.layer, LayerId{1});
         seen.push_back(to_string(task.key) + (is_checkpointing() ? " checkpointing" : "") +
                        (is_recomputing() ? " recomputing" : ""));
         return Tensors{in[0] * 1};

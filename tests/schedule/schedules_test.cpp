@@ -88,7 +88,10 @@ TEST(Interleaved, TakesItsPartitionsInTurnByGroupsOfMicroBatches) {
 }
 
 TEST(Interleaved, RefusesShapesItCannotInterleave) {
-    EXPECT_THAT([] { make_schedule(Schedule::interleaved_1f1b, {.num_partitions = 4, .num_micro_batches = 4}); },
+    const PipelineShape one_each{.num_partitions = 4, .num_micro_batches = 4};
+    EXPECT_THAT([&] { make_schedule(Schedule::interleaved_1f1b, one_each); },
+                ThrowsMessage<UsageError>(HasSubstr("two or more partitions a lane")));
+    EXPECT_THAT([&] { check_schedule(Schedule::interleaved_1f1b, one_each); },
                 ThrowsMessage<UsageError>(HasSubstr("two or more partitions a lane")));
     EXPECT_THAT(
         [] {
