@@ -1,11 +1,12 @@
 #include "engine/gpipe.h"
 
+#include "engine/autograd_bridge.h"
 #include "engine/autograd_driver/autograd_run.h"
-#include "engine/gradients/autograd_bridge.h"
 #include "engine/gradients/gradient_needs.h"
 #include "engine/lanes/process_end.h"
 #include "engine/model_layers.h"
 #include "engine/pipeline.h"
+#include "engine/skippable.h"
 #include "engine/state_archive.h"
 #include "engine/step_run.h"
 #include "schedule/micro_batches.h"
@@ -17,21 +18,13 @@
 #include <torch/serialize/input-archive.h>
 #include <torch/serialize/output-archive.h>
 
+#include <algorithm>
+#include <iterator>
 #include <string>
 #include <utility>
 
 namespace pipescope {
 namespace {
-/// The layer of a model without layers.
-class Identity final : public Layer {
-public:
-    Tensors forward(const Tensors& inputs) override { return inputs; }
-    NamedTensors parameters() const override { return {}; }
-    NamedTensors buffers() const override { return {}; }
-    void train(bool /*on*/) override {}
-    void to(at::ScalarType /*dtype*/) override {}
-};
-
 /// Continues from a step's input into the graph it comes from, as loss.backward() would.
 void continue_backward(const Tensors& input, const Tensors& gradients) {
     Tensors ends, end_gradients;
@@ -51,7 +44,8 @@ struct GPipe::Impl {
     Impl(std::vector<ModelLayer> of, GPipeOptions options) {
         const bool is_empty = of.empty() && options.balance.empty();
         if (is_empty) {
-            of.push_back({"identity", "0", std::make_unique<Identity>()});
+            of.push_back(
+                {"identity", "0", skippable_layer(nullptr, {}, [](const Tensors& in, SkipContext&) { return in; })});
             options.balance = {1};
             if (options.devices.empty()) {
                 options.devices = {"cpu"};
@@ -82,10 +76,9 @@ struct GPipe::Impl {
 
     NamedTensors named(NamedTensors (Layer::*tensors)() const) const {
         NamedTensors all;
-        for (const LayerInfo& each : layers) {
-            for (auto& [name, tensor] : (each.layer->*tensors)()) {
-                all.emplace_back(each.key + "." + name, std::move(tensor));
-            }
+        for (const Partition& partition : pipeline->partitions()) {
+            NamedTensors own = partition.named(tensors);
+            std::move(own.begin(), own.end(), std::back_inserter(all));
         }
         return all;
     }
@@ -243,8 +236,8 @@ bool GPipe::is_training() const {
 }
 
 void GPipe::to(at::ScalarType dtype) {
-    for (const LayerInfo& each : layers()) {
-        each.layer->to(dtype);
+    for (Partition& partition : impl().pipeline->partitions()) {
+        partition.to(dtype);
     }
 }
 

@@ -93,7 +93,7 @@ InputVersions::InputVersions(const Tensors& input, const std::vector<Tensors>& p
         const bool is_strided = input[k].layout() == at::kStrided;
         const bool overlaps = is_strided && parts.size() > 1 && may_overlap(input[k]);
         Input& each = inputs_.emplace_back();
-        places_.push_back(k);
+        each.place = k;
         each.counter = torch::autograd::impl::version_counter(input[k]);
         each.before = each.counter.current_version();
         each.parts_before = each.before;
@@ -114,10 +114,9 @@ InputVersions::InputVersions(const Tensors& input, const std::vector<Tensors>& p
 }
 
 void InputVersions::check(MicroBatchId micro_batch) const {
-    for (std::size_t k = 0; k < inputs_.size(); ++k) {
-        const Input& each = inputs_[k];
+    for (const Input& each : inputs_) {
         if (!each.must_stay.empty() && each.parts[micro_batch.index()].current_version() != each.parts_before) {
-            throw EngineError("input " + std::to_string(places_[k]) +
+            throw EngineError("input " + std::to_string(each.place) +
                               " of the model was changed in place in its forward, and is " + each.must_stay +
                               "; torch allows no such change; pass a clone, or use the out-of-place form");
         }
@@ -125,8 +124,8 @@ void InputVersions::check(MicroBatchId micro_batch) const {
 }
 
 void InputVersions::note_history(MicroBatchId micro_batch, const Tensors& parts) {
-    for (std::size_t k = 0; k < inputs_.size(); ++k) {
-        inputs_[k].has_history[micro_batch.index()] = parts[places_[k]].requires_grad();
+    for (Input& each : inputs_) {
+        each.has_history[micro_batch.index()] = parts[each.place].requires_grad();
     }
 }
 
@@ -153,16 +152,15 @@ void InputVersions::update_parts() const {
 }
 
 void InputVersions::guard(const Tensors& input) const {
-    for (std::size_t k = 0; k < inputs_.size(); ++k) {
-        const Input& each = inputs_[k];
+    for (const Input& each : inputs_) {
         const bool depends = each.needs_gradient || std::any_of(each.has_history.begin(), each.has_history.end(),
                                                                 [](char has) { return has != 0; });
-        const at::Tensor& tensor = input[places_[k]];
+        const at::Tensor& tensor = input[each.place];
         const auto* const view = view_meta(tensor);
         if (each.changed && depends && (view == nullptr || view->get_creation_meta() == CreationMeta::DEFAULT)) {
             torch::autograd::Edge before_change =
                 tensor.requires_grad() ? torch::autograd::impl::gradient_edge(tensor) : torch::autograd::Edge();
-            const std::shared_ptr<Node> node(new ChangedInput(places_[k], std::move(before_change)),
+            const std::shared_ptr<Node> node(new ChangedInput(each.place, std::move(before_change)),
                                              torch::autograd::deleteNode);
             node->add_input_metadata(tensor);
             torch::autograd::impl::rebase_history(tensor, {node, 0});

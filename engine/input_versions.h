@@ -40,6 +40,7 @@ public:
 
 private:
     struct Input {
+        std::size_t place;  // in the caller's list
         c10::VariableVersion counter;
         std::uint32_t before;
         std::vector<c10::VariableVersion> parts;  // by micro-batch; the input's own counter if memory may be shared
@@ -50,7 +51,6 @@ private:
         std::vector<char> has_history;  // by micro-batch
         bool changed = false;
     };
-    std::vector<Input> inputs_;        // inputs whose changes torch counts
-    std::vector<std::size_t> places_;  // their positions in the caller's list
+    std::vector<Input> inputs_;  // those whose changes torch counts
 };
 }  // namespace pipescope

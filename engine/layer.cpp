@@ -1,7 +1,7 @@
 #include "engine/layer.h"
 
 #include "engine/engine_error.h"
-#include "engine/module_tensors.h"
+#include "engine/skippable.h"
 
 #include <torch/nn/modules/container/any.h>
 
@@ -70,27 +70,15 @@ Tensors unpack(torch::nn::AnyValue value) {
     return outputs;
 }
 
-class ModuleLayer final : public Layer {
-public:
-    explicit ModuleLayer(torch::nn::AnyModule module) : module_(std::move(module)) {}
-
-    Tensors forward(const Tensors& inputs) override { return unpack(call(module_, inputs)); }
-
-    NamedTensors parameters() const override { return parameters_of(*module_.ptr()); }
-    NamedTensors buffers() const override { return buffers_of(*module_.ptr()); }
-    void train(bool on) override { module_.ptr()->train(on); }
-    void to(at::ScalarType dtype) override { cast_floating(*module_.ptr(), dtype); }
-    void save(torch::serialize::OutputArchive& archive) const override { module_.ptr()->save(archive); }
-
-private:
-    torch::nn::AnyModule module_;
-};
 }  // namespace
 
 std::unique_ptr<Layer> module_layer(torch::nn::AnyModule module) {
     if (module.is_empty()) {
         throw UsageError("module_layer is given an empty AnyModule; a layer needs a module; construct one first");
     }
-    return std::make_unique<ModuleLayer>(std::move(module));
+    const std::shared_ptr<torch::nn::Module> owner = module.ptr();
+    return skippable_layer(owner, {}, [module = std::move(module)](const Tensors& inputs, SkipContext&) mutable {
+        return unpack(call(module, inputs));
+    });
 }
 }  // namespace pipescope

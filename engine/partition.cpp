@@ -2,8 +2,8 @@
 
 #include "engine/current_task.h"
 #include "engine/engine_error.h"
+#include "engine/in_place_checks.h"
 #include "engine/random.h"
-#include "engine/recompute_inputs.h"
 #include "engine/running_statistics.h"
 #include "engine/skips/skip_slots.h"
 
@@ -88,6 +88,28 @@ std::vector<at::Tensor> Partition::trained_parameters() const {
     return trained;
 }
 
+NamedTensors Partition::named(NamedTensors (Layer::*tensors)() const) const {
+    NamedTensors all;
+    for (const ModelLayer& each : layers_) {
+        for (auto& [name, tensor] : ((*each.layer).*tensors)()) {
+            all.emplace_back(each.key + "." + name, std::move(tensor));
+        }
+    }
+    return all;
+}
+
+void Partition::train(bool on) {
+    for (ModelLayer& each : layers_) {
+        each.layer->train(on);
+    }
+}
+
+void Partition::to(at::ScalarType dtype) {
+    for (ModelLayer& each : layers_) {
+        each.layer->to(dtype);
+    }
+}
+
 Tensors Partition::run(Tensors values, const RandomPlace& place) {
     SkipSlots slots(skips_, values);
     for (std::size_t k = 0; k < layers_.size(); ++k) {
@@ -105,12 +127,7 @@ Tensors Partition::run(Tensors values, const RandomPlace& place) {
 }
 
 void Partition::defer_batch_norm() {
-    NamedTensors buffers;
-    for (const ModelLayer& each : layers_) {
-        const NamedTensors own = each.layer->buffers();
-        buffers.insert(buffers.end(), own.begin(), own.end());
-    }
-    deferred_.emplace(buffers);
+    deferred_.emplace(named(&Layer::buffers));
 }
 
 void Partition::begin_mini_batch() {
@@ -146,26 +163,21 @@ void Partition::find_changed_buffers(const std::vector<std::uint32_t>& versions_
 }
 
 Tensors Partition::forward_checked(Tensors inputs, const RandomPlace& place) {
-    if (!is_checkpointing()) {
-        const Tensors shared = at::GradMode::is_enabled() ? tensors_sharing_storage(inputs) : Tensors{};
-        const std::uint64_t before = versions(shared);
-        Tensors outputs = run(std::move(inputs), place);
-        if (versions(shared) != before) {
-            set_current_layer(first_);
-            throw LayerError(
-                "partition " + std::to_string(id_.value()) + " (" + name() +
-                ") changed in place an input that shares memory with another of its inputs; autograd no "
-                "longer knows here that they do, and would get their gradients wrong; use the out-of-place "
-                "form, or move the cut");
-        }
-        return outputs;
+    Tensors unchangeable;
+    if (is_checkpointing()) {
+        unchangeable = inputs;
+    } else if (at::GradMode::is_enabled()) {
+        unchangeable = tensors_sharing_storage(inputs);
     }
-    const std::uint64_t before = versions(inputs);
-    Tensors outputs = run(inputs, place);
-    if (versions(inputs) != before) {
+    const std::uint64_t before = versions(unchangeable);
+    Tensors outputs = run(std::move(inputs), place);
+    if (versions(unchangeable) != before) {
         set_current_layer(first_);
         throw LayerError("partition " + std::to_string(id_.value()) + " (" + name() +
-                         ") changed its input in place; a checkpointed partition computes again from its input; "
+                         (is_checkpointing()
+                              ? ") changed its input in place; a checkpointed partition computes again from its input; "
+                              : ") changed in place an input that shares memory with another of its inputs; autograd "
+                                "no longer knows here that they do, and would get their gradients wrong; ") +
                          "use the out-of-place form, or move the cut");
     }
     return outputs;

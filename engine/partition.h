@@ -48,6 +48,12 @@ public:
     /// Like forward(), but restores the buffers that a forward changes: they have already seen the micro-batch.
     Tensors recompute(Tensors inputs, const RandomPlace& place);
 
+    /// The layers' tensors by their keys in the plain Sequential ("3.weight"); `tensors` is &Layer::parameters or
+    /// &Layer::buffers.
+    NamedTensors named(NamedTensors (Layer::*tensors)() const) const;
+    void train(bool on);
+    void to(at::ScalarType dtype);
+
     /// Makes batch norms track mini-batches instead of micro-batches from now on.
     void defer_batch_norm();
     /// Call these around the forwards of a mini-batch, which run in the order of its micro-batches.

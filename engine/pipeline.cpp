@@ -1,8 +1,6 @@
 #include "engine/pipeline.h"
 
-#include "engine/cores/usable_cores.h"
 #include "engine/current_task.h"
-#include "engine/lanes/stream_names.h"
 #include "engine/lanes/task_ranges.h"
 #include "engine/model_layers.h"
 #include "engine/random.h"
@@ -144,29 +142,6 @@ const std::vector<ModelLayer>& checked_layers(const GPipeOptions& options, const
     return layers;
 }
 
-/// Null if each lane on the host has its own core.
-std::unique_ptr<CoreScheduler> make_core_scheduler(const PipelineDevices& devices, int num_lanes, int host_cores) {
-    if (host_cores < 0) {
-        throw UsageError("host_cores is " + std::to_string(host_cores) +
-                         "; it counts cores; use 0 for those that this process may use");
-    }
-    std::vector<bool> on_host;
-    for (int k = 0; k < num_lanes; ++k) {
-        on_host.push_back(devices.of(LaneId{k}).device().is_cpu());
-    }
-    std::vector<int> cores = usable_core_numbers();
-    const auto count = host_cores == 0 ? cores.size() : static_cast<std::size_t>(host_cores);
-    if (static_cast<std::size_t>(std::count(on_host.begin(), on_host.end(), true)) <= count) {
-        return nullptr;
-    }
-    const std::size_t usable = cores.size();
-    cores.resize(count);
-    for (std::size_t k = usable; k < count; ++k) {
-        cores[k] = cores[k % usable];  // more cores were requested than exist
-    }
-    return std::make_unique<CoreScheduler>(on_host, std::move(cores));
-}
-
 /// One intra-op thread per lane. at::set_num_threads also sets the default for threads that ask later, so the thread
 /// that starts lanes asks for its own number first and sets it again. Each lane asks before it sets, since its first
 /// query would restore that default.
@@ -208,7 +183,7 @@ Pipeline::Pipeline(std::vector<ModelLayer> layers, GPipeOptions options)
     for (std::size_t k = 0; k < options_.devices.size(); ++k) {
         options_.devices[k] = devices_->of(LaneId{k}).device().str();
     }
-    core_scheduler_ = make_core_scheduler(*devices_, shape_.num_lanes(), options_.host_cores);
+    core_scheduler_ = CoreScheduler::for_lanes(devices_->lanes_on_host(), options_.host_cores);
     place(std::move(layers));
     prepare_task_ranges();
     prepare_random();
@@ -238,11 +213,9 @@ void Pipeline::place(std::vector<ModelLayer> layers) {
         return;
     }
     for (const Partition& partition : partitions_) {
-        for (const ModelLayer& each : partition.layers()) {
-            for (const NamedTensors& tensors : {each.layer->parameters(), each.layer->buffers()}) {
-                for (const auto& [name, tensor] : tensors) {
-                    observer()->placed(tensor, lane_of(partition.id()));
-                }
+        for (const NamedTensors& tensors : {partition.named(&Layer::parameters), partition.named(&Layer::buffers)}) {
+            for (const auto& [name, tensor] : tensors) {
+                observer()->placed(tensor, lane_of(partition.id()));
             }
         }
     }
@@ -251,9 +224,7 @@ void Pipeline::place(std::vector<ModelLayer> layers) {
 void Pipeline::train(bool on) {
     training_ = on;
     for (Partition& partition : partitions_) {
-        for (ModelLayer& each : partition.layers()) {
-            each.layer->train(on);
-        }
+        partition.train(on);
     }
 }
 

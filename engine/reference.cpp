@@ -48,34 +48,18 @@ at::Tensor PlainModel::step(const Tensors& input, const Tensors& target, const G
 }
 
 NamedTensors PlainModel::named_parameters() const {
-    NamedTensors all;
-    for (const ModelLayer& each : layers_.layers()) {
-        for (const auto& [name, tensor] : each.layer->parameters()) {
-            all.emplace_back(each.key + "." + name, tensor);
-        }
-    }
-    return all;
+    return layers_.named(&Layer::parameters);
 }
 
 NamedTensors PlainModel::named_buffers() const {
-    NamedTensors all;
-    for (const ModelLayer& each : layers_.layers()) {
-        for (const auto& [name, tensor] : each.layer->buffers()) {
-            all.emplace_back(each.key + "." + name, tensor);
-        }
-    }
-    return all;
+    return layers_.named(&Layer::buffers);
 }
 
 void PlainModel::train(bool on) {
-    for (ModelLayer& each : layers_.layers()) {
-        each.layer->train(on);
-    }
+    layers_.train(on);
 }
 
 void PlainModel::to(at::ScalarType dtype) {
-    for (ModelLayer& each : layers_.layers()) {
-        each.layer->to(dtype);
-    }
+    layers_.to(dtype);
 }
 }  // namespace pipescope

@@ -1,6 +1,5 @@
 #include "engine/skippable.h"
 
-#include "engine/module_tensors.h"
 #include "schedule/error.h"
 
 #include <torch/nn/module.h>
@@ -10,28 +9,54 @@
 
 namespace pipescope {
 namespace {
+NamedTensors listed(const torch::OrderedDict<std::string, at::Tensor>& tensors) {
+    NamedTensors list;
+    for (const auto& item : tensors) {
+        list.emplace_back(item.key(), item.value());
+    }
+    return list;
+}
+
+/// For a layer that is called outside a model.
+class NoSkips final : public SkipContext {
+public:
+    void stash(std::string_view /*name*/, at::Tensor /*tensor*/) override { refuse(); }
+    at::Tensor pop(std::string_view /*name*/) override { refuse(); }
+
+private:
+    [[noreturn]] static void refuse() {
+        throw UsageError(
+            "a skip-aware layer is called without a place for its skips; they live in the model around it; call "
+            "forward_with_skips()");
+    }
+};
+
 class SkippableLayer final : public Layer {
 public:
     SkippableLayer(std::shared_ptr<torch::nn::Module> module, SkipNames names, SkipForward forward)
         : module_(std::move(module)), names_(std::move(names)), forward_(std::move(forward)) {}
 
-    Tensors forward(const Tensors& /*inputs*/) override {
-        throw UsageError(
-            "a skip-aware layer is called without a place for its skips; they live in the model around it; call "
-            "forward_with_skips()");
+    Tensors forward(const Tensors& inputs) override {
+        NoSkips none;
+        return forward_(inputs, none);
     }
     SkipNames skips() const override { return names_; }
     Tensors forward_with_skips(const Tensors& inputs, SkipContext& skips) override { return forward_(inputs, skips); }
-    NamedTensors parameters() const override { return module_ ? parameters_of(*module_) : NamedTensors{}; }
-    NamedTensors buffers() const override { return module_ ? buffers_of(*module_) : NamedTensors{}; }
+    NamedTensors parameters() const override { return module_ ? listed(module_->named_parameters()) : NamedTensors{}; }
+    NamedTensors buffers() const override { return module_ ? listed(module_->named_buffers()) : NamedTensors{}; }
     void train(bool on) override {
         if (module_) {
             module_->train(on);
         }
     }
+    /// Not Module::to(dtype): that one casts integer buffers too, such as batch norm's counter.
     void to(at::ScalarType dtype) override {
-        if (module_) {
-            cast_floating(*module_, dtype);
+        for (const NamedTensors& tensors : {parameters(), buffers()}) {
+            for (const auto& [name, tensor] : tensors) {
+                if (tensor.defined() && tensor.is_floating_point()) {
+                    tensor.set_data(tensor.to(dtype));
+                }
+            }
         }
     }
     void save(torch::serialize::OutputArchive& archive) const override {

@@ -3,12 +3,10 @@
 #include "engine/device/step_streams.h"
 #include "engine/first_failure.h"
 #include "engine/gradients/micro_batch_graph.h"
+#include "engine/in_place_checks.h"
 #include "engine/input_versions.h"
 #include "engine/lanes/task_gate.h"
-#include "engine/output_reuse.h"
 #include "engine/pipeline.h"
-#include "engine/recompute_inputs.h"
-#include "engine/skips/stashed_version.h"
 #include "engine/step_loss.h"
 #include "schedule/task_graph.h"
 

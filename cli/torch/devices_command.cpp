@@ -3,7 +3,7 @@
 #include "cli/torch/torch_program.h"
 #include "cli/units.h"
 #include "engine/cuda_runtime.h"
-#include "engine/device/device_list.h"
+#include "engine/device/lane_device.h"
 #include "engine/device_memory.h"
 #include "models/emulated_device_wait.h"
 

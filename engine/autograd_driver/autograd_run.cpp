@@ -1,9 +1,9 @@
 #include "engine/autograd_driver/autograd_run.h"
 
+#include "engine/autograd_bridge.h"
 #include "engine/autograd_driver/backward_span.h"
 #include "engine/autograd_driver/dependency.h"
 #include "engine/autograd_driver/graph_node.h"
-#include "engine/gradients/chosen_gradients.h"
 #include "engine/gradients/gradient_needs.h"
 #include "engine/gradients/leaf_gradients.h"
 #include "engine/lanes/process_end.h"
@@ -37,7 +37,7 @@ LaneId lane_of(PartitionId partition) {
 std::vector<torch::autograd::Edge> edges_of(const Tensors& tensors) {
     std::vector<torch::autograd::Edge> edges;
     for (const at::Tensor& tensor : tensors) {
-        if (tensor.defined() && tensor.requires_grad()) {
+        if (needs_gradient(tensor)) {
             edges.push_back(torch::autograd::impl::gradient_edge(tensor));
         }
     }
@@ -54,7 +54,7 @@ AutogradRun::AutogradRun(std::shared_ptr<Pipeline> pipeline, const Tensors& inpu
     std::vector<Tensors> parts = split(input, sizes);
     forward_ = std::make_shared<const AutogradForward>(
         AutogradForward{std::move(pipeline), std::make_shared<at::ThreadLocalState>(), number.step, number.random_step,
-                        std::make_shared<NonStandardException>(), std::make_shared<InputVersions>(input, parts, true)});
+                        std::make_shared<FirstFailure>(), std::make_shared<InputVersions>(input, parts, true)});
     for (Tensors& part : parts) {
         fronts_.push_back({.tensors = std::move(part), .skips = std::vector<Skip>(pipeline_.skips().skips().size())});
     }
@@ -137,7 +137,8 @@ at::Tensor AutogradRun::step(const Tensors& target, const GPipe::LossFunction& l
         torch::autograd::backward(roots, gradients);
     } catch (...) {
         tsan_acquire(forward_.get());
-        if (const std::exception_ptr thrown = forward_->non_standard_exception->take()) {
+        std::exception_ptr thrown;
+        if (forward_->non_standard->take(thrown)) {
             std::rethrow_exception(thrown);
         }
         throw;

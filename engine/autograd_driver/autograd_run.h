@@ -3,10 +3,9 @@
 #include "engine/autograd_driver/crossing.h"
 #include "engine/autograd_driver/recomputation.h"
 #include "engine/first_failure.h"
+#include "engine/in_place_checks.h"
 #include "engine/layer.h"
-#include "engine/output_reuse.h"
 #include "engine/pipeline.h"
-#include "engine/skips/stashed_version.h"
 #include "schedule/task_graph.h"
 
 #include <cstdint>

@@ -37,14 +37,6 @@ Arrival send(Pipeline& pipeline, const LaneLink& link, LaneId to, const Tensors&
     return arrival;
 }
 
-std::vector<bool> requires_grad_flags(const Tensors& tensors) {
-    std::vector<bool> require;
-    for (const at::Tensor& tensor : tensors) {
-        require.push_back(tensor.defined() && tensor.requires_grad());
-    }
-    return require;
-}
-
 /// Backward of the Copy node, on the thread of the receiving lane's device.
 Tensors copy_back(Pipeline& pipeline, const Crossing& crossing, const Tensors& gradients) {
     close_backward_span();
@@ -98,7 +90,7 @@ Crossed cross(const std::shared_ptr<const AutogradForward>& forward, Crossing cr
         GraphNode node{"Copy", [forward, crossing = std::move(crossing)](const Tensors& gradients) {
                            return copy_back(*forward->pipeline, crossing, gradients);
                        }};
-        arrival.tensors = attach(std::move(node), tensors, arrival.tensors, requires_grad_flags(tensors));
+        arrival.tensors = attach(std::move(node), tensors, arrival.tensors, gradient_needs(tensors));
     }
     return {std::move(arrival.tensors), std::move(arrival.ready)};
 }

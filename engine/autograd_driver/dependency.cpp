@@ -19,9 +19,7 @@ at::Tensor phony_beside(const at::Tensor& beside) {
 
 Forked fork(const Tensors& tensors) {
     Forked forked{tensors, at::Tensor()};
-    const auto found = std::find_if(tensors.begin(), tensors.end(), [](const at::Tensor& tensor) {
-        return tensor.defined() && tensor.requires_grad();
-    });
+    const auto found = std::find_if(tensors.begin(), tensors.end(), needs_gradient);
     if (found == tensors.end() || !at::GradMode::is_enabled()) {
         return forked;
     }

@@ -1,5 +1,6 @@
 #include "engine/autograd_driver/graph_node.h"
 
+#include "engine/gradients/gradient_needs.h"
 #include "engine/lanes/process_end.h"
 #include "engine/tsan_annotations.h"
 
@@ -43,8 +44,7 @@ private:
 Tensors attach(GraphNode node, const Tensors& inputs, const Tensors& outputs, const std::vector<bool>& differentiable) {
     torch::autograd::edge_list edges;
     for (const at::Tensor& input : inputs) {
-        edges.push_back(input.defined() && input.requires_grad() ? torch::autograd::impl::gradient_edge(input)
-                                                                 : torch::autograd::Edge());
+        edges.push_back(needs_gradient(input) ? torch::autograd::impl::gradient_edge(input) : torch::autograd::Edge());
     }
     // Uses autograd's deleter: freeing a long chain of nodes must not recurse.
     const std::shared_ptr<torch::autograd::Node> made(new FunctionNode(std::move(node), std::move(edges)),
@@ -62,14 +62,10 @@ Tensors attach(GraphNode node, const Tensors& inputs, const Tensors& outputs, co
 }
 
 Tensors send_through(std::string name, std::function<void(const Tensors& gradients)> pass, const Tensors& tensors) {
-    std::vector<bool> differentiable;
-    for (const at::Tensor& tensor : tensors) {
-        differentiable.push_back(tensor.defined() && tensor.requires_grad());
-    }
     GraphNode node{std::move(name), [pass = std::move(pass)](Tensors gradients) {
                        pass(gradients);
                        return gradients;
                    }};
-    return attach(std::move(node), tensors, tensors, differentiable);
+    return attach(std::move(node), tensors, tensors, gradient_needs(tensors));
 }
 }  // namespace pipescope

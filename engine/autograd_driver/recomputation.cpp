@@ -1,11 +1,11 @@
 #include "engine/autograd_driver/recomputation.h"
 
+#include "engine/autograd_bridge.h"
 #include "engine/autograd_driver/backward_span.h"
 #include "engine/autograd_driver/dependency.h"
 #include "engine/autograd_driver/graph_node.h"
 #include "engine/engine_error.h"
 #include "engine/first_failure.h"
-#include "engine/gradients/chosen_gradients.h"
 #include "engine/gradients/gradient_needs.h"
 #include "engine/gradients/parameter_hooks.h"
 #include "engine/lanes/task_span.h"
@@ -21,16 +21,6 @@
 #include <utility>
 
 namespace pipescope {
-void NonStandardException::keep(std::exception_ptr exception) {
-    const std::lock_guard lock(mutex_);
-    exception_ = std::move(exception);
-}
-
-std::exception_ptr NonStandardException::take() {
-    const std::lock_guard lock(mutex_);
-    return std::exchange(exception_, nullptr);
-}
-
 RandomPlace AutogradForward::place(MicroBatchId micro_batch) const {
     return {pipeline->options().seed, random_step, micro_batch};
 }
@@ -63,7 +53,7 @@ void Recomputation::recompute() {
 void Recomputation::fail() const {
     std::exception_ptr exception = std::current_exception();
     if (!is_standard(exception)) {
-        forward_->non_standard_exception->keep(std::move(exception));
+        forward_->non_standard->add(0, std::move(exception), {});
         exception = std::make_exception_ptr(EngineError(
             "a layer threw something that is no std::exception while autograd ran it, which passes on nothing else; "
             "throw a std::exception, call step(), or use driver scheduled"));

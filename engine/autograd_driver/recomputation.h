@@ -1,10 +1,11 @@
 #pragma once
 
+#include "engine/first_failure.h"
 #include "engine/gradients/micro_batch_graph.h"
+#include "engine/in_place_checks.h"
 #include "engine/input_versions.h"
 #include "engine/layer.h"
 #include "engine/partition.h"
-#include "engine/recompute_inputs.h"
 #include "schedule/ids.h"
 #include "schedule/task_key.h"
 
@@ -12,9 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <memory>
-#include <mutex>
 #include <vector>
 
 namespace at {
@@ -24,19 +23,6 @@ class ThreadLocalState;
 namespace pipescope {
 class Pipeline;
 
-/// Keeps an exception that a layer threw during backward, if it is no std::exception. Torch's engine cannot pass such
-/// exceptions on and gets a stand-in. Any thread.
-class NonStandardException {
-public:
-    void keep(std::exception_ptr exception);
-    /// Null if there is none.
-    std::exception_ptr take();
-
-private:
-    std::mutex mutex_;
-    std::exception_ptr exception_;
-};
-
 /// State shared by all nodes of one forward.
 struct AutogradForward {
     std::shared_ptr<Pipeline> pipeline;
@@ -44,7 +30,9 @@ struct AutogradForward {
     std::shared_ptr<const at::ThreadLocalState> caller;
     std::int32_t step;
     std::int64_t random_step;  ///< as counted by RandomPlace
-    std::shared_ptr<NonStandardException> non_standard_exception;
+    /// An exception that a layer threw during backward, if it is no std::exception: torch's engine cannot pass it on
+    /// and gets a stand-in.
+    std::shared_ptr<FirstFailure> non_standard;
     std::shared_ptr<InputVersions> input_versions;
 
     RandomPlace place(MicroBatchId micro_batch) const;

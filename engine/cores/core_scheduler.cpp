@@ -1,10 +1,13 @@
 #include "engine/cores/core_scheduler.h"
 
 #include "engine/cores/usable_cores.h"
+#include "schedule/error.h"
 
 #include <sched.h>
 
+#include <algorithm>
 #include <cstdio>
+#include <string>
 #include <utility>
 
 namespace pipescope {
@@ -23,6 +26,23 @@ void set_affinity(pthread_t thread, const std::vector<int>& cores) {
     pthread_setaffinity_np(thread, sizeof(set), &set);
 }
 }  // namespace
+
+std::unique_ptr<CoreScheduler> CoreScheduler::for_lanes(const std::vector<bool>& on_host, int host_cores) {
+    if (host_cores < 0) {
+        throw UsageError("host_cores is " + std::to_string(host_cores) +
+                         "; it counts cores; use 0 for those that this process may use");
+    }
+    const std::vector<int> usable = usable_core_numbers();
+    const auto count = host_cores == 0 ? usable.size() : static_cast<std::size_t>(host_cores);
+    if (static_cast<std::size_t>(std::count(on_host.begin(), on_host.end(), true)) <= count) {
+        return nullptr;
+    }
+    std::vector<int> cores;
+    for (std::size_t k = 0; k < count; ++k) {
+        cores.push_back(usable[k % usable.size()]);  // more cores may be requested than exist
+    }
+    return std::make_unique<CoreScheduler>(on_host, std::move(cores));
+}
 
 CoreScheduler::CoreScheduler(const std::vector<bool>& takes_part, std::vector<int> cores,
                              std::chrono::nanoseconds patience)

@@ -24,6 +24,10 @@ namespace pipescope {
 /// and leave(): the lane takes part.
 class CoreScheduler {
 public:
+    /// For the lanes on the host (by lane) and GPipeOptions::host_cores; null if each of them has its own core. Throws
+    /// UsageError for a negative number.
+    static std::unique_ptr<CoreScheduler> for_lanes(const std::vector<bool>& on_host, int host_cores);
+
     /// `takes_part`: by lane; the other lanes are left alone.
     /// `patience`: a lane that waits this long for its turn (at most twice as long) ends the turns, and the operating
     /// system shares the cores, since layers that wait for one another must not hang. Prints a warning on standard

@@ -1,7 +1,6 @@
 #include "engine/device/lane_device.h"
 
 #include "engine/cuda_runtime.h"
-#include "engine/device/device_list.h"
 #include "engine/engine_error.h"
 
 #include <ATen/DeviceAccelerator.h>
@@ -30,6 +29,15 @@ std::string usable_device_names() {
     return names;
 }
 }  // namespace
+
+std::vector<c10::Device> usable_devices() {
+    std::vector<c10::Device> devices = {c10::kCPU};
+    const auto type = at::getAccelerator();
+    for (c10::DeviceIndex index = 0; type && index < count_of(*type); ++index) {
+        devices.emplace_back(*type, index);
+    }
+    return devices;
+}
 
 c10::Device usable_device(const std::string& name) {
     const auto refuse = [&name](const std::string& why) -> EngineError {

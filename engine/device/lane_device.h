@@ -7,8 +7,12 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace pipescope {
+/// The devices that this process's lanes can run on: the CPU, then those of torch's accelerator, if any.
+std::vector<c10::Device> usable_devices();
+
 /// Parses a name of GPipeOptions::devices: "cpu", "cuda:0", "cuda" (the calling thread's current one), or any other
 /// accelerator of torch. Throws EngineError that says what is missing if it names no device or this process cannot
 /// compute on it.

@@ -21,6 +21,14 @@ PipelineDevices::PipelineDevices(const std::vector<std::string>& names, bool cop
     }
 }
 
+std::vector<bool> PipelineDevices::lanes_on_host() const {
+    std::vector<bool> on_host;
+    for (const LaneDevice& lane : lanes_) {
+        on_host.push_back(!lane.is_accelerator());
+    }
+    return on_host;
+}
+
 const LaneLink& PipelineDevices::link(LaneId from, LaneId to) {
     return cached_link({from.value(), to.value()}, [&] {
         return copy_streams_ ? LaneLink(of(from).device(), of(to).device()) : LaneLink(of(from), of(to));

@@ -33,6 +33,7 @@ public:
 
     /// True if every lane is on the CPU. Then no call here is needed or costs time.
     bool on_host() const noexcept { return accelerators_.empty(); }
+    std::vector<bool> lanes_on_host() const;
     const LaneDevice& of(LaneId lane) const { return lanes_[lane.index()]; }
 
     const LaneLink& link(LaneId from, LaneId to);

@@ -12,8 +12,10 @@
 #include <optional>
 #include <queue>
 #include <string>
+#include <typeindex>
 #include <typeinfo>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -25,9 +27,7 @@ using torch::autograd::InputBuffer;
 using torch::autograd::Node;
 
 bool has_hooks(Node& node) {
-    const bool has_pre_hooks = !std::all_of(node.pre_hooks().begin(), node.pre_hooks().end(),
-                                            [](const auto& hook) { return owns_leaf_gradient(*hook); });
-    return has_pre_hooks || !node.post_hooks().empty() || !node.tensor_pre_hooks().empty() ||
+    return has_pre_hooks(node) || !node.post_hooks().empty() || !node.tensor_pre_hooks().empty() ||
            !node.retains_grad_hooks().empty() || node.tensor_post_acc_grad_hooks() != nullptr;
 }
 
@@ -38,24 +38,17 @@ const void* module_of(const void* address) {
 }
 
 /// Types outside LibTorch that do not need the engine. Process-wide, as types are.
-class WalkedTypes {
-public:
-    void add(const std::type_info& type) {
-        const std::lock_guard lock(mutex_);
-        types_.push_back(&type);
-    }
-    bool has(const std::type_info& type) {
-        const std::lock_guard lock(mutex_);
-        return std::any_of(types_.begin(), types_.end(), [&type](const auto* each) { return *each == type; });
-    }
-
-private:
-    std::mutex mutex_;
-    std::vector<const std::type_info*> types_;
+struct WalkedTypes {
+    std::mutex mutex;
+    std::unordered_set<std::type_index> types;
 };
 WalkedTypes& walked_types() {
     static WalkedTypes one;
     return one;
+}
+bool is_walked_type(const std::type_info& type) {
+    const std::lock_guard lock(walked_types().mutex);
+    return walked_types().types.contains(type);
 }
 
 /// False for users' nodes: a torch::autograd::Function is a type of theirs.
@@ -66,7 +59,7 @@ bool may_walk(const Node& node) {
     if (is_new) {
         static const void* const libtorch =
             module_of(reinterpret_cast<const void*>(&torch::autograd::Engine::get_default_engine));
-        found->second = module_of(&type) == libtorch || walked_types().has(type);
+        found->second = module_of(&type) == libtorch || is_walked_type(type);
     }
     return found->second;
 }
@@ -170,7 +163,8 @@ void GraphWalk::run(Visit& visit) {
 }  // namespace
 
 void allow_walk(const std::type_info& node) {
-    walked_types().add(node);
+    const std::lock_guard lock(walked_types().mutex);
+    walked_types().types.insert(node);
 }
 
 bool walk_backward(const edge_list& ends, Tensors& gradients) {

@@ -31,9 +31,12 @@ private:
     AccumulateGrad& leaf_;  // owns the hook
 };
 
+bool owns_leaf_gradient(const std::unique_ptr<torch::autograd::FunctionPreHook>& hook) {
+    return dynamic_cast<const OwnLeafGradient*>(hook.get()) != nullptr;
+}
+
 void add_hook(AccumulateGrad& leaf) {
-    const auto& hooks = leaf.pre_hooks();
-    if (std::none_of(hooks.begin(), hooks.end(), [](const auto& hook) { return owns_leaf_gradient(*hook); })) {
+    if (std::none_of(leaf.pre_hooks().begin(), leaf.pre_hooks().end(), owns_leaf_gradient)) {
         leaf.add_pre_hook(std::make_unique<OwnLeafGradient>(leaf));
     }
 }
@@ -72,7 +75,7 @@ void own_leaf_gradients(const std::vector<Edge>& ends, const Node* boundary) {
     }
 }
 
-bool owns_leaf_gradient(const torch::autograd::FunctionPreHook& hook) {
-    return dynamic_cast<const OwnLeafGradient*>(&hook) != nullptr;
+bool has_pre_hooks(Node& node) {
+    return !std::all_of(node.pre_hooks().begin(), node.pre_hooks().end(), owns_leaf_gradient);
 }
 }  // namespace pipescope

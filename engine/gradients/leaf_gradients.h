@@ -4,7 +4,6 @@
 
 namespace torch::autograd {
 struct Edge;
-struct FunctionPreHook;
 struct Node;
 }  // namespace torch::autograd
 
@@ -35,6 +34,6 @@ void own_leaf_gradient(torch::autograd::Node& node, Tensors& gradients);
 /// node. Goes no further than `boundary`, which may be null. Call from one thread at a time.
 void own_leaf_gradients(const std::vector<torch::autograd::Edge>& ends, const torch::autograd::Node* boundary);
 
-/// True if `hook` is that hook.
-bool owns_leaf_gradient(const torch::autograd::FunctionPreHook& hook);
+/// True if the node has a pre-hook besides that one.
+bool has_pre_hooks(torch::autograd::Node& node);
 }  // namespace pipescope

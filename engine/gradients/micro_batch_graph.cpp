@@ -1,6 +1,7 @@
 #include "engine/gradients/micro_batch_graph.h"
 
 #include "engine/engine_error.h"
+#include "engine/gradients/gradient_needs.h"
 #include "engine/gradients/graph_walk.h"
 #include "engine/tsan_annotations.h"
 
@@ -50,7 +51,7 @@ Tensors MicroBatchGraph::open(const Tensors& inputs) {
     catcher_ = std::shared_ptr<GradientCatcher>(new GradientCatcher(inputs.size()), torch::autograd::deleteNode);
     Tensors opened;
     for (const at::Tensor& input : inputs) {
-        if (input.defined() && input.requires_grad()) {
+        if (needs_gradient(input)) {
             opened.push_back(input.detach());
             torch::autograd::set_history(opened.back(), catcher_);
         } else {
@@ -64,7 +65,7 @@ Tensors MicroBatchGraph::open(const Tensors& inputs) {
 void MicroBatchGraph::close(const Tensors& outputs) {
     ends_.clear();
     for (const at::Tensor& output : outputs) {
-        if (output.defined() && output.requires_grad()) {
+        if (needs_gradient(output)) {
             torch::autograd::Edge edge = torch::autograd::impl::gradient_edge(output);
             ends_.push_back({std::move(edge.function), edge.input_nr});
         } else {

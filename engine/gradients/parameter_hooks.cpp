@@ -54,9 +54,7 @@ void put_in_front(Hooks& hooks, Hooks& taken) {
 bool has_hooks(const at::Tensor& parameter) {
     const auto node = torch::autograd::impl::try_get_grad_accumulator(parameter);
     return !torch::autograd::impl::hooks(parameter).empty() || torch::autograd::impl::post_acc_grad_hooks(parameter) ||
-           (node && !(std::all_of(node->pre_hooks().begin(), node->pre_hooks().end(),
-                                  [](const auto& hook) { return owns_leaf_gradient(*hook); }) &&
-                      node->post_hooks().empty()));
+           (node && (has_pre_hooks(*node) || !node->post_hooks().empty()));
 }
 
 struct SummedForHooks::Parameter {

@@ -2,12 +2,12 @@
 
 namespace pipescope {
 TaskGate::TaskGate(const TaskGraph& graph, CoreScheduler* scheduler)
-    : graph_(graph), scheduler_(scheduler), missing_(graph.tasks().size()) {
+    : graph_(graph),
+      scheduler_(scheduler),
+      missing_(graph.tasks().size()),
+      bells_(static_cast<std::size_t>(graph.num_lanes())) {
     for (TaskIndex task = 0; task < missing_.size(); ++task) {
         missing_[task].store(static_cast<int>(graph.dependencies(task).size()), std::memory_order_relaxed);
-    }
-    for (int lane = 0; lane < graph.num_lanes(); ++lane) {
-        bells_.push_back(std::make_unique<Bell>());
     }
 }
 
@@ -16,7 +16,7 @@ bool TaskGate::wait(TaskIndex task) {
     if (shares_cores(lane)) {
         scheduler_->wait(lane, [&] { return is_ready(task) || stopped(); });
     } else if (!is_ready(task) && !stopped()) {
-        Bell& bell = *bells_[lane.index()];
+        Bell& bell = bells_[lane.index()];
         std::unique_lock lock(bell.mutex);
         bell.rung.wait(lock, [&] { return is_ready(task) || stopped(); });
     }
@@ -52,7 +52,7 @@ void TaskGate::ring(LaneId lane) {
         scheduler_->call(lane);
         return;
     }
-    Bell& bell = *bells_[lane.index()];
+    Bell& bell = bells_[lane.index()];
     // The lock ensures that a lane between its look at the counter and its sleep does not miss the bell.
     { const std::lock_guard lock(bell.mutex); }
     bell.rung.notify_one();

@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <condition_variable>
-#include <memory>
 #include <mutex>
 #include <vector>
 
@@ -43,8 +42,8 @@ private:
 
     const TaskGraph& graph_;
     CoreScheduler* const scheduler_;
-    std::vector<std::atomic<int>> missing_;     // per task
-    std::vector<std::unique_ptr<Bell>> bells_;  // per lane
+    std::vector<std::atomic<int>> missing_;  // per task
+    std::vector<Bell> bells_;                // per lane
     std::atomic<bool> stopped_ = false;
 };
 }  // namespace pipescope

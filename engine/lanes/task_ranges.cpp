@@ -1,7 +1,5 @@
 #include "engine/lanes/task_ranges.h"
 
-#include "engine/lanes/stream_names.h"
-
 #include <nvtx3/nvToolsExt.h>
 #include <sys/syscall.h>
 #include <unistd.h>

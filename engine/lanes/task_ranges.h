@@ -19,6 +19,10 @@ void prepare_task_ranges();
 /// Shows `name` for the calling thread in NVTX tools. No effect without a tool.
 void name_thread_for_profilers(const std::string& name);
 
+/// Shows `name` for a CUDA device's stream, given as its CUstream, in NVTX tools, as a resource of the domain
+/// "pipescope". No effect without a tool. Call after prepare_task_ranges().
+void name_cuda_stream_for_profilers(const void* stream, const std::string& name);
+
 /// The range of one task. Construct and destroy it on one thread; ranges of one thread nest.
 class TaskRange {
 public:

@@ -2,7 +2,7 @@
 // CUDA behaves like it.
 
 #include "engine/cuda_runtime.h"
-#include "engine/device/device_list.h"
+#include "engine/device/lane_device.h"
 #include "engine/device_memory.h"
 #include "engine/reference.h"
 #include "tests/engine/engine_fixtures.h"

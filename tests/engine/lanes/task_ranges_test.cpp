@@ -1,6 +1,5 @@
 #include "engine/lanes/task_ranges.h"
 
-#include "engine/lanes/stream_names.h"
 #include "engine/lanes/worker.h"
 
 #include <gmock/gmock.h>

@@ -1,9 +1,8 @@
-#include "engine/gradients/autograd_bridge.h"
+#include "engine/autograd_bridge.h"
 
 #include "engine/device/lane_device.h"
 #include "engine/engine_error.h"
 #include "engine/first_failure.h"
-#include "engine/gradients/chosen_gradients.h"
 #include "engine/gradients/parameter_hooks.h"
 #include "engine/lanes/process_end.h"
 #include "engine/step_run.h"
@@ -13,6 +12,7 @@
 #include <ATen/ops/zeros.h>
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/utils.h>
+#include <torch/csrc/autograd/graph_task.h>
 #include <torch/csrc/autograd/variable.h>
 
 #include <utility>
@@ -114,6 +114,15 @@ private:
     std::shared_ptr<PipelineBackward> pipeline_;
 };
 }  // namespace
+
+void refuse_chosen_gradients() {
+    const auto* const only_for = torch::autograd::get_current_graph_task_exec_info();
+    if (only_for != nullptr && !only_for->empty()) {
+        throw EngineError(
+            "autograd::grad and backward(inputs) cannot pass through this pipeline, whose backward adds to every "
+            "parameter's .grad; call backward() and read .grad, or use driver autograd with checkpoint never");
+    }
+}
 
 Tensors attach_to_graph(std::shared_ptr<StepRun> run, const Tensors& input, std::vector<at::Tensor> parameters,
                         Tensors output) {

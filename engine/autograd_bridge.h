@@ -23,4 +23,8 @@ class StepRun;
 /// backward(inputs), which would fill the parameters' .grad unasked.
 Tensors attach_to_graph(std::shared_ptr<StepRun> run, const Tensors& input, std::vector<at::Tensor> parameters,
                         Tensors output);
+
+/// Throws EngineError in a backward that asks only for the gradients of chosen tensors, as autograd::grad and
+/// backward(inputs) do. For nodes whose backward adds to every parameter's .grad.
+void refuse_chosen_gradients();
 }  // namespace pipescope

@@ -1,0 +1,117 @@
+#include "engine/in_place_checks.h"
+
+#include "engine/engine_error.h"
+#include "engine/partition.h"
+
+#include <ATen/core/grad_mode.h>
+#include <torch/csrc/autograd/variable.h>
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <utility>
+
+namespace pipescope {
+namespace {
+/// Skips come first among a partition's inputs.
+std::string name_of(std::size_t input, const Partition& partition) {
+    const std::string where = partition.id().value() == 0 ? "the model"
+                                                          : "partition " + std::to_string(partition.id().value()) +
+                                                                " (" + partition.name() + ")";
+    const std::size_t num_skips = partition.skips().incoming.size();
+    return input < num_skips ? "a skip that " + where + " pops"
+                             : "input " + std::to_string(input - num_skips) + " of " + where;
+}
+
+using WeakStorage = c10::weak_intrusive_ptr<c10::StorageImpl>;
+
+/// Null if there is none.
+WeakStorage storage_of(const at::Tensor& tensor) {
+    return tensor.defined() && tensor.has_storage() ? tensor.storage().getWeakStorageImpl()
+                                                    : WeakStorage(c10::intrusive_ptr<c10::StorageImpl>());
+}
+
+/// One past the last byte.
+const void* end_of(const at::Tensor& tensor) {
+    std::int64_t last = 0;
+    for (std::int64_t d = 0; d < tensor.dim(); ++d) {
+        last += (tensor.size(d) - 1) * tensor.stride(d);
+    }
+    const auto bytes = (last + 1) * static_cast<std::int64_t>(tensor.element_size());
+    return static_cast<const char*>(tensor.const_data_ptr()) + bytes;
+}
+}  // namespace
+
+std::uint32_t version_of(const at::Tensor& tensor) {
+    return tensor.defined() && !tensor.is_inference() ? static_cast<std::uint32_t>(tensor._version()) : 0;
+}
+
+RecomputeInputs::RecomputeInputs(Tensors inputs, bool trains) : inputs_(std::move(inputs)), trains_(trains) {
+    for (const at::Tensor& input : inputs_) {
+        versions_.push_back(version_of(input));
+    }
+}
+
+Tensors RecomputeInputs::take(const Partition& partition, bool trains) {
+    if (trains != trains_) {
+        throw EngineError("the model was in " + std::string(trains_ ? "train" : "eval") +
+                          " mode in forward and is in " + (trains ? "train" : "eval") +
+                          " mode in backward; a checkpointed micro-batch is computed again, in one mode; switch back "
+                          "first, go backward before you switch, or use checkpoint never");
+    }
+    for (std::size_t k = 0; k < inputs_.size(); ++k) {
+        if (version_of(inputs_[k]) != versions_[k]) {
+            throw EngineError(name_of(k, partition) + " was changed in place between forward and backward (version " +
+                              std::to_string(versions_[k]) + ", now " + std::to_string(version_of(inputs_[k])) +
+                              "); a checkpointed micro-batch is computed again from its input; change a clone, go "
+                              "backward first, or use checkpoint never");
+        }
+    }
+    return std::exchange(inputs_, {});
+}
+
+StashedVersion::StashedVersion() : storage_(storage_of({})) {}
+
+StashedVersion::StashedVersion(const at::Tensor& tensor) : storage_(storage_of(tensor)), version_(version_of(tensor)) {}
+
+void StashedVersion::check(const at::Tensor& popped, const SkipName& name) const {
+    const auto* const storage = storage_._unsafe_get_target();
+    if (at::GradMode::is_enabled() && storage != nullptr && storage_of(popped)._unsafe_get_target() == storage &&
+        version_of(popped) != version_) {
+        throw EngineError("skip '" + to_string(name) +
+                          "' was changed in place by a partition between its stash and its " +
+                          "pop; autograd does not know of it there; stash a clone, or use the out-of-place form");
+    }
+}
+
+void OutputReuse::check(const Partition& partition, MicroBatchId micro_batch, const Tensors& outputs) {
+    const std::size_t num_before = entries_.size();
+    for (const at::Tensor& output : outputs) {
+        if (!output.defined() || output.layout() != at::kStrided || output.is_inference() || output.numel() == 0 ||
+            !output.has_storage() || output.is_meta()) {
+            continue;
+        }
+        const auto* const storage = output.storage().unsafeGetStorageImpl();
+        const void* const begin = output.const_data_ptr();
+        const void* const end = end_of(output);
+        const std::less<const void*> is_before;
+        const auto is_overwritten = [&](const Entry& each) {
+            return each.storage._unsafe_get_target() == storage && is_before(begin, each.end) &&
+                   is_before(each.begin, end) && each.counter.current_version() != each.version;
+        };
+        const auto first = entries_.begin();
+        const auto last = first + static_cast<std::ptrdiff_t>(num_before);
+        const auto found = std::find_if(first, last, is_overwritten);
+        if (found != last) {
+            throw LayerError("partition " + std::to_string(partition.id().value()) + " (" + partition.name() +
+                             ") returns for micro-batch " + std::to_string(micro_batch.value()) +
+                             " memory that it returned for micro-batch " + std::to_string(found->micro_batch.value()) +
+                             ", and has changed it since; other lanes may still read it; return a new tensor each "
+                             "time, as clone() makes one");
+        }
+        const c10::VariableVersion& counter = torch::autograd::impl::version_counter(output);
+        entries_.push_back(
+            {micro_batch, output.storage().getWeakStorageImpl(), begin, end, counter, counter.current_version()});
+    }
+}
+}  // namespace pipescope

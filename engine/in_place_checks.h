@@ -1,0 +1,79 @@
+#pragma once
+
+#include "engine/layer.h"
+#include "schedule/ids.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+// Changes in place that torch would notice in the plain model, but cannot notice across a cut.
+//
+// Autograd compares the versions of the tensors that it saved. It never sees the inputs of a checkpointed micro-batch,
+// a skip's two ends, which are different tensors of one storage, or a buffer that another lane still reads. Each class
+// here notes a version and compares it later. InputVersions does the same for the caller's input.
+
+namespace pipescope {
+class Partition;
+
+/// Number of in-place changes of a tensor; 0 if torch does not count them.
+std::uint32_t version_of(const at::Tensor& tensor);
+
+/// The inputs from which a checkpointed micro-batch is recomputed. The memory is the caller's, or a layer's.
+class RecomputeInputs {
+public:
+    RecomputeInputs() = default;
+    /// `trains`: true if the model is in training mode.
+    RecomputeInputs(Tensors inputs, bool trains);
+
+    /// Returns the inputs of `partition`, once. Throws EngineError if one was changed in place since the forward, or if
+    /// the model has switched its mode.
+    Tensors take(const Partition& partition, bool trains);
+
+private:
+    Tensors inputs_;
+    std::vector<std::uint32_t> versions_;
+    bool trains_ = false;
+};
+
+/// The version of a skip when its partition passed it on.
+///
+/// In plain torch, a layer between stash and pop may change the tensor in place, and both gradients pass through the
+/// change. Here the popping lane would see the changed values without autograd knowing. If the skip was copied, it has
+/// another storage, and nothing is compared.
+class StashedVersion {
+public:
+    StashedVersion();
+    explicit StashedVersion(const at::Tensor& tensor);
+
+    /// With gradients on, throws EngineError if the tensor still has the same storage and was changed since.
+    void check(const at::Tensor& popped, const SkipName& name) const;
+
+private:
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage_;  // weak: holds no bytes, but its address is not reused
+    std::uint32_t version_ = 0;
+};
+
+/// The tensors that a partition has passed on for the micro-batches so far.
+///
+/// Problem: a layer may return a buffer of its own and refill it for the next micro-batch. The plain model has used the
+/// values by then; here another lane may still compute on them. Idea: reject an output in memory that was passed on for
+/// an earlier micro-batch and has changed since. This costs a few comparisons and keeps no memory alive.
+/// Threading: one thread at a time, that of the partition's lane.
+class OutputReuse {
+public:
+    /// Throws LayerError if a layer used one tensor for two micro-batches.
+    void check(const Partition& partition, MicroBatchId micro_batch, const Tensors& outputs);
+
+private:
+    struct Entry {
+        MicroBatchId micro_batch;
+        c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+        const void* begin;
+        const void* end;
+        c10::VariableVersion counter;
+        std::uint32_t version;
+    };
+    std::vector<Entry> entries_;
+};
+}  // namespace pipescope
