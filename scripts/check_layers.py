@@ -9,6 +9,8 @@ import re
 import sys
 
 CORE = ["schedule", "trace", "balance", "simulator", "analysis"]
+ENGINE_ROOMS = ["engine/cores", "engine/lanes", "engine/device", "engine/skips", "engine/gradients",
+                "engine/autograd_driver"]
 # Folder: the project folders it may include, besides itself.
 FOLDERS = {
     "schedule": [],
@@ -17,10 +19,18 @@ FOLDERS = {
     "simulator": ["schedule", "balance"],
     "analysis": ["schedule", "trace", "balance", "simulator"],
     "profiler/recorder": ["schedule", "trace"],
-    "engine": ["schedule"],
-    "models": ["schedule", "balance", "engine"],
+    # The rooms of the engine. What is directly in engine/ is its public interface and the step, which uses them all.
+    "engine/cores": ["schedule"],
+    "engine/lanes": ["schedule", "engine", "engine/cores"],
+    "engine/device": ["schedule", "engine"],
+    "engine/skips": ["schedule", "engine"],
+    "engine/gradients": ["schedule", "engine"],
+    "engine/autograd_driver": ["schedule", "engine", "engine/lanes", "engine/device", "engine/gradients"],
+    "engine": ["schedule"] + ENGINE_ROOMS,
+    "models": ["schedule", "balance", "engine", "engine/gradients"],
     "profiler/memory": ["schedule", "balance", "engine", "models", "profiler/recorder"],
-    "profiler/layers": ["schedule", "balance", "engine", "models", "profiler/recorder", "profiler/memory"],
+    "profiler/layers": ["schedule", "balance", "engine", "engine/cores", "engine/device", "engine/gradients", "models",
+                        "profiler/recorder", "profiler/memory"],
     "gui/style": ["schedule"],
     "gui/timeline": ["schedule", "analysis", "gui/style"],
     "gui/document": CORE + ["gui/style", "gui/timeline"],
@@ -32,11 +42,12 @@ FOLDERS = {
     "gui/window": CORE + ["gui/style", "gui/timeline", "gui/document", "gui/what_if", "gui/plan", "gui/tables",
                           "gui/console", "gui/report"],
     "gui": ["gui/window"],
-    "cli": CORE + ["profiler/recorder", "engine", "models", "profiler/memory", "profiler/layers"],
+    "cli": CORE + ["profiler/recorder", "engine", "engine/cores", "engine/lanes", "engine/device", "models",
+                   "profiler/memory", "profiler/layers"],
 }
 # The core half of cli/ is built without torch: only these files may use the torch half of the project.
 CLI_TORCH = re.compile(r"^cli/torch/")
-TORCH_FOLDERS = {"engine", "models", "profiler/memory", "profiler/layers"}
+TORCH_FOLDERS = {"engine", *ENGINE_ROOMS, "models", "profiler/memory", "profiler/layers"}
 
 # Outside headers by their prefix: the folders that may include them.
 OUTSIDE = {
