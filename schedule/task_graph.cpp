@@ -108,7 +108,9 @@ private:
     bool crosses_lanes(int from, int to) const { return lane_of(from) != lane_of(to); }
 
     /// The task that delivers the gradient of the output of (i, j).
-    TaskKey gradient_of(int i, int j) const {
+    TaskKey gradient_of(Cell at) const {
+        const int i = at.i.value();
+        const int j = at.j.value();
         if (j == last_partition()) {
             return loss_of(i);
         }
@@ -144,7 +146,7 @@ private:
             case TaskKind::recompute:
                 keys.push_back({0, TaskKind::forward, j, i, -1});
                 if (shape().recompute_start == RecomputeStart::ordinary) {
-                    keys.push_back(gradient_of(i, j));
+                    keys.push_back(gradient_of(cell_of(key)));
                 }
                 break;
             case TaskKind::backward_weight: keys.push_back({0, TaskKind::backward, j, i, -1}); break;
@@ -152,7 +154,7 @@ private:
                 if (is_checkpointed(shape().checkpoint, MicroBatchId{i}, shape().num_micro_batches)) {
                     keys.push_back({0, TaskKind::recompute, j, i, -1});
                 }
-                keys.push_back(gradient_of(i, j));
+                keys.push_back(gradient_of(cell_of(key)));
                 for (std::size_t k = 0; k < shape().skips.size(); ++k) {
                     const auto [from, to] = shape().skips[k];
                     if (from.value() == j && crosses_lanes(j, to.value())) {

@@ -109,7 +109,8 @@ public:
         }
         add_constant(lane_of(0), boundary, input);
         for (int i = 0; i < static_cast<int>(costs.micro_batches().size()); ++i) {
-            cell(i, 0).inputs.assign(work(i, 0).tape().inputs.size(), 0);  // views of the mini-batch
+            const Cell first{MicroBatchId{i}, PartitionId{0}};
+            cell(first).inputs.assign(work(first).tape().inputs.size(), 0);  // views of the mini-batch
         }
         for (std::size_t lane = 0; lane < ledgers_.size(); ++lane) {
             sample(LaneId{static_cast<std::int64_t>(lane)}, Nanoseconds{0}, std::int64_t{-1});
@@ -157,11 +158,10 @@ private:
     LaneLedger& ledger(LaneId lane) { return ledgers_[lane.index()]; }
     bool shares_storage(LaneId a, LaneId b) const { return memories_.shares_storage(a, b); }
     bool loss_is_gathered() const { return graph_.shape().loss == LossScope::mini_batch; }
-    PartitionWork& work(int i, int j) { return memories_.work(i, j); }
+    PartitionWork& work(Cell at) { return memories_.work(at); }
     bool checkpointed(int i) const { return memories_.is_checkpointed(i); }
-    CellBlocks& cell(int i, int j) {
-        return cells_[static_cast<std::size_t>(i) * static_cast<std::size_t>(last() + 1) + static_cast<std::size_t>(j)];
-    }
+    CellBlocks& cell(Cell at) { return cells_[at.i.index() * static_cast<std::size_t>(last() + 1) + at.j.index()]; }
+    Cell in_last(int micro_batch) const { return {MicroBatchId{micro_batch}, PartitionId{last()}}; }
     const SkipRoute& route(std::size_t skip) const { return graph_.shape().skips[skip]; }
 
     void add_constants(LayerRange layers, LaneId lane, int versions) {
@@ -201,16 +201,16 @@ private:
                : checkpointed(task.key.micro_batch)  ? Phase::checkpointed_forward
                                                      : Phase::forward;
     }
-    BoundBlocks given_values(int i, int j) {
+    BoundBlocks given_values(Cell at) {
         BoundBlocks bound;
-        bound.bind(work(i, j).tape().inputs, cell(i, j).inputs);
-        bound.bind(work(i, j).tape().popped, cell(i, j).popped);
+        bound.bind(work(at).tape().inputs, cell(at).inputs);
+        bound.bind(work(at).tape().popped, cell(at).popped);
         return bound;
     }
-    BoundBlocks given_gradients(int i, int j) {
+    BoundBlocks given_gradients(Cell at) {
         BoundBlocks bound;
-        bound.bind(work(i, j).tape().output_gradients, cell(i, j).output_gradients);
-        bound.bind(work(i, j).tape().stash_gradients, cell(i, j).stash_gradients);
+        bound.bind(work(at).tape().output_gradients, cell(at).output_gradients);
+        bound.bind(work(at).tape().stash_gradients, cell(at).stash_gradients);
         return bound;
     }
 
@@ -237,17 +237,16 @@ private:
     }
 
     void start_forward(const Task& task) {
-        const int i = task.key.micro_batch;
-        const int j = task.key.partition;
-        PartitionWork& here = work(i, j);
+        const Cell at = cell_of(task.key);
+        PartitionWork& here = work(at);
         const Phase phase = phase_of(task);
         std::vector<PartitionWork::Going> goes;
         if (phase != Phase::checkpointed_forward) {
-            goes = going(given_values(i, j), task.lane, [&](std::int32_t block) {
+            goes = going(given_values(at), task.lane, [&](std::int32_t block) {
                 return !here.keeps(block) && (phase == Phase::recompute || !leaves(here.tape(), block));
             });
         }
-        start_work(task, phase, given_values(i, j), goes);
+        start_work(task, phase, given_values(at), goes);
     }
     static bool holds(const std::vector<std::int32_t>& blocks, const std::map<std::size_t, std::int32_t>& of_skips,
                       std::int32_t block) {
@@ -263,12 +262,12 @@ private:
     }
 
     void start_backward(const Task& task) {
-        const int i = task.key.micro_batch;
-        const int j = task.key.partition;
-        PartitionWork& here = work(i, j);
-        drop_unwanted_gradients(i, j);
-        BoundBlocks bound = given_gradients(i, j);
-        for (const auto& [block, id] : cell(i, j).kept) {
+        const Cell at = cell_of(task.key);
+        const int j = at.j.value();
+        PartitionWork& here = work(at);
+        drop_unwanted_gradients(at);
+        BoundBlocks bound = given_gradients(at);
+        for (const auto& [block, id] : cell(at).kept) {
             bound.bind(block, id);
         }
         start_work(task, Phase::backward, bound, going(bound, task.lane, [&](std::int32_t block) {
@@ -276,9 +275,9 @@ private:
                    }));
     }
     /// Drops gradients of outputs that need none. The partition above a checkpointed one cannot tell and computes all.
-    void drop_unwanted_gradients(int i, int j) {
-        const PartitionTape& tape = work(i, j).tape();
-        CellBlocks& here = cell(i, j);
+    void drop_unwanted_gradients(Cell at) {
+        const PartitionTape& tape = work(at).tape();
+        CellBlocks& here = cell(at);
         for (std::size_t k = 0; k < std::min(tape.output_gradients.size(), here.output_gradients.size()); ++k) {
             if (tape.output_gradients[k] == 0) {
                 storages_.let_go(std::exchange(here.output_gradients[k], 0));
@@ -293,7 +292,7 @@ private:
     /// Schedules a task's parts on the clock and its blocks on the device. `going`: freed storages among `given`.
     void start_work(const Task& task, Phase phase, const BoundBlocks& given,
                     const std::vector<PartitionWork::Going>& going) {
-        PartitionWork& here = work(task.key.micro_batch, task.key.partition);
+        PartitionWork& here = work(cell_of(task.key));
         const auto duration = static_cast<double>((task_end_ - now_).count());
         // Tensors that the backward of the weights needs stay.
         const bool only_takes = phase == Phase::backward && splits_backward(schedule_);
@@ -310,8 +309,8 @@ private:
     }
     void play_blocks(const Task& task, Phase phase, const BoundBlocks& given,
                      const std::vector<PartitionWork::Going>& going, bool only_takes) {
-        CellBlocks& here = cell(task.key.micro_batch, task.key.partition);
-        const PartitionWork& partition = work(task.key.micro_batch, task.key.partition);
+        CellBlocks& here = cell(cell_of(task.key));
+        const PartitionWork& partition = work(cell_of(task.key));
         for (const PartitionWork::Event& event : partition.events(phase, going)) {
             if (event.going) {
                 if (!only_takes) {
@@ -345,10 +344,10 @@ private:
 
     /// Bytes of a micro-batch's k-th output. A tensor may be part of a larger storage, but its gradient is not.
     Bytes output_bytes(int i, std::size_t k) {
-        const PartitionTape& tape = work(i, last()).tape();
+        const PartitionTape& tape = work(in_last(i)).tape();
         const bool is_each_listed = tape.output_gradients.size() == tape.outputs.size();
         const std::int32_t gradient = is_each_listed ? tape.output_gradients.at(k) : 0;
-        return work(i, last()).bytes(gradient != 0 ? gradient : tape.outputs.at(k));
+        return work(in_last(i)).bytes(gradient != 0 ? gradient : tape.outputs.at(k));
     }
     /// Bytes of the k-th output of all micro-batches, as one tensor.
     Bytes whole_output(std::size_t k) {
@@ -373,23 +372,23 @@ private:
         const int i = task.key.micro_batch;
         if (!loss_is_gathered()) {
             for (const Bytes bytes : memories_.loss_gradients(i)) {
-                cell(i, last()).output_gradients.push_back(storages_.take(task.lane, output, bytes));
+                cell(in_last(i)).output_gradients.push_back(storages_.take(task.lane, output, bytes));
             }
             start_loss_work(task.lane, i, costs_.sized(i).samples, false);
             return;
         }
         const int m = graph_.shape().num_micro_batches;
-        const PartitionTape& tape = work(0, last()).tape();
+        const PartitionTape& tape = work(in_last(0)).tape();
         for (std::size_t k = 0; m > 1 && k < tape.outputs.size(); ++k) {  // a single one is passed through
             gathered_.push_back(storages_.take(task.lane, output, whole_output(k)));
             for (int j = 0; j < m; ++j) {
-                storages_.let_go(std::exchange(cell(j, last()).outputs.at(k), 0));
+                storages_.let_go(std::exchange(cell(in_last(j)).outputs.at(k), 0));
             }
         }
         for (std::size_t k = 0; k < memories_.loss_gradients(0).size(); ++k) {
             const Id gradient = storages_.take(task.lane, output, whole_output_gradient(k), m);
             for (int j = 0; j < m; ++j) {
-                cell(j, last()).output_gradients.push_back(gradient);
+                cell(in_last(j)).output_gradients.push_back(gradient);
             }
         }
         start_loss_work(task.lane, 0, replica_batch(options_), m > 1);
@@ -427,11 +426,11 @@ private:
     }
 
     /// Creates the graph of (i, j). Inputs that it keeps stay; the rest are freed.
-    void keep_graph(int i, int j) {
-        CellBlocks& here = cell(i, j);
-        const PartitionWork& partition = work(i, j);
+    void keep_graph(Cell at) {
+        CellBlocks& here = cell(at);
+        const PartitionWork& partition = work(at);
         here.has_graph = true;
-        const BoundBlocks bound = given_values(i, j);
+        const BoundBlocks bound = given_values(at);
         for (const auto& [block, id] : bound.slots()) {
             const bool is_kept_already = std::any_of(here.kept.begin(), here.kept.end(),
                                                      [block = block](const auto& each) { return each.first == block; });
@@ -443,18 +442,18 @@ private:
         }
         here.inputs.clear();
         here.popped.clear();
-        ledger(lane_of(j)).add(saved, partition.graph(), now_);
+        ledger(lane_of(at.j.value())).add(saved, partition.graph(), now_);
     }
 
     void end_forward(const Task& task) {
-        const int i = task.key.micro_batch;
-        const int j = task.key.partition;
-        CellBlocks& here = cell(i, j);
-        PartitionWork& partition = work(i, j);
+        const Cell at = cell_of(task.key);
+        const int j = at.j.value();
+        CellBlocks& here = cell(at);
+        PartitionWork& partition = work(at);
         const PartitionTape& tape = partition.tape();
-        const bool keeps_graph = !checkpointed(i);
+        const bool keeps_graph = !checkpointed(at.i.value());
         ledger(task.lane).end_work();
-        BoundBlocks bound = given_values(i, j);
+        BoundBlocks bound = given_values(at);
         const auto hand_on = [&](std::int32_t block) {
             if (bound.has(block)) {
                 storages_.hold(bound.of(block));
@@ -465,7 +464,7 @@ private:
             hand_on(block);
         }
         if (keeps_graph) {
-            keep_graph(i, j);
+            keep_graph(at);
         }
         // A storage that stays here for the graph is saved; one for another lane of the device counts as copy.
         const auto slot_of = [&](std::int32_t block, MemoryCategory category, bool stays) {
@@ -491,7 +490,7 @@ private:
             here.stashed[k] = slot_of(block, skip, !shares_storage(task.lane, lane_of(route(k).to.value())));
         }
         free_blocks(here.task_blocks);
-        hand_over_here(i, j);
+        pass_to_same_lane(at);
     }
     static int slots_of(const PartitionTape& tape, std::int32_t block) {
         return static_cast<int>(std::count(tape.outputs.begin(), tape.outputs.end(), block) +
@@ -499,15 +498,16 @@ private:
                                               [&](const auto& each) { return each.second == block; }));
     }
     /// Passes tensors to a partition of the same lane without a copy.
-    void hand_over_here(int i, int j) {
-        CellBlocks& here = cell(i, j);
+    void pass_to_same_lane(Cell at) {
+        const int j = at.j.value();
+        CellBlocks& here = cell(at);
         if (j < last() && lane_of(j + 1) == lane_of(j)) {
-            cell(i, j + 1).inputs = std::exchange(here.outputs, {});
+            cell({at.i, PartitionId{at.j.value() + 1}}).inputs = std::exchange(here.outputs, {});
         }
         std::erase_if(here.stashed, [&](const auto& each) {
             const int to = route(each.first).to.value();
             if (lane_of(to) == lane_of(j)) {
-                cell(i, to).popped[each.first] = each.second;
+                cell({at.i, PartitionId{to}}).popped[each.first] = each.second;
             }
             return lane_of(to) == lane_of(j);
         });
@@ -515,12 +515,11 @@ private:
 
     /// Allocates again the outputs that the graph keeps, whatever happened to the first ones.
     void end_recompute(const Task& task) {
-        const int i = task.key.micro_batch;
-        const int j = task.key.partition;
-        CellBlocks& here = cell(i, j);
-        const PartitionWork& partition = work(i, j);
+        const Cell at = cell_of(task.key);
+        CellBlocks& here = cell(at);
+        const PartitionWork& partition = work(at);
         ledger(task.lane).end_work();
-        keep_graph(i, j);
+        keep_graph(at);
         const std::vector<TapeBlock>& blocks = partition.tape().tape.blocks;
         for (std::size_t b = 0; b < blocks.size(); ++b) {
             const auto block = static_cast<std::int32_t>(b) + 1;
@@ -533,13 +532,13 @@ private:
     }
 
     void end_backward(const Task& task) {
-        const int i = task.key.micro_batch;
-        const int j = task.key.partition;
-        CellBlocks& here = cell(i, j);
-        const PartitionWork& partition = work(i, j);
+        const Cell at = cell_of(task.key);
+        const int j = at.j.value();
+        CellBlocks& here = cell(at);
+        const PartitionWork& partition = work(at);
         const PartitionTape& tape = partition.tape();
         ledger(task.lane).end_work();
-        BoundBlocks bound = given_gradients(i, j);
+        BoundBlocks bound = given_gradients(at);
         const auto pass_through = [&](std::int32_t block) { storages_.hold(bound.of(block)); };
         if (j > 0) {
             std::for_each(tape.input_gradients.begin(), tape.input_gradients.end(), pass_through);
@@ -569,7 +568,7 @@ private:
             }
         }
         free_blocks(here.task_blocks);
-        hand_back_here(i, j);
+        return_to_same_lane(at);
     }
     static int gradient_slots_of(const PartitionTape& tape, std::int32_t block, int j) {
         const auto inputs =
@@ -577,15 +576,16 @@ private:
         return static_cast<int>(inputs + std::count_if(tape.pop_gradients.begin(), tape.pop_gradients.end(),
                                                        [&](const auto& each) { return each.second == block; }));
     }
-    void hand_back_here(int i, int j) {
-        CellBlocks& here = cell(i, j);
+    void return_to_same_lane(Cell at) {
+        const int j = at.j.value();
+        CellBlocks& here = cell(at);
         if (j > 0 && lane_of(j - 1) == lane_of(j)) {
-            cell(i, j - 1).output_gradients = std::exchange(here.input_gradients, {});
+            cell({at.i, PartitionId{at.j.value() - 1}}).output_gradients = std::exchange(here.input_gradients, {});
         }
         std::erase_if(here.pop_gradients, [&](const auto& each) {
             const int from = route(each.first).from.value();
             if (lane_of(from) == lane_of(j)) {
-                cell(i, from).stash_gradients[each.first] = each.second;
+                cell({at.i, PartitionId{from}}).stash_gradients[each.first] = each.second;
             }
             return lane_of(from) == lane_of(j);
         });
@@ -593,9 +593,9 @@ private:
 
     /// Releases all that the backward needed: the graph, its kept tensors and the incoming gradients.
     void release_graph(const Task& task) {
-        CellBlocks& here = cell(task.key.micro_batch, task.key.partition);
+        CellBlocks& here = cell(cell_of(task.key));
         if (std::exchange(here.has_graph, false)) {
-            ledger(task.lane).remove(saved, work(task.key.micro_batch, task.key.partition).graph(), now_);
+            ledger(task.lane).remove(saved, work(cell_of(task.key)).graph(), now_);
         }
         for (const auto& [block, id] : here.kept) {
             storages_.let_go(id);
@@ -617,7 +617,7 @@ private:
         storages_.let_go(gathered_);
         const int i = task.key.micro_batch;
         for (int k = i < 0 ? 0 : i; k < (i < 0 ? graph_.shape().num_micro_batches : i + 1); ++k) {
-            storages_.let_go(cell(k, last()).outputs);
+            storages_.let_go(cell(in_last(k)).outputs);
         }
     }
 
@@ -627,7 +627,7 @@ private:
         Slots* to;
         MemoryCategory category;
         const std::vector<std::int32_t>* blocks;  // on the sender's partition
-        int sender;                               // its partition
+        PartitionId sender;
     };
     /// Like CopyEnds, but a skip has only one slot.
     struct SkipEnds {
@@ -635,18 +635,18 @@ private:
         SkipSlots* to;
     };
     CopyEnds copy_ends(const TaskKey& key) {
-        const int i = key.micro_batch;
-        const int j = key.partition;
+        const Cell here = cell_of(key);
+        const Cell next{here.i, PartitionId{here.j.value() + 1}};
         if (key.kind == TaskKind::copy_forward) {
-            return {&cell(i, j).outputs, &cell(i, j + 1).inputs, boundary, &work(i, j).tape().outputs, j};
+            return {&cell(here).outputs, &cell(next).inputs, boundary, &work(here).tape().outputs, here.j};
         }
-        return {&cell(i, j + 1).input_gradients, &cell(i, j).output_gradients, copy,
-                &work(i, j + 1).tape().input_gradients, j + 1};
+        return {&cell(next).input_gradients, &cell(here).output_gradients, copy, &work(next).tape().input_gradients,
+                next.j};
     }
     SkipEnds skip_ends(const TaskKey& key) {
         const SkipRoute& way = route(static_cast<std::size_t>(key.skip));
-        CellBlocks& stasher = cell(key.micro_batch, way.from.value());
-        CellBlocks& popper = cell(key.micro_batch, way.to.value());
+        CellBlocks& stasher = cell({cell_of(key).i, way.from});
+        CellBlocks& popper = cell({cell_of(key).i, way.to});
         return key.kind == TaskKind::skip_forward ? SkipEnds{&stasher.stashed, &popper.popped}
                                                   : SkipEnds{&popper.pop_gradients, &stasher.stash_gradients};
     }
@@ -667,7 +667,7 @@ private:
             // Copies a part of a larger storage without the rest.
             const Bytes bytes = ends.blocks->size() == 1 ? costs_.bytes(task.key)
                                 : block == 0             ? 0
-                                                         : work(task.key.micro_batch, ends.sender).bytes(block);
+                                                         : work({cell_of(task.key).i, ends.sender}).bytes(block);
             ends.to->push_back(block == 0 ? 0 : storages_.take(task.receiver, ends.category, bytes));
         }
     }

@@ -119,8 +119,8 @@ StepMemories::StepMemories(const Profile& profile, const PipelineOptions& option
     }
 }
 
-PartitionWork& StepMemories::work(int i, int j) {
-    return works_[kind_of_[static_cast<std::size_t>(i)]][static_cast<std::size_t>(j)];
+PartitionWork& StepMemories::work(Cell at) {
+    return works_[kind_of_[at.i.index()]][at.j.index()];
 }
 
 bool StepMemories::is_checkpointed(int i) const {

@@ -21,7 +21,7 @@ public:
 
     const TaskCosts& costs() const { return costs_; }
     const PipelineShape& shape() const { return graph_.shape(); }
-    PartitionWork& work(int i, int j);
+    PartitionWork& work(Cell at);
     bool is_checkpointed(int i) const;
     /// True if every output of micro-batch i requires a gradient (LayerTape::all_gradients).
     bool outputs_ask(int i) const { return trains_ && is_checkpointed(i); }
