@@ -9,7 +9,7 @@
 //     slot (i, j-1)        ▼                                  slot (i, j)                                ▼
 //     gradients ◀── copy ── backward (i, j) ◀───────────────── gradients ◀── backward (i, j+1) ◀── ... ◀─┘
 //
-// A skip takes the same way, but straight from the slot's task to that of the partition that pops it.
+// A skip goes straight to the slot of the task that pops it, past the partitions between; its gradient comes back so.
 
 #include "engine/step_run.h"
 
@@ -311,7 +311,7 @@ void StepRun::run_recompute(Cell at) {
     here.graph.close(partition.recompute(std::move(inputs), place_of(at.i)));
 }
 
-/// Of one micro-batch, or of the gathered output if the key names none.
+/// Computes the loss of one micro-batch, or of the gathered output if the key names none.
 void StepRun::run_loss(const TaskKey& key) {
     const bool is_whole = key.micro_batch < 0;
     const Cell at{MicroBatchId{key.micro_batch}, last_partition()};
@@ -333,7 +333,7 @@ void StepRun::run_backward(Cell at) {
     leave_input_gradients(at, graph.backward(take_output_gradients(at)));
 }
 
-/// Lanes of one host share memory: the storage is passed on, and only its owner changes.
+/// Between lanes of one host a copy moves nothing: they share memory, and only the storage's owner changes.
 void StepRun::run_copy(TaskIndex copy) {
     const Task& task = graph_->tasks()[copy];
     const std::span<at::Tensor> moved = moved_by(task.key);
