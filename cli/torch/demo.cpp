@@ -68,7 +68,7 @@ void prepare_folder(const DemoOptions& options) {
 }
 
 PipelineOptions with_best_balance(const Profile& profile, PipelineOptions options, int lanes) {
-    options.devices.assign(static_cast<std::size_t>(lanes), "cpu");
+    options.hardware.devices.assign(static_cast<std::size_t>(lanes), "cpu");
     options.balance = find_balance(profile, options, lanes, BalanceAlgorithm::optimal).balance;
     return options;
 }
@@ -146,8 +146,8 @@ DemoPart real_part(const DemoOptions& options) {
         profile = profile_for_run(model, pipeline, 0, [&](double done) { bar.show(done); });
     }
     save_profile(profile, options.output / "profile.json");
-    pipeline.optimizer = default_optimizer(profile.token_input);
-    pipeline.host_cores = usable_cores();
+    assume_optimizer(pipeline, profile.token_input);
+    pipeline.hardware.host_cores = usable_cores();
     pipeline = with_best_balance(profile, pipeline, kRealLanes);
     const Simulation predicted = simulate(profile, pipeline);
     options.say(fmt::format("balance {}; predicted: {} a step, bubble {}", to_string(pipeline.balance),

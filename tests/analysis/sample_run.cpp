@@ -46,8 +46,8 @@ PipelineOptions sampleOptions(const SampleRun& run) {
     options.balance = Balance(std::vector<std::int64_t>(static_cast<std::size_t>(run.partitions), 1));
     options.chunks = run.chunks;
     options.batch = run.chunks;
-    options.link = {10e9, 50'000};
-    options.memory_limit = Bytes{1} << 30;
+    options.hardware.link = {10e9, 50'000};
+    options.hardware.memory_limit = Bytes{1} << 30;
     return options;
 }
 
