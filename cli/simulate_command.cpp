@@ -1,3 +1,4 @@
+#include "analysis/stored_simulation.h"
 #include "balance/profile_file.h"
 #include "cli/commands.h"
 #include "cli/output_file.h"
@@ -5,7 +6,6 @@
 #include "cli/program.h"
 #include "cli/reports.h"
 #include "cli/schedule_report.h"
-#include "cli/simulated_trace.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
 #include "schedule/placement.h"
@@ -140,7 +140,9 @@ ExitCode simulate_command(const SimulateFlags& flags) {
     const Simulation simulation =
         simulate(pipeline.profile, pipeline.options, {.noise = true, .memory = true, .reserved = true});
     if (!flags.trace.empty()) {
-        write_simulated_trace(flags.trace, flags.force, pipeline.profile, simulation);
+        replace_output(flags.trace, flags.force, [&](const std::filesystem::path& beside) {
+            write_simulation(beside, pipeline.profile, simulation);
+        });
     }
     if (flags.json) {
         auto object = simulation_json(simulation);
