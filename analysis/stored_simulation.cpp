@@ -1,8 +1,12 @@
 #include "analysis/stored_simulation.h"
 
+#include "analysis/recorded_run.h"
 #include "schedule/schedules.h"
+#include "trace/pipeline_json.h"
+#include "trace/trace_writer.h"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstddef>
@@ -104,5 +108,21 @@ std::optional<TraceWarning> take_stored_tasks(Simulation& simulation, const Time
                     "changed, {} removed or changed): the file is damaged, or another version of PipeScope simulated "
                     "it; simulate again",
                     added, removed)};
+}
+
+void write_simulation(const std::filesystem::path& path, const Profile& profile, const Simulation& simulation) {
+    TraceWriter writer(path, IfExists::replace);
+    writer.set_run("model", nlohmann::json(profile.model).dump());
+    writer.set_run("configuration", to_json(simulation.options));
+    if (const auto graph = pipeline_graph_of(profile, simulation.options)) {
+        writer.set_run("pipeline", pipeline_json(*graph));
+    }
+    writer.set_lanes(simulation.timeline.lanes);
+    writer.set_profile(to_json(profile));
+    writer.add_timeline(simulation.timeline);
+    for (const MemorySample& sample : simulation.memory) {
+        writer.add_memory(sample);
+    }
+    writer.close();
 }
 }  // namespace pipescope

@@ -4,6 +4,7 @@
 #include "schedule/timeline.h"
 #include "simulator/simulation.h"
 
+#include <filesystem>
 #include <optional>
 #include <vector>
 
@@ -21,4 +22,8 @@ StepStatistics one_step_statistics(const Simulation& simulation);
 /// simulated it. Peaks come from the samples of each lane that has some, if they differ. Cost: O(tasks log tasks).
 std::optional<TraceWarning> take_stored_tasks(Simulation& simulation, const Timeline& stored,
                                               const std::vector<MemorySample>& memory);
+
+/// Writes a simulation as a trace, self-contained like a recorded one: timeline, memory, profile and configuration.
+/// Replaces an existing file. Throws TraceError.
+void write_simulation(const std::filesystem::path& path, const Profile& profile, const Simulation& simulation);
 }  // namespace pipescope

@@ -30,9 +30,9 @@ std::vector<std::string> prediction_warnings(const Profile& profile, const Simul
     const PipelineOptions& options = simulation.options;
     int lanes = 0;
     for (int lane = 0; lane < num_lanes(options); ++lane) {
-        lanes += device_of(options, LaneId{lane}) == "cpu" ? 1 : 0;
+        lanes += runs_on_host(options.hardware, LaneId{lane}) ? 1 : 0;
     }
-    const int busy = options.host_cores > 0 ? std::min(lanes, options.host_cores) : lanes;
+    const int busy = options.hardware.host_cores > 0 ? std::min(lanes, options.hardware.host_cores) : lanes;
     if (measured_on_host(profile) && busy > profile.co_running_lanes && busy <= profile.host_cores) {
         warnings.push_back(
             fmt::format("the profile was taken with {} busy and the run keeps {} busy, which slow each other "

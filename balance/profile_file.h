@@ -20,6 +20,4 @@ MachineLoad parse_load(std::string_view json);
 
 /// Throws ProfileError if the file cannot be read or parse_profile refuses it. The message starts with the path.
 Profile load_profile(const std::filesystem::path& path);
-/// Writes beside the target and renames, so that a failure keeps the old file. Throws Error if it cannot be written.
-void save_profile(const Profile& profile, const std::filesystem::path& path);
 }  // namespace pipescope

@@ -69,7 +69,7 @@ BENCHMARK(optimal)
 PipelineOptions options_for(std::int64_t batch) {
     PipelineOptions options;
     options.chunks = options.batch = batch;
-    options.link = {16e9, 5'000};
+    options.hardware.link = {16e9, 5'000};
     return options;
 }
 
@@ -77,7 +77,7 @@ PipelineOptions options_for(std::int64_t batch) {
 void find_balance_within_a_limit(benchmark::State& state) {
     const Profile profile = random_profile(200);
     PipelineOptions options = options_for(32);
-    options.memory_limit = 260'000'000;
+    options.hardware.memory_limit = 260'000'000;
     for (auto _ : state) {
         benchmark::DoNotOptimize(find_balance(profile, options, 8, BalanceAlgorithm::optimal));
     }
@@ -103,7 +103,7 @@ Profile u_net(std::size_t layers) {
 void find_balance_of_a_u_net_within_a_limit(benchmark::State& state) {
     const Profile profile = u_net(static_cast<std::size_t>(state.range(0)));
     PipelineOptions options = options_for(32);
-    options.memory_limit = state.range(0) * 1'000'000;
+    options.hardware.memory_limit = state.range(0) * 1'000'000;
     for (auto _ : state) {
         benchmark::DoNotOptimize(find_balance(profile, options, 8, BalanceAlgorithm::optimal));
     }
@@ -114,13 +114,13 @@ BENCHMARK(find_balance_of_a_u_net_within_a_limit)->Arg(2000)->Unit(benchmark::kM
 void plan_768(benchmark::State& state) {
     const Profile profile = random_profile(200);
     PlanRequest request;
+    take_options(request, options_for(64));
     request.partitions.resize(16);
     std::iota(request.partitions.begin(), request.partitions.end(), 1);
     request.chunks = {1, 2, 3, 4, 6, 8, 10, 12, 16, 20, 24, 28, 32, 40, 48, 64};
     request.schedules = {Schedule::gpipe};
-    request.options = options_for(64);
     if (state.range(0) != 0) {
-        request.options.memory_limit = state.range(0);
+        request.hardware.memory_limit = state.range(0);
     }
     request.threads = 2;
     for (auto _ : state) {

@@ -40,7 +40,7 @@ PipelineOptions options_for(std::int64_t n, std::int64_t m) {
     PipelineOptions options;
     options.balance = Balance(std::vector<std::int64_t>(static_cast<std::size_t>(n), 1));
     options.chunks = options.batch = m;
-    options.link = {16e9, 5'000};
+    options.hardware.link = {16e9, 5'000};
     return options;
 }
 
@@ -180,8 +180,8 @@ BENCHMARK(event_engine_with_copies_on_a_bus)->Args({8, 32, 4})->Args({64, 512, 4
 void simulate_on_two_cores(benchmark::State& state) {
     const Profile profile = random_profile(kPartitions);
     PipelineOptions options = options_for(kPartitions, kMicroBatches);
-    options.devices.assign(kPartitions, "cpu");
-    options.host_cores = 2;
+    options.hardware.devices.assign(kPartitions, "cpu");
+    options.hardware.host_cores = 2;
     for (auto _ : state) {
         benchmark::DoNotOptimize(simulate(profile, options, {.noise = false, .memory = false}));
     }
@@ -244,7 +244,7 @@ BENCHMARK(optimal)
 void find_balance_within_a_limit(benchmark::State& state) {
     const Profile profile = random_profile(200);
     PipelineOptions options = options_for(kPartitions, kMicroBatches);
-    options.memory_limit = 260'000'000;
+    options.hardware.memory_limit = 260'000'000;
     for (auto _ : state) {
         benchmark::DoNotOptimize(find_balance(profile, options, kPartitions, BalanceAlgorithm::optimal));
     }

@@ -170,7 +170,7 @@ void writeLargeTrace(const std::filesystem::path& path) {
     options.balance = Balance(std::vector<std::int64_t>(8, 1));
     options.chunks = 32;
     options.batch = 32;
-    options.link = {10e9, 50'000};
+    options.hardware.link = {10e9, 50'000};
     const Simulation simulation = simulate(profile, options);
     TraceWriter writer(path, IfExists::replace);
     writer.set_run("model", "\"even\"");

@@ -54,10 +54,10 @@ std::shared_ptr<const TraceDocument> documentOf(int n, int m) {
     document.path = QStringLiteral("benchmark.json");
     document.run.profile = std::make_shared<const Profile>(randomProfile());
     Scenario scenario = defaultScenario(*document.run.profile);
-    scenario.options.devices.clear();
+    scenario.options.hardware.devices.clear();
     scenario.options.chunks = scenario.options.batch = m;
-    scenario.options.link = {16e9, 5'000};
-    scenario.options.memory_limit = Bytes{1} << 30;
+    scenario.options.hardware.link = {16e9, 5'000};
+    scenario.options.hardware.memory_limit = Bytes{1} << 30;
     scenario = withLanes(*document.run.profile, scenario, n, 1);
     return withScenario(document, simulateScenario(*document.run.profile, scenario));
 }

@@ -26,7 +26,7 @@ struct BalanceFlags {
     std::string profile;
     PipelineFlags pipeline;
     int partitions = 1;
-    std::string algorithm = "optimal";
+    BalanceAlgorithm algorithm = BalanceAlgorithm::optimal;
     bool json = false;
 };
 
@@ -49,7 +49,6 @@ ExitCode balance_command(const BalanceFlags& flags) {
             "--schedule is " + to_string(options.schedule) +
             "; balance gives each partition a lane of its own; use plan, which deals out two to each lane");
     }
-    const BalanceAlgorithm algorithm = parse_balance_algorithm(flags.algorithm);
     Profile profile = load_profile(flags.profile);
     const auto layers = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitions));
     const EstimatedPipeline pipeline = estimated_pipeline(flags.pipeline, options, std::move(profile), flags.profile,
@@ -57,7 +56,7 @@ ExitCode balance_command(const BalanceFlags& flags) {
     const std::vector<std::int64_t> sizes = micro_batch_sizes(replica_batch(options), options.chunks);
     const bool extrapolated =
         sizes.back() < pipeline.profile.samples.front() || sizes.front() > pipeline.profile.samples.back();
-    const FoundBalance found = find_balance(pipeline.profile, pipeline.options, flags.partitions, algorithm);
+    const FoundBalance found = find_balance(pipeline.profile, pipeline.options, flags.partitions, flags.algorithm);
     PipelineOptions chosen = pipeline.options;
     chosen.balance = found.balance;
     const Simulation simulation = simulate(pipeline.profile, chosen, {.noise = true, .memory = false});
@@ -78,7 +77,7 @@ ExitCode balance_command(const BalanceFlags& flags) {
                                    : "")
                   << fewer_micro_batches(options) << assumptions_text(pipeline.assumptions);
     }
-    print_warnings(speed_warning(algorithm, options.speeds));
+    print_warnings(speed_warning(flags.algorithm, options.hardware.speeds));
     return found.feasible ? ExitCode::success : ExitCode::infeasible;
 }
 }  // namespace
@@ -98,11 +97,10 @@ void add_balance_command(Program& program) {
         ->group("Pipeline");
     add_algorithm_option(*command, flags->algorithm);
     add_batch_options(*command, flags->pipeline);
-    command
-        ->add_option("--schedule", flags->pipeline.schedule,
-                     "Order of the tasks: gpipe (default), whose best balance is proved; or 1f1b, zero-bubble-h1, "
-                     "pipedream, model-parallel, whose balances are compared by simulation")
-        ->type_name("NAME")
+    add_parsed(*command, "--schedule", flags->pipeline.options.schedule, parse_schedule,
+               "Order of the tasks: gpipe (default), whose best balance is proved; or 1f1b, zero-bubble-h1, pipedream, "
+               "model-parallel, whose balances are compared by simulation",
+               "NAME")
         ->group("Pipeline");
     add_hardware_options(*command, flags->pipeline);
     add_device_type_options(*command, flags->pipeline, "Type of all devices, such as A100");

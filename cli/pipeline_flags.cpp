@@ -1,12 +1,10 @@
 #include "cli/pipeline_flags.h"
 
-#include "cli/units.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
-#include "schedule/placement.h"
 #include "schedule/printable.h"
-#include "simulator/pipeline_defaults.h"
-#include "simulator/planner.h"
+#include "schedule/quantities.h"
+#include "simulator/number_ranges.h"
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -14,129 +12,101 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cmath>
 #include <filesystem>
 #include <set>
 #include <utility>
 
 namespace pipescope {
-namespace {
-template <class Number>
-Number parse_number(const std::string& text, const std::string& item, const std::string& option,
-                    std::string_view example) {
-    Number value{};
-    const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), value);
-    if (error != std::errc{} || end != item.data() + item.size()) {
-        throw UsageError(fmt::format("{} is '{}'; '{}' is not a number; write it as {}", option, text, item, example));
-    }
-    return value;
-}
-
-std::vector<double> parse_speeds(const std::string& text) {
-    std::vector<double> speeds;
-    for (const std::string& item : parse_list(text, "--speed")) {
-        const double speed = parse_number<double>(text, item, "--speed", "1,1,.5");
-        if (!std::isfinite(speed) || speed <= 0) {
-            throw UsageError(
-                fmt::format("--speed is '{}'; {} is not a valid speed; each must be above 0, 1 being the profiled "
-                            "device's",
-                            text, item));
-        }
-        speeds.push_back(speed);
-    }
-    return speeds;
-}
-}  // namespace
-
 void add_balance_option(CLI::App& command, PipelineFlags& flags) {
-    command.add_option("--balance", flags.balance, "Layers per partition, in order, such as 2,2,3")
+    add_parsed(command, "--balance", flags.options.balance, parse_balance,
+               "Layers per partition, in order, such as 2,2,3", "LIST")
         ->required()
-        ->type_name("LIST")
         ->group("Pipeline");
 }
 
 void add_batch_options(CLI::App& command, PipelineFlags& flags) {
     command
-        .add_option("-m,--chunks", flags.chunks,
+        .add_option("-m,--chunks", flags.options.chunks,
                     "Micro-batches per mini-batch; a batch of fewer samples gives one micro-batch per sample")
         ->required()
         ->type_name("N")
         ->group("Pipeline");
     add_mini_batch_option(command, flags);
-    command
-        .add_option("--checkpoint", flags.checkpoint,
-                    "Which micro-batches keep only their input and are recomputed before backward: always, except_last "
-                    "(default) or never")
-        ->type_name("MODE")
+    add_parsed(command, "--checkpoint", flags.options.checkpoint, parse_checkpoint,
+               "Which micro-batches keep only their input and are recomputed before backward: always, except_last "
+               "(default) or never",
+               "MODE")
         ->group("Pipeline");
 }
 
 void add_mini_batch_option(CLI::App& command, PipelineFlags& flags) {
-    command.add_option("--batch", flags.batch, "Samples of one mini-batch, which is one step")
+    command.add_option("--batch", flags.options.batch, "Samples of one mini-batch, which is one step")
         ->required()
         ->type_name("N")
         ->group("Pipeline");
 }
 
-void add_algorithm_option(CLI::App& command, std::string& algorithm) {
-    command
-        .add_option("--algorithm", algorithm,
-                    "What to look for: optimal (default), the shortest simulated step; minmax, the smallest largest "
-                    "partition; variance, partition costs with the least variance, as in the GPipe paper; block, "
-                    "torchgpipe's method, for comparison")
-        ->type_name("NAME")
+void add_algorithm_option(CLI::App& command, BalanceAlgorithm& algorithm) {
+    add_parsed(command, "--algorithm", algorithm, parse_balance_algorithm,
+               "What to look for: optimal (default), the shortest simulated step; minmax, the smallest largest "
+               "partition; variance, partition costs with the least variance, as in the GPipe paper; block, "
+               "torchgpipe's method, for comparison",
+               "NAME")
         ->group("Pipeline");
 }
 
-void add_schedule_options(CLI::App& command, PipelineFlags& flags, const std::string& schedules) {
-    command.add_option("--schedule", flags.schedule, "Order of the tasks: " + schedules)
-        ->type_name("NAME")
+void add_schedule_options(CLI::App& command, PipelineFlags& flags, const std::string& schedules, bool* all) {
+    const auto parse = [all](const std::string& name) {
+        const bool takes_all = all != nullptr && name == "all";
+        if (takes_all) {
+            *all = true;
+        }
+        return takes_all ? Schedule::gpipe : parse_schedule(name);
+    };
+    add_parsed(command, "--schedule", flags.options.schedule, parse, "Order of the tasks: " + schedules, "NAME")
         ->group("Pipeline");
-    command
-        .add_option("--placement", flags.placement,
-                    "Lane of each partition, such as 0,0,1; default: one lane per partition")
-        ->type_name("LIST")
+    add_parsed(
+        command, "--placement", flags.options.placement,
+        [](const std::string& text) { return parse_placement(text, "--placement"); },
+        "Lane of each partition, such as 0,0,1; default: one lane per partition", "LIST")
         ->group("Pipeline");
 }
 
 void add_hardware_options(CLI::App& command, PipelineFlags& flags) {
-    command
-        .add_option(
-            "--devices", flags.devices,
-            "Device of each lane, such as cpu,cpu; copies between lanes of one device are free. Default: all cpu, as "
-            "in 'run', if the profile was measured there or --cores is given, and no link is given; otherwise one "
-            "device per lane")
-        ->type_name("LIST")
-        ->group("Hardware");
+    Hardware& hardware = flags.options.hardware;
+    const auto add = [&command](const std::string& name, auto& value, auto parse, const std::string& help,
+                                const std::string& type) {
+        const auto parse_option = [name, parse](const std::string& text) { return parse(text, name); };
+        add_parsed(command, name, value, parse_option, help, type)->group("Hardware");
+    };
+    add("--devices", hardware.devices, parse_list,
+        "Device of each lane, such as cpu,cpu; copies between lanes of one device are free. Default: all cpu, as in "
+        "'run', if the profile was measured there or --cores is given, and no link is given; otherwise one device per "
+        "lane",
+        "LIST");
     command
         .add_option("--cores", flags.cores,
                     "Cores that lanes on 'cpu' share, one task at a time; default: the cores in the profile, otherwise "
                     "one per lane")
         ->type_name("N")
         ->group("Hardware");
-    command
-        .add_option("--link-bandwidth", flags.link_bandwidth,
-                    "Bandwidth of the link between each two devices, such as 12GB/s; default: copies are free")
-        ->type_name("RATE")
+    add("--link-bandwidth", hardware.link.bytes_per_second, parse_bandwidth,
+        "Bandwidth of the link between each two devices, such as 12GB/s; default: copies are free", "RATE");
+    add("--link-latency", hardware.link.latency_ns, parse_duration_ns, "Latency of each copy, such as 10us; default 0",
+        "TIME");
+    add_parsed(command, "--link-sharing", hardware.link.sharing, parse_link_sharing,
+               "Which copies share bandwidth: none (default; a link for each pair of lanes), sender (one port per "
+               "device) or all (one bus)",
+               "NAME")
         ->group("Hardware");
-    command.add_option("--link-latency", flags.link_latency, "Latency of each copy, such as 10us; default 0")
-        ->type_name("TIME")
-        ->group("Hardware");
+    add("--speed", hardware.speeds, parse_speeds,
+        "Speed of each lane relative to the profiled device, such as 1,1,.5; default: all 1", "LIST");
     command
-        .add_option("--link-sharing", flags.link_sharing,
-                    "Which copies share bandwidth: none (default; a link for each pair of lanes), sender (one port per "
-                    "device) or all (one bus)")
-        ->type_name("NAME")
-        ->group("Hardware");
-    command
-        .add_option("--speed", flags.speed,
-                    "Speed of each lane relative to the profiled device, such as 1,1,.5; default: all 1")
-        ->type_name("LIST")
-        ->group("Hardware");
-    command
-        .add_option("--memory-limit", flags.memory_limit,
-                    "Memory of each lane, such as 16GiB, or 16GiB,24GiB if lanes differ; if a lane needs more, the "
-                    "answer is infeasible and the exit code 3")
+        .add_option_function<std::string>(
+            "--memory-limit",
+            [&hardware](const std::string& text) { parse_memory_limits(text, "--memory-limit", hardware); },
+            "Memory of each lane, such as 16GiB, or 16GiB,24GiB if lanes differ; if a lane needs more, the "
+            "answer is infeasible and the exit code 3")
         ->type_name("LIST")
         ->group("Hardware");
 }
@@ -150,7 +120,7 @@ void add_parameter_options(CLI::App& command, PipelineFlags& flags) {
         ->type_name("NAME")
         ->group("Pipeline");
     command
-        .add_flag("--master-weights", flags.master_weights,
+        .add_flag("--master-weights", flags.options.master_weights,
                   "The optimizer keeps a float32 copy of each bfloat16 or float16 parameter, and its state in float32")
         ->group("Pipeline");
     command
@@ -163,7 +133,7 @@ void add_parameter_options(CLI::App& command, PipelineFlags& flags) {
 
 void add_replicas_option(CLI::App& command, PipelineFlags& flags) {
     command
-        .add_option("--replicas", flags.replicas,
+        .add_option("--replicas", flags.options.replicas,
                     "Pipelines side by side, each with an equal part of the mini-batch; their gradients are summed at "
                     "the end of the step; default 1")
         ->type_name("N")
@@ -209,66 +179,13 @@ void add_force_flag(CLI::App& command, bool& force) {
     command.add_flag("--force", force, "Replace output files that exist")->group("Output");
 }
 
-std::vector<std::int64_t> parse_whole_numbers(const std::string& text, const std::string& option, std::int64_t least) {
-    std::vector<std::int64_t> numbers;
-    for (const std::string& item : parse_list(text, option)) {
-        const auto number = parse_number<std::int64_t>(text, item, option, "1,2,4");
-        if (number < least) {
-            throw UsageError(
-                fmt::format("{} is '{}'; each number must be at least {}; change {}", option, text, least, item));
-        }
-        numbers.push_back(number);
-    }
-    return numbers;
-}
-
 PipelineOptions pipeline_options(const PipelineFlags& flags) {
-    PipelineOptions options;
-    if (!flags.balance.empty()) {
-        options.balance = parse_balance(flags.balance);
-    }
-    micro_batch_sizes(flags.batch, flags.chunks);  // throws for impossible values, in terms of the flags
-    if (flags.replicas < 1 || flags.batch % flags.replicas != 0) {
-        throw UsageError(fmt::format(
-            "--replicas is {} for a batch of {}; each replica, at least 1, takes the same number of samples; use a "
-            "number that divides the batch",
-            flags.replicas, flags.batch));
-    }
-    options.replicas = flags.replicas;
-    options.chunks = flags.chunks;
-    options.batch = flags.batch;
-    options.checkpoint = parse_checkpoint(flags.checkpoint);
-    options.schedule = parse_schedule(flags.schedule);
-    if (!flags.placement.empty()) {
-        options.placement = checked_placement(parse_whole_numbers(flags.placement, "--placement", 0));
-    }
-    if (!flags.devices.empty()) {
-        options.devices = parse_list(flags.devices, "--devices");
-    }
-    if (!flags.speed.empty()) {
-        options.speeds = parse_speeds(flags.speed);
-    }
-    if (!flags.link_bandwidth.empty()) {
-        options.link.bytes_per_second = parse_bandwidth(flags.link_bandwidth, "--link-bandwidth");
-    }
-    if (!flags.link_latency.empty()) {
-        options.link.latency_ns = parse_duration_ns(flags.link_latency, "--link-latency");
-    }
-    options.link.sharing = parse_link_sharing(flags.link_sharing);
-    if (!flags.memory_limit.empty()) {
-        const std::vector<std::string> sizes = parse_list(flags.memory_limit, "--memory-limit");
-        for (std::size_t lane = 0; sizes.size() > 1 && lane < sizes.size(); ++lane) {
-            options.memory_limits.push_back(parse_bytes(sizes[lane], "--memory-limit"));
-        }
-        if (sizes.size() == 1) {
-            options.memory_limit = parse_bytes(sizes.front(), "--memory-limit");
-        }
-    }
-    if (!flags.optimizer.empty()) {
-        options.optimizer = flags.optimizer;
-    }
-    options.master_weights = flags.master_weights;
-    options.host_cores = flags.cores.value_or(0);
+    PipelineOptions options = flags.options;
+    options.optimizer = flags.optimizer.value_or(options.optimizer);
+    options.hardware.host_cores = flags.cores.value_or(0);
+    micro_batch_sizes(options.batch, options.chunks);  // throws for impossible values, in terms of the flags
+    check_replicas(options);
+    check_cores(options.hardware.host_cores);
     return options;
 }
 
@@ -303,7 +220,7 @@ std::optional<DeviceType> named_device_type(const PipelineFlags& flags) {
                         "which compares them",
                         flags.device_types));
     }
-    if (!types.empty() && !(flags.devices.empty() && flags.speed.empty())) {
+    if (!types.empty() && !(flags.options.hardware.devices.empty() && flags.options.hardware.speeds.empty())) {
         throw UsageError(
             "--devices or --speed is given beside --device-types; all lanes are devices of that type; leave out one or "
             "the other");
@@ -316,10 +233,10 @@ EstimatedPipeline estimated_pipeline(const PipelineFlags& flags, PipelineOptions
                                      const std::string& file, int lanes) {
     const std::optional<DeviceType> type = named_device_type(flags);
     EstimatedPipeline pipeline{in_dtype(std::move(profile), flags, file), std::move(options), {}};
-    pipeline.assumptions = assume(pipeline.options, flags, pipeline.profile, lanes);
+    pipeline.assumptions = assume(pipeline.options, pipeline.profile, lanes, flags.given());
     if (type) {
         pipeline.profile = retimed(pipeline.profile, *type);
-        pipeline.options = options_on(*type, std::move(pipeline.options));
+        pipeline.options.hardware = hardware_on(*type, std::move(pipeline.options.hardware));
     }
     return pipeline;
 }
@@ -339,37 +256,6 @@ nlohmann::ordered_json assumptions_json(const std::vector<Assumption>& assumptio
         object[each.option] = each.value;
     }
     return object;
-}
-
-std::vector<Assumption> assume(PipelineOptions& options, const PipelineFlags& flags, const Profile& profile,
-                               int lanes) {
-    const std::string host = "cpu";
-    std::vector<Assumption> assumptions;
-    if (flags.optimizer.empty()) {
-        options.optimizer = default_optimizer(profile.token_input);
-        assumptions.push_back({"optimizer", options.optimizer,
-                               profile.token_input ? "as for a language model, since the input is token numbers"
-                                                   : "which holds no state beside parameters and gradients"});
-    }
-    const bool on_host = measured_on_host(profile) || (flags.cores && profile.device == host);
-    if (on_host && flags.devices.empty() && flags.device_types.empty() && options.link == Link{}) {
-        options.devices.assign(static_cast<std::size_t>(lanes), host);
-        assumptions.push_back(
-            {"devices", host,
-             measured_on_host(profile) ? "as in the profile and in run" : "as in the profile, since --cores is given"});
-    }
-    const bool any_on_host = std::find(options.devices.begin(), options.devices.end(), host) != options.devices.end();
-    if (flags.cores && !any_on_host) {
-        throw UsageError(fmt::format(
-            "--cores is {}, and no lane is on cpu; only lanes on cpu share cores; {}, or leave out --cores",
-            *flags.cores,
-            flags.device_types.empty() ? "name cpu in --devices, such as cpu,cpu" : "leave out --device-types"));
-    }
-    if (any_on_host && !flags.cores && profile.host_cores > 0) {
-        options.host_cores = profile.host_cores;
-        assumptions.push_back({"cores", std::to_string(options.host_cores), "as in the profile"});
-    }
-    return assumptions;
 }
 
 namespace {

@@ -23,35 +23,21 @@
 
 namespace pipescope {
 namespace {
-constexpr const char* kChunks = "1..64";
+constexpr NumberRange kChunks{1, 64};
 constexpr std::int64_t kMostReplicas = 4096;
 
 struct PlanFlags {
     std::string profile;
     PipelineFlags pipeline;
-    std::string partitions = "1..8";
-    std::optional<std::string> chunks;  ///< default: kChunks, as far as there are samples
-    std::string checkpoints = "never,except_last,always";
-    std::string schedules = "gpipe,1f1b,interleaved";
-    std::string replicas = "1";
-    std::string goal = "speed";
-    std::string algorithm = "optimal";
+    PlanRequest request;  ///< checkpoint modes, schedules, goal and algorithm
+    std::vector<NumberRange> partitions = {{1, 8}};
+    std::vector<NumberRange> replicas = {{1, 1}};
+    std::optional<std::vector<NumberRange>> chunks;  ///< default: kChunks, as far as there are samples
     std::string price = "1";
     bool has_price = false;
     std::int64_t most = 10;
     bool json = false;
 };
-
-std::vector<Checkpoint> checkpoints_of(const PlanFlags& flags) {
-    std::vector<Checkpoint> checkpoints;
-    for (const std::string& name : parse_list(flags.checkpoints, "--checkpoint")) {
-        const Checkpoint mode = parse_checkpoint(name);
-        if (std::find(checkpoints.begin(), checkpoints.end(), mode) == checkpoints.end()) {
-            checkpoints.push_back(mode);
-        }
-    }
-    return checkpoints;
-}
 
 bool same_name(const std::string& a, const std::string& b) {
     return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](unsigned char left, unsigned char right) {
@@ -138,20 +124,11 @@ std::string cost_unit(const PlanFlags& flags, const PlanRequest& request) {
 }
 
 /// Everything that is independent of the profile, so that wrong flags are refused before it is read.
-PlanRequest request_of(const PlanFlags& flags, std::vector<std::string>& unused_prices) {
-    PlanRequest request;
-    request.options = pipeline_options(flags.pipeline);
-    request.chunks = chunks_to_try(parse_ranges(flags.chunks.value_or(kChunks), "--chunks"), request.options.batch);
-    request.checkpoints = checkpoints_of(flags);
-    request.algorithm = parse_balance_algorithm(flags.algorithm);
-    request.schedules.clear();
-    for (const std::string& name : parse_list(flags.schedules, "--schedule")) {
-        request.schedules.push_back(parse_schedule(name));
-    }
-    request.goal = parse_plan_goal(flags.goal);
+PlanRequest request_of(const PlanFlags& flags, std::int64_t batch, std::vector<std::string>& unused_prices) {
+    PlanRequest request = flags.request;
+    request.chunks = chunks_to_try(flags.chunks.value_or(std::vector{kChunks}), batch);
     request.replicas =
-        partitions_to_try(parse_ranges(flags.replicas, "--replicas"),
-                          static_cast<std::size_t>(std::clamp<std::int64_t>(request.options.batch, 1, kMostReplicas)));
+        partitions_to_try(flags.replicas, static_cast<std::size_t>(std::clamp<std::int64_t>(batch, 1, kMostReplicas)));
     request.device_types = named_device_types(flags.pipeline);
     unused_prices = read_prices(flags, request);
     if (flags.most < 1) {
@@ -164,20 +141,21 @@ PlanRequest request_of(const PlanFlags& flags, std::vector<std::string>& unused_
 /// Warns about the largest number of micro-batches, if the user gave any.
 std::string fewer_than_asked(const PlanFlags& flags) {
     std::int64_t most = 0;
-    for (const NumberRange& range : parse_ranges(flags.chunks.value_or("1"), "--chunks")) {
+    for (const NumberRange& range : flags.chunks.value_or(std::vector<NumberRange>{})) {
         most = std::max(most, range.last);
     }
-    return fewer_micro_batches(most, flags.pipeline.batch);
+    return fewer_micro_batches(most, flags.pipeline.options.batch);
 }
 
 ExitCode plan_command(const PlanFlags& flags) {
     std::vector<std::string> unused_prices;
-    PlanRequest request = request_of(flags, unused_prices);
-    const std::vector<NumberRange> partitions = parse_ranges(flags.partitions, "--partitions");
+    PipelineOptions options = pipeline_options(flags.pipeline);
+    PlanRequest request = request_of(flags, options.batch, unused_prices);
     const Profile profile = in_dtype(load_profile(flags.profile), flags.pipeline, flags.profile);
-    request.partitions = partitions_to_try(partitions, profile.layers.size());
+    request.partitions = partitions_to_try(flags.partitions, profile.layers.size());
     const auto layers = static_cast<int>(std::min<std::size_t>(profile.layers.size(), kMostPartitions));
-    const std::vector<Assumption> assumptions = assume(request.options, flags.pipeline, profile, layers);
+    const std::vector<Assumption> assumptions = assume(options, profile, layers, flags.pipeline.given());
+    take_options(request, options);
     Plan found;
     {
         ProgressBar bar("planning " + profile.model);
@@ -201,36 +179,47 @@ ExitCode plan_command(const PlanFlags& flags) {
     return found.best ? ExitCode::success : ExitCode::infeasible;
 }
 
+/// Parses "a,b" item by item; keeps the first of equal ones.
+template <class Value>
+std::vector<Value> parse_names(const std::string& text, const std::string& option, Value (*parse)(std::string_view)) {
+    std::vector<Value> values;
+    for (const std::string& name : parse_list(text, option)) {
+        if (const Value value = parse(name); std::find(values.begin(), values.end(), value) == values.end()) {
+            values.push_back(value);
+        }
+    }
+    return values;
+}
+
 void add_choices(CLI::App& command, PlanFlags& flags) {
-    command
-        .add_option(
-            "-n,--partitions", flags.partitions,
-            "Numbers of partitions to try, one lane each, up to the model's layers: 4, or 1,2,4, or 1..8 (default)")
-        ->type_name("RANGE")
-        ->group("Pipeline");
-    command
-        .add_option("-m,--chunks", flags.chunks,
-                    "Numbers of micro-batches to try, up to the batch: 8, or 4,8,12, or 1..64 (default). Of a range: "
-                    "its ends, the powers of two and the divisors of the batch")
-        ->type_name("RANGE")
-        ->group("Pipeline");
+    const auto add = [&command](const std::string& names, auto& value, auto parse, const std::string& help,
+                                const std::string& type) {
+        const std::string option = names.substr(names.find("--"));
+        const auto parse_option = [option, parse](const std::string& text) { return parse(text, option); };
+        add_parsed(command, names, value, parse_option, help, type)->group("Pipeline");
+    };
+    add("-n,--partitions", flags.partitions, parse_ranges,
+        "Numbers of partitions to try, one lane each, up to the model's layers: 4, or 1,2,4, or 1..8 (default)",
+        "RANGE");
+    add("-m,--chunks", flags.chunks, parse_ranges,
+        "Numbers of micro-batches to try, up to the batch: 8, or 4,8,12, or 1..64 (default). Of a range: its ends, the "
+        "powers of two and the divisors of the batch",
+        "RANGE");
     add_mini_batch_option(command, flags.pipeline);
-    command
-        .add_option("--checkpoint", flags.checkpoints,
-                    "Checkpoint modes to try: which micro-batches keep only their input and are recomputed before "
-                    "backward; default: never,except_last,always")
-        ->type_name("LIST")
-        ->group("Pipeline");
-    command
-        .add_option("--schedule", flags.schedules, "Schedules to try; default: those of 'run', gpipe,1f1b,interleaved")
-        ->type_name("LIST")
-        ->group("Pipeline");
-    command
-        .add_option("--replicas", flags.replicas,
-                    "Numbers of pipelines side by side to try, each with an equal part of the mini-batch: 2, or 1,2,4, "
-                    "or 1..8; default 1. Numbers that do not divide the batch are left out")
-        ->type_name("RANGE")
-        ->group("Pipeline");
+    add(
+        "--checkpoint", flags.request.checkpoints,
+        [](const std::string& text, const std::string& option) { return parse_names(text, option, parse_checkpoint); },
+        "Checkpoint modes to try: which micro-batches keep only their input and are recomputed before backward; "
+        "default: never,except_last,always",
+        "LIST");
+    add(
+        "--schedule", flags.request.schedules,
+        [](const std::string& text, const std::string& option) { return parse_names(text, option, parse_schedule); },
+        "Schedules to try; default: those of 'run', gpipe,1f1b,interleaved", "LIST");
+    add("--replicas", flags.replicas, parse_ranges,
+        "Numbers of pipelines side by side to try, each with an equal part of the mini-batch: 2, or 1,2,4, or 1..8; "
+        "default 1. Numbers that do not divide the batch are left out",
+        "RANGE");
 }
 }  // namespace
 
@@ -247,7 +236,7 @@ void add_plan_command(Program& program) {
         "Exit code 3: none keeps the limit. The candidates are printed all the same.");
     command->add_option("PROFILE", flags->profile, "Profile file, as 'pipescope profile' writes it")->required();
     add_choices(*command, *flags);
-    add_algorithm_option(*command, flags->algorithm);
+    add_algorithm_option(*command, flags->request.algorithm);
     add_hardware_options(*command, flags->pipeline);
     add_device_type_options(*command, flags->pipeline, "Device types to try, such as A100,H100");
     CLI::Option* price =
@@ -255,9 +244,8 @@ void add_plan_command(Program& program) {
                             "Price of one lane for an hour, in any currency, or of each device type: A100=1.5,H100=3; "
                             "default: the catalogue's price, or 1, which makes the cost lane-hours");
     price->type_name("N")->group("Hardware");
-    command
-        ->add_option("--rank-by", flags->goal, "speed (default): most samples per second first; cost: cheapest first")
-        ->type_name("NAME")
+    add_parsed(*command, "--rank-by", flags->request.goal, parse_plan_goal,
+               "speed (default): most samples per second first; cost: cheapest first", "NAME")
         ->group("Output");
     add_parameter_options(*command, flags->pipeline);
     command

@@ -98,7 +98,7 @@ std::string quicker_over_the_limit(const Plan& plan) {
         return "";
     }
     const Simulation& over = quicker->simulation;
-    const std::vector<Bytes> limits = memory_limits_of(over.options, static_cast<int>(over.lanes.size()));
+    const std::vector<Bytes> limits = memory_limits_of(over.options.hardware, static_cast<int>(over.lanes.size()));
     std::size_t fullest = 0;  // the lane that exceeds its limit most
     for (std::size_t lane = 0; lane < limits.size(); ++lane) {
         if (over.lanes[lane].peak_bytes - limits[lane] > over.lanes[fullest].peak_bytes - limits[fullest]) {

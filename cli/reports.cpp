@@ -212,7 +212,8 @@ std::string fewer_micro_batches(const PipelineOptions& options) {
 namespace {
 /// Lists every lane with a peak above its limit.
 std::string over_limit_text(const Simulation& simulation) {
-    const std::vector<Bytes> limits = memory_limits_of(simulation.options, static_cast<int>(simulation.lanes.size()));
+    const std::vector<Bytes> limits =
+        memory_limits_of(simulation.options.hardware, static_cast<int>(simulation.lanes.size()));
     std::string text;
     for (std::size_t lane = 0; lane < limits.size(); ++lane) {
         if (simulation.lanes[lane].peak_bytes > limits[lane]) {

@@ -1,3 +1,4 @@
+#include "analysis/stored_simulation.h"
 #include "balance/profile_file.h"
 #include "cli/commands.h"
 #include "cli/output_file.h"
@@ -5,9 +6,9 @@
 #include "cli/program.h"
 #include "cli/reports.h"
 #include "cli/schedule_report.h"
-#include "cli/simulated_trace.h"
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
+#include "schedule/placement.h"
 #include "simulator/schedule_comparison.h"
 #include "simulator/simulation.h"
 
@@ -23,28 +24,21 @@
 
 namespace pipescope {
 namespace {
-constexpr const char* kAllSchedules = "all";
-
-/// Flags of `simulate` in addition to the shared ones.
-struct SimulationFlags {
-    std::optional<int> most_in_flight;
-    std::string backward = "last-first";
-    std::string recompute = "early";
-    bool expandable_segments = false;
-};
-
 struct SimulateFlags {
     std::string profile;
     PipelineFlags pipeline;
-    SimulationFlags further;
+    bool all_schedules = false;
+    std::optional<int> most_in_flight;
     std::string trace;
     bool force = false;
     bool json = false;
 };
 
-void add_simulation_options(CLI::App& command, SimulationFlags& flags) {
+/// Adds options that only the simulator has.
+void add_simulation_options(CLI::App& command, SimulateFlags& flags) {
+    PipelineOptions& options = flags.pipeline.options;
     command
-        .add_flag("--expandable-segments", flags.expandable_segments,
+        .add_flag("--expandable-segments", options.hardware.expandable_segments,
                   "Compute reserved memory as with PyTorch's setting of that name")
         ->group("Hardware");
     command
@@ -52,32 +46,23 @@ void add_simulation_options(CLI::App& command, SimulationFlags& flags) {
                     "Most micro-batches between first forward and last backward; default: no limit")
         ->type_name("N")
         ->group("Pipeline");
-    command.add_option("--backward", flags.backward, "Order of gpipe's backwards: last-first (default) or first-first")
-        ->type_name("ORDER")
+    add_parsed(command, "--backward", options.backward_order, parse_backward_order,
+               "Order of gpipe's backwards: last-first (default) or first-first", "ORDER")
         ->group("Pipeline");
-    command
-        .add_option(
-            "--recompute", flags.recompute,
-            "When to recompute: early (default), while the gradient is on its way, or ordinary, once it has arrived")
-        ->type_name("WHEN")
+    add_parsed(command, "--recompute", options.recompute_start, parse_recompute_start,
+               "When to recompute: early (default), while the gradient is on its way, or ordinary, once it has arrived",
+               "WHEN")
         ->group("Pipeline");
 }
 
 PipelineOptions options_of(const SimulateFlags& flags) {
-    PipelineFlags pipeline = flags.pipeline;
-    if (pipeline.schedule == kAllSchedules) {
-        pipeline.schedule = to_string(Schedule::gpipe);
-    }
-    PipelineOptions options = pipeline_options(pipeline);
-    if (flags.further.most_in_flight && *flags.further.most_in_flight < 1) {
+    PipelineOptions options = pipeline_options(flags.pipeline);
+    if (flags.most_in_flight && *flags.most_in_flight < 1) {
         throw UsageError(
             fmt::format("--in-flight is {}; at least one micro-batch must be in flight; leave it out for no limit",
-                        *flags.further.most_in_flight));
+                        *flags.most_in_flight));
     }
-    options.most_in_flight = flags.further.most_in_flight.value_or(0);
-    options.backward_order = parse_backward_order(flags.further.backward);
-    options.recompute_start = parse_recompute_start(flags.further.recompute);
-    options.expandable_segments = flags.further.expandable_segments;
+    options.most_in_flight = flags.most_in_flight.value_or(0);
     return options;
 }
 
@@ -113,20 +98,21 @@ void check_for_all_schedules(const SimulateFlags& flags) {
         throw UsageError(fmt::format("{} is {} with --schedule all, which {}; name one schedule, or leave out {}",
                                      option, value, because, option));
     };
-    if (!flags.pipeline.placement.empty()) {
-        refuse("--placement", flags.pipeline.placement, "runs partition j on lane j");
+    const PipelineOptions& options = flags.pipeline.options;
+    if (!options.placement.empty()) {
+        refuse("--placement", placement_text(options.placement), "runs partition j on lane j");
     }
-    if (flags.pipeline.replicas != 1) {
-        refuse("--replicas", std::to_string(flags.pipeline.replicas), "compares replicas of its own");
+    if (options.replicas != 1) {
+        refuse("--replicas", std::to_string(options.replicas), "compares replicas of its own");
     }
-    if (flags.further.backward != SimulationFlags{}.backward) {
-        refuse("--backward", flags.further.backward, "runs the last micro-batch's backward first");
+    if (options.backward_order != PipelineOptions{}.backward_order) {
+        refuse("--backward", to_string(options.backward_order), "runs the last micro-batch's backward first");
     }
 }
 
 ExitCode simulate_command(const SimulateFlags& flags) {
     const PipelineOptions options = options_of(flags);
-    const bool all = flags.pipeline.schedule == kAllSchedules;
+    const bool all = flags.all_schedules;
     if (all && !flags.trace.empty()) {
         throw UsageError("--trace is '" + flags.trace +
                          "' with --schedule all; a trace holds one schedule; name it, or leave out --trace");
@@ -146,7 +132,7 @@ ExitCode simulate_command(const SimulateFlags& flags) {
     const int lanes = all ? static_cast<int>(options.balance.num_partitions()) : num_lanes(options);
     EstimatedPipeline pipeline = estimated_pipeline(flags.pipeline, options, std::move(profile), flags.profile, lanes);
     for (int lane = 0; lane < lanes && !flags.pipeline.device_types.empty(); ++lane) {
-        pipeline.options.devices.push_back(pipeline.profile.device + " " + std::to_string(lane));
+        pipeline.options.hardware.devices.push_back(pipeline.profile.device + " " + std::to_string(lane));
     }
     if (all) {
         return compare_all_schedules(flags, pipeline);
@@ -154,7 +140,9 @@ ExitCode simulate_command(const SimulateFlags& flags) {
     const Simulation simulation =
         simulate(pipeline.profile, pipeline.options, {.noise = true, .memory = true, .reserved = true});
     if (!flags.trace.empty()) {
-        write_simulated_trace(flags.trace, flags.force, pipeline.profile, simulation);
+        replace_output(flags.trace, flags.force, [&](const std::filesystem::path& beside) {
+            write_simulation(beside, pipeline.profile, simulation);
+        });
     }
     if (flags.json) {
         auto object = simulation_json(simulation);
@@ -181,11 +169,12 @@ void add_simulate_command(Program& program) {
     add_batch_options(*command, flags->pipeline);
     add_schedule_options(*command, flags->pipeline,
                          "gpipe (default), 1f1b, interleaved; for comparison zero-bubble-h1, pipedream, "
-                         "model-parallel; or all, which compares them in a table");
+                         "model-parallel; or all, which compares them in a table",
+                         &flags->all_schedules);
     add_hardware_options(*command, flags->pipeline);
     add_device_type_options(*command, flags->pipeline, "Type of all devices, such as A100");
     add_replicas_option(*command, flags->pipeline);
-    add_simulation_options(*command, flags->further);
+    add_simulation_options(*command, *flags);
     add_parameter_options(*command, flags->pipeline);
     command
         ->add_option("--trace", flags->trace,

@@ -1,9 +1,9 @@
-# What `cmake --install` puts where. Component programs: the commands. Component development: headers, the libraries
-# that train (without viewer and recorder), and the package that find_package(pipescope) finds; a user's own model needs
-# that one only.
+# What `cmake --install` puts where. Component programs: the commands. Component development: public headers, the
+# libraries of both package components (core, and engine with torch), and the package that find_package(pipescope) finds.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
+include(PipescopePublicHeaders)
 
 set(pipescope_programs pipescope)
 foreach(program IN ITEMS pipescope-torch pipescope-gui)
@@ -45,32 +45,39 @@ if(TARGET pipescope-gui)
           RENAME pipescope.xml COMPONENT programs)
 endif()
 
-if(PIPESCOPE_TORCH)
-  set(pipescope_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/pipescope")
-  set(pipescope_installed_libraries schedule balance engine_lanes layer engine models)
-  foreach(library IN LISTS pipescope_installed_libraries)
+set(pipescope_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/pipescope")
+# pipescope_install_component(<name> HEADERS .. LIBRARIES ..): headers, libraries and pipescope-<name>-targets.cmake.
+function(pipescope_install_component name)
+  cmake_parse_arguments(ARG "" "" "HEADERS;LIBRARIES" ${ARGN})
+  foreach(library IN LISTS ARG_LIBRARIES)
     set_target_properties(pipescope_${library} PROPERTIES EXPORT_NAME ${library})
-    target_include_directories(pipescope_${library} PUBLIC "$<INSTALL_INTERFACE:include/pipescope>")
-    target_compile_features(pipescope_${library} PUBLIC cxx_std_20)
-    install(TARGETS pipescope_${library} EXPORT pipescope ARCHIVE COMPONENT development)
+    # For one release the paths without pipescope/ work too: #include "engine/gpipe.h".
+    target_include_directories(pipescope_${library}
+      INTERFACE "$<INSTALL_INTERFACE:include;include/pipescope>")
+    target_compile_features(pipescope_${library} INTERFACE cxx_std_20)
+    install(TARGETS pipescope_${library} EXPORT pipescope-${name} ARCHIVE COMPONENT development)
   endforeach()
-  set_target_properties(pipescope_user_model PROPERTIES EXPORT_NAME user_model)
-  install(TARGETS pipescope_user_model EXPORT pipescope)
+  pipescope_install_headers(${name} ${ARG_HEADERS})
+  install(EXPORT pipescope-${name} NAMESPACE pipescope:: FILE pipescope-${name}-targets.cmake
+          DESTINATION "${pipescope_package_dir}" COMPONENT development)
+endfunction()
 
-  foreach(folder IN ITEMS schedule balance engine models)
-    install(DIRECTORY "${PROJECT_SOURCE_DIR}/${folder}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/pipescope"
-            COMPONENT development FILES_MATCHING PATTERN "*.h")
-  endforeach()
-
-  install(EXPORT pipescope NAMESPACE pipescope:: FILE pipescope-targets.cmake DESTINATION "${pipescope_package_dir}"
-          COMPONENT development)
+add_library(pipescope_core INTERFACE)
+target_link_libraries(pipescope_core INTERFACE pipescope_simulator pipescope_trace)
+pipescope_install_component(core
+  HEADERS ${PIPESCOPE_CORE_HEADERS}
+  LIBRARIES schedule balance simulator trace core)
+if(PIPESCOPE_TORCH)
+  pipescope_install_component(engine
+    HEADERS ${PIPESCOPE_ENGINE_HEADERS}
+    LIBRARIES engine_lanes layer engine models user_model)
   # A process has one torch: a model is built against the one PipeScope was built with, wherever that lies.
   get_filename_component(PIPESCOPE_LIBTORCH_ROOT "${LIBTORCH_LIBRARY_DIR}" DIRECTORY)
-  configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/pipescope-config.cmake.in"
-    "${PROJECT_BINARY_DIR}/pipescope-config.cmake" INSTALL_DESTINATION "${pipescope_package_dir}")
-  write_basic_package_version_file("${PROJECT_BINARY_DIR}/pipescope-config-version.cmake"
-    COMPATIBILITY SameMinorVersion)
-  install(FILES "${PROJECT_BINARY_DIR}/pipescope-config.cmake" "${PROJECT_BINARY_DIR}/pipescope-config-version.cmake"
-                "${PROJECT_SOURCE_DIR}/cmake/FindLibTorch.cmake"
-          DESTINATION "${pipescope_package_dir}" COMPONENT development)
 endif()
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/pipescope-config.cmake.in"
+  "${PROJECT_BINARY_DIR}/pipescope-config.cmake" INSTALL_DESTINATION "${pipescope_package_dir}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/pipescope-config-version.cmake"
+  COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/pipescope-config.cmake" "${PROJECT_BINARY_DIR}/pipescope-config-version.cmake"
+              "${PROJECT_SOURCE_DIR}/cmake/FindLibTorch.cmake"
+        DESTINATION "${pipescope_package_dir}" COMPONENT development)

@@ -1,6 +1,6 @@
 #include "schedule/checkpoint.h"
 
-#include "schedule/error.h"
+#include "schedule/parse_name.h"
 
 namespace pipescope {
 std::string to_string(Checkpoint mode) {
@@ -13,12 +13,8 @@ std::string to_string(Checkpoint mode) {
 }
 
 Checkpoint parse_checkpoint(std::string_view name) {
-    for (const Checkpoint mode : {Checkpoint::always, Checkpoint::except_last, Checkpoint::never}) {
-        if (to_string(mode) == name) {
-            return mode;
-        }
-    }
-    throw UsageError("checkpoint '" + std::string(name) +
-                     "' is not a mode; it must be one of always, except_last, never; use except_last when unsure");
+    return parse_name<Checkpoint>(name, {Checkpoint::always, Checkpoint::except_last, Checkpoint::never},
+                                  "checkpoint '" + std::string(name) + "' is not a mode",
+                                  "use except_last when unsure");
 }
 }  // namespace pipescope

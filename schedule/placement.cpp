@@ -3,7 +3,6 @@
 #include "schedule/error.h"
 
 #include <algorithm>
-#include <string>
 
 namespace pipescope {
 std::vector<LaneId> checked_placement(const std::vector<std::int64_t>& lanes) {
@@ -26,6 +25,14 @@ std::vector<LaneId> checked_placement(const std::vector<std::int64_t>& lanes) {
         placement.emplace_back(lanes[j]);
     }
     return placement;
+}
+
+std::string placement_text(const std::vector<LaneId>& placement) {
+    std::string text;
+    for (const LaneId lane : placement) {
+        text += (text.empty() ? "" : ",") + std::to_string(lane.value());
+    }
+    return text;
 }
 
 std::vector<LaneId> placement_in_turn(std::size_t partitions, std::size_t lanes) {

@@ -19,24 +19,10 @@ using Action = ScheduleTable::Action;
 
 constexpr std::string_view kOverlap = "OVERLAP_F_B";
 
-struct KindLetter {
-    char letter;
-    TaskKind kind;
-    bool input_only;
-};
-constexpr std::array kLetters{
-    KindLetter{'F', TaskKind::forward, false},   KindLetter{'B', TaskKind::backward, false},
-    KindLetter{'I', TaskKind::backward, true},   KindLetter{'W', TaskKind::backward_weight, false},
-    KindLetter{'R', TaskKind::recompute, false}, KindLetter{'L', TaskKind::loss, false},
-};
+constexpr char kInputOnly = 'I';  // a backward without its W
 
 char letter_of(const Action& action) {
-    for (const KindLetter& each : kLetters) {
-        if (each.kind == action.task.kind && each.input_only == action.input_only) {
-            return each.letter;
-        }
-    }
-    return '?';
+    return action.input_only ? kInputOnly : letter_of(action.task.kind).value_or('?');
 }
 
 std::string text_of(const Action& action) {
@@ -71,14 +57,15 @@ std::optional<Action> parse_action(std::string_view text) {
     if (at == std::string_view::npos) {
         return std::nullopt;
     }
-    const auto kind =
-        std::find_if(kLetters.begin(), kLetters.end(), [&](const KindLetter& each) { return each.letter == text[at]; });
+    const bool input_only = text[at] == kInputOnly;
+    const auto kind = input_only ? TaskKind::backward : kind_of_letter(text[at]);
     const auto partition = number_of(text.substr(0, at), kMostPartitions);
     const auto micro_batch = number_of(text.substr(at + 1), kMostMicroBatches);
-    if (kind == kLetters.end() || !partition || !micro_batch) {
+    const bool is_of_a_step = kind == TaskKind::all_reduce || kind == TaskKind::optimizer;
+    if (!kind || is_of_a_step || !partition || !micro_batch) {
         return std::nullopt;
     }
-    return Action{{0, kind->kind, *partition, *micro_batch, -1}, kind->input_only};
+    return Action{{0, *kind, *partition, *micro_batch, -1}, input_only};
 }
 
 std::string_view trimmed(std::string_view text) {

@@ -3,6 +3,7 @@
 #include "schedule/error.h"
 #include "schedule/gpipe_schedule.h"
 #include "schedule/lane_plan.h"
+#include "schedule/parse_name.h"
 #include "schedule/quantities.h"
 
 #include <algorithm>
@@ -160,15 +161,8 @@ std::vector<Schedule> all_schedules() {
 }
 
 Schedule parse_schedule(std::string_view name) {
-    std::string known;
-    for (const Schedule schedule : all_schedules()) {
-        if (to_string(schedule) == name) {
-            return schedule;
-        }
-        known += (known.empty() ? "" : ", ") + to_string(schedule);
-    }
-    throw UsageError("schedule '" + std::string(name) + "' is not known; it must be one of " + known +
-                     "; use gpipe when unsure");
+    return parse_name(name, all_schedules(), "schedule '" + std::string(name) + "' is not known",
+                      "use gpipe when unsure");
 }
 
 bool needs_loss_inside(Schedule schedule) {

@@ -1,6 +1,7 @@
 #include "schedule/task_graph.h"
 
 #include "schedule/error.h"
+#include "schedule/parse_name.h"
 #include "schedule/placement.h"
 #include "schedule/quantities.h"
 
@@ -9,6 +10,30 @@
 #include <string>
 
 namespace pipescope {
+std::string to_string(BackwardOrder order) {
+    return order == BackwardOrder::last_first ? "last-first" : "first-first";
+}
+BackwardOrder parse_backward_order(std::string_view name) {
+    return parse_name<BackwardOrder>(name, {BackwardOrder::last_first, BackwardOrder::first_first},
+                                     "backward order is '" + std::string(name) + "'", "leave it out for last-first");
+}
+
+std::string to_string(RecomputeStart start) {
+    return start == RecomputeStart::early ? "early" : "ordinary";
+}
+RecomputeStart parse_recompute_start(std::string_view name) {
+    return parse_name<RecomputeStart>(name, {RecomputeStart::early, RecomputeStart::ordinary},
+                                      "recompute is '" + std::string(name) + "'", "leave it out for early");
+}
+
+std::string to_string(LossScope scope) {
+    return scope == LossScope::mini_batch ? "mini_batch" : "micro_batch";
+}
+LossScope parse_loss_scope(std::string_view name) {
+    return parse_name<LossScope>(name, {LossScope::mini_batch, LossScope::micro_batch},
+                                 "the scope of the loss is '" + std::string(name) + "'", "use mini_batch for gpipe");
+}
+
 int PipelineShape::num_lanes() const {
     if (placement.empty()) {
         return num_partitions;

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -32,6 +34,15 @@ enum class BackwardOrder { last_first, first_first };
 /// Start of a recompute. early: as soon as the lane is free, while the gradient is still on its way (torchgpipe,
 /// section 3.2.3). ordinary: only when the gradient has arrived (plain checkpointing).
 enum class RecomputeStart { early, ordinary };
+
+// Names as on the command line and in traces: last-first, first-first; early, ordinary; mini_batch, micro_batch.
+// Parsing throws UsageError for others.
+std::string to_string(BackwardOrder order);
+BackwardOrder parse_backward_order(std::string_view name);
+std::string to_string(RecomputeStart start);
+RecomputeStart parse_recompute_start(std::string_view name);
+std::string to_string(LossScope scope);
+LossScope parse_loss_scope(std::string_view name);
 
 /// The input of a schedule. It contains no costs: the same graph runs on every clock.
 struct PipelineShape {

@@ -8,6 +8,8 @@ constexpr std::array<std::string_view, kNumTaskKinds> kKindNames = {
     "forward",      "recompute",     "backward", "backward_weight", "copy_forward", "copy_backward",
     "skip_forward", "skip_backward", "loss",     "optimizer",       "all_reduce"};
 
+constexpr std::string_view kKindLetters = "FRBW    LOA";  // by kind; a blank for copies
+
 constexpr int kKindBits = 4;
 constexpr int kPartitionBits = 10;
 constexpr int kMicroBatchBits = 16;
@@ -41,6 +43,15 @@ std::optional<TaskKind> parse_task_kind(std::string_view name) {
         }
     }
     return std::nullopt;
+}
+
+std::optional<char> letter_of(TaskKind kind) {
+    return is_copy(kind) ? std::nullopt : std::optional(kKindLetters.at(static_cast<std::size_t>(kind)));
+}
+
+std::optional<TaskKind> kind_of_letter(char letter) {
+    const std::size_t kind = letter == ' ' ? std::string_view::npos : kKindLetters.find(letter);
+    return kind == std::string_view::npos ? std::nullopt : std::optional(static_cast<TaskKind>(kind));
 }
 
 std::uint64_t pack(const TaskKey& key) {

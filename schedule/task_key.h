@@ -28,6 +28,11 @@ inline constexpr int kNumTaskKinds = 11;
 std::string_view to_string(TaskKind kind);
 std::optional<TaskKind> parse_task_kind(std::string_view name);
 
+/// The letter of a kind in schedule tables and recorded programs: F forward, R recompute, B backward, W
+/// backward_weight, L loss, A all_reduce, O optimizer. Empty for copies.
+std::optional<char> letter_of(TaskKind kind);
+std::optional<TaskKind> kind_of_letter(char letter);
+
 constexpr bool is_copy(TaskKind kind) {
     return kind == TaskKind::copy_forward || kind == TaskKind::copy_backward || kind == TaskKind::skip_forward ||
            kind == TaskKind::skip_backward;

@@ -100,11 +100,29 @@ def faults_of(root, file):
                 yield f"{place}; only cli/torch/ may use torch"
 
 
+def public_headers(root):
+    lists = (root / "cmake" / "PipescopePublicHeaders.cmake").read_text(encoding="utf-8")
+    return set(re.findall(r"^  ([a-z_/]+\.h)\)?$", lists, re.MULTILINE))
+
+
+def faults_of_public(root, public):
+    for header in sorted(public):
+        if not (root / header).is_file():
+            yield f"cmake/PipescopePublicHeaders.cmake: {header} does not exist; correct the list"
+            continue
+        for number, line in enumerate((root / header).read_text(encoding="utf-8").splitlines(), start=1):
+            match = INCLUDE.match(line)
+            if match and match[1] == '"' and match[2] not in public:
+                yield (f"{header}:{number}: includes {match[2]}; a public header may include only public ones; declare "
+                       "the type, or list it in cmake/PipescopePublicHeaders.cmake")
+
+
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent).resolve()
     files = sorted(file for folder in FOLDERS for suffix in ("*.h", "*.cpp") for file in (root / folder).rglob(suffix))
     files = sorted(set(files))
     faults = [fault for file in files for fault in faults_of(root, file)]
+    faults += faults_of_public(root, public_headers(root))
     for fault in faults:
         print(fault, file=sys.stderr)
     print(f"layers: {len(files)} files, {len(faults)} faults")

@@ -1,6 +1,6 @@
 #include "simulator/balance_algorithm.h"
 
-#include "schedule/error.h"
+#include "schedule/parse_name.h"
 
 namespace pipescope {
 std::string to_string(BalanceAlgorithm algorithm) {
@@ -14,13 +14,9 @@ std::string to_string(BalanceAlgorithm algorithm) {
 }
 
 BalanceAlgorithm parse_balance_algorithm(std::string_view name) {
-    for (const BalanceAlgorithm algorithm :
-         {BalanceAlgorithm::optimal, BalanceAlgorithm::minmax, BalanceAlgorithm::variance, BalanceAlgorithm::block}) {
-        if (to_string(algorithm) == name) {
-            return algorithm;
-        }
-    }
-    throw UsageError("algorithm '" + std::string(name) +
-                     "' is not known; it must be one of optimal, minmax, variance, block; use optimal when unsure");
+    using enum BalanceAlgorithm;
+    return parse_name<BalanceAlgorithm>(name, {optimal, minmax, variance, block},
+                                        "algorithm '" + std::string(name) + "' is not known",
+                                        "use optimal when unsure");
 }
 }  // namespace pipescope

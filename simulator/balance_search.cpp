@@ -6,6 +6,7 @@
 #include "schedule/error.h"
 #include "schedule/quantities.h"
 #include "simulator/cut_problems.h"
+#include "simulator/search_tables.h"
 #include "simulator/task_costs.h"
 
 #include <algorithm>
@@ -22,7 +23,7 @@ constexpr int kMostFailures = 8;  // limit of partition counts that looked possi
 /// The largest lane's limit under which this balance fits, if all limits move by the same number of bytes. With equal
 /// limits, the largest peak.
 Bytes limit_for(const FoundBalance& found, const PipelineOptions& options) {
-    const std::vector<Bytes> limits = memory_limits_of(options, static_cast<int>(found.peak_bytes.size()));
+    const std::vector<Bytes> limits = memory_limits_of(options.hardware, static_cast<int>(found.peak_bytes.size()));
     Bytes most = 0;
     for (std::size_t lane = 0; lane < found.peak_bytes.size(); ++lane) {
         most = std::max(most, found.peak_bytes[lane] + limit_gap(limits, lane));
@@ -44,7 +45,7 @@ public:
           effort_(effort),
           tables_(tables),
           problems_(profile, options, partitions, tables),
-          limits_(memory_limits_of(options, partitions)),
+          limits_(memory_limits_of(options.hardware, partitions)),
           tasks_left_(effort.most_tasks) {}
 
     /// Runs an algorithm that only looks at the costs of each layer.
@@ -375,10 +376,10 @@ void check_request(const Profile& profile, const PipelineOptions& options, int p
 /// The fewest partitions, more than requested, that keep the limit.
 std::optional<int> enough_partitions(const Profile& profile, const PipelineOptions& options, int partitions,
                                      const SearchTables& tables) {
-    const std::vector<std::string>& devices = options.devices;
+    const std::vector<std::string>& devices = options.hardware.devices;
     const bool on_one_device =
         std::adjacent_find(devices.begin(), devices.end(), std::not_equal_to<>()) == devices.end();
-    if (!on_one_device || !options.speeds.empty() || !options.memory_limits.empty()) {
+    if (!on_one_device || !options.hardware.speeds.empty() || !options.hardware.memory_limits.empty()) {
         return std::nullopt;  // a further lane's device is not given
     }
     PipelineOptions wider = options;
@@ -387,7 +388,7 @@ std::optional<int> enough_partitions(const Profile& profile, const PipelineOptio
     int failures = 0;
     for (int n = partitions + 1; n <= most && failures < kMostFailures; ++n) {
         if (!devices.empty()) {
-            wider.devices.resize(static_cast<std::size_t>(n), devices.front());
+            wider.hardware.devices.resize(static_cast<std::size_t>(n), devices.front());
         }
         const CutProblems problems(profile, wider, n, tables);
         if (optimal_partitions(problems.least(), 1).empty()) {
@@ -402,7 +403,7 @@ std::optional<int> enough_partitions(const Profile& profile, const PipelineOptio
 }
 
 std::string why_infeasible(const FoundBalance& found, const PipelineOptions& options) {
-    const std::vector<Bytes> limits = memory_limits_of(options, static_cast<int>(found.peak_bytes.size()));
+    const std::vector<Bytes> limits = memory_limits_of(options.hardware, static_cast<int>(found.peak_bytes.size()));
     const Bytes largest = *std::max_element(limits.begin(), limits.end());
     const bool differ = lanes_differ(limits);
     const auto exact = [](Bytes bytes) {
@@ -410,7 +411,7 @@ std::string why_infeasible(const FoundBalance& found, const PipelineOptions& opt
         return bytes < 1024 ? all : format_bytes(bytes) + " (" + all + ")";
     };
     const auto bytes = [&](Bytes limit) { return differ ? exact(limit - largest) + " more" : exact(limit); };
-    const std::string limit = memory_limit_text(options);
+    const std::string limit = memory_limit_text(options.hardware);
     if (!found.smallest_limit) {
         return limit + "; the balance " + to_string(found.balance) + " needs " + bytes(limit_for(found, options)) +
                " on one lane; use the optimal algorithm, which keeps the limit where it can";
@@ -440,7 +441,7 @@ SearchedBalance search_balance(const Profile& profile, const PipelineOptions& op
         if (effort.explain_infeasible && found.smallest_limit) {
             found.smallest_partitions = enough_partitions(profile, options, partitions, tables);
         }
-        const std::vector<Bytes> limits = memory_limits_of(options, partitions);
+        const std::vector<Bytes> limits = memory_limits_of(options.hardware, partitions);
         for (std::size_t lane = 0; found.smallest_limit && lanes_differ(limits) && lane < limits.size(); ++lane) {
             found.smallest_limits.push_back(*found.smallest_limit - limit_gap(limits, lane));
         }

@@ -3,7 +3,6 @@
 #include "balance/profile.h"
 #include "simulator/balance_algorithm.h"
 #include "simulator/pipeline_options.h"
-#include "simulator/search_tables.h"
 #include "simulator/simulation.h"
 
 #include <cstdint>
@@ -12,6 +11,8 @@
 #include <vector>
 
 namespace pipescope {
+struct SearchTables;
+
 /// A balance and its figures, as `pipescope balance --json` prints them.
 struct FoundBalance {
     Balance balance{{1}};

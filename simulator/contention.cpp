@@ -1,13 +1,9 @@
 #include "simulator/contention.h"
-
 #include <algorithm>
 #include <map>
 #include <string>
-
 namespace pipescope {
 namespace {
-constexpr const char* kHost = "cpu";
-
 /// Computes v(k) of contention.h.
 double absolute_speed(const PerLane& slowdown, int busy, int capacity) {
     const auto measured = static_cast<int>(slowdown.size());
@@ -18,20 +14,18 @@ double absolute_speed(const PerLane& slowdown, int busy, int capacity) {
     const int shared = std::max({measured, capacity, 1});
     return busy <= shared ? base : base * shared / busy;
 }
-
 int lanes_on(const PipelineOptions& options, const std::string& device) {
     int count = 0;
     for (int lane = 0; lane < num_lanes(options); ++lane) {
-        count += device_of(options, LaneId{lane}) == device ? 1 : 0;
+        count += device_of(options.hardware, LaneId{lane}) == device ? 1 : 0;
     }
     return count;
 }
-
 int capacity_of(const PipelineOptions& options, const std::string& device) {
     if (device != kHost) {
         return 1;
     }
-    return options.host_cores > 0 ? options.host_cores : lanes_on(options, device);
+    return options.hardware.host_cores > 0 ? options.hardware.host_cores : lanes_on(options, device);
 }
 
 /// The most lanes that work on a device at once.
@@ -56,12 +50,11 @@ bool is_alone(const SharedResources& resources) {
                return std::all_of(speeds.begin(), speeds.end(), [](double speed) { return speed == 1; });
            });
 }
-
 void share_devices(const Profile& profile, const PipelineOptions& options, const TaskGraph& graph,
                    SharedResources& resources) {
     std::map<std::string, std::size_t> server_of_device;
     for (int lane = 0; lane < graph.num_lanes(); ++lane) {
-        const std::string device = device_of(options, LaneId{lane});
+        const std::string device = device_of(options.hardware, LaneId{lane});
         const auto [found, is_new] = server_of_device.emplace(device, resources.speeds.size());
         if (is_new) {
             std::vector<double>& speeds = resources.speeds.emplace_back();
@@ -72,17 +65,17 @@ void share_devices(const Profile& profile, const PipelineOptions& options, const
         resources.server_of_lane.push_back(found->second);
     }
 }
-
 /// Copies share the link's bandwidth equally; each has the full latency to itself.
 void share_links(const PipelineOptions& options, const TaskGraph& graph, SharedResources& resources) {
     std::map<std::string, std::size_t> server_of_link;
     for (std::size_t k = 0; k < graph.channels().size(); ++k) {
         const Channel& channel = graph.channels()[k];
-        const std::string sender = device_of(options, channel.from);
-        const bool is_free = sender == device_of(options, channel.to);
-        const std::string link = is_free || options.link.sharing == LinkSharing::none ? "channel " + std::to_string(k)
-                                 : options.link.sharing == LinkSharing::sender        ? "port of " + sender
-                                                                                      : "bus";
+        const std::string sender = device_of(options.hardware, channel.from);
+        const bool is_free = sender == device_of(options.hardware, channel.to);
+        const std::string link = is_free || options.hardware.link.sharing == LinkSharing::none
+                                     ? "channel " + std::to_string(k)
+                                 : options.hardware.link.sharing == LinkSharing::sender ? "port of " + sender
+                                                                                        : "bus";
         const auto [found, is_new] = server_of_link.emplace(link, resources.speeds.size());
         if (is_new) {
             resources.speeds.emplace_back();
@@ -92,7 +85,6 @@ void share_links(const PipelineOptions& options, const TaskGraph& graph, SharedR
         resources.server_of_channel.push_back(found->second);
     }
 }
-
 /// One process launches everything. Lanes on the host launch nothing: their layers' times already include it.
 void launch_tasks(const Profile& profile, const PipelineOptions& options, const TaskGraph& graph,
                   SharedResources& resources) {
@@ -101,11 +93,11 @@ void launch_tasks(const Profile& profile, const PipelineOptions& options, const 
     }
     bool launches = false;
     for (const Task& task : graph.tasks()) {
-        const bool on_host = device_of(options, task.lane) == kHost;
+        const bool on_host = runs_on_host(options.hardware, task.lane);
         const std::size_t layers =
             is_compute(task.key.kind) ? options.balance.layers_of(PartitionId{task.key.partition}).size() : 1;
-        const bool is_free =
-            is_copy(task.key.kind) && device_of(options, task.lane) == device_of(options, task.receiver);
+        const bool is_free = is_copy(task.key.kind) &&
+                             device_of(options.hardware, task.lane) == device_of(options.hardware, task.receiver);
         resources.launch_ns.push_back(on_host || is_free ? 0 : profile.launch_ns * static_cast<double>(layers));
         launches = launches || !on_host;
     }
@@ -129,25 +121,24 @@ std::optional<SharedResources> shared_resources(const Profile& profile, const Pi
     SharedResources resources;
     share_devices(profile, options, graph, resources);
     share_links(options, graph, resources);
-    resources.link_latency_ns = options.link.latency_ns;
+    resources.link_latency_ns = options.hardware.link.latency_ns;
     launch_tasks(profile, options, graph, resources);
     resources.most_in_flight = options.most_in_flight;
     return is_alone(resources) ? std::nullopt : std::optional(std::move(resources));
 }
-
 std::optional<CoresInTurn> cores_in_turn(const PipelineOptions& options) {
     CoresInTurn turns{most_at_work(options, kHost), {}};
     if (turns.cores == lanes_on(options, kHost)) {
         return std::nullopt;
     }
     for (int lane = 0; lane < num_lanes(options); ++lane) {
-        turns.takes_turns.push_back(device_of(options, LaneId{lane}) == kHost);
+        turns.takes_turns.push_back(runs_on_host(options.hardware, LaneId{lane}));
     }
     return turns;
 }
 
 double speed_alone(const Profile& profile, const PipelineOptions& options, LaneId lane) {
-    const std::string device = device_of(options, lane);
+    const std::string device = device_of(options.hardware, lane);
     return co_running_speed(profile, 1, capacity_of(options, device), device == kHost);
 }
 }  // namespace pipescope

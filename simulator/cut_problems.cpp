@@ -32,7 +32,7 @@ CutProblems::CutProblems(const Profile& profile, const PipelineOptions& options,
       bounds_(profile, options_, partitions, tables.ranges) {
     std::set<std::string> devices;
     for (int lane = 0; lane < partitions_; ++lane) {
-        devices.insert(device_of(options_, LaneId{lane}));
+        devices.insert(device_of(options_.hardware, LaneId{lane}));
     }
     lanes_are_apart_ = devices.size() == static_cast<std::size_t>(partitions_);
 }
@@ -44,13 +44,14 @@ PartitionProblem CutProblems::least() const {
         problem.two_sizes = TwoSizes{tables_.intervals_large, tables_.intervals_small, copies(tables_.large),
                                      copies(tables_.small), static_cast<int>(larger)};
     }
-    return with_limits(std::move(problem), memory_limits_of(options_, partitions_));
+    return with_limits(std::move(problem), memory_limits_of(options_.hardware, partitions_));
 }
 PartitionProblem CutProblems::large() const {
-    return with_limits(problem_at(tables_.large, tables_.intervals_large), memory_limits_of(options_, partitions_));
+    return with_limits(problem_at(tables_.large, tables_.intervals_large),
+                       memory_limits_of(options_.hardware, partitions_));
 }
 PartitionProblem CutProblems::within(Bytes limit) const {
-    const std::vector<Bytes> given = memory_limits_of(options_, partitions_);
+    const std::vector<Bytes> given = memory_limits_of(options_.hardware, partitions_);
     std::vector<Bytes> limits;
     for (std::size_t lane = 0; lane < static_cast<std::size_t>(partitions_); ++lane) {
         limits.push_back(limit - limit_gap(given, lane));
@@ -85,7 +86,7 @@ bool CutProblems::cost_is_a_bound() const {
 }
 
 bool CutProblems::lanes_share() const {
-    const bool shares_link = partitions_ > 1 && options_.link.sharing != LinkSharing::none;
+    const bool shares_link = partitions_ > 1 && options_.hardware.link.sharing != LinkSharing::none;
     return !lanes_are_apart_ || shares_link || (partitions_ > 1 && profile_.launch_ns > 0);
 }
 
@@ -107,7 +108,7 @@ PartitionProblem CutProblems::problem_at(const SizedProfile& sized,
     for (int j = 0; j + 1 < partitions_; ++j) {
         problem.free_boundary.push_back(is_free(j));
     }
-    problem.speeds = options_.speeds;
+    problem.speeds = options_.hardware.speeds;
     problem.loss_ns = loss_ns();
     return problem;
 }
@@ -120,16 +121,16 @@ std::vector<std::int64_t> CutProblems::copies(const SizedProfile& sized) const {
     return copies;
 }
 std::int64_t CutProblems::copy_ns(Bytes bytes) const {
-    const Link& link = options_.link;
-    const double per_byte = link.bytes_per_second > 0 ? 1e9 / link.bytes_per_second : 0;
+    const Link& link = options_.hardware.link;
+    const double per_byte = link.ns_per_byte();
     return std::llround(link.latency_ns + static_cast<double>(bytes) * per_byte);
 }
 bool CutProblems::is_free(int boundary) const {
-    return device_of(options_, LaneId{boundary}) == device_of(options_, LaneId{boundary + 1});
+    return device_of(options_.hardware, LaneId{boundary}) == device_of(options_.hardware, LaneId{boundary + 1});
 }
 std::int64_t CutProblems::loss_ns() const {
     const double loss = loss_time(profile_, static_cast<double>(replica_batch(options_))).value;
-    return rounded_time(loss, speed_of(options_, LaneId{partitions_ - 1}));
+    return rounded_time(loss, speed_of(options_.hardware, LaneId{partitions_ - 1}));
 }
 
 PartitionProblem CutProblems::with_limits(PartitionProblem problem, std::vector<Bytes> limits) const {
@@ -155,7 +156,7 @@ std::int64_t CutProblems::step_at_least(const Balance& balance) const {
             const LayerRange layers = balance.layers_of(partition);
             const auto of = [&](const std::vector<double>& ns) {
                 return partition_time(std::span(ns).subspan(layers.first.index(), layers.size()),
-                                      speed_of(options_, LaneId{partition.value()}));
+                                      speed_of(options_.hardware, LaneId{partition.value()}));
             };
             times.forward.push_back(of(sized.forward));
             times.recompute.push_back(of(sized.recompute));
@@ -196,7 +197,7 @@ std::int64_t CutProblems::work_bound() const {
     for (int lane = 0; lane < partitions_; ++lane) {
         // A lane that was slowed down by others in the profile may run alone here.
         const double alone = std::max(1.0, speed_alone(profile_, options_, LaneId{lane}));
-        fastest = std::max(fastest, speed_of(options_, LaneId{lane}) * alone);
+        fastest = std::max(fastest, speed_of(options_.hardware, LaneId{lane}) * alone);
     }
     // Two roundings a micro-batch, half a nanosecond each.
     return std::max<std::int64_t>(

@@ -20,9 +20,9 @@ PipelineOptions interleaved_options(const Profile& profile, const PipelineOption
     PipelineOptions apart = options;
     apart.schedule = Schedule::gpipe;
     apart.placement.clear();
-    apart.devices.clear();
-    apart.memory_limit.reset();
-    apart.memory_limits.clear();
+    apart.hardware.devices.clear();
+    apart.hardware.memory_limit.reset();
+    apart.hardware.memory_limits.clear();
     apart.most_in_flight = 0;
     PipelineOptions interleaved = options;
     interleaved.schedule = Schedule::interleaved_1f1b;
@@ -30,8 +30,8 @@ PipelineOptions interleaved_options(const Profile& profile, const PipelineOption
     for (int j = 0; j < partitions; ++j) {
         const int lane = j % lanes;
         interleaved.placement.emplace_back(lane);
-        if (!options.speeds.empty() && j >= lanes) {
-            apart.speeds.push_back(options.speeds[static_cast<std::size_t>(lane)]);
+        if (!options.hardware.speeds.empty() && j >= lanes) {
+            apart.hardware.speeds.push_back(options.hardware.speeds[static_cast<std::size_t>(lane)]);
         }
     }
     interleaved.balance = search_balance(profile, apart, partitions, algorithm, effort, tables).found.balance;

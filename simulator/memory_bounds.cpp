@@ -124,7 +124,7 @@ MemoryBounds::MemoryBounds(const Profile& profile, const PipelineOptions& option
     const SizedProfile large = at_size(profile, sizes.front());
     const SizedProfile small = at_size(profile, sizes.back());
     const auto larger = std::count(sizes.begin(), sizes.end(), sizes.front());
-    if (device_of(options, LaneId{0}) != "cpu") {
+    if (!runs_on_host(options.hardware, LaneId{0})) {
         mini_batch_input_ = larger * large.input + (m_ - larger) * small.input;
     }
     if (!ranges_) {
@@ -151,7 +151,7 @@ Bytes MemoryBounds::above_at_least(PartitionId partition, LayerRange layers) con
 }
 
 bool MemoryBounds::shares(int lane, int other) const {
-    return device_of(options_, LaneId{lane}) == device_of(options_, LaneId{other});
+    return device_of(options_.hardware, LaneId{lane}) == device_of(options_.hardware, LaneId{other});
 }
 
 Bytes MemoryBounds::at_least(PartitionId partition, LayerRange layers) {
@@ -221,7 +221,7 @@ Bytes MemoryBounds::at_most(PartitionId partition, LayerRange layers) {
     const bool is_first = j == 0;
     const bool is_last = j + 1 == partitions_;
     const Bytes m = m_;
-    const bool has_link = options_.link.bytes_per_second > 0 || options_.link.latency_ns > 0;
+    const bool has_link = !options_.hardware.link.is_free();
     const auto waits = [&](int lane, int other) { return has_link && !shares(lane, other); };
 
     Bytes bytes = each.constant + skips_ + (is_first ? mini_batch_input_ : m * high.input);

@@ -61,6 +61,18 @@ std::vector<std::string> parse_list(const std::string& text, const std::string& 
     }
 }
 
+std::vector<std::int64_t> parse_whole_numbers(const std::string& text, const std::string& option, std::int64_t least) {
+    std::vector<std::int64_t> numbers;
+    for (const std::string& item : parse_list(text, option)) {
+        numbers.push_back(parse_number<std::int64_t>(text, item, option, "1,2,4"));
+        if (numbers.back() < least) {
+            throw UsageError(option + " is '" + text + "'; each number must be at least " + std::to_string(least) +
+                             "; change " + item);
+        }
+    }
+    return numbers;
+}
+
 std::vector<NumberRange> parse_ranges(const std::string& text, const std::string& option) {
     std::vector<NumberRange> ranges;
     for (const std::string& item : parse_list(text, option)) {

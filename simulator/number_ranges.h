@@ -1,5 +1,8 @@
 #pragma once
 
+#include "schedule/error.h"
+
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -16,6 +19,21 @@ struct NumberRange {
 
 /// Splits "cpu,cpu" into its items. Throws UsageError for an empty item.
 std::vector<std::string> parse_list(const std::string& text, const std::string& option);
+
+/// Parses an item of such a list. Throws UsageError with the whole text and an example for anything but a number.
+template <class Number>
+Number parse_number(const std::string& text, const std::string& item, const std::string& option,
+                    const std::string& example) {
+    Number value{};
+    const auto [end, error] = std::from_chars(item.data(), item.data() + item.size(), value);
+    if (error != std::errc{} || end != item.data() + item.size()) {
+        throw UsageError(option + " is '" + text + "'; '" + item + "' is not a number; write it as " + example);
+    }
+    return value;
+}
+
+/// Parses "1,2,4" as whole numbers of at least `least`. Throws UsageError.
+std::vector<std::int64_t> parse_whole_numbers(const std::string& text, const std::string& option, std::int64_t least);
 
 /// Parses "4", "1,2,4", "1..8" or "1,2,4..8", each number at least 1. Throws UsageError that names `option`.
 std::vector<NumberRange> parse_ranges(const std::string& text, const std::string& option);

@@ -1,13 +1,46 @@
 #include "simulator/pipeline_defaults.h"
 
-#include "simulator/pipeline_options.h"
+#include "schedule/error.h"
+
+#include <algorithm>
 
 namespace pipescope {
-std::string default_optimizer(bool token_input) {
-    return token_input ? "adam" : PipelineOptions{}.optimizer;
+std::vector<Assumption> assume(PipelineOptions& options, const Profile& profile, int lanes, const GivenOptions& given) {
+    Hardware& hardware = options.hardware;
+    std::vector<Assumption> assumptions;
+    if (!given.optimizer) {
+        assumptions.push_back(assume_optimizer(options, profile.token_input));
+    }
+    const bool from_host = measured_on_host(profile) || (given.cores && profile.device == kHost);
+    if (from_host && hardware.devices.empty() && !given.device_types && hardware.link == Link{}) {
+        hardware.devices.assign(static_cast<std::size_t>(lanes), kHost);
+        assumptions.push_back(
+            {"devices", kHost,
+             measured_on_host(profile) ? "as in the profile and in run" : "as in the profile, since --cores is given"});
+    }
+    const std::vector<std::string>& devices = hardware.devices;
+    const bool any_on_host = std::find(devices.begin(), devices.end(), kHost) != devices.end();
+    if (given.cores && !any_on_host) {
+        throw UsageError("--cores is " + std::to_string(hardware.host_cores) +
+                         ", and no lane is on cpu; only lanes on cpu share cores; " +
+                         (given.device_types ? "leave out --device-types" : "name cpu in --devices, such as cpu,cpu") +
+                         ", or leave out --cores");
+    }
+    if (any_on_host && !given.cores && profile.host_cores > 0) {
+        hardware.host_cores = profile.host_cores;
+        assumptions.push_back({"cores", std::to_string(hardware.host_cores), "as in the profile"});
+    }
+    return assumptions;
+}
+
+Assumption assume_optimizer(PipelineOptions& options, bool token_input) {
+    options.optimizer = token_input ? "adam" : PipelineOptions{}.optimizer;
+    return {"optimizer", options.optimizer,
+            token_input ? "as for a language model, since the input is token numbers"
+                        : "which holds no state beside parameters and gradients"};
 }
 
 bool measured_on_host(const Profile& profile) {
-    return profile.device == "cpu" && !profile.estimated && profile.host_cores > 0;
+    return profile.device == kHost && !profile.estimated && profile.host_cores > 0;
 }
 }  // namespace pipescope

@@ -2,16 +2,13 @@
 
 #include "balance/profile.h"
 #include "schedule/error.h"
-#include "schedule/printable.h"
+#include "schedule/placement.h"
 #include "schedule/quantities.h"
-#include "schedule/schedules.h"
-#include "schedule/task_graph.h"
+#include "simulator/number_ranges.h"
 
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
-#include <limits>
 #include <string_view>
 
 namespace pipescope {
@@ -25,85 +22,14 @@ PipelineShape lanes_only(const PipelineOptions& options) {
 
 constexpr double kMasterBytes = 4;  // a float32
 
-std::string text_of(double value) {
-    return shortest(value);
-}
-
-/// The value among `all` that has this name.
-template <class Value, std::size_t count>
-Value parse_name(const char* option, const std::string& name, const std::array<Value, count>& all) {
-    std::string known;
-    for (const Value value : all) {
-        if (to_string(value) == name) {
-            return value;
-        }
-        known += (known.empty() ? "" : ", ") + to_string(value);
-    }
-    throw UsageError(std::string(option) + " is '" + name + "'; it must be one of " + known + "; leave it out for " +
-                     to_string(all.front()));
-}
 }  // namespace
-
-std::string to_string(LinkSharing sharing) {
-    switch (sharing) {
-        case LinkSharing::none: return "none";
-        case LinkSharing::sender: return "sender";
-        case LinkSharing::all: return "all";
-    }
-    return "unknown";
-}
-LinkSharing parse_link_sharing(const std::string& name) {
-    return parse_name("link sharing", name, std::array{LinkSharing::none, LinkSharing::sender, LinkSharing::all});
-}
-
-std::string to_string(BackwardOrder order) {
-    return order == BackwardOrder::last_first ? "last-first" : "first-first";
-}
-BackwardOrder parse_backward_order(const std::string& name) {
-    return parse_name("backward order", name, std::array{BackwardOrder::last_first, BackwardOrder::first_first});
-}
-
-std::string to_string(RecomputeStart start) {
-    return start == RecomputeStart::early ? "early" : "ordinary";
-}
-RecomputeStart parse_recompute_start(const std::string& name) {
-    return parse_name("recompute", name, std::array{RecomputeStart::early, RecomputeStart::ordinary});
-}
 
 int num_lanes(const PipelineOptions& options) {
     return lanes_only(options).num_lanes();
 }
 
-std::string device_of(const PipelineOptions& options, LaneId lane) {
-    return options.devices.empty() ? "device " + std::to_string(lane.value()) : options.devices.at(lane.index());
-}
-
-double speed_of(const PipelineOptions& options, LaneId lane) {
-    return options.speeds.empty() ? 1.0 : options.speeds.at(lane.index());
-}
-
-std::vector<Bytes> memory_limits_of(const PipelineOptions& options, int lanes) {
-    constexpr Bytes kAny = std::numeric_limits<Bytes>::max();
-    if (!options.memory_limit && options.memory_limits.empty()) {
-        return {};
-    }
-    std::vector<Bytes> limits = options.memory_limits;
-    limits.resize(static_cast<std::size_t>(lanes), kAny);
-    for (Bytes& limit : limits) {
-        limit = std::min(limit, options.memory_limit.value_or(kAny));
-    }
-    return limits;
-}
-
-std::string memory_limit_text(const PipelineOptions& options) {
-    if (options.memory_limits.empty()) {
-        return "--memory-limit is " + format_bytes(*options.memory_limit);
-    }
-    std::string text;
-    for (const Bytes limit : memory_limits_of(options, static_cast<int>(options.memory_limits.size()))) {
-        text += (text.empty() ? "--memory-limit is " : ", ") + format_bytes(limit);
-    }
-    return text;
+std::vector<LaneId> parse_placement(const std::string& text, const std::string& option) {
+    return checked_placement(parse_whole_numbers(text, option, 0));
 }
 
 std::int64_t replica_batch(const PipelineOptions& options) {
@@ -165,7 +91,6 @@ void check_master_weights(const PipelineOptions& options, const std::string& dty
     }
 }
 
-namespace {
 void check_replicas(const PipelineOptions& options) {
     if (options.replicas > 1 && !is_synchronous(options.schedule)) {
         throw UsageError("--replicas is " + std::to_string(options.replicas) + " with schedule " +
@@ -173,26 +98,24 @@ void check_replicas(const PipelineOptions& options) {
                          ", which never drains; its gradients would be summed in every period, which is not simulated; "
                          "leave --replicas out");
     }
-    if (options.replicas < 1) {
-        throw UsageError("replicas is " + std::to_string(options.replicas) +
-                         "; it counts pipelines that run side by side; use 1 for one");
-    }
-    if (options.batch % options.replicas != 0) {
-        throw UsageError("replicas is " + std::to_string(options.replicas) + " for a batch of " +
+    if (options.replicas < 1 || options.batch % options.replicas != 0) {
+        throw UsageError("--replicas is " + std::to_string(options.replicas) + " for a batch of " +
                          std::to_string(options.batch) +
-                         "; each replica takes the same number of samples; use a batch that can be divided by it");
+                         "; each replica, at least 1, takes the same number of samples; use a number that divides the "
+                         "batch");
     }
 }
 
-void check_in_flight(const PipelineOptions& options, Schedule schedule) {
+namespace {
+void check_in_flight(const PipelineOptions& options) {
     const int most = options.most_in_flight;
     if (most < 0) {
         throw UsageError("--in-flight is " + std::to_string(most) + "; it counts micro-batches; use 0 for no limit");
     }
     const std::int64_t m = std::min(options.chunks, replica_batch(options));
-    if (most > 0 && most < m && !needs_loss_inside(schedule)) {
+    if (most > 0 && most < m && !needs_loss_inside(options.schedule)) {
         throw UsageError("--in-flight is " + std::to_string(most) + " with " +
-                         counted(m, "micro-batch", "micro-batches") + "; " + to_string(schedule) +
+                         counted(m, "micro-batch", "micro-batches") + "; " + to_string(options.schedule) +
                          " holds all of them at its loss; use as many, or another schedule, such as 1f1b");
     }
 }
@@ -201,47 +124,9 @@ void check_in_flight(const PipelineOptions& options, Schedule schedule) {
 void check_options(const PipelineOptions& options, std::size_t num_layers) {
     options.balance.check_covers(num_layers);
     lanes_only(options).check();
-    const auto lanes = static_cast<std::size_t>(num_lanes(options));
-    const auto require_per_lane = [&](const char* option, std::size_t given) {
-        if (given != 0 && given != lanes) {
-            throw UsageError(std::string(option) + " names " + counted(given, "lane", "lanes") + "; the pipeline has " +
-                             std::to_string(lanes) + "; give one for each lane, or none");
-        }
-    };
-    require_per_lane("--devices", options.devices.size());
-    require_per_lane("--speed", options.speeds.size());
-    require_per_lane("--memory-limit", options.memory_limits.size());
-    for (std::size_t k = 0; k < options.speeds.size(); ++k) {
-        if (!(options.speeds[k] > 0) || !std::isfinite(options.speeds[k])) {
-            throw UsageError("the speed of lane " + std::to_string(k) + " is " + text_of(options.speeds[k]) +
-                             "; a speed is a number above 0, 1 being the profiled device; correct it");
-        }
-    }
-    const auto require_link = [](const char* name, double value) {
-        if (!(value >= 0) || !std::isfinite(value)) {
-            throw UsageError(std::string(name) + " is " + text_of(value) +
-                             "; it must be finite and not negative; use 0 for a free link");
-        }
-    };
-    require_link("the link bandwidth", options.link.bytes_per_second);
-    require_link("the link latency", options.link.latency_ns);
-    if (options.memory_limit && *options.memory_limit < 1) {
-        throw UsageError("the memory limit is " + counted(*options.memory_limit, "byte", "bytes") +
-                         "; a lane needs at least 1; leave --memory-limit out for no limit");
-    }
-    for (std::size_t k = 0; k < options.memory_limits.size(); ++k) {
-        if (options.memory_limits[k] < 1) {
-            throw UsageError("the memory limit of lane " + std::to_string(k) + " is " +
-                             counted(options.memory_limits[k], "byte", "bytes") +
-                             "; a lane needs at least 1; leave --memory-limit out for no limit");
-        }
-    }
-    if (options.host_cores < 0) {
-        throw UsageError("--cores is " + std::to_string(options.host_cores) +
-                         "; it counts cores; use 0 for one for each lane on the host");
-    }
+    check_hardware(options.hardware, num_lanes(options));
     optimizer_state_factor(options.optimizer);
     check_replicas(options);
-    check_in_flight(options, options.schedule);
+    check_in_flight(options);
 }
 }  // namespace pipescope

@@ -4,145 +4,187 @@
 #include <nlohmann/json.hpp>
 
 #include <limits>
+#include <type_traits>
 
 namespace pipescope {
 namespace {
 using Json = nlohmann::ordered_json;
 
-[[noreturn]] void refuse(const std::string& key, const Json& value, const std::string& wanted) {
-    throw UsageError(key + " is " + value.dump(-1, ' ', false, Json::error_handler_t::replace) + "; it must be " +
+/// Calls each(key, value) for every key of the object, in its order.
+template <class Options, class Each>
+void for_each_key(Options& options, Each each) {
+    each("balance", options.balance);
+    each("chunks", options.chunks);
+    each("batch", options.batch);
+    each("checkpoint", options.checkpoint);
+    each("schedule", options.schedule);
+    each("placement", options.placement);
+    each("devices", options.hardware.devices);
+    each("speeds", options.hardware.speeds);
+    each("link", options.hardware.link);
+    each("memory_limit", options.hardware.memory_limit);
+    each("memory_limits", options.hardware.memory_limits);
+    each("optimizer", options.optimizer);
+    each("master_weights", options.master_weights);
+    each("host_cores", options.hardware.host_cores);
+    each("backward_order", options.backward_order);
+    each("recompute_start", options.recompute_start);
+    each("replicas", options.replicas);
+    each("most_in_flight", options.most_in_flight);
+    each("expandable_segments", options.hardware.expandable_segments);
+}
+
+template <class AnyLink, class Each>
+void for_each_key_of_link(AnyLink& link, Each each) {
+    each("bytes_per_second", link.bytes_per_second);
+    each("latency_ns", link.latency_ns);
+    each("sharing", link.sharing);
+}
+
+template <class Value>
+Json json_of(const Value& value) {
+    if constexpr (std::is_enum_v<Value>) {
+        return to_string(value);
+    } else {
+        return value;
+    }
+}
+Json json_of(const LaneId& lane) {
+    return lane.value();
+}
+Json json_of(const Balance& balance) {
+    return balance.layers_per_partition();
+}
+Json json_of(const Link& link) {
+    Json json;
+    for_each_key_of_link(link, [&](const char* key, const auto& value) { json[key] = json_of(value); });
+    return json;
+}
+template <class Value>
+Json json_of(const std::optional<Value>& value) {
+    return value ? json_of(*value) : Json(nullptr);
+}
+template <class Value>
+Json json_of(const std::vector<Value>& values) {
+    Json json = Json::array();
+    for (const Value& value : values) {
+        json.push_back(json_of(value));
+    }
+    return json;
+}
+
+[[noreturn]] void refuse(const std::string& key, const Json& json, const std::string& wanted) {
+    throw UsageError(key + " is " + json.dump(-1, ' ', false, Json::error_handler_t::replace) + "; it must be " +
                      wanted + "; correct it");
 }
 
-double number_of(const Json& value, const std::string& key) {
-    if (!value.is_number()) {
-        refuse(key, value, "a number");
+// read(json, key, value) sets the value. Throws UsageError that names the key, which is a path such as "speeds[1]".
+
+void read(const Json& json, const std::string& key, double& value) {
+    if (!json.is_number()) {
+        refuse(key, json, "a number");
     }
-    return value.get<double>();
+    value = json.get<double>();
 }
 
-std::int64_t whole_number_of(const Json& value, const std::string& key) {
+void read(const Json& json, const std::string& key, std::int64_t& value) {
     const bool fits =
-        value.is_number_integer() &&
-        (!value.is_number_unsigned() ||
-         value.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
+        json.is_number_integer() &&
+        (!json.is_number_unsigned() ||
+         json.get<std::uint64_t>() <= static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()));
     if (!fits) {
-        refuse(key, value, "a whole number");
+        refuse(key, json, "a whole number");
     }
-    return value.get<std::int64_t>();
+    value = json.get<std::int64_t>();
 }
 
-std::string text_of(const Json& value, const std::string& key) {
-    if (!value.is_string()) {
-        refuse(key, value, "a string");
-    }
-    return value.get<std::string>();
-}
-
-/// Calls `each` with every element and its path.
-template <class Each>
-void for_each(const Json& value, const std::string& key, Each each) {
-    if (!value.is_array()) {
-        refuse(key, value, "an array");
-    }
-    for (std::size_t k = 0; k < value.size(); ++k) {
-        each(value[k], key + "[" + std::to_string(k) + "]");
-    }
-}
-
-int small_number_of(const Json& value, const std::string& key) {
-    const std::int64_t number = whole_number_of(value, key);
+void read(const Json& json, const std::string& key, int& value) {
+    std::int64_t number = 0;
+    read(json, key, number);
     if (number < 0 || number > 1'000'000) {
-        refuse(key, value, "a whole number from 0 to 1000000");
+        refuse(key, json, "a whole number from 0 to 1000000");
     }
-    return static_cast<int>(number);
+    value = static_cast<int>(number);
 }
 
-void read_lanes(const Json& json, PipelineOptions& options) {
-    if (json.contains("placement")) {
-        for_each(json["placement"], "placement", [&](const Json& each, const std::string& path) {
-            options.placement.emplace_back(small_number_of(each, path));
-        });
+void read(const Json& json, const std::string& key, LaneId& value) {
+    int lane = 0;
+    read(json, key, lane);
+    value = LaneId{lane};
+}
+
+void read(const Json& json, const std::string& key, bool& value) {
+    if (!json.is_boolean()) {
+        refuse(key, json, "true or false");
     }
-    if (json.contains("devices")) {
-        for_each(json["devices"], "devices",
-                 [&](const Json& each, const std::string& path) { options.devices.push_back(text_of(each, path)); });
+    value = json.get<bool>();
+}
+
+const std::string& text_of(const Json& json, const std::string& key) {
+    if (!json.is_string()) {
+        refuse(key, json, "a string");
     }
-    if (json.contains("speeds")) {
-        for_each(json["speeds"], "speeds",
-                 [&](const Json& each, const std::string& path) { options.speeds.push_back(number_of(each, path)); });
+    return json.get_ref<const std::string&>();
+}
+
+void read(const Json& json, const std::string& key, std::string& value) {
+    value = text_of(json, key);
+}
+void read(const Json& json, const std::string& key, Checkpoint& value) {
+    value = parse_checkpoint(text_of(json, key));
+}
+void read(const Json& json, const std::string& key, Schedule& value) {
+    value = parse_schedule(text_of(json, key));
+}
+void read(const Json& json, const std::string& key, BackwardOrder& value) {
+    value = parse_backward_order(text_of(json, key));
+}
+void read(const Json& json, const std::string& key, RecomputeStart& value) {
+    value = parse_recompute_start(text_of(json, key));
+}
+void read(const Json& json, const std::string& key, LinkSharing& value) {
+    value = parse_link_sharing(text_of(json, key));
+}
+
+void read(const Json& json, const std::string& key, Link& link) {
+    if (!json.is_object()) {
+        refuse(key, json, "an object");
     }
-    if (json.contains("link")) {
-        const Json& link = json["link"];
-        if (!link.is_object()) {
-            refuse("link", link, "an object");
+    for_each_key_of_link(link, [&](const std::string& name, auto& value) {
+        if (json.contains(name)) {
+            read(json[name], key + "." + name, value);
         }
-        if (link.contains("bytes_per_second")) {
-            options.link.bytes_per_second = number_of(link["bytes_per_second"], "link.bytes_per_second");
-        }
-        if (link.contains("latency_ns")) {
-            options.link.latency_ns = number_of(link["latency_ns"], "link.latency_ns");
-        }
-        if (link.contains("sharing")) {
-            options.link.sharing = parse_link_sharing(text_of(link["sharing"], "link.sharing"));
-        }
+    });
+}
+
+void read(const Json& json, const std::string& key, std::optional<Bytes>& value) {
+    if (!json.is_null()) {
+        read(json, key, value.emplace());
     }
 }
 
-void read_schedule_details(const Json& json, PipelineOptions& options) {
-    if (json.contains("backward_order")) {
-        options.backward_order = parse_backward_order(text_of(json["backward_order"], "backward_order"));
+template <class Value>
+void read(const Json& json, const std::string& key, std::vector<Value>& values) {
+    if (!json.is_array()) {
+        refuse(key, json, "an array");
     }
-    if (json.contains("recompute_start")) {
-        options.recompute_start = parse_recompute_start(text_of(json["recompute_start"], "recompute_start"));
+    for (std::size_t k = 0; k < json.size(); ++k) {
+        Value value{};
+        read(json[k], key + "[" + std::to_string(k) + "]", value);
+        values.push_back(std::move(value));
     }
-    if (json.contains("replicas")) {
-        options.replicas = small_number_of(json["replicas"], "replicas");
-    }
-    if (json.contains("most_in_flight")) {
-        options.most_in_flight = small_number_of(json["most_in_flight"], "most_in_flight");
-    }
-    if (json.contains("expandable_segments")) {
-        if (!json["expandable_segments"].is_boolean()) {
-            refuse("expandable_segments", json["expandable_segments"], "true or false");
-        }
-        options.expandable_segments = json["expandable_segments"].get<bool>();
-    }
-    if (json.contains("master_weights")) {
-        if (!json["master_weights"].is_boolean()) {
-            refuse("master_weights", json["master_weights"], "true or false");
-        }
-        options.master_weights = json["master_weights"].get<bool>();
-    }
+}
+
+void read(const Json& json, const std::string& key, Balance& balance) {
+    std::vector<std::int64_t> layers;
+    read(json, key, layers);
+    balance = Balance(layers);
 }
 }  // namespace
 
 std::string to_json(const PipelineOptions& options) {
     Json json;
-    json["balance"] = options.balance.layers_per_partition();
-    json["chunks"] = options.chunks;
-    json["batch"] = options.batch;
-    json["checkpoint"] = to_string(options.checkpoint);
-    json["schedule"] = to_string(options.schedule);
-    json["placement"] = Json::array();
-    for (const LaneId lane : options.placement) {
-        json["placement"].push_back(lane.value());
-    }
-    json["devices"] = options.devices;
-    json["speeds"] = options.speeds;
-    json["link"]["bytes_per_second"] = options.link.bytes_per_second;
-    json["link"]["latency_ns"] = options.link.latency_ns;
-    json["link"]["sharing"] = to_string(options.link.sharing);
-    json["memory_limit"] = options.memory_limit ? Json(*options.memory_limit) : Json(nullptr);
-    json["memory_limits"] = options.memory_limits;
-    json["optimizer"] = options.optimizer;
-    json["master_weights"] = options.master_weights;
-    json["host_cores"] = options.host_cores;
-    json["backward_order"] = to_string(options.backward_order);
-    json["recompute_start"] = to_string(options.recompute_start);
-    json["replicas"] = options.replicas;
-    json["most_in_flight"] = options.most_in_flight;
-    json["expandable_segments"] = options.expandable_segments;
+    for_each_key(options, [&](const char* key, const auto& value) { json[key] = json_of(value); });
     return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
@@ -154,40 +196,11 @@ PipelineOptions parse_pipeline_options(const std::string& text) {
             "chunks, batch; record the run again");
     }
     PipelineOptions options;
-    if (json.contains("balance")) {
-        std::vector<std::int64_t> layers;
-        for_each(json["balance"], "balance",
-                 [&](const Json& each, const std::string& path) { layers.push_back(whole_number_of(each, path)); });
-        options.balance = Balance(layers);
-    }
-    if (json.contains("chunks")) {
-        options.chunks = whole_number_of(json["chunks"], "chunks");
-    }
-    if (json.contains("batch")) {
-        options.batch = whole_number_of(json["batch"], "batch");
-    }
-    if (json.contains("checkpoint")) {
-        options.checkpoint = parse_checkpoint(text_of(json["checkpoint"], "checkpoint"));
-    }
-    if (json.contains("schedule")) {
-        options.schedule = parse_schedule(text_of(json["schedule"], "schedule"));
-    }
-    read_lanes(json, options);
-    if (json.contains("memory_limit") && !json["memory_limit"].is_null()) {
-        options.memory_limit = whole_number_of(json["memory_limit"], "memory_limit");
-    }
-    if (json.contains("memory_limits")) {
-        for_each(json["memory_limits"], "memory_limits", [&](const Json& each, const std::string& path) {
-            options.memory_limits.push_back(whole_number_of(each, path));
-        });
-    }
-    if (json.contains("optimizer")) {
-        options.optimizer = text_of(json["optimizer"], "optimizer");
-    }
-    if (json.contains("host_cores")) {
-        options.host_cores = small_number_of(json["host_cores"], "host_cores");
-    }
-    read_schedule_details(json, options);
+    for_each_key(options, [&](const std::string& key, auto& value) {
+        if (json.contains(key)) {
+            read(json[key], key, value);
+        }
+    });
     return options;
 }
 }  // namespace pipescope

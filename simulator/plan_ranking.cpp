@@ -21,7 +21,8 @@ Bytes highest_peak(const Simulation& simulation) {
 }
 
 Bytes largest_shortfall(const Simulation& simulation) {
-    const std::vector<Bytes> limits = memory_limits_of(simulation.options, static_cast<int>(simulation.lanes.size()));
+    const std::vector<Bytes> limits =
+        memory_limits_of(simulation.options.hardware, static_cast<int>(simulation.lanes.size()));
     Bytes most = std::numeric_limits<Bytes>::min();
     for (std::size_t lane = 0; lane < limits.size(); ++lane) {
         most = std::max(most, simulation.lanes[lane].peak_bytes - limits[lane]);

@@ -2,10 +2,12 @@
 
 #include "schedule/error.h"
 #include "schedule/micro_batches.h"
+#include "schedule/parse_name.h"
 #include "schedule/quantities.h"
 #include "schedule/schedules.h"
 #include "simulator/interleaved_search.h"
 #include "simulator/plan_ranking.h"
+#include "simulator/search_tables.h"
 
 #include <algorithm>
 #include <atomic>
@@ -54,7 +56,7 @@ void check(const PlanRequest& request) {
                          std::to_string(*std::min_element(request.chunks.begin(), request.chunks.end())) +
                          "; a mini-batch is at least 1 micro-batch; leave it out");
     }
-    if (!request.device_types.empty() && !(request.options.devices.empty() && request.options.speeds.empty())) {
+    if (!request.device_types.empty() && !(request.hardware.devices.empty() && request.hardware.speeds.empty())) {
         throw UsageError(
             "--devices or --speed is given beside --device-types; each type is planned as lanes of its own; leave out "
             "one or the other");
@@ -73,9 +75,9 @@ void check_lanes(const PlanRequest& request, int most_partitions) {
                              " are planned; give one for each, or plan fewer partitions");
         }
     };
-    require_lanes("--devices", request.options.devices.size());
-    require_lanes("--speed", request.options.speeds.size());
-    require_lanes("--memory-limit", request.options.memory_limits.size());
+    require_lanes("--devices", request.hardware.devices.size());
+    require_lanes("--speed", request.hardware.speeds.size());
+    require_lanes("--memory-limit", request.hardware.memory_limits.size());
 }
 
 constexpr Bytes kAnyMemory = std::numeric_limits<Bytes>::max();
@@ -83,17 +85,28 @@ constexpr Bytes kAnyMemory = std::numeric_limits<Bytes>::max();
 /// The profile on one kind of device, with matching options.
 struct Variant {
     Profile profile;
-    PipelineOptions options;
+    PipelineOptions options;  ///< those that all candidates share
     std::string device_type;
     double price_per_hour = 1;
     Bytes most_memory = kAnyMemory;  ///< highest limit that can be set
 };
 
 std::vector<Variant> variants_of(const Profile& profile, const PlanRequest& request) {
+    PipelineOptions shared;
+    shared.batch = request.batch;
+    shared.optimizer = request.optimizer;
+    shared.master_weights = request.master_weights;
+    shared.backward_order = request.backward_order;
+    shared.recompute_start = request.recompute_start;
+    shared.most_in_flight = request.most_in_flight;
+    shared.hardware = request.hardware;
+    if (request.device_types.empty()) {
+        return {{profile, shared, "", request.price_per_lane_hour, kAnyMemory}};
+    }
     std::vector<Variant> variants;
     for (const DeviceType& type : request.device_types) {
-        Variant each{retimed(profile, type), options_on(type, request.options), type.name, request.price_per_lane_hour,
-                     type.memory_bytes};
+        Variant each{retimed(profile, type), shared, type.name, request.price_per_lane_hour, type.memory_bytes};
+        each.options.hardware = hardware_on(type, request.hardware);
         const auto price = request.prices.find(type.name);
         if (price != request.prices.end()) {
             each.price_per_hour = price->second;
@@ -101,9 +114,6 @@ std::vector<Variant> variants_of(const Profile& profile, const PlanRequest& requ
             each.price_per_hour = type.price_per_hour;
         }
         variants.push_back(std::move(each));
-    }
-    if (variants.empty()) {
-        variants.push_back({profile, request.options, "", request.price_per_lane_hour, kAnyMemory});
     }
     return variants;
 }
@@ -127,11 +137,7 @@ PipelineOptions options_for(PipelineOptions options, const Wanted& wanted) {
     options.checkpoint = wanted.checkpoint;
     options.schedule = wanted.schedule;
     options.replicas = wanted.replicas;
-    options.placement.clear();
-    const auto lanes = static_cast<std::size_t>(wanted.lanes);
-    options.devices.resize(std::min(options.devices.size(), lanes));
-    options.speeds.resize(std::min(options.speeds.size(), lanes));
-    options.memory_limits.resize(std::min(options.memory_limits.size(), lanes));
+    options.hardware = with_lanes(std::move(options.hardware), wanted.lanes);
     return options;
 }
 
@@ -195,7 +201,7 @@ public:
         for (const int each : replicas) {
             std::set<std::int64_t> chunks;
             for (const std::int64_t asked : request.chunks) {
-                chunks.insert(std::min(asked, request.options.batch / each));
+                chunks.insert(std::min(asked, request.batch / each));
             }
             // Most micro-batches first: they take longest, and none should be left for one thread at the end.
             for (auto m = chunks.rbegin(); m != chunks.rend(); ++m) {
@@ -393,7 +399,7 @@ public:
 
     std::string why() const {
         const PipelineOptions& options = least_->simulation.options;
-        std::string text = memory_limit_text(options) + "; the least that any candidate needs is ";
+        std::string text = memory_limit_text(options.hardware) + "; the least that any candidate needs is ";
         text += limits_differ() ? format_bytes(more_) + " more on each lane"
                                 : format_bytes(largest_limit() + more_) + " a lane";
         text += ", with " + counted(least_->simulation.options.balance.num_partitions(), "partition", "partitions") +
@@ -414,7 +420,7 @@ private:
     static constexpr int kMostLanesTried = 128;
 
     std::vector<Bytes> limits() const {
-        return memory_limits_of(least_->simulation.options, static_cast<int>(least_->simulation.lanes.size()));
+        return memory_limits_of(least_->simulation.options.hardware, static_cast<int>(least_->simulation.lanes.size()));
     }
     Bytes largest_limit() const {
         const std::vector<Bytes> all = limits();
@@ -437,10 +443,10 @@ private:
     }
 
     static Variant with_more(Variant variant, Bytes more) {
-        if (variant.options.memory_limit) {
-            *variant.options.memory_limit += more;
+        if (variant.options.hardware.memory_limit) {
+            *variant.options.hardware.memory_limit += more;
         }
-        for (Bytes& limit : variant.options.memory_limits) {
+        for (Bytes& limit : variant.options.hardware.memory_limits) {
             limit += more;
         }
         return variant;
@@ -467,19 +473,19 @@ private:
             }
             const Variant roomier = with_more(*variant_, more_);
             if (keeps_limit(roomier, wanted)) {
-                found_.push_back("--memory-limit " + limits_text(roomier.options));
+                found_.push_back("--memory-limit " + limits_text(roomier.options.hardware));
                 return;
             }
             more_ += std::max<Bytes>(1, (largest_limit() + more_) / 50);
         }
     }
 
-    static std::string limits_text(const PipelineOptions& options) {
-        if (options.memory_limits.empty()) {
-            return std::to_string(options.memory_limit.value_or(0));
+    static std::string limits_text(const Hardware& hardware) {
+        if (hardware.memory_limits.empty()) {
+            return std::to_string(hardware.memory_limit.value_or(0));
         }
         std::string text;
-        for (const Bytes limit : options.memory_limits) {
+        for (const Bytes limit : hardware.memory_limits) {
             text += (text.empty() ? "" : ",") + std::to_string(limit);
         }
         return text;
@@ -509,16 +515,12 @@ private:
 
     /// Limited by the model's layers and by what the request describes.
     int most_lanes() const {
-        const PipelineOptions& options = request_.options;
-        std::size_t most = std::min<std::size_t>(variant_->profile.layers.size(), kMostLanesTried);
-        for (const std::size_t given : {options.devices.size(), options.speeds.size(), options.memory_limits.size()}) {
-            most = given == 0 ? most : std::min(most, given);
-        }
-        return static_cast<int>(most);
+        const auto most = static_cast<int>(std::min<std::size_t>(variant_->profile.layers.size(), kMostLanesTried));
+        return std::min(most, described_lanes(request_.hardware).value_or(most));
     }
     std::int64_t most_chunks() const { return *std::max_element(request_.chunks.begin(), request_.chunks.end()); }
     void find_lanes_and_micro_batches() {
-        const std::int64_t batch = request_.options.batch / least_->simulation.options.replicas;
+        const std::int64_t batch = request_.batch / least_->simulation.options.replicas;
         const std::int64_t chunks = std::min(most_chunks(), batch);
         int below = *partitions_.rbegin();
         const int most = most_lanes();
@@ -545,7 +547,7 @@ private:
     /// Tries a schedule or a checkpoint mode that was not requested.
     void find_modes() {
         const auto try_schedule = [&](Schedule schedule) {
-            for (Wanted each : frugal(*partitions_.rbegin(), std::min(most_chunks(), request_.options.batch))) {
+            for (Wanted each : frugal(*partitions_.rbegin(), std::min(most_chunks(), request_.batch))) {
                 each.schedule = schedule;
                 if (keeps_limit(*variant_, each)) {
                     found_.push_back("--schedule " + to_string(schedule));
@@ -571,7 +573,7 @@ private:
     /// known, skips pipelines that take seconds to simulate.
     void find_combination() {
         const int replicas = least_->simulation.options.replicas;
-        const std::int64_t batch = std::min(request_.options.batch / replicas, kMostMicroBatchesTried);
+        const std::int64_t batch = std::min(request_.batch / replicas, kMostMicroBatchesTried);
         const std::int64_t fewest_chunks = std::min(most_chunks(), batch);
         const int fewest_lanes = *partitions_.rbegin();
         const int lanes = std::max(fewest_lanes, most_lanes());
@@ -625,14 +627,14 @@ private:
 std::set<int> replicas_of(const PlanRequest& request) {
     std::set<int> replicas;
     for (const int each : request.replicas) {
-        if (request.options.batch % each == 0) {
+        if (request.batch % each == 0) {
             replicas.insert(each);
         }
     }
     if (replicas.empty()) {
         throw UsageError("replicas from " +
                          std::to_string(*std::min_element(request.replicas.begin(), request.replicas.end())) +
-                         " on, for a batch of " + std::to_string(request.options.batch) +
+                         " on, for a batch of " + std::to_string(request.batch) +
                          "; each replica takes the same number of samples; use a batch that can be divided by them");
     }
     return replicas;
@@ -708,21 +710,19 @@ std::string to_string(PlanGoal goal) {
     return goal == PlanGoal::speed ? "speed" : "cost";
 }
 
-PlanGoal parse_plan_goal(const std::string& name) {
-    for (const PlanGoal goal : {PlanGoal::speed, PlanGoal::cost}) {
-        if (to_string(goal) == name) {
-            return goal;
-        }
-    }
-    throw UsageError("rank by '" + name + "'; it must be speed or cost; leave it out for speed");
+PlanGoal parse_plan_goal(std::string_view name) {
+    return parse_name<PlanGoal>(name, {PlanGoal::speed, PlanGoal::cost}, "rank by '" + std::string(name) + "'",
+                                "leave it out for speed");
 }
 
-PipelineOptions options_on(const DeviceType& type, PipelineOptions options) {
-    if (Link& link = options.link; link.bytes_per_second == 0 && link.latency_ns == 0) {
-        link = {type.link_bytes_per_second * type.link_efficiency, type.link_latency_ns, link.sharing};
-    }
-    options.memory_limit = std::min(options.memory_limit.value_or(type.memory_bytes), type.memory_bytes);
-    return options;
+void take_options(PlanRequest& request, const PipelineOptions& options) {
+    request.batch = options.batch;
+    request.optimizer = options.optimizer;
+    request.master_weights = options.master_weights;
+    request.backward_order = options.backward_order;
+    request.recompute_start = options.recompute_start;
+    request.most_in_flight = options.most_in_flight;
+    request.hardware = options.hardware;
 }
 
 Plan plan(const Profile& profile, const PlanRequest& request) {

@@ -16,7 +16,7 @@ namespace pipescope {
 enum class PlanGoal { speed, cost };
 std::string to_string(PlanGoal goal);
 /// Throws UsageError that lists the names.
-PlanGoal parse_plan_goal(const std::string& name);
+PlanGoal parse_plan_goal(std::string_view name);
 
 struct PlanRequest {
     std::vector<int> partitions = {1, 2, 3, 4, 5, 6, 7, 8};  ///< one lane each; interleaved: number of lanes
@@ -25,14 +25,18 @@ struct PlanRequest {
     std::vector<Checkpoint> checkpoints = {Checkpoint::never, Checkpoint::except_last, Checkpoint::always};
     /// By default, the schedules that the engine runs.
     std::vector<Schedule> schedules = {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b};
-    /// Device types to try. Times are estimated for them (retimed()). Their links apply unless the options name one,
-    /// and their memory is the limit unless the options' is smaller. Empty: the profiled device.
+    /// Device types to try. Times are estimated for them (retimed()). Their links apply unless `hardware` has one,
+    /// and their memory is the limit unless that of `hardware` is smaller. Empty: the profiled device.
     std::vector<DeviceType> device_types;
     PlanGoal goal = PlanGoal::speed;
-    /// Batch, link, memory limit, optimizer; devices, speeds and limits by lane, if given, for the largest number of
-    /// lanes: fewer partitions use the first of them. Balance, chunks, checkpoint, schedule, replicas and placement are
-    /// planned, so their values here are ignored.
-    PipelineOptions options;
+    std::int64_t batch = 1;
+    std::string optimizer = PipelineOptions{}.optimizer;
+    bool master_weights = false;
+    BackwardOrder backward_order = BackwardOrder::last_first;
+    RecomputeStart recompute_start = RecomputeStart::early;
+    int most_in_flight = 0;
+    /// Lists by lane, if given, are for the largest number of lanes: fewer partitions use the first of them.
+    Hardware hardware;
     BalanceAlgorithm algorithm = BalanceAlgorithm::optimal;
     double price_per_lane_hour = 1;        ///< 1: the cost is lane-hours
     std::map<std::string, double> prices;  ///< by device type's name; else the catalogue's, else price_per_lane_hour
@@ -44,6 +48,9 @@ struct PlanRequest {
     /// Called in the calling thread with the share that is done, 0..1; returns false to stop. May be empty.
     std::function<bool(double done)> progress;
 };
+
+/// Gives the request the batch, optimizer, order of tasks and hardware of these options.
+void take_options(PlanRequest& request, const PipelineOptions& options);
 
 /// Candidates whose samples per second or cost differ by less than this share count as equal in it. A prediction cannot
 /// tell them apart.
@@ -87,9 +94,6 @@ struct Plan {
 /// a request without any candidate. Deterministic for any number of threads. Threading: starts its own threads and ends
 /// them before it returns.
 Plan plan(const Profile& profile, const PlanRequest& request);
-
-/// The options for lanes of that type: its link unless they name one, and its memory as limit unless theirs is smaller.
-PipelineOptions options_on(const DeviceType& type, PipelineOptions options);
 
 /// Lanes of all replicas, which is what one rents.
 std::size_t num_devices(const Simulation& simulation);

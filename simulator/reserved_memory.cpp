@@ -6,8 +6,8 @@ namespace pipescope {
 ReservedMemory::ReservedMemory(const PipelineOptions& options, int lanes, bool is_on)
     : lanes_(static_cast<std::size_t>(lanes)) {
     for (int lane = 0; is_on && lane < lanes; ++lane) {
-        if (const std::string device = device_of(options, LaneId{lane}); device != "cpu") {
-            const CachingAllocatorOptions settings{.expandable_segments = options.expandable_segments};
+        if (const std::string device = device_of(options.hardware, LaneId{lane}); device != "cpu") {
+            const CachingAllocatorOptions settings{.expandable_segments = options.hardware.expandable_segments};
             lanes_[static_cast<std::size_t>(lane)].allocator = &devices_.try_emplace(device, settings).first->second;
         }
     }

@@ -4,6 +4,7 @@
 #include "schedule/schedules.h"
 #include "simulator/balance_search.h"
 #include "simulator/interleaved_search.h"
+#include "simulator/search_tables.h"
 
 #include <algorithm>
 #include <set>
@@ -71,47 +72,37 @@ public:
             result_.left_out.push_back({name, "the lanes share a device, or differ in speed or memory"});
             return;
         }
-        PipelineOptions options = with_partitions(partitions, first_of(options_.devices, partitions));
-        options.speeds = first_of(options_.speeds, partitions);
+        PipelineOptions options = options_;
+        options.schedule = Schedule::gpipe;
+        options.most_in_flight = 0;
+        options.hardware = with_lanes(options_.hardware, partitions);
+        options.balance = balance_of(options, partitions);
         options.replicas = replicas;
         options.chunks = std::max<std::int64_t>(1, m_ / replicas);
         options.checkpoint = partitions == 1 ? Checkpoint::never : options_.checkpoint;
-        options.schedule = Schedule::gpipe;
-        options.most_in_flight = 0;
         add(name, options, partitions == 1 ? "the whole model on each lane" : "");
     }
 
     ScheduleComparison take() { return std::move(result_); }
 
 private:
-    template <class Value>
-    static std::vector<Value> first_of(const std::vector<Value>& values, int count) {
-        return {values.begin(), values.begin() + std::min<std::ptrdiff_t>(count, std::ssize(values))};
-    }
-
     bool lanes_are_alike() const {
-        const std::set<std::string> devices(options_.devices.begin(), options_.devices.end());
-        const std::set<double> speeds(options_.speeds.begin(), options_.speeds.end());
-        const std::set<Bytes> limits(options_.memory_limits.begin(), options_.memory_limits.end());
-        return (options_.devices.empty() || devices.size() == options_.devices.size()) && speeds.size() <= 1 &&
-               limits.size() <= 1;
+        const Hardware& hardware = options_.hardware;
+        const std::set<std::string> devices(hardware.devices.begin(), hardware.devices.end());
+        const std::set<double> speeds(hardware.speeds.begin(), hardware.speeds.end());
+        const std::set<Bytes> limits(hardware.memory_limits.begin(), hardware.memory_limits.end());
+        return devices.size() == hardware.devices.size() && speeds.size() <= 1 && limits.size() <= 1;
     }
 
-    PipelineOptions with_partitions(int partitions, std::vector<std::string> devices) const {
-        PipelineOptions options = options_;
-        options.devices = std::move(devices);
-        options.speeds.clear();
-        options.memory_limit.reset();  // the table shows whether it is exceeded
-        options.memory_limits.clear();
-        options.schedule = Schedule::gpipe;
-        options.most_in_flight = 0;
-        options.balance = partitions == lanes_
-                              ? options_.balance
-                              : find_balance(profile_, options, partitions, BalanceAlgorithm::optimal).balance;
-        options.memory_limit = options_.memory_limit;
-        options.memory_limits = first_of(options_.memory_limits, partitions);
-        options.most_in_flight = options_.most_in_flight;
-        return options;
+    /// Ignores the memory limit, since the table shows whether it is exceeded.
+    Balance balance_of(PipelineOptions options, int partitions) const {
+        if (partitions == lanes_) {
+            return options_.balance;
+        }
+        options.hardware.speeds.clear();
+        options.hardware.memory_limit.reset();
+        options.hardware.memory_limits.clear();
+        return find_balance(profile_, options, partitions, BalanceAlgorithm::optimal).balance;
     }
 
     void add(const std::string& name, const PipelineOptions& options, std::string note) {

@@ -28,7 +28,8 @@ SearchTables::SearchTables(const Profile& profile, const PipelineOptions& option
     if (profile.layers.size() > kMostExactLayers) {
         return;
     }
-    const std::vector<double> speeds = options.speeds.empty() ? std::vector<double>{1.0} : options.speeds;
+    const std::vector<double> speeds =
+        options.hardware.speeds.empty() ? std::vector<double>{1.0} : options.hardware.speeds;
     const auto intervals_of = [&](const SizedProfile& sized) {
         return std::make_shared<const IntervalTable>(sized.forward, sized.recompute, sized.backward, speeds);
     };

@@ -53,7 +53,7 @@ Timeline timeline_of(const PipelineOptions& options, const TaskGraph& graph, con
                      const TaskTimes& times) {
     Timeline timeline{Source::simulated, {}, {}};
     for (int lane = 0; lane < graph.num_lanes(); ++lane) {
-        timeline.lanes.push_back({"lane " + std::to_string(lane), device_of(options, LaneId{lane})});
+        timeline.lanes.push_back({"lane " + std::to_string(lane), device_of(options.hardware, LaneId{lane})});
     }
     timeline.slices.reserve(times.ends.size());
     for (TaskIndex index = 0; index < times.ends.size(); ++index) {
@@ -101,7 +101,7 @@ std::optional<double> device_idle_fraction(const PipelineOptions& options, const
     for (const auto& [device, lanes] : lanes_of) {
         const auto sharing = static_cast<int>(std::count(lanes.begin(), lanes.end(), true));
         const bool is_host = device == "cpu";
-        const int capacity = !is_host ? 1 : options.host_cores > 0 ? options.host_cores : sharing;
+        const int capacity = !is_host ? 1 : options.hardware.host_cores > 0 ? options.hardware.host_cores : sharing;
         const double busy = busy_core_time(timeline, lanes, capacity);
         idle += 1 - busy / (static_cast<double>(step.count()) * capacity);
     }
@@ -114,7 +114,7 @@ std::vector<SimulatedPartition> partitions_of(const Profile& profile, const Pipe
         const PartitionId partition{static_cast<std::int64_t>(j)};
         const LaneId lane = options.placement.empty() ? LaneId{partition.value()} : options.placement[j];
         SimulatedPartition& each = partitions.emplace_back(
-            SimulatedPartition{options.balance.layers_of(partition), lane, device_of(options, lane), 0});
+            SimulatedPartition{options.balance.layers_of(partition), lane, device_of(options.hardware, lane), 0});
         for (std::size_t l = each.layers.first.index(); l < each.layers.end.index(); ++l) {
             each.parameter_bytes += profile.layers[l].parameter_bytes;
         }
@@ -149,7 +149,8 @@ void fill_in_statistics(Simulation& simulation, double serial_time, std::optiona
 double serial_time(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs) {
     LaneId fastest{0};
     for (int lane = 1; lane < num_lanes(options); ++lane) {
-        fastest = speed_of(options, LaneId{lane}) > speed_of(options, fastest) ? LaneId{lane} : fastest;
+        fastest =
+            speed_of(options.hardware, LaneId{lane}) > speed_of(options.hardware, fastest) ? LaneId{lane} : fastest;
     }
     return costs.serial_time() / speed_alone(profile, options, fastest);
 }
@@ -209,7 +210,7 @@ void fill_in_noise(Simulation& simulation, VirtualClock& clock, std::span<const 
 }
 
 void fill_in_memory(Simulation& simulation, MemoryUse use, bool with_reserved) {
-    const std::vector<Bytes> limits = memory_limits_of(simulation.options, static_cast<int>(use.lanes.size()));
+    const std::vector<Bytes> limits = memory_limits_of(simulation.options.hardware, static_cast<int>(use.lanes.size()));
     for (std::size_t lane = 0; lane < use.lanes.size(); ++lane) {
         SimulatedLane& each = simulation.lanes[lane];
         each.peak_bytes = use.lanes[lane].peak_bytes;

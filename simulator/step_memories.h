@@ -32,9 +32,11 @@ public:
 
     int last() const { return graph_.shape().num_partitions - 1; }
     LaneId lane_of(int j) const { return graph_.shape().lane_of(PartitionId{j}); }
-    bool is_host(LaneId lane) const { return device_of(options_, lane) == "cpu"; }
+    bool is_host(LaneId lane) const { return runs_on_host(options_.hardware, lane); }
     /// Lanes of one device pass storages on without a copy.
-    bool shares_storage(LaneId a, LaneId b) const { return device_of(options_, a) == device_of(options_, b); }
+    bool shares_storage(LaneId a, LaneId b) const {
+        return device_of(options_.hardware, a) == device_of(options_.hardware, b);
+    }
 
 private:
     const PipelineOptions& options_;

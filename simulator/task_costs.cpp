@@ -40,7 +40,7 @@ TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options, int
     const double loss = loss_time(profile, batch).value;
     double fastest = 0;
     for (int lane = 0; lane < num_lanes(options); ++lane) {
-        fastest = std::max(fastest, speed_of(options, LaneId{lane}));
+        fastest = std::max(fastest, speed_of(options.hardware, LaneId{lane}));
     }
     serial_ns_ = loss;
     for (std::size_t i = 0; i < sizes_.size(); ++i) {
@@ -54,10 +54,10 @@ TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options, int
                             ? LaneId{static_cast<std::int64_t>(options.balance.num_partitions()) - 1}
                             : options.placement.back();
     const auto loss_of = [&](std::int64_t samples) { return loss_time(profile, static_cast<double>(samples)).value; };
-    loss_ns_ = rounded_time(loss_of(replica_batch(options)), speed_of(options, last));
+    loss_ns_ = rounded_time(loss_of(replica_batch(options)), speed_of(options.hardware, last));
     for (const SizedProfile& at : sized_) {
         times_.push_back(partition_times(profile, at));
-        times_.back().loss = rounded_time(loss_of(at.samples), speed_of(options, last));
+        times_.back().loss = rounded_time(loss_of(at.samples), speed_of(options.hardware, last));
     }
     const std::size_t m = sizes_.size();
     for (std::size_t i = m; i < m * static_cast<std::size_t>(mini_batches); ++i) {
@@ -68,7 +68,7 @@ TaskCosts::TaskCosts(const Profile& profile, const PipelineOptions& options, int
 /// Computes in double, where nothing overflows: no sum of tasks is larger, whatever their order.
 void TaskCosts::check_magnitude(const Profile& profile) const {
     double slowest = 1;
-    for (const double speed : options_.speeds) {
+    for (const double speed : options_.hardware.speeds) {
         slowest = std::min(slowest, speed);
     }
     double time = serial_ns_;
@@ -79,16 +79,18 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
         const double versions = is_synchronous(options_.schedule) ? 1 : kMostPartitions;
         bytes += versions * static_cast<double>(layer.parameter_bytes) + static_cast<double>(layer.buffer_bytes);
         bytes += gradients * (1 + optimizer_state_factor(options_, profile.dtype));
-        time += options_.link.bytes_per_second > 0 ? 2 * gradients / options_.link.bytes_per_second * 1e9 : 0;
+        time += options_.hardware.link.bytes_per_second > 0
+                    ? 2 * gradients / options_.hardware.link.bytes_per_second * 1e9
+                    : 0;
     }
-    time += 2.0 * options_.replicas * options_.link.latency_ns;
+    time += 2.0 * options_.replicas * options_.hardware.link.latency_ns;
     const auto m = static_cast<double>(sizes_.size());
     for (const SizedProfile& at : sized_) {
         const auto add_transfer = [&](Bytes moved) {
             bytes += 4 * m * static_cast<double>(moved);
-            time += 2 * m * options_.link.latency_ns;
-            if (options_.link.bytes_per_second > 0) {
-                time += 2 * m * static_cast<double>(moved) / options_.link.bytes_per_second * 1e9;
+            time += 2 * m * options_.hardware.link.latency_ns;
+            if (options_.hardware.link.bytes_per_second > 0) {
+                time += 2 * m * static_cast<double>(moved) / options_.hardware.link.bytes_per_second * 1e9;
             }
         };
         add_transfer(at.input);
@@ -115,7 +117,7 @@ TaskCosts::PartitionTimes TaskCosts::partition_times(const Profile& profile, con
         const PartitionId partition{static_cast<std::int64_t>(j)};
         const LayerRange layers = options_.balance.layers_of(partition);
         const double speed =
-            speed_of(options_, options_.placement.empty() ? LaneId{partition.value()} : options_.placement[j]);
+            speed_of(options_.hardware, options_.placement.empty() ? LaneId{partition.value()} : options_.placement[j]);
         const auto of = [&](const std::vector<double>& ns) {
             return partition_time(std::span(ns).subspan(layers.first.index(), layers.size()), speed);
         };
@@ -140,8 +142,8 @@ std::int64_t TaskCosts::all_reduce_time(const Profile& profile, LayerRange layer
         gradients += static_cast<double>(profile.layers[l].gradient_bytes);
     }
     const double replicas = options_.replicas;
-    const double per_byte = options_.link.bytes_per_second > 0 ? 1e9 / options_.link.bytes_per_second : 0;
-    return std::llround(2 * (replicas - 1) * (options_.link.latency_ns + gradients / replicas * per_byte));
+    const double per_byte = options_.hardware.link.ns_per_byte();
+    return std::llround(2 * (replicas - 1) * (options_.hardware.link.latency_ns + gradients / replicas * per_byte));
 }
 
 bool TaskCosts::extrapolated() const {
@@ -166,11 +168,11 @@ std::int64_t TaskCosts::duration(const Task& task) const {
         return key.micro_batch < 0 ? loss_ns_ : times_[size_class(key.micro_batch)].loss;
     }
     if (is_copy(key.kind)) {
-        if (device_of(options_, task.lane) == device_of(options_, task.receiver)) {
+        if (device_of(options_.hardware, task.lane) == device_of(options_.hardware, task.receiver)) {
             return 0;
         }
-        const double per_byte = options_.link.bytes_per_second > 0 ? 1e9 / options_.link.bytes_per_second : 0;
-        return std::llround(options_.link.latency_ns + static_cast<double>(bytes(key)) * per_byte);
+        const double per_byte = options_.hardware.link.ns_per_byte();
+        return std::llround(options_.hardware.link.latency_ns + static_cast<double>(bytes(key)) * per_byte);
     }
     const auto j = static_cast<std::size_t>(key.partition);
     if (key.kind == TaskKind::all_reduce) {

@@ -4,7 +4,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <array>
 #include <charconv>
 #include <string_view>
 #include <utility>
@@ -15,40 +14,9 @@ namespace {
 using nlohmann::ordered_json;
 
 // A task is written as partition, letter and micro-batch: 3F0. A number that its key lacks is omitted.
-constexpr std::array<std::pair<TaskKind, char>, 7> kLetters = {{{TaskKind::forward, 'F'},
-                                                                {TaskKind::recompute, 'R'},
-                                                                {TaskKind::backward, 'B'},
-                                                                {TaskKind::backward_weight, 'W'},
-                                                                {TaskKind::loss, 'L'},
-                                                                {TaskKind::all_reduce, 'A'},
-                                                                {TaskKind::optimizer, 'O'}}};
-constexpr std::array<std::pair<LossScope, std::string_view>, 2> kLosses = {
-    {{LossScope::mini_batch, "mini_batch"}, {LossScope::micro_batch, "micro_batch"}}};
-constexpr std::array<std::pair<RecomputeStart, std::string_view>, 2> kRecomputeStarts = {
-    {{RecomputeStart::early, "early"}, {RecomputeStart::ordinary, "ordinary"}}};
-
-template <class Value, class Name, std::size_t n>
-Name name_of(const std::array<std::pair<Value, Name>, n>& names, Value value) {
-    for (const auto& [each, name] : names) {
-        if (each == value) {
-            return name;
-        }
-    }
-    throw Error("the recorded pipeline holds a value without a name");
-}
-template <class Value, class Name, std::size_t n>
-Value value_of(const std::array<std::pair<Value, Name>, n>& names, const Name& wanted) {
-    for (const auto& [value, name] : names) {
-        if (name == wanted) {
-            return value;
-        }
-    }
-    throw Error("the recorded pipeline holds '" + (std::string() += wanted) + "', which is not known");
-}
-
 std::string text_of(const TaskKey& key) {
     const auto number = [](std::int32_t value) { return value < 0 ? std::string() : std::to_string(value); };
-    return number(key.partition) + name_of(kLetters, key.kind) + number(key.micro_batch);
+    return number(key.partition) + letter_of(key.kind).value() + number(key.micro_batch);
 }
 
 TaskKey parse_task(std::string_view text) {
@@ -57,7 +25,8 @@ TaskKey parse_task(std::string_view text) {
                     "'; a task is partition, letter and micro-batch, such as 3F0");
     };
     const std::size_t letter = text.find_first_not_of("0123456789");
-    if (letter == std::string_view::npos) {
+    const auto kind = letter == std::string_view::npos ? std::nullopt : kind_of_letter(text[letter]);
+    if (!kind) {
         refuse();
     }
     const auto number = [&](std::string_view digits, std::int32_t most) {
@@ -68,7 +37,7 @@ TaskKey parse_task(std::string_view text) {
         }
         return digits.empty() ? -1 : value;
     };
-    return {0, value_of(kLetters, text[letter]), number(text.substr(0, letter), kMostPartitions),
+    return {0, *kind, number(text.substr(0, letter), kMostPartitions),
             number(text.substr(letter + 1), kMostMicroBatches), -1};
 }
 
@@ -88,14 +57,12 @@ LaneProgram parse_program(std::string_view text, const PipelineShape& shape, Lan
 }
 
 PipelineShape parse_shape(const ordered_json& object) {
-    PipelineShape shape{
-        .num_partitions = object.at("partitions").get<int>(),
-        .num_micro_batches = object.at("micro_batches").get<int>(),
-        .checkpoint = parse_checkpoint(object.at("checkpoint").get<std::string>()),
-        .loss = value_of(kLosses, std::string_view(object.at("loss").get_ref<const std::string&>())),
-        .recompute_start =
-            value_of(kRecomputeStarts, std::string_view(object.at("recompute_start").get_ref<const std::string&>())),
-        .replicas = object.at("replicas").get<int>()};
+    PipelineShape shape{.num_partitions = object.at("partitions").get<int>(),
+                        .num_micro_batches = object.at("micro_batches").get<int>(),
+                        .checkpoint = parse_checkpoint(object.at("checkpoint").get<std::string>()),
+                        .loss = parse_loss_scope(object.at("loss").get<std::string>()),
+                        .recompute_start = parse_recompute_start(object.at("recompute_start").get<std::string>()),
+                        .replicas = object.at("replicas").get<int>()};
     for (const std::int64_t lane : object.at("placement").get<std::vector<std::int64_t>>()) {
         shape.placement.emplace_back(lane);
     }
@@ -112,8 +79,8 @@ std::string pipeline_json(const TaskGraph& graph) {
     ordered_json object = {{"partitions", shape.num_partitions},
                            {"micro_batches", shape.num_micro_batches},
                            {"checkpoint", to_string(shape.checkpoint)},
-                           {"loss", name_of(kLosses, shape.loss)},
-                           {"recompute_start", name_of(kRecomputeStarts, shape.recompute_start)},
+                           {"loss", to_string(shape.loss)},
+                           {"recompute_start", to_string(shape.recompute_start)},
                            {"replicas", shape.replicas},
                            {"placement", ordered_json::array()},
                            {"skips", ordered_json::array()},

@@ -1,6 +1,7 @@
 #include "benchmarks/memory_accuracy/measured_peaks.h"
 
 #include "analysis/replay.h"
+#include "cli/torch/gpipe_options.h"
 #include "engine/engine_error.h"
 #include "engine/gpipe.h"
 #include "profiler/memory/lane_memory.h"
@@ -75,15 +76,7 @@ private:
 };
 
 GPipeOptions engine_options(const PipelineOptions& options, TaskObserver& observer) {
-    GPipeOptions engine;
-    engine.balance = options.balance.layers_per_partition();
-    engine.devices = options.devices;
-    engine.chunks = options.chunks;
-    engine.checkpoint = options.checkpoint;
-    engine.schedule = options.schedule;
-    for (const LaneId lane : options.placement) {
-        engine.placement.push_back(lane.value());
-    }
+    GPipeOptions engine = gpipe_options(options);
     engine.host_cores = 1;  // one task at a time: overlap within a task depends on microseconds
     engine.observer = &observer;
     return engine;
@@ -190,7 +183,7 @@ std::vector<PipelineOptions> random_pipelines(const RandomModel& model, std::uin
             options.balance = Balance(counts);
             options.schedule = schedule;
             options.checkpoint = mode;
-            options.devices.assign(static_cast<std::size_t>(lanes), "cpu");
+            options.hardware.devices.assign(static_cast<std::size_t>(lanes), "cpu");
             options.chunks = interleaved ? 2 * between(1, 3) : between(1, 6);
             const bool uneven = samples > 1 && options.chunks > 1 && between(0, 3) == 0;
             options.batch = options.chunks * samples - (uneven ? 1 : 0);

@@ -13,7 +13,7 @@ PredictedRow predict(const Profile& profile, const PublishedRow& row, const Devi
     options.batch = row.batch;
     options.checkpoint = row.checkpoint;
     options.optimizer = optimizer;
-    options.link = {device.link_bytes_per_second * device.link_efficiency, device.link_latency_ns};
+    options.hardware.link = {device.link_bytes_per_second * device.link_efficiency, device.link_latency_ns};
     const auto layers = static_cast<std::int64_t>(profile.layers.size());
     PredictedRow predicted;
     predicted.own_balance = std::accumulate(row.balance.begin(), row.balance.end(), std::int64_t{0}) != layers;

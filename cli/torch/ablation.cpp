@@ -21,7 +21,7 @@ std::vector<AblationRow> rows_for(const PipelineOptions& pipeline) {
         {.name = "+ copy streams", .parts = {.dependency = true, .copy_streams = true, .portals = false}},
         {.name = "+ portals", .parts = {.dependency = true, .copy_streams = true, .portals = true}},
         {.name = "scheduled", .driver = Driver::scheduled}};
-    const bool on_host = std::all_of(pipeline.devices.begin(), pipeline.devices.end(),
+    const bool on_host = std::all_of(pipeline.hardware.devices.begin(), pipeline.hardware.devices.end(),
                                      [](const std::string& device) { return device == "cpu"; });
     if (on_host) {
         rows[2].skipped_because = "lanes of a CPU share memory: there are no copies that streams could overlap";
@@ -95,10 +95,13 @@ std::vector<AblationRow> run_ablation(const ModelSpec& model, const AblationPlan
 nlohmann::ordered_json ablation_json(const std::string& model, const PipelineOptions& pipeline,
                                      const std::vector<AblationRow>& rows) {
     using Json = nlohmann::ordered_json;
-    Json object{
-        {"model", model},          {"balance", pipeline.balance.layers_per_partition()}, {"chunks", pipeline.chunks},
-        {"batch", pipeline.batch}, {"checkpoint", to_string(pipeline.checkpoint)},       {"devices", pipeline.devices},
-        {"rows", Json::array()}};
+    Json object{{"model", model},
+                {"balance", pipeline.balance.layers_per_partition()},
+                {"chunks", pipeline.chunks},
+                {"batch", pipeline.batch},
+                {"checkpoint", to_string(pipeline.checkpoint)},
+                {"devices", pipeline.hardware.devices},
+                {"rows", Json::array()}};
     for (const AblationRow& row : rows) {
         Json each{{"name", row.name}, {"driver", row.driver == Driver::autograd ? "autograd" : "scheduled"}};
         if (row.driver == Driver::autograd) {

@@ -12,17 +12,20 @@
 #include "schedule/micro_batches.h"
 #include "schedule/quantities.h"
 #include "simulator/balance_search.h"
+#include "simulator/number_ranges.h"
 
 #include <fmt/format.h>
 
 #include <iostream>
 #include <memory>
+#include <optional>
 
 namespace pipescope {
 namespace {
 struct AblationFlags {
     std::string model = "unet:B=1,C=8,size=96";
     PipelineFlags pipeline;
+    std::optional<Balance> balance;  ///< default: the best one
     int lanes = 2;
     std::int64_t rounds = 3;
     std::int64_t steps = 4;
@@ -32,18 +35,16 @@ struct AblationFlags {
 
 /// Uses the given balance, or the best one for the costs measured here.
 PipelineOptions pipeline_for(const AblationFlags& flags, const ModelSpec& model) {
-    PipelineFlags asked = flags.pipeline;
-    if (asked.devices.empty()) {
-        asked.devices = "cpu";
-        for (int lane = 1; lane < flags.lanes; ++lane) {
-            asked.devices += ",cpu";
-        }
+    PipelineOptions options = pipeline_options(flags.pipeline);
+    std::vector<std::string>& devices = options.hardware.devices;
+    if (devices.empty()) {
+        devices.assign(static_cast<std::size_t>(flags.lanes), "cpu");
     }
-    PipelineOptions options = pipeline_options(asked);
-    const auto lanes = static_cast<int>(options.devices.size());
-    if (!asked.balance.empty()) {
+    if (flags.balance) {
+        options.balance = *flags.balance;
         return options;
     }
+    const auto lanes = static_cast<int>(devices.size());
     if (static_cast<std::size_t>(lanes) > model.layers.size()) {
         throw UsageError(fmt::format("{} lanes are asked for; each needs a layer, and {} has {}; use fewer", lanes,
                                      flags.model, model.layers.size()));
@@ -96,8 +97,9 @@ ExitCode ablation_command(const AblationFlags& flags) {
 
 void add_ablation_command(Program& program) {
     const auto flags = std::make_shared<AblationFlags>();
-    flags->pipeline.batch = 8;
-    flags->pipeline.chunks = 4;
+    PipelineOptions& options = flags->pipeline.options;
+    options.batch = 8;
+    options.chunks = 4;
     CLI::App* command = program.add_command(
         "ablation", "Measure what each part of the paper's driver contributes: none, dependency, copy streams, portals",
         "Example:\n"
@@ -108,13 +110,15 @@ void add_ablation_command(Program& program) {
     command->add_option("MODEL", flags->model, "Default " + flags->model);
     command->add_option("-n,--lanes", flags->lanes, "Lanes on this host, unless --devices names them; default 2")
         ->type_name("N");
-    command->add_option("--balance", flags->pipeline.balance, "Layers of each partition; default: the best one")
-        ->type_name("LIST");
-    command->add_option("--batch", flags->pipeline.batch, "Samples of a step; default 8")->type_name("N");
-    command->add_option("-m,--chunks", flags->pipeline.chunks, "Micro-batches; default 4")->type_name("N");
-    command->add_option("--checkpoint", flags->pipeline.checkpoint, "always, except_last (default) or never")
-        ->type_name("MODE");
-    command->add_option("--devices", flags->pipeline.devices, "Device of each lane")->type_name("LIST");
+    add_parsed(*command, "--balance", flags->balance, parse_balance, "Layers of each partition; default: the best one",
+               "LIST");
+    command->add_option("--batch", options.batch, "Samples of a step; default 8")->type_name("N");
+    command->add_option("-m,--chunks", options.chunks, "Micro-batches; default 4")->type_name("N");
+    add_parsed(*command, "--checkpoint", options.checkpoint, parse_checkpoint, "always, except_last (default) or never",
+               "MODE");
+    add_parsed(
+        *command, "--devices", options.hardware.devices,
+        [](const std::string& text) { return parse_list(text, "--devices"); }, "Device of each lane", "LIST");
     command->add_option("--rounds", flags->rounds, "Measurements of each row; default 3")->type_name("N");
     command->add_option("--steps", flags->steps, "Measured steps of each measurement, after one of warm-up; default 4")
         ->type_name("N");

@@ -68,7 +68,7 @@ void prepare_folder(const DemoOptions& options) {
 }
 
 PipelineOptions with_best_balance(const Profile& profile, PipelineOptions options, int lanes) {
-    options.devices.assign(static_cast<std::size_t>(lanes), "cpu");
+    options.hardware.devices.assign(static_cast<std::size_t>(lanes), "cpu");
     options.balance = find_balance(profile, options, lanes, BalanceAlgorithm::optimal).balance;
     return options;
 }
@@ -145,9 +145,9 @@ DemoPart real_part(const DemoOptions& options) {
         ProgressBar bar("profiling");
         profile = profile_for_run(model, pipeline, 0, [&](double done) { bar.show(done); });
     }
-    save_profile(profile, options.output / "profile.json");
-    pipeline.optimizer = default_optimizer(profile.token_input);
-    pipeline.host_cores = usable_cores();
+    write_output(options.output / "profile.json", true, to_json(profile));
+    assume_optimizer(pipeline, profile.token_input);
+    pipeline.hardware.host_cores = usable_cores();
     pipeline = with_best_balance(profile, pipeline, kRealLanes);
     const Simulation predicted = simulate(profile, pipeline);
     options.say(fmt::format("balance {}; predicted: {} a step, bubble {}", to_string(pipeline.balance),
@@ -192,7 +192,7 @@ DemoPart real_part(const DemoOptions& options) {
 DemoPart emulated_part(const DemoOptions& options) {
     const fs::path profile_path = options.output / "emulated-profile.json";
     const Profile profile = emulated_demo_profile();
-    save_profile(profile, profile_path);
+    write_output(profile_path, true, to_json(profile));
     PipelineOptions pipeline;
     pipeline.chunks = kEmulatedMicroBatches;
     pipeline.batch = kEmulatedMicroBatches;

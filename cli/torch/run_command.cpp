@@ -19,7 +19,7 @@
 #include "schedule/placement.h"
 #include "schedule/printable.h"
 #include "schedule/schedules.h"
-#include "simulator/pipeline_defaults.h"
+#include "simulator/number_ranges.h"
 #include "trace/trace_records.h"
 
 #include <fmt/format.h>
@@ -46,7 +46,6 @@ struct RunFlags {
     std::optional<std::int64_t> warmup;
     std::optional<double> learning_rate;
     std::uint64_t seed = 0;
-    std::optional<int> cores;
     std::string trace;
     std::string profile;
     bool force = false;
@@ -56,15 +55,15 @@ struct RunFlags {
 /// Fills in options that the flags leave open. The interleaved schedule assigns partitions to CPU lanes in turn.
 void place(PipelineOptions& pipeline) {
     if (pipeline.schedule == Schedule::interleaved_1f1b && pipeline.placement.empty()) {
-        if (pipeline.devices.empty()) {
+        if (pipeline.hardware.devices.empty()) {
             throw UsageError(
                 "--schedule interleaved runs several partitions on each lane; it must know how many lanes there are; "
                 "give --devices, such as cpu,cpu, or --placement, such as 0,1,0,1");
         }
-        pipeline.placement = placement_in_turn(pipeline.balance.num_partitions(), pipeline.devices.size());
+        pipeline.placement = placement_in_turn(pipeline.balance.num_partitions(), pipeline.hardware.devices.size());
     }
-    if (pipeline.devices.empty()) {
-        pipeline.devices.assign(static_cast<std::size_t>(num_lanes(pipeline)), "cpu");
+    if (pipeline.hardware.devices.empty()) {
+        pipeline.hardware.devices.assign(static_cast<std::size_t>(num_lanes(pipeline)), "cpu");
     }
 }
 
@@ -80,11 +79,9 @@ TrainingOptions training_options(const RunFlags& flags) {
     }
     options.seed = flags.seed;
     options.update_parameters = !emulated_profile(flags.model).has_value();
-    if (flags.cores.value_or(0) < 0) {
-        throw UsageError(fmt::format("--cores is {}; it counts cores; use 0 for one for each lane", *flags.cores));
-    }
     // Emulated lanes only wait, which needs no core.
-    options.pipeline.host_cores = flags.cores.value_or(options.update_parameters ? usable_cores() : 0);
+    options.pipeline.hardware.host_cores =
+        flags.pipeline.cores.value_or(options.update_parameters ? usable_cores() : 0);
     options.trace = flags.trace;
     options.force = flags.force;
     return options;
@@ -93,14 +90,13 @@ TrainingOptions training_options(const RunFlags& flags) {
 /// Fills in options that the flags leave open and the model determines, like simulate and plan.
 std::vector<Assumption> assume(TrainingOptions& options, const RunFlags& flags, const ModelSpec& model) {
     std::vector<Assumption> assumptions;
-    if (flags.pipeline.optimizer.empty()) {
+    if (!flags.pipeline.optimizer) {
         const auto emulated = emulated_profile(flags.model);
         const bool tokens =
             emulated ? load_profile(*emulated).token_input : holds_tokens(model.make_batch(1, options.seed).input);
-        options.pipeline.optimizer = default_optimizer(tokens);
+        const Assumption assumed = assume_optimizer(options.pipeline, tokens);
         if (tokens) {
-            assumptions.push_back(
-                {"optimizer", options.pipeline.optimizer, "as for a language model, since the input is token numbers"});
+            assumptions.push_back(assumed);
         }
     }
     options.learning_rate = flags.learning_rate;
@@ -282,13 +278,13 @@ void add_training_options(CLI::App& command, RunFlags& flags) {
         ->type_name("X")
         ->group("Training");
     add_seed_option(command, flags.seed, "Seed of initial weights, data and dropout")->group("Training");
-    command
-        .add_option("--devices", flags.pipeline.devices,
-                    "Device of each lane, such as cpu,cpu or cuda:0,cuda:1; default: every lane on the CPU")
-        ->type_name("LIST")
+    add_parsed(
+        command, "--devices", flags.pipeline.options.hardware.devices,
+        [](const std::string& text) { return parse_list(text, "--devices"); },
+        "Device of each lane, such as cpu,cpu or cuda:0,cuda:1; default: every lane on the CPU", "LIST")
         ->group("Hardware");
     command
-        .add_option("--cores", flags.cores,
+        .add_option("--cores", flags.pipeline.cores,
                     "Cores that lanes on cpu share, one task at a time; 0 leaves lanes to the operating system; "
                     "default: the cores of this process, or 0 for an emulated model")
         ->type_name("N")

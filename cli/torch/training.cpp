@@ -5,6 +5,7 @@
 #include "cli/output_file.h"
 #include "cli/stop_signals.h"
 #include "cli/torch/environment.h"
+#include "cli/torch/gpipe_options.h"
 #include "cli/torch/lane_optimizers.h"
 #include "cli/torch/step_timer.h"
 #include "cli/torch/temporary_trace.h"
@@ -35,23 +36,12 @@ namespace {
 namespace fs = std::filesystem;
 
 GPipeOptions engine_options(const TrainingOptions& options, TaskObserver* observer) {
-    std::vector<std::int64_t> placement;
-    for (const LaneId lane : options.pipeline.placement) {
-        placement.push_back(lane.value());
-    }
-    return {.balance = options.pipeline.balance.layers_per_partition(),
-            .devices = options.pipeline.devices,
-            .chunks = options.pipeline.chunks,
-            .checkpoint = options.pipeline.checkpoint,
-            .schedule = options.pipeline.schedule,
-            .placement = std::move(placement),
-            .reduction = Reduction::mean,  // like ModelSpec::loss
-            .driver = options.driver,
-            .autograd = options.autograd,
-            .deferred_batch_norm = false,
-            .seed = options.seed,
-            .host_cores = options.pipeline.host_cores > 0 ? options.pipeline.host_cores : num_lanes(options.pipeline),
-            .observer = observer};
+    GPipeOptions engine = gpipe_options(options.pipeline);
+    engine.driver = options.driver;
+    engine.autograd = options.autograd;
+    engine.seed = options.seed;
+    engine.observer = observer;
+    return engine;
 }
 
 void describe(Recorder& recorder, const ModelSpec& model, const TrainingOptions& options) {
@@ -263,13 +253,13 @@ void check_training(const ModelSpec& model, const TrainingOptions& options) {
     const PipelineOptions& pipeline = options.pipeline;
     pipeline.balance.check_covers(model.layers.size());
     const auto lanes = static_cast<std::size_t>(num_lanes(pipeline));
-    if (pipeline.devices.size() != lanes) {
+    if (pipeline.hardware.devices.size() != lanes) {
         throw UsageError(pipeline.placement.empty()
                              ? fmt::format("--devices names {}; balance {} has {}; give one device for each",
-                                           counted(pipeline.devices.size(), "lane", "lanes"),
+                                           counted(pipeline.hardware.devices.size(), "lane", "lanes"),
                                            to_string(pipeline.balance), counted(lanes, "partition", "partitions"))
                              : fmt::format("--devices names {}; the placement has {}; give one device for each lane",
-                                           counted(pipeline.devices.size(), "lane", "lanes"), lanes));
+                                           counted(pipeline.hardware.devices.size(), "lane", "lanes"), lanes));
     }
     check_schedule(pipeline);
     if (options.steps < 1) {
@@ -280,7 +270,7 @@ void check_training(const ModelSpec& model, const TrainingOptions& options) {
                                      counted(options.steps, "step", "steps"), options.steps - 1));
     }
     check_optimizer(pipeline.optimizer);
-    for (const std::string& device : pipeline.devices) {
+    for (const std::string& device : pipeline.hardware.devices) {
         device_of_flag(device);
     }
     if (options.profile && options.profile->layers.size() != model.layers.size()) {
@@ -317,7 +307,7 @@ TrainingResult train_recorded(const ModelSpec& model, const TrainingOptions& opt
             return result;
         }
     }
-    TrainingResult result = read_result(file.path(), options.pipeline.devices.size());
+    TrainingResult result = read_result(file.path(), options.pipeline.hardware.devices.size());
     result.interrupted = stop_signal() != 0;
     result.load = load;
     result.trace = file.trace();

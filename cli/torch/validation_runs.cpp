@@ -40,7 +40,7 @@ PipelineOptions candidate(const Profile& profile, int lanes, std::int64_t chunks
     options.chunks = chunks;
     options.batch = batch;
     options.checkpoint = checkpoint;
-    options.devices.assign(static_cast<std::size_t>(lanes), "cpu");
+    options.hardware.devices.assign(static_cast<std::size_t>(lanes), "cpu");
     options.balance = cut == Cut::optimal ? find_balance(profile, options, lanes, BalanceAlgorithm::optimal).balance
                                           : uneven(profile.layers.size(), lanes, cut == Cut::heavy_first);
     return options;
@@ -59,8 +59,8 @@ std::vector<PipelineOptions> real_candidates(const Profile& profile, int lanes, 
         candidate(profile, lanes, more, batch, Checkpoint::never, Cut::optimal),
         candidate(profile, lanes, fewer, batch, Checkpoint::except_last, Cut::heavy_last)};
     for (PipelineOptions& each : candidates) {
-        each.optimizer = default_optimizer(profile.token_input);
-        each.host_cores = usable_cores();
+        assume_optimizer(each, profile.token_input);
+        each.hardware.host_cores = usable_cores();
     }
     return candidates;
 }
@@ -69,7 +69,7 @@ std::vector<PipelineOptions> emulated_candidates(const Profile& profile) {
     using enum Cut;
     const auto make = [&](int lanes, std::int64_t chunks, Checkpoint checkpoint, Cut cut) {
         PipelineOptions options = candidate(profile, lanes, chunks, chunks, checkpoint, cut);
-        options.optimizer = default_optimizer(profile.token_input);
+        assume_optimizer(options, profile.token_input);
         return options;
     };
     return {make(2, 4, Checkpoint::always, optimal),      make(2, 8, Checkpoint::never, heavy_first),

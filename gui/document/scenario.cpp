@@ -45,13 +45,6 @@ std::vector<double> layerCosts(const Profile& profile, const PipelineOptions& op
     return costs;
 }
 
-template <class Value>
-void fitLanes(std::vector<Value>& perLane, int lanes) {
-    if (!perLane.empty()) {
-        perLane.resize(static_cast<std::size_t>(lanes), perLane.back());
-    }
-}
-
 /// Rejects options that cannot be cut into micro-batches, or are too large to simulate interactively.
 void checkSize(const PipelineOptions& options) {
     micro_batch_sizes(1, std::min<std::int64_t>(1, options.chunks));  // rejects less than one
@@ -72,11 +65,7 @@ Scenario defaultScenario(const Profile& profile) {
     const int lanes = static_cast<int>(std::min<std::size_t>(kDefaultLanes, profile.layers.size()));
     options.chunks = kDefaultMicroBatchesPerLane * lanes;
     options.batch = options.chunks * profile.samples[profile.samples.size() / 2];
-    options.optimizer = default_optimizer(profile.token_input);
-    if (measured_on_host(profile)) {
-        options.devices.assign(static_cast<std::size_t>(lanes), "cpu");
-        options.host_cores = profile.host_cores;
-    }
+    assume(options, profile, lanes);
     options.balance = evenBalance(profile, scenario, lanes);
     return scenario;
 }
@@ -112,9 +101,7 @@ Scenario withLanes(const Profile& profile, const Scenario& scenario, int lanes, 
     if (perLane > 1) {
         options.placement = placement_in_turn(static_cast<std::size_t>(partitions), static_cast<std::size_t>(lanes));
     }
-    fitLanes(options.speeds, lanes);
-    fitLanes(options.memory_limits, lanes);
-    fitLanes(options.devices, lanes);
+    options.hardware = with_lanes(std::move(options.hardware), lanes);
     return changed;
 }
 
@@ -122,9 +109,7 @@ Scenario withPlacement(const Scenario& scenario, std::vector<LaneId> placement) 
     Scenario changed = scenario;
     PipelineOptions& options = changed.options;
     options.placement = std::move(placement);
-    fitLanes(options.speeds, lanesOf(changed));
-    fitLanes(options.memory_limits, lanesOf(changed));
-    fitLanes(options.devices, lanesOf(changed));
+    options.hardware = with_lanes(std::move(options.hardware), lanesOf(changed));
     return changed;
 }
 
@@ -230,7 +215,7 @@ std::shared_ptr<const TraceDocument> withScenario(const TraceDocument& document,
     }
     changed->simulatedMemory = simulated.memory;
     const PipelineOptions& options = simulated.scenario.options;
-    changed->memoryLimits = memory_limits_of(options, num_lanes(options));
+    changed->memoryLimits = memory_limits_of(options.hardware, num_lanes(options));
     changed->comparison.reset();
     if (document.simulated && !document.simulated->steps().empty()) {
         changed->simulatedBefore = document.simulation;

@@ -14,7 +14,8 @@ QString samples(std::int64_t count) {
 }
 
 QString overTheLimit(const Simulation& simulation) {
-    const std::vector<Bytes> limits = memory_limits_of(simulation.options, static_cast<int>(simulation.lanes.size()));
+    const std::vector<Bytes> limits =
+        memory_limits_of(simulation.options.hardware, static_cast<int>(simulation.lanes.size()));
     QStringList lanes;
     Bytes most = 0;
     Bytes limit = 0;  // of the lane with the highest peak
@@ -45,7 +46,7 @@ QString extrapolated(const Profile& profile, const PipelineOptions& options, std
 /// Reason why copies take no time although the link has a bandwidth or a latency; empty if some copies do.
 QString linkWithoutEffect(const Simulation& simulation) {
     const PipelineOptions& options = simulation.options;
-    if (options.link.bytes_per_second <= 0 && options.link.latency_ns <= 0) {
+    if (options.hardware.link.is_free()) {
         return {};  // no link was configured
     }
     const std::vector<SimulatedPartition>& partitions = simulation.partitions;

@@ -106,7 +106,7 @@ void PlanForm::follow(const PipelineOptions& options) {
     if (options.batch != before.batch) {
         showBatch();
     }
-    if (options.memory_limit != before.memory_limit) {
+    if (options.hardware.memory_limit != before.hardware.memory_limit) {
         showMemoryLimit();
     }
 }
@@ -116,23 +116,20 @@ void PlanForm::showBatch() {
 }
 
 void PlanForm::showMemoryLimit() {
-    memoryLimit_->setValue(static_cast<double>(options_.memory_limit.value_or(0)) / kGiB);
+    memoryLimit_->setValue(static_cast<double>(options_.hardware.memory_limit.value_or(0)) / kGiB);
 }
 
 PlanRequest PlanForm::request(const Profile& profile) const {
     PlanRequest request;
-    request.options = options_;
-    request.options.balance = PipelineOptions{}.balance;  // found by the plan; the recorded one has other lanes
-    request.options.placement.clear();
-    request.options.batch = std::llround(batch_->value());
-    request.options.replicas = 1;
-    request.options.memory_limit.reset();
+    take_options(request, options_);
+    request.batch = std::llround(batch_->value());
+    request.hardware.memory_limit.reset();
     if (memoryLimit_->value() > 0) {
-        request.options.memory_limit = std::max<Bytes>(1, std::llround(memoryLimit_->value() * kGiB));
+        request.hardware.memory_limit = std::max<Bytes>(1, std::llround(memoryLimit_->value() * kGiB));
     }
     request.partitions =
         partitions_to_try(parse_ranges(partitions_->text().toStdString(), "partitions"), profile.layers.size());
-    request.chunks = chunks_to_try(parse_ranges(chunks_->text().toStdString(), "micro-batches"), request.options.batch);
+    request.chunks = chunks_to_try(parse_ranges(chunks_->text().toStdString(), "micro-batches"), request.batch);
     request.algorithm = parse_balance_algorithm(algorithm_->currentText().toStdString());
     const std::vector<std::string> modes = ticked(*checkpoints_);
     requireSome("checkpoint mode", modes);
@@ -150,18 +147,15 @@ PlanRequest PlanForm::request(const Profile& profile) const {
     for (const std::string& name : ticked(*devices_)) {
         request.device_types.push_back(find_device(catalogue, name));
     }
-    // Additional lanes copy the last lane's options. With other device types these options do not apply.
-    const auto most = static_cast<std::size_t>(*std::max_element(request.partitions.begin(), request.partitions.end()));
-    const auto stretch = [&](auto& perLane) {
-        if (!request.device_types.empty()) {
-            perLane.clear();
-        } else if (!perLane.empty() && perLane.size() < most) {
-            perLane.resize(most, perLane.back());
-        }
-    };
-    stretch(request.options.devices);
-    stretch(request.options.speeds);
-    stretch(request.options.memory_limits);
+    if (!request.device_types.empty()) {
+        request.hardware.devices.clear();
+        request.hardware.speeds.clear();
+        request.hardware.memory_limits.clear();
+    }
+    const int most = *std::max_element(request.partitions.begin(), request.partitions.end());
+    if (described_lanes(request.hardware).value_or(most) < most) {
+        request.hardware = with_lanes(std::move(request.hardware), most);
+    }
     return request;
 }
 }  // namespace pipescope

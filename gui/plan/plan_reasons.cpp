@@ -28,7 +28,7 @@ QString overTheLimit(const PlanCandidate& candidate) {
                          [](const SimulatedLane& a, const SimulatedLane& b) { return a.peak_bytes < b.peak_bytes; });
     return translated(QT_TRANSLATE_NOOP("PipeScope", "does not fit: lane %1 needs %2 of %3"))
         .arg(fullest - simulation.lanes.begin())
-        .arg(formatBytes(fullest->peak_bytes), formatBytes(simulation.options.memory_limit.value_or(0)));
+        .arg(formatBytes(fullest->peak_bytes), formatBytes(simulation.options.hardware.memory_limit.value_or(0)));
 }
 
 /// Advantages of a slower candidate over the best one.

@@ -47,14 +47,14 @@ QString placementText(const PipelineOptions& options) {
 
 QString devicesText(const PipelineOptions& options) {
     QStringList devices;
-    for (const std::string& device : options.devices) {
+    for (const std::string& device : options.hardware.devices) {
         devices << QString::fromStdString(device);
     }
     return devices.isEmpty() ? translated("one for each lane") : devices.join(QStringLiteral(", "));
 }
 
 QString linkText(const Link& link) {
-    if (link.bytes_per_second <= 0 && link.latency_ns <= 0) {
+    if (link.is_free()) {
         return translated("copies cost nothing");
     }
     QStringList parts;
@@ -70,7 +70,7 @@ QString linkText(const Link& link) {
 
 /// One limit if all lanes have the same.
 QString limitsText(const PipelineOptions& options) {
-    const std::vector<Bytes> limits = memory_limits_of(options, num_lanes(options));
+    const std::vector<Bytes> limits = memory_limits_of(options.hardware, num_lanes(options));
     if (limits.empty()) {
         return translated("none");
     }
@@ -102,7 +102,7 @@ ReportTable configuration(const TraceDocument& document) {
     add(translated("Optimizer"), QString::fromStdString(options.optimizer));
     add(translated("Placement (lane of each partition)"), placementText(options));
     add(translated("Devices"), devicesText(options));
-    add(translated("Link"), linkText(options.link));
+    add(translated("Link"), linkText(options.hardware.link));
     add(translated("Replicas"), number(options.replicas));
     add(translated("Micro-batches in flight"),
         options.most_in_flight > 0 ? translated("at most %1").arg(options.most_in_flight) : translated("not limited"));

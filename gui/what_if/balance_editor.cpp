@@ -82,7 +82,7 @@ void BalanceEditor::refresh() {
     const std::shared_ptr<const SimulatedScenario>& result = model_.result();
     if (result && result->runs() && result->scenario == scenario) {
         const Simulation& simulation = result->simulation;
-        const std::vector<Bytes> limits = memory_limits_of(options, static_cast<int>(simulation.lanes.size()));
+        const std::vector<Bytes> limits = memory_limits_of(options.hardware, static_cast<int>(simulation.lanes.size()));
         for (const SimulatedPartition& partition : simulation.partitions) {
             scene.peaks.push_back(simulation.lanes[partition.lane.index()].peak_bytes);
             if (!limits.empty()) {

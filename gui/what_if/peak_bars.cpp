@@ -38,8 +38,8 @@ PeakBars::PeakBars(QWidget* parent) : QWidget(parent) {
 void PeakBars::setScenario(std::shared_ptr<const SimulatedScenario> scenario) {
     const std::size_t before = numLanes();
     scenario_ = std::move(scenario);
-    limits_ =
-        scenario_ ? memory_limits_of(scenario_->scenario.options, static_cast<int>(numLanes())) : std::vector<Bytes>();
+    limits_ = scenario_ ? memory_limits_of(scenario_->scenario.options.hardware, static_cast<int>(numLanes()))
+                        : std::vector<Bytes>();
     if (numLanes() != before) {
         updateGeometry();
     }

@@ -1,6 +1,8 @@
 #include "gui/what_if/placement_editor.h"
 
 #include "gui/style/quantity_box.h"
+#include "schedule/error.h"
+#include "schedule/placement.h"
 
 #include <QComboBox>
 #include <QFormLayout>
@@ -8,7 +10,8 @@
 #include <QSignalBlocker>
 
 #include <algorithm>
-#include <optional>
+#include <string>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -22,28 +25,6 @@ QStringList wordsOf(const QString& list) {
         }
     }
     return words;
-}
-
-/// Empty if a word is not a lane number.
-std::optional<std::vector<LaneId>> lanesNamed(const QString& list) {
-    std::vector<LaneId> lanes;
-    for (const QString& word : wordsOf(list)) {
-        bool ok = false;
-        const int lane = word.toInt(&ok);
-        if (!ok || lane < 0 || lane >= kMostPartitions) {
-            return std::nullopt;
-        }
-        lanes.emplace_back(lane);
-    }
-    return lanes;
-}
-
-QString listOf(const std::vector<LaneId>& lanes) {
-    QStringList words;
-    for (const LaneId lane : lanes) {
-        words << QString::number(lane.value());
-    }
-    return words.join(QLatin1Char(','));
 }
 
 QString listOf(const std::vector<std::string>& devices) {
@@ -84,39 +65,43 @@ PlacementEditor::PlacementEditor(QFormLayout& form, QWidget& parent)
     connect(devices_, &QLineEdit::editingFinished, this, &PlacementEditor::takeDevices);
     connect(cores_, &QuantityBox::refused, this, &PlacementEditor::failed);
     connect(cores_, &QuantityBox::valueChanged, this, [this](double cores) {
-        Q_EMIT changed(tr("cores"), [cores](Scenario& next) { next.options.host_cores = static_cast<int>(cores); });
+        Q_EMIT changed(tr("cores"),
+                       [cores](Scenario& next) { next.options.hardware.host_cores = static_cast<int>(cores); });
     });
     connect(linkSharing_, &QComboBox::activated, this, [this](int index) {
         const auto sharing = static_cast<LinkSharing>(linkSharing_->itemData(index).toInt());
-        Q_EMIT changed(tr("what copies share"), [sharing](Scenario& next) { next.options.link.sharing = sharing; });
+        Q_EMIT changed(tr("what copies share"),
+                       [sharing](Scenario& next) { next.options.hardware.link.sharing = sharing; });
     });
 }
 
 void PlacementEditor::setOptions(const PipelineOptions& options) {
-    placement_->setText(listOf(options.placement));
-    devices_->setText(listOf(options.devices));
+    placement_->setText(QString::fromStdString(placement_text(options.placement)));
+    devices_->setText(listOf(options.hardware.devices));
     const QSignalBlocker blocker(cores_);
-    cores_->setValue(options.host_cores);
+    cores_->setValue(options.hardware.host_cores);
     bool anyOnHost = false;
     for (int lane = 0; lane < num_lanes(options); ++lane) {
-        anyOnHost = anyOnHost || device_of(options, LaneId{lane}) == "cpu";
+        anyOnHost = anyOnHost || runs_on_host(options.hardware, LaneId{lane});
     }
     cores_->setEnabled(anyOnHost);
     cores_->setSpecialValueText(anyOnHost ? tr("one for each CPU lane") : tr("no lane is on cpu"));
     cores_->setToolTip(anyOnHost ? tr("Cores that lanes on the device cpu share")
                                  : tr("No lane is on the device cpu, and only such lanes share cores; name cpu in "
                                       "Devices, such as cpu,cpu"));
-    linkSharing_->setCurrentIndex(linkSharing_->findData(static_cast<int>(options.link.sharing)));
+    linkSharing_->setCurrentIndex(linkSharing_->findData(static_cast<int>(options.hardware.link.sharing)));
 }
 
 void PlacementEditor::takePlacement() {
-    const std::optional<std::vector<LaneId>> lanes = lanesNamed(placement_->text());
-    if (!lanes) {
-        Q_EMIT failed(tr("“%1” is no list of lanes; write one number for each partition, such as 0,1,1,0, or nothing")
-                          .arg(placement_->text()));
+    const std::string text = wordsOf(placement_->text()).join(QLatin1Char(',')).toStdString();
+    std::vector<LaneId> lanes;
+    try {
+        lanes = text.empty() ? std::vector<LaneId>{} : parse_placement(text, "the placement");
+    } catch (const Error& error) {
+        Q_EMIT failed(QString::fromUtf8(error.what()));
         return;
     }
-    Q_EMIT changed(tr("lanes of partitions"), [lanes](Scenario& next) { next = withPlacement(next, *lanes); });
+    Q_EMIT changed(tr("lanes of partitions"), [lanes](Scenario& next) { next = withPlacement(next, lanes); });
 }
 
 void PlacementEditor::takeDevices() {
@@ -124,6 +109,6 @@ void PlacementEditor::takeDevices() {
     for (const QString& word : wordsOf(devices_->text())) {
         devices.push_back(word.toStdString());
     }
-    Q_EMIT changed(tr("devices of lanes"), [devices](Scenario& next) { next.options.devices = devices; });
+    Q_EMIT changed(tr("devices of lanes"), [devices](Scenario& next) { next.options.hardware.devices = devices; });
 }
 }  // namespace pipescope

@@ -11,8 +11,8 @@ Preset linkPreset(const QString& name, double bytesPerSecond, double latencyNs) 
     return {translated(QT_TRANSLATE_NOOP("PipeScope", "Links")), name,
             [bytesPerSecond, latencyNs](const Profile&, const Scenario& present) {
                 Scenario changed = present;
-                changed.options.link.bytes_per_second = bytesPerSecond;
-                changed.options.link.latency_ns = latencyNs;
+                changed.options.hardware.link.bytes_per_second = bytesPerSecond;
+                changed.options.hardware.link.latency_ns = latencyNs;
                 return changed;
             }};
 }
@@ -53,7 +53,7 @@ Preset speedPreset(const QString& name, bool first) {
     return {translated(QT_TRANSLATE_NOOP("PipeScope", "Lanes")), name,
             [first](const Profile&, const Scenario& present) {
                 Scenario changed = present;
-                std::vector<double>& speeds = changed.options.speeds;
+                std::vector<double>& speeds = changed.options.hardware.speeds;
                 speeds.resize(static_cast<std::size_t>(lanesOf(present)), 1.0);
                 (first ? speeds.front() : speeds.back()) *= 0.5;
                 return changed;

@@ -31,7 +31,8 @@ QString peakText(const SimulatedScenario& scenario) {
     const auto fullest = std::max_element(lanes.begin(), lanes.end(), [](const auto& one, const auto& other) {
         return one.peak_bytes < other.peak_bytes;
     });
-    const std::vector<Bytes> limits = memory_limits_of(scenario.scenario.options, static_cast<int>(lanes.size()));
+    const std::vector<Bytes> limits =
+        memory_limits_of(scenario.scenario.options.hardware, static_cast<int>(lanes.size()));
     const QString peak = formatBytes(highestPeakOf(scenario));
     if (std::adjacent_find(limits.begin(), limits.end(), std::not_equal_to<>()) != limits.end()) {
         std::size_t tightest = 0;
@@ -203,7 +204,7 @@ void ScenarioFigures::setBand(const std::optional<StepBand>& band) {
 
 void ScenarioFigures::setScenario(const SimulatedScenario& scenario, const SimulatedScenario* reference) {
     const std::vector<ScenarioFigure> figures = scenarioFigures(scenario, reference);
-    model_->setFigures(figures, scenario.scenario.options.memory_limit);
+    model_->setFigures(figures, scenario.scenario.options.hardware.memory_limit);
     for (std::size_t k = 0; k < figures.size(); ++k) {
         rows_[k].name->setText(figures[k].name);
         rows_[k].value->setText(figures[k].value);

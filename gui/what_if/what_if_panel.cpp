@@ -57,7 +57,7 @@ QString symbolOf(ScenarioMessage::Kind kind) {
 
 QString limitsText(const PipelineOptions& options) {
     QStringList lanes;
-    for (const Bytes limit : memory_limits_of(options, num_lanes(options))) {
+    for (const Bytes limit : memory_limits_of(options.hardware, num_lanes(options))) {
         lanes << formatBytes(limit);
     }
     return WhatIfPanel::tr("Lanes have limits of their own: %1. A value here takes their place.")
@@ -298,21 +298,21 @@ void WhatIfPanel::connectControls() {
     connectSlider(*batch_, kBatch, tr("batch"),
                   [](Scenario& next, double value) { next.options.batch = static_cast<std::int64_t>(value); });
     connectSlider(*bandwidth_, kBandwidth, tr("link bandwidth"),
-                  [](Scenario& next, double value) { next.options.link.bytes_per_second = value * 1e9; });
+                  [](Scenario& next, double value) { next.options.hardware.link.bytes_per_second = value * 1e9; });
     connectSlider(*latency_, kLatency, tr("link latency"),
-                  [](Scenario& next, double value) { next.options.link.latency_ns = value * 1e3; });
+                  [](Scenario& next, double value) { next.options.hardware.link.latency_ns = value * 1e3; });
     connectSlider(*memoryLimit_, kMemoryLimit, tr("memory limit"), [](Scenario& next, double value) {
-        next.options.memory_limit.reset();
-        next.options.memory_limits.clear();
+        next.options.hardware.memory_limit.reset();
+        next.options.hardware.memory_limits.clear();
         if (value > 0) {
-            next.options.memory_limit = std::max<Bytes>(1, std::llround(value * kGiB));
+            next.options.hardware.memory_limit = std::max<Bytes>(1, std::llround(value * kGiB));
         }
     });
     connect(speeds_, &LaneSpeedEditor::gestureStarted, &model_, &ScenarioModel::startGesture);
     connect(speeds_, &LaneSpeedEditor::refused, this, &WhatIfPanel::say);
     connect(speeds_, &LaneSpeedEditor::speedsChanged, this, [this](const std::vector<double>& speeds) {
         Scenario next = model_.scenario();
-        next.options.speeds = speeds;
+        next.options.hardware.speeds = speeds;
         model_.change(next, tr("lane speeds"), kSpeeds);
     });
     connect(placement_, &PlacementEditor::changed, this,
@@ -374,12 +374,12 @@ void WhatIfPanel::showScenario() {
     choose(*checkpoint_, to_string(options.checkpoint));
     choose(*schedule_, to_string(options.schedule));
     choose(*optimizer_, options.optimizer);
-    bandwidth_->setValue(options.link.bytes_per_second / 1e9);
-    latency_->setValue(options.link.latency_ns / 1e3);
-    memoryLimit_->setRange(limitRange(options.memory_limits.empty() ? tr("no limit") : tr("by lane")));
-    memoryLimit_->setToolTip(options.memory_limits.empty() ? QString() : limitsText(options));
-    memoryLimit_->setValue(static_cast<double>(options.memory_limit.value_or(0)) / kGiB);
-    speeds_->setSpeeds(options.speeds, lanesOf(scenario));
+    bandwidth_->setValue(options.hardware.link.bytes_per_second / 1e9);
+    latency_->setValue(options.hardware.link.latency_ns / 1e3);
+    memoryLimit_->setRange(limitRange(options.hardware.memory_limits.empty() ? tr("no limit") : tr("by lane")));
+    memoryLimit_->setToolTip(options.hardware.memory_limits.empty() ? QString() : limitsText(options));
+    memoryLimit_->setValue(static_cast<double>(options.hardware.memory_limit.value_or(0)) / kGiB);
+    speeds_->setSpeeds(options.hardware.speeds, lanesOf(scenario));
     placement_->setOptions(options);
     back_->setEnabled(!model_.isAsRecorded());
     if (model_.hasRecording()) {

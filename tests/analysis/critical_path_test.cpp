@@ -39,8 +39,10 @@ RandomRun random_run(std::mt19937& random) {
     run.options.schedule = schedule;
     run.options.recompute_start = static_cast<RecomputeStart>(random() % 2);
     run.options.backward_order = static_cast<BackwardOrder>(random() % 2);
-    run.options.speeds.resize(std::min<std::size_t>(run.options.speeds.size(), static_cast<std::size_t>(lanes)));
-    run.options.devices.resize(std::min<std::size_t>(run.options.devices.size(), static_cast<std::size_t>(lanes)));
+    run.options.hardware.speeds.resize(
+        std::min<std::size_t>(run.options.hardware.speeds.size(), static_cast<std::size_t>(lanes)));
+    run.options.hardware.devices.resize(
+        std::min<std::size_t>(run.options.hardware.devices.size(), static_cast<std::size_t>(lanes)));
     for (int j = 0; per_lane > 1 && j < partitions; ++j) {
         run.options.placement.emplace_back(j % lanes);
     }
@@ -93,7 +95,7 @@ TEST(CriticalPath, StaysOnTheLaneThatDecidesWhereCopiesAreFree) {
     }
     PipelineOptions options;
     options.balance = Balance({1, 1, 1, 1});
-    options.devices.assign(4, "cpu");
+    options.hardware.devices.assign(4, "cpu");
     options.chunks = options.batch = 8;
     const Simulation simulation = simulate(profile, options, {.noise = false, .memory = false});
     const StepGraph tasks = tasks_of_step(simulation.timeline, 0);
@@ -121,7 +123,7 @@ TEST(BubbleCauses, BlameTheCopyAndNotALaneThatHadFinished) {
     options.balance = Balance({1, 1});
     options.checkpoint = Checkpoint::never;
     options.chunks = options.batch = 4;
-    options.link = {1e9, 0};  // a byte a ns
+    options.hardware.link = {1e9, 0};  // a byte a ns
     const Simulation simulation = simulate(profile, options, {.noise = false, .memory = false});
     const StepGraph tasks = tasks_of_step(simulation.timeline, 0);
     std::int64_t for_copies = 0;

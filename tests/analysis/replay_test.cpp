@@ -66,15 +66,15 @@ TEST(ReplayOfTurns, WaitsForTheCoreAsTheRunDid) {
     PipelineOptions options;
     options.balance = Balance({1, 1, 1});
     options.chunks = options.batch = 4;
-    options.devices = {"cpu", "cpu", "cpu"};
-    options.host_cores = 2;
+    options.hardware.devices = {"cpu", "cpu", "cpu"};
+    options.hardware.host_cores = 2;
     const Simulation simulated = simulate(profile, options);
     const std::optional<Replay> replay =
         pipescope::replay({simulated.timeline, {}, {simulated.timeline.slices.front().key.step}, {}}, profile, options);
     ASSERT_TRUE(replay);
     EXPECT_EQ(replay->step_time, simulated.step_time);
     EXPECT_EQ(replay->with_gaps_error, 0);
-    options.host_cores = 3;
+    options.hardware.host_cores = 3;
     const std::optional<Replay> unaware =
         pipescope::replay({simulated.timeline, {}, {simulated.timeline.slices.front().key.step}, {}}, profile, options);
     ASSERT_TRUE(unaware);
@@ -127,8 +127,8 @@ TEST(ReplayOfTurns, KeepsTheOrderInWhichLanesGotTheirCores) {
     PipelineOptions options;
     options.balance = Balance({1, 1, 1, 1});
     options.chunks = options.batch = 6;
-    options.devices = {"cpu", "cpu", "cpu", "cpu"};
-    options.host_cores = 2;
+    options.hardware.devices = {"cpu", "cpu", "cpu", "cpu"};
+    options.hardware.host_cores = 2;
     const Profile profile = uniform_profile(4);
     const TaskCosts costs(profile, options);
     const TaskGraph graph = pipeline_graph(options, costs);
@@ -192,7 +192,7 @@ TEST(Replay, HoldsForEveryScheduleWithSkipsAndCopies) {
         if (options.schedule == Schedule::interleaved_1f1b) {
             options.placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}};
         }
-        options.link = {1, 7};
+        options.hardware.link = {1, 7};
         const Simulation simulation = simulate(profile, options);
         const std::vector<MemorySample> memory;
         const auto replayed = replay({simulation.timeline, memory, {0}, {}}, profile, options);

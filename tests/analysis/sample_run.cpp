@@ -1,5 +1,6 @@
 #include "tests/analysis/sample_run.h"
 
+#include "analysis/stored_simulation.h"
 #include "balance/profile_file.h"
 #include "trace/trace_writer.h"
 
@@ -46,8 +47,8 @@ PipelineOptions sampleOptions(const SampleRun& run) {
     options.balance = Balance(std::vector<std::int64_t>(static_cast<std::size_t>(run.partitions), 1));
     options.chunks = run.chunks;
     options.batch = run.chunks;
-    options.link = {10e9, 50'000};
-    options.memory_limit = Bytes{1} << 30;
+    options.hardware.link = {10e9, 50'000};
+    options.hardware.memory_limit = Bytes{1} << 30;
     return options;
 }
 
@@ -111,15 +112,6 @@ void writeSampleTrace(const std::filesystem::path& path, const SampleRun& run, s
 
 void writeSimulatedTrace(const std::filesystem::path& path, const SampleRun& run) {
     const Profile profile = sampleProfile(run);
-    const Simulation simulation = simulate(profile, sampleOptions(run));
-    TraceWriter writer(path, IfExists::replace);
-    writer.set_run("configuration", to_json(simulation.options));
-    writer.set_lanes(simulation.timeline.lanes);
-    writer.set_profile(to_json(profile));
-    writer.add_timeline(simulation.timeline);
-    for (const MemorySample& sample : simulation.memory) {
-        writer.add_memory(sample);
-    }
-    writer.close();
+    write_simulation(path, profile, simulate(profile, sampleOptions(run)));
 }
 }  // namespace pipescope

@@ -33,7 +33,7 @@ PipelineOptions two_lanes(const std::string& schedule, Checkpoint checkpoint, co
     options.schedule = parse_schedule(schedule);
     options.checkpoint = checkpoint;
     options.balance = Balance(layers);
-    options.devices = {"cpu", "cpu"};
+    options.hardware.devices = {"cpu", "cpu"};
     options.chunks = m;
     options.batch = batch;
     return options;

@@ -34,7 +34,7 @@ TEST(Predict, RunsThePublishedBalanceOverTheDevicesLinks) {
     const PredictedRow predicted = predict(four_layers(), row_of({1, 3}), device(), "sgd");
     EXPECT_FALSE(predicted.own_balance);
     EXPECT_EQ(predicted.simulation.options.balance, Balance({1, 3}));
-    EXPECT_EQ(predicted.simulation.options.link, (Link{1e9, 10}));
+    EXPECT_EQ(predicted.simulation.options.hardware.link, (Link{1e9, 10}));
     // Forwards: 1000, a copy of 10 + 100, and three of 3000 after the first. Backwards the same way, twice as long.
     EXPECT_EQ(predicted.simulation.step_time.count(), 1000 + 110 + 4 * 3000 + 4 * 6000 + 110 + 2000);
 }

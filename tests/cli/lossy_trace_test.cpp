@@ -33,7 +33,7 @@ PipelineOptions two_lanes() {
     options.balance = Balance({1, 1});
     options.chunks = 2;
     options.batch = 2;
-    options.devices = {"cpu", "cpu"};
+    options.hardware.devices = {"cpu", "cpu"};
     return options;
 }
 

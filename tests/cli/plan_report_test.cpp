@@ -142,7 +142,7 @@ TEST(PlanReport, SaysWhatMakesTheNextSlowerAndWhatWouldBeQuickerButDoesNotFit) {
     plan.candidates[1].simulation.bubble_fraction = 0.125;
     PlanCandidate quicker = candidate_of({1, 1, 2}, 800'000, 1 << 20);
     quicker.simulation.feasible = false;
-    quicker.simulation.options.memory_limit = 1 << 19;
+    quicker.simulation.options.hardware.memory_limit = 1 << 19;
     quicker.device_type = "A100";
     plan.candidates.push_back(quicker);
     EXPECT_THAT(

@@ -83,7 +83,7 @@ TEST(SimulationReport, TextSaysWhyItIsInfeasible) {
     Simulation simulation = small_simulation();
     EXPECT_THAT(simulation_text(simulation), Not(HasSubstr("infeasible")));
     simulation.feasible = false;
-    simulation.options.memory_limit = 2048;
+    simulation.options.hardware.memory_limit = 2048;
     EXPECT_THAT(simulation_text(simulation),
                 HasSubstr("lane 0's peak of 4.00 KiB is above its memory limit of 2.00 KiB"));
 }

@@ -39,7 +39,7 @@ ValidationPlan plan_of(const std::vector<std::vector<std::int64_t>>& balances, s
     for (const std::vector<std::int64_t>& balance : balances) {
         PipelineOptions options;
         options.balance = Balance(balance);
-        options.devices.assign(balance.size(), "cpu");
+        options.hardware.devices.assign(balance.size(), "cpu");
         options.chunks = options.batch = 2;
         plan.candidates.push_back(options);
     }

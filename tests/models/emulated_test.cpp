@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <string>
 
@@ -140,7 +141,7 @@ TEST(Emulated, JoinsMicroBatchesOfDifferentSizesAgain) {
 
 TEST(Emulated, IsMadeFromAProfileFile) {
     const std::filesystem::path path = std::filesystem::path(testing::TempDir()) / "emulated_test_profile.json";
-    save_profile(two_layers(), path);
+    std::ofstream(path) << to_json(two_layers());
     const ModelSpec model = make_model("emulated:" + path.string());
     EXPECT_EQ(model.layers.size(), 2U);
     EXPECT_EQ(model.name, "emulated:" + path.string());

@@ -47,15 +47,15 @@ public:
         constexpr Schedule schedules[] = {Schedule::gpipe,          Schedule::gpipe,     Schedule::one_f_one_b,
                                           Schedule::zero_bubble_h1, Schedule::pipedream, Schedule::model_parallel};
         options.schedule = schedules[random_() % 6];
-        options.link = {one_of({0, 1e-300, 1, 1e9, 1e300}), one_of({0, 0, 1, 1e15, 1e300})};
+        options.hardware.link = {one_of({0, 1e-300, 1, 1e9, 1e300}), one_of({0, 0, 1, 1e15, 1e300})};
         for (int lane = 0; lane < n && random_() % 3 == 0; ++lane) {
-            options.speeds.resize(static_cast<std::size_t>(n), one_of({1, 1, 0.5, 1e-300, 1e300}));
+            options.hardware.speeds.resize(static_cast<std::size_t>(n), one_of({1, 1, 0.5, 1e-300, 1e300}));
         }
         if (random_() % 2 == 0) {
-            options.devices.assign(static_cast<std::size_t>(n), random_() % 2 == 0 ? "cpu" : "cuda:0");
+            options.hardware.devices.assign(static_cast<std::size_t>(n), random_() % 2 == 0 ? "cpu" : "cuda:0");
         }
         if (random_() % 3 == 0) {
-            options.memory_limit = static_cast<Bytes>(one_of({1, 1000, kLargest, 9.2e18}));
+            options.hardware.memory_limit = static_cast<Bytes>(one_of({1, 1000, kLargest, 9.2e18}));
         }
     }
 

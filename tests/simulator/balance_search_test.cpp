@@ -34,7 +34,8 @@ BruteForce brute_force(const Profile& profile, PipelineOptions options, int n) {
         for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
             const Bytes peak = simulation.lanes[lane].peak_bytes;
             most = std::max(most, peak);
-            raise = std::max(raise, options.memory_limits.empty() ? peak : peak - options.memory_limits[lane]);
+            raise = std::max(
+                raise, options.hardware.memory_limits.empty() ? peak : peak - options.hardware.memory_limits[lane]);
         }
         best.least_bytes = std::min(best.least_bytes, most);
         best.least_raise = std::min(best.least_raise, raise);
@@ -100,7 +101,7 @@ TEST(FindBalance, IsTheBestOfAllCutsThatKeepAMemoryLimit) {
     for (int round = 0; round < 1000; ++round) {
         search.draw(false);
         const Bytes least = brute_force(search.profile, search.options, search.n).least_bytes;
-        search.options.memory_limit = std::max<Bytes>(1, least - 20 + static_cast<Bytes>(search.next() % 200));
+        search.options.hardware.memory_limit = std::max<Bytes>(1, least - 20 + static_cast<Bytes>(search.next() % 200));
         const BruteForce best = brute_force(search.profile, search.options, search.n);
         const FoundBalance found = find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal);
         ASSERT_EQ(found.feasible, best.step_ns != std::numeric_limits<std::int64_t>::max()) << "round " << round;
@@ -130,7 +131,7 @@ TEST(FindBalance, IsTheBestOfAllCutsThatKeepALimitOfEachLanesOwn) {
         const Bytes least = brute_force(search.profile, search.options, search.n).least_bytes;
         for (int lane = 0; lane < search.n; ++lane) {
             const Bytes limit = least - 300 + static_cast<Bytes>(search.next() % 600);
-            search.options.memory_limits.push_back(std::max<Bytes>(1, limit));
+            search.options.hardware.memory_limits.push_back(std::max<Bytes>(1, limit));
         }
         const BruteForce best = brute_force(search.profile, search.options, search.n);
         const FoundBalance found = find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal);
@@ -142,7 +143,7 @@ TEST(FindBalance, IsTheBestOfAllCutsThatKeepALimitOfEachLanesOwn) {
             continue;
         }
         ++infeasible;
-        const std::vector<Bytes>& limits = search.options.memory_limits;
+        const std::vector<Bytes>& limits = search.options.hardware.memory_limits;
         const Bytes largest = *std::max_element(limits.begin(), limits.end());
         EXPECT_EQ(found.smallest_limit, largest + best.least_raise) << "round " << round;
         EXPECT_TRUE(found.smallest_limit_is_exact);
@@ -156,7 +157,7 @@ TEST(FindBalance, IsTheBestOfAllCutsThatKeepALimitOfEachLanesOwn) {
                 found.infeasible_because.value_or(""),
                 AllOf(HasSubstr("--memory-limit is " + format_bytes(limits[0]) + ", "),
                       HasSubstr(counted(best.least_raise, "byte", "bytes")), HasSubstr(" more on each lane would do")));
-            search.options.memory_limits = found.smallest_limits;
+            search.options.hardware.memory_limits = found.smallest_limits;
             EXPECT_TRUE(find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal).feasible);
         }
     }
@@ -172,13 +173,13 @@ TEST(FindBalance, KeepsALimitOfEachLanesOwnWhereItHasNoBoundAsWell) {
         search.options.schedule = Schedule::one_f_one_b;
         const Bytes least = brute_force(search.profile, search.options, search.n).least_bytes;
         for (int lane = 0; lane < search.n; ++lane) {
-            search.options.memory_limits.push_back(
+            search.options.hardware.memory_limits.push_back(
                 std::max<Bytes>(1, least - 50 + static_cast<Bytes>(search.next() % 400)));
         }
         const FoundBalance found = find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal);
         bool keeps = true;
         for (std::size_t lane = 0; lane < found.peak_bytes.size(); ++lane) {
-            keeps = keeps && found.peak_bytes[lane] <= search.options.memory_limits[lane];
+            keeps = keeps && found.peak_bytes[lane] <= search.options.hardware.memory_limits[lane];
         }
         ASSERT_EQ(found.feasible, keeps) << "round " << round;
         feasible += keeps ? 1 : 0;
@@ -199,9 +200,9 @@ TEST(FindBalance, FindsTheCutThatKeepsTheLimitWhateverTheSchedule) {
         search.options.schedule = schedules[search.next() % schedules.size()];
         search.options.backward_order = search.next() % 2 == 0 ? BackwardOrder::last_first : BackwardOrder::first_first;
         const Bytes least = brute_force(search.profile, search.options, search.n).least_bytes;
-        search.options.memory_limit = std::max<Bytes>(1, least - 2 + static_cast<Bytes>(search.next() % 4));
+        search.options.hardware.memory_limit = std::max<Bytes>(1, least - 2 + static_cast<Bytes>(search.next() % 4));
         const FoundBalance found = find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal);
-        ASSERT_EQ(found.feasible, *search.options.memory_limit >= least)
+        ASSERT_EQ(found.feasible, *search.options.hardware.memory_limit >= least)
             << "round " << round << ", " << to_string(search.options.schedule);
         if (!found.feasible) {
             EXPECT_EQ(found.smallest_limit, least);
@@ -217,15 +218,15 @@ TEST(FindBalance, NamesTheFewestLanesThatKeepTheLimit) {
     int named = 0;
     for (int round = 0; round < 200; ++round) {
         search.draw(false);
-        search.options.devices.clear();
-        search.options.speeds.clear();
+        search.options.hardware.devices.clear();
+        search.options.hardware.speeds.clear();
         const Bytes least = brute_force(search.profile, search.options, search.n).least_bytes;
-        search.options.memory_limit = std::max<Bytes>(1, least - 1 - static_cast<Bytes>(search.next() % 500));
+        search.options.hardware.memory_limit = std::max<Bytes>(1, least - 1 - static_cast<Bytes>(search.next() % 500));
         const FoundBalance found = find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal);
         ASSERT_FALSE(found.feasible);
         std::optional<int> fewest;
         for (int n = search.n + 1; !fewest && static_cast<std::size_t>(n) <= search.profile.layers.size(); ++n) {
-            if (brute_force(search.profile, search.options, n).least_bytes <= *search.options.memory_limit) {
+            if (brute_force(search.profile, search.options, n).least_bytes <= *search.options.hardware.memory_limit) {
                 fewest = n;
             }
         }
@@ -240,7 +241,7 @@ TEST(FindBalance, StaysHonestWhenItsEffortIsUsedUp) {
     for (int round = 0; round < 200; ++round) {
         search.draw(false);
         const Bytes least = brute_force(search.profile, search.options, search.n).least_bytes;
-        search.options.memory_limit = least + static_cast<Bytes>(search.next() % 50);
+        search.options.hardware.memory_limit = least + static_cast<Bytes>(search.next() % 50);
         const std::int64_t best = brute_force(search.profile, search.options, search.n).step_ns;
         const FoundBalance found =
             find_balance(search.profile, search.options, search.n, BalanceAlgorithm::optimal, {2, 1, true, true});
@@ -294,12 +295,12 @@ TEST(FindBalance, NamesTheSmallestLimitThatWouldDo) {
     }
     PipelineOptions options;
     options.chunks = options.batch = 4;
-    options.memory_limit = 399;
+    options.hardware.memory_limit = 399;
     const FoundBalance found = find_balance(profile, options, 2, BalanceAlgorithm::optimal);
     EXPECT_FALSE(found.feasible);
     EXPECT_THAT(*found.infeasible_because,
                 AllOf(HasSubstr("--memory-limit is 399 B;"), HasSubstr("400 bytes a lane would do")));
-    options.memory_limit = 400;
+    options.hardware.memory_limit = 400;
     EXPECT_TRUE(find_balance(profile, options, 2, BalanceAlgorithm::optimal).feasible);
 }
 
@@ -350,7 +351,7 @@ public:
     }
     void put_on(const std::string& device, int lanes_each) {
         for (int lane = 0; lane < n; ++lane) {
-            options.devices.push_back(device + (lanes_each > 0 ? std::to_string(lane / lanes_each) : ""));
+            options.hardware.devices.push_back(device + (lanes_each > 0 ? std::to_string(lane / lanes_each) : ""));
         }
     }
     std::int64_t best_step() const { return brute_force(profile, options, n).step_ns; }
@@ -373,10 +374,10 @@ TEST(FindBalance, IsTheBestOfAllCutsWhereLanesShareDevicesOrLinks) {
             case 1: small.put_on("cuda:", 3); break;
             case 2:
                 small.put_on("cpu", 0);
-                small.options.host_cores = 1;
+                small.options.hardware.host_cores = 1;
                 break;
-            case 3: small.options.link = {1e8, 100, LinkSharing::all}; break;
-            case 4: small.options.link = {1e8, 100, LinkSharing::sender}; break;
+            case 3: small.options.hardware.link = {1e8, 100, LinkSharing::all}; break;
+            case 4: small.options.hardware.link = {1e8, 100, LinkSharing::sender}; break;
             default:
                 small.put_on("cuda:", 1);
                 small.profile.launch_ns = 200;
@@ -399,7 +400,7 @@ TEST(FindBalance, ComesCloseToTheBestOfAllCutsWhereItHasNoBound) {
             case 0: small.options.schedule = Schedule::one_f_one_b; break;
             case 1:
                 small.options.schedule = Schedule::one_f_one_b;
-                small.options.link = {1e8, 100};
+                small.options.hardware.link = {1e8, 100};
                 break;
             case 2: small.options.backward_order = BackwardOrder::first_first; break;
             default:
@@ -423,7 +424,7 @@ TEST(FindBalance, SimulatesSeveralCutsWhereLanesShareWhatTheClosedFormLeavesOut)
     PipelineOptions options;
     options.chunks = options.batch = 8;
     options.checkpoint = Checkpoint::never;
-    options.devices = {"cuda:0", "cuda:0", "cuda:1"};
+    options.hardware.devices = {"cuda:0", "cuda:0", "cuda:1"};
     const FoundBalance shared = find_balance(uniform_profile(12), options, 3, BalanceAlgorithm::optimal);
     EXPECT_TRUE(shared.ranked_by_simulation);
     std::int64_t best = shared.step_ns;
@@ -434,9 +435,9 @@ TEST(FindBalance, SimulatesSeveralCutsWhereLanesShareWhatTheClosedFormLeavesOut)
     EXPECT_EQ(shared.step_ns, best);
     EXPECT_LE(shared.lower_bound_ns, best);
 
-    options.devices = {"cuda:0", "cuda:1", "cuda:2"};
+    options.hardware.devices = {"cuda:0", "cuda:1", "cuda:2"};
     EXPECT_FALSE(find_balance(uniform_profile(12), options, 3, BalanceAlgorithm::optimal).ranked_by_simulation);
-    options.link = {1e9, 100, LinkSharing::all};
+    options.hardware.link = {1e9, 100, LinkSharing::all};
     EXPECT_TRUE(find_balance(uniform_profile(12), options, 3, BalanceAlgorithm::optimal).ranked_by_simulation);
 }
 }  // namespace

@@ -35,7 +35,7 @@ struct Instance {
         options.chunks = options.batch = m;
         options.checkpoint = checkpoint;
         options.schedule = schedule;
-        options.link.bytes_per_second = 1e9;
+        options.hardware.link.bytes_per_second = 1e9;
         return options;
     }
 };
@@ -146,7 +146,7 @@ TEST(ClosedForms, OfOneLaneAtATimeAndOfDataParallelism) {
         options.balance = Balance({static_cast<std::int64_t>(each.n())});
         options.replicas = replicas;
         options.batch = each.m * replicas;
-        options.link.latency_ns = 70;
+        options.hardware.link.latency_ns = 70;
         const double ring = 2.0 * (replicas - 1) * (70 + static_cast<double>(gradients) / replicas);
         const Simulation simulation = simulate(profile, options);
         EXPECT_NEAR(static_cast<double>(simulation.step_time.count()),
@@ -169,7 +169,7 @@ TEST(ClosedForms, OfAGridOfPipelinesAreThatOfOneAndItsLanesRings) {
         options.chunks = 2;
         options.batch = 4;
         options.checkpoint = Checkpoint::never;
-        options.link = {1e9, 0};
+        options.hardware.link = {1e9, 0};
         return simulate(profile, options);
     };
     EXPECT_EQ(grid(0, 0).step_time.count(), 9000);

@@ -17,8 +17,8 @@ PipelineOptions lanes_on_host(int n, int m, int cores) {
     options.balance = Balance(std::vector<std::int64_t>(static_cast<std::size_t>(n), 1));
     options.chunks = options.batch = m;
     options.checkpoint = Checkpoint::never;
-    options.devices.assign(static_cast<std::size_t>(n), "cpu");
-    options.host_cores = cores;
+    options.hardware.devices.assign(static_cast<std::size_t>(n), "cpu");
+    options.hardware.host_cores = cores;
     return options;
 }
 
@@ -80,18 +80,18 @@ TEST(CoresInTurn, AreTakenByLanesOnTheHostThatAreMoreThanItsCores) {
     ASSERT_TRUE(turns);
     EXPECT_EQ(turns->cores, 2);
     EXPECT_EQ(turns->takes_turns, (std::vector<bool>{true, true, true}));
-    options.host_cores = 3;
+    options.hardware.host_cores = 3;
     EXPECT_FALSE(cores_in_turn(options));
-    options.host_cores = 1;
-    options.devices = {"cuda:0", "cpu", "cpu"};
+    options.hardware.host_cores = 1;
+    options.hardware.devices = {"cuda:0", "cpu", "cpu"};
     EXPECT_EQ(cores_in_turn(options)->takes_turns, (std::vector<bool>{false, true, true}));
-    options.devices = {"cuda:0", "cuda:0", "cpu"};
+    options.hardware.devices = {"cuda:0", "cuda:0", "cpu"};
     EXPECT_FALSE(cores_in_turn(options)) << "an accelerator takes no turns";
 }
 
 TEST(Contention, SharesAnAcceleratorEvenly) {
     PipelineOptions options = lanes_on_host(2, 4, 0);
-    options.devices = {"cuda:0", "cuda:0"};
+    options.hardware.devices = {"cuda:0", "cuda:0"};
     const Simulation shared = simulate(uniform_profile(2), options);
     EXPECT_EQ(shared.step_time.count(), 2 * 4 * 3000) << "one device does the work of both lanes";
     EXPECT_NEAR(*shared.device_idle_fraction, 0, 1e-9);
@@ -126,10 +126,10 @@ TEST(Contention, LaunchesTasksOfAcceleratorsOneAfterTheOther) {
     profile.device = "cuda:0";
     profile.launch_ns = 10'000;
     PipelineOptions options = lanes_on_host(2, 4, 0);
-    options.devices = {"cuda:0", "cuda:1"};
+    options.hardware.devices = {"cuda:0", "cuda:1"};
     // 16 tasks, the loss and 12 copies are launched before the last backward starts.
     EXPECT_GE(simulate(profile, options).step_time.count(), 16 * 10'000 + 2000 - 10'000);
-    options.devices = {"cpu", "cpu"};
+    options.hardware.devices = {"cpu", "cpu"};
     EXPECT_EQ(simulate(profile, options).step_time.count(), 15'000) << "a lane on the host launches nothing";
 }
 
@@ -141,7 +141,7 @@ TEST(Contention, LaunchesATaskForEachOfItsLayers) {
     profile.launch_ns = 10'000;
     PipelineOptions options;
     options.balance = Balance({2, 1});
-    options.devices = {"cuda:0", "cuda:1"};
+    options.hardware.devices = {"cuda:0", "cuda:1"};
     options.checkpoint = Checkpoint::never;
     const Simulation simulation = simulate(profile, options);
     const auto start_of = [&](TaskKind kind, int partition) {
@@ -164,10 +164,10 @@ TEST(Contention, LaunchesATaskForEachOfItsLayers) {
 TEST(Contention, SharesAPortBetweenTheCopiesThatLeaveIt) {
     Profile profile = profile_of({layer_of(1000, 2000, 1000), layer_of(1000, 2000, 1000), layer_of(1000, 2000)});
     PipelineOptions options = lanes_on_host(3, 4, 0);
-    options.devices.clear();
-    options.link = {1e9, 0, LinkSharing::none};
+    options.hardware.devices.clear();
+    options.hardware.link = {1e9, 0, LinkSharing::none};
     const auto step_with = [&](LinkSharing sharing) {
-        options.link.sharing = sharing;
+        options.hardware.link.sharing = sharing;
         return simulate(profile, options).step_time;
     };
     EXPECT_LE(step_with(LinkSharing::none), step_with(LinkSharing::sender));
@@ -182,14 +182,14 @@ TEST(Contention, HalvesAPortWhereASkipLeavesBesideABoundary) {
     profile.layers[0].stash["far"] = {1000};
     profile.layers[2].pop = {"far"};
     PipelineOptions options = lanes_on_host(3, 1, 0);
-    options.devices.clear();
+    options.hardware.devices.clear();
     options.checkpoint = Checkpoint::never;
-    options.link = {1e9, 0, LinkSharing::none};
+    options.hardware.link = {1e9, 0, LinkSharing::none};
     EXPECT_EQ(simulate(profile, options).step_time.count(), 13'000);
-    options.link.sharing = LinkSharing::sender;
+    options.hardware.link.sharing = LinkSharing::sender;
     EXPECT_EQ(simulate(profile, options).step_time.count(), 15'000);
     // Every copy also waits for a latency of 500, which is not shared: two pairs and two single copies in a row.
-    options.link.latency_ns = 500;
+    options.hardware.link.latency_ns = 500;
     EXPECT_EQ(simulate(profile, options).step_time.count(), 15'000 + 4 * 500);
 }
 
@@ -198,12 +198,12 @@ TEST(Contention, SharesBandwidthButNoLatency) {
     Profile profile = profile_of({layer_of(10'000, 20'000, 1000), layer_of(10'000, 20'000, 1000),
                                   layer_of(10'000, 20'000, 1000), layer_of(10'000, 20'000)});
     PipelineOptions options = lanes_on_host(4, 8, 0);
-    options.devices.clear();
+    options.hardware.devices.clear();
     for (const double bandwidth : {0.0, 1e15}) {
-        options.link = {bandwidth, 20'000, LinkSharing::none};
+        options.hardware.link = {bandwidth, 20'000, LinkSharing::none};
         const std::int64_t apart = simulate(profile, options).step_time.count();
         for (const LinkSharing sharing : {LinkSharing::sender, LinkSharing::all}) {
-            options.link.sharing = sharing;
+            options.hardware.link.sharing = sharing;
             EXPECT_EQ(simulate(profile, options).step_time.count(), apart);
         }
     }

@@ -57,15 +57,17 @@ GPipeTimes times_of(const Profile& profile, const PipelineOptions& options, doub
             recompute += read(profile.layers[l].recompute_ns);
             backward += read(profile.layers[l].backward_ns);
         }
-        times.forward.push_back(std::llround(forward / speed_of(options, lane)));
-        times.recompute.push_back(std::llround(recompute / speed_of(options, lane)));
-        times.backward.push_back(std::llround(backward / speed_of(options, lane)));
+        times.forward.push_back(std::llround(forward / speed_of(options.hardware, lane)));
+        times.recompute.push_back(std::llround(recompute / speed_of(options.hardware, lane)));
+        times.backward.push_back(std::llround(backward / speed_of(options.hardware, lane)));
         if (j + 1 < options.balance.num_partitions()) {
             const auto bytes =
                 static_cast<double>(std::llround(read(profile.layers[layers.end.index() - 1].output_bytes)));
-            const bool free = device_of(options, lane) == device_of(options, LaneId{lane.value() + 1});
-            const double per_byte = options.link.bytes_per_second > 0 ? 1e9 / options.link.bytes_per_second : 0;
-            const std::int64_t copy = free ? 0 : std::llround(options.link.latency_ns + bytes * per_byte);
+            const bool free =
+                device_of(options.hardware, lane) == device_of(options.hardware, LaneId{lane.value() + 1});
+            const double per_byte =
+                options.hardware.link.bytes_per_second > 0 ? 1e9 / options.hardware.link.bytes_per_second : 0;
+            const std::int64_t copy = free ? 0 : std::llround(options.hardware.link.latency_ns + bytes * per_byte);
             times.copy_forward.push_back(copy);
             times.copy_backward.push_back(copy);
         }
@@ -94,7 +96,7 @@ TEST(GPipeRecurrence, EqualsTheSimulatedTaskGraphUnevenMicroBatchesIncluded) {
         EXPECT_EQ(recurrence.step(times_of(profile, options, static_cast<double>(large)),
                                   times_of(profile, options, static_cast<double>(options.batch / m)),
                                   static_cast<int>(m), static_cast<int>(num_large), options.checkpoint,
-                                  std::llround(loss / speed_of(options, LaneId{n - 1}))),
+                                  std::llround(loss / speed_of(options.hardware, LaneId{n - 1}))),
                   simulation.step_time.count())
             << "round " << round;
     }

@@ -76,7 +76,7 @@ TEST(MemoryModel, ChargesAKeptStashToTheLaneThatPopsItWhereLanesShareMemory) {
     PipelineOptions options = two_lanes(1, Checkpoint::never);
     options.balance = Balance({3, 1});
     const auto saved_on_lane_0 = [&](const std::string& other) {
-        options.devices = {"cpu", other};
+        options.hardware.devices = {"cpu", other};
         Bytes most = 0;
         for (const MemorySample& sample : simulate(kept_stash(), options).memory) {
             if (sample.lane == LaneId{0}) {
@@ -112,10 +112,10 @@ Bytes most_skip_bytes(const Simulation& simulation, LaneId lane) {
 TEST(MemoryModel, ChargesTheWholeStorageOfASkipsGradientThatIsAView) {
     PipelineOptions options = two_lanes(1, Checkpoint::always);
     options.balance = Balance({3, 2});
-    options.devices = {"cpu", "cpu"};
+    options.hardware.devices = {"cpu", "cpu"};
     EXPECT_EQ(most_skip_bytes(simulate(concatenation(false), options), LaneId{0}), 10);
     EXPECT_EQ(most_skip_bytes(simulate(concatenation(true), options), LaneId{0}), 20) << "the concatenation's gradient";
-    options.devices = {"cpu", "device 1"};
+    options.hardware.devices = {"cpu", "device 1"};
     EXPECT_EQ(most_skip_bytes(simulate(concatenation(true), options), LaneId{0}), 10) << "a copy holds what it copies";
 }
 
@@ -124,7 +124,7 @@ TEST(MemoryModel, LeavesAnOutputsGradientWhereASkipsGradientHoldsItToo) {
     // lives until layer 1 has used the skip's. The peak is in layer 2 or layer 1.
     PipelineOptions options = two_lanes(1, Checkpoint::always);
     options.balance = Balance({3, 2});
-    options.devices = {"cpu", "cpu"};
+    options.hardware.devices = {"cpu", "cpu"};
     for (const std::size_t layer : {std::size_t{1}, std::size_t{2}}) {
         Profile profile = concatenation(true);
         profile.layers[3].output_bytes = {40};  // so that no forward is the peak
@@ -141,7 +141,7 @@ TEST(MemoryModel, KeepsAGradientAsLongAsAViewOfItIsNeededInThePartition) {
     // concatenation's gradient if it is a view. The skip and the gradient of the model's output are gone.
     PipelineOptions options = two_lanes(1, Checkpoint::never);
     options.balance = Balance({5});
-    options.devices = {"cpu"};
+    options.hardware.devices = {"cpu"};
     Profile views = concatenation(true);
     Profile own = concatenation(false);
     for (Profile* profile : {&views, &own}) {
@@ -155,7 +155,7 @@ TEST(MemoryModel, LetsASkipsGradientGoWhenTheLayerThatStashedItIsThrough) {
     // Lane 0 runs layers 0 to 2. Its peak is in layer 0, after the skip's gradient is freed, or in layer 2.
     PipelineOptions options = two_lanes(1, Checkpoint::always);
     options.balance = Balance({3, 2});
-    options.devices = {"cpu", "cpu"};
+    options.hardware.devices = {"cpu", "cpu"};
     Profile late = concatenation(true);
     Profile early = concatenation(true);
     late.layers[3].output_bytes = early.layers[3].output_bytes = {40};  // so that no forward is the peak
@@ -181,7 +181,7 @@ Bytes skips_behind(const Simulation& simulation, TaskKind kind, std::int32_t mic
 TEST(MemoryModel, LetsAPoppedSkipGoWhereNoBackwardNeedsIt) {
     PipelineOptions options = two_lanes(2, Checkpoint::always);
     options.balance = Balance({3, 2});
-    options.devices = {"cpu", "cpu"};
+    options.hardware.devices = {"cpu", "cpu"};
     const auto behind = [&](bool passes_gradient, TaskKind kind, std::int32_t micro_batch) {
         return skips_behind(simulate(concatenation(passes_gradient), options), kind, micro_batch);
     };
@@ -199,7 +199,7 @@ TEST(MemoryModel, HoldsAPoppedSkipAsLongAsTheGraphThatStashedItKeepsIt) {
     PipelineOptions options = two_lanes(1, Checkpoint::never);
     options.balance = Balance({3, 1});
     const auto held_behind_backward = [&](const std::string& other) {
-        options.devices = {"cpu", other};
+        options.hardware.devices = {"cpu", other};
         const Simulation simulation = simulate(kept_stash(), options);
         Bytes held = -1;  // before the step ends, with lane 0's backward
         for (const MemorySample& sample : simulation.memory) {
@@ -219,7 +219,7 @@ TEST(MemoryModel, LetsWhatArrivesMeetOnlyTheLayersThatAreStillToRun) {
     profile.layers[2].backward_ns = {1500};  // in the second layer of lane 0's recompute
     PipelineOptions options = two_lanes(1, Checkpoint::always);
     options.balance = Balance({2, 1});
-    options.devices = {"cpu", "cpu"};
+    options.hardware.devices = {"cpu", "cpu"};
     const auto peak = [&](std::size_t layer) {
         Profile needy = profile;
         needy.layers[layer].transient_bytes = {1000};
@@ -255,7 +255,7 @@ TEST(MemoryModel, CountsWhatTheLossNeedsForItself) {
 
 TEST(MemoryModel, SharesTheHandedOverStorageOnTheHost) {
     PipelineOptions options = two_lanes(3, Checkpoint::never);
-    options.devices = {"cpu", "cpu"};
+    options.hardware.devices = {"cpu", "cpu"};
     const Simulation simulation = simulate(two_linears(), options);
     EXPECT_EQ(simulation.lanes[0].peak_bytes, 210) << "the mini-batch is the caller's";
     EXPECT_EQ(simulation.lanes[1].peak_bytes, 454);
@@ -312,10 +312,10 @@ TEST(MemoryModel, ChargesAKeptOutputOnceWhereStorageIsShared) {
     Profile profile = two_linears();
     profile.layers[0].keeps_output = true;  // like a relu
     PipelineOptions options = two_lanes(2, Checkpoint::never);
-    options.devices = {"cpu", "cpu"};
+    options.hardware.devices = {"cpu", "cpu"};
     const Simulation shared = simulate(profile, options);
     EXPECT_EQ(shared.lanes[0].peak.at("saved"), 0) << "charged to lane 1 as its input";
-    options.devices.clear();
+    options.hardware.devices.clear();
     const Simulation apart = simulate(profile, options);
     EXPECT_GT(apart.lanes[0].peak.at("saved"), 0);
     EXPECT_GT(apart.lanes[0].peak_bytes - 12, shared.lanes[0].peak_bytes) << "12 is the mini-batch";
@@ -379,7 +379,7 @@ TEST(MemoryModel, CountsGradientsOfDataBehindACheckpointedPartition) {
     // The tape of all gradients adds this to the peak of the partition above.
     const auto more = [](Checkpoint checkpoint, Profile profile) {
         PipelineOptions options = two_lanes(1, checkpoint);
-        options.devices = {"cpu", "cpu"};
+        options.hardware.devices = {"cpu", "cpu"};
         const Bytes with = simulate(profile, options).lanes[1].peak_bytes;
         profile.layers[1].tape[0].all_gradients.clear();
         return with - simulate(profile, options).lanes[1].peak_bytes;
@@ -393,16 +393,16 @@ TEST(MemoryModel, CountsGradientsOfDataBehindACheckpointedPartition) {
 
 TEST(MemoryModel, PilesUpOutputsBehindASlowLink) {
     PipelineOptions options = two_lanes(4, Checkpoint::never);
-    options.link.latency_ns = 1'000'000;
+    options.hardware.link.latency_ns = 1'000'000;
     const Simulation simulation = simulate(two_linears(), options);
     EXPECT_EQ(simulation.lanes[0].peak.at("copy"), 30) << "three outputs wait while the fourth is made";
 }
 
 TEST(MemoryModel, SaysWhetherTheLimitIsKept) {
     PipelineOptions options = two_lanes(3, Checkpoint::never);
-    options.memory_limit = 454;
+    options.hardware.memory_limit = 454;
     EXPECT_TRUE(simulate(two_linears(), options).feasible);
-    options.memory_limit = 453;
+    options.hardware.memory_limit = 453;
     EXPECT_FALSE(simulate(two_linears(), options).feasible);
 }
 
@@ -417,9 +417,9 @@ TEST(MemoryModel, FreesAllItAllocatedAndNeverExceedsItsPeak) {
         options.batch = options.chunks + static_cast<std::int64_t>(random() % 5);
         options.checkpoint = static_cast<Checkpoint>(random() % 3);
         if (random() % 2 == 0) {
-            options.devices = {"cpu", "cpu"};
+            options.hardware.devices = {"cpu", "cpu"};
         }
-        options.link = {static_cast<double>(random() % 2) * 1e8, static_cast<double>(random() % 2) * 300};
+        options.hardware.link = {static_cast<double>(random() % 2) * 1e8, static_cast<double>(random() % 2) * 300};
         if (layers >= 4 && random() % 3 == 0) {
             options.balance = Balance({1, 1, 1, static_cast<std::int64_t>(layers - 3)});
             options.placement = {LaneId{0}, LaneId{1}, LaneId{0}, LaneId{1}};

@@ -200,10 +200,10 @@ TEST(NoiseBand, WaitsForTheSlowestOfAllReplicas) {
         PipelineOptions options = options_for(3, 6);
         options.batch = 6 * replicas;
         options.replicas = replicas;
-        options.link.latency_ns = 10;
+        options.hardware.link.latency_ns = 10;
         const Simulation simulation = simulate(profile, options);
         const std::vector<double> steps =
-            steps_of_replicas(replicas, 6, kOwn, kLane, 10, 2.0 * (replicas - 1) * options.link.latency_ns);
+            steps_of_replicas(replicas, 6, kOwn, kLane, 10, 2.0 * (replicas - 1) * options.hardware.link.latency_ns);
         const double mean = std::accumulate(steps.begin(), steps.end(), 0.0) / static_cast<double>(steps.size());
         const auto expected = static_cast<double>(simulation.step_mean->count());
         EXPECT_NEAR(expected / mean, 1, 0.01) << replicas;

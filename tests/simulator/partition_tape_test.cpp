@@ -213,7 +213,7 @@ TEST(ReservedMemory, PlaysTheTapesInTheOrderOfTheSchedule) {
 
 TEST(ReservedMemory, IsNothingOnTheHost) {
     PipelineOptions options = on_accelerators(2, 4);
-    options.devices = {"cpu", "cpu"};
+    options.hardware.devices = {"cpu", "cpu"};
     EXPECT_EQ(simulate(two_layers(), options, {.reserved = true}).lanes[0].peak_reserved_bytes, 0);
 }
 
@@ -245,12 +245,12 @@ TEST(ReservedMemory, HoldsAllThatTensorsHoldWhenALaneEndsATask) {
         PipelineOptions options =
             random_options(random, random_balance(random, layers, 1 + static_cast<int>(random() % layers)));
         options.placement.clear();
-        options.expandable_segments = random() % 2 == 0;
+        options.hardware.expandable_segments = random() % 2 == 0;
         options.schedule = schedules[random() % schedules.size()];
         SCOPED_TRACE("round " + std::to_string(round) + ", " + to_string(options.schedule));
         const Simulation simulation = simulate(profile, options, {.reserved = true});
         for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
-            const bool on_host = device_of(options, LaneId{lane}) == "cpu";
+            const bool on_host = runs_on_host(options.hardware, LaneId{lane});
             const SimulatedLane& each = simulation.lanes[lane];
             EXPECT_EQ(each.peak_reserved_bytes == 0, on_host);
             // peak_bytes adds to a task's work all that arrives during it; the replay lets it arrive in sequence.
@@ -261,9 +261,9 @@ TEST(ReservedMemory, HoldsAllThatTensorsHoldWhenALaneEndsATask) {
         }
         for (const MemorySample& sample : simulation.memory) {
             const bool is_own = sample.task >= 0 && is_compute(unpack(static_cast<std::uint64_t>(sample.task))->kind);
-            const bool shares = std::count(options.devices.begin(), options.devices.end(),
-                                           device_of(options, sample.lane)) > 1;  // storages of other streams
-            if (is_own && !shares && device_of(options, sample.lane) != "cpu") {
+            const bool shares = std::count(options.hardware.devices.begin(), options.hardware.devices.end(),
+                                           device_of(options.hardware, sample.lane)) > 1;  // storages of other streams
+            if (is_own && !shares && device_of(options.hardware, sample.lane) != "cpu") {
                 EXPECT_GE(sample.reserved, sample.allocated);
             }
         }

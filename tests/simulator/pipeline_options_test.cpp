@@ -21,20 +21,20 @@ TEST(PipelineOptions, ComeBackFromTheirJson) {
     options.checkpoint = Checkpoint::always;
     options.schedule = Schedule::one_f_one_b;
     options.placement = {LaneId{1}, LaneId{0}};
-    options.devices = {"cpu", "cuda:0"};
-    options.speeds = {1, 0.5};
-    options.link = {1.6e10, 5000};
-    options.memory_limit = Bytes{1} << 40;
-    options.memory_limits = {Bytes{1} << 41, Bytes{1} << 39};
+    options.hardware.devices = {"cpu", "cuda:0"};
+    options.hardware.speeds = {1, 0.5};
+    options.hardware.link = {1.6e10, 5000};
+    options.hardware.memory_limit = Bytes{1} << 40;
+    options.hardware.memory_limits = {Bytes{1} << 41, Bytes{1} << 39};
     options.optimizer = "adam";
     options.master_weights = true;
-    options.host_cores = 2;
-    options.link.sharing = LinkSharing::sender;
+    options.hardware.host_cores = 2;
+    options.hardware.link.sharing = LinkSharing::sender;
     options.backward_order = BackwardOrder::first_first;
     options.recompute_start = RecomputeStart::ordinary;
     options.replicas = 4;
     options.most_in_flight = 3;
-    options.expandable_segments = true;
+    options.hardware.expandable_segments = true;
     EXPECT_EQ(parse_pipeline_options(to_json(options)), options);
     EXPECT_EQ(parse_pipeline_options(to_json(PipelineOptions{})), PipelineOptions{});
 }
@@ -43,7 +43,7 @@ TEST(PipelineOptions, TakeDefaultsForWhatIsAbsentAndIgnoreTheUnknown) {
     const PipelineOptions options = parse_pipeline_options(R"({"balance": [1, 1], "seed": 7, "memory_limit": null})");
     EXPECT_EQ(options.balance, Balance({1, 1}));
     EXPECT_EQ(options.chunks, 1);
-    EXPECT_FALSE(options.memory_limit);
+    EXPECT_FALSE(options.hardware.memory_limit);
 }
 
 TEST(PipelineOptions, NameTheKeyOfAFault) {
@@ -71,19 +71,19 @@ TEST(PipelineOptions, NameTheKeyOfAFault) {
 
 TEST(PipelineOptions, LimitEachLaneByTheSmallerOfWhatIsSaid) {
     PipelineOptions options;
-    EXPECT_THAT(memory_limits_of(options, 3), IsEmpty());
-    options.memory_limit = 400;
-    EXPECT_THAT(memory_limits_of(options, 3), ElementsAre(400, 400, 400));
-    EXPECT_EQ(memory_limit_text(options), "--memory-limit is 400 B");
-    options.memory_limits = {300, 500};
-    EXPECT_THAT(memory_limits_of(options, 2), ElementsAre(300, 400));
-    EXPECT_EQ(memory_limit_text(options), "--memory-limit is 300 B, 400 B");
-    options.memory_limit.reset();
-    EXPECT_THAT(memory_limits_of(options, 2), ElementsAre(300, 500));
+    EXPECT_THAT(memory_limits_of(options.hardware, 3), IsEmpty());
+    options.hardware.memory_limit = 400;
+    EXPECT_THAT(memory_limits_of(options.hardware, 3), ElementsAre(400, 400, 400));
+    EXPECT_EQ(memory_limit_text(options.hardware), "--memory-limit is 400 B");
+    options.hardware.memory_limits = {300, 500};
+    EXPECT_THAT(memory_limits_of(options.hardware, 2), ElementsAre(300, 400));
+    EXPECT_EQ(memory_limit_text(options.hardware), "--memory-limit is 300 B, 400 B");
+    options.hardware.memory_limit.reset();
+    EXPECT_THAT(memory_limits_of(options.hardware, 2), ElementsAre(300, 500));
     options.balance = Balance({1, 1, 1});
     EXPECT_THAT([&] { check_options(options, 3); },
                 ThrowsMessage<UsageError>(HasSubstr("--memory-limit names 2 lanes; the pipeline has 3")));
-    options.memory_limits = {300, 0, 1};
+    options.hardware.memory_limits = {300, 0, 1};
     EXPECT_THAT([&] { check_options(options, 3); },
                 ThrowsMessage<UsageError>(HasSubstr("the memory limit of lane 1 is 0 bytes")));
 }
@@ -107,20 +107,48 @@ TEST(PipelineOptions, AreRefusedByTheNameOfTheOption) {
     bad.schedule = Schedule::pipedream;
     refuses(bad, "--replicas is 2 with schedule pipedream");
     bad = good;
-    bad.speeds = {1};
+    bad.hardware.speeds = {1};
     refuses(bad, "--speed names 1 lane; the pipeline has 2");
     bad = good;
-    bad.devices = {"cpu"};
+    bad.hardware.devices = {"cpu"};
     refuses(bad, "--devices names 1 lane; the pipeline has 2");
     bad = good;
-    bad.link.bytes_per_second = -1;
+    bad.hardware.link.bytes_per_second = -1;
     refuses(bad, "the link bandwidth is -1");
     bad = good;
-    bad.memory_limit = 0;
+    bad.hardware.memory_limit = 0;
     refuses(bad, "the memory limit is 0 bytes");
     bad = good;
-    bad.host_cores = -1;
+    bad.hardware.host_cores = -1;
     refuses(bad, "--cores is -1");
+}
+
+TEST(Hardware, CopiesItsLastLaneForFurtherOnes) {
+    Hardware hardware;
+    EXPECT_EQ(described_lanes(hardware), std::nullopt);
+    EXPECT_EQ(with_lanes(hardware, 3), hardware) << "lanes that are alike stay alike";
+    hardware.devices = {"cpu", "gpu", "gpu"};
+    hardware.speeds = {1, 0.5};
+    EXPECT_EQ(described_lanes(hardware), 2);
+    const Hardware more = with_lanes(hardware, 4);
+    EXPECT_THAT(more.devices, ElementsAre("cpu", "gpu", "gpu", "gpu"));
+    EXPECT_THAT(more.speeds, ElementsAre(1, 0.5, 0.5, 0.5));
+    EXPECT_THAT(with_lanes(hardware, 1).devices, ElementsAre("cpu"));
+}
+
+TEST(Hardware, OfADeviceTypeKeepsALinkAndASmallerLimit) {
+    DeviceType type;
+    type.memory_bytes = 1000;
+    type.link_bytes_per_second = 8e9;
+    type.link_efficiency = 0.5;
+    type.link_latency_ns = 7;
+    Hardware hardware;
+    hardware.link.sharing = LinkSharing::all;
+    EXPECT_EQ(hardware_on(type, hardware).link, (Link{4e9, 7, LinkSharing::all}));
+    EXPECT_EQ(hardware_on(type, hardware).memory_limit, 1000);
+    hardware.link = {1e9, 0, LinkSharing::none};
+    hardware.memory_limit = 10;
+    EXPECT_EQ(hardware_on(type, hardware), hardware);
 }
 
 TEST(OptimizerStateFactor, KnowsNamesAndNumbers) {

@@ -38,7 +38,7 @@ PlanRequest request_of(int most, std::int64_t batch) {
     std::iota(request.partitions.begin(), request.partitions.end(), 1);
     request.chunks = {1, 4, 16};
     request.schedules = {Schedule::gpipe};
-    request.options.batch = batch;
+    request.batch = batch;
     return request;
 }
 
@@ -72,7 +72,7 @@ TEST(Plan, TriesReplicasThatDivideTheBatchAndCountsTheirLanes) {
     request.replicas = {1, 2, 5};
     request.chunks = {4};
     request.checkpoints = {Checkpoint::never};
-    request.options.link.bytes_per_second = 1e9;
+    request.hardware.link.bytes_per_second = 1e9;
     const Plan result = plan(eight_layers(), request);
     ASSERT_EQ(result.candidates.size(), 2u * 2) << "5 replicas cannot share 12 samples";
     const PlanCandidate& best = result.candidates.front();
@@ -122,16 +122,16 @@ PlanRequest followed(PlanRequest request, const std::string& remedy) {
     std::string value;
     while (words >> option >> value) {
         if (option == "--memory-limit") {
-            request.options.memory_limit.reset();
+            request.hardware.memory_limit.reset();
             std::vector<Bytes> limits;
             std::istringstream list(value);
             for (std::string each; std::getline(list, each, ',');) {
                 limits.push_back(std::stoll(each));
             }
             if (limits.size() == 1) {
-                request.options.memory_limit = limits.front();
+                request.hardware.memory_limit = limits.front();
             } else {
-                request.options.memory_limits = limits;
+                request.hardware.memory_limits = limits;
             }
         } else if (option == "-n") {
             request.partitions = {std::stoi(value)};
@@ -169,7 +169,7 @@ TEST(Plan, NamesRemediesThatWorkWhenFollowed) {
                                                 {Schedule::gpipe, Schedule::one_f_one_b, Schedule::interleaved_1f1b}}) {
             for (const std::vector<Checkpoint>& modes : std::vector<std::vector<Checkpoint>>{
                      {Checkpoint::never}, {Checkpoint::never, Checkpoint::except_last, Checkpoint::always}}) {
-                request.options.memory_limit = limit;
+                request.hardware.memory_limit = limit;
                 request.chunks = {1, 2};
                 request.schedules = schedules;
                 request.checkpoints = modes;
@@ -200,7 +200,7 @@ TEST(Plan, NamesSeveralOptionsTogetherWhereNoneAloneWouldDo) {
     PlanRequest request = request_of(2, 64);
     request.partitions = {2};
     request.chunks = {4};
-    request.options.memory_limit = 14'000;
+    request.hardware.memory_limit = 14'000;
     const Plan none = plan(profile, request);
     ASSERT_FALSE(none.best);
     ASSERT_EQ(none.remedies.size(), 2u) << *none.infeasible_because;
@@ -236,7 +236,7 @@ TEST(Plan, NamesNoLimitThatADeviceDoesNotHave) {
 TEST(Plan, FollowsRemediesOfLimitsByLane) {
     PlanRequest request = request_of(2, 16);
     request.partitions = {2};
-    request.options.memory_limits = {900, 700};
+    request.hardware.memory_limits = {900, 700};
     const Plan none = plan(eight_layers(), request);
     ASSERT_FALSE(none.best);
     ASSERT_EQ(options_of(none.remedies).count("--memory-limit"), 1u);
@@ -392,7 +392,7 @@ TEST(Plan, MarksWhatNothingElseBeatsInSpeedLanesAndMemory) {
 
 TEST(Plan, MarksAllThatIsUnbeatenAndNothingElse) {
     PlanRequest request = request_of(6, 16);
-    request.options.memory_limit = 9000;
+    request.hardware.memory_limit = 9000;
     request.device_types = {};
     const Plan result = plan(eight_layers(), request);
     const auto merits = [](const PlanCandidate& each) {
@@ -424,7 +424,7 @@ TEST(Plan, MarksAllThatIsUnbeatenAndNothingElse) {
 
 TEST(Plan, KeepsTheMemoryLimitAndSaysWhatWouldDo) {
     PlanRequest request = request_of(4, 16);
-    request.options.memory_limit = 7000;
+    request.hardware.memory_limit = 7000;
     const Plan result = plan(eight_layers(), request);
     ASSERT_TRUE(result.best);
     for (const SimulatedLane& lane : result.candidates[0].simulation.lanes) {
@@ -432,7 +432,7 @@ TEST(Plan, KeepsTheMemoryLimitAndSaysWhatWouldDo) {
     }
     EXPECT_FALSE(result.candidates.back().simulation.feasible);
 
-    request.options.memory_limit = 100;
+    request.hardware.memory_limit = 100;
     const Plan none = plan(eight_layers(), request);
     EXPECT_FALSE(none.best);
     ASSERT_TRUE(none.infeasible_because);
@@ -506,12 +506,12 @@ TEST(Plan, DealsOutTwoPartitionsALaneWhereInterleaved) {
 TEST(Plan, KeepsSpeedsDevicesAndTheLimitWhereInterleaved) {
     PlanRequest request = request_of(2, 16);
     request.schedules = {Schedule::interleaved_1f1b};
-    request.options.speeds = {2, 1};
-    request.options.devices = {"cuda:0", "cuda:1"};
-    request.options.memory_limit = 100;
+    request.hardware.speeds = {2, 1};
+    request.hardware.devices = {"cuda:0", "cuda:1"};
+    request.hardware.memory_limit = 100;
     const Plan none = plan(eight_layers(), request);
     ASSERT_EQ(none.candidates.size(), 2u * 3);
-    EXPECT_EQ(none.candidates[0].simulation.options.speeds, (std::vector<double>{2, 1}));
+    EXPECT_EQ(none.candidates[0].simulation.options.hardware.speeds, (std::vector<double>{2, 1}));
     EXPECT_GT(none.candidates[0].simulation.options.balance.layers_of(PartitionId{0}).size(),
               none.candidates[0].simulation.options.balance.layers_of(PartitionId{1}).size())
         << "lane 0 is twice as quick";
@@ -530,8 +530,8 @@ TEST(Plan, RefusesInterleavedWhereNothingCanBe) {
 
 TEST(Plan, UsesTheFirstDevicesAndSpeedsForFewerLanes) {
     PlanRequest request = request_of(2, 4);
-    request.options.speeds = {1, 2};
-    request.options.devices = {"cuda:0", "cuda:1"};
+    request.hardware.speeds = {1, 2};
+    request.hardware.devices = {"cuda:0", "cuda:1"};
     EXPECT_EQ(plan(eight_layers(), request).candidates.size(), 2u * (3 + 2));
     request.partitions.push_back(3);
     EXPECT_THAT([&] { plan(eight_layers(), request); },
@@ -557,16 +557,6 @@ DeviceType device_of(const std::string& name, double flops, Bytes memory) {
     return type;
 }
 
-TEST(Plan, DoesNotMindTheCutThatTheOptionsHold) {
-    PlanRequest request = request_of(3, 16);
-    request.options.devices = {"cpu", "cpu", "cpu"};
-    const Plan without = plan(eight_layers(), request);
-    request.options.balance = Balance({2, 2, 2, 2});
-    const Plan with = plan(eight_layers(), request);
-    ASSERT_EQ(with.candidates.size(), without.candidates.size());
-    EXPECT_EQ(with.candidates[*with.best].simulation.step_time, without.candidates[*without.best].simulation.step_time);
-}
-
 TEST(Plan, ChoosesAmongDeviceTypesByTheirSpeedMemoryAndPrice) {
     PlanRequest request = request_of(2, 16);
     request.device_types = {device_of("small", 2e12, 5000), device_of("large", 1e12, 1'000'000)};
@@ -575,36 +565,36 @@ TEST(Plan, ChoosesAmongDeviceTypesByTheirSpeedMemoryAndPrice) {
     EXPECT_EQ(result.candidates.size(), 2u * 2 * (3 + 3 + 2));
     for (const PlanCandidate& each : result.candidates) {
         EXPECT_TRUE(each.simulation.estimated);
-        EXPECT_EQ(each.simulation.options.link.bytes_per_second, 5e9);
-        EXPECT_EQ(each.simulation.options.memory_limit, each.device_type == "small" ? 5000 : 1'000'000);
+        EXPECT_EQ(each.simulation.options.hardware.link.bytes_per_second, 5e9);
+        EXPECT_EQ(each.simulation.options.hardware.memory_limit, each.device_type == "small" ? 5000 : 1'000'000);
         // 8 layers of 1e9 operations forward and 15/8 as many backward, a million samples
         const double busy_hours = 1e6 * 8e9 * (1 + 15.0 / 8) / (each.device_type == "small" ? 2e12 : 1e12) / 3600;
         EXPECT_GE(each.cost, busy_hours * (each.device_type == "small" ? 1 : 10) * 0.99);
         EXPECT_FALSE(each.device_type == "small" && each.simulation.lanes.size() == 1 && each.simulation.feasible);
     }
-    request.options.devices = {"a", "b"};
+    request.hardware.devices = {"a", "b"};
     EXPECT_THAT([&] { plan(eight_layers_with_flops(), request); },
                 ThrowsMessage<UsageError>(HasSubstr("beside --device-types")));
-    request.options.devices.clear();
+    request.hardware.devices.clear();
     EXPECT_THROW(plan(eight_layers(), request), ProfileError) << "no flops";
 }
 
 TEST(Plan, GivesEachLaneItsOwnLimitAndFewerPartitionsTheFirstOfThem) {
     PlanRequest request = request_of(2, 16);
-    request.options.memory_limits = {1'000'000, 5000};
+    request.hardware.memory_limits = {1'000'000, 5000};
     const Plan result = plan(eight_layers(), request);
     ASSERT_TRUE(result.best);
     for (const PlanCandidate& each : result.candidates) {
         const Simulation& simulation = each.simulation;
-        ASSERT_EQ(simulation.options.memory_limits.size(), simulation.lanes.size());
-        EXPECT_EQ(simulation.options.memory_limits[0], 1'000'000);
+        ASSERT_EQ(simulation.options.hardware.memory_limits.size(), simulation.lanes.size());
+        EXPECT_EQ(simulation.options.hardware.memory_limits[0], 1'000'000);
         EXPECT_EQ(simulation.feasible, simulation.lanes.size() == 1 || simulation.lanes[1].peak_bytes <= 5000);
         if (simulation.lanes.size() == 2 && simulation.feasible) {
             EXPECT_GT(simulation.options.balance.layers_per_partition()[0], 4) << "lane 1 holds less than half";
         }
     }
     request.partitions = {2};
-    request.options.memory_limits = {100, 50};
+    request.hardware.memory_limits = {100, 50};
     EXPECT_THAT(plan(eight_layers(), request).infeasible_because.value_or(""),
                 AllOf(HasSubstr("--memory-limit is 100 B, 50 B;"), HasSubstr(" more on each lane, with 2 partitions")));
     request.partitions = {3};
@@ -615,10 +605,10 @@ TEST(Plan, GivesEachLaneItsOwnLimitAndFewerPartitionsTheFirstOfThem) {
 TEST(Plan, TakesTheSmallerOfALanesLimitAndItsDeviceTypesMemory) {
     PlanRequest request = request_of(2, 16);
     request.device_types = {device_of("small", 2e12, 5000), device_of("large", 1e12, 1'000'000)};
-    request.options.memory_limits = {1'000'000, 4500};
+    request.hardware.memory_limits = {1'000'000, 4500};
     for (const PlanCandidate& each : plan(eight_layers_with_flops(), request).candidates) {
         const std::vector<Bytes> limits =
-            memory_limits_of(each.simulation.options, static_cast<int>(each.simulation.lanes.size()));
+            memory_limits_of(each.simulation.options.hardware, static_cast<int>(each.simulation.lanes.size()));
         EXPECT_EQ(limits[0], each.device_type == "small" ? 5000 : 1'000'000);
         EXPECT_TRUE(limits.size() == 1 || limits[1] == 4500);
     }
@@ -627,8 +617,8 @@ TEST(Plan, TakesTheSmallerOfALanesLimitAndItsDeviceTypesMemory) {
 TEST(Plan, TakesADeviceTypesLinkHoweverItsCopiesShareIt) {
     PlanRequest request = request_of(2, 16);
     request.device_types = {device_of("small", 2e12, 5000)};
-    request.options.link.sharing = LinkSharing::all;
-    const Link link = plan(eight_layers_with_flops(), request).candidates.at(0).simulation.options.link;
+    request.hardware.link.sharing = LinkSharing::all;
+    const Link link = plan(eight_layers_with_flops(), request).candidates.at(0).simulation.options.hardware.link;
     EXPECT_EQ(link.bytes_per_second, 5e9);
     EXPECT_EQ(link.sharing, LinkSharing::all);
 }
@@ -652,7 +642,7 @@ TEST(Plan, TriesEverySchedule) {
 TEST(Plan, GivesTheSameAnswerWithAnyNumberOfThreads) {
     PlanRequest request = request_of(4, 12);
     request.chunks = {1, 2, 3, 4, 5, 12};
-    request.options.memory_limit = 6000;
+    request.hardware.memory_limit = 6000;
     request.threads = 1;
     const Plan one = plan(eight_layers(), request);
     request.threads = 5;

@@ -73,16 +73,16 @@ inline PipelineOptions random_options(std::mt19937& random, const Balance& balan
     options.batch = options.chunks * static_cast<std::int64_t>(1 + random() % 2);
     options.checkpoint = static_cast<Checkpoint>(random() % 3);
     if (random() % 2 == 0) {
-        options.link = {static_cast<double>(random() % 2) * 1e8, static_cast<double>(random() % 2) * 300};
+        options.hardware.link = {static_cast<double>(random() % 2) * 1e8, static_cast<double>(random() % 2) * 300};
     }
     if (random() % 3 == 0) {
         for (std::size_t lane = 0; lane < n; ++lane) {
-            options.speeds.push_back(0.5 + static_cast<double>(random() % 3) / 2);
+            options.hardware.speeds.push_back(0.5 + static_cast<double>(random() % 3) / 2);
         }
     }
     if (random() % 3 == 0) {
         for (std::size_t lane = 0; lane < n; ++lane) {
-            options.devices.push_back(random() % 2 == 0 ? "cpu" : "cuda:" + std::to_string(lane));
+            options.hardware.devices.push_back(random() % 2 == 0 ? "cpu" : "cuda:" + std::to_string(lane));
         }
     }
     return options;

@@ -92,7 +92,7 @@ TEST(CompareSchedules, CountsWhatEachSends) {
     EXPECT_EQ(named(comparison, "gpipe, never").communicated_bytes, 3 * 2 * 8 * 100);
     EXPECT_EQ(named(comparison, "pipedream").communicated_bytes, 3 * 2 * 8 * 100) << "copies free or not";
     PipelineOptions slow = options_for(4, 8);
-    slow.link.bytes_per_second = 1e6;
+    slow.hardware.link.bytes_per_second = 1e6;
     EXPECT_EQ(named(compare_schedules(eight_layers(), slow), "pipedream").communicated_bytes, 3 * 2 * 8 * 100);
     EXPECT_EQ(named(comparison, "data-parallel").communicated_bytes, 2 * 3 * 8000);
     EXPECT_EQ(named(comparison, "2 x 2 data x gpipe").communicated_bytes, 2 * (2 * 4 * 100) + 2 * 8000);
@@ -106,13 +106,13 @@ TEST(CompareSchedules, SaysWhyAWayIsLeftOut) {
     EXPECT_THAT(uneven.left_out[0].because, HasSubstr("cannot be divided by 4"));
     EXPECT_EQ(uneven.left_out[1].name, "interleaved");
     options = options_for(4, 8);
-    options.devices.assign(4, "cuda:0");
+    options.hardware.devices.assign(4, "cuda:0");
     EXPECT_THAT(compare_schedules(eight_layers(), options).left_out.front().because, HasSubstr("share a device"));
 }
 
 TEST(CompareSchedules, HoldsEveryWayAgainstTheMemoryLimit) {
     PipelineOptions options = options_for(4, 8);
-    options.memory_limit = 10'000;  // two layers' parameters and gradients are 4000, all layers' 16000
+    options.hardware.memory_limit = 10'000;  // two layers' parameters and gradients are 4000, all layers' 16000
     const ScheduleComparison comparison = compare_schedules(eight_layers(), options);
     EXPECT_FALSE(named(comparison, "data-parallel").simulation.feasible);
     EXPECT_TRUE(named(comparison, "gpipe, always").simulation.feasible);

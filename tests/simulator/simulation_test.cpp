@@ -106,7 +106,7 @@ TEST(Simulate, SendsOneMicroBatchAfterTheOtherOverALinkSlowerThanCompute) {
     // lane 1              F0@4       F1@7  B1@8 B0@10      (copies back 10..13, 13..16)
     // lane 0                                               B1@13 B0@16
     PipelineOptions options = uniform_options(2, 2, Checkpoint::never);
-    options.link = {1e9, 0};
+    options.hardware.link = {1e9, 0};
     const Simulation simulation = simulate(profile_of({layer_of(1000, 2000, 3000), layer_of(1000, 2000, 1)}), options);
     EXPECT_EQ(picture(simulation, 0), "F0@0 F1@1 cF0@1 cF1@4 B1@13 B0@16");
     EXPECT_EQ(picture(simulation, 1), "F0@4 F1@7 B1@8 B0@10 cB1@10 cB0@13");
@@ -116,10 +116,10 @@ TEST(Simulate, SendsOneMicroBatchAfterTheOtherOverALinkSlowerThanCompute) {
 
 TEST(Simulate, AddsLatencyToEveryCopyAndNothingWithinADevice) {
     PipelineOptions options = uniform_options(3, 1, Checkpoint::never);
-    options.link.latency_ns = 500;
+    options.hardware.link.latency_ns = 500;
     const Profile profile = uniform_profile(3);
     EXPECT_EQ(simulate(profile, options).step_time.count(), 9000 + 4 * 500);
-    options.devices = {"cuda:0", "cuda:0", "cuda:1"};
+    options.hardware.devices = {"cuda:0", "cuda:0", "cuda:1"};
     EXPECT_EQ(simulate(profile, options).step_time.count(), 9000 + 2 * 500);
 }
 
@@ -149,7 +149,7 @@ TEST(Simulate, MakesAsManyMicroBatchesAsThereAreSamples) {
 
 TEST(Simulate, DividesALanesTimesByItsSpeed) {
     PipelineOptions options = uniform_options(2, 1, Checkpoint::never);
-    options.speeds = {2, 0.5};
+    options.hardware.speeds = {2, 0.5};
     const Simulation simulation = simulate(uniform_profile(2), options);
     EXPECT_EQ(picture(simulation, 0), "F0@0 B0@6");
     EXPECT_EQ(picture(simulation, 1), "F0@0 B0@2");  // starts at 500
@@ -175,7 +175,7 @@ TEST(Simulate, SendsSkipsStraightToTheLaneThatPopsThem) {
     profile.layers[0].stash["s"] = {5000};
     profile.layers[2].pop = {"s"};
     PipelineOptions options = uniform_options(3, 1, Checkpoint::never);
-    options.link = {1e9, 0};  // the boundaries are empty, the skip takes 5000 ns each way
+    options.hardware.link = {1e9, 0};  // the boundaries are empty, the skip takes 5000 ns each way
     const Simulation simulation = simulate(profile, options);
     EXPECT_EQ(picture(simulation, 0), "F0@0 cF0@1 B0@14");
     EXPECT_EQ(picture(simulation, 2), "F0@6 B0@7 cB0@9");
@@ -199,14 +199,14 @@ TEST(Simulate, ComparesWithOneDeviceOfTheFastestSpeed) {
     PipelineOptions options = uniform_options(2, 4, Checkpoint::never);
     const std::vector<std::vector<double>> speeds = {{1, 2}, {2, 1}, {2, 2}, {0.5, 2}};
     for (const std::vector<double>& each : speeds) {
-        options.speeds = each;
+        options.hardware.speeds = each;
         const Simulation simulation = simulate(profile, options);
         EXPECT_NEAR(simulation.speedup, 12000.0 / static_cast<double>(simulation.step_time.count()), 1e-12);
     }
-    options.speeds = {0.5, 0.5};
+    options.hardware.speeds = {0.5, 0.5};
     EXPECT_DOUBLE_EQ(simulate(profile, options).speedup, 8.0 / 5) << "m n / (m + n - 1) at equal speeds";
     // Replicas share the mini-batch, which the one device does alone.
-    options.speeds = {1, 2};
+    options.hardware.speeds = {1, 2};
     const double one = simulate(profile, options).speedup;
     options.replicas = 2;
     options.batch *= 2;
@@ -217,11 +217,11 @@ TEST(Simulate, ReportsDeviceIdleOnlyWhereLanesShareADevice) {
     const Profile profile = uniform_profile(2);
     PipelineOptions options = uniform_options(2, 1, Checkpoint::never);
     EXPECT_FALSE(simulate(profile, options).device_idle_fraction);
-    options.devices = {"cuda:0", "cuda:0"};  // one after the other: always one of them
+    options.hardware.devices = {"cuda:0", "cuda:0"};  // one after the other: always one of them
     EXPECT_NEAR(*simulate(profile, options).device_idle_fraction, 0, 1e-12);
-    options.devices = {"cpu", "cpu"};  // a core each: idle half of the time, as the lanes are
+    options.hardware.devices = {"cpu", "cpu"};  // a core each: idle half of the time, as the lanes are
     EXPECT_NEAR(*simulate(profile, options).device_idle_fraction, 0.5, 1e-12);
-    options.host_cores = 4;
+    options.hardware.host_cores = 4;
     EXPECT_NEAR(*simulate(profile, options).device_idle_fraction, 0.75, 1e-12);
 }
 
@@ -273,16 +273,16 @@ TEST(Simulate, RefusesOptionsThatDoNotFit) {
     bad.chunks = 0;
     refuses(bad, "chunks is 0", "use 1 or more");
     bad = good;
-    bad.speeds = {1, 0};
+    bad.hardware.speeds = {1, 0};
     refuses(bad, "the speed of lane 1 is 0", "above 0");
     bad = good;
-    bad.speeds = {1};
+    bad.hardware.speeds = {1};
     refuses(bad, "--speed names 1 lane;", "has 2");
     bad = good;
-    bad.devices = {"cpu"};
+    bad.hardware.devices = {"cpu"};
     refuses(bad, "--devices names 1 lane;", "has 2");
     bad = good;
-    bad.link.latency_ns = -1;
+    bad.hardware.link.latency_ns = -1;
     refuses(bad, "the link latency is -1", "not negative");
     bad = good;
     bad.optimizer = "lion";
@@ -296,7 +296,7 @@ TEST(Simulate, RefusesAStepThatOutgrowsTheClockInAShortMessage) {
     const Profile profile = profile_of({layer_of(1, 2), layer_of(1, 2)});
     PipelineOptions options;
     options.balance = Balance({1, 1});
-    options.link.latency_ns = 1e300;
+    options.hardware.link.latency_ns = 1e300;
     std::string message;
     try {
         simulate(profile, options);
@@ -314,11 +314,11 @@ TEST(Simulate, RefusesAStepThatOutgrowsTheClockOnceLanesSlowEachOtherDown) {
     PipelineOptions options;
     options.balance = Balance({1, 1});
     options.chunks = options.batch = 40;
-    options.devices = {"cpu", "cpu"};
+    options.hardware.devices = {"cpu", "cpu"};
     EXPECT_THAT([&] { simulate(profile, options); },
                 ThrowsMessage<UsageError>(AllOf(HasSubstr("would take"), HasSubstr("below 8e18 ns"),
                                                 HasSubstr("correct the profile's launch_ns or co_running_slowdown"))));
-    options.devices = {"cuda:0", "cuda:1"};
+    options.hardware.devices = {"cuda:0", "cuda:1"};
     EXPECT_GT(simulate(profile, options).step_time.count(), 0) << "apart they do not";
 }
 }  // namespace

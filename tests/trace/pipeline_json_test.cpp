@@ -81,8 +81,9 @@ TEST(PipelineJson, RefusesWhatIsNoPipeline) {
     refuses(with("[0,1]", "[0,-1]"), "-1");
     refuses(with("[0,1]", "[0,7]"), "7");
     refuses(with("\"skips\":[]", "\"skips\":[[1,9]]"), "skip 0 runs");
-    refuses(with("mini_batch", "maxi_batch"), "'maxi_batch', which is not known");
-    refuses(with("0F1", "0X1"), "'X', which is not known");
+    refuses(with("mini_batch", "maxi_batch"),
+            "the scope of the loss is 'maxi_batch'; it must be one of mini_batch, micro_batch");
+    refuses(with("0F1", "0X1"), "holds the task '0X1'; a task is partition, letter and micro-batch");
     refuses(with("0F1", "0F99999999999"), "'0F99999999999'");
     refuses(with("0F1", "17"), "'17'");
     refuses(with("0F1", "0F0"), "twice");

@@ -68,7 +68,7 @@ void write_without_costs(const fs::path& path) {
         profile.loss_ns.assign(profile.loss_ns.size(), 0);
     })(path);
     PipelineOptions options = sampleOptions({});
-    options.link = {};
+    options.hardware.link = {};
     SQLite::Database db(path.string(), SQLite::OPEN_READWRITE);
     SQLite::Statement update(db, "UPDATE PIPESCOPE_RUN SET value = ? WHERE key = 'configuration'");
     update.bind(1, to_json(options));

@@ -32,7 +32,7 @@ Profile unevenProfile() {
 
 Scenario scenarioOf(const Profile& profile) {
     Scenario scenario = defaultScenario(profile);
-    scenario.options.devices.clear();
+    scenario.options.hardware.devices.clear();
     return scenario;
 }
 
@@ -118,8 +118,8 @@ TEST(Scenario, EitherRunsOrSaysWhyForRandomChanges) {
             case 1: scenario.options.chunks = 1 + below(40); break;
             case 2: scenario.options.batch = 1 + below(64); break;
             case 3: scenario = withSchedule(profile, scenario, schedules[random() % schedules.size()]); break;
-            case 4: scenario.options.link = {1e9 * below(20), 1e3 * below(100)}; break;
-            case 5: scenario.options.speeds.assign(static_cast<std::size_t>(lanesOf(scenario)), 0.5); break;
+            case 4: scenario.options.hardware.link = {1e9 * below(20), 1e3 * below(100)}; break;
+            case 5: scenario.options.hardware.speeds.assign(static_cast<std::size_t>(lanesOf(scenario)), 0.5); break;
             default: scenario.options.checkpoint = static_cast<Checkpoint>(below(3)); break;
         }
         const SimulatedScenario simulated = simulateScenario(profile, scenario);
@@ -136,15 +136,15 @@ TEST(Scenario, EitherRunsOrSaysWhyForRandomChanges) {
 TEST(Scenario, KeepsSpeedsDevicesAndLimitsWhenLanesAreAdded) {
     const Profile profile = unevenProfile();
     Scenario scenario = scenarioOf(profile);
-    scenario.options.speeds = {1, 1, 1, 0.5};
-    scenario.options.devices = {"a", "b", "c", "c"};
-    scenario.options.memory_limits = {4, 3, 2, 1};
+    scenario.options.hardware.speeds = {1, 1, 1, 0.5};
+    scenario.options.hardware.devices = {"a", "b", "c", "c"};
+    scenario.options.hardware.memory_limits = {4, 3, 2, 1};
     const Scenario more = withLanes(profile, scenario, 6, 1);
-    EXPECT_EQ(more.options.speeds, (std::vector<double>{1, 1, 1, 0.5, 0.5, 0.5}));
-    EXPECT_EQ(more.options.devices, (std::vector<std::string>{"a", "b", "c", "c", "c", "c"}));
-    EXPECT_EQ(more.options.memory_limits, (std::vector<Bytes>{4, 3, 2, 1, 1, 1}));
-    EXPECT_EQ(withLanes(profile, scenario, 2, 1).options.memory_limits, (std::vector<Bytes>{4, 3}));
-    EXPECT_EQ(withLanes(profile, scenario, 2, 1).options.speeds, (std::vector<double>{1, 1}));
+    EXPECT_EQ(more.options.hardware.speeds, (std::vector<double>{1, 1, 1, 0.5, 0.5, 0.5}));
+    EXPECT_EQ(more.options.hardware.devices, (std::vector<std::string>{"a", "b", "c", "c", "c", "c"}));
+    EXPECT_EQ(more.options.hardware.memory_limits, (std::vector<Bytes>{4, 3, 2, 1, 1, 1}));
+    EXPECT_EQ(withLanes(profile, scenario, 2, 1).options.hardware.memory_limits, (std::vector<Bytes>{4, 3}));
+    EXPECT_EQ(withLanes(profile, scenario, 2, 1).options.hardware.speeds, (std::vector<double>{1, 1}));
     EXPECT_EQ(withLanes(profile, scenario, 4, 1).options.balance, scenario.options.balance);
 }
 
@@ -154,14 +154,14 @@ TEST(Scenario, SaysWhatItCannotDo) {
     scenario.options.chunks = 100;  // of 16 samples
     EXPECT_THAT(textOf(simulateScenario(profile, scenario)), HasSubstr("100 micro-batches of 16 samples"));
     scenario = scenarioOf(profile);
-    scenario.options.memory_limit = 1 << 20;
+    scenario.options.hardware.memory_limit = 1 << 20;
     const SimulatedScenario tight = simulateScenario(profile, scenario);
     EXPECT_TRUE(tight.runs());
     EXPECT_THAT(textOf(tight), HasSubstr("Does not fit"));
     EXPECT_EQ(tight.messages.front().kind, Kind::warning);
     scenario = scenarioOf(profile);
-    scenario.options.memory_limits.assign(4, Bytes{1} << 40);
-    scenario.options.memory_limits[2] = 1024;
+    scenario.options.hardware.memory_limits.assign(4, Bytes{1} << 40);
+    scenario.options.hardware.memory_limits[2] = 1024;
     EXPECT_THAT(textOf(simulateScenario(profile, scenario)),
                 AllOf(HasSubstr("above the limit of 1.00"), HasSubstr("(lanes 2)")));
     scenario = scenarioOf(profile);
@@ -220,7 +220,7 @@ TEST(Headlines, CompareAScenarioWithWhatItStartedFromAndAPredictionWithWhatWasMe
     EXPECT_THAT(simulatedHeadline(*document, 1).toStdString(), HasSubstr("against the median of the measured steps"));
     const Scenario recorded = *recordedScenario(*document);
     Scenario slower = recorded;
-    slower.options.link.bytes_per_second /= 50;
+    slower.options.hardware.link.bytes_per_second /= 50;
     const SimulatedScenario before = simulateScenario(*document->run.profile, recorded);
     const SimulatedScenario after = simulateScenario(*document->run.profile, slower);
     auto changed = std::make_shared<TraceDocument>(*withScenario(*document, after));
@@ -264,7 +264,7 @@ TEST(Headlines, SayTheSameStepAndPercentageOfANoisyRunInEveryLine) {
     EXPECT_THAT(simulatedHeadline(*document, 1).toStdString(), HasSubstr("against the mean of the measured steps"));
 
     Scenario slower = *recordedScenario(*document);
-    slower.options.link.bytes_per_second /= 50;
+    slower.options.hardware.link.bytes_per_second /= 50;
     const SimulatedScenario pending = simulateScenario(*document->run.profile, slower);
     EXPECT_TRUE(pending.noisePending);
     const SimulatedScenario noisy = withNoise(pending, *stepBand(*document->run.profile, slower));

@@ -25,7 +25,7 @@ TEST(StepAnalysis, DescribesACopyThatALaneWaitsForByBytesLanesAndRate) {
     writeSampleTrace(temporaryPath("analysis.sqlite"), run);
     const auto recorded = loadTrace(QString::fromStdString(temporaryPath("analysis.sqlite").string()));
     Scenario slow = *recordedScenario(*recorded);
-    slow.options.link = {50e6, 0};  // 4 MiB in 84 ms, a forward is 10 ms
+    slow.options.hardware.link = {50e6, 0};  // 4 MiB in 84 ms, a forward is 10 ms
     const auto document = withScenario(*recorded, simulateScenario(*recorded->run.profile, slow));
     const StepAnalysis analysis(document, 1);
     const std::vector<BubblePiece>& bubbles = analysis.bubbles(Source::simulated);

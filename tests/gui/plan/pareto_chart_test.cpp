@@ -19,8 +19,8 @@ protected:
         PlanRequest request;
         request.partitions = {1, 2, 4};
         request.chunks = {1, 8};
-        request.options.batch = 8;
-        request.options.memory_limit = Bytes{600} << 20;
+        request.batch = 8;
+        request.hardware.memory_limit = Bytes{600} << 20;
         request.threads = 1;
         plan_ = std::make_shared<const Plan>(plan(sampleProfile(run), request));
         chart_.resize(500, 300);

@@ -16,7 +16,7 @@ PlanCandidate candidate(double samplesPerSecond, std::size_t lanes, Bytes peak, 
     each.simulation.step_time = Nanoseconds{static_cast<std::int64_t>(1e9 / samplesPerSecond)};
     each.simulation.lanes.resize(lanes);
     each.simulation.lanes.back().peak_bytes = peak;
-    each.simulation.options.memory_limit = 1000;
+    each.simulation.options.hardware.memory_limit = 1000;
     each.simulation.feasible = feasible;
     each.cost = static_cast<double>(lanes) / samplesPerSecond;
     return each;
@@ -50,8 +50,8 @@ TEST(PlanReasons, FitWhatThePlannerMarks) {
     request.partitions = {1, 2, 4};
     request.chunks = {1, 4, 8};
     request.schedules = {Schedule::gpipe};
-    request.options.batch = 8;
-    request.options.memory_limit = Bytes{900} << 20;
+    request.batch = 8;
+    request.hardware.memory_limit = Bytes{900} << 20;
     request.threads = 1;
     const Plan found = plan(sampleProfile(run), request);
     ASSERT_EQ(found.candidates.size(), 24U) << "never and except_last are the same with one micro-batch";

@@ -36,7 +36,7 @@ protected:
         profile_ = std::make_shared<Profile>(sampleProfile(run));
         PipelineOptions options = sampleOptions(run);
         options.batch = 16;
-        options.devices.assign(2, "cpu");
+        options.hardware.devices.assign(2, "cpu");
         view_.setProfile(profile_, options);
         view_.resize(1200, 400);
         view_.show();
@@ -188,22 +188,22 @@ TEST_F(PlanViewTest, PlansWithTheMemoryLimitOfTheWhatIfPanel) {
     PipelineOptions options = sampleOptions({});
     options.batch = 16;
     view_.form().batch().setValue(8);  // typed here
-    options.memory_limit = Bytes{300} << 20;
-    options.link.latency_ns = 77;
+    options.hardware.memory_limit = Bytes{300} << 20;
+    options.hardware.link.latency_ns = 77;
     view_.follow(options);
     PlanRequest request = view_.form().request(*profile_);
-    EXPECT_EQ(request.options.memory_limit, Bytes{300} << 20);
-    EXPECT_EQ(request.options.link.latency_ns, 77);
-    EXPECT_EQ(request.options.batch, 8);  // the panel's is as it was
+    EXPECT_EQ(request.hardware.memory_limit, Bytes{300} << 20);
+    EXPECT_EQ(request.hardware.link.latency_ns, 77);
+    EXPECT_EQ(request.batch, 8);  // the panel's is as it was
     planNow();
     for (int row = 0; row < rows(); ++row) {
         const QModelIndex peak = view_.table().model()->index(row, PlanTableModel::peak);
         EXPECT_EQ(peak.data().toString().startsWith(QStringLiteral("▲")),
                   peak.data(kExportRole).toLongLong() > 300 << 20);
     }
-    options.memory_limit.reset();
+    options.hardware.memory_limit.reset();
     view_.follow(options);
-    EXPECT_FALSE(view_.form().request(*profile_).options.memory_limit);
+    EXPECT_FALSE(view_.form().request(*profile_).options.hardware.memory_limit);
 }
 
 TEST_F(PlanViewTest, SaysWhyATypedLimitIsNotTaken) {

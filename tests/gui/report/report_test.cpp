@@ -51,8 +51,8 @@ TEST(Report, OfASimulatedTraceTellsItsStepAndAllThatWasAskedOfIt) {
     run.cv = 0.2;
     const Simulation simulation = simulate(sampleProfile(run), sampleOptions(run));
     PipelineOptions options = sampleOptions(run);
-    options.memory_limit.reset();
-    options.memory_limits = {Bytes{3} << 30, Bytes{2} << 30};
+    options.hardware.memory_limit.reset();
+    options.hardware.memory_limits = {Bytes{3} << 30, Bytes{2} << 30};
     options.most_in_flight = 2;
     options.replicas = 2;
     writeSimulatedTrace(temporaryPath("simulated_report.sqlite"), run);

@@ -195,7 +195,7 @@ TEST_F(BalanceBarTest, ShowsTheBestCutsAsGhosts) {
 TEST_F(BalanceBarTest, TellsNamesCostsAndWhatIsOverTheLimit) {
     open(12, Balance({8, 2, 2}));
     Scenario tight = model_.scenario();
-    tight.options.memory_limit = model_.result()->simulation.lanes[0].peak_bytes - 1;
+    tight.options.hardware.memory_limit = model_.result()->simulation.lanes[0].peak_bytes - 1;
     model_.change(tight, QStringLiteral("limit"));
     EXPECT_TRUE(bar().isOverLimit(0));
     EXPECT_FALSE(bar().isOverLimit(2));

@@ -116,7 +116,7 @@ TEST_F(ScenarioModelTest, AppliesTheBestBalanceAndKnowsIt) {
 
 TEST_F(ScenarioModelTest, SaysWhatIsWrongInsteadOfThrowing) {
     Scenario wrong = model_.scenario();
-    wrong.options.speeds = {-1};
+    wrong.options.hardware.speeds = {-1};
     model_.change(wrong, QStringLiteral("speeds"));
     EXPECT_FALSE(model_.result()->runs());
     wrong = model_.recorded();

@@ -86,7 +86,7 @@ TEST_F(ScenarioToolsTest, TheSimulatedTimelineFollowsTheSlider) {
         EXPECT_EQ(window_.view(Source::measured).store(), measured.get());
     }
     EXPECT_TRUE(window_.pane(Source::simulated).title().contains(QStringLiteral("WHAT IF")));
-    EXPECT_GT(simulation().options.link.latency_ns, 50'000);
+    EXPECT_GT(simulation().options.hardware.link.latency_ns, 50'000);
     selectKey(Qt::Key_0);  // back to as recorded
     EXPECT_EQ(window_.document()->simulated, recorded);
     EXPECT_EQ(window_.pane(Source::simulated).title(), QStringLiteral("SIMULATED"));

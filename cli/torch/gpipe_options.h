@@ -1,0 +1,9 @@
+#pragma once
+
+#include "engine/gpipe.h"
+#include "simulator/pipeline_options.h"
+
+namespace pipescope {
+/// The pipeline as the engine runs it. Without host_cores each lane has a core: lanes that wait need none.
+GPipeOptions gpipe_options(const PipelineOptions& options);
+}  // namespace pipescope

@@ -1,0 +1,52 @@
+# The headers for users, by component of the installed package. scripts/check_layers.py reads these lists: a public
+# header includes no header that is not public too.
+
+set(PIPESCOPE_CORE_HEADERS
+  balance/device_catalogue.h
+  balance/layer_tape.h
+  balance/profile.h
+  balance/profile_file.h
+  schedule/balance.h
+  schedule/checkpoint.h
+  schedule/error.h
+  schedule/ids.h
+  schedule/machine_load.h
+  schedule/memory_category.h
+  schedule/schedules.h
+  schedule/task_graph.h
+  schedule/task_key.h
+  schedule/timeline.h
+  simulator/balance_algorithm.h
+  simulator/balance_search.h
+  simulator/hardware.h
+  simulator/memory_composition.h
+  simulator/pipeline_options.h
+  simulator/planner.h
+  simulator/simulation.h
+  trace/open_trace.h
+  trace/opened_trace.h
+  trace/trace_records.h)
+
+set(PIPESCOPE_ENGINE_HEADERS
+  engine/driver.h
+  engine/engine_error.h
+  engine/gpipe.h
+  engine/layer.h
+  engine/skippable.h
+  engine/skips.h
+  engine/task_observer.h
+  models/user_model.h
+  models/zoo.h)
+
+# pipescope_install_headers(<component> <header>..) installs them as <pipescope/..>, and so they include each other.
+function(pipescope_install_headers component)
+  set(staged "${PROJECT_BINARY_DIR}/public-headers/${component}")
+  install(CODE "
+    file(REMOVE_RECURSE \"${staged}\")
+    foreach(header IN ITEMS ${ARGN})
+      file(READ \"${PROJECT_SOURCE_DIR}/\${header}\" text)
+      string(REGEX REPLACE \"#include \\\"([^\\\"]+)\\\"\" \"#include <pipescope/\\\\1>\" text \"\${text}\")
+      file(WRITE \"${staged}/\${header}\" \"\${text}\")
+    endforeach()" COMPONENT development)
+  install(DIRECTORY "${staged}/" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/pipescope" COMPONENT development)
+endfunction()

@@ -1,0 +1,167 @@
+#include "simulator/hardware.h"
+
+#include "schedule/error.h"
+#include "schedule/parse_name.h"
+#include "schedule/printable.h"
+#include "schedule/quantities.h"
+#include "simulator/number_ranges.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace pipescope {
+namespace {
+void check_speed(double speed, std::size_t lane) {
+    if (!(speed > 0) || !std::isfinite(speed)) {
+        throw UsageError("the speed of lane " + std::to_string(lane) + " is " + shortest(speed) +
+                         "; a speed is a number above 0, 1 being the profiled device; correct it");
+    }
+}
+
+void check_link_value(const char* name, double value) {
+    if (!(value >= 0) || !std::isfinite(value)) {
+        throw UsageError(std::string(name) + " is " + shortest(value) +
+                         "; it must be finite and not negative; use 0 for a free link");
+    }
+}
+
+void check_limit(const std::string& name, Bytes limit) {
+    if (limit < 1) {
+        throw UsageError(name + " is " + counted(limit, "byte", "bytes") +
+                         "; a lane needs at least 1; leave --memory-limit out for no limit");
+    }
+}
+
+/// Calls each(values) for every list by lane.
+template <class Given, class Each>
+void for_each_list(Given& hardware, Each each) {
+    each("--devices", hardware.devices);
+    each("--speed", hardware.speeds);
+    each("--memory-limit", hardware.memory_limits);
+}
+}  // namespace
+
+std::string to_string(LinkSharing sharing) {
+    switch (sharing) {
+        case LinkSharing::none: return "none";
+        case LinkSharing::sender: return "sender";
+        case LinkSharing::all: return "all";
+    }
+    return "unknown";
+}
+
+LinkSharing parse_link_sharing(std::string_view name) {
+    return parse_name<LinkSharing>(name, {LinkSharing::none, LinkSharing::sender, LinkSharing::all},
+                                   "link sharing is '" + std::string(name) + "'", "leave it out for none");
+}
+
+void check_hardware(const Hardware& hardware, int lanes) {
+    for_each_list(hardware, [lanes](const char* option, const auto& values) {
+        if (!values.empty() && values.size() != static_cast<std::size_t>(lanes)) {
+            throw UsageError(option + (" names " + counted(values.size(), "lane", "lanes")) + "; the pipeline has " +
+                             std::to_string(lanes) + "; give one for each lane, or none");
+        }
+    });
+    for (std::size_t lane = 0; lane < hardware.speeds.size(); ++lane) {
+        check_speed(hardware.speeds[lane], lane);
+    }
+    check_link_value("the link bandwidth", hardware.link.bytes_per_second);
+    check_link_value("the link latency", hardware.link.latency_ns);
+    check_limit("the memory limit", hardware.memory_limit.value_or(1));
+    for (std::size_t lane = 0; lane < hardware.memory_limits.size(); ++lane) {
+        check_limit("the memory limit of lane " + std::to_string(lane), hardware.memory_limits[lane]);
+    }
+    check_cores(hardware.host_cores);
+}
+
+void check_cores(int cores) {
+    if (cores < 0) {
+        throw UsageError("--cores is " + std::to_string(cores) +
+                         "; it counts cores; use 0 for one for each lane on the host");
+    }
+}
+
+std::string device_of(const Hardware& hardware, LaneId lane) {
+    return hardware.devices.empty() ? "device " + std::to_string(lane.value()) : hardware.devices.at(lane.index());
+}
+
+bool runs_on_host(const Hardware& hardware, LaneId lane) {
+    return device_of(hardware, lane) == kHost;
+}
+
+double speed_of(const Hardware& hardware, LaneId lane) {
+    return hardware.speeds.empty() ? 1.0 : hardware.speeds.at(lane.index());
+}
+
+std::vector<Bytes> memory_limits_of(const Hardware& hardware, int lanes) {
+    constexpr Bytes kAny = std::numeric_limits<Bytes>::max();
+    if (!hardware.memory_limit && hardware.memory_limits.empty()) {
+        return {};
+    }
+    std::vector<Bytes> limits = hardware.memory_limits;
+    limits.resize(static_cast<std::size_t>(lanes), kAny);
+    for (Bytes& limit : limits) {
+        limit = std::min(limit, hardware.memory_limit.value_or(kAny));
+    }
+    return limits;
+}
+
+std::string memory_limit_text(const Hardware& hardware) {
+    if (hardware.memory_limits.empty()) {
+        return "--memory-limit is " + format_bytes(*hardware.memory_limit);
+    }
+    std::string text;
+    for (const Bytes limit : memory_limits_of(hardware, static_cast<int>(hardware.memory_limits.size()))) {
+        text += (text.empty() ? "--memory-limit is " : ", ") + format_bytes(limit);
+    }
+    return text;
+}
+
+std::optional<int> described_lanes(const Hardware& hardware) {
+    std::optional<int> lanes;
+    for_each_list(hardware, [&lanes](const char*, const auto& values) {
+        if (!values.empty()) {
+            const int described = static_cast<int>(values.size());
+            lanes = std::min(lanes.value_or(described), described);
+        }
+    });
+    return lanes;
+}
+
+Hardware with_lanes(Hardware hardware, int lanes) {
+    for_each_list(hardware, [lanes](const char*, auto& values) {
+        if (!values.empty()) {
+            const auto last = values.back();
+            values.resize(static_cast<std::size_t>(lanes), last);
+        }
+    });
+    return hardware;
+}
+
+Hardware hardware_on(const DeviceType& type, Hardware hardware) {
+    if (Link& link = hardware.link; link.is_free()) {
+        link = {type.link_bytes_per_second * type.link_efficiency, type.link_latency_ns, link.sharing};
+    }
+    hardware.memory_limit = std::min(hardware.memory_limit.value_or(type.memory_bytes), type.memory_bytes);
+    return hardware;
+}
+
+std::vector<double> parse_speeds(const std::string& text, const std::string& option) {
+    std::vector<double> speeds;
+    for (const std::string& item : parse_list(text, option)) {
+        speeds.push_back(parse_number<double>(text, item, option, "1,1,.5"));
+        check_speed(speeds.back(), speeds.size() - 1);
+    }
+    return speeds;
+}
+
+void parse_memory_limits(const std::string& text, const std::string& option, Hardware& hardware) {
+    std::vector<Bytes> limits;
+    for (const std::string& item : parse_list(text, option)) {
+        limits.push_back(parse_bytes(item, option));
+    }
+    hardware.memory_limit = limits.size() == 1 ? std::optional(limits.front()) : std::nullopt;
+    hardware.memory_limits = limits.size() == 1 ? std::vector<Bytes>{} : std::move(limits);
+}
+}  // namespace pipescope

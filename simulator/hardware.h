@@ -1,0 +1,78 @@
+#pragma once
+
+#include "balance/device_catalogue.h"
+#include "schedule/ids.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace pipescope {
+/// The device of lanes that run on the cores of a host.
+inline constexpr const char* kHost = "cpu";
+
+/// Which copies share bandwidth. Copies that share it get equal parts.
+enum class LinkSharing {
+    none,    ///< every ordered pair of lanes has its own link
+    sender,  ///< all copies that leave one device share its port
+    all,     ///< all copies share one bus
+};
+std::string to_string(LinkSharing sharing);
+/// Throws UsageError that lists the names.
+LinkSharing parse_link_sharing(std::string_view name);
+
+/// The link between each ordered pair of lanes on different devices; free if both numbers are 0.
+struct Link {
+    double bytes_per_second = 0;  ///< 0: infinite
+    double latency_ns = 0;
+    LinkSharing sharing = LinkSharing::none;
+
+    bool is_free() const { return bytes_per_second == 0 && latency_ns == 0; }
+    double ns_per_byte() const { return bytes_per_second > 0 ? 1e9 / bytes_per_second : 0; }
+    friend bool operator==(const Link&, const Link&) = default;
+};
+
+/// The machine that a pipeline runs on: devices, speeds, links and memory of its lanes.
+struct Hardware {
+    std::vector<std::string> devices;  ///< by lane; empty: all different ("device 0", ..)
+    std::vector<double> speeds;        ///< by lane, 1 being the profiled device; empty: all 1
+    Link link;
+    std::optional<Bytes> memory_limit;  ///< for every lane
+    std::vector<Bytes> memory_limits;   ///< by lane, if they differ; the smaller of both applies
+    int host_cores = 0;                 ///< cores that "cpu" lanes share; 0: one per such lane
+    bool expandable_segments = false;   ///< setting of an accelerator's caching allocator
+
+    friend bool operator==(const Hardware&, const Hardware&) = default;
+};
+
+/// Throws UsageError for the first value that no pipeline of `lanes` lanes could run with.
+void check_hardware(const Hardware& hardware, int lanes);
+/// Like the above, for Hardware::host_cores alone.
+void check_cores(int cores);
+
+std::string device_of(const Hardware& hardware, LaneId lane);
+/// True if the lane runs on the cores of a host: on the device "cpu".
+bool runs_on_host(const Hardware& hardware, LaneId lane);
+double speed_of(const Hardware& hardware, LaneId lane);
+/// Limits of the first `lanes` lanes; empty if there is no limit.
+std::vector<Bytes> memory_limits_of(const Hardware& hardware, int lanes);
+/// "--memory-limit is 16.00 GiB" or "--memory-limit is 16.00 GiB, 8.00 GiB", for messages. Precondition: there is a
+/// limit.
+std::string memory_limit_text(const Hardware& hardware);
+/// The number of lanes that the hardware describes one by one; empty if all lanes are alike. Of lists that differ in
+/// length, the shortest.
+std::optional<int> described_lanes(const Hardware& hardware);
+/// The hardware of the first `lanes` lanes. Further lanes copy the last one.
+Hardware with_lanes(Hardware hardware, int lanes);
+/// The hardware for lanes of that type: its link unless it has one, and the type's memory as limit unless it has a
+/// smaller one.
+Hardware hardware_on(const DeviceType& type, Hardware hardware);
+
+// Texts as on the command line. `option` is its name in messages. Throw UsageError.
+
+/// "1,1,.5"
+std::vector<double> parse_speeds(const std::string& text, const std::string& option);
+/// "16GiB" for every lane, or "16GiB,24GiB" for each; replaces the hardware's limits.
+void parse_memory_limits(const std::string& text, const std::string& option, Hardware& hardware);
+}  // namespace pipescope
