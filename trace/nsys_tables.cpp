@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <tuple>
 
 namespace pipescope {
@@ -41,12 +42,15 @@ public:
         return std::all_of(columns.begin(), columns.end(), [&](const char* name) { return columns_.contains(name); });
     }
     /// "SELECT a, NULL, c FROM name", with NULL for missing columns.
-    std::string select(std::initializer_list<const char*> columns) const {
+    std::string select(std::span<const char* const> columns) const {
         std::string sql;
         for (const char* column : columns) {
             sql += (sql.empty() ? "SELECT " : ", ") + std::string(columns_.contains(column) ? column : "NULL");
         }
         return sql + " FROM " + name_;
+    }
+    std::string select(std::initializer_list<const char*> columns) const {
+        return select(std::span(columns.begin(), columns.size()));
     }
 
 private:
@@ -279,12 +283,8 @@ private:
         std::vector<const char*> columns = {"start",    "end",       "deviceId",     "contextId",
                                             "streamId", "globalPid", "correlationId"};
         columns.insert(columns.end(), more);
-        std::string sql;
         const std::uint32_t number = names_.number_of(category);
-        for (const char* column : columns) {
-            sql += (sql.empty() ? "SELECT " : ", ") + std::string(work.has({column}) ? column : "NULL");
-        }
-        Rows rows(db_, sql + " FROM " + table);
+        Rows rows(db_, work.select(columns));
         while (rows.next()) {
             if (has_times(rows)) {
                 add(stream_track(rows), rows, name(rows), number, rows.number(6));
