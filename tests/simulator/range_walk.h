@@ -177,9 +177,9 @@ private:
 };
 
 /// Walks a range of layers forward.
-class LayerWalk {
+class ReferenceWalk {
 public:
-    LayerWalk(const Profile& profile, const SizedProfile& sized, LayerRange layers)
+    ReferenceWalk(const Profile& profile, const SizedProfile& sized, LayerRange layers)
         : profile_(profile), sized_(sized), first_(layers.first.index()), end_(layers.end.index()) {
         find_storages();
         find_kept();
@@ -272,7 +272,7 @@ private:
 };
 
 inline RangePeaks walked_range(const Profile& profile, const SizedProfile& sized, LayerRange layers) {
-    const WalkedRange range = LayerWalk(profile, sized, layers).memory();
+    const WalkedRange range = ReferenceWalk(profile, sized, layers).memory();
     return {range.input,
             range.input_kept,
             range.output,
