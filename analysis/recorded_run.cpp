@@ -1,6 +1,7 @@
 #include "analysis/recorded_run.h"
 
 #include "balance/profile_file.h"
+#include "schedule/micro_batches.h"
 #include "schedule/schedules.h"
 #include "simulator/pipeline_graph.h"
 #include "simulator/task_costs.h"
@@ -9,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <utility>
 
 namespace pipescope {
 namespace {
@@ -47,10 +49,29 @@ void read_pipeline(const OpenedTrace& trace, RecordedRun& run) {
             "does not say what was run; comparing needs the configuration; record it with 'pipescope run --trace'";
     }
 }
+
+/// Throws Error if the recorded pipeline is not one that the configuration makes.
+void require_fit(const PipelineShape& recorded, const PipelineOptions& options) {
+    const auto require = [](const char* what, std::size_t found, std::size_t wanted) {
+        if (found != wanted) {
+            throw Error("the recorded pipeline has " + std::to_string(found) + " " + what + "; its configuration has " +
+                        std::to_string(wanted) + ", and both describe one run; record it again");
+        }
+    };
+    require("partitions", static_cast<std::size_t>(recorded.num_partitions), options.balance.num_partitions());
+    require("micro-batches", static_cast<std::size_t>(recorded.num_micro_batches),
+            micro_batch_sizes(replica_batch(options), options.chunks).size());
+    require("lanes", static_cast<std::size_t>(recorded.num_lanes()), static_cast<std::size_t>(num_lanes(options)));
+}
+
 void read_graph(const OpenedTrace& trace, RecordedRun& run) {
     try {
         if (const auto pipeline = trace.run.find("pipeline"); pipeline != trace.run.end()) {
-            run.graph = std::make_shared<const TaskGraph>(parse_pipeline_json(pipeline->second));
+            auto graph = std::make_shared<const TaskGraph>(parse_pipeline_json(pipeline->second));
+            if (run.options) {
+                require_fit(graph->shape(), *run.options);
+            }
+            run.graph = std::move(graph);
             return;
         }
     } catch (const Error& error) {

@@ -89,7 +89,7 @@ TaskMatching match_tasks(const StepGraph& measured, const StepGraph& simulated, 
         const StepTask& other = simulated.task(pair.simulated);
         const std::int64_t start = (task.start - measured.range().start) - (other.start - simulated.range().start);
         const std::int64_t change = task.duration() - other.duration();
-        matching.pairs.push_back({task.slice, other.slice, task.key, start, start + change, change});
+        matching.pairs.push_back({task.slice, other.slice, task.key, start, start + change});
     }
     for (const auto& [source, tasks, singles] :
          {std::tuple(Source::measured, &measured, &join.measured), {Source::simulated, &simulated, &join.simulated}}) {

@@ -53,7 +53,6 @@ struct TaskPair {
     TaskKey key;                    ///< the measured one's
     std::int64_t start_change = 0;  ///< ns; measured minus simulated: positive if it started later than simulated
     std::int64_t end_change = 0;
-    std::int64_t duration_change = 0;
 };
 
 /// A TaskJoin with tasks instead of indices.

@@ -64,7 +64,10 @@ std::vector<double> ranks_of(std::span<const double> values) {
     return ranks;
 }
 
-MeanAndMax mean_and_max(const std::vector<double>& errors) {
+std::optional<MeanAndMax> mean_and_max(const std::vector<double>& errors) {
+    if (errors.empty()) {
+        return std::nullopt;
+    }
     MeanAndMax result;
     for (const double error : errors) {
         result.mean += std::abs(error) / static_cast<double>(errors.size());
@@ -184,31 +187,21 @@ ValidationSummary summarize(std::span<const ValidatedCandidate> candidates) {
         throw Error("there is no candidate; a validation compares at least one; name one");
     }
     std::vector<double> step_errors, bubble_errors, peak_errors, measured_rates, simulated_rates;
-    std::vector<double> replay_errors, replay_with_gaps_errors, replayed_peak_errors, spreads;
+    std::vector<double> replay_errors, replay_with_gaps_errors, replayed_peak_errors, spreads, coverages;
     ValidationSummary summary;
-    std::size_t with_band = 0;
-    double coverage = 0;
+    const auto add = [](const std::optional<double>& value, std::vector<double>& values) {
+        values.insert(values.end(), value ? 1 : 0, value.value_or(0));
+    };
     for (const ValidatedCandidate& candidate : candidates) {
         const CandidateErrors errors = errors_of(candidate);
-        step_errors.push_back(errors.step_error);
-        bubble_errors.push_back(errors.bubble_error);
-        if (errors.peak_error) {
-            peak_errors.push_back(*errors.peak_error);
-        }
-        if (errors.replay_error) {
-            replay_errors.push_back(*errors.replay_error);
-            replay_with_gaps_errors.push_back(*errors.replay_with_gaps_error);
-        }
-        if (errors.replayed_peak_error) {
-            replayed_peak_errors.push_back(*errors.replayed_peak_error);
-        }
-        if (errors.band_coverage) {
-            coverage += *errors.band_coverage;
-            ++with_band;
-        }
-        if (errors.spread) {
-            spreads.push_back(*errors.spread);
-        }
+        add(errors.step_error, step_errors);
+        add(errors.bubble_error, bubble_errors);
+        add(errors.peak_error, peak_errors);
+        add(errors.replay_error, replay_errors);
+        add(errors.replay_with_gaps_error, replay_with_gaps_errors);
+        add(errors.replayed_peak_error, replayed_peak_errors);
+        add(errors.band_coverage, coverages);
+        add(errors.spread, spreads);
         const auto samples = static_cast<double>(candidate.options.batch);
         const auto rate = [&](Nanoseconds JudgedStep::*which) {
             return samples / static_cast<double>(median_over_runs(candidate, which).count());
@@ -220,24 +213,17 @@ ValidationSummary summarize(std::span<const ValidatedCandidate> candidates) {
             add_highest(run.run_load, summary.load);
         }
     }
-    if (!spreads.empty()) {
-        summary.spread = mean_and_max(spreads).mean;
-    }
-    summary.step_error = mean_and_max(step_errors);
-    summary.bubble_error = mean_and_max(bubble_errors);
-    if (!peak_errors.empty()) {
-        summary.peak_error = mean_and_max(peak_errors);
-    }
-    if (!replay_errors.empty()) {
-        summary.replay_error = mean_and_max(replay_errors);
-        summary.replay_with_gaps_error = mean_and_max(replay_with_gaps_errors);
-    }
-    if (!replayed_peak_errors.empty()) {
-        summary.replayed_peak_error = mean_and_max(replayed_peak_errors);
-    }
-    if (with_band > 0) {
-        summary.band_coverage = coverage / static_cast<double>(with_band);
-    }
+    const auto mean = [](const std::optional<MeanAndMax>& errors) {
+        return errors ? std::optional(errors->mean) : std::nullopt;
+    };
+    summary.spread = mean(mean_and_max(spreads));
+    summary.step_error = *mean_and_max(step_errors);
+    summary.bubble_error = *mean_and_max(bubble_errors);
+    summary.peak_error = mean_and_max(peak_errors);
+    summary.replay_error = mean_and_max(replay_errors);
+    summary.replay_with_gaps_error = mean_and_max(replay_with_gaps_errors);
+    summary.replayed_peak_error = mean_and_max(replayed_peak_errors);
+    summary.band_coverage = mean(mean_and_max(coverages));
     summary.candidates = candidates.size();
     summary.rank_correlation = rank_correlation(simulated_rates, measured_rates);
     const auto chosen = std::max_element(simulated_rates.begin(), simulated_rates.end()) - simulated_rates.begin();

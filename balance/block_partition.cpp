@@ -60,11 +60,11 @@ public:
     }
 
     Balance balance() const {
-        std::vector<std::int64_t> layers;
+        std::vector<std::size_t> starts;
         for (std::size_t j = 0; j < ends_.size(); ++j) {
-            layers.push_back(static_cast<std::int64_t>(ends_[j] - start(j)));
+            starts.push_back(start(j));
         }
-        return Balance(layers);
+        return balance_of_starts(starts, costs_.size());
     }
 
 private:

@@ -2,12 +2,16 @@
 
 #include "schedule/balance.h"
 
+#include <cstddef>
 #include <span>
 #include <vector>
 
 namespace pipescope {
 /// Throws BalanceError unless 1 <= n <= costs.size(), all costs are finite and not negative, and their sum is finite.
 void check_partition_request(std::span<const double> costs, int n);
+
+/// The balance of parts with these first layers, which start with 0 and ascend.
+Balance balance_of_starts(const std::vector<std::size_t>& starts, std::size_t layers);
 
 /// Cuts the chain into n parts with the smallest maximum sum. Among those, picks one with the smallest sum of squares,
 /// so that equal layers spread evenly. Exact and deterministic; cost O(n N^2) at most.

@@ -1,5 +1,6 @@
 #include "balance/cuts_in_order.h"
 
+#include "balance/contiguous_partition.h"
 #include "balance/partition_table.h"
 
 #include <algorithm>
@@ -129,10 +130,6 @@ std::optional<RankedBalance> CutsInOrder::next() {
     while (!queue_.empty() && !gave_up_) {
         const Entry top = queue_.top();
         queue_.pop();
-        const Node& node = nodes_[static_cast<std::size_t>(top.node)];
-        if (is_forbidden(node)) {
-            continue;
-        }
         if (top.partition > 0) {
             expand(top.node);
             if (nodes_.size() > most_nodes_) {
@@ -140,16 +137,12 @@ std::optional<RankedBalance> CutsInOrder::next() {
             }
             continue;
         }
-        std::vector<std::int32_t> starts = starts_of(node);
-        if (prefix_is_forbidden(starts)) {
-            continue;
+        std::vector<std::size_t> starts;
+        for (std::int32_t node = top.node; node >= 0; node = nodes_[static_cast<std::size_t>(node)].behind) {
+            starts.push_back(static_cast<std::size_t>(nodes_[static_cast<std::size_t>(node)].first));
         }
-        starts.push_back(static_cast<std::int32_t>(order_.layers));
-        std::vector<std::int64_t> parts;
-        for (std::size_t j = 0; j + 1 < starts.size(); ++j) {
-            parts.push_back(starts[j + 1] - starts[j]);
-        }
-        return RankedBalance{Balance(parts), top.bound};
+        starts.pop_back();  // the root, which stands for the end of the model
+        return RankedBalance{balance_of_starts(starts, order_.layers), top.bound};
     }
     return std::nullopt;
 }
@@ -187,57 +180,5 @@ void CutsInOrder::expand(std::int32_t index) {
             break;
         }
     }
-}
-
-std::vector<std::int32_t> CutsInOrder::starts_of(const Node& node) const {
-    std::vector<std::int32_t> starts;
-    for (const Node* each = &node; each->partition < static_cast<std::int32_t>(order_.partitions);
-         each = &nodes_[static_cast<std::size_t>(each->behind)]) {
-        starts.push_back(each->first);
-    }
-    return starts;
-}
-
-bool CutsInOrder::is_forbidden(const Node& node) const {
-    if (forbidden_suffixes_.empty()) {
-        return false;
-    }
-    std::vector<std::int32_t> starts = starts_of(node);
-    for (; !starts.empty(); starts.erase(starts.begin())) {
-        if (forbidden_suffixes_.contains(starts)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-bool CutsInOrder::prefix_is_forbidden(const std::vector<std::int32_t>& starts) const {
-    if (forbidden_prefixes_.empty()) {
-        return false;
-    }
-    std::vector<std::int32_t> ends;
-    for (std::size_t j = 1; j <= starts.size(); ++j) {
-        ends.push_back(j < starts.size() ? starts[j] : static_cast<std::int32_t>(order_.layers));
-        if (forbidden_prefixes_.contains(ends)) {
-            return true;
-        }
-    }
-    return false;
-}
-
-void CutsInOrder::forbid_suffix(const Balance& balance, PartitionId from) {
-    std::vector<std::int32_t> starts;
-    for (std::size_t j = from.index(); j < balance.num_partitions(); ++j) {
-        starts.push_back(balance.layers_of(id_of(j)).first.value());
-    }
-    forbidden_suffixes_.insert(starts);
-}
-
-void CutsInOrder::forbid_prefix(const Balance& balance, PartitionId last) {
-    std::vector<std::int32_t> ends;
-    for (std::size_t j = 0; j <= last.index(); ++j) {
-        ends.push_back(balance.layers_of(id_of(j)).end.value());
-    }
-    forbidden_prefixes_.insert(ends);
 }
 }  // namespace pipescope

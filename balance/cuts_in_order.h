@@ -6,7 +6,6 @@
 #include <functional>
 #include <optional>
 #include <queue>
-#include <set>
 #include <tuple>
 #include <vector>
 
@@ -43,9 +42,8 @@ CutOrder order_by_peak(const PartitionProblem& problem);
 /// tensors that wait for a slower neighbour must fit too.
 ///
 /// Idea: best-first search over suffixes (the last partitions are placed, the first are still open), bounded by the
-/// least that any cut of the open layers must add. It works from the back, because a lane's memory in the backward
-/// phase depends only on later partitions. If such a suffix does not fit, forbid_suffix() rules out all cuts that share
-/// it. Deterministic; memory and time grow with the number of cuts requested. Threading: one thread at a time.
+/// least that any cut of the open layers must add. Deterministic; memory and time grow with the number of cuts
+/// requested. Threading: one thread at a time.
 class CutsInOrder {
 public:
     /// Yields only cuts that cost less than `below`. Gives up after `most_nodes` suffixes.
@@ -59,18 +57,13 @@ public:
     /// True if next() ended because no cut is left, not because the nodes are used up.
     bool is_exhausted() const { return queue_.empty() && !gave_up_; }
 
-    /// Excludes all later cuts that share the partitions from `from` on with `balance`.
-    void forbid_suffix(const Balance& balance, PartitionId from);
-    /// Excludes all later cuts that share the partitions up to `last` with `balance`.
-    void forbid_prefix(const Balance& balance, PartitionId last);
-
 private:
     struct Least {
         std::int64_t forward_sum, backward_sum, sum, forward, backward;
     };
     struct Node {
         std::int64_t bound = 0;
-        std::int64_t forward_sum = 0, backward_sum = 0, forward = 0, backward = 0, recompute = 0;
+        std::int64_t forward_sum = 0, backward_sum = 0, forward = 0, backward = 0;
         std::int32_t behind = -1;  // node of the later partitions
         std::int32_t partition = 0;
         std::int32_t first = 0;
@@ -90,9 +83,6 @@ private:
     std::int64_t bound_of(const Node& node);
     std::int64_t always_backward(const Node& node, const Least& before) const;
     void expand(std::int32_t index);
-    std::vector<std::int32_t> starts_of(const Node& node) const;
-    bool is_forbidden(const Node& node) const;
-    bool prefix_is_forbidden(const std::vector<std::int32_t>& starts) const;
 
     CutOrder order_;
     std::int64_t below_;
@@ -101,7 +91,5 @@ private:
     std::vector<Least> least_;  // by number of first partitions and number of layers they cover
     std::vector<Node> nodes_;
     std::priority_queue<Entry> queue_;
-    std::set<std::vector<std::int32_t>> forbidden_suffixes_;  // first layers of the partitions
-    std::set<std::vector<std::int32_t>> forbidden_prefixes_;  // ends of the partitions
 };
 }  // namespace pipescope

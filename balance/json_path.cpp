@@ -71,4 +71,16 @@ Json parse_json_with_path(std::string_view text, std::string_view file, std::str
                            " is one JSON object; " + std::string(remedy));
     }
 }
+
+std::string dumped(const Json& json) {
+    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void wrong_type(const std::string& path, const Json& value, const std::string& wanted) {
+    std::string shown = dumped(value);
+    if (shown.size() > 40) {
+        shown = shown.substr(0, 40) + "..";
+    }
+    throw ProfileError(path + " is " + shown + "; it must be " + wanted + "; correct it, or profile again");
+}
 }  // namespace pipescope

@@ -36,4 +36,24 @@ private:
 /// what to do otherwise.
 Json parse_json_with_path(std::string_view text, std::string_view file = "a profile",
                           std::string_view remedy = "correct it, or profile again");
+
+/// Throws ProfileError with the path, the value, cut if long, and what it must be.
+[[noreturn]] void wrong_type(const std::string& path, const Json& value, const std::string& wanted);
+
+/// As in a file. Invalid UTF-8 is replaced.
+std::string dumped(const Json& json);
+
+/// Reads each element of an array by read(element, its path). `wanted` describes the array in messages.
+template <typename Read>
+auto read_array(const Json& json, const std::string& path, const std::string& wanted, Read read) {
+    if (!json.is_array()) {
+        wrong_type(path, json, wanted);
+    }
+    std::vector<decltype(read(json, path))> values;
+    values.reserve(json.size());
+    for (std::size_t k = 0; k < json.size(); ++k) {
+        values.push_back(read(json[k], path + "[" + std::to_string(k) + "]"));
+    }
+    return values;
+}
 }  // namespace pipescope

@@ -11,8 +11,6 @@ namespace pipescope {
 namespace {
 using Role = TapeBlock::Role;
 
-constexpr Bytes kLargestBlock = Bytes{1} << 53;
-
 /// Tracks the live blocks during a walk over a tape's events.
 class TapeCheck {
 public:
@@ -155,9 +153,9 @@ std::vector<std::int32_t> forward_that_keeps_nothing(const LayerTape& tape) {
 void check_tape(const LayerTape& tape, const std::string& path) {
     for (std::size_t b = 0; b < tape.blocks.size(); ++b) {
         const Bytes bytes = tape.blocks[b].bytes;
-        if (bytes < 0 || bytes > kLargestBlock) {
+        if (bytes < 0 || bytes > kMostProfileBytes) {
             throw ProfileError(path + ".blocks[" + std::to_string(b) + "] has " + std::to_string(bytes) +
-                               " bytes; a block has from 0 to 2^53; record the tapes again");
+                               " bytes; a block has from 0 to 2^50; record the tapes again");
         }
     }
     const auto check_number = [&](const std::string& where, std::int32_t number) {

@@ -25,14 +25,6 @@ struct Variant {
 const std::array<Variant, 2> kVariants{{{"gathered", &LayerTape::gathered, {"gathered", "all_gradients"}},
                                         {"all_gradients", &LayerTape::all_gradients, {"all_gradients"}}}};
 
-[[noreturn]] void wrong_type(const std::string& path, const Json& value, const char* wanted) {
-    std::string shown = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-    if (shown.size() > 40) {
-        shown = shown.substr(0, 40) + "..";
-    }
-    throw ProfileError(path + " is " + shown + "; it must be " + wanted + "; correct it, or profile again");
-}
-
 TapeBlock::Role parse_role(const Json& json, const std::string& path) {
     for (int k = 0; k < kNumRoles; ++k) {
         if (const auto role = static_cast<TapeBlock::Role>(k); json == to_string(role)) {
@@ -46,8 +38,8 @@ TapeBlock parse_block(const Json& json, const std::string& path) {
     if (!json.is_array() || json.size() != 2 || !json[1].is_number_integer()) {
         wrong_type(path, json, "a pair of a role and whole bytes, such as [\"own\", 4096]");
     }
-    if (json[1].is_number_unsigned() && json[1].get<std::uint64_t>() > std::uint64_t{1} << 53) {
-        wrong_type(path + "[1]", json[1], "bytes up to 2^53");
+    if (json[1].is_number_unsigned() && json[1].get<std::uint64_t>() > std::uint64_t{kMostProfileBytes}) {
+        wrong_type(path + "[1]", json[1], "bytes up to 2^50");
     }
     return {parse_role(json[0], path + "[0]"), json[1].get<Bytes>()};
 }
@@ -103,12 +95,7 @@ LayerTape parse_tape(const Json& json, const std::string& path) {
         }
     }
     LayerTape tape;
-    if (!json["blocks"].is_array()) {
-        wrong_type(path + ".blocks", json["blocks"], "an array of pairs of role and bytes");
-    }
-    for (std::size_t b = 0; b < json["blocks"].size(); ++b) {
-        tape.blocks.push_back(parse_block(json["blocks"][b], path + ".blocks[" + std::to_string(b) + "]"));
-    }
+    tape.blocks = read_array(json["blocks"], path + ".blocks", "an array of pairs of role and bytes", parse_block);
     tape.forward = *parse_events(json, "forward", path);
     tape.backward = *parse_events(json, "backward", path);
     tape.recompute = parse_events(json, "recompute", path).value_or(tape.forward);
@@ -136,15 +123,10 @@ LayerTape parse_tape(const Json& json, const std::string& path) {
 }  // namespace
 
 std::vector<LayerTape> parse_tapes(const Json& json, const std::string& path) {
-    if (!json.is_array()) {
-        wrong_type(path, json, "an array with one tape, or null, for each entry of samples");
-    }
-    std::vector<LayerTape> tapes;
-    for (std::size_t k = 0; k < json.size(); ++k) {
-        const std::string where = path + "[" + std::to_string(k) + "]";
-        tapes.push_back(json[k].is_null() ? LayerTape{} : parse_tape(json[k], where));
-    }
-    return tapes;
+    return read_array(json, path, "an array with one tape, or null, for each entry of samples",
+                      [](const Json& tape, const std::string& where) {
+                          return tape.is_null() ? LayerTape{} : parse_tape(tape, where);
+                      });
 }
 
 Json to_json(const std::vector<LayerTape>& tapes) {

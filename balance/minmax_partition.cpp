@@ -99,16 +99,23 @@ Balance evenest_within(std::span<const double> costs, std::size_t n, double boun
             }
         }
     }
-    std::vector<std::int64_t> layers(n);
+    std::vector<std::size_t> starts(n);
     std::size_t end = costs.size();
     for (std::size_t part = n; part-- > 0;) {
-        const std::size_t start = best[part][end].start;
-        layers[part] = static_cast<std::int64_t>(end - start);
-        end = start;
+        end = starts[part] = best[part][end].start;
     }
-    return Balance(layers);
+    return balance_of_starts(starts, costs.size());
 }
 }  // namespace
+
+Balance balance_of_starts(const std::vector<std::size_t>& starts, std::size_t layers) {
+    std::vector<std::int64_t> parts;
+    for (std::size_t j = 0; j < starts.size(); ++j) {
+        const std::size_t end = j + 1 < starts.size() ? starts[j + 1] : layers;
+        parts.push_back(static_cast<std::int64_t>(end - starts[j]));
+    }
+    return Balance(std::move(parts));
+}
 
 void check_partition_request(std::span<const double> costs, int n) {
     if (n < 1 || static_cast<std::size_t>(n) > costs.size()) {

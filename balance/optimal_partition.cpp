@@ -154,11 +154,11 @@ private:
         if (heaviest[at(0, 0)] >= kUnreachable) {
             return std::nullopt;
         }
-        std::vector<std::int64_t> parts;
+        std::vector<std::size_t> starts;
         for (std::size_t p = 0, first = 0; p < n_; first = chosen[at(p, first)], ++p) {
-            parts.push_back(static_cast<std::int64_t>(chosen[at(p, first)] - first));
+            starts.push_back(first);
         }
-        return Balance(parts);
+        return balance_of_starts(starts, layers_);
     }
 
     /// Range of possible first layers of partition p: one layer for each earlier partition, one left for p and each
@@ -252,18 +252,8 @@ private:
             if (step_at_least(longer, partition + 1) >= incumbent_ || !allows(partition, first, end)) {
                 continue;
             }
-            raise_to_rest(longer, rest(partition + 1, end));
             longer.before = index;
             keep(longer, next[end]);
-        }
-    }
-
-    /// The remaining layers have bottlenecks of their own. Labels below those are equivalent, and one of them is
-    /// enough. This does not hold for the backward phase of mode always, where a partition's path ends with itself.
-    void raise_to_rest(Label& label, const Rest& then) const {
-        label.forward = std::max(label.forward, then.forward);
-        if (!is_always_) {
-            label.backward = std::max(label.backward, then.backward);
         }
     }
 
@@ -278,14 +268,12 @@ private:
     }
 
     Balance balance_of(std::int32_t index) const {
-        std::vector<std::int64_t> parts;
-        for (const Label* label = &labels_[static_cast<std::size_t>(index)]; label->before >= 0;) {
-            const Label* before = &labels_[static_cast<std::size_t>(label->before)];
-            parts.push_back(label->end - before->end);
-            label = before;
+        std::vector<std::size_t> starts;
+        while ((index = labels_[static_cast<std::size_t>(index)].before) >= 0) {
+            starts.push_back(static_cast<std::size_t>(labels_[static_cast<std::size_t>(index)].end));
         }
-        std::reverse(parts.begin(), parts.end());
-        return Balance(parts);
+        std::reverse(starts.begin(), starts.end());
+        return balance_of_starts(starts, layers_);
     }
 
     const PartitionProblem& problem_;
@@ -349,13 +337,12 @@ Bytes smallest_memory_limit(const PartitionProblem& problem, Balance* balance) {
         least = std::move(next);
     }
     if (balance != nullptr) {
-        std::vector<std::int64_t> parts(n);
+        std::vector<std::size_t> starts(n);
         std::size_t end = layers;
         for (std::size_t p = n; p-- > 0;) {
-            parts[p] = static_cast<std::int64_t>(end - start[p][end]);
-            end = start[p][end];
+            end = starts[p] = start[p][end];
         }
-        *balance = Balance(parts);
+        *balance = balance_of_starts(starts, layers);
     }
     return least[layers];
 }

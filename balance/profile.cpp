@@ -12,7 +12,7 @@
 
 namespace pipescope {
 namespace {
-// Whole numbers up to this are exact in a double: 104 days in ns, 9 PB. A larger value is a mistake.
+// Whole numbers up to this are exact in a double: 104 days in ns. A larger value is a mistake.
 constexpr double kLargest = 9007199254740992.0;
 constexpr std::int64_t kMostSamples = 1'000'000'000;
 
@@ -41,7 +41,19 @@ void require_number(double value, const std::string& path) {
     }
 }
 
-void require_per_size(const PerSize& values, std::size_t samples, bool required, const std::string& path) {
+/// Far above any device's memory, and so small that sums over layers and micro-batches fit 64 bits.
+void require_bytes(double value, const std::string& path) {
+    require_number(value, path);
+    if (value > static_cast<double>(kMostProfileBytes)) {
+        throw ProfileError(path + " is " + text_of(value) +
+                           "; sizes are bytes, at most 2^50 (1 PiB); correct its unit, or profile again");
+    }
+}
+
+using Require = void (*)(double value, const std::string& path);
+
+void require_per_size(const PerSize& values, std::size_t samples, bool required, const std::string& path,
+                      Require require = require_number) {
     if (values.empty() && !required) {
         return;
     }
@@ -51,7 +63,7 @@ void require_per_size(const PerSize& values, std::size_t samples, bool required,
                            "; add or remove some");
     }
     for (std::size_t k = 0; k < values.size(); ++k) {
-        require_number(values[k], path + "[" + std::to_string(k) + "]");
+        require(values[k], path + "[" + std::to_string(k) + "]");
     }
 }
 
@@ -99,7 +111,8 @@ void check_operators(const std::vector<Operators>& by_size, std::size_t samples,
 
 void check_layer(const LayerProfile& layer, std::size_t samples, const std::string& path) {
     const auto check = [&](const PerSize& values, bool required, const char* field) {
-        require_per_size(values, samples, required, path + "." + field);
+        require_per_size(values, samples, required, path + "." + field,
+                         std::string_view(field).ends_with("_bytes") ? require_bytes : require_number);
     };
     check(layer.forward_ns, true, "forward_ns");
     check(layer.backward_ns, true, "backward_ns");
@@ -111,14 +124,14 @@ void check_layer(const LayerProfile& layer, std::size_t samples, const std::stri
     check(layer.flops, false, "flops");
     check_operators(layer.forward_operators, samples, path + ".forward_operators");
     check_operators(layer.backward_operators, samples, path + ".backward_operators");
-    require_number(static_cast<double>(layer.parameter_bytes), path + ".parameter_bytes");
-    require_number(static_cast<double>(layer.gradient_bytes), path + ".gradient_bytes");
-    require_number(static_cast<double>(layer.buffer_bytes), path + ".buffer_bytes");
-    require_number(static_cast<double>(layer.statistic_bytes), path + ".statistic_bytes");
+    require_bytes(static_cast<double>(layer.parameter_bytes), path + ".parameter_bytes");
+    require_bytes(static_cast<double>(layer.gradient_bytes), path + ".gradient_bytes");
+    require_bytes(static_cast<double>(layer.buffer_bytes), path + ".buffer_bytes");
+    require_bytes(static_cast<double>(layer.statistic_bytes), path + ".statistic_bytes");
     require_number(layer.forward_cv, path + ".forward_cv");
     require_number(layer.backward_cv, path + ".backward_cv");
     for (const auto& [skip, bytes] : layer.stash) {
-        require_per_size(bytes, samples, true, stash_path(path, skip));
+        require_per_size(bytes, samples, true, stash_path(path, skip), require_bytes);
     }
     if (!layer.tape.empty() && layer.tape.size() != samples) {
         throw ProfileError(path + ".tape holds " + counted(layer.tape.size(), "tape", "tapes") +
@@ -179,7 +192,7 @@ void check_batch_loss(const BatchLoss& loss) {
                                std::to_string(loss.samples.size()) + "; add or remove some");
         }
         for (std::size_t k = 0; k < bytes->size(); ++k) {
-            require_number((*bytes)[k], name + ("[" + std::to_string(k) + "]"));
+            require_bytes((*bytes)[k], name + ("[" + std::to_string(k) + "]"));
         }
     }
 }
@@ -253,12 +266,13 @@ void check_profile(const Profile& profile) {
     }
     check_samples(profile.samples);
     const std::size_t samples = profile.samples.size();
-    require_per_size(profile.input_bytes, samples, false, "input_bytes");
+    require_per_size(profile.input_bytes, samples, false, "input_bytes", require_bytes);
     require_per_size(profile.loss_ns, samples, false, "loss_ns");
     check_operators(profile.loss_operators, samples, "loss_operators");
     check_batch_loss(profile.loss_batch);
-    require_per_size(profile.loss_transient_bytes, samples, false, "loss_transient_bytes");
-    require_per_size(profile.loss_all_gradients_transient_bytes, samples, false, "loss_all_gradients_transient_bytes");
+    require_per_size(profile.loss_transient_bytes, samples, false, "loss_transient_bytes", require_bytes);
+    require_per_size(profile.loss_all_gradients_transient_bytes, samples, false, "loss_all_gradients_transient_bytes",
+                     require_bytes);
     require_number(profile.optimizer_ns, "optimizer_ns");
     require_number(profile.step_cv, "step_cv");
     require_number(profile.lane_cv, "lane_cv");
@@ -306,6 +320,10 @@ Interpolated interpolate(const std::vector<std::int64_t>& samples, const PerSize
     return {std::max(0.0, values[hi - 1] + slope * (at - x(hi - 1))), outside};
 }
 
+Bytes rounded_bytes(double bytes) {
+    return std::llround(std::min(bytes, kMostPerStep));
+}
+
 Interpolated loss_time(const Profile& profile, double samples) {
     if (profile.loss_batch.samples.empty()) {
         return interpolate(profile.samples, profile.loss_ns, samples);
@@ -335,7 +353,7 @@ Bytes loss_transient(const Profile& profile, std::int64_t samples, bool is_gathe
     const PerSize& of_micro_batch = chosen(profile.loss_all_gradients_transient_bytes, profile.loss_transient_bytes);
     const bool is_measured = is_gathered && !of_batch.empty();
     const auto at = static_cast<double>(samples);
-    return std::llround(
+    return rounded_bytes(
         (is_measured ? interpolate(batch.samples, of_batch, at) : interpolate(profile.samples, of_micro_batch, at))
             .value);
 }

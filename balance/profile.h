@@ -115,9 +115,14 @@ std::vector<std::string> dtypes();
 /// Bytes of one element, 4 for tf32. Throws UsageError that lists the names.
 std::int64_t dtype_bytes(const std::string& dtype);
 
+/// Maximum of each size in bytes, of layers, skips, losses and blocks of tapes.
+inline constexpr Bytes kMostProfileBytes = Bytes{1} << 50;
+/// A step's times in ns, and its bytes, stay below this in every sum.
+inline constexpr double kMostPerStep = 4e18;
+
 /// Throws ProfileError with the JSON path of the first fault unless the invariant holds. Also checks that the dtype is
-/// known, numbers are at most 2^53, and each skip is stashed once and popped once by a later layer. An optional array
-/// may be empty.
+/// known, numbers are at most 2^53, bytes at most kMostProfileBytes, and each skip is stashed once and popped once by a
+/// later layer. An optional array may be empty.
 void check_profile(const Profile& profile);
 
 /// Checks that the shares of a load lie between 0 and 1.
@@ -133,6 +138,9 @@ struct Interpolated {
 /// and flags the value. With one size the value is proportional to the samples, and flagged unless `at` is that size.
 /// An empty `values` is 0 everywhere.
 Interpolated interpolate(const std::vector<std::int64_t>& samples, const PerSize& values, double at);
+
+/// Rounds interpolated bytes. What is extrapolated beyond any step stops at kMostPerStep, which TaskCosts refuses.
+Bytes rounded_bytes(double bytes);
 
 /// Time in ns of the loss and its gradient for that many samples, from loss_ns and loss_batch together.
 Interpolated loss_time(const Profile& profile, double samples);

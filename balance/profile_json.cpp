@@ -4,21 +4,15 @@
 #include "schedule/printable.h"
 
 #include <cmath>
-#include <limits>
 #include <optional>
+#include <set>
+#include <type_traits>
+#include <utility>
 
 namespace pipescope {
 namespace {
 constexpr std::string_view kProfileFormat = "pipescope.profile";
 constexpr std::int64_t kVersion = 1;
-
-[[noreturn]] void wrong_type(const std::string& path, const Json& value, const std::string& wanted) {
-    std::string shown = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-    if (shown.size() > 40) {
-        shown = shown.substr(0, 40) + "..";
-    }
-    throw ProfileError(path + " is " + shown + "; it must be " + wanted + "; correct it, or profile again");
-}
 
 double number_of(const Json& value, const std::string& path) {
     if (!value.is_number()) {
@@ -38,6 +32,85 @@ std::int64_t whole_number_of(const Json& value, const std::string& path) {
     return static_cast<std::int64_t>(number);
 }
 
+std::string string_of(const Json& value, const std::string& path) {
+    if (!value.is_string()) {
+        wrong_type(path, value, "a string");
+    }
+    return value.get<std::string>();
+}
+
+PerSize per_size_of(const Json& value, const std::string& path) {
+    return read_array(value, path, "an array with one number for each entry of samples", number_of);
+}
+
+DeviceWork work_of(const Json& json, const std::string& path) {
+    if (!json.is_array() || json.size() != 3) {
+        wrong_type(path, json, "kernels, flops and bytes, such as [1, 131072, 4096]");
+    }
+    const auto at = [&](std::size_t k) { return number_of(json[k], path + "[" + std::to_string(k) + "]"); };
+    return {at(1), at(2), at(0)};
+}
+
+Operators operators_of(const Json& json, const std::string& path) {
+    return read_array(json, path, "an array of operators", work_of);
+}
+
+/// Reads or writes a layer's fields that are in the file as they are in memory, in the file's order. `rare` is for
+/// those that are left out if false or zero.
+void visit_layer(auto& layer, auto&& field, auto&& rare) {
+    field("parameter_bytes", layer.parameter_bytes);
+    field("gradient_bytes", layer.gradient_bytes);
+    field("buffer_bytes", layer.buffer_bytes);
+    rare("statistic_bytes", layer.statistic_bytes);
+    field("forward_ns", layer.forward_ns);
+    field("recompute_ns", layer.recompute_ns);
+    field("backward_ns", layer.backward_ns);
+    field("backward_weight_ns", layer.backward_weight_ns);
+    field("forward_cv", layer.forward_cv);
+    field("backward_cv", layer.backward_cv);
+    field("output_bytes", layer.output_bytes);
+    field("saved_bytes", layer.saved_bytes);
+    field("transient_bytes", layer.transient_bytes);
+    field("flops", layer.flops);
+    field("forward_operators", layer.forward_operators);
+    field("backward_operators", layer.backward_operators);
+    field("keeps_input", layer.keeps_input);
+    field("keeps_output", layer.keeps_output);
+    field("aliases_input", layer.aliases_input);
+    rare("passes_gradient", layer.passes_gradient);
+}
+
+/// Likewise a profile's.
+void visit_profile(auto& profile, auto&& field, auto&& rare) {
+    field("model", profile.model);
+    field("device", profile.device);
+    field("dtype", profile.dtype);
+    field("threads", profile.threads);
+    field("co_running_lanes", profile.co_running_lanes);
+    field("host_cores", profile.host_cores);
+    field("co_running_slowdown", profile.co_running_slowdown);
+    rare("step_cv", profile.step_cv);
+    rare("lane_cv", profile.lane_cv);
+    field("estimated", profile.estimated);
+    rare("token_input", profile.token_input);
+    field("samples", profile.samples);
+    field("input_bytes", profile.input_bytes);
+    field("loss_ns", profile.loss_ns);
+    field("loss_operators", profile.loss_operators);
+    field("loss_batch", profile.loss_batch);
+    field("loss_transient_bytes", profile.loss_transient_bytes);
+    field("loss_all_gradients_transient_bytes", profile.loss_all_gradients_transient_bytes);
+    field("optimizer_ns", profile.optimizer_ns);
+    field("launch_ns", profile.launch_ns);
+}
+
+void visit_batch_loss(auto& loss, auto&& field) {
+    field("samples", loss.samples);
+    field("ns", loss.ns);
+    field("transient_bytes", loss.transient_bytes);
+    field("all_gradients_transient_bytes", loss.all_gradients_transient_bytes);
+}
+
 /// A JSON object being read. Each field is taken once; the remaining ones are unknown and kept.
 class Fields {
 public:
@@ -49,6 +122,7 @@ public:
     }
 
     std::string path_of(const std::string& key) const { return path_.empty() ? key : path_ + "." + key; }
+    bool contains(const std::string& key) const { return rest_.contains(key); }
 
     std::optional<Json> take(const std::string& key) {
         const auto found = rest_.find(key);
@@ -59,186 +133,104 @@ public:
         rest_.erase(found);
         return value;
     }
-    Json require(const std::string& key) {
-        std::optional<Json> value = take(key);
-        if (!value) {
+    void expect(const std::string& key) {
+        expected_.insert(key);
+        if (!contains(key)) {
             throw ProfileError(path_of(key) + " is missing; every profile has it; add it, or profile again");
         }
-        return *std::move(value);
+    }
+    Json require(const std::string& key) {
+        expect(key);
+        return *take(key);
     }
 
-    void read(const std::string& key, std::string& into) {
+    /// Leaves `into` as it is without that field.
+    template <typename Value>
+    void read(const std::string& key, Value& into) {
         if (const auto value = take(key)) {
-            if (!value->is_string()) {
-                wrong_type(path_of(key), *value, "a string");
-            }
-            into = value->get<std::string>();
-        }
-    }
-    void read(const std::string& key, bool& into) {
-        if (const auto value = take(key)) {
-            if (!value->is_boolean()) {
-                wrong_type(path_of(key), *value, "true or false");
-            }
-            into = value->get<bool>();
-        }
-    }
-    void read(const std::string& key, double& into) {
-        if (const auto value = take(key)) {
-            into = number_of(*value, path_of(key));
-        }
-    }
-    void read(const std::string& key, std::int64_t& into) {
-        if (const auto value = take(key)) {
-            into = whole_number_of(*value, path_of(key));
-        }
-    }
-    void read(const std::string& key, int& into) {
-        std::int64_t wide = into;
-        read(key, wide);
-        if (wide < std::numeric_limits<int>::min() || wide > std::numeric_limits<int>::max()) {
-            throw ProfileError(path_of(key) + " is " + std::to_string(wide) +
-                               "; it counts threads or lanes; correct it, or profile again");
-        }
-        into = static_cast<int>(wide);
-    }
-    void read(const std::string& key, PerSize& into) {
-        if (const auto value = take(key)) {
-            into = per_size(*value, path_of(key));
-            if (into.empty()) {
+            convert(*value, path_of(key), into);
+            if (value->empty() && std::is_same_v<Value, PerSize> && !expected_.contains(key)) {
                 throw ProfileError(
                     path_of(key) +
                     " is []; an array holds one number for each size, or lane; fill it, or leave it out");
             }
         }
     }
-    static PerSize per_size(const Json& value, const std::string& path) {
-        if (!value.is_array()) {
-            wrong_type(path, value, "an array with one number for each entry of samples");
-        }
-        PerSize numbers;
-        for (std::size_t k = 0; k < value.size(); ++k) {
-            numbers.push_back(number_of(value[k], path + "[" + std::to_string(k) + "]"));
-        }
-        return numbers;
-    }
 
     std::string unknown() const { return rest_.empty() ? std::string() : rest_.dump(); }
 
 private:
+    static void convert(const Json& json, const std::string& path, std::string& into) { into = string_of(json, path); }
+    static void convert(const Json& json, const std::string& path, double& into) { into = number_of(json, path); }
+    static void convert(const Json& json, const std::string& path, std::int64_t& into) {
+        into = whole_number_of(json, path);
+    }
+    static void convert(const Json& json, const std::string& path, bool& into) {
+        if (!json.is_boolean()) {
+            wrong_type(path, json, "true or false");
+        }
+        into = json.get<bool>();
+    }
+    static void convert(const Json& json, const std::string& path, int& into) {
+        const std::int64_t wide = whole_number_of(json, path);
+        if (!std::in_range<int>(wide)) {
+            throw ProfileError(path + " is " + std::to_string(wide) +
+                               "; it counts threads or lanes; correct it, or profile again");
+        }
+        into = static_cast<int>(wide);
+    }
+    static void convert(const Json& json, const std::string& path, PerSize& into) { into = per_size_of(json, path); }
+    static void convert(const Json& json, const std::string& path, std::vector<std::int64_t>& into) {
+        into = read_array(json, path, "an array of sizes in samples", whole_number_of);
+    }
+    static void convert(const Json& json, const std::string& path, std::vector<Operators>& into) {
+        into = read_array(json, path, "an array with the operators for each entry of samples", operators_of);
+    }
+    static void convert(const Json& json, const std::string& path, BatchLoss& into) {
+        Fields fields(json, path);
+        fields.expect("samples");
+        fields.expect("ns");
+        visit_batch_loss(into, [&](const char* key, auto& value) { fields.read(key, value); });
+    }
+
     std::string path_;
     Json rest_;
+    std::set<std::string> expected_;
 };
-
-DeviceWork parse_work(const Json& json, const std::string& path) {
-    if (!json.is_array() || json.size() != 3) {
-        wrong_type(path, json, "kernels, flops and bytes, such as [1, 131072, 4096]");
-    }
-    const auto at = [&](std::size_t k) { return number_of(json[k], path + "[" + std::to_string(k) + "]"); };
-    return {at(1), at(2), at(0)};
-}
-
-std::vector<Operators> parse_operators(const Json& json, const std::string& path) {
-    if (!json.is_array()) {
-        wrong_type(path, json, "an array with the operators for each entry of samples");
-    }
-    std::vector<Operators> by_size;
-    for (std::size_t k = 0; k < json.size(); ++k) {
-        const std::string here = path + "[" + std::to_string(k) + "]";
-        if (!json[k].is_array()) {
-            wrong_type(here, json[k], "an array of operators");
-        }
-        Operators& operators = by_size.emplace_back();
-        for (std::size_t each = 0; each < json[k].size(); ++each) {
-            operators.push_back(parse_work(json[k][each], here + "[" + std::to_string(each) + "]"));
-        }
-    }
-    return by_size;
-}
 
 LayerProfile parse_layer(const Json& json, const std::string& path, std::size_t samples) {
     Fields fields(json, path);
     LayerProfile layer;
-    const Json name = fields.require("name");
-    if (!name.is_string()) {
-        wrong_type(path + ".name", name, "a string");
+    layer.name = string_of(fields.require("name"), path + ".name");
+    for (const char* key : {"forward_ns", "backward_ns", "output_bytes"}) {
+        fields.expect(key);
     }
-    layer.name = name.get<std::string>();
-    const auto require_per_size = [&](const char* key) {
-        return Fields::per_size(fields.require(key), fields.path_of(key));
-    };
-    layer.forward_ns = require_per_size("forward_ns");
-    layer.backward_ns = require_per_size("backward_ns");
-    layer.output_bytes = require_per_size("output_bytes");
-    fields.read("parameter_bytes", layer.parameter_bytes);
-    layer.gradient_bytes = layer.parameter_bytes;
-    fields.read("gradient_bytes", layer.gradient_bytes);
-    fields.read("buffer_bytes", layer.buffer_bytes);
-    fields.read("statistic_bytes", layer.statistic_bytes);
-    layer.recompute_ns = layer.forward_ns;
-    fields.read("recompute_ns", layer.recompute_ns);
-    fields.read("backward_weight_ns", layer.backward_weight_ns);
-    fields.read("forward_cv", layer.forward_cv);
-    fields.read("backward_cv", layer.backward_cv);
+    const bool has_gradient_bytes = fields.contains("gradient_bytes");
     layer.saved_bytes = layer.transient_bytes = layer.flops = PerSize(samples, 0);
-    fields.read("saved_bytes", layer.saved_bytes);
-    fields.read("transient_bytes", layer.transient_bytes);
-    fields.read("flops", layer.flops);
-    if (const auto operators = fields.take("forward_operators")) {
-        layer.forward_operators = parse_operators(*operators, fields.path_of("forward_operators"));
+    const auto read = [&](const char* key, auto& value) { fields.read(key, value); };
+    visit_layer(layer, read, read);
+    if (!has_gradient_bytes) {
+        layer.gradient_bytes = layer.parameter_bytes;
     }
-    if (const auto operators = fields.take("backward_operators")) {
-        layer.backward_operators = parse_operators(*operators, fields.path_of("backward_operators"));
+    if (layer.recompute_ns.empty()) {
+        layer.recompute_ns = layer.forward_ns;
     }
-    fields.read("keeps_input", layer.keeps_input);
-    fields.read("keeps_output", layer.keeps_output);
-    fields.read("aliases_input", layer.aliases_input);
-    fields.read("passes_gradient", layer.passes_gradient);
     if (const auto stash = fields.take("stash")) {
         if (!stash->is_object()) {
             wrong_type(fields.path_of("stash"), *stash, "an object of skip names and their bytes");
         }
         for (const auto& [skip, bytes] : stash->items()) {
-            layer.stash[skip] = Fields::per_size(bytes, fields.path_of("stash") + "." + printable(skip));
+            layer.stash[skip] = per_size_of(bytes, fields.path_of("stash") + "." + printable(skip));
         }
     }
     if (const auto pop = fields.take("pop")) {
-        if (!pop->is_array()) {
-            wrong_type(fields.path_of("pop"), *pop, "an array of skip names");
-        }
-        for (std::size_t k = 0; k < pop->size(); ++k) {
-            if (!(*pop)[k].is_string()) {
-                wrong_type(fields.path_of("pop") + "[" + std::to_string(k) + "]", (*pop)[k], "a string");
-            }
-            layer.pop.push_back((*pop)[k].get<std::string>());
-        }
+        layer.pop = read_array(*pop, fields.path_of("pop"), "an array of skip names", string_of);
     }
     if (const auto tape = fields.take("tape")) {
         layer.tape = parse_tapes(*tape, fields.path_of("tape"));
     }
     layer.unknown = fields.unknown();
     return layer;
-}
-
-std::vector<std::int64_t> parse_sizes(const Json& json, const std::string& path) {
-    if (!json.is_array()) {
-        wrong_type(path, json, "an array of sizes in samples");
-    }
-    std::vector<std::int64_t> sizes;
-    for (std::size_t k = 0; k < json.size(); ++k) {
-        sizes.push_back(whole_number_of(json[k], path + "[" + std::to_string(k) + "]"));
-    }
-    return sizes;
-}
-
-BatchLoss parse_batch_loss(const Json& json) {
-    Fields fields(json, "loss_batch");
-    BatchLoss loss;
-    loss.samples = parse_sizes(fields.require("samples"), fields.path_of("samples"));
-    loss.ns = Fields::per_size(fields.require("ns"), fields.path_of("ns"));
-    fields.read("transient_bytes", loss.transient_bytes);
-    fields.read("all_gradients_transient_bytes", loss.all_gradients_transient_bytes);
-    return loss;
 }
 
 MachineLoad parse_load_object(const Json& json) {
@@ -289,24 +281,41 @@ Json to_array(const PerSize& values) {
     return array;
 }
 
-void add_array(Json& json, const char* key, const PerSize& values) {
-    if (!values.empty()) {
-        json[key] = to_array(values);
-    }
-}
+/// Appends fields to a JSON object, without those that are empty.
+class FieldWriter {
+public:
+    explicit FieldWriter(Json& json) : json_(json) {}
 
-void add_operators(Json& json, const char* key, const std::vector<Operators>& by_size) {
-    if (by_size.empty()) {
-        return;
-    }
-    Json& array = json[key] = Json::array();
-    for (const Operators& operators : by_size) {
-        Json& here = array.emplace_back(Json::array());
-        for (const DeviceWork& each : operators) {
-            here.push_back({to_number(each.kernels), to_number(each.flops), to_number(each.bytes_moved)});
+    void operator()(const char* key, const auto& value) const { json_[key] = value; }
+    void operator()(const char* key, double value) const { json_[key] = to_number(value); }
+    void operator()(const char* key, const PerSize& values) const {
+        if (!values.empty()) {
+            json_[key] = to_array(values);
         }
     }
-}
+    void operator()(const char* key, const std::vector<Operators>& by_size) const {
+        for (const Operators& operators : by_size) {
+            Json here = Json::array();
+            for (const DeviceWork& each : operators) {
+                here.push_back({to_number(each.kernels), to_number(each.flops), to_number(each.bytes_moved)});
+            }
+            json_[key].push_back(std::move(here));
+        }
+    }
+    void operator()(const char* key, const BatchLoss& loss) const {
+        if (!loss.samples.empty()) {
+            visit_batch_loss(loss, FieldWriter(json_[key]));
+        }
+    }
+    void rare(const char* key, const auto& value) const {
+        if (value != 0) {
+            (*this)(key, value);
+        }
+    }
+
+private:
+    Json& json_;
+};
 
 void add_unknown(Json& json, const std::string& unknown) {
     if (!unknown.empty()) {
@@ -317,34 +326,10 @@ void add_unknown(Json& json, const std::string& unknown) {
 Json to_json(const LayerProfile& layer) {
     Json json;
     json["name"] = layer.name;
-    json["parameter_bytes"] = layer.parameter_bytes;
-    json["gradient_bytes"] = layer.gradient_bytes;
-    json["buffer_bytes"] = layer.buffer_bytes;
-    if (layer.statistic_bytes > 0) {
-        json["statistic_bytes"] = layer.statistic_bytes;
-    }
-    add_array(json, "forward_ns", layer.forward_ns);
-    add_array(json, "recompute_ns", layer.recompute_ns);
-    add_array(json, "backward_ns", layer.backward_ns);
-    add_array(json, "backward_weight_ns", layer.backward_weight_ns);
-    json["forward_cv"] = to_number(layer.forward_cv);
-    json["backward_cv"] = to_number(layer.backward_cv);
-    add_array(json, "output_bytes", layer.output_bytes);
-    add_array(json, "saved_bytes", layer.saved_bytes);
-    add_array(json, "transient_bytes", layer.transient_bytes);
-    add_array(json, "flops", layer.flops);
-    add_operators(json, "forward_operators", layer.forward_operators);
-    add_operators(json, "backward_operators", layer.backward_operators);
-    json["keeps_input"] = layer.keeps_input;
-    json["keeps_output"] = layer.keeps_output;
-    json["aliases_input"] = layer.aliases_input;
-    if (layer.passes_gradient) {
-        json["passes_gradient"] = true;
-    }
-    if (!layer.stash.empty()) {
-        for (const auto& [skip, bytes] : layer.stash) {
-            json["stash"][skip] = to_array(bytes);
-        }
+    const FieldWriter write(json);
+    visit_layer(layer, write, [&](const char* key, const auto& value) { write.rare(key, value); });
+    for (const auto& [skip, bytes] : layer.stash) {
+        json["stash"][skip] = to_array(bytes);
     }
     if (!layer.pop.empty()) {
         json["pop"] = layer.pop;
@@ -356,12 +341,6 @@ Json to_json(const LayerProfile& layer) {
     return json;
 }
 
-std::string dump(const Json& json) {
-    return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
-}  // namespace
-
-namespace {
 /// The weights' part of a backward cannot take longer than the whole.
 void check_weight_parts(const Profile& profile) {
     for (std::size_t l = 0; l < profile.layers.size(); ++l) {
@@ -384,41 +363,18 @@ Profile parse_profile(std::string_view text) {
     Fields fields(parse_json_with_path(text), "");
     check_format(fields);
     Profile profile;
-    profile.samples = parse_sizes(fields.require("samples"), "samples");
-    fields.read("model", profile.model);
-    fields.read("device", profile.device);
-    fields.read("dtype", profile.dtype);
-    fields.read("threads", profile.threads);
-    fields.read("co_running_lanes", profile.co_running_lanes);
-    fields.read("host_cores", profile.host_cores);
-    fields.read("co_running_slowdown", profile.co_running_slowdown);
-    fields.read("step_cv", profile.step_cv);
-    fields.read("lane_cv", profile.lane_cv);
-    fields.read("estimated", profile.estimated);
-    fields.read("token_input", profile.token_input);
+    fields.expect("samples");
+    // Sizes come first: an absent array of bytes or times is as long as they are.
+    fields.read("samples", profile.samples);
     profile.input_bytes = profile.loss_ns = PerSize(profile.samples.size(), 0);
-    fields.read("input_bytes", profile.input_bytes);
-    fields.read("loss_ns", profile.loss_ns);
-    if (const auto operators = fields.take("loss_operators")) {
-        profile.loss_operators = parse_operators(*operators, "loss_operators");
-    }
-    if (const auto loss = fields.take("loss_batch")) {
-        profile.loss_batch = parse_batch_loss(*loss);
-    }
-    fields.read("loss_transient_bytes", profile.loss_transient_bytes);
-    fields.read("loss_all_gradients_transient_bytes", profile.loss_all_gradients_transient_bytes);
-    fields.read("optimizer_ns", profile.optimizer_ns);
-    fields.read("launch_ns", profile.launch_ns);
+    const auto read = [&](const char* key, auto& value) { fields.read(key, value); };
+    visit_profile(profile, read, read);
     if (const auto load = fields.take("load")) {
         profile.load = parse_load_object(*load);
     }
-    const Json layers = fields.require("layers");
-    if (!layers.is_array()) {
-        wrong_type("layers", layers, "an array of layers");
-    }
-    for (std::size_t l = 0; l < layers.size(); ++l) {
-        profile.layers.push_back(parse_layer(layers[l], "layers[" + std::to_string(l) + "]", profile.samples.size()));
-    }
+    profile.layers = read_array(
+        fields.require("layers"), "layers", "an array of layers",
+        [&](const Json& layer, const std::string& path) { return parse_layer(layer, path, profile.samples.size()); });
     profile.unknown = fields.unknown();
     check_profile(profile);
     check_weight_parts(profile);
@@ -429,37 +385,8 @@ std::string to_json(const Profile& profile) {
     Json json;
     json["format"] = kProfileFormat;
     json["version"] = kVersion;
-    json["model"] = profile.model;
-    json["device"] = profile.device;
-    json["dtype"] = profile.dtype;
-    json["threads"] = profile.threads;
-    json["co_running_lanes"] = profile.co_running_lanes;
-    json["host_cores"] = profile.host_cores;
-    add_array(json, "co_running_slowdown", profile.co_running_slowdown);
-    if (profile.step_cv > 0) {
-        json["step_cv"] = to_number(profile.step_cv);
-    }
-    if (profile.lane_cv > 0) {
-        json["lane_cv"] = to_number(profile.lane_cv);
-    }
-    json["estimated"] = profile.estimated;
-    if (profile.token_input) {
-        json["token_input"] = true;
-    }
-    json["samples"] = profile.samples;
-    add_array(json, "input_bytes", profile.input_bytes);
-    add_array(json, "loss_ns", profile.loss_ns);
-    add_operators(json, "loss_operators", profile.loss_operators);
-    if (!profile.loss_batch.samples.empty()) {
-        json["loss_batch"] = {{"samples", profile.loss_batch.samples}, {"ns", to_array(profile.loss_batch.ns)}};
-        add_array(json["loss_batch"], "transient_bytes", profile.loss_batch.transient_bytes);
-        add_array(json["loss_batch"], "all_gradients_transient_bytes",
-                  profile.loss_batch.all_gradients_transient_bytes);
-    }
-    add_array(json, "loss_transient_bytes", profile.loss_transient_bytes);
-    add_array(json, "loss_all_gradients_transient_bytes", profile.loss_all_gradients_transient_bytes);
-    json["optimizer_ns"] = to_number(profile.optimizer_ns);
-    json["launch_ns"] = to_number(profile.launch_ns);
+    const FieldWriter write(json);
+    visit_profile(profile, write, [&](const char* key, const auto& value) { write.rare(key, value); });
     if (profile.load) {
         json["load"] = load_object(*profile.load);
     }
@@ -467,11 +394,11 @@ std::string to_json(const Profile& profile) {
     // One line per field and per layer: readable, and a diff shows which layer changed.
     std::string text = "{\n";
     for (const auto& [key, value] : json.items()) {
-        text += "  " + dump(Json(key)) + ": " + dump(value) + ",\n";
+        text += "  " + dumped(Json(key)) + ": " + dumped(value) + ",\n";
     }
     text += "  \"layers\": [";
     for (std::size_t l = 0; l < profile.layers.size(); ++l) {
-        text += (l == 0 ? "\n    " : ",\n    ") + dump(to_json(profile.layers[l]));
+        text += (l == 0 ? "\n    " : ",\n    ") + dumped(to_json(profile.layers[l]));
     }
     return text + "\n  ]\n}\n";
 }

@@ -34,12 +34,11 @@ Balance variance_partition(std::span<const double> costs, int n) {
         }
         best = std::move(next);
     }
-    std::vector<std::int64_t> counts(parts);
+    std::vector<std::size_t> starts(parts);
     std::size_t end = layers;
     for (std::size_t q = parts; q-- > 0;) {
-        counts[q] = static_cast<std::int64_t>(end - start[q][end]);
-        end = start[q][end];
+        end = starts[q] = start[q][end];
     }
-    return Balance(counts);
+    return balance_of_starts(starts, layers);
 }
 }  // namespace pipescope

@@ -2,7 +2,6 @@
 // overload, and usable traces of killed processes. Prints a line for each; exits with 1 if a guarantee is broken.
 //   recorder_gates [KILLS]     (50)
 
-#include "profiler/recorder/clock_map.h"
 #include "profiler/recorder/recorder.h"
 #include "schedule/median.h"
 #include "tests/profiler/recorder/killed_recording.h"
@@ -31,6 +30,17 @@ void remove_scratch() {
     for (const char* suffix : {"", "-wal", "-shm"}) {
         fs::remove(scratch_file().string() + suffix);
     }
+}
+
+/// Maximum variation of the difference between wall clock and recording clock.
+std::int64_t clock_drift_ns(const std::vector<ClockRecord>& clocks) {
+    if (clocks.empty()) {
+        return 0;
+    }
+    const auto difference = [](const ClockRecord& each) { return each.realtime - each.monotonic; };
+    const auto [least, most] = std::minmax_element(
+        clocks.begin(), clocks.end(), [&](const auto& a, const auto& b) { return difference(a) < difference(b); });
+    return difference(*most) - difference(*least);
 }
 
 /// Emits pairs at a steady rate in bursts of a millisecond; 0: as fast as possible.

@@ -1,6 +1,7 @@
 #include "models/meta_device.h"
 
 #include "models/meta_kernels.h"
+#include "models/zoo.h"
 #include "schedule/error.h"
 
 #include <ATen/Functions.h>
@@ -72,5 +73,16 @@ Batch meta_batch(const ModelSpec& model, std::int64_t batch) {
     }
     const Batch sample = model.make_batch(1, 0);
     return {of_batch(sample.input, batch), of_batch(sample.target, batch)};
+}
+
+ModelSize model_size(const ModelSpec& model) {
+    ModelSize size;
+    for (const auto& layer : meta_layers(model)) {
+        ++size.layers;
+        for (const auto& [name, parameter] : layer->parameters()) {
+            size.parameters += parameter.numel();
+        }
+    }
+    return size;
 }
 }  // namespace pipescope

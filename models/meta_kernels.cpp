@@ -2,8 +2,8 @@
 
 #include "engine/layer_dispatch_key.h"
 
+#include <ATen/ATen.h>
 #include <ATen/ExpandUtils.h>
-#include <ATen/Functions.h>
 #include <ATen/core/Reduction.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/stack.h>
@@ -125,6 +125,70 @@ Tensor variance(const Tensor& input, at::OptionalIntArrayRef dimensions,
     return at::empty_like(input.mean(dimensions.value_or(IntArrayRef{}), keep));
 }
 
+// Operators that torch decomposes on the meta device, or runs otherwise than on the CPU. These create the tensors that
+// the CPU's kernels create, so that a layer saves the same bytes for its backward.
+
+/// Statistics are in single precision if the input has less.
+at::TensorOptions statistics_of(const Tensor& input) {
+    const bool is_reduced = input.scalar_type() == at::kHalf || input.scalar_type() == at::kBFloat16;
+    return input.options().dtype(is_reduced ? at::kFloat : input.scalar_type());
+}
+
+ThreeTensors layer_norm(const Tensor& input, IntArrayRef normalized, const OptionalTensor&, const OptionalTensor&,
+                        double) {
+    auto rows = input.sizes().vec();
+    for (std::size_t i = rows.size() - normalized.size(); i < rows.size(); ++i) {
+        rows[i] = 1;
+    }
+    const at::TensorOptions statistics = statistics_of(input);
+    return {at::empty_like(input, input.options(), at::MemoryFormat::Contiguous), at::empty(rows, statistics),
+            at::empty(rows, statistics)};
+}
+
+ThreeTensors group_norm(const Tensor& input, const OptionalTensor&, const OptionalTensor&, std::int64_t samples,
+                        std::int64_t, std::int64_t, std::int64_t groups, double) {
+    const at::TensorOptions statistics = statistics_of(input);
+    return {at::empty_like(input), at::empty({samples, groups}, statistics), at::empty({samples, groups}, statistics)};
+}
+
+Tensor& relu_(Tensor& input) {
+    return input;
+}
+
+/// (batch, heads, sequence, features), laid out as (batch, sequence, heads, features), like the CPU's kernel.
+std::tuple<Tensor, Tensor> flash_attention(const Tensor& query, const Tensor&, const Tensor&, double, bool,
+                                           const OptionalTensor&, std::optional<double>) {
+    const Tensor output = at::empty({query.size(0), query.size(2), query.size(1), query.size(3)}, query.options());
+    const Tensor sums = at::empty({query.size(0), query.size(2), query.size(1)}, statistics_of(query));
+    return {output.transpose(1, 2), sums.transpose(1, 2)};
+}
+
+ThreeTensors flash_attention_backward(const Tensor&, const Tensor& query, const Tensor& key, const Tensor& value,
+                                      const Tensor&, const Tensor&, double, bool, const OptionalTensor&,
+                                      std::optional<double>) {
+    const auto laid_out_like = [](const Tensor& tensor) {
+        return at::empty({tensor.size(0), tensor.size(2), tensor.size(1), tensor.size(3)}, tensor.options())
+            .transpose(1, 2);
+    };
+    return {laid_out_like(query), laid_out_like(key), laid_out_like(value)};
+}
+
+/// torch asks each device for its choice, and falls back to plain operators on meta. This makes the CPU's choice.
+Tensor attention(const Tensor& query, const Tensor& key, const Tensor& value, const OptionalTensor& mask,
+                 double dropout, bool is_causal, std::optional<double> scale, bool is_grouped) {
+    const auto ends_dense = [](const Tensor& tensor) { return tensor.stride(-1) == 1; };
+    const bool fits = query.dim() == 4 && query.size(-1) == key.size(-1) && key.size(-1) == value.size(-1) &&
+                      ends_dense(query) && ends_dense(key) && ends_dense(value) && dropout == 0 && !is_grouped &&
+                      query.numel() > 0 && key.numel() > 0 && query.size(1) == key.size(1) &&
+                      !(mask && mask->defined() && mask->requires_grad());
+    if (fits) {
+        return std::get<0>(
+            at::_scaled_dot_product_flash_attention_for_cpu(query, key, value, dropout, is_causal, mask, scale));
+    }
+    return std::get<0>(
+        at::_scaled_dot_product_attention_math(query, key, value, mask, dropout, is_causal, {}, scale, is_grouped));
+}
+
 /// Operators whose results have the shapes and types of some of their arguments, with those arguments in the order of
 /// the results.
 struct LikeArguments {
@@ -170,7 +234,9 @@ void make_like_arguments(const c10::OperatorHandle& op, c10::DispatchKeySet /*ke
 
 class MetaKernels {
 public:
-    MetaKernels() : library_(torch::Library::IMPL, "aten", c10::DispatchKey::Meta, __FILE__, __LINE__) {
+    MetaKernels()
+        : library_(torch::Library::IMPL, "aten", c10::DispatchKey::Meta, __FILE__, __LINE__),
+          autograd_(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradMeta, __FILE__, __LINE__) {
         add("convolution_overrideable", "", &convolution);
         add("convolution_backward_overrideable", "", &convolution_backward);
         add("native_batch_norm", "", &batch_norm);
@@ -185,6 +251,12 @@ public:
         add("nll_loss2d_forward", "", &pixelwise_cross_entropy);
         add("var", "correction", &variance);
         add("std", "correction", &variance);
+        add("native_layer_norm", "", &layer_norm);
+        add("native_group_norm", "", &group_norm);
+        add("relu_", "", &relu_);
+        add("_scaled_dot_product_flash_attention_for_cpu", "", &flash_attention);
+        add("_scaled_dot_product_flash_attention_for_cpu_backward", "", &flash_attention_backward);
+        autograd_.impl("scaled_dot_product_attention", &attention);  // above autograd, where the choice is made
         for (const LikeArguments& each : kLikeArguments) {
             add(std::string(each.name), "", torch::CppFunction::makeFromBoxedFunction<&make_like_arguments>());
         }
@@ -201,6 +273,7 @@ private:
     }
 
     torch::Library library_;
+    torch::Library autograd_;
 };
 }  // namespace
 

@@ -197,9 +197,7 @@ private:
         if (searched.found.feasible && (!best_ || searched.found.step_ns < best_->found.step_ns)) {
             best_ = std::move(searched);
         } else if (!searched.found.feasible) {
-            if (!problems_.lanes_depend_on_one_side()) {
-                searched.simulation = {};  // nothing to learn from it
-            }
+            searched.simulation = {};
             refused_.push_back(std::move(searched));
             if (limit_for(refused_.back().found, options_) < limit_for(refused_[least_refused_].found, options_)) {
                 least_refused_ = refused_.size() - 1;
@@ -255,7 +253,6 @@ private:
         const PartitionProblem problem = problems_.least();
         const PartitionTable table(problem);
         CutsInOrder cuts(order_by_step(problem, table), best_ ? best_->found.step_ns : kNoStep, effort_.most_nodes);
-        learn(cuts);
         while (tasks_left_ > 0) {
             const std::optional<RankedBalance> cut = cuts.next();
             if (!cut) {
@@ -269,39 +266,8 @@ private:
                 continue;
             }
             try_cut(cut->balance);
-            learn(cuts);
         }
         bound_ = std::min(cuts.lower_bound(), best_ ? best_->found.step_ns : kNoStep);
-    }
-
-    /// Rules out cuts that agree with a failed one on the partitions that matter. A lane's forward phase depends on the
-    /// partitions before it; its backward phase, counted from the loss, on those behind it. This holds if lanes share
-    /// neither devices nor skips.
-    void learn(CutsInOrder& cuts) {
-        for (; problems_.lanes_depend_on_one_side() && learnt_ < refused_.size(); ++learnt_) {
-            const Simulation& simulation = refused_[learnt_].simulation;
-            const Nanoseconds loss = loss_start(simulation);
-            for (std::size_t lane = 0; lane < simulation.lanes.size(); ++lane) {
-                const SimulatedLane& each = simulation.lanes[lane];
-                const PartitionId partition{static_cast<std::int64_t>(lane)};
-                if (each.peak_bytes <= limits_[lane]) {
-                    continue;
-                }
-                if (each.peak_time > loss) {
-                    cuts.forbid_suffix(refused_[learnt_].found.balance, partition);
-                } else if (each.peak_time < loss) {
-                    cuts.forbid_prefix(refused_[learnt_].found.balance, partition);
-                }
-            }
-            refused_[learnt_].simulation = {};
-        }
-    }
-
-    static Nanoseconds loss_start(const Simulation& simulation) {
-        const auto& slices = simulation.timeline.slices;
-        const auto loss = std::find_if(slices.begin(), slices.end(),
-                                       [](const Slice& slice) { return slice.key.kind == TaskKind::loss; });
-        return loss == slices.end() ? Nanoseconds{0} : loss->start;
     }
 
     /// The cut that needs least on its fullest lane, as far as the effort allows.
@@ -352,7 +318,6 @@ private:
     std::optional<SearchedBalance> best_;
     std::vector<SearchedBalance> refused_;  // over the limit
     std::size_t least_refused_ = 0;         // position of the one that needs least, if there is any
-    std::size_t learnt_ = 0;                // number of refused_ already learnt from
     std::map<std::vector<std::int64_t>, bool> tried_;
     std::optional<std::vector<RankedBalance>> shortest_;
 };

@@ -20,57 +20,28 @@ Bytes segment_size(Bytes size) {
 }
 }  // namespace
 
-std::optional<CachingAllocator::Block> CachingAllocator::allocate(Bytes bytes, int stream) {
+CachingAllocator::Block CachingAllocator::allocate(Bytes bytes, int stream) {
     if (bytes == 0) {
         return add_chunk({.pool = {true, stream}, .used = true});  // a null pointer: costs nothing, may be freed
     }
     const Bytes size = std::max(kMinBlockSize, rounded_up(bytes, kMinBlockSize));
     const Pool pool{size <= kSmallSize, stream};
-    std::optional<Block> block = take_free(pool, size);
-    for (int attempt = 0; !block && attempt < 2; ++attempt) {
-        if (attempt == 1) {
-            release_cached();
-        }
-        block = options_.expandable_segments ? grow_segment(pool, size) : new_segment(pool, size);
-    }
-    if (block) {
-        use(*block, size);
-    }
+    const auto best = free_[pool].lower_bound({size, -1, -1});
+    const Block block = best != free_[pool].end()      ? best->block
+                        : options_.expandable_segments ? grow_segment(pool, size)
+                                                       : new_segment(pool, size);
+    use(block, size);
     return block;
 }
 
-/// Best fit. Blocks too large to split serve large requests only, and only if less than kLargeBuffer is left over.
-std::optional<CachingAllocator::Block> CachingAllocator::take_free(const Pool& pool, Bytes size) {
-    std::set<FreeKey>& blocks = free_[pool];
-    const auto found = blocks.lower_bound({size, -1, -1});
-    if (found == blocks.end()) {
-        return std::nullopt;
-    }
-    if (options_.max_split_size) {
-        const bool is_oversize = size >= *options_.max_split_size;
-        if ((!is_oversize && found->size >= *options_.max_split_size) ||
-            (is_oversize && found->size >= size + kLargeBuffer)) {
-            return std::nullopt;
-        }
-    }
-    return found->block;
-}
-
-bool CachingAllocator::reserve(Bytes bytes, int stream) {
-    if (options_.device_memory && reserved_ + bytes > *options_.device_memory) {
-        return false;
-    }
+void CachingAllocator::reserve(Bytes bytes, int stream) {
     reserved_ += bytes;
     reserved_of_stream_[stream] += bytes;
-    peak_reserved_ = std::max(peak_reserved_, reserved_);
-    return true;
 }
 
-std::optional<CachingAllocator::Block> CachingAllocator::new_segment(const Pool& pool, Bytes size) {
+CachingAllocator::Block CachingAllocator::new_segment(const Pool& pool, Bytes size) {
     const Bytes bytes = segment_size(size);
-    if (!reserve(bytes, pool.stream)) {
-        return std::nullopt;
-    }
+    reserve(bytes, pool.stream);
     const Block block = add_chunk({.pool = pool, .address = next_address_, .size = bytes, .segment = next_segment_++});
     next_address_ += bytes + 1;
     add_free(block);
@@ -78,14 +49,12 @@ std::optional<CachingAllocator::Block> CachingAllocator::new_segment(const Pool&
 }
 
 /// Maps as many pages behind the segment's end as its last free block lacks.
-std::optional<CachingAllocator::Block> CachingAllocator::grow_segment(const Pool& pool, Bytes size) {
+CachingAllocator::Block CachingAllocator::grow_segment(const Pool& pool, Bytes size) {
     const auto last = last_of_expandable_.find(pool);
     const bool has_free_end = last != last_of_expandable_.end() && !chunks_.at(last->second).used;
     const Bytes there = has_free_end ? chunks_.at(last->second).size : 0;
     const Bytes more = rounded_up(size - there, pool.small ? kSmallBuffer : kLargeBuffer);
-    if (!reserve(more, pool.stream)) {
-        return std::nullopt;
-    }
+    reserve(more, pool.stream);
     if (has_free_end) {
         remove_free(last->second);
         chunks_.at(last->second).size += more;
@@ -116,7 +85,7 @@ bool CachingAllocator::may_split(const Chunk& chunk, Bytes size) const {
     if (chunk.pool.small || options_.expandable_segments) {
         return left >= kMinBlockSize;
     }
-    return (!options_.max_split_size || size < *options_.max_split_size) && left > kSmallSize;
+    return left > kSmallSize;
 }
 
 void CachingAllocator::use(Block block, Bytes size) {
@@ -138,7 +107,6 @@ void CachingAllocator::use(Block block, Bytes size) {
     Chunk& used = chunks_.at(block);
     used.used = true;
     allocated_ += used.size;
-    peak_allocated_ = std::max(peak_allocated_, allocated_);
 }
 
 void CachingAllocator::free(Block block) {
@@ -160,43 +128,6 @@ void CachingAllocator::free(Block block) {
         add_free(previous);
     } else {
         add_free(block);
-    }
-}
-
-void CachingAllocator::release_cached() {
-    std::vector<Block> unused;
-    for (const auto& [pool, blocks] : free_) {
-        for (const FreeKey& key : blocks) {
-            const Chunk& chunk = chunks_.at(key.block);
-            const bool is_whole = chunk.previous < 0 && chunk.next < 0;
-            // An expandable segment is unmapped from its end; pages of a block between two others stay.
-            if (is_whole || (options_.expandable_segments && chunk.next < 0)) {
-                unused.push_back(key.block);
-            }
-        }
-    }
-    for (const Block block : unused) {
-        const Chunk chunk = chunks_.at(block);
-        const Bytes page = chunk.pool.small ? kSmallBuffer : kLargeBuffer;
-        remove_free(block);
-        // Pages begin at the segment's start, so the first of them may be shared with the block before.
-        const Bytes kept = options_.expandable_segments && chunk.previous >= 0
-                               ? std::min(chunk.size, (page - chunk.address % page) % page)
-                               : 0;
-        reserved_ -= chunk.size - kept;
-        reserved_of_stream_[chunk.pool.stream] -= chunk.size - kept;
-        if (kept > 0) {
-            chunks_.at(block).size = kept;
-            add_free(block);
-            continue;
-        }
-        if (chunk.previous >= 0) {
-            chunks_.at(chunk.previous).next = -1;
-            last_of_expandable_[chunk.pool] = chunk.previous;
-        } else {
-            last_of_expandable_.erase(chunk.pool);
-        }
-        chunks_.erase(block);
     }
 }
 

@@ -4,16 +4,13 @@
 
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <set>
 #include <vector>
 
 namespace pipescope {
-/// PyTorch's settings of the same names (PYTORCH_CUDA_ALLOC_CONF).
+/// PyTorch's setting of the same name (PYTORCH_CUDA_ALLOC_CONF).
 struct CachingAllocatorOptions {
     bool expandable_segments = false;
-    std::optional<Bytes> max_split_size = {};  ///< larger blocks are not split; empty: any block may be split
-    std::optional<Bytes> device_memory = {};   ///< cudaMalloc fails above it; empty: it never fails
 };
 
 /// Models what PyTorch's caching allocator reserves from a CUDA device for a sequence of allocations and frees. Needs
@@ -23,29 +20,25 @@ struct CachingAllocatorOptions {
 /// ones come from the large pool: below 10 MiB its segments are 20 MiB, otherwise the size rounded up to 2 MiB. A
 /// request takes the smallest free block of its pool and stream that fits, and splits off the remainder (512 B or more
 /// in the small pool, above 1 MiB in the large one). A freed block merges with its free neighbours in the segment;
-/// segments stay reserved. If the device is full, unused segments are returned and the request is retried. With
-/// expandable segments a stream's pool is one segment that grows by whole pages, 2 MiB small and 20 MiB large.
-/// Not modelled: roundup_power2_divisions and garbage_collection_threshold, off by default; private pools of CUDA
-/// graphs; blocks used on a second stream, which wait for its events. Source: pytorch c10/cuda/CUDACachingAllocator.cpp
-/// (kMinBlockSize, kSmallSize, kSmallBuffer, kLargeBuffer, kMinLargeAlloc, kRoundLarge; get_free_block, should_split,
-/// release_cached_blocks) and its comment "Yet another caching allocator for CUDA device allocations".
+/// segments stay reserved. With expandable segments a stream's pool is one segment that grows by whole pages, 2 MiB
+/// small and 20 MiB large. Not modelled: a device that is full, where unused segments are returned; max_split_size;
+/// roundup_power2_divisions and garbage_collection_threshold, off by default; private pools of CUDA graphs; blocks used
+/// on a second stream, which wait for its events. Source: pytorch c10/cuda/CUDACachingAllocator.cpp (kMinBlockSize,
+/// kSmallSize, kSmallBuffer, kLargeBuffer, kMinLargeAlloc, kRoundLarge; get_free_block, should_split) and its comment
+/// "Yet another caching allocator for CUDA device allocations".
 class CachingAllocator {
 public:
     using Block = std::int64_t;
 
     explicit CachingAllocator(CachingAllocatorOptions options = {}) : options_(options) {}
 
-    /// Returns nullopt if the device is full. Precondition: bytes >= 0; 0 takes no memory.
-    std::optional<Block> allocate(Bytes bytes, int stream = 0);
+    /// Precondition: bytes >= 0; 0 takes no memory.
+    Block allocate(Bytes bytes, int stream = 0);
     /// Precondition: the block is allocated.
     void free(Block block);
-    /// Like torch.cuda.empty_cache(): returns unused segments to the device.
-    void release_cached();
 
     Bytes allocated() const { return allocated_; }  ///< rounded sizes, as memory_allocated() gives them
     Bytes reserved() const { return reserved_; }
-    Bytes peak_allocated() const { return peak_allocated_; }
-    Bytes peak_reserved() const { return peak_reserved_; }
     /// Bytes reserved for one stream.
     Bytes reserved(int stream) const;
 
@@ -71,10 +64,9 @@ private:
         friend auto operator<=>(const FreeKey&, const FreeKey&) = default;
     };
 
-    std::optional<Block> take_free(const Pool& pool, Bytes size);
-    std::optional<Block> new_segment(const Pool& pool, Bytes size);
-    std::optional<Block> grow_segment(const Pool& pool, Bytes size);
-    bool reserve(Bytes bytes, int stream);
+    Block new_segment(const Pool& pool, Bytes size);
+    Block grow_segment(const Pool& pool, Bytes size);
+    void reserve(Bytes bytes, int stream);
     bool may_split(const Chunk& chunk, Bytes size) const;
     void use(Block block, Bytes size);
     Block add_chunk(const Chunk& chunk);
@@ -93,7 +85,5 @@ private:
     Bytes next_address_ = 0;
     Bytes allocated_ = 0;
     Bytes reserved_ = 0;
-    Bytes peak_allocated_ = 0;
-    Bytes peak_reserved_ = 0;
 };
 }  // namespace pipescope

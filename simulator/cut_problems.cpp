@@ -90,10 +90,6 @@ bool CutProblems::lanes_share() const {
     return !lanes_are_apart_ || shares_link || (partitions_ > 1 && profile_.launch_ns > 0);
 }
 
-bool CutProblems::lanes_depend_on_one_side() const {
-    return cost_is_a_bound() && lanes_are_apart_ && tables_.large.skips.empty();
-}
-
 PartitionProblem CutProblems::problem_at(const SizedProfile& sized,
                                          std::shared_ptr<const IntervalTable> intervals) const {
     PartitionProblem problem;

@@ -36,9 +36,6 @@ public:
     /// True if lanes may slow each other down: they share a device, the host's cores or a link, or one process launches
     /// for several. The simulator is then more accurate than the closed form.
     bool lanes_share() const;
-    /// True if a lane's memory depends only on the partitions before it in the forward phase, and only on those behind
-    /// it in the backward phase.
-    bool lanes_depend_on_one_side() const;
 
     /// A bound by the recurrence, with each micro-batch's own size: no simulated step of the balance is shorter.
     /// Precondition: cost_is_a_bound().

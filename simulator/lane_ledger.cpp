@@ -11,24 +11,21 @@ void LaneLedger::add(MemoryCategory category, Bytes bytes, Nanoseconds now) {
     }
     held_[static_cast<std::size_t>(category)] += bytes;
     total_ += bytes;
-    since_ = now;
     if (bytes >= 0) {
         look();
     }
 }
 
-void LaneLedger::start_work(std::span<const WorkSpan> spans, MemoryCategory gradient, Nanoseconds now) {
+void LaneLedger::start_work(std::span<const WorkSpan> spans, MemoryCategory gradient) {
     spans_.assign(spans.begin(), spans.end());
     current_ = 0;
     gradient_ = gradient;
-    since_ = now;
     look();
 }
 
 void LaneLedger::end_work() {
     for (; current_ < spans_.size(); ++current_) {
         look();
-        since_ = std::max(since_, spans_[current_].until);
     }
     spans_.clear();
     current_ = 0;
@@ -38,7 +35,6 @@ void LaneLedger::end_work() {
 void LaneLedger::pass_to(Nanoseconds now) {
     while (current_ < spans_.size() && spans_[current_].until < now) {
         look();
-        since_ = std::max(since_, spans_[current_].until);
         ++current_;
     }
 }
@@ -52,7 +48,6 @@ void LaneLedger::look() {
     }
     peak_bytes_ = bytes;
     peak_ = held_;
-    peak_time_ = since_;
     if (works) {
         const WorkPeak& work = spans_[current_].work;
         const auto charge = [&](MemoryCategory category, Bytes more) {
@@ -79,7 +74,7 @@ Bytes LaneLedger::take_peak() {
 }
 
 LaneMemoryUse LaneLedger::use() const {
-    LaneMemoryUse use{std::max<Bytes>(peak_bytes_, 0), peak_time_, {}};
+    LaneMemoryUse use{std::max<Bytes>(peak_bytes_, 0), {}};
     for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
         use.peak[std::string(to_string(static_cast<MemoryCategory>(k)))] = peak_[k];
     }

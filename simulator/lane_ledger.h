@@ -3,7 +3,7 @@
 #include "schedule/memory_category.h"
 #include "schedule/timeline.h"
 #include "simulator/memory_model.h"
-#include "simulator/partition_memory.h"
+#include "simulator/task_work.h"
 
 #include <array>
 #include <span>
@@ -25,7 +25,7 @@ public:
     void add(MemoryCategory category, Bytes bytes, Nanoseconds now);
     void remove(MemoryCategory category, Bytes bytes, Nanoseconds now) { add(category, -bytes, now); }
     /// Starts a task that goes through these spans in order; charges `gradient` of their work to that category.
-    void start_work(std::span<const WorkSpan> spans, MemoryCategory gradient, Nanoseconds now);
+    void start_work(std::span<const WorkSpan> spans, MemoryCategory gradient);
     void end_work();
 
     Bytes held() const { return total_; }
@@ -45,10 +45,8 @@ private:
     std::vector<WorkSpan> spans_;  // of the running task; empty if none runs
     std::size_t current_ = 0;      // index in spans_
     MemoryCategory gradient_ = MemoryCategory::copy;
-    Nanoseconds since_{0};  // when the current span began, or last changed
     Categories peak_{};
     Bytes peak_bytes_ = -1;
-    Nanoseconds peak_time_{0};
     Bytes peak_since_sample_ = 0;
 };
 }  // namespace pipescope

@@ -52,7 +52,7 @@ RangeMemories::RangeMemories(const Profile& profile, const SizedProfile& large, 
             gradients_[l] = std::max(gradients_[l], gradients_[l + 1]);
         }
     }
-    work_ = RangeMaxima(std::move(work));
+    work_ = SparseTable(std::move(work));
 }
 
 Bytes RangeMemories::largest_work(LayerRange layers) const {

@@ -2,9 +2,9 @@
 
 #include "balance/profile.h"
 #include "simulator/pipeline_options.h"
-#include "simulator/range_maxima.h"
 #include "simulator/range_table.h"
 #include "simulator/sized_profile.h"
+#include "simulator/sparse_table.h"
 
 #include <memory>
 #include <vector>
@@ -68,7 +68,7 @@ private:
     std::vector<Bytes> gradients_;  // by layer: upper bound of the input's gradient, with all that may share its
                                     // storage
     RangeTable table_large_, table_small_;
-    RangeMaxima work_;  // of input, output and transient bytes
+    SparseTable work_;  // of input, output and transient bytes
 };
 
 /// Bounds the peak of one partition's lane in a GPipe step without knowing the other partitions. The lower bound lets

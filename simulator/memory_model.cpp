@@ -302,7 +302,7 @@ private:
             spans_.push_back({now_ + Nanoseconds{std::llround(part.end * duration)}, peak});
         }
         const bool is_last = phase == Phase::backward && task.key.partition == last();
-        ledger(task.lane).start_work(spans_, is_last ? output : copy, now_);
+        ledger(task.lane).start_work(spans_, is_last ? output : copy);
         if (reserved_.has(task.lane)) {
             play_blocks(task, phase, given, going, only_takes);
         }
@@ -397,7 +397,7 @@ private:
     void start_loss_work(LaneId lane, int i, std::int64_t samples, bool is_gathered) {
         const Bytes transient_bytes = loss_transient(profile_, samples, is_gathered, memories_.outputs_ask(i));
         const WorkSpan whole{task_end_, {0, 0, 0, transient_bytes}};
-        ledger(lane).start_work({&whole, 1}, output, now_);
+        ledger(lane).start_work({&whole, 1}, output);
         DeviceBlock meanwhile = reserved_.take(lane, transient_bytes);
         reserved_.free(meanwhile);
     }

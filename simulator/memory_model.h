@@ -14,8 +14,6 @@
 namespace pipescope {
 struct LaneMemoryUse {
     Bytes peak_bytes = 0;
-    /// Start of the layer that peaked, or of a later change that raised the peak.
-    Nanoseconds peak_time{0};
     MemoryComposition peak;
     Bytes peak_reserved_bytes = 0;  ///< 0 on the host, or if not requested
 };

@@ -414,8 +414,9 @@ std::optional<LayerTape> recorded_tape(const Profile& profile, const SizedProfil
                          static_cast<double>(profile.samples[at] - profile.samples[at - 1]);
     for (std::size_t b = 0; b < between.blocks.size(); ++b) {
         between.blocks[b].bytes =
-            std::max<Bytes>(0, std::llround(std::lerp(static_cast<double>(tape_at(at - 1).blocks[b].bytes),
-                                                      static_cast<double>(tape_at(at).blocks[b].bytes), share)));
+            std::clamp<Bytes>(rounded_bytes(std::lerp(static_cast<double>(tape_at(at - 1).blocks[b].bytes),
+                                                      static_cast<double>(tape_at(at).blocks[b].bytes), share)),
+                              0, kMostProfileBytes);
     }
     return between;
 }

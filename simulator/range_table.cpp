@@ -1,16 +1,185 @@
 #include "simulator/range_table.h"
 
-#include "simulator/backward_walk.h"
+#include "simulator/partition_tape.h"
+#include "simulator/task_work.h"
 
 #include <algorithm>
 #include <limits>
+#include <set>
 
 namespace pipescope {
+namespace {
+/// One layer's backward, as part of a range that ends somewhere above it.
+struct BackwardLook {
+    Bytes handed_stays = 0;    ///< peak if the gradient of the range's output stays
+    Bytes handed_goes = 0;     ///< peak if it is freed once no layer needs it
+    Bytes input_gradient = 0;  ///< RangePeaks::input_gradient of the range that begins with this layer
+};
+
+/// Walks all layers before `end` backward and tracks live gradients and their shared storages. The result at a layer
+/// does not depend on where the range begins, since gradients that leave the range there outlive the layers above.
+class BackwardWalk {
+public:
+    /// `let_go`: kept bytes that each layer's backward frees. Borrows all arguments.
+    BackwardWalk(const Profile& profile, const SizedProfile& sized, std::size_t end, const std::vector<Bytes>& let_go)
+        : profile_(profile), sized_(sized), let_go_(let_go) {
+        for (std::size_t k = 0; k < sized.skips.size(); ++k) {
+            if (sized.stashed_by[k].index() < end) {
+                skips_.push_back({k, sized.stashed_by[k].index(), sized.popped_by[k].index()});
+            }
+        }
+        gradients_ = {{sized.output[end - 1], end - 1}};  // the output's, which the lane holds already
+        live_ = {kTop};
+    }
+
+    /// Walks the next layer down; the first one is end - 1.
+    BackwardLook step_down(std::size_t l) {
+        const std::size_t below = gradients_below(l, current_);
+        BackwardLook look = peaks(l);
+        freed_ += sized_.saved[l] + let_go_[l];
+        end_layer(l);
+        current_ = below;
+        look.input_gradient = input_gradient(l);
+        return look;
+    }
+
+private:
+    static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+    struct Skip {
+        std::size_t index;
+        std::size_t stash;
+        std::size_t pop;
+        std::size_t held = kNone;  ///< index of the gradient whose storage holds its own, from its pop on
+    };
+    struct Gradient {
+        Bytes bytes = 0;
+        std::size_t needed_by = 0;  ///< the lowest layer that uses it
+        bool is_new = true;         ///< counted from now on; false while the layer's transient bytes cover it
+    };
+    static constexpr std::size_t kTop = 0;  // index of the output's gradient in gradients_
+
+    /// Adds the gradients that layer l's backward leaves, given its output's. Returns that of its input.
+    std::size_t gradients_below(std::size_t l, std::size_t current) {
+        const LayerProfile& layer = profile_.layers[l];
+        const bool passes = layer.passes_gradient || layer.aliases_input;
+        std::size_t below = current;
+        const bool sums = std::any_of(skips_.begin(), skips_.end(), [&](const Skip& skip) { return skip.stash == l; });
+        // A stash's gradient is added into a new storage, which the transient bytes cover until then.
+        if (l > 0 && (sums || !passes)) {
+            below = take({sized_.output[l - 1], l, !sums || !passes});
+        }
+        if (l > 0) {
+            gradients_[below].needed_by = std::min(gradients_[below].needed_by, l - 1);
+        }
+        for (Skip& skip : skips_) {
+            if (skip.pop == l) {
+                skip.held = layer.passes_gradient ? current : take({sized_.skips[skip.index], l});
+                gradients_[skip.held].needed_by = std::min(gradients_[skip.held].needed_by, skip.stash);
+            }
+        }
+        return below;
+    }
+
+    std::size_t take(const Gradient& gradient) {
+        live_.push_back(gradients_.size());
+        gradients_.push_back(gradient);
+        return live_.back();
+    }
+
+    BackwardLook peaks(std::size_t l) const {
+        Bytes live = sized_.transient[l] - freed_;
+        for (const std::size_t g : live_) {
+            live += g != kTop && gradients_[g].is_new ? gradients_[g].bytes : 0;
+        }
+        return {live, live - (top_is_gone_ ? gradients_[kTop].bytes : 0)};
+    }
+
+    /// Releases the gradients that only layer l needed.
+    void end_layer(std::size_t l) {
+        std::erase_if(live_, [&](std::size_t g) {
+            gradients_[g].is_new = true;
+            const bool goes = gradients_[g].needed_by >= l;
+            top_is_gone_ = top_is_gone_ || (goes && g == kTop);
+            return goes;
+        });
+    }
+
+    /// Input gradient of a range that begins with layer l, the last one walked.
+    Bytes input_gradient(std::size_t l) const {
+        const bool lies_in_a_skip = std::any_of(skips_.begin(), skips_.end(), [&](const Skip& skip) {
+            return skip.stash < l && skip.pop >= l && skip.held == current_;
+        });
+        // A storage is never smaller than what lies in it, whatever the profile says.
+        return l == 0 || lies_in_a_skip ? 0 : std::max(gradients_[current_].bytes, sized_.output[l - 1]);
+    }
+
+    const Profile& profile_;
+    const SizedProfile& sized_;
+    const std::vector<Bytes>& let_go_;
+    std::vector<Skip> skips_;
+    std::vector<Gradient> gradients_;
+    std::vector<std::size_t> live_;  // indices of live gradients; few at a time
+    std::size_t current_ = kTop;     // the gradient of the last walked layer's input
+    Bytes freed_ = 0;                // of the graph
+    bool top_is_gone_ = false;
+};
+
+Bytes highest(const std::vector<WorkPart>& parts) {
+    Bytes most = 0;  // not above the start
+    for (const WorkPart& part : parts) {
+        most = std::max(most, part.peak.total());
+    }
+    return most;
+}
+
+/// Fills in the numbers from the layers' tapes.
+void fill_in(PartitionWork work, RangePeaks& peaks) {
+    using enum PartitionWork::Phase;
+    const PartitionTape& tape = work.tape();
+    const auto is_kept = [&](std::int32_t block) { return work.keeps(block); };
+    peaks.graph = work.graph();
+    peaks.input_kept = std::any_of(tape.inputs.begin(), tape.inputs.end(), is_kept);
+    const auto distinct = [](const std::vector<std::int32_t>& blocks) {
+        std::set<std::int32_t> set(blocks.begin(), blocks.end());
+        set.erase(0);
+        return set;
+    };
+    std::vector<PartitionWork::Going> own_input;
+    std::vector<PartitionWork::Going> kept_output;
+    for (const std::int32_t block : distinct(tape.inputs)) {
+        if (!peaks.input_kept && work.role(block) == TapeBlock::Role::input) {
+            own_input.push_back({{block}, work.bytes(block)});
+        }
+    }
+    for (const std::int32_t block : distinct(tape.outputs)) {
+        if (work.role(block) == TapeBlock::Role::output && is_kept(block)) {
+            kept_output.push_back({{block}, work.bytes(block)});
+        }
+    }
+    peaks.output_kept = !kept_output.empty();
+    std::vector<PartitionWork::Going> with_gradient = kept_output;
+    for (const std::int32_t block : distinct(tape.output_gradients)) {
+        with_gradient.push_back({{block}, work.bytes(block)});
+    }
+    const auto forward_or_recompute = [&](const std::vector<PartitionWork::Going>& going) {
+        // Copies of running statistics are held throughout a recompute, and counted separately.
+        return std::max(highest(work.parts(forward, going)), highest(work.parts(recompute, going)) - tape.statistics);
+    };
+    peaks.checkpointed_forward = highest(work.parts(checkpointed_forward, {}));
+    peaks.forward = forward_or_recompute({});
+    peaks.forward_of_own_input = forward_or_recompute(own_input);
+    peaks.backward = highest(work.parts(backward, with_gradient));
+    peaks.backward_of_view = highest(work.parts(backward, kept_output));
+}
+}  // namespace
+
 RangeTable::RangeTable(const Profile& profile, const SizedProfile& sized)
     : profile_(profile), sized_(sized), rows_(profile.layers.size()), columns_(profile.layers.size() + 1) {
     without_tape_ = {0};
     for (const LayerProfile& layer : profile.layers) {
         without_tape_.push_back(without_tape_.back() + (layer.tape.empty() ? 1 : 0));
+        has_gathered_ = has_gathered_ || std::any_of(layer.tape.begin(), layer.tape.end(),
+                                                     [](const LayerTape& tape) { return !tape.gathered.empty(); });
     }
     find_storages();
 }
@@ -49,11 +218,13 @@ void RangeTable::find_storages() {
 }
 
 RangePeaks RangeTable::at(LayerRange layers) {
+    return without_tape_[layers.first.index()] == without_tape_[layers.end.index()] ? played(layers)
+                                                                                    : from_bytes(layers);
+}
+
+RangePeaks RangeTable::from_bytes(LayerRange layers) {
     const std::size_t first = layers.first.index();
     const std::size_t end = layers.end.index();
-    if (without_tape_[first] == without_tape_[end]) {
-        return played(layers);
-    }
     if (rows_[first].empty()) {
         rows_[first] = forwards_from(first);
     }
@@ -107,8 +278,11 @@ std::vector<RangeTable::Backward> RangeTable::backwards_to(std::size_t end) cons
     if (output != 0 && keeper_[output] < end) {
         let_go[keeper_[output]] -= bytes_[output];  // an output is counted separately
     }
-    const std::vector<BackwardLook> looks =
-        walk_backward_from(profile_, sized_, LayerId{static_cast<std::int64_t>(end)}, let_go);
+    BackwardWalk walk(profile_, sized_, end, let_go);
+    std::vector<BackwardLook> looks(end);
+    for (std::size_t l = end; l-- > 0;) {
+        looks[l] = walk.step_down(l);
+    }
     std::vector<Backward> column(end);
     std::vector<Backward> own(end + 1);  // if the range works on its own storages only, its input's included
     for (std::size_t l = end; l-- > 0;) {
@@ -140,11 +314,17 @@ RangePeaks RangeTable::played(LayerRange layers) {
     played_.resize(width * profile_.layers.size());
     std::unique_ptr<const RangePeaks>& known = played_[layers.first.index() * width + layers.end.index()];
     if (!known) {
-        const PartitionMemory memory = partition_memory(profile_, sized_, layers);
-        known = std::make_unique<const RangePeaks>(
-            RangePeaks{memory.input, memory.input_kept, memory.output, memory.output_kept, memory.graph,
-                       memory.checkpointed_forward.total(), memory.forward.total(), memory.forward_of_own_input.total(),
-                       memory.backward.total(), memory.backward_of_view.total(), memory.input_gradient});
+        RangePeaks peaks = from_bytes(layers);
+        if (auto recorded = recorded_partition_tape(profile_, sized_, layers)) {
+            fill_in(PartitionWork(sized_, layers, *std::move(recorded)), peaks);
+            if (auto tape = has_gathered_ ? recorded_partition_tape(profile_, sized_, layers, {.gathered = true})
+                                          : std::nullopt) {
+                RangePeaks gathered = peaks;
+                fill_in(PartitionWork(sized_, layers, *std::move(tape)), gathered);
+                peaks.backward_of_view = gathered.backward_of_view;
+            }
+        }
+        known = std::make_unique<const RangePeaks>(peaks);
     }
     return *known;
 }

@@ -18,7 +18,7 @@ DeviceBlock ReservedMemory::take(LaneId lane, Bytes bytes) {
     if (here.allocator == nullptr || bytes <= 0) {
         return {};
     }
-    const DeviceBlock block{here.allocator, here.allocator->allocate(bytes, lane.value()).value()};
+    const DeviceBlock block{here.allocator, here.allocator->allocate(bytes, lane.value())};
     here.peak = std::max(here.peak, reserved(lane));
     return block;
 }

@@ -133,7 +133,7 @@ void fill_in_statistics(Simulation& simulation, double serial_time, std::optiona
     const auto step = static_cast<double>(simulation.step_time.count());
     for (const LaneStatistics& lane : statistics.lanes) {
         const double bubble = step > 0 ? 1 - static_cast<double>(lane.busy.count()) / step : 0;
-        simulation.lanes.push_back({lane.busy, bubble, 0, {}, {}, Nanoseconds{0}});
+        simulation.lanes.push_back({lane.busy, bubble, 0, {}, {}});
         simulation.bubble_fraction += bubble / static_cast<double>(statistics.lanes.size());
     }
     simulation.utilization = 1 - simulation.bubble_fraction;
@@ -217,7 +217,6 @@ void fill_in_memory(Simulation& simulation, MemoryUse use, bool with_reserved) {
         if (with_reserved) {
             each.peak_reserved_bytes = use.lanes[lane].peak_reserved_bytes;
         }
-        each.peak_time = use.lanes[lane].peak_time;
         each.peak = std::move(use.lanes[lane].peak);
         simulation.feasible = simulation.feasible && (limits.empty() || each.peak_bytes <= limits[lane]);
     }

@@ -30,7 +30,6 @@ struct SimulatedLane {
     Bytes peak_bytes = 0;
     std::optional<Bytes> peak_reserved_bytes = {};  ///< of the caching allocator, if requested; 0 on the host
     MemoryComposition peak;                         ///< sums to peak_bytes
-    Nanoseconds peak_time{0};  ///< start of the layer that peaked, or of a change that raised the peak
 };
 
 /// One step of the pipeline on the virtual clock.

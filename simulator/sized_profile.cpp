@@ -13,7 +13,7 @@ SizedProfile at_size(const Profile& profile, std::int64_t samples) {
         sized.extrapolated = sized.extrapolated || result.extrapolated;
         return result.value;
     };
-    const auto read_bytes = [&](const PerSize& values) { return static_cast<Bytes>(std::llround(read(values))); };
+    const auto read_bytes = [&](const PerSize& values) { return rounded_bytes(read(values)); };
     sized.input = read_bytes(profile.input_bytes);
     for (const LayerProfile& layer : profile.layers) {
         sized.forward.push_back(read(layer.forward_ns));

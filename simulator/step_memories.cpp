@@ -77,7 +77,7 @@ bool has_all_gradients(const Profile& profile) {
 
 StepMemories::StepMemories(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs,
                            const TaskGraph& graph)
-    : options_(options), costs_(costs), graph_(graph) {
+    : options_(options), graph_(graph) {
     const int partitions = graph.shape().num_partitions;
     const auto micro_batches = static_cast<int>(costs.micro_batches().size());
     const bool is_gathered = graph.shape().loss == LossScope::mini_batch && graph.shape().num_micro_batches > 1;

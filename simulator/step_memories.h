@@ -19,8 +19,6 @@ public:
     StepMemories(const Profile& profile, const PipelineOptions& options, const TaskCosts& costs,
                  const TaskGraph& graph);
 
-    const TaskCosts& costs() const { return costs_; }
-    const PipelineShape& shape() const { return graph_.shape(); }
     PartitionWork& work(Cell at);
     bool is_checkpointed(int i) const;
     /// True if every output of micro-batch i requires a gradient (LayerTape::all_gradients).
@@ -40,7 +38,6 @@ public:
 
 private:
     const PipelineOptions& options_;
-    const TaskCosts& costs_;
     const TaskGraph& graph_;
     std::vector<std::size_t> kind_of_;               // by micro-batch: index in works_
     std::vector<std::vector<PartitionWork>> works_;  // by kind of micro-batch, then partition

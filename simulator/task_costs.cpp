@@ -12,7 +12,6 @@
 
 namespace pipescope {
 namespace {
-constexpr double kMostTotal = 4e18;  // well inside 64 bits; in ns, 126 years
 
 /// Deviation of the sum of independent layers over the sum. Excludes the noise they share, which no single task varies
 /// by.
@@ -85,7 +84,9 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
     }
     time += 2.0 * options_.replicas * options_.hardware.link.latency_ns;
     const auto m = static_cast<double>(sizes_.size());
+    bytes += static_cast<double>(loss_transient(profile, replica_batch(options_), true));
     for (const SizedProfile& at : sized_) {
+        bytes += m * static_cast<double>(loss_transient(profile, at.samples, false));
         const auto add_transfer = [&](Bytes moved) {
             bytes += 4 * m * static_cast<double>(moved);
             time += 2 * m * options_.hardware.link.latency_ns;
@@ -96,12 +97,12 @@ void TaskCosts::check_magnitude(const Profile& profile) const {
         add_transfer(at.input);
         for (std::size_t l = 0; l < at.forward.size(); ++l) {
             time += m * (at.forward[l] + at.recompute[l] + at.backward[l]) / slowest;
-            bytes += m * static_cast<double>(at.saved[l] + at.transient[l]);
+            bytes += m * (static_cast<double>(at.saved[l]) + static_cast<double>(at.transient[l]));
             add_transfer(at.output[l]);
         }
         std::for_each(at.skips.begin(), at.skips.end(), add_transfer);
     }
-    if (!(time < kMostTotal) || !(bytes < kMostTotal)) {
+    if (!(time < kMostPerStep) || !(bytes < kMostPerStep)) {
         throw UsageError("batch " + std::to_string(options_.batch) + " would take " + shortest(std::max(time, bytes)) +
                          " ns or bytes; a step must stay below 4e18 of either; use a smaller batch, or correct the "
                          "profile's units, the speeds or the link");

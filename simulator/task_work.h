@@ -1,7 +1,6 @@
 #pragma once
 
 #include "schedule/ids.h"
-#include "simulator/partition_memory.h"
 #include "simulator/partition_tape.h"
 #include "simulator/sized_profile.h"
 
@@ -14,6 +13,17 @@
 #include <vector>
 
 namespace pipescope {
+/// A task's highest point above what its lane held when it started, by category.
+struct WorkPeak {
+    Bytes boundary = 0;   ///< negative once the partition's input is freed
+    Bytes saved = 0;      ///< kept for the backward so far; negative in a backward, which frees it
+    Bytes gradient = 0;   ///< the output's gradient; negative once the partition's last layer has used it
+    Bytes transient = 0;  ///< everything else that the task frees by its end
+    Bytes skip = 0;       ///< negative once gradients of stashed skips are used
+
+    Bytes total() const { return boundary + saved + gradient + transient + skip; }
+};
+
 /// One layer's part of a task.
 struct WorkPart {
     double end = 1;  ///< share of the task's time that has passed when it ends

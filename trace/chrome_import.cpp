@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <iterator>
 #include <limits>
 
@@ -220,6 +221,12 @@ private:
                 if (slice.lane.index() >= timeline->lanes.size()) {
                     refuse(fmt::format("a task is on lane {} of {}", slice.lane.value(), timeline->lanes.size()));
                 }
+            }
+        }
+        const std::size_t lanes = std::max(trace_.measured.lanes.size(), trace_.simulated.lanes.size());
+        for (const MemorySample& sample : trace_.memory) {
+            if (lanes > 0 && sample.lane.index() >= lanes) {
+                refuse(fmt::format("a memory sample is on lane {} of {}", sample.lane.value(), lanes));
             }
         }
     }

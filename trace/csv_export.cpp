@@ -3,14 +3,14 @@
 #include <fmt/format.h>
 #include <fmt/ostream.h>
 
+#include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <ostream>
 #include <string>
 
 namespace pipescope {
 namespace {
-constexpr CsvTable kTables[] = {CsvTable::tasks, CsvTable::steps, CsvTable::memory, CsvTable::ranges};
-
 std::string field(std::string_view text) {
     if (text.find_first_of(",\"\r\n") == std::string_view::npos) {
         return std::string(text);
@@ -71,34 +71,28 @@ void write_ranges(const OpenedTrace& trace, std::ostream& out) {
         }
     }
 }
+
+struct TableWriter {
+    std::string_view name;
+    void (*write)(const OpenedTrace& trace, std::ostream& out);
+};
+/// In the order of CsvTable.
+constexpr TableWriter kTables[] = {
+    {"tasks", write_tasks}, {"steps", write_steps}, {"memory", write_memory}, {"ranges", write_ranges}};
 }  // namespace
 
 std::string_view to_string(CsvTable table) {
-    switch (table) {
-        case CsvTable::tasks: return "tasks";
-        case CsvTable::steps: return "steps";
-        case CsvTable::memory: return "memory";
-        case CsvTable::ranges: return "ranges";
-    }
-    return "tasks";
+    return kTables[static_cast<std::size_t>(table)].name;
 }
 
 std::optional<CsvTable> parse_csv_table(std::string_view name) {
-    for (const CsvTable table : kTables) {
-        if (name == to_string(table)) {
-            return table;
-        }
-    }
-    return std::nullopt;
+    const auto* const found = std::find_if(std::begin(kTables), std::end(kTables),
+                                           [&](const TableWriter& table) { return table.name == name; });
+    return found == std::end(kTables) ? std::nullopt : std::optional(static_cast<CsvTable>(found - kTables));
 }
 
 void export_csv(const OpenedTrace& trace, CsvTable table, std::ostream& out) {
-    switch (table) {
-        case CsvTable::tasks: write_tasks(trace, out); break;
-        case CsvTable::steps: write_steps(trace, out); break;
-        case CsvTable::memory: write_memory(trace, out); break;
-        case CsvTable::ranges: write_ranges(trace, out); break;
-    }
+    kTables[static_cast<std::size_t>(table)].write(trace, out);
     if (!out.flush()) {
         throw TraceError("cannot write the CSV: the stream failed; check the disk's free space");
     }

@@ -195,8 +195,4 @@ struct NamedResource {
 };
 /// Throws SQLite::Exception.
 void add_named_resource(SQLite::Database& db, const NamedResource& resource);
-
-/// The tables filled by CuptiRows that trace_schema.h lacks, and their ENUM_ tables with rows. Leaves existing tables
-/// unchanged.
-const char* create_cupti_tables_sql();
 }  // namespace pipescope

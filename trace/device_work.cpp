@@ -1,8 +1,7 @@
 #include "trace/device_work.h"
 
 #include "trace/launch_attribution.h"
-
-#include <SQLiteCpp/SQLiteCpp.h>
+#include "trace/sqlite_insert.h"
 
 #include <algorithm>
 #include <map>
@@ -58,15 +57,9 @@ std::vector<Work> read_work(SQLite::Database& db, std::int64_t& unknown) {
                 ++unknown;
                 continue;
             }
-            all.push_back({activity.name,
-                           column(0),
-                           column(1),
-                           column(2),
-                           {column(3), column(4), column(5), column(6)},
-                           column(7),
-                           column(8),
-                           std::nullopt,
-                           false});
+            const Stream stream{column(3), column(4), column(5), column(6)};
+            all.push_back(
+                {activity.name, column(0), column(1), column(2), stream, column(7), column(8), std::nullopt, false});
         }
     }
     return all;
@@ -124,25 +117,14 @@ void write_task(SQLite::Statement& row, const Work* first, const Work* last) {
     for (const Work* work = first; work != last; ++work) {
         sum.add(std::string_view(work->activity) == "kernel", work->start, work->end, work->launch);
     }
-    int index = 0;
-    for (const std::int64_t value : {*first->task, sum.kernels, sum.copies, sum.start, sum.end, sum.busy,
-                                     sum.end - sum.start - sum.busy, sum.launch_delay}) {
-        row.bind(++index, value);
-    }
-    row.exec();
-    row.reset();
+    run(row, *first->task, sum.kernels, sum.copies, sum.start, sum.end, sum.busy, sum.end - sum.start - sum.busy,
+        sum.launch_delay);
 }
 
 void write_work(SQLite::Database& db, const std::vector<Work>& all) {
     SQLite::Statement row(db, "INSERT INTO PIPESCOPE_DEVICE_WORK VALUES (?,?,?,?,?)");
     for (const Work& work : all) {
-        row.bind(1, *work.task);
-        row.bindNoCopy(2, work.activity);
-        row.bind(3, work.row);
-        row.bind(4, work.launch);
-        row.bindNoCopy(5, work.by_stream ? "stream" : "thread");
-        row.exec();
-        row.reset();
+        run(row, *work.task, work.activity, work.row, work.launch, work.by_stream ? "stream" : "thread");
     }
     SQLite::Statement task(db, "INSERT INTO PIPESCOPE_TASK_DEVICE VALUES (?,?,?,?,?,?,?,?)");
     for (std::size_t begin = 0; begin < all.size();) {

@@ -11,6 +11,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <vector>
 
 namespace pipescope {
 namespace {
@@ -26,44 +27,37 @@ std::int64_t thread_of(std::int64_t global_tid) {
     return global_tid & 0xff'ffff;
 }
 
-/// The existing columns of a table.
-class Table {
-public:
-    Table(SQLite::Database& db, std::string name) : name_(std::move(name)) {
-        Rows rows(db, "SELECT name FROM pragma_table_info('" + name_ + "')");
-        while (rows.next()) {
-            columns_.emplace(rows.text(0));
-        }
-    }
+using Columns = std::vector<const char*>;
 
-    /// True if the table exists with all these columns.
-    bool has(std::initializer_list<const char*> columns) const {
-        return std::all_of(columns.begin(), columns.end(), [&](const char* name) { return columns_.contains(name); });
+/// Calls read(row) for each row of a table. The row has `columns`: NULL where the table lacks one. Without one of the
+/// required columns, or without the table, reads nothing. `rest` follows the table's name in the statement.
+template <class Read>
+void for_each_row(SQLite::Database& db, const std::string& table, const Columns& required, const Columns& columns,
+                  const std::string& rest, Read read) {
+    std::set<std::string, std::less<>> existing;
+    Rows names(db, "SELECT name FROM pragma_table_info('" + table + "')");
+    while (names.next()) {
+        existing.emplace(names.text(0));
     }
-    /// "SELECT a, NULL, c FROM name", with NULL for missing columns.
-    std::string select(std::initializer_list<const char*> columns) const {
-        std::string sql;
-        for (const char* column : columns) {
-            sql += (sql.empty() ? "SELECT " : ", ") + std::string(columns_.contains(column) ? column : "NULL");
-        }
-        return sql + " FROM " + name_;
+    const auto exists = [&](const char* name) { return existing.contains(name); };
+    if (!std::all_of(required.begin(), required.end(), exists)) {
+        return;
     }
-
-private:
-    std::string name_;
-    std::set<std::string, std::less<>> columns_;
-};
+    std::string sql;
+    for (const char* column : columns) {
+        sql += (sql.empty() ? "SELECT " : ", ") + std::string(exists(column) ? column : "NULL");
+    }
+    Rows rows(db, sql + " FROM " + table + " " + rest);
+    while (rows.next()) {
+        read(rows);
+    }
+}
 
 /// Reads a StringIds or ENUM_ table: number to text.
 std::map<std::int64_t, std::string> texts_of(SQLite::Database& db, const char* table, const char* text) {
     std::map<std::int64_t, std::string> texts;
-    const Table columns(db, table);
-    if (columns.has({"id", text})) {
-        Rows rows(db, columns.select({"id", text}));
-        while (rows.next()) {
-            texts.emplace(rows.number(0), rows.text(1));
-        }
-    }
+    for_each_row(db, table, {"id", text}, {"id", text}, "",
+                 [&](const Rows& row) { texts.emplace(row.number(0), row.text(1)); });
     return texts;
 }
 
@@ -75,15 +69,11 @@ std::string text_or(const std::map<std::int64_t, std::string>& texts, std::int64
 std::map<std::int64_t, std::string> read_domains(SQLite::Database& db,
                                                  const std::map<std::int64_t, std::string>& strings) {
     std::map<std::int64_t, std::string> domains;
-    const Table events(db, "NVTX_EVENTS");
-    if (events.has({"eventType", "domainId"})) {
-        Rows rows(db,
-                  events.select({"domainId", "text", "textId"}) + fmt::format(" WHERE eventType = {}", kDomainCreate));
-        while (rows.next()) {
-            domains[rows.number(0)] =
-                rows.is_null(1) ? text_or(strings, rows.number(2), "") : std::string(rows.text(1));
-        }
-    }
+    for_each_row(db, "NVTX_EVENTS", {"eventType", "domainId"}, {"domainId", "text", "textId"},
+                 fmt::format("WHERE eventType = {}", kDomainCreate), [&](const Rows& row) {
+                     domains[row.number(0)] =
+                         row.is_null(1) ? text_or(strings, row.number(2), "") : std::string(row.text(1));
+                 });
     return domains;
 }
 
@@ -122,45 +112,23 @@ private:
     using TrackKey = std::tuple<Kind, std::int64_t, std::int64_t, std::int64_t>;
 
     void read_start_time() {
-        const Table start(db_, "TARGET_INFO_SESSION_START_TIME");
-        if (start.has({"utcEpochNs"})) {
-            Rows rows(db_, start.select({"utcEpochNs"}));
-            if (rows.next() && !rows.is_null(0)) {
-                trace_.utc_epoch_ns = rows.number(0);
-            }
-        }
+        for_each_row(db_, "TARGET_INFO_SESSION_START_TIME", {"utcEpochNs"}, {"utcEpochNs"},
+                     "WHERE utcEpochNs NOT NULL LIMIT 1",
+                     [&](const Rows& row) { trace_.utc_epoch_ns = row.number(0); });
     }
 
     void read_names() {
-        const Table threads(db_, "ThreadNames");
-        if (threads.has({"nameId", "globalTid"})) {
-            Rows rows(db_, threads.select({"nameId", "globalTid"}));
-            while (rows.next()) {
-                thread_names_[rows.number(1)] = text_or(strings_, rows.number(0), "");
-            }
-        }
-        const Table processes(db_, "PROCESSES");
-        if (processes.has({"pid", "name"})) {
-            Rows rows(db_, processes.select({"pid", "name"}));
-            while (rows.next()) {
-                process_names_[rows.number(0)] = rows.text(1);
-            }
-        }
-        const Table devices(db_, "TARGET_INFO_GPU");
-        if (devices.has({"id", "name"})) {
-            Rows rows(db_, devices.select({"id", "name", "cuDevice"}));
-            while (rows.next()) {
-                device_names_[rows.is_null(2) ? rows.number(0) : rows.number(2)] = rows.text(1);
-            }
-        }
-        const Table resources(db_, "PIPESCOPE_RESOURCE");
-        if (resources.has({"kind", "name", "streamId"})) {  // our older traces have no streamId
-            Rows rows(db_,
-                      resources.select({"streamId", "name"}) + " WHERE kind = 'CUDA stream' AND streamId NOT NULL");
-            while (rows.next()) {
-                names_of_streams_[rows.number(0)] = rows.text(1);
-            }
-        }
+        for_each_row(db_, "ThreadNames", {"nameId", "globalTid"}, {"nameId", "globalTid"}, "",
+                     [&](const Rows& row) { thread_names_[row.number(1)] = text_or(strings_, row.number(0), ""); });
+        for_each_row(db_, "PROCESSES", {"pid", "name"}, {"pid", "name"}, "",
+                     [&](const Rows& row) { process_names_[row.number(0)] = row.text(1); });
+        for_each_row(db_, "TARGET_INFO_GPU", {"id", "name"}, {"id", "name", "cuDevice"}, "", [&](const Rows& row) {
+            device_names_[row.is_null(2) ? row.number(0) : row.number(2)] = row.text(1);
+        });
+        // Our older traces have no streamId.
+        for_each_row(db_, "PIPESCOPE_RESOURCE", {"kind", "name", "streamId"}, {"streamId", "name"},
+                     "WHERE kind = 'CUDA stream' AND streamId NOT NULL",
+                     [&](const Rows& row) { names_of_streams_[row.number(0)] = row.text(1); });
     }
 
     static std::string with_name(std::string what, const std::map<std::int64_t, std::string>& names, std::int64_t id) {
@@ -224,72 +192,54 @@ private:
     }
 
     void read_ranges() {
-        const Table events(db_, "NVTX_EVENTS");
-        if (!events.has({"start", "end", "eventType", "globalTid"})) {
+        std::map<std::int64_t, std::uint32_t> categories;
+        for_each_row(db_, "NVTX_EVENTS", {"start", "end", "eventType", "globalTid"},
+                     {"start", "end", "eventType", "globalTid", "text", "textId", "domainId", "uint64Value"},
+                     "WHERE eventType IN (34, 59, 60, 70, 71)", [&](const Rows& row) { read_range(row, categories); });
+    }
+
+    void read_range(const Rows& row, std::map<std::int64_t, std::uint32_t>& categories) {
+        if (!has_times(row)) {
             return;
         }
-        Rows rows(db_, events.select(
-                           {"start", "end", "eventType", "globalTid", "text", "textId", "domainId", "uint64Value"}) +
-                           " WHERE eventType IN (34, 59, 60, 70, 71)");
-        std::map<std::int64_t, std::uint32_t> categories;
-        while (rows.next()) {
-            if (!has_times(rows)) {
-                continue;
-            }
-            const std::uint32_t name = !rows.is_null(5)   ? string_number(rows.number(5))
-                                       : !rows.is_null(4) ? names_.number_of(rows.text(4))
-                                                          : names_.number_of("(no text)");
-            const auto [category, fresh] = categories.try_emplace(rows.number(6));
-            if (fresh) {
-                category->second = names_.number_of(text_or(domains_, rows.number(6), "NVTX"));
-            }
-            RangeTrack& track = thread_track(Kind::thread, rows.number(3));
-            add(track, rows, name, category->second, 0);
-            TraceRange& range = track.ranges.back();
-            range.open = rows.is_null(1) && rows.number(2) != kMark;
-            range.is_task = !range.open && !rows.is_null(7) && domains_.contains(rows.number(6)) &&
-                            domains_.at(rows.number(6)) == "pipescope" &&
-                            unpack(static_cast<std::uint64_t>(rows.number(7))).has_value();
+        const std::uint32_t name = !row.is_null(5)   ? string_number(row.number(5))
+                                   : !row.is_null(4) ? names_.number_of(row.text(4))
+                                                     : names_.number_of("(no text)");
+        const auto [category, fresh] = categories.try_emplace(row.number(6));
+        if (fresh) {
+            category->second = names_.number_of(text_or(domains_, row.number(6), "NVTX"));
         }
+        RangeTrack& track = thread_track(Kind::thread, row.number(3));
+        add(track, row, name, category->second, 0);
+        TraceRange& range = track.ranges.back();
+        range.open = row.is_null(1) && row.number(2) != kMark;
+        range.is_task = !range.open && !row.is_null(7) && domains_.contains(row.number(6)) &&
+                        domains_.at(row.number(6)) == "pipescope" &&
+                        unpack(static_cast<std::uint64_t>(row.number(7))).has_value();
     }
 
     void read_calls() {
-        const Table calls(db_, "CUPTI_ACTIVITY_KIND_RUNTIME");
-        if (!calls.has({"start", "end", "globalTid", "nameId"})) {
-            return;
-        }
         const std::uint32_t category = names_.number_of("cuda_api");
-        Rows rows(db_, calls.select({"start", "end", "globalTid", "nameId", "correlationId"}));
-        while (rows.next()) {
-            if (has_times(rows)) {
-                add(thread_track(Kind::calls, rows.number(2)), rows, string_number(rows.number(3)), category,
-                    rows.number(4));
-            }
-        }
+        for_each_row(db_, "CUPTI_ACTIVITY_KIND_RUNTIME", {"start", "end", "globalTid", "nameId"},
+                     {"start", "end", "globalTid", "nameId", "correlationId"}, "", [&](const Rows& row) {
+                         if (has_times(row)) {
+                             add(thread_track(Kind::calls, row.number(2)), row, string_number(row.number(3)), category,
+                                 row.number(4));
+                         }
+                     });
     }
 
     /// Reads a table of work on streams. `name` gives the name of a row.
     template <class Name>
-    void read_stream_table(const char* table, const char* category, std::initializer_list<const char*> more,
-                           Name&& name) {
-        const Table work(db_, table);
-        if (!work.has({"start", "end", "deviceId", "streamId"})) {
-            return;
-        }
-        std::vector<const char*> columns = {"start",    "end",       "deviceId",     "contextId",
-                                            "streamId", "globalPid", "correlationId"};
-        columns.insert(columns.end(), more);
-        std::string sql;
+    void read_stream_table(const char* table, const char* category, const Columns& more, Name&& name) {
+        Columns columns = {"start", "end", "deviceId", "contextId", "streamId", "globalPid", "correlationId"};
+        columns.insert(columns.end(), more.begin(), more.end());
         const std::uint32_t number = names_.number_of(category);
-        for (const char* column : columns) {
-            sql += (sql.empty() ? "SELECT " : ", ") + std::string(work.has({column}) ? column : "NULL");
-        }
-        Rows rows(db_, sql + " FROM " + table);
-        while (rows.next()) {
-            if (has_times(rows)) {
-                add(stream_track(rows), rows, name(rows), number, rows.number(6));
+        for_each_row(db_, table, {"start", "end", "deviceId", "streamId"}, columns, "", [&](const Rows& row) {
+            if (has_times(row)) {
+                add(stream_track(row), row, name(row), number, row.number(6));
             }
-        }
+        });
     }
 
     void read_kernels() {
@@ -333,25 +283,22 @@ private:
 
     /// Reads the bytes that CUDA allocated on each device, accumulated over time.
     void read_device_memory() {
-        const Table events(db_, "CUDA_GPU_MEMORY_USAGE_EVENTS");
-        if (!events.has({"start", "deviceId", "bytes", "memKind", "memoryOperationType"})) {
-            return;
-        }
         constexpr int kDevice = 2;
         constexpr int kStatic = 5;
-        Rows rows(db_, events.select({"start", "deviceId", "bytes", "memoryOperationType"}) +
-                           fmt::format(" WHERE memKind IN ({}, {}) ORDER BY start", kDevice, kStatic));
         std::map<std::int64_t, CounterTrack> devices;
-        while (rows.next()) {
-            if (!rows.holds_time(0)) {
-                ++left_out_;
-                continue;
-            }
-            CounterTrack& device = devices[rows.number(1)];
-            const double before = device.points.empty() ? 0 : device.points.back().value;
-            const double change = static_cast<double>(rows.number(2)) * (rows.number(3) == 0 ? 1 : -1);
-            device.points.push_back({rows.time(0), before + change});
-        }
+        for_each_row(db_, "CUDA_GPU_MEMORY_USAGE_EVENTS",
+                     {"start", "deviceId", "bytes", "memKind", "memoryOperationType"},
+                     {"start", "deviceId", "bytes", "memoryOperationType"},
+                     fmt::format("WHERE memKind IN ({}, {}) ORDER BY start", kDevice, kStatic), [&](const Rows& row) {
+                         if (!row.holds_time(0)) {
+                             ++left_out_;
+                             return;
+                         }
+                         CounterTrack& device = devices[row.number(1)];
+                         const double before = device.points.empty() ? 0 : device.points.back().value;
+                         const double change = static_cast<double>(row.number(2)) * (row.number(3) == 0 ? 1 : -1);
+                         device.points.push_back({row.time(0), before + change});
+                     });
         for (auto& [device, counter] : devices) {
             counter.name = fmt::format("memory of GPU {}", device);
             trace_.counters.push_back(std::move(counter));
@@ -393,26 +340,22 @@ void read_nsys_tables(SQLite::Database& db, OpenedTrace& trace) {
 }
 
 void read_nsys_tasks(SQLite::Database& db, OpenedTrace& trace) {
-    const Table events(db, "NVTX_EVENTS");
-    if (!events.has({"start", "end", "eventType", "domainId", "uint64Value"})) {
-        return;
-    }
     std::int32_t last_partition = -1;
     for (const auto& [domain, name] : read_domains(db, texts_of(db, "StringIds", "value"))) {
         if (name != "pipescope") {
             continue;
         }
-        Rows rows(db,
-                  events.select({"start", "end", "uint64Value"}) +
-                      fmt::format(" WHERE eventType IN ({}, {}) AND domainId = {} AND end IS NOT NULL AND uint64Value "
-                                  "IS NOT NULL",
-                                  kPushPop, kStartEnd, domain));
-        while (rows.next()) {
-            if (const auto key = unpack(static_cast<std::uint64_t>(rows.integer(2)))) {
-                last_partition = std::max(last_partition, key->partition);
-                trace.measured.slices.push_back({*key, LaneId{-1}, rows.time(0), rows.time(1), 0});
-            }
-        }
+        for_each_row(db, "NVTX_EVENTS", {"start", "end", "eventType", "domainId", "uint64Value"},
+                     {"start", "end", "uint64Value"},
+                     fmt::format("WHERE eventType IN ({}, {}) AND domainId = {} AND end IS NOT NULL AND uint64Value IS "
+                                 "NOT NULL",
+                                 kPushPop, kStartEnd, domain),
+                     [&](const Rows& row) {
+                         if (const auto key = unpack(static_cast<std::uint64_t>(row.integer(2)))) {
+                             last_partition = std::max(last_partition, key->partition);
+                             trace.measured.slices.push_back({*key, LaneId{-1}, row.time(0), row.time(1), 0});
+                         }
+                     });
     }
     for (Slice& slice : trace.measured.slices) {
         slice.lane = LaneId{lane_of(slice.key, last_partition)};

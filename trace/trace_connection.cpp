@@ -13,16 +13,6 @@ namespace {
 constexpr int kBusyMilliseconds = 2000;
 }  // namespace
 
-void run_once(SQLite::Statement& statement) {
-    try {
-        statement.exec();
-    } catch (...) {
-        statement.tryReset();
-        throw;
-    }
-    statement.reset();
-}
-
 TraceConnection::TraceConnection(const std::filesystem::path& target, IfExists if_exists)
     : path_(create_trace_file(target, if_exists)),
       // The connection has one owner, so it omits SQLite's locks around every bind: they cost a fifth of the write
@@ -78,27 +68,21 @@ std::int64_t TraceConnection::intern(std::string_view text) {
     }
     const auto id = static_cast<std::int64_t>(strings_.size());
     const auto inserted = strings_.emplace(text, id).first;
-    statements->string.bind(1, id);
-    statements->string.bindNoCopy(2, inserted->first);
-    run_once(statements->string);
+    statements->insert("StringIds (id, value)", id, inserted->first);
     return id;
 }
 
 void TraceConnection::set_run(std::string_view key, const std::string& json) {
     SQLite::Statement statement(db, "INSERT OR REPLACE INTO PIPESCOPE_RUN (key, value) VALUES (?,?)");
-    statement.bind(1, std::string(key));
-    statement.bind(2, json);
-    statement.exec();
+    run(statement, std::string(key), json);
 }
 
 // Records the loss in PIPESCOPE_DROPS, so that tools that compute idle time can refuse the trace.
 void TraceConnection::write_loss() {
     SQLite::Statement drop(db, "INSERT OR REPLACE INTO PIPESCOPE_DROPS VALUES ('trace', 0, 0, ?, 0, 0)");
-    drop.bind(1, lost_rows_);
-    drop.exec();
-    SQLite::Statement diagnostic(db, "INSERT INTO PIPESCOPE_DIAGNOSTIC VALUES ('warning', 'trace', ?)");
-    diagnostic.bind(1, fmt::format("at least {} could not be written: {}", counted(lost_rows_, "row", "rows"), loss_));
-    diagnostic.exec();
+    run(drop, lost_rows_);
+    statements->insert("PIPESCOPE_DIAGNOSTIC", "warning", "trace",
+                       fmt::format("at least {} could not be written: {}", counted(lost_rows_, "row", "rows"), loss_));
 }
 
 void TraceConnection::close() {

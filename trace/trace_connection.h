@@ -1,6 +1,7 @@
 #pragma once
 
 #include "trace/sqlite_guard.h"
+#include "trace/sqlite_insert.h"
 #include "trace/trace_records.h"
 #include "trace/trace_writer.h"
 
@@ -16,10 +17,6 @@
 #include <vector>
 
 namespace pipescope {
-/// Executes the statement and resets it, also after a failure. SQLite refuses to bind a statement that is not reset,
-/// and that second error would hide the first.
-void run_once(SQLite::Statement& statement);
-
 /// The file of a TraceWriter: its transaction, its string table, and the count of rows that could not be written.
 /// Threading and errors: those of TraceWriter.
 class TraceConnection {
@@ -44,6 +41,11 @@ public:
             throw;
         }
     }
+    /// One change: PreparedStatements::insert().
+    template <class... Values>
+    void insert(const char* into, const Values&... values) {
+        write([&] { statements->insert(into, values...); });
+    }
     void commit();
     void close();
 
@@ -52,34 +54,6 @@ public:
     /// Number of a text in StringIds. Adds the text if it is new.
     std::int64_t intern(std::string_view text);
     void set_run(std::string_view key, const std::string& json);
-
-    /// Prepared statements of the frequently written tables.
-    struct Statements {
-        explicit Statements(SQLite::Database& db)
-            : task(db,
-                   "INSERT INTO PIPESCOPE_TASK (step, kind, partition, microBatch, skip, lane, device, start, end, "
-                   "source, nvtxId, bytes) VALUES (?,?,?,?,?,?,?,?,?,?,?,?)"),
-              range(db,
-                    "INSERT INTO NVTX_EVENTS (start, end, eventType, rangeId, category, color, text, globalTid, "
-                    "endGlobalTid, textId, domainId, uint64Value, int64Value, doubleValue, uint32Value, int32Value, "
-                    "floatValue) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"),
-              string(db, "INSERT INTO StringIds (id, value) VALUES (?,?)"),
-              json(db, "UPDATE NVTX_EVENTS SET jsonText = ? WHERE rowid = ?"),
-              memory(
-                  db,
-                  "INSERT INTO PIPESCOPE_MEMORY (lane, time, allocated, peak, reserved, taskId, parameters, gradients, "
-                  "optimizer, boundary, saved, skip, transient, copy, output) VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"),
-              step(db,
-                   "INSERT INTO PIPESCOPE_STEP (step, start, end, wallStart, wallEnd, trainingLoss, warmup) "
-                   "VALUES (?,?,?,?,?,?,?)") {}
-
-        SQLite::Statement task;
-        SQLite::Statement range;
-        SQLite::Statement string;
-        SQLite::Statement json;
-        SQLite::Statement memory;
-        SQLite::Statement step;
-    };
 
 private:
     struct StringHash {
@@ -98,7 +72,7 @@ private:
 
 public:
     SQLite::Database db;
-    std::optional<Statements> statements;
+    std::optional<PreparedStatements> statements;  // empty once the file is closed
 
 private:
     std::unordered_map<std::string, std::int64_t, StringHash, std::equal_to<>> strings_;

@@ -1,7 +1,8 @@
 #include "trace/trace_file.h"
 
-#include "trace/cupti_rows.h"
+#include "trace/nsys_tables.h"
 #include "trace/sqlite_guard.h"
+#include "trace/sqlite_insert.h"
 #include "trace/trace_schema.h"
 
 #include <fcntl.h>
@@ -76,23 +77,20 @@ void fill_new_file(const fs::path& path) {
         db.exec("BEGIN EXCLUSIVE");
         db.exec("PRAGMA application_id = " + std::to_string(kTraceApplicationId));
         db.exec(create_tables_sql());
-        db.exec(create_cupti_tables_sql());
         db.exec(fill_enums_sql());
-        const auto insert = [&](const std::string& table, std::string_view name, const std::string& value) {
-            SQLite::Statement row(db, "INSERT INTO " + table + " VALUES (?,?)");
-            row.bind(1, std::string(name));
-            row.bind(2, value);
-            row.exec();
-        };
+        PreparedStatements rows(db);
         const nlohmann::json format = {{"name", kTraceFormatName}, {"version", kTraceFormatVersion}};
-        insert("PIPESCOPE_RUN", "format", format.dump());
-        insert("META_DATA_CAPTURE", "PRODUCER", "PipeScope");
-        insert("META_DATA_EXPORT", "EXPORT_PRODUCER", "PipeScope");
-        insert("META_DATA_EXPORT", "PIPESCOPE_FORMAT_VERSION", std::to_string(kTraceFormatVersion));
-        insert("META_DATA_EXPORT", "EXPORT_SCHEMA_VERSION", std::string(kNsysSchemaVersion));
-        insert("META_DATA_EXPORT", "EXPORT_SCHEMA_VERSION_MAJOR", "3");
-        insert("META_DATA_EXPORT", "EXPORT_SCHEMA_VERSION_MINOR", "16");
-        insert("META_DATA_EXPORT", "EXPORT_SCHEMA_VERSION_MICRO", "1");
+        rows.insert("PIPESCOPE_RUN", "format", format.dump());
+        rows.insert("META_DATA_CAPTURE", "PRODUCER", "PipeScope");
+        const auto add_export = [&](const char* name, const std::string& value) {
+            rows.insert("META_DATA_EXPORT", name, value);
+        };
+        add_export("EXPORT_PRODUCER", "PipeScope");
+        add_export("PIPESCOPE_FORMAT_VERSION", std::to_string(kTraceFormatVersion));
+        add_export("EXPORT_SCHEMA_VERSION", std::string(kNsysSchemaVersion));
+        add_export("EXPORT_SCHEMA_VERSION_MAJOR", "3");
+        add_export("EXPORT_SCHEMA_VERSION_MINOR", "16");
+        add_export("EXPORT_SCHEMA_VERSION_MICRO", "1");
         db.exec("COMMIT");
     });
 }
@@ -143,6 +141,11 @@ void replace_file(const fs::path& path) {
     throw TraceFormatError(quoted(path) + " is not a PipeScope trace: " + why + "; " + remedy);
 }
 
+bool begins_like_json(std::string_view text) {
+    const std::size_t first = text.find_first_not_of(" \t\r\n");
+    return first != std::string_view::npos && (text[first] == '{' || text[first] == '[');
+}
+
 /// Reports a file that does not start like an SQLite database. `head` may be empty.
 [[noreturn]] void refuse_by_head(const fs::path& path, std::string_view head) {
     const std::string ending = path.extension().string();
@@ -155,8 +158,7 @@ void replace_file(const fs::path& path) {
         throw TraceFormatError(quoted(path) +
                                " is empty, not a trace; give a file that --trace of run or simulate wrote");
     }
-    const std::size_t first = head.find_first_not_of(" \t\r\n");
-    if (first != std::string_view::npos && (head[first] == '{' || head[first] == '[')) {
+    if (begins_like_json(head)) {
         refuse(path, "it seems to be JSON, such as a profile");
     }
     if (head.starts_with("\x1f\x8b") || head.starts_with("PK") || head.starts_with("\x28\xb5\x2f\xfd")) {
@@ -239,7 +241,7 @@ void require_sqlite_file(const fs::path& path) {
 
 int require_trace_format(SQLite::Database& db, const fs::path& path) {
     if (!db.tableExists("PIPESCOPE_RUN")) {
-        if (db.tableExists("StringIds") || db.tableExists("NVTX_EVENTS") || db.tableExists("ANALYSIS_DETAILS")) {
+        if (has_nsys_tables(db)) {
             refuse(path, "it seems to be an export of nsys, which has no pipeline tasks");
         }
         refuse(path, "it is another program's SQLite database");
@@ -283,7 +285,6 @@ bool looks_like_json(const std::filesystem::path& path) {
     if (text.starts_with(kByteOrderMark)) {
         text.remove_prefix(kByteOrderMark.size());
     }
-    const std::size_t first = text.find_first_not_of(" \t\r\n");
-    return first != std::string_view::npos && (text[first] == '{' || text[first] == '[');
+    return begins_like_json(text);
 }
 }  // namespace pipescope

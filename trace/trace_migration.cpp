@@ -1,9 +1,8 @@
 #include "trace/trace_migration.h"
 
-#include "trace/cupti_rows.h"
+#include "trace/sqlite_insert.h"
 #include "trace/trace_schema.h"
 
-#include <SQLiteCpp/SQLiteCpp.h>
 #include <nlohmann/json.hpp>
 
 #include <array>
@@ -39,13 +38,10 @@ constexpr std::array kSteps = {
 };
 
 void stamp(SQLite::Database& db) {
-    const std::string version = std::to_string(kTraceFormatVersion);
     SQLite::Statement format(db, "UPDATE PIPESCOPE_RUN SET value = ? WHERE key = 'format'");
-    format.bind(1, nlohmann::json{{"name", kTraceFormatName}, {"version", kTraceFormatVersion}}.dump());
-    format.exec();
+    run(format, nlohmann::json{{"name", kTraceFormatName}, {"version", kTraceFormatVersion}}.dump());
     SQLite::Statement row(db, "UPDATE META_DATA_EXPORT SET value = ? WHERE name = 'PIPESCOPE_FORMAT_VERSION'");
-    row.bind(1, version);
-    row.exec();
+    run(row, std::to_string(kTraceFormatVersion));
 }
 }  // namespace
 
@@ -68,7 +64,6 @@ bool migrate_to_current(SQLite::Database& db, int version) {
         }
     }
     db.exec(create_tables_sql());
-    db.exec(create_cupti_tables_sql());
     db.exec(fill_enums_sql());
     stamp(db);
     transaction.commit();

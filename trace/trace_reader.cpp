@@ -7,6 +7,7 @@
 #include "trace/trace_file.h"
 #include "trace/trace_migration.h"
 
+#include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 namespace pipescope {
@@ -15,18 +16,42 @@ constexpr const char* kSelectSamples =
     "SELECT lane, time, allocated, peak, reserved, taskId, parameters, gradients, optimizer, boundary, saved, skip, "
     "transient, copy, output, rowid FROM PIPESCOPE_MEMORY";
 
+/// The lanes of a trace, in which every task and sample of it lies.
+class DeclaredLanes {
+public:
+    /// A trace that is still being written, or was killed before its lanes were named, may have any lane.
+    DeclaredLanes(bool is_closed, std::size_t lanes)
+        : end_(is_closed && lanes > 0 ? static_cast<std::int64_t>(lanes) : kMostPartitions) {}
+
+    std::int64_t end() const { return end_; }
+    [[noreturn]] void refuse(LaneId lane, const std::string& what) const {
+        throw DamagedValue(
+            fmt::format("{} has the lane {}; the trace's lanes are 0 to {}", what, lane.value(), end_ - 1));
+    }
+
+private:
+    std::int64_t end_;
+};
+
 /// The sample of a row of kSelectSamples. Throws DamagedValue.
-MemorySample sample_of(const Rows& row) {
+MemorySample sample_of(const Rows& row, const DeclaredLanes& lanes) {
     constexpr int kFirstCategory = 6;
     MemorySample sample{LaneId{row.integer(0)}, row.time(1),   row.amount(2),
                         row.amount(3),          row.amount(4), row.is_null(5) ? -1 : row.integer(5)};
     for (int k = 0; k < static_cast<int>(kNumMemoryCategories); ++k) {
         if (!row.is_null(kFirstCategory + k)) {
-            sample.composition[static_cast<MemoryCategory>(k)] = row.amount(kFirstCategory + k);
+            const Bytes bytes = row.amount(kFirstCategory + k);
+            if (bytes < 0) {
+                throw DamagedValue(fmt::format("a memory sample holds {} bytes; that is from 0 to 2^53", bytes));
+            }
+            sample.composition[static_cast<MemoryCategory>(k)] = bytes;
         }
     }
     if (const std::string fault = fault_of(sample); !fault.empty()) {
         throw DamagedValue("a memory sample " + fault);
+    }
+    if (sample.lane.value() >= lanes.end()) {
+        lanes.refuse(sample.lane, "a memory sample");
     }
     return sample;
 }
@@ -52,6 +77,23 @@ struct TraceReader::Impl {
                 each(rows);
             }
         });
+    }
+
+    /// True if a finished trace has no tasks of the other source; found without reading the table. Comparing a text in
+    /// each row costs a tenth of reading it.
+    bool holds_only(Source source) {
+        Rows index(db, "SELECT 1 FROM sqlite_master WHERE name = 'PIPESCOPE_TASK_BY_TIME'");
+        if (!index.next()) {
+            return false;  // still being written
+        }
+        Rows other(db, "SELECT 1 FROM PIPESCOPE_TASK WHERE source = ? LIMIT 1");
+        other.bind(1, to_string(source == Source::measured ? Source::simulated : Source::measured));
+        return !other.next();
+    }
+
+    DeclaredLanes declared_lanes(std::size_t lanes) {
+        Rows closed(db, "SELECT 1 FROM PIPESCOPE_RUN WHERE key = 'closed'");
+        return {closed.next(), lanes};
     }
 
     [[noreturn]] void damaged(const std::string& what) const {
@@ -152,13 +194,9 @@ std::vector<StepRecord> TraceReader::steps() const {
 
 Timeline TraceReader::timeline(Source source) const {
     Timeline timeline{source, lanes(), {}};
-    guard_sqlite("read", impl_->path, [&] {
-        Rows row(impl_->db,
-                 std::string("SELECT ") + kSliceColumns + " FROM PIPESCOPE_TASK WHERE source = ? AND lane IS NOT NULL");
-        row.bind(1, to_string(source));
-        while (row.next()) {
-            timeline.slices.push_back(slice_of(row));
-        }
+    read_tasks(source, task_ids(), [&](std::span<const Slice> slices) {
+        timeline.slices.insert(timeline.slices.end(), slices.begin(), slices.end());
+        return true;
     });
     // Every slice needs its lane's entry, even if the run was cut off before the lanes were named.
     for (const Slice& slice : timeline.slices) {
@@ -170,6 +208,48 @@ Timeline TraceReader::timeline(Source source) const {
     return timeline;
 }
 
+RowIds TraceReader::task_ids() const {
+    return guard_sqlite("read", impl_->path, [&] {
+        Rows row(impl_->db, "SELECT min(id), (SELECT max(id) FROM PIPESCOPE_TASK) FROM PIPESCOPE_TASK");
+        return row.next() && !row.is_null(0) ? RowIds{row.integer(0), row.integer(1)} : RowIds{};
+    });
+}
+
+std::int64_t TraceReader::read_tasks(Source source, const RowIds& ids,
+                                     const std::function<bool(std::span<const Slice>)>& each) const {
+    std::vector<Slice> batch;
+    batch.reserve(kTaskBatch);
+    std::int64_t last = ids.first - 1;
+    guard_sqlite("read", impl_->path, [&] {
+        const DeclaredLanes declared = impl_->declared_lanes(lanes().size());
+        // The unary plus prevents the index by source, which would jump through the whole file.
+        const bool only = impl_->holds_only(source);
+        Rows row(impl_->db, std::string("SELECT ") + kSliceColumns + " FROM PIPESCOPE_TASK WHERE id BETWEEN " +
+                                std::to_string(ids.first) + " AND " + std::to_string(ids.last) +
+                                " AND +lane IS NOT NULL" + (only ? "" : " AND +source = ?"));
+        if (!only) {
+            row.bind(1, to_string(source));
+        }
+        while (row.next()) {
+            last = row.integer(9);
+            batch.push_back(slice_of(row));
+            if (batch.back().lane.value() >= declared.end()) {
+                declared.refuse(batch.back().lane, fmt::format("task {}", last));
+            }
+            if (batch.size() == kTaskBatch) {
+                if (!each(batch)) {
+                    return;
+                }
+                batch.clear();
+            }
+        }
+        last = ids.last;
+        if (!batch.empty()) {
+            each(batch);
+        }
+    });
+    return last;
+}
 std::vector<MemorySample> TraceReader::memory() const {
     std::vector<MemorySample> samples;
     for_each_memory([&](const MemorySample& sample) { samples.push_back(sample); });
@@ -177,14 +257,16 @@ std::vector<MemorySample> TraceReader::memory() const {
 }
 
 void TraceReader::for_each_memory(const std::function<void(const MemorySample&)>& each) const {
+    const DeclaredLanes declared = impl_->declared_lanes(lanes().size());
     impl_->for_each((std::string(kSelectSamples) + " ORDER BY lane, time, rowid").c_str(),
-                    [&](const Rows& row) { each(sample_of(row)); });
+                    [&](const Rows& row) { each(sample_of(row, declared)); });
 }
 
 std::int64_t TraceReader::memory_since(std::int64_t after, const std::function<void(const MemorySample&)>& each) const {
+    const DeclaredLanes declared = impl_->declared_lanes(lanes().size());
     const std::string sql = std::string(kSelectSamples) + " WHERE rowid > " + std::to_string(after) + " ORDER BY rowid";
     impl_->for_each(sql.c_str(), [&](const Rows& row) {
-        each(sample_of(row));
+        each(sample_of(row, declared));
         after = row.integer(6 + static_cast<int>(kNumMemoryCategories));
     });
     return after;

@@ -7,10 +7,19 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace pipescope {
+/// Range of row ids, both ends included. Empty if last < first.
+struct RowIds {
+    std::int64_t first = 1;
+    std::int64_t last = 0;
+
+    std::int64_t size() const { return last < first ? 0 : last - first + 1; }
+};
+
 /// Reads a trace of TraceWriter, finished or still being written. Threading: not thread-safe; open one per thread.
 /// Errors: TraceFormatError for another type of file (with a guess at the type) or a trace from a newer version;
 /// TraceError if SQLite fails.
@@ -37,6 +46,15 @@ public:
     /// Slices of one source, sorted as in Timeline; empty if there are none. Omits tasks without a lane (an optimizer
     /// over all parameters). Cost: about 1 us per task.
     Timeline timeline(Source source) const;
+    /// All current tasks, of both sources.
+    RowIds task_ids() const;
+    /// Calls `each` with batches of up to kTaskBatch tasks of the source, until it returns false. Skips tasks without a
+    /// lane. Returns the last id read. Rows are in the order of writing, which is roughly the order of the tasks' ends.
+    /// If timeline() would take too long, several threads, each with its own reader, can share a table. Cost: about
+    /// 0.3 us per row.
+    std::int64_t read_tasks(Source source, const RowIds& ids,
+                            const std::function<bool(std::span<const Slice>)>& each) const;
+    static constexpr std::size_t kTaskBatch = 1024;
     std::vector<MemorySample> memory() const;
     /// Calls `each` with all memory samples, by lane and then time. A long run has more than fit comfortably in memory.
     void for_each_memory(const std::function<void(const MemorySample&)>& each) const;

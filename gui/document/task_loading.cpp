@@ -1,6 +1,6 @@
 #include "gui/document/task_loading.h"
 
-#include "gui/timeline/every_core.h"
+#include "gui/timeline/parallel_for.h"
 
 #include <algorithm>
 
@@ -21,7 +21,7 @@ TaskLoading::TaskLoading(std::filesystem::path path, Source source, std::vector<
     : path_(std::move(path)),
       source_(source),
       lanes_(std::move(lanes)),
-      ids_(TaskScan(path_).ids()),
+      ids_(TraceReader(path_).task_ids()),
       next_(ids_.first),
       builder_(source_, lanes_) {}
 
@@ -31,15 +31,16 @@ double TaskLoading::part() const {
 
 void TaskLoading::readFor(std::chrono::milliseconds limit) {
     const auto end = std::chrono::steady_clock::now() + limit;
-    const std::int64_t last = TaskScan(path_).read(source_, {next_, ids_.last}, [&](std::span<const Slice> slices) {
-        builder_.add(slices);
-        return std::chrono::steady_clock::now() < end;
-    });
+    const std::int64_t last =
+        TraceReader(path_).read_tasks(source_, {next_, ids_.last}, [&](std::span<const Slice> slices) {
+            builder_.add(slices);
+            return std::chrono::steady_clock::now() < end;
+        });
     next_ = last + 1;
 }
 
 void TaskLoading::readMore(const std::stop_token& stop) {
-    const RowIds now = TaskScan(path_).ids();
+    const RowIds now = TraceReader(path_).task_ids();
     if (ids_.size() == 0) {
         ids_ = now;
         next_ = now.first;
@@ -59,9 +60,9 @@ void TaskLoading::readRest(const std::stop_token& stop) {
         parts.push_back({{rest.first + rest.size() * i / scans, rest.first + rest.size() * (i + 1) / scans - 1},
                          TimelineStoreBuilder(source_, lanes_)});
     }
-    onEveryCore(parts.size(), [&](std::size_t i, std::size_t) {
+    parallelFor(parts.size(), [&](std::size_t i, std::size_t) {
         Part& part = parts[i];
-        TaskScan(path_).read(source_, part.ids, [&](std::span<const Slice> slices) {
+        TraceReader(path_).read_tasks(source_, part.ids, [&](std::span<const Slice> slices) {
             part.builder.add(slices);
             return !stop.stop_requested();
         });

@@ -1,7 +1,7 @@
 #pragma once
 
 #include "gui/timeline/timeline_store_builder.h"
-#include "trace/task_scan.h"
+#include "trace/trace_reader.h"
 
 #include <chrono>
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace pipescope {
 /// Reads the tasks of one source of a trace into a store: a first part within a time limit, then the rest on every
-/// core. Threading: owned by one thread. Errors: those of TaskScan.
+/// core. Threading: owned by one thread. Errors: those of TraceReader.
 class TaskLoading {
 public:
     TaskLoading(std::filesystem::path path, Source source, std::vector<LaneInfo> lanes);

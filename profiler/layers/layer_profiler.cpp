@@ -6,7 +6,6 @@
 #include "profiler/layers/layer_chain.h"
 #include "profiler/layers/part_measurement.h"
 #include "profiler/layers/profile_assembly.h"
-#include "profiler/layers/profile_options.h"
 #include "profiler/layers/task_launch.h"
 #include "profiler/recorder/load_meter.h"
 #include "schedule/error.h"

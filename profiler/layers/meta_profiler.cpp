@@ -3,8 +3,6 @@
 #include "models/meta_device.h"
 #include "profiler/layers/layer_bytes.h"
 #include "profiler/layers/profile_assembly.h"
-#include "profiler/layers/profile_options.h"
-#include "profiler/layers/saving_meta_kernels.h"
 #include "profiler/layers/tape_recording.h"
 
 #include <string>
@@ -19,7 +17,6 @@ Profile profile_on_meta(const ModelSpec& model, const MetaProfileOptions& option
 Profile profile_on_meta(const ModelSpec& model, const MetaProfileOptions& options, const DeviceForDtype& device_for) {
     check_model_and_sizes(model, options.samples);
     const MetaDevice on_meta;
-    add_saving_meta_kernels();
     LayerChain chain(model, 0, c10::Device(c10::kMeta));
     DtypeBytes dtypes;
     for (std::size_t layer = 0; layer < chain.size(); ++layer) {

@@ -4,10 +4,16 @@
 #include "engine/layer.h"
 #include "profiler/layers/layer_bytes.h"
 
+#include <cstdint>
 #include <map>
 #include <string>
+#include <vector>
 
 namespace pipescope {
+/// Throws UsageError for a model without layers and for sizes that are not ascending integers from 1. Throws Error if
+/// the tracking allocator, which measures bytes, is not installed.
+void check_model_and_sizes(const ModelSpec& model, const std::vector<std::int64_t>& samples);
+
 /// Bytes of floating-point parameters, by the dtype's name in a profile.
 using DtypeBytes = std::map<std::string, Bytes>;
 void add_dtypes(const Layer& layer, DtypeBytes& bytes);

@@ -42,6 +42,8 @@ public:
     Bytes allocated() const { return allocated_.load(std::memory_order_relaxed); }
     Bytes peak() const { return peak_.load(std::memory_order_relaxed); }
     void reset_peak() { restart(peak_); }
+    /// Highest value since the last call. Independent of peak(). No allocation is lost between two windows, even with
+    /// concurrent threads.
     Bytes take_window() { return restart(window_peak_); }
 
     /// The current composition; no category is unknown or negative.

@@ -168,14 +168,6 @@ ChargedBlock* block_of(const at::Tensor& tensor) {
     return is_on_host(tensor) ? host_block_of(tensor) : device_blocks::find(tensor);
 }
 
-void recharge(const at::Tensor& tensor, int owner) {
-    account(owner);
-    ChargedBlock* const block = block_charged_to(tensor, owner, later());
-    if (block != nullptr && block->owner.load(std::memory_order_relaxed) != owner) {
-        block->move_to(owner, {block->place().later, 0});
-    }
-}
-
 void recharge(const at::Tensor& tensor, int owner, MemoryCategory category) {
     account(owner);
     if (ChargedBlock* const block = block_charged_to(tensor, owner, category)) {
@@ -184,12 +176,6 @@ void recharge(const at::Tensor& tensor, int owner, MemoryCategory category) {
         if (!is_there || place.later != category || place.task != 0) {
             block->move_to(owner, {category, 0});
         }
-    }
-}
-
-void categorize(const at::Tensor& tensor, MemoryCategory category) {
-    if (const ChargedBlock* const block = block_of(tensor)) {
-        recharge(tensor, block->owner.load(std::memory_order_relaxed), category);
     }
 }
 
@@ -205,9 +191,6 @@ void reset_peak(int owner) {
     account(owner).reset_peak();
 }
 
-Bytes take_window(int owner) {
-    return account(owner).take_window();
-}
 }  // namespace tracking_allocator
 
 Charge host_charge() {

@@ -35,13 +35,10 @@ int set_owner(int owner);
 /// previous one. Until then they count as transient.
 MemoryCategory set_later(MemoryCategory later);
 MemoryCategory later();
-/// Moves the charge of the tensor's storage. Has no effect on host storages of other allocators. A storage on an
-/// accelerator whose allocation was not seen is charged now, by its own bytes. Throws Error like set_owner().
-void recharge(const at::Tensor& tensor, int owner);
-/// Also sets the category of the storage.
+/// Moves the charge of the tensor's storage and sets its category. Has no effect on host storages of other allocators.
+/// A storage on an accelerator whose allocation was not seen is charged now, by its own bytes. Throws Error like
+/// set_owner().
 void recharge(const at::Tensor& tensor, int owner, MemoryCategory category);
-/// Sets the category of the tensor's storage, whoever owns it.
-void categorize(const at::Tensor& tensor, MemoryCategory category);
 
 /// The accounting data of the tensor's storage, or null. Valid while the tensor lives.
 ChargedBlock* block_of(const at::Tensor& tensor);
@@ -55,8 +52,5 @@ Bytes allocated(int owner);
 /// Highest value since the last reset_peak().
 Bytes peak(int owner);
 void reset_peak(int owner);
-/// Highest value since the last take_window() of this owner. Independent of peak(). No allocation is lost between two
-/// windows, even with concurrent threads.
-Bytes take_window(int owner);
 }  // namespace tracking_allocator
 }  // namespace pipescope

@@ -24,14 +24,4 @@ std::int64_t ClockMap::monotonic_of(std::int64_t realtime) const {
                          static_cast<double>(after->realtime - before.realtime);
     return before.monotonic + static_cast<std::int64_t>(slope * static_cast<double>(realtime - before.realtime));
 }
-
-std::int64_t clock_drift_ns(const std::vector<ClockRecord>& clocks) {
-    if (clocks.empty()) {
-        return 0;
-    }
-    const auto difference = [](const ClockRecord& each) { return each.realtime - each.monotonic; };
-    const auto [least, most] = std::minmax_element(
-        clocks.begin(), clocks.end(), [&](const auto& a, const auto& b) { return difference(a) < difference(b); });
-    return difference(*most) - difference(*least);
-}
 }  // namespace pipescope

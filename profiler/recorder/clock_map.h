@@ -19,7 +19,4 @@ public:
 private:
     std::vector<ClockRecord> tuples_;
 };
-
-/// Maximum variation of the difference between wall clock and recording clock, in ns; 0 for fewer than two tuples.
-std::int64_t clock_drift_ns(const std::vector<ClockRecord>& clocks);
 }  // namespace pipescope

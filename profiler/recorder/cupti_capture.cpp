@@ -80,7 +80,7 @@ void announce_zeros(const CuptiFunctions& functions) {
 // CUPTI stays loaded, so a late call after the capture still gets an answer or an error.
 std::atomic<decltype(&::cuptiGetStreamIdEx)> stream_id{nullptr};
 
-std::optional<std::uint32_t> stream_number(void* stream) {
+std::optional<std::uint32_t> number_of(void* stream) {
     const auto function = stream_id.load(std::memory_order_acquire);
     std::uint32_t number = 0;
     const bool is_known =
@@ -178,7 +178,7 @@ std::string CuptiCapture::enable() {
     }
     running_ = true;
     stream_id.store(f.stream_id, std::memory_order_release);
-    set_stream_number(stream_number);
+    stream_number.store(number_of, std::memory_order_release);
     if (f.enable_runtime_api != nullptr && f.enable_driver_api != nullptr) {
         for (const auto call : kQuietRuntimeCalls) {
             f.enable_runtime_api(call, 0);
@@ -216,7 +216,7 @@ void CuptiCapture::finish(CuptiRows& rows, const ClockRecord& clocks) {
 
 void CuptiCapture::stop() {
     running_ = false;
-    set_stream_number(nullptr);
+    stream_number.store(nullptr, std::memory_order_release);
     flush(kFlushComplete);
     for (const Kind& each : kKinds) {
         functions().disable(each.kind);

@@ -66,26 +66,22 @@ std::string find_functions(void* library, CuptiFunctions& f) {
     find(library, "cuptiGetStreamIdEx", f.stream_id);
     find(library, "cuptiGetResultString", f.result_string);
     find(library, "cuptiGetCallbackName", f.callback_name);
-    const auto missing = [&](const char* name, auto& function) { return !find(library, name, function); };
-    if (missing("cuptiSubscribe", f.subscribe)) {
-        return "cuptiSubscribe";
-    }
-    if (missing("cuptiUnsubscribe", f.unsubscribe)) {
-        return "cuptiUnsubscribe";
-    }
-    if (missing("cuptiSetThreadIdType", f.set_thread_id_type)) {
-        return "cuptiSetThreadIdType";
-    }
-    if (missing("cuptiActivityRegisterCallbacks", f.register_callbacks)) {
-        return "cuptiActivityRegisterCallbacks";
-    }
-    if (missing("cuptiActivityEnable", f.enable) || missing("cuptiActivityDisable", f.disable)) {
-        return "cuptiActivityEnable";
-    }
-    if (missing("cuptiActivityFlushAll", f.flush_all) || missing("cuptiActivityGetNextRecord", f.next_record)) {
-        return "cuptiActivityGetNextRecord";
-    }
-    return missing("cuptiActivityGetNumDroppedRecords", f.dropped_records) ? "cuptiActivityGetNumDroppedRecords" : "";
+    std::string missing;
+    const auto require = [&](const char* name, auto& function) {
+        if (!find(library, name, function) && missing.empty()) {
+            missing = name;
+        }
+    };
+    require("cuptiSubscribe", f.subscribe);
+    require("cuptiUnsubscribe", f.unsubscribe);
+    require("cuptiSetThreadIdType", f.set_thread_id_type);
+    require("cuptiActivityRegisterCallbacks", f.register_callbacks);
+    require("cuptiActivityEnable", f.enable);
+    require("cuptiActivityDisable", f.disable);
+    require("cuptiActivityFlushAll", f.flush_all);
+    require("cuptiActivityGetNextRecord", f.next_record);
+    require("cuptiActivityGetNumDroppedRecords", f.dropped_records);
+    return missing;
 }
 
 /// A subscriber needs a callback; none are enabled.

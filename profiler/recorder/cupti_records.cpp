@@ -56,14 +56,19 @@ void CuptiRecords::write(const CUpti_Activity& record, CuptiRows& rows) {
     }
 }
 
+template <class Activity>
+DeviceSpan CuptiRecords::span_of(const Activity& activity, std::uint64_t graph_node) const {
+    return {time(activity.start), time(activity.end),     activity.deviceId, activity.contextId,
+            activity.streamId,    activity.correlationId, graph_node};
+}
+
 void CuptiRecords::write(const CUpti_ActivityKernel10& kernel, CuptiRows& rows) {
     if (!is_complete(kernel.start, kernel.end)) {
         return;
     }
     const KernelName& name = name_of_kernel(kernel.name);
     KernelRecord row;
-    row.span = {time(kernel.start), time(kernel.end),     kernel.deviceId,   kernel.contextId,
-                kernel.streamId,    kernel.correlationId, kernel.graphNodeId};
+    row.span = span_of(kernel, kernel.graphNodeId);
     row.mangled_name = name.mangled;
     row.demangled_name = name.demangled;
     row.short_name = name.brief;
@@ -82,49 +87,33 @@ void CuptiRecords::write(const CUpti_ActivityKernel10& kernel, CuptiRows& rows) 
     rows.add(row);
 }
 
-void CuptiRecords::write(const CUpti_ActivityMemcpy6& copy, CuptiRows& rows) {
-    if (!is_complete(copy.start, copy.end)) {
-        return;
+template <class Copy>
+void CuptiRecords::write_copy(const Copy& copy, std::optional<MemcpyRecord::Peers> peers, std::uint64_t copies,
+                              CuptiRows& rows) {
+    if (is_complete(copy.start, copy.end)) {
+        rows.add(MemcpyRecord{span_of(copy, copy.graphNodeId), copy.bytes, copy.copyKind, copy.srcKind, copy.dstKind,
+                              peers, copies});
     }
-    rows.add(MemcpyRecord{{time(copy.start), time(copy.end), copy.deviceId, copy.contextId, copy.streamId,
-                           copy.correlationId, copy.graphNodeId},
-                          copy.bytes,
-                          copy.copyKind,
-                          copy.srcKind,
-                          copy.dstKind,
-                          std::nullopt,
-                          copy.copyCount});
+}
+
+void CuptiRecords::write(const CUpti_ActivityMemcpy6& copy, CuptiRows& rows) {
+    write_copy(copy, std::nullopt, copy.copyCount, rows);
 }
 
 void CuptiRecords::write(const CUpti_ActivityMemcpyPtoP4& copy, CuptiRows& rows) {
-    if (!is_complete(copy.start, copy.end)) {
-        return;
-    }
-    rows.add(MemcpyRecord{{time(copy.start), time(copy.end), copy.deviceId, copy.contextId, copy.streamId,
-                           copy.correlationId, copy.graphNodeId},
-                          copy.bytes,
-                          copy.copyKind,
-                          copy.srcKind,
-                          copy.dstKind,
-                          MemcpyRecord::Peers{copy.srcDeviceId, copy.srcContextId, copy.dstDeviceId, copy.dstContextId},
-                          1});
+    write_copy(copy, MemcpyRecord::Peers{copy.srcDeviceId, copy.srcContextId, copy.dstDeviceId, copy.dstContextId}, 1,
+               rows);
 }
 
 void CuptiRecords::write(const CUpti_ActivityMemset4& set, CuptiRows& rows) {
     if (is_complete(set.start, set.end)) {
-        rows.add(MemsetRecord{{time(set.start), time(set.end), set.deviceId, set.contextId, set.streamId,
-                               set.correlationId, set.graphNodeId},
-                              set.value,
-                              set.bytes,
-                              set.memoryKind});
+        rows.add(MemsetRecord{span_of(set, set.graphNodeId), set.value, set.bytes, set.memoryKind});
     }
 }
 
 void CuptiRecords::write(const CUpti_ActivityGraphTrace2& graph, CuptiRows& rows) {
     if (is_complete(graph.start, graph.end)) {
-        rows.add(GraphRecord{{time(graph.start), time(graph.end), graph.deviceId, graph.contextId, graph.streamId,
-                              graph.correlationId, 0},
-                             graph.graphId});
+        rows.add(GraphRecord{span_of(graph, 0), graph.graphId});
     }
 }
 

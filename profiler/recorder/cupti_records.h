@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -41,7 +42,12 @@ private:
     void write(const CUpti_ActivityDevice5& device, CuptiRows& rows);
     void write(const CUpti_ActivityContext3& context, CuptiRows& rows);
     void write(const CUpti_ActivityStream& stream, CuptiRows& rows);
+    template <class Copy>
+    void write_copy(const Copy& copy, std::optional<MemcpyRecord::Peers> peers, std::uint64_t copies, CuptiRows& rows);
 
+    /// For activities that name a device.
+    template <class Activity>
+    DeviceSpan span_of(const Activity& activity, std::uint64_t graph_node) const;
     std::int64_t time(std::uint64_t timestamp) const;
     /// False, and counted, if a record has no times yet.
     bool is_complete(std::uint64_t start, std::uint64_t end);

@@ -10,12 +10,6 @@
 
 namespace pipescope {
 namespace {
-template <class T>
-std::vector<T> after(const std::deque<T>& all, std::size_t seen) {
-    return seen < all.size() ? std::vector<T>(all.begin() + static_cast<std::ptrdiff_t>(seen), all.end())
-                             : std::vector<T>{};
-}
-
 /// Sets the value of `key`. Returns true if it was new or different.
 template <class Key, class Value>
 bool is_news(std::map<Key, Value>& values, const Key& key, Value value) {
@@ -48,8 +42,8 @@ std::string valid_text(std::string_view text) {
 }
 
 NameRegistry::NameRegistry() {
-    texts_.emplace_back("(omitted: the program uses too many different texts)");
-    text_numbers_.emplace(texts_.back(), kTooManyTexts);
+    list<std::string>().emplace_back("(omitted: the program uses too many different texts)");
+    text_numbers_.emplace(list<std::string>().back(), kTooManyTexts);
     hold_across_forks(mutex_, LockRank::inner);
 }
 
@@ -60,13 +54,14 @@ NameRegistry& NameRegistry::of_process() {
 
 std::uint32_t NameRegistry::domain(std::string_view name) {
     const std::scoped_lock lock(mutex_);
+    auto& domains = list<Domain>();
     const auto found =
-        std::find_if(domains_.begin(), domains_.end(), [&](const Domain& each) { return each.name == name; });
-    if (found != domains_.end()) {
-        return static_cast<std::uint32_t>(found - domains_.begin()) + 1;
+        std::find_if(domains.begin(), domains.end(), [&](const Domain& each) { return each.name == name; });
+    if (found != domains.end()) {
+        return static_cast<std::uint32_t>(found - domains.begin()) + 1;
     }
-    domains_.push_back({std::string(name), recording_clock_ns()});
-    return static_cast<std::uint32_t>(domains_.size());
+    domains.push_back({std::string(name), recording_clock_ns()});
+    return static_cast<std::uint32_t>(domains.size());
 }
 
 std::uint32_t NameRegistry::text(std::string_view text) {
@@ -75,69 +70,40 @@ std::uint32_t NameRegistry::text(std::string_view text) {
     if (found != text_numbers_.end()) {
         return found->second;
     }
-    if (texts_.size() >= kMostTexts) {
+    auto& texts = list<std::string>();
+    if (texts.size() >= kMostTexts) {
         return kTooManyTexts;
     }
-    const auto number = static_cast<std::uint32_t>(texts_.size());
-    texts_.emplace_back(text);
-    text_numbers_.emplace(texts_.back(), number);
+    const auto number = static_cast<std::uint32_t>(texts.size());
+    texts.emplace_back(text);
+    text_numbers_.emplace(texts.back(), number);
     return number;
 }
 
 void NameRegistry::name_category(std::uint32_t domain, std::uint32_t category, std::string_view name) {
     const std::scoped_lock lock(mutex_);
     if (is_news(category_names_, std::pair(domain, category), std::string(name))) {
-        categories_.push_back({domain, category, std::string(name), recording_clock_ns()});
+        list<Category>().push_back({domain, category, std::string(name), recording_clock_ns()});
     }
 }
 
 void NameRegistry::name_thread(std::uint32_t tid, std::string_view name) {
     const std::scoped_lock lock(mutex_);
     if (is_news(names_of_threads_, tid, std::string(name))) {
-        thread_names_.push_back({tid, std::string(name)});
+        list<ThreadName>().push_back({tid, std::string(name)});
     }
 }
 
 void NameRegistry::destroy_domain(std::uint32_t domain) {
     const std::scoped_lock lock(mutex_);
-    destroyed_domains_.push_back({domain, recording_clock_ns()});
+    list<DestroyedDomain>().push_back({domain, recording_clock_ns()});
 }
 
 void NameRegistry::name_resource(const Resource& resource) {
     const std::scoped_lock lock(mutex_);
     if (is_news(resource_names_, std::tuple(resource.kind, resource.domain, resource.identifier),
                 std::pair(resource.name, resource.stream))) {
-        resources_.push_back(resource);
+        list<Resource>().push_back(resource);
     }
-}
-
-std::vector<NameRegistry::Domain> NameRegistry::domains_after(std::size_t seen) const {
-    const std::scoped_lock lock(mutex_);
-    return after(domains_, seen);
-}
-
-std::vector<std::string> NameRegistry::texts_after(std::size_t seen) const {
-    const std::scoped_lock lock(mutex_);
-    return after(texts_, seen);
-}
-
-std::vector<NameRegistry::Category> NameRegistry::categories_after(std::size_t seen) const {
-    const std::scoped_lock lock(mutex_);
-    return after(categories_, seen);
-}
-
-std::vector<NameRegistry::ThreadName> NameRegistry::thread_names_after(std::size_t seen) const {
-    const std::scoped_lock lock(mutex_);
-    return after(thread_names_, seen);
-}
-
-std::vector<NameRegistry::DestroyedDomain> NameRegistry::destroyed_domains_after(std::size_t seen) const {
-    const std::scoped_lock lock(mutex_);
-    return after(destroyed_domains_, seen);
-}
-
-std::vector<NameRegistry::Resource> NameRegistry::resources_after(std::size_t seen) const {
-    const std::scoped_lock lock(mutex_);
-    return after(resources_, seen);
 }
 }  // namespace pipescope

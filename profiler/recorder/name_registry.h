@@ -1,5 +1,7 @@
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -59,14 +61,14 @@ public:
     void destroy_domain(std::uint32_t domain);
     void name_resource(const Resource& resource);
 
-    // For the drain thread: entries after the first `seen` ones. Positions only grow.
-
-    std::vector<Domain> domains_after(std::size_t seen) const;
-    std::vector<std::string> texts_after(std::size_t seen) const;
-    std::vector<Category> categories_after(std::size_t seen) const;
-    std::vector<ThreadName> thread_names_after(std::size_t seen) const;
-    std::vector<DestroyedDomain> destroyed_domains_after(std::size_t seen) const;
-    std::vector<Resource> resources_after(std::size_t seen) const;
+    /// For the drain thread: the domains, texts (strings), categories, thread names, destroyed domains or resources
+    /// behind the first `seen` ones. Positions only grow.
+    template <class Entry>
+    std::vector<Entry> after(std::size_t seen) const {
+        const std::scoped_lock lock(mutex_);
+        const auto& all = list<Entry>();
+        return {all.begin() + static_cast<std::ptrdiff_t>(std::min(seen, all.size())), all.end()};
+    }
 
     static constexpr std::uint32_t kTooManyTexts = 0;
     static constexpr std::size_t kMostTexts = std::size_t{1} << 20;
@@ -74,15 +76,21 @@ public:
 
 private:
     NameRegistry();
+    template <class Entry>
+    const std::deque<Entry>& list() const {
+        return std::get<std::deque<Entry>>(lists_);
+    }
+    template <class Entry>
+    std::deque<Entry>& list() {
+        return std::get<std::deque<Entry>>(lists_);
+    }
 
     mutable std::mutex mutex_;
-    std::deque<Domain> domains_;  // number 1 first
-    std::deque<std::string> texts_;
-    std::unordered_map<std::string_view, std::uint32_t> text_numbers_;  // views into texts_, whose entries do not move
-    std::deque<Category> categories_;
-    std::deque<ThreadName> thread_names_;
-    std::deque<DestroyedDomain> destroyed_domains_;
-    std::deque<Resource> resources_;
+    // Domains by number from 1, texts by number from 0.
+    std::tuple<std::deque<Domain>, std::deque<std::string>, std::deque<Category>, std::deque<ThreadName>,
+               std::deque<DestroyedDomain>, std::deque<Resource>>
+        lists_;
+    std::unordered_map<std::string_view, std::uint32_t> text_numbers_;  // views of texts, whose entries do not move
 
     // The latest names, to ignore repetitions.
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::string> category_names_;

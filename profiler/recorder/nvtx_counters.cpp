@@ -10,11 +10,9 @@
 #include <nvtx3/nvToolsExtCounters.h>
 
 #include <bit>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <string_view>
 
 namespace pipescope {
 namespace {
@@ -54,21 +52,14 @@ std::uint64_t register_counter(nvtxDomainHandle_t, const nvtxCounterAttr_t* attr
     if (attributes == nullptr) {
         return NVTX_COUNTER_ID_NONE;
     }
-    const std::string_view name =
-        attributes->name == nullptr
-            ? std::string_view{}
-            : std::string_view(attributes->name, strnlen(attributes->name, NameRegistry::kLongestText + 1));
-    return Counters::of_process().add({NameRegistry::of_process().text(cut_text(name)), attributes->schemaId},
-                                      attributes->counterId);
+    const std::uint32_t name = NameRegistry::of_process().text(cut_text(utf8(attributes->name)));
+    return Counters::of_process().add({name, attributes->schemaId}, attributes->counterId);
 }
 
-void sample_int64(nvtxDomainHandle_t domain, std::uint64_t id, std::int64_t value) {
+template <PayloadType type, class Number>
+void sample_number(nvtxDomainHandle_t domain, std::uint64_t id, Number value) {
     emit_mark(from_handle(domain),
-              NamedNumber{Counters::of_process().find(id).name, PayloadType::i64, std::bit_cast<std::uint64_t>(value)});
-}
-void sample_float64(nvtxDomainHandle_t domain, std::uint64_t id, double value) {
-    emit_mark(from_handle(domain),
-              NamedNumber{Counters::of_process().find(id).name, PayloadType::f64, std::bit_cast<std::uint64_t>(value)});
+              NamedNumber{Counters::of_process().find(id).name, type, std::bit_cast<std::uint64_t>(value)});
 }
 void sample(nvtxDomainHandle_t domain, std::uint64_t id, const void* value, std::size_t size) {
     const Counter counter = Counters::of_process().find(id);
@@ -90,17 +81,12 @@ int attach_nvtx_counters(nvtxExtModuleInfo_t& module) {
         return 0;
     }
     const nvtxExtModuleSegment_t& slots = module.segments[0];
-    const auto set = [&](std::size_t id, auto* function) {
-        if (id < slots.slotCount) {
-            slots.functionSlots[id] = reinterpret_cast<std::intptr_t>(function);
-        }
-    };
-    set(NVTX3EXT_CBID_nvtxCounterRegister, &register_counter);
-    set(NVTX3EXT_CBID_nvtxCounterSampleInt64, &sample_int64);
-    set(NVTX3EXT_CBID_nvtxCounterSampleFloat64, &sample_float64);
-    set(NVTX3EXT_CBID_nvtxCounterSample, &sample);
-    set(NVTX3EXT_CBID_nvtxCounterSampleNoValue, &sample_no_value);
-    set(NVTX3EXT_CBID_nvtxCounterBatchSubmit, &submit_samples);
+    set_slot(slots, NVTX3EXT_CBID_nvtxCounterRegister, &register_counter);
+    set_slot(slots, NVTX3EXT_CBID_nvtxCounterSampleInt64, &sample_number<PayloadType::i64, std::int64_t>);
+    set_slot(slots, NVTX3EXT_CBID_nvtxCounterSampleFloat64, &sample_number<PayloadType::f64, double>);
+    set_slot(slots, NVTX3EXT_CBID_nvtxCounterSample, &sample);
+    set_slot(slots, NVTX3EXT_CBID_nvtxCounterSampleNoValue, &sample_no_value);
+    set_slot(slots, NVTX3EXT_CBID_nvtxCounterBatchSubmit, &submit_samples);
     return 1;
 }
 }  // namespace pipescope

@@ -56,6 +56,14 @@ void emit_mark(std::uint32_t domain, NamedPayload payload);
 std::uint64_t emit_start(std::uint32_t domain, std::uint32_t text);
 void emit_mark(std::uint32_t domain, std::uint32_t text);
 
+/// Writes our function into the table of an extension.
+template <class Function>
+void set_slot(const nvtxExtModuleSegment_t& slots, std::size_t id, Function* function) {
+    if (id < slots.slotCount) {
+        slots.functionSlots[id] = reinterpret_cast<std::intptr_t>(function);
+    }
+}
+
 /// Attaches counters (nvToolsExtCounters.h); nvtx_counters.cpp. Returns 1, or 0 for another module.
 int attach_nvtx_counters(nvtxExtModuleInfo_t& module);
 

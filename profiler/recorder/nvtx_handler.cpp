@@ -26,11 +26,6 @@ namespace {
 std::atomic<bool> attached{false};
 std::atomic<std::int64_t> deferred{0};
 
-/// Limited to the stored length, so that a range named after a large text does not read all of it.
-std::string_view view(const char* text) {
-    return text == nullptr ? std::string_view{} : std::string_view(text, strnlen(text, NameRegistry::kLongestText + 1));
-}
-
 NameRegistry& registry() {
     return NameRegistry::of_process();
 }
@@ -52,15 +47,10 @@ RangeEvent make_event(RangeType type, std::uint32_t domain, const ThreadLog& log
     return event;
 }
 
-RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, const char* text) {
+template <class Character>
+RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, const Character* text) {
     RangeEvent event = make_event(type, domain, log);
-    set_text(event, log, view(text));
-    return event;
-}
-
-RangeEvent make_event(RangeType type, std::uint32_t domain, ThreadLog& log, const wchar_t* text) {
-    RangeEvent event = make_event(type, domain, log);
-    set_text(event, log, to_utf8(text));
+    set_text(event, log, utf8(text));
     return event;
 }
 
@@ -78,8 +68,8 @@ std::uint64_t payload_bits(const nvtxEventAttributes_t& attributes, PayloadType 
 void set_message(RangeEvent& event, ThreadLog& log, const nvtxEventAttributes_t& attributes) {
     switch (attributes.messageType) {
         case NVTX_MESSAGE_TYPE_REGISTERED: event.text = from_handle(attributes.message.registered); break;
-        case NVTX_MESSAGE_TYPE_ASCII: set_text(event, log, view(attributes.message.ascii)); break;
-        case NVTX_MESSAGE_TYPE_UNICODE: set_text(event, log, to_utf8(attributes.message.unicode)); break;
+        case NVTX_MESSAGE_TYPE_ASCII: set_text(event, log, utf8(attributes.message.ascii)); break;
+        case NVTX_MESSAGE_TYPE_UNICODE: set_text(event, log, utf8(attributes.message.unicode)); break;
         default: set_text(event, log, {});
     }
 }
@@ -261,125 +251,100 @@ namespace {
 // One function per callback, in the order of NVTX's tables.
 
 using Attributes = const nvtxEventAttributes_t*;
+using Domain = nvtxDomainHandle_t;
 constexpr std::uint32_t kDefaultDomain = 0;
 
-void mark_ex(Attributes attributes) {
-    mark(kDefaultDomain, attributes);
+// Functions with and without a domain, for attributes and both kinds of texts.
+
+template <class Source>
+void mark_in_default(Source source) {
+    mark(kDefaultDomain, source);
 }
-void mark_a(const char* text) {
-    mark(kDefaultDomain, text);
+template <class Source>
+nvtxRangeId_t start_in_default(Source source) {
+    return start(kDefaultDomain, source);
 }
-void mark_w(const wchar_t* text) {
-    mark(kDefaultDomain, text);
+template <class Source>
+int push_in_default(Source source) {
+    return push(kDefaultDomain, source);
 }
-nvtxRangeId_t range_start_ex(Attributes attributes) {
-    return start(kDefaultDomain, attributes);
-}
-nvtxRangeId_t range_start_a(const char* text) {
-    return start(kDefaultDomain, text);
-}
-nvtxRangeId_t range_start_w(const wchar_t* text) {
-    return start(kDefaultDomain, text);
-}
-void range_end(nvtxRangeId_t id) {
-    end(id);
-}
-int range_push_ex(Attributes attributes) {
-    return push(kDefaultDomain, attributes);
-}
-int range_push_a(const char* text) {
-    return push(kDefaultDomain, text);
-}
-int range_push_w(const wchar_t* text) {
-    return push(kDefaultDomain, text);
-}
-int range_pop() {
+int pop_in_default() {
     return pop(kDefaultDomain);
 }
-void name_category_a(std::uint32_t category, const char* name) {
-    registry().name_category(kDefaultDomain, category, view(name));
-}
-void name_category_w(std::uint32_t category, const wchar_t* name) {
-    registry().name_category(kDefaultDomain, category, to_utf8(name));
-}
-void name_os_thread_a(std::uint32_t tid, const char* name) {
-    registry().name_thread(tid, view(name));
-}
-void name_os_thread_w(std::uint32_t tid, const wchar_t* name) {
-    registry().name_thread(tid, to_utf8(name));
-}
-
-void domain_mark_ex(nvtxDomainHandle_t domain, Attributes attributes) {
+void mark_in(Domain domain, Attributes attributes) {
     mark(from_handle(domain), attributes);
 }
-nvtxRangeId_t domain_range_start_ex(nvtxDomainHandle_t domain, Attributes attributes) {
+nvtxRangeId_t start_in(Domain domain, Attributes attributes) {
     return start(from_handle(domain), attributes);
 }
-void domain_range_end(nvtxDomainHandle_t, nvtxRangeId_t id) {
+void end_in(Domain, nvtxRangeId_t id) {
     end(id);
 }
-int domain_range_push_ex(nvtxDomainHandle_t domain, Attributes attributes) {
+int push_in(Domain domain, Attributes attributes) {
     return push(from_handle(domain), attributes);
 }
-int domain_range_pop(nvtxDomainHandle_t domain) {
+int pop_in(Domain domain) {
     return pop(from_handle(domain));
 }
-void domain_name_category_a(nvtxDomainHandle_t domain, std::uint32_t category, const char* name) {
-    registry().name_category(from_handle(domain), category, view(name));
+
+template <class Character>
+void name_category(std::uint32_t category, const Character* name) {
+    registry().name_category(kDefaultDomain, category, utf8(name));
 }
-void domain_name_category_w(nvtxDomainHandle_t domain, std::uint32_t category, const wchar_t* name) {
-    registry().name_category(from_handle(domain), category, to_utf8(name));
+template <class Character>
+void name_category_in(Domain domain, std::uint32_t category, const Character* name) {
+    registry().name_category(from_handle(domain), category, utf8(name));
 }
-nvtxStringHandle_t domain_register_string_a(nvtxDomainHandle_t, const char* text) {
-    return to_handle<nvtxStringHandle_t>(registry().text(cut_text(view(text))));
+template <class Character>
+void name_os_thread(std::uint32_t tid, const Character* name) {
+    registry().name_thread(tid, utf8(name));
 }
-nvtxStringHandle_t domain_register_string_w(nvtxDomainHandle_t, const wchar_t* text) {
-    return to_handle<nvtxStringHandle_t>(registry().text(cut_text(to_utf8(text))));
+template <class Character>
+nvtxStringHandle_t register_string(Domain, const Character* text) {
+    return to_handle<nvtxStringHandle_t>(registry().text(cut_text(utf8(text))));
 }
-nvtxDomainHandle_t domain_create_a(const char* name) {
-    return to_handle<nvtxDomainHandle_t>(registry().domain(view(name)));
+template <class Character>
+Domain create_domain(const Character* name) {
+    return to_handle<Domain>(registry().domain(utf8(name)));
 }
-nvtxDomainHandle_t domain_create_w(const wchar_t* name) {
-    return to_handle<nvtxDomainHandle_t>(registry().domain(to_utf8(name)));
-}
-void domain_destroy(nvtxDomainHandle_t domain) {
+void destroy_domain(Domain domain) {
     registry().destroy_domain(from_handle(domain));  // its ranges stay in the trace, and so does its name
 }
 void initialize(const void*) {}
 
 void attach_core(const NvtxExportTableCallbacks& callbacks) {
     const NvtxTable table(callbacks, NVTX_CB_MODULE_CORE);
-    table.set(NVTX_CBID_CORE_MarkEx, mark_ex);
-    table.set(NVTX_CBID_CORE_MarkA, mark_a);
-    table.set(NVTX_CBID_CORE_MarkW, mark_w);
-    table.set(NVTX_CBID_CORE_RangeStartEx, range_start_ex);
-    table.set(NVTX_CBID_CORE_RangeStartA, range_start_a);
-    table.set(NVTX_CBID_CORE_RangeStartW, range_start_w);
-    table.set(NVTX_CBID_CORE_RangeEnd, range_end);
-    table.set(NVTX_CBID_CORE_RangePushEx, range_push_ex);
-    table.set(NVTX_CBID_CORE_RangePushA, range_push_a);
-    table.set(NVTX_CBID_CORE_RangePushW, range_push_w);
-    table.set(NVTX_CBID_CORE_RangePop, range_pop);
-    table.set(NVTX_CBID_CORE_NameCategoryA, name_category_a);
-    table.set(NVTX_CBID_CORE_NameCategoryW, name_category_w);
-    table.set(NVTX_CBID_CORE_NameOsThreadA, name_os_thread_a);
-    table.set(NVTX_CBID_CORE_NameOsThreadW, name_os_thread_w);
+    table.set(NVTX_CBID_CORE_MarkEx, mark_in_default<Attributes>);
+    table.set(NVTX_CBID_CORE_MarkA, mark_in_default<const char*>);
+    table.set(NVTX_CBID_CORE_MarkW, mark_in_default<const wchar_t*>);
+    table.set(NVTX_CBID_CORE_RangeStartEx, start_in_default<Attributes>);
+    table.set(NVTX_CBID_CORE_RangeStartA, start_in_default<const char*>);
+    table.set(NVTX_CBID_CORE_RangeStartW, start_in_default<const wchar_t*>);
+    table.set(NVTX_CBID_CORE_RangeEnd, end);
+    table.set(NVTX_CBID_CORE_RangePushEx, push_in_default<Attributes>);
+    table.set(NVTX_CBID_CORE_RangePushA, push_in_default<const char*>);
+    table.set(NVTX_CBID_CORE_RangePushW, push_in_default<const wchar_t*>);
+    table.set(NVTX_CBID_CORE_RangePop, pop_in_default);
+    table.set(NVTX_CBID_CORE_NameCategoryA, name_category<char>);
+    table.set(NVTX_CBID_CORE_NameCategoryW, name_category<wchar_t>);
+    table.set(NVTX_CBID_CORE_NameOsThreadA, name_os_thread<char>);
+    table.set(NVTX_CBID_CORE_NameOsThreadW, name_os_thread<wchar_t>);
 }
 
 void attach_core2(const NvtxExportTableCallbacks& callbacks) {
     const NvtxTable table(callbacks, NVTX_CB_MODULE_CORE2);
-    table.set(NVTX_CBID_CORE2_DomainMarkEx, domain_mark_ex);
-    table.set(NVTX_CBID_CORE2_DomainRangeStartEx, domain_range_start_ex);
-    table.set(NVTX_CBID_CORE2_DomainRangeEnd, domain_range_end);
-    table.set(NVTX_CBID_CORE2_DomainRangePushEx, domain_range_push_ex);
-    table.set(NVTX_CBID_CORE2_DomainRangePop, domain_range_pop);
-    table.set(NVTX_CBID_CORE2_DomainNameCategoryA, domain_name_category_a);
-    table.set(NVTX_CBID_CORE2_DomainNameCategoryW, domain_name_category_w);
-    table.set(NVTX_CBID_CORE2_DomainRegisterStringA, domain_register_string_a);
-    table.set(NVTX_CBID_CORE2_DomainRegisterStringW, domain_register_string_w);
-    table.set(NVTX_CBID_CORE2_DomainCreateA, domain_create_a);
-    table.set(NVTX_CBID_CORE2_DomainCreateW, domain_create_w);
-    table.set(NVTX_CBID_CORE2_DomainDestroy, domain_destroy);
+    table.set(NVTX_CBID_CORE2_DomainMarkEx, mark_in);
+    table.set(NVTX_CBID_CORE2_DomainRangeStartEx, start_in);
+    table.set(NVTX_CBID_CORE2_DomainRangeEnd, end_in);
+    table.set(NVTX_CBID_CORE2_DomainRangePushEx, push_in);
+    table.set(NVTX_CBID_CORE2_DomainRangePop, pop_in);
+    table.set(NVTX_CBID_CORE2_DomainNameCategoryA, name_category_in<char>);
+    table.set(NVTX_CBID_CORE2_DomainNameCategoryW, name_category_in<wchar_t>);
+    table.set(NVTX_CBID_CORE2_DomainRegisterStringA, register_string<char>);
+    table.set(NVTX_CBID_CORE2_DomainRegisterStringW, register_string<wchar_t>);
+    table.set(NVTX_CBID_CORE2_DomainCreateA, create_domain<char>);
+    table.set(NVTX_CBID_CORE2_DomainCreateW, create_domain<wchar_t>);
+    table.set(NVTX_CBID_CORE2_DomainDestroy, destroy_domain);
     table.set(NVTX_CBID_CORE2_Initialize, initialize);
 }
 }  // namespace

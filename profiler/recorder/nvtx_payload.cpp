@@ -107,22 +107,17 @@ int attach_nvtx_extension(nvtxExtModuleInfo_t* module) {
         return 0;
     }
     const nvtxExtModuleSegment_t& slots = module->segments[0];
-    const auto set = [&](std::size_t id, auto* function) {
-        if (id < slots.slotCount) {
-            slots.functionSlots[id] = reinterpret_cast<std::intptr_t>(function);
-        }
-    };
-    set(NVTX3EXT_CBID_nvtxPayloadSchemaRegister, &register_schema);
-    set(NVTX3EXT_CBID_nvtxPayloadEnumRegister, &register_enum);
-    set(NVTX3EXT_CBID_nvtxScopeRegister, &register_scope);
-    set(NVTX3EXT_CBID_nvtxMarkPayload, &mark_payload);
-    set(NVTX3EXT_CBID_nvtxRangePushPayload, &push_payload);
-    set(NVTX3EXT_CBID_nvtxRangePopPayload, &pop_payload);
-    set(NVTX3EXT_CBID_nvtxRangeStartPayload, &start_payload);
-    set(NVTX3EXT_CBID_nvtxRangeEndPayload, &end_payload);
-    set(NVTX3EXT_CBID_nvtxDomainIsEnabled, &domain_is_enabled);
-    set(NVTX3EXT_CBID_nvtxEventSubmit, &submit_event);
-    set(NVTX3EXT_CBID_nvtxEventBatchSubmit, &submit_events);
+    set_slot(slots, NVTX3EXT_CBID_nvtxPayloadSchemaRegister, &register_schema);
+    set_slot(slots, NVTX3EXT_CBID_nvtxPayloadEnumRegister, &register_enum);
+    set_slot(slots, NVTX3EXT_CBID_nvtxScopeRegister, &register_scope);
+    set_slot(slots, NVTX3EXT_CBID_nvtxMarkPayload, &mark_payload);
+    set_slot(slots, NVTX3EXT_CBID_nvtxRangePushPayload, &push_payload);
+    set_slot(slots, NVTX3EXT_CBID_nvtxRangePopPayload, &pop_payload);
+    set_slot(slots, NVTX3EXT_CBID_nvtxRangeStartPayload, &start_payload);
+    set_slot(slots, NVTX3EXT_CBID_nvtxRangeEndPayload, &end_payload);
+    set_slot(slots, NVTX3EXT_CBID_nvtxDomainIsEnabled, &domain_is_enabled);
+    set_slot(slots, NVTX3EXT_CBID_nvtxEventSubmit, &submit_event);
+    set_slot(slots, NVTX3EXT_CBID_nvtxEventBatchSubmit, &submit_events);
     return 1;
 }
 }  // namespace pipescope

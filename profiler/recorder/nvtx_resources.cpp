@@ -9,7 +9,6 @@
 
 #include <cstring>
 #include <optional>
-#include <type_traits>
 
 namespace pipescope {
 namespace {
@@ -32,13 +31,6 @@ void append_utf8(std::string& text, std::uint32_t code) {
     }
 }
 
-std::string text_of(const char* text) {
-    return text == nullptr ? std::string{} : std::string(text, strnlen(text, NameRegistry::kLongestText));
-}
-std::string text_of(const wchar_t* text) {
-    return to_utf8(text);
-}
-
 std::uint64_t number_of(const void* handle) {
     return static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(handle));
 }
@@ -48,26 +40,19 @@ std::uint64_t number_of(int device) {
 
 // CUDA handles are plain pointers here, as in NVTX's own tables, so that no CUDA header is needed.
 
-struct Device {
-    static constexpr const char* kName = "CUDA device";
-};
-struct Context {
-    static constexpr const char* kName = "CUDA context";
-};
-struct Stream {
-    static constexpr const char* kName = "CUDA stream";
-};
-struct Event {
-    static constexpr const char* kName = "CUDA event";
-};
+constexpr char kDevice[] = "CUDA device";
+constexpr char kContext[] = "CUDA context";
+constexpr char kStream[] = "CUDA stream";
+constexpr char kEvent[] = "CUDA event";
 
-template <class Kind, class Handle, class Character>
+template <const char* kind, class Handle, class Character>
 void name(Handle handle, const Character* text) {
     std::optional<std::uint32_t> stream;
-    if constexpr (std::is_same_v<Kind, Stream>) {
-        stream = number_of_stream(handle);  // now, because it surely exists
+    if constexpr (kind == kStream) {
+        const StreamNumber find = stream_number.load(std::memory_order_acquire);
+        stream = find == nullptr ? std::nullopt : find(handle);  // now, because it surely exists
     }
-    NameRegistry::of_process().name_resource({Kind::kName, 0, number_of(handle), text_of(text), stream});
+    NameRegistry::of_process().name_resource({kind, 0, number_of(handle), std::string(cut_text(utf8(text))), stream});
 }
 
 // From nvToolsExtCuda.h and nvToolsExtCudaRt.h, which include cuda.h and are unavailable without CUDA.
@@ -81,28 +66,16 @@ const char* kind_of(std::int32_t type) {
         case NVTX_RESOURCE_TYPE_GENERIC_THREAD_NATIVE: return "thread";
         case NVTX_RESOURCE_TYPE_GENERIC_THREAD_POSIX: return "pthread";
         case kCuda | 1:
-        case kCudaRuntime | 0: return Device::kName;
-        case kCuda | 2: return Context::kName;
+        case kCudaRuntime | 0: return kDevice;
+        case kCuda | 2: return kContext;
         case kCuda | 3:
-        case kCudaRuntime | 1: return Stream::kName;
+        case kCudaRuntime | 1: return kStream;
         case kCuda | 4:
-        case kCudaRuntime | 2: return Event::kName;
+        case kCudaRuntime | 2: return kEvent;
         case NVTX_RESOURCE_TYPE_SYNC_PTHREAD_MUTEX: return "pthread mutex";
         case NVTX_RESOURCE_TYPE_SYNC_PTHREAD_CONDITION: return "pthread condition";
         case NVTX_RESOURCE_TYPE_SYNC_PTHREAD_RWLOCK: return "pthread rwlock";
         default: return "other";
-    }
-}
-
-std::string message_of(const nvtxResourceAttributes_t& resource) {
-    switch (resource.messageType) {
-        case NVTX_MESSAGE_TYPE_ASCII: return text_of(resource.message.ascii);
-        case NVTX_MESSAGE_TYPE_UNICODE: return to_utf8(resource.message.unicode);
-        case NVTX_MESSAGE_TYPE_REGISTERED: {
-            const auto texts = NameRegistry::of_process().texts_after(from_handle(resource.message.registered));
-            return texts.empty() ? std::string{} : texts.front();
-        }
-        default: return {};
     }
 }
 
@@ -112,7 +85,7 @@ nvtxResourceHandle_t resource_create(nvtxDomainHandle_t domain, nvtxResourceAttr
     }
     NameRegistry& registry = NameRegistry::of_process();
     const std::uint64_t identifier = resource->identifier.ullValue;
-    const std::string text = message_of(*resource);
+    const std::string text(cut_text(message_of(*resource)));
     registry.name_resource({kind_of(resource->identifierType), from_handle(domain), identifier, text, std::nullopt});
     if (resource->identifierType == NVTX_RESOURCE_TYPE_GENERIC_THREAD_NATIVE) {
         registry.name_thread(static_cast<std::uint32_t>(identifier), text);
@@ -122,7 +95,16 @@ nvtxResourceHandle_t resource_create(nvtxDomainHandle_t domain, nvtxResourceAttr
 void resource_destroy(nvtxResourceHandle_t) {}  // its name stays in the trace
 }  // namespace
 
-std::string to_utf8(const wchar_t* wide) {
+std::string_view utf8(const char* text) {
+    return text == nullptr ? std::string_view{} : std::string_view(text, strnlen(text, NameRegistry::kLongestText + 1));
+}
+
+std::string registered_text(const void* handle) {
+    const auto texts = NameRegistry::of_process().after<std::string>(from_handle(handle));
+    return texts.empty() ? std::string{} : texts.front();
+}
+
+std::string utf8(const wchar_t* wide) {
     std::string text;
     for (; wide != nullptr && *wide != 0 && text.size() <= NameRegistry::kLongestText; ++wide) {
         append_utf8(text, static_cast<std::uint32_t>(*wide));
@@ -135,20 +117,20 @@ void attach_nvtx_resources(const NvtxExportTableCallbacks& callbacks) {
     core.set(NVTX_CBID_CORE2_DomainResourceCreate, resource_create);
     core.set(NVTX_CBID_CORE2_DomainResourceDestroy, resource_destroy);
     const NvtxTable driver(callbacks, NVTX_CB_MODULE_CUDA);
-    driver.set(NVTX_CBID_CUDA_NameCuDeviceA, name<Device, int, char>);
-    driver.set(NVTX_CBID_CUDA_NameCuDeviceW, name<Device, int, wchar_t>);
-    driver.set(NVTX_CBID_CUDA_NameCuContextA, name<Context, void*, char>);
-    driver.set(NVTX_CBID_CUDA_NameCuContextW, name<Context, void*, wchar_t>);
-    driver.set(NVTX_CBID_CUDA_NameCuStreamA, name<Stream, void*, char>);
-    driver.set(NVTX_CBID_CUDA_NameCuStreamW, name<Stream, void*, wchar_t>);
-    driver.set(NVTX_CBID_CUDA_NameCuEventA, name<Event, void*, char>);
-    driver.set(NVTX_CBID_CUDA_NameCuEventW, name<Event, void*, wchar_t>);
+    driver.set(NVTX_CBID_CUDA_NameCuDeviceA, name<kDevice, int, char>);
+    driver.set(NVTX_CBID_CUDA_NameCuDeviceW, name<kDevice, int, wchar_t>);
+    driver.set(NVTX_CBID_CUDA_NameCuContextA, name<kContext, void*, char>);
+    driver.set(NVTX_CBID_CUDA_NameCuContextW, name<kContext, void*, wchar_t>);
+    driver.set(NVTX_CBID_CUDA_NameCuStreamA, name<kStream, void*, char>);
+    driver.set(NVTX_CBID_CUDA_NameCuStreamW, name<kStream, void*, wchar_t>);
+    driver.set(NVTX_CBID_CUDA_NameCuEventA, name<kEvent, void*, char>);
+    driver.set(NVTX_CBID_CUDA_NameCuEventW, name<kEvent, void*, wchar_t>);
     const NvtxTable runtime(callbacks, NVTX_CB_MODULE_CUDART);
-    runtime.set(NVTX_CBID_CUDART_NameCudaDeviceA, name<Device, int, char>);
-    runtime.set(NVTX_CBID_CUDART_NameCudaDeviceW, name<Device, int, wchar_t>);
-    runtime.set(NVTX_CBID_CUDART_NameCudaStreamA, name<Stream, void*, char>);
-    runtime.set(NVTX_CBID_CUDART_NameCudaStreamW, name<Stream, void*, wchar_t>);
-    runtime.set(NVTX_CBID_CUDART_NameCudaEventA, name<Event, void*, char>);
-    runtime.set(NVTX_CBID_CUDART_NameCudaEventW, name<Event, void*, wchar_t>);
+    runtime.set(NVTX_CBID_CUDART_NameCudaDeviceA, name<kDevice, int, char>);
+    runtime.set(NVTX_CBID_CUDART_NameCudaDeviceW, name<kDevice, int, wchar_t>);
+    runtime.set(NVTX_CBID_CUDART_NameCudaStreamA, name<kStream, void*, char>);
+    runtime.set(NVTX_CBID_CUDART_NameCudaStreamW, name<kStream, void*, wchar_t>);
+    runtime.set(NVTX_CBID_CUDART_NameCudaEventA, name<kEvent, void*, char>);
+    runtime.set(NVTX_CBID_CUDART_NameCudaEventW, name<kEvent, void*, wchar_t>);
 }
 }  // namespace pipescope

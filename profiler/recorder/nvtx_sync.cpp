@@ -8,7 +8,6 @@
 #include <nvtx3/nvToolsExtSync.h>
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <mutex>
 #include <utility>
@@ -49,22 +48,6 @@ private:
 
 /// The objects that this thread waits for, with their ranges.
 thread_local std::vector<std::pair<std::uint32_t, std::uint64_t>> waiting;
-
-std::string message_of(const nvtxSyncUserAttributes_t& attributes) {
-    switch (attributes.messageType) {
-        case NVTX_MESSAGE_TYPE_ASCII:
-            return attributes.message.ascii == nullptr
-                       ? std::string{}
-                       : std::string(attributes.message.ascii,
-                                     strnlen(attributes.message.ascii, NameRegistry::kLongestText));
-        case NVTX_MESSAGE_TYPE_UNICODE: return to_utf8(attributes.message.unicode);
-        case NVTX_MESSAGE_TYPE_REGISTERED: {
-            const auto texts = NameRegistry::of_process().texts_after(from_handle(attributes.message.registered));
-            return texts.empty() ? std::string{} : texts.front();
-        }
-        default: return {};
-    }
-}
 
 nvtxSyncUser_t create(nvtxDomainHandle_t domain, const nvtxSyncUserAttributes_t* attributes) {
     const std::string name = attributes == nullptr ? std::string{} : message_of(*attributes);

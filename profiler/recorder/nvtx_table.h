@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 
 namespace pipescope {
 /// Writes our functions into an NVTX table.
@@ -40,8 +41,22 @@ std::uint32_t from_handle(Handle handle) {
     return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(handle));
 }
 
-/// UTF-8, at most slightly longer than the stored length. Empty for null.
-std::string to_utf8(const wchar_t* wide);
+/// Limited to the stored length, so that a range named after a large text does not read all of it. Empty for null.
+std::string_view utf8(const char* text);
+/// At most slightly longer than the stored length. Empty for null.
+std::string utf8(const wchar_t* wide);
+/// A text that the registry holds, by NVTX's handle. Empty if there is none.
+std::string registered_text(const void* handle);
+/// The message of nvtxResourceAttributes_t or nvtxSyncUserAttributes_t. Empty if there is none.
+template <class Attributes>
+std::string message_of(const Attributes& attributes) {
+    switch (attributes.messageType) {
+        case NVTX_MESSAGE_TYPE_ASCII: return std::string(utf8(attributes.message.ascii));
+        case NVTX_MESSAGE_TYPE_UNICODE: return utf8(attributes.message.unicode);
+        case NVTX_MESSAGE_TYPE_REGISTERED: return registered_text(attributes.message.registered);
+        default: return {};
+    }
+}
 
 /// Attaches functions that name streams, events, devices, mutexes and similar objects; nvtx_resources.cpp.
 void attach_nvtx_resources(const NvtxExportTableCallbacks& callbacks);

@@ -18,13 +18,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 template <class Value>
-Value value_at(const std::byte* at) {
-    Value value;
-    std::memcpy(&value, at, sizeof(value));
-    return value;
-}
-
-template <class Value>
 PayloadScalar number() {
     return {sizeof(Value), [](const std::byte* at) { return Json(value_at<Value>(at)); }};
 }
@@ -139,7 +132,7 @@ PayloadScalar payload_scalar(std::uint64_t type) {
         case NVTX_PAYLOAD_ENTRY_TYPE_NVTX_REGISTERED_STRING_HANDLE:
             return {sizeof(void*), [](const std::byte* at) {
                         const auto texts =
-                            NameRegistry::of_process().texts_after(from_handle(value_at<const void*>(at)));
+                            NameRegistry::of_process().after<std::string>(from_handle(value_at<const void*>(at)));
                         return texts.empty() ? Json(nullptr) : Json(texts.front());
                     }};
         default: return {};
@@ -165,8 +158,8 @@ bool is_string(std::uint64_t type) {
 Json payload_text(std::uint64_t type, const std::byte* at, std::size_t most) {
     most = std::min(most, NameRegistry::kLongestText + 1);
     switch (character_bytes(type)) {
-        case 2: return std::string(cut_text(to_utf8(wide_text<std::uint16_t>(at, most).c_str())));
-        case 4: return std::string(cut_text(to_utf8(wide_text<std::uint32_t>(at, most).c_str())));
+        case 2: return std::string(cut_text(utf8(wide_text<std::uint16_t>(at, most).c_str())));
+        case 4: return std::string(cut_text(utf8(wide_text<std::uint32_t>(at, most).c_str())));
         default: {
             const char* text = reinterpret_cast<const char*>(at);
             return std::string(cut_text(std::string_view(text, strnlen(text, most))));

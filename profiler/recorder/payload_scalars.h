@@ -6,9 +6,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 
 namespace pipescope {
 inline constexpr std::size_t kMostPayloadElements = 1000;  ///< of an array, or of displayed bytes; the rest is omitted
+
+template <class Value>
+Value value_at(const std::byte* at) {
+    Value value;
+    std::memcpy(&value, at, sizeof(value));
+    return value;
+}
 
 struct PayloadScalar {
     std::size_t size = 0;  ///< bytes; 0: not a scalar, such as a number of a schema or enum

@@ -16,13 +16,6 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kDeepest = 16;  // nesting depth of schemas, since one may contain itself
 
-template <class Value>
-Value value_at(const std::byte* at) {
-    Value value;
-    std::memcpy(&value, at, sizeof(value));
-    return value;
-}
-
 std::size_t up_to_multiple(std::size_t offset, std::size_t align) {
     return align <= 1 ? offset : (offset + align - 1) / align * align;
 }
@@ -69,9 +62,7 @@ private:
         for (const PayloadEntry& entry : schema->second.entries) {
             const Extent each = extent_of(entry, schema->second, depth + 1);
             whole.align = std::max(whole.align, each.align);
-            const std::size_t offset = entry.offset != 0         ? entry.offset
-                                       : schema->second.is_union ? 0
-                                                                 : up_to_multiple(whole.size, each.align);
+            const std::size_t offset = offset_of(entry, schema->second, each, whole.size);
             whole.size = std::max(whole.size, offset + each.size);
         }
         whole.size = schema->second.size != 0 ? schema->second.size : up_to_multiple(whole.size, whole.align);
@@ -98,6 +89,12 @@ private:
         return extent;
     }
 
+    /// `end`: of the entry before.
+    static std::size_t offset_of(const PayloadEntry& entry, const PayloadSchema& schema, const Extent& extent,
+                                 std::size_t end) {
+        return entry.offset != 0 ? entry.offset : schema.is_union ? 0 : up_to_multiple(end, extent.align);
+    }
+
     static std::uint64_t array_of(const PayloadEntry& entry) { return NVTX_PAYLOAD_ENTRY_FLAG_ARRAY_TYPE(entry.flags); }
     static bool is_pointer(const PayloadEntry& entry) { return (entry.flags & NVTX_PAYLOAD_ENTRY_FLAG_POINTER) != 0; }
     static bool is_embedded_string(const PayloadEntry& entry) {
@@ -114,9 +111,7 @@ private:
         std::size_t end = 0;
         for (const PayloadEntry& entry : schema.entries) {
             const Extent extent = extent_of(entry, schema, depth);
-            const std::size_t offset = entry.offset != 0 ? entry.offset
-                                       : schema.is_union ? 0
-                                                         : up_to_multiple(end, extent.align);
+            const std::size_t offset = offset_of(entry, schema, extent, end);
             const std::string name = entry.name.empty() ? std::to_string(numbers.size()) : entry.name;
             if (offset > size || extent.size > size - offset) {
                 result[name] = nullptr;  // the payload ends before this entry

@@ -31,50 +31,40 @@ void set_payload(NvtxRecord& record, const RangeEvent& range) {
 RangeSink::RangeSink(TraceWriter& writer, const NameRegistry& names, std::int64_t origin, std::int64_t pid)
     : writer_(writer), names_(names), origin_(origin), pid_(pid) {}
 
+void RangeSink::write_event(int type, std::int64_t clock_ns, std::int64_t domain, std::string_view name,
+                            std::optional<std::int64_t> category) {
+    NvtxRecord record;
+    record.start = std::max<std::int64_t>(0, clock_ns - origin_);  // it may be older than the recording
+    record.event_type = type;
+    record.text = valid_text(name);
+    record.global_tid = global_tid(0);
+    record.category = category;
+    record.domain_id = domain;
+    writer_.add_range(record);
+}
+
 void RangeSink::write_new_names() {
-    for (const NameRegistry::Domain& domain : names_.domains_after(domains_seen_)) {
+    for (const NameRegistry::Domain& domain : names_.after<NameRegistry::Domain>(domains_seen_)) {
         ++domains_seen_;  // a domain's number is its position, from 1
         if (domain.name == kEngineDomain) {
             engine_domain_ = static_cast<std::uint32_t>(domains_seen_);
         }
-        NvtxRecord record;
-        record.start = std::max<std::int64_t>(0, domain.created - origin_);  // it may be older than the recording
-        record.event_type = kDomainCreateEvent;
-        record.text = valid_text(domain.name);
-        record.global_tid = global_tid(0);
-        record.domain_id = static_cast<std::int64_t>(domains_seen_);
-        writer_.add_range(record);
+        write_event(kDomainCreateEvent, domain.created, static_cast<std::int64_t>(domains_seen_), domain.name);
     }
-    for (const NameRegistry::Category& category : names_.categories_after(categories_seen_)) {
+    for (const NameRegistry::Category& category : names_.after<NameRegistry::Category>(categories_seen_)) {
         ++categories_seen_;
-        NvtxRecord record;
-        record.start = std::max<std::int64_t>(0, category.created - origin_);
-        record.event_type = kCategoryEvent;
-        record.text = valid_text(category.name);
-        record.global_tid = global_tid(0);
-        record.category = std::optional<std::int64_t>(category.category);
-        record.domain_id = category.domain;
-        writer_.add_range(record);
+        write_event(kCategoryEvent, category.created, category.domain, category.name, category.category);
     }
-    for (const NameRegistry::ThreadName& thread : names_.thread_names_after(thread_names_seen_)) {
+    for (const NameRegistry::ThreadName& thread : names_.after<NameRegistry::ThreadName>(thread_names_seen_)) {
         ++thread_names_seen_;
         named_threads_[thread.tid] = thread.name;
         writer_.add_thread_name(global_tid(thread.tid), valid_text(thread.name));
     }
-    write_resources();
-}
-
-void RangeSink::write_resources() {
-    for (const NameRegistry::DestroyedDomain& domain : names_.destroyed_domains_after(destroyed_domains_seen_)) {
+    for (const auto& domain : names_.after<NameRegistry::DestroyedDomain>(destroyed_domains_seen_)) {
         ++destroyed_domains_seen_;
-        NvtxRecord record;
-        record.start = std::max<std::int64_t>(0, domain.destroyed - origin_);
-        record.event_type = kDomainDestroyEvent;
-        record.global_tid = global_tid(0);
-        record.domain_id = domain.domain;
-        writer_.add_range(record);
+        write_event(kDomainDestroyEvent, domain.destroyed, domain.domain, {});
     }
-    for (const NameRegistry::Resource& resource : names_.resources_after(resources_seen_)) {
+    for (const NameRegistry::Resource& resource : names_.after<NameRegistry::Resource>(resources_seen_)) {
         ++resources_seen_;
         writer_.change([&](SQLite::Database& db) {
             add_named_resource(
@@ -91,7 +81,7 @@ void RangeSink::write_thread_name(std::uint32_t tid, std::string_view name) {
 
 const std::string& RangeSink::text(std::uint32_t number) {
     if (number >= texts_.size()) {
-        for (const std::string& each : names_.texts_after(texts_.size())) {
+        for (const std::string& each : names_.after<std::string>(texts_.size())) {
             texts_.push_back(valid_text(each));
         }
     }

@@ -22,7 +22,7 @@ public:
 
     void set_shape(PipelineShape shape) { shape_ = std::move(shape); }
 
-    /// Writes domains, categories and thread names added since the last call.
+    /// Writes domains, categories, thread names and resources added since the last call.
     void write_new_names();
     void write(const RangeEvent& range, std::uint32_t end_tid);
     void write_thread_name(std::uint32_t tid, std::string_view name);
@@ -37,7 +37,9 @@ public:
 private:
     const std::string& text(std::uint32_t number);
     void write_task(const RangeEvent& range, std::int64_t row);
-    void write_resources();
+    /// `clock_ns`: on the recording's clock.
+    void write_event(int type, std::int64_t clock_ns, std::int64_t domain, std::string_view name,
+                     std::optional<std::int64_t> category = std::nullopt);
     LaneId lane_of(const TaskKey& key) const;
     std::int64_t global_tid(std::uint32_t tid) const { return pid_ << 24 | tid; }
 

@@ -1,6 +1,7 @@
 #include "analysis/recorded_run.h"
 
 #include "balance/profile_file.h"
+#include "schedule/schedules.h"
 #include "simulator/pipeline_options.h"
 #include "tests/analysis/sample_run.h"
 #include "trace/opened_trace.h"
@@ -51,6 +52,17 @@ TEST_F(GraphOf, ADamagedPipelineIsToldAndLeftAside) {
     EXPECT_NE(run.graph, nullptr) << "from the profile";
     EXPECT_THAT(texts_of(run.warnings), Contains(HasSubstr("the recorded pipeline cannot be read")));
     EXPECT_EQ(refuse_bubbles(run.warnings), refuse_bubbles(recorded_run(OpenedTrace{}).warnings));
+}
+
+TEST_F(GraphOf, APipelineThatIsNotThatOfItsConfigurationIsToldAndLeftAside) {
+    add_profile_and_options();
+    PipelineShape other = graph->shape();
+    other.num_micro_batches += 1;
+    trace.run["pipeline"] = pipeline_json(make_schedule(Schedule::gpipe, other));
+    const RecordedRun run = recorded_run(trace);
+    ASSERT_NE(run.graph, nullptr);
+    EXPECT_EQ(run.graph->shape().num_micro_batches, graph->shape().num_micro_batches) << "from the options";
+    EXPECT_THAT(texts_of(run.warnings), Contains(HasSubstr("micro-batches; its configuration has")));
 }
 }  // namespace
 }  // namespace pipescope

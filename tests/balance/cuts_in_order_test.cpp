@@ -81,20 +81,6 @@ PartitionProblem uniform_problem(std::size_t layers, int n) {
     return problem;
 }
 
-TEST(CutsInOrder, LeavesOutWhatIsForbidden) {
-    const PartitionProblem problem = uniform_problem(6, 3);  // 10 cuts
-    const PartitionTable table(problem);
-    CutsInOrder cuts(order_by_step(problem, table), kNoBound, 1000);
-    cuts.forbid_suffix(Balance({1, 2, 3}), PartitionId{2});  // those that end in 3: 1,2,3 and 2,1,3
-    cuts.forbid_prefix(Balance({1, 2, 3}), PartitionId{0});  // those that begin with 1: 1,1,4 1,2,3 1,3,2 1,4,1
-    const std::vector<RankedBalance> found = all_of(cuts);
-    EXPECT_EQ(found.size(), 5U);
-    for (const RankedBalance& each : found) {
-        EXPECT_NE(each.balance.layers_per_partition().front(), 1);
-        EXPECT_NE(each.balance.layers_per_partition().back(), 3);
-    }
-}
-
 TEST(CutsInOrder, SaysWhatItProvedWhenItGivesUp) {
     const PartitionProblem problem = uniform_problem(12, 4);
     const PartitionTable table(problem);

@@ -20,7 +20,7 @@ public:
         profile = {};
         profile.samples =
             one_of({0, 1, 2}) == 0 ? std::vector<std::int64_t>{1'000'000'000} : std::vector<std::int64_t>{1, 3};
-        profile.input_bytes = array();
+        profile.input_bytes = bytes();
         profile.loss_ns = array();
         profile.launch_ns = one_of({0, 0, 0, 1e15});
         if (random_() % 4 == 0) {
@@ -30,11 +30,13 @@ public:
         for (std::size_t l = 0; l < layers; ++l) {
             LayerProfile& layer = profile.layers.emplace_back();
             layer.name = "layer";
-            for (PerSize* values : {&layer.forward_ns, &layer.recompute_ns, &layer.backward_ns, &layer.output_bytes,
-                                    &layer.saved_bytes, &layer.transient_bytes}) {
-                *values = array();
+            for (PerSize* times : {&layer.forward_ns, &layer.recompute_ns, &layer.backward_ns}) {
+                *times = array();
             }
-            layer.parameter_bytes = layer.gradient_bytes = static_cast<Bytes>(number());
+            for (PerSize* sizes : {&layer.output_bytes, &layer.saved_bytes, &layer.transient_bytes}) {
+                *sizes = bytes();
+            }
+            layer.parameter_bytes = layer.gradient_bytes = static_cast<Bytes>(bytes().front());
             layer.forward_cv = one_of({0, 0, 0, 0.1, kLargest});
             layer.aliases_input = random_() % 4 == 0;
         }
@@ -72,6 +74,13 @@ private:
         PerSize values;
         for (std::size_t k = 0; k < profile.samples.size(); ++k) {
             values.push_back(number());
+        }
+        return values;
+    }
+    PerSize bytes() {
+        PerSize values = array();
+        for (double& each : values) {
+            each = std::min(each, static_cast<double>(kMostProfileBytes));
         }
         return values;
     }

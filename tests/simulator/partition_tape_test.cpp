@@ -1,5 +1,5 @@
 #include "simulator/partition_tape.h"
-#include "simulator/partition_memory.h"
+#include "simulator/range_table.h"
 #include "simulator/simulation.h"
 #include "tests/simulator/random_pipelines.h"
 
@@ -36,6 +36,11 @@ Profile two_layers() {
     return profile;
 }
 
+RangePeaks peaks_of(const Profile& profile, LayerRange layers) {
+    const SizedProfile sized = at_size(profile, 1);
+    return RangeTable(profile, sized).at(layers);
+}
+
 TEST(PartitionTape, PlaysItsLayersOneAfterTheOther) {
     const Profile profile = two_layers();
     const auto tape = recorded_partition_tape(profile, at_size(profile, 1), {LayerId{0}, LayerId{2}});
@@ -50,14 +55,14 @@ TEST(PartitionTape, PlaysItsLayersOneAfterTheOther) {
 
 TEST(PartitionTape, GivesTheExactMemoryOfAPartition) {
     const Profile profile = two_layers();
-    const PartitionMemory memory = partition_memory(profile, at_size(profile, 1), {LayerId{0}, LayerId{2}});
+    const RangePeaks memory = peaks_of(profile, {LayerId{0}, LayerId{2}});
     EXPECT_EQ(memory.graph, 1000 + 200 + 1000);
     EXPECT_TRUE(memory.input_kept);
     EXPECT_FALSE(memory.output_kept);
-    EXPECT_EQ(memory.forward.total(), 1000 + 200 + 1000 + 200);
-    EXPECT_EQ(memory.checkpointed_forward.total(), 200 + 200) << "both outputs for an instant";
+    EXPECT_EQ(memory.forward, 1000 + 200 + 1000 + 200);
+    EXPECT_EQ(memory.checkpointed_forward, 200 + 200) << "both outputs for an instant";
     // Layer 1: 70 more at first, then its saved bytes are freed.
-    EXPECT_EQ(memory.backward.total(), 70);
+    EXPECT_EQ(memory.backward, 70);
 }
 
 // Blocks are numbered as they are first seen: a tensor that is handed through comes before a new one, wherever it
@@ -107,7 +112,7 @@ TEST(PartitionTape, HoldsAGradientThatTwoTensorsShareUntilBothAreThroughWithIt) 
 TEST(PartitionTape, CopiesRunningStatisticsWhileItIsRecomputed) {
     Profile profile = two_layers();
     const LayerRange both{LayerId{0}, LayerId{2}};
-    const PartitionMemory before = partition_memory(profile, at_size(profile, 1), both);
+    const RangePeaks before = peaks_of(profile, both);
     profile.layers[0].buffer_bytes = profile.layers[0].statistic_bytes = 30;
     profile.layers[1].buffer_bytes = profile.layers[1].statistic_bytes = 47;
     const auto tape = recorded_partition_tape(profile, at_size(profile, 1), both);
@@ -119,8 +124,7 @@ TEST(PartitionTape, CopiesRunningStatisticsWhileItIsRecomputed) {
     EXPECT_EQ(tape->tape.recompute.front(), copies) << "of all layers, before the first runs";
     EXPECT_EQ(tape->tape.recompute.back(), -copies);
     EXPECT_EQ(std::count(tape->tape.forward.begin(), tape->tape.forward.end(), copies), 0);
-    EXPECT_EQ(partition_memory(profile, at_size(profile, 1), both).forward.total(), before.forward.total())
-        << "bounds count the copies apart";
+    EXPECT_EQ(peaks_of(profile, both).forward, before.forward) << "bounds count the copies apart";
 }
 
 TEST(PartitionTape, IsNotMadeOfHalfTheTapes) {

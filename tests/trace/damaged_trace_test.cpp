@@ -3,7 +3,6 @@
 #include "trace/chrome_export.h"
 #include "trace/csv_export.h"
 #include "trace/open_trace.h"
-#include "trace/task_scan.h"
 #include "trace/trace_reader.h"
 
 #include <SQLiteCpp/SQLiteCpp.h>
@@ -167,6 +166,7 @@ TEST_F(DamagedTrace, WithAValueThatNoRecordingHoldsIsRefusedByEveryReader) {
         {"UPDATE PIPESCOPE_TASK SET microBatch = 70000 WHERE id = 1", "the micro-batch 70000", "from 0 to 65534"},
         {"UPDATE PIPESCOPE_TASK SET step = 5000000000 WHERE id = 1", "step is '5000000000'", "2^31 - 1"},
         {"UPDATE PIPESCOPE_TASK SET bytes = -1 WHERE id = 1", "moves -1 bytes", "from 0 to 2^53"},
+        {"UPDATE PIPESCOPE_TASK SET lane = 12 WHERE id = 1", "task 1 has the lane 12", "lanes are 0 to "},
         {"UPDATE PIPESCOPE_TASK SET lane = 1.5 WHERE id = 1", "lane is '1.5'", "whole number"},
         {"UPDATE PIPESCOPE_TASK SET kind = 'x' WHERE id = 1", "the kind 'x'", "must be one"}};
     for (const auto& each : kCases) {
@@ -177,8 +177,8 @@ TEST_F(DamagedTrace, WithAValueThatNoRecordingHoldsIsRefusedByEveryReader) {
             ThrowsMessage<TraceFormatError>(AllOf(HasSubstr("t.sqlite' is damaged"), HasSubstr(each.value),
                                                   HasSubstr(each.rule), HasSubstr("record it again")));
         EXPECT_THAT([&] { open_trace(folder_ / "t.sqlite"); }, damage);
-        const TaskScan scan(folder_ / "t.sqlite");
-        EXPECT_THAT([&] { scan.read(Source::measured, scan.ids(), [](auto) { return true; }); }, damage);
+        const TraceReader scan(folder_ / "t.sqlite");
+        EXPECT_THAT([&] { scan.read_tasks(Source::measured, scan.task_ids(), [](auto) { return true; }); }, damage);
     }
 }
 
@@ -190,6 +190,9 @@ TEST_F(DamagedTrace, WithAStepSampleOrLossThatNoRecordingHoldsIsRefused) {
         {"UPDATE PIPESCOPE_MEMORY SET time = 'noon'", "PIPESCOPE_MEMORY.time is 'noon'"},
         {"UPDATE PIPESCOPE_MEMORY SET peak = 9223372036854775807", "PIPESCOPE_MEMORY.peak is '9223372036854775807'"},
         {"UPDATE PIPESCOPE_MEMORY SET lane = -1", "a memory sample has the lane -1"},
+        {"UPDATE PIPESCOPE_MEMORY SET lane = 12", "a memory sample has the lane 12; the trace's lanes are 0 to "},
+        {"UPDATE PIPESCOPE_MEMORY SET allocated = -5", "a memory sample holds -5 bytes; that is from 0 to 2^53"},
+        {"UPDATE PIPESCOPE_MEMORY SET saved = -1", "a memory sample holds -1 bytes; that is from 0 to 2^53"},
         {"INSERT INTO PIPESCOPE_DROPS VALUES ('nvtx', 99, 9223372036854775807, 1, 0, 0)",
          "PIPESCOPE_DROPS.recorded is"}};
     for (const auto& [sql, value] : kCases) {

@@ -102,6 +102,18 @@ TEST(TraceWriter, GivesBackATimelineSliceForSlice) {
     EXPECT_TRUE(reader.timeline(Source::measured).slices.empty());
 }
 
+TEST(TraceWriter, KeepsTheLanesOfEarlierTasksIfAnotherPipelineHasFewer) {
+    const TemporaryFolder folder;
+    TraceWriter writer(folder / "t.sqlite", IfExists::refuse);
+    writer.set_lanes({{"a", "cpu"}, {"b", "cpu"}, {"c", "cpu"}});
+    writer.add_task({{0, TaskKind::forward, 1, 0, -1}, LaneId{1}, Nanoseconds{0}, Nanoseconds{1}, 0}, Source::measured);
+    writer.set_lanes({{"one", "cpu"}});
+    writer.close();
+    const TraceReader reader(folder / "t.sqlite");
+    EXPECT_EQ(reader.lanes(), (std::vector<LaneInfo>{{"one", "cpu"}, {"b", "cpu"}}));
+    EXPECT_EQ(reader.timeline(Source::measured).slices.size(), 1U);
+}
+
 TEST(TraceWriter, KeepsALossThatIsNotANumber) {
     const TemporaryFolder folder;
     {

@@ -41,7 +41,7 @@ protected:
     }
 
     static void SetUpTestSuite() { tracking_allocator::install(); }
-    void SetUp() override { tracking_allocator::take_window(kLane.value() + 1); }
+    void SetUp() override { tracking_allocator::account(kLane.value() + 1).take_window(); }
 
     std::vector<MemorySample> samples;
     LaneMemory memory{[this] { return Nanoseconds(static_cast<std::int64_t>(samples.size())); },

@@ -35,7 +35,7 @@ protected:
         for (const int owner : {1, 2, 3}) {
             ASSERT_EQ(allocated(owner), 0) << "the test before leaked";
             reset_peak(owner);
-            take_window(owner);
+            account(owner).take_window();
         }
     }
 };
@@ -77,10 +77,10 @@ TEST_F(TrackingAllocatorTest, WindowsOverlapNeitherEachOtherNorThePeak) {
     const Owning lane(1);
     const at::Tensor held = torch::empty({10});
     torch::empty({25});
-    EXPECT_EQ(take_window(1), 140);
-    EXPECT_EQ(take_window(1), 40);  // held all through the second window
+    EXPECT_EQ(account(1).take_window(), 140);
+    EXPECT_EQ(account(1).take_window(), 40);  // held all through the second window
     torch::empty({50});
-    EXPECT_EQ(take_window(1), 240);
+    EXPECT_EQ(account(1).take_window(), 240);
     EXPECT_EQ(peak(1), 240);
 }
 
@@ -88,8 +88,8 @@ TEST_F(TrackingAllocatorTest, MovesTheChargeOfAStorageOnce) {
     const Owning lane(1);
     at::Tensor tensor = torch::empty({5, 5});
     const at::Tensor view = tensor[0];
-    recharge(view, 2);
-    recharge(tensor, 2);
+    recharge(view, 2, MemoryCategory::saved);
+    recharge(tensor, 2, MemoryCategory::saved);
     EXPECT_EQ(allocated(1), 0);
     EXPECT_EQ(allocated(2), 100);
     EXPECT_EQ(peak(2), 100);
@@ -97,11 +97,11 @@ TEST_F(TrackingAllocatorTest, MovesTheChargeOfAStorageOnce) {
 
 TEST_F(TrackingAllocatorTest, LeavesStoragesItDidNotMakeAlone) {
     std::vector<float> foreign(100);
-    recharge(torch::from_blob(foreign.data(), {100}), 1);
-    recharge(torch::from_blob(foreign.data(), {100}, [](void*) {}), 1);
-    recharge(torch::empty({0}), 1);
-    recharge(at::Tensor(), 1);
-    recharge(torch::empty({3}, torch::kMeta), 1);
+    recharge(torch::from_blob(foreign.data(), {100}), 1, MemoryCategory::saved);
+    recharge(torch::from_blob(foreign.data(), {100}, [](void*) {}), 1, MemoryCategory::saved);
+    recharge(torch::empty({0}), 1, MemoryCategory::saved);
+    recharge(at::Tensor(), 1, MemoryCategory::saved);
+    recharge(torch::empty({3}, torch::kMeta), 1, MemoryCategory::saved);
     EXPECT_EQ(allocated(1), 0);
 }
 
@@ -134,7 +134,7 @@ TEST_F(TrackingAllocatorTest, CountsRightWhenManyThreadsShareAnOwner) {
             const Owning lane(3);
             for (int round = 0; round < kRounds; ++round) {
                 const at::Tensor tensor = torch::empty({25});
-                recharge(tensor, round % 2 == 0 ? 2 : 3);
+                recharge(tensor, round % 2 == 0 ? 2 : 3, MemoryCategory::saved);
             }
         });
     }
@@ -155,9 +155,9 @@ TEST_F(TrackingAllocatorTest, LosesNoPeakBetweenTwoWindows) {
     Bytes highest = 0;
     std::thread reader([&] {
         while (!done) {
-            highest = std::max(highest, take_window(1));
+            highest = std::max(highest, account(1).take_window());
         }
-        highest = std::max(highest, take_window(1));
+        highest = std::max(highest, account(1).take_window());
     });
     {
         const Owning lane(1);
@@ -203,7 +203,7 @@ TEST_F(TrackingAllocatorTest, KeepsFreedMemorySoThatPagesAreNotFaultedInAgain) {
 
 TEST_F(TrackingAllocatorTest, RefusesAnOwnerThatCannotExist) {
     EXPECT_THROW(set_owner(-1), Error);
-    EXPECT_THROW(recharge(torch::empty({1}), kNumOwners), Error);
+    EXPECT_THROW(recharge(torch::empty({1}), kNumOwners, MemoryCategory::saved), Error);
 }
 }  // namespace
 }  // namespace pipescope

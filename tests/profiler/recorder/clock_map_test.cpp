@@ -33,11 +33,5 @@ TEST(ClockMap, SurvivesAWallClockThatIsSetBack) {
     map.add(clocks(2000, 4200));
     EXPECT_EQ(map.monotonic_of(2010), 4210);
 }
-
-TEST(ClockDrift, IsTheSpreadOfTheDifferences) {
-    EXPECT_EQ(clock_drift_ns({}), 0);
-    EXPECT_EQ(clock_drift_ns({clocks(1000, 100)}), 0);
-    EXPECT_EQ(clock_drift_ns({clocks(1000, 100), clocks(2010, 1100), clocks(2990, 2100)}), 20);
-}
 }  // namespace
 }  // namespace pipescope

@@ -7,10 +7,10 @@
 
 namespace pipescope {
 /// The maximum of any subrange of numbers. O(n log n) to build, O(1) per query.
-class RangeMaxima {
+class SparseTable {
 public:
-    RangeMaxima() = default;
-    explicit RangeMaxima(std::vector<Bytes> values);
+    SparseTable() = default;
+    explicit SparseTable(std::vector<Bytes> values);
     /// Maximum of values[first..end). Precondition: the range is not empty.
     Bytes largest(std::size_t first, std::size_t end) const;
 

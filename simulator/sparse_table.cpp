@@ -1,11 +1,11 @@
-#include "simulator/range_maxima.h"
+#include "simulator/sparse_table.h"
 
 #include <algorithm>
 #include <bit>
 #include <utility>
 
 namespace pipescope {
-RangeMaxima::RangeMaxima(std::vector<Bytes> values) {
+SparseTable::SparseTable(std::vector<Bytes> values) {
     levels_.push_back(std::move(values));
     for (std::size_t width = 1; 2 * width <= levels_.front().size(); width *= 2) {
         const std::vector<Bytes>& half = levels_.back();
@@ -17,7 +17,7 @@ RangeMaxima::RangeMaxima(std::vector<Bytes> values) {
     }
 }
 
-Bytes RangeMaxima::largest(std::size_t first, std::size_t end) const {
+Bytes SparseTable::largest(std::size_t first, std::size_t end) const {
     const auto level = static_cast<std::size_t>(std::bit_width(end - first) - 1);
     return std::max(levels_[level][first], levels_[level][end - (std::size_t{1} << level)]);
 }

@@ -1,10 +1,30 @@
-#include "simulator/backward_walk.h"
+#pragma once
+
+// A reference for RangeTable: walks one range of layers, forward and backward, by the rules in range_table.h.
+
+#include "simulator/range_table.h"
+#include "simulator/task_work.h"
 
 #include <algorithm>
 #include <utility>
+#include <vector>
 
 namespace pipescope {
-namespace {
+/// RangePeaks with the peaks by category.
+struct WalkedRange {
+    Bytes input = 0;
+    bool input_kept = false;
+    Bytes output = 0;
+    bool output_kept = false;
+    Bytes graph = 0;
+    WorkPeak checkpointed_forward;
+    WorkPeak forward;
+    WorkPeak forward_of_own_input;
+    WorkPeak backward;
+    WorkPeak backward_of_view;
+    Bytes input_gradient = 0;
+};
+
 /// A layer's peak if the gradient of the range's output stays, and if it is freed once no layer needs it.
 struct LayerPeak {
     WorkPeak handed_stays;
@@ -31,7 +51,7 @@ public:
         live_ = {kTop};
     }
 
-    void fill_in(PartitionMemory& memory) {
+    void fill_in(WalkedRange& memory) {
         for (std::size_t l = end_; l-- > first_;) {
             const LayerPeak here = step_down(l);
             if (l + 1 == end_ || here.handed_goes.total() > memory.backward.total()) {
@@ -155,21 +175,114 @@ private:
     Bytes freed_ = 0;                // of the graph
     bool top_is_gone_ = false;
 };
-}  // namespace
 
-void walk_backward_layers(const Profile& profile, const SizedProfile& sized, LayerRange layers,
-                          const std::vector<Bytes>& let_go, PartitionMemory& memory) {
-    BackwardWalk(profile, sized, layers.first.index(), layers.end.index(), let_go).fill_in(memory);
-}
-
-std::vector<BackwardLook> walk_backward_from(const Profile& profile, const SizedProfile& sized, LayerId end,
-                                             const std::vector<Bytes>& let_go) {
-    BackwardWalk walk(profile, sized, 0, end.index(), let_go);
-    std::vector<BackwardLook> looks(end.index());
-    for (std::size_t l = end.index(); l-- > 0;) {
-        const LayerPeak here = walk.step_down(l);
-        looks[l] = {here.handed_stays.total(), here.handed_goes.total(), walk.input_gradient(l)};
+/// Walks a range of layers forward.
+class ReferenceWalk {
+public:
+    ReferenceWalk(const Profile& profile, const SizedProfile& sized, LayerRange layers)
+        : profile_(profile), sized_(sized), first_(layers.first.index()), end_(layers.end.index()) {
+        find_storages();
+        find_kept();
     }
-    return looks;
+
+    WalkedRange memory() const {
+        WalkedRange memory;
+        memory.input = input_bytes();
+        memory.input_kept = kept_[0];
+        memory.output = sized_.output[end_ - 1];
+        memory.output_kept = storage_of_output() != 0 && kept_[storage_of_output()];
+        for (std::size_t l = first_; l < end_; ++l) {
+            memory.graph += sized_.saved[l];
+        }
+        for (std::size_t s = 1; s < bytes_.size(); ++s) {
+            memory.graph += kept_[s] && s != storage_of_output() ? bytes_[s] : 0;
+        }
+        const Bytes own_input = memory.input_kept ? 0 : memory.input;
+        walk_forward(false, 0, memory.checkpointed_forward, memory.checkpointed_forward);
+        walk_forward(true, own_input, memory.forward, memory.forward_of_own_input);
+        BackwardWalk(profile_, sized_, first_, end_, let_go_).fill_in(memory);
+        return memory;
+    }
+
+private:
+    Bytes input_bytes() const { return first_ == 0 ? sized_.input : sized_.output[first_ - 1]; }
+    /// Storage 0 is the partition's input; storage_[k] is that of layer first + k.
+    void find_storages() {
+        bytes_.push_back(input_bytes());
+        std::size_t current = 0;
+        for (std::size_t l = first_; l < end_; ++l) {
+            if (!profile_.layers[l].aliases_input) {
+                current = bytes_.size();
+                bytes_.push_back(sized_.output[l]);
+            }
+            storage_.push_back(current);
+        }
+    }
+    std::size_t storage_of(std::size_t layer) const { return storage_[layer - first_]; }
+    std::size_t storage_before(std::size_t layer) const { return layer == first_ ? 0 : storage_of(layer - 1); }
+    std::size_t storage_of_output() const { return storage_.back(); }
+
+    void find_kept() {
+        kept_.assign(bytes_.size(), false);
+        let_go_.assign(storage_.size(), 0);
+        for (std::size_t l = first_; l < end_; ++l) {
+            if (profile_.layers[l].keeps_input) {
+                keep(storage_before(l), l);
+            }
+            if (profile_.layers[l].keeps_output) {
+                keep(storage_of(l), l);
+            }
+        }
+    }
+    void keep(std::size_t storage, std::size_t layer) {
+        if (!kept_[storage] && storage != 0 && storage != storage_of_output()) {
+            let_go_[layer - first_] += bytes_[storage];  // the first layer to keep it is the last to free it
+        }
+        kept_[storage] = true;
+    }
+
+    /// Computes the peaks if the input stays, and if `own_input` of it is freed once no layer works on it.
+    void walk_forward(bool keeps_graph, Bytes own_input, WorkPeak& input_stays, WorkPeak& input_goes) const {
+        Bytes kept = 0;  // saved tensors, and kept storages that are no layer's input or output right now
+        for (std::size_t l = first_; l < end_; ++l) {
+            const std::size_t in = storage_before(l);
+            const std::size_t out = storage_of(l);
+            const Bytes transient = sized_.transient[l] + (in != 0 ? bytes_[in] : 0) + (out != in ? bytes_[out] : 0);
+            if (keeps_graph) {
+                kept += sized_.saved[l];
+            }
+            const WorkPeak stays{0, kept, 0, transient};
+            const WorkPeak goes{in == 0 ? 0 : -own_input, kept, 0, transient};
+            input_stays = l == first_ || stays.total() > input_stays.total() ? stays : input_stays;
+            input_goes = l == first_ || goes.total() > input_goes.total() ? goes : input_goes;
+            if (keeps_graph && in != out && in != 0 && kept_[in]) {
+                kept += bytes_[in];
+            }
+        }
+    }
+
+    const Profile& profile_;
+    const SizedProfile& sized_;
+    std::size_t first_;
+    std::size_t end_;
+    std::vector<Bytes> bytes_;          // by storage
+    std::vector<std::size_t> storage_;  // by layer: of its output
+    std::vector<bool> kept_;            // by storage
+    std::vector<Bytes> let_go_;         // by layer: kept bytes that its backward frees, except the output's
+};
+
+inline RangePeaks walked_range(const Profile& profile, const SizedProfile& sized, LayerRange layers) {
+    const WalkedRange range = ReferenceWalk(profile, sized, layers).memory();
+    return {range.input,
+            range.input_kept,
+            range.output,
+            range.output_kept,
+            range.graph,
+            range.checkpointed_forward.total(),
+            range.forward.total(),
+            range.forward_of_own_input.total(),
+            range.backward.total(),
+            range.backward_of_view.total(),
+            range.input_gradient};
 }
 }  // namespace pipescope

@@ -1,4 +1,4 @@
-#include "simulator/range_maxima.h"
+#include "simulator/sparse_table.h"
 
 #include <gtest/gtest.h>
 
@@ -7,13 +7,13 @@
 
 namespace pipescope {
 namespace {
-TEST(RangeMaxima, AreThoseOfEveryStretch) {
+TEST(SparseTable, AreThoseOfEveryStretch) {
     std::mt19937 random(32);
     std::vector<Bytes> values(37);
     for (Bytes& value : values) {
         value = static_cast<Bytes>(random() % 100);
     }
-    const RangeMaxima maxima(values);
+    const SparseTable maxima(values);
     for (std::size_t first = 0; first < values.size(); ++first) {
         Bytes most = values[first];
         for (std::size_t end = first + 1; end <= values.size(); ++end) {
