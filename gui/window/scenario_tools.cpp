@@ -6,13 +6,11 @@
 #include "gui/what_if/pinned_scenarios.h"
 #include "gui/what_if/scenario_model.h"
 #include "gui/what_if/what_if_panel.h"
-#include "gui/window/document_page.h"
+#include "gui/window/page_model.h"
 
-#include <QFutureWatcher>
 #include <QTimer>
 #include <QUndoStack>
 #include <QWidget>
-#include <QtConcurrentRun>
 
 #include <optional>
 
@@ -21,7 +19,7 @@ namespace {
 constexpr int kCompareDelay = 200;  // ms without a change before tasks are matched with the measured ones
 }  // namespace
 
-ScenarioTools::ScenarioTools(DocumentPage& page, QWidget* panelParent)
+ScenarioTools::ScenarioTools(PageModel& page, QWidget* panelParent)
     : QObject(&page),
       page_(page),
       model_(new ScenarioModel(this)),
@@ -94,16 +92,13 @@ void ScenarioTools::compare() {
     if (!document || !document->measured || !result || !result->runs() || result->noisePending) {
         return;  // pending noise brings another result
     }
-    using Compared = std::optional<Comparison>;
-    auto* watcher = new QFutureWatcher<Compared>(this);
-    connect(watcher, &QFutureWatcher<Compared>::finished, this, [this, watcher, result] {
-        watcher->deleteLater();
-        if (const Compared comparison = watcher->result()) {
-            page_.showComparison(*result, *comparison);
-        }
-    });
-    watcher->setFuture(
-        QtConcurrent::run(&workPool(), [document, result] { return compareWithMeasured(*document, *result); }));
+    runInPool(
+        *this, [document, result] { return compareWithMeasured(*document, *result); },
+        [this, result](const std::optional<Comparison>& comparison) {
+            if (comparison) {
+                page_.showComparison(*result, *comparison);
+            }
+        });
 }
 
 void ScenarioTools::pin() {
