@@ -26,7 +26,7 @@ using torch::nn::Conv2dOptions;
 
 constexpr std::array<std::int64_t, 4> kBlocks = {3, 4, 23, 3};
 constexpr std::int64_t kExpansion = 4;  // ratio of a block's output channels to its inner channels
-constexpr const char* kSkip = "identity";
+constexpr const char* kIdentity = "identity";
 
 // Weight initialisation that preserves the scale of gradients, as in the paper (section 3.4; arXiv 1502.01852).
 Conv2d convolution(Conv2dOptions options) {
@@ -36,15 +36,15 @@ Conv2d convolution(Conv2dOptions options) {
 }
 
 Tensors stash_identity(const Tensors& inputs, SkipContext& skips) {
-    skips.stash(kSkip, inputs.at(0));
+    skips.stash(kIdentity, inputs.at(0));
     return inputs;
 }
 
 std::unique_ptr<Layer> residual(torch::nn::Sequential projection) {
     return skippable_layer(
-        projection.ptr(), {.stash = {}, .pop = {{"", kSkip}}},
+        projection.ptr(), {.stash = {}, .pop = {{"", kIdentity}}},
         [projection](const Tensors& inputs, SkipContext& skips) mutable {
-            const at::Tensor identity = skips.pop(kSkip);
+            const at::Tensor identity = skips.pop(kIdentity);
             return Tensors{inputs.at(0) + (projection->is_empty() ? identity : projection->forward(identity))};
         });
 }
@@ -95,7 +95,7 @@ private:
     void block(const std::string& name, const BlockOptions& options) {
         const std::int64_t inner = options.inner;
         add_skippable(name, "identity", [] {
-            return skippable_layer(nullptr, {.stash = {{"", kSkip}}, .pop = {}}, &stash_identity);
+            return skippable_layer(nullptr, {.stash = {{"", kIdentity}}, .pop = {}}, &stash_identity);
         });
         add(name + ".conv1", [options] { return convolution(Conv2dOptions(options.input, options.inner, 1)); });
         add(name + ".bn1", [inner] { return BatchNorm2d(inner); });
