@@ -1,15 +1,22 @@
 # How the project's own targets are made: one library per folder, tests that are found by CTest.
 
 # Headers of torch, Qt and GoogleTest take most of the time of a file that includes them. A build from nothing reads them
-# once for 16 files of a target; a build to work in compiles each file alone, so that a change costs one file.
-option(PIPESCOPE_UNITY "Compile 16 files of a target at a time: quickest for a build from nothing" OFF)
+# once for 32 files of a target; a build to work in compiles each file alone, so that a change costs one file.
+option(PIPESCOPE_UNITY "Compile 32 files of a target at a time: quickest for a build from nothing" OFF)
 
 function(pipescope_unity target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${PIPESCOPE_UNITY} UNITY_BUILD_BATCH_SIZE 16)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${PIPESCOPE_UNITY} UNITY_BUILD_BATCH_SIZE 32)
   if(PIPESCOPE_UNITY)
     # A private class may hold what is in its file's anonymous namespace; GCC takes the included file for a header.
     target_compile_options(${target} PRIVATE "$<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>")
   endif()
+endfunction()
+
+# For code that wires and prints, and compiles longer than it runs: optimised as little as keeps its templates small.
+function(pipescope_compile_quickly)
+  foreach(target IN LISTS ARGN)
+    target_compile_options(${target} PRIVATE "$<$<CONFIG:Release>:-O1>")
+  endforeach()
 endfunction()
 
 # pipescope_library(<name> SOURCES .. [PUBLIC ..] [PRIVATE ..]) makes pipescope_<name>, alias pipescope::<name>.

@@ -36,9 +36,9 @@ std::int64_t along(IntArrayRef values, std::size_t dimension) {
 }
 
 /// Shapes as documented for torch::nn::Conv2d and ConvTranspose2d, for any number of dimensions.
-Tensor convolution(const Tensor& input, const Tensor& weight, const OptionalTensor& /*bias*/, IntArrayRef stride,
-                   IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
-                   std::int64_t groups) {
+Tensor convolution_shape(const Tensor& input, const Tensor& weight, const OptionalTensor& /*bias*/, IntArrayRef stride,
+                         IntArrayRef padding, IntArrayRef dilation, bool transposed, IntArrayRef output_padding,
+                         std::int64_t groups) {
     std::vector<std::int64_t> sizes{input.size(0), transposed ? weight.size(1) * groups : weight.size(0)};
     for (std::size_t k = 0; k + 2 < static_cast<std::size_t>(input.dim()); ++k) {
         const auto dimension = static_cast<std::int64_t>(k) + 2;
@@ -51,10 +51,10 @@ Tensor convolution(const Tensor& input, const Tensor& weight, const OptionalTens
     return of_shape(sizes, input);
 }
 
-ThreeTensors convolution_backward(const Tensor& gradient, const Tensor& input, const Tensor& weight,
-                                  IntArrayRef /*stride*/, IntArrayRef /*padding*/, IntArrayRef /*dilation*/,
-                                  bool /*transposed*/, IntArrayRef /*output_padding*/, std::int64_t /*groups*/,
-                                  std::array<bool, 3> /*wanted*/) {
+ThreeTensors convolution_gradients(const Tensor& gradient, const Tensor& input, const Tensor& weight,
+                                   IntArrayRef /*stride*/, IntArrayRef /*padding*/, IntArrayRef /*dilation*/,
+                                   bool /*transposed*/, IntArrayRef /*output_padding*/, std::int64_t /*groups*/,
+                                   std::array<bool, 3> /*wanted*/) {
     return {at::empty_like(input), at::empty_like(weight), of_shape({gradient.size(1)}, gradient)};
 }
 
@@ -73,7 +73,7 @@ Tensor index_select(const Tensor& input, std::int64_t dimension, const Tensor& i
     return of_shape(sizes, input);
 }
 
-Tensor embedding_backward(const Tensor& gradient, const Tensor& /*indices*/, std::int64_t rows,
+Tensor embedding_gradient(const Tensor& gradient, const Tensor& /*indices*/, std::int64_t rows,
                           std::int64_t /*padding_index*/, bool /*scale_by_frequency*/) {
     return of_shape({rows, gradient.size(-1)}, gradient);
 }
@@ -237,11 +237,11 @@ public:
     MetaKernels()
         : library_(torch::Library::IMPL, "aten", c10::DispatchKey::Meta, __FILE__, __LINE__),
           autograd_(torch::Library::IMPL, "aten", c10::DispatchKey::AutogradMeta, __FILE__, __LINE__) {
-        add("convolution_overrideable", "", &convolution);
-        add("convolution_backward_overrideable", "", &convolution_backward);
+        add("convolution_overrideable", "", &convolution_shape);
+        add("convolution_backward_overrideable", "", &convolution_gradients);
         add("native_batch_norm", "", &batch_norm);
         add("index_select", "", &index_select);
-        add("embedding_dense_backward", "", &embedding_backward);
+        add("embedding_dense_backward", "", &embedding_gradient);
         add("where", "self", &where_shape);
         add("where", "self_out", &where_into);
         add("rsub", "Tensor", &reversed_subtraction);

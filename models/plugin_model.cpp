@@ -23,7 +23,7 @@ std::string loader_error() {
     return text == nullptr ? "no reason given" : text;
 }
 
-void* load(const std::string& path) {
+void* load_plugin(const std::string& path) {
     if (!std::filesystem::is_regular_file(path)) {
         throw UserModelError("'" + path + "' is not a file; a model ending in .so is a shared library; check the path");
     }
@@ -110,7 +110,7 @@ void check_complete(const ModelSpec& model, const std::string& path) {
 }  // namespace
 
 ModelSpec plugin_model(const ModelFile& file) {
-    void* const library = load(file.path);
+    void* const library = load_plugin(file.path);
     const PipescopeUserModel& exported = exported_model(library, file.path);
     resolve_all_symbols(file.path);
     ModelSpec model = made(exported, file);

@@ -96,7 +96,7 @@ std::string first_line(const c10::Error& error) {
     return text.substr(0, text.find('\n'));
 }
 
-torch::jit::Module load(const std::string& path) {
+torch::jit::Module load_script(const std::string& path) {
     if (!std::filesystem::is_regular_file(path)) {
         throw UserModelError("'" + path +
                              "' is not a file; a model ending in .pt is a TorchScript file; check the path");
@@ -256,7 +256,7 @@ Batch batch_of(const ScriptData& data, std::int64_t batch, std::uint64_t seed) {
 
 ModelSpec script_model(const ModelFile& file) {
     ScriptData data{.options = parse_script_options(file.path, file.options), .output = {}};
-    const torch::jit::Module whole = load(file.path);
+    const torch::jit::Module whole = load_script(file.path);
     const ScriptChildren children = script_chain(whole, file.path);
     refuse_shared_parameters(children, file.path);
     refuse_nothing_to_train(whole, file.path);

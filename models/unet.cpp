@@ -25,10 +25,10 @@ constexpr std::int64_t kInputChannels = 3;
 constexpr std::int64_t kOutputChannels = 1;
 constexpr double kDropout = 0.1;
 
-constexpr const char* kSkip = "skip";
+constexpr const char* kLevelSkip = "skip";
 
 Tensors stash(const Tensors& inputs, SkipContext& skips) {
-    skips.stash(kSkip, inputs.at(0));
+    skips.stash(kLevelSkip, inputs.at(0));
     return inputs;
 }
 
@@ -40,7 +40,7 @@ at::Tensor padded_to(const at::Tensor& input, const at::Tensor& like) {
 }
 
 Tensors pop_and_concatenate(const Tensors& inputs, SkipContext& skips) {
-    const at::Tensor skip = skips.pop(kSkip);
+    const at::Tensor skip = skips.pop(kLevelSkip);
     return {at::cat({padded_to(inputs.at(0), skip), skip}, 1)};
 }
 
@@ -53,7 +53,7 @@ public:
             const std::string name = "encoder." + std::to_string(i);
             const std::int64_t width = options_.channels << i;
             cell(name, i == 0 ? kInputChannels : width / 2, width, width);
-            add_skip(name, level_space(i), {.stash = {{"", kSkip}}, .pop = {}}, &stash);
+            add_skip(name, level_space(i), {.stash = {{"", kLevelSkip}}, .pop = {}}, &stash);
             add_module(name + ".down", [] { return torch::nn::MaxPool2d(torch::nn::MaxPool2dOptions(2).stride(2)); });
         }
         const std::int64_t deepest = options_.channels << (kDepth - 1);
@@ -64,7 +64,7 @@ public:
             add_module(name + ".up", [] {
                 return torch::nn::Upsample(torch::nn::UpsampleOptions().scale_factor(std::vector<double>{2, 2}));
             });
-            add_skip(name, level_space(i), {.stash = {}, .pop = {{"", kSkip}}}, &pop_and_concatenate);
+            add_skip(name, level_space(i), {.stash = {}, .pop = {{"", kLevelSkip}}}, &pop_and_concatenate);
             cell(name, 2 * width, width / 2, width / 2);
         }
         add_module("segment", [input = options_.channels / 2] {
