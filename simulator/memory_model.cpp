@@ -280,12 +280,12 @@ private:
         CellBlocks& here = cell(at);
         for (std::size_t k = 0; k < std::min(tape.output_gradients.size(), here.output_gradients.size()); ++k) {
             if (tape.output_gradients[k] == 0) {
-                storages_.let_go(std::exchange(here.output_gradients[k], 0));
+                storages_.release(std::exchange(here.output_gradients[k], 0));
             }
         }
         std::erase_if(here.stash_gradients, [&](const auto& each) {
             const bool is_unwanted = !tape.stash_gradients.contains(each.first);
-            storages_.let_go(is_unwanted ? each.second : 0);
+            storages_.release(is_unwanted ? each.second : 0);
             return is_unwanted;
         });
     }
@@ -382,7 +382,7 @@ private:
         for (std::size_t k = 0; m > 1 && k < tape.outputs.size(); ++k) {  // a single one is passed through
             gathered_.push_back(storages_.take(task.lane, output, whole_output(k)));
             for (int j = 0; j < m; ++j) {
-                storages_.let_go(std::exchange(cell(in_last(j)).outputs.at(k), 0));
+                storages_.release(std::exchange(cell(in_last(j)).outputs.at(k), 0));
             }
         }
         for (std::size_t k = 0; k < memories_.loss_gradients(0).size(); ++k) {
@@ -437,7 +437,7 @@ private:
             if (partition.keeps(block) && !is_kept_already) {
                 here.kept.emplace_back(block, id);
             } else {
-                storages_.let_go(id);
+                storages_.release(id);
             }
         }
         here.inputs.clear();
@@ -598,26 +598,26 @@ private:
             ledger(task.lane).remove(saved, work(cell_of(task.key)).graph(), now_);
         }
         for (const auto& [block, id] : here.kept) {
-            storages_.let_go(id);
+            storages_.release(id);
         }
         here.kept.clear();
         free_blocks(here.graph_blocks);
-        storages_.let_go(here.output_gradients);
-        let_go(here.stash_gradients);
+        storages_.release(here.output_gradients);
+        release(here.stash_gradients);
     }
-    void let_go(SkipSlots& slots) {
+    void release(SkipSlots& slots) {
         for (const auto& [k, id] : slots) {
-            storages_.let_go(id);
+            storages_.release(id);
         }
         slots.clear();
     }
 
     void end_loss(const Task& task) {
         ledger(task.lane).end_work();
-        storages_.let_go(gathered_);
+        storages_.release(gathered_);
         const int i = task.key.micro_batch;
         for (int k = i < 0 ? 0 : i; k < (i < 0 ? graph_.shape().num_micro_batches : i + 1); ++k) {
-            storages_.let_go(cell(in_last(k)).outputs);
+            storages_.release(cell(in_last(k)).outputs);
         }
     }
 
@@ -684,7 +684,7 @@ private:
                 storages_.move(slot->second, task.receiver, skip);
                 (*ends.to)[slot->first] = slot->second;
             } else {
-                storages_.let_go(slot->second);
+                storages_.release(slot->second);
             }
             ends.from->erase(slot);
             return;
@@ -696,7 +696,7 @@ private:
             }
             *ends.to = std::exchange(*ends.from, {});
         } else {
-            storages_.let_go(*ends.from);
+            storages_.release(*ends.from);
         }
     }
 

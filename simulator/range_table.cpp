@@ -20,9 +20,9 @@ struct BackwardLook {
 /// does not depend on where the range begins, since gradients that leave the range there outlive the layers above.
 class BackwardWalk {
 public:
-    /// `let_go`: kept bytes that each layer's backward frees. Borrows all arguments.
-    BackwardWalk(const Profile& profile, const SizedProfile& sized, std::size_t end, const std::vector<Bytes>& let_go)
-        : profile_(profile), sized_(sized), let_go_(let_go) {
+    /// `released`: kept bytes that each layer's backward frees. Borrows all arguments.
+    BackwardWalk(const Profile& profile, const SizedProfile& sized, std::size_t end, const std::vector<Bytes>& released)
+        : profile_(profile), sized_(sized), released_(released) {
         for (std::size_t k = 0; k < sized.skips.size(); ++k) {
             if (sized.stashed_by[k].index() < end) {
                 skips_.push_back({k, sized.stashed_by[k].index(), sized.popped_by[k].index()});
@@ -36,7 +36,7 @@ public:
     BackwardLook step_down(std::size_t l) {
         const std::size_t below = gradients_below(l, current_);
         BackwardLook look = peaks(l);
-        freed_ += sized_.saved[l] + let_go_[l];
+        freed_ += sized_.saved[l] + released_[l];
         end_layer(l);
         current_ = below;
         look.input_gradient = input_gradient(l);
@@ -115,7 +115,7 @@ private:
 
     const Profile& profile_;
     const SizedProfile& sized_;
-    const std::vector<Bytes>& let_go_;
+    const std::vector<Bytes>& released_;
     std::vector<Skip> skips_;
     std::vector<Gradient> gradients_;
     std::vector<std::size_t> live_;  // indices of live gradients; few at a time
@@ -188,11 +188,12 @@ void RangeTable::find_storages() {
     const std::size_t layers = profile_.layers.size();
     bytes_ = {sized_.input};
     keeper_ = {layers};
-    let_go_.assign(layers, 0);
+    released_.assign(layers, 0);
     const auto keep = [&](std::size_t storage, std::size_t layer) {
         if (keeper_[storage] == layers) {
             keeper_[storage] = layer;
-            let_go_[layer] += storage == 0 ? 0 : bytes_[storage];  // the first layer to keep it is the last to free it
+            released_[layer] +=
+                storage == 0 ? 0 : bytes_[storage];  // the first layer to keep it is the last to free it
         }
     };
     std::size_t current = 0;
@@ -273,12 +274,12 @@ std::vector<RangeTable::Forward> RangeTable::forwards_from(std::size_t first) co
 }
 
 std::vector<RangeTable::Backward> RangeTable::backwards_to(std::size_t end) const {
-    std::vector<Bytes> let_go(let_go_.begin(), let_go_.begin() + static_cast<std::ptrdiff_t>(end));
+    std::vector<Bytes> released(released_.begin(), released_.begin() + static_cast<std::ptrdiff_t>(end));
     const std::size_t output = storage_[end - 1];
     if (output != 0 && keeper_[output] < end) {
-        let_go[keeper_[output]] -= bytes_[output];  // an output is counted separately
+        released[keeper_[output]] -= bytes_[output];  // an output is counted separately
     }
-    BackwardWalk walk(profile_, sized_, end, let_go);
+    BackwardWalk walk(profile_, sized_, end, released);
     std::vector<BackwardLook> looks(end);
     for (std::size_t l = end; l-- > 0;) {
         looks[l] = walk.step_down(l);

@@ -18,7 +18,7 @@ void StepStorages::hold(Id id, int holders) {
     }
 }
 
-void StepStorages::let_go(Id id) {
+void StepStorages::release(Id id) {
     if (id != 0 && --of(id).holders == 0) {
         charge(of(id), -of(id).bytes);
         free_block(id);
@@ -29,9 +29,9 @@ void StepStorages::free_block(Id id) {
     reserved_.free(of(id).block);
 }
 
-void StepStorages::let_go(std::vector<Id>& ids) {
+void StepStorages::release(std::vector<Id>& ids) {
     for (const Id id : ids) {
-        let_go(id);
+        release(id);
     }
     ids.clear();
 }

@@ -24,8 +24,8 @@ public:
     /// `block`: the block that a task already took for it; otherwise the lane's allocator provides one.
     Id take(LaneId lane, MemoryCategory category, Bytes bytes, int holders = 1, DeviceBlock block = {});
     void hold(Id id, int holders = 1);
-    void let_go(Id id);
-    void let_go(std::vector<Id>& ids);
+    void release(Id id);
+    void release(std::vector<Id>& ids);
     /// Frees the block before the last holder releases the storage, as a task does when it is done with it.
     void free_block(Id id);
     /// Moves the charge. A storage charged as a skip stays a skip.

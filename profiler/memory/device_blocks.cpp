@@ -41,8 +41,8 @@ Blocks& blocks() {
 
 // These functions need the lock.
 
-Entries::iterator let_go(Entries::iterator entry, AllocationLog* log) {
-    entry->second.block.let_go(log);
+Entries::iterator release(Entries::iterator entry, AllocationLog* log) {
+    entry->second.block.release(log);
     return blocks().entries.erase(entry);
 }
 
@@ -53,12 +53,12 @@ Entries::iterator add(DeviceKey device, std::uintptr_t address, Bytes bytes, con
         const auto before = std::prev(next);
         const auto end = before->first.second + static_cast<std::uintptr_t>(before->second.block.bytes);
         if (before->first.first == device && end > address) {
-            let_go(before, charge.log);
+            release(before, charge.log);
         }
     }
     const std::uintptr_t end = address + static_cast<std::uintptr_t>(bytes);
     while (next != entries.end() && next->first.first == device && next->first.second < end) {
-        next = let_go(next, charge.log);
+        next = release(next, charge.log);
     }
     return entries.emplace_hint(next, std::piecewise_construct, std::forward_as_tuple(device, address),
                                 std::forward_as_tuple(bytes, charge));
@@ -75,7 +75,7 @@ ChargedBlock* find_block(const at::Tensor& tensor, const Charge* charge) {
     const std::lock_guard lock(blocks().mutex);
     auto found = blocks().entries.find({device, address});
     if (found != blocks().entries.end() && found->second.is_gone()) {
-        let_go(found, nullptr);
+        release(found, nullptr);
         found = blocks().entries.end();
     }
     if (found == blocks().entries.end()) {
@@ -92,10 +92,10 @@ ChargedBlock* find_block(const at::Tensor& tensor, const Charge* charge) {
 }
 
 template <class Condition>
-void let_go_where(const Condition& condition) {
+void release_where(const Condition& condition) {
     const std::lock_guard lock(blocks().mutex);
     for (auto entry = blocks().entries.begin(); entry != blocks().entries.end();) {
-        entry = condition(entry->second) ? let_go(entry, nullptr) : std::next(entry);
+        entry = condition(entry->second) ? release(entry, nullptr) : std::next(entry);
     }
 }
 }  // namespace
@@ -109,7 +109,7 @@ void freed(c10::Device device, const void* data, AllocationLog* log) {
     const std::lock_guard lock(blocks().mutex);
     const auto found = blocks().entries.find({key_of(device), reinterpret_cast<std::uintptr_t>(data)});
     if (found != blocks().entries.end()) {
-        let_go(found, log);
+        release(found, log);
     }
 }
 
@@ -122,11 +122,11 @@ ChargedBlock* find_or_charge(const at::Tensor& tensor, const Charge& charge) {
 }
 
 void sweep() {
-    let_go_where([](const Entry& entry) { return entry.is_gone(); });
+    release_where([](const Entry& entry) { return entry.is_gone(); });
 }
 
 void forget(std::uint64_t log) {
-    let_go_where([log](const Entry& entry) { return entry.block.log == log; });
+    release_where([log](const Entry& entry) { return entry.block.log == log; });
 }
 
 std::optional<Bytes> reserved(c10::Device device) {
