@@ -9,6 +9,9 @@ namespace pipescope {
 /// The program of that name in the folder of this executable; empty if it does not exist.
 std::optional<std::filesystem::path> program_beside(const std::string& name);
 
+/// argv for exec. The pointers refer to `texts`, which must outlive them.
+std::vector<char*> pointers_to(std::vector<std::string>& texts);
+
 /// Replaces this process with the program. Throws Error if it cannot be started.
 [[noreturn]] void execute(const std::filesystem::path& program, const std::vector<std::string>& arguments);
 

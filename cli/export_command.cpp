@@ -54,7 +54,7 @@ Format format_of(const ExportFlags& flags) {
                     flags.format));
 }
 
-void write(const OpenedTrace& trace, const Format& format, std::ostream& out) {
+void write_as(const OpenedTrace& trace, const Format& format, std::ostream& out) {
     if (format.csv) {
         export_csv(trace, format.table.value_or(trace.has_tasks() ? CsvTable::tasks : CsvTable::ranges), out);
     } else {
@@ -102,10 +102,10 @@ ExitCode export_command(const ExportFlags& flags) {
     const OpenedTrace trace = open_for_export(flags.trace);
     print_warnings(texts_of(warnings_of(trace)));  // to stderr, since the output may be stdout
     if (to_stdout) {
-        write(trace, format, std::cout);
+        write_as(trace, format, std::cout);
         return ExitCode::success;
     }
-    write_output(output, flags.force, [&](std::ostream& out) { write(trace, format, out); });
+    write_output(output, flags.force, [&](std::ostream& out) { write_as(trace, format, out); });
     std::cout << fmt::format("wrote {}\n", output.string());
     return ExitCode::success;
 }

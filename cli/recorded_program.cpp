@@ -1,5 +1,6 @@
 #include "cli/recorded_program.h"
 
+#include "cli/child_process.h"
 #include "schedule/error.h"
 
 #include <fmt/format.h>
@@ -66,15 +67,6 @@ private:
     std::array<struct sigaction, kSignals.size()> before_{};
     sigset_t to_default_{};
 };
-
-std::vector<char*> pointers_to(std::vector<std::string>& texts) {
-    std::vector<char*> pointers;
-    for (std::string& text : texts) {
-        pointers.push_back(text.data());
-    }
-    pointers.push_back(nullptr);
-    return pointers;
-}
 
 bool executable(const fs::path& path) {
     std::error_code ignored;

@@ -10,7 +10,7 @@
 namespace pipescope {
 namespace {
 constexpr int kSwatchWidth = 22;
-constexpr int kGap = 16;
+constexpr int kEntryGap = 16;
 constexpr int kTextGap = 6;
 constexpr int kMargin = 6;
 
@@ -94,7 +94,7 @@ int Legend::layOut(int width, Place&& place) const {
             ++line;
         }
         place(item, x, line);
-        x += needed + kGap;
+        x += needed + kEntryGap;
     }
     return line + 1;
 }

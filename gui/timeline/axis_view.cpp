@@ -17,10 +17,8 @@
 
 namespace pipescope {
 namespace {
-constexpr double kZoomPerNotch = 0.8;
 constexpr double kZoomPerKey = 0.7;
 constexpr double kPanPerStep = 0.1;
-constexpr double kNotch = 120;  // QWheelEvent: eighths of a degree, 15 degrees per notch
 constexpr int kScrollPerStep = 20;
 constexpr int kDragStart = 4;
 constexpr double kLeastPinch = 0.1;  // per event; limits outliers of a driver

@@ -15,8 +15,6 @@ constexpr int kTallest = 40;
 constexpr int kLane = 4;
 constexpr double kEdge = 5;        // reach of the frame's edges in pixels
 constexpr double kLeastFrame = 4;  // in pixels; over ten million tasks the real frame would be thinner than one
-constexpr double kZoomPerNotch = 0.8;
-constexpr double kNotch = 120;
 }  // namespace
 
 Minimap::Minimap(TimeAxisModel& axis, QWidget* parent) : QWidget(parent), axis_(axis) {

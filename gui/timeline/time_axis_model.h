@@ -29,6 +29,10 @@ struct TimeMark {
     friend bool operator==(const TimeMark&, const TimeMark&) = default;
 };
 
+// A notch of a wheel, and the factor by which it zooms.
+inline constexpr double kNotch = 120;  // QWheelEvent: eighths of a degree, 15 degrees per notch
+inline constexpr double kZoomPerNotch = 0.8;
+
 /// The time axis shared by all panes: visible window, cursor time, selected task. Views display it and request changes;
 /// none has a range of its own, so they cannot diverge. Threading: the GUI thread.
 class TimeAxisModel : public QObject {

@@ -55,7 +55,7 @@ QString symbolOf(ScenarioMessage::Kind kind) {
     return {};
 }
 
-QString limitsText(const PipelineOptions& options) {
+QString ownLimitsText(const PipelineOptions& options) {
     QStringList lanes;
     for (const Bytes limit : memory_limits_of(options.hardware, num_lanes(options))) {
         lanes << formatBytes(limit);
@@ -377,7 +377,7 @@ void WhatIfPanel::showScenario() {
     bandwidth_->setValue(options.hardware.link.bytes_per_second / 1e9);
     latency_->setValue(options.hardware.link.latency_ns / 1e3);
     memoryLimit_->setRange(limitRange(options.hardware.memory_limits.empty() ? tr("no limit") : tr("by lane")));
-    memoryLimit_->setToolTip(options.hardware.memory_limits.empty() ? QString() : limitsText(options));
+    memoryLimit_->setToolTip(options.hardware.memory_limits.empty() ? QString() : ownLimitsText(options));
     memoryLimit_->setValue(static_cast<double>(options.hardware.memory_limit.value_or(0)) / kGiB);
     speeds_->setSpeeds(options.hardware.speeds, lanesOf(scenario));
     placement_->setOptions(options);

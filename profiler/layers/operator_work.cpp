@@ -138,7 +138,7 @@ struct Running {
     std::vector<Frame> frames;
     Operators done;
 };
-thread_local Running running;
+thread_local Running running_operators;
 
 const Traits& known_traits(const c10::OperatorName& name) {
     thread_local std::unordered_map<c10::OperatorName, Traits> known;
@@ -187,8 +187,8 @@ std::unique_ptr<at::ObserverContext> started(const at::RecordFunction& function)
     const auto name = function.operator_name();
     Running::Frame frame;
     frame.traits = name ? &known_traits(*name) : &kNoOperator;
-    if (!running.frames.empty()) {
-        const Running::Frame& outer = running.frames.back();
+    if (!running_operators.frames.empty()) {
+        const Running::Frame& outer = running_operators.frames.back();
         frame.is_inside = outer.is_inside || outer.traits->is_whole;
     }
     if (frame.traits->is_operator && !frame.is_inside && !frame.traits->moves_nothing) {
@@ -206,16 +206,16 @@ std::unique_ptr<at::ObserverContext> started(const at::RecordFunction& function)
             frame.mask = inputs.back().toBoolList();
         }
     }
-    running.frames.push_back(std::move(frame));
+    running_operators.frames.push_back(std::move(frame));
     return nullptr;
 }
 
 void ended(const at::RecordFunction& function, at::ObserverContext*) {
-    if (running.frames.empty()) {
+    if (running_operators.frames.empty()) {
         return;  // started before this count
     }
-    const Running::Frame frame = std::move(running.frames.back());
-    running.frames.pop_back();
+    const Running::Frame frame = std::move(running_operators.frames.back());
+    running_operators.frames.pop_back();
     const Values outputs(function.outputs().data(), function.outputs().size());
     const Formula formula = frame.traits->formula;
     bool counts = frame.traits->is_operator && !frame.is_inside && !frame.traits->moves_nothing &&
@@ -226,17 +226,17 @@ void ended(const at::RecordFunction& function, at::ObserverContext*) {
     const double bytes = counts ? frame.input_bytes + output_bytes(outputs, frame.mask) : 0;
     counts = bytes > 0;
     if (counts) {
-        running.done.push_back(
+        running_operators.done.push_back(
             {formula == nullptr ? 0 : formula(Values(frame.inputs.data(), frame.inputs.size()), outputs), bytes, 1});
     }
-    if ((counts || frame.has_inner) && !running.frames.empty()) {
-        running.frames.back().has_inner = true;
+    if ((counts || frame.has_inner) && !running_operators.frames.empty()) {
+        running_operators.frames.back().has_inner = true;
     }
 }
 }  // namespace
 
 OperatorCount::OperatorCount() {
-    running = {};
+    running_operators = {};
     handle_ = at::addThreadLocalCallback(at::RecordFunctionCallback(&started, &ended)
                                              .needsInputs(true)
                                              .needsOutputs(true)
@@ -245,12 +245,12 @@ OperatorCount::OperatorCount() {
 
 OperatorCount::~OperatorCount() {
     at::removeCallback(handle_);
-    running = {};
+    running_operators = {};
 }
 
 Operators OperatorCount::take() {
     Operators operators;
-    for (const DeviceWork& done : std::exchange(running.done, {})) {
+    for (const DeviceWork& done : std::exchange(running_operators.done, {})) {
         const auto same = std::find_if(operators.begin(), operators.end(), [&](const DeviceWork& each) {
             return each.flops == each.kernels * done.flops && each.bytes_moved == each.kernels * done.bytes_moved;
         });
