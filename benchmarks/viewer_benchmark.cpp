@@ -22,7 +22,9 @@
 #include "gui/tables/task_table.h"
 #include "gui/timeline/time_axis_model.h"
 #include "gui/timeline/timeline_view.h"
+#include "gui/window/file_tabs.h"
 #include "gui/window/main_window.h"
+#include "gui/window/table_docks.h"
 #include "simulator/simulation.h"
 #include "trace/trace_writer.h"
 
@@ -260,38 +262,39 @@ void opening(benchmark::State& state) {
             longest = std::max(longest, now() - last);
             last = now();
         });
-        QObject::connect(&window, &MainWindow::pageChanged, [&] {
-            if (window.document() == nullptr || !window.document()->measured) {
+        QObject::connect(&window.files(), &FileTabs::pageChanged, [&] {
+            if (window.files().document() == nullptr || !window.files().document()->measured) {
                 return;
             }
             window.repaint();  // measures what is on screen, not what is in memory
             first = first == 0 ? now() : first;
-            tasks = tasks == 0 && window.document()->loaded == 1 ? now() : tasks;
+            tasks = tasks == 0 && window.files().document()->loaded == 1 ? now() : tasks;
         });
-        QObject::connect(&window, &MainWindow::loaded, [&] {
+        QObject::connect(&window.files(), &FileTabs::loaded, [&] {
             longest = std::max(longest, now() - last);
             done = true;
         });
         clock.start();
         const double cpu = milliseconds(CLOCK_PROCESS_CPUTIME_ID);
-        window.open(path);
+        window.files().open(path);
         ticks.start(2);
         while (!done) {
             QApplication::processEvents(QEventLoop::WaitForMoreEvents);
         }
-        const auto slices = static_cast<double>(window.document()->measured->numSlices());
+        const auto slices = static_cast<double>(window.files().document()->measured->numSlices());
         state.counters["first_paint_ms"] = first;
         state.counters["all_tasks_ms"] = tasks;
         state.counters["complete_ms"] = now();
         state.counters["cpu_ms"] = milliseconds(CLOCK_PROCESS_CPUTIME_ID) - cpu;
         state.counters["longest_block_ms"] = longest;
         settle();
-        state.counters["bytes_per_slice"] = static_cast<double>(window.document()->measured->sizeBytes()) / slices;
+        state.counters["bytes_per_slice"] =
+            static_cast<double>(window.files().document()->measured->sizeBytes()) / slices;
         state.counters["resident_bytes_per_slice"] = (residentBytes() - before) / slices;
-        QObject::connect(&window.tasks(), &TaskTable::listed, [&] { done = true; });
+        QObject::connect(&window.tables().tasks(), &TaskTable::listed, [&] { done = true; });
         window.findChild<QDockWidget*>(QStringLiteral("tasks"))->raise();
         done = false;
-        window.tasks().steps().setCurrentIndex(0);
+        window.tables().tasks().steps().setCurrentIndex(0);
         while (!done) {
             QApplication::processEvents(QEventLoop::WaitForMoreEvents);
         }
@@ -304,14 +307,14 @@ void opening(benchmark::State& state) {
 /// A window that has loaded the whole large trace.
 void openLargeTrace(MainWindow& window) {
     bool done = false;
-    QObject::connect(&window, &MainWindow::loaded, [&] { done = true; });
+    QObject::connect(&window.files(), &FileTabs::loaded, [&] { done = true; });
     window.show();
-    window.open(QString::fromStdString(largeTrace().string()));
+    window.files().open(QString::fromStdString(largeTrace().string()));
     while (!done) {
         QApplication::processEvents(QEventLoop::WaitForMoreEvents);
     }
     settle();
-    QObject::disconnect(&window, &MainWindow::loaded, nullptr, nullptr);
+    QObject::disconnect(&window.files(), &FileTabs::loaded, nullptr, nullptr);
 }
 
 void redrawPage(benchmark::State& state) {
@@ -320,16 +323,16 @@ void redrawPage(benchmark::State& state) {
     DocumentPage& page = *window.page();
     TimeAxisModel& axis = page.axis();
     const TimelineStore& measured = *page.document()->measured;
-    const std::optional<SliceRef> task = measured.find({page.step(), TaskKind::backward, 4, 16, -1});
+    const std::optional<SliceRef> task = measured.find({page.model().step(), TaskKind::backward, 4, 16, -1});
     if (!task) {
         state.SkipWithError("the trace has no backward of micro-batch 16 on partition 4");
         return;
     }
-    page.select(Source::measured, task);
+    page.model().select(Source::measured, task);
     MarkChoice choice;
     choice.criticalPath = true;
-    page.setChoice(choice);
-    const TimeRange step = measured.step(page.step())->range();
+    page.model().setChoice(choice);
+    const TimeRange step = measured.step(page.model().step())->range();
     axis.setMarks({{step.start, QString()}, {step.start + step.length() / 2, QString()}});
     for (QDockWidget* dock : window.findChildren<QDockWidget*>()) {
         dock->hide();  // leaves the whole window to the page
@@ -352,14 +355,15 @@ void redrawPage(benchmark::State& state) {
     state.counters["slices"] = static_cast<double>(measured.numSlices());
     state.counters["page_width"] = page.width();
     state.counters["page_height"] = page.height();
-    state.counters["marked_tasks"] = static_cast<double>(page.analysis()->matching().pairs.size());
+    state.counters["marked_tasks"] = static_cast<double>(page.model().analysis()->matching().pairs.size());
 }
 
 void matching(benchmark::State& state) {
     MainWindow window(nullptr);
     openLargeTrace(window);
     const std::shared_ptr<const TraceDocument> document = window.page()->document();
-    if (!document->simulated || !window.page()->analysis() || window.page()->analysis()->matching().pairs.empty()) {
+    if (!document->simulated || !window.page()->model().analysis() ||
+        window.page()->model().analysis()->matching().pairs.empty()) {
         state.SkipWithError("the trace has no simulated side, so nothing is matched");
         return;
     }

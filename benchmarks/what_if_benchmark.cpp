@@ -8,7 +8,9 @@
 #include "gui/what_if/scenario_model.h"
 #include "gui/what_if/value_slider.h"
 #include "gui/what_if/what_if_panel.h"
+#include "gui/window/file_tabs.h"
 #include "gui/window/main_window.h"
+#include "gui/window/scenario_docks.h"
 #include "gui/window/scenario_tools.h"
 
 #include <benchmark/benchmark.h>
@@ -90,8 +92,8 @@ void move_slider(benchmark::State& state) {
     MainWindow window(nullptr);
     window.resize(1920, 1080);
     window.show();
-    window.setDocument(measuredDocumentOf(static_cast<int>(state.range(0)), static_cast<int>(state.range(1))));
-    ScenarioTools& tools = *window.scenarioTools();
+    window.files().setDocument(measuredDocumentOf(static_cast<int>(state.range(0)), static_cast<int>(state.range(1))));
+    ScenarioTools& tools = *window.scenarios().tools();
     tools.model().setPatience(std::chrono::hours(1));  // everything runs in this thread, to be measured
     QApplication::processEvents();
     QSlider& slider = sliderOf(tools.panel(), state.range(2));
@@ -105,12 +107,12 @@ void move_slider(benchmark::State& state) {
         if (next > slider.maximum() || next <= slider.minimum() || (counts && std::abs(next - first) > 1)) {
             direction = -direction;
         }
-        const TimelineStore* before = window.view(Source::simulated).store();
+        const TimelineStore* before = window.page()->views().view(Source::simulated).store();
         const double start = milliseconds();
         slider.setValue(slider.value() + direction);
         QApplication::processEvents();  // paints the changes, as on screen
         times.push_back(milliseconds() - start);
-        if (window.view(Source::simulated).store() == before) {
+        if (window.page()->views().view(Source::simulated).store() == before) {
             state.SkipWithError("the timeline did not follow");
         }
     }

@@ -6,24 +6,20 @@
 #include "gui/style/message_bar.h"
 #include "gui/style/number_format.h"
 #include "gui/tables/task_details.h"
-#include "gui/timeline/memory_view.h"
 #include "gui/timeline/minimap.h"
 #include "gui/timeline/timeline_pane.h"
-#include "gui/timeline/track_view.h"
 #include "gui/window/compare_bar.h"
+#include "gui/window/memory_pane.h"
 
-#include <QCheckBox>
 #include <QComboBox>
 #include <QFileInfo>
+#include <QHBoxLayout>
 #include <QKeyEvent>
 #include <QLabel>
-#include <QScrollBar>
 #include <QSignalBlocker>
 #include <QStackedWidget>
-#include <QVBoxLayout>
 
-#include <algorithm>
-#include <cmath>
+#include <array>
 #include <set>
 #include <utility>
 
@@ -47,26 +43,143 @@ std::vector<TaskKind> kindsOf(const TraceDocument& document) {
     }
     return {kinds.begin(), kinds.end()};
 }
+
+std::vector<LegendEntry> causeEntries(const StepAnalysis& analysis, const TimelineColors& colors) {
+    std::array<bool, kNumBubbleCauses> occurs{};
+    for (const Source source : {Source::measured, Source::simulated}) {
+        for (const BubblePiece& piece : analysis.bubbles(source)) {
+            occurs[static_cast<std::size_t>(piece.cause)] = true;
+        }
+    }
+    std::vector<LegendEntry> entries;
+    for (int cause = 0; cause < kNumBubbleCauses; ++cause) {
+        if (occurs[static_cast<std::size_t>(cause)]) {
+            const auto each = static_cast<BubbleCause>(cause);
+            entries.push_back({colors.bubble, brushOf(each, colors), nameOf(each)});
+        }
+    }
+    return entries;
+}
+
+std::vector<LegendEntry> latenessEntries(std::int64_t scale, const TimelineColors& colors) {
+    std::vector<LegendEntry> entries;
+    for (int i = 0; i < kNumLateness; ++i) {
+        const auto lateness = static_cast<Lateness>(i);
+        const LatenessStyle style = styleOf(lateness, colors);
+        const bool plain = style.pattern == Qt::SolidPattern;
+        entries.push_back({style.color, plain ? QBrush(Qt::NoBrush) : QBrush(inkOn(style.color), style.pattern),
+                           describe(lateness, scale)});
+    }
+    entries.push_back({styleOf(TaskKind::forward).color, QBrush(veilOf(colors)),
+                       DocumentPage::tr("faint: other steps, and tasks without a twin")});
+    return entries;
+}
 }  // namespace
 
 DocumentPage::DocumentPage(QString path, QWidget* parent)
-    : QWidget(parent), path_(std::move(path)), axis_(new TimeAxisModel(this)) {
+    : QWidget(parent),
+      path_(std::move(path)),
+      model_(new PageModel(this)),
+      messages_(new MessageBar(this)),
+      stack_(new QStackedWidget(this)),
+      opening_(new QLabel(tr("Opening %1 …").arg(QFileInfo(path_).fileName()), this)),
+      content_(new QWidget(this)),
+      top_(new QWidget(content_)),
+      stepChoice_(new QComboBox(top_)),
+      summary_(new ElidedLabel(top_)),
+      compareBar_(new CompareBar(top_)),
+      live_(new LiveBadge(top_)),
+      legend_(new Legend(content_)),
+      minimap_(new Minimap(axis(), content_)),
+      views_(new TimelineStack(axis(), content_)),
+      navigation_(*model_, *views_) {
+    fillTop();
+    auto* content = new QVBoxLayout(content_);
+    content->setContentsMargins(0, 0, 0, 0);
+    content->setSpacing(0);
+    content->addWidget(top_);
+    content->addWidget(legend_);
+    content->addWidget(minimap_);
+    content->addWidget(views_, 1);
+    opening_->setAlignment(Qt::AlignCenter);
+    stack_->addWidget(opening_);
+    stack_->addWidget(content_);
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(0, 0, 0, 0);
     layout->setSpacing(0);
-    messages_ = new MessageBar(this);
-    stack_ = new QStackedWidget(this);
-    opening_ = new QLabel(tr("Opening %1 …").arg(QFileInfo(path_).fileName()), this);
-    opening_->setAlignment(Qt::AlignCenter);
-    content_ = createContent();
-    stack_->addWidget(opening_);
-    stack_->addWidget(content_);
     layout->addWidget(messages_);
     layout->addWidget(stack_, 1);
+    connectModel();
     connectViews();
     for (auto* box : findChildren<QComboBox*>()) {
         box->installEventFilter(this);
     }
+}
+
+void DocumentPage::fillTop() {
+    auto* line = new QHBoxLayout(top_);
+    line->setContentsMargins(8, 4, 8, 2);
+    auto* label = new QLabel(tr("&Step"), top_);
+    label->setBuddy(stepChoice_);
+    stepChoice_->setAccessibleName(tr("Measured step to compare"));
+    stepChoice_->setSizeAdjustPolicy(QComboBox::AdjustToContents);
+    line->addWidget(label);
+    line->addWidget(stepChoice_);
+    line->addSpacing(12);
+    line->addWidget(summary_, 1);
+    line->addWidget(compareBar_);
+    line->addWidget(live_);
+}
+
+void DocumentPage::connectModel() {
+    connect(model_, &PageModel::documentReplaced, this, &DocumentPage::showDocument);
+    connect(model_, &PageModel::simulatedReplaced, this, &DocumentPage::showSimulated);
+    connect(model_, &PageModel::simulatedTitled, &views_->pane(Source::simulated), &TimelinePane::setTitle);
+    connect(model_, &PageModel::analysed, this, [this] {
+        if (!document()->measured) {
+            fillSteps();  // their times are those of the scenario
+        }
+        summary_->setText(comparisonHeadline(*document()));
+        compareBar_->setComparable(document()->measured && document()->simulated);
+        refreshMarks();
+    });
+    connect(model_, &PageModel::choiceChanged, this, [this] {
+        compareBar_->setChoice(model_->choice());
+        refreshMarks();
+    });
+    connect(model_, &PageModel::modeChanged, this, &DocumentPage::shareHeightLater);
+    connect(model_, &PageModel::stepChanged, this, [this] {
+        const QSignalBlocker blocker(stepChoice_);
+        stepChoice_->setCurrentIndex(stepChoice_->findData(model_->step()));
+    });
+    connect(model_, &PageModel::taskSelected, this,
+            [this](Source source, SliceRef slice) { views_->view(source).reveal(slice); });
+    connect(&axis(), &TimeAxisModel::selectionChanged, this, &DocumentPage::showSelection);
+}
+
+void DocumentPage::connectViews() {
+    for (const Source source : {Source::measured, Source::simulated}) {
+        TimelineView& each = views_->view(source);
+        connect(&each, &TimelineView::picked, this,
+                [this, source](std::optional<SliceRef> slice) { model_->select(source, slice); });
+        each.setDescription([this, source](SliceRef slice) {
+            const TraceDocument& shown = *document();
+            const std::int32_t step =
+                source == Source::measured ? shown.measured->slice(slice).key.step : model_->step();
+            return toolTipOf(taskFacts(shown, {source, slice, twinOf(shown, source, slice, step)}, step), source);
+        });
+        each.setBubbleDescription([this, source](const BubblePiece& piece) {
+            const StepAnalysis* analysis = model_->analysis();
+            return analysis != nullptr && analysis->tasks(source) != nullptr ? analysis->describe(source, piece)
+                                                                             : QString();
+        });
+    }
+    connect(compareBar_, &CompareBar::choiceChanged, this, [this] { model_->setChoice(compareBar_->choice()); });
+    connect(stepChoice_, &QComboBox::currentIndexChanged, this, [this](int index) {
+        if (index >= 0) {
+            model_->selectStep(stepChoice_->itemData(index).toInt());
+        }
+    });
 }
 
 bool DocumentPage::eventFilter(QObject* watched, QEvent* event) {
@@ -82,131 +195,56 @@ bool DocumentPage::eventFilter(QObject* watched, QEvent* event) {
     return QWidget::eventFilter(watched, event);
 }
 
-void DocumentPage::connectViews() {
-    for (const Source source : {Source::measured, Source::simulated}) {
-        TimelineView& each = view(source);
-        connect(&each, &TimelineView::picked, this,
-                [this, source](std::optional<SliceRef> slice) { select(source, slice); });
-        connect(&each, &AxisView::overflowChanged, this, &DocumentPage::syncScrollBars, Qt::QueuedConnection);
-        each.setDescription([this, source](SliceRef slice) {
-            const std::int32_t step = source == Source::measured ? document_->measured->slice(slice).key.step : step_;
-            return toolTipOf(taskFacts(*document_, {source, slice, twinOf(*document_, source, slice, step)}, step),
-                             source);
-        });
-        each.setBubbleDescription([this, source](const BubblePiece& piece) {
-            return analysis_ && analysis_->tasks(source) != nullptr ? analysis_->describe(source, piece) : QString();
-        });
+void DocumentPage::changeEvent(QEvent* event) {
+    QWidget::changeEvent(event);
+    if (event->type() == QEvent::PaletteChange) {
+        refreshMarks();  // the legend's swatches use the theme's background
     }
-    connect(memory_, &AxisView::overflowChanged, this, &DocumentPage::syncScrollBars, Qt::QueuedConnection);
-    connect(tracks_, &AxisView::overflowChanged, this, &DocumentPage::syncScrollBars, Qt::QueuedConnection);
-    QScrollBar* upper = measured_->view().verticalScrollBar();
-    QScrollBar* lower = simulated_->view().verticalScrollBar();
-    connect(upper, &QScrollBar::valueChanged, this, [this, upper, lower] { scrollAlong(*upper, *lower); });
-    connect(lower, &QScrollBar::valueChanged, this, [this, upper, lower] { scrollAlong(*lower, *upper); });
-    connect(axis_, &TimeAxisModel::selectionChanged, this, [this] {
-        if (const std::optional<TaskSelection>& selection = axis_->selection()) {
-            view(selection->source)
-                .setAccessibleDescription(spoken(taskFacts(*document_, *selection, step_), selection->source));
-        }
-        if (analysis_) {
-            refreshMarks();
-        }
-        Q_EMIT selectionChanged();
-    });
-    connect(compareBar_, &CompareBar::choiceChanged, this, [this] { setChoice(compareBar_->choice()); });
-    connect(stepChoice_, &QComboBox::currentIndexChanged, this, [this](int index) {
-        if (index >= 0) {
-            selectStep(stepChoice_->itemData(index).toInt());
-        }
-    });
-}
-
-void DocumentPage::scrollAlong(const QScrollBar& moved, QScrollBar& other) {
-    if (scrolling_) {
-        return;  // prevents recursion: this bar moves because the other one did
-    }
-    scrolling_ = true;
-    // Kernels make lanes of one timeline higher than those of the other; otherwise they align.
-    const bool scaled = document_ && document_->kernels && moved.maximum() > 0;
-    other.setValue(
-        scaled ? static_cast<int>(std::lround(static_cast<double>(moved.value()) * other.maximum() / moved.maximum()))
-               : moved.value());
-    scrolling_ = false;
-}
-
-TimelinePane& DocumentPage::pane(Source source) const {
-    return source == Source::measured ? *measured_ : *simulated_;
-}
-
-TimelineView& DocumentPage::view(Source source) const {
-    return pane(source).view();
 }
 
 void DocumentPage::focusTimeline() {
-    (document_ && !document_->measured ? view(Source::simulated) : view(Source::measured)).setFocus();
+    views_->view(document() && !document()->measured ? Source::simulated : Source::measured).setFocus();
 }
 
-void DocumentPage::setDocument(std::shared_ptr<const TraceDocument> document, Keep keep) {
-    recorded_ = document;
-    const std::shared_ptr<const TraceDocument> before = std::exchange(document_, std::move(document));
-    // When the first measured tasks of a live trace arrive, shows them, wherever the simulated step was.
-    const bool measuredAppears = before != nullptr && !before->measured && document_->measured;
-    const bool keeps = keep == Keep::view && before != nullptr && !measuredAppears;
-    const std::optional<TaskSelection> selected = axis_->selection();
-    const TimeWindow window = axis_->window();
-    const std::int64_t origin = axis_->origin();
-    analysis_ = nullptr;  // belongs to the previous document
-    const bool follows = keeps && atTheEnd();
-    axis_->select(std::nullopt);
+void DocumentPage::setDocument(std::shared_ptr<const TraceDocument> document) {
+    if (!model_->setDocument(std::move(document), live_->follows())) {
+        shareHeightLater();
+    }
+}
 
-    const bool hasStep = document_->measured && document_->measured->step(step_) != nullptr;
-    step_ = keeps && hasStep ? step_ : typicalStep(*document_);
-    view(Source::measured).setStore(document_->measured);
-    view(Source::measured).setKernels(document_->kernels);
-    view(Source::simulated).setStore(document_->simulated);
-    tracks_->setStore(document_->tracks);
-    trackPane_->setVisible(document_->tracks != nullptr);
-    measured_->setVisible(document_->measured != nullptr);
-    simulated_->setTitle({});
-    refreshLegend();
-    alignGutters();
+void DocumentPage::shareHeightLater() {
+    if (document()) {  // once everything else, such as the docks, has its size
+        QMetaObject::invokeMethod(views_, &TimelineStack::shareHeight, Qt::QueuedConnection);
+    }
+}
+
+void DocumentPage::showDocument() {
+    views_->setMeasured(*document());
+    showSimulated();
     fillSteps();
     stack_->setCurrentWidget(content_);
     showNotes();
-    refresh();
-    axis_->setTotal(wholeRange(*document_, step_));
-    if (keeps) {
-        axis_->scrollTo(shifted(window, axis_->origin() - origin));
-        if (selected) {
-            selectAgain(*selected, *before);
-        }
-    } else {
-        axis_->show(stepRange(*document_, step_));
-        QMetaObject::invokeMethod(this, &DocumentPage::shareHeight, Qt::QueuedConnection);  // after the docks
-    }
-    if (follows) {
-        scrollToTheEnd();
-    }
-    syncScrollBars();
-    Q_EMIT documentChanged();
 }
 
-void DocumentPage::selectAgain(const TaskSelection& selected, const TraceDocument& before) {
-    const TaskKey key = before.store(selected.source)->slice(selected.slice).key;
-    const TimelineStore* store = document_->store(selected.source);
-    const std::optional<SliceRef> slice = store != nullptr ? store->find(key) : std::nullopt;
-    if (slice) {
-        axis_->select(TaskSelection{selected.source, *slice, twinOf(*document_, selected.source, *slice, step_)});
-    }
+void DocumentPage::showSimulated() {
+    views_->setSimulated(*document());
+    minimap_->setGutter(views_->gutter());
+    legend_->setKinds(kindsOf(*document()));
 }
 
-void DocumentPage::refreshLegend() {
-    legend_->setKinds(kindsOf(*document_));
+void DocumentPage::showWaiting() {
+    opening_->setText(tr("%1 is being recorded, but has no tasks yet.\nIt is shown as soon as the first step starts.")
+                          .arg(QFileInfo(path_).fileName()));
+}
+
+void DocumentPage::setLive(LiveBadge::State state) {
+    live_->setState(state);
+    refreshNotes();
 }
 
 void DocumentPage::showNotes() {
-    QStringList lines = document_->messages();
-    if (live_ == Live::following) {
+    QStringList lines = document()->messages();
+    if (live_->state() == LiveBadge::State::following) {
         lines.removeAll(QString::fromUtf8(kNotClosed.data()));  // the badge says so
     }
     if (lines.isEmpty()) {
@@ -217,105 +255,67 @@ void DocumentPage::showNotes() {
 }
 
 void DocumentPage::refreshNotes() {
-    if (document_ && messages_->isVisible()) {
+    if (document() && messages_->isVisible()) {
         showNotes();
     }
 }
 
 void DocumentPage::fillSteps() {
+    const TraceDocument& shown = *document();
     const QSignalBlocker blocker(stepChoice_);
     stepChoice_->clear();
-    for (const StepSpan& span : stepsOf(*document_)) {
-        const Nanoseconds time = !document_->measured && document_->simulation ? expected_step(*document_->simulation)
-                                                                               : span.statistics.step_time();
+    for (const StepSpan& span : stepsOf(shown)) {
+        const Nanoseconds time =
+            !shown.measured && shown.simulation ? expected_step(*shown.simulation) : span.statistics.step_time();
         stepChoice_->addItem(tr("%1 (%2)").arg(span.step).arg(formatDuration(time.count())), span.step);
     }
-    stepChoice_->setCurrentIndex(stepChoice_->findData(step_));
+    stepChoice_->setCurrentIndex(stepChoice_->findData(model_->step()));
     stepChoice_->setEnabled(stepChoice_->count() > 1);
 }
 
-void DocumentPage::selectStep(std::int32_t step) {
-    if (!document_ || !document_->measured || document_->measured->step(step) == nullptr || step == step_) {
+void DocumentPage::showSelection() {
+    if (const std::optional<TaskSelection>& selection = axis().selection()) {
+        views_->view(selection->source)
+            .setAccessibleDescription(spoken(taskFacts(*document(), *selection, model_->step()), selection->source));
+    }
+    refreshMarks();
+}
+
+void DocumentPage::refreshMarks() {
+    const StepAnalysis* analysis = model_->analysis();
+    if (analysis == nullptr) {
         return;
     }
-    // Keeps the visible part at the same position within its step.
-    const std::int64_t before = axis_->origin();
-    step_ = step;
-    {
-        const QSignalBlocker blocker(stepChoice_);
-        stepChoice_->setCurrentIndex(stepChoice_->findData(step_));
-    }
-    refresh();
-    axis_->show({axis_->window().start + axis_->origin() - before,
-                 axis_->window().start + axis_->origin() - before + static_cast<std::int64_t>(axis_->window().length)});
-    if (const std::optional<TaskSelection> selection = axis_->selection()) {
-        select(selection->source, selection->slice);
-    }
-    Q_EMIT stepChanged();
-}
-
-void DocumentPage::refresh() {
-    const StepSpan* span = document_->measured ? document_->measured->step(step_) : nullptr;
-    axis_->setOrigin(span != nullptr ? span->range().start : 0);
-    summary_->setText(comparisonHeadline(*document_));
-    analyse();
-}
-
-void DocumentPage::refreshMemory(std::int64_t shift) {
-    const TimelineStore* names = storeOfMostLanes(*document_);
-    std::vector<Bytes> peaks;
-    for (const SimulatedLane& lane :
-         document_->simulation ? document_->simulation->lanes : std::vector<SimulatedLane>{}) {
-        peaks.push_back(lane.peak_bytes);
-    }
-    memory_->setScene({names != nullptr ? names->lanes() : std::vector<LaneInfo>{}, document_->measuredMemory.get(),
-                       &document_->simulatedMemory, shift, document_->memoryLimits, std::move(peaks)});
-    QString limit;
-    if (const std::vector<Bytes>& limits = document_->memoryLimits; !limits.empty()) {
-        bool shown = false;
-        for (std::size_t lane = 0; lane < limits.size(); ++lane) {
-            shown = shown || memory_->showsLimit(lane);
+    const TraceDocument& shown = *document();
+    const MarkChoice& choice = model_->choice();
+    const std::optional<TaskSelection>& selection = axis().selection();
+    const std::int64_t shift = analysis->shift(choice.alignment, selection);
+    views_->view(Source::simulated).setShift(shift);
+    views_->memory().setDocument(shown, shift);
+    minimap_->setStore(shown.measured ? shown.measured : shown.simulated, shown.measured ? 0 : shift);
+    const TimelineColors colors = timelineColors(palette());
+    std::vector<LegendEntry> entries;
+    for (const Source source : {Source::measured, Source::simulated}) {
+        const std::shared_ptr<const TimelineMarks> marks = analysis->marks(source, choice, selection);
+        if (marks && marks->differenceScale > 0) {
+            entries = latenessEntries(marks->differenceScale, colors);
         }
-        const auto [least, most] = std::minmax_element(limits.begin(), limits.end());
-        const QString bytes = *least == *most ? tr("limit of %1 per lane").arg(formatBytes(*least))
-                                              : tr("limits of %1 to %2").arg(formatBytes(*least), formatBytes(*most));
-        limit = shown ? tr(", red: %1").arg(bytes) : tr("; above the scale: %1").arg(bytes);
+        views_->view(source).setMarks(marks);
     }
-    composition_->setVisible(memory_->composed());
-    QString legend = tr("area: measured, line: simulated, ▼ peak");
-    if (memory_->stacked() && memory_->composed()) {
-        legend = tr("stacked from below in this order, line: simulated, ▼ peak");
+    const bool recoloured = !entries.empty();
+    if (choice.causes) {
+        const std::vector<LegendEntry> causes = causeEntries(*analysis, colors);
+        entries.insert(entries.end(), causes.begin(), causes.end());
     }
-    memoryLegend_->setVisible(memory_->stacked() && memory_->composed());
-    memoryTitle_->setText(tr("<b>MEMORY</b>&nbsp;&nbsp; %1%2").arg(legend, limit));
-    memoryPane_->setVisible(memoryShown_ && !memory_->empty());
+    legend_->setEntries(std::move(entries), recoloured);
+    const auto showFacts = [&](Source source, const QString& headline) {
+        const QString path = choice.criticalPath ? analysis->criticalPathText(source) : QString();
+        views_->pane(source).setFacts(path.isEmpty() ? headline : headline + QStringLiteral("  ·  ") + path);
+    };
+    showFacts(Source::measured, measuredHeadline(shown, model_->step()));
+    showFacts(Source::simulated, simulatedHeadline(shown, model_->step()));
+    // The other modes show simulated tasks in the measured timeline.
+    views_->pane(Source::simulated)
+        .setVisible(shown.simulated && (choice.mode == CompareMode::side_by_side || !shown.measured));
 }
-
-void DocumentPage::setMemoryShown(bool shown) {
-    memoryShown_ = shown;
-    memoryPane_->setVisible(memoryShown_ && !memory_->empty());
-}
-
-void DocumentPage::select(Source source, std::optional<SliceRef> slice) {
-    const TimelineStore* store = document_ ? document_->store(source) : nullptr;
-    // A list of the previous scenario may refer to a slice that no longer exists.
-    const bool there = slice && store != nullptr && slice->row < store->rows().size() &&
-                       slice->index < store->rows()[slice->row].start.size();
-    if (!there) {
-        axis_->select(std::nullopt);
-        return;
-    }
-    if (source == Source::measured) {
-        const std::int32_t of = document_->measured->slice(*slice).key.step;
-        if (of != step_ && document_->measured->step(of) != nullptr) {
-            axis_->select(std::nullopt);  // moves the simulated step here, so that the twin is beside it
-            const TimeWindow window = axis_->window();
-            selectStep(of);
-            axis_->scrollTo(window);
-        }
-    }
-    axis_->select(TaskSelection{source, *slice, twinOf(*document_, source, *slice, step_)});
-    view(source).reveal(*slice);
-}
-
 }  // namespace pipescope

@@ -1,70 +1,108 @@
 #include "gui/window/main_window.h"
 
+#include "gui/document/trace_follower.h"
 #include "gui/style/message_bar.h"
-#include "gui/timeline/time_axis_model.h"
+#include "gui/style/theme.h"
+#include "gui/style/work_pool.h"
+#include "gui/window/export_menu.h"
+#include "gui/window/file_tabs.h"
+#include "gui/window/memory_pane.h"
+#include "gui/window/page_actions.h"
+#include "gui/window/scenario_docks.h"
 #include "gui/window/search_bar.h"
-#include "gui/window/window_settings.h"
+#include "gui/window/shortcut_overlay.h"
+#include "gui/window/table_docks.h"
 
-#include <QAction>
+#include <QActionGroup>
+#include <QApplication>
 #include <QCloseEvent>
+#include <QDialog>
 #include <QDockWidget>
+#include <QFileDialog>
 #include <QFileInfo>
 #include <QLabel>
+#include <QLineEdit>
+#include <QMenuBar>
+#include <QMessageBox>
+#include <QMimeData>
+#include <QPlainTextEdit>
 #include <QPushButton>
-#include <QSettings>
 #include <QStackedWidget>
-#include <QTabWidget>
+#include <QThreadPool>
+#include <QTimer>
 #include <QVBoxLayout>
 
+#include <algorithm>
+
 namespace pipescope {
-MainWindow::MainWindow(QSettings* settings, QWidget* parent) : QMainWindow(parent), settings_(settings) {
+namespace {
+constexpr int kEventSlice = 20;  // ms between two looks at what is under way
+
+QStringList localFiles(const QMimeData& data) {
+    QStringList paths;
+    for (const QUrl& url : data.urls()) {
+        if (url.isLocalFile()) {
+            paths << url.toLocalFile();
+        }
+    }
+    return paths;
+}
+}  // namespace
+
+MainWindow::MainWindow(QSettings* settings, QWidget* parent)
+    : QMainWindow(parent), session_(settings), docks_(*this, session_) {
     setAcceptDrops(true);
     auto* central = new QWidget(this);
+    messages_ = new MessageBar(central);
+    stack_ = new QStackedWidget(central);
+    files_ = new FileTabs(session_, stack_);
+    search_ = new SearchBar(central);
+    stack_->addWidget(createEmptyState());
+    stack_->addWidget(files_);
     auto* layout = new QVBoxLayout(central);
     layout->setContentsMargins(0, 0, 0, 0);
     layout->setSpacing(0);
-    messages_ = new MessageBar(central);
-    stack_ = new QStackedWidget(central);
-    createTabs();
-    stack_->addWidget(createEmptyState());
-    stack_->addWidget(tabs_);
     layout->addWidget(messages_);
     layout->addWidget(stack_, 1);
-    search_ = new SearchBar(central);
     layout->addWidget(search_);
-    connect(this, &MainWindow::pageChanged, search_, [this] { search_->setPage(page()); });
+    setCentralWidget(central);
+    actions_ = new PageActions(*files_);
+    connectFiles();
+    tables_ = new TableDocks(docks_, *files_, session_, *messages_, this);
+    scenarios_ = new ScenarioDocks(*this, docks_, *files_);
+    exports_ = new ExportMenu(*this, *files_, *tables_, *scenarios_);
+    connect(exports_, &ExportMenu::failed, this, &MainWindow::showError);
+    connect(files_, &FileTabs::pageChanged, this, &MainWindow::takeDropsFromFields);  // also from new widgets
+    createFileMenu();
+    createViewMenu();
+    createGoMenu();
+    scenarios_->fillMenu(*menuBar()->addMenu(tr("&What if")), *actions_);
+    createHelpMenu();
+    resize(1600, 900);
+    restoreGeometry(session_.value(kWindowGeometryKey).toByteArray());
+    Q_EMIT files_->pageChanged();  // to no page
+}
+
+MainWindow::~MainWindow() {
+    files_->blockSignals(true);  // closing pages would reach parts that are gone
+}
+
+void MainWindow::connectFiles() {
+    connect(files_, &FileTabs::pageChanged, this, [this] {
+        stack_->setCurrentIndex(page() != nullptr ? 1 : 0);
+        refreshTitle();
+        search_->setPage(page());
+    });
+    connect(files_, &FileTabs::arrived, this, [this] {
+        messages_->hide();
+        docks_.show();
+    });
+    connect(files_, &FileTabs::failed, this, &MainWindow::showError);
     connect(search_, &SearchBar::closed, this, [this] {
         if (page() != nullptr) {
             page()->focusTimeline();
         }
     });
-    setCentralWidget(central);
-    createDocks();
-    createActions();
-    resize(1600, 900);
-    if (settings_ != nullptr) {
-        restoreGeometry(settings_->value(QString(kWindowGeometryKey)).toByteArray());
-    }
-    for (QDockWidget* dock : docks_) {
-        dock->hide();  // empty so far
-    }
-    takeDropsFromFields();
-    connect(this, &MainWindow::pageChanged, this, &MainWindow::takeDropsFromFields);  // for its new widgets
-    refreshWindow();
-}
-
-MainWindow::~MainWindow() = default;
-
-void MainWindow::createTabs() {
-    tabs_ = new QTabWidget(this);
-    tabs_->setDocumentMode(true);
-    tabs_->setTabsClosable(true);
-    tabs_->setMovable(true);
-    tabs_->setTabBarAutoHide(true);
-    tabs_->setAccessibleName(tr("Open files"));
-    connect(tabs_, &QTabWidget::currentChanged, this, &MainWindow::refreshWindow);
-    connect(tabs_, &QTabWidget::tabCloseRequested, this,
-            [this](int index) { closePage(qobject_cast<DocumentPage*>(tabs_->widget(index))); });
 }
 
 QWidget* MainWindow::createEmptyState() {
@@ -91,92 +129,10 @@ QWidget* MainWindow::createEmptyState() {
 }
 
 DocumentPage* MainWindow::page() const {
-    return qobject_cast<DocumentPage*>(tabs_->currentWidget());
+    return files_->page();
 }
 
-QList<DocumentPage*> MainWindow::pages() const {
-    QList<DocumentPage*> all;
-    for (int i = 0; i < tabs_->count(); ++i) {
-        all << qobject_cast<DocumentPage*>(tabs_->widget(i));
-    }
-    return all;
-}
-
-DocumentPage* MainWindow::pageOf(const QString& path) const {
-    const QString absolute = QFileInfo(path).absoluteFilePath();
-    for (DocumentPage* each : pages()) {
-        if (QFileInfo(each->path()).absoluteFilePath() == absolute) {
-            return each;
-        }
-    }
-    return nullptr;
-}
-
-DocumentPage* MainWindow::addPage(const QString& path) {
-    auto* added = new DocumentPage(path, tabs_);
-    added->setMemoryShown(showMemory_->isChecked());
-    follow(*added);
-    const int index = tabs_->addTab(added, QFileInfo(path).fileName());
-    tabs_->setTabToolTip(index, QFileInfo(path).absoluteFilePath());
-    tabs_->setCurrentIndex(index);
-    return added;
-}
-
-void MainWindow::follow(DocumentPage& page) {
-    connect(&page, &DocumentPage::documentChanged, this, [this, &page] {
-        if (&page == this->page()) {
-            refreshWindow();
-        }
-    });
-    connect(&page, &DocumentPage::simulationChanged, this, [this, &page] {
-        if (&page == this->page()) {
-            Q_EMIT simulationChanged();
-        }
-    });
-    connect(&page, &DocumentPage::stepChanged, this, [this, &page] {
-        if (&page == this->page()) {
-            Q_EMIT stepChanged();
-        }
-    });
-    connect(&page, &DocumentPage::selectionChanged, this, [this, &page] {
-        if (&page == this->page()) {
-            Q_EMIT selectionChanged();
-        }
-    });
-}
-
-void MainWindow::setDocument(std::shared_ptr<const TraceDocument> document) {
-    DocumentPage* of = pageOf(document->path);
-    if (of == nullptr) {
-        of = addPage(document->path);
-    }
-    tabs_->setCurrentWidget(of);
-    showDocks();
-    of->setDocument(std::move(document), Keep::view);
-    of->focusTimeline();
-}
-
-void MainWindow::closePage(DocumentPage* page) {
-    if (page == nullptr) {
-        return;
-    }
-    savePage(*page);
-    page->disconnect(this);
-    tabs_->removeTab(tabs_->indexOf(page));
-    page->deleteLater();
-    refreshWindow();
-}
-
-void MainWindow::refreshWindow() {
-    stack_->setCurrentIndex(page() != nullptr ? 1 : 0);
-    for (QAction* action : pageActions_) {
-        action->setEnabled(page() != nullptr);
-    }
-    setTitle();
-    Q_EMIT pageChanged();
-}
-
-void MainWindow::setTitle() {
+void MainWindow::refreshTitle() {
     if (page() == nullptr) {
         setWindowTitle(tr("PipeScope"));
         return;
@@ -189,14 +145,175 @@ void MainWindow::showError(const QString& text) {
     messages_->showMessage(MessageBar::Kind::error, text);
 }
 
-void MainWindow::closeEvent(QCloseEvent* event) {
-    saveSession();
-    if (settings_ != nullptr) {
-        settings_->setValue(QString(kWindowGeometryKey), saveGeometry());
-        if (docksShown_) {
-            settings_->setValue(QString(kWindowStateKey), saveState(kWindowStateVersion));
-        }
+void MainWindow::createFileMenu() {
+    QMenu& menu = *menuBar()->addMenu(tr("&File"));
+    QAction* open = menu.addAction(tr("&Open…"), this, &MainWindow::askForFile);
+    open->setShortcuts(QKeySequence::Open);
+    QMenu* recent = menu.addMenu(tr("Open &recent"));
+    connect(recent, &QMenu::aboutToShow, this, [this, recent] { fillRecentFiles(*recent); });
+    fillRecentFiles(*recent);
+    QAction* reload = menu.addAction(tr("Re&load"), files_, &FileTabs::reload);
+    reload->setShortcuts(QKeySequence::Refresh);
+    actions_->track(*reload);
+    menu.addSeparator();
+    exports_->fill(*menu.addMenu(tr("&Export")), *actions_);
+    menu.addSeparator();
+    QAction* close = menu.addAction(tr("&Close tab"), this, [this] { files_->closePage(page()); });
+    close->setShortcuts({Qt::CTRL | Qt::Key_W, Qt::CTRL | Qt::Key_F4});
+    actions_->track(*close);
+    QAction* quit = menu.addAction(tr("&Quit"), this, &QWidget::close);
+    quit->setShortcut(Qt::CTRL | Qt::Key_Q);  // some desktops have no standard key
+}
+
+void MainWindow::askForFile() {
+    files_->open(QFileDialog::getOpenFileNames(
+        this, tr("Open traces or profiles"), {},
+        tr("Traces and profiles (*.sqlite *.db *.sqlite3 *.json *.json.gz *.gz);;All files (*)")));
+}
+
+void MainWindow::fillRecentFiles(QMenu& menu) {
+    menu.clear();
+    const QStringList files = session_.value(kRecentFilesKey).toStringList();
+    for (const QString& file : files) {
+        menu.addAction(file, this, [this, file] { files_->open(file); });
     }
+    if (files.isEmpty()) {
+        menu.addAction(tr("No file was opened yet"))->setEnabled(false);
+    }
+}
+
+void MainWindow::createViewMenu() {
+    QMenu& menu = *menuBar()->addMenu(tr("&View"));
+    actions_->addZoom(menu);
+    menu.addSeparator();
+    actions_->addComparison(menu);
+    menu.addSeparator();
+    QAction* memory = menu.addAction(tr("&Memory"));
+    memory->setCheckable(true);
+    memory->setChecked(true);
+    connect(memory, &QAction::toggled, this, [this](bool on) {
+        for (const DocumentPage* each : files_->pages()) {
+            each->views().memory().setShown(on);
+        }
+    });
+    connect(files_, &FileTabs::pageAdded, this,
+            [memory](const DocumentPage& page) { page.views().memory().setShown(memory->isChecked()); });
+    for (const QDockWidget* dock : docks_.all()) {
+        menu.addAction(dock->toggleViewAction());
+    }
+    menu.addSeparator();
+    createThemeMenu(*menu.addMenu(tr("&Theme")));
+}
+
+void MainWindow::createThemeMenu(QMenu& menu) {
+    auto* group = new QActionGroup(this);
+    const QString chosen = session_.value(kThemeKey).toString();
+    const auto add = [&](const QString& text, const QString& name) {
+        QAction* action = menu.addAction(text, this, [this, name] {
+            applyTheme(parseTheme(name));
+            session_.setValue(kThemeKey, name);
+            for (DocumentPage* each : files_->pages()) {
+                each->refreshNotes();
+            }
+        });
+        action->setCheckable(true);
+        action->setChecked(name == (chosen.isEmpty() ? QStringLiteral("system") : chosen));
+        group->addAction(action);
+    };
+    add(tr("&System"), QStringLiteral("system"));
+    add(tr("&Light"), QStringLiteral("light"));
+    add(tr("&Dark"), QStringLiteral("dark"));
+}
+
+void MainWindow::createGoMenu() {
+    QMenu& menu = *menuBar()->addMenu(tr("&Go"));
+    actions_->addSearch(menu, *search_);
+    menu.addSeparator();
+    actions_->addPlaces(menu);
+}
+
+void MainWindow::createHelpMenu() {
+    QMenu* help = menuBar()->addMenu(tr("&Help"));
+    QAction* shortcuts =
+        help->addAction(tr("&Shortcuts"), this, [this] { createShortcutOverlay(*menuBar(), this)->open(); });
+    shortcuts->setShortcuts({QKeySequence(Qt::Key_F1), QKeySequence(Qt::Key_Question)});
+    help->addAction(tr("&About PipeScope"), this, [this] {
+        QMessageBox::about(this, tr("About PipeScope"),
+                           tr("PipeScope compares what a training pipeline did with what was predicted."));
+    });
+}
+
+void MainWindow::finishWork() {
+    const auto isUnderWay = [this] {
+        const QList<QTimer*> timers = findChildren<QTimer*>();
+        return workPool().activeThreadCount() > 0 || std::any_of(timers.begin(), timers.end(), [](const QTimer* timer) {
+                   const bool follows = qobject_cast<const TraceFollower*>(timer->parent()) != nullptr;  // never ends
+                   return timer->isSingleShot() && timer->isActive() && !follows;
+               });
+    };
+    do {
+        QApplication::processEvents(QEventLoop::AllEvents, kEventSlice);
+        workPool().waitForDone();
+        QApplication::sendPostedEvents();  // results of workers, which may begin further work
+        QApplication::processEvents();
+    } while (isUnderWay());
+}
+
+bool MainWindow::takesTab(const QWidget& widget) const {
+    if (!(widget.focusPolicy() & Qt::TabFocus) || widget.focusProxy() != nullptr || !widget.isVisible() ||
+        !widget.isEnabled() || widget.window() != this) {
+        return false;
+    }
+    // Qt moves panels behind another tab outside the window, but still reports them as visible.
+    const QList<QDockWidget*> docks = findChildren<QDockWidget*>(QString(), Qt::FindDirectChildrenOnly);
+    return std::none_of(docks.begin(), docks.end(), [&](const QDockWidget* dock) {
+        return dock->isAncestorOf(&widget) && !rect().intersects(dock->geometry());
+    });
+}
+
+// Replaces Qt's order, which would lead to hidden tabs and in circles: a panel that passes on its focus goes to one of
+// its own children, skipping everything in between.
+bool MainWindow::focusNextPrevChild(bool next) {
+    QWidget* const from = focusWidget() != nullptr ? focusWidget() : this;
+    QWidget* to = from;
+    do {
+        to = next ? to->nextInFocusChain() : to->previousInFocusChain();
+    } while (to != from && !takesTab(*to));
+    if (to == from) {
+        return false;
+    }
+    to->setFocus(next ? Qt::TabFocusReason : Qt::BacktabFocusReason);
+    return true;
+}
+
+void MainWindow::closeEvent(QCloseEvent* event) {
+    files_->saveSession();
+    session_.setValue(kWindowGeometryKey, saveGeometry());
+    docks_.save();
     QMainWindow::closeEvent(event);
+}
+
+void MainWindow::takeDropsFromFields() {
+    for (QLineEdit* field : findChildren<QLineEdit*>()) {
+        field->setAcceptDrops(false);
+    }
+    for (QPlainTextEdit* editor : findChildren<QPlainTextEdit*>()) {
+        editor->setAcceptDrops(false);
+        editor->viewport()->setAcceptDrops(false);
+    }
+}
+
+void MainWindow::dragEnterEvent(QDragEnterEvent* event) {
+    if (!localFiles(*event->mimeData()).isEmpty()) {
+        event->acceptProposedAction();
+    }
+}
+
+void MainWindow::dropEvent(QDropEvent* event) {
+    const QStringList paths = localFiles(*event->mimeData());
+    if (!paths.isEmpty()) {
+        files_->open(paths);
+        event->acceptProposedAction();
+    }
 }
 }  // namespace pipescope

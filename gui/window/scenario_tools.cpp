@@ -52,7 +52,7 @@ ScenarioTools::~ScenarioTools() {
 }
 
 void ScenarioTools::refresh() {
-    const std::shared_ptr<const TraceDocument>& document = page_.recorded();
+    const std::shared_ptr<const TraceDocument>& document = page_.model().recorded();
     const std::optional<Scenario> recorded = document ? recordedScenario(*document) : std::nullopt;
     // A measured run whose pipeline is not known must not stand beside another one.
     const bool isKnown = document && (recorded || !document->measured);
@@ -60,7 +60,7 @@ void ScenarioTools::refresh() {
     const bool same = profile && model_->profile() && *profile == *model_->profile() &&
                       (!recorded || *recorded == model_->recorded());
     if (same) {
-        if (!model_->isAsRecorded() && model_->result() && page_.document() == page_.recorded()) {
+        if (!model_->isAsRecorded() && model_->result() && page_.document() == page_.model().recorded()) {
             show();  // the file was read again, or read further
         }
         return;
@@ -77,20 +77,20 @@ void ScenarioTools::refresh() {
 }
 
 void ScenarioTools::show() {
-    if (model_->isAsRecorded() && page_.recorded() && page_.recorded()->simulated) {
-        page_.showRecorded();
+    if (model_->isAsRecorded() && page_.model().recorded() && page_.model().recorded()->simulated) {
+        page_.model().showRecorded();
         compareTimer_->stop();
         return;
     }
-    page_.showScenario(*model_->result());
-    if (page_.recorded() && page_.recorded()->measured) {
+    page_.model().showScenario(*model_->result());
+    if (page_.model().recorded() && page_.model().recorded()->measured) {
         compareTimer_->start();
     }
 }
 
 void ScenarioTools::compare() {
     const std::shared_ptr<const SimulatedScenario> result = model_->result();
-    const std::shared_ptr<const TraceDocument> document = page_.recorded();
+    const std::shared_ptr<const TraceDocument> document = page_.model().recorded();
     if (!document || !document->measured || !result || !result->runs() || result->noisePending) {
         return;  // pending noise brings another result
     }
@@ -99,7 +99,7 @@ void ScenarioTools::compare() {
     connect(watcher, &QFutureWatcher<Compared>::finished, this, [this, watcher, result] {
         watcher->deleteLater();
         if (const Compared comparison = watcher->result()) {
-            page_.showComparison(*result, *comparison);
+            page_.model().showComparison(*result, *comparison);
         }
     });
     watcher->setFuture(

@@ -156,7 +156,8 @@ void SearchBar::search() {
             take(watcher->result());
         }
     });
-    watcher->setFuture(QtConcurrent::run(&workPool(), findIn, page_->document(), page_->step(), text, cancelled_));
+    watcher->setFuture(
+        QtConcurrent::run(&workPool(), findIn, page_->document(), page_->model().step(), text, cancelled_));
 }
 
 void SearchBar::take(SearchHits hits) {
@@ -195,8 +196,7 @@ void SearchBar::goTo(std::size_t hit) {
         const SliceRef slice = hits_.tasks->sliceAt(hit);
         const TaskKey key = hits_.tasks->at(hit).slice.key;
         name = tr("step %1: %2").arg(key.step).arg(taskName(key));
-        page_->select(hits_.tasks->source(), slice);
-        page_->showSelection();
+        page_->navigation().show(hits_.tasks->source(), slice);
     } else {
         const FoundRange& found = hits_.ranges[hit];
         name = found.text;

@@ -6,8 +6,9 @@
 #include "gui/style/number_format.h"
 #include "gui/style/theme.h"
 #include "gui/timeline/time_axis_model.h"
+#include "gui/window/export_menu.h"
+#include "gui/window/file_tabs.h"
 #include "gui/window/main_window.h"
-#include "gui/window/window_settings.h"
 #include "schedule/error.h"
 #include "schedule/quantities.h"
 
@@ -206,9 +207,10 @@ int renderWindow(const ViewerArguments& arguments) {
     }
     window.resize(parseSize(arguments.size));
     window.show();
-    window.setDocument(document);
+    window.files().setDocument(document);
+    DocumentPage& page = *window.page();
     if (step) {
-        window.selectStep(*step);
+        page.model().selectStep(*step);
     }
     MarkChoice choice;
     choice.mode = parseCompareMode(QString::fromStdString(arguments.mode));
@@ -218,11 +220,11 @@ int renderWindow(const ViewerArguments& arguments) {
         throw Error("--mode is " + arguments.mode + ", but '" + arguments.files.front() +
                     "' has only one timeline; such a picture needs a measured and a simulated one, leave --mode out");
     }
-    window.page()->setChoice(choice);
+    page.model().setChoice(choice);
     if (arguments.all) {
-        window.axis().showAll();
+        page.axis().showAll();
     } else if (!arguments.range.empty()) {
-        showRange(window.axis(), arguments.range);
+        showRange(page.axis(), arguments.range);
     }
     QApplication::processEvents();  // lays out widgets and their scroll bars
     QApplication::processEvents();
@@ -231,27 +233,27 @@ int renderWindow(const ViewerArguments& arguments) {
         saveImage(window, QString::fromStdString(arguments.render));
     }
     if (!arguments.report.empty()) {
-        saveReport(window.report(), QString::fromStdString(arguments.report));
+        saveReport(reportOf(page), QString::fromStdString(arguments.report));
     }
     return 0;
 }
 
 int showWindows(const ViewerArguments& arguments) {
     QSettings settings(QStringLiteral("PipeScope"), QStringLiteral("viewer"));
-    const QString theme = settings.value(QString(kThemeKey)).toString();
+    const QString theme = SessionState(&settings).value(kThemeKey).toString();
     if (arguments.theme == "system" && (theme == QLatin1String("light") || theme == QLatin1String("dark"))) {
         applyTheme(parseTheme(theme));
     }
     MainWindow window(&settings);
     window.show();
     if (arguments.files.empty()) {
-        window.restoreSession();
+        window.files().restoreSession();
     }
     QStringList files;
     for (const std::string& file : arguments.files) {
         files << QString::fromStdString(file);
     }
-    window.open(files);
+    window.files().open(files);
     return QApplication::exec();
 }
 

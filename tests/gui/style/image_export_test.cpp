@@ -1,6 +1,7 @@
 #include "gui/style/image_export.h"
 
 #include "gui/document/document_loader.h"
+#include "gui/window/file_tabs.h"
 #include "gui/window/main_window.h"
 #include "schedule/error.h"
 #include "tests/gui/sample_trace.h"
@@ -23,7 +24,7 @@ std::unique_ptr<MainWindow> showSample(const std::string& name) {
     auto window = std::make_unique<MainWindow>(nullptr);
     window->resize(1000, 700);
     window->show();
-    window->setDocument(loadTrace(QString::fromStdString(path.string())));
+    window->files().setDocument(loadTrace(QString::fromStdString(path.string())));
     QApplication::processEvents();
     QApplication::processEvents();
     return window;

@@ -2,6 +2,7 @@
 #include "gui/document/document_loader.h"
 #include "gui/style/message_bar.h"
 #include "gui/timeline/time_axis_model.h"
+#include "gui/window/file_tabs.h"
 #include "gui/window/main_window.h"
 #include "schedule/error.h"
 #include "tests/gui/patience.h"
@@ -44,9 +45,9 @@ protected:
     void open(const std::filesystem::path& path, const std::string& what) {
         SCOPED_TRACE(what);
         try {
-            window_.setDocument(loadTrace(QString::fromStdString(path.string())));
-            window_.axis().showAll();
-            window_.axis().zoom(0.5, 1e-3);
+            window_.files().setDocument(loadTrace(QString::fromStdString(path.string())));
+            window_.page()->axis().showAll();
+            window_.page()->axis().zoom(0.5, 1e-3);
             QApplication::processEvents();
             window_.grab();
             ++shown_;
@@ -57,7 +58,7 @@ protected:
             ADD_FAILURE() << "an error that is not ours: " << error.what();
         }
         if (window_.page() != nullptr) {
-            window_.closePage(window_.page());
+            window_.files().closePage(window_.page());
         }
     }
 
@@ -242,8 +243,8 @@ TEST_F(DamagedFile, IsToldInTheBarWhateverItWasMeantToBe) {
     const std::string nsys = bytesOf(writeNsysExport("bar_nsys.sqlite"));
     const std::string chrome = R"({"traceEvents": [{"ph": "X", "name": "a", "pid": 1, "tid": 2, "ts": 1, "dur")";
     const std::string profile = to_json(sampleProfile({})).substr(0, 200);
-    QSignalSpy loaded(&window_, &MainWindow::loaded);
-    window_.open(QString::fromStdString(sound_.string()));
+    QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+    window_.files().open(QString::fromStdString(sound_.string()));
     ASSERT_TRUE(loaded.wait(kPatience));
     for (const auto& [name, bytes] : {std::pair<std::string, std::string>{"cut.sqlite", own.substr(0, 5000)},
                                       {"cut_nsys.sqlite", nsys.substr(0, 5000)},
@@ -253,13 +254,13 @@ TEST_F(DamagedFile, IsToldInTheBarWhateverItWasMeantToBe) {
         const auto path = temporaryPath(name);
         write(path, bytes);
         window_.messages().hide();
-        QSignalSpy failed(&window_, &MainWindow::failed);
-        window_.open(QString::fromStdString(path.string()));
+        QSignalSpy failed(&window_.files(), &FileTabs::failed);
+        window_.files().open(QString::fromStdString(path.string()));
         ASSERT_TRUE(failed.wait(kPatience)) << name;
         EXPECT_TRUE(window_.messages().isVisible()) << name;
         EXPECT_TRUE(window_.messages().text().contains(QString::fromStdString(name)))
             << window_.messages().text().toStdString();
-        EXPECT_EQ(window_.pages().size(), 1) << "what was open stays, alone";
+        EXPECT_EQ(window_.files().pages().size(), 1) << "what was open stays, alone";
     }
 }
 

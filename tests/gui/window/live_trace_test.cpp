@@ -1,5 +1,6 @@
 #include "balance/profile_file.h"
 #include "gui/timeline/time_axis_model.h"
+#include "gui/window/file_tabs.h"
 #include "gui/window/main_window.h"
 #include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
@@ -44,10 +45,11 @@ protected:
         writer_->commit();
     }
 
-    void open() { window_.open(QString::fromStdString(path_.string())); }
+    void open() { window_.files().open(QString::fromStdString(path_.string())); }
     std::size_t shown() const {
-        return window_.document() != nullptr && window_.document()->measured ? window_.document()->measured->numSlices()
-                                                                             : 0;
+        return window_.files().document() != nullptr && window_.files().document()->measured
+                   ? window_.files().document()->measured->numSlices()
+                   : 0;
     }
     std::size_t tasksOf(std::int32_t steps) const {
         return timeline_.slices.size() / static_cast<std::size_t>(run_.steps) * static_cast<std::size_t>(steps);
@@ -65,15 +67,16 @@ TEST_F(LiveTrace, GrowsInTheWindowUntilItIsClosed) {
     record(0);
     open();
     ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOf(1); }, kPatience));
-    ASSERT_TRUE(QTest::qWaitFor([&] { return window_.page()->live() == DocumentPage::Live::following; }, kPatience));
-    EXPECT_TRUE(window_.page()->followButton().isVisible());
+    ASSERT_TRUE(
+        QTest::qWaitFor([&] { return window_.page()->live().state() == LiveBadge::State::following; }, kPatience));
+    EXPECT_TRUE(window_.page()->live().isVisible());
     record(1);
     ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOf(2); }, kPatience));
     record(2);
     writer_->close();
-    ASSERT_TRUE(QTest::qWaitFor([&] { return window_.page()->live() == DocumentPage::Live::ended; }, kPatience));
+    ASSERT_TRUE(QTest::qWaitFor([&] { return window_.page()->live().state() == LiveBadge::State::ended; }, kPatience));
     EXPECT_EQ(shown(), tasksOf(3));
-    EXPECT_FALSE(window_.page()->followButton().isEnabled());
+    EXPECT_FALSE(window_.page()->live().isEnabled());
 }
 
 TEST_F(LiveTrace, MovesAlongWhenItsRightEndIsInView) {
@@ -81,38 +84,39 @@ TEST_F(LiveTrace, MovesAlongWhenItsRightEndIsInView) {
     record(0);
     open();
     ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOf(1); }, kPatience));
-    ASSERT_TRUE(QTest::qWaitFor([&] { return window_.page()->live() == DocumentPage::Live::following; }, kPatience));
-    window_.axis().zoom(1, 0.3);  // the last third
-    const double length = window_.axis().window().length;
+    ASSERT_TRUE(
+        QTest::qWaitFor([&] { return window_.page()->live().state() == LiveBadge::State::following; }, kPatience));
+    window_.page()->axis().zoom(1, 0.3);  // the last third
+    const double length = window_.page()->axis().window().length;
     record(1);
     ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOf(2); }, kPatience));
     const auto end = [&] {
-        return static_cast<double>(window_.axis().window().start) + window_.axis().window().length;
+        return static_cast<double>(window_.page()->axis().window().start) + window_.page()->axis().window().length;
     };
-    EXPECT_NEAR(end(), static_cast<double>(window_.axis().total().end), length / 50);
-    EXPECT_NEAR(window_.axis().window().length, length, 2);
+    EXPECT_NEAR(end(), static_cast<double>(window_.page()->axis().total().end), length / 50);
+    EXPECT_NEAR(window_.page()->axis().window().length, length, 2);
     // A view of an earlier part stays there.
-    window_.axis().pan(-2);
-    const TimeWindow earlier = window_.axis().window();
+    window_.page()->axis().pan(-2);
+    const TimeWindow earlier = window_.page()->axis().window();
     record(2);
     ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOf(3); }, kPatience));
-    EXPECT_EQ(window_.axis().window(), earlier);
+    EXPECT_EQ(window_.page()->axis().window(), earlier);
     // A view of the end stays there too, once the badge is released.
-    window_.axis().pan(100);
-    window_.page()->followButton().setChecked(false);
-    const TimeWindow last = window_.axis().window();
+    window_.page()->axis().pan(100);
+    window_.page()->live().setChecked(false);
+    const TimeWindow last = window_.page()->axis().window();
     record(3);
     ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOf(4); }, kPatience));
-    EXPECT_EQ(window_.axis().window(), last);
+    EXPECT_EQ(window_.page()->axis().window(), last);
 }
 
 TEST_F(LiveTrace, WaitsForTheFirstTask) {
-    QSignalSpy failed(&window_, &MainWindow::failed);
+    QSignalSpy failed(&window_.files(), &FileTabs::failed);
     open();
     ASSERT_TRUE(QTest::qWaitFor(
-        [&] { return window_.page() != nullptr && window_.page()->live() == DocumentPage::Live::following; },
+        [&] { return window_.page() != nullptr && window_.page()->live().state() == LiveBadge::State::following; },
         kPatience));
-    EXPECT_EQ(window_.document(), nullptr);
+    EXPECT_EQ(window_.files().document(), nullptr);
     record(0);
     ASSERT_TRUE(QTest::qWaitFor([&] { return shown() == tasksOf(1); }, kPatience));
     EXPECT_EQ(failed.count(), 0);

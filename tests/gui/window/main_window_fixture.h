@@ -1,7 +1,12 @@
 #pragma once
 
 #include "gui/timeline/timeline_view.h"
+#include "gui/window/export_menu.h"
+#include "gui/window/file_tabs.h"
 #include "gui/window/main_window.h"
+#include "gui/window/memory_pane.h"
+#include "gui/window/scenario_docks.h"
+#include "gui/window/table_docks.h"
 #include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
 
@@ -27,8 +32,8 @@ protected:
     void open(const std::string& name, const SampleRun& run = {}) {
         const auto path = temporaryPath(name);
         writeSampleTrace(path, run);
-        QSignalSpy loaded(&window_, &MainWindow::loaded);
-        window_.open(QString::fromStdString(path.string()));
+        QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+        window_.files().open(QString::fromStdString(path.string()));
         ASSERT_TRUE(loaded.wait(kPatience));
         settle();
     }
@@ -44,8 +49,8 @@ protected:
         QApplication::processEvents();
     }
 
-    TimelineView& measured() { return window_.view(Source::measured); }
-    TimelineView& simulated() { return window_.view(Source::simulated); }
+    TimelineView& measured() { return window_.page()->views().view(Source::measured); }
+    TimelineView& simulated() { return window_.page()->views().view(Source::simulated); }
 
     void wheel(TimelineView& view, const QPointF& at, int delta, Qt::KeyboardModifiers modifiers) {
         QWheelEvent event(at, view.viewport()->mapToGlobal(at), {}, {0, delta}, Qt::NoButton, modifiers,
@@ -53,7 +58,7 @@ protected:
         QApplication::sendEvent(view.viewport(), &event);
     }
 
-    SliceRef slice(Source source, const TaskKey& key) { return *window_.document()->store(source)->find(key); }
+    SliceRef slice(Source source, const TaskKey& key) { return *window_.files().document()->store(source)->find(key); }
 
     QColor pixel(TimelineView& view, const QPoint& at) { return view.viewport()->grab().toImage().pixelColor(at); }
 

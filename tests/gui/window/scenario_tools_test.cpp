@@ -14,7 +14,9 @@
 #include "gui/what_if/scenario_model.h"
 #include "gui/what_if/value_slider.h"
 #include "gui/what_if/what_if_panel.h"
+#include "gui/window/file_tabs.h"
 #include "gui/window/main_window.h"
+#include "gui/window/scenario_docks.h"
 #include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"
 
@@ -52,17 +54,17 @@ protected:
         } else {
             std::ofstream(path, std::ios::binary) << content;
         }
-        QSignalSpy loaded(&window_, &MainWindow::loaded);
-        window_.open(QString::fromStdString(path.string()));
+        QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+        window_.files().open(QString::fromStdString(path.string()));
         ASSERT_TRUE(loaded.wait(kPatience));
         QApplication::processEvents();
-        ASSERT_NE(window_.scenarioTools(), nullptr);
+        ASSERT_NE(window_.scenarios().tools(), nullptr);
         model().setPatience(1h);
     }
 
-    ScenarioModel& model() { return window_.scenarioTools()->model(); }
-    WhatIfPanel& panel() { return window_.scenarioTools()->panel(); }
-    const Simulation& simulation() { return *window_.document()->simulation; }
+    ScenarioModel& model() { return window_.scenarios().tools()->model(); }
+    WhatIfPanel& panel() { return window_.scenarios().tools()->panel(); }
+    const Simulation& simulation() { return *window_.files().document()->simulation; }
     QDockWidget& dock(const char* name) { return *window_.findChild<QDockWidget*>(QString::fromLatin1(name)); }
     bool selectKey(Qt::Key key, Qt::KeyboardModifiers modifiers = Qt::ControlModifier) {
         QTest::keyClick(&window_, key, modifiers);
@@ -75,37 +77,37 @@ protected:
 
 TEST_F(ScenarioToolsTest, TheSimulatedTimelineFollowsTheSlider) {
     open("follow.sqlite");
-    const auto recorded = window_.document()->simulated;
-    const auto measured = window_.document()->measured;
+    const auto recorded = window_.files().document()->simulated;
+    const auto measured = window_.files().document()->measured;
     QSlider& slider = panel().latency().slider();
     for (int k = 0; k < 5; ++k) {
-        const auto before = window_.document()->simulated;
+        const auto before = window_.files().document()->simulated;
         QTest::keyClick(&slider, Qt::Key_Right);
-        EXPECT_NE(window_.document()->simulated, before);
-        EXPECT_EQ(window_.view(Source::simulated).store(), window_.document()->simulated.get());
-        EXPECT_EQ(window_.view(Source::measured).store(), measured.get());
+        EXPECT_NE(window_.files().document()->simulated, before);
+        EXPECT_EQ(window_.page()->views().view(Source::simulated).store(), window_.files().document()->simulated.get());
+        EXPECT_EQ(window_.page()->views().view(Source::measured).store(), measured.get());
     }
-    EXPECT_TRUE(window_.pane(Source::simulated).title().contains(QStringLiteral("WHAT IF")));
+    EXPECT_TRUE(window_.page()->views().pane(Source::simulated).title().contains(QStringLiteral("WHAT IF")));
     EXPECT_GT(simulation().options.link.latency_ns, 50'000);
     selectKey(Qt::Key_0);  // back to as recorded
-    EXPECT_EQ(window_.document()->simulated, recorded);
-    EXPECT_EQ(window_.pane(Source::simulated).title(), QStringLiteral("SIMULATED"));
+    EXPECT_EQ(window_.files().document()->simulated, recorded);
+    EXPECT_EQ(window_.page()->views().pane(Source::simulated).title(), QStringLiteral("SIMULATED"));
     selectKey(Qt::Key_Z);
-    EXPECT_NE(window_.document()->simulated, recorded);
+    EXPECT_NE(window_.files().document()->simulated, recorded);
 }
 
 TEST_F(ScenarioToolsTest, KeepsTheScaleAndTheSelectedTask) {
     open("scale.sqlite");
-    window_.axis().zoom(0.5, 0.5);
-    const TimeWindow window = window_.axis().window();
+    window_.page()->axis().zoom(0.5, 0.5);
+    const TimeWindow window = window_.page()->axis().window();
     const TaskKey task{1, TaskKind::backward, 1, 2, -1};
-    ASSERT_TRUE(window_.page()->goTo(Source::measured, task));
-    const TimeWindow at = window_.axis().window();
+    ASSERT_TRUE(window_.page()->navigation().goTo(Source::measured, task));
+    const TimeWindow at = window_.page()->axis().window();
     panel().bandwidth().slider().setFocus();
     QTest::keyClick(&panel().bandwidth().slider(), Qt::Key_Right);
-    EXPECT_EQ(window_.axis().window(), at);
-    ASSERT_TRUE(window_.axis().selection());
-    EXPECT_TRUE(window_.axis().selection()->twin);
+    EXPECT_EQ(window_.page()->axis().window(), at);
+    ASSERT_TRUE(window_.page()->axis().selection());
+    EXPECT_TRUE(window_.page()->axis().selection()->twin);
     EXPECT_NE(window, at);
 }
 
@@ -116,8 +118,8 @@ TEST_F(ScenarioToolsTest, ShowsLanesThatTheRunDidNotHave) {
     QTest::keyClick(&panel().partitions().slider(), Qt::Key_Home);
     EXPECT_EQ(lanesOf(model().scenario()), 1);
     ASSERT_TRUE(model().result()->runs()) << panel().messages().toStdString();
-    EXPECT_EQ(window_.document()->simulated->lanes().size(), 1U);
-    EXPECT_EQ(laneFacts(*window_.document(), window_.step()).size(), 4U);
+    EXPECT_EQ(window_.files().document()->simulated->lanes().size(), 1U);
+    EXPECT_EQ(laneFacts(*window_.files().document(), window_.page()->model().step()).size(), 4U);
     window_.grab();
     model().undoStack().undo();
     EXPECT_TRUE(model().isAsRecorded());
@@ -126,59 +128,59 @@ TEST_F(ScenarioToolsTest, ShowsLanesThatTheRunDidNotHave) {
 
 TEST_F(ScenarioToolsTest, ComparesAScenarioWithWhatWasMeasuredOnceItRests) {
     open("compare.sqlite");
-    const double before = window_.document()->comparison->step_error;
+    const double before = window_.files().document()->comparison->step_error;
     selectKey(Qt::Key_I);
     panel().latency().slider().setFocus();
     QTest::keyClick(&panel().latency().slider(), Qt::Key_End);  // 10 ms a copy
-    ASSERT_TRUE(QTest::qWaitFor([&] { return window_.document()->comparison.has_value(); }, kPatience));
-    EXPECT_GT(window_.document()->comparison->step_error, before + 0.1);
+    ASSERT_TRUE(QTest::qWaitFor([&] { return window_.files().document()->comparison.has_value(); }, kPatience));
+    EXPECT_GT(window_.files().document()->comparison->step_error, before + 0.1);
 }
 
 TEST_F(ScenarioToolsTest, OpensABareProfileWithThePanel) {
     SampleRun run;
     run.partitions = 12;
     open("bare.json", to_json(sampleProfile(run)));
-    EXPECT_FALSE(window_.document()->measured);
-    EXPECT_TRUE(window_.document()->simulated);
+    EXPECT_FALSE(window_.files().document()->measured);
+    EXPECT_TRUE(window_.files().document()->simulated);
     EXPECT_TRUE(dock("whatIf").isVisible());
     EXPECT_TRUE(panel().microBatches().isVisible());
     // The end of a longer step stays visible.
     panel().partitions().slider().setFocus();
     QTest::keyClick(&panel().partitions().slider(), Qt::Key_Home);
-    EXPECT_EQ(window_.document()->simulated->lanes().size(), 1U);
-    const TimeWindow shown = window_.axis().window();
+    EXPECT_EQ(window_.files().document()->simulated->lanes().size(), 1U);
+    const TimeWindow shown = window_.page()->axis().window();
     EXPECT_GE(static_cast<double>(shown.start) + shown.length,
-              static_cast<double>(window_.document()->simulated->range().end));
+              static_cast<double>(window_.files().document()->simulated->range().end));
     window_.grab();
 }
 
 TEST_F(ScenarioToolsTest, EachTabHasItsOwnScenario) {
     open("first.sqlite");
-    ScenarioTools* first = window_.scenarioTools();
+    ScenarioTools* first = window_.scenarios().tools();
     panel().batch().box().setValue(77);
     SampleRun run;
     open("second.json", to_json(sampleProfile(run)));
-    EXPECT_NE(window_.scenarioTools(), first);
+    EXPECT_NE(window_.scenarios().tools(), first);
     EXPECT_TRUE(model().isAsRecorded());
     EXPECT_TRUE(panel().isVisible());
     EXPECT_FALSE(first->panel().isVisible());
-    window_.closePage(window_.page());
+    window_.files().closePage(window_.page());
     QApplication::sendPostedEvents(nullptr, QEvent::DeferredDelete);
     QApplication::processEvents();
-    EXPECT_EQ(window_.scenarioTools(), first);
+    EXPECT_EQ(window_.scenarios().tools(), first);
     EXPECT_EQ(simulation().options.batch, 77);
-    window_.closePage(window_.page());
+    window_.files().closePage(window_.page());
     QApplication::sendPostedEvents(nullptr, QEvent::DeferredDelete);
     QApplication::processEvents();
-    EXPECT_EQ(window_.scenarioTools(), nullptr);
+    EXPECT_EQ(window_.scenarios().tools(), nullptr);
 }
 
 TEST_F(ScenarioToolsTest, ReadingTheFileAgainKeepsTheScenario) {
     open("reload.sqlite");
     panel().batch().box().setValue(9);
     const Scenario scenario = model().scenario();
-    QSignalSpy loaded(&window_, &MainWindow::loaded);
-    window_.open(window_.page()->path());
+    QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+    window_.files().open(window_.page()->path());
     ASSERT_TRUE(loaded.wait(kPatience));
     QApplication::processEvents();
     EXPECT_EQ(model().scenario(), scenario);
@@ -191,7 +193,7 @@ TEST_F(ScenarioToolsTest, PinsAndOpensAgain) {
     EXPECT_TRUE(dock("scenarios").isVisible());
     panel().batch().box().setValue(9);
     selectKey(Qt::Key_D);
-    PinnedScenarios& pins = window_.scenarioTools()->pins();
+    PinnedScenarios& pins = window_.scenarios().tools()->pins();
     ASSERT_EQ(pins.scenarios().size(), 2U);
     pins.table().selectRow(0);
     QTest::keyClick(&pins.table(), Qt::Key_Return);
@@ -202,7 +204,7 @@ TEST_F(ScenarioToolsTest, OpensACandidateOfThePlanAsTheSimulatedTimeline) {
     open("plan.sqlite");
     selectKey(Qt::Key_P);
     EXPECT_TRUE(dock("plan").isVisible());
-    PlanView& plan = window_.scenarioTools()->plan();
+    PlanView& plan = window_.scenarios().tools()->plan();
     plan.form().partitions().setText(QStringLiteral("2"));
     plan.form().chunks().setText(QStringLiteral("2"));
     QSignalSpy finished(&plan, &PlanView::finished);
@@ -210,11 +212,11 @@ TEST_F(ScenarioToolsTest, OpensACandidateOfThePlanAsTheSimulatedTimeline) {
     ASSERT_TRUE(finished.wait(kPatience));
     plan.table().selectRow(0);
     QTest::keyClick(&plan.table(), Qt::Key_Return);
-    EXPECT_EQ(window_.document()->simulated->lanes().size(), 2U);
+    EXPECT_EQ(window_.files().document()->simulated->lanes().size(), 2U);
     EXPECT_EQ(simulation().step_time.count(),
               plan.table().model()->index(0, PlanTableModel::stepTime).data(kExportRole).toLongLong());
     model().undoStack().undo();
-    EXPECT_EQ(window_.document()->simulated->lanes().size(), 4U);
+    EXPECT_EQ(window_.files().document()->simulated->lanes().size(), 4U);
 }
 
 TEST_F(ScenarioToolsTest, MovesACutInTheDock) {
@@ -222,7 +224,7 @@ TEST_F(ScenarioToolsTest, MovesACutInTheDock) {
     run.partitions = 12;
     open("cuts.json", to_json(sampleProfile(run)));
     selectKey(Qt::Key_B);
-    BalanceBar& bar = window_.scenarioTools()->balance().bar();
+    BalanceBar& bar = window_.scenarios().tools()->balance().bar();
     EXPECT_TRUE(bar.isVisible());
     const Balance before = simulation().options.balance;
     bar.setFocus();
@@ -235,8 +237,8 @@ TEST_F(ScenarioToolsTest, SaysSoWithoutAProfile) {
     run.profile = false;
     const auto path = temporaryPath("no_profile_tools.sqlite");
     writeSampleTrace(path, run);
-    QSignalSpy loaded(&window_, &MainWindow::loaded);
-    window_.open(QString::fromStdString(path.string()));
+    QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+    window_.files().open(QString::fromStdString(path.string()));
     ASSERT_TRUE(loaded.wait(kPatience));
     EXPECT_TRUE(model().isEmpty());
     selectKey(Qt::Key_D);

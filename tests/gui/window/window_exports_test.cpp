@@ -77,7 +77,7 @@ protected:
         SampleRun run;
         run.partitions = 4;
         open("exports.sqlite", run);
-        ScenarioTools& tools = *window_.scenarioTools();
+        ScenarioTools& tools = *window_.scenarios().tools();
         tools.model().setPatience(1h);
         tools.pin();
         tools.panel().batch().box().setValue(9);
@@ -85,17 +85,20 @@ protected:
         tools.plan().form().partitions().setText(QStringLiteral("2"));
         tools.plan().form().chunks().setText(QStringLiteral("2"));
         wait(&tools.plan(), &PlanView::finished, [&] { tools.plan().start(); });
-        window_.console().setSql(QStringLiteral("SELECT id, kind FROM PIPESCOPE_TASK ORDER BY id LIMIT 3"));
-        wait(&window_.console(), &SqlConsole::finished, [&] { window_.console().run(); });
-        window_.page()->addMark();
+        window_.tables().console().setSql(QStringLiteral("SELECT id, kind FROM PIPESCOPE_TASK ORDER BY id LIMIT 3"));
+        wait(&window_.tables().console(), &SqlConsole::finished, [&] { window_.tables().console().run(); });
+        window_.page()->navigation().addMark();
         for (const char* name : {"tasks", "statistics"}) {  // they are filled once somebody looks
             dock(name).raise();
             settle();
         }
         // The largest differences need a comparison, which starts once the scenario is unchanged for a moment.
-        ASSERT_TRUE(QTest::qWaitFor([&] { return window_.document()->comparison.has_value(); }, kPatience));
+        ASSERT_TRUE(QTest::qWaitFor([&] { return window_.files().document()->comparison.has_value(); }, kPatience));
         ASSERT_TRUE(QTest::qWaitFor(
-            [&] { return window_.tasks().model().rowCount() > 0 && window_.statistics().model().rowCount() > 0; },
+            [&] {
+                return window_.tables().tasks().model().rowCount() > 0 &&
+                       window_.tables().statistics().model().rowCount() > 0;
+            },
             kPatience));
     }
 
@@ -109,42 +112,42 @@ protected:
     QDockWidget& dock(const char* name) { return *window_.findChild<QDockWidget*>(QString::fromLatin1(name)); }
 
     const WindowExport& exported(const char* file) {
-        for (const WindowExport& each : window_.exports()) {
+        for (const WindowExport& each : window_.exports().all()) {
             if (each.file == QLatin1String(file)) {
                 return each;
             }
         }
         ADD_FAILURE() << "there is no export called " << file;
-        return window_.exports().front();
+        return window_.exports().all().front();
     }
 
     QJsonArray json(const char* file) {
         const QString path = target(QString::fromLatin1(file) + QStringLiteral(".json"));
-        window_.exportTo(exported(file), path);
+        window_.exports().exportTo(exported(file), path);
         return QJsonDocument::fromJson(bytesOf(path)).array();
     }
 };
 
 TEST_F(WindowExports, WriteThreadsAndStreamsWhereThereAreAny) {
-    wait(&window_, &MainWindow::loaded,
-         [&] { window_.open(QString::fromStdString(writeNsysExport("threads.sqlite").string())); });
+    wait(&window_.files(), &FileTabs::loaded,
+         [&] { window_.files().open(QString::fromStdString(writeNsysExport("threads.sqlite").string())); });
     settle();
     const WindowExport& threads = exported("threads");
     const QString png = target(QStringLiteral("threads.png"));
     const QString svg = target(QStringLiteral("threads.svg"));
-    window_.exportTo(threads, png);
-    window_.exportTo(threads, svg);
+    window_.exports().exportTo(threads, png);
+    window_.exports().exportTo(threads, svg);
     EXPECT_GE(QImage(png).width(), 800);
     EXPECT_TRUE(bytesOf(svg).contains("<svg"));
     const QString pdf = target(QStringLiteral("threads.pdf"));
-    window_.exportTo(threads, pdf);
+    window_.exports().exportTo(threads, pdf);
     EXPECT_TRUE(bytesOf(pdf).startsWith("%PDF"));
 }
 
 TEST_F(WindowExports, WriteEveryChartAsPngSvgAndPdf) {
     fill();
     int charts = 0;
-    for (const WindowExport& each : window_.exports()) {
+    for (const WindowExport& each : window_.exports().all()) {
         if (each.isTable() || each.file == QLatin1String("threads")) {  // the sample has none
             continue;
         }
@@ -154,7 +157,7 @@ TEST_F(WindowExports, WriteEveryChartAsPngSvgAndPdf) {
         const QString svg = target(each.file + QStringLiteral(".svg"));
         const QString pdf = target(each.file + QStringLiteral(".pdf"));
         for (const QString& path : {png, svg, pdf}) {
-            window_.exportTo(each, path);
+            window_.exports().exportTo(each, path);
         }
         const QImage image(png);
         EXPECT_GE(image.width(), 800);
@@ -186,14 +189,14 @@ TEST_F(WindowExports, WriteEveryChartAsPngSvgAndPdf) {
 TEST_F(WindowExports, WriteEveryTableAsCsvAndJson) {
     fill();
     int tables = 0;
-    for (const WindowExport& each : window_.exports()) {
+    for (const WindowExport& each : window_.exports().all()) {
         if (!each.isTable()) {
             continue;
         }
         SCOPED_TRACE(each.file.toStdString());
         ++tables;
         const QString path = target(each.file + QStringLiteral(".csv"));
-        window_.exportTo(each, path);
+        window_.exports().exportTo(each, path);
         const QList<QByteArray> lines = bytesOf(path).split('\n');
         const QList<QByteArray> keys = lines[0].split(',');
         EXPECT_EQ(keys.size(), each.model()->columnCount());
@@ -212,7 +215,7 @@ TEST_F(WindowExports, WriteEveryTableAsCsvAndJson) {
 
 TEST_F(WindowExports, WriteTheWhatIfFiguresAsTheSimulationGaveThem) {
     fill();
-    const ScenarioModel& model = window_.scenarioTools()->model();
+    const ScenarioModel& model = window_.scenarios().tools()->model();
     const Simulation& now = model.result()->simulation;
     const Simulation& recorded = model.recordedResult()->simulation;
     QMap<QString, QJsonObject> figures;
@@ -281,7 +284,7 @@ TEST_F(WindowExports, AreAskedForInTheMenu) {
             }
             for (QAction* action : kind->menu()->actions()) {
                 const WindowExport& each =
-                    *std::find_if(window_.exports().begin(), window_.exports().end(),
+                    *std::find_if(window_.exports().all().begin(), window_.exports().all().end(),
                                   [&](const WindowExport& e) { return e.text == action->text(); });
                 SCOPED_TRACE(each.file.toStdString());
                 if (each.file == QLatin1String("threads")) {
@@ -320,7 +323,7 @@ TEST_F(WindowExports, OfWhatHasTheFocusAreAskedForByAKey) {
     fill();
     dock("whatIf").show();
     settle();
-    ScenarioTools& tools = *window_.scenarioTools();
+    ScenarioTools& tools = *window_.scenarios().tools();
     const auto proposed = [&](QWidget& focused) {
         for (QWidget* at = &focused; at != nullptr; at = at->parentWidget()) {
             if (auto* panel = qobject_cast<QDockWidget*>(at)) {
@@ -337,7 +340,7 @@ TEST_F(WindowExports, OfWhatHasTheFocusAreAskedForByAKey) {
     };
     EXPECT_EQ(proposed(measured()), QStringLiteral("measured.png"));
     EXPECT_EQ(proposed(simulated()), QStringLiteral("simulated.png"));
-    EXPECT_EQ(proposed(window_.memory()), QStringLiteral("memory.png"));
+    EXPECT_EQ(proposed(window_.page()->views().memory().view()), QStringLiteral("memory.png"));
     EXPECT_EQ(proposed(window_.page()->minimap()), QStringLiteral("overview.png"));
     EXPECT_EQ(proposed(*dock("lanes").findChild<QTableView*>()), QStringLiteral("lanes.csv"));
     EXPECT_EQ(proposed(*dock("lanes").findChild<QLineEdit*>()), QStringLiteral("lanes.csv"));
@@ -350,7 +353,7 @@ TEST_F(WindowExports, OfWhatHasTheFocusAreAskedForByAKey) {
 
 TEST_F(WindowExports, TellWhatToDoWhereThereIsNothingYet) {
     const QString path = target(QStringLiteral("nothing.csv"));
-    window_.exportTo(exported("lanes"), path);
+    window_.exports().exportTo(exported("lanes"), path);
     EXPECT_TRUE(window_.messages().text().contains(QStringLiteral("open a trace")));
     open("unpinned.sqlite");
     for (const auto& [file, remedy] : {std::pair{"scenarios", "pin a scenario first"},
@@ -358,13 +361,13 @@ TEST_F(WindowExports, TellWhatToDoWhereThereIsNothingYet) {
                                        {"plan", "make a plan first"},
                                        {"plan-chart", "make a plan first"},
                                        {"threads", "open a trace that has it"}}) {
-        window_.exportTo(exported(file), path);
+        window_.exports().exportTo(exported(file), path);
         EXPECT_TRUE(window_.messages().text().contains(QString::fromLatin1(remedy))) << file;
     }
     EXPECT_FALSE(QFile::exists(path));
-    window_.exportTo(exported("lanes"), target(QStringLiteral("lanes.xls")));
+    window_.exports().exportTo(exported("lanes"), target(QStringLiteral("lanes.xls")));
     EXPECT_TRUE(window_.messages().text().contains(QStringLiteral("must end in .csv or .json")));
-    window_.exportTo(exported("measured"), QStringLiteral("/nowhere/measured.png"));
+    window_.exports().exportTo(exported("measured"), QStringLiteral("/nowhere/measured.png"));
     EXPECT_TRUE(window_.messages().text().contains(QStringLiteral("/nowhere/measured.png")));
 }
 }  // namespace

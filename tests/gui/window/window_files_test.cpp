@@ -25,13 +25,13 @@ TEST_F(WindowFiles, TellsAnErrorInTheBarAndKeepsWhatWasOpen) {
     open("kept.sqlite");
     const auto bad = temporaryPath("bad.sqlite");
     std::ofstream(bad) << "certainly no trace";
-    QSignalSpy failed(&window_, &MainWindow::failed);
-    window_.open(QString::fromStdString(bad.string()));
+    QSignalSpy failed(&window_.files(), &FileTabs::failed);
+    window_.files().open(QString::fromStdString(bad.string()));
     ASSERT_TRUE(failed.wait(kPatience));
     EXPECT_TRUE(window_.messages().isVisible());
     EXPECT_TRUE(window_.messages().text().contains(QStringLiteral("bad.sqlite")));
-    ASSERT_NE(window_.document(), nullptr);
-    EXPECT_TRUE(window_.document()->path.endsWith(QStringLiteral("kept.sqlite")));
+    ASSERT_NE(window_.files().document(), nullptr);
+    EXPECT_TRUE(window_.files().document()->path.endsWith(QStringLiteral("kept.sqlite")));
 }
 
 TEST_F(WindowFiles, SaysWhatToDoWhileNothingIsOpen) {
@@ -47,7 +47,7 @@ TEST_F(WindowFiles, OpensADroppedFile) {
     writeSampleTrace(path);
     QMimeData mime;
     mime.setUrls({QUrl::fromLocalFile(QString::fromStdString(path.string()))});
-    QSignalSpy loaded(&window_, &MainWindow::loaded);
+    QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
     QDragEnterEvent enter({50, 50}, Qt::CopyAction, &mime, Qt::LeftButton, Qt::NoModifier);
     QApplication::sendEvent(&window_, &enter);
     EXPECT_TRUE(enter.isAccepted());
@@ -78,7 +78,7 @@ TEST_F(WindowFiles, OpensAFileDroppedOnAFieldForText) {
     }
     auto* editor = window_.findChild<QPlainTextEdit*>();
     const QString text = editor->toPlainText();
-    QSignalSpy failed(&window_, &MainWindow::failed);
+    QSignalSpy failed(&window_.files(), &FileTabs::failed);
     QDragEnterEvent enter({5, 5}, Qt::CopyAction, &mime, Qt::LeftButton, Qt::NoModifier);
     QApplication::sendEvent(editor->viewport(), &enter);
     QDropEvent drop({5, 5}, Qt::CopyAction, &mime, Qt::LeftButton, Qt::NoModifier);
@@ -96,22 +96,22 @@ TEST_F(WindowFiles, OpensEachOfSeveralDroppedFilesInATab) {
         urls << QUrl::fromLocalFile(QString::fromStdString(path.string()));
     }
     mime.setUrls(urls);
-    QSignalSpy loaded(&window_, &MainWindow::loaded);
+    QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
     QDragEnterEvent into({50, 50}, Qt::CopyAction, &mime, Qt::LeftButton, Qt::NoModifier);
     QApplication::sendEvent(&window_, &into);
     EXPECT_TRUE(into.isAccepted());
     QDropEvent drop({50, 50}, Qt::CopyAction, &mime, Qt::LeftButton, Qt::NoModifier);
     QApplication::sendEvent(&window_, &drop);
     EXPECT_TRUE(drop.isAccepted());
-    ASSERT_EQ(window_.pages().size(), 3);
+    ASSERT_EQ(window_.files().pages().size(), 3);
     while (loaded.count() < 3) {
         ASSERT_TRUE(loaded.wait(kPatience));
     }
     for (int k = 0; k < 3; ++k) {
-        EXPECT_EQ(window_.pages()[k]->path(), urls[k + 1].toLocalFile());
-        EXPECT_TRUE(window_.pages()[k]->document()->measured);
+        EXPECT_EQ(window_.files().pages()[k]->path(), urls[k + 1].toLocalFile());
+        EXPECT_TRUE(window_.files().pages()[k]->document()->measured);
     }
-    EXPECT_EQ(window_.page(), window_.pages()[2]);  // the last one is looked at
+    EXPECT_EQ(window_.page(), window_.files().pages()[2]);  // the last one is looked at
     EXPECT_TRUE(window_.windowTitle().contains(QStringLiteral("drop_c.sqlite")));
     QMimeData web;
     web.setUrls({urls[0]});
@@ -125,63 +125,63 @@ TEST_F(WindowFiles, TellsOfADamagedOneAmongSeveralAndOpensTheOthers) {
     const auto bad = temporaryPath("several_bad.sqlite");
     writeSampleTrace(good);
     std::ofstream(bad) << "certainly no trace";
-    QSignalSpy loaded(&window_, &MainWindow::loaded);
-    QSignalSpy failed(&window_, &MainWindow::failed);
-    window_.open(QStringList{QString::fromStdString(bad.string()), QString::fromStdString(good.string())});
+    QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+    QSignalSpy failed(&window_.files(), &FileTabs::failed);
+    window_.files().open(QStringList{QString::fromStdString(bad.string()), QString::fromStdString(good.string())});
     ASSERT_TRUE(!failed.isEmpty() || failed.wait(kPatience));
     ASSERT_TRUE(!loaded.isEmpty() || loaded.wait(kPatience));
-    ASSERT_EQ(window_.pages().size(), 1);
+    ASSERT_EQ(window_.files().pages().size(), 1);
     EXPECT_TRUE(window_.page()->path().endsWith(QStringLiteral("several_good.sqlite")));
     EXPECT_TRUE(failed[0][0].toString().contains(QStringLiteral("several_bad.sqlite")));
 }
 
 TEST_F(WindowFiles, GivesEachFileATabThatKeepsItsZoomAndSelection) {
     open("one.sqlite");
-    window_.select(Source::measured, slice(Source::measured, task_));
-    window_.axis().zoom(0.5, 0.1);
-    const TimeWindow zoomed = window_.axis().window();
+    window_.page()->model().select(Source::measured, slice(Source::measured, task_));
+    window_.page()->axis().zoom(0.5, 0.1);
+    const TimeWindow zoomed = window_.page()->axis().window();
     DocumentPage* const first = window_.page();
     open("two.sqlite");
-    EXPECT_EQ(window_.pages().size(), 2);
+    EXPECT_EQ(window_.files().pages().size(), 2);
     EXPECT_NE(window_.page(), first);
-    EXPECT_FALSE(window_.axis().selection());
+    EXPECT_FALSE(window_.page()->axis().selection());
     EXPECT_TRUE(window_.windowTitle().contains(QStringLiteral("two.sqlite")));
     auto* tabs = window_.findChild<QTabWidget*>();
     tabs->setCurrentIndex(0);
-    EXPECT_EQ(window_.axis().window(), zoomed);
-    const QList<QLabel*> labels = window_.details().findChildren<QLabel*>();
+    EXPECT_EQ(window_.page()->axis().window(), zoomed);
+    const QList<QLabel*> labels = window_.tables().details().findChildren<QLabel*>();
     EXPECT_TRUE(std::any_of(labels.begin(), labels.end(), [](const QLabel* label) {
         return label->text() == QStringLiteral("backward of micro-batch 2 on partition 1");
     }));
-    window_.closePage(window_.page());
-    window_.closePage(window_.page());
+    window_.files().closePage(window_.page());
+    window_.files().closePage(window_.page());
     EXPECT_EQ(window_.page(), nullptr);
     EXPECT_EQ(window_.windowTitle(), QStringLiteral("PipeScope"));
 }
 
 TEST_F(WindowFiles, KeepsZoomStepAndSelectionWhenAFileIsReadAgain) {
     open("again.sqlite");
-    window_.selectStep(1);
-    window_.select(Source::measured, slice(Source::measured, task_));
-    window_.axis().zoom(0.5, 0.2);
-    const TimeWindow zoomed = window_.axis().window();
+    window_.page()->model().selectStep(1);
+    window_.page()->model().select(Source::measured, slice(Source::measured, task_));
+    window_.page()->axis().zoom(0.5, 0.2);
+    const TimeWindow zoomed = window_.page()->axis().window();
     open("again.sqlite");
-    EXPECT_EQ(window_.pages().size(), 1);
-    EXPECT_EQ(window_.step(), 1);
-    EXPECT_EQ(window_.axis().window(), zoomed);
-    ASSERT_TRUE(window_.axis().selection());
-    EXPECT_EQ(window_.axis().selection()->slice, slice(Source::measured, task_));
+    EXPECT_EQ(window_.files().pages().size(), 1);
+    EXPECT_EQ(window_.page()->model().step(), 1);
+    EXPECT_EQ(window_.page()->axis().window(), zoomed);
+    ASSERT_TRUE(window_.page()->axis().selection());
+    EXPECT_EQ(window_.page()->axis().selection()->slice, slice(Source::measured, task_));
 }
 
 TEST_F(WindowFiles, WritesAReportWithAPictureOfTheTimelines) {
     open("reported.sqlite");
     const QString path = QString::fromStdString(temporaryPath("window_report.html").string());
-    window_.exportReport(path);
+    window_.exports().exportReport(path);
     EXPECT_FALSE(window_.messages().isVisible());
     QFile file(path);
     ASSERT_TRUE(file.open(QIODevice::ReadOnly));
     EXPECT_TRUE(file.readAll().contains("data:image/png;base64,"));
-    window_.exportReport(QStringLiteral("/nowhere/report.html"));
+    window_.exports().exportReport(QStringLiteral("/nowhere/report.html"));
     EXPECT_TRUE(window_.messages().isVisible());
 }
 
@@ -196,28 +196,28 @@ TEST(MainWindowSettings, BringsBackTabsZoomStepAndMarks) {
     {
         MainWindow window(&settings);
         for (const auto& path : {first, second}) {
-            QSignalSpy loaded(&window, &MainWindow::loaded);
-            window.open(QString::fromStdString(path.string()));
+            QSignalSpy loaded(&window.files(), &FileTabs::loaded);
+            window.files().open(QString::fromStdString(path.string()));
             ASSERT_TRUE(loaded.wait(kPatience));
         }
-        window.selectStep(2);
-        window.axis().zoom(0.3, 0.25);
-        window.page()->addMark();
-        zoomed = window.axis().window();
+        window.page()->model().selectStep(2);
+        window.page()->axis().zoom(0.3, 0.25);
+        window.page()->navigation().addMark();
+        zoomed = window.page()->axis().window();
         window.close();
     }
     MainWindow window(&settings);
-    QSignalSpy loaded(&window, &MainWindow::loaded);
-    window.restoreSession();
+    QSignalSpy loaded(&window.files(), &FileTabs::loaded);
+    window.files().restoreSession();
     while (loaded.count() < 2) {
         ASSERT_TRUE(loaded.wait(kPatience));
     }
-    ASSERT_EQ(window.pages().size(), 2);
+    ASSERT_EQ(window.files().pages().size(), 2);
     EXPECT_TRUE(window.page()->path().endsWith(QStringLiteral("session2.sqlite")));
-    EXPECT_EQ(window.step(), 2);
-    EXPECT_NEAR(double(window.axis().window().start), double(zoomed.start), 2);
-    EXPECT_NEAR(window.axis().window().length, zoomed.length, 2);
-    EXPECT_EQ(window.axis().marks().size(), 1u);
+    EXPECT_EQ(window.page()->model().step(), 2);
+    EXPECT_NEAR(double(window.page()->axis().window().start), double(zoomed.start), 2);
+    EXPECT_NEAR(window.page()->axis().window().length, zoomed.length, 2);
+    EXPECT_EQ(window.page()->axis().marks().size(), 1u);
 }
 
 TEST(MainWindowSettings, BringsBackPanelsSizeAndTheWayOfComparing) {
@@ -238,11 +238,11 @@ TEST(MainWindowSettings, BringsBackPanelsSizeAndTheWayOfComparing) {
         MainWindow window(&settings);
         window.show();
         window.resize(1111, 777);
-        QSignalSpy loaded(&window, &MainWindow::loaded);
-        window.open(QString::fromStdString(path.string()));
+        QSignalSpy loaded(&window.files(), &FileTabs::loaded);
+        window.files().open(QString::fromStdString(path.string()));
         ASSERT_TRUE(loaded.wait(kPatience));
-        EXPECT_NE(window.page()->choice(), choice);
-        window.page()->setChoice(choice);
+        EXPECT_NE(window.page()->model().choice(), choice);
+        window.page()->model().setChoice(choice);
         dock(window, "lanes")->hide();
         dock(window, "whatIf")->show();
         window.addDockWidget(Qt::LeftDockWidgetArea, dock(window, "marks"));
@@ -254,8 +254,8 @@ TEST(MainWindowSettings, BringsBackPanelsSizeAndTheWayOfComparing) {
     }
     MainWindow window(&settings);
     window.show();
-    QSignalSpy loaded(&window, &MainWindow::loaded);
-    window.restoreSession();
+    QSignalSpy loaded(&window.files(), &FileTabs::loaded);
+    window.files().restoreSession();
     ASSERT_TRUE(loaded.wait(kPatience));
     QApplication::processEvents();
     EXPECT_EQ(window.size(), size);
@@ -264,7 +264,7 @@ TEST(MainWindowSettings, BringsBackPanelsSizeAndTheWayOfComparing) {
     EXPECT_EQ(window.dockWidgetArea(dock(window, "marks")), Qt::LeftDockWidgetArea);
     EXPECT_TRUE(dock(window, "statistics")->isFloating());
     EXPECT_FALSE(dock(window, "tasks")->isHidden());
-    EXPECT_EQ(window.page()->choice(), choice);
+    EXPECT_EQ(window.page()->model().choice(), choice);
 }
 
 TEST(MainWindowSettings, RemembersFilesThatWereOpened) {
@@ -273,8 +273,8 @@ TEST(MainWindowSettings, RemembersFilesThatWereOpened) {
     const auto path = temporaryPath("recent.sqlite");
     writeSampleTrace(path);
     MainWindow window(&settings);
-    QSignalSpy loaded(&window, &MainWindow::loaded);
-    window.open(QString::fromStdString(path.string()));
+    QSignalSpy loaded(&window.files(), &FileTabs::loaded);
+    window.files().open(QString::fromStdString(path.string()));
     ASSERT_TRUE(loaded.wait(kPatience));
     EXPECT_EQ(settings.value(QStringLiteral("files/recent")).toStringList(),
               QStringList{QString::fromStdString(path.string())});

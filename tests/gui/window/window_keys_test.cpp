@@ -49,9 +49,9 @@ protected:
         settle();
     }
 
-    ScenarioTools& tools() { return *window_.scenarioTools(); }
+    ScenarioTools& tools() { return *window_.scenarios().tools(); }
     ScenarioModel& model() { return tools().model(); }
-    TimeAxisModel& axis() { return window_.axis(); }
+    TimeAxisModel& axis() { return window_.page()->axis(); }
     QDockWidget& dock(const char* name) { return *window_.findChild<QDockWidget*>(QString::fromLatin1(name)); }
     QScrollBar& bar() { return *measured().verticalScrollBar(); }
 
@@ -65,13 +65,13 @@ protected:
     }
 
     void selectTask() {
-        window_.select(Source::measured, slice(Source::measured, task_));
+        window_.page()->model().select(Source::measured, slice(Source::measured, task_));
         measured().setFocus();
         selected_ = axis().selection()->slice;
     }
 
     bool selectedAnother() { return axis().selection() && axis().selection()->slice != selected_; }
-    const TaskKey selectedKey() { return window_.document()->measured->slice(axis().selection()->slice).key; }
+    const TaskKey selectedKey() { return window_.files().document()->measured->slice(axis().selection()->slice).key; }
 
     Case moves(std::function<bool(const TimeWindow& now)> as) {
         return {[this] { showMiddle(); }, [this, as] { return as(axis().window()); }};
@@ -80,17 +80,17 @@ protected:
         return {[this, mode] {
                     MarkChoice other;
                     other.mode = mode == CompareMode::overlay ? CompareMode::difference : CompareMode::overlay;
-                    window_.page()->setChoice(other);
+                    window_.page()->model().setChoice(other);
                     measured().setFocus();
                 },
-                [this, mode] { return window_.page()->choice().mode == mode; }};
+                [this, mode] { return window_.page()->model().choice().mode == mode; }};
     }
     Case toggles(bool MarkChoice::*choice) {
         return {[this, choice] {
-                    was_ = window_.page()->choice().*choice;
+                    was_ = window_.page()->model().choice().*choice;
                     measured().setFocus();
                 },
-                [this, choice] { return window_.page()->choice().*choice != was_; }};
+                [this, choice] { return window_.page()->model().choice().*choice != was_; }};
     }
     Case asks(const char* proposed) {
         return {[this] {
@@ -179,18 +179,18 @@ QMap<QString, WindowKeys::Case> WindowKeys::menuCases() {
     const auto focusAndSelect = [this] { selectTask(); };
     QMap<QString, Case> cases;
     cases[text("Open")] = asks("");
-    cases[text("Reload")] = {[this] { spy_ = std::make_unique<QSignalSpy>(&window_, &MainWindow::loaded); },
+    cases[text("Reload")] = {[this] { spy_ = std::make_unique<QSignalSpy>(&window_.files(), &FileTabs::loaded); },
                              [this] { return !spy_->isEmpty(); }};
     cases[text("Report")] = asks("report.html");
     cases[text("The table or chart with the focus")] = asks("measured.png");
     cases[text("Image of the tab")] = asks("pipescope.png");
     cases[text("Close tab")] = {[this] {
-                                    if (window_.pages().size() == 1) {
+                                    if (window_.files().pages().size() == 1) {
                                         open("another.sqlite");
                                     }
-                                    count_ = static_cast<int>(window_.pages().size());
+                                    count_ = static_cast<int>(window_.files().pages().size());
                                 },
-                                [this] { return window_.pages().size() == count_ - 1; }};
+                                [this] { return window_.files().pages().size() == count_ - 1; }};
     cases[text("Quit")] = {[this] { window_.show(); }, [this] { return !window_.isVisible(); }};
     cases[text("Fit the selected task, or the step")] = {
         [this] {

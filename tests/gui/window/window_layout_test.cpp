@@ -143,11 +143,11 @@ void openFour(MainWindow& window, const std::string& name) {
     run.chunks = 8;
     const auto path = temporaryPath(name);
     writeSampleTrace(path, run);
-    QSignalSpy loaded(&window, &MainWindow::loaded);
-    window.open(QString::fromStdString(path.string()));
+    QSignalSpy loaded(&window.files(), &FileTabs::loaded);
+    window.files().open(QString::fromStdString(path.string()));
     ASSERT_TRUE(loaded.wait(kPatience));
-    const std::optional<SliceRef> task = window.document()->measured->find({1, TaskKind::backward, 1, 2, -1});
-    window.select(Source::measured, task);
+    const std::optional<SliceRef> task = window.files().document()->measured->find({1, TaskKind::backward, 1, 2, -1});
+    window.page()->model().select(Source::measured, task);
 }
 
 /// Checks the window with each panel in front. Stores pictures if the environment names a folder.

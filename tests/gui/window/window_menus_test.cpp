@@ -111,15 +111,15 @@ TEST_F(WindowMenus, GreyWhatNeedsAFileUntilOneIsOpen) {
                                  QStringLiteral("Redo"), QStringLiteral("Threads and streams"),
                                  QStringLiteral("Timelines of pinned scenarios"), QStringLiteral("Undo")}))
         << some.join(QLatin1Char(';')).toStdString();
-    window_.scenarioTools()->pin();
-    Scenario other = window_.scenarioTools()->model().scenario();
+    window_.scenarios().tools()->pin();
+    Scenario other = window_.scenarios().tools()->model().scenario();
     other.options.batch = 32;
-    window_.scenarioTools()->model().change(other, QStringLiteral("batch"));
+    window_.scenarios().tools()->model().change(other, QStringLiteral("batch"));
     const QStringList now = greyed();
     for (const char* able : {"Pinned scenarios", "Timelines of pinned scenarios", "Undo"}) {
         EXPECT_FALSE(now.contains(QString::fromUtf8(able))) << able;
     }
-    window_.closePage(window_.page());
+    window_.files().closePage(window_.page());
     settle();
     EXPECT_TRUE(greyed().contains(QStringLiteral("Zoom in")));
 }
@@ -127,11 +127,11 @@ TEST_F(WindowMenus, GreyWhatNeedsAFileUntilOneIsOpen) {
 TEST_F(WindowMenus, SwitchPanelsAndTheMemoryOffAndOn) {
     open("panels.sqlite");
     const QMap<QString, QAction*> all = entries();
-    EXPECT_TRUE(window_.page()->memoryPane().isVisible());
+    EXPECT_TRUE(window_.page()->views().memory().isVisible());
     all[QStringLiteral("Memory")]->trigger();
-    EXPECT_FALSE(window_.page()->memoryPane().isVisible());
+    EXPECT_FALSE(window_.page()->views().memory().isVisible());
     all[QStringLiteral("Memory")]->trigger();
-    EXPECT_TRUE(window_.page()->memoryPane().isVisible());
+    EXPECT_TRUE(window_.page()->views().memory().isVisible());
     for (auto* dock : window_.findChildren<QDockWidget*>()) {
         if (dock->objectName() == QLatin1String("whatIf")) {
             continue;  // its entry is in the menu of what-if
@@ -168,29 +168,29 @@ TEST(WindowRecentFiles, AreOpenedFromTheMenuAndAMissingOneIsTold) {
         const auto path = temporaryPath(name);
         writeSampleTrace(path);
         paths.prepend(QString::fromStdString(path.string()));
-        QSignalSpy loaded(&window, &MainWindow::loaded);
-        window.open(paths[0]);
+        QSignalSpy loaded(&window.files(), &FileTabs::loaded);
+        window.files().open(paths[0]);
         ASSERT_TRUE(loaded.wait(kPatience));
     }
     ASSERT_EQ(recent().size(), 2);
     EXPECT_EQ(recent()[0]->text(), paths[0]);  // the latest first
     EXPECT_EQ(recent()[1]->text(), paths[1]);
-    window.closePage(window.page());
-    window.closePage(window.page());
+    window.files().closePage(window.page());
+    window.files().closePage(window.page());
     ASSERT_EQ(window.page(), nullptr);
     {
-        QSignalSpy loaded(&window, &MainWindow::loaded);
+        QSignalSpy loaded(&window.files(), &FileTabs::loaded);
         recent()[1]->trigger();
         ASSERT_TRUE(loaded.wait(kPatience));
     }
     EXPECT_EQ(window.page()->path(), paths[1]);
     EXPECT_EQ(recent()[0]->text(), paths[1]);
     QFile::remove(paths[0]);
-    QSignalSpy failed(&window, &MainWindow::failed);
+    QSignalSpy failed(&window.files(), &FileTabs::failed);
     recent()[1]->trigger();
     ASSERT_TRUE(failed.wait(kPatience));
     EXPECT_TRUE(window.messages().text().contains(QStringLiteral("recent_b.sqlite")));
-    EXPECT_EQ(window.pages().size(), 1);
+    EXPECT_EQ(window.files().pages().size(), 1);
 }
 
 TEST_F(WindowMenus, LeaveEveryEmptyPanelWithAWordOnWhatToDo) {
@@ -201,7 +201,7 @@ TEST_F(WindowMenus, LeaveEveryEmptyPanelWithAWordOnWhatToDo) {
     }
     EXPECT_NE(openButton, nullptr);
     open("emptied.sqlite");
-    window_.closePage(window_.page());
+    window_.files().closePage(window_.page());
     settle();
     const QMap<QString, QString> wanted{{QStringLiteral("details"), QStringLiteral("Click a task")},
                                         {QStringLiteral("marks"), QStringLiteral("M sets a mark")}};

@@ -22,13 +22,13 @@ TEST_F(WindowNavigation, KeepsTheTimeUnderThePointerWhileZooming) {
     open("zoom.sqlite");
     const QPointF at(measured().lanesRect().left() + 777, 60);
     const std::int64_t under = measured().timeAtPixel(at.x());
-    const double before = window_.axis().window().length;
+    const double before = window_.page()->axis().window().length;
     for (int i = 0; i < 12; ++i) {
         wheel(measured(), at, 120, Qt::ControlModifier);
         EXPECT_NEAR(measured().pixelAtTime(under), at.x(), 1.0);
         EXPECT_NEAR(simulated().pixelAtTime(under), at.x(), 1.0);
     }
-    EXPECT_LT(window_.axis().window().length, before / 10);
+    EXPECT_LT(window_.page()->axis().window().length, before / 10);
 }
 
 TEST_F(WindowNavigation, LeadsTheFocusThroughAllThatIsSeenAndBackByTab) {
@@ -48,7 +48,7 @@ TEST_F(WindowNavigation, LeadsTheFocusThroughAllThatIsSeenAndBackByTab) {
         }
         EXPECT_EQ(back, &measured());
         EXPECT_TRUE(passed.contains(&simulated()));
-        EXPECT_TRUE(passed.contains(&window_.memory()));
+        EXPECT_TRUE(passed.contains(&window_.page()->views().memory().view()));
         EXPECT_GE(passed.size(), 12);
     }
 }
@@ -58,13 +58,13 @@ TEST_F(WindowNavigation, MovesByWheelKeysAndDrag) {
     measured().setFocus();
     QTest::keyClick(&measured(), Qt::Key_W);
     QTest::keyClick(&measured(), Qt::Key_W);
-    const TimeWindow start = window_.axis().window();
+    const TimeWindow start = window_.page()->axis().window();
     QTest::keyClick(&measured(), Qt::Key_D);
-    EXPECT_GT(window_.axis().window().start, start.start);
+    EXPECT_GT(window_.page()->axis().window().start, start.start);
     QTest::keyClick(&measured(), Qt::Key_A);
-    EXPECT_NEAR(double(window_.axis().window().start), double(start.start), 2);
+    EXPECT_NEAR(double(window_.page()->axis().window().start), double(start.start), 2);
     wheel(simulated(), {300, 60}, -120, Qt::ShiftModifier);
-    EXPECT_GT(window_.axis().window().start, start.start);
+    EXPECT_GT(window_.page()->axis().window().start, start.start);
 
     const std::int64_t grabbed = measured().timeAtPixel(600);
     QTest::mousePress(measured().viewport(), Qt::LeftButton, {}, {600, 50});
@@ -72,68 +72,69 @@ TEST_F(WindowNavigation, MovesByWheelKeysAndDrag) {
     QTest::mouseMove(measured().viewport(), {500, 50});
     QTest::mouseRelease(measured().viewport(), Qt::LeftButton, {}, {500, 50});
     EXPECT_NEAR(measured().pixelAtTime(grabbed), 500, 1.0);  // the time under the pointer follows it
-    EXPECT_FALSE(window_.axis().selection());                // a drag is no click
+    EXPECT_FALSE(window_.page()->axis().selection());        // a drag is no click
 }
 
 TEST_F(WindowNavigation, ShowsAllAndFitsTheSelectionByKey) {
     open("fit.sqlite");
     measured().setFocus();
     QTest::keyClick(&measured(), Qt::Key_Home);
-    EXPECT_EQ(window_.axis().window(), windowOf(window_.axis().total()));
-    window_.select(Source::measured, slice(Source::measured, task_));
+    EXPECT_EQ(window_.page()->axis().window(), windowOf(window_.page()->axis().total()));
+    window_.page()->model().select(Source::measured, slice(Source::measured, task_));
     QTest::keyClick(&measured(), Qt::Key_F);
     const QRectF bar = measured().rectOf(slice(Source::measured, task_));
     EXPECT_GT(bar.width(), measured().lanesRect().width() / 5);
     EXPECT_TRUE(QRectF(measured().lanesRect()).contains(bar.center()));
     QTest::keyClick(&measured(), Qt::Key_Escape);
-    EXPECT_FALSE(window_.axis().selection());
+    EXPECT_FALSE(window_.page()->axis().selection());
     QTest::keyClick(&measured(), Qt::Key_Left, Qt::AltModifier);
-    EXPECT_EQ(window_.axis().window(), windowOf(window_.axis().total()));
+    EXPECT_EQ(window_.page()->axis().window(), windowOf(window_.page()->axis().total()));
 }
 
 TEST_F(WindowNavigation, WalksFromTaskToTaskByKey) {
     open("walk.sqlite");
     measured().setFocus();
     QTest::keyClick(&measured(), Qt::Key_Period);
-    ASSERT_TRUE(window_.axis().selection());
-    const SliceRef first = window_.axis().selection()->slice;
+    ASSERT_TRUE(window_.page()->axis().selection());
+    const SliceRef first = window_.page()->axis().selection()->slice;
     QTest::keyClick(&measured(), Qt::Key_Period);
-    EXPECT_EQ(window_.axis().selection()->slice.index, first.index + 1);
+    EXPECT_EQ(window_.page()->axis().selection()->slice.index, first.index + 1);
     QTest::keyClick(&measured(), Qt::Key_Comma);
-    EXPECT_EQ(window_.axis().selection()->slice, first);
+    EXPECT_EQ(window_.page()->axis().selection()->slice, first);
     EXPECT_TRUE(measured().accessibleDescription().contains(QStringLiteral("lane 0")));
 }
 
 TEST_F(WindowNavigation, WalksFromTaskToTaskOfAKindByKey) {
     open("kind.sqlite");
-    window_.select(Source::measured, slice(Source::measured, task_));
+    window_.page()->model().select(Source::measured, slice(Source::measured, task_));
     measured().setFocus();
     QTest::keyClick(&measured(), Qt::Key_N);
-    const Slice next = window_.document()->measured->slice(window_.axis().selection()->slice);
+    const Slice next = window_.files().document()->measured->slice(window_.page()->axis().selection()->slice);
     EXPECT_EQ(next.key, (TaskKey{1, TaskKind::backward, 1, 1, -1}));  // the last micro-batch runs backward first
     QTest::keyClick(&measured(), Qt::Key_P);
-    EXPECT_EQ(window_.axis().selection()->slice, slice(Source::measured, task_));
+    EXPECT_EQ(window_.page()->axis().selection()->slice, slice(Source::measured, task_));
 }
 
 TEST_F(WindowNavigation, MarksPlacesAndGoesBackToThem) {
     open("marks.sqlite");
-    window_.select(Source::measured, slice(Source::measured, task_));
+    window_.page()->model().select(Source::measured, slice(Source::measured, task_));
     measured().setFocus();
-    window_.axis().setCursor(std::nullopt);  // the pointer may be anywhere
+    window_.page()->axis().setCursor(std::nullopt);  // the pointer may be anywhere
     QTest::keyClick(&measured(), Qt::Key_M);
-    ASSERT_EQ(window_.marks().model().rowCount(), 1);
-    const std::int64_t at = window_.document()->measured->slice(slice(Source::measured, task_)).start.count();
-    EXPECT_EQ(window_.axis().marks().front().time, at);
+    ASSERT_EQ(window_.tables().marks().model().rowCount(), 1);
+    const std::int64_t at = window_.files().document()->measured->slice(slice(Source::measured, task_)).start.count();
+    EXPECT_EQ(window_.page()->axis().marks().front().time, at);
     // A line across the timeline in the selection colour.
     const int x = static_cast<int>(measured().pixelAtTime(at));
     EXPECT_EQ(pixel(measured(), {x, 2}), timelineColors(window_.palette()).selection);
-    window_.axis().show({at + 10'000'000, at + 20'000'000});
+    window_.page()->axis().show({at + 10'000'000, at + 20'000'000});
     QTest::keyClick(&measured(), Qt::Key_BracketLeft);
-    EXPECT_LE(window_.axis().window().start, at);
-    window_.marks().model().setData(window_.marks().model().index(0, MarksModel::note), QStringLiteral("here"));
-    EXPECT_EQ(window_.axis().marks().front().note, QStringLiteral("here"));
-    window_.marks().model().remove(0);
-    EXPECT_TRUE(window_.axis().marks().empty());
+    EXPECT_LE(window_.page()->axis().window().start, at);
+    window_.tables().marks().model().setData(window_.tables().marks().model().index(0, MarksModel::note),
+                                             QStringLiteral("here"));
+    EXPECT_EQ(window_.page()->axis().marks().front().note, QStringLiteral("here"));
+    window_.tables().marks().model().remove(0);
+    EXPECT_TRUE(window_.page()->axis().marks().empty());
 }
 
 TEST_F(WindowNavigation, FindsTasksAndWalksThroughThem) {
@@ -145,12 +146,12 @@ TEST_F(WindowNavigation, FindsTasksAndWalksThroughThem) {
     // Every intermediate text may be searched; only the complete one gives three hits.
     ASSERT_TRUE(QTest::qWaitFor([&] { return window_.search().status().contains(QStringLiteral("of 3 ")); }, kPatience))
         << window_.search().status().toStdString();
-    ASSERT_TRUE(window_.axis().selection());
-    const SliceRef first = window_.axis().selection()->slice;
+    ASSERT_TRUE(window_.page()->axis().selection());
+    const SliceRef first = window_.page()->axis().selection()->slice;
     QTest::keyClick(&window_.search().field(), Qt::Key_Return);
-    EXPECT_NE(window_.axis().selection()->slice, first);
+    EXPECT_NE(window_.page()->axis().selection()->slice, first);
     QTest::keyClick(&window_.search().field(), Qt::Key_Return, Qt::ShiftModifier);
-    EXPECT_EQ(window_.axis().selection()->slice, first);
+    EXPECT_EQ(window_.page()->axis().selection()->slice, first);
     QTest::keyClick(&window_.search().field(), Qt::Key_Escape);
     EXPECT_FALSE(window_.search().isVisible());
 }
@@ -204,8 +205,8 @@ TEST_F(WindowNavigation, FindsRangesByTheirText) {
         }
         writer.close();
     }
-    QSignalSpy loaded(&window_, &MainWindow::loaded);
-    window_.open(QString::fromStdString(path.string()));
+    QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+    window_.files().open(QString::fromStdString(path.string()));
     ASSERT_TRUE(loaded.wait(kPatience));
     measured().setFocus();
     QTest::keyClick(&measured(), Qt::Key_Slash);
@@ -219,9 +220,9 @@ TEST_F(WindowNavigation, FindsRangesByTheirText) {
     };
     QSet<std::int64_t> found;
     for (int hit = 0; hit < 2; ++hit) {
-        ASSERT_TRUE(window_.axis().cursor());
-        found.insert(*window_.axis().cursor());
-        EXPECT_TRUE(inView(*window_.axis().cursor()) && inView(*window_.axis().cursor() + 10'000));
+        ASSERT_TRUE(window_.page()->axis().cursor());
+        found.insert(*window_.page()->axis().cursor());
+        EXPECT_TRUE(inView(*window_.page()->axis().cursor()) && inView(*window_.page()->axis().cursor() + 10'000));
         QTest::keyClick(&window_.search().field(), Qt::Key_Return);
     }
     EXPECT_EQ(found, (QSet<std::int64_t>{2'000, 80'000}));

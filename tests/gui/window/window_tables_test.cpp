@@ -37,7 +37,7 @@ protected:
 
     /// Total ns of forwards in the Statistics panel.
     std::int64_t countedForward() {
-        const StatisticsModel& rows = window_.statistics().model();
+        const StatisticsModel& rows = window_.tables().statistics().model();
         std::int64_t total = 0;
         for (int k = 0; k < rows.rowCount(); ++k) {
             const bool ofOneLane = !rows.index(k, 0).data(Qt::FontRole).isValid();  // those of all lanes are bold
@@ -51,66 +51,67 @@ protected:
 
 TEST_F(WindowTables, GoesFromARowOfAQueryToItsTask) {
     open("query.sqlite");
-    SqlConsole& console = window_.console();
+    SqlConsole& console = window_.tables().console();
     console.setSql(
         QStringLiteral("SELECT id FROM PIPESCOPE_TASK WHERE source = 'measured' AND step = 1 AND kind = 'backward' "
                        "AND partition = 1 AND microBatch = 2"));
     QSignalSpy finished(&console, &SqlConsole::finished);
     console.run();
     ASSERT_TRUE(finished.wait(kPatience));
-    QSignalSpy selected(&window_, &MainWindow::selectionChanged);
+    QSignalSpy selected(&window_.files(), &FileTabs::selectionChanged);
     Q_EMIT console.table().clicked(console.table().model()->index(0, 0));
     ASSERT_TRUE(selected.wait(kPatience));
-    ASSERT_TRUE(window_.axis().selection());
-    EXPECT_EQ(window_.axis().selection()->slice, slice(Source::measured, task_));
+    ASSERT_TRUE(window_.page()->axis().selection());
+    EXPECT_EQ(window_.page()->axis().selection()->slice, slice(Source::measured, task_));
     EXPECT_GT(measured().rectOf(slice(Source::measured, task_)).width(), measured().lanesRect().width() / 5);
 }
 
 TEST_F(WindowTables, GoesFromARowToItsTaskAndBack) {
     open("rows.sqlite");
-    QSignalSpy listed(&window_.tasks(), &TaskTable::listed);
+    QSignalSpy listed(&window_.tables().tasks(), &TaskTable::listed);
     window_.findChild<QDockWidget*>(QStringLiteral("tasks"))->raise();
-    ASSERT_TRUE(window_.tasks().model().rowCount() > 0 || listed.wait(kPatience));
-    window_.axis().show({0, 1000});
-    const int last = window_.tasks().model().rowCount() - 1;
-    window_.tasks().table().selectRow(last);
-    ASSERT_TRUE(window_.axis().selection());
-    EXPECT_EQ(window_.axis().selection()->slice,
-              window_.tasks().model().rows()->sliceAt(static_cast<std::size_t>(last)));
-    EXPECT_TRUE(
-        measured().lanesRect().contains(measured().rectOf(window_.axis().selection()->slice).center().toPoint()));
-    window_.select(Source::measured, slice(Source::measured, task_));
-    const auto row = static_cast<std::size_t>(window_.tasks().table().currentIndex().row());
-    EXPECT_EQ(window_.tasks().model().rows()->at(row).slice.key, task_);
+    ASSERT_TRUE(window_.tables().tasks().model().rowCount() > 0 || listed.wait(kPatience));
+    window_.page()->axis().show({0, 1000});
+    const int last = window_.tables().tasks().model().rowCount() - 1;
+    window_.tables().tasks().table().selectRow(last);
+    ASSERT_TRUE(window_.page()->axis().selection());
+    EXPECT_EQ(window_.page()->axis().selection()->slice,
+              window_.tables().tasks().model().rows()->sliceAt(static_cast<std::size_t>(last)));
+    EXPECT_TRUE(measured().lanesRect().contains(
+        measured().rectOf(window_.page()->axis().selection()->slice).center().toPoint()));
+    window_.page()->model().select(Source::measured, slice(Source::measured, task_));
+    const auto row = static_cast<std::size_t>(window_.tables().tasks().table().currentIndex().row());
+    EXPECT_EQ(window_.tables().tasks().model().rows()->at(row).slice.key, task_);
 }
 
 TEST_F(WindowTables, LeadsFromALaneToWhatItDidInTheStep) {
     open("lanes.sqlite");
-    window_.selectStep(1);
-    window_.axis().showAll();
+    window_.page()->model().selectStep(1);
+    window_.page()->axis().showAll();
     QTableView& table = panel("lanes");
     click(table, 1);
-    ASSERT_TRUE(window_.axis().selection());
-    const Slice first = window_.document()->measured->slice(window_.axis().selection()->slice);
+    ASSERT_TRUE(window_.page()->axis().selection());
+    const Slice first = window_.files().document()->measured->slice(window_.page()->axis().selection()->slice);
     EXPECT_EQ(first.key, (TaskKey{1, TaskKind::forward, 1, 0, -1}));
     const QRectF last = measured().rectOf(slice(Source::measured, {1, TaskKind::backward, 1, 0, -1}));
     const QRect lanes = measured().lanesRect();
-    EXPECT_NEAR(measured().rectOf(window_.axis().selection()->slice).left(), lanes.left() + lanes.width() / 52.0, 2);
+    EXPECT_NEAR(measured().rectOf(window_.page()->axis().selection()->slice).left(),
+                lanes.left() + lanes.width() / 52.0, 2);
     EXPECT_NEAR(last.right(), lanes.left() + lanes.width() * 51 / 52.0, 2);
 }
 
 TEST_F(WindowTables, LeadsFromAStatisticToItsLongestTask) {
     open("statistics.sqlite");
-    QSignalSpy counted(&window_.statistics(), &StatisticsPanel::counted);
+    QSignalSpy counted(&window_.tables().statistics(), &StatisticsPanel::counted);
     window_.findChild<QDockWidget*>(QStringLiteral("statistics"))->raise();
-    window_.statistics().ranges().setCurrentIndex(2);  // the whole trace
+    window_.tables().statistics().ranges().setCurrentIndex(2);  // the whole trace
     ASSERT_TRUE(counted.wait(kPatience));
-    QTableView& table = window_.statistics().table();
+    QTableView& table = window_.tables().statistics().table();
     ASSERT_EQ(table.model()->index(0, 0).data().toString(), QStringLiteral("forward"));
     click(table, 0);
-    ASSERT_TRUE(window_.axis().selection());
-    const SliceRef selected = window_.axis().selection()->slice;
-    const TimelineStore& store = *window_.document()->measured;
+    ASSERT_TRUE(window_.page()->axis().selection());
+    const SliceRef selected = window_.page()->axis().selection()->slice;
+    const TimelineStore& store = *window_.files().document()->measured;
     EXPECT_EQ(store.slice(selected).key.kind, TaskKind::forward);
     for (std::uint32_t row = 0; row < store.rows().size(); ++row) {
         for (std::uint32_t i = 0; i < store.rows()[row].start.size(); ++i) {
@@ -125,24 +126,25 @@ TEST_F(WindowTables, LeadsFromADifferenceToItsTask) {
     open("differences.sqlite");
     QTableView& table = panel("differences");
     ASSERT_GT(table.model()->rowCount(), 2);
-    window_.axis().showAll();
+    window_.page()->axis().showAll();
     click(table, 2);
-    ASSERT_TRUE(window_.axis().selection());
-    const SliceRef selected = window_.axis().selection()->slice;
-    const TaskKey key = window_.document()->measured->slice(selected).key;
-    EXPECT_EQ(key, window_.document()->comparison->worst.at(2).task);
+    ASSERT_TRUE(window_.page()->axis().selection());
+    const SliceRef selected = window_.page()->axis().selection()->slice;
+    const TaskKey key = window_.files().document()->measured->slice(selected).key;
+    EXPECT_EQ(key, window_.files().document()->comparison->worst.at(2).task);
     EXPECT_GT(measured().rectOf(selected).width(), measured().lanesRect().width() / 5);
 }
 
 TEST_F(WindowTables, LeadsFromAMarkToItsPlace) {
     open("marks.sqlite");
-    const std::int64_t place = window_.document()->measured->range().end - 1000;
-    window_.axis().setMarks({{window_.document()->measured->range().start, {}}, {place, QStringLiteral("end")}});
-    window_.axis().show({0, 1'000'000});
+    const std::int64_t place = window_.files().document()->measured->range().end - 1000;
+    window_.page()->axis().setMarks(
+        {{window_.files().document()->measured->range().start, {}}, {place, QStringLiteral("end")}});
+    window_.page()->axis().show({0, 1'000'000});
     QTableView& table = panel("marks");
     ASSERT_EQ(table.model()->rowCount(), 2);
     click(table, 1);
-    EXPECT_EQ(window_.axis().cursor(), place);
+    EXPECT_EQ(window_.page()->axis().cursor(), place);
     const double x = measured().pixelAtTime(place);
     EXPECT_GT(x, measured().lanesRect().left());
     EXPECT_LT(x, measured().lanesRect().right());
@@ -156,8 +158,8 @@ TEST_F(WindowTables, FollowTheStepThatIsChosenInTheBox) {
     }
     ASSERT_NE(choice, nullptr);
     ASSERT_EQ(choice->count(), 3);
-    window_.statistics().ranges().setCurrentIndex(
-        window_.statistics().ranges().findText(QStringLiteral("step"), Qt::MatchContains));
+    window_.tables().statistics().ranges().setCurrentIndex(
+        window_.tables().statistics().ranges().findText(QStringLiteral("step"), Qt::MatchContains));
     window_.findChild<QDockWidget*>(QStringLiteral("statistics"))->raise();
     auto* lanes = window_.findChild<QDockWidget*>(QStringLiteral("lanes"))->findChild<QTableView*>();
     QSet<QString> headlines;
@@ -169,25 +171,26 @@ TEST_F(WindowTables, FollowTheStepThatIsChosenInTheBox) {
         const std::int32_t step = choice->currentData().toInt();
         SCOPED_TRACE(choice->currentText().toStdString());
         passed.insert(step);
-        ASSERT_EQ(window_.step(), step);
-        const StepStatistics& of = window_.document()->measured->step(step)->statistics;
+        ASSERT_EQ(window_.page()->model().step(), step);
+        const StepStatistics& of = window_.files().document()->measured->step(step)->statistics;
         // The box, the timelines and the line above them refer to this step.
         EXPECT_TRUE(choice->currentText().contains(formatDuration(of.step_time().count())));
-        EXPECT_EQ(window_.axis().origin(), window_.document()->measured->step(step)->range().start);
-        EXPECT_TRUE(window_.pane(Source::measured).facts().contains(formatDuration(of.step_time().count())));
-        EXPECT_TRUE(window_.pane(Source::measured).facts().contains(formatShare(of.bubble_fraction)));
-        const Slice simulated = window_.document()->simulated->slice(slice(Source::simulated, twin_));
+        EXPECT_EQ(window_.page()->axis().origin(), window_.files().document()->measured->step(step)->range().start);
+        EXPECT_TRUE(
+            window_.page()->views().pane(Source::measured).facts().contains(formatDuration(of.step_time().count())));
+        EXPECT_TRUE(window_.page()->views().pane(Source::measured).facts().contains(formatShare(of.bubble_fraction)));
+        const Slice simulated = window_.files().document()->simulated->slice(slice(Source::simulated, twin_));
         EXPECT_NEAR(this->simulated().rectOf(slice(Source::simulated, twin_)).left(),
                     this->simulated().pixelAtTime(simulated.start.count() + this->simulated().shift()), 1);
         // So do the table of lanes and the statistics.
-        const std::vector<LaneFacts> facts = laneFacts(*window_.document(), step);
+        const std::vector<LaneFacts> facts = laneFacts(*window_.files().document(), step);
         ASSERT_EQ(lanes->model()->rowCount(), static_cast<int>(facts.size()));
         QString row;
         for (int column = 0; column < lanes->model()->columnCount(); ++column) {
             row += lanes->model()->index(1, column).data().toString() + QLatin1Char(' ');
         }
         busy.insert(row);
-        headlines.insert(window_.pane(Source::measured).facts());
+        headlines.insert(window_.page()->views().pane(Source::measured).facts());
         std::int64_t forward = 0;
         for (const Slice& each : sampleTimeline({}).slices) {
             const bool counts = each.key.step == step && each.key.kind == TaskKind::forward;
@@ -208,17 +211,17 @@ TEST_F(WindowTables, ListsTasksWithoutATwin) {
     EXPECT_EQ(table->model()->rowCount(), 0);  // each task of the sample has one
     Timeline timeline = sampleTimeline({});
     std::erase_if(timeline.slices, [&](const Slice& each) {
-        return each.key == TaskKey{window_.step(), TaskKind::forward, 0, 2, -1};
+        return each.key == TaskKey{window_.page()->model().step(), TaskKind::forward, 0, 2, -1};
     });
-    auto document = std::make_shared<TraceDocument>(*window_.document());
+    auto document = std::make_shared<TraceDocument>(*window_.files().document());
     document->measured = std::make_shared<const TimelineStore>(timeline);
-    window_.setDocument(document);
+    window_.files().setDocument(document);
     ASSERT_EQ(table->model()->rowCount(), 1);
     EXPECT_EQ(table->model()->index(0, 0).data().toString(), QStringLiteral("forward of micro-batch 2 on partition 0"));
     EXPECT_FALSE(table->model()->index(0, 2).data().toString().isEmpty());
     Q_EMIT table->clicked(table->model()->index(0, 0));
-    ASSERT_TRUE(window_.axis().selection());
-    EXPECT_EQ(window_.axis().selection()->source, Source::simulated);
+    ASSERT_TRUE(window_.page()->axis().selection());
+    EXPECT_EQ(window_.page()->axis().selection()->source, Source::simulated);
 }
 }  // namespace
 }  // namespace pipescope

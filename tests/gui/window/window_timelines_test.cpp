@@ -24,9 +24,9 @@ TEST_F(WindowTimelines, ShowsBothTimelinesOnOneAxis) {
     EXPECT_TRUE(simulated().isVisible());
     EXPECT_EQ(measured().lanesRect().left(), simulated().lanesRect().left());
     EXPECT_EQ(measured().lanesRect().width(), simulated().lanesRect().width());
-    EXPECT_EQ(measured().lanesRect().width(), window_.memory().lanesRect().width());
+    EXPECT_EQ(measured().lanesRect().width(), window_.page()->views().memory().view().lanesRect().width());
     // The simulated step is drawn at the start of the measured one.
-    const SliceRef first = slice(Source::measured, {window_.step(), TaskKind::forward, 0, 0, -1});
+    const SliceRef first = slice(Source::measured, {window_.page()->model().step(), TaskKind::forward, 0, 0, -1});
     const SliceRef simulatedFirst = slice(Source::simulated, {0, TaskKind::forward, 0, 0, -1});
     EXPECT_NEAR(measured().rectOf(first).left(), simulated().rectOf(simulatedFirst).left(), 1.0);
 }
@@ -34,7 +34,7 @@ TEST_F(WindowTimelines, ShowsBothTimelinesOnOneAxis) {
 TEST_F(WindowTimelines, PaintsATaskInItsColourAtItsComputedPlace) {
     open("pixels.sqlite");
     for (const TaskKind kind : {TaskKind::forward, TaskKind::backward}) {
-        const QRectF bar = measured().rectOf(slice(Source::measured, {window_.step(), kind, 0, 1, -1}));
+        const QRectF bar = measured().rectOf(slice(Source::measured, {window_.page()->model().step(), kind, 0, 1, -1}));
         const QPoint inside(static_cast<int>(bar.left() + 3), static_cast<int>(bar.top() + 2));
         EXPECT_EQ(pixel(measured(), inside), styleOf(kind).color) << static_cast<int>(kind);
     }
@@ -44,9 +44,11 @@ TEST_F(WindowTimelines, ShadesTheBubbleBetweenTheLastForwardAndTheFirstBackward)
     open("bubble.sqlite");
     MarkChoice plain;
     plain.causes = false;
-    window_.page()->setChoice(plain);
-    const QRectF forward = measured().rectOf(slice(Source::measured, {window_.step(), TaskKind::forward, 0, 3, -1}));
-    const QRectF backward = measured().rectOf(slice(Source::measured, {window_.step(), TaskKind::backward, 0, 3, -1}));
+    window_.page()->model().setChoice(plain);
+    const QRectF forward =
+        measured().rectOf(slice(Source::measured, {window_.page()->model().step(), TaskKind::forward, 0, 3, -1}));
+    const QRectF backward =
+        measured().rectOf(slice(Source::measured, {window_.page()->model().step(), TaskKind::backward, 0, 3, -1}));
     const QPoint middle(static_cast<int>((forward.right() + backward.left()) / 2), static_cast<int>(forward.top()));
     const TimelineColors colors = timelineColors(window_.palette());
     int bubble = 0;
@@ -84,7 +86,7 @@ TEST_F(WindowTimelines, ScrollTogetherLaneByLaneOrInProportionWhereKernelsMakeOn
     lower.setValue(31);
     EXPECT_EQ(upper.value(), 31);
 
-    window_.setDocument(withKernels(*window_.document()));
+    window_.files().setDocument(withKernels(*window_.files().document()));
     settle();
     ASSERT_GT(upper.maximum(), lower.maximum() + 40);
     for (const double part : {0.0, 0.25, 0.5, 1.0}) {
@@ -98,15 +100,15 @@ TEST_F(WindowTimelines, ScrollTogetherLaneByLaneOrInProportionWhereKernelsMakeOn
 TEST_F(WindowTimelines, ComparesInOneTimelineByKeyboard) {
     open("modes.sqlite");
     QTest::keyClick(&measured(), Qt::Key_2);
-    EXPECT_EQ(window_.page()->choice().mode, CompareMode::overlay);
+    EXPECT_EQ(window_.page()->model().choice().mode, CompareMode::overlay);
     EXPECT_FALSE(simulated().isVisible());
     ASSERT_TRUE(measured().marks());
-    EXPECT_EQ(measured().marks()->ghosts, window_.document()->simulated);
+    EXPECT_EQ(measured().marks()->ghosts, window_.files().document()->simulated);
     QTest::keyClick(&measured(), Qt::Key_3);
-    EXPECT_EQ(measured().marks()->differences.size(), window_.document()->simulated->numSlices());
+    EXPECT_EQ(measured().marks()->differences.size(), window_.files().document()->simulated->numSlices());
     QTest::keyClick(&measured(), Qt::Key_C);
     EXPECT_FALSE(measured().marks()->critical.empty());
-    EXPECT_TRUE(window_.pane(Source::measured).facts().contains(QStringLiteral("critical path")));
+    EXPECT_TRUE(window_.page()->views().pane(Source::measured).facts().contains(QStringLiteral("critical path")));
     QTest::keyClick(&measured(), Qt::Key_1);
     EXPECT_TRUE(simulated().isVisible());
     EXPECT_TRUE(measured().marks()->differences.empty());
@@ -115,15 +117,15 @@ TEST_F(WindowTimelines, ComparesInOneTimelineByKeyboard) {
 TEST_F(WindowTimelines, MovesTheCursorByKeyAndTellsItsTimeOnBothRulers) {
     open("cursor.sqlite");
     QTest::keyClick(&measured(), Qt::Key_Right, Qt::ControlModifier);
-    ASSERT_TRUE(window_.axis().cursor());
-    const std::int64_t first = *window_.axis().cursor();
+    ASSERT_TRUE(window_.page()->axis().cursor());
+    const std::int64_t first = *window_.page()->axis().cursor();
     EXPECT_FALSE(measured().cursorPlate().isEmpty());
     EXPECT_EQ(measured().cursorText(), simulated().cursorText());
     EXPECT_EQ(measured().cursorPlate().left(), simulated().cursorPlate().left());
     QTest::keyClick(&measured(), Qt::Key_Right, Qt::ControlModifier);
-    EXPECT_GT(*window_.axis().cursor(), first);
+    EXPECT_GT(*window_.page()->axis().cursor(), first);
     QTest::keyClick(&measured(), Qt::Key_Left, Qt::ControlModifier);
-    EXPECT_NEAR(static_cast<double>(*window_.axis().cursor()), static_cast<double>(first), 2);
+    EXPECT_NEAR(static_cast<double>(*window_.page()->axis().cursor()), static_cast<double>(first), 2);
 }
 
 TEST_F(WindowTimelines, ListsWhatMemoryConsistsOfWhileItIsStacked) {
@@ -139,7 +141,7 @@ TEST_F(WindowTimelines, ListsWhatMemoryConsistsOfWhileItIsStacked) {
     ASSERT_TRUE(box != nullptr && legend != nullptr);
     EXPECT_FALSE(legend->isVisible());
     QTest::mouseClick(box, Qt::LeftButton, {}, QPoint(8, box->height() / 2));
-    EXPECT_TRUE(window_.memory().stacked());
+    EXPECT_TRUE(window_.page()->views().memory().view().stacked());
     EXPECT_TRUE(legend->isVisible());
     for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
         EXPECT_TRUE(legend->accessibleDescription().contains(nameOf(static_cast<MemoryCategory>(k)))) << k;
@@ -148,47 +150,47 @@ TEST_F(WindowTimelines, ListsWhatMemoryConsistsOfWhileItIsStacked) {
 
 TEST_F(WindowTimelines, AlignsTheSelectedTaskWithItsTwin) {
     open("align.sqlite");
-    window_.select(Source::measured, slice(Source::measured, task_));
+    window_.page()->model().select(Source::measured, slice(Source::measured, task_));
     MarkChoice choice;
     choice.alignment = Alignment::task;
-    window_.page()->setChoice(choice);
+    window_.page()->model().setChoice(choice);
     const SliceRef twin = slice(Source::simulated, twin_);
     EXPECT_NEAR(measured().rectOf(slice(Source::measured, task_)).left(), simulated().rectOf(twin).left(), 0.01);
     choice.alignment = Alignment::step;
-    window_.page()->setChoice(choice);
+    window_.page()->model().setChoice(choice);
     // The sample's step starts 1 us before its first task; the simulated one then starts there.
-    EXPECT_EQ(simulated().shift(), window_.document()->measured->step(1)->range().start - 1000);
+    EXPECT_EQ(simulated().shift(), window_.files().document()->measured->step(1)->range().start - 1000);
 }
 
 TEST_F(WindowTimelines, DrawsArrowsOfTheSelectedTaskInBothTimelines) {
     open("arrows.sqlite");
-    window_.select(Source::measured, slice(Source::measured, task_));
+    window_.page()->model().select(Source::measured, slice(Source::measured, task_));
     ASSERT_FALSE(measured().marks()->arrows.empty());
     EXPECT_EQ(measured().marks()->arrows.size(), simulated().marks()->arrows.size());
-    window_.select(Source::measured, std::nullopt);
+    window_.page()->model().select(Source::measured, std::nullopt);
     EXPECT_TRUE(measured().marks()->arrows.empty());
 }
 
 TEST_F(WindowTimelines, MatchesEveryTaskOfTheStep) {
     open("matching.sqlite");
-    ASSERT_TRUE(window_.page()->analysis());
-    const TaskMatching& matching = window_.page()->analysis()->matching();
-    EXPECT_EQ(matching.pairs.size(), window_.document()->simulated->numSlices());
+    ASSERT_TRUE(window_.page()->model().analysis());
+    const TaskMatching& matching = window_.page()->model().analysis()->matching();
+    EXPECT_EQ(matching.pairs.size(), window_.files().document()->simulated->numSlices());
     EXPECT_TRUE(matching.unmatched.empty());
 }
 
 TEST_F(WindowTimelines, MarksTheTwinOfAClickedTask) {
     open("twin.sqlite");
-    window_.selectStep(1);
+    window_.page()->model().selectStep(1);
     settle();
     const SliceRef twin = slice(Source::simulated, twin_);
     const QRectF place = simulated().rectOf(twin);
     const QImage before = simulated().viewport()->grab().toImage();
     const QPoint click = measured().rectOf(slice(Source::measured, task_)).center().toPoint();
     QTest::mouseClick(measured().viewport(), Qt::LeftButton, {}, click);
-    ASSERT_TRUE(window_.axis().selection());
-    EXPECT_EQ(window_.axis().selection()->slice, slice(Source::measured, task_));
-    EXPECT_EQ(window_.axis().selection()->twin, twin);
+    ASSERT_TRUE(window_.page()->axis().selection());
+    EXPECT_EQ(window_.page()->axis().selection()->slice, slice(Source::measured, task_));
+    EXPECT_EQ(window_.page()->axis().selection()->twin, twin);
     const QImage after = simulated().viewport()->grab().toImage();
     int framed = 0;
     for (int x = static_cast<int>(place.left()); x < static_cast<int>(place.right()); ++x) {
@@ -197,7 +199,7 @@ TEST_F(WindowTimelines, MarksTheTwinOfAClickedTask) {
     }
     EXPECT_GT(framed, place.width() / 3);  // dashes
     // and the details describe both
-    const QList<QLabel*> labels = window_.details().findChildren<QLabel*>();
+    const QList<QLabel*> labels = window_.tables().details().findChildren<QLabel*>();
     EXPECT_TRUE(std::any_of(labels.begin(), labels.end(), [](const QLabel* label) {
         return label->text() == QStringLiteral("backward of micro-batch 2 on partition 1");
     }));
@@ -205,13 +207,13 @@ TEST_F(WindowTimelines, MarksTheTwinOfAClickedTask) {
 
 TEST_F(WindowTimelines, MovesTheSimulatedStepToTheStepOfTheSelectedTask) {
     open("steps.sqlite");
-    window_.selectStep(2);
-    window_.select(Source::measured, slice(Source::measured, task_));
-    EXPECT_EQ(window_.step(), 1);
+    window_.page()->model().selectStep(2);
+    window_.page()->model().select(Source::measured, slice(Source::measured, task_));
+    EXPECT_EQ(window_.page()->model().step(), 1);
     const SliceRef first = slice(Source::measured, {1, TaskKind::forward, 0, 0, -1});
     const SliceRef simulatedFirst = slice(Source::simulated, {0, TaskKind::forward, 0, 0, -1});
     EXPECT_NEAR(measured().rectOf(first).left(), simulated().rectOf(simulatedFirst).left(), 1.0);
-    EXPECT_TRUE(window_.pane(Source::measured).facts().contains(QStringLiteral("step 1")));
+    EXPECT_TRUE(window_.page()->views().pane(Source::measured).facts().contains(QStringLiteral("step 1")));
 }
 
 TEST_F(WindowTimelines, AlignsTheAxesWhenLanesNeedScrolling) {
@@ -224,7 +226,7 @@ TEST_F(WindowTimelines, AlignsTheAxesWhenLanesNeedScrolling) {
     settle();
     EXPECT_TRUE(measured().overflows());
     EXPECT_EQ(measured().lanesRect().width(), simulated().lanesRect().width());
-    EXPECT_EQ(measured().lanesRect().width(), window_.memory().lanesRect().width());
+    EXPECT_EQ(measured().lanesRect().width(), window_.page()->views().memory().view().lanesRect().width());
     wheel(measured(), {300, 60}, -120, Qt::NoModifier);
     const SliceRef any = slice(Source::measured, {0, TaskKind::forward, 0, 0, -1});
     EXPECT_LT(measured().rectOf(any).top(), measured().lanesRect().top());

@@ -51,21 +51,21 @@ TEST_F(WindowTroubles, SaysOfASimulatedTraceWhatIsWrongWithIt) {
     const auto shows = [&](const char* sql) {
         writeSimulatedTrace(path);
         SQLite::Database(path.string(), SQLite::OPEN_READWRITE).exec(sql);
-        QSignalSpy loaded(&window_, &MainWindow::loaded);
-        window_.open(QString::fromStdString(path.string()));
+        QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+        window_.files().open(QString::fromStdString(path.string()));
         ASSERT_TRUE(loaded.wait(kPatience)) << window_.messages().text().toStdString();
         settle();
     };
     const auto panel = [&] { return window_.page()->findChild<ScenarioTools*>(QString(), Qt::FindDirectChildrenOnly); };
     shows("");
     EXPECT_FALSE(window_.page()->messages().isVisible());
-    window_.closePage(window_.page());
+    window_.files().closePage(window_.page());
     shows("UPDATE PIPESCOPE_TASK SET end = end + 1000 WHERE kind = 'loss'");
     EXPECT_TRUE(window_.page()->messages().isVisible());
     EXPECT_TRUE(window_.page()->messages().text().contains(QStringLiteral("not those of its profile")));
     ASSERT_NE(panel(), nullptr);
     EXPECT_FALSE(panel()->model().isEmpty());
-    window_.closePage(window_.page());
+    window_.files().closePage(window_.page());
     shows("UPDATE PIPESCOPE_PROFILE SET profile = '{}'");
     EXPECT_TRUE(window_.page()->messages().text().contains(QStringLiteral("No what-if")));
     EXPECT_TRUE(simulated().isVisible());
@@ -83,8 +83,8 @@ TEST_F(WindowTroubles, SetsNoOtherPipelineBesideARunOfAnUnknownOne) {
     writeSampleTrace(path, {});
     SQLite::Database(path.string(), SQLite::OPEN_READWRITE)
         .exec("DELETE FROM PIPESCOPE_RUN WHERE key = 'configuration'");
-    QSignalSpy loaded(&window_, &MainWindow::loaded);
-    window_.open(QString::fromStdString(path.string()));
+    QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+    window_.files().open(QString::fromStdString(path.string()));
     ASSERT_TRUE(loaded.wait(kPatience)) << window_.messages().text().toStdString();
     settle();
     auto* tools = window_.page()->findChild<ScenarioTools*>(QString(), Qt::FindDirectChildrenOnly);
@@ -112,27 +112,27 @@ TEST_F(WindowTroubles, ShowsTheThreadsOfATraceWithoutTasks) {
         }
         writer.close();
     }
-    QSignalSpy loaded(&window_, &MainWindow::loaded);
-    window_.open(QString::fromStdString(path.string()));
+    QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+    window_.files().open(QString::fromStdString(path.string()));
     ASSERT_TRUE(loaded.wait(kPatience)) << window_.messages().text().toStdString();
     settle();
-    EXPECT_TRUE(window_.page()->tracks().isVisible());
+    EXPECT_TRUE(window_.page()->views().tracks().isVisible());
     EXPECT_FALSE(measured().isVisible());
     EXPECT_FALSE(simulated().isVisible());
     EXPECT_TRUE(window_.page()->messages().isVisible());
     EXPECT_TRUE(window_.page()->messages().text().contains(QStringLiteral("no task of a pipeline")));
-    EXPECT_GT(window_.axis().total().length(), 80'000);
+    EXPECT_GT(window_.page()->axis().total().length(), 80'000);
     // There is nothing to select, compare or fit, and all keys must cope.
-    window_.page()->tracks().setFocus();
+    window_.page()->views().tracks().setFocus();
     for (const ShortcutLine& line : shortcutLines(*window_.menuBar())) {
         const QKeySequence keys(line.keys.split(QStringLiteral(", "))[0]);
         const bool ofMenus = line.group != QStringLiteral("In a timeline");
         if (ofMenus && keys.count() == 1 && keys[0].keyboardModifiers() == Qt::NoModifier &&
             keys[0].key() != Qt::Key_F1) {
-            QTest::keyClick(&window_.page()->tracks(), keys[0].key());
+            QTest::keyClick(&window_.page()->views().tracks(), keys[0].key());
         }
     }
-    window_.page()->goToTime(50'000);
+    window_.page()->navigation().goToTime(50'000);
     window_.grab();
 }
 
@@ -140,21 +140,21 @@ TEST_F(WindowTroubles, WarnsOfLostRangesAndGivesNoBubbleOfThem) {
     const auto path = temporaryPath("lossy_window.sqlite");
     for (const std::int64_t dropped : {0, 17}) {
         writeSampleTrace(path, {}, dropped);
-        QSignalSpy loaded(&window_, &MainWindow::loaded);
-        window_.open(QString::fromStdString(path.string()));
+        QSignalSpy loaded(&window_.files(), &FileTabs::loaded);
+        window_.files().open(QString::fromStdString(path.string()));
         ASSERT_TRUE(loaded.wait(kPatience));
         settle();
         const bool lossy = dropped > 0;
         MessageBar& bar = window_.page()->messages();
         EXPECT_EQ(bar.isVisible(), lossy);
         EXPECT_EQ(bar.text().contains(QStringLiteral("lost 17 of")), lossy) << bar.text().toStdString();
-        const QString facts = window_.pane(Source::measured).facts();
+        const QString facts = window_.page()->views().pane(Source::measured).facts();
         EXPECT_EQ(facts.contains(QStringLiteral("bubble not given, ranges were lost")), lossy) << facts.toStdString();
         EXPECT_EQ(facts.contains(QLatin1Char('%')), !lossy);
         EXPECT_EQ(laneCell(0, "measured_bubble_fraction").contains(QLatin1Char('%')), !lossy);
         EXPECT_TRUE(laneCell(0, "simulated_bubble_fraction").contains(QLatin1Char('%')));
-        EXPECT_TRUE(window_.pane(Source::simulated).facts().contains(QStringLiteral("bubble ")));
-        EXPECT_EQ(window_.pane(Source::simulated).facts().contains(QStringLiteral("points")), !lossy);
+        EXPECT_TRUE(window_.page()->views().pane(Source::simulated).facts().contains(QStringLiteral("bubble ")));
+        EXPECT_EQ(window_.page()->views().pane(Source::simulated).facts().contains(QStringLiteral("points")), !lossy);
         EXPECT_EQ(lineAbove().contains(QRegularExpression(QStringLiteral("bubble [^·]*measured"))), !lossy)
             << lineAbove().toStdString();
     }

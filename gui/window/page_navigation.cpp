@@ -1,5 +1,8 @@
+#include "gui/window/page_navigation.h"
+
 #include "gui/timeline/timeline_pane.h"
-#include "gui/window/document_page.h"
+#include "gui/window/page_model.h"
+#include "gui/window/timeline_stack.h"
 
 #include <algorithm>
 
@@ -71,8 +74,11 @@ std::optional<SliceRef> nextOfKind(const TimelineStore& store, SliceRef from, in
 }
 }  // namespace
 
-bool DocumentPage::goTo(Source source, const TaskKey& task) {
-    const TimelineStore* store = document_ ? document_->store(source) : nullptr;
+PageNavigation::PageNavigation(PageModel& model, TimelineStack& views)
+    : model_(model), views_(views), axis_(model.axis()) {}
+
+bool PageNavigation::goTo(Source source, const TaskKey& task) {
+    const TimelineStore* store = model_.document() ? model_.document()->store(source) : nullptr;
     if (store == nullptr) {
         return false;
     }
@@ -82,48 +88,50 @@ bool DocumentPage::goTo(Source source, const TaskKey& task) {
     }
     const std::optional<SliceRef> slice = store->find(key);
     if (slice) {
-        select(source, slice);
+        model_.select(source, slice);
         fitSelection();
     }
     return slice.has_value();
 }
 
-void DocumentPage::goToLane(LaneId lane) {
+void PageNavigation::goToLane(LaneId lane) {
     for (const Source source : {Source::measured, Source::simulated}) {
-        const TimelineStore* store = document_ ? document_->store(source) : nullptr;
-        const std::optional<LaneExtent> extent =
-            store != nullptr ? extentOf(*store, lane, source == Source::measured ? store->step(step_) : nullptr)
-                             : std::nullopt;
+        const TimelineStore* store = model_.document() ? model_.document()->store(source) : nullptr;
+        const StepSpan* step = store != nullptr && source == Source::measured ? store->step(model_.step()) : nullptr;
+        const std::optional<LaneExtent> extent = store != nullptr ? extentOf(*store, lane, step) : std::nullopt;
         if (extent) {
-            const std::int64_t shift = view(source).shift();
+            const std::int64_t shift = views_.view(source).shift();
             const std::int64_t margin = extent->range.length() / kLaneMargin;
-            select(source, extent->first);
-            axis_->show({extent->range.start + shift - margin, extent->range.end + shift + margin});
+            model_.select(source, extent->first);
+            axis_.show({extent->range.start + shift - margin, extent->range.end + shift + margin});
             return;
         }
     }
 }
 
-void DocumentPage::goToTime(std::int64_t ns) {
-    if (!document_) {
-        return;
-    }
-    const auto half = static_cast<std::int64_t>(axis_->window().length / 2);
-    axis_->show({ns - half, ns + half});
-    axis_->setCursor(ns);
+void PageNavigation::centre(std::int64_t time) {
+    const auto half = static_cast<std::int64_t>(axis_.window().length / 2);
+    axis_.show({time - half, time + half});
 }
 
-std::optional<TimeRange> DocumentPage::selectedRange() const {
-    const std::optional<TaskSelection>& selection = axis_->selection();
-    if (!document_ || !selection) {
+void PageNavigation::goToTime(std::int64_t ns) {
+    if (model_.document()) {
+        centre(ns);
+        axis_.setCursor(ns);
+    }
+}
+
+TimeRange PageNavigation::rangeOf(Source source, SliceRef slice) const {
+    const Slice found = model_.document()->store(source)->slice(slice);
+    const std::int64_t shift = views_.view(source).shift();
+    return {found.start.count() + shift, found.end.count() + shift};
+}
+
+std::optional<TimeRange> PageNavigation::selectedRange() const {
+    const std::optional<TaskSelection>& selection = axis_.selection();
+    if (!model_.document() || !selection) {
         return std::nullopt;
     }
-    const std::int64_t shift = view(Source::simulated).shift();
-    const auto rangeOf = [&](Source source, SliceRef slice) {
-        const Slice found = document_->store(source)->slice(slice);
-        const std::int64_t by = source == Source::simulated ? shift : 0;
-        return TimeRange{found.start.count() + by, found.end.count() + by};
-    };
     TimeRange range = rangeOf(selection->source, selection->slice);
     if (selection->twin) {
         const Source other = selection->source == Source::measured ? Source::simulated : Source::measured;
@@ -133,76 +141,74 @@ std::optional<TimeRange> DocumentPage::selectedRange() const {
     return range;
 }
 
-void DocumentPage::fitSelection() {
-    if (!document_) {
-        return;
-    }
+void PageNavigation::fitSelection() {
     if (const std::optional<TimeRange> range = selectedRange()) {
         const std::int64_t margin = range->length();
-        axis_->show({range->start - margin, range->end + margin});
-    } else {
-        axis_->show(stepRange(*document_, step_));
+        axis_.show({range->start - margin, range->end + margin});
+    } else if (model_.document()) {
+        axis_.show(stepRange(*model_.document(), model_.step()));
     }
 }
 
-void DocumentPage::showSelection() {
+void PageNavigation::showSelection() {
     const std::optional<TimeRange> range = selectedRange();
     if (!range) {
         return;
     }
-    const TimeWindow& window = axis_->window();
+    const TimeWindow& window = axis_.window();
     const auto length = static_cast<double>(range->length());
-    const double pixels = length / window.length * view(axis_->selection()->source).lanesRect().width();
+    const double pixels = length / window.length * views_.view(axis_.selection()->source).lanesRect().width();
     if (pixels < kNarrowestSeen || length > kWidestSeen * window.length) {
         fitSelection();
     } else if (range->start < window.start || static_cast<double>(range->end - window.start) > window.length) {
-        const std::int64_t middle = range->start + range->length() / 2;
-        const auto half = static_cast<std::int64_t>(window.length / 2);
-        axis_->show({middle - half, middle + half});
+        centre(range->start + range->length() / 2);
     }
 }
 
-void DocumentPage::moveSelection(int by) {
-    if (!document_) {
-        return;
-    }
-    const Source first = document_->measured ? Source::measured : Source::simulated;
-    view(axis_->selection() ? axis_->selection()->source : first).moveSelection(by);
+void PageNavigation::show(Source source, SliceRef slice) {
+    model_.select(source, slice);
     showSelection();
 }
 
-void DocumentPage::selectOfKind(int by) {
-    const std::optional<TaskSelection>& selection = axis_->selection();
-    if (!document_ || !selection) {
+void PageNavigation::moveSelection(int by) {
+    if (!model_.document()) {
+        return;
+    }
+    const Source first = model_.document()->measured ? Source::measured : Source::simulated;
+    views_.view(axis_.selection() ? axis_.selection()->source : first).moveSelection(by);
+    showSelection();
+}
+
+void PageNavigation::selectOfKind(int by) {
+    const std::optional<TaskSelection>& selection = axis_.selection();
+    if (!model_.document() || !selection) {
         moveSelection(by);
         return;
     }
     const Source source = selection->source;
-    if (const auto next = nextOfKind(*document_->store(source), selection->slice, by)) {
-        select(source, next);
-        showSelection();
+    if (const auto next = nextOfKind(*model_.document()->store(source), selection->slice, by)) {
+        show(source, *next);
     }
 }
 
-void DocumentPage::addMark() {
-    if (!document_) {
+void PageNavigation::addMark() {
+    if (!model_.document()) {
         return;
     }
-    std::int64_t place = axis_->window().start + static_cast<std::int64_t>(axis_->window().length / 2);
-    if (axis_->cursor()) {
-        place = *axis_->cursor();
-    } else if (const std::optional<TaskSelection>& selection = axis_->selection()) {
-        const std::int64_t shift = selection->source == Source::simulated ? view(Source::simulated).shift() : 0;
-        place = document_->store(selection->source)->slice(selection->slice).start.count() + shift;
+    std::int64_t place = axis_.window().start + static_cast<std::int64_t>(axis_.window().length / 2);
+    if (axis_.cursor()) {
+        place = *axis_.cursor();
+    } else if (const std::optional<TaskSelection>& selection = axis_.selection()) {
+        place = rangeOf(selection->source, selection->slice).start;
     }
-    std::vector<TimeMark> marks = axis_->marks();
+    std::vector<TimeMark> marks = axis_.marks();
     marks.push_back({place, {}});
-    axis_->setMarks(std::move(marks));
+    axis_.setMarks(std::move(marks));
 }
 
-void DocumentPage::goToMark(int by) {
-    const std::vector<TimeMark>& marks = axis_->marks();
-    const std::int64_t here = axis_->window().start + static_cast<std::int64_t>(axis_->window().length / 2);
+void PageNavigation::goToMark(int by) {
+    const std::vector<TimeMark>& marks = axis_.marks();
+    const std::int64_t here = axis_.window().start + static_cast<std::int64_t>(axis_.window().length / 2);
     const auto after = std::find_if(marks.begin(), marks.end(), [&](const TimeMark& m) { return m.time > here + 1; });
     const auto from = std::find_if(marks.begin(), marks.end(), [&](const TimeMark& m) { return m.time >= here - 1; });
     if (by > 0 && after != marks.end()) {

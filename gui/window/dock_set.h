@@ -1,0 +1,33 @@
+#pragma once
+
+#include <QList>
+#include <QString>
+
+class QDockWidget;
+class QMainWindow;
+class QWidget;
+
+namespace pipescope {
+class SessionState;
+
+/// The docks below the timelines. They are hidden until there is something to show, then placed as the user left them.
+class DockSet {
+public:
+    /// Both must outlive this object.
+    DockSet(QMainWindow& window, SessionState& session) : window_(window), session_(session) {}
+
+    /// `name` identifies the dock in saved layouts.
+    QDockWidget& add(const QString& title, const char* name, QWidget& content);
+    const QList<QDockWidget*>& all() const { return docks_; }
+    /// Shows the docks. From the second call on the user decides.
+    void show();
+    /// Saves the layout, if it was ever shown.
+    void save() const;
+
+private:
+    QMainWindow& window_;
+    SessionState& session_;
+    QList<QDockWidget*> docks_;
+    bool shown_ = false;
+};
+}  // namespace pipescope

@@ -1,0 +1,236 @@
+#include "gui/window/export_menu.h"
+
+#include "gui/console/sql_console.h"
+#include "gui/plan/pareto_chart.h"
+#include "gui/plan/plan_view.h"
+#include "gui/report/report.h"
+#include "gui/style/image_export.h"
+#include "gui/tables/filtered_table.h"
+#include "gui/tables/statistics_model.h"
+#include "gui/tables/statistics_panel.h"
+#include "gui/tables/table_filter.h"
+#include "gui/tables/task_table.h"
+#include "gui/tables/task_table_model.h"
+#include "gui/timeline/memory_view.h"
+#include "gui/timeline/minimap.h"
+#include "gui/timeline/timeline_pane.h"
+#include "gui/what_if/balance_bar.h"
+#include "gui/what_if/balance_editor.h"
+#include "gui/what_if/figure_table_model.h"
+#include "gui/what_if/peak_bars.h"
+#include "gui/what_if/pinned_scenarios.h"
+#include "gui/what_if/scenario_figures.h"
+#include "gui/what_if/scenario_model.h"
+#include "gui/what_if/what_if_panel.h"
+#include "gui/window/file_tabs.h"
+#include "gui/window/marks_panel.h"
+#include "gui/window/memory_pane.h"
+#include "gui/window/page_actions.h"
+#include "gui/window/scenario_docks.h"
+#include "gui/window/scenario_tools.h"
+#include "gui/window/table_docks.h"
+#include "schedule/error.h"
+
+#include <QDockWidget>
+#include <QFileDialog>
+#include <QMainWindow>
+#include <QMenu>
+
+namespace pipescope {
+ExportMenu::ExportMenu(QMainWindow& window, FileTabs& files, TableDocks& tables, ScenarioDocks& scenarios)
+    : QObject(&window), window_(window), files_(files) {
+    addTimelines();
+    addTables(tables);
+    addScenarios(scenarios);
+    connect(&files_, &FileTabs::pageChanged, this, &ExportMenu::offer);
+}
+
+void ExportMenu::addTimelines() {
+    using Page = DocumentPage;
+    const auto chart = [this](const QString& text, const char* file, QWidget& (*of)(Page&),
+                              bool (*holds)(const Page&)) {
+        all_.push_back({text,
+                        QString::fromLatin1(file),
+                        tr("open a trace that has it"),
+                        [this, of] { return files_.document() != nullptr ? &of(*files_.page()) : nullptr; },
+                        {},
+                        [this, holds] { return holds(*files_.page()); }});
+    };
+    chart(
+        tr("&Image of the tab…"), "pipescope", [](Page& p) -> QWidget& { return p; }, [](const Page&) { return true; });
+    chart(
+        tr("&Measured timeline…"), "measured", [](Page& p) -> QWidget& { return p.views().pane(Source::measured); },
+        [](const Page& p) { return p.document()->measured != nullptr; });
+    chart(
+        tr("&Simulated timeline…"), "simulated", [](Page& p) -> QWidget& { return p.views().pane(Source::simulated); },
+        [](const Page& p) { return p.document()->simulated != nullptr; });
+    chart(
+        tr("Memor&y…"), "memory", [](Page& p) -> QWidget& { return p.views().memory(); },
+        [](const Page& p) { return !p.views().memory().view().empty(); });
+    chart(
+        tr("&Threads and streams…"), "threads", [](Page& p) -> QWidget& { return p.views().trackPane(); },
+        [](const Page& p) { return p.document()->tracks != nullptr; });
+    chart(
+        tr("&Overview…"), "overview", [](Page& p) -> QWidget& { return p.minimap(); },
+        [](const Page&) { return true; });
+}
+
+void ExportMenu::addTables(TableDocks& tables) {
+    const auto table = [this](const QString& text, const char* file, QTableView& view,
+                              const QAbstractItemModel& model) {
+        all_.push_back({text, QString::fromLatin1(file), tr("open a trace"), [&view] { return &view; },
+                        [&model] { return &model; }, [this] { return files_.document() != nullptr; }});
+    };
+    const auto filtered = [&](const QString& text, const char* file, FilteredTable& panel) {
+        table(text, file, panel.table(), *panel.rows().sourceModel());
+    };
+    table(tr("&Tasks…"), "tasks", tables.tasks().table(), tables.tasks().model());
+    table(tr("&Statistics…"), "statistics", tables.statistics().table(), tables.statistics().model());
+    filtered(tr("&Lanes…"), "lanes", tables.lanes());
+    filtered(tr("Largest &differences…"), "differences", tables.differences());
+    filtered(tr("Tasks &without a twin…"), "unmatched", tables.unmatched());
+    table(tr("Mar&ks…"), "marks", tables.marks().table(), tables.marks().model());
+    table(tr("Rows of the S&QL query…"), "query", tables.console().table(), tables.console().results());
+}
+
+void ExportMenu::addScenarios(ScenarioDocks& scenarios) {
+    using Tools = ScenarioTools;
+    const auto add = [&](const QString& text, const char* file, const QString& remedy, QWidget& (*of)(Tools&),
+                         bool (*holds)(Tools&), const QAbstractItemModel* (*model)(Tools&) = nullptr) {
+        WindowExport each{
+            text, QString::fromLatin1(file), remedy, {}, {}, [&scenarios, holds] {
+                              return holds(*scenarios.tools()); }};
+        each.widget = [&scenarios, of] {
+            Tools* tools = scenarios.tools();
+            return tools != nullptr ? &of(*tools) : nullptr;
+        };
+        if (model != nullptr) {
+            each.model = [&scenarios, model] { return model(*scenarios.tools()); };
+        }
+        all_.push_back(std::move(each));
+    };
+    const QString profile = tr("open a profile, or a trace that holds one");
+    const QString pin = tr("pin a scenario first");
+    const QString plan = tr("make a plan first");
+    const auto playing = [](Tools& t) { return !t.model().isEmpty() && t.model().result() != nullptr; };
+    const auto pinned = [](Tools& t) { return !t.pins().scenarios().empty(); };
+    const auto planned = [](Tools& t) { return t.plan().hasPlan(); };
+    add(
+        tr("What-if &figures…"), "what-if", profile, [](Tools& t) -> QWidget& { return t.panel().figures(); }, playing,
+        [](Tools& t) -> const QAbstractItemModel* { return &t.panel().figures().model(); });
+    add(
+        tr("&Peak memory of the lanes…"), "peaks", profile, [](Tools& t) -> QWidget& { return t.panel().peaks(); },
+        playing);
+    add(
+        tr("&Balance…"), "balance", profile, [](Tools& t) -> QWidget& { return t.balance().bar(); }, playing);
+    add(
+        tr("Pinned s&cenarios…"), "scenarios", pin, [](Tools& t) -> QWidget& { return t.pins().table(); }, pinned,
+        [](Tools& t) -> const QAbstractItemModel* { return t.pins().table().model(); });
+    add(
+        tr("Timelines of pinned sc&enarios…"), "scenario-timelines", pin,
+        [](Tools& t) -> QWidget& { return t.pins().timelines(); }, pinned);
+    add(
+        tr("Candidates of the &plan…"), "plan", plan, [](Tools& t) -> QWidget& { return t.plan().table(); }, planned,
+        [](Tools& t) -> const QAbstractItemModel* { return t.plan().table().model(); });
+    add(
+        tr("Chart of the pla&n…"), "plan-chart", plan, [](Tools& t) -> QWidget& { return t.plan().chart(); }, planned);
+}
+
+void ExportMenu::fill(QMenu& menu, PageActions& actions) {
+    QAction* report = menu.addAction(tr("&Report…"), this, &ExportMenu::askForReport);
+    report->setShortcut(QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_E));
+    actions.track(*report);
+    QAction* focused = menu.addAction(tr("The table or chart with the &focus…"), this, [this] {
+        if (const WindowExport* const each = withFocus()) {
+            askForExport(*each);
+        }
+    });
+    focused->setShortcut(QKeySequence(Qt::CTRL | Qt::Key_S));
+    actions.track(*focused);
+    QMenu* charts = menu.addMenu(tr("&Chart"));
+    QMenu* tables = menu.addMenu(tr("&Table"));
+    for (const WindowExport& each : all_) {
+        QMenu* const of = each.isTable() ? tables : charts;
+        QAction* action = of->addAction(each.text, this, [this, &each] { askForExport(each); });
+        connect(of, &QMenu::aboutToShow, action, [action, &each] { action->setEnabled(each.isThere()); });
+        if (&each == &all_.front()) {
+            action->setShortcut(QKeySequence(Qt::CTRL | Qt::Key_E));
+        }
+        actions.track(*action);
+    }
+}
+
+void ExportMenu::offer() {
+    for (const WindowExport& each : all_) {
+        QWidget* const widget = each.widget();
+        if (widget == nullptr || widget->contextMenuPolicy() == Qt::ActionsContextMenu) {
+            continue;  // does not exist yet, or already has its menu
+        }
+        auto* action = new QAction(each.isTable() ? tr("E&xport this table…") : tr("E&xport this chart…"), widget);
+        connect(action, &QAction::triggered, this, [this, &each] { askForExport(each); });
+        widget->addAction(action);
+        widget->setContextMenuPolicy(Qt::ActionsContextMenu);
+    }
+}
+
+const WindowExport* ExportMenu::withFocus() const {
+    const WindowExport* beside = nullptr;
+    for (QWidget* at = window_.focusWidget(); at != nullptr; at = at->parentWidget()) {
+        for (const WindowExport& each : all_) {
+            QWidget* const widget = each.widget();
+            if (widget == at) {
+                return &each;
+            }
+            // A panel's filter or slider counts as the chart or table below it.
+            if (beside == nullptr && qobject_cast<QDockWidget*>(at) != nullptr && widget != nullptr &&
+                at->isAncestorOf(widget)) {
+                beside = &each;
+            }
+        }
+        if (beside != nullptr) {
+            return beside;
+        }
+    }
+    return files_.page() != nullptr ? &all_.front() : nullptr;
+}
+
+void ExportMenu::exportTo(const WindowExport& what, const QString& path) {
+    try {
+        saveExport(what, path);
+    } catch (const Error& error) {
+        Q_EMIT failed(QString::fromUtf8(error.what()));
+    }
+}
+
+void ExportMenu::askForExport(const WindowExport& what) {
+    const QString path = QFileDialog::getSaveFileName(
+        &window_, what.isTable() ? tr("Export a table") : tr("Export a chart"), what.fileName(), what.fileFilter());
+    if (!path.isEmpty()) {
+        exportTo(what, path);
+    }
+}
+
+void ExportMenu::exportReport(const QString& path) {
+    try {
+        if (files_.document() != nullptr) {
+            saveReport(reportOf(*files_.page()), path);
+        }
+    } catch (const Error& error) {
+        Q_EMIT failed(QString::fromUtf8(error.what()));
+    }
+}
+
+void ExportMenu::askForReport() {
+    const QString path =
+        QFileDialog::getSaveFileName(&window_, tr("Export a report"), tr("report.html"), tr("Reports (*.html *.pdf)"));
+    if (!path.isEmpty()) {
+        exportReport(path);
+    }
+}
+
+Report reportOf(DocumentPage& page) {
+    Report report = makeReport(*page.document(), page.model().step());
+    report.picture = drawImage(page, ImageFormat::png);
+    return report;
+}
+}  // namespace pipescope

@@ -1,0 +1,230 @@
+#include "gui/window/file_tabs.h"
+
+#include "gui/document/document_loader.h"
+#include "gui/document/trace_follower.h"
+#include "gui/style/work_pool.h"
+#include "gui/window/session_state.h"
+
+#include <QFileInfo>
+#include <QFutureWatcher>
+#include <QPointer>
+#include <QPromise>
+#include <QtConcurrentRun>
+
+#include <algorithm>
+#include <stop_token>
+
+namespace pipescope {
+namespace {
+struct Loaded {
+    std::shared_ptr<const TraceDocument> document;  // null: see error
+    QString error;
+};
+
+/// Loads a file. A large one yields several documents, each more complete than the previous one.
+void tryLoad(QPromise<Loaded>& promise, const QString& path, const std::shared_ptr<GrowingTrace>& growing,
+             const std::stop_token& stop) {
+    try {
+        if (growing) {
+            promise.addResult(Loaded{growing->next(stop), {}});
+            return;
+        }
+        loadDocument(
+            path,
+            [&](std::shared_ptr<const TraceDocument> document) {
+                promise.addResult(Loaded{std::move(document), {}});
+            },
+            stop);
+    } catch (const std::exception& error) {
+        promise.addResult(Loaded{nullptr, QString::fromUtf8(error.what())});
+    }
+}
+}  // namespace
+
+FileTabs::FileTabs(SessionState& session, QWidget* parent) : QTabWidget(parent), session_(session) {
+    setDocumentMode(true);
+    setTabsClosable(true);
+    setMovable(true);
+    setTabBarAutoHide(true);
+    setAccessibleName(tr("Open files"));
+    connect(this, &QTabWidget::currentChanged, this, &FileTabs::pageChanged);
+    connect(this, &QTabWidget::tabCloseRequested, this,
+            [this](int index) { closePage(qobject_cast<DocumentPage*>(widget(index))); });
+}
+
+DocumentPage* FileTabs::page() const {
+    return qobject_cast<DocumentPage*>(currentWidget());
+}
+
+QList<DocumentPage*> FileTabs::pages() const {
+    QList<DocumentPage*> all;
+    for (int i = 0; i < count(); ++i) {
+        all << qobject_cast<DocumentPage*>(widget(i));
+    }
+    return all;
+}
+
+const TraceDocument* FileTabs::document() const {
+    return page() != nullptr ? page()->document().get() : nullptr;
+}
+
+DocumentPage* FileTabs::pageOf(const QString& path) const {
+    const QString absolute = QFileInfo(path).absoluteFilePath();
+    const QList<DocumentPage*> all = pages();
+    const auto found = std::find_if(all.begin(), all.end(), [&](const DocumentPage* each) {
+        return QFileInfo(each->path()).absoluteFilePath() == absolute;
+    });
+    return found != all.end() ? *found : nullptr;
+}
+
+DocumentPage& FileTabs::bringUp(const QString& path) {
+    DocumentPage* shown = pageOf(path);
+    if (shown == nullptr) {
+        shown = new DocumentPage(path, this);
+        repeatSignals(*shown);
+        Q_EMIT pageAdded(*shown);
+        const int index = addTab(shown, QFileInfo(path).fileName());
+        setTabToolTip(index, QFileInfo(path).absoluteFilePath());
+    }
+    setCurrentWidget(shown);
+    return *shown;
+}
+
+void FileTabs::repeatSignals(DocumentPage& page) {
+    const auto repeat = [this, &page](const auto* of, auto signal, auto own) {
+        connect(of, signal, this, [this, &page, own] {
+            if (&page == this->page()) {
+                Q_EMIT(this->*own)();
+            }
+        });
+    };
+    repeat(&page.model(), &PageModel::documentChanged, &FileTabs::pageChanged);
+    repeat(&page.model(), &PageModel::simulationChanged, &FileTabs::simulationChanged);
+    repeat(&page.model(), &PageModel::stepChanged, &FileTabs::stepChanged);
+    repeat(&page.axis(), &TimeAxisModel::selectionChanged, &FileTabs::selectionChanged);
+}
+
+void FileTabs::open(const QString& path) {
+    load(bringUp(path));
+}
+
+void FileTabs::open(const QStringList& paths) {
+    for (const QString& path : paths) {
+        open(path);
+    }
+}
+
+void FileTabs::reload() {
+    if (page() != nullptr) {
+        load(*page());
+    }
+}
+
+void FileTabs::setDocument(std::shared_ptr<const TraceDocument> document) {
+    DocumentPage& shown = bringUp(document->path);
+    showLoaded(shown, std::move(document));
+    shown.focusTimeline();
+}
+
+void FileTabs::closePage(DocumentPage* page) {
+    if (page == nullptr) {
+        return;
+    }
+    session_.savePage(*page);
+    removeTab(indexOf(page));
+    page->deleteLater();
+    Q_EMIT pageChanged();
+}
+
+void FileTabs::load(DocumentPage& page, const std::shared_ptr<GrowingTrace>& growing) {
+    // The worker ends with the window or the tab; its result for a closed tab is dropped.
+    auto* watcher = new QFutureWatcher<Loaded>(this);
+    const auto stop = std::make_shared<std::stop_source>();
+    connect(&page, &QObject::destroyed, watcher, [stop] { stop->request_stop(); });
+    connect(watcher, &QFutureWatcher<Loaded>::finished, watcher, &QObject::deleteLater);
+    const bool opens = !page.document();
+    connect(watcher, &QFutureWatcher<Loaded>::resultReadyAt, this,
+            [this, watcher, opens, of = QPointer(&page)](int index) {
+                if (!of) {
+                    return;
+                }
+                const Loaded result = watcher->resultAt(index);
+                result.document ? showLoaded(*of, result.document) : showFailed(*of, result.error);
+                if (result.document && !result.document->complete) {
+                    return;
+                }
+                if (auto* follower = of->findChild<TraceFollower*>()) {
+                    follower->resume();
+                }
+                if (!result.document) {
+                    return;
+                }
+                followIfLive(*of);
+                if (opens) {
+                    session_.restorePage(*of);
+                }
+                session_.addRecentFile(of->path());
+                Q_EMIT loaded();
+            });
+    watcher->setFuture(QtConcurrent::run(&workPool(), tryLoad, page.path(), growing, stop->get_token()));
+}
+
+void FileTabs::showLoaded(DocumentPage& page, std::shared_ptr<const TraceDocument> document) {
+    const bool first = !page.document();
+    Q_EMIT arrived();
+    page.setDocument(std::move(document));
+    if (first && &page == this->page()) {
+        page.focusTimeline();
+    }
+}
+
+void FileTabs::showFailed(DocumentPage& page, const QString& error) {
+    if (!page.document()) {
+        followIfLive(page);
+        if (page.live().state() == LiveBadge::State::following) {
+            page.showWaiting();
+            return;
+        }
+        closePage(&page);
+    }
+    Q_EMIT failed(error);
+}
+
+void FileTabs::followIfLive(DocumentPage& page) {
+    if (page.live().state() != LiveBadge::State::no || !isBeingWritten(page.path())) {
+        return;
+    }
+    page.setLive(LiveBadge::State::following);
+    auto* follower = new TraceFollower(page.path(), &page);
+    const auto growing = std::make_shared<GrowingTrace>(page.path());
+    connect(follower, &TraceFollower::grown, this, [this, follower, growing, of = QPointer(&page)] {
+        if (of) {
+            load(*of, follower->ended() ? nullptr : growing);  // resumes the follower once it is shown
+        }
+    });
+    connect(follower, &TraceFollower::finished, &page, [follower, &page] {
+        page.setLive(LiveBadge::State::ended);
+        follower->deleteLater();
+    });
+}
+
+void FileTabs::saveSession() const {
+    QStringList open;
+    for (const DocumentPage* each : pages()) {
+        session_.savePage(*each);
+        open << QFileInfo(each->path()).absoluteFilePath();
+    }
+    session_.setValue(kOpenFilesKey, open);
+    session_.setValue(kCurrentFileKey, currentIndex());
+}
+
+void FileTabs::restoreSession() {
+    const int current = session_.value(kCurrentFileKey).toInt();
+    for (const QString& file : session_.value(kOpenFilesKey).toStringList()) {
+        if (QFileInfo::exists(file)) {  // skips files deleted since, without an error
+            open(file);
+        }
+    }
+    setCurrentIndex(std::min(current, count() - 1));
+}
+}  // namespace pipescope

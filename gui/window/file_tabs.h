@@ -1,0 +1,71 @@
+#pragma once
+
+#include "gui/window/document_page.h"
+
+#include <QTabWidget>
+
+#include <memory>
+
+namespace pipescope {
+class GrowingTrace;
+class SessionState;
+
+/// The open files, one tab each. Reads them, follows those that are being recorded, and shows each as it was last seen.
+/// Repeats the signals of the current page, so that others need not know which one that is.
+/// Threading: the GUI thread; workers read files and publish complete documents.
+class FileTabs : public QTabWidget {
+    Q_OBJECT
+
+public:
+    /// `session` must outlive the tabs.
+    explicit FileTabs(SessionState& session, QWidget* parent = nullptr);
+
+    /// The current page; null if nothing is open.
+    DocumentPage* page() const;
+    QList<DocumentPage*> pages() const;
+    /// The current page's document; null if nothing is open or read.
+    const TraceDocument* document() const;
+
+    /// Starts reading a file into its own tab; `loaded` or `failed` follows. A file that is open already is read again
+    /// into its tab, which keeps its view.
+    void open(const QString& path);
+    /// Opens each file in its own tab. The last one becomes the current tab.
+    void open(const QStringList& paths);
+    /// Reads the current page's file again.
+    void reload();
+    /// Shows a document in the tab of its file, creates the tab if necessary, and makes it the current one.
+    void setDocument(std::shared_ptr<const TraceDocument> document);
+    /// Null: does nothing.
+    void closePage(DocumentPage* page);
+    void saveSession() const;
+    /// Opens the files that were open when the last window was closed.
+    void restoreSession();
+
+Q_SIGNALS:
+    void loaded();
+    void failed(const QString& text);
+    void pageAdded(pipescope::DocumentPage& page);
+    /// A document was read and is about to be shown.
+    void arrived();
+    /// The current page or its document changed. Both may be null.
+    void pageChanged();
+    /// The simulated half of the current page's document changed, as it does for every move of a slider.
+    void simulationChanged();
+    /// The current page's step changed.
+    void stepChanged();
+    void selectionChanged();
+
+private:
+    DocumentPage* pageOf(const QString& path) const;
+    /// The file's page, a new one if necessary, as the current page.
+    DocumentPage& bringUp(const QString& path);
+    void repeatSignals(DocumentPage& page);
+    /// Reads the page's file. With `growing`, reads only the new part.
+    void load(DocumentPage& page, const std::shared_ptr<GrowingTrace>& growing = nullptr);
+    void showLoaded(DocumentPage& page, std::shared_ptr<const TraceDocument> document);
+    void showFailed(DocumentPage& page, const QString& error);
+    void followIfLive(DocumentPage& page);
+
+    SessionState& session_;
+};
+}  // namespace pipescope

@@ -1,0 +1,85 @@
+#include "gui/window/memory_pane.h"
+
+#include "gui/document/trace_document.h"
+#include "gui/style/legend.h"
+#include "gui/style/number_format.h"
+#include "gui/timeline/memory_view.h"
+
+#include <QCheckBox>
+#include <QHBoxLayout>
+#include <QLabel>
+
+#include <algorithm>
+
+namespace pipescope {
+MemoryPane::MemoryPane(TimeAxisModel& axis, QWidget* parent)
+    : QWidget(parent),
+      title_(new QLabel(this)),
+      view_(new MemoryView(axis, this)),
+      composition_(new QCheckBox(tr("C&omposition"), this)),
+      legend_(new Legend(this)) {
+    title_->setContentsMargins(8, 3, 8, 3);
+    composition_->setToolTip(tr("Stack the bytes by category"));
+    connect(composition_, &QCheckBox::toggled, this, [this](bool on) {
+        view_->setStacked(on);
+        refreshHeader();
+    });
+    legend_->setAccessibleName(tr("Legend of the memory's composition"));
+    std::vector<LegendEntry> entries;
+    for (std::size_t k = 0; k < kNumMemoryCategories; ++k) {
+        const auto category = static_cast<MemoryCategory>(k);
+        const MemoryStyle style = styleOf(category);
+        entries.push_back({style.color, style.over, nameOf(category)});
+    }
+    legend_->setEntries(std::move(entries), true);
+    legend_->hide();
+    auto* header = new QHBoxLayout;
+    header->addWidget(title_, 1);
+    header->addWidget(composition_);
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(0);
+    layout->addLayout(header);
+    layout->addWidget(legend_);
+    layout->addWidget(view_, 1);
+}
+
+void MemoryPane::setDocument(const TraceDocument& document, std::int64_t shift) {
+    const TimelineStore* names = storeOfMostLanes(document);
+    std::vector<Bytes> peaks;
+    for (const SimulatedLane& lane : document.simulation ? document.simulation->lanes : std::vector<SimulatedLane>{}) {
+        peaks.push_back(lane.peak_bytes);
+    }
+    limits_ = document.memoryLimits;
+    view_->setScene({names != nullptr ? names->lanes() : std::vector<LaneInfo>{}, document.measuredMemory.get(),
+                     &document.simulatedMemory, shift, limits_, std::move(peaks)});
+    composition_->setVisible(view_->composed());
+    refreshHeader();
+    setShown(shown_);
+}
+
+void MemoryPane::refreshHeader() {
+    QString limit;
+    if (!limits_.empty()) {
+        bool isOnScale = false;
+        for (std::size_t lane = 0; lane < limits_.size(); ++lane) {
+            isOnScale = isOnScale || view_->showsLimit(lane);
+        }
+        const auto [least, most] = std::minmax_element(limits_.begin(), limits_.end());
+        const QString bytes = *least == *most ? tr("limit of %1 per lane").arg(formatBytes(*least))
+                                              : tr("limits of %1 to %2").arg(formatBytes(*least), formatBytes(*most));
+        limit = isOnScale ? tr(", red: %1").arg(bytes) : tr("; above the scale: %1").arg(bytes);
+    }
+    const bool stacked = view_->stacked() && view_->composed();
+    legend_->setVisible(stacked);
+    title_->setText(tr("<b>MEMORY</b>&nbsp;&nbsp; %1%2")
+                        .arg(stacked ? tr("stacked from below in this order, line: simulated, ▼ peak")
+                                     : tr("area: measured, line: simulated, ▼ peak"),
+                             limit));
+}
+
+void MemoryPane::setShown(bool shown) {
+    shown_ = shown;
+    setVisible(shown_ && !view_->empty());
+}
+}  // namespace pipescope

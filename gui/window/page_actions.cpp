@@ -1,0 +1,113 @@
+#include "gui/window/page_actions.h"
+
+#include "gui/window/file_tabs.h"
+#include "gui/window/search_bar.h"
+
+#include <QAction>
+#include <QMenu>
+
+#include <algorithm>
+
+namespace pipescope {
+namespace {
+using Page = DocumentPage;
+
+constexpr double kZoom = 0.7;
+constexpr double kPan = 0.1;
+constexpr double kCursorStep = 0.01;  // of the visible window
+
+/// Zooms around the cursor if it is in a timeline.
+void zoomAbout(TimeAxisModel& axis, double factor) {
+    const double anchor = axis.cursor() ? pixelOf(axis.window(), 1, *axis.cursor()) : 0.5;
+    axis.zoom(std::clamp(anchor, 0.0, 1.0), factor);
+}
+}  // namespace
+
+PageActions::PageActions(FileTabs& files) : QObject(&files), files_(files) {
+    connect(&files_, &FileTabs::pageChanged, this, [this] {
+        for (QAction* action : tracked_) {
+            action->setEnabled(files_.page() != nullptr);
+        }
+    });
+}
+
+void PageActions::track(QAction& action) {
+    tracked_ << &action;
+}
+
+void PageActions::add(QMenu& menu, const QString& text, const QList<QKeySequence>& keys,
+                      std::function<void(DocumentPage&)> run) {
+    QAction* action = menu.addAction(text, this, [this, run = std::move(run)] {
+        if (files_.page() != nullptr) {
+            run(*files_.page());
+        }
+    });
+    action->setShortcuts(keys);
+    action->setShortcutContext(Qt::WidgetWithChildrenShortcut);
+    files_.addAction(action);
+    track(*action);
+}
+
+void PageActions::addZoom(QMenu& menu) {
+    add(menu, tr("&Fit the selected task, or the step"), {Qt::Key_F}, [](Page& p) { p.navigation().fitSelection(); });
+    add(menu, tr("Show &all"), {Qt::Key_Home, Qt::Key_0}, [](Page& p) { p.axis().showAll(); });
+    add(menu, tr("Zoom &in"), {Qt::Key_W, Qt::Key_Plus, Qt::Key_Equal, QKeySequence::ZoomIn},
+        [](Page& p) { zoomAbout(p.axis(), kZoom); });
+    add(menu, tr("Zoom &out"), {Qt::Key_S, Qt::Key_Minus, QKeySequence::ZoomOut},
+        [](Page& p) { zoomAbout(p.axis(), 1 / kZoom); });
+    add(menu, tr("Move &left"), {Qt::Key_A}, [](Page& p) { p.axis().pan(-kPan); });
+    add(menu, tr("Move &right"), {Qt::Key_D}, [](Page& p) { p.axis().pan(kPan); });
+    add(menu, tr("Move left by half"), {Qt::SHIFT | Qt::Key_A}, [](Page& p) { p.axis().pan(-5 * kPan); });
+    add(menu, tr("Move right by half"), {Qt::SHIFT | Qt::Key_D}, [](Page& p) { p.axis().pan(5 * kPan); });
+    add(menu, tr("&Back"), {QKeySequence(Qt::ALT | Qt::Key_Left)}, [](Page& p) { p.axis().goBack(); });
+    add(menu, tr("For&ward"), {QKeySequence(Qt::ALT | Qt::Key_Right)}, [](Page& p) { p.axis().goForward(); });
+}
+
+void PageActions::addComparison(QMenu& menu) {
+    const auto choose = [](auto change) {
+        return [change](Page& page) {
+            MarkChoice choice = page.model().choice();
+            change(choice);
+            page.model().setChoice(choice);
+        };
+    };
+    add(menu, tr("Side by &side"), {Qt::Key_1}, choose([](MarkChoice& c) { c.mode = CompareMode::side_by_side; }));
+    add(menu, tr("O&verlay"), {Qt::Key_2}, choose([](MarkChoice& c) { c.mode = CompareMode::overlay; }));
+    add(menu, tr("&Difference"), {Qt::Key_3}, choose([](MarkChoice& c) { c.mode = CompareMode::difference; }));
+    add(menu, tr("Causes of b&ubbles"), {Qt::Key_B}, choose([](MarkChoice& c) { c.causes = !c.causes; }));
+    add(menu, tr("&Critical path"), {Qt::Key_C}, choose([](MarkChoice& c) { c.criticalPath = !c.criticalPath; }));
+}
+
+void PageActions::addSearch(QMenu& menu, SearchBar& search) {
+    QAction* find = menu.addAction(tr("&Find…"), &search, &SearchBar::start);
+    find->setShortcuts(QKeySequence::Find);
+    track(*find);
+    add(menu, tr("Find from the timeline…"), {Qt::Key_Slash}, [&search](Page&) { search.start(); });
+    QAction* next = menu.addAction(tr("Next &hit"), &search, &SearchBar::next);
+    next->setShortcuts(QKeySequence::FindNext);
+    track(*next);
+    QAction* previous = menu.addAction(tr("Previous h&it"), &search, &SearchBar::previous);
+    previous->setShortcuts(QKeySequence::FindPrevious);
+    track(*previous);
+}
+
+void PageActions::addPlaces(QMenu& menu) {
+    add(menu, tr("Next &task of the lane"), {Qt::Key_Period}, [](Page& p) { p.navigation().moveSelection(1); });
+    add(menu, tr("Previous task of the &lane"), {Qt::Key_Comma}, [](Page& p) { p.navigation().moveSelection(-1); });
+    add(menu, tr("&Next task of the kind"), {Qt::Key_N}, [](Page& p) { p.navigation().selectOfKind(1); });
+    add(menu, tr("&Previous task of the kind"), {Qt::Key_P}, [](Page& p) { p.navigation().selectOfKind(-1); });
+    add(menu, tr("&Clear the selection"), {Qt::Key_Escape}, [](Page& p) {
+        p.axis().select(std::nullopt);
+        p.axis().setRange(std::nullopt);
+    });
+    add(menu, tr("Move the cursor left"), {Qt::CTRL | Qt::Key_Left},
+        [](Page& p) { p.axis().moveCursor(-kCursorStep); });
+    add(menu, tr("Move the cursor right"), {Qt::CTRL | Qt::Key_Right},
+        [](Page& p) { p.axis().moveCursor(kCursorStep); });
+    add(menu, tr("Begin or end a measured &range"), {Qt::Key_R}, [](Page& p) { p.axis().markRangeEnd(); });
+    menu.addSeparator();
+    add(menu, tr("&Mark this place"), {Qt::Key_M}, [](Page& p) { p.navigation().addMark(); });
+    add(menu, tr("Next m&ark"), {Qt::Key_BracketRight}, [](Page& p) { p.navigation().goToMark(1); });
+    add(menu, tr("Previous mar&k"), {Qt::Key_BracketLeft}, [](Page& p) { p.navigation().goToMark(-1); });
+}
+}  // namespace pipescope

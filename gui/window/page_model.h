@@ -1,0 +1,84 @@
+#pragma once
+
+#include "gui/document/step_analysis.h"
+#include "gui/document/trace_document.h"
+#include "gui/timeline/time_axis_model.h"
+
+#include <QObject>
+
+#include <memory>
+#include <optional>
+
+namespace pipescope {
+struct SimulatedScenario;
+
+/// Everything that a page shows, without widgets: a document or its what-if scenario, the measured step to compare, the
+/// selected task with its twin, the choice of marks, and the analysis of the step. Threading: the GUI thread.
+class PageModel : public QObject {
+    Q_OBJECT
+
+public:
+    explicit PageModel(QObject* parent = nullptr);
+
+    TimeAxisModel& axis() const { return *axis_; }
+    /// Null until the file is read.
+    const std::shared_ptr<const TraceDocument>& document() const { return document_; }
+    /// The document as in the file, without scenario; null until it is read.
+    const std::shared_ptr<const TraceDocument>& recorded() const { return recorded_; }
+    std::int32_t step() const { return step_; }
+    /// Analysis of the step; null until the file is read.
+    const StepAnalysis* analysis() const { return analysis_.get(); }
+    const MarkChoice& choice() const { return choice_; }
+
+    /// Replaces the document. Keeps zoom, step and selection, as far as they exist in the new one. `followEnd`: if the
+    /// old end is visible, the new one will be. Returns false if the view starts anew.
+    bool setDocument(std::shared_ptr<const TraceDocument> document, bool followEnd);
+    /// Replaces the simulated half until showRecorded(). Keeps the measured half and the zoom. For a scenario that
+    /// cannot run, only the title changes.
+    void showScenario(const SimulatedScenario& scenario);
+    void showRecorded();
+    /// Adds the comparison of the displayed scenario with the measurement, which takes longer than the simulation.
+    void showComparison(const SimulatedScenario& scenario, const Comparison& comparison);
+
+    /// Sets the measured step to compare. Ignored if the document has no such step.
+    void selectStep(std::int32_t step);
+    /// Selects a task of one timeline and marks its twin in the other; nullopt clears the selection.
+    void select(Source source, std::optional<SliceRef> slice);
+    /// Sets the comparison of measured and simulated, and the marks on top.
+    void setChoice(const MarkChoice& choice);
+
+Q_SIGNALS:
+    /// Another document or simulated half, which is not analysed yet: views drop what they hold of the previous one.
+    void documentReplaced();
+    void simulatedReplaced();
+    /// There is a new analysis.
+    void analysed();
+    void choiceChanged();
+    /// Emitted after choiceChanged().
+    void modeChanged();
+    /// Title of the simulated timeline; empty: the usual one.
+    void simulatedTitled(const QString& title);
+    /// A task was selected by select().
+    void taskSelected(pipescope::Source source, pipescope::SliceRef slice);
+
+    // The model is consistent again.
+    void documentChanged();
+    /// Only the document's simulated half changed.
+    void simulationChanged();
+    void stepChanged();
+
+private:
+    void replaceSimulated(std::shared_ptr<const TraceDocument> document, const QString& title);
+    void analyse();
+    void dropAnalysis();
+    void selectAgain(const TaskSelection& selected, const TraceDocument& before);
+    bool showsEnd() const;
+
+    TimeAxisModel* axis_;
+    std::shared_ptr<const TraceDocument> document_;
+    std::shared_ptr<const TraceDocument> recorded_;
+    std::int32_t step_ = 0;
+    std::shared_ptr<const StepAnalysis> analysis_;
+    MarkChoice choice_;
+};
+}  // namespace pipescope

@@ -1,0 +1,53 @@
+#pragma once
+
+#include "gui/timeline/time_axis_model.h"
+
+#include <optional>
+
+namespace pipescope {
+class PageModel;
+class TimelineStack;
+
+/// Moves the selection and the visible window of a page from place to place. Does nothing while the page is empty.
+class PageNavigation {
+public:
+    /// Both must outlive this object.
+    PageNavigation(PageModel& model, TimelineStack& views);
+
+    /// Selects a task and makes it visible. A task that exists only in the simulated step 0 is found for any step.
+    /// Returns false if there is no such task.
+    bool goTo(Source source, const TaskKey& task);
+    /// Selects the lane's first task of the step and shows all its work in the step. Uses simulated tasks if the lane
+    /// has no measured ones.
+    void goToLane(LaneId lane);
+    /// Makes a time of the recording visible at the current zoom, and moves the cursor there.
+    void goToTime(std::int64_t ns);
+    /// Zooms to the selected task and its twin, or to the step without a selection.
+    void fitSelection();
+    /// Moves the view just enough to show the selected task.
+    void showSelection();
+    /// Selects a task and moves the view just enough to show it.
+    void show(Source source, SliceRef slice);
+    /// Selects the next (1) or previous (-1) task in the row of the selected one, or the first visible task without a
+    /// selection.
+    void moveSelection(int by);
+    /// Selects the next (1) or previous (-1) task of the same kind on the same lane, or the first visible task without
+    /// a selection.
+    void selectOfKind(int by);
+    /// Adds a mark at the cursor; without one at the start of the selected task, otherwise in the middle.
+    void addMark();
+    /// Makes the next (1) or previous (-1) mark visible.
+    void goToMark(int by);
+
+private:
+    /// From the start to the end of the selected task and its twin, on the axis; empty without a selection.
+    std::optional<TimeRange> selectedRange() const;
+    /// A task's range on the axis.
+    TimeRange rangeOf(Source source, SliceRef slice) const;
+    void centre(std::int64_t time);
+
+    PageModel& model_;
+    TimelineStack& views_;
+    TimeAxisModel& axis_;
+};
+}  // namespace pipescope

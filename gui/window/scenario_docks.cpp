@@ -1,0 +1,135 @@
+#include "gui/window/scenario_docks.h"
+
+#include "gui/plan/plan_view.h"
+#include "gui/what_if/balance_editor.h"
+#include "gui/what_if/pinned_scenarios.h"
+#include "gui/what_if/scenario_model.h"
+#include "gui/what_if/what_if_panel.h"
+#include "gui/window/dock_set.h"
+#include "gui/window/file_tabs.h"
+#include "gui/window/page_actions.h"
+#include "gui/window/scenario_tools.h"
+
+#include <QAction>
+#include <QDockWidget>
+#include <QLabel>
+#include <QMainWindow>
+#include <QMenu>
+#include <QStackedWidget>
+#include <QUndoGroup>
+#include <QUndoStack>
+
+namespace pipescope {
+namespace {
+/// A place for the panels of all pages.
+QStackedWidget& createStack(QWidget& parent) {
+    auto* stack = new QStackedWidget(&parent);
+    auto* nothing = new QLabel(ScenarioDocks::tr("Open a profile, or a trace that holds one."), stack);
+    nothing->setAlignment(Qt::AlignCenter);
+    nothing->setWordWrap(true);
+    stack->addWidget(nothing);
+    return *stack;
+}
+
+QDockWidget& createWhatIfDock(QMainWindow& window) {
+    auto* dock = new QDockWidget(ScenarioDocks::tr("What if"), &window);
+    dock->setObjectName(QStringLiteral("whatIf"));
+    dock->setWidget(&createStack(window));
+    window.addDockWidget(Qt::RightDockWidgetArea, dock);
+    dock->hide();
+    return *dock;
+}
+
+QStackedWidget& stackOf(QDockWidget& dock) {
+    return *static_cast<QStackedWidget*>(dock.widget());
+}
+
+void bringUp(QDockWidget& dock) {
+    dock.show();
+    dock.raise();
+    dock.widget()->setFocus();
+}
+}  // namespace
+
+ScenarioDocks::ScenarioDocks(QMainWindow& window, DockSet& docks, FileTabs& files)
+    : QObject(&window),
+      window_(window),
+      files_(files),
+      whatIf_(createWhatIfDock(window)),
+      balance_(docks.add(tr("Balance"), "balance", createStack(window))),
+      pins_(docks.add(tr("Scenarios"), "scenarios", createStack(window))),
+      plan_(docks.add(tr("Plan"), "plan", createStack(window))),
+      undo_(new QUndoGroup(this)) {
+    connect(&files_, &FileTabs::pageChanged, this, &ScenarioDocks::refresh);
+}
+
+ScenarioTools* ScenarioDocks::tools() {
+    DocumentPage* page = files_.page();
+    if (page == nullptr || !page->model().recorded()) {
+        return nullptr;
+    }
+    auto* tools = page->findChild<ScenarioTools*>(QString(), Qt::FindDirectChildrenOnly);
+    if (tools != nullptr) {
+        return tools;
+    }
+    tools = new ScenarioTools(*page, &window_);
+    stackOf(whatIf_).addWidget(&tools->panel());
+    stackOf(balance_).addWidget(&tools->balance());
+    stackOf(pins_).addWidget(&tools->pins());
+    stackOf(plan_).addWidget(&tools->plan());
+    undo_->addStack(&tools->model().undoStack());
+    connect(tools, &ScenarioTools::pinned, this, [this] { bringUp(pins_); });
+    connect(tools, &ScenarioTools::opened, this, [this] { bringUp(whatIf_); });
+    if (!page->model().recorded()->measured && page->model().recorded()->run.profile) {
+        whatIf_.show();  // a bare profile is for what-if scenarios
+    }
+    return tools;
+}
+
+void ScenarioDocks::refresh() {
+    ScenarioTools* shown = tools();
+    if (shown != nullptr) {
+        shown->refresh();
+    }
+    const auto choose = [shown](QDockWidget& dock, auto panelOf) {
+        QStackedWidget& stack = stackOf(dock);
+        stack.setCurrentWidget(shown != nullptr ? &(shown->*panelOf)() : stack.widget(0));
+        stack.setFocusProxy(stack.currentWidget());
+    };
+    choose(whatIf_, &ScenarioTools::panel);
+    choose(balance_, &ScenarioTools::balance);
+    choose(pins_, &ScenarioTools::pins);
+    choose(plan_, &ScenarioTools::plan);
+    undo_->setActiveStack(shown != nullptr ? &shown->model().undoStack() : nullptr);
+}
+
+void ScenarioDocks::fillMenu(QMenu& menu, PageActions& actions) {
+    QAction* undo = undo_->createUndoAction(this, tr("&Undo"));
+    QAction* redo = undo_->createRedoAction(this, tr("&Redo"));
+    undo->setShortcuts(QKeySequence::Undo);
+    redo->setShortcuts(QKeySequence::Redo);
+    menu.addActions({undo, redo});
+    menu.addSeparator();
+    const auto show = [&](const QString& text, const QKeySequence& key, QDockWidget& dock) {
+        menu.addAction(text, key, this, [&dock] { bringUp(dock); });
+    };
+    show(tr("&What-if panel"), QKeySequence(Qt::CTRL | Qt::Key_I), whatIf_);
+    show(tr("&Balance editor"), QKeySequence(Qt::CTRL | Qt::Key_B), balance_);
+    show(tr("&Scenarios side by side"), QKeySequence(Qt::CTRL | Qt::Key_U), pins_);
+    show(tr("&Plan"), QKeySequence(Qt::CTRL | Qt::Key_P), plan_);
+    menu.addSeparator();
+    const auto act = [&](const QString& text, const QKeySequence& key, void (*run)(ScenarioTools&)) {
+        actions.track(*menu.addAction(text, key, this, [this, run] {
+            ScenarioTools* shown = tools();
+            if (shown != nullptr && !shown->model().isEmpty()) {
+                run(*shown);
+            }
+        }));
+    };
+    act(tr("&Optimal balance"), QKeySequence(Qt::CTRL | Qt::SHIFT | Qt::Key_B),
+        [](ScenarioTools& t) { t.model().applyBalance(BalanceAlgorithm::optimal); });
+    act(tr("P&in this scenario"), QKeySequence(Qt::CTRL | Qt::Key_D), [](ScenarioTools& t) { t.pin(); });
+    act(tr("Back to &as recorded"), QKeySequence(Qt::CTRL | Qt::Key_0),
+        [](ScenarioTools& t) { t.model().backToRecorded(); });
+}
+}  // namespace pipescope

@@ -1,0 +1,120 @@
+#include "gui/window/session_state.h"
+
+#include "gui/window/document_page.h"
+
+#include <QCryptographicHash>
+#include <QFileInfo>
+#include <QSettings>
+
+namespace pipescope {
+namespace {
+constexpr int kMostRecentFiles = 10;
+constexpr int kMostPages = 200;
+// If the meaning of stored values changes, this group gets a new name.
+const QString kPages = QStringLiteral("views-1/");
+const QString kOrder = QStringLiteral("views-1/order");
+
+QString keyOf(const QString& path) {
+    const QByteArray absolute = QFileInfo(path).absoluteFilePath().toUtf8();
+    return QString::fromLatin1(QCryptographicHash::hash(absolute, QCryptographicHash::Sha1).toHex());
+}
+}  // namespace
+
+QVariant SessionState::value(QLatin1String key) const {
+    return settings_ != nullptr ? settings_->value(QString(key)) : QVariant();
+}
+
+void SessionState::setValue(QLatin1String key, const QVariant& value) {
+    if (settings_ != nullptr) {
+        settings_->setValue(QString(key), value);
+    }
+}
+
+void SessionState::addRecentFile(const QString& path) {
+    QStringList files = value(kRecentFilesKey).toStringList();
+    const QString absolute = QFileInfo(path).absoluteFilePath();
+    files.removeAll(absolute);
+    files.prepend(absolute);
+    setValue(kRecentFilesKey, files.mid(0, kMostRecentFiles));
+}
+
+void SessionState::savePage(const DocumentPage& page) {
+    if (settings_ == nullptr || !page.document()) {
+        return;
+    }
+    const QString key = keyOf(page.path());
+    const TimeWindow& window = page.axis().window();
+    const MarkChoice& choice = page.model().choice();
+    const std::vector<TimeMark>& marks = page.axis().marks();
+    QSettings& settings = *settings_;
+    settings.beginGroup(kPages + key);
+    settings.setValue(QStringLiteral("file"), QFileInfo(page.path()).absoluteFilePath());  // for human readers
+    settings.setValue(QStringLiteral("step"), page.model().step());
+    settings.setValue(QStringLiteral("start"), qlonglong{window.start});
+    settings.setValue(QStringLiteral("end"), window.start + static_cast<qlonglong>(window.length));
+    settings.setValue(QStringLiteral("mode"), nameOf(choice.mode));
+    settings.setValue(QStringLiteral("alignment"), nameOf(choice.alignment));
+    settings.setValue(QStringLiteral("causes"), choice.causes);
+    settings.setValue(QStringLiteral("criticalPath"), choice.criticalPath);
+    settings.remove(QStringLiteral("marks"));
+    settings.beginWriteArray(QStringLiteral("marks"));
+    for (std::size_t i = 0; i < marks.size(); ++i) {
+        settings.setArrayIndex(static_cast<int>(i));
+        settings.setValue(QStringLiteral("time"), qlonglong{marks[i].time});
+        settings.setValue(QStringLiteral("note"), marks[i].note);
+    }
+    settings.endArray();
+    settings.endGroup();
+
+    QStringList order = settings.value(kOrder).toStringList();
+    order.removeAll(key);
+    order.prepend(key);
+    while (order.size() > kMostPages) {
+        settings.remove(kPages + order.takeLast());
+    }
+    settings.setValue(kOrder, order);
+}
+
+void SessionState::restorePage(DocumentPage& page) const {
+    const QString group = kPages + keyOf(page.path());
+    if (settings_ == nullptr || !settings_->contains(group + QStringLiteral("/end"))) {
+        return;
+    }
+    QSettings& settings = *settings_;
+    settings.beginGroup(group);
+    const TimeRange visible{settings.value(QStringLiteral("start")).toLongLong(),
+                            settings.value(QStringLiteral("end")).toLongLong()};
+    const std::int32_t step = settings.value(QStringLiteral("step")).toInt();
+    MarkChoice choice = page.model().choice();
+    if (page.document()->measured && page.document()->simulated) {
+        const QString modeName = settings.value(QStringLiteral("mode")).toString();
+        for (const CompareMode mode : {CompareMode::side_by_side, CompareMode::overlay, CompareMode::difference}) {
+            choice.mode = nameOf(mode) == modeName ? mode : choice.mode;
+        }
+        const QString alignmentName = settings.value(QStringLiteral("alignment")).toString();
+        for (const Alignment alignment : {Alignment::first_task, Alignment::step, Alignment::task}) {
+            choice.alignment = nameOf(alignment) == alignmentName ? alignment : choice.alignment;
+        }
+    }
+    choice.causes = settings.value(QStringLiteral("causes")).toBool();
+    choice.criticalPath = settings.value(QStringLiteral("criticalPath")).toBool();
+    std::vector<TimeMark> marks(static_cast<std::size_t>(settings.beginReadArray(QStringLiteral("marks"))));
+    for (std::size_t i = 0; i < marks.size(); ++i) {
+        settings.setArrayIndex(static_cast<int>(i));
+        marks[i] = {settings.value(QStringLiteral("time")).toLongLong(),
+                    settings.value(QStringLiteral("note")).toString()};
+    }
+    settings.endArray();
+    settings.endGroup();
+    if (visible.end <= visible.start) {
+        return;
+    }
+    page.model().selectStep(step);
+    page.axis().setMarks(std::move(marks));
+    page.model().setChoice(choice);
+    const TimeRange& total = page.axis().total();
+    if (visible.start < total.end && visible.end > total.start) {  // otherwise another run
+        page.axis().show(visible);
+    }
+}
+}  // namespace pipescope

@@ -1,0 +1,48 @@
+#pragma once
+
+#include <QLatin1String>
+#include <QStringList>
+#include <QVariant>
+
+class QSettings;
+
+namespace pipescope {
+class DocumentPage;
+
+// Keys of the viewer's settings. If the meaning of a key changes, it gets a new number.
+
+inline constexpr QLatin1String kWindowGeometryKey("window/geometry");
+/// Layout of the docks. QMainWindow rejects one of another version.
+inline constexpr QLatin1String kWindowStateKey("window/state");
+/// system, light or dark.
+inline constexpr QLatin1String kThemeKey("window/theme");
+/// Queries of the SQL console, most recent first.
+inline constexpr QLatin1String kQueriesKey("console/queries");
+/// Absolute paths, most recent first.
+inline constexpr QLatin1String kRecentFilesKey("files/recent");
+/// The tabs in order, and the current one.
+inline constexpr QLatin1String kOpenFilesKey("files/open");
+inline constexpr QLatin1String kCurrentFileKey("files/current");
+
+/// What the viewer remembers from one run to the next. Without settings it remembers nothing.
+class SessionState {
+public:
+    /// `settings` may be null, and must outlive this object.
+    explicit SessionState(QSettings* settings) : settings_(settings) {}
+
+    QVariant value(QLatin1String key) const;
+    void setValue(QLatin1String key, const QVariant& value);
+    /// Puts a file in front of the recent ones, of which ten are kept.
+    void addRecentFile(const QString& path);
+
+    /// Saves how the page shows its file, under a key derived from the path: step, visible part, marks, comparison. Of
+    /// more than 200 files, the least recently saved ones are forgotten. States of a later version of the viewer are
+    /// neither changed nor read.
+    void savePage(const DocumentPage& page);
+    /// Shows the page's file as it was saved, as far as that part still exists.
+    void restorePage(DocumentPage& page) const;
+
+private:
+    QSettings* settings_;
+};
+}  // namespace pipescope

@@ -1,0 +1,177 @@
+#include "gui/window/table_docks.h"
+
+#include "gui/console/sql_console.h"
+#include "gui/style/message_bar.h"
+#include "gui/tables/difference_table_model.h"
+#include "gui/tables/filtered_table.h"
+#include "gui/tables/lane_table_model.h"
+#include "gui/tables/statistics_panel.h"
+#include "gui/tables/task_details.h"
+#include "gui/tables/task_table.h"
+#include "gui/tables/unmatched_table_model.h"
+#include "gui/window/dock_set.h"
+#include "gui/window/file_tabs.h"
+#include "gui/window/marks_panel.h"
+#include "gui/window/session_state.h"
+
+#include <QFile>
+#include <QTimer>
+
+namespace pipescope {
+namespace {
+constexpr int kSliderRest = 150;  // ms
+
+bool isDatabase(const QString& path) {
+    QFile file(path);
+    return file.open(QIODevice::ReadOnly) && file.read(15) == "SQLite format 3";
+}
+}  // namespace
+
+TableDocks::TableDocks(DockSet& docks, FileTabs& files, SessionState& session, MessageBar& messages, QWidget* window)
+    : QObject(window),
+      files_(files),
+      messages_(messages),
+      details_(new TaskDetails(window)),
+      laneModel_(new LaneTableModel(this)),
+      lanes_(new FilteredTable(*laneModel_, tr("Lanes"), tr("Open a trace to see what its lanes did."), window)),
+      differenceModel_(new DifferenceTableModel(this)),
+      differences_(new FilteredTable(*differenceModel_, tr("Largest differences"),
+                                     tr("No comparison: open a trace that has a measured and a simulated timeline."),
+                                     window)),
+      tasks_(new TaskTable(window)),
+      statistics_(new StatisticsPanel(window)),
+      marks_(new MarksPanel(window)),
+      unmatchedModel_(new UnmatchedTableModel(this)),
+      unmatched_(new FilteredTable(*unmatchedModel_, tr("Unmatched tasks"), {}, window)),
+      console_(new SqlConsole(window)) {
+    docks.add(tr("Selected task"), "details", *details_);
+    connect(&files_, &FileTabs::selectionChanged, this, &TableDocks::refreshDetails);
+    addLanesAndDifferences(docks);
+    addTasks(docks);
+    addUnmatched(docks);
+    addConsole(docks, session);
+}
+
+void TableDocks::addLanesAndDifferences(DockSet& docks) {
+    docks.add(tr("Lanes"), "lanes", *lanes_);
+    docks.add(tr("Largest differences"), "differences", *differences_);
+    connect(lanes_, &FilteredTable::picked, this, [this](const QModelIndex& index) {
+        files_.page()->navigation().goToLane(LaneId{index.row()});  // the model has one row per lane, in order
+    });
+    connect(differences_, &FilteredTable::picked, this, [this](const QModelIndex& index) {
+        if (const std::optional<TaskKey> task = differenceModel_->taskOf(index)) {
+            files_.page()->navigation().goTo(Source::measured, *task);
+        }
+    });
+    connect(&files_, &FileTabs::pageChanged, this, &TableDocks::refreshSummaries);
+    connect(&files_, &FileTabs::stepChanged, this, &TableDocks::refreshSummaries);
+    connect(&files_, &FileTabs::simulationChanged, this, &TableDocks::refreshSummaries);
+}
+
+void TableDocks::refreshSummaries() {
+    const TraceDocument* shown = files_.document();
+    laneModel_->setFacts(shown != nullptr ? laneFacts(*shown, files_.page()->model().step())
+                                          : std::vector<LaneFacts>{});
+    differenceModel_->setTasks(shown != nullptr && shown->comparison ? shown->comparison->worst
+                                                                     : std::vector<ComparedTask>{});
+    refreshDetails();
+}
+
+void TableDocks::refreshDetails() {
+    const TraceDocument* shown = files_.document();
+    const std::optional<TaskSelection> selection = shown != nullptr ? files_.page()->axis().selection() : std::nullopt;
+    if (selection) {
+        details_->setFacts(taskFacts(*shown, *selection, files_.page()->model().step()), selection->source);
+    } else {
+        details_->clear();
+    }
+}
+
+void TableDocks::addTasks(DockSet& docks) {
+    docks.add(tr("Tasks"), "tasks", *tasks_);
+    docks.add(tr("Statistics"), "statistics", *statistics_);
+    docks.add(tr("Marks"), "marks", *marks_);
+    const auto show = [this](Source source, SliceRef slice) {
+        if (files_.page() != nullptr) {
+            files_.page()->navigation().show(source, slice);
+        }
+    };
+    const auto showError = [this](const QString& text) { messages_.showMessage(MessageBar::Kind::error, text); };
+    connect(tasks_, &TaskTable::picked, this, show);
+    connect(statistics_, &StatisticsPanel::picked, this, show);
+    connect(tasks_, &TaskTable::failed, this, showError);
+    connect(statistics_, &StatisticsPanel::failed, this, showError);
+    connect(marks_, &MarksPanel::picked, this,
+            [this](std::int64_t time) { files_.page()->navigation().goToTime(time); });
+    connect(&files_, &FileTabs::pageChanged, this, &TableDocks::refreshTasks);
+    connect(&files_, &FileTabs::stepChanged, this, &TableDocks::refreshTasks);
+    // Rebuilds task lists when a slider rests, not at every move.
+    auto* rest = new QTimer(this);
+    rest->setSingleShot(true);
+    rest->setInterval(kSliderRest);
+    connect(rest, &QTimer::timeout, this, &TableDocks::refreshTasks);
+    connect(&files_, &FileTabs::simulationChanged, rest, qOverload<>(&QTimer::start));
+    connect(&files_, &FileTabs::selectionChanged, tasks_, [this] {
+        const std::optional<TaskSelection>& selection = files_.page()->axis().selection();
+        tasks_->select(selection ? selection->source : Source::measured,
+                       selection ? std::optional(selection->slice) : std::nullopt);
+    });
+}
+
+void TableDocks::refreshTasks() {
+    const bool isRead = files_.document() != nullptr;
+    const std::shared_ptr<const TraceDocument> shown = isRead ? files_.page()->document() : nullptr;
+    TimeAxisModel* axis = isRead ? &files_.page()->axis() : nullptr;
+    const std::int32_t step = isRead ? files_.page()->model().step() : 0;
+    tasks_->setDocument(shown, step);
+    statistics_->setDocument(shown, axis, step);
+    marks_->setAxis(axis);
+}
+
+void TableDocks::addUnmatched(DockSet& docks) {
+    docks.add(tr("Unmatched"), "unmatched", *unmatched_);
+    connect(&files_, &FileTabs::pageChanged, this, &TableDocks::refreshUnmatched);
+    connect(&files_, &FileTabs::stepChanged, this, &TableDocks::refreshUnmatched);
+    connect(unmatched_, &FilteredTable::picked, this, [this](const QModelIndex& index) {
+        const std::optional<UnmatchedTask> task = unmatchedModel_->taskAt(index.row());
+        if (task && files_.page() != nullptr) {
+            files_.page()->navigation().show(task->source, task->slice);
+        }
+    });
+}
+
+void TableDocks::refreshUnmatched() {
+    const TraceDocument* shown = files_.document();
+    const StepAnalysis* analysis = shown != nullptr ? files_.page()->model().analysis() : nullptr;
+    unmatchedModel_->setTasks(analysis != nullptr ? analysis->matching().unmatched : std::vector<UnmatchedTask>{});
+    unmatched_->setEmptyText(shown != nullptr && shown->measured && shown->simulated
+                                 ? tr("All tasks of this step have a twin.")
+                                 : tr("Open a trace that has a measured and a simulated timeline to compare them."));
+}
+
+void TableDocks::addConsole(DockSet& docks, SessionState& session) {
+    docks.add(tr("SQL"), "sql", *console_);
+    console_->setHistory(session.value(kQueriesKey).toStringList());
+    connect(console_, &SqlConsole::historyChanged, this,
+            [this, &session] { session.setValue(kQueriesKey, console_->history()); });
+    connect(&files_, &FileTabs::pageChanged, console_, [this] {
+        if (files_.document() == nullptr) {
+            console_->setFile({});
+        } else if (isDatabase(files_.page()->path())) {
+            console_->setFile(files_.page()->path());
+        } else {
+            console_->setFile({}, tr("This file is not a database, so it cannot be queried with SQL."));
+        }
+    });
+    connect(console_, &SqlConsole::taskPicked, this, [this](Source source, const TaskKey& task) {
+        if (files_.page() != nullptr && !files_.page()->navigation().goTo(source, task)) {
+            messages_.showMessage(MessageBar::Kind::note, tr("That task is not in the timelines."));
+        }
+    });
+    connect(console_, &SqlConsole::timePicked, this, [this](std::int64_t ns) {
+        if (files_.page() != nullptr) {
+            files_.page()->navigation().goToTime(ns);
+        }
+    });
+}
+}  // namespace pipescope

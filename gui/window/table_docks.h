@@ -1,0 +1,65 @@
+#pragma once
+
+#include <QObject>
+
+namespace pipescope {
+class DifferenceTableModel;
+class DockSet;
+class FileTabs;
+class FilteredTable;
+class LaneTableModel;
+class MarksPanel;
+class MessageBar;
+class SessionState;
+class SqlConsole;
+class StatisticsPanel;
+class TaskDetails;
+class TaskTable;
+class UnmatchedTableModel;
+
+/// The panels that tell about the current page: the selected task, lanes, tasks, differences, statistics, marks, and
+/// the SQL console. A click in one of them moves the page.
+///
+/// To add a panel: create it and its dock in a function of its own, and connect it to the signals of FileTabs, after
+/// which it must look at the current page again.
+class TableDocks : public QObject {
+    Q_OBJECT
+
+public:
+    /// All must outlive this object; the window owns the panels.
+    TableDocks(DockSet& docks, FileTabs& files, SessionState& session, MessageBar& messages, QWidget* window);
+
+    TaskDetails& details() const { return *details_; }
+    FilteredTable& lanes() const { return *lanes_; }
+    FilteredTable& differences() const { return *differences_; }
+    FilteredTable& unmatched() const { return *unmatched_; }
+    TaskTable& tasks() const { return *tasks_; }
+    StatisticsPanel& statistics() const { return *statistics_; }
+    MarksPanel& marks() const { return *marks_; }
+    SqlConsole& console() const { return *console_; }
+
+private:
+    void addLanesAndDifferences(DockSet& docks);
+    void addTasks(DockSet& docks);
+    void addUnmatched(DockSet& docks);
+    void addConsole(DockSet& docks, SessionState& session);
+    void refreshSummaries();
+    void refreshDetails();
+    void refreshTasks();
+    void refreshUnmatched();
+
+    FileTabs& files_;
+    MessageBar& messages_;
+    TaskDetails* details_;
+    LaneTableModel* laneModel_;
+    FilteredTable* lanes_;
+    DifferenceTableModel* differenceModel_;
+    FilteredTable* differences_;
+    TaskTable* tasks_;
+    StatisticsPanel* statistics_;
+    MarksPanel* marks_;
+    UnmatchedTableModel* unmatchedModel_;
+    FilteredTable* unmatched_;
+    SqlConsole* console_;
+};
+}  // namespace pipescope

@@ -1,0 +1,119 @@
+#include "gui/window/timeline_stack.h"
+
+#include "gui/document/trace_document.h"
+#include "gui/timeline/memory_view.h"
+#include "gui/timeline/timeline_layout.h"
+#include "gui/timeline/timeline_pane.h"
+#include "gui/timeline/track_view.h"
+#include "gui/window/memory_pane.h"
+
+#include <QLabel>
+#include <QScrollBar>
+#include <QVBoxLayout>
+
+#include <algorithm>
+#include <cmath>
+
+namespace pipescope {
+TimelineStack::TimelineStack(TimeAxisModel& axis, QWidget* parent)
+    : QSplitter(Qt::Vertical, parent),
+      measured_(new TimelinePane(Source::measured, axis, this)),
+      simulated_(new TimelinePane(Source::simulated, axis, this)),
+      memory_(new MemoryPane(axis, this)),
+      trackPane_(new QWidget(this)),
+      tracks_(new TrackView(axis, trackPane_)) {
+    auto* title = new QLabel(tr("<b>THREADS AND STREAMS</b>&nbsp;&nbsp; ranges, calls and kernels"), trackPane_);
+    title->setContentsMargins(8, 3, 8, 3);
+    auto* layout = new QVBoxLayout(trackPane_);
+    layout->setContentsMargins(0, 0, 0, 0);
+    layout->setSpacing(0);
+    layout->addWidget(title);
+    layout->addWidget(tracks_, 1);
+    trackPane_->hide();
+    setChildrenCollapsible(false);
+    for (int i = 0; i < 4; ++i) {
+        setStretchFactor(i, i < 2 ? 3 : 2);
+    }
+    for (const AxisView* each : views()) {
+        connect(each, &AxisView::overflowChanged, this, &TimelineStack::syncScrollBars, Qt::QueuedConnection);
+    }
+    QScrollBar* upper = measured_->view().verticalScrollBar();
+    QScrollBar* lower = simulated_->view().verticalScrollBar();
+    connect(upper, &QScrollBar::valueChanged, this, [this, upper, lower] { scrollAlong(*upper, *lower); });
+    connect(lower, &QScrollBar::valueChanged, this, [this, upper, lower] { scrollAlong(*lower, *upper); });
+}
+
+TimelineView& TimelineStack::view(Source source) const {
+    return pane(source).view();
+}
+
+std::array<AxisView*, 4> TimelineStack::views() const {
+    return {&measured_->view(), &simulated_->view(), &memory_->view(), tracks_};
+}
+
+void TimelineStack::setMeasured(const TraceDocument& document) {
+    measured_->view().setStore(document.measured);
+    measured_->view().setKernels(document.kernels);
+    tracks_->setStore(document.tracks);
+    trackPane_->setVisible(document.tracks != nullptr);
+    measured_->setVisible(document.measured != nullptr);
+}
+
+void TimelineStack::setSimulated(const TraceDocument& document) {
+    simulated_->view().setStore(document.simulated);
+    gutter_ = document.tracks ? tracks_->gutterFor({}) : 0;  // leaves room for a thread's name
+    for (const auto& store : {document.measured, document.simulated}) {
+        gutter_ = store ? std::max(gutter_, tracks_->gutterFor(store->lanes())) : gutter_;
+    }
+    for (AxisView* each : views()) {
+        each->setGutter(gutter_);
+    }
+}
+
+void TimelineStack::shareHeight() {
+    const int lines = 2 * (fontMetrics().height() + 8);  // header and ruler
+    std::size_t lanes = 0;
+    const auto needOf = [&](Source source) {
+        const TimelineStore* store = view(source).store();
+        if (store == nullptr) {
+            return 0;
+        }
+        lanes = std::max(lanes, store->lanes().size());
+        const KernelStore* kernels = view(source).kernels();
+        const TimelineStore* below = kernels != nullptr ? &kernels->slices() : nullptr;
+        return lines + layoutRows(*store, 0, below, fontMetrics().height()).height;
+    };
+    const int measured = needOf(Source::measured);
+    const int need = needOf(Source::simulated);
+    const int simulated = simulated_->isVisibleTo(this) ? need : 0;
+    const int tracks = tracks_->empty() ? 0 : lines / 2 + tracks_->sizeHint().height();
+    const int rest = height() - measured - simulated - tracks - 3 * handleWidth();
+    const int most = lines + static_cast<int>(lanes) * 18;
+    const int memory = memory_->isVisible() ? std::clamp(rest, 3 * lines / 2, most) : 0;
+    const int share = std::max(0, rest - memory) / 5;
+    setSizes({measured + 2 * share, simulated + 2 * share, memory + share, tracks});
+}
+
+void TimelineStack::syncScrollBars() {
+    // A scroll bar in only one view would shift its axis relative to the others.
+    const std::array<AxisView*, 4> all = views();
+    const bool any = std::any_of(all.begin(), all.end(),
+                                 [](const AxisView* each) { return each->isVisible() && each->overflows(); });
+    for (AxisView* each : all) {
+        each->setVerticalScrollBarPolicy(any ? Qt::ScrollBarAlwaysOn : Qt::ScrollBarAlwaysOff);
+    }
+}
+
+void TimelineStack::scrollAlong(const QScrollBar& moved, QScrollBar& other) {
+    if (scrolling_) {
+        return;  // prevents recursion: this bar moves because the other one did
+    }
+    scrolling_ = true;
+    // Kernels make lanes of one timeline higher than those of the other; otherwise they align.
+    const bool scaled = measured_->view().kernels() != nullptr && moved.maximum() > 0;
+    other.setValue(
+        scaled ? static_cast<int>(std::lround(static_cast<double>(moved.value()) * other.maximum() / moved.maximum()))
+               : moved.value());
+    scrolling_ = false;
+}
+}  // namespace pipescope
