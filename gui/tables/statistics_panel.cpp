@@ -5,9 +5,9 @@
 #include "gui/style/work_pool.h"
 #include "gui/tables/filter_line.h"
 #include "gui/tables/filtered_table.h"
-#include "gui/tables/statistics_model.h"
 #include "gui/tables/table_export.h"
 #include "gui/tables/table_filter.h"
+#include "gui/tables/table_models.h"
 
 #include <QComboBox>
 #include <QFileDialog>
@@ -120,7 +120,7 @@ Source StatisticsPanel::source() const {
 }
 
 void StatisticsPanel::pick(const QModelIndex& shown) {
-    const std::optional<KindStatistics> row = model_->statisticsAt(rows_->mapToSource(shown).row());
+    const std::optional<KindStatistics> row = model_->rowAt(rows_->mapToSource(shown).row());
     if (row && sources_->count() > 0) {
         Q_EMIT picked(source(), row->longest);
     }

@@ -3,31 +3,33 @@
 #include "gui/style/number_format.h"
 #include "gui/style/task_style.h"
 #include "gui/style/text.h"
-#include "gui/tables/table_export.h"
 
 #include <algorithm>
 #include <limits>
 
 namespace pipescope {
-namespace {
-
-QVariant plain(const TaskRow& row, TaskColumn column) {
-    const auto number = [](const std::optional<std::int64_t>& value) {
-        return value ? QVariant::fromValue<qlonglong>(*value) : QVariant::fromValue(nullptr);
-    };
-    switch (column) {
-        case TaskColumn::task: return QString::fromStdString(to_string(row.slice.key));
-        case TaskColumn::step: return row.slice.key.step;
-        case TaskColumn::lane: return row.slice.lane.value();
-        case TaskColumn::start: return QVariant::fromValue<qlonglong>(row.slice.start.count());
-        case TaskColumn::measured: return number(row.measured);
-        case TaskColumn::simulated: return number(row.simulated);
-        case TaskColumn::difference: return number(row.difference());
-        case TaskColumn::share: return row.share() ? QVariant(*row.share()) : QVariant::fromValue(nullptr);
-    }
-    return {};
-}
-}  // namespace
+TaskTableModel::TaskTableModel(QObject* parent)
+    : ColumnModel(
+          {{translated("Task"), "task", Qt::AlignLeft, [](const TaskRow& r) { return taskName(r.slice.key); },
+            [](const TaskRow& r) { return QString::fromStdString(to_string(r.slice.key)); }},
+           {translated("Step"), "step", Qt::AlignRight,
+            [](const TaskRow& r) { return QString::number(r.slice.key.step); },
+            [](const TaskRow& r) { return r.slice.key.step; }},
+           {translated("Lane"), "lane", Qt::AlignLeft, [this](const TaskRow& r) { return laneName(r); },
+            [](const TaskRow& r) { return r.slice.lane.value(); }},
+           {translated("Start in step"), "start_ns", Qt::AlignRight,
+            [](const TaskRow& r) { return formatDuration(r.sinceStep); },
+            [](const TaskRow& r) { return QVariant::fromValue<qlonglong>(r.slice.start.count()); }},
+           optionalColumn<TaskRow>(
+               translated("Measured"), "measured_ns", [](const TaskRow& r) { return r.measured; }, formatDuration),
+           optionalColumn<TaskRow>(
+               translated("Simulated"), "simulated_ns", [](const TaskRow& r) { return r.simulated; }, formatDuration),
+           optionalColumn<TaskRow>(
+               translated("Difference"), "difference_ns", [](const TaskRow& r) { return r.difference(); },
+               formatDurationChange),
+           optionalColumn<TaskRow>(
+               translated("in %"), "difference_share", [](const TaskRow& r) { return r.share(); }, formatShareChange)},
+          parent) {}
 
 void TaskTableModel::setRows(std::shared_ptr<const TaskRows> rows) {
     beginResetModel();
@@ -40,79 +42,22 @@ int TaskTableModel::rowCount(const QModelIndex& parent) const {
     return parent.isValid() || !rows_ ? 0 : static_cast<int>(std::min(rows_->size(), most));
 }
 
-int TaskTableModel::columnCount(const QModelIndex& parent) const {
-    return parent.isValid() ? 0 : kTaskColumns;
+TaskRow TaskTableModel::rowOf(const QModelIndex& index) const {
+    return rows_->at(static_cast<std::size_t>(index.row()));
 }
 
-QString TaskTableModel::shown(const TaskRow& row, TaskColumn column) const {
-    const auto duration = [](const std::optional<std::int64_t>& ns) {
-        return ns ? formatDuration(*ns) : unknownValue();
-    };
-    switch (column) {
-        case TaskColumn::task: return taskName(row.slice.key);
-        case TaskColumn::step: return QString::number(row.slice.key.step);
-        case TaskColumn::lane: {
-            const auto& lanes = rows_->document()->store(rows_->source())->lanes();
-            const std::size_t lane = row.slice.lane.index();
-            return lane < lanes.size() ? QString::fromStdString(lanes[lane].name) : QString::number(lane);
-        }
-        case TaskColumn::start: return formatDuration(row.sinceStep);
-        case TaskColumn::measured: return duration(row.measured);
-        case TaskColumn::simulated: return duration(row.simulated);
-        case TaskColumn::difference: return row.difference() ? formatDurationChange(*row.difference()) : unknownValue();
-        case TaskColumn::share: return row.share() ? formatShareChange(*row.share()) : unknownValue();
-    }
-    return {};
+QString TaskTableModel::laneName(const TaskRow& row) const {
+    const auto& lanes = rows_->document()->store(rows_->source())->lanes();
+    const std::size_t lane = row.slice.lane.index();
+    return lane < lanes.size() ? QString::fromStdString(lanes[lane].name) : QString::number(lane);
 }
 
 QVariant TaskTableModel::data(const QModelIndex& index, int role) const {
-    if (!index.isValid() || index.row() >= rowCount()) {
-        return {};
+    if (role == Qt::DecorationRole && index.isValid() && index.row() < rowCount()) {
+        return index.column() == static_cast<int>(TaskColumn::task)
+                   ? QVariant(styleOf(rowOf(index).slice.key.kind).color)
+                   : QVariant();
     }
-    const auto column = static_cast<TaskColumn>(index.column());
-    switch (role) {
-        case Qt::DisplayRole: return shown(rows_->at(static_cast<std::size_t>(index.row())), column);
-        case kExportRole: return plain(rows_->at(static_cast<std::size_t>(index.row())), column);
-        case Qt::DecorationRole:
-            return column == TaskColumn::task
-                       ? QVariant(styleOf(rows_->at(static_cast<std::size_t>(index.row())).slice.key.kind).color)
-                       : QVariant();
-        case Qt::TextAlignmentRole:
-            return static_cast<int>(
-                (column == TaskColumn::task || column == TaskColumn::lane ? Qt::AlignLeft : Qt::AlignRight) |
-                Qt::AlignVCenter);
-        default: return {};
-    }
-}
-
-QVariant TaskTableModel::headerData(int section, Qt::Orientation orientation, int role) const {
-    if (orientation == Qt::Vertical || section < 0 || section >= kTaskColumns) {
-        return {};
-    }
-    const auto column = static_cast<TaskColumn>(section);
-    if (role == kExportRole) {
-        constexpr std::array keys{"task",        "step",         "lane",          "start_ns",
-                                  "measured_ns", "simulated_ns", "difference_ns", "difference_share"};
-        return QString::fromLatin1(keys[static_cast<std::size_t>(section)]);
-    }
-    if (role == Qt::TextAlignmentRole) {
-        return static_cast<int>(
-            (column == TaskColumn::task || column == TaskColumn::lane ? Qt::AlignLeft : Qt::AlignRight) |
-            Qt::AlignVCenter);
-    }
-    if (role != Qt::DisplayRole) {
-        return {};
-    }
-    switch (column) {
-        case TaskColumn::task: return tr("Task");
-        case TaskColumn::step: return tr("Step");
-        case TaskColumn::lane: return tr("Lane");
-        case TaskColumn::start: return tr("Start in step");
-        case TaskColumn::measured: return tr("Measured");
-        case TaskColumn::simulated: return tr("Simulated");
-        case TaskColumn::difference: return tr("Difference");
-        case TaskColumn::share: return tr("in %");
-    }
-    return {};
+    return ColumnModel::data(index, role);
 }
 }  // namespace pipescope

@@ -1,8 +1,7 @@
 #pragma once
 
+#include "gui/tables/column_model.h"
 #include "gui/what_if/scenario_figures.h"
-
-#include <QAbstractTableModel>
 
 #include <optional>
 #include <vector>
@@ -10,24 +9,20 @@
 namespace pipescope {
 /// The figures of a scenario as plain numbers for a file, one per row: name, value, value of the reference. The memory
 /// limit and the range of step times follow.
-class FigureTableModel : public QAbstractTableModel {
-    Q_OBJECT
-
+class FigureTableModel : public RowModel<ScenarioFigure> {
 public:
-    enum Column { figure, value, reference, numColumns };
+    enum Column { figure, value, reference };
 
-    using QAbstractTableModel::QAbstractTableModel;
+    explicit FigureTableModel(QObject* parent = nullptr);
 
     void setFigures(std::vector<ScenarioFigure> figures, std::optional<Bytes> limit);
     void setBand(const std::optional<StepBand>& band);
 
-    int rowCount(const QModelIndex& parent = {}) const override;
-    int columnCount(const QModelIndex& parent = {}) const override;
-    QVariant data(const QModelIndex& index, int role = Qt::DisplayRole) const override;
-    QVariant headerData(int section, Qt::Orientation orientation, int role = Qt::DisplayRole) const override;
-
 private:
+    void refresh();
+
     std::vector<ScenarioFigure> figures_;
-    std::vector<ScenarioFigure> further_;  // the limit, then the band
+    std::optional<Bytes> limit_;
+    std::optional<StepBand> band_;
 };
 }  // namespace pipescope

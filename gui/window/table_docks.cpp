@@ -2,13 +2,11 @@
 
 #include "gui/console/sql_console.h"
 #include "gui/style/message_bar.h"
-#include "gui/tables/difference_table_model.h"
 #include "gui/tables/filtered_table.h"
-#include "gui/tables/lane_table_model.h"
 #include "gui/tables/statistics_panel.h"
+#include "gui/tables/table_models.h"
 #include "gui/tables/task_details.h"
 #include "gui/tables/task_table.h"
-#include "gui/tables/unmatched_table_model.h"
 #include "gui/window/dock_set.h"
 #include "gui/window/file_tabs.h"
 #include "gui/window/marks_panel.h"
@@ -59,8 +57,8 @@ void TableDocks::addLanesAndDifferences(DockSet& docks) {
         files_.page()->navigation().goToLane(LaneId{index.row()});  // the model has one row per lane, in order
     });
     connect(differences_, &FilteredTable::picked, this, [this](const QModelIndex& index) {
-        if (const std::optional<TaskKey> task = differenceModel_->taskOf(index)) {
-            files_.page()->navigation().goTo(Source::measured, *task);
+        if (const std::optional<ComparedTask> row = differenceModel_->rowAt(index.row())) {
+            files_.page()->navigation().goTo(Source::measured, row->task);
         }
     });
     connect(&files_, &FileTabs::pageChanged, this, &TableDocks::refreshSummaries);
@@ -70,10 +68,9 @@ void TableDocks::addLanesAndDifferences(DockSet& docks) {
 
 void TableDocks::refreshSummaries() {
     const TraceDocument* shown = files_.document();
-    laneModel_->setFacts(shown != nullptr ? laneFacts(*shown, files_.page()->model().step())
-                                          : std::vector<LaneFacts>{});
-    differenceModel_->setTasks(shown != nullptr && shown->comparison ? shown->comparison->worst
-                                                                     : std::vector<ComparedTask>{});
+    laneModel_->setRows(shown != nullptr ? laneFacts(*shown, files_.page()->model().step()) : std::vector<LaneFacts>{});
+    differenceModel_->setRows(shown != nullptr && shown->comparison ? shown->comparison->worst
+                                                                    : std::vector<ComparedTask>{});
     refreshDetails();
 }
 
@@ -133,7 +130,7 @@ void TableDocks::addUnmatched(DockSet& docks) {
     connect(&files_, &FileTabs::pageChanged, this, &TableDocks::refreshUnmatched);
     connect(&files_, &FileTabs::stepChanged, this, &TableDocks::refreshUnmatched);
     connect(unmatched_, &FilteredTable::picked, this, [this](const QModelIndex& index) {
-        const std::optional<UnmatchedTask> task = unmatchedModel_->taskAt(index.row());
+        const std::optional<UnmatchedTask> task = unmatchedModel_->rowAt(index.row());
         if (task && files_.page() != nullptr) {
             files_.page()->navigation().show(task->source, task->slice);
         }
@@ -143,7 +140,7 @@ void TableDocks::addUnmatched(DockSet& docks) {
 void TableDocks::refreshUnmatched() {
     const TraceDocument* shown = files_.document();
     const StepAnalysis* analysis = shown != nullptr ? files_.page()->model().analysis() : nullptr;
-    unmatchedModel_->setTasks(analysis != nullptr ? analysis->matching().unmatched : std::vector<UnmatchedTask>{});
+    unmatchedModel_->setRows(analysis != nullptr ? analysis->matching().unmatched : std::vector<UnmatchedTask>{});
     unmatched_->setEmptyText(shown != nullptr && shown->measured && shown->simulated
                                  ? tr("All tasks of this step have a twin.")
                                  : tr("Open a trace that has a measured and a simulated timeline to compare them."));

@@ -1,8 +1,7 @@
+#include "gui/tables/table_models.h"
 #include "gui/document/document_loader.h"
-#include "gui/tables/difference_table_model.h"
 #include "gui/tables/filter_line.h"
 #include "gui/tables/filtered_table.h"
-#include "gui/tables/lane_table_model.h"
 #include "gui/tables/table_export.h"
 #include "gui/tables/table_filter.h"
 #include "tests/gui/patience.h"
@@ -23,10 +22,10 @@ TEST(LaneTableModel, ShowsMeasuredBesideSimulated) {
     const auto document = loadTrace(QString::fromStdString(path.string()));
     LaneTableModel model;
     const QAbstractItemModelTester tester(&model, QAbstractItemModelTester::FailureReportingMode::Fatal);
-    model.setFacts(laneFacts(*document, 1));
+    model.setRows(laneFacts(*document, 1));
     ASSERT_EQ(model.rowCount(), 2);
     for (int row = 0; row < 2; ++row) {
-        for (int column = 0; column < LaneTableModel::kColumns; ++column) {
+        for (int column = 0; column < model.columnCount(); ++column) {
             EXPECT_NE(model.index(row, column).data().toString(), QStringLiteral("–")) << column;
         }
     }
@@ -37,7 +36,7 @@ TEST(LaneTableModel, ShowsADashForWhatIsNotKnown) {
     LaneTableModel model;
     LaneFacts facts;
     facts.lane = QStringLiteral("lane 0");
-    model.setFacts({facts});
+    model.setRows({facts});
     EXPECT_EQ(model.index(0, LaneTableModel::measured_peak).data().toString(), QStringLiteral("–"));
 }
 
@@ -48,7 +47,7 @@ TEST(LaneTableModel, IsExportedInPlainNumbers) {
     facts.simulatedBubble = 0.25;
     facts.measuredPeak = 3'000'000'000;
     LaneTableModel model;
-    model.setFacts({facts});
+    model.setRows({facts});
     EXPECT_EQ(tableText(model, TableFormat::csv),
               QByteArray("lane,measured_busy_ns,simulated_busy_ns,measured_bubble_fraction,simulated_bubble_fraction,"
                          "measured_peak_bytes,simulated_peak_bytes\n"
@@ -57,7 +56,7 @@ TEST(LaneTableModel, IsExportedInPlainNumbers) {
 
 TEST(DifferenceTableModel, IsExportedInPlainNumbers) {
     DifferenceTableModel model;
-    model.setTasks({{{2, TaskKind::backward, 1, 3, -1}, Nanoseconds{21'000'000}, Nanoseconds{20'000'000}}});
+    model.setRows({{{2, TaskKind::backward, 1, 3, -1}, Nanoseconds{21'000'000}, Nanoseconds{20'000'000}}});
     const QList<QByteArray> lines = tableText(model, TableFormat::csv).split('\n');
     EXPECT_EQ(lines[0], QByteArray("task,measured_ns,simulated_ns,difference_ns"));
     EXPECT_TRUE(lines[1].endsWith(",21000000,20000000,-1000000")) << lines[1].toStdString();
@@ -73,7 +72,7 @@ protected:
             facts[lane].measuredBusy = Nanoseconds{busy[lane]};
         }
         facts[1].simulatedPeak = 5;
-        model_.setFacts(facts);
+        model_.setRows(facts);
         table_.resize(900, 300);
         table_.show();
         ASSERT_TRUE(QTest::qWaitForWindowActive(&table_, kPatience));
@@ -133,7 +132,7 @@ TEST_F(FilteredLanes, SayWhyThereAreNone) {
     EXPECT_EQ(table_.hint(), QString());
     QTest::keyClicks(&table_.line(), QStringLiteral("nonsense"));
     EXPECT_TRUE(table_.hint().contains(QStringLiteral("No row")));
-    model_.setFacts({});
+    model_.setRows({});
     EXPECT_EQ(table_.hint(), QStringLiteral("no lanes"));
 }
 
@@ -150,11 +149,11 @@ TEST(DifferenceTableModel, NamesTaskAndDifference) {
     DifferenceTableModel model;
     const QAbstractItemModelTester tester(&model, QAbstractItemModelTester::FailureReportingMode::Fatal);
     const TaskKey task{2, TaskKind::backward, 1, 3, -1};
-    model.setTasks({{task, Nanoseconds{21'000'000}, Nanoseconds{20'000'000}}});
+    model.setRows({{task, Nanoseconds{21'000'000}, Nanoseconds{20'000'000}}});
     EXPECT_EQ(model.index(0, DifferenceTableModel::task).data().toString(),
               QStringLiteral("step 2: backward of micro-batch 3 on partition 1"));
     EXPECT_TRUE(model.index(0, DifferenceTableModel::difference).data().toString().startsWith(QChar(0x2212)));
-    EXPECT_EQ(model.taskOf(model.index(0, 0)), task);
+    EXPECT_EQ(model.rowAt(0)->task, task);
 }
 }  // namespace
 }  // namespace pipescope

@@ -1,9 +1,9 @@
 #include "gui/tables/task_table.h"
 
 #include "gui/document/document_loader.h"
-#include "gui/tables/statistics_model.h"
 #include "gui/tables/statistics_panel.h"
 #include "gui/tables/table_export.h"
+#include "gui/tables/table_models.h"
 #include "gui/tables/task_table_model.h"
 #include "tests/gui/patience.h"
 #include "tests/gui/sample_trace.h"

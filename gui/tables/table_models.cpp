@@ -1,0 +1,133 @@
+#include "gui/tables/table_models.h"
+
+#include "gui/style/number_format.h"
+#include "gui/style/task_style.h"
+#include "gui/style/text.h"
+
+#include <QFont>
+#include <QLocale>
+
+#include <cmath>
+
+namespace pipescope {
+namespace {
+QVariant plainTask(const TaskKey& key) {
+    return QString::fromStdString(to_string(key));
+}
+
+std::optional<std::int64_t> countOf(const std::optional<Nanoseconds>& time) {
+    return time ? std::optional(time->count()) : std::nullopt;
+}
+}  // namespace
+
+LaneTableModel::LaneTableModel(QObject* parent)
+    : RowModel({{translated("Lane"), "lane", Qt::AlignLeft, [](const LaneFacts& f) { return f.lane; }},
+                optionalColumn<LaneFacts>(
+                    translated("Busy\nmeasured"), "measured_busy_ns",
+                    [](const LaneFacts& f) { return countOf(f.measuredBusy); }, formatDuration),
+                optionalColumn<LaneFacts>(
+                    translated("Busy\nsimulated"), "simulated_busy_ns",
+                    [](const LaneFacts& f) { return countOf(f.simulatedBusy); }, formatDuration),
+                optionalColumn<LaneFacts>(
+                    translated("Bubble\nmeasured"), "measured_bubble_fraction",
+                    [](const LaneFacts& f) { return f.measuredBubble; }, formatShare),
+                optionalColumn<LaneFacts>(
+                    translated("Bubble\nsimulated"), "simulated_bubble_fraction",
+                    [](const LaneFacts& f) { return f.simulatedBubble; }, formatShare),
+                optionalColumn<LaneFacts>(
+                    translated("Peak memory\nmeasured"), "measured_peak_bytes",
+                    [](const LaneFacts& f) { return f.measuredPeak; }, formatBytes),
+                optionalColumn<LaneFacts>(
+                    translated("Peak memory\nsimulated"), "simulated_peak_bytes",
+                    [](const LaneFacts& f) { return f.simulatedPeak; }, formatBytes)},
+               parent) {}
+
+DifferenceTableModel::DifferenceTableModel(QObject* parent)
+    : RowModel({{translated("Task"), "task", Qt::AlignLeft,
+                 [](const ComparedTask& t) { return translated("step %1: %2").arg(t.task.step).arg(taskName(t.task)); },
+                 [](const ComparedTask& t) { return plainTask(t.task); }},
+                numberColumn<ComparedTask>(
+                    translated("Measured"), "measured_ns", [](const ComparedTask& t) { return t.measured.count(); },
+                    formatDuration),
+                numberColumn<ComparedTask>(
+                    translated("Simulated"), "simulated_ns", [](const ComparedTask& t) { return t.simulated.count(); },
+                    formatDuration),
+                numberColumn<ComparedTask>(
+                    translated("Difference"), "difference_ns",
+                    [](const ComparedTask& t) { return (t.simulated - t.measured).count(); }, formatDurationChange)},
+               parent) {}
+
+QVariant DifferenceTableModel::data(const QModelIndex& index, int role) const {
+    const std::optional<ComparedTask> row = role == Qt::ToolTipRole ? rowAt(index.row()) : std::nullopt;
+    return row ? taskName(row->task) : RowModel::data(index, role);
+}
+
+UnmatchedTableModel::UnmatchedTableModel(QObject* parent)
+    : RowModel({{translated("Task"),
+                 "task",
+                 {},
+                 [](const UnmatchedTask& t) { return taskName(t.key); },
+                 [](const UnmatchedTask& t) { return plainTask(t.key); }},
+                {translated("Only"),
+                 "timeline",
+                 {},
+                 [](const UnmatchedTask& t) {
+                     return t.source == Source::measured ? translated("measured") : translated("simulated");
+                 }},
+                {translated("Why it has no twin"),
+                 "reason",
+                 {},
+                 [](const UnmatchedTask& t) { return QString::fromUtf8(describe(t.reason).data()); }}},
+               parent) {}
+
+StatisticsModel::StatisticsModel(QObject* parent)
+    : RowModel(
+          {{translated("Kind"), "kind", Qt::AlignLeft, [](const KindStatistics& s) { return styleOf(s.kind).name; },
+            [](const KindStatistics& s) { return QString::fromUtf8(to_string(s.kind).data()); }},
+           {translated("Lane"), "lane", Qt::AlignLeft, [this](const KindStatistics& s) { return laneName(s); },
+            [](const KindStatistics& s) {
+                return plainOrNull(s.lane ? std::optional(s.lane->value()) : std::nullopt);
+            }},
+           numberColumn<KindStatistics>(
+               translated("Tasks"), "count", [](const KindStatistics& s) { return s.count; },
+               [](std::int64_t number) { return QLocale().toString(static_cast<qlonglong>(number)); }),
+           numberColumn<KindStatistics>(
+               translated("Total"), "total_ns", [](const KindStatistics& s) { return s.total; }, formatDuration),
+           numberColumn<KindStatistics>(
+               translated("Mean"), "mean_ns", [](const KindStatistics& s) { return s.mean(); },
+               [](double ns) { return formatDuration(std::llround(ns)); }),
+           numberColumn<KindStatistics>(
+               translated("Median"), "median_ns", [](const KindStatistics& s) { return s.median; }, formatDuration),
+           numberColumn<KindStatistics>(
+               translated("95th percentile"), "p95_ns", [](const KindStatistics& s) { return s.p95; }, formatDuration),
+           numberColumn<KindStatistics>(
+               translated("Busy share"), "busy_share", [](const KindStatistics& s) { return s.busyShare; },
+               formatShare)},
+          parent) {}
+
+void StatisticsModel::setStatistics(std::vector<KindStatistics> statistics, std::vector<LaneInfo> lanes) {
+    lanes_ = std::move(lanes);
+    setRows(std::move(statistics));
+}
+
+QString StatisticsModel::laneName(const KindStatistics& row) const {
+    if (!row.lane) {
+        return translated("all lanes");
+    }
+    return row.lane->index() < lanes_.size() ? QString::fromStdString(lanes_[row.lane->index()].name)
+                                             : QString::number(row.lane->value());
+}
+
+QVariant StatisticsModel::data(const QModelIndex& index, int role) const {
+    const std::optional<KindStatistics> row = rowAt(index.row());
+    if (row && role == Qt::DecorationRole && index.column() == kind) {
+        return styleOf(row->kind).color;
+    }
+    if (row && role == Qt::FontRole && !row->lane) {
+        QFont bold;
+        bold.setBold(true);
+        return bold;
+    }
+    return RowModel::data(index, role);
+}
+}  // namespace pipescope
